@@ -1,0 +1,25 @@
+# Builds kernels/cpu/loops/*.c once per x86-64 level. Each build sees D9_ISA(name) = name_<level>; the table of
+# levels and the choice by cpuid are in kernels/cpu/dispatch.c. Other processors take the plain build alone.
+file(GLOB LOOP_SOURCES CONFIGURE_DEPENDS kernels/cpu/loops/*.c)
+file(GLOB KERNEL_SOURCES CONFIGURE_DEPENDS kernels/cpu/*.c)
+add_library(dawn9_kernels STATIC ${KERNEL_SOURCES})
+target_link_libraries(dawn9_kernels PUBLIC dawn9_flags)
+
+function(dawn9_isa_level level)
+  add_library(dawn9_loops_${level} OBJECT ${LOOP_SOURCES})
+  target_link_libraries(dawn9_loops_${level} PRIVATE dawn9_flags)
+  # Contraction differs between levels, so only integers and look-ups (augment.c) give the same bits on all of them.
+  # GCC vectorises the exponentials' selections only where they may not trap.
+  target_compile_options(dawn9_loops_${level} PRIVATE -O3 -ffp-contract=fast -fno-trapping-math -fopenmp-simd ${ARGN})
+  target_compile_definitions(dawn9_loops_${level} PRIVATE D9_LEVEL=${level})
+  target_sources(dawn9_kernels PRIVATE $<TARGET_OBJECTS:dawn9_loops_${level}>)
+endfunction()
+
+dawn9_isa_level(plain)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  dawn9_isa_level(v2 -march=x86-64-v2)
+  dawn9_isa_level(v3 -march=x86-64-v3)
+  dawn9_isa_level(v4 -march=x86-64-v4 -mprefer-vector-width=512)
+  dawn9_isa_level(v4bf16 -march=x86-64-v4 -mavx512bf16 -mprefer-vector-width=512)
+  target_compile_definitions(dawn9_kernels PRIVATE D9_X86_LEVELS)
+endif()

@@ -1,0 +1,68 @@
+/* A backend: a const struct of functions over one device. Everything above reaches it only through here.
+ *
+ * Order of calls: open, allocate, plan (any number), write, run..., read, plan_free, close. Not thread-safe. */
+#ifndef D9_BACKENDS_BACKEND_H
+#define D9_BACKENDS_BACKEND_H
+
+#include "step/program.h"
+
+typedef struct d9_device d9_device; /* each backend's own */
+typedef struct d9_plan d9_plan;
+
+typedef struct d9_device_info {
+    char name[128];       /* processor or GPU, as people know it */
+    char version[128];    /* of the library underneath */
+    char isa[32];         /* "avx512-bf16", "amx", "sm_90" */
+    int threads;          /* 0: not a host backend */
+    int64_t memory_bytes; /* what a run may use */
+    bool precision[4];    /* d9_precision order: f64, f32, bf16, fp16 */
+} d9_device_info;
+
+typedef struct d9_backend_options {
+    int threads; /* 0: default */
+    bool fuse;   /* false: only rules of one node */
+    bool tune;   /* false: the first deterministic choice */
+    const char *force_plan; /* text of a saved plan; NULL: choose */
+} d9_backend_options;
+
+typedef struct d9_node_time { d9_node_id node; const char *rule; double seconds; int64_t runs; } d9_node_time;
+
+typedef struct d9_backend {
+    const char *name, *doc;
+    d9_status (*open)(d9_context *context, const d9_backend_options *options, d9_device **device);
+    void (*close)(d9_context *context, d9_device *device);
+    void (*describe)(const d9_device *device, d9_device_info *info);
+
+    /* Allocates the program's buffers (zeroed), sizes in program->buffer_bytes. Once per device. */
+    d9_status (*allocate)(d9_context *context, d9_device *device, const d9_program *program);
+
+    /* Chooses a rule for every node of program->train or program->eval. A node that no rule covers: D9_DEVICE
+     * with its name. Slow; may time candidates. */
+    d9_status (*plan)(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
+                      d9_plan **plan);
+    void (*plan_free)(d9_context *context, d9_plan *plan);
+    /* One line per rule: "RULE<TAB>ROLE<TAB>CHOICE". Valid as long as the plan. */
+    const char *(*plan_text)(const d9_plan *plan);
+
+    /* One step. Nodes whose `when` is not active are passed over. */
+    d9_status (*run)(d9_context *context, d9_plan *plan, int64_t step);
+    /* Per-rule times since the last call with `reset`. Returns the number of rows; rows may be NULL. */
+    int (*times)(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
+
+    d9_status (*write)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
+                       int64_t size);
+    d9_status (*read)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, void *bytes,
+                      int64_t size);
+    d9_status (*sync)(d9_context *context, d9_device *device);
+} d9_backend;
+
+/* The table of backends (registry.c), best first: onednn, reference. A row whose module cannot be opened is
+ * absent: D9_DEVICE, with what would help. `name` "auto": the first that opens. */
+D9_MUST_USE d9_status d9_backend_find(d9_context *context, const char *name, const d9_backend **backend);
+const char *d9_backend_name_at(int index); /* NULL: past the end */
+
+/* "auto": bf16 where the device computes it natively, else f32. */
+D9_MUST_USE d9_status d9_backend_precision(d9_context *context, const d9_backend *backend, const d9_device_info *info,
+                                           const char *wanted, const d9_precision **precision);
+
+#endif

@@ -1,0 +1,87 @@
+/* A host device: plain memory for the program's buffers, and whatever the kind of backend keeps beside them. */
+#include "backends/host/device.h"
+#include "core/system.h"
+
+#include <stdio.h>
+#include <string.h>
+
+d9_status d9_host_open(d9_context *context, const d9_host_kind *kind, const d9_backend_options *options,
+                       d9_device **device) {
+    d9_status status;
+    void *memory = NULL, *text = NULL;
+    d9_device *made = NULL;
+    *device = NULL;
+    D9_TRY(d9_allocate(context, sizeof(d9_device), "a device", &memory));
+    made = memory;
+    made->kind = kind;
+    made->options = *options;
+    made->options.force_plan = NULL;
+    made->threads = options->threads > 0 ? options->threads : d9_host_default_threads();
+    made->options.threads = made->threads;
+    if (options->force_plan) {
+        size_t size = strlen(options->force_plan) + 1;
+        D9_TRY(d9_allocate(context, size, "the plan to follow", &text));
+        made->options.force_plan = made->force_plan = memcpy(text, options->force_plan, size);
+    }
+    if (kind->open) D9_TRY(kind->open(context, &made->options, &made->backend));
+    *device = made;
+    made = NULL;
+done:
+    d9_host_close(context, made);
+    return status;
+}
+
+void d9_host_close(d9_context *context, d9_device *device) {
+    if (!device) return;
+    if (device->kind->close && device->backend) device->kind->close(context, device->backend);
+    for (int b = 0; b < D9_BUFFER_COUNT; b++) d9_release(context, device->buffers[b]);
+    d9_release(context, device->force_plan);
+    d9_release(context, device);
+}
+
+void d9_host_describe(const d9_device *device, d9_device_info *info) {
+    *info = (d9_device_info){.threads = device->threads, .memory_bytes = d9_host_memory_bytes()};
+    d9_host_processor(info->name, sizeof info->name);
+    device->kind->describe(device->backend, info);
+}
+
+d9_status d9_host_allocate(d9_context *context, d9_device *device, const d9_program *program) {
+    d9_status status = D9_OK;
+    for (int b = 0; b < D9_BUFFER_COUNT; b++) {
+        char purpose[64];
+        void *memory;
+        snprintf(purpose, sizeof purpose, "the buffer %s", d9_buffer_name((d9_buffer)b));
+        D9_TRY(d9_allocate(context, (size_t)program->buffer_bytes[b], purpose, &memory));
+        device->buffers[b] = memory;
+        device->bytes[b] = program->buffer_bytes[b];
+    }
+done:
+    return status;
+}
+
+static d9_status check_range(d9_context *context, const d9_device *device, d9_buffer buffer, int64_t offset,
+                             int64_t size) {
+    if (offset >= 0 && size >= 0 && offset <= device->bytes[buffer] && size <= device->bytes[buffer] - offset)
+        return D9_OK;
+    return d9_fail(context, D9_DEVICE, "the buffer %s has %lld bytes: %lld at %lld lie outside", d9_buffer_name(buffer),
+                   (long long)device->bytes[buffer], (long long)size, (long long)offset);
+}
+
+d9_status d9_host_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
+                        int64_t size) {
+    d9_status status = check_range(context, device, buffer, offset, size);
+    if (status == D9_OK && size > 0) memcpy(device->buffers[buffer] + offset, bytes, (size_t)size);
+    return status;
+}
+
+d9_status d9_host_read(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, void *bytes,
+                       int64_t size) {
+    d9_status status = check_range(context, device, buffer, offset, size);
+    if (status == D9_OK && size > 0) memcpy(bytes, device->buffers[buffer] + offset, (size_t)size);
+    return status;
+}
+
+d9_status d9_host_sync(d9_context *context, d9_device *device) {
+    (void)context, (void)device; /* every run returns when it is done */
+    return D9_OK;
+}

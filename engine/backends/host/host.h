@@ -1,0 +1,80 @@
+/* What the host backends (reference, onednn) share: buffers, matching rules to nodes, walking the list, times.
+ *
+ * A backend is then a table of rules. A rule covers one node or a chain of consecutive nodes of the list; the
+ * plan takes the longest rule that matches at each position. A chain is only ever offered to a rule when
+ *   - its nodes have the same `when`, and
+ *   - no scratch value that crosses the site's edge shares bytes with another: a fused rule may write any of its
+ *     outputs before it has read all of its inputs; and
+ *   - every value between its nodes is internal (d9_site_internal), unless the rule has a `match` of its own, which
+ *     then answers for those values: the rule writes each that is not internal. */
+#ifndef D9_BACKENDS_HOST_H
+#define D9_BACKENDS_HOST_H
+
+#include "backends/backend.h"
+
+enum { D9_MAX_RULE_NODES = 6 };
+
+/* Where a rule sits in a plan: its nodes, and its private data. */
+typedef struct d9_site {
+    const d9_program *program;
+    const d9_graph *graph;
+    const d9_node *nodes[D9_MAX_RULE_NODES];
+    int node_count;
+    uint8_t *const *buffers; /* [D9_BUFFER_COUNT] */
+    int threads;
+    const d9_backend_options *options;
+    void *backend;     /* what the backend's `open` made (an oneDNN engine and stream) */
+    void *data;        /* the rule's own; made by prepare, released by release */
+    char choice[96];   /* what prepare chose, for the plan's text ("jit:avx512_core_bf16") */
+} d9_site;
+
+typedef struct d9_rule {
+    const char *name;
+    int node_count;
+    d9_op ops[D9_MAX_RULE_NODES];
+    bool (*match)(const d9_site *site); /* NULL: the ops suffice */
+    d9_status (*prepare)(d9_context *context, d9_site *site); /* may be NULL */
+    d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
+    void (*release)(d9_context *context, d9_site *site); /* may be NULL; called whatever happened in prepare */
+} d9_rule;
+
+/* The bytes of a value; NULL for D9_NONE. */
+static inline void *d9_site_data(const d9_site *site, d9_value_id id) {
+    if (id == D9_NONE) return NULL;
+    const d9_value *value = &site->graph->values[id];
+    return site->buffers[value->buffer] + value->offset;
+}
+
+/* Whether a value made inside the site is wanted by nobody else, so that a fused rule need not write it: scratch, and
+ * every reader is a node of the site. */
+bool d9_site_internal(const d9_site *site, d9_value_id value);
+
+typedef struct d9_host_kind { /* what distinguishes one host backend from another */
+    const d9_rule *rules;     /* longest first; ends with a NULL name */
+    d9_status (*open)(d9_context *context, const d9_backend_options *options, void **backend); /* may be NULL */
+    void (*close)(d9_context *context, void *backend);
+    void (*describe)(const void *backend, d9_device_info *info); /* fills precision, version and isa */
+} d9_host_kind;
+
+/* The d9_backend entries, for a table: .close = d9_host_close, and so on; .open calls d9_host_open. */
+D9_MUST_USE d9_status d9_host_open(d9_context *context, const d9_host_kind *kind, const d9_backend_options *options,
+                                   d9_device **device);
+void d9_host_close(d9_context *context, d9_device *device);
+void d9_host_describe(const d9_device *device, d9_device_info *info);
+d9_status d9_host_allocate(d9_context *context, d9_device *device, const d9_program *program);
+d9_status d9_host_plan(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
+                       d9_plan **plan);
+void d9_host_plan_free(d9_context *context, d9_plan *plan);
+const char *d9_host_plan_text(const d9_plan *plan);
+d9_status d9_host_run(d9_context *context, d9_plan *plan, int64_t step);
+int d9_host_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
+d9_status d9_host_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
+                        int64_t size);
+d9_status d9_host_read(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, void *bytes,
+                       int64_t size);
+d9_status d9_host_sync(d9_context *context, d9_device *device);
+
+/* Physical cores this process may use: affinity mask and cgroup quota respected, hyperthreads not counted. */
+int d9_host_default_threads(void);
+
+#endif

@@ -1,0 +1,149 @@
+/* What this process may use of the machine: physical cores within affinity mask and cgroup quota, memory within the
+ * cgroup limit. Everything is read from procfs and sysfs; a file that is not there sets no limit. */
+#define _GNU_SOURCE /* sched_getaffinity, strsep */
+#include "backends/host/device.h"
+#include "core/system.h"
+#include "core/text.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The start of a kernel file, which has no size to ask for; false when it cannot be read. */
+static bool read_start(const char *path, char *text, size_t size) {
+    const d9_system *system = d9_system_default();
+    size_t used = 0;
+    int file = system->open(system->user, path, O_RDONLY | O_CLOEXEC, 0);
+    if (file < 0) return false;
+    while (used + 1 < size) {
+        ssize_t got = system->read(system->user, file, text + used, size - 1 - used);
+        if (got <= 0) break;
+        used += (size_t)got;
+    }
+    text[used] = 0;
+    system->close(system->user, file);
+    return used > 0;
+}
+
+static bool read_number(const char *path, int64_t *number) {
+    char text[64], *end;
+    if (!read_start(path, text, sizeof text)) return false;
+    *number = strtoll(text, &end, 10);
+    return end != text;
+}
+
+/* ---- cgroups ---- */
+
+/* This process's group under `controller`; "" selects version 2. False where there is none. */
+static bool group_path(const char *controller, char *path, size_t size) {
+    char text[4096];
+    if (!read_start("/proc/self/cgroup", text, sizeof text)) return false;
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
+        char *fields = line, *id = strsep(&fields, ":"), *names = strsep(&fields, ":");
+        if (!id || !names || !fields) continue;
+        bool found = *controller == 0 && *names == 0;
+        for (char *name; (name = strsep(&names, ","));) found |= *controller && strcmp(name, controller) == 0;
+        if (!found) continue;
+        snprintf(path, size, "%s", fields);
+        return true;
+    }
+    return false;
+}
+
+/* CPUs that the quota of one folder allows; 0: no limit. */
+static double folder_quota(const char *folder) {
+    char path[1200], text[64], *rest;
+    int64_t quota, period;
+    snprintf(path, sizeof path, "%s/cpu.max", folder); /* version 2: "200000 100000", or "max 100000" */
+    if (read_start(path, text, sizeof text)) {
+        quota = strtoll(text, &rest, 10);
+        period = strtoll(rest, NULL, 10);
+        return rest != text && quota > 0 && period > 0 ? (double)quota / (double)period : 0;
+    }
+    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
+    if (!read_number(path, &quota) || quota <= 0) return 0;
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    return read_number(path, &period) && period > 0 ? (double)quota / (double)period : 0;
+}
+
+/* Bytes that one folder allows; 0: no limit. */
+static double folder_memory(const char *folder) {
+    char path[1200];
+    int64_t limit;
+    snprintf(path, sizeof path, "%s/memory.max", folder);
+    if (read_number(path, &limit) && limit > 0) return (double)limit;
+    snprintf(path, sizeof path, "%s/memory.limit_in_bytes", folder);
+    return read_number(path, &limit) && limit > 0 ? (double)limit : 0;
+}
+
+/* The least limit from this process's group up to the mount's root. A container may see its own group as the
+ * root, so folders that are missing are passed over. 0: no limit. */
+static double least_limit(const char *mount, const char *controller, double (*limit_of)(const char *folder)) {
+    char group[512], folder[1024];
+    double least = 0;
+    if (!group_path(controller, group, sizeof group)) return 0;
+    for (;;) {
+        snprintf(folder, sizeof folder, "%s%s", mount, group);
+        double limit = limit_of(folder);
+        if (limit > 0 && !(least > 0 && least <= limit)) least = limit;
+        char *slash = strrchr(group, '/');
+        if (!slash) return least;
+        *slash = 0;
+    }
+}
+
+static double lesser(double a, double b) {
+    if (!(a > 0)) return b;
+    return b > 0 && b < a ? b : a;
+}
+
+/* ---- processors ---- */
+
+/* Whether a lower-numbered processor of the mask sits on the same core as `cpu`. */
+static bool shares_core(int cpu, const cpu_set_t *mask) {
+    char path[128], list[256];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+    if (!read_start(path, list, sizeof list)) return false;
+    for (char *at = list; *at >= '0' && *at <= '9';) { /* "0,4" or "0-1" */
+        long first = strtol(at, &at, 10), last = first;
+        if (*at == '-') last = strtol(at + 1, &at, 10);
+        for (long other = first; other <= last && other < cpu; other++)
+            if (other < CPU_SETSIZE && CPU_ISSET((size_t)other, mask)) return true;
+        if (*at == ',') at++;
+    }
+    return false;
+}
+
+int d9_host_default_threads(void) {
+    cpu_set_t mask;
+    int cores = 0;
+    if (sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET((size_t)cpu, &mask) && !shares_core(cpu, &mask)) cores++;
+    double quota = lesser(least_limit("/sys/fs/cgroup", "", folder_quota),
+                          least_limit("/sys/fs/cgroup/cpu", "cpu", folder_quota));
+    if (quota > 0 && quota < cores) cores = (int)quota;
+    return cores > 0 ? cores : 1;
+}
+
+void d9_host_processor(char *name, size_t size) {
+    char text[4096];
+    snprintf(name, size, "processor");
+    if (!read_start("/proc/cpuinfo", text, sizeof text)) return;
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
+        char *value = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !value) continue;
+        snprintf(name, size, "%s", value + 1 + strspn(value + 1, " \t"));
+        return;
+    }
+}
+
+int64_t d9_host_memory_bytes(void) {
+    double all = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double limit = lesser(least_limit("/sys/fs/cgroup", "", folder_memory),
+                          least_limit("/sys/fs/cgroup/memory", "memory", folder_memory));
+    return (int64_t)lesser(all, limit);
+}

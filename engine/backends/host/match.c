@@ -1,0 +1,85 @@
+/* Which rules may stand at a place of the node list. */
+#include "backends/host/match.h"
+
+#include <string.h>
+
+static bool in_site(const d9_site *site, const d9_node *node) {
+    for (int n = 0; n < site->node_count; n++)
+        if (site->nodes[n] == node) return true;
+    return false;
+}
+
+static bool made_in_site(const d9_site *site, d9_value_id value) {
+    for (int n = 0; n < site->node_count; n++)
+        for (int i = 0; i < site->nodes[n]->output_count; i++)
+            if (site->nodes[n]->outputs[i] == value) return true;
+    return false;
+}
+
+bool d9_site_internal(const d9_site *site, d9_value_id value) {
+    const d9_graph *graph = site->graph;
+    if (value == D9_NONE || graph->values[value].buffer != D9_BUFFER_SCRATCH || !made_in_site(site, value)) return false;
+    for (d9_node_id n = 0; n < graph->node_count; n++)
+        for (int i = 0; i < graph->nodes[n].input_count; i++)
+            if (graph->nodes[n].inputs[i] == value && !in_site(site, &graph->nodes[n])) return false;
+    return true;
+}
+
+/* Whether no node but the last makes anything that is wanted outside. */
+static bool all_internal(const d9_site *site) {
+    for (int n = 0; n + 1 < site->node_count; n++)
+        for (int i = 0; i < site->nodes[n]->output_count; i++) {
+            d9_value_id value = site->nodes[n]->outputs[i];
+            if (value != D9_NONE && !d9_site_internal(site, value)) return false;
+        }
+    return true;
+}
+
+static bool same_when(const d9_when *a, const d9_when *b) {
+    return a->every == b->every && a->offset == b->offset && a->from == b->from && a->until == b->until &&
+           a->restart_each_epoch == b->restart_each_epoch;
+}
+
+static bool bytes_overlap(const d9_value *a, const d9_value *b) {
+    int64_t a_bytes = d9_shape_count(&a->shape) * (int64_t)d9_type_bytes(a->type);
+    int64_t b_bytes = d9_shape_count(&b->shape) * (int64_t)d9_type_bytes(b->type);
+    return a->offset < b->offset + b_bytes && b->offset < a->offset + a_bytes;
+}
+
+enum { MAX_EDGES = D9_MAX_RULE_NODES * (D9_MAX_INPUTS + D9_MAX_OUTPUTS) };
+
+static void add_edge(const d9_site *site, d9_value_id value, d9_value_id *edges, int *count) {
+    if (value == D9_NONE || site->graph->values[value].buffer != D9_BUFFER_SCRATCH) return;
+    if (d9_site_internal(site, value)) return;
+    for (int i = 0; i < *count; i++)
+        if (edges[i] == value) return;
+    edges[(*count)++] = value;
+}
+
+/* The last node's outputs are edges even when nobody reads them: the rule writes them. */
+static bool edges_overlap(const d9_site *site) {
+    d9_value_id edges[MAX_EDGES];
+    int count = 0;
+    for (int n = 0; n < site->node_count; n++) {
+        for (int i = 0; i < site->nodes[n]->input_count; i++) add_edge(site, site->nodes[n]->inputs[i], edges, &count);
+        for (int i = 0; i < site->nodes[n]->output_count; i++) {
+            d9_value_id value = site->nodes[n]->outputs[i];
+            bool last = n + 1 == site->node_count && value != D9_NONE;
+            if (last && site->graph->values[value].buffer == D9_BUFFER_SCRATCH) edges[count++] = value;
+            if (!last) add_edge(site, value, edges, &count);
+        }
+    }
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++)
+            if (edges[i] != edges[j] && bytes_overlap(&site->graph->values[edges[i]], &site->graph->values[edges[j]]))
+                return true;
+    return false;
+}
+
+bool d9_rule_fits(const d9_rule *rule, const d9_site *site) {
+    for (int n = 0; n < rule->node_count; n++)
+        if (site->nodes[n]->op != rule->ops[n] || !same_when(&site->nodes[n]->when, &site->nodes[0]->when)) return false;
+    if (rule->node_count > 1 && edges_overlap(site)) return false;
+    if (rule->node_count > 1 && !rule->match && !all_internal(site)) return false;
+    return !rule->match || rule->match(site);
+}

@@ -1,0 +1,258 @@
+/* A plan: one rule for every node of a list, longest first, and the walk over them.
+ *
+ * The plan's text has one line per rule, in the order of the list: "RULE<TAB>ROLE<TAB>CHOICE", ROLE being the first
+ * node's, with "eval:" before it in an evaluation list. So the texts of both lists can lie in one file. Given as
+ * backend_options.force_plan, the lines of a list must cover it exactly; a list of which the text has no line at
+ * all is planned freely. */
+#include "backends/host/device.h"
+#include "backends/host/match.h"
+#include "core/system.h"
+#include "core/text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct placed_rule {
+    const d9_rule *rule;
+    d9_site site;
+    d9_node_id first;
+    double seconds; /* since the last reset */
+    int64_t runs;
+} placed_rule;
+
+typedef struct forced_line {
+    char rule[48], role[D9_NAME_SIZE + 8], choice[96];
+    int number; /* in the text, from 1 */
+    bool used;
+} forced_line;
+
+struct d9_plan {
+    d9_device *device;
+    const d9_program *program;
+    const d9_graph *graph;
+    placed_rule *placed; /* (graph->node_count) at most */
+    int placed_count;
+    d9_text text;
+};
+
+/* What planning needs and the plan does not keep. */
+typedef struct planner {
+    d9_context *context;
+    d9_plan *plan;
+    forced_line *lines;
+    int line_count; /* of this list; 0: free */
+} planner;
+
+static bool is_eval(const d9_plan *plan) { return plan->graph == &plan->program->eval; }
+
+static void role_text(const d9_plan *plan, const d9_node *node, char *text, size_t size) {
+    snprintf(text, size, "%s%s", is_eval(plan) ? "eval:" : "", node->role);
+}
+
+/* ---- the forced plan ---- */
+
+static bool role_known(const d9_plan *plan, const char *role) {
+    char text[D9_NAME_SIZE + 8];
+    for (d9_node_id n = 0; n < plan->graph->node_count; n++) {
+        role_text(plan, &plan->graph->nodes[n], text, sizeof text);
+        if (strcmp(text, role) == 0) return true;
+    }
+    return false;
+}
+
+static bool rule_known(const d9_host_kind *kind, const char *name) {
+    for (const d9_rule *rule = kind->rules; rule->name; rule++)
+        if (strcmp(rule->name, name) == 0) return true;
+    return false;
+}
+
+/* One line of the text; lines of the other list are passed over. */
+static d9_status parse_line(planner *p, const char *text, size_t length, int number) {
+    forced_line *line = &p->lines[p->line_count];
+    char copy[256], *rest = copy;
+    if (length == 0) return D9_OK;
+    snprintf(copy, sizeof copy, "%.*s", (int)(length < sizeof copy ? length : sizeof copy - 1), text);
+    const char *rule = strsep(&rest, "\t"), *role = strsep(&rest, "\t");
+    if (!rule || !role || !rest)
+        return d9_fail(p->context, D9_USAGE, "plan line %d: must be RULE<TAB>ROLE<TAB>CHOICE", number);
+    if ((strncmp(role, "eval:", 5) == 0) != is_eval(p->plan)) return D9_OK;
+    if (!rule_known(p->plan->device->kind, rule))
+        return d9_fail(p->context, D9_USAGE, "plan line %d: this backend has no rule named %s", number, rule);
+    if (!role_known(p->plan, role))
+        return d9_fail(p->context, D9_USAGE, "plan line %d: this network has no node named %s", number, role);
+    snprintf(line->rule, sizeof line->rule, "%s", rule);
+    snprintf(line->role, sizeof line->role, "%s", role);
+    snprintf(line->choice, sizeof line->choice, "%s", rest);
+    line->number = number;
+    p->line_count++;
+    return D9_OK;
+}
+
+static d9_status parse_forced(planner *p) {
+    d9_status status = D9_OK;
+    const char *text = p->plan->device->options.force_plan;
+    int capacity = 1, number = 1;
+    void *memory;
+    if (!text) return D9_OK;
+    for (const char *at = text; *at; at++) capacity += *at == '\n';
+    D9_TRY(d9_allocate(p->context, (size_t)capacity * sizeof(forced_line), "the plan to follow", &memory));
+    p->lines = memory;
+    for (const char *at = text; *at; number++) {
+        size_t length = strcspn(at, "\n");
+        D9_TRY(parse_line(p, at, length, number));
+        at += length + (at[length] == '\n');
+    }
+done:
+    return status;
+}
+
+/* The first line not yet followed for this rule at this node; NULL: none. */
+static forced_line *find_line(const planner *p, const d9_rule *rule, const d9_node *node) {
+    char role[D9_NAME_SIZE + 8];
+    role_text(p->plan, node, role, sizeof role);
+    for (int i = 0; i < p->line_count; i++) {
+        forced_line *line = &p->lines[i];
+        if (!line->used && strcmp(line->rule, rule->name) == 0 && strcmp(line->role, role) == 0) return line;
+    }
+    return NULL;
+}
+
+static d9_status check_all_followed(const planner *p) {
+    for (int i = 0; i < p->line_count; i++)
+        if (!p->lines[i].used)
+            return d9_fail(p->context, D9_USAGE, "plan line %d: the rule %s does not fit %s", p->lines[i].number,
+                           p->lines[i].rule, p->lines[i].role);
+    return D9_OK;
+}
+
+/* ---- choosing ---- */
+
+static void fill_site(const d9_plan *plan, const d9_rule *rule, d9_node_id first, d9_site *site) {
+    const d9_device *device = plan->device;
+    *site = (d9_site){.program = plan->program, .graph = plan->graph, .node_count = rule->node_count,
+                      .buffers = device->buffers, .threads = device->threads, .options = &device->options,
+                      .backend = device->backend};
+    for (int n = 0; n < rule->node_count; n++) site->nodes[n] = &plan->graph->nodes[first + n];
+}
+
+/* The longest rule that fits at `first`, under the forced plan where there is one; NULL: none. */
+static const d9_rule *choose_rule(const planner *p, d9_node_id first, d9_site *site, forced_line **line) {
+    const d9_plan *plan = p->plan;
+    const d9_rule *best = NULL;
+    for (const d9_rule *rule = plan->device->kind->rules; rule->name; rule++) {
+        d9_site candidate;
+        forced_line *wanted = NULL;
+        if (first + rule->node_count > plan->graph->node_count || (best && rule->node_count <= best->node_count)) continue;
+        if (rule->node_count > 1 && !plan->device->options.fuse) continue;
+        if (p->line_count > 0 && !(wanted = find_line(p, rule, &plan->graph->nodes[first]))) continue;
+        fill_site(plan, rule, first, &candidate);
+        if (!d9_rule_fits(rule, &candidate)) continue;
+        best = rule;
+        *site = candidate;
+        *line = wanted;
+    }
+    return best;
+}
+
+static d9_status no_rule(const planner *p, const d9_node *node) {
+    if (p->line_count > 0)
+        return d9_fail(p->context, D9_USAGE, "the plan has no line that fits %s %s", d9_op_name(node->op), node->role);
+    return d9_fail(p->context, D9_DEVICE, "no rule of this backend covers %s %s", d9_op_name(node->op), node->role);
+}
+
+static d9_status place_rule(planner *p, d9_node_id first) {
+    d9_status status = D9_OK;
+    d9_plan *plan = p->plan;
+    placed_rule *placed = &plan->placed[plan->placed_count];
+    const d9_node *node = &plan->graph->nodes[first];
+    forced_line *line = NULL;
+    char role[D9_NAME_SIZE + 8];
+    placed->rule = choose_rule(p, first, &placed->site, &line);
+    if (!placed->rule) return no_rule(p, node);
+    placed->first = first;
+    plan->placed_count++;
+    if (line) {
+        line->used = true;
+        memcpy(placed->site.choice, line->choice, sizeof line->choice);
+    }
+    if (placed->rule->prepare) D9_TRY(placed->rule->prepare(p->context, &placed->site));
+    if (line && strcmp(line->choice, placed->site.choice) != 0)
+        D9_TRY(d9_fail(p->context, D9_USAGE, "plan line %d: %s has no choice %s for %s here", line->number, line->rule,
+                       line->choice, line->role));
+    role_text(plan, node, role, sizeof role);
+    d9_text_add(&plan->text, "%s\t%s\t%s\n", placed->rule->name, role, placed->site.choice);
+done:
+    return status;
+}
+
+d9_status d9_host_plan(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
+                       d9_plan **plan) {
+    d9_status status;
+    void *memory = NULL, *placed = NULL;
+    planner p = {.context = context};
+    *plan = NULL;
+    D9_TRY(d9_allocate(context, sizeof(d9_plan), "a plan", &memory));
+    p.plan = memory;
+    *p.plan = (d9_plan){.device = device, .program = program, .graph = graph};
+    d9_text_init(context, &p.plan->text);
+    D9_TRY(d9_allocate(context, (size_t)graph->node_count * sizeof(placed_rule), "a plan", &placed));
+    p.plan->placed = placed;
+    D9_TRY(parse_forced(&p));
+    for (d9_node_id n = 0; n < graph->node_count; n += p.plan->placed[p.plan->placed_count - 1].rule->node_count)
+        D9_TRY(place_rule(&p, n));
+    D9_TRY(check_all_followed(&p));
+    D9_TRY(d9_text_status(&p.plan->text));
+    *plan = p.plan;
+    p.plan = NULL;
+done:
+    d9_host_plan_free(context, p.plan);
+    d9_release(context, p.lines);
+    return status;
+}
+
+void d9_host_plan_free(d9_context *context, d9_plan *plan) {
+    if (!plan) return;
+    for (int i = 0; i < plan->placed_count; i++)
+        if (plan->placed[i].rule->release) plan->placed[i].rule->release(context, &plan->placed[i].site);
+    d9_release(context, plan->placed);
+    d9_text_free(&plan->text);
+    d9_release(context, plan);
+}
+
+const char *d9_host_plan_text(const d9_plan *plan) { return d9_text_get(&plan->text); }
+
+/* ---- running ---- */
+
+static double now_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+d9_status d9_host_run(d9_context *context, d9_plan *plan, int64_t step) {
+    double before = now_seconds();
+    for (int i = 0; i < plan->placed_count; i++) {
+        placed_rule *placed = &plan->placed[i];
+        if (!d9_when_active(&placed->site.nodes[0]->when, step, plan->program->steps_per_epoch)) continue;
+        d9_status status = placed->rule->run(context, &placed->site, step);
+        if (status != D9_OK) return status;
+        double after = now_seconds();
+        placed->seconds += after - before;
+        placed->runs++;
+        before = after;
+    }
+    return D9_OK;
+}
+
+int d9_host_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset) {
+    for (int i = 0; i < plan->placed_count; i++) {
+        placed_rule *placed = &plan->placed[i];
+        if (rows && i < capacity) rows[i] = (d9_node_time){placed->first, placed->rule->name, placed->seconds, placed->runs};
+        if (reset) {
+            placed->seconds = 0;
+            placed->runs = 0;
+        }
+    }
+    return plan->placed_count;
+}

@@ -1,0 +1,82 @@
+/* The batch: draws, augmentation, labels. The order buffer holds a whole epoch; step s of it starts at
+ * (s mod steps_per_epoch) * batch. */
+#include "backends/reference/reference.h"
+#include "kernels/formulas/augment.h"
+
+_Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
+                   (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING,
+               "augment.h and the formulas number the mirror rules alike");
+
+/* This step's slice of the order: `batch` sample indices. An index outside [0, samples): D9_DEVICE. */
+static d9_status slice(d9_context *context, const d9_site *site, int input, int64_t batch, int64_t steps_per_epoch,
+                       int64_t samples, int64_t step, const int32_t **order) {
+    *order = (const int32_t *)d9_site_data(site, site->nodes[0]->inputs[input]) + step % steps_per_epoch * batch;
+    for (int64_t i = 0; i < batch; i++)
+        if ((*order)[i] < 0 || (*order)[i] >= samples)
+            return d9_fail(context, D9_DEVICE, "%s: the order names sample %d of %lld", site->nodes[0]->role,
+                           (*order)[i], (long long)samples);
+    return D9_OK;
+}
+
+d9_status d9_reference_DRAW(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_draw_attributes *draw = &site->nodes[0]->as.draw;
+    const d9_augment_rule rule = {draw->seed, draw->pad, draw->mirror, draw->cutout, draw->height, draw->width};
+    uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
+    int32_t *draws = d9_site_data(site, site->nodes[0]->outputs[0]); /* (N, 5) */
+    const int32_t *order;
+    D9_TRY(slice(context, site, 0, draw->batch, draw->steps_per_epoch, draw->samples, step, &order));
+    for (int64_t i = 0; i < draw->batch; i++) {
+        const d9_augment_draws drawn = d9_augment_draw(&rule, (uint32_t)order[i], epoch);
+        for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[i * D9_DRAW_SLOTS + s] = drawn.slot[s];
+    }
+done:
+    return status;
+}
+
+/* One sample: image (H, W, C) bytes -> out (H, W, C) by table (C, 256). */
+static void augment_sample(const uint8_t *image, const int32_t *draws, const double *table,
+                           const d9_augment_attributes *augment, int height, int width, int channels, double *out) {
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++) {
+            int row = d9_augment_row(y, draws[D9_DRAW_CROP_Y], augment->pad, height);
+            int column = d9_augment_column(x, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], augment->pad, width);
+            bool cut = d9_augment_cut(y, draws[D9_DRAW_CUTOUT_Y], augment->cutout) &&
+                       d9_augment_cut(x, draws[D9_DRAW_CUTOUT_X], augment->cutout);
+            for (int c = 0; c < channels; c++)
+                out[(y * width + x) * channels + c] = cut ? 0 : table[c * 256 + image[(row * width + column) * channels + c]];
+        }
+}
+
+d9_status d9_reference_AUGMENT(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_augment_attributes *augment = &site->nodes[0]->as.augment;
+    const d9_shape *shape = &d9_reference_in(site, 0)->shape; /* (count, H, W, C) */
+    const uint8_t *images = d9_site_data(site, site->nodes[0]->inputs[0]);
+    const int32_t *draws = d9_site_data(site, site->nodes[0]->inputs[2]), *order;
+    const int64_t pixels = shape->d[1] * shape->d[2] * shape->d[3];
+    const double *table;
+    double *out;
+    D9_TRY(slice(context, site, 1, augment->batch, augment->steps_per_epoch, shape->d[0], step, &order));
+    D9_TRY(d9_reference_input(context, site, 3, &table));
+    D9_TRY(d9_reference_output(context, site, 0, &out));
+#pragma omp parallel for num_threads(site->threads) schedule(static)
+    for (int64_t i = 0; i < augment->batch; i++)
+        augment_sample(images + order[i] * pixels, draws + i * D9_DRAW_SLOTS, table, augment, (int)shape->d[1],
+                       (int)shape->d[2], (int)shape->d[3], out + i * pixels);
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+d9_status d9_reference_GATHER(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_augment_attributes *augment = &site->nodes[0]->as.augment;
+    const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[0]), *order;
+    int32_t *out = d9_site_data(site, site->nodes[0]->outputs[0]);
+    const int64_t samples = d9_reference_in(site, 0)->shape.d[0];
+    D9_TRY(slice(context, site, 1, augment->batch, augment->steps_per_epoch, samples, step, &order));
+    for (int64_t i = 0; i < augment->batch; i++) out[i] = labels[order[i]];
+done:
+    return status;
+}

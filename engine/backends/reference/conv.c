@@ -1,0 +1,135 @@
+/* Convolution by patches. An output pixel p of one image sees a patch of K*K*I inputs (zero outside the image); with
+ * the patches as the rows of a matrix (P, K*K*I) and the weights as (O, K*K*I),
+ *
+ *   y = patches * weights^T,   d patches = dy * weights,   d weights = sum over images of dy^T * patches. */
+#include "backends/reference/reference.h"
+
+#include <omp.h>
+#include <string.h>
+
+typedef struct geometry {
+    int64_t images, height, width, in;  /* x (N, H, W, I) */
+    int64_t out_height, out_width, out; /* y (N, OH, OW, O) */
+    int64_t kernel, stride, pad;
+    int64_t pixels, patch;              /* OH * OW; K * K * I */
+} geometry;
+
+static geometry geometry_of(const d9_site *site, const d9_value *x, const d9_value *y) {
+    const d9_conv_attributes *conv = &site->nodes[0]->as.conv;
+    geometry g = {.images = x->shape.d[0], .height = x->shape.d[1], .width = x->shape.d[2], .in = x->shape.d[3],
+                  .out_height = y->shape.d[1], .out_width = y->shape.d[2], .out = y->shape.d[3],
+                  .kernel = conv->kernel, .stride = conv->stride, .pad = conv->pad};
+    g.pixels = g.out_height * g.out_width;
+    g.patch = g.kernel * g.kernel * g.in;
+    return g;
+}
+
+/* Where in an image tap t of output pixel p reads; -1: outside. */
+static int64_t tap_offset(const geometry *g, int64_t p, int64_t t) {
+    int64_t h = p / g->out_width * g->stride + t / g->kernel - g->pad;
+    int64_t w = p % g->out_width * g->stride + t % g->kernel - g->pad;
+    return h < 0 || h >= g->height || w < 0 || w >= g->width ? -1 : (h * g->width + w) * g->in;
+}
+
+/* image (H, W, I) -> row p of the patches. */
+static void gather_patch(const geometry *g, const double *image, int64_t p, double *row) {
+    for (int64_t t = 0; t < g->kernel * g->kernel; t++) {
+        int64_t at = tap_offset(g, p, t);
+        if (at < 0) memset(row + t * g->in, 0, (size_t)g->in * sizeof(double));
+        else memcpy(row + t * g->in, image + at, (size_t)g->in * sizeof(double));
+    }
+}
+
+static void scatter_patch(const geometry *g, const double *row, int64_t p, double *image) {
+    for (int64_t t = 0; t < g->kernel * g->kernel; t++) {
+        int64_t at = tap_offset(g, p, t);
+        for (int64_t i = 0; at >= 0 && i < g->in; i++) image[at + i] += row[t * g->in + i];
+    }
+}
+
+static void transpose(const double *a, int64_t rows, int64_t columns, double *b) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) b[j * rows + i] = a[i * columns + j];
+}
+
+d9_status d9_reference_CONV(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const geometry g = geometry_of(site, d9_reference_in(site, 0), d9_reference_out(site, 0));
+    const double *x, *weight;
+    double *y, *turned, *patches;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &x));
+    D9_TRY(d9_reference_input(context, site, 1, &weight));
+    D9_TRY(d9_reference_output(context, site, 0, &y));
+    D9_TRY(d9_reference_room(context, site, 0, g.patch * g.out, &turned));
+    D9_TRY(d9_reference_room(context, site, 1, g.pixels * g.patch * site->threads, &patches));
+    transpose(weight, g.out, g.patch, turned);
+#pragma omp parallel for num_threads(site->threads) schedule(static)
+    for (int64_t n = 0; n < g.images; n++) {
+        double *mine = patches + omp_get_thread_num() * g.pixels * g.patch, *out = y + n * g.pixels * g.out;
+        for (int64_t p = 0; p < g.pixels; p++)
+            gather_patch(&g, x + n * g.height * g.width * g.in, p, mine + p * g.patch);
+        memset(out, 0, (size_t)(g.pixels * g.out) * sizeof(double));
+        d9_reference_matmul(mine, g.patch, 1, turned, g.pixels, g.patch, g.out, out);
+    }
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+d9_status d9_reference_CONV_BACKWARD_DATA(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const geometry g = geometry_of(site, d9_reference_out(site, 0), d9_reference_in(site, 0));
+    const double *dy, *weight;
+    double *dx, *patches;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &dy));
+    D9_TRY(d9_reference_input(context, site, 1, &weight));
+    D9_TRY(d9_reference_output(context, site, 0, &dx));
+    D9_TRY(d9_reference_room(context, site, 1, g.pixels * g.patch * site->threads, &patches));
+#pragma omp parallel for num_threads(site->threads) schedule(static)
+    for (int64_t n = 0; n < g.images; n++) {
+        double *mine = patches + omp_get_thread_num() * g.pixels * g.patch, *out = dx + n * g.height * g.width * g.in;
+        memset(mine, 0, (size_t)(g.pixels * g.patch) * sizeof(double));
+        memset(out, 0, (size_t)(g.height * g.width * g.in) * sizeof(double));
+        d9_reference_matmul(dy + n * g.pixels * g.out, g.out, 1, weight, g.pixels, g.out, g.patch, mine);
+        for (int64_t p = 0; p < g.pixels; p++) scatter_patch(&g, mine + p * g.patch, p, out);
+    }
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+/* Images one after the other; threads share the rows of the weights, so every sum keeps its order. */
+static void sum_weight_gradients(const geometry *g, const double *dy, const double *x, int threads, double *patches,
+                                 double *dweight) {
+#pragma omp parallel num_threads(threads)
+    for (int64_t n = 0; n < g->images; n++) {
+#pragma omp for schedule(static)
+        for (int64_t p = 0; p < g->pixels; p++)
+            gather_patch(g, x + n * g->height * g->width * g->in, p, patches + p * g->patch);
+#pragma omp for schedule(static)
+        for (int64_t block = 0; block < (g->out + 7) / 8; block++) {
+            int64_t o = block * 8, rows = g->out - o < 8 ? g->out - o : 8;
+            d9_reference_matmul(dy + n * g->pixels * g->out + o, 1, g->out, patches, rows, g->pixels, g->patch,
+                                dweight + o * g->patch);
+        }
+    }
+}
+
+d9_status d9_reference_CONV_BACKWARD_WEIGHT(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const geometry g = geometry_of(site, d9_reference_in(site, 1), d9_reference_in(site, 0));
+    const double *dy, *x;
+    double *dweight, *patches;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &dy));
+    D9_TRY(d9_reference_input(context, site, 1, &x));
+    D9_TRY(d9_reference_output(context, site, 0, &dweight));
+    D9_TRY(d9_reference_room(context, site, 1, g.pixels * g.patch, &patches));
+    memset(dweight, 0, (size_t)(g.out * g.patch) * sizeof(double));
+    sum_weight_gradients(&g, dy, x, site->threads, patches, dweight);
+    d9_reference_store(site, 0);
+done:
+    return status;
+}

@@ -1,0 +1,132 @@
+/* Operations that treat every element alike: cast, activation, addition, scale, and the updates and the tail. */
+#define D9_REAL double
+#include "backends/reference/reference.h"
+#include "kernels/formulas/activation.h"
+#include "kernels/formulas/update.h"
+
+#include <string.h>
+
+_Static_assert((int)D9_FORMULA_COUNT == (int)D9_ACT_COUNT, "activation.h and graph.h number the activations alike");
+
+static int64_t count_of(const d9_site *site) { return d9_shape_count(&d9_reference_in(site, 0)->shape); }
+
+d9_status d9_reference_CAST(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const double *x;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &x));
+    d9_reference_write(site, site->nodes[0]->outputs[0], x);
+done:
+    return status;
+}
+
+d9_status d9_reference_ACT(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_act_attributes *act = &site->nodes[0]->as.act;
+    const double *x;
+    double *y;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &x));
+    D9_TRY(d9_reference_output(context, site, 0, &y));
+#pragma omp parallel for num_threads(site->threads) schedule(static)
+    for (int64_t i = 0; i < count_of(site); i++) y[i] = d9_activation_value_double((int)act->activation, x[i], act->alpha);
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+d9_status d9_reference_ACT_BACKWARD(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_act_attributes *act = &site->nodes[0]->as.act;
+    const double *dy, *t;
+    double *dx;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &dy));
+    D9_TRY(d9_reference_input(context, site, 1, &t));
+    D9_TRY(d9_reference_output(context, site, 0, &dx));
+#pragma omp parallel for num_threads(site->threads) schedule(static)
+    for (int64_t i = 0; i < count_of(site); i++)
+        dx[i] = dy[i] * d9_activation_slope_double((int)act->activation, t[i], act->alpha);
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+d9_status d9_reference_ADD(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const double *a, *b;
+    double *sum;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &a));
+    D9_TRY(d9_reference_input(context, site, 1, &b));
+    D9_TRY(d9_reference_output(context, site, 0, &sum));
+#pragma omp parallel for num_threads(site->threads) schedule(static)
+    for (int64_t i = 0; i < count_of(site); i++) sum[i] = a[i] + b[i];
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+d9_status d9_reference_SCALE(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const double factor = site->nodes[0]->as.scale.factor, *x;
+    double *y;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &x));
+    D9_TRY(d9_reference_output(context, site, 0, &y));
+#pragma omp parallel for num_threads(site->threads) schedule(static)
+    for (int64_t i = 0; i < count_of(site); i++) y[i] = factor * x[i];
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+/* w and v are replaced; each element reads its own three numbers before it writes. */
+d9_status d9_reference_SGD(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_update_attributes *update = &site->nodes[0]->as.update;
+    const double rate = d9_coefficient_at(site->program, &update->rate, step);
+    const double decay = d9_coefficient_at(site->program, &update->decay, step);
+    const double *w, *g, *v;
+    double *w_out, *v_out;
+    D9_TRY(d9_reference_input(context, site, 0, &w));
+    D9_TRY(d9_reference_input(context, site, 1, &g));
+    D9_TRY(d9_reference_input(context, site, 2, &v));
+    D9_TRY(d9_reference_output(context, site, 0, &w_out));
+    D9_TRY(d9_reference_output(context, site, 1, &v_out));
+#pragma omp parallel for num_threads(site->threads) schedule(static)
+    for (int64_t i = 0; i < count_of(site); i++) {
+        double weight = w[i], velocity = v[i];
+        if (update->form == D9_MOMENTUM_PAGE) d9_sgd_page_double(g[i], rate, decay, update->momentum, &weight, &velocity);
+        else d9_sgd_torch_double(g[i], rate, decay, update->momentum, &weight, &velocity);
+        w_out[i] = weight;
+        v_out[i] = velocity;
+    }
+    d9_reference_store(site, 0);
+    d9_reference_store(site, 1);
+done:
+    return status;
+}
+
+d9_status d9_reference_LERP(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const double ratio = d9_coefficient_at(site->program, &site->nodes[0]->as.lerp.ratio, step);
+    const double *a, *x;
+    double *out;
+    D9_TRY(d9_reference_input(context, site, 0, &a));
+    D9_TRY(d9_reference_input(context, site, 1, &x));
+    D9_TRY(d9_reference_output(context, site, 0, &out));
+#pragma omp parallel for num_threads(site->threads) schedule(static)
+    for (int64_t i = 0; i < count_of(site); i++) out[i] = d9_lerp_double(a[i], x[i], ratio);
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+d9_status d9_reference_COPY(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_value *x = d9_reference_in(site, 0);
+    (void)context, (void)step;
+    memmove(d9_site_data(site, site->nodes[0]->outputs[0]), d9_site_data(site, site->nodes[0]->inputs[0]),
+            (size_t)d9_shape_count(&x->shape) * d9_type_bytes(x->type));
+    return D9_OK;
+}

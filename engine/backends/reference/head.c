@@ -1,0 +1,156 @@
+/* The head: classifier, loss and metrics. */
+#define D9_REAL double
+#include "backends/reference/reference.h"
+#include "kernels/formulas/loss.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- linear: x (N, I), weight (O, I), y (N, O) ---- */
+
+d9_status d9_reference_LINEAR(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const int64_t images = d9_reference_out(site, 0)->shape.d[0], out = d9_reference_in(site, 1)->shape.d[0];
+    const int64_t in = d9_reference_in(site, 1)->shape.d[1];
+    const double *x, *weight;
+    double *y;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &x));
+    D9_TRY(d9_reference_input(context, site, 1, &weight));
+    D9_TRY(d9_reference_output(context, site, 0, &y));
+    for (int64_t n = 0; n < images; n++)
+        for (int64_t o = 0; o < out; o++) {
+            double sum = 0;
+            for (int64_t i = 0; i < in; i++) sum += x[n * in + i] * weight[o * in + i];
+            y[n * out + o] = sum;
+        }
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+d9_status d9_reference_LINEAR_BACKWARD_DATA(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const int64_t images = d9_reference_in(site, 0)->shape.d[0], out = d9_reference_in(site, 1)->shape.d[0];
+    const int64_t in = d9_reference_in(site, 1)->shape.d[1];
+    const double *dy, *weight;
+    double *dx;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &dy));
+    D9_TRY(d9_reference_input(context, site, 1, &weight));
+    D9_TRY(d9_reference_output(context, site, 0, &dx));
+    memset(dx, 0, (size_t)(images * in) * sizeof(double));
+    d9_reference_matmul(dy, out, 1, weight, images, out, in, dx);
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+d9_status d9_reference_LINEAR_BACKWARD_WEIGHT(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const int64_t images = d9_reference_in(site, 0)->shape.d[0], out = d9_reference_out(site, 0)->shape.d[0];
+    const int64_t in = d9_reference_out(site, 0)->shape.d[1];
+    const double *dy, *x;
+    double *dweight;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &dy));
+    D9_TRY(d9_reference_input(context, site, 1, &x));
+    D9_TRY(d9_reference_output(context, site, 0, &dweight));
+    memset(dweight, 0, (size_t)(out * in) * sizeof(double));
+    d9_reference_matmul(dy, 1, out, x, out, images, in, dweight);
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+/* ---- loss ---- */
+
+typedef struct row_sums { double log_sum_exp, mean; } row_sums;
+
+static row_sums sums_of(const double *logits, int64_t classes) {
+    double largest = logits[0], exponentials = 0, sum = 0;
+    for (int64_t k = 1; k < classes; k++) largest = fmax(largest, logits[k]);
+    for (int64_t k = 0; k < classes; k++) {
+        exponentials += exp(logits[k] - largest);
+        sum += logits[k];
+    }
+    return (row_sums){d9_log_sum_exp_double(largest, exponentials), sum / (double)classes};
+}
+
+/* The label's index must lie in [0, classes), else D9_DEVICE. */
+static d9_status check_labels(d9_context *context, const d9_site *site, const int32_t *labels, int64_t images,
+                              int64_t classes) {
+    for (int64_t n = 0; n < images; n++)
+        if (labels[n] < 0 || labels[n] >= classes)
+            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld: there are %lld classes", site->nodes[0]->role,
+                           labels[n], (long long)n, (long long)classes);
+    return D9_OK;
+}
+
+d9_status d9_reference_LOSS(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_shape *shape = &d9_reference_in(site, 0)->shape; /* (N, classes) */
+    const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[1]);
+    const double smoothing = site->nodes[0]->as.loss.smoothing, *logits;
+    double *loss;
+    (void)step;
+    D9_TRY(check_labels(context, site, labels, shape->d[0], shape->d[1]));
+    D9_TRY(d9_reference_input(context, site, 0, &logits));
+    D9_TRY(d9_reference_output(context, site, 0, &loss));
+    for (int64_t n = 0; n < shape->d[0]; n++) {
+        const double *row = logits + n * shape->d[1];
+        const row_sums sums = sums_of(row, shape->d[1]);
+        loss[n] = d9_cross_entropy_double(sums.log_sum_exp, row[labels[n]], sums.mean, smoothing);
+    }
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+d9_status d9_reference_LOSS_BACKWARD(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_shape *shape = &d9_reference_in(site, 0)->shape;
+    const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[1]);
+    const double smoothing = site->nodes[0]->as.loss.smoothing, *logits;
+    double *dlogits;
+    (void)step;
+    D9_TRY(check_labels(context, site, labels, shape->d[0], shape->d[1]));
+    D9_TRY(d9_reference_input(context, site, 0, &logits));
+    D9_TRY(d9_reference_output(context, site, 0, &dlogits));
+    for (int64_t n = 0; n < shape->d[0]; n++) {
+        const double *row = logits + n * shape->d[1], log_sum_exp = sums_of(row, shape->d[1]).log_sum_exp;
+        for (int64_t k = 0; k < shape->d[1]; k++)
+            dlogits[n * shape->d[1] + k] =
+                d9_cross_entropy_slope_double(row[k], log_sum_exp, k == labels[n], (double)shape->d[1], smoothing);
+    }
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+/* ---- metrics: f64 (4), added to in place ---- */
+
+static int64_t first_maximum(const double *row, int64_t count) {
+    int64_t best = 0;
+    for (int64_t k = 1; k < count; k++)
+        if (row[k] > row[best]) best = k;
+    return best;
+}
+
+d9_status d9_reference_METRICS(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_shape *shape = &d9_reference_in(site, 1)->shape; /* (N, classes) */
+    const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[2]);
+    double *metrics = d9_site_data(site, site->nodes[0]->outputs[0]);
+    const double *loss, *logits;
+    D9_TRY(d9_reference_input(context, site, 0, &loss));
+    D9_TRY(d9_reference_input(context, site, 1, &logits));
+    for (int64_t n = 0; n < shape->d[0]; n++) {
+        metrics[0] += loss[n];
+        metrics[1] += 1;
+        metrics[2] += first_maximum(logits + n * shape->d[1], shape->d[1]) == labels[n];
+        if (!isfinite(loss[n]) && !(metrics[3] > 0)) metrics[3] = (double)(step + 1);
+    }
+done:
+    return status;
+}

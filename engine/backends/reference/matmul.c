@@ -1,0 +1,40 @@
+/* The one hot loop of the reference backend: rows of c gather multiples of rows of b. It is built for three
+ * instruction sets, which changes no bit: no sum is reordered and nothing is contracted. */
+#include "backends/reference/reference.h"
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define CLONED __attribute__((target_clones("avx512f", "avx2", "default"), noinline))
+#else
+#define CLONED
+#endif
+
+enum { COLUMN_BLOCK = 512, DEPTH_BLOCK = 32 }; /* of b: 128 KB, which stays in the second cache while rows pass */
+
+CLONED static void add_multiples(const double *a, int64_t a_column, const double *b, int64_t stride, int64_t depth,
+                                 int64_t columns, double *restrict c) {
+    int64_t k = 0;
+    for (; k + 4 <= depth; k += 4) {
+        const double a0 = a[k * a_column], a1 = a[(k + 1) * a_column], a2 = a[(k + 2) * a_column],
+                     a3 = a[(k + 3) * a_column];
+        const double *b0 = b + k * stride, *b1 = b0 + stride, *b2 = b1 + stride, *b3 = b2 + stride;
+#pragma omp simd
+        for (int64_t j = 0; j < columns; j++) c[j] = c[j] + a0 * b0[j] + a1 * b1[j] + a2 * b2[j] + a3 * b3[j];
+    }
+    for (; k < depth; k++) {
+        const double a0 = a[k * a_column];
+        const double *b0 = b + k * stride;
+#pragma omp simd
+        for (int64_t j = 0; j < columns; j++) c[j] += a0 * b0[j];
+    }
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+void d9_reference_matmul(const double *a, int64_t a_row, int64_t a_column, const double *b, int64_t rows,
+                         int64_t depth, int64_t columns, double *c) {
+    for (int64_t j = 0; j < columns; j += COLUMN_BLOCK)
+        for (int64_t k = 0; k < depth; k += DEPTH_BLOCK)
+            for (int64_t i = 0; i < rows; i++)
+                add_multiples(a + i * a_row + k * a_column, a_column, b + k * columns + j, columns,
+                              least(DEPTH_BLOCK, depth - k), least(COLUMN_BLOCK, columns - j), c + i * columns + j);
+}

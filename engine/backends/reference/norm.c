@@ -1,0 +1,161 @@
+/* Batch normalisation over ghost groups. Group g of G holds the images g, g + G, g + 2G, ...; statistics are
+ * per group and channel, sums run over its images in order and over their pixels in order. */
+#define D9_REAL double
+#include "backends/reference/reference.h"
+#include "kernels/formulas/norm.h"
+
+typedef struct geometry {
+    int64_t images, pixels, channels, groups;
+} geometry;
+
+static geometry geometry_of(const d9_value *x, int64_t groups) {
+    const d9_shape *s = &x->shape; /* (N, H, W, C) or (N, C) */
+    int64_t channels = s->d[s->rank - 1];
+    return (geometry){s->d[0], d9_shape_count(s) / s->d[0] / channels, channels, groups};
+}
+
+static double per_group(const geometry *g) { return (double)(g->images / g->groups * g->pixels); }
+
+/* sum over group `group`, channel c, of (x - shift), or of its square. */
+static double sum_of(const geometry *g, const double *x, int64_t group, int64_t c, double shift, int power) {
+    double sum = 0;
+    for (int64_t n = group; n < g->images; n += g->groups)
+        for (int64_t p = 0; p < g->pixels; p++) {
+            double d = x[(n * g->pixels + p) * g->channels + c] - shift;
+            sum += power == 2 ? d * d : d;
+        }
+    return sum;
+}
+
+/* mean, variance (biased) and inv_std, each (G, C). */
+static void find_statistics(const geometry *g, const double *x, double epsilon, int threads, double *mean,
+                            double *variance, double *inv_std) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < g->groups * g->channels; i++) {
+        mean[i] = sum_of(g, x, i / g->channels, i % g->channels, 0, 1) / per_group(g);
+        variance[i] = sum_of(g, x, i / g->channels, i % g->channels, mean[i], 2) / per_group(g);
+        inv_std[i] = d9_norm_inv_std_double(variance[i], epsilon);
+    }
+}
+
+static void apply(const geometry *g, const double *x, const double *mean, const double *inv_std, const double *scale,
+                  const double *bias, int threads, double *y) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t n = 0; n < g->images; n++)
+        for (int64_t i = 0; i < g->pixels * g->channels; i++) {
+            int64_t c = i % g->channels, s = n % g->groups * g->channels + c, at = n * g->pixels * g->channels + i;
+            y[at] = d9_norm_apply_double(x[at], mean[s], inv_std[s], scale[c], bias[c]);
+        }
+}
+
+/* The running statistics are inputs that move: mean by the mean, variance by the unbiased variance. */
+static void move_running(const d9_site *site, const geometry *g, const double *mean, const double *variance,
+                         const double *running_mean, const double *running_var, double *moved) {
+    const double momentum = site->nodes[0]->as.norm.momentum;
+    const int64_t count = g->groups * g->channels;
+    for (int64_t i = 0; i < count; i++) moved[i] = d9_norm_running_double(running_mean[i], mean[i], momentum);
+    d9_reference_write(site, site->nodes[0]->inputs[3], moved);
+    for (int64_t i = 0; i < count; i++)
+        moved[i] = d9_norm_running_double(running_var[i], d9_norm_unbiased_double(variance[i], per_group(g)), momentum);
+    d9_reference_write(site, site->nodes[0]->inputs[4], moved);
+}
+
+d9_status d9_reference_NORM(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_norm_attributes *norm = &site->nodes[0]->as.norm;
+    const geometry g = geometry_of(d9_reference_in(site, 0), d9_node_groups(site->graph, site->nodes[0]));
+    const int64_t count = g.groups * g.channels;
+    const double *in[5]; /* x, scale, bias, running_mean, running_var */
+    double *y, *mean, *inv_std, *room;
+    (void)step;
+    for (int i = 0; i < 5; i++) D9_TRY(d9_reference_input(context, site, i, &in[i]));
+    D9_TRY(d9_reference_output(context, site, 0, &y));
+    D9_TRY(d9_reference_output(context, site, 1, &mean));
+    D9_TRY(d9_reference_output(context, site, 2, &inv_std));
+    D9_TRY(d9_reference_room(context, site, 0, 4 * count, &room));
+    double *variance = room, *moved = room + count;
+    if (!mean) mean = room + 2 * count;
+    if (!inv_std) inv_std = room + 3 * count;
+    find_statistics(&g, in[0], norm->epsilon, site->threads, mean, variance, inv_std);
+    apply(&g, in[0], mean, inv_std, in[1], in[2], site->threads, y);
+    move_running(site, &g, mean, variance, in[3], in[4], moved);
+    for (int i = 0; i < 3; i++) d9_reference_store(site, i);
+done:
+    return status;
+}
+
+/* One group's statistics in evaluation: the running ones, averaged over the groups. */
+d9_status d9_reference_NORM_EVAL(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const int64_t groups = d9_reference_in(site, 3)->shape.d[0];
+    const geometry g = geometry_of(d9_reference_in(site, 0), 1);
+    const double *in[5];
+    double *y, *mean;
+    (void)step;
+    for (int i = 0; i < 5; i++) D9_TRY(d9_reference_input(context, site, i, &in[i]));
+    D9_TRY(d9_reference_output(context, site, 0, &y));
+    D9_TRY(d9_reference_room(context, site, 0, 2 * g.channels, &mean));
+    double *inv_std = mean + g.channels;
+    for (int64_t c = 0; c < g.channels; c++) {
+        double mean_sum = 0, var_sum = 0;
+        for (int64_t k = 0; k < groups; k++) {
+            mean_sum += in[3][k * g.channels + c];
+            var_sum += in[4][k * g.channels + c];
+        }
+        mean[c] = mean_sum / (double)groups;
+        inv_std[c] = d9_norm_inv_std_double(var_sum / (double)groups, site->nodes[0]->as.norm.epsilon);
+    }
+    apply(&g, in[0], mean, inv_std, in[1], in[2], site->threads, y);
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+/* Per group and channel: sum of dy, and of dy * xh. */
+static void backward_sums(const geometry *g, const double *dy, const double *x, const double *mean,
+                          const double *inv_std, int threads, double *sum_dy, double *sum_dy_xh) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < g->groups * g->channels; i++) {
+        double plain = 0, weighted = 0;
+        for (int64_t n = i / g->channels; n < g->images; n += g->groups)
+            for (int64_t p = 0; p < g->pixels; p++) {
+                int64_t at = (n * g->pixels + p) * g->channels + i % g->channels;
+                plain += dy[at];
+                weighted += dy[at] * ((x[at] - mean[i]) * inv_std[i]);
+            }
+        sum_dy[i] = plain;
+        sum_dy_xh[i] = weighted;
+    }
+}
+
+static void sum_groups(const geometry *g, const double *sums, double *total) {
+    for (int64_t c = 0; total && c < g->channels; c++) {
+        total[c] = 0;
+        for (int64_t k = 0; k < g->groups; k++) total[c] += sums[k * g->channels + c];
+    }
+}
+
+d9_status d9_reference_NORM_BACKWARD(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const geometry g = geometry_of(d9_reference_in(site, 1), d9_reference_in(site, 2)->shape.d[0]);
+    const double *in[5]; /* dy, x, mean, inv_std, scale */
+    double *out[3], *sums;
+    (void)step;
+    for (int i = 0; i < 5; i++) D9_TRY(d9_reference_input(context, site, i, &in[i]));
+    for (int i = 0; i < 3; i++) D9_TRY(d9_reference_output(context, site, i, &out[i]));
+    D9_TRY(d9_reference_room(context, site, 0, 2 * g.groups * g.channels, &sums));
+    double *sum_dy = sums, *sum_dy_xh = sums + g.groups * g.channels, inv_count = 1 / per_group(&g);
+    backward_sums(&g, in[0], in[1], in[2], in[3], site->threads, sum_dy, sum_dy_xh);
+    sum_groups(&g, sum_dy_xh, out[1]);
+    sum_groups(&g, sum_dy, out[2]);
+#pragma omp parallel for num_threads(site->threads) schedule(static) if (out[0])
+    for (int64_t n = 0; n < (out[0] ? g.images : 0); n++)
+        for (int64_t i = 0; i < g.pixels * g.channels; i++) {
+            int64_t c = i % g.channels, s = n % g.groups * g.channels + c, at = n * g.pixels * g.channels + i;
+            double xh = (in[1][at] - in[2][s]) * in[3][s];
+            out[0][at] = d9_norm_slope_double(in[0][at], xh, sum_dy[s], sum_dy_xh[s], inv_count, in[4][c], in[3][s]);
+        }
+    for (int i = 0; i < 3; i++) d9_reference_store(site, i);
+done:
+    return status;
+}

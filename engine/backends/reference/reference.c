@@ -1,0 +1,156 @@
+/* The reference backend's table, and the one place where values become doubles and doubles become values. */
+#include "backends/reference/reference.h"
+#include "core/system.h"
+#include "kernels/formulas/half.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the workspace: one area per input, output and room, grown on demand ---- */
+
+enum { ROOMS = 2, AREAS = D9_MAX_INPUTS + D9_MAX_OUTPUTS + ROOMS };
+
+typedef struct workspace {
+    double *area[AREAS];
+    int64_t capacity[AREAS]; /* doubles */
+} workspace;
+
+static d9_status open_workspace(d9_context *context, const d9_backend_options *options, void **backend) {
+    (void)options;
+    return d9_allocate(context, sizeof(workspace), "the reference backend", backend);
+}
+
+static void close_workspace(d9_context *context, void *backend) {
+    workspace *w = backend;
+    for (int a = 0; a < AREAS; a++) d9_release(context, w->area[a]);
+    d9_release(context, w);
+}
+
+static d9_status reserve(d9_context *context, workspace *w, int area, int64_t count, double **doubles) {
+    d9_status status = D9_OK;
+    if (count > w->capacity[area]) {
+        void *memory;
+        d9_release(context, w->area[area]);
+        w->area[area] = NULL;
+        w->capacity[area] = 0;
+        D9_TRY(d9_allocate(context, (size_t)count * sizeof(double), "a tensor in double precision", &memory));
+        w->area[area] = memory;
+        w->capacity[area] = count;
+    }
+    *doubles = w->area[area];
+done:
+    return status;
+}
+
+/* ---- types ---- */
+
+static void widen(d9_type type, const void *from, int64_t count, int threads, double *to) {
+#pragma omp parallel for num_threads(threads) schedule(static) if (count > 10000)
+    for (int64_t i = 0; i < count; i++) switch (type) {
+        case D9_F64: to[i] = ((const double *)from)[i]; break;
+        case D9_F32: to[i] = (double)((const float *)from)[i]; break;
+        case D9_BF16: to[i] = (double)d9_bf16_to_float(((const uint16_t *)from)[i]); break;
+        case D9_F16: to[i] = (double)d9_fp16_to_float(((const uint16_t *)from)[i]); break;
+        case D9_I32: to[i] = (double)((const int32_t *)from)[i]; break;
+        case D9_U8: to[i] = (double)((const uint8_t *)from)[i]; break;
+        default: break;
+        }
+}
+
+static void narrow(d9_type type, const double *from, int64_t count, int threads, void *to) {
+#pragma omp parallel for num_threads(threads) schedule(static) if (count > 10000)
+    for (int64_t i = 0; i < count; i++) switch (type) {
+        case D9_F64: ((double *)to)[i] = from[i]; break;
+        case D9_F32: ((float *)to)[i] = (float)from[i]; break;
+        case D9_BF16: ((uint16_t *)to)[i] = d9_bf16_from_double(from[i]); break;
+        case D9_F16: ((uint16_t *)to)[i] = d9_fp16_from_double(from[i]); break;
+        case D9_I32: ((int32_t *)to)[i] = (int32_t)from[i]; break;
+        case D9_U8: ((uint8_t *)to)[i] = (uint8_t)from[i]; break;
+        default: break;
+        }
+}
+
+d9_status d9_reference_input(d9_context *context, const d9_site *site, int i, const double **x) {
+    d9_status status = D9_OK;
+    d9_value_id id = site->nodes[0]->inputs[i];
+    const d9_value *value;
+    double *doubles;
+    int64_t count;
+    *x = NULL;
+    if (i >= site->nodes[0]->input_count || id == D9_NONE) return D9_OK;
+    value = &site->graph->values[id];
+    count = d9_shape_count(&value->shape);
+    *x = d9_site_data(site, id);
+    if (value->type == D9_F64) return D9_OK;
+    D9_TRY(reserve(context, site->backend, i, count, &doubles));
+    widen(value->type, d9_site_data(site, id), count, site->threads, doubles);
+    *x = doubles;
+done:
+    return status;
+}
+
+d9_status d9_reference_output(d9_context *context, const d9_site *site, int i, double **y) {
+    const d9_node *node = site->nodes[0];
+    *y = NULL;
+    if (i >= node->output_count || node->outputs[i] == D9_NONE) return D9_OK;
+    const d9_value *value = &site->graph->values[node->outputs[i]];
+    *y = d9_site_data(site, node->outputs[i]);
+    if (value->type == D9_F64) return D9_OK;
+    return reserve(context, site->backend, D9_MAX_INPUTS + i, d9_shape_count(&value->shape), y);
+}
+
+d9_status d9_reference_room(d9_context *context, const d9_site *site, int which, int64_t count, double **room) {
+    return reserve(context, site->backend, D9_MAX_INPUTS + D9_MAX_OUTPUTS + which, count, room);
+}
+
+void d9_reference_write(const d9_site *site, d9_value_id id, const double *doubles) {
+    const d9_value *value = &site->graph->values[id];
+    narrow(value->type, doubles, d9_shape_count(&value->shape), site->threads, d9_site_data(site, id));
+}
+
+void d9_reference_store(const d9_site *site, int i) {
+    const d9_node *node = site->nodes[0];
+    const workspace *w = site->backend;
+    if (i >= node->output_count || node->outputs[i] == D9_NONE) return;
+    if (site->graph->values[node->outputs[i]].type != D9_F64)
+        d9_reference_write(site, node->outputs[i], w->area[D9_MAX_INPUTS + i]);
+}
+
+/* ---- the backend ---- */
+
+static const d9_rule rules[] = {
+#define D9_OP(id, name, doc) {name, 1, {D9_OP_##id}, NULL, NULL, d9_reference_##id, NULL},
+#include "graph/ops.def"
+#undef D9_OP
+    {NULL, 0, {0}, NULL, NULL, NULL, NULL},
+};
+
+static void describe(const void *backend, d9_device_info *info) {
+    (void)backend;
+    snprintf(info->version, sizeof info->version, "dawn9 reference");
+    snprintf(info->isa, sizeof info->isa, "plain");
+    for (int p = 0; p < 4; p++) info->precision[p] = true; /* the half types by rounding */
+}
+
+static const d9_host_kind kind = {rules, open_workspace, close_workspace, describe};
+
+static d9_status open_device(d9_context *context, const d9_backend_options *options, d9_device **device) {
+    return d9_host_open(context, &kind, options, device);
+}
+
+const d9_backend d9_backend_reference = {
+    .name = "reference",
+    .doc = "plain loops in double precision, rounded where the graph says: slow, and the judge of the others",
+    .open = open_device,
+    .close = d9_host_close,
+    .describe = d9_host_describe,
+    .allocate = d9_host_allocate,
+    .plan = d9_host_plan,
+    .plan_free = d9_host_plan_free,
+    .plan_text = d9_host_plan_text,
+    .run = d9_host_run,
+    .times = d9_host_times,
+    .write = d9_host_write,
+    .read = d9_host_read,
+    .sync = d9_host_sync,
+};

@@ -1,0 +1,120 @@
+/* The table of backends, best first. A backend whose library is large is a module, opened when it is chosen: so the
+ * help text maps no vendor library, and one package serves machines with and without them. */
+#include "backends/backend.h"
+#include "core/system.h"
+#include "core/text.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern const d9_backend d9_backend_reference; /* reference/reference.c */
+
+typedef struct backend_row {
+    const char *name;
+    const d9_backend *built_in; /* NULL: a module */
+    const char *module;         /* file that exports `const d9_backend *d9_backend_module(void)` */
+    const char *package;        /* what brings the library */
+} backend_row;
+
+static const backend_row rows[] = {
+    {"onednn", NULL, "dawn9-onednn.so", "libdnnl-dev"},
+    {"reference", &d9_backend_reference, NULL, NULL},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+const char *d9_backend_name_at(int index) { return index >= 0 && index < ROWS ? rows[index].name : NULL; }
+
+/* ---- modules ---- */
+
+/* Looked for beside the program (build tree), in ../lib/dawn9 (installed), and one folder up (test programs). */
+static bool find_module(d9_context *context, const char *module, char *path, size_t size) {
+    static const char *const folders[] = {"", "../lib/dawn9/", "../"};
+    char program[4096];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length <= 0) return false;
+    program[length] = 0;
+    const char *folder = dirname(program);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        int written = snprintf(path, size, "%s/%s%s", folder, folders[i], module);
+        if (written > 0 && (size_t)written < size && d9_file_exists(context, path)) return true;
+    }
+    return false;
+}
+
+/* The module stays open to the end of the process: the backend's table lies in it. */
+static d9_status open_module(d9_context *context, const backend_row *row, const d9_backend **backend) {
+    char path[4352];
+    if (!find_module(context, row->module, path, sizeof path))
+        return d9_fail(context, D9_DEVICE, "backend %s: %s is not installed: build with %s, or choose another of the backends",
+                       row->name, row->module, row->package);
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!module) return d9_fail(context, D9_DEVICE, "backend %s: %s", row->name, dlerror());
+    const d9_backend *(*get)(void) = NULL;
+    void *symbol = dlsym(module, "d9_backend_module");
+    memcpy(&get, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointer */
+    if (!get) return d9_fail(context, D9_DEVICE, "backend %s: %s exports no d9_backend_module", row->name, row->module);
+    *backend = get();
+    return D9_OK;
+}
+
+static d9_status open_row(d9_context *context, const backend_row *row, const d9_backend **backend) {
+    if (!row->built_in) return open_module(context, row, backend);
+    *backend = row->built_in;
+    return D9_OK;
+}
+
+static d9_status find_best(d9_context *context, const d9_backend **backend) {
+    for (int i = 0; i < ROWS; i++) {
+        d9_status status = open_row(context, &rows[i], backend);
+        if (status == D9_OK || i + 1 == ROWS) return status;
+        d9_log(context, D9_LOG_DEBUG, "%s", context->message);
+        d9_context_clear(context);
+    }
+    return D9_OK;
+}
+
+d9_status d9_backend_find(d9_context *context, const char *name, const d9_backend **backend) {
+    const char *names[ROWS + 1] = {"auto"}, *nearest;
+    *backend = NULL;
+    if (strcmp(name, "auto") == 0) return find_best(context, backend);
+    for (int i = 0; i < ROWS; i++) {
+        if (strcmp(name, rows[i].name) == 0) return open_row(context, &rows[i], backend);
+        names[i + 1] = rows[i].name;
+    }
+    nearest = d9_text_nearest(name, names, ROWS + 1);
+    return d9_fail(context, D9_USAGE, "unknown backend %s: must be auto, onednn or reference%s%s%s", name,
+                   nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
+}
+
+/* ---- precision ---- */
+
+/* Whether an instruction set multiplies bfloat16 in hardware: "avx512-bf16", "amx", "sm_80" and later. */
+static bool native_bf16(const char *isa) {
+    const char *number = strncmp(isa, "sm_", 3) == 0 ? isa + 3 : "0";
+    return strstr(isa, "bf16") || strstr(isa, "amx") || strtol(number, NULL, 10) >= 80;
+}
+
+d9_status d9_backend_precision(d9_context *context, const d9_backend *backend, const d9_device_info *info,
+                               const char *wanted, const d9_precision **precision) {
+    static const char *const names[] = {"f64", "f32", "bf16", "fp16", "auto"}; /* d9_device_info's order */
+    char available[64] = "";
+    bool known = false;
+    *precision = NULL;
+    if (strcmp(wanted, "auto") == 0) wanted = info->precision[2] && native_bf16(info->isa) ? "bf16" : "f32";
+    for (int p = 0; p < 4; p++) {
+        if (strcmp(wanted, names[p]) == 0) known = true;
+        if (strcmp(wanted, names[p]) == 0 && info->precision[p]) *precision = d9_precision_find(names[p]);
+        if (info->precision[p])
+            snprintf(available + strlen(available), sizeof available - strlen(available), " %s", names[p]);
+    }
+    if (*precision) return D9_OK;
+    if (known)
+        return d9_fail(context, D9_DEVICE, "precision %s: backend %s on %s has%s", wanted, backend->name, info->name, available);
+    const char *nearest = d9_text_nearest(wanted, names, 5);
+    return d9_fail(context, D9_USAGE, "unknown precision %s: must be auto, f64, f32, bf16 or fp16%s%s%s", wanted,
+                   nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
+}

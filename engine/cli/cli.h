@@ -1,0 +1,97 @@
+/* The command line: what every subcommand is given, and how its arguments are described.
+ *
+ * A subcommand is one file that ends in one const struct; commands.c lists them. Its options are rows of a
+ * table, from which the parser, the help and the suggestions are made. A subcommand returns a status and
+ * never exits; main.c prints the one line of an error and is the only exit. */
+#ifndef D9_CLI_CLI_H
+#define D9_CLI_CLI_H
+
+#include "config/config.h"
+#include <jansson.h>
+#include <signal.h>
+
+typedef struct d9_cli {
+    d9_context context;
+    d9_arena arena;       /* parsed options and texts, until the end of the process */
+    double process_start; /* CLOCK_MONOTONIC seconds at which the process began, before exec and linking */
+    const volatile sig_atomic_t *interrupt; /* becomes a signal number (commands that say interruptible) */
+    bool terminal;                          /* standard output is one */
+    bool colour;                            /* a terminal, and NO_COLOR is not set */
+    int output_error;                       /* errno of the first failed write to standard output; 0: none */
+} d9_cli;
+
+/* ---- options ---- */
+typedef enum d9_flag_type {
+    D9_FLAG_END,
+    D9_FLAG_ARGUMENT, /* const char *: a word that must be given; `name` in capitals */
+    D9_FLAG_OPTIONAL, /* const char *: a word that may be left out */
+    D9_FLAG_SWITCH,   /* bool */
+    D9_FLAG_TEXT,     /* const char * */
+    D9_FLAG_INTEGER,  /* d9_flag_integer */
+    D9_FLAG_LIST,     /* d9_flag_list: may be repeated */
+    D9_FLAG_TABLE     /* the rows of another table, whose offsets count from `offset` */
+} d9_flag_type;
+
+typedef struct d9_flag_integer {
+    bool given;
+    int64_t value;
+} d9_flag_integer;
+typedef struct d9_flag_list {
+    const char **items;
+    int count;
+} d9_flag_list;
+
+typedef struct d9_flag {
+    const char *name; /* "set" for --set; "CONFIG" for a word */
+    d9_flag_type type;
+    size_t offset;            /* into the command's options */
+    const char *value;        /* what the help calls the value: "K=V" */
+    const char *choices;      /* "step|pipeline"; NULL: anything */
+    int64_t minimum, maximum; /* of integers; both 0: unbounded */
+    const struct d9_flag *table;
+    const char *doc;
+} d9_flag;
+
+typedef struct d9_command {
+    const char *name, *doc; /* doc: one line */
+    const char *about;      /* more, for its own help; NULL: nothing */
+    const d9_flag *flags;
+    size_t options_size;
+    bool interruptible; /* looks at cli->interrupt and ends in good order; others die of the signal */
+    d9_status (*run)(d9_cli *cli, const void *options);
+} d9_command;
+
+const d9_command *d9_command_at(int index); /* NULL: past the end */
+const d9_command *d9_command_find(const char *name);
+
+/* Fills `options` (options_size zeroed bytes) from the words after the command's name. Misuse: D9_USAGE with
+ * the nearest option there is. `help` is set when --help was asked for; nothing else is checked then. */
+D9_MUST_USE d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count,
+                                   const char *const *words, void *options, bool *help);
+void d9_cli_help(d9_cli *cli, const d9_command *command); /* NULL: of dawn9 itself */
+
+/* ---- output ---- */
+/* To standard output, at once. A failure is remembered and ends the command with D9_OUTPUT (d9_cli_finish).
+ */
+void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
+void d9_cli_print_json(d9_cli *cli, json_t *object); /* takes over the reference; NULL: out of memory */
+/* `status`, or D9_OUTPUT if that was D9_OK and standard output could not be written. */
+D9_MUST_USE d9_status d9_cli_finish(d9_cli *cli, d9_status status);
+
+/* ---- the options that edit a configuration, shared by all commands that take one ---- */
+typedef struct d9_cli_edits {
+    d9_flag_list set, with, without;
+    d9_flag_integer seed, threads;
+    const char *backend, *precision, *data;
+} d9_cli_edits;
+extern const d9_flag d9_cli_edit_flags[];
+/* Loads the configuration with these edits. `seed`: instead of the file's and --seed; NULL: theirs. */
+D9_MUST_USE d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits,
+                                    const int64_t *seed, d9_config **config);
+
+/* ---- the process ---- */
+/* When this process was started, on CLOCK_MONOTONIC; now, where the system does not say. */
+double d9_process_start(d9_context *context);
+int64_t d9_process_peak_bytes(void); /* largest resident set so far (VmHWM) */
+
+#endif

@@ -1,0 +1,10 @@
+/* The subcommands, one file each. */
+#ifndef D9_CLI_COMMANDS_H
+#define D9_CLI_COMMANDS_H
+
+#include "cli/cli.h"
+
+extern const d9_command d9_command_train, d9_command_eval, d9_command_verify, d9_command_bench,
+    d9_command_data, d9_command_tricks, d9_command_config, d9_command_devices;
+
+#endif

@@ -1,0 +1,106 @@
+/* dawn9 data: what is there, getting what is missing, and looking at what training sees. */
+#include "cli/data.h"
+#include "cli/commands.h"
+#include "data/fetch.h"
+#include <string.h>
+
+static const d9_flag flags[] = {
+    {.name = "ACTION",
+     .type = D9_FLAG_ARGUMENT,
+     .offset = offsetof(d9_data_options, action),
+     .choices = "check|fetch|preview",
+     .doc = "what to do"},
+    {.name = "WHAT",
+     .type = D9_FLAG_OPTIONAL,
+     .offset = offsetof(d9_data_options, what),
+     .doc = "check, fetch: a dataset, default cifar10; preview: the configuration"},
+    {.name = "out",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(d9_data_options, out),
+     .value = "FILE",
+     .doc = "preview: the PNG sheet, eight images under eight successive epochs"},
+    {.name = "filters",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(d9_data_options, filters),
+     .value = "FILE",
+     .doc = "preview: a PNG of the first convolution's initial filters"},
+    {.name = "json",
+     .type = D9_FLAG_SWITCH,
+     .offset = offsetof(d9_data_options, json),
+     .doc = "check, fetch: print JSON"},
+    {.type = D9_FLAG_TABLE, .offset = offsetof(d9_data_options, edits), .table = d9_cli_edit_flags},
+    {.type = D9_FLAG_END},
+};
+
+static json_t *report_json(const d9_data_report *report) {
+    json_t *files = json_array();
+    for (int i = 0; i < report->count; i++) {
+        const d9_data_row *row = &report->row[i];
+        json_array_append_new(files, json_pack("{s:s, s:s, s:I, s:I, s:s}", "name", row->file->name, "state",
+                                               d9_file_state_name(row->state), "size_bytes",
+                                               (json_int_t)row->size_bytes, "published_bytes",
+                                               (json_int_t)row->file->size, "sha1", row->sha1));
+    }
+    return json_pack("{s:s, s:o}", "path", report->folder, "files", files);
+}
+
+static void print_report(d9_cli *cli, const d9_data_report *report, bool json) {
+    if (json) {
+        d9_cli_print_json(cli, report_json(report));
+        return;
+    }
+    d9_cli_print(cli, "path  %s\n", report->folder);
+    for (int i = 0; i < report->count; i++) {
+        const d9_data_row *row = &report->row[i];
+        d9_cli_print(cli, "%-18s %-12s %10lld bytes  %s\n", row->file->name, d9_file_state_name(row->state),
+                     (long long)row->size_bytes, row->sha1);
+    }
+}
+
+static void on_log(void *user, d9_log_level level, const char *line) {
+    (void)level;
+    d9_cli_print(user, "%s\n", line);
+}
+
+/* The options of a configuration mean nothing to check and fetch. */
+static d9_status refuse_edits(d9_cli *cli, const d9_data_options *options) {
+    const d9_cli_edits *e = &options->edits;
+    bool edited = e->set.count || e->with.count || e->without.count || e->seed.given || e->threads.given ||
+                  e->backend || e->precision || options->out || options->filters;
+    if (!edited) return D9_OK;
+    return d9_fail(&cli->context, D9_USAGE, "data %s takes --data and --json alone (dawn9 data --help)",
+                   options->action);
+}
+
+static d9_status run(d9_cli *cli, const void *options) {
+    const d9_data_options *chosen = options;
+    const char *name = chosen->what ? chosen->what : "cifar10";
+    d9_data_report report = {.count = 0};
+    if (strcmp(chosen->action, "preview") == 0) return d9_data_preview(cli, chosen);
+    d9_status status = refuse_edits(cli, chosen);
+    if (status != D9_OK) return status;
+    if (strcmp(chosen->action, "fetch") == 0) {
+        d9_log_sink before = cli->context.log;
+        void *before_user = cli->context.log_user;
+        cli->context.log = chosen->json ? NULL : on_log;
+        cli->context.log_user = cli;
+        status = d9_data_fetch(&cli->context, name, chosen->edits.data, &report);
+        cli->context.log = before;
+        cli->context.log_user = before_user;
+        if (status != D9_OK) return status;
+    } else {
+        status = d9_data_check(&cli->context, name, chosen->edits.data, &report);
+    }
+    if (report.count > 0) print_report(cli, &report, chosen->json);
+    return status;
+}
+
+const d9_command d9_command_data = {
+    .name = "data",
+    .doc = "Check, fetch or look at a dataset",
+    .about =
+        "check: are the files what was published? fetch: get them. preview: a sheet of what training sees.",
+    .flags = flags,
+    .options_size = sizeof(d9_data_options),
+    .run = run,
+};

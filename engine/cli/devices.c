@@ -1,0 +1,82 @@
+/* dawn9 devices: the backends of this build, what each runs on here, or why it is absent. */
+#include "backends/backend.h"
+#include "cli/commands.h"
+
+typedef struct devices_options {
+    d9_flag_integer threads;
+    bool json;
+} devices_options;
+
+static const d9_flag flags[] = {
+    {.name = "threads",
+     .type = D9_FLAG_INTEGER,
+     .offset = offsetof(devices_options, threads),
+     .value = "N",
+     .minimum = 0,
+     .maximum = 4096,
+     .doc = "0: one per physical core this process may use"},
+    {.name = "json", .type = D9_FLAG_SWITCH, .offset = offsetof(devices_options, json), .doc = "print JSON"},
+    {.type = D9_FLAG_END},
+};
+
+static const char *const precisions[] = {"f64", "f32", "bf16", "fp16"}; /* d9_device_info's order */
+
+static d9_status describe(d9_cli *cli, const char *name, int threads, d9_device_info *info) {
+    d9_status status = D9_OK;
+    const d9_backend *backend = NULL;
+    d9_device *device = NULL;
+    const d9_backend_options options = {.threads = threads, .fuse = true};
+    D9_TRY(d9_backend_find(&cli->context, name, &backend));
+    D9_TRY(backend->open(&cli->context, &options, &device));
+    backend->describe(device, info);
+    backend->close(&cli->context, device);
+done:
+    return status;
+}
+
+static void print(d9_cli *cli, const char *name, const d9_device_info *info) {
+    d9_cli_print(cli, "%-10s %s, %s, %d thread%s; precisions", name, info->name, info->isa, info->threads,
+                 info->threads == 1 ? "" : "s");
+    for (int p = 0; p < 4; p++)
+        if (info->precision[p]) d9_cli_print(cli, " %s", precisions[p]);
+    d9_cli_print(cli, info->version[0] ? "; %s\n" : "\n", info->version);
+}
+
+static json_t *to_json(const char *name, const d9_device_info *info) {
+    json_t *list = json_array();
+    for (int p = 0; p < 4; p++)
+        if (info->precision[p]) json_array_append_new(list, json_string(precisions[p]));
+    return json_pack("{s:s, s:b, s:s, s:s, s:s, s:i, s:I, s:o}", "backend", name, "present", 1, "device",
+                     info->name, "isa", info->isa, "version", info->version, "threads", info->threads,
+                     "memory_bytes", (json_int_t)info->memory_bytes, "precisions", list);
+}
+
+static d9_status run(d9_cli *cli, const void *options) {
+    const devices_options *chosen = options;
+    json_t *rows = json_array();
+    const char *name;
+    for (int i = 0; (name = d9_backend_name_at(i)); i++) {
+        d9_device_info info = {0};
+        bool present = describe(cli, name, (int)chosen->threads.value, &info) == D9_OK;
+        if (chosen->json)
+            json_array_append_new(rows, present ? to_json(name, &info)
+                                                : json_pack("{s:s, s:b, s:s}", "backend", name, "present", 0,
+                                                            "why", cli->context.message));
+        else if (present)
+            print(cli, name, &info);
+        else
+            d9_cli_print(cli, "%-10s absent: %s\n", name, cli->context.message);
+        d9_context_clear(&cli->context); /* an absent backend is an answer here */
+    }
+    if (chosen->json) d9_cli_print_json(cli, json_incref(rows));
+    json_decref(rows);
+    return D9_OK;
+}
+
+const d9_command d9_command_devices = {
+    .name = "devices",
+    .doc = "List the backends, the device and precisions of each, or why it is absent",
+    .flags = flags,
+    .options_size = sizeof(devices_options),
+    .run = run,
+};

@@ -1,0 +1,114 @@
+/* dawn9: finds the subcommand, runs it, prints the one line of an error, and is the only place that exits.
+ *
+ * The one mutable global of the program is here, because a signal handler can reach nothing else. */
+#include "cli/cli.h"
+#include "core/system.h"
+#include "record/record.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t interrupt_signal;
+
+/* The first signal asks for an orderly end; the second is for those who will not wait. */
+static void on_signal(int number) {
+    if (interrupt_signal) _exit(128 + number);
+    interrupt_signal = number;
+}
+
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* A closed descriptor 0, 1 or 2 would be given to the next file that is opened, and printing would go into
+ * it. */
+static void hold_standard_files(void) {
+    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
+        if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+            return;
+}
+
+static d9_status unknown_command(d9_cli *cli, const char *name) {
+    const char *names[32];
+    int count = 0;
+    for (const d9_command *command; count < 32 && (command = d9_command_at(count)); count++)
+        names[count] = command->name;
+    const char *nearest = d9_text_nearest(name, names, count);
+    if (nearest)
+        return d9_fail(&cli->context, D9_USAGE, "unknown command \"%s\"; did you mean %s? (dawn9 --help)",
+                       name, nearest);
+    return d9_fail(&cli->context, D9_USAGE, "unknown command \"%s\" (dawn9 --help lists them)", name);
+}
+
+static d9_status run_command(d9_cli *cli, const char *name, int count, const char *const *words) {
+    d9_status status = D9_OK;
+    const d9_command *command = d9_command_find(name);
+    void *options = NULL;
+    bool help = false;
+    if (!command) D9_TRY(unknown_command(cli, name));
+    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, command->options_size, &options));
+    D9_TRY(d9_cli_parse(cli, command, count, words, options, &help));
+    if (help) {
+        d9_cli_help(cli, command);
+        goto done;
+    }
+    if (command->interruptible) catch_signals();
+    D9_TRY(command->run(cli, options));
+done:
+    return status;
+}
+
+static d9_status run(d9_cli *cli, int count, const char *const *words) {
+    if (count == 0) return d9_fail(&cli->context, D9_USAGE, "no command given (dawn9 --help lists them)");
+    if (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0) {
+        d9_cli_help(cli, NULL);
+        return D9_OK;
+    }
+    if (strcmp(words[0], "--version") == 0) {
+        d9_cli_print(cli, "dawn9 %s (commit %s, %s)\n", d9_build_version(), d9_build_commit(),
+                     d9_build_compiler());
+        return D9_OK;
+    }
+    return run_command(cli, words[0], count - 1, words + 1);
+}
+
+/* Warnings go to standard error; what else a command logs, it shows itself. */
+static void on_log(void *user, d9_log_level level, const char *line) {
+    const d9_system *system = user;
+    char text[1100];
+    if (level != D9_LOG_WARNING) return;
+    int length = snprintf(text, sizeof text, "dawn9: warning: %s\n", line);
+    ssize_t put = system->write(system->user, STDERR_FILENO, text, (size_t)length);
+    (void)put; /* there is nobody left to tell */
+}
+
+int main(int count, char **words) {
+    d9_cli cli = {.interrupt = &interrupt_signal};
+    const char *no_color = getenv("NO_COLOR");
+    hold_standard_files();
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, exit status 6 */
+    d9_context_init(&cli.context);
+    cli.context.log = on_log;
+    cli.context.log_user = (void *)(uintptr_t)cli.context.system;
+    cli.process_start = d9_process_start(&cli.context);
+    cli.terminal = isatty(STDOUT_FILENO) == 1;
+    cli.colour = cli.terminal && !(no_color && *no_color);
+    d9_status status = run(&cli, count - 1, (const char *const *)words + 1);
+    status = d9_cli_finish(&cli, status);
+    if (status != D9_OK) {
+        const char *message = cli.context.message;
+        char line[1100];
+        int length =
+            snprintf(line, sizeof line, "dawn9: %s\n", *message ? message : "failed without a message");
+        ssize_t put =
+            cli.context.system->write(cli.context.system->user, STDERR_FILENO, line, (size_t)length);
+        (void)put; /* there is nobody left to tell */
+    }
+    d9_arena_free(&cli.context, &cli.arena);
+    return (int)status;
+}

@@ -1,0 +1,63 @@
+/* Standard output through the system table, so that a full disk and a closed pipe are seen where they happen.
+ */
+#include "cli/cli.h"
+#include "core/system.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void write_out(d9_cli *cli, const char *bytes, size_t size) {
+    const d9_system *system = cli->context.system;
+    while (size > 0 && cli->output_error == 0) {
+        ssize_t put = system->write(system->user, STDOUT_FILENO, bytes, size);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) {
+            cli->output_error = put < 0 ? errno : ENOSPC;
+        } else {
+            bytes += put;
+            size -= (size_t)put;
+        }
+    }
+}
+
+void d9_cli_print(d9_cli *cli, const char *format, ...) {
+    char line[1024], *text = line;
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(line, sizeof line, format, arguments);
+    void *memory = NULL;
+    if (length >= (int)sizeof line) {
+        if (d9_arena_allocate(&cli->context, &cli->arena, (size_t)length + 1, &memory) == D9_OK)
+            vsnprintf(text = memory, (size_t)length + 1, format, again);
+        else
+            length = (int)sizeof line - 1; /* the failure is in the context already */
+    }
+    if (length > 0) write_out(cli, text, (size_t)length);
+    va_end(again);
+    va_end(arguments);
+}
+
+void d9_cli_print_json(d9_cli *cli, json_t *object) {
+    char *dump = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+    if (dump) {
+        write_out(cli, dump, strlen(dump));
+        write_out(cli, "\n", 1);
+    } else {
+        cli->output_error = ENOMEM;
+    }
+    free(dump);
+    json_decref(object);
+}
+
+d9_status d9_cli_finish(d9_cli *cli, d9_status status) {
+    const d9_system *system = cli->context.system;
+    if (status != D9_OK) return status;
+    if (cli->output_error == 0 && system->close(system->user, STDOUT_FILENO) != 0 && errno != EBADF)
+        cli->output_error = errno;
+    if (cli->output_error == 0) return D9_OK;
+    return d9_fail(&cli->context, D9_OUTPUT, "standard output: cannot write: %s",
+                   strerror(cli->output_error));
+}

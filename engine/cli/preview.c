@@ -1,0 +1,191 @@
+/* dawn9 data preview: the same images under successive epochs of a configuration's augmentation.
+ *
+ * The pictures come out of the program's own batch nodes on the reference backend, not out of a second
+ * implementation: the configuration is loaded with a batch of eight and without the tricks that neither
+ * augment nor initialise, the batch nodes alone are planned, and the image they write is read back. */
+#include "backends/backend.h"
+#include "cli/data.h"
+#include "cli/pipeline.h"
+#include "core/system.h"
+#include "data/preview.h"
+#include <string.h>
+
+enum { IMAGES = 8, EPOCHS = 8 };
+
+/* A copy of the list with room for more. */
+static d9_status extend(d9_cli *cli, d9_flag_list *list, int more) {
+    void *memory = NULL;
+    size_t bytes = (size_t)(list->count + more) * sizeof(char *);
+    d9_status status = d9_arena_allocate(&cli->context, &cli->arena, bytes, &memory);
+    if (status == D9_OK && list->count) memcpy(memory, list->items, (size_t)list->count * sizeof(char *));
+    list->items = memory;
+    return status;
+}
+
+/* The configuration as above. */
+static d9_status load(d9_cli *cli, const d9_data_options *options, d9_config **config) {
+    d9_status status = D9_OK;
+    d9_cli_edits edits = options->edits;
+    d9_config *full = NULL;
+    D9_TRY(d9_cli_config(cli, options->what, &edits, NULL, &full));
+    D9_TRY(extend(cli, &edits.without, D9_TRICK_COUNT));
+    for (int i = 0; i < D9_TRICK_COUNT; i++) {
+        const d9_trick *trick = d9_trick_at(i);
+        if (full->trick_on[i] && !trick->on_augment) edits.without.items[edits.without.count++] = trick->name;
+    }
+    D9_TRY(extend(cli, &edits.set, 1));
+    edits.set.items[edits.set.count++] = "train.batch_size=8"; /* IMAGES */
+    edits.backend = "reference";
+    edits.precision = "f32";
+    D9_TRY(d9_cli_config(cli, options->what, &edits, NULL, config));
+done:
+    d9_config_free(&cli->context, full);
+    return status;
+}
+
+/* One row for each image: as it is, then as each epoch shows it. */
+static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan *plan, d9_sheet *sheet) {
+    d9_status status = D9_OK;
+    const d9_dataset *dataset = session->dataset;
+    const d9_value *image = &graph->values[graph->image];
+    const int64_t pixels = dataset->height * dataset->width * dataset->channels;
+    const int32_t order[IMAGES] = {0, 1, 2, 3, 4, 5, 6, 7};
+    void *memory = NULL;
+    D9_TRY(d9_allocate(session->context, (size_t)(IMAGES * pixels) * sizeof(float), "a batch of images",
+                       &memory));
+    const float *batch = memory;
+    D9_TRY(
+        session->backend->write(session->context, session->device, D9_BUFFER_ORDER, 0, order, sizeof order));
+    for (int row = 0; row < IMAGES; row++)
+        d9_sheet_put_bytes(sheet, row, 0, dataset->train.images + row * pixels);
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        D9_TRY(session->backend->run(session->context, plan, epoch * session->program.steps_per_epoch));
+        D9_TRY(session->backend->sync(session->context, session->device));
+        D9_TRY(session->backend->read(session->context, session->device, image->buffer, image->offset, memory,
+                                      IMAGES * pixels * (int64_t)sizeof(float)));
+        for (int row = 0; row < IMAGES; row++)
+            d9_sheet_put_reals(sheet, row, epoch + 1, batch + row * pixels, dataset->mean, dataset->std);
+    }
+done:
+    d9_release(session->context, memory);
+    return status;
+}
+
+static d9_status write_images(d9_cli *cli, d9_session *session, const char *path) {
+    d9_status status = D9_OK;
+    d9_graph graph;
+    d9_plan *plan = NULL;
+    d9_sheet sheet = {0};
+    const d9_sheet_options options = {.tile_height = (int)session->dataset->height,
+                                      .tile_width = (int)session->dataset->width};
+    d9_graph_init(&graph);
+    D9_TRY(d9_sheet_make(&cli->context, IMAGES, EPOCHS + 1, &options, &sheet));
+    D9_TRY(d9_pipeline_plan(session, &graph, &plan));
+    D9_TRY(fill_sheet(session, &graph, plan, &sheet));
+    D9_TRY(d9_sheet_write(&cli->context, &sheet, path));
+    d9_cli_print(cli, "%s: %d training images (left: as they are) under epochs 1 to %d\n", path, IMAGES,
+                 EPOCHS);
+done:
+    if (plan) session->backend->plan_free(&cli->context, plan);
+    d9_graph_free(&cli->context, &graph);
+    d9_sheet_free(&cli->context, &sheet);
+    return status;
+}
+
+/* The weight (O, KH, KW, 3) of the first convolution; NULL: it does not see colours. */
+static const d9_value *first_filters(const d9_graph *graph) {
+    for (int n = 0; n < graph->node_count; n++) {
+        if (graph->nodes[n].op != D9_OP_CONV) continue;
+        const d9_value *weight = &graph->values[graph->nodes[n].inputs[1]];
+        return weight->kind == D9_VALUE_PARAMETER && weight->shape.d[3] == 3 ? weight : NULL;
+    }
+    return NULL;
+}
+
+static d9_status put_filters(d9_cli *cli, const d9_value *weight, const double *values, const char *path) {
+    d9_status status = D9_OK;
+    d9_sheet sheet = {0};
+    const int count = (int)weight->shape.d[0], columns = 9, rows = (count + columns - 1) / columns;
+    const int64_t taps = d9_shape_count(&weight->shape) / count;
+    const d9_sheet_options options = {
+        .tile_height = (int)weight->shape.d[1], .tile_width = (int)weight->shape.d[2], .scale = 16};
+    D9_TRY(d9_sheet_make(&cli->context, rows, columns, &options, &sheet));
+    for (int i = 0; i < count; i++) d9_sheet_put_filter(&sheet, i / columns, i % columns, values + i * taps);
+    D9_TRY(d9_sheet_write(&cli->context, &sheet, path));
+    d9_cli_print(cli, "%s: %d filters of %s, as initialised\n", path, count, weight->name);
+done:
+    d9_sheet_free(&cli->context, &sheet);
+    return status;
+}
+
+static d9_status initial_state(d9_cli *cli, const d9_dataset *dataset, const d9_program *program,
+                               const char *segment, double *state) {
+    double table[4 * 256];
+    for (int64_t i = 0; i < dataset->channels * 256; i++)
+        table[i] = ((double)(i % 256) - dataset->mean[i / 256]) / dataset->std[i / 256];
+    const d9_init_site site = {.seed = program->seed,
+                               .images = dataset->train.images,
+                               .image_count = dataset->train.count,
+                               .height = dataset->height,
+                               .width = dataset->width,
+                               .channels = dataset->channels,
+                               .table = table};
+    return d9_init_state(&cli->context, program, &site, segment, state);
+}
+
+/* `session` lends its dataset and extent: the batch and the length are the configuration's own. */
+static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_data_options *options) {
+    d9_status status = D9_OK;
+    d9_config *config = NULL;
+    d9_program program = {0};
+    d9_extent extent = session->program.extent;
+    void *memory = NULL;
+    D9_TRY(d9_cli_config(cli, options->what, &options->edits, NULL, &config));
+    extent.batch = config->train.batch_size;
+    const d9_program_options wanted = {.seed = (uint64_t)config->seed};
+    D9_TRY(d9_program_build(&cli->context, config, &extent, d9_precision_find("f64"), &wanted, &program));
+    const d9_value *weight = first_filters(&program.train);
+    if (!weight) {
+        status =
+            d9_fail(&cli->context, D9_USAGE, "--filters: the first convolution has no filters of 3 channels");
+        goto done;
+    }
+    D9_TRY(d9_allocate(&cli->context, (size_t)program.state_elements * sizeof(double), "the parameters",
+                       &memory));
+    D9_TRY(initial_state(cli, session->dataset, &program, weight->init.segment, memory));
+    D9_TRY(put_filters(cli, weight, (const double *)memory + weight->offset / (int64_t)sizeof(double),
+                       options->filters));
+done:
+    d9_release(&cli->context, memory);
+    d9_program_free(&cli->context, &program);
+    d9_config_free(&cli->context, config);
+    return status;
+}
+
+static d9_status check_options(d9_cli *cli, const d9_data_options *options) {
+    if (!options->what)
+        return d9_fail(&cli->context, D9_USAGE, "data preview needs a configuration (dawn9 data --help)");
+    if (!options->out && !options->filters)
+        return d9_fail(&cli->context, D9_USAGE, "data preview needs --out FILE.png or --filters FILE.png");
+    if (options->json) return d9_fail(&cli->context, D9_USAGE, "data preview has no --json");
+    return D9_OK;
+}
+
+d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options) {
+    d9_status status = D9_OK;
+    d9_config *config = NULL;
+    d9_session session = {0};
+    D9_TRY(check_options(cli, options));
+    D9_TRY(load(cli, options, &config));
+    const d9_session_options open = {.config = config, .seed = (uint64_t)config->seed, .no_eval = true};
+    D9_TRY(d9_session_open(&cli->context, &open, &session));
+    if (session.dataset->channels != 3)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "data preview draws images of 3 channels, not %lld",
+                       (long long)session.dataset->channels));
+    if (options->out) D9_TRY(write_images(cli, &session, options->out));
+    if (options->filters) D9_TRY(write_filters(cli, &session, options));
+done:
+    if (session.context) d9_session_close(&session);
+    d9_config_free(&cli->context, config);
+    return status;
+}

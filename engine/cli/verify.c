@@ -1,0 +1,126 @@
+/* dawn9 verify: another framework's numbers through this build's step program, one row per tensor group. */
+#include "cli/commands.h"
+#include "train/verify.h"
+#include <math.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct verify_options {
+    const char *cases, *backend, *precision, *data;
+    d9_flag_integer threads;
+    bool json;
+} verify_options;
+
+static const d9_flag flags[] = {
+    {.name = "cases",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(verify_options, cases),
+     .value = "DIR",
+     .doc = "folder of cases, or one file; default $DAWN9_CASES, then tests/golden/cases"},
+    {.name = "backend",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(verify_options, backend),
+     .value = "B",
+     .doc = "default auto"},
+    {.name = "precision",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(verify_options, precision),
+     .value = "P",
+     .doc = "default auto"},
+    {.name = "data",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(verify_options, data),
+     .value = "DIR",
+     .doc = "folder of CIFAR-10, for the patch statistics; they are skipped by name without it"},
+    {.name = "threads",
+     .type = D9_FLAG_INTEGER,
+     .offset = offsetof(verify_options, threads),
+     .value = "N",
+     .minimum = 0,
+     .maximum = 4096,
+     .doc = "0: one per physical core this process may use"},
+    {.name = "json", .type = D9_FLAG_SWITCH, .offset = offsetof(verify_options, json), .doc = "print JSON"},
+    {.type = D9_FLAG_END},
+};
+
+typedef struct tally {
+    d9_cli *cli;
+    json_t *rows; /* with --json, else NULL */
+    char last_case[64];
+    int cases, passed, failed, skipped;
+} tally;
+
+static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+static void keep_json(tally *tally, const d9_verify_row *row) {
+    json_t *object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:b, s:b, s:s}", "case", row->name, "group",
+                               row->group, "error", number(row->error), "limit", number(row->limit), "cosine",
+                               number(row->cosine), "compared", (json_int_t)row->compared, "passed",
+                               row->passed, "skipped", row->skipped, "note", row->note);
+    json_array_append_new(tally->rows, object);
+}
+
+static void print_row(d9_cli *cli, const d9_verify_row *row) {
+    d9_cli_print(cli, "%-18s %-36s ", row->name, row->group);
+    if (row->skipped) {
+        d9_cli_print(cli, "%10s %10s  skipped: %s\n", "-", "-", row->note);
+        return;
+    }
+    d9_cli_print(cli, "%10.2e %10.2e  %s", row->error, row->limit, row->passed ? "ok" : "FAILED");
+    if (isfinite(row->cosine)) d9_cli_print(cli, "  cosine %.6f", row->cosine);
+    d9_cli_print(cli, row->note[0] ? "  %s\n" : "\n", row->note);
+}
+
+static void on_row(void *user, const d9_verify_row *row) {
+    tally *tally = user;
+    if (strcmp(tally->last_case, row->name) != 0) tally->cases++;
+    snprintf(tally->last_case, sizeof tally->last_case, "%s", row->name);
+    if (row->skipped)
+        tally->skipped++;
+    else if (row->passed)
+        tally->passed++;
+    else
+        tally->failed++;
+    if (tally->rows)
+        keep_json(tally, row);
+    else
+        print_row(tally->cli, row);
+}
+
+static d9_status run(d9_cli *cli, const void *options) {
+    const verify_options *chosen = options;
+    const char *folder = getenv("DAWN9_CASES");
+    tally tally = {.cli = cli, .rows = chosen->json ? json_array() : NULL};
+    const d9_verify_options verify = {
+        .cases = chosen->cases       ? chosen->cases
+                 : folder && *folder ? folder
+                                     : "tests/golden/cases",
+        .backend = chosen->backend ? chosen->backend : "auto",
+        .precision = chosen->precision ? chosen->precision : "auto",
+        .data = chosen->data,
+        .threads = (int)chosen->threads.value,
+    };
+    if (!chosen->json) d9_cli_print(cli, "%-18s %-36s %10s %10s\n", "case", "tensors", "error", "limit");
+    d9_status status = d9_verify(&cli->context, &verify, on_row, &tally);
+    if (chosen->json) {
+        d9_cli_print_json(cli, json_pack("{s:O, s:i, s:i, s:i, s:i}", "rows", tally.rows, "cases",
+                                         tally.cases, "passed", tally.passed, "failed", tally.failed,
+                                         "skipped", tally.skipped));
+    } else if (status == D9_OK || status == D9_CHECK_FAILED) {
+        d9_cli_print(cli, "%d cases: %d comparisons ok, %d FAILED, %d skipped\n", tally.cases, tally.passed,
+                     tally.failed, tally.skipped);
+    }
+    json_decref(tally.rows);
+    if (status == D9_OK && tally.passed == 0)
+        status = d9_fail(&cli->context, D9_CHECK_FAILED, "%s: nothing was compared", verify.cases);
+    return status;
+}
+
+const d9_command d9_command_verify = {
+    .name = "verify",
+    .doc = "Compare training steps with reference cases made by another framework",
+    .flags = flags,
+    .options_size = sizeof(verify_options),
+    .run = run,
+};

@@ -1,0 +1,175 @@
+/* Layers of YAML -> one tree -> option tables -> the effective configuration. */
+#include "config/config.h"
+#include "config/layers.h"
+#include "config/sections.h"
+#include "config/values.h"
+#include "core/system.h"
+
+#include <string.h>
+
+/* ---- sections ---- */
+
+/* A map that the file leaves out is there, and empty. */
+static d9_status find_map(d9_context *context, d9_arena *arena, d9_tree *root, const char *key,
+                          d9_tree **map) {
+    *map = d9_tree_find(root, key);
+    if (*map) return D9_OK;
+    d9_status status = d9_tree_make(context, arena, D9_TREE_MAP, &root->place, key, map);
+    if (status == D9_OK) d9_tree_append(root, *map);
+    return status;
+}
+
+static d9_status bind_sections(d9_context *context, d9_config *config, d9_tree *root) {
+    enum { OTHERS_MAX = 16 };
+    const char *others[OTHERS_MAX] = {"base", "model", "tricks"};
+    d9_status status = D9_OK;
+    d9_tree *map;
+    for (int i = 1; d9_section_at(i); i++) others[i + 2] = d9_section_at(i)->name;
+    for (int i = 0; d9_section_at(i); i++) {
+        const d9_section *section = d9_section_at(i);
+        map = root;
+        if (i > 0) D9_TRY(find_map(context, &config->arena, root, section->name, &map));
+        D9_TRY(d9_values_bind(context, &config->arena, map, &(d9_binding){section->options, config}, 1,
+                              i == 0 ? others : NULL));
+    }
+done:
+    return status;
+}
+
+/* ---- the model ---- */
+
+static d9_status unknown_model(d9_context *context, const d9_tree *node, const char *name) {
+    enum { MODELS_MAX = 64 };
+    const char *words[MODELS_MAX];
+    int count = 0;
+    for (; count < MODELS_MAX && d9_model_at(count); count++) words[count] = d9_model_at(count)->name;
+    d9_text text;
+    d9_text_init(context, &text);
+    d9_text_add(&text, "no model is called %s; ", name);
+    d9_suggest(&text, "known:", name, words, count);
+    d9_status status = d9_text_status(&text);
+    if (status == D9_OK) status = d9_tree_fail(context, node, "%s", d9_text_get(&text));
+    d9_text_free(&text);
+    return status;
+}
+
+static d9_status bind_model(d9_context *context, d9_config *config, d9_tree *root) {
+    d9_status status = D9_OK;
+    d9_tree *map;
+    const char *name = NULL;
+    const d9_option *row = d9_section_model_name();
+    D9_TRY(find_map(context, &config->arena, root, "model", &map));
+    if (map->kind != D9_TREE_MAP)
+        D9_TRY(d9_tree_fail(context, map, "needs a map, like {name: %s}", row->fallback));
+    const d9_tree *node = d9_tree_find(map, "name");
+    D9_TRY(d9_value_read(context, &config->arena, row, node, &name));
+    config->model = name ? d9_model_find(name) : NULL;
+    if (!config->model) D9_TRY(unknown_model(context, node ? node : map, name ? name : "nothing"));
+    D9_TRY(d9_arena_allocate(context, &config->arena, config->model->options_size, &config->model_options));
+    d9_binding bindings[] = {{row, &name}, {config->model->options, config->model_options}};
+    D9_TRY(d9_values_bind(context, &config->arena, map, bindings, 2, NULL));
+done:
+    return status;
+}
+
+/* ---- tricks ---- */
+
+static d9_status bind_trick(d9_context *context, d9_config *config, const d9_tree *tricks, int index) {
+    d9_status status = D9_OK;
+    const d9_trick *trick = d9_trick_at(index);
+    const d9_tree *node = d9_tree_find(tricks, trick->name);
+    if (!node || d9_layers_is_off(node)) return D9_OK;
+    if (node->kind != D9_TREE_MAP)
+        D9_TRY(d9_tree_fail(context, node, "needs a map of options ({} for the defaults), on, or off"));
+    D9_TRY(d9_arena_allocate(context, &config->arena, trick->options_size, &config->trick_options[index]));
+    D9_TRY(d9_values_bind(context, &config->arena, node,
+                          &(d9_binding){trick->options, config->trick_options[index]}, 1, NULL));
+    config->trick_on[index] = true;
+done:
+    return status;
+}
+
+static d9_status check_conflicts(d9_context *context, const d9_config *config, const d9_tree *tricks) {
+    for (int i = 0; i < D9_TRICK_COUNT; i++)
+        for (int c = 0; config->trick_on[i] && c < D9_MAX_CONFLICTS; c++) {
+            const char *other = d9_trick_at(i)->conflicts[c];
+            int index = other ? d9_trick_index(other) : -1;
+            if (index < 0 || !config->trick_on[index]) continue;
+            return d9_tree_fail_key(context, d9_tree_find(tricks, d9_trick_at(i)->name),
+                                    "conflicts with tricks.%s; switch one of them off", other);
+        }
+    return D9_OK;
+}
+
+static d9_status bind_tricks(d9_context *context, d9_config *config, d9_tree *root) {
+    d9_status status = D9_OK;
+    const char *names[D9_TRICK_COUNT + 1] = {0};
+    d9_tree *map;
+    for (int i = 0; i < D9_TRICK_COUNT; i++) names[i] = d9_trick_at(i)->name;
+    D9_TRY(find_map(context, &config->arena, root, "tricks", &map));
+    D9_TRY(d9_values_bind(context, &config->arena, map, NULL, 0, names));
+    for (int i = 0; i < D9_TRICK_COUNT; i++) D9_TRY(bind_trick(context, config, map, i));
+    D9_TRY(check_conflicts(context, config, map));
+done:
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static d9_status make_title(d9_context *context, d9_config *config) {
+    const char *slash = strrchr(config->path, '/'), *name = slash ? slash + 1 : config->path;
+    size_t length = strlen(name);
+    if (length > 5 && strcmp(name + length - 5, ".yaml") == 0) length -= 5;
+    char *title;
+    d9_status status = d9_arena_format(context, &config->arena, &title, "%.*s", (int)length, name);
+    config->title = title;
+    return status;
+}
+
+static d9_status build(d9_context *context, d9_config *config, const char *path, const char *yaml,
+                       const d9_config_edits *edits) {
+    d9_status status = D9_OK;
+    d9_tree *root;
+    char *copy;
+    D9_TRY(d9_arena_copy(context, &config->arena, path, &copy));
+    config->path = copy;
+    D9_TRY(d9_layers_load(context, &config->arena, path, yaml, &root));
+    if (edits) D9_TRY(d9_layers_edit(context, &config->arena, edits, root));
+    config->tree = root;
+    D9_TRY(bind_sections(context, config, root));
+    D9_TRY(bind_model(context, config, root));
+    D9_TRY(bind_tricks(context, config, root));
+    if (!config->title) D9_TRY(make_title(context, config));
+done:
+    return status;
+}
+
+static d9_status make(d9_context *context, const char *path, const char *yaml, const d9_config_edits *edits,
+                      d9_config **config) {
+    void *pointer;
+    *config = NULL;
+    d9_status status = d9_allocate(context, sizeof **config, "the configuration", &pointer);
+    if (status != D9_OK) return status;
+    status = build(context, pointer, path, yaml, edits);
+    if (status == D9_OK)
+        *config = pointer;
+    else
+        d9_config_free(context, pointer);
+    return status;
+}
+
+d9_status d9_config_load(d9_context *context, const char *path, const d9_config_edits *edits,
+                         d9_config **config) {
+    return make(context, path, NULL, edits, config);
+}
+
+d9_status d9_config_parse(d9_context *context, const char *name, const char *yaml,
+                          const d9_config_edits *edits, d9_config **config) {
+    return make(context, name, yaml, edits, config);
+}
+
+void d9_config_free(d9_context *context, d9_config *config) {
+    if (!config) return;
+    d9_arena_free(context, &config->arena);
+    d9_release(context, config);
+}

@@ -1,0 +1,81 @@
+/* The effective configuration: every default resolved, each value with its origin.
+ *
+ * Strict YAML (libyaml): unknown key, duplicate key, wrong type, out of range are D9_USAGE with
+ * "FILE:LINE:COLUMN: ...", the legal values and the nearest known key. `base: FILE` (relative to the file
+ * that says it) is loaded first and merged under: maps by key, everything else replaced; `tricks: {x: off}`
+ * removes an inherited trick, `on` means `{}`; another model.name drops the inherited model options. `title` and
+ * `published` speak about one file and are not inherited. A file that inherits itself is refused with the chain. */
+#ifndef D9_CONFIG_CONFIG_H
+#define D9_CONFIG_CONFIG_H
+
+#include "config/option.h"
+#include "models/model.h"
+#include "step/program.h"
+#include "tricks/trick.h"
+
+typedef enum d9_placement { D9_PLACE_DEVICE, D9_PLACE_HOST } d9_placement;
+typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL } d9_keep;
+
+typedef struct d9_config {
+    d9_arena arena;
+    const char *path;  /* the file, as given */
+    const char *title; /* `title:`, or the file's name without .yaml */
+
+    /* root table */
+    double target; /* percent */
+    const char *backend; /* auto, reference, onednn, cuda */
+    const char *precision; /* auto, f64, f32, bf16, fp16 */
+    int64_t seed;
+    int64_t threads; /* 0: one per physical core this process may use */
+    int keep;        /* d9_keep */
+
+    struct { bool fuse, tune; } backend_options;   /* backend_options: {fuse, tune} */
+    struct { const char *dataset; const char *path; int placement; int64_t validation, image_size, synthetic_train,
+             synthetic_test; } data;
+    struct { double every; } eval; /* epochs between evaluations; 0: only at the end */
+    struct {
+        double epochs, weight_decay, momentum, bias_lr_multiplier;
+        int64_t batch_size;
+        int momentum_form; /* d9_momentum_form */
+        d9_schedule lr;
+    } train;
+    struct { double accuracy, seconds, epochs; const char *hardware, *source; } published; /* NaN, NULL: none */
+
+    const d9_model *model;
+    void *model_options;
+    bool trick_on[D9_TRICK_COUNT];
+    void *trick_options[D9_TRICK_COUNT]; /* NULL when off */
+
+    const struct d9_tree *tree; /* config/tree.h: the merged layers, where the printout finds origins */
+} d9_config;
+
+/* What the command line adds, applied after the file in this order: with, without, set. `with` of a trick that is
+ * on changes the options it names; `set` of an option whose trick is off is refused. */
+typedef struct d9_config_edits {
+    const char *const *with;    /* "ema:every=5,momentum=0.9" or "ema" */
+    int with_count;
+    const char *const *without; /* "ema" */
+    int without_count;
+    const char *const *set;     /* "train.epochs=3", "tricks.celu.alpha=0.1" */
+    int set_count;
+} d9_config_edits;
+
+D9_MUST_USE d9_status d9_config_load(d9_context *context, const char *path, const d9_config_edits *edits,
+                                     d9_config **config);
+/* The same from YAML text instead of a file (`name` stands in messages; `base:` is relative to the current folder). */
+D9_MUST_USE d9_status d9_config_parse(d9_context *context, const char *name, const char *yaml,
+                                      const d9_config_edits *edits, d9_config **config);
+void d9_config_free(d9_context *context, d9_config *config);
+
+/* As YAML that loads to the same configuration; with `origins`, each line ends in "# file:line", "# default", "# --set". */
+void d9_config_print(const d9_config *config, bool origins, d9_text *text);
+
+/* SHA-256 of the printout less the seed and what cannot change a result (title, keep, published, eval.every,
+ * threads, data.path, target): the runs of one experiment differ in seed and agree in this. */
+void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
+
+/* Each option table there is, for help and the reference page: section "train", "tricks.ema", "model (resnet9)".
+ * False past the end. */
+bool d9_config_section(int index, const char **section, const char **doc, const d9_option **options);
+
+#endif

@@ -1,0 +1,153 @@
+/* The command line as layers: each --with, --without and --set becomes a small tree that is merged. */
+#include "config/layers.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* ---- a layer from a path and a value ---- */
+
+static d9_status parse_value(d9_context *context, d9_arena *arena, const d9_place *place, const char *value,
+                             d9_tree **node) {
+    if (*value) return d9_tree_parse(context, arena, place, value, strlen(value), node);
+    d9_status status = d9_tree_make(context, arena, D9_TREE_SCALAR, place, NULL, node);
+    if (status != D9_OK) return status;
+    (*node)->text = "";
+    (*node)->quoted = true;
+    return D9_OK;
+}
+
+static d9_status add_value(d9_context *context, d9_arena *arena, d9_tree *map, const char *key,
+                           const char *value) {
+    d9_status status = D9_OK;
+    d9_tree *node;
+    char *copy;
+    if (d9_tree_find(map, key)) D9_TRY(d9_tree_fail(context, d9_tree_find(map, key), "given twice"));
+    D9_TRY(d9_arena_copy(context, arena, key, &copy));
+    D9_TRY(parse_value(context, arena, &map->place, value, &node));
+    node->key = copy;
+    d9_tree_append(map, node);
+done:
+    return status;
+}
+
+static d9_status add_map(d9_context *context, d9_arena *arena, d9_tree *parent, const char *key,
+                         d9_tree **map) {
+    d9_status status = d9_tree_make(context, arena, D9_TREE_MAP, &parent->place, key, map);
+    if (status == D9_OK) d9_tree_append(parent, *map);
+    return status;
+}
+
+static d9_status make_layer(d9_context *context, d9_arena *arena, const char *source, const char *edit,
+                            d9_tree **layer, char **copy) {
+    d9_status status = d9_arena_copy(context, arena, edit, copy);
+    char *kept = NULL;
+    if (status == D9_OK) status = d9_arena_copy(context, arena, edit, &kept);
+    if (status != D9_OK) return status;
+    return d9_tree_make(context, arena, D9_TREE_MAP, &(d9_place){.source = source, .edit = kept}, NULL,
+                        layer);
+}
+
+/* ---- --with NAME[:KEY=VALUE,...] ---- */
+
+/* Ends `text` at the first `mark` outside brackets and quotes; what follows it, or NULL. */
+static char *split(char *text, char mark) {
+    int depth = 0;
+    char quote = 0;
+    for (; *text; text++) {
+        if (quote)
+            quote = *text == quote ? 0 : quote;
+        else if (*text == '"' || *text == '\'')
+            quote = *text;
+        else if (*text == '[' || *text == '{')
+            depth++;
+        else if (*text == ']' || *text == '}')
+            depth--;
+        else if (*text == mark && depth == 0) {
+            *text = 0;
+            return text + 1;
+        }
+    }
+    return NULL;
+}
+
+static d9_status apply_with(d9_context *context, d9_arena *arena, const char *edit, d9_tree *root) {
+    d9_status status = D9_OK;
+    d9_tree *layer, *tricks, *trick;
+    char *name;
+    D9_TRY(make_layer(context, arena, "--with", edit, &layer, &name));
+    char *options = split(name, ':');
+    if (!*name || (options && !*options))
+        D9_TRY(d9_tree_fail(context, layer, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
+    D9_TRY(add_map(context, arena, layer, "tricks", &tricks));
+    D9_TRY(add_map(context, arena, tricks, name, &trick));
+    while (options) {
+        char *key = options;
+        options = split(key, ',');
+        char *value = split(key, '=');
+        if (!value || !*key) D9_TRY(d9_tree_fail(context, trick, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
+        D9_TRY(add_value(context, arena, trick, key, value));
+    }
+    d9_layers_merge(root, layer);
+done:
+    return status;
+}
+
+/* ---- --without NAME ---- */
+
+static d9_status apply_without(d9_context *context, d9_arena *arena, const char *edit, d9_tree *root) {
+    d9_status status = D9_OK;
+    d9_tree *layer, *tricks;
+    char *name;
+    D9_TRY(make_layer(context, arena, "--without", edit, &layer, &name));
+    if (!*name) D9_TRY(d9_tree_fail(context, layer, "write the trick's name"));
+    D9_TRY(add_map(context, arena, layer, "tricks", &tricks));
+    D9_TRY(add_value(context, arena, tricks, name, "off"));
+    d9_layers_merge(root, layer);
+done:
+    return status;
+}
+
+/* ---- --set KEY=VALUE ---- */
+
+/* An option of a trick that is off would switch it on by surprise. */
+static d9_status check_trick_is_on(d9_context *context, const d9_tree *root, const d9_tree *layer) {
+    const d9_tree *wanted = layer->first, *trick = wanted->first;
+    if (strcmp(wanted->key, "tricks") != 0 || !trick || !trick->first || d9_trick_index(trick->key) < 0)
+        return D9_OK;
+    const d9_tree *present = d9_tree_find(d9_tree_find(root, "tricks"), trick->key);
+    if (present && !d9_layers_is_off(present)) return D9_OK;
+    return d9_tree_fail(context, layer, "tricks.%s is off; --with %s switches it on", trick->key, trick->key);
+}
+
+static d9_status apply_set(d9_context *context, d9_arena *arena, const char *edit, d9_tree *root) {
+    d9_status status = D9_OK;
+    d9_tree *layer, *map;
+    char *key;
+    D9_TRY(make_layer(context, arena, "--set", edit, &layer, &key));
+    char *value = split(key, '=');
+    if (!value || !*key) D9_TRY(d9_tree_fail(context, layer, "write KEY=VALUE, like train.epochs=3"));
+    if (strcmp(key, "base") == 0)
+        D9_TRY(d9_tree_fail(context, layer, "a base is named in a file; it cannot be set"));
+    map = layer;
+    for (char *rest; (rest = split(key, '.')); key = rest) {
+        if (!*key) D9_TRY(d9_tree_fail(context, layer, "a part of the key is empty"));
+        D9_TRY(add_map(context, arena, map, key, &map));
+    }
+    if (!*key) D9_TRY(d9_tree_fail(context, layer, "a part of the key is empty"));
+    D9_TRY(add_value(context, arena, map, key, value));
+    D9_TRY(check_trick_is_on(context, root, layer));
+    d9_layers_normalize(layer);
+    d9_layers_merge(root, layer);
+done:
+    return status;
+}
+
+d9_status d9_layers_edit(d9_context *context, d9_arena *arena, const d9_config_edits *edits, d9_tree *root) {
+    d9_status status = D9_OK;
+    for (int i = 0; i < edits->with_count; i++) D9_TRY(apply_with(context, arena, edits->with[i], root));
+    for (int i = 0; i < edits->without_count; i++)
+        D9_TRY(apply_without(context, arena, edits->without[i], root));
+    for (int i = 0; i < edits->set_count; i++) D9_TRY(apply_set(context, arena, edits->set[i], root));
+done:
+    return status;
+}

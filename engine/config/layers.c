@@ -1,0 +1,184 @@
+/* Files and their bases: loading, merging, and the chain that must not close. */
+#include "config/layers.h"
+#include "core/system.h"
+
+#include <string.h>
+
+enum { CHAIN_MAX = 32 };
+
+/* The files being loaded, from the first to the one that is read now. */
+typedef struct ancestry {
+    const struct ancestry *from;
+    const char *path;
+    struct stat state; /* device and inode: the same file under another name closes the chain too */
+    bool is_file;      /* false: text that was handed over */
+} ancestry;
+
+/* ---- merging ---- */
+
+static const char *model_name(const d9_tree *model) {
+    const d9_tree *name = d9_tree_find(model, "name");
+    return name && name->kind == D9_TREE_SCALAR ? name->text : NULL;
+}
+
+/* Options of one network mean nothing to another. A model that gives no name keeps the one under it. */
+static bool is_other_model(const d9_tree *under, const d9_tree *over) {
+    if (strcmp(over->key, "model") != 0 || over->parent->parent) return false;
+    const char *name = model_name(over), *inherited = model_name(under);
+    if (!inherited) inherited = d9_model_at(0)->name;
+    return name && strcmp(name, inherited) != 0;
+}
+
+static void replace(d9_tree *old, const d9_tree *new) {
+    d9_tree *parent = old->parent, *next = old->next;
+    *old = *new;
+    old->parent = parent;
+    old->next = next;
+    for (d9_tree *child = old->first; child; child = child->next) child->parent = old;
+}
+
+void d9_layers_merge(d9_tree *under, d9_tree *over) {
+    for (d9_tree *child = over->first, *next; child; child = next) {
+        next = child->next;
+        d9_tree *old = d9_tree_find(under, child->key);
+        if (!old)
+            d9_tree_append(under, child);
+        else if (old->kind != D9_TREE_MAP || child->kind != D9_TREE_MAP || is_other_model(old, child))
+            replace(old, child);
+        else {
+            old->place = child->place; /* the last to say something of a map answers for it */
+            old->key_place = child->key_place;
+            d9_layers_merge(old, child);
+        }
+    }
+}
+
+static bool is_word(const d9_tree *node, const char *const *words, int count) {
+    if (node->kind != D9_TREE_SCALAR || node->quoted) return false;
+    for (int i = 0; i < count; i++)
+        if (strcmp(node->text, words[i]) == 0) return true;
+    return false;
+}
+
+bool d9_layers_is_off(const d9_tree *trick) {
+    return is_word(trick, (const char *const[]){"off", "false", "no"}, 3);
+}
+
+void d9_layers_normalize(d9_tree *root) {
+    d9_tree *tricks = d9_tree_find(root, "tricks");
+    if (!tricks || tricks->kind != D9_TREE_MAP) return;
+    for (d9_tree *trick = tricks->first; trick; trick = trick->next)
+        if (is_word(trick, (const char *const[]){"on", "true", "yes"}, 3)) trick->kind = D9_TREE_MAP;
+}
+
+/* ---- loading ---- */
+
+static d9_status load(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root);
+
+/* A configuration that cannot be read is a usage error, whatever the file layer calls it. */
+static d9_status read_file(d9_context *context, const char *path, const d9_tree *base, uint8_t **bytes,
+                           size_t *size) {
+    d9_context quiet = *context;
+    d9_context_clear(&quiet);
+    d9_status status = d9_file_read(&quiet, path, bytes, size);
+    if (status == D9_OK) return D9_OK;
+    if (status == D9_DATA) status = D9_USAGE;
+    if (base && status == D9_USAGE) return d9_tree_fail(context, base, "%s", quiet.message);
+    return d9_fail(context, status, "%s", quiet.message);
+}
+
+/* Relative to the file that says it; text has no folder of its own and means the current one. */
+static d9_status join(d9_context *context, d9_arena *arena, const ancestry *from, const char *path,
+                      char **joined) {
+    const char *slash = from->is_file ? strrchr(from->path, '/') : NULL;
+    if (*path == '/' || !slash) return d9_arena_copy(context, arena, path, joined);
+    return d9_arena_format(context, arena, joined, "%.*s/%s", (int)(slash - from->path), from->path, path);
+}
+
+static void add_chain(d9_text *text, const ancestry *link) {
+    if (link->from) add_chain(text, link->from);
+    d9_text_add(text, "%s -> ", link->path);
+}
+
+static d9_status check_chain(d9_context *context, const ancestry *link, const d9_tree *base) {
+    int length = 0;
+    bool closed = false;
+    for (const struct ancestry *earlier = link->from; earlier; earlier = earlier->from, length++)
+        closed =
+            closed || (earlier->is_file && link->is_file && earlier->state.st_dev == link->state.st_dev &&
+                       earlier->state.st_ino == link->state.st_ino);
+    if (!closed && length < CHAIN_MAX) return D9_OK;
+    if (!closed)
+        return d9_tree_fail(context, base, "more than %d files inherit one from the other", CHAIN_MAX);
+    d9_text chain;
+    d9_text_init(context, &chain);
+    add_chain(&chain, link->from);
+    d9_text_add(&chain, "%s", link->path);
+    d9_status status = d9_text_status(&chain);
+    if (status == D9_OK)
+        status = d9_tree_fail(context, base, "a file inherits itself: %s", d9_text_get(&chain));
+    d9_text_free(&chain);
+    return status;
+}
+
+/* Loads the file that `base` names. What speaks about one file alone is not inherited. */
+static d9_status load_base(d9_context *context, d9_arena *arena, const ancestry *from, const d9_tree *base,
+                           d9_tree **root) {
+    d9_status status = D9_OK;
+    uint8_t *bytes = NULL;
+    size_t size;
+    char *path;
+    if (base->kind != D9_TREE_SCALAR || !*base->text)
+        D9_TRY(d9_tree_fail(context, base, "needs a file name"));
+    D9_TRY(join(context, arena, from, base->text, &path));
+    ancestry link = {.from = from, .path = path};
+    link.is_file = context->system->stat(context->system->user, path, &link.state) == 0;
+    D9_TRY(check_chain(context, &link, base));
+    D9_TRY(read_file(context, path, base, &bytes, &size));
+    if (strlen((char *)bytes) != size)
+        D9_TRY(d9_tree_fail(context, base, "%s: not YAML: it holds a zero byte", path));
+    D9_TRY(load(context, arena, &link, (char *)bytes, root));
+    d9_tree_remove(*root, "title");
+    d9_tree_remove(*root, "published");
+done:
+    d9_release(context, bytes);
+    return status;
+}
+
+static d9_status load(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root) {
+    d9_status status = D9_OK;
+    d9_tree *tree, *under;
+    char *source;
+    D9_TRY(d9_arena_copy(context, arena, link->path, &source));
+    D9_TRY(
+        d9_tree_parse(context, arena, &(d9_place){.source = source, .line = 1}, yaml, strlen(yaml), &tree));
+    if (tree->kind != D9_TREE_MAP)
+        D9_TRY(d9_tree_fail(context, tree, "a configuration is a map of keys, like {seed: 1}"));
+    d9_layers_normalize(tree);
+    const d9_tree *base = d9_tree_find(tree, "base");
+    *root = tree;
+    if (!base) goto done;
+    D9_TRY(load_base(context, arena, link, base, &under));
+    d9_tree_remove(tree, "base");
+    d9_layers_merge(under, tree);
+    *root = under;
+done:
+    return status;
+}
+
+d9_status d9_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml,
+                         d9_tree **root) {
+    d9_status status = D9_OK;
+    uint8_t *bytes = NULL;
+    size_t size;
+    ancestry link = {.path = path};
+    if (yaml) return load(context, arena, &link, yaml, root);
+    link.is_file = context->system->stat(context->system->user, path, &link.state) == 0;
+    D9_TRY(read_file(context, path, NULL, &bytes, &size));
+    if (strlen((char *)bytes) != size)
+        D9_TRY(d9_fail(context, D9_USAGE, "%s: not YAML: it holds a zero byte", path));
+    D9_TRY(load(context, arena, &link, (char *)bytes, root));
+done:
+    d9_release(context, bytes);
+    return status;
+}

@@ -1,0 +1,145 @@
+/* Every key outside tricks and models, each in one row. */
+#include "config/sections.h"
+
+#include <math.h>
+
+#define FIELD(name) offsetof(d9_config, name)
+#define ENDLESS     INFINITY
+
+static const d9_option root_options[] = {
+    {"title", D9_OPTION_TEXT, FIELD(title), "", 0, 0, NULL,
+     "what reports call this configuration; the file's name when not given, never inherited"},
+    {"target", D9_OPTION_REAL, FIELD(target), "94", 0, 100, NULL, "accuracy the run is timed to, percent"},
+    {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|onednn|cuda",
+     "what computes; auto takes the fastest that this machine has"},
+    {"precision", D9_OPTION_TEXT, FIELD(precision), "auto", 0, 0, "auto|f64|f32|bf16|fp16",
+     "type of activations and weights in the step; auto takes half where the machine has it"},
+    {"seed", D9_OPTION_INT, FIELD(seed), "1", 0, 9e18, NULL, "key of every random choice"},
+    {"threads", D9_OPTION_INT, FIELD(threads), "0", 0, 4096, NULL, "CPU threads; 0: one per physical core"},
+    {"keep", D9_OPTION_CHOICE, FIELD(keep), "model", 0, 0, "none|model|all",
+     "weights kept after the run: none, the model, or also the checkpoint"},
+    {0},
+};
+
+static const d9_option backend_options[] = {
+    {"fuse", D9_OPTION_BOOL, FIELD(backend_options.fuse), "on", 0, 0, NULL,
+     "let the backend run several nodes as one rule"},
+    {"tune", D9_OPTION_BOOL, FIELD(backend_options.tune), "on", 0, 0, NULL,
+     "time the candidate implementations; off takes the first deterministic one"},
+    {0},
+};
+
+static const d9_option data_options[] = {
+    {"dataset", D9_OPTION_TEXT, FIELD(data.dataset), "cifar10", 0, 0, "cifar10|cifar100|folder|synthetic",
+     "what is learned; synthetic needs no files"},
+    {"path", D9_OPTION_TEXT, FIELD(data.path), "", 0, 0, NULL,
+     "folder of the dataset; not given: the places where setup.sh puts it"},
+    {"placement", D9_OPTION_CHOICE, FIELD(data.placement), "device", 0, 0, "device|host",
+     "where images are stored and batches are made; no difference where the device is the host"},
+    {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
+     "training images set aside and evaluated instead of the test set; 0: none"},
+    {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
+     "side to which the images of a folder are resized, pixels"},
+    {"synthetic_train", D9_OPTION_INT, FIELD(data.synthetic_train), "2048", 1, 1e7, NULL,
+     "training images of the synthetic set"},
+    {"synthetic_test", D9_OPTION_INT, FIELD(data.synthetic_test), "512", 1, 1e7, NULL,
+     "test images of the synthetic set"},
+    {0},
+};
+
+static const d9_option eval_options[] = {
+    {"every", D9_OPTION_REAL, FIELD(eval.every), "1", 0, 1e6, NULL,
+     "epochs between evaluations; 0: only at the end"},
+    {0},
+};
+
+static const d9_option train_options[] = {
+    {"epochs", D9_OPTION_REAL, FIELD(train.epochs), "24", 1e-3, 1e6, NULL,
+     "passes over the training images; may be fractional"},
+    {"batch_size", D9_OPTION_INT, FIELD(train.batch_size), "512", 1, 1e6, NULL, "images per step"},
+    {"weight_decay", D9_OPTION_REAL, FIELD(train.weight_decay), "5.0e-4", 0, 1e3, NULL,
+     "decay of the weights, as for a mean loss"},
+    {"momentum", D9_OPTION_REAL, FIELD(train.momentum), "0.9", 0, 0.999999, NULL,
+     "Nesterov momentum, below 1"},
+    {"bias_lr_multiplier", D9_OPTION_REAL, FIELD(train.bias_lr_multiplier), "1", 1e-6, 1e6, NULL,
+     "biases take this times the rate, and the decay divided by it"},
+    {"momentum_form", D9_OPTION_CHOICE, FIELD(train.momentum_form), "page", 0, 0, "page|torch",
+     "page folds the rate into the velocity, torch applies it outside"},
+    {"lr", D9_OPTION_SCHEDULE, FIELD(train.lr), "{knots: [0, 20%, end], values: [0, 0.4, 0]}", 0, 1e6, NULL,
+     "learning rate as for a mean loss, linear between knots (a number of epochs, P% of the run, end, "
+     "end-N)"},
+    {0},
+};
+
+static const d9_option published_options[] = {
+    {"accuracy", D9_OPTION_REAL, FIELD(published.accuracy), "", 0, 100, NULL, "mean test accuracy, percent"},
+    {"seconds", D9_OPTION_REAL, FIELD(published.seconds), "", 0, ENDLESS, NULL, "training time, seconds"},
+    {"epochs", D9_OPTION_REAL, FIELD(published.epochs), "", 0, ENDLESS, NULL, "epochs of that run"},
+    {"hardware", D9_OPTION_TEXT, FIELD(published.hardware), "", 0, 0, NULL, "what it was measured on"},
+    {"source", D9_OPTION_TEXT, FIELD(published.source), "", 0, 0, NULL, "where it was published"},
+    {0},
+};
+
+static const d9_section sections[] = {
+    {"root", "the run as a whole", root_options},
+    {"backend_options", "how the backend plans", backend_options},
+    {"data", "the images", data_options},
+    {"eval", "evaluation", eval_options},
+    {"train", "the optimizer and its schedule", train_options},
+    {"published", "what the author of this file's recipe reported; data for reports, never inherited",
+     published_options},
+};
+enum { SECTION_COUNT = sizeof sections / sizeof sections[0] };
+
+const d9_section *d9_section_at(int index) {
+    return index >= 0 && index < SECTION_COUNT ? &sections[index] : NULL;
+}
+
+static const d9_option model_name[] = {
+    {"name", D9_OPTION_TEXT, 0, "resnet9", 0, 0, NULL,
+     "the network; another name drops inherited model options"},
+    {0},
+};
+
+const d9_option *d9_section_model_name(void) { return model_name; }
+
+/* ---- for help and the reference page ---- */
+
+static const char *const model_sections[] = {
+#define D9_MODEL(name) "model (" #name ")",
+#include "models/models.def"
+#undef D9_MODEL
+};
+static const char *const trick_sections[] = {
+#define D9_TRICK(name) "tricks." #name,
+#include "tricks/tricks.def"
+#undef D9_TRICK
+};
+enum { MODEL_COUNT = sizeof model_sections / sizeof model_sections[0] };
+
+bool d9_config_section(int index, const char **section, const char **doc, const d9_option **options) {
+    static const d9_option none[] = {{0}};
+    if (index < 0) return false;
+    if (index < SECTION_COUNT) {
+        *section = sections[index].name, *doc = sections[index].doc, *options = sections[index].options;
+        return true;
+    }
+    index -= SECTION_COUNT;
+    if (index == 0) {
+        *section = "model", *doc = "the network by name; its options are beside the name",
+        *options = model_name;
+        return true;
+    }
+    index -= 1;
+    if (index < MODEL_COUNT) {
+        const d9_model *model = d9_model_at(index);
+        *section = model_sections[index], *doc = model->doc,
+        *options = model->options ? model->options : none;
+        return true;
+    }
+    index -= MODEL_COUNT;
+    if (index >= D9_TRICK_COUNT) return false;
+    const d9_trick *trick = d9_trick_at(index);
+    *section = trick_sections[index], *doc = trick->doc, *options = trick->options ? trick->options : none;
+    return true;
+}

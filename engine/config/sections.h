@@ -1,0 +1,18 @@
+/* The option tables of a configuration, in the order in which they are printed. */
+#ifndef D9_CONFIG_SECTIONS_H
+#define D9_CONFIG_SECTIONS_H
+
+#include "config/config.h"
+
+typedef struct d9_section {
+    const char *name, *doc;
+    const d9_option *options; /* offsets into d9_config */
+} d9_section;
+
+/* The sections every configuration has; 0 is the root. NULL past the end. */
+const d9_section *d9_section_at(int index);
+
+/* The row `model.name`; its offset is 0, into a const char *. */
+const d9_option *d9_section_model_name(void);
+
+#endif

@@ -1,0 +1,286 @@
+/* libyaml's events -> a tree with places. */
+#include "config/tree.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <yaml.h>
+
+enum { DEPTH_MAX = 32 };
+
+/* ---- nodes ---- */
+
+d9_status d9_tree_make(d9_context *context, d9_arena *arena, d9_tree_kind kind, const d9_place *place,
+                       const char *key, d9_tree **node) {
+    d9_status status = D9_OK;
+    void *pointer;
+    char *copy = NULL;
+    D9_TRY(d9_arena_allocate(context, arena, sizeof **node, &pointer));
+    if (key) D9_TRY(d9_arena_copy(context, arena, key, &copy));
+    *node = pointer;
+    **node = (d9_tree){.kind = kind, .key = copy, .place = *place, .key_place = *place};
+done:
+    return status;
+}
+
+void d9_tree_append(d9_tree *parent, d9_tree *child) {
+    child->parent = parent;
+    child->next = NULL;
+    if (parent->last)
+        parent->last->next = child;
+    else
+        parent->first = child;
+    parent->last = child;
+    parent->count++;
+}
+
+void d9_tree_remove(d9_tree *map, const char *key) {
+    d9_tree *before = NULL;
+    for (d9_tree *child = map->first; child; before = child, child = child->next) {
+        if (!child->key || strcmp(child->key, key) != 0) continue;
+        if (before)
+            before->next = child->next;
+        else
+            map->first = child->next;
+        if (map->last == child) map->last = before;
+        map->count--;
+        return;
+    }
+}
+
+d9_tree *d9_tree_find(const d9_tree *map, const char *key) {
+    if (!map || map->kind != D9_TREE_MAP) return NULL;
+    for (d9_tree *child = map->first; child; child = child->next)
+        if (strcmp(child->key, key) == 0) return child;
+    return NULL;
+}
+
+/* ---- failures with a place ---- */
+
+static void add_path(d9_text *text, const d9_tree *node) {
+    if (!node->parent) return;
+    add_path(text, node->parent);
+    if (node->key) {
+        d9_text_add(text, "%s%s", node->parent->parent ? "." : "", node->key);
+        return;
+    }
+    int index = 0;
+    for (const d9_tree *child = node->parent->first; child != node; child = child->next) index++;
+    d9_text_add(text, "[%d]", index);
+}
+
+static void add_place(d9_text *text, const d9_place *place) {
+    d9_text_add(text, "%s", place->source);
+    if (place->edit) d9_text_add(text, " %s", place->edit);
+    if (place->line > 0) d9_text_add(text, ":%d:%d", place->line, place->column);
+    d9_text_add(text, ": ");
+}
+
+static d9_status fail_at(d9_context *context, const d9_place *place, const d9_tree *node, const char *format,
+                         va_list arguments) {
+    char reason[1024];
+    vsnprintf(reason, sizeof reason, format, arguments);
+    d9_text text;
+    d9_text_init(context, &text);
+    add_place(&text, place);
+    size_t before = text.size;
+    if (node) add_path(&text, node);
+    d9_text_add(&text, "%s%s", text.size > before ? ": " : "", reason);
+    d9_status status = d9_text_status(&text);
+    if (status == D9_OK) status = d9_fail(context, D9_USAGE, "%s", d9_text_get(&text));
+    d9_text_free(&text);
+    return status;
+}
+
+d9_status d9_tree_fail(d9_context *context, const d9_tree *node, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    d9_status status = fail_at(context, &node->place, node, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+d9_status d9_tree_fail_key(d9_context *context, const d9_tree *node, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    d9_status status = fail_at(context, &node->key_place, node, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+/* ---- reading ---- */
+
+typedef struct reader {
+    d9_context *context;
+    d9_arena *arena;
+    d9_place place; /* source and edit for every node */
+    yaml_parser_t parser;
+    yaml_event_t event; /* the current one; empty before the first */
+} reader;
+
+static d9_place place_at(const reader *reader, const yaml_mark_t *mark) {
+    d9_place place = reader->place;
+    if (place.line > 0) place.line = (int)mark->line + 1, place.column = (int)mark->column + 1;
+    return place;
+}
+
+D9_PRINTF(3, 4) static d9_status refuse(reader *reader, const yaml_mark_t *mark, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    d9_place place = place_at(reader, mark);
+    d9_status status = fail_at(reader->context, &place, NULL, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+static d9_status advance(reader *reader) {
+    yaml_event_delete(&reader->event);
+    if (yaml_parser_parse(&reader->parser, &reader->event)) return D9_OK;
+    const yaml_parser_t *parser = &reader->parser;
+    if (parser->error == YAML_MEMORY_ERROR)
+        return d9_fail(reader->context, D9_DEVICE, "out of memory: reading YAML");
+    if (parser->error == YAML_READER_ERROR)
+        return refuse(reader, &parser->mark, "not YAML: %s (byte %zu)", parser->problem,
+                      parser->problem_offset);
+    return refuse(reader, &parser->problem_mark, "not YAML: %s%s%s", parser->context ? parser->context : "",
+                  parser->context ? ": " : "", parser->problem);
+}
+
+/* The parts of YAML that would let one place in a file mean another. */
+static d9_status refuse_extras(reader *reader) {
+    const yaml_event_t *event = &reader->event;
+    const yaml_char_t *anchor = NULL, *tag = NULL;
+    switch (event->type) {
+    case YAML_ALIAS_EVENT:
+        return refuse(reader, &event->start_mark, "aliases (*%s) are not read here: write the value out",
+                      (const char *)event->data.alias.anchor);
+    case YAML_SCALAR_EVENT:
+        anchor = event->data.scalar.anchor, tag = event->data.scalar.tag;
+        break;
+    case YAML_SEQUENCE_START_EVENT:
+        anchor = event->data.sequence_start.anchor, tag = event->data.sequence_start.tag;
+        break;
+    case YAML_MAPPING_START_EVENT:
+        anchor = event->data.mapping_start.anchor, tag = event->data.mapping_start.tag;
+        break;
+    default:
+        break;
+    }
+    if (anchor)
+        return refuse(reader, &event->start_mark,
+                      "anchors (&%s) are not read here: write the value out where it is used",
+                      (const char *)anchor);
+    if (tag)
+        return refuse(reader, &event->start_mark,
+                      "tags (%s) are not read here: a key's type is fixed, remove the tag",
+                      (const char *)tag);
+    return D9_OK;
+}
+
+static d9_status copy_scalar(reader *reader, const char **text) {
+    const char *value = (const char *)reader->event.data.scalar.value;
+    size_t length = reader->event.data.scalar.length;
+    if (strlen(value) != length) return refuse(reader, &reader->event.start_mark, "a text holds a zero byte");
+    char *copy;
+    d9_status status = d9_arena_copy(reader->context, reader->arena, value, &copy);
+    *text = copy;
+    return status;
+}
+
+static d9_status read_node(reader *reader, d9_tree *parent, const char *key, const d9_place *key_place,
+                           int depth, d9_tree **node);
+
+static d9_status read_list(reader *reader, d9_tree *list, int depth) {
+    d9_status status = D9_OK;
+    for (;;) {
+        D9_TRY(advance(reader));
+        if (reader->event.type == YAML_SEQUENCE_END_EVENT) break;
+        D9_TRY(read_node(reader, list, NULL, NULL, depth + 1, NULL));
+    }
+done:
+    return status;
+}
+
+static d9_status read_map(reader *reader, d9_tree *map, int depth) {
+    d9_status status = D9_OK;
+    for (;;) {
+        const char *key;
+        D9_TRY(advance(reader));
+        if (reader->event.type == YAML_MAPPING_END_EVENT) break;
+        D9_TRY(refuse_extras(reader));
+        d9_place place = place_at(reader, &reader->event.start_mark);
+        if (reader->event.type != YAML_SCALAR_EVENT || reader->event.data.scalar.length == 0)
+            D9_TRY(refuse(reader, &reader->event.start_mark, "a key must be a word"));
+        D9_TRY(copy_scalar(reader, &key));
+        const d9_tree *twin = d9_tree_find(map, key);
+        D9_TRY(advance(reader));
+        if (twin) {
+            d9_tree second = *twin;
+            second.key_place = place;
+            if (place.line > 0)
+                D9_TRY(d9_tree_fail_key(reader->context, &second, "given twice; first on line %d",
+                                        twin->key_place.line));
+            D9_TRY(d9_tree_fail_key(reader->context, &second, "given twice"));
+        }
+        D9_TRY(read_node(reader, map, key, &place, depth + 1, NULL));
+    }
+done:
+    return status;
+}
+
+/* The node whose first event is the current one. */
+static d9_status read_node(reader *reader, d9_tree *parent, const char *key, const d9_place *key_place,
+                           int depth, d9_tree **result) {
+    d9_status status = D9_OK;
+    const yaml_event_t *event = &reader->event;
+    d9_tree *node;
+    if (depth > DEPTH_MAX)
+        D9_TRY(refuse(reader, &event->start_mark, "nested deeper than %d levels", DEPTH_MAX));
+    D9_TRY(refuse_extras(reader));
+    d9_place place = place_at(reader, &event->start_mark);
+    d9_tree_kind kind = event->type == YAML_SCALAR_EVENT           ? D9_TREE_SCALAR
+                        : event->type == YAML_SEQUENCE_START_EVENT ? D9_TREE_LIST
+                                                                   : D9_TREE_MAP;
+    D9_TRY(d9_tree_make(reader->context, reader->arena, kind, &place, NULL, &node));
+    node->key = key;
+    if (key_place) node->key_place = *key_place;
+    if (parent) d9_tree_append(parent, node);
+    if (kind == D9_TREE_SCALAR) {
+        node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+        D9_TRY(copy_scalar(reader, &node->text));
+    }
+    if (kind == D9_TREE_LIST) D9_TRY(read_list(reader, node, depth));
+    if (kind == D9_TREE_MAP) D9_TRY(read_map(reader, node, depth));
+    if (result) *result = node;
+done:
+    return status;
+}
+
+static d9_status read_document(reader *reader, d9_tree **root) {
+    d9_status status = D9_OK;
+    D9_TRY(advance(reader)); /* stream start */
+    D9_TRY(advance(reader)); /* document start */
+    if (reader->event.type == YAML_STREAM_END_EVENT)
+        D9_TRY(refuse(reader, &reader->event.start_mark,
+                      "there is nothing in it; a configuration is a map of keys"));
+    D9_TRY(advance(reader));
+    D9_TRY(read_node(reader, NULL, NULL, NULL, 0, root));
+    D9_TRY(advance(reader)); /* document end */
+    D9_TRY(advance(reader));
+    if (reader->event.type != YAML_STREAM_END_EVENT)
+        D9_TRY(refuse(reader, &reader->event.start_mark, "a second document starts here; one is read"));
+done:
+    return status;
+}
+
+d9_status d9_tree_parse(d9_context *context, d9_arena *arena, const d9_place *place, const char *yaml,
+                        size_t size, d9_tree **root) {
+    reader reader = {.context = context, .arena = arena, .place = *place};
+    *root = NULL;
+    if (!yaml_parser_initialize(&reader.parser))
+        return d9_fail(context, D9_DEVICE, "out of memory: reading YAML");
+    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)yaml, size);
+    d9_status status = read_document(&reader, root);
+    yaml_event_delete(&reader.event);
+    yaml_parser_delete(&reader.parser);
+    return status;
+}

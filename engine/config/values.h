@@ -1,0 +1,27 @@
+/* One option's value: from a tree node into its field, and back to YAML. */
+#ifndef D9_CONFIG_VALUES_H
+#define D9_CONFIG_VALUES_H
+
+#include "config/option.h"
+#include "config/tree.h"
+
+/* Reads `node` into `base + option->offset`, checked against type, bounds and choices. NULL: the default. */
+D9_MUST_USE d9_status d9_value_read(d9_context *context, d9_arena *arena, const d9_option *option,
+                                    const d9_tree *node, void *base);
+
+/* Appends the field as YAML; false, and nothing appended, where an optional value is absent. */
+bool d9_value_write(const d9_option *option, const void *base, d9_text *text);
+
+/* Reads a map by tables: every row of every table is filled, from the map or its default. Keys of no table
+ * fail, except those in `others` (NULL-terminated; may be NULL). */
+typedef struct d9_binding {
+    const d9_option *options; /* NULL: none */
+    void *base;
+} d9_binding;
+D9_MUST_USE d9_status d9_values_bind(d9_context *context, d9_arena *arena, const d9_tree *map,
+                                     const d9_binding *bindings, int count, const char *const *others);
+
+/* "known: a, b; did you mean b?" as the tail of a refusal. */
+void d9_suggest(d9_text *text, const char *label, const char *word, const char *const *words, int count);
+
+#endif

@@ -1,0 +1,76 @@
+/* The arena: blocks in a list, each carved from the front. */
+#include "core/arena.h"
+#include "core/system.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ALIGNMENT = 16, BLOCK_BYTES = 16 * 1024 };
+
+struct d9_arena_block {
+    struct d9_arena_block *next;
+    size_t used, capacity; /* bytes after the header */
+    _Alignas(ALIGNMENT) unsigned char bytes[];
+};
+
+static d9_status add_block(d9_context *context, d9_arena *arena, size_t bytes) {
+    size_t capacity = bytes > BLOCK_BYTES / 2 ? bytes : BLOCK_BYTES - sizeof(struct d9_arena_block);
+    void *pointer;
+    d9_status status = d9_allocate(context, sizeof(struct d9_arena_block) + capacity, "an arena", &pointer);
+    if (status != D9_OK) return status;
+    struct d9_arena_block *block = pointer;
+    block->capacity = capacity;
+    block->next = arena->blocks;
+    arena->blocks = block;
+    return D9_OK;
+}
+
+d9_status d9_arena_allocate(d9_context *context, d9_arena *arena, size_t bytes, void **pointer) {
+    *pointer = NULL;
+    if (bytes > SIZE_MAX / 2)
+        return d9_fail(context, D9_DEVICE, "out of memory: %zu bytes for an arena", bytes);
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (bytes == 0) bytes = ALIGNMENT;
+    struct d9_arena_block *block = arena->blocks;
+    if (!block || block->capacity - block->used < bytes) {
+        d9_status status = add_block(context, arena, bytes);
+        if (status != D9_OK) return status;
+        block = arena->blocks;
+    }
+    *pointer = block->bytes + block->used;
+    block->used += bytes;
+    return D9_OK;
+}
+
+d9_status d9_arena_copy(d9_context *context, d9_arena *arena, const char *text, char **copy) {
+    size_t size = strlen(text) + 1;
+    void *pointer;
+    d9_status status = d9_arena_allocate(context, arena, size, &pointer);
+    *copy = pointer;
+    if (status == D9_OK) memcpy(pointer, text, size);
+    return status;
+}
+
+d9_status d9_arena_format(d9_context *context, d9_arena *arena, char **text, const char *format, ...) {
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    void *pointer = NULL;
+    d9_status status = D9_OK;
+    if (length < 0) status = d9_fail(context, D9_DEVICE, "a text could not be formatted");
+    if (status == D9_OK) status = d9_arena_allocate(context, arena, (size_t)length + 1, &pointer);
+    if (status == D9_OK) vsnprintf(pointer, (size_t)length + 1, format, again);
+    *text = pointer;
+    va_end(again);
+    va_end(arguments);
+    return status;
+}
+
+void d9_arena_free(d9_context *context, d9_arena *arena) {
+    while (arena->blocks) {
+        struct d9_arena_block *block = arena->blocks;
+        arena->blocks = block->next;
+        d9_release(context, block);
+    }
+}

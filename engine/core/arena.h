@@ -1,0 +1,18 @@
+/* An arena: many small allocations with one owner and one end. Everything it hands out is zeroed,
+ * 16-byte aligned and lives until d9_arena_free. */
+#ifndef D9_CORE_ARENA_H
+#define D9_CORE_ARENA_H
+
+#include "core/context.h"
+
+typedef struct d9_arena {
+    struct d9_arena_block *blocks; /* newest first */
+} d9_arena;
+
+D9_MUST_USE d9_status d9_arena_allocate(d9_context *context, d9_arena *arena, size_t bytes, void **pointer);
+D9_MUST_USE d9_status d9_arena_copy(d9_context *context, d9_arena *arena, const char *text, char **copy);
+D9_MUST_USE d9_status d9_arena_format(d9_context *context, d9_arena *arena, char **text, const char *format, ...)
+    D9_PRINTF(4, 5);
+void d9_arena_free(d9_context *context, d9_arena *arena);
+
+#endif

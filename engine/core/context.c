@@ -1,0 +1,41 @@
+/* The context: the first failure and its message, and the log. */
+#include "core/context.h"
+#include "core/system.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void d9_context_init(d9_context *context) { *context = (d9_context){.system = d9_system_default()}; }
+
+/* A message is one line, whatever a path or a word from a file held. */
+static void flatten(char *line) {
+    for (; *line; line++)
+        if ((unsigned char)*line < ' ' || *line == 127) *line = ' ';
+}
+
+d9_status d9_fail(d9_context *context, d9_status status, const char *format, ...) {
+    if (context->status != D9_OK) return status;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(context->message, sizeof context->message, format, arguments);
+    va_end(arguments);
+    flatten(context->message);
+    context->status = status;
+    return status;
+}
+
+void d9_context_clear(d9_context *context) {
+    context->status = D9_OK;
+    context->message[0] = 0;
+}
+
+void d9_log(d9_context *context, d9_log_level level, const char *format, ...) {
+    if (!context->log) return;
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    flatten(line);
+    context->log(context->log_user, level, line);
+}

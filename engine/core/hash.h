@@ -1,0 +1,15 @@
+/* SHA-1 (dataset files) and SHA-256 (plans, parameters, configurations), by Debian's libmd. */
+#ifndef D9_CORE_HASH_H
+#define D9_CORE_HASH_H
+
+#include <stddef.h>
+
+typedef struct d9_bytes {
+    const void *bytes;
+    size_t size;
+} d9_bytes;
+
+void d9_sha1_hex(const void *bytes, size_t size, char hex[41]);
+void d9_sha256_hex(const d9_bytes *parts, int count, char hex[65]); /* over the parts, in order */
+
+#endif

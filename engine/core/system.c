@@ -1,0 +1,272 @@
+/* The system table's real entries, and the file and memory helpers written over it. */
+#include "core/system.h"
+#include "core/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the default table ---- */
+
+static void *system_allocate(void *user, size_t alignment, size_t bytes) {
+    (void)user;
+    void *pointer;
+    if (posix_memalign(&pointer, alignment, bytes) != 0) return NULL;
+    return memset(pointer, 0, bytes);
+}
+static void system_release(void *user, void *pointer) {
+    (void)user;
+    free(pointer);
+}
+static int system_open(void *user, const char *path, int flags, int mode) {
+    (void)user;
+    return open(path, flags, mode);
+}
+static ssize_t system_read(void *user, int file, void *bytes, size_t size) {
+    (void)user;
+    return read(file, bytes, size);
+}
+static ssize_t system_write(void *user, int file, const void *bytes, size_t size) {
+    (void)user;
+    return write(file, bytes, size);
+}
+static int system_truncate(void *user, int file, int64_t size) {
+    (void)user;
+    return ftruncate(file, size);
+}
+static int system_sync(void *user, int file) {
+    (void)user;
+    return fsync(file);
+}
+static int system_close(void *user, int file) {
+    (void)user;
+    return close(file);
+}
+static int system_stat(void *user, const char *path, struct stat *state) {
+    (void)user;
+    return stat(path, state);
+}
+static int system_rename(void *user, const char *from, const char *to) {
+    (void)user;
+    return rename(from, to);
+}
+static int system_remove(void *user, const char *path) {
+    (void)user;
+    return unlink(path);
+}
+static int system_make_directory(void *user, const char *path, int mode) {
+    (void)user;
+    return mkdir(path, (mode_t)mode);
+}
+
+const d9_system *d9_system_default(void) {
+    static const d9_system table = {
+        .allocate = system_allocate,
+        .release = system_release,
+        .open = system_open,
+        .read = system_read,
+        .write = system_write,
+        .truncate = system_truncate,
+        .sync = system_sync,
+        .close = system_close,
+        .stat = system_stat,
+        .rename = system_rename,
+        .remove = system_remove,
+        .make_directory = system_make_directory,
+    };
+    return &table;
+}
+
+/* ---- memory ---- */
+
+enum { MEMORY_ALIGNMENT = 64 };
+
+d9_status d9_allocate(d9_context *context, size_t bytes, const char *purpose, void **pointer) {
+    const d9_system *system = context->system;
+    *pointer = system->allocate(system->user, MEMORY_ALIGNMENT, bytes ? bytes : 1);
+    if (!*pointer) return d9_fail(context, D9_DEVICE, "out of memory: %zu bytes for %s", bytes, purpose);
+    return D9_OK;
+}
+
+void d9_release(d9_context *context, void *pointer) {
+    if (pointer) context->system->release(context->system->user, pointer);
+}
+
+/* ---- files ---- */
+
+static int open_file(const d9_system *system, const char *path, int flags) {
+    int file;
+    do file = system->open(system->user, path, flags | O_CLOEXEC, 0666);
+    while (file < 0 && errno == EINTR);
+    return file;
+}
+
+/* Reads to the end into a buffer that doubles; `hint` is the size that stat promised. */
+static d9_status read_all(d9_context *context, const char *path, int file, size_t hint, uint8_t **bytes,
+                          size_t *size) {
+    const d9_system *system = context->system;
+    d9_status status = D9_OK;
+    size_t capacity = hint + 2, used = 0; /* one byte to see the end, one for the zero */
+    void *buffer = NULL, *larger;
+    D9_TRY(d9_allocate(context, capacity, path, &buffer));
+    for (;;) {
+        ssize_t got = system->read(system->user, file, (uint8_t *)buffer + used, capacity - used - 1);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: %s", path, strerror(errno)));
+        if (got == 0) break;
+        used += (size_t)got;
+        if (used + 1 < capacity) continue;
+        D9_TRY(d9_allocate(context, capacity * 2, path, &larger));
+        memcpy(larger, buffer, used);
+        d9_release(context, buffer);
+        buffer = larger;
+        capacity *= 2;
+    }
+    ((uint8_t *)buffer)[used] = 0;
+    *bytes = buffer;
+    *size = used;
+    buffer = NULL;
+done:
+    d9_release(context, buffer);
+    return status;
+}
+
+d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, size_t *size) {
+    const d9_system *system = context->system;
+    *bytes = NULL;
+    *size = 0;
+    int file = open_file(system, path, O_RDONLY);
+    if (file < 0) return d9_fail(context, D9_DATA, "%s: cannot open: %s", path, strerror(errno));
+    struct stat state;
+    bool sized = system->stat(system->user, path, &state) == 0 && S_ISREG(state.st_mode);
+    d9_status status = read_all(context, path, file, sized ? (size_t)state.st_size : 4096, bytes, size);
+    system->close(system->user, file);
+    return status;
+}
+
+static d9_status write_all(d9_context *context, const char *path, int file, const void *bytes, size_t size) {
+    const d9_system *system = context->system;
+    for (size_t done = 0; done < size;) {
+        ssize_t put = system->write(system->user, file, (const uint8_t *)bytes + done, size - done);
+        if (put < 0 && errno == EINTR) continue;
+        if (put == 0) errno = ENOSPC;
+        if (put <= 0) return d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
+        done += (size_t)put;
+    }
+    return D9_OK;
+}
+
+static d9_status sync_file(d9_context *context, const char *path, int file) {
+    if (context->system->sync(context->system->user, file) == 0 || errno == EINVAL) return D9_OK;
+    return d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
+}
+
+static d9_status close_file(d9_context *context, const char *path, int file) {
+    /* Linux has closed the file even when it says EINTR. */
+    if (context->system->close(context->system->user, file) == 0 || errno == EINTR) return D9_OK;
+    return d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
+}
+
+/* Renaming onto a folder fails late and onto a device replaces it: both are refused before anything is
+ * written. */
+static d9_status check_target(d9_context *context, const char *path) {
+    struct stat state;
+    if (context->system->stat(context->system->user, path, &state) != 0 || S_ISREG(state.st_mode))
+        return D9_OK;
+    return d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path,
+                   S_ISDIR(state.st_mode) ? "it is a folder" : "it is not a regular file");
+}
+
+d9_status d9_file_write(d9_context *context, const char *path, const void *bytes, size_t size) {
+    const d9_system *system = context->system;
+    d9_status status = D9_OK;
+    int file = -1;
+    bool made = false;
+    d9_text beside;
+    d9_text_init(context, &beside);
+    d9_text_add(&beside, "%s.%ld.partial", path, (long)getpid());
+    D9_TRY(d9_text_status(&beside));
+    D9_TRY(check_target(context, path));
+
+    file = open_file(system, d9_text_get(&beside), O_WRONLY | O_CREAT | O_TRUNC);
+    if (file < 0) D9_TRY(d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno)));
+    made = true;
+    D9_TRY(write_all(context, path, file, bytes, size));
+    D9_TRY(sync_file(context, path, file));
+    int open = file;
+    file = -1;
+    D9_TRY(close_file(context, path, open));
+    if (system->rename(system->user, d9_text_get(&beside), path) != 0)
+        D9_TRY(d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno)));
+    made = false;
+done:
+    if (file >= 0) system->close(system->user, file);
+    if (made) system->remove(system->user, d9_text_get(&beside));
+    d9_text_free(&beside);
+    return status;
+}
+
+d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size) {
+    const d9_system *system = context->system;
+    d9_status status = D9_OK;
+    struct stat state = {0};
+    bool existed = system->stat(system->user, path, &state) == 0;
+    D9_TRY(check_target(context, path));
+    int file = open_file(system, path, O_WRONLY | O_CREAT | O_APPEND);
+    if (file < 0) D9_TRY(d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno)));
+    status = write_all(context, path, file, bytes, size);
+    /* Half a record is worse than none. What cannot be undone on a failing disk stays; the failure is told.
+     */
+    if (status != D9_OK && existed && system->truncate(system->user, file, state.st_size) != 0)
+        d9_log(context, D9_LOG_WARNING, "%s: its last record is incomplete", path);
+    d9_status closed = close_file(context, path, file);
+    if (status != D9_OK && !existed) system->remove(system->user, path);
+    D9_TRY(status);
+    D9_TRY(closed);
+done:
+    return status;
+}
+
+bool d9_file_exists(d9_context *context, const char *path) {
+    struct stat state;
+    return context->system->stat(context->system->user, path, &state) == 0;
+}
+
+/* ---- folders ---- */
+
+static d9_status make_one(d9_context *context, const char *path) {
+    const d9_system *system = context->system;
+    struct stat state;
+    bool there = system->stat(system->user, path, &state) == 0;
+    if (!there) {
+        if (system->make_directory(system->user, path, 0777) == 0) return D9_OK;
+        int error = errno; /* another process may have made it meanwhile */
+        there = error == EEXIST && system->stat(system->user, path, &state) == 0;
+        if (!there)
+            return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: %s", path, strerror(error));
+    }
+    if (S_ISDIR(state.st_mode)) return D9_OK;
+    return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: a file has its name", path);
+}
+
+d9_status d9_directory_make(d9_context *context, const char *path) {
+    d9_status status = D9_OK;
+    d9_text copy;
+    d9_text_init(context, &copy);
+    d9_text_add(&copy, "%s", path);
+    D9_TRY(d9_text_status(&copy));
+    if (!*path) D9_TRY(d9_fail(context, D9_OUTPUT, "a folder with an empty name cannot be made"));
+    for (char *at = copy.bytes + 1; *at; at++) {
+        if (*at != '/' || at[-1] == '/') continue;
+        *at = 0;
+        D9_TRY(make_one(context, copy.bytes));
+        *at = '/';
+    }
+    D9_TRY(make_one(context, copy.bytes));
+done:
+    d9_text_free(&copy);
+    return status;
+}

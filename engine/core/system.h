@@ -1,0 +1,46 @@
+/* The one table through which every file and memory call of the engine goes. Tests replace entries to
+ * plant faults: a full disk, a short read, an allocation that fails. Semantics are POSIX's: -1 and errno. */
+#ifndef D9_CORE_SYSTEM_H
+#define D9_CORE_SYSTEM_H
+
+#include "core/context.h"
+#include <sys/stat.h>
+#include <sys/types.h>
+
+typedef struct d9_system {
+    void *user;
+    void *(*allocate)(void *user, size_t alignment, size_t bytes); /* zeroed; NULL when there is no more */
+    void (*release)(void *user, void *pointer);
+    int (*open)(void *user, const char *path, int flags, int mode);
+    ssize_t (*read)(void *user, int file, void *bytes, size_t size);
+    ssize_t (*write)(void *user, int file, const void *bytes, size_t size);
+    int (*truncate)(void *user, int file, int64_t size);
+    int (*sync)(void *user, int file);
+    int (*close)(void *user, int file);
+    int (*stat)(void *user, const char *path, struct stat *state);
+    int (*rename)(void *user, const char *from, const char *to);
+    int (*remove)(void *user, const char *path);
+    int (*make_directory)(void *user, const char *path, int mode);
+} d9_system;
+
+const d9_system *d9_system_default(void);
+
+/* Memory: zeroed, 64-byte aligned. A failure says how much was asked for and what for. */
+D9_MUST_USE d9_status d9_allocate(d9_context *context, size_t bytes, const char *purpose, void **pointer);
+void d9_release(d9_context *context, void *pointer); /* NULL is fine */
+
+/* Reads a whole file (one zero byte follows the contents). Missing or unreadable: D9_DATA, naming the path. */
+D9_MUST_USE d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, size_t *size);
+
+/* Writes beside the target and renames: a reader sees the old file or the whole new one. Failure: D9_OUTPUT. */
+D9_MUST_USE d9_status d9_file_write(d9_context *context, const char *path, const void *bytes, size_t size);
+
+/* Appends one record to a file, created when missing. Failure: D9_OUTPUT, and the file is as it was. */
+D9_MUST_USE d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size);
+
+bool d9_file_exists(d9_context *context, const char *path);
+
+/* mkdir -p. Failure: D9_OUTPUT. */
+D9_MUST_USE d9_status d9_directory_make(d9_context *context, const char *path);
+
+#endif

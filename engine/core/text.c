@@ -1,0 +1,112 @@
+/* Text: the growing string, the nearest word, strict numbers. */
+#include "core/text.h"
+#include "core/system.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void d9_text_init(d9_context *context, d9_text *text) { *text = (d9_text){.context = context}; }
+
+static d9_status grow(d9_text *text, size_t needed) {
+    size_t capacity = text->capacity ? text->capacity : 256;
+    while (capacity < needed) capacity *= 2;
+    void *bytes;
+    d9_status status = d9_allocate(text->context, capacity, "a text", &bytes);
+    if (status != D9_OK) return status;
+    if (text->size > 0) memcpy(bytes, text->bytes, text->size);
+    d9_release(text->context, text->bytes);
+    text->bytes = bytes;
+    text->capacity = capacity;
+    return D9_OK;
+}
+
+void d9_text_add(d9_text *text, const char *format, ...) {
+    if (text->status != D9_OK) return;
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    if (length < 0) text->status = d9_fail(text->context, D9_DEVICE, "a text could not be formatted");
+    size_t needed = text->size + (length > 0 ? (size_t)length : 0) + 1;
+    if (text->status == D9_OK && needed > text->capacity) text->status = grow(text, needed);
+    if (text->status == D9_OK) {
+        vsnprintf(text->bytes + text->size, text->capacity - text->size, format, again);
+        text->size = needed - 1;
+    }
+    va_end(again);
+    va_end(arguments);
+}
+
+const char *d9_text_get(const d9_text *text) { return text->bytes ? text->bytes : ""; }
+
+d9_status d9_text_status(const d9_text *text) { return text->status; }
+
+void d9_text_free(d9_text *text) {
+    d9_release(text->context, text->bytes);
+    d9_text_init(text->context, text);
+}
+
+/* ---- the nearest word ---- */
+
+enum { WORD_MAX = 63 };
+
+static int least(int a, int b) { return a < b ? a : b; }
+
+/* Edits (insert, delete, replace, exchange two neighbours) from a to b, without regard to case. */
+static int edit_distance(const char *a, int a_length, const char *b, int b_length) {
+    int row[3][WORD_MAX + 1]; /* rows i-2, i-1 and i of the table, in turn */
+    for (int j = 0; j <= b_length; j++) row[0][j] = j;
+    for (int i = 1; i <= a_length; i++) {
+        int *now = row[i % 3], *before = row[(i + 2) % 3], *earlier = row[(i + 1) % 3];
+        now[0] = i;
+        for (int j = 1; j <= b_length; j++) {
+            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+            now[j] = least(least(before[j] + 1, now[j - 1] + 1), before[j - 1] + (x != y));
+            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
+                y == tolower((unsigned char)a[i - 2]))
+                now[j] = least(now[j], earlier[j - 2] + 1);
+        }
+    }
+    return row[a_length % 3][b_length];
+}
+
+const char *d9_text_nearest(const char *word, const char *const *candidates, int count) {
+    size_t length = strlen(word);
+    if (length == 0 || length > WORD_MAX) return NULL;
+    const char *nearest = NULL, *completion = NULL;
+    int best = least((int)(length + 2) / 3, (int)length - 1) + 1; /* a third of the letters may differ */
+    for (int i = 0; i < count; i++) {
+        size_t other = strlen(candidates[i]);
+        if (other > WORD_MAX) continue;
+        int distance = edit_distance(word, (int)length, candidates[i], (int)other);
+        if (distance < best) best = distance, nearest = candidates[i];
+        if (length >= 3 && !completion && strncmp(word, candidates[i], length) == 0)
+            completion = candidates[i];
+    }
+    return nearest ? nearest : completion;
+}
+
+/* ---- strict numbers ---- */
+
+bool d9_text_to_real(const char *text, double *value) {
+    if (!*text || text[strspn(text, "0123456789+-.eE")]) return false; /* no blanks, hex, inf, nan */
+    char *end;
+    double number = strtod(text, &end);
+    if (*end || !isfinite(number)) return false;
+    *value = number;
+    return true;
+}
+
+bool d9_text_to_integer(const char *text, int64_t *value) {
+    if (!*text || text[strspn(text, "0123456789+-")]) return false;
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (*end || errno != 0) return false;
+    *value = number;
+    return true;
+}

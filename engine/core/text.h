@@ -1,0 +1,28 @@
+/* A growing string, for printouts and records. An allocation failure is remembered and reported by
+ * d9_text_status, so that a printout can be written without a check on every line. */
+#ifndef D9_CORE_TEXT_H
+#define D9_CORE_TEXT_H
+
+#include "core/context.h"
+
+typedef struct d9_text {
+    d9_context *context;
+    char *bytes; /* zero-terminated; NULL while empty */
+    size_t size, capacity;
+    d9_status status;
+} d9_text;
+
+void d9_text_init(d9_context *context, d9_text *text);
+void d9_text_add(d9_text *text, const char *format, ...) D9_PRINTF(2, 3);
+const char *d9_text_get(const d9_text *text); /* never NULL */
+D9_MUST_USE d9_status d9_text_status(const d9_text *text);
+void d9_text_free(d9_text *text);
+
+/* The candidate nearest to `word` by edit distance, or NULL when none is near enough to suggest. */
+const char *d9_text_nearest(const char *word, const char *const *candidates, int count);
+
+/* Strict numbers: the whole text, or false. */
+bool d9_text_to_real(const char *text, double *value);
+bool d9_text_to_integer(const char *text, int64_t *value);
+
+#endif

@@ -1,0 +1,176 @@
+/* CIFAR-10 and CIFAR-100 in their official binary layout.
+ *
+ * A file is 10,000 (CIFAR-100's train.bin: 50,000) records of fixed size: one label byte (CIFAR-100: coarse,
+ * then fine; the fine one is the class), then 3072 bytes of pixels, three planes R, G, B of 32 rows of 32.
+ * The planes are interleaved here, because everything downstream is (H, W, C). Source:
+ * https://www.cs.toronto.edu/~kriz/cifar.html */
+#include "data/source.h"
+
+#include <string.h>
+
+#include "core/system.h"
+
+enum { SIDE = 32, PIXELS = SIDE * SIDE, CHANNELS = 3, BATCH_BYTES = 10000 * 3073 };
+
+static const char *const cifar10_classes[10] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                                "dog",      "frog",       "horse", "ship", "truck"};
+
+static const char *const cifar100_classes[100] = {
+    "apple",      "aquarium_fish", "baby",         "bear",       "beaver",      "bed",         "bee",
+    "beetle",     "bicycle",       "bottle",       "bowl",       "boy",         "bridge",      "bus",
+    "butterfly",  "camel",         "can",          "castle",     "caterpillar", "cattle",      "chair",
+    "chimpanzee", "clock",         "cloud",        "cockroach",  "couch",       "crab",        "crocodile",
+    "cup",        "dinosaur",      "dolphin",      "elephant",   "flatfish",    "forest",      "fox",
+    "girl",       "hamster",       "house",        "kangaroo",   "keyboard",    "lamp",        "lawn_mower",
+    "leopard",    "lion",          "lizard",       "lobster",    "man",         "maple_tree",  "motorcycle",
+    "mountain",   "mouse",         "mushroom",     "oak_tree",   "orange",      "orchid",      "otter",
+    "palm_tree",  "pear",          "pickup_truck", "pine_tree",  "plain",       "plate",       "poppy",
+    "porcupine",  "possum",        "rabbit",       "raccoon",    "ray",         "road",        "rocket",
+    "rose",       "sea",           "seal",         "shark",      "shrew",       "skunk",       "skyscraper",
+    "snail",      "snake",         "spider",       "squirrel",   "streetcar",   "sunflower",   "sweet_pepper",
+    "table",      "tank",          "telephone",    "television", "tiger",       "tractor",     "train",
+    "trout",      "tulip",         "turtle",       "wardrobe",   "whale",       "willow_tree", "wolf",
+    "woman",      "worm"};
+
+/* The last file is the test set; those before it are the training set, in this order. */
+static const d9_dataset_file cifar10_files[] = {
+    {"data_batch_1.bin", BATCH_BYTES, "aadd24acce27caa71bf4b10992e9e7b2d74c2540"},
+    {"data_batch_2.bin", BATCH_BYTES, "c0ba65cce70568cd57b4e03e9ac8d2a5367c1795"},
+    {"data_batch_3.bin", BATCH_BYTES, "1dd00a74ab1d17a6e7d73e185b69dbf31242f295"},
+    {"data_batch_4.bin", BATCH_BYTES, "aab85764eb3584312d3c7f65fd2fd016e36a258e"},
+    {"data_batch_5.bin", BATCH_BYTES, "26e2849e66a845b7f1e4614ae70f4889ae604628"},
+    {"test_batch.bin", BATCH_BYTES, "67eb016db431130d61cd03c7ad570b013799c88c"},
+};
+
+static const d9_dataset_file cifar100_files[] = {
+    {"train.bin", 50000 * 3074, NULL},
+    {"test.bin", 10000 * 3074, NULL},
+};
+
+/* The record's label bytes, in the order in which they lie. */
+typedef struct label_byte {
+    const char *name;
+    int classes;
+} label_byte;
+
+typedef struct cifar {
+    const char *name;
+    const d9_dataset_file *files;
+    int file_count;
+    label_byte label[2]; /* the last one is the class */
+    int label_bytes;
+    const char *const *class_names;
+    double mean[3], std[3]; /* 0: not published */
+} cifar;
+
+static const cifar table[] = {
+    {"cifar10",
+     cifar10_files,
+     6,
+     {{"label", 10}},
+     1,
+     cifar10_classes,
+     {125.31, 122.95, 113.87},
+     {62.99, 62.09, 66.70}},
+    {"cifar100", cifar100_files, 2, {{"coarse label", 20}, {"label", 100}}, 2, cifar100_classes, {0}, {0}},
+};
+
+static const cifar *find(const char *name) {
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (!strcmp(table[i].name, name)) return &table[i];
+    }
+    return NULL;
+}
+
+const d9_dataset_file *d9_dataset_files(const char *name, int *count) {
+    const cifar *set = find(name);
+    *count = set ? set->file_count : 0;
+    return set ? set->files : NULL;
+}
+
+static d9_status check_size(d9_context *context, const cifar *set, const d9_dataset_file *file,
+                            const char *path, size_t size) {
+    const int64_t record = set->label_bytes + CHANNELS * PIXELS, got = (int64_t)size;
+    if (got == file->size) return D9_OK;
+    if (got < file->size) {
+        return d9_fail(context, D9_DATA,
+                       "%s: ends in record %lld, after %lld bytes; must be %lld bytes, %lld records", path,
+                       (long long)(got / record), (long long)got, (long long)file->size,
+                       (long long)(file->size / record));
+    }
+    return d9_fail(context, D9_DATA,
+                   "%s: %lld bytes, goes on after record %lld; must be %lld bytes, %lld records", path,
+                   (long long)got, (long long)(file->size / record - 1), (long long)file->size,
+                   (long long)(file->size / record));
+}
+
+static d9_status read_labels(d9_context *context, const cifar *set, const char *path, int64_t record,
+                             const uint8_t *bytes, int32_t *label) {
+    for (int i = 0; i < set->label_bytes; i++) {
+        if (bytes[i] >= set->label[i].classes) {
+            return d9_fail(context, D9_DATA, "%s: record %lld: %s %d, must be 0 to %d", path,
+                           (long long)record, set->label[i].name, bytes[i], set->label[i].classes - 1);
+        }
+        *label = bytes[i];
+    }
+    return D9_OK;
+}
+
+static void interleave(const uint8_t *restrict planes, uint8_t *restrict pixels) {
+    for (int i = 0; i < PIXELS; i++) {
+        pixels[3 * i] = planes[i];
+        pixels[3 * i + 1] = planes[PIXELS + i];
+        pixels[3 * i + 2] = planes[2 * PIXELS + i];
+    }
+}
+
+/* Reads one file into the split, from image `first` on. */
+static d9_status load_file(d9_context *context, const cifar *set, const d9_dataset_file *file,
+                           const char *folder, int64_t first, d9_split *split) {
+    d9_status status = D9_OK;
+    d9_arena arena = {0};
+    uint8_t *bytes = NULL;
+    size_t size;
+    char *path;
+    const int64_t record = set->label_bytes + CHANNELS * PIXELS, count = file->size / record;
+    D9_TRY(d9_arena_format(context, &arena, &path, "%s/%s", folder, file->name));
+    D9_TRY(d9_file_read(context, path, &bytes, &size));
+    D9_TRY(check_size(context, set, file, path, size));
+    for (int64_t i = 0; i < count; i++) {
+        const uint8_t *from = bytes + i * record;
+        D9_TRY(read_labels(context, set, path, i, from, &split->labels[first + i]));
+        interleave(from + set->label_bytes, split->images + (first + i) * CHANNELS * PIXELS);
+    }
+done:
+    d9_release(context, bytes);
+    d9_arena_free(context, &arena);
+    return status;
+}
+
+d9_status d9_cifar_load(d9_context *context, const d9_dataset_options *options, const char *folder,
+                        d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    const cifar *set = find(options->name);
+    const int64_t record = set->label_bytes + CHANNELS * PIXELS;
+    const d9_dataset_file *test = &set->files[set->file_count - 1];
+    int64_t count = 0, first = 0;
+    dataset->height = dataset->width = SIDE;
+    dataset->channels = CHANNELS;
+    dataset->classes = set->label[set->label_bytes - 1].classes;
+    dataset->class_names = set->class_names;
+    for (int channel = 0; channel < CHANNELS; channel++) {
+        dataset->mean[channel] = set->mean[channel];
+        dataset->std[channel] = set->std[channel];
+    }
+
+    for (const d9_dataset_file *file = set->files; file < test; file++) count += file->size / record;
+    D9_TRY(d9_split_allocate(context, dataset, count, &dataset->train));
+    for (const d9_dataset_file *file = set->files; file < test; file++) {
+        D9_TRY(load_file(context, set, file, folder, first, &dataset->train));
+        first += file->size / record;
+    }
+    D9_TRY(d9_split_allocate(context, dataset, test->size / record, &dataset->test));
+    D9_TRY(load_file(context, set, test, folder, 0, &dataset->test));
+done:
+    return status;
+}

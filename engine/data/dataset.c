@@ -1,0 +1,219 @@
+/* Loading a dataset: find the folder, read the source, cut the validation split, measure mean and deviation.
+ */
+#include "data/dataset.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/system.h"
+#include "core/text.h"
+#include "data/order.h"
+#include "data/source.h"
+#include "kernels/formulas/philox.h"
+
+enum { DRAW_VALIDATION = 0 };
+
+typedef struct source {
+    const char *name;
+    d9_source_load *load;
+    bool published; /* has files that d9_dataset_files lists */
+    bool on_disk;
+} source;
+
+static const source sources[] = {
+    {"cifar10", d9_cifar_load, true, true},
+    {"cifar100", d9_cifar_load, true, true},
+    {"folder", d9_folder_load, false, true},
+    {"synthetic", d9_synthetic_load, false, false},
+};
+enum { SOURCES = sizeof sources / sizeof *sources };
+
+static d9_status find_source(d9_context *context, const char *name, const source **found) {
+    const char *names[SOURCES];
+    for (int i = 0; i < SOURCES; i++) {
+        names[i] = sources[i].name;
+        *found = &sources[i];
+        if (!strcmp(name, sources[i].name)) return D9_OK;
+    }
+    const char *near = d9_text_nearest(name, names, SOURCES);
+    return d9_fail(context, D9_USAGE, "dataset %s: must be cifar10, cifar100, folder or synthetic%s%s%s",
+                   name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+/* ---- where the files are ---- */
+
+static const char *environment(const char *name) {
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static void add_candidate(d9_candidates *candidates, const char *base, const char *below, const char *name) {
+    char *folder = candidates->folder[candidates->count++];
+    const int length = snprintf(folder, D9_FOLDER_SIZE, "%s%s%s", base, below, name);
+    if (length < 0 || length >= D9_FOLDER_SIZE) folder[0] = 0; /* names nothing, so it is not found */
+}
+
+void d9_dataset_candidates(const char *name, const char *path, d9_candidates *candidates) {
+    const char *data = environment("DAWN9_DATA"), *cache = environment("XDG_CACHE_HOME"),
+               *home = environment("HOME");
+    candidates->count = 0;
+    if (path && *path) {
+        add_candidate(candidates, path, "", "");
+        return;
+    }
+    if (data) add_candidate(candidates, data, "", "");
+    if (data) add_candidate(candidates, data, "/", name);
+    if (cache) add_candidate(candidates, cache, "/dawn9/", name);
+    if (!cache) add_candidate(candidates, home ? home : ".", "/.cache/dawn9/", name);
+}
+
+static bool holds(const char *folder, const char *file) {
+    const d9_system *system = d9_system_default();
+    char path[D9_FOLDER_SIZE + 64];
+    struct stat state;
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    return system->stat(system->user, path, &state) == 0;
+}
+
+/* The first candidate with any of the published files; else the first of all. */
+void d9_dataset_folder(const char *name, const char *path, char *folder, size_t size) {
+    d9_candidates candidates;
+    int files, chosen = 0;
+    const d9_dataset_file *file = d9_dataset_files(name, &files);
+    d9_dataset_candidates(name, path, &candidates);
+    for (int i = candidates.count - 1; i >= 0; i--) {
+        for (int j = 0; j < files; j++) {
+            if (holds(candidates.folder[i], file[j].name)) chosen = i;
+        }
+    }
+    snprintf(folder, size, "%s", candidates.folder[chosen]);
+}
+
+static d9_status check_published(d9_context *context, const char *name, const char *path,
+                                 const char *folder) {
+    int files;
+    const d9_dataset_file *file = d9_dataset_files(name, &files);
+    d9_candidates candidates;
+    d9_dataset_candidates(name, path, &candidates);
+    for (int i = 0; i < files; i++) {
+        if (holds(folder, file[i].name)) continue;
+        char others[1024] = "";
+        for (int j = 0, used = 0; j < candidates.count && used < (int)sizeof others; j++) {
+            if (!strcmp(candidates.folder[j], folder)) continue;
+            used += snprintf(others + used, sizeof others - (size_t)used, ", %s", candidates.folder[j]);
+        }
+        return d9_fail(
+            context, D9_DATA, "%s: no %s in %s%s%s", name, file[i].name, folder, others,
+            strcmp(name, "cifar10") ? "" : "; `dawn9 data fetch cifar10` or `./setup.sh --data` gets it");
+    }
+    return D9_OK;
+}
+
+/* ---- the validation split ---- */
+
+static void move_image(const d9_dataset *dataset, const d9_split *from, int64_t i, d9_split *to, int64_t j) {
+    const size_t bytes = (size_t)(dataset->height * dataset->width * dataset->channels);
+    if (from->images + (size_t)i * bytes == to->images + (size_t)j * bytes) return;
+    memcpy(to->images + (size_t)j * bytes, from->images + (size_t)i * bytes, bytes);
+    to->labels[j] = from->labels[i];
+}
+
+/* The last `validation` images of a seeded permutation become the test set; both parts keep the order of the
+ * source, so that "the first 2,000 training images" still means something. */
+static d9_status cut_validation(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    void *memory = NULL;
+    d9_split *train = &dataset->train, test = {0};
+    const int64_t validation = options->validation, keep = train->count - validation;
+    if (!validation) goto done;
+    if (validation < 0 || keep < 1) {
+        status = d9_fail(
+            context, D9_USAGE, "data.validation %lld: must be 0 to %lld, %s has %lld training images",
+            (long long)validation, (long long)train->count - 1, options->name, (long long)train->count);
+        goto done;
+    }
+    D9_TRY(d9_allocate(context, (size_t)train->count * (sizeof(int32_t) + sizeof(bool)),
+                       "the validation split", &memory));
+    int32_t *order = memory;
+    bool *held_out = (bool *)(order + train->count);
+    D9_TRY(d9_keyed_order(context, options->seed, 0, D9_STREAM_SPLIT, DRAW_VALIDATION, train->count, order));
+    for (int64_t i = keep; i < train->count; i++) held_out[order[i]] = true;
+
+    D9_TRY(d9_split_allocate(context, dataset, validation, &test));
+    for (int64_t i = 0, kept = 0, cut = 0; i < train->count; i++) {
+        if (held_out[i]) {
+            move_image(dataset, train, i, &test, cut++);
+        } else {
+            move_image(dataset, train, i, train, kept++);
+        }
+    }
+    train->count = keep;
+    dataset->test = test;
+done:
+    d9_release(context, memory);
+    return status;
+}
+
+/* ---- mean and deviation ---- */
+
+static void measure(d9_dataset *dataset) {
+    const int64_t pixels = dataset->train.count * dataset->height * dataset->width,
+                  channels = dataset->channels;
+    for (int64_t channel = 0; channel < channels; channel++) {
+        uint64_t sum = 0, squares = 0; /* whole numbers: exact up to 2^48 pixels */
+        for (int64_t i = 0; i < pixels; i++) {
+            const uint64_t byte = dataset->train.images[i * channels + channel];
+            sum += byte;
+            squares += byte * byte;
+        }
+        const double mean = (double)sum / (double)pixels;
+        const double variance = (double)squares / (double)pixels - mean * mean;
+        dataset->mean[channel] = mean;
+        dataset->std[channel] = variance > 0.01 ? sqrt(variance) : 1.0; /* a constant channel stays finite */
+    }
+}
+
+/* ---- the whole ---- */
+
+d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split) {
+    d9_status status = D9_OK;
+    void *images, *labels;
+    const size_t bytes = (size_t)(dataset->height * dataset->width * dataset->channels);
+    D9_TRY(d9_arena_allocate(context, &dataset->arena, (size_t)count * bytes, &images));
+    D9_TRY(d9_arena_allocate(context, &dataset->arena, (size_t)count * sizeof(int32_t), &labels));
+    *split = (d9_split){.count = count, .images = images, .labels = labels};
+done:
+    return status;
+}
+
+d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options, d9_dataset **dataset) {
+    d9_status status = D9_OK;
+    const source *source = NULL;
+    char folder[D9_FOLDER_SIZE] = "";
+    void *memory = NULL;
+    d9_dataset *loaded = NULL;
+    *dataset = NULL;
+    D9_TRY(find_source(context, options->name, &source));
+    if (source->on_disk) d9_dataset_folder(source->name, options->path, folder, sizeof folder);
+    if (source->published) D9_TRY(check_published(context, source->name, options->path, folder));
+
+    D9_TRY(d9_allocate(context, sizeof *loaded, "the dataset", &memory));
+    loaded = memory;
+    loaded->name = source->name;
+    D9_TRY(source->load(context, options, folder, loaded));
+    D9_TRY(cut_validation(context, options, loaded));
+    if (!(loaded->std[0] > 0)) measure(loaded);
+    *dataset = loaded;
+    loaded = NULL;
+done:
+    d9_dataset_free(context, loaded);
+    return status;
+}
+
+void d9_dataset_free(d9_context *context, d9_dataset *dataset) {
+    if (!dataset) return;
+    d9_arena_free(context, &dataset->arena);
+    d9_release(context, dataset);
+}

@@ -1,0 +1,56 @@
+/* Datasets: bytes in memory, and where they come from.
+ *
+ * Sources: CIFAR-10 and CIFAR-100 binaries, a folder of class folders of PNG or JPEG (stb_image), and a
+ * built-in synthetic set of drawn shapes. Whatever the source, images are u8 (count, H, W, C), labels i32. */
+#ifndef D9_DATA_DATASET_H
+#define D9_DATA_DATASET_H
+
+#include "core/arena.h"
+#include "core/context.h"
+
+typedef struct d9_split {
+    int64_t count;
+    uint8_t *images; /* (count, height, width, channels) */
+    int32_t *labels; /* (count), each in [0, classes) */
+} d9_split;
+
+typedef struct d9_dataset {
+    d9_arena arena;
+    const char *name;         /* "cifar10", "cifar100", "folder", "synthetic" */
+    int64_t height, width, channels, classes;
+    const char *const *class_names; /* (classes) */
+    double mean[4], std[4];    /* per channel, byte units: published for CIFAR-10, measured otherwise */
+    d9_split train, test;
+} d9_dataset;
+
+typedef struct d9_dataset_options {
+    const char *name;   /* as above */
+    const char *path;   /* folder; NULL: $DAWN9_DATA, then the user's cache folder */
+    int64_t validation; /* images cut off the end of a seeded permutation of train; they replace test. 0: none */
+    int64_t image_size; /* folder: images are resized to this square; synthetic: drawn at it; 0: 32 */
+    int64_t synthetic_train, synthetic_test; /* 0: 2048, 512 */
+    uint64_t seed;      /* of the synthetic set and the validation split: fixed, not the run's */
+} d9_dataset_options;
+
+/* Failures: D9_DATA naming file and place ("data_batch_3.bin: record 17: label 11, must be 0 to 9"). */
+D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options, d9_dataset **dataset);
+void d9_dataset_free(d9_context *context, d9_dataset *dataset);
+
+/* Where the files of this dataset are looked for; `path` as in the options. Writes into `folder`: `path` itself, or the
+ * first of $DAWN9_DATA, $DAWN9_DATA/NAME and ${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/NAME that has a file of it; where
+ * none has, the first of them. */
+void d9_dataset_folder(const char *name, const char *path, char *folder, size_t size);
+
+/* The published files: their names, sizes and SHA-1 sums (NULL: never published), so that `data check` and
+ * `data fetch` agree. */
+typedef struct d9_dataset_file { const char *name; int64_t size; const char *sha1; } d9_dataset_file;
+const d9_dataset_file *d9_dataset_files(const char *name, int *count); /* NULL for folder and synthetic */
+
+/* Epoch order: sample indices sorted by their 64-bit Philox keys (key = seed, counter = (sample, epoch, 0, 0)).
+ * `order` has `count` entries; the caller uses the first steps_per_epoch * batch. */
+D9_MUST_USE d9_status d9_epoch_order(d9_context *context, uint64_t seed, int64_t epoch, int64_t count, int32_t *order);
+
+/* PNG out (stb_image_write): pixels u8 (height, width, 3). Failure: D9_OUTPUT. */
+D9_MUST_USE d9_status d9_png_write(d9_context *context, const char *path, const uint8_t *pixels, int width, int height);
+
+#endif

@@ -1,0 +1,304 @@
+/* A folder of class folders of PNG or JPEG files of any size, stretched to one square.
+ *
+ *   FOLDER/CLASS/picture.png                 a sixth of each class, drawn by the seed, is the test set
+ *   FOLDER/{train,test}/CLASS/picture.png    split by hand
+ *
+ * Classes are numbered in the byte order of their names. The training images are shuffled once by the seed,
+ * so that the first N of them (what patch whitening looks at) hold every class. */
+#include "data/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/system.h"
+#include "data/image.h"
+#include "data/listing.h"
+#include "data/order.h"
+#include "kernels/formulas/philox.h"
+
+enum { SIDE_DEFAULT = 32, SIDE_MIN = 4, SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2 };
+enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* draw words of the split stream; 0 is the validation split */
+
+typedef struct picture {
+    const char *path;
+    int32_t label;
+} picture;
+
+typedef struct class_folder {
+    const char *name;
+    int64_t count;
+    picture *pictures; /* in the byte order of their names */
+} class_folder;
+
+typedef struct tree {
+    int64_t count;
+    class_folder *classes;
+} tree;
+
+typedef struct picture_list {
+    int64_t count;
+    picture *pictures;
+} picture_list;
+
+/* ---- what is there ---- */
+
+static bool is_picture(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"));
+}
+
+static d9_status read_class(d9_context *context, d9_arena *arena, const d9_entry *folder,
+                            class_folder *class) {
+    d9_status status = D9_OK;
+    d9_listing listing;
+    void *pictures;
+    int64_t others = 0;
+    D9_TRY(d9_listing_read(context, arena, folder->path, &listing));
+    D9_TRY(d9_arena_allocate(context, arena, (size_t)listing.count * sizeof(picture), &pictures));
+    *class = (class_folder){.name = folder->name, .pictures = pictures};
+    for (int64_t i = 0; i < listing.count; i++) {
+        const d9_entry *entry = &listing.entries[i];
+        if (entry->folder) {
+            status = d9_fail(context, D9_DATA, "%s: a folder inside class folder %s, which must hold images",
+                             entry->path, folder->name);
+            goto done;
+        }
+        if (is_picture(entry->name)) {
+            class->pictures[class->count++].path = entry->path;
+        } else {
+            others++;
+        }
+    }
+    if (!class->count) {
+        status =
+            d9_fail(context, D9_DATA, "%s: class folder without an image (.png, .jpg, .jpeg)", folder->path);
+        goto done;
+    }
+    if (others) {
+        d9_log(context, D9_LOG_WARNING, "%s: %lld files are no .png, .jpg or .jpeg and are left out",
+               folder->path, (long long)others);
+    }
+done:
+    return status;
+}
+
+static d9_status read_tree(d9_context *context, d9_arena *arena, const char *root, tree *tree) {
+    d9_status status = D9_OK;
+    d9_listing listing;
+    void *classes;
+    D9_TRY(d9_listing_read(context, arena, root, &listing));
+    D9_TRY(d9_arena_allocate(context, arena, (size_t)listing.count * sizeof(class_folder), &classes));
+    tree->classes = classes;
+    tree->count = 0;
+    for (int64_t i = 0; i < listing.count; i++) {
+        if (!listing.entries[i].folder) continue;
+        D9_TRY(read_class(context, arena, &listing.entries[i], &tree->classes[tree->count]));
+        tree->count++;
+    }
+    if (tree->count < 2) {
+        status =
+            d9_fail(context, D9_DATA, "%s: %lld class folders, must be at least 2 (FOLDER/CLASS/picture.png)",
+                    root, (long long)tree->count);
+    }
+done:
+    return status;
+}
+
+static const d9_entry *find_entry(const d9_listing *listing, const char *name) {
+    for (int64_t i = 0; i < listing->count; i++) {
+        if (listing->entries[i].folder && !strcmp(listing->entries[i].name, name))
+            return &listing->entries[i];
+    }
+    return NULL;
+}
+
+static d9_status holds_folders(d9_context *context, d9_arena *arena, const d9_entry *folder, bool *found) {
+    d9_status status = D9_OK;
+    d9_listing listing;
+    *found = false;
+    if (!folder) goto done;
+    D9_TRY(d9_listing_read(context, arena, folder->path, &listing));
+    for (int64_t i = 0; i < listing.count; i++) *found |= listing.entries[i].folder;
+done:
+    return status;
+}
+
+/* `train` and `test` mean a split by hand where they hold folders: either may also be the name of a class. */
+static d9_status find_parts(d9_context *context, d9_arena *arena, const char *root, const char **train,
+                            const char **test) {
+    d9_status status = D9_OK;
+    d9_listing listing;
+    bool train_holds, test_holds;
+    *train = *test = NULL;
+    D9_TRY(d9_listing_read(context, arena, root, &listing));
+    const d9_entry *train_entry = find_entry(&listing, "train"), *test_entry = find_entry(&listing, "test");
+    D9_TRY(holds_folders(context, arena, train_entry, &train_holds));
+    D9_TRY(holds_folders(context, arena, test_entry, &test_holds));
+    if (!train_holds && !test_holds) goto done;
+    if (!train_holds || !test_holds) {
+        status = d9_fail(context, D9_DATA,
+                         "%s: %s/ holds class folders but there is no %s/ with class folders beside it", root,
+                         train_holds ? "train" : "test", train_holds ? "test" : "train");
+        goto done;
+    }
+    *train = train_entry->path;
+    *test = test_entry->path;
+done:
+    return status;
+}
+
+/* ---- who goes where ---- */
+
+static d9_status list_allocate(d9_context *context, d9_arena *arena, const tree *tree, picture_list *list) {
+    d9_status status = D9_OK;
+    void *pictures;
+    int64_t count = 0;
+    for (int64_t i = 0; i < tree->count; i++) count += tree->classes[i].count;
+    D9_TRY(d9_arena_allocate(context, arena, (size_t)count * sizeof(picture), &pictures));
+    *list = (picture_list){.pictures = pictures};
+done:
+    return status;
+}
+
+static void list_add(picture_list *list, const picture *picture, int64_t label) {
+    list->pictures[list->count] = *picture;
+    list->pictures[list->count++].label = (int32_t)label;
+}
+
+/* A split by hand: the classes are those of train/. */
+static d9_status list_by_hand(d9_context *context, d9_arena *arena, const tree *classes, const tree *tree,
+                              const char *root, picture_list *list) {
+    d9_status status = D9_OK;
+    D9_TRY(list_allocate(context, arena, tree, list));
+    for (int64_t i = 0; i < tree->count; i++) {
+        const class_folder *class = &tree->classes[i];
+        int64_t label = 0;
+        while (label < classes->count && strcmp(classes->classes[label].name, class->name) != 0) label++;
+        if (label == classes->count) {
+            status = d9_fail(context, D9_DATA, "%s/%s: a class that train/ does not have", root, class->name);
+            goto done;
+        }
+        for (int64_t j = 0; j < class->count; j++) list_add(list, &class->pictures[j], label);
+    }
+done:
+    return status;
+}
+
+/* A seeded sixth of every class, at least one image, is the test set. */
+static d9_status list_by_seed(d9_context *context, d9_arena *arena, uint64_t seed, const tree *tree,
+                              const char *root, picture_list *train, picture_list *test) {
+    d9_status status = D9_OK;
+    void *order = NULL;
+    D9_TRY(list_allocate(context, arena, tree, train));
+    D9_TRY(list_allocate(context, arena, tree, test));
+    for (int64_t i = 0; i < tree->count; i++) {
+        const class_folder *class = &tree->classes[i];
+        const int64_t sixth = (class->count + TEST_SHARE / 2) / TEST_SHARE, held_out = sixth ? sixth : 1;
+        if (class->count < CLASS_IMAGES_MIN) {
+            status =
+                d9_fail(context, D9_DATA, "%s/%s: 1 image, must be at least %d: one to train, one to test",
+                        root, class->name, CLASS_IMAGES_MIN);
+            goto done;
+        }
+        D9_TRY(d9_arena_allocate(context, arena, (size_t) class->count * sizeof(int32_t), &order));
+        D9_TRY(d9_keyed_order(context, seed, (uint32_t)i, D9_STREAM_SPLIT, DRAW_TEST, class->count, order));
+        for (int64_t j = 0; j < class->count; j++) {
+            list_add(j < held_out ? test : train, &class->pictures[((int32_t *)order)[j]], i);
+        }
+    }
+done:
+    return status;
+}
+
+static d9_status shuffle(d9_context *context, d9_arena *arena, uint64_t seed, picture_list *list) {
+    d9_status status = D9_OK;
+    void *order, *pictures;
+    D9_TRY(d9_arena_allocate(context, arena, (size_t)list->count * sizeof(int32_t), &order));
+    D9_TRY(d9_arena_allocate(context, arena, (size_t)list->count * sizeof(picture), &pictures));
+    D9_TRY(d9_keyed_order(context, seed, 0, D9_STREAM_SPLIT, DRAW_SHUFFLE, list->count, order));
+    for (int64_t i = 0; i < list->count; i++)
+        ((picture *)pictures)[i] = list->pictures[((int32_t *)order)[i]];
+    list->pictures = pictures;
+done:
+    return status;
+}
+
+/* ---- pixels ---- */
+
+static d9_status decode(d9_context *context, const picture *picture, int side, uint8_t *pixels) {
+    d9_status status = D9_OK;
+    uint8_t *bytes = NULL;
+    size_t size;
+    d9_image image = {0};
+    D9_TRY(d9_file_read(context, picture->path, &bytes, &size));
+    D9_TRY(d9_image_decode(context, picture->path, bytes, size, &image));
+    D9_TRY(d9_image_resize(context, picture->path, &image, side, side, pixels));
+done:
+    d9_image_free(&image);
+    d9_release(context, bytes);
+    return status;
+}
+
+static d9_status decode_all(d9_context *context, const picture_list *list, d9_dataset *dataset,
+                            d9_split *split) {
+    d9_status status = D9_OK;
+    const int side = (int)dataset->height;
+    D9_TRY(d9_split_allocate(context, dataset, list->count, split));
+    for (int64_t i = 0; i < list->count; i++) {
+        D9_TRY(decode(context, &list->pictures[i], side, split->images + i * side * side * 3));
+        split->labels[i] = list->pictures[i].label;
+    }
+done:
+    return status;
+}
+
+static d9_status name_classes(d9_context *context, const tree *tree, d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    void *names;
+    D9_TRY(d9_arena_allocate(context, &dataset->arena, (size_t)tree->count * sizeof(char *), &names));
+    for (int64_t i = 0; i < tree->count; i++) {
+        D9_TRY(d9_arena_copy(context, &dataset->arena, tree->classes[i].name, &((char **)names)[i]));
+    }
+    dataset->classes = tree->count;
+    dataset->class_names = names;
+done:
+    return status;
+}
+
+d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options, const char *folder,
+                         d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    d9_arena arena = {0};
+    const char *train_root, *test_root;
+    tree tree, test_tree;
+    picture_list train, test;
+    const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
+    if (side < SIDE_MIN || side > SIDE_MAX) {
+        D9_TRY(d9_fail(context, D9_USAGE, "data.image_size %lld: must be %d to %d pixels", (long long)side,
+                       SIDE_MIN, SIDE_MAX));
+    }
+    if (!options->path && !d9_file_exists(context, folder)) {
+        D9_TRY(d9_fail(context, D9_USAGE,
+                       "data.path: the folder dataset needs the folder that holds its class folders"));
+    }
+    D9_TRY(find_parts(context, &arena, folder, &train_root, &test_root));
+    D9_TRY(read_tree(context, &arena, train_root ? train_root : folder, &tree));
+    if (train_root) {
+        D9_TRY(read_tree(context, &arena, test_root, &test_tree));
+        D9_TRY(list_by_hand(context, &arena, &tree, &tree, train_root, &train));
+        D9_TRY(list_by_hand(context, &arena, &tree, &test_tree, test_root, &test));
+    } else {
+        D9_TRY(list_by_seed(context, &arena, options->seed, &tree, folder, &train, &test));
+    }
+    D9_TRY(shuffle(context, &arena, options->seed, &train));
+
+    dataset->height = dataset->width = side;
+    dataset->channels = 3;
+    D9_TRY(name_classes(context, &tree, dataset));
+    D9_TRY(decode_all(context, &train, dataset, &dataset->train));
+    D9_TRY(decode_all(context, &test, dataset, &dataset->test));
+done:
+    d9_arena_free(context, &arena);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* Pictures in memory: PNG and JPEG in, PNG out, and resizing. The only door to the stb libraries. */
+#ifndef D9_DATA_IMAGE_H
+#define D9_DATA_IMAGE_H
+
+#include "core/context.h"
+
+typedef struct d9_image {
+    int width, height;
+    uint8_t *pixels; /* (height, width, 3) RGB */
+} d9_image;
+
+/* Whatever the file holds (grey, palette, alpha, 16 bits) becomes 8-bit RGB; what is transparent is laid on
+ * white. `name` stands in messages. Not a whole PNG or JPEG, or a side over 16384: D9_DATA. */
+D9_MUST_USE d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes,
+                                      size_t size, d9_image *image);
+void d9_image_free(d9_image *image);
+
+/* Stretches the whole image to (height, width, 3) bytes at `pixels`, filtered and without aliasing. */
+D9_MUST_USE d9_status d9_image_resize(d9_context *context, const char *name, const d9_image *image, int width,
+                                      int height, uint8_t *pixels);
+
+#endif

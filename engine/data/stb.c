@@ -1,0 +1,120 @@
+/* The stb libraries, compiled here and nowhere else, behind image.h and d9_png_write.
+ *
+ * stb_image keeps its own allocator: its hooks carry no user pointer, and a global context is not allowed
+ * here. What it hands out is freed by d9_image_free. */
+#include "data/image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/system.h"
+#include "data/dataset.h"
+
+#pragma GCC diagnostic ignored "-Wunused-function" /* judged at the end of the file, so outside the bracket  \
+                                                    */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wall"
+#pragma GCC diagnostic ignored "-Wextra"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#define STBI_ONLY_PNG
+#define STBI_ONLY_JPEG
+#define STBI_NO_STDIO
+#define STB_IMAGE_STATIC
+#define STB_IMAGE_IMPLEMENTATION
+#include <stb_image.h>
+#define STB_IMAGE_RESIZE_STATIC
+#define STB_IMAGE_RESIZE_IMPLEMENTATION
+#include <stb_image_resize.h>
+#define STBI_WRITE_NO_STDIO
+#define STB_IMAGE_WRITE_STATIC
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#include <stb_image_write.h>
+#pragma GCC diagnostic pop
+
+enum { SIDE_MAX = 16384, JPEG_TRAILER_BYTES = 65536 };
+
+/* stb_image fills what a truncated JPEG lacks with grey and calls it read, so the end marker is looked for.
+ */
+static bool jpeg_is_cut(const uint8_t *bytes, size_t size) {
+    if (size < 4 || bytes[0] != 0xff || bytes[1] != 0xd8) return false;
+    const size_t last = size - 2, first = size > JPEG_TRAILER_BYTES ? size - JPEG_TRAILER_BYTES : 2;
+    for (size_t i = last; i >= first; i--) {
+        if (bytes[i] == 0xff && bytes[i + 1] == 0xd9) return false;
+    }
+    return true;
+}
+
+static void lay_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb) {
+    for (int64_t i = 0; i < count; i++, rgba += 4, rgb += 3) {
+        const int alpha = rgba[3];
+        for (int channel = 0; channel < 3; channel++) {
+            rgb[channel] = (uint8_t)((rgba[channel] * alpha + 255 * (255 - alpha) + 127) / 255);
+        }
+    }
+}
+
+d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
+                          d9_image *image) {
+    int width, height, channels;
+    *image = (d9_image){0};
+    if (size > INT32_MAX || !stbi_info_from_memory(bytes, (int)size, &width, &height, &channels)) {
+        return d9_fail(context, D9_DATA, "%s: not a PNG or JPEG image", name);
+    }
+    if (width < 1 || height < 1 || width > SIDE_MAX || height > SIDE_MAX) {
+        return d9_fail(context, D9_DATA, "%s: %d x %d pixels, must be 1 to %d on each side", name, width,
+                       height, SIDE_MAX);
+    }
+    /* Four channels always: a palette's transparency does not show in the file's own channel count. */
+    uint8_t *rgba = jpeg_is_cut(bytes, size)
+                        ? NULL
+                        : stbi_load_from_memory(bytes, (int)size, &width, &height, &channels, 4);
+    if (!rgba) return d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name);
+    lay_on_white(rgba, (int64_t)width * height, rgba); /* in place: rgb never overtakes rgba */
+    *image = (d9_image){.width = width, .height = height, .pixels = rgba};
+    return D9_OK;
+}
+
+void d9_image_free(d9_image *image) {
+    stbi_image_free(image->pixels);
+    *image = (d9_image){0};
+}
+
+d9_status d9_image_resize(d9_context *context, const char *name, const d9_image *image, int width, int height,
+                          uint8_t *pixels) {
+    if (image->width == width && image->height == height) {
+        memcpy(pixels, image->pixels, (size_t)width * (size_t)height * 3);
+        return D9_OK;
+    }
+    if (!stbir_resize_uint8(image->pixels, image->width, image->height, 0, pixels, width, height, 0, 3)) {
+        return d9_fail(context, D9_DEVICE, "%s: out of memory while resizing to %d x %d", name, width,
+                       height);
+    }
+    return D9_OK;
+}
+
+typedef struct png_target {
+    d9_context *context;
+    const char *path;
+    d9_status status;
+} png_target;
+
+/* stb_image_write hands over a whole PNG in one call. */
+static void write_png(void *user, void *bytes, int size) {
+    png_target *target = user;
+    target->status = d9_file_write(target->context, target->path, bytes, (size_t)size);
+}
+
+d9_status d9_png_write(d9_context *context, const char *path, const uint8_t *pixels, int width, int height) {
+    png_target target = {.context = context, .path = path, .status = D9_OK};
+    if (width < 1 || height < 1 || width > INT32_MAX / 3 ||
+        !stbi_write_png_to_func(write_png, &target, width, height, 3, pixels, 3 * width)) {
+        return d9_fail(context, D9_OUTPUT, "%s: a PNG of %d x %d pixels could not be made", path, width,
+                       height);
+    }
+    return target.status;
+}

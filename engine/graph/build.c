@@ -1,0 +1,146 @@
+/* Builders for model files: one call adds a node, its parameters and its output, and infers the shape. */
+#include "graph/edit.h"
+#include "step/init.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static d9_shape shape_of(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+    return (d9_shape){rank, {a, b, c, d}};
+}
+
+/* Adds the value ROLE.SLOT. */
+static d9_status add_slot(d9_context *context, d9_graph *graph, const char *role, const char *slot, d9_value value,
+                          d9_value_id *id) {
+    int length = snprintf(value.name, sizeof value.name, "%s.%s", role, slot);
+    if (length >= (int)sizeof value.name) return d9_fail(context, D9_USAGE, "role %s is too long", role);
+    value.producer = D9_NONE;
+    return d9_graph_add_value(context, graph, &value, id);
+}
+
+static d9_status add_output(d9_context *context, d9_graph *graph, const char *role, const char *slot, d9_node *node) {
+    return add_slot(context, graph, role, slot, (d9_value){.kind = D9_VALUE_ACTIVATION},
+                    &node->outputs[node->output_count++]);
+}
+
+static d9_status add_statistic(d9_context *context, d9_graph *graph, const char *role, const char *slot, d9_node *node) {
+    d9_value value = {.kind = D9_VALUE_STATISTIC, .buffer = D9_BUFFER_STATE};
+    return add_slot(context, graph, role, slot, value, &node->inputs[node->input_count++]);
+}
+
+d9_status d9_edit_parameter(d9_context *context, d9_graph *graph, const char *role, const char *slot,
+                            const d9_shape *shape, d9_parameter_kind kind, d9_value_id *id) {
+    d9_value value = {.kind = D9_VALUE_PARAMETER, .buffer = D9_BUFFER_STATE, .shape = *shape,
+                      .parameter = kind, .trainable = true};
+    double fan_in = (double)d9_shape_count(shape) / (double)shape->d[0];
+    switch (kind) {
+    case D9_WEIGHT: value.init = (d9_initializer){.name = "uniform", .fill = d9_init_uniform, .a = 1 / sqrt(fan_in)}; break;
+    case D9_NORM_SCALE: value.init = (d9_initializer){.name = "constant", .fill = d9_init_constant, .a = 1}; break;
+    case D9_BIAS: value.init = (d9_initializer){.name = "constant", .fill = d9_init_constant, .a = 0}; break;
+    }
+    return add_slot(context, graph, role, slot, value, id);
+}
+
+/* Ends a builder: adds the node and infers its output. */
+static d9_status finish(d9_context *context, d9_graph *graph, const char *role, d9_node *node, d9_value_id *y) {
+    d9_status status;
+    snprintf(node->role, sizeof node->role, "%s", role);
+    D9_TRY(d9_graph_add_node(context, graph, node, NULL));
+    D9_TRY(d9_graph_infer(context, graph));
+    *y = node->outputs[0];
+done:
+    return status;
+}
+
+d9_status d9_graph_image(d9_context *context, d9_graph *graph, const d9_shape *shape, d9_value_id *x) {
+    d9_value value = {.name = "image", .kind = D9_VALUE_ACTIVATION, .shape = *shape, .producer = D9_NONE};
+    d9_status status = d9_graph_add_value(context, graph, &value, x);
+    graph->image = *x;
+    return status;
+}
+
+d9_status d9_graph_conv(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int64_t channels,
+                        int kernel, int stride, d9_value_id *y) {
+    d9_status status;
+    d9_node node = {.op = D9_OP_CONV, .inputs = {x}, .input_count = 2, .as.conv = {kernel, stride, kernel / 2}};
+    d9_shape shape = shape_of(4, channels, kernel, kernel, graph->values[x].shape.d[3]);
+    D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[1]));
+    D9_TRY(add_output(context, graph, role, "out", &node));
+    D9_TRY(finish(context, graph, role, &node, y));
+done:
+    return status;
+}
+
+d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
+    d9_status status;
+    d9_node node = {.op = D9_OP_NORM, .inputs = {x}, .input_count = 3, .as.norm = {1e-5, 0.1, 0}};
+    d9_shape shape = shape_of(1, graph->values[x].shape.d[3], 0, 0, 0);
+    D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_NORM_SCALE, &node.inputs[1]));
+    D9_TRY(d9_edit_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[2]));
+    D9_TRY(add_statistic(context, graph, role, "running_mean", &node));
+    D9_TRY(add_statistic(context, graph, role, "running_var", &node));
+    D9_TRY(add_output(context, graph, role, "out", &node));
+    D9_TRY(add_output(context, graph, role, "mean", &node));
+    D9_TRY(add_output(context, graph, role, "inv_std", &node));
+    D9_TRY(finish(context, graph, role, &node, y));
+done:
+    return status;
+}
+
+/* A node with one data input and one output. */
+static d9_status unary(d9_context *context, d9_graph *graph, const char *role, d9_node node, d9_value_id *y) {
+    d9_status status;
+    D9_TRY(add_output(context, graph, role, "out", &node));
+    D9_TRY(finish(context, graph, role, &node, y));
+done:
+    return status;
+}
+
+d9_status d9_graph_act(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
+    d9_node node = {.op = D9_OP_ACT, .inputs = {x}, .input_count = 1, .as.act = {D9_ACT_RELU, 0}};
+    return unary(context, graph, role, node, y);
+}
+
+d9_status d9_graph_pool(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int kernel,
+                        d9_value_id *y) {
+    d9_node node = {.op = D9_OP_POOL, .inputs = {x}, .input_count = 1, .as.pool = {kernel, kernel}};
+    return unary(context, graph, role, node, y);
+}
+
+d9_status d9_graph_add(d9_context *context, d9_graph *graph, const char *role, d9_value_id a, d9_value_id b,
+                       d9_value_id *y) {
+    d9_node node = {.op = D9_OP_ADD, .inputs = {a, b}, .input_count = 2};
+    return unary(context, graph, role, node, y);
+}
+
+d9_status d9_graph_scale(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, double factor,
+                         d9_value_id *y) {
+    d9_node node = {.op = D9_OP_SCALE, .inputs = {x}, .input_count = 1, .as.scale = {factor}};
+    return unary(context, graph, role, node, y);
+}
+
+d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int64_t outputs,
+                          d9_value_id *y) {
+    d9_status status;
+    d9_node node = {.op = D9_OP_LINEAR, .inputs = {x}, .input_count = 2};
+    const d9_shape *in = &graph->values[x].shape;
+    d9_shape shape = shape_of(2, outputs, d9_shape_count(in) / in->d[0], 0, 0);
+    D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[1]));
+    D9_TRY(unary(context, graph, role, node, y));
+done:
+    return status;
+}
+
+d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits) {
+    d9_status status;
+    d9_value labels = {.name = "labels", .kind = D9_VALUE_ACTIVATION, .type = D9_I32, .producer = D9_NONE,
+                       .shape = shape_of(1, graph->values[logits].shape.d[0], 0, 0, 0)};
+    D9_TRY(d9_graph_add_value(context, graph, &labels, &graph->labels));
+    d9_node node = {.op = D9_OP_LOSS, .inputs = {logits, graph->labels}, .input_count = 2};
+    graph->logits = logits;
+    graph->classes = graph->values[logits].shape.d[1];
+    D9_TRY(unary(context, graph, "loss", node, &graph->loss));
+done:
+    return status;
+}

@@ -1,0 +1,158 @@
+/* Values and nodes: adding, finding, copying. Builders for model files are in build.c, shapes in infer.c. */
+#include "graph/graph.h"
+#include "core/system.h"
+
+#include <stdio.h>
+#include <string.h>
+
+size_t d9_type_bytes(d9_type type) {
+    static const size_t bytes[D9_TYPE_COUNT] = {8, 4, 2, 2, 4, 1};
+    return bytes[type];
+}
+
+const char *d9_type_name(d9_type type) {
+    static const char *const names[D9_TYPE_COUNT] = {"f64", "f32", "bf16", "f16", "i32", "u8"};
+    return names[type];
+}
+
+const char *d9_buffer_name(d9_buffer buffer) {
+    static const char *const names[D9_BUFFER_COUNT] = {
+        "scratch",     "state", "gradient",   "velocity",   "average", "images",  "labels", "eval_images",
+        "eval_labels", "order", "eval_draws", "eval_order", "table",   "metrics", "logits"};
+    return names[buffer];
+}
+
+const char *d9_op_name(d9_op op) {
+    static const char *const names[D9_OP_COUNT] = {
+#define D9_OP(id, name, doc) name,
+#include "graph/ops.def"
+#undef D9_OP
+    };
+    return names[op];
+}
+
+const char *d9_activation_name(d9_activation activation) {
+    static const char *const names[D9_ACT_COUNT] = {
+#define D9_ACTIVATION(id, name, from_output, doc) name,
+#include "../kernels/formulas/activations.def"
+#undef D9_ACTIVATION
+    };
+    return names[activation];
+}
+
+int64_t d9_shape_count(const d9_shape *shape) {
+    int64_t count = 1;
+    for (int i = 0; i < shape->rank; i++) count *= shape->d[i];
+    return count;
+}
+
+bool d9_shape_equal(const d9_shape *a, const d9_shape *b) {
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->d[i] != b->d[i]) return false;
+    return true;
+}
+
+void d9_graph_init(d9_graph *graph) {
+    memset(graph, 0, sizeof *graph);
+    graph->image = graph->logits = graph->loss = graph->labels = D9_NONE;
+}
+
+void d9_graph_free(d9_context *context, d9_graph *graph) {
+    d9_release(context, graph->values);
+    d9_release(context, graph->nodes);
+    d9_graph_init(graph);
+}
+
+/* Makes room for one more element of `size` bytes in an array that doubles. */
+static d9_status grow(d9_context *context, void **array, int count, int *capacity, size_t size) {
+    if (count < *capacity) return D9_OK;
+    int wanted = *capacity ? 2 * *capacity : 64;
+    void *larger = NULL;
+    d9_status status = d9_allocate(context, (size_t)wanted * size, "graph", &larger);
+    if (status != D9_OK) return status;
+    if (count) memcpy(larger, *array, (size_t)count * size);
+    d9_release(context, *array);
+    *array = larger;
+    *capacity = wanted;
+    return D9_OK;
+}
+
+d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d9_graph *to) {
+    d9_status status;
+    void *values = NULL, *nodes = NULL;
+    D9_TRY(d9_allocate(context, (size_t)from->value_capacity * sizeof *from->values, "graph", &values));
+    D9_TRY(d9_allocate(context, (size_t)from->node_capacity * sizeof *from->nodes, "graph", &nodes));
+    *to = *from;
+    to->values = memcpy(values, from->values, (size_t)from->value_count * sizeof *from->values);
+    to->nodes = memcpy(nodes, from->nodes, (size_t)from->node_count * sizeof *from->nodes);
+    return D9_OK;
+done:
+    d9_release(context, values);
+    return status;
+}
+
+d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value, d9_value_id *id) {
+    d9_status status;
+    void *values = graph->values;
+    if (d9_graph_find_value(graph, value->name) != D9_NONE)
+        return d9_fail(context, D9_USAGE, "the graph already has a value named %s", value->name);
+    D9_TRY(grow(context, &values, graph->value_count, &graph->value_capacity, sizeof *graph->values));
+    graph->values = values;
+    *id = graph->value_count++;
+    graph->values[*id] = *value;
+done:
+    return status;
+}
+
+d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node *node, d9_node_id *id) {
+    return d9_graph_insert_node(context, graph, graph->node_count, node, id);
+}
+
+d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node, d9_node_id *id) {
+    d9_status status;
+    void *nodes = graph->nodes;
+    D9_TRY(grow(context, &nodes, graph->node_count, &graph->node_capacity, sizeof *graph->nodes));
+    graph->nodes = nodes;
+    memmove(&graph->nodes[at + 1], &graph->nodes[at], (size_t)(graph->node_count - at) * sizeof *graph->nodes);
+    graph->nodes[at] = *node;
+    graph->node_count++;
+    for (int v = 0; v < graph->value_count; v++)
+        if (graph->values[v].producer != D9_NONE && graph->values[v].producer >= at) graph->values[v].producer++;
+    for (int i = 0; i < node->output_count; i++)
+        if (node->outputs[i] != D9_NONE && graph->values[node->outputs[i]].kind == D9_VALUE_ACTIVATION)
+            graph->values[node->outputs[i]].producer = at;
+    if (id) *id = at;
+done:
+    return status;
+}
+
+void d9_graph_remove_node(d9_graph *graph, d9_node_id at) {
+    for (int v = 0; v < graph->value_count; v++) {
+        d9_value *value = &graph->values[v];
+        if (value->producer == at) value->producer = D9_NONE;
+        if (value->producer > at) value->producer--;
+    }
+    graph->node_count--;
+    memmove(&graph->nodes[at], &graph->nodes[at + 1], (size_t)(graph->node_count - at) * sizeof *graph->nodes);
+}
+
+d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name) {
+    for (int v = 0; v < graph->value_count; v++)
+        if (strcmp(graph->values[v].name, name) == 0) return v;
+    return D9_NONE;
+}
+
+int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first) {
+    int count = 0;
+    for (d9_node_id n = 0; n < graph->node_count; n++)
+        for (int i = 0; i < graph->nodes[n].input_count; i++)
+            if (graph->nodes[n].inputs[i] == value && count++ == 0 && first) *first = n;
+    return count;
+}
+
+int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm) {
+    int64_t batch = graph->values[norm->inputs[0]].shape.d[0];
+    int64_t size = norm->as.norm.group_size;
+    return size > 0 ? batch / size : 1;
+}

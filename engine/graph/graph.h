@@ -1,0 +1,216 @@
+/* The graph: what one step computes, as data. Values are tensors, nodes are operations.
+ *
+ * A model file builds the plain forward graph; tricks edit it (graph/edit.h); graph/precision.h gives every
+ * value a type; graph/gradient.h appends the backward nodes; step/ adds updates and the tail. A backend only
+ * ever sees the finished list of nodes, in the order in which they run.
+ *
+ * Activations are (N, H, W, C); convolution weights (O, KH, KW, I); linear weights (O, I); per-channel
+ * vectors (C); running statistics (G, C) with G ghost groups. The ghost group of sample i is i mod G. */
+#ifndef D9_GRAPH_GRAPH_H
+#define D9_GRAPH_GRAPH_H
+
+#include "core/arena.h"
+#include "core/context.h"
+
+typedef enum d9_type { D9_F64, D9_F32, D9_BF16, D9_F16, D9_I32, D9_U8, D9_TYPE_COUNT } d9_type;
+size_t d9_type_bytes(d9_type type);
+const char *d9_type_name(d9_type type); /* "f64", "f32", "bf16", "f16", "i32", "u8" */
+
+typedef struct d9_shape {
+    int rank;     /* 1 to 4 */
+    int64_t d[4]; /* row-major, last dimension contiguous */
+} d9_shape;
+int64_t d9_shape_count(const d9_shape *shape); /* elements */
+bool d9_shape_equal(const d9_shape *a, const d9_shape *b);
+
+typedef int d9_value_id; /* index into graph->values; -1: absent */
+typedef int d9_node_id;  /* index into graph->nodes */
+enum { D9_NONE = -1, D9_MAX_INPUTS = 8, D9_MAX_OUTPUTS = 4, D9_NAME_SIZE = 64 };
+
+/* Where a value's bytes are: step/program.h sizes the buffers, a backend allocates them. */
+typedef enum d9_buffer {
+    D9_BUFFER_SCRATCH,  /* activations and their gradients; reused within a step by graph/memory.h */
+    D9_BUFFER_STATE,    /* parameters, then running statistics; master type */
+    D9_BUFFER_GRADIENT, /* parameter gradients, at the offsets of their parameters; master type */
+    D9_BUFFER_VELOCITY, /* momentum, at the offsets of the parameters; master type */
+    D9_BUFFER_AVERAGE,  /* a second state (EMA, lookahead), laid out as STATE */
+    D9_BUFFER_IMAGES,   /* u8 (count, H, W, C) of the training set */
+    D9_BUFFER_LABELS,   /* i32 (count) */
+    D9_BUFFER_EVAL_IMAGES,
+    D9_BUFFER_EVAL_LABELS,
+    D9_BUFFER_ORDER,      /* i32 (steps_per_epoch * batch): the epoch's sample indices */
+    D9_BUFFER_EVAL_DRAWS, /* i32 (batch, 5): explicit draws, for evaluation views */
+    D9_BUFFER_EVAL_ORDER, /* i32 (batch) */
+    D9_BUFFER_TABLE,      /* master type (3, 256): normalised value of each byte, per channel */
+    D9_BUFFER_METRICS,    /* f64 (4): summed loss, images seen, correct, first bad step + 1 (0: none) */
+    D9_BUFFER_LOGITS,     /* f32 or f64 (batch, classes): of an evaluation step */
+    D9_BUFFER_COUNT
+} d9_buffer;
+const char *d9_buffer_name(d9_buffer buffer);
+
+typedef enum d9_value_kind {
+    D9_VALUE_ACTIVATION,
+    D9_VALUE_PARAMETER,
+    D9_VALUE_STATISTIC,
+    D9_VALUE_GRADIENT, /* of a parameter */
+    D9_VALUE_STORED    /* any other value that outlives the step: images, order, metrics, ranges of STATE ... */
+} d9_value_kind;
+
+/* What a parameter is: decides its group. Per-channel scales and biases never count as weights. */
+typedef enum d9_parameter_kind { D9_WEIGHT, D9_NORM_SCALE, D9_BIAS } d9_parameter_kind;
+
+struct d9_init_site;
+/* How a parameter starts. `fill` writes `count` doubles; it may look at the training images through `site`
+ * (step/init.h) and is called once, before the first step. */
+typedef struct d9_initializer {
+    const char *name; /* "uniform", "constant", "dirac", ... */
+    d9_status (*fill)(d9_context *context, const struct d9_initializer *self, const struct d9_init_site *site,
+                      double *values, int64_t count);
+    double a, b;         /* bound; or value; or what the trick says */
+    const char *segment; /* timeline segment that pays for it; NULL: "init" */
+    const void *options; /* of the trick that installed it */
+} d9_initializer;
+
+typedef struct d9_value {
+    char name[D9_NAME_SIZE]; /* role path and slot: "layer1.conv.weight", "layer1.conv.out" */
+    d9_value_kind kind;
+    d9_type type;
+    d9_shape shape;
+    d9_node_id producer; /* D9_NONE for parameters and stored values */
+    d9_buffer buffer;
+    int64_t offset; /* bytes into the buffer; set by graph/memory.h and step/layout.c */
+    /* parameters only */
+    d9_parameter_kind parameter;
+    bool trainable;
+    d9_initializer init;
+} d9_value;
+
+/* One row per operation in graph/ops.def: name, inputs, outputs. */
+typedef enum d9_op {
+#define D9_OP(id, name, doc) D9_OP_##id,
+#include "graph/ops.def"
+#undef D9_OP
+    D9_OP_COUNT
+} d9_op;
+const char *d9_op_name(d9_op op);
+
+typedef enum d9_activation {
+#define D9_ACTIVATION(id, name, from_output, doc) D9_ACT_##id,
+#include "../kernels/formulas/activations.def"
+#undef D9_ACTIVATION
+    D9_ACT_COUNT
+} d9_activation;
+const char *d9_activation_name(d9_activation activation);
+
+/* When an update or tail node runs. Steps count from 0; all fields in steps. every 0 means every step. */
+typedef struct d9_when {
+    int64_t every, offset; /* runs when (s - offset) % every == 0, s >= offset */
+    int64_t from, until;   /* from <= step < until; until 0: to the end */
+    bool restart_each_epoch; /* s counts from the epoch's first step */
+} d9_when;
+
+/* A coefficient: a constant, or a row of the program's tables indexed by the step. */
+typedef struct d9_coefficient {
+    int table; /* D9_NONE: constant */
+    double constant;
+} d9_coefficient;
+
+typedef enum d9_momentum_form { D9_MOMENTUM_PAGE, D9_MOMENTUM_TORCH } d9_momentum_form;
+
+/* Attributes: one struct per kind of operation that has any. */
+typedef struct d9_conv_attributes { int kernel, stride, pad; } d9_conv_attributes;
+typedef struct d9_pool_attributes { int kernel, stride; } d9_pool_attributes; /* max; no padding */
+typedef struct d9_norm_attributes {
+    double epsilon, momentum; /* momentum: weight of the new statistic */
+    int64_t group_size;       /* images per ghost group; 0: the whole batch is one group */
+} d9_norm_attributes;
+typedef struct d9_act_attributes { d9_activation activation; double alpha; } d9_act_attributes;
+typedef struct d9_scale_attributes { double factor; } d9_scale_attributes;
+typedef struct d9_loss_attributes { double smoothing; } d9_loss_attributes;
+typedef struct d9_update_attributes {
+    d9_coefficient rate, decay; /* as applied to summed gradients: u = -rate * (g + decay * w) */
+    double momentum;
+    d9_momentum_form form;
+} d9_update_attributes;
+typedef struct d9_lerp_attributes { d9_coefficient ratio; } d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
+typedef struct d9_draw_attributes {
+    uint64_t seed;
+    int pad, mirror, cutout; /* step/augment.h */
+    int64_t batch, steps_per_epoch, samples;
+    int height, width; /* of an image: bounds of the cutout square */
+} d9_draw_attributes;
+typedef struct d9_augment_attributes { int pad, cutout; int64_t batch, steps_per_epoch; } d9_augment_attributes;
+
+typedef struct d9_node {
+    d9_op op;
+    char role[D9_NAME_SIZE]; /* "layer1.res2.norm", "head", "loss" */
+    d9_value_id inputs[D9_MAX_INPUTS];
+    int input_count;
+    d9_value_id outputs[D9_MAX_OUTPUTS]; /* D9_NONE where an optional output is not wanted */
+    int output_count;
+    bool backward; /* appended by graph/gradient.h */
+    d9_when when;  /* updates and tail only */
+    union {
+        d9_conv_attributes conv;
+        d9_pool_attributes pool;
+        d9_norm_attributes norm;
+        d9_act_attributes act;
+        d9_scale_attributes scale;
+        d9_loss_attributes loss;
+        d9_update_attributes update;
+        d9_lerp_attributes lerp;
+        d9_draw_attributes draw;
+        d9_augment_attributes augment;
+    } as;
+} d9_node;
+
+typedef struct d9_graph {
+    d9_value *values;
+    int value_count, value_capacity;
+    d9_node *nodes; /* in the order in which they run */
+    int node_count, node_capacity;
+    d9_value_id image, logits, loss, labels; /* the ends every model has; loss (N), labels (N) */
+    int64_t classes;
+} d9_graph;
+
+void d9_graph_init(d9_graph *graph);
+void d9_graph_free(d9_context *context, d9_graph *graph);
+D9_MUST_USE d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d9_graph *to);
+
+/* ---- building blocks for model files. Shapes are inferred at once; `x` and results are values. ---- */
+D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value,
+                                         d9_value_id *id);
+D9_MUST_USE d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node *node, d9_node_id *id);
+/* Puts the node before the one at `at`; later nodes and their values' producers move up. `id` may be NULL. */
+D9_MUST_USE d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node,
+                                           d9_node_id *id);
+void d9_graph_remove_node(d9_graph *graph, d9_node_id at); /* its outputs are left without a producer */
+
+D9_MUST_USE d9_status d9_graph_image(d9_context *context, d9_graph *graph, const d9_shape *shape, d9_value_id *x);
+/* kernel x kernel, same padding, stride 1, no bias; weight `ROLE.weight`, uniform in +-1/sqrt(fan-in) */
+D9_MUST_USE d9_status d9_graph_conv(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                    int64_t channels, int kernel, int stride, d9_value_id *y);
+D9_MUST_USE d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                    d9_value_id *y); /* epsilon 1e-5, momentum 0.1, scale 1, bias 0 */
+D9_MUST_USE d9_status d9_graph_act(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                   d9_value_id *y); /* ReLU */
+D9_MUST_USE d9_status d9_graph_pool(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int kernel,
+                                    d9_value_id *y); /* max; stride = kernel */
+D9_MUST_USE d9_status d9_graph_add(d9_context *context, d9_graph *graph, const char *role, d9_value_id a, d9_value_id b,
+                                   d9_value_id *y);
+D9_MUST_USE d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                      int64_t outputs, d9_value_id *y); /* flattens; no bias */
+D9_MUST_USE d9_status d9_graph_scale(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                     double factor, d9_value_id *y);
+/* Cross-entropy of `logits`: sets graph->logits, labels and loss. The objective is the SUM over the batch. */
+D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits);
+
+/* ---- looking ---- */
+d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name);           /* D9_NONE: no such value */
+int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first); /* count; first may be NULL */
+int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm);                  /* ghost groups of a norm node */
+
+/* Shapes of every value from the image's, in node order. Says which node does not fit, and why. */
+D9_MUST_USE d9_status d9_graph_infer(d9_context *context, d9_graph *graph);
+
+#endif

@@ -1,0 +1,61 @@
+/* The scratch plan: each activation lives from the node that makes it to the last that reads it; first fit
+ * in order of birth, 64-byte aligned. Blocks kept sorted by offset make the search one walk. */
+#include "core/system.h"
+#include "graph/passes.h"
+
+typedef struct block { int64_t offset, bytes; d9_node_id until; } block;
+
+static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static d9_node_id last_reader(const d9_graph *graph, d9_value_id value) {
+    for (d9_node_id n = graph->node_count - 1; n >= 0; n--)
+        for (int i = 0; i < graph->nodes[n].input_count; i++)
+            if (graph->nodes[n].inputs[i] == value) return n;
+    return graph->values[value].producer;
+}
+
+/* Drops the blocks that ended before node n. */
+static int expire(block *blocks, int count, d9_node_id n) {
+    int kept = 0;
+    for (int i = 0; i < count; i++)
+        if (blocks[i].until >= n) blocks[kept++] = blocks[i];
+    return kept;
+}
+
+/* Puts a new block into the first gap that holds it; returns its offset. */
+static int64_t place(block *blocks, int *count, int64_t bytes, d9_node_id until) {
+    int64_t offset = 0;
+    int at = 0;
+    while (at < *count && blocks[at].offset - offset < bytes) {
+        offset = blocks[at].offset + blocks[at].bytes;
+        at++;
+    }
+    for (int i = *count; i > at; i--) blocks[i] = blocks[i - 1];
+    blocks[at] = (block){offset, bytes, until};
+    (*count)++;
+    return offset;
+}
+
+d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, int64_t *scratch_bytes) {
+    d9_status status;
+    void *memory = NULL;
+    int live = 0;
+    *scratch_bytes = 0;
+    D9_TRY(d9_allocate(context, (size_t)(graph->value_count + 1) * sizeof(block), "memory plan", &memory));
+    block *blocks = memory;
+    for (d9_node_id n = 0; n < graph->node_count; n++) {
+        if (!keep_all) live = expire(blocks, live, n);
+        for (int i = 0; i < graph->nodes[n].output_count; i++) {
+            d9_value_id id = graph->nodes[n].outputs[i];
+            if (id == D9_NONE || graph->values[id].kind != D9_VALUE_ACTIVATION) continue;
+            d9_value *value = &graph->values[id];
+            int64_t bytes = aligned(d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type));
+            value->buffer = D9_BUFFER_SCRATCH;
+            value->offset = place(blocks, &live, bytes, last_reader(graph, id));
+            if (value->offset + bytes > *scratch_bytes) *scratch_bytes = value->offset + bytes;
+        }
+    }
+done:
+    d9_release(context, memory);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* The passes between the tricks and the step program, in the order in which they run. */
+#ifndef D9_GRAPH_PASSES_H
+#define D9_GRAPH_PASSES_H
+
+#include "graph/graph.h"
+
+/* A precision is two types: what activations and weights are computed in, and the master type of
+ * parameters, statistics, gradients, logits and loss. */
+typedef struct d9_precision {
+    const char *name; /* "f64", "f32", "bf16", "fp16" */
+    d9_type compute, master;
+} d9_precision;
+const d9_precision *d9_precision_find(const char *name); /* NULL: no such precision */
+
+/* Gives every value its type and inserts a cast for each weight that is computed in a narrower one.
+ * Alone decides types: everything later, and every backend, follows it edge by edge. */
+D9_MUST_USE d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_precision *precision);
+
+/* Appends the backward nodes of the summed loss. Each trainable parameter P gets a value "P.grad" in
+ * D9_BUFFER_GRADIENT; gradients[v] of a forward value v is its gradient's id or D9_NONE. No gradient is made
+ * that no trainable parameter needs: none into the image, none through a frozen stem. */
+D9_MUST_USE d9_status d9_gradient_append(d9_context *context, d9_graph *graph);
+d9_value_id d9_gradient_of(const d9_graph *graph, d9_value_id parameter); /* D9_NONE: frozen */
+
+/* The forward graph in evaluation mode: norms use their running statistics, the loss is dropped, logits are
+ * written to D9_BUFFER_LOGITS. Parameters and statistics are read from `state` (STATE or AVERAGE). Takes a
+ * forward graph before precision and gradients. */
+D9_MUST_USE d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state,
+                                         d9_graph *evaluation);
+
+/* Places every scratch value: first fit over lifetimes, 64-byte aligned. Returns the bytes needed.
+ * `keep_all` gives each value a place of its own (verify and the op tests read any of them afterwards). */
+D9_MUST_USE d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, int64_t *scratch_bytes);
+
+#endif

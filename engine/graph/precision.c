@@ -1,0 +1,59 @@
+/* The precision pass: a type for every value of a forward graph. Activations and weights are computed in the
+ * compute type; per-channel scales and biases, statistics, logits and losses stay in the master type. */
+#include "graph/passes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const d9_precision *d9_precision_find(const char *name) {
+    static const d9_precision precisions[] = {
+        {"f64", D9_F64, D9_F64}, {"f32", D9_F32, D9_F32}, {"bf16", D9_BF16, D9_F32}, {"fp16", D9_F16, D9_F32}};
+    for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++)
+        if (strcmp(precisions[i].name, name) == 0) return &precisions[i];
+    return NULL;
+}
+
+static d9_type output_type(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
+    switch (node->op) {
+    case D9_OP_LINEAR: /* logits, or what a scale makes of them */
+    case D9_OP_LOSS: return precision->master;
+    case D9_OP_NORM: return slot == 0 ? precision->compute : precision->master;
+    case D9_OP_ADD:
+    case D9_OP_ACT:
+    case D9_OP_POOL:
+    case D9_OP_SCALE: return graph->values[node->inputs[0]].type;
+    default: return precision->compute;
+    }
+}
+
+/* The weight of node n in the compute type: one cast, just before its first reader. */
+static d9_status cast_weight(d9_context *context, d9_graph *graph, d9_node_id n, const d9_precision *precision) {
+    d9_status status;
+    const d9_value weight = graph->values[graph->nodes[n].inputs[1]];
+    d9_value narrow = {.kind = D9_VALUE_ACTIVATION, .type = precision->compute, .shape = weight.shape, .producer = D9_NONE};
+    d9_node cast = {.op = D9_OP_CAST, .inputs = {graph->nodes[n].inputs[1]}, .input_count = 1, .output_count = 1};
+    snprintf(cast.role, sizeof cast.role, "%s", graph->nodes[n].role);
+    snprintf(narrow.name, sizeof narrow.name, "%.*s.%s", (int)sizeof narrow.name - 6, weight.name, d9_type_name(narrow.type));
+    D9_TRY(d9_graph_add_value(context, graph, &narrow, &cast.outputs[0]));
+    graph->nodes[n].inputs[1] = cast.outputs[0];
+    D9_TRY(d9_graph_insert_node(context, graph, n, &cast, NULL));
+done:
+    return status;
+}
+
+d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_precision *precision) {
+    d9_status status = D9_OK;
+    for (int v = 0; v < graph->value_count; v++)
+        if (graph->values[v].kind == D9_VALUE_PARAMETER || graph->values[v].kind == D9_VALUE_STATISTIC)
+            graph->values[v].type = precision->master;
+    graph->values[graph->image].type = precision->compute;
+    for (d9_node_id n = 0; n < graph->node_count; n++) {
+        bool weighted = graph->nodes[n].op == D9_OP_CONV || graph->nodes[n].op == D9_OP_LINEAR;
+        if (weighted && precision->compute != precision->master) D9_TRY(cast_weight(context, graph, n++, precision));
+        const d9_node *node = &graph->nodes[n];
+        for (int i = 0; i < node->output_count; i++)
+            if (node->outputs[i] != D9_NONE) graph->values[node->outputs[i]].type = output_type(graph, node, i, precision);
+    }
+done:
+    return status;
+}

@@ -1,0 +1,76 @@
+/* The effective configuration, for records. The YAML is the one d9_config_print makes; the JSON is that YAML
+ * walked node by node, so that a key can never be in one and not in the other. */
+#include "record/effective.h"
+#include <math.h>
+#include <string.h>
+#include <yaml.h>
+
+json_t *d9_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+d9_status d9_effective_yaml(d9_context *context, const d9_config *config, d9_text *text) {
+    (void)context;
+    d9_config shown = *config;
+    if (shown.data.path && shown.data.path[0] == '/') shown.data.path = NULL;
+    d9_config_print(&shown, false, text);
+    return d9_text_status(text);
+}
+
+static json_t *scalar(const yaml_node_t *node) {
+    const char *text = (const char *)node->data.scalar.value;
+    int64_t integer;
+    double real;
+    if (node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return json_string(text);
+    if (d9_text_to_integer(text, &integer)) return json_integer(integer);
+    if (d9_text_to_real(text, &real) && isfinite(real)) return json_real(real);
+    if (!strcmp(text, "true") || !strcmp(text, "on") || !strcmp(text, "yes")) return json_true();
+    if (!strcmp(text, "false") || !strcmp(text, "off") || !strcmp(text, "no")) return json_false();
+    if (!strcmp(text, "null") || !strcmp(text, "~") || !*text) return json_null();
+    return json_string(text);
+}
+
+/* NULL: jansson has no more memory. The tree is ours, so its depth is that of the option tables. */
+static json_t *convert(yaml_document_t *document, const yaml_node_t *node) {
+    if (!node) return json_null();
+    if (node->type == YAML_SCALAR_NODE) return scalar(node);
+    bool map = node->type == YAML_MAPPING_NODE, fine = true;
+    json_t *result = map ? json_object() : json_array();
+    if (map) {
+        for (yaml_node_pair_t *p = node->data.mapping.pairs.start; fine && p < node->data.mapping.pairs.top;
+             p++) {
+            const yaml_node_t *key = yaml_document_get_node(document, p->key);
+            json_t *value = convert(document, yaml_document_get_node(document, p->value));
+            fine = json_object_set_new(result, (const char *)key->data.scalar.value, value) == 0;
+        }
+    } else {
+        for (yaml_node_item_t *i = node->data.sequence.items.start; fine && i < node->data.sequence.items.top;
+             i++)
+            fine =
+                json_array_append_new(result, convert(document, yaml_document_get_node(document, *i))) == 0;
+    }
+    if (fine) return result;
+    json_decref(result);
+    return NULL;
+}
+
+d9_status d9_effective_json(d9_context *context, const d9_config *config, json_t **object) {
+    d9_status status = D9_OK;
+    d9_text yaml;
+    yaml_parser_t parser;
+    yaml_document_t document;
+    d9_text_init(context, &yaml);
+    *object = NULL;
+    D9_TRY(d9_effective_yaml(context, config, &yaml));
+    if (!yaml_parser_initialize(&parser))
+        D9_TRY(d9_fail(context, D9_DEVICE, "out of memory for a YAML parser"));
+    yaml_parser_set_input_string(&parser, (const unsigned char *)d9_text_get(&yaml), yaml.size);
+    if (yaml_parser_load(&parser, &document)) {
+        *object = convert(&document, yaml_document_get_root_node(&document));
+        yaml_document_delete(&document);
+    }
+    yaml_parser_delete(&parser);
+    if (!*object)
+        status = d9_fail(context, D9_DEVICE, "the effective configuration could not be turned into JSON");
+done:
+    d9_text_free(&yaml);
+    return status;
+}

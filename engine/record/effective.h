@@ -1,0 +1,16 @@
+/* The effective configuration as a record holds it: no absolute path, and as JSON beside the YAML. */
+#ifndef D9_RECORD_EFFECTIVE_H
+#define D9_RECORD_EFFECTIVE_H
+
+#include "config/config.h"
+#include <jansson.h>
+
+/* The YAML of d9_config_print; `data.path` is left out when it is absolute, because it names this machine. */
+D9_MUST_USE d9_status d9_effective_yaml(d9_context *context, const d9_config *config, d9_text *text);
+/* The same as one JSON object. The caller owns the reference. */
+D9_MUST_USE d9_status d9_effective_json(d9_context *context, const d9_config *config, json_t **object);
+
+/* Numbers JSON can hold: null for NaN and infinities. */
+json_t *d9_json_number(double value);
+
+#endif

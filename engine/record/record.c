@@ -1,0 +1,174 @@
+/* The run folder: opening it, and what is written while training. result.c writes what a finished run says.
+ *
+ *     config.yaml   effective; also says whose run the folder holds
+ *     events.jsonl  one object per epoch, appended
+ *     epochs.tsv    DAWNBench's: a row for each epoch that was evaluated */
+#include "record/record.h"
+#include "core/system.h"
+#include "record/effective.h"
+#include "record/safetensors.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char epochs_header[] = "epoch\thours\ttop1Accuracy\n";
+
+/* What a run leaves besides its rows; removed when another starts in its place. */
+static const char *const leftovers[] = {"result.json", "submission.json", "predictions.safetensors",
+                                        "model.safetensors"};
+
+enum { PATH_BYTES = 1024 };
+static void path_in(const d9_record *record, const char *name, char path[PATH_BYTES]) {
+    snprintf(path, PATH_BYTES, "%s/%s", record->folder, name);
+}
+
+/* D9_USAGE when the folder holds the run of another configuration. */
+static d9_status check_owner(d9_record *record, const d9_config *config) {
+    d9_status status = D9_OK;
+    d9_config *held = NULL;
+    const d9_config_edits none = {0};
+    char path[PATH_BYTES], held_hash[65], hash[65];
+    path_in(record, "config.yaml", path);
+    if (!d9_file_exists(record->context, path)) goto done;
+    D9_TRY(d9_config_load(record->context, path, &none, &held));
+    d9_config_hash(record->context, held, held_hash);
+    d9_config_hash(record->context, config, hash);
+    if (strcmp(hash, held_hash) != 0)
+        status =
+            d9_fail(record->context, D9_USAGE,
+                    "%s: holds a run of another configuration (%s); give another --out, or remove the folder",
+                    record->folder, path);
+done:
+    if (held) d9_config_free(record->context, held);
+    return status;
+}
+
+static d9_status remove_in(d9_record *record, const char *name) {
+    const d9_system *system = record->context->system;
+    char path[PATH_BYTES];
+    path_in(record, name, path);
+    if (system->remove(system->user, path) == 0 || errno == ENOENT) return D9_OK;
+    return d9_fail(record->context, D9_OUTPUT, "%s: cannot remove: %s", path, strerror(errno));
+}
+
+/* The epoch a line is about; -1: it says none. */
+static int64_t line_epoch(const char *line, size_t length, bool json) {
+    int64_t epoch = -1;
+    if (!json) {
+        char *end;
+        long long value = strtoll(line, &end, 10);
+        return end > line && *end == '\t' ? value : -1;
+    }
+    json_t *row = json_loadb(line, length, 0, NULL);
+    if (json_is_integer(json_object_get(row, "epoch")))
+        epoch = json_integer_value(json_object_get(row, "epoch"));
+    json_decref(row);
+    return epoch;
+}
+
+/* Rewrites a file of rows with `header` and those of its rows that lie within the first `kept` epochs. */
+static d9_status keep_rows(d9_record *record, const char *name, const char *header, bool json, int64_t kept) {
+    d9_status status = D9_OK;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    char path[PATH_BYTES];
+    d9_text text;
+    d9_text_init(record->context, &text);
+    path_in(record, name, path);
+    d9_text_add(&text, "%s", header);
+    if (kept > 0 && d9_file_exists(record->context, path))
+        D9_TRY(d9_file_read(record->context, path, &bytes, &size));
+    for (const char *line = (const char *)bytes; line && *line;) {
+        size_t length = strcspn(line, "\n");
+        int64_t epoch = line_epoch(line, length, json);
+        if (epoch >= 1 && epoch <= kept && line[length] == '\n')
+            d9_text_add(&text, "%.*s\n", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    D9_TRY(d9_text_status(&text));
+    D9_TRY(d9_file_write(record->context, path, d9_text_get(&text), text.size));
+done:
+    d9_release(record->context, bytes);
+    d9_text_free(&text);
+    return status;
+}
+
+d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder, const d9_config *config,
+                         bool resume, int64_t epochs_kept) {
+    d9_status status = D9_OK;
+    d9_text text;
+    char path[PATH_BYTES];
+    d9_text_init(context, &text);
+    *record = (d9_record){.context = context};
+    if (strlen(folder) >= sizeof record->folder)
+        D9_TRY(d9_fail(context, D9_OUTPUT, "%s: the folder's name is longer than %zu bytes", folder,
+                       sizeof record->folder - 1));
+    memcpy(record->folder, folder, strlen(folder) + 1);
+    D9_TRY(d9_directory_make(context, folder));
+    D9_TRY(check_owner(record, config));
+    for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++)
+        D9_TRY(remove_in(record, leftovers[i]));
+    if (!resume) D9_TRY(remove_in(record, "checkpoint.safetensors"));
+    D9_TRY(d9_effective_yaml(context, config, &text));
+    path_in(record, "config.yaml", path);
+    D9_TRY(d9_file_write(context, path, d9_text_get(&text), text.size));
+    D9_TRY(keep_rows(record, "events.jsonl", "", true, resume ? epochs_kept : 0));
+    D9_TRY(keep_rows(record, "epochs.tsv", epochs_header, false, resume ? epochs_kept : 0));
+done:
+    d9_text_free(&text);
+    return status;
+}
+
+static d9_status append_line(d9_record *record, const char *name, const char *line) {
+    char path[PATH_BYTES];
+    path_in(record, name, path);
+    return d9_file_append(record->context, path, line, strlen(line));
+}
+
+d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views) {
+    d9_status status = D9_OK;
+    double top1 = views ? row->accuracy_tta : row->accuracy;
+    char *dump = NULL;
+    d9_text line;
+    d9_text_init(record->context, &line);
+    json_t *object = json_pack(
+        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "epoch", (json_int_t)row->epoch, "train_loss",
+        d9_json_number(row->train_loss), "train_accuracy", d9_json_number(row->train_accuracy), "accuracy",
+        d9_json_number(row->accuracy), "accuracy_tta", d9_json_number(row->accuracy_tta), "images_per_second",
+        d9_json_number(row->images_per_second), "seconds", d9_json_number(row->seconds), "hours",
+        d9_json_number(row->hours), "learning_rate", d9_json_number(row->rate));
+    dump = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    if (!dump) {
+        status = d9_fail(record->context, D9_DEVICE, "out of memory for a line of events.jsonl");
+        goto done;
+    }
+    d9_text_add(&line, "%s\n", dump);
+    D9_TRY(d9_text_status(&line));
+    D9_TRY(append_line(record, "events.jsonl", d9_text_get(&line)));
+    if (isfinite(top1)) {
+        char cells[96];
+        snprintf(cells, sizeof cells, "%lld\t%.9f\t%.2f\n", (long long)row->epoch, row->hours, top1);
+        D9_TRY(append_line(record, "epochs.tsv", cells));
+    }
+done:
+    free(dump);
+    json_decref(object);
+    d9_text_free(&line);
+    return status;
+}
+
+d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
+                                const int32_t *labels, int64_t count) {
+    char path[PATH_BYTES];
+    const d9_shape shape = {.rank = 1, .d = {count}};
+    const size_t bytes = (size_t)count * 4;
+    const d9_tensor tensors[] = {
+        {.name = "top1", .type = D9_TENSOR_I32, .shape = shape, .bytes = top1, .size = bytes},
+        {.name = "confidence", .type = D9_TENSOR_F32, .shape = shape, .bytes = confidence, .size = bytes},
+        {.name = "label", .type = D9_TENSOR_I32, .shape = shape, .bytes = labels, .size = bytes},
+    };
+    path_in(record, "predictions.safetensors", path);
+    return d9_safetensors_write(record->context, path, tensors, 3, NULL, 0);
+}

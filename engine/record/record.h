@@ -1,0 +1,64 @@
+/* A run on disk: config.yaml, epochs.tsv, submission.json, events.jsonl, predictions.safetensors, result.json.
+ *
+ * result.json is written last, by rename: it exists only for a finished run. No absolute path and no host
+ * name goes into a record. */
+#ifndef D9_RECORD_RECORD_H
+#define D9_RECORD_RECORD_H
+
+#include "backends/backend.h"
+#include "config/config.h"
+#include "record/timeline.h"
+
+typedef struct d9_epoch_row {
+    int64_t epoch;     /* from 1 */
+    double train_loss; /* mean over the epoch's images of the (smoothed) training loss */
+    double train_accuracy;         /* percent, of the augmented images */
+    double accuracy, accuracy_tta; /* percent; NAN when not evaluated after this epoch */
+    double images_per_second;      /* training alone */
+    double seconds;                /* training alone */
+    double hours;                  /* DAWNBench clock so far */
+    double rate;                   /* learning rate at the epoch's last step, as configured */
+} d9_epoch_row;
+
+typedef struct d9_result {
+    uint64_t seed;
+    const d9_config *config;
+    char config_hash[65], plan_sha256[65], params_sha256[65];
+    char backend[32], precision[8];
+    d9_device_info device;
+    int64_t batch, steps, train_images, eval_images, parameters;
+    d9_epoch_row *epochs;
+    int64_t epoch_count;
+    double accuracy, accuracy_tta; /* final, percent */
+    int64_t epoch_to_target;       /* by accuracy with the views of the config; 0: never */
+    bool resumed;
+    const char *plan_text;
+    const d9_timeline *timeline;
+} d9_result;
+
+typedef struct d9_record { /* an open run folder */
+    d9_context *context;
+    char folder[512];
+} d9_record;
+
+/* Makes the folder and writes config.yaml. A folder that holds another config's run: D9_USAGE; one that cannot
+ * be written: D9_OUTPUT. `resume` keeps the rows already there up to `epochs_kept`; otherwise starts anew. */
+D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
+                                     const d9_config *config, bool resume, int64_t epochs_kept);
+/* Appends to events.jsonl and epochs.tsv. */
+D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views);
+/* Top-1 class, its probability, true label of each evaluation image. */
+D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
+                                            const int32_t *labels, int64_t count);
+/* submission.json, then result.json. */
+D9_MUST_USE d9_status d9_record_result(d9_record *record, const d9_result *result);
+
+/* The one JSON form of a result, also printed by `train --json`. */
+D9_MUST_USE d9_status d9_result_json(d9_context *context, const d9_result *result, d9_text *text);
+
+/* Version; the commit this build was made from, "unknown" outside git; compiler. */
+const char *d9_build_version(void);
+const char *d9_build_commit(void);
+const char *d9_build_compiler(void);
+
+#endif

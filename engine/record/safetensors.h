@@ -1,0 +1,42 @@
+/* safetensors: 8-byte little-endian header length, JSON header (jansson), raw little-endian data. */
+#ifndef D9_RECORD_SAFETENSORS_H
+#define D9_RECORD_SAFETENSORS_H
+
+#include "core/arena.h"
+#include "graph/graph.h"
+
+/* Types as the format names them; everything dawn9 reads or writes. */
+typedef enum d9_tensor_type { D9_TENSOR_F64, D9_TENSOR_F32, D9_TENSOR_BF16, D9_TENSOR_F16, D9_TENSOR_I64,
+                              D9_TENSOR_I32, D9_TENSOR_U8 } d9_tensor_type;
+
+typedef struct d9_tensor {
+    const char *name;
+    d9_tensor_type type;
+    d9_shape shape; /* rank 0 is written and read as rank 1, one element */
+    const void *bytes;
+    size_t size;
+} d9_tensor;
+
+typedef struct d9_metadata { const char *key, *value; } d9_metadata; /* __metadata__: strings only */
+
+typedef struct d9_safetensors {
+    d9_arena arena;
+    d9_tensor *tensors;
+    int tensor_count;
+    d9_metadata *metadata;
+    int metadata_count;
+} d9_safetensors;
+
+/* Every header field is checked against the file's size. Failures: D9_DATA naming file and tensor. */
+D9_MUST_USE d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetensors **file);
+void d9_safetensors_free(d9_context *context, d9_safetensors *file);
+const d9_tensor *d9_safetensors_find(const d9_safetensors *file, const char *name); /* NULL: absent */
+const char *d9_safetensors_metadata(const d9_safetensors *file, const char *key);   /* NULL: absent */
+/* The tensor as doubles; the caller's array holds d9_shape_count of them. */
+void d9_tensor_to_doubles(const d9_tensor *tensor, double *values);
+
+/* Atomic; failure D9_OUTPUT. */
+D9_MUST_USE d9_status d9_safetensors_write(d9_context *context, const char *path, const d9_tensor *tensors, int count,
+                                           const d9_metadata *metadata, int metadata_count);
+
+#endif

@@ -1,0 +1,143 @@
+/* The timeline of a run and the clocks that are sums of its segments.
+ *
+ * Four clocks, because "training took 26 s" means four things in the literature: Page's timer, airbench's,
+ * DAWNBench's and the wall's. Each is a row below; nothing else in the engine adds up times. */
+#include "record/timeline.h"
+#include "core/system.h"
+#include <math.h>
+#include <string.h>
+
+static const char *const segment_names[D9_SEGMENT_COUNT] = {
+    [D9_SEGMENT_PROCESS] = "process",
+    [D9_SEGMENT_CONTEXT] = "context",
+    [D9_SEGMENT_LOAD] = "load",
+    [D9_SEGMENT_PLAN] = "plan_and_tune",
+    [D9_SEGMENT_UPLOAD] = "upload",
+    [D9_SEGMENT_INIT] = "init",
+    [D9_SEGMENT_PREPROCESS] = "preprocess",
+    [D9_SEGMENT_WHITEN] = "whiten",
+    [D9_SEGMENT_TRAIN] = "train",
+    [D9_SEGMENT_EVALUATE] = "evaluate",
+    [D9_SEGMENT_FINAL_EVALUATE] = "final_evaluate",
+    [D9_SEGMENT_SAVE] = "save",
+};
+
+/* DAWNBench's rules exclude validation and are silent about checkpoints: one written before the target epoch
+ * ends stands in the way of training, so it counts. What is saved after that epoch never does. */
+static const d9_clock clocks[] = {
+    {.name = "train_seconds",
+     .brief = "Page's timer",
+     .doc = "upload, preprocess, whiten and train: no reading of the disk, tuning or evaluation",
+     .until = D9_CLOCK_WHOLE_RUN,
+     .in = {[D9_SEGMENT_UPLOAD] = true,
+            [D9_SEGMENT_PREPROCESS] = true,
+            [D9_SEGMENT_WHITEN] = true,
+            [D9_SEGMENT_TRAIN] = true}},
+    {.name = "airbench_seconds",
+     .brief = "whiten, train, one evaluation",
+     .doc = "whiten, train and the final evaluation with its views, as airbench counts",
+     .until = D9_CLOCK_WHOLE_RUN,
+     .in = {[D9_SEGMENT_WHITEN] = true, [D9_SEGMENT_TRAIN] = true, [D9_SEGMENT_FINAL_EVALUATE] = true}},
+    {.name = "dawnbench_seconds",
+     .brief = "from loading to the target",
+     .doc = "from loading data and building the model to the first epoch at the target, evaluation out",
+     .until = D9_CLOCK_TARGET,
+     .in = {[D9_SEGMENT_CONTEXT] = true,
+            [D9_SEGMENT_LOAD] = true,
+            [D9_SEGMENT_PLAN] = true,
+            [D9_SEGMENT_UPLOAD] = true,
+            [D9_SEGMENT_INIT] = true,
+            [D9_SEGMENT_PREPROCESS] = true,
+            [D9_SEGMENT_WHITEN] = true,
+            [D9_SEGMENT_TRAIN] = true,
+            [D9_SEGMENT_SAVE] = true}},
+    {.name = "process_seconds",
+     .brief = "everything",
+     .doc = "everything, from the start of the process to the final accuracy",
+     .until = D9_CLOCK_FINAL_ACCURACY,
+     .in = {[D9_SEGMENT_PROCESS] = true,
+            [D9_SEGMENT_CONTEXT] = true,
+            [D9_SEGMENT_LOAD] = true,
+            [D9_SEGMENT_PLAN] = true,
+            [D9_SEGMENT_UPLOAD] = true,
+            [D9_SEGMENT_INIT] = true,
+            [D9_SEGMENT_PREPROCESS] = true,
+            [D9_SEGMENT_WHITEN] = true,
+            [D9_SEGMENT_TRAIN] = true,
+            [D9_SEGMENT_EVALUATE] = true,
+            [D9_SEGMENT_FINAL_EVALUATE] = true,
+            [D9_SEGMENT_SAVE] = true}},
+};
+
+const char *d9_segment_name(d9_segment_kind kind) { return segment_names[kind]; }
+
+const d9_clock *d9_clock_at(int index) {
+    int count = (int)(sizeof clocks / sizeof clocks[0]);
+    return index >= 0 && index < count ? &clocks[index] : NULL;
+}
+
+static double segment_end(const d9_segment *segment) { return segment->start + segment->seconds; }
+
+/* The last end of a kind (and of one epoch, where given); NAN: there is none. */
+static double end_of(const d9_timeline *timeline, d9_segment_kind kind, int64_t epoch) {
+    double end = NAN;
+    for (int i = 0; i < timeline->count; i++) {
+        const d9_segment *segment = &timeline->segments[i];
+        if (segment->kind != kind || (epoch != 0 && segment->epoch != epoch)) continue;
+        if (isnan(end) || segment_end(segment) > end) end = segment_end(segment);
+    }
+    return end;
+}
+
+double d9_timeline_sum(const d9_timeline *timeline, const d9_clock *clock, int64_t epoch_to_target) {
+    double until = INFINITY, seconds = 0;
+    if (clock->until == D9_CLOCK_TARGET) {
+        if (epoch_to_target <= 0) return NAN;
+        until = end_of(timeline, D9_SEGMENT_TRAIN, epoch_to_target);
+        if (isnan(until)) return NAN;
+    }
+    if (clock->until == D9_CLOCK_FINAL_ACCURACY) {
+        until = end_of(timeline, D9_SEGMENT_FINAL_EVALUATE, 0);
+        if (isnan(until)) return NAN;
+        return until - timeline->origin; /* gaps between segments passed on the wall too */
+    }
+    for (int i = 0; i < timeline->count; i++) {
+        const d9_segment *segment = &timeline->segments[i];
+        if (clock->in[segment->kind] && segment->start < until) seconds += segment->seconds;
+    }
+    return seconds;
+}
+
+void d9_timeline_init(d9_context *context, d9_timeline *timeline, double origin) {
+    *timeline = (d9_timeline){.context = context, .origin = origin};
+}
+
+static d9_status grow(d9_timeline *timeline) {
+    d9_status status = D9_OK;
+    int capacity = timeline->capacity ? 2 * timeline->capacity : 64;
+    void *segments = NULL;
+    D9_TRY(d9_allocate(timeline->context, (size_t)capacity * sizeof *timeline->segments, "the timeline",
+                       &segments));
+    if (timeline->count)
+        memcpy(segments, timeline->segments, (size_t)timeline->count * sizeof *timeline->segments);
+    d9_release(timeline->context, timeline->segments);
+    timeline->segments = segments;
+    timeline->capacity = capacity;
+done:
+    return status;
+}
+
+d9_status d9_timeline_add(d9_timeline *timeline, d9_segment_kind kind, int64_t epoch, double start,
+                          double end) {
+    d9_status status = D9_OK;
+    if (timeline->count == timeline->capacity) D9_TRY(grow(timeline));
+    timeline->segments[timeline->count++] =
+        (d9_segment){.kind = kind, .epoch = epoch, .start = start, .seconds = end > start ? end - start : 0};
+done:
+    return status;
+}
+
+void d9_timeline_free(d9_timeline *timeline) {
+    if (timeline->context) d9_release(timeline->context, timeline->segments);
+    *timeline = (d9_timeline){0};
+}

@@ -1,0 +1,21 @@
+/* The augmentation record and its random draws.
+ *
+ * Order of operations, fixed: gather by the epoch's order, reflect-pad, crop, mirror, normalise by table,
+ * zero the cutout square. Every draw is Philox4x32-10 with key = seed and counter = (sample, epoch, stream,
+ * draw); the formulas are in kernels/formulas/augment.h, shared by every backend. */
+#ifndef D9_STEP_AUGMENT_H
+#define D9_STEP_AUGMENT_H
+
+typedef enum d9_mirror { D9_MIRROR_NONE, D9_MIRROR_RANDOM, D9_MIRROR_ALTERNATING } d9_mirror;
+
+typedef struct d9_augmentation {
+    int pad;          /* reflect padding of the random crop; 0: no crop */
+    d9_mirror mirror; /* alternating: a random half in epoch 1, the others in epoch 2, and so on */
+    int cutout;       /* side of the zeroed square; 0: none */
+} d9_augmentation;
+
+/* One sample's draws, as the `draw` node writes them: i32 (N, 5). */
+typedef enum d9_draw_slot { D9_DRAW_CROP_Y, D9_DRAW_CROP_X, D9_DRAW_MIRROR, D9_DRAW_CUTOUT_Y, D9_DRAW_CUTOUT_X,
+                            D9_DRAW_SLOTS } d9_draw_slot;
+
+#endif

@@ -1,0 +1,94 @@
+/* Layout: groups first, then frozen parameters, then statistics, each value at a multiple of 64 bytes, so that
+ * one update covers a group and one lerp covers the state. */
+#include "step/layout.h"
+
+#include <stdlib.h>
+
+static int group_of(const d9_value *value) {
+    if (!value->trainable) return D9_NONE;
+    return value->parameter == D9_BIAS ? D9_GROUP_BIASES : D9_GROUP_WEIGHTS;
+}
+
+/* Places a value at the cursor; its gradient lies at the same offset of its own buffer. */
+static void place(d9_graph *graph, d9_value_id id, int64_t size, int64_t *cursor) {
+    d9_value *value = &graph->values[id];
+    int64_t elements_per_line = 64 / size;
+    value->offset = *cursor * size;
+    if (value->kind == D9_VALUE_PARAMETER) {
+        d9_value_id gradient = d9_gradient_of(graph, id);
+        if (gradient != D9_NONE) graph->values[gradient].offset = value->offset;
+    }
+    *cursor += (d9_shape_count(&value->shape) + elements_per_line - 1) / elements_per_line * elements_per_line;
+}
+
+d9_status d9_layout_state(d9_context *context, d9_program *program) {
+    d9_graph *graph = &program->train;
+    int64_t size = (int64_t)d9_type_bytes(program->precision->master), cursor = 0;
+    for (int g = 0; g < program->groups.count; g++) {
+        program->groups.group[g].begin = cursor;
+        for (int v = 0; v < graph->value_count; v++) {
+            if (graph->values[v].kind != D9_VALUE_PARAMETER || group_of(&graph->values[v]) != g) continue;
+            if (d9_gradient_of(graph, v) == D9_NONE)
+                return d9_fail(context, D9_USAGE, "%s is trainable but the loss does not depend on it", graph->values[v].name);
+            place(graph, v, size, &cursor);
+            program->trainable_count += d9_shape_count(&graph->values[v].shape);
+        }
+        program->groups.group[g].end = cursor;
+    }
+    program->group_elements = cursor;
+    for (int v = 0; v < graph->value_count; v++)
+        if (graph->values[v].kind == D9_VALUE_PARAMETER && !graph->values[v].trainable) {
+            place(graph, v, size, &cursor);
+            program->frozen_count += d9_shape_count(&graph->values[v].shape);
+        }
+    for (int v = 0; v < graph->value_count; v++)
+        if (graph->values[v].kind == D9_VALUE_STATISTIC) place(graph, v, size, &cursor);
+    program->state_elements = cursor;
+    return D9_OK;
+}
+
+void d9_layout_like(const d9_graph *from, d9_graph *to) {
+    for (int v = 0; v < to->value_count; v++) {
+        d9_value *value = &to->values[v];
+        if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
+        d9_value_id same = d9_graph_find_value(from, value->name);
+        if (same != D9_NONE) value->offset = from->values[same].offset;
+    }
+}
+
+d9_status d9_layout_buffers(d9_context *context, d9_program *program, bool keep_all) {
+    d9_status status;
+    const d9_extent *e = &program->extent;
+    int64_t train_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
+    int64_t pixels = e->height * e->width * e->channels, *bytes = program->buffer_bytes;
+    bool averages = program->tail.evaluate == D9_BUFFER_AVERAGE;
+    for (int t = 0; t < program->tail.count; t++)
+        averages |= program->tail.node[t].to == D9_BUFFER_AVERAGE || program->tail.node[t].from == D9_BUFFER_AVERAGE;
+    D9_TRY(d9_memory_plan(context, &program->train, keep_all, &train_scratch));
+    D9_TRY(d9_memory_plan(context, &program->eval, keep_all, &eval_scratch));
+    bytes[D9_BUFFER_SCRATCH] = train_scratch > eval_scratch ? train_scratch : eval_scratch;
+    bytes[D9_BUFFER_STATE] = program->state_elements * size;
+    bytes[D9_BUFFER_GRADIENT] = bytes[D9_BUFFER_VELOCITY] = program->group_elements * size;
+    bytes[D9_BUFFER_AVERAGE] = averages ? program->state_elements * size : 0;
+    bytes[D9_BUFFER_IMAGES] = e->train_images * pixels;
+    bytes[D9_BUFFER_LABELS] = e->train_images * (int64_t)sizeof(int32_t);
+    bytes[D9_BUFFER_EVAL_IMAGES] = e->eval_images * pixels;
+    bytes[D9_BUFFER_EVAL_LABELS] = e->eval_images * (int64_t)sizeof(int32_t);
+    bytes[D9_BUFFER_ORDER] = program->steps_per_epoch * e->batch * (int64_t)sizeof(int32_t);
+    bytes[D9_BUFFER_EVAL_DRAWS] = e->batch * D9_DRAW_SLOTS * (int64_t)sizeof(int32_t);
+    bytes[D9_BUFFER_EVAL_ORDER] = e->batch * (int64_t)sizeof(int32_t);
+    bytes[D9_BUFFER_TABLE] = e->channels * 256 * size;
+    bytes[D9_BUFFER_METRICS] = 4 * (int64_t)sizeof(double);
+    bytes[D9_BUFFER_LOGITS] = e->batch * e->classes * size;
+done:
+    return status;
+}
+
+int d9_views_reach(const d9_views *views) {
+    int reach = 0;
+    for (int i = 0; i < views->count; i++) {
+        if (abs(views->view[i].dy) > reach) reach = abs(views->view[i].dy);
+        if (abs(views->view[i].dx) > reach) reach = abs(views->view[i].dx);
+    }
+    return reach;
+}

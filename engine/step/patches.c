@@ -1,0 +1,163 @@
+/* Patch covariance in exact integers, and Jacobi's eigenvalue iteration. See patches.h. */
+#include "step/patches.h"
+#include "core/system.h"
+
+#include <math.h>
+#include <string.h>
+
+/* One image as a matrix of patch entries: entry k of patch p at rows[k * stride + p], as 16-bit integers. */
+static void gather_patches(const d9_init_site *site, int64_t image, int size, int64_t stride, int16_t *rows) {
+    int64_t h = site->height, w = site->width, c = site->channels;
+    const uint8_t *pixels = site->images + image * h * w * c;
+    for (int64_t channel = 0; channel < c; channel++)
+        for (int64_t y = 0; y < size; y++)
+            for (int64_t x = 0; x < size; x++, rows += stride)
+                for (int64_t py = 0, p = 0; py <= h - size; py++)
+                    for (int64_t px = 0; px <= w - size; px++, p++)
+                        rows[p] = pixels[((py + y) * w + px + x) * c + channel];
+}
+
+static int32_t dot(const int16_t *a, const int16_t *b, int64_t count) {
+    int32_t sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += (int32_t)a[i] * b[i];
+    return sum;
+}
+
+/* Adds one image's byte sums and products. A sum of products of 16 bytes x 16 bytes patches fits 32 bits as
+ * long as an image has under 33,000 patches; larger images are cut into runs of patches. */
+static void add_products(const int16_t *rows, int d, int64_t patches, int64_t stride, int64_t *sums, int64_t *products) {
+    enum { RUN = 32768 };
+    for (int64_t begin = 0; begin < patches; begin += RUN) {
+        int64_t count = patches - begin < RUN ? patches - begin : RUN;
+        for (int i = 0; i < d; i++) {
+            const int16_t *a = rows + i * stride + begin;
+            for (int64_t p = 0; p < count; p++) sums[i] += a[p];
+            for (int j = 0; j <= i; j++) products[i * d + j] += dot(a, rows + j * stride + begin, count);
+        }
+    }
+}
+
+static d9_status sum_images(d9_context *context, const d9_init_site *site, int64_t images, int size, int d,
+                            int64_t patches, int64_t *sums, int64_t *products) {
+    bool failed = false;
+    d9_status status = D9_OK;
+#pragma omp parallel
+    {
+        void *rows = NULL, *own = NULL;
+        d9_context quiet = *context; /* each thread its own message */
+        quiet.status = D9_OK;
+        bool ready = d9_allocate(&quiet, (size_t)(d * patches) * sizeof(int16_t), "patches", &rows) == D9_OK &&
+                     d9_allocate(&quiet, (size_t)(d + d * d) * sizeof(int64_t), "patch sums", &own) == D9_OK;
+        int64_t *own_sums = own, *own_products = own_sums + d;
+#pragma omp for schedule(static)
+        for (int64_t image = 0; image < images; image++) {
+            if (!ready) continue;
+            gather_patches(site, image, size, patches, rows);
+            add_products(rows, d, patches, patches, own_sums, own_products);
+        }
+#pragma omp critical
+        {
+            if (!ready) failed = true;
+            for (int i = 0; ready && i < d; i++) sums[i] += own_sums[i];
+            for (int i = 0; ready && i < d * d; i++) products[i] += own_products[i];
+        }
+        d9_release(&quiet, rows);
+        d9_release(&quiet, own);
+    }
+    if (failed) status = d9_fail(context, D9_DEVICE, "out of memory for patch statistics");
+    return status;
+}
+
+d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int64_t images, int size,
+                              double *covariance) {
+    d9_status status;
+    void *sums = NULL;
+    int per_channel = size * size, d = (int)site->channels * per_channel;
+    int64_t patches = (site->height - size + 1) * (site->width - size + 1);
+    if (images > site->image_count) images = site->image_count;
+    if (site->height < size || site->width < size || images * patches < 2)
+        return d9_fail(context, D9_USAGE, "patch whitening: %lld images of %lldx%lld have no %dx%d patches to measure",
+                       (long long)images, (long long)site->height, (long long)site->width, size, size);
+    D9_TRY(d9_allocate(context, (size_t)(d + d * d) * sizeof(int64_t), "patch sums", &sums));
+    int64_t *linear = sums, *products = linear + d;
+    D9_TRY(sum_images(context, site, images, size, d, patches, linear, products));
+    double total = (double)(images * patches);
+    for (int i = 0; i < d; i++)
+        for (int j = 0; j <= i; j++) {
+            /* the normalised value is a + b * byte, per channel */
+            const double *ti = site->table + i / per_channel * 256, *tj = site->table + j / per_channel * 256;
+            double bi = (ti[255] - ti[0]) / 255, bj = (tj[255] - tj[0]) / 255;
+            double sum = bi * bj * (double)products[i * d + j] + ti[0] * bj * (double)linear[j] +
+                         tj[0] * bi * (double)linear[i] + ti[0] * tj[0] * total;
+            covariance[i * d + j] = covariance[j * d + i] = sum / (total - 1);
+        }
+done:
+    d9_release(context, sums);
+    return status;
+}
+
+/* Rotates rows and columns p and q of the matrix so that entry (p, q) vanishes. */
+static void rotate(double *a, double *v, int d, int p, int q) {
+    double apq = a[p * d + q];
+    if (apq == 0) return;
+    double theta = (a[q * d + q] - a[p * d + p]) / (2 * apq);
+    double t = (theta >= 0 ? 1 : -1) / (fabs(theta) + sqrt(theta * theta + 1));
+    double c = 1 / sqrt(t * t + 1), s = t * c;
+    for (int k = 0; k < d; k++) {
+        double x = a[k * d + p], y = a[k * d + q];
+        a[k * d + p] = c * x - s * y;
+        a[k * d + q] = s * x + c * y;
+    }
+    for (int k = 0; k < d; k++) {
+        double x = a[p * d + k], y = a[q * d + k];
+        a[p * d + k] = c * x - s * y;
+        a[q * d + k] = s * x + c * y;
+        x = v[p * d + k], y = v[q * d + k];
+        v[p * d + k] = c * x - s * y;
+        v[q * d + k] = s * x + c * y;
+    }
+}
+
+static double off_diagonal(const double *a, int d) {
+    double sum = 0;
+    for (int i = 0; i < d; i++)
+        for (int j = 0; j < i; j++) sum += a[i * d + j] * a[i * d + j];
+    return sum;
+}
+
+static void sort_and_sign(double *values, double *vectors, int d) {
+    for (int i = 0; i < d; i++) {
+        int best = i, largest = 0;
+        for (int j = i + 1; j < d; j++)
+            if (values[j] > values[best]) best = j;
+        double value = values[i];
+        values[i] = values[best];
+        values[best] = value;
+        for (int k = 0; k < d; k++) {
+            double x = vectors[i * d + k];
+            vectors[i * d + k] = vectors[best * d + k];
+            vectors[best * d + k] = x;
+        }
+        double *row = vectors + i * d;
+        for (int k = 1; k < d; k++)
+            if (fabs(row[k]) > fabs(row[largest])) largest = k;
+        for (int k = 0, flip = row[largest] < 0; k < d && flip; k++) row[k] = -row[k];
+    }
+}
+
+d9_status d9_symmetric_eigen(d9_context *context, double *matrix, int d, double *eigenvalues, double *vectors) {
+    enum { MAX_SWEEPS = 60 };
+    double scale = 0;
+    for (int i = 0; i < d * d; i++) scale += matrix[i] * matrix[i];
+    if (!isfinite(scale)) return d9_fail(context, D9_NONFINITE, "the matrix to decompose is not finite");
+    memset(vectors, 0, (size_t)(d * d) * sizeof *vectors);
+    for (int i = 0; i < d; i++) vectors[i * d + i] = 1;
+    int sweep = 0;
+    while (off_diagonal(matrix, d) > 1e-30 * scale && sweep++ < MAX_SWEEPS)
+        for (int p = 0; p < d; p++)
+            for (int q = p + 1; q < d; q++) rotate(matrix, vectors, d, p, q);
+    if (sweep > MAX_SWEEPS) return d9_fail(context, D9_NONFINITE, "Jacobi's iteration did not converge");
+    for (int i = 0; i < d; i++) eigenvalues[i] = matrix[i * d + i];
+    sort_and_sign(eigenvalues, vectors, d);
+    return D9_OK;
+}

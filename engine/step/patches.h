@@ -1,0 +1,19 @@
+/* Statistics of image patches, and the eigenvectors of a symmetric matrix: what whitening filters are made of. */
+#ifndef D9_STEP_PATCHES_H
+#define D9_STEP_PATCHES_H
+
+#include "step/init.h"
+
+/* Covariance of all size x size patches of the first `images` images (unpadded, not re-centred), divided by
+ * (patches - 1). Entries in the order channel, row, column; `covariance` is (d, d), d = channels * size * size.
+ * Computed from exact integer sums of byte products: the same bits for every thread count. `table` (3, 256) must
+ * be affine in the byte, as normalising is. */
+D9_MUST_USE d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int64_t images, int size,
+                                          double *covariance);
+
+/* Symmetric (d, d) by cyclic Jacobi sweeps; `matrix` is destroyed. Eigenvalues descend; vectors are rows, each
+ * with its largest entry positive. */
+D9_MUST_USE d9_status d9_symmetric_eigen(d9_context *context, double *matrix, int d, double *eigenvalues,
+                                         double *vectors);
+
+#endif

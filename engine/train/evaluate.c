@@ -1,0 +1,140 @@
+/* Evaluation: every view of every test image through the evaluation list; logits are averaged on the host. */
+#include "core/system.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Writes the order of one batch; the last one repeats image 0 to fill up. */
+static d9_status write_batch(d9_session *session, int64_t begin, int32_t *order) {
+    const d9_extent *extent = &session->program.extent;
+    for (int64_t i = 0; i < extent->batch; i++) order[i] = begin + i < extent->eval_images ? (int32_t)(begin + i) : 0;
+    return session->backend->write(session->context, session->device, D9_BUFFER_EVAL_ORDER, 0, order,
+                                   session->program.buffer_bytes[D9_BUFFER_EVAL_ORDER]);
+}
+
+static d9_status write_view(d9_session *session, const d9_view *view, int reach, int32_t *draws) {
+    for (int64_t i = 0; i < session->program.extent.batch; i++) {
+        int32_t *draw = draws + i * D9_DRAW_SLOTS;
+        memset(draw, 0, D9_DRAW_SLOTS * sizeof *draw);
+        draw[D9_DRAW_CROP_Y] = reach + view->dy;
+        draw[D9_DRAW_CROP_X] = reach + view->dx;
+        draw[D9_DRAW_MIRROR] = view->mirror;
+    }
+    return session->backend->write(session->context, session->device, D9_BUFFER_EVAL_DRAWS, 0, draws,
+                                   session->program.buffer_bytes[D9_BUFFER_EVAL_DRAWS]);
+}
+
+static double logit(const d9_session *session, const void *logits, int64_t i) {
+    return session->program.precision->master == D9_F64 ? ((const double *)logits)[i] : (double)((const float *)logits)[i];
+}
+
+/* Padding the evaluation list was built with: the reach of the config's views. */
+static int eval_pad(const d9_session *session) {
+    d9_node_id n = d9_edit_next(&session->program.eval, D9_OP_AUGMENT, 0);
+    return session->program.eval.nodes[n].as.augment.pad;
+}
+
+d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits) {
+    d9_status status;
+    const d9_extent *extent = &session->program.extent;
+    int64_t classes = extent->classes, bytes = session->program.buffer_bytes[D9_BUFFER_LOGITS];
+    void *order = NULL, *draws = NULL, *batch = NULL;
+    D9_TRY(d9_allocate(session->context, (size_t)session->program.buffer_bytes[D9_BUFFER_EVAL_ORDER], "batch order", &order));
+    D9_TRY(d9_allocate(session->context, (size_t)session->program.buffer_bytes[D9_BUFFER_EVAL_DRAWS], "draws", &draws));
+    D9_TRY(d9_allocate(session->context, (size_t)bytes, "logits", &batch));
+    memset(logits, 0, (size_t)(extent->eval_images * classes) * sizeof *logits);
+    for (int64_t begin = 0; begin < extent->eval_images; begin += extent->batch) {
+        int64_t left = extent->eval_images - begin, count = (left < extent->batch ? left : extent->batch) * classes;
+        D9_TRY(write_batch(session, begin, order));
+        for (int v = 0; v < views->count; v++) {
+            D9_TRY(write_view(session, &views->view[v], eval_pad(session), draws));
+            D9_TRY(session->backend->run(session->context, session->eval_plan, 0));
+            D9_TRY(session->backend->read(session->context, session->device, D9_BUFFER_LOGITS, 0, batch, bytes));
+            for (int64_t i = 0; i < count; i++) logits[begin * classes + i] += views->view[v].weight * logit(session, batch, i);
+        }
+    }
+done:
+    d9_release(session->context, order);
+    d9_release(session->context, draws);
+    d9_release(session->context, batch);
+    return status;
+}
+
+static int32_t argmax(const double *row, int64_t classes) {
+    int32_t best = 0;
+    for (int32_t c = 1; c < classes; c++)
+        if (row[c] > row[best]) best = c;
+    return best;
+}
+
+static double percent_correct(const d9_session *session, const double *logits) {
+    const d9_extent *extent = &session->program.extent;
+    int64_t correct = 0;
+    for (int64_t i = 0; i < extent->eval_images; i++)
+        correct += argmax(logits + i * extent->classes, extent->classes) == session->dataset->test.labels[i];
+    return 100.0 * (double)correct / (double)extent->eval_images;
+}
+
+static void predict(const d9_session *session, const double *logits, d9_evaluation *evaluation) {
+    const d9_extent *extent = &session->program.extent;
+    for (int64_t i = 0; i < extent->eval_images; i++) {
+        const double *row = logits + i * extent->classes;
+        int32_t best = argmax(row, extent->classes);
+        double sum = 0;
+        for (int64_t c = 0; c < extent->classes; c++) sum += exp(row[c] - row[best]);
+        evaluation->top1[i] = best;
+        evaluation->confidence[i] = (float)(1 / sum);
+    }
+}
+
+static bool is_plain(const d9_view *view) { return !view->mirror && view->dy == 0 && view->dx == 0; }
+
+/* Logits of one view into `one`, and their weighted sum over all views into `mean`. The plain view is run once
+ * more only where the configuration has none. */
+static d9_status run_views(d9_session *session, double *one, double *mean, double *plain_accuracy) {
+    d9_status status = D9_OK;
+    const d9_views *views = &session->program.views;
+    int64_t count = session->program.extent.eval_images * session->program.extent.classes;
+    *plain_accuracy = -1;
+    for (int v = 0; v < views->count; v++) {
+        d9_views single = {1, {views->view[v]}};
+        single.view[0].weight = 1;
+        D9_TRY(d9_session_logits(session, &single, one));
+        if (is_plain(&views->view[v])) *plain_accuracy = percent_correct(session, one);
+        for (int64_t i = 0; i < count; i++) mean[i] += views->view[v].weight * one[i];
+    }
+    if (*plain_accuracy < 0) {
+        D9_TRY(d9_session_logits(session, &(d9_views){1, {{.weight = 1}}}, one));
+        *plain_accuracy = percent_correct(session, one);
+    }
+done:
+    return status;
+}
+
+d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
+    d9_status status;
+    const d9_extent *extent = &session->program.extent;
+    int64_t count = extent->eval_images * extent->classes;
+    void *logits = NULL, *top1 = NULL, *confidence = NULL;
+    memset(evaluation, 0, sizeof *evaluation);
+    D9_TRY(d9_allocate(session->context, (size_t)(2 * count) * sizeof(double), "logits", &logits));
+    D9_TRY(d9_allocate(session->context, (size_t)extent->eval_images * sizeof(int32_t), "predictions", &top1));
+    evaluation->top1 = top1;
+    D9_TRY(d9_allocate(session->context, (size_t)extent->eval_images * sizeof(float), "predictions", &confidence));
+    evaluation->confidence = confidence;
+    double *mean = logits, *one = mean + count;
+    D9_TRY(run_views(session, one, mean, &evaluation->accuracy));
+    evaluation->accuracy_tta = percent_correct(session, mean);
+    predict(session, mean, evaluation);
+done:
+    d9_release(session->context, logits);
+    if (status != D9_OK) d9_evaluation_free(session->context, evaluation);
+    return status;
+}
+
+void d9_evaluation_free(d9_context *context, d9_evaluation *evaluation) {
+    d9_release(context, evaluation->top1);
+    d9_release(context, evaluation->confidence);
+    memset(evaluation, 0, sizeof *evaluation);
+}

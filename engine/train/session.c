@@ -1,0 +1,228 @@
+/* A session: dataset, device, program and plans, opened in the order in which the timeline counts them. */
+#include "core/hash.h"
+#include "core/system.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+double d9_clock_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch) {
+    double now = d9_clock_now();
+    d9_status status = d9_timeline_add(&session->timeline, kind, epoch, session->mark, now);
+    session->mark = now;
+    return status;
+}
+
+static d9_status load_dataset(d9_session *session, const d9_session_options *options) {
+    const d9_config *config = options->config;
+    session->dataset = options->dataset;
+    if (options->dataset) return D9_OK;
+    d9_dataset_options wanted = {.name = config->data.dataset, .path = config->data.path,
+                                 .validation = config->data.validation, .image_size = config->data.image_size,
+                                 .synthetic_train = config->data.synthetic_train,
+                                 .synthetic_test = config->data.synthetic_test};
+    return d9_dataset_load(session->context, &wanted, &session->dataset);
+}
+
+static d9_status open_device(d9_session *session, const d9_session_options *options) {
+    d9_status status;
+    const d9_config *config = options->config;
+    d9_backend_options wanted = {.threads = (int)config->threads, .fuse = config->backend_options.fuse,
+                                 .tune = config->backend_options.tune, .force_plan = options->plan};
+    D9_TRY(d9_backend_find(session->context, config->backend, &session->backend));
+    D9_TRY(session->backend->open(session->context, &wanted, &session->device));
+    session->backend->describe(session->device, &session->info);
+done:
+    return status;
+}
+
+static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset) {
+    d9_extent extent = {.train_images = dataset->train.count, .eval_images = dataset->test.count,
+                        .height = dataset->height, .width = dataset->width, .channels = dataset->channels,
+                        .classes = dataset->classes, .batch = config->train.batch_size, .epochs = config->train.epochs};
+    memcpy(extent.mean, dataset->mean, sizeof extent.mean);
+    memcpy(extent.std, dataset->std, sizeof extent.std);
+    return extent;
+}
+
+static d9_status build_and_plan(d9_session *session, const d9_session_options *options) {
+    d9_status status;
+    d9_context *context = session->context;
+    const d9_precision *precision;
+    d9_extent extent = extent_of(options->config, session->dataset);
+    d9_program_options wanted = options->program;
+    wanted.seed = options->seed;
+    D9_TRY(d9_backend_precision(context, session->backend, &session->info, options->config->precision, &precision));
+    D9_TRY(d9_program_build(context, options->config, &extent, precision, &wanted, &session->program));
+    D9_TRY(session->backend->allocate(context, session->device, &session->program));
+    D9_TRY(session->backend->plan(context, session->device, &session->program, &session->program.train, &session->train_plan));
+    if (!options->no_eval)
+        D9_TRY(session->backend->plan(context, session->device, &session->program, &session->program.eval, &session->eval_plan));
+done:
+    return status;
+}
+
+static d9_status upload(d9_session *session) {
+    d9_status status;
+    const d9_dataset *data = session->dataset;
+    const d9_program *program = &session->program;
+    const int64_t *bytes = program->buffer_bytes;
+    union { double f64[4 * 256]; float f32[4 * 256]; } table;
+    for (int64_t i = 0; i < data->channels * 256; i++) {
+        double value = ((double)(i % 256) - data->mean[i / 256]) / data->std[i / 256];
+        if (program->precision->master == D9_F64) table.f64[i] = value;
+        else table.f32[i] = (float)value;
+    }
+    const struct { d9_buffer buffer; const void *from; } parts[] = {
+        {D9_BUFFER_IMAGES, data->train.images}, {D9_BUFFER_LABELS, data->train.labels},
+        {D9_BUFFER_EVAL_IMAGES, data->test.images}, {D9_BUFFER_EVAL_LABELS, data->test.labels},
+        {D9_BUFFER_TABLE, &table}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        D9_TRY(session->backend->write(session->context, session->device, parts[i].buffer, 0, parts[i].from, bytes[parts[i].buffer]));
+    D9_TRY(session->backend->sync(session->context, session->device));
+done:
+    return status;
+}
+
+d9_status d9_session_open(d9_context *context, const d9_session_options *options, d9_session *session) {
+    d9_status status;
+    memset(session, 0, sizeof *session);
+    session->context = context;
+    session->config = options->config;
+    session->seed = options->seed;
+    session->mark = options->process_start > 0 ? options->process_start : d9_clock_now();
+    d9_timeline_init(context, &session->timeline, session->mark);
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_PROCESS, 0));
+    D9_TRY(load_dataset(session, options));
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_LOAD, 0));
+    D9_TRY(open_device(session, options));
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_CONTEXT, 0));
+    D9_TRY(build_and_plan(session, options));
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_PLAN, 0));
+    D9_TRY(upload(session));
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_UPLOAD, 0));
+done:
+    if (status != D9_OK) d9_session_close(session);
+    return status;
+}
+
+void d9_session_close(d9_session *session) {
+    if (session->backend) {
+        session->backend->plan_free(session->context, session->train_plan);
+        session->backend->plan_free(session->context, session->eval_plan);
+        if (session->device) session->backend->close(session->context, session->device);
+    }
+    d9_program_free(session->context, &session->program);
+    d9_dataset_free(session->context, session->dataset);
+    d9_timeline_free(&session->timeline);
+    memset(session, 0, sizeof *session);
+}
+
+/* ---- state ---- */
+
+d9_status d9_session_read_state(d9_session *session, d9_buffer buffer, double *state) {
+    d9_status status;
+    int64_t count = session->program.state_elements, bytes = session->program.buffer_bytes[D9_BUFFER_STATE];
+    bool wide = session->program.precision->master == D9_F64;
+    D9_TRY(session->backend->read(session->context, session->device, buffer, 0, state, bytes));
+    const float *narrow = (const float *)state;
+    for (int64_t i = count - 1; !wide && i >= 0; i--) state[i] = narrow[i]; /* widened in place, from the end */
+done:
+    return status;
+}
+
+d9_status d9_session_write_state(d9_session *session, d9_buffer buffer, const double *state) {
+    d9_status status;
+    void *narrow = NULL;
+    int64_t count = session->program.state_elements, bytes = session->program.buffer_bytes[D9_BUFFER_STATE];
+    if (session->program.precision->master == D9_F64)
+        return session->backend->write(session->context, session->device, buffer, 0, state, bytes);
+    D9_TRY(d9_allocate(session->context, (size_t)bytes, "state", &narrow));
+    for (int64_t i = 0; i < count; i++) ((float *)narrow)[i] = (float)state[i];
+    D9_TRY(session->backend->write(session->context, session->device, buffer, 0, narrow, bytes));
+done:
+    d9_release(session->context, narrow);
+    return status;
+}
+
+static d9_status zero(d9_session *session, d9_buffer buffer) {
+    d9_status status;
+    void *zeros = NULL;
+    int64_t bytes = session->program.buffer_bytes[buffer];
+    if (bytes == 0) return D9_OK;
+    D9_TRY(d9_allocate(session->context, (size_t)bytes, "zeros", &zeros));
+    D9_TRY(session->backend->write(session->context, session->device, buffer, 0, zeros, bytes));
+done:
+    d9_release(session->context, zeros);
+    return status;
+}
+
+d9_status d9_session_initialize(d9_session *session) {
+    d9_status status;
+    const d9_program *program = &session->program;
+    const d9_dataset *data = session->dataset;
+    void *state = NULL;
+    double table[4 * 256];
+    for (int64_t i = 0; i < data->channels * 256; i++)
+        table[i] = ((double)(i % 256) - data->mean[i / 256]) / data->std[i / 256];
+    d9_init_site site = {.seed = session->seed, .images = data->train.images, .image_count = data->train.count,
+                         .height = data->height, .width = data->width, .channels = data->channels, .table = table};
+    D9_TRY(d9_allocate(session->context, (size_t)program->state_elements * sizeof(double), "initial state", &state));
+    D9_TRY(d9_init_state(session->context, program, &site, NULL, state));
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_INIT, 0));
+    D9_TRY(d9_init_state(session->context, program, &site, "whiten", state));
+    D9_TRY(d9_session_write_state(session, D9_BUFFER_STATE, state));
+    if (program->buffer_bytes[D9_BUFFER_AVERAGE]) D9_TRY(d9_session_write_state(session, D9_BUFFER_AVERAGE, state));
+    D9_TRY(zero(session, D9_BUFFER_VELOCITY));
+    D9_TRY(zero(session, D9_BUFFER_GRADIENT));
+    D9_TRY(zero(session, D9_BUFFER_METRICS));
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_WHITEN, 0));
+done:
+    d9_release(session->context, state);
+    return status;
+}
+
+/* ---- stepping ---- */
+
+d9_status d9_session_begin_epoch(d9_session *session, int64_t step) {
+    d9_status status;
+    const d9_program *program = &session->program;
+    void *order = NULL;
+    int64_t count = program->extent.train_images;
+    D9_TRY(d9_allocate(session->context, (size_t)count * sizeof(int32_t), "epoch order", &order));
+    D9_TRY(d9_epoch_order(session->context, session->seed, step / program->steps_per_epoch, count, order));
+    D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_ORDER, 0, order, program->buffer_bytes[D9_BUFFER_ORDER]));
+    if (step % program->steps_per_epoch == 0) D9_TRY(zero(session, D9_BUFFER_METRICS));
+done:
+    d9_release(session->context, order);
+    return status;
+}
+
+d9_status d9_session_step(d9_session *session, int64_t step) {
+    return session->backend->run(session->context, session->train_plan, step);
+}
+
+d9_status d9_session_params_sha256(d9_session *session, char hex[65]) {
+    d9_status status = D9_OK;
+    int64_t bytes = session->program.buffer_bytes[D9_BUFFER_STATE];
+    bool averages = session->program.buffer_bytes[D9_BUFFER_AVERAGE] > 0;
+    void *state = NULL, *average = NULL;
+    D9_TRY(d9_allocate(session->context, (size_t)bytes, "state", &state));
+    D9_TRY(session->backend->read(session->context, session->device, D9_BUFFER_STATE, 0, state, bytes));
+    if (averages) {
+        D9_TRY(d9_allocate(session->context, (size_t)bytes, "average", &average));
+        D9_TRY(session->backend->read(session->context, session->device, D9_BUFFER_AVERAGE, 0, average, bytes));
+    }
+    d9_sha256_hex((d9_bytes[]){{state, (size_t)bytes}, {average, averages ? (size_t)bytes : 0}}, averages ? 2 : 1, hex);
+done:
+    d9_release(session->context, state);
+    d9_release(session->context, average);
+    return status;
+}

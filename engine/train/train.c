@@ -1,0 +1,330 @@
+/* The training run: steps, epochs, evaluations, the record. One straight loop over the program's steps. */
+#include "core/hash.h"
+#include "core/system.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct run { /* a run in progress */
+    const d9_train_options *options;
+    d9_session session;
+    d9_record record;
+    d9_result *result;
+    int64_t step;        /* the next one */
+    d9_evaluation last;  /* the latest evaluation */
+    int64_t evaluated;   /* epochs done when it was made; -1: never */
+} run;
+
+static const char *path_in(const char *folder, const char *name, char *path, size_t size) {
+    snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+/* ---- opening ---- */
+
+static d9_status read_plan(d9_context *context, const char *path, uint8_t **text) {
+    size_t size;
+    return path ? d9_file_read(context, path, text, &size) : D9_OK;
+}
+
+static d9_status save_plan(d9_context *context, const char *path, const d9_session *session) {
+    d9_status status;
+    d9_text text;
+    if (!path) return D9_OK;
+    d9_text_init(context, &text);
+    d9_text_add(&text, "%s%s", session->backend->plan_text(session->train_plan), session->backend->plan_text(session->eval_plan));
+    D9_TRY(d9_text_status(&text));
+    D9_TRY(d9_file_write(context, path, d9_text_get(&text), strlen(d9_text_get(&text))));
+done:
+    d9_text_free(&text);
+    return status;
+}
+
+static d9_status describe(d9_context *context, run *self) {
+    d9_result *result = self->result;
+    const d9_session *session = &self->session;
+    const d9_program *program = &session->program;
+    void *epochs = NULL;
+    int64_t rows = (program->steps + program->steps_per_epoch - 1) / program->steps_per_epoch + 1;
+    result->seed = session->seed;
+    result->config = session->config;
+    d9_config_hash(context, session->config, result->config_hash);
+    const char *plan = session->backend->plan_text(session->train_plan);
+    d9_sha256_hex(&(d9_bytes){plan, strlen(plan)}, 1, result->plan_sha256);
+    snprintf(result->backend, sizeof result->backend, "%s", session->backend->name);
+    snprintf(result->precision, sizeof result->precision, "%s", program->precision->name);
+    result->device = session->info;
+    result->batch = program->extent.batch;
+    result->steps = program->steps;
+    result->train_images = program->extent.train_images;
+    result->eval_images = program->extent.eval_images;
+    result->parameters = program->trainable_count + program->frozen_count;
+    result->accuracy = result->accuracy_tta = NAN;
+    d9_status status = d9_allocate(context, (size_t)rows * sizeof *result->epochs, "epoch rows", &epochs);
+    result->epochs = epochs;
+    return status;
+}
+
+static d9_status resume(d9_context *context, run *self) {
+    d9_status status = D9_OK;
+    char path[600];
+    const d9_program *program = &self->session.program;
+    d9_progress_state progress = {.epochs = self->result->epochs};
+    if (!self->options->out || !self->options->resume) return D9_OK;
+    if (!d9_file_exists(context, path_in(self->options->out, "checkpoint.safetensors", path, sizeof path))) return D9_OK;
+    D9_TRY(d9_checkpoint_read(&self->session, path, program->steps / program->steps_per_epoch + 1, &progress));
+    self->step = progress.step;
+    self->result->epoch_count = progress.epoch_count;
+    self->result->resumed = true;
+    if (self->step % program->steps_per_epoch) D9_TRY(d9_session_begin_epoch(&self->session, self->step));
+done:
+    return status;
+}
+
+static d9_status open_run(d9_context *context, run *self) {
+    d9_status status;
+    const d9_train_options *options = self->options;
+    uint8_t *plan = NULL;
+    D9_TRY(read_plan(context, options->plan, &plan));
+    d9_session_options wanted = {.config = options->config, .seed = options->seed, .plan = (const char *)plan,
+                                 .process_start = options->process_start};
+    D9_TRY(d9_session_open(context, &wanted, &self->session));
+    D9_TRY(save_plan(context, options->save_plan, &self->session));
+    D9_TRY(describe(context, self));
+    D9_TRY(d9_session_initialize(&self->session));
+    D9_TRY(resume(context, self));
+    if (options->out)
+        D9_TRY(d9_record_open(context, &self->record, options->out, options->config, options->resume, self->result->epoch_count));
+    D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, 0));
+    if (options->observer.planned)
+        options->observer.planned(options->observer.user, &self->session.program, &self->session.info, self->result->precision);
+done:
+    d9_release(context, plan);
+    return status;
+}
+
+/* ---- an epoch's end ---- */
+
+static double segment_seconds(const d9_timeline *timeline, d9_segment_kind kind, int64_t epoch) {
+    double seconds = 0;
+    for (int i = 0; i < timeline->count; i++)
+        if (timeline->segments[i].kind == kind && timeline->segments[i].epoch == epoch) seconds += timeline->segments[i].seconds;
+    return seconds;
+}
+
+static d9_status read_metrics(d9_session *session, double metrics[4]) {
+    return session->backend->read(session->context, session->device, D9_BUFFER_METRICS, 0, metrics, 4 * sizeof(double));
+}
+
+static d9_status check_finite(run *self, const double metrics[4]) {
+    if (metrics[3] == 0) return D9_OK;
+    int64_t step = (int64_t)metrics[3] - 1;
+    return d9_fail(self->session.context, D9_NONFINITE,
+                   "the loss became non-finite at step %lld (epoch %lld), seed %llu: a lower train.lr, or a wider precision, may help",
+                   (long long)(step + 1), (long long)(step / self->session.program.steps_per_epoch + 1),
+                   (unsigned long long)self->session.seed);
+}
+
+static bool evaluation_due(const run *self, int64_t epoch, bool last) {
+    double every = self->options->config->eval.every;
+    return last || (every > 0 && fmod((double)epoch, every) < 1);
+}
+
+static d9_status evaluate(run *self, int64_t epoch, bool last) {
+    d9_status status;
+    d9_evaluation_free(self->session.context, &self->last);
+    D9_TRY(d9_session_evaluate(&self->session, &self->last));
+    self->evaluated = epoch;
+    D9_TRY(d9_session_lap(&self->session, last ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, epoch));
+done:
+    return status;
+}
+
+static const d9_clock *dawnbench_clock(void) {
+    for (int i = 0; d9_clock_at(i); i++)
+        if (strcmp(d9_clock_at(i)->name, "dawnbench_seconds") == 0) return d9_clock_at(i);
+    return NULL;
+}
+
+static d9_status end_epoch(run *self, int64_t epoch, bool last) {
+    d9_status status;
+    d9_session *session = &self->session;
+    const d9_program *program = &session->program;
+    double metrics[4];
+    D9_TRY(session->backend->sync(session->context, session->device));
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, epoch));
+    D9_TRY(read_metrics(session, metrics));
+    D9_TRY(check_finite(self, metrics));
+    d9_epoch_row row = {.epoch = epoch, .train_loss = metrics[0] / metrics[1], .train_accuracy = 100 * metrics[2] / metrics[1],
+                        .accuracy = NAN, .accuracy_tta = NAN};
+    row.seconds = segment_seconds(&session->timeline, D9_SEGMENT_TRAIN, epoch);
+    row.images_per_second = metrics[1] / row.seconds;
+    row.hours = d9_timeline_sum(&session->timeline, dawnbench_clock(), epoch) / 3600;
+    row.rate = d9_schedule_at(&self->options->config->train.lr, self->step - 1, program->steps_per_epoch, program->extent.epochs);
+    if (evaluation_due(self, epoch, last)) {
+        D9_TRY(evaluate(self, epoch, last));
+        row.accuracy = self->last.accuracy;
+        row.accuracy_tta = self->last.accuracy_tta;
+    }
+    self->result->epochs[self->result->epoch_count++] = row;
+    if (self->options->out) D9_TRY(d9_record_epoch(&self->record, &row, program->views.count > 1));
+    if (self->options->observer.epoch) self->options->observer.epoch(self->options->observer.user, program, &row);
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, epoch));
+done:
+    return status;
+}
+
+/* ---- stopping ---- */
+
+static d9_status checkpoint(run *self) {
+    d9_status status = D9_OK;
+    char path[600];
+    d9_progress_state progress = {self->step, self->result->epochs, self->result->epoch_count};
+    if (!self->options->out) return D9_OK;
+    D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_TRAIN, self->step / self->session.program.steps_per_epoch + 1));
+    D9_TRY(d9_checkpoint_write(&self->session, path_in(self->options->out, "checkpoint.safetensors", path, sizeof path), &progress));
+    D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, 0));
+done:
+    return status;
+}
+
+/* Why the run should stop before its next step: D9_OK when it should not. */
+static d9_status wanted_stop(const run *self) {
+    const d9_train_options *options = self->options;
+    if (options->interrupt && *options->interrupt) return *options->interrupt == SIGTERM ? D9_SIGTERM : D9_SIGINT;
+    if (options->stop_after_steps && self->step >= options->stop_after_steps) return D9_SIGINT;
+    return D9_OK;
+}
+
+static d9_status interrupted(run *self, d9_status why) {
+    d9_status status = checkpoint(self);
+    if (status != D9_OK) return status;
+    return d9_fail(self->session.context, why, "interrupted before step %lld of %lld%s", (long long)self->step + 1,
+                   (long long)self->session.program.steps,
+                   self->options->out ? ": a checkpoint was written; --resume continues" : "");
+}
+
+/* ---- the loop ---- */
+
+static d9_status watch(run *self) {
+    d9_session *session = &self->session;
+    double metrics[4];
+    if (!self->options->observer.step) return D9_OK;
+    double loss = NAN, seconds = d9_clock_now() - session->mark;
+    if (session->info.threads > 0) { /* a host backend: looking costs nothing */
+        d9_status status = read_metrics(session, metrics);
+        if (status == D9_OK) status = check_finite(self, metrics);
+        if (status != D9_OK) return status;
+        loss = metrics[0] / metrics[1];
+    }
+    self->options->observer.step(self->options->observer.user, &session->program, self->step, loss, seconds);
+    return D9_OK;
+}
+
+static d9_status train(run *self) {
+    d9_status status = D9_OK;
+    d9_session *session = &self->session;
+    int64_t per_epoch = session->program.steps_per_epoch, steps = session->program.steps;
+    while (self->step < steps) {
+        d9_status stop = wanted_stop(self);
+        if (stop != D9_OK) return interrupted(self, stop);
+        if (self->step % per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, self->step));
+        D9_TRY(d9_session_step(session, self->step));
+        self->step++;
+        D9_TRY(watch(self));
+        bool last = self->step == steps;
+        if (self->step % per_epoch == 0 || last) {
+            int64_t epoch = (self->step + per_epoch - 1) / per_epoch, every = self->options->checkpoint_every;
+            D9_TRY(end_epoch(self, epoch, last));
+            if (every && epoch % every == 0 && !last) D9_TRY(checkpoint(self));
+        }
+    }
+done:
+    return status;
+}
+
+/* ---- the end ---- */
+
+static int64_t epoch_to_target(const run *self) {
+    for (int64_t i = 0; i < self->result->epoch_count; i++)
+        if (self->result->epochs[i].accuracy_tta >= self->options->config->target) return self->result->epochs[i].epoch;
+    return 0;
+}
+
+static d9_status finish(d9_context *context, run *self) {
+    d9_status status;
+    d9_session *session = &self->session;
+    d9_result *result = self->result;
+    char path[600];
+    if (self->evaluated < 0) D9_TRY(evaluate(self, result->epoch_count, true)); /* resumed after the last step */
+    result->accuracy = self->last.accuracy;
+    result->accuracy_tta = self->last.accuracy_tta;
+    result->epoch_to_target = epoch_to_target(self);
+    D9_TRY(d9_session_params_sha256(session, result->params_sha256));
+    result->plan_text = session->backend->plan_text(session->train_plan);
+    result->timeline = &session->timeline;
+    if (self->options->out) {
+        int64_t count = session->program.extent.eval_images;
+        D9_TRY(d9_record_predictions(&self->record, self->last.top1, self->last.confidence, session->dataset->test.labels, count));
+        if (self->options->config->keep != D9_KEEP_NONE)
+            D9_TRY(d9_model_write(session, path_in(self->options->out, "model.safetensors", path, sizeof path)));
+        if (self->options->config->keep == D9_KEEP_ALL) D9_TRY(checkpoint(self));
+        D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, 0));
+        D9_TRY(d9_record_result(&self->record, result));
+        if (self->options->config->keep != D9_KEEP_ALL)
+            context->system->remove(context->system->user, path_in(self->options->out, "checkpoint.safetensors", path, sizeof path));
+    }
+done:
+    return status;
+}
+
+/* The result outlives the session: it takes the timeline and a copy of the plan. */
+static d9_status hand_over(d9_context *context, run *self) {
+    d9_status status;
+    void *timeline = NULL, *plan = NULL;
+    d9_result *result = self->result;
+    size_t size = strlen(result->plan_text) + 1;
+    D9_TRY(d9_allocate(context, sizeof(d9_timeline), "timeline", &timeline));
+    D9_TRY(d9_allocate(context, size, "plan", &plan));
+    memcpy(timeline, &self->session.timeline, sizeof(d9_timeline));
+    memset(&self->session.timeline, 0, sizeof(d9_timeline));
+    self->session.timeline.context = context;
+    result->timeline = timeline;
+    result->plan_text = memcpy(plan, result->plan_text, size);
+    return D9_OK;
+done:
+    d9_release(context, timeline);
+    result->timeline = NULL;
+    result->plan_text = NULL;
+    return status;
+}
+
+d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result) {
+    d9_status status;
+    run self = {.options = options, .result = result, .evaluated = -1};
+    memset(result, 0, sizeof *result);
+    D9_TRY(open_run(context, &self));
+    D9_TRY(train(&self));
+    D9_TRY(finish(context, &self));
+    D9_TRY(hand_over(context, &self));
+done:
+    d9_evaluation_free(context, &self.last);
+    d9_session_close(&self.session);
+    if (status != D9_OK) {
+        result->timeline = NULL;
+        result->plan_text = NULL;
+        d9_result_free(context, result);
+    }
+    return status;
+}
+
+void d9_result_free(d9_context *context, d9_result *result) {
+    d9_timeline *timeline = (d9_timeline *)result->timeline;
+    if (timeline) d9_timeline_free(timeline);
+    d9_release(context, timeline);
+    d9_release(context, (char *)result->plan_text);
+    d9_release(context, result->epochs);
+    memset(result, 0, sizeof *result);
+}

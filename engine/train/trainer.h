@@ -1,0 +1,113 @@
+/* The trainer: opens dataset and backend, builds and plans the program, runs the steps, evaluates, keeps the
+ * record. The only clock of the engine ticks here. */
+#ifndef D9_TRAIN_TRAINER_H
+#define D9_TRAIN_TRAINER_H
+
+#include "data/dataset.h"
+#include "record/record.h"
+#include <signal.h>
+
+/* What a user may watch. Each may be NULL. Called between steps; must return soon. */
+typedef struct d9_observer {
+    void *user;
+    void (*planned)(void *user, const d9_program *program, const d9_device_info *device, const char *precision);
+    /* `loss`: mean training loss of the epoch so far, NAN where the device was not asked */
+    void (*step)(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds);
+    void (*epoch)(void *user, const d9_program *program, const d9_epoch_row *row);
+} d9_observer;
+
+typedef struct d9_train_options {
+    const d9_config *config;
+    uint64_t seed;
+    const char *out;   /* run folder; NULL: no record on disk */
+    bool resume;       /* from out/checkpoint.safetensors where there is one */
+    const char *plan;  /* file of a saved plan; NULL: choose */
+    const char *save_plan;
+    int64_t checkpoint_every; /* epochs; 0: only when interrupted */
+    int64_t stop_after_steps; /* stop and checkpoint there, as an interrupt would (tests); 0: run through */
+    double process_start;     /* CLOCK_MONOTONIC seconds; 0: now */
+    const volatile sig_atomic_t *interrupt; /* becomes a signal number; NULL: never */
+    d9_observer observer;
+} d9_train_options;
+
+/* Trains once. On an interrupt: checkpoint, then D9_SIGINT or D9_SIGTERM. A non-finite loss: D9_NONFINITE naming
+ * step and epoch. The result's arrays live until d9_result_free. */
+D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result);
+void d9_result_free(d9_context *context, d9_result *result);
+
+/* Monotonic seconds. */
+double d9_clock_now(void);
+
+/* ---- a session: what train, eval, verify and bench share ---- */
+typedef struct d9_session {
+    d9_context *context;
+    const d9_config *config;
+    uint64_t seed;
+    d9_dataset *dataset; /* owned */
+    const d9_backend *backend;
+    d9_device *device;
+    d9_device_info info;
+    d9_program program;
+    d9_plan *train_plan, *eval_plan;
+    d9_timeline timeline;
+    double mark; /* end of the last segment of the timeline */
+} d9_session;
+
+/* Ends the segment that began at `mark`. */
+D9_MUST_USE d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch);
+
+typedef struct d9_session_options {
+    const d9_config *config;
+    uint64_t seed;
+    const char *plan; /* text of a saved plan; NULL: choose */
+    double process_start;
+    d9_dataset *dataset; /* taken over; NULL: the config's is loaded */
+    d9_program_options program;
+    bool no_eval; /* no evaluation plan */
+} d9_session_options;
+
+/* Dataset, device, program, plans, upload. Parameters are not initialised. */
+D9_MUST_USE d9_status d9_session_open(d9_context *context, const d9_session_options *options, d9_session *session);
+void d9_session_close(d9_session *session);
+/* Initial parameters and statistics, velocity zero, average = state, metrics zero. */
+D9_MUST_USE d9_status d9_session_initialize(d9_session *session);
+/* Writes the order of the epoch that `step` lies in; to be called at each epoch's first step and after resuming. */
+D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
+D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
+
+/* Mean logits of the evaluation images over `views`, in the master type as doubles (eval_images, classes). */
+D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
+
+typedef struct d9_evaluation {
+    double accuracy;     /* percent, plain view */
+    double accuracy_tta; /* percent, the config's views; equals accuracy when there is one view */
+    int32_t *top1;       /* (eval_images), with views; in the caller's release */
+    float *confidence;   /* softmax probability of top1 */
+} d9_evaluation;
+D9_MUST_USE d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation);
+void d9_evaluation_free(d9_context *context, d9_evaluation *evaluation);
+
+/* STATE or AVERAGE as doubles: program.state_elements of them. */
+D9_MUST_USE d9_status d9_session_read_state(d9_session *session, d9_buffer buffer, double *state);
+D9_MUST_USE d9_status d9_session_write_state(d9_session *session, d9_buffer buffer, const double *state);
+/* SHA-256 over STATE (and AVERAGE where the tail keeps one). */
+D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]);
+
+/* ---- checkpoints and models (train/checkpoint.c) ---- */
+typedef struct d9_progress_state { /* a run half way: what a checkpoint holds beside the buffers */
+    int64_t step;         /* the next one */
+    d9_epoch_row *epochs; /* finished epochs */
+    int64_t epoch_count;
+} d9_progress_state;
+D9_MUST_USE d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_progress_state *progress);
+/* Fills the buffers, the timeline (the parts run so far) and `progress`, whose `epochs` has room for
+ * `capacity` rows. A checkpoint of another configuration, seed or precision: D9_USAGE. */
+D9_MUST_USE d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capacity,
+                                         d9_progress_state *progress);
+/* The evaluated state for other tools: conv weights O,I,H,W, statistics averaged over ghost groups; metadata
+ * carries class names, normalisation and the effective config. */
+D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
+/* Loads a model's weights into STATE and, where there is one, AVERAGE. */
+D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
+
+#endif

@@ -1,0 +1,59 @@
+/* Which level of the loops runs here: the best whose instructions the processor and the system have. */
+#include "kernels/cpu/kernels.h"
+
+#include <string.h>
+
+typedef struct level_row {
+    const d9_cpu_loops *loops;
+    bool (*runs)(void);
+} level_row;
+
+static bool always(void) { return true; }
+extern const d9_cpu_loops d9_cpu_loops_plain;
+
+#ifdef D9_X86_LEVELS
+extern const d9_cpu_loops d9_cpu_loops_v2, d9_cpu_loops_v3, d9_cpu_loops_v4, d9_cpu_loops_v4bf16;
+
+static bool has_v2(void) { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"); }
+static bool has_v3(void) {
+    return has_v2() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+}
+static bool has_v4(void) {
+    return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
+}
+bool d9_cpu_has_bf16(void) { return has_v4() && __builtin_cpu_supports("avx512bf16"); }
+
+#include <cpuid.h>
+/* CPUID 7.0 EDX bits 22 (AMX-BF16) and 24 (AMX-TILE); XCR0 bits 17 and 18: the system saves the tiles. */
+bool d9_cpu_has_amx_bf16(void) {
+    unsigned a, b, c, d, low, high;
+    const unsigned wanted = 1u << 22 | 1u << 24, saved = 3u << 17, osxsave = 1u << 27;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & osxsave)) return false;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return false;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & saved) == saved;
+}
+
+static const level_row levels[] = {{&d9_cpu_loops_plain, always},
+                                   {&d9_cpu_loops_v2, has_v2},
+                                   {&d9_cpu_loops_v3, has_v3},
+                                   {&d9_cpu_loops_v4, has_v4},
+                                   {&d9_cpu_loops_v4bf16, d9_cpu_has_bf16}};
+#else
+bool d9_cpu_has_bf16(void) { return false; }
+bool d9_cpu_has_amx_bf16(void) { return false; }
+static const level_row levels[] = {{&d9_cpu_loops_plain, always}};
+#endif
+
+enum { LEVEL_COUNT = sizeof levels / sizeof *levels };
+
+const char *d9_cpu_level_at(int index) {
+    return index >= 0 && index < LEVEL_COUNT ? levels[index].loops->level : NULL;
+}
+
+const d9_cpu_loops *d9_cpu_loops_find(const char *level) {
+    for (int i = LEVEL_COUNT - 1; i >= 0; i--)
+        if ((!level || strcmp(level, levels[i].loops->level) == 0) && levels[i].runs()) return levels[i].loops;
+    return NULL;
+}

@@ -1,0 +1,167 @@
+/* CPU kernels: the element-wise and reducing half of a training step, on plain arrays.
+ *
+ * Two layers. `d9_cpu_loops` is a table of serial loops over a range (loops/), built once per x86-64 level and chosen
+ * by cpuid. The functions below split the work over threads and combine partial sums; they know shapes, never a
+ * graph. Arithmetic is f32, storage f32 or bf16; sums are f32 over short runs, folded into doubles. Work is split at
+ * fixed places and partial sums are combined in index order, so results do not depend on the number of threads.
+ *
+ * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G.
+ * Nothing here fails or allocates: where a kernel needs scratch, the caller asks for its size. An output may be the
+ * same array as an input of the same size; any other overlap is an error. */
+#ifndef D9_KERNELS_CPU_H
+#define D9_KERNELS_CPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum d9_cpu_store { D9_CPU_F32, D9_CPU_BF16 } d9_cpu_store;
+static inline int64_t d9_cpu_store_bytes(d9_cpu_store store) { return store == D9_CPU_F32 ? 4 : 2; }
+
+typedef struct d9_cpu_in { const void *data; d9_cpu_store store; } d9_cpu_in;
+typedef struct d9_cpu_out { void *data; d9_cpu_store store; } d9_cpu_out;
+
+/* An activation by its row in kernels/formulas/activations.def; D9_CPU_NO_ACT: the identity. */
+enum { D9_CPU_NO_ACT = -1 };
+typedef struct d9_cpu_act { int activation; float alpha; } d9_cpu_act;
+
+typedef struct d9_cpu_norm { /* the shape a norm sees */
+    int64_t images, pixels, channels, groups; /* images % groups == 0 */
+} d9_cpu_norm;
+
+typedef struct d9_cpu_window { /* one pool: (N, H, W, C) -> (N, OH, OW, C), no padding */
+    int64_t images, height, width, channels, out_height, out_width;
+    int kernel, stride;
+} d9_cpu_window;
+
+typedef struct d9_cpu_sgd { float rate, decay, momentum; bool torch; } d9_cpu_sgd;
+
+typedef struct d9_cpu_batch { /* one augmented batch */
+    const uint8_t *images; /* (count, H, W, C) */
+    const int32_t *order;  /* (N): sample indices */
+    const int32_t *draws;  /* (N, 5), as kernels/formulas/augment.h writes them */
+    const float *table;    /* (C, 256): normalised value of each byte */
+    int height, width, channels, pad, cutout;
+} d9_cpu_batch;
+
+/* What follows a normalisation in the same pass, in this order. Each stage sees the value before it as storage
+ * holds it, so fused and unfused bits are equal. */
+typedef struct d9_cpu_epilogue {
+    d9_cpu_act act;   /* its result goes to the norm's `y`; data NULL there: wanted by nobody else */
+    d9_cpu_in addend; /* data NULL: no addition; else sum = act(norm(x)) + addend */
+    d9_cpu_out sum;
+} d9_cpu_epilogue;
+
+/* What precedes the backward pass of a norm: dy * slope(reference), rounded as storage would. */
+typedef struct d9_cpu_prologue {
+    d9_cpu_act act;
+    d9_cpu_in reference; /* y or x of the activation, as its row says */
+} d9_cpu_prologue;
+
+/* ---- loops: serial, over [begin, end) elements or whole rows; offsets `at` and `to` count elements ---- */
+typedef struct d9_cpu_loops {
+    const char *level; /* "plain", "v2", "v3", "v4", "v4bf16" */
+    void (*cast)(d9_cpu_in x, d9_cpu_out y, int64_t begin, int64_t end);
+    void (*add)(d9_cpu_in a, d9_cpu_in b, d9_cpu_out y, int64_t begin, int64_t end);
+    void (*scale)(d9_cpu_in x, float factor, d9_cpu_out y, int64_t begin, int64_t end);
+    void (*act)(d9_cpu_in x, d9_cpu_act act, d9_cpu_out y, int64_t begin, int64_t end);
+    void (*act_backward)(d9_cpu_in dy, d9_cpu_in reference, d9_cpu_act act, d9_cpu_out dx, int64_t begin, int64_t end);
+    /* sums (2, C): adds sum(x - pivot) and sum((x - pivot)^2) over `pixels` rows of C */
+    void (*norm_sums)(d9_cpu_in x, int64_t at, int64_t pixels, int64_t channels, const float *pivot, double *sums);
+    /* terms (4, C): mean, inv_std, scale, bias */
+    void (*norm_apply)(d9_cpu_in x, int64_t at, int64_t pixels, int64_t channels, const float *terms,
+                       const d9_cpu_epilogue *epilogue, d9_cpu_out y);
+    /* sums (2, C): adds sum(dz) and sum(dz * (x - mean)) */
+    void (*norm_backward_sums)(d9_cpu_in dy, const d9_cpu_prologue *prologue, d9_cpu_in x, int64_t at, int64_t pixels,
+                               int64_t channels, const float *mean, double *sums);
+    /* terms (4, C): mean, a, b, c of dx = a * (dz - b - (x - mean) * c) */
+    void (*norm_backward_apply)(d9_cpu_in dy, const d9_cpu_prologue *prologue, d9_cpu_in x, int64_t at, int64_t pixels,
+                                int64_t channels, const float *terms, d9_cpu_out dx);
+    /* one row of windows: output row `oy` of image `n` */
+    void (*pool)(d9_cpu_in x, const d9_cpu_window *window, int64_t n, int64_t oy, d9_cpu_out y);
+    /* input row `iy` of image `n`; for stride >= kernel a whole row of windows, iy being its first input row */
+    void (*pool_backward)(d9_cpu_in dy, d9_cpu_in x, const d9_cpu_window *window, int64_t n, int64_t iy, d9_cpu_out dx);
+    /* y[o] = sum_i x[i] w[o, i] for one sample n */
+    void (*linear)(d9_cpu_in x, d9_cpu_in w, int64_t n, int64_t inputs, int64_t outputs, d9_cpu_out y);
+    void (*linear_backward_data)(d9_cpu_in dy, d9_cpu_in w, int64_t n, int64_t inputs, int64_t outputs, d9_cpu_out dx);
+    /* row o of dw (O, I), summed over all samples */
+    void (*linear_backward_weight)(d9_cpu_in dy, d9_cpu_in x, int64_t o, int64_t samples, int64_t inputs,
+                                   int64_t outputs, d9_cpu_out dw);
+    void (*sgd)(const d9_cpu_sgd *rule, const float *g, float *w, float *v, int64_t begin, int64_t end);
+    void (*lerp)(float ratio, const float *x, float *a, int64_t begin, int64_t end);
+    void (*augment)(const d9_cpu_batch *batch, int64_t n, d9_cpu_out y); /* one image */
+} d9_cpu_loops;
+
+/* The loops of one level, or with NULL the best this processor runs. NULL: unknown, not built, or not runnable. */
+const d9_cpu_loops *d9_cpu_loops_find(const char *level);
+/* Every level built in, best last; NULL past the end. Whether it runs here is d9_cpu_loops_find's to say. */
+const char *d9_cpu_level_at(int index);
+
+/* The processor's own bf16 dot products (AVX512_BF16), and matrix tiles on bf16 (AMX). */
+bool d9_cpu_has_bf16(void);
+bool d9_cpu_has_amx_bf16(void);
+
+/* ---- kernels: what a backend calls ---- */
+typedef struct d9_cpu {
+    const d9_cpu_loops *loops;
+    int threads;
+} d9_cpu;
+
+void d9_cpu_cast(const d9_cpu *cpu, d9_cpu_in x, int64_t count, d9_cpu_out y);
+void d9_cpu_add(const d9_cpu *cpu, d9_cpu_in a, d9_cpu_in b, int64_t count, d9_cpu_out y);
+void d9_cpu_scale(const d9_cpu *cpu, d9_cpu_in x, float factor, int64_t count, d9_cpu_out y);
+void d9_cpu_copy(const d9_cpu *cpu, const void *x, int64_t bytes, void *y);
+void d9_cpu_act_forward(const d9_cpu *cpu, d9_cpu_in x, d9_cpu_act act, int64_t count, d9_cpu_out y);
+void d9_cpu_act_backward(const d9_cpu *cpu, d9_cpu_in dy, d9_cpu_in reference, d9_cpu_act act, int64_t count,
+                         d9_cpu_out dx);
+
+typedef struct d9_cpu_norm_state { /* all f32 */
+    const float *scale, *bias;           /* (C) */
+    float *running_mean, *running_var;   /* (G, C): moved by `momentum` */
+    float *mean, *inv_std;               /* (G, C): written */
+    double epsilon, momentum;
+} d9_cpu_norm_state;
+
+int64_t d9_cpu_norm_scratch_bytes(const d9_cpu_norm *norm); /* of the four below */
+void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_cpu_norm *norm, d9_cpu_in x, const d9_cpu_norm_state *state,
+                         const d9_cpu_epilogue *epilogue, void *scratch, d9_cpu_out y);
+/* Statistics are averaged over the groups; mean and inv_std are not touched. */
+void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_cpu_norm *norm, d9_cpu_in x, const d9_cpu_norm_state *state,
+                      const d9_cpu_epilogue *epilogue, void *scratch, d9_cpu_out y);
+
+typedef struct d9_cpu_norm_gradients { d9_cpu_out dx; float *dscale, *dbias; } d9_cpu_norm_gradients; /* NULL: not wanted */
+void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_cpu_norm *norm, d9_cpu_in dy, const d9_cpu_prologue *prologue,
+                          d9_cpu_in x, const float *mean, const float *inv_std, const float *scale, void *scratch,
+                          const d9_cpu_norm_gradients *gradients);
+
+void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_cpu_window *window, d9_cpu_in x, d9_cpu_out y);
+/* To the first maximum of each window in row-major order; the rest of dx is zero. */
+void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_cpu_window *window, d9_cpu_in dy, d9_cpu_in x, d9_cpu_out dx);
+
+typedef struct d9_cpu_linear { int64_t samples, inputs, outputs; } d9_cpu_linear;
+void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_cpu_linear *shape, d9_cpu_in x, d9_cpu_in w, d9_cpu_out y);
+void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_cpu_linear *shape, d9_cpu_in dy, d9_cpu_in w,
+                                 d9_cpu_out dx);
+void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_cpu_linear *shape, d9_cpu_in dy, d9_cpu_in x,
+                                   d9_cpu_out dw);
+
+typedef struct d9_cpu_loss { int64_t samples, classes; double smoothing; } d9_cpu_loss;
+void d9_cpu_loss_forward(const d9_cpu_loss *shape, const float *logits, const int32_t *labels, float *loss);
+void d9_cpu_loss_backward(const d9_cpu_loss *shape, const float *logits, const int32_t *labels, float *dlogits);
+/* metrics (4): adds summed loss, images, correct; notes step + 1 of the first non-finite loss. */
+void d9_cpu_metrics(const d9_cpu_loss *shape, const float *loss, const float *logits, const int32_t *labels,
+                    int64_t step, double *metrics);
+
+void d9_cpu_sgd_update(const d9_cpu *cpu, const d9_cpu_sgd *rule, const float *g, int64_t count, float *w, float *v);
+void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, float *a);
+
+/* y (N, H, W, C): gather, reflect-pad, crop, mirror, normalise, zero the cutout square. */
+void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_cpu_out y);
+
+/* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), `gap` zero columns after each image.
+ * Small images fill the wide tiles of a matrix unit badly; a strip of them does not (see onednn/conv.c). */
+typedef struct d9_cpu_strip { int64_t images, height, width, channels, across, gap; } d9_cpu_strip;
+void d9_cpu_strip_pack(const d9_cpu *cpu, const d9_cpu_strip *strip, const void *x, d9_cpu_store store, void *y);
+void d9_cpu_strip_unpack(const d9_cpu *cpu, const d9_cpu_strip *strip, const void *y, d9_cpu_store store, void *x);
+
+#endif

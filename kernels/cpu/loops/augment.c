@@ -1,0 +1,36 @@
+/* One image of a batch: gathered, padded by reflection, cropped, mirrored, normalised by table, cut out. Integers
+ * and a table look-up: every level gives the same bits. */
+#include "kernels/cpu/loops/tile.h"
+
+#include "kernels/formulas/augment.h"
+
+/* `count` pixels of output row y from column x, into `run` (count, C). */
+static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t *draws, int y, int x, int count,
+                     float *run) {
+    const bool cut_row = b->cutout > 0 && d9_augment_cut(y, draws[3], b->cutout);
+    for (int i = 0; i < count; i++) {
+        const int column = d9_augment_column(x + i, draws[1], draws[2], b->pad, b->width);
+        const bool cut = cut_row && d9_augment_cut(x + i, draws[4], b->cutout);
+        const uint8_t *pixel = source + (int64_t)column * b->channels;
+        for (int c = 0; c < b->channels; c++)
+            run[i * b->channels + c] = cut ? 0.0f : b->table[c * 256 + pixel[c]];
+    }
+}
+
+void d9_loop_augment(const d9_cpu_batch *b, int64_t n, d9_cpu_out y) {
+    d9_tile tile;
+    const int fit = D9_TILE / b->channels; /* pixels in a tile */
+    const int64_t row_size = (int64_t)b->width * b->channels, image_size = row_size * b->height;
+    const uint8_t *image = b->images + (int64_t)b->order[n] * image_size;
+    const int32_t *draws = b->draws + n * 5;
+    for (int oy = 0; oy < b->height; oy++) {
+        const uint8_t *source = image + d9_augment_row(oy, draws[0], b->pad, b->height) * row_size;
+        for (int x = 0; x < b->width; x += fit) {
+            const int count = b->width - x < fit ? b->width - x : fit;
+            const int64_t at = n * image_size + oy * row_size + (int64_t)x * b->channels;
+            float *run = d9_tile_target(y, at, tile);
+            fill_run(b, source, draws, oy, x, count, run);
+            d9_tile_store(y, at, (int64_t)count * b->channels, run);
+        }
+    }
+}

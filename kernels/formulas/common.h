@@ -1,0 +1,14 @@
+/* What every formula header stands on: one qualifier, so that the same text is a plain inline function for the
+ * C compiler and a host and device function for nvcc. */
+#ifndef D9_FORMULAS_COMMON_H
+#define D9_FORMULAS_COMMON_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define D9_FN static __host__ __device__ __forceinline__
+#else
+#define D9_FN static inline
+#endif
+
+#endif

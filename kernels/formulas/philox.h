@@ -1,0 +1,58 @@
+/* Philox4x32-10: a random word is a function of key and counter, so no generator state is ever saved and every
+ * backend, thread count and resumed run draws the same numbers.
+ *
+ * Ten rounds of (v0, v1, v2, v3) -> (hi(M1*v2)^v1^k0, lo(M1*v2), hi(M0*v0)^v3^k1, lo(M0*v0)), the key growing by
+ * the Weyl constants between rounds. Equal to cuRAND's curand_Philox4x32_10(uint4 counter, uint2 key) with
+ * key.x the low word. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11.
+ *
+ * dawn9's use: key = seed, counter = (sample, epoch, stream, draw). */
+#ifndef D9_FORMULAS_PHILOX_H
+#define D9_FORMULAS_PHILOX_H
+
+#include "kernels/formulas/common.h"
+
+/* One stream per purpose. The numbers are part of what a seed means: never renumber, only append. */
+enum {
+    D9_STREAM_ORDER = 0,     /* sort key of a sample within an epoch */
+    D9_STREAM_CROP = 1,      /* v[0]: y, v[1]: x */
+    D9_STREAM_MIRROR = 2,
+    D9_STREAM_CUTOUT = 3,    /* v[0]: y, v[1]: x */
+    D9_STREAM_INIT = 4,      /* initial weights */
+    D9_STREAM_SYNTHETIC = 5, /* the drawn shapes */
+    D9_STREAM_SPLIT = 6      /* validation and folder splits */
+};
+
+typedef struct d9_philox {
+    uint32_t v[4];
+} d9_philox;
+
+D9_FN d9_philox d9_philox4x32_10(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    d9_philox out;
+    for (int round = 0; round < 10; round++) {
+        const uint64_t a = (uint64_t)UINT32_C(0xD2511F53) * c0;
+        const uint64_t b = (uint64_t)UINT32_C(0xCD9E8D57) * c2;
+        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)b;
+        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)a;
+        k0 += UINT32_C(0x9E3779B9); /* golden ratio */
+        k1 += UINT32_C(0xBB67AE85); /* sqrt(3) - 1 */
+    }
+    out.v[0] = c0;
+    out.v[1] = c1;
+    out.v[2] = c2;
+    out.v[3] = c3;
+    return out;
+}
+
+/* An integer in [0, n) by multiply-high: biased by less than n / 2^32. n 0 gives 0. */
+D9_FN uint32_t d9_philox_below(uint32_t word, uint32_t n) { return (uint32_t)(((uint64_t)word * n) >> 32); }
+
+/* A double in [0, 1), exactly word / 2^32. */
+D9_FN double d9_philox_unit(uint32_t word) { return (double)word * (1.0 / 4294967296.0); }
+
+/* Two words as one sort key, v[0] the low half. */
+D9_FN uint64_t d9_philox_pair(d9_philox draw) { return (uint64_t)draw.v[0] | (uint64_t)draw.v[1] << 32; }
+
+#endif

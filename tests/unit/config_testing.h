@@ -1,0 +1,79 @@
+/* What the tests of configurations share: a context that is new for every test, and loading that must
+ * succeed. */
+#ifndef D9_TESTS_CONFIG_TESTING_H
+#define D9_TESTS_CONFIG_TESTING_H
+
+#include "config/config.h"
+#include "config/tree.h"
+#include "config/values.h"
+#include "core/system.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+#define EDITS(kind, ...)                                                                                     \
+    (&(d9_config_edits){.kind = (const char *const[]){__VA_ARGS__},                                          \
+                        .kind##_count = COUNT(((const char *const[]){__VA_ARGS__}))})
+#define TRICKS                                                                                               \
+    "crop, flip, cutout, pool_before_activation, label_smoothing, celu, ghost_batchnorm, "                   \
+    "frozen_bn_scale, patch_whitening, ema, flip_tta"
+
+static d9_context context;
+
+/* Paths in the tests start at the source folder. */
+static inline int reset(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    return chdir(D9_SOURCE_DIR);
+}
+
+static inline d9_config *parse(const char *yaml, const d9_config_edits *edits) {
+    d9_config *config;
+    if (d9_config_parse(&context, "x.yaml", yaml, edits, &config) != D9_OK) fail_msg("%s", context.message);
+    return config;
+}
+
+static inline d9_config *load(const char *path) {
+    d9_config *config;
+    if (d9_config_load(&context, path, NULL, &config) != D9_OK) fail_msg("%s", context.message);
+    return config;
+}
+
+static inline void assert_refused(const char *yaml, const d9_config_edits *edits, const char *message) {
+    d9_config *config = (d9_config *)&context; /* must become NULL */
+    d9_context_clear(&context);
+    assert_int_equal(d9_config_parse(&context, "x.yaml", yaml, edits, &config), D9_USAGE);
+    assert_string_equal(context.message, message);
+    assert_null(config);
+    d9_context_clear(&context);
+}
+
+/* Every file of configs/; the ladder begins at LADDER. */
+static const char *const config_files[] = {
+    "configs/base.yaml",
+    "configs/dawn94.yaml",
+    "configs/synthetic.yaml",
+    "configs/ladder/01-baseline.yaml",
+    "configs/ladder/02-device-data.yaml",
+    "configs/ladder/03-pool-before-activation.yaml",
+    "configs/ladder/04-pool-before-norm.yaml",
+    "configs/ladder/05-label-smoothing.yaml",
+    "configs/ladder/06-celu.yaml",
+    "configs/ladder/07-ghost-batchnorm.yaml",
+    "configs/ladder/08-frozen-bn-scale.yaml",
+    "configs/ladder/09-patch-whitening.yaml",
+    "configs/ladder/10-higher-rate.yaml",
+    "configs/ladder/11-ema.yaml",
+    "configs/ladder/12-flip-tta.yaml",
+    "configs/ladder/13-ten-epochs.yaml",
+};
+enum { LADDER = 3, LADDER_COUNT = 13 };
+
+#endif

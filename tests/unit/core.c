@@ -1,0 +1,421 @@
+/* core: the context, the arena, texts, hashes, and file helpers under planted faults. */
+#include "core/arena.h"
+#include "core/hash.h"
+#include "core/system.h"
+#include "core/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- a system whose calls fail on demand ---- */
+
+typedef struct faults {
+    int allocations_left;    /* -1: endless */
+    int64_t disk_bytes_left; /* -1: endless */
+    size_t most_at_once;     /* bytes a read or write moves; 0: all */
+    int interruptions;       /* calls that end with EINTR first */
+    bool sync, close, rename, truncate;
+    int64_t live; /* allocations not released */
+} faults;
+
+static void *faulty_allocate(void *user, size_t alignment, size_t bytes) {
+    faults *faults = user;
+    if (faults->allocations_left == 0) return NULL;
+    if (faults->allocations_left > 0) faults->allocations_left--;
+    faults->live++;
+    return d9_system_default()->allocate(NULL, alignment, bytes);
+}
+static void faulty_release(void *user, void *pointer) {
+    ((faults *)user)->live--;
+    d9_system_default()->release(NULL, pointer);
+}
+static bool interrupted(faults *faults) {
+    if (faults->interruptions == 0) return false;
+    faults->interruptions--;
+    errno = EINTR;
+    return true;
+}
+static int faulty_open(void *user, const char *path, int flags, int mode) {
+    return interrupted(user) ? -1 : d9_system_default()->open(NULL, path, flags, mode);
+}
+static ssize_t faulty_read(void *user, int file, void *bytes, size_t size) {
+    faults *faults = user;
+    if (interrupted(faults)) return -1;
+    if (faults->most_at_once && size > faults->most_at_once) size = faults->most_at_once;
+    return read(file, bytes, size);
+}
+static ssize_t faulty_write(void *user, int file, const void *bytes, size_t size) {
+    faults *faults = user;
+    if (interrupted(faults)) return -1;
+    if (faults->most_at_once && size > faults->most_at_once) size = faults->most_at_once;
+    if (faults->disk_bytes_left == 0) return errno = ENOSPC, -1;
+    if (faults->disk_bytes_left > 0 && (int64_t)size > faults->disk_bytes_left)
+        size = (size_t)faults->disk_bytes_left;
+    if (faults->disk_bytes_left > 0) faults->disk_bytes_left -= (int64_t)size;
+    return write(file, bytes, size);
+}
+static int faulty_sync(void *user, int file) {
+    return ((faults *)user)->sync ? (errno = EIO, -1) : fsync(file);
+}
+static int faulty_close(void *user, int file) {
+    close(file);
+    return ((faults *)user)->close ? (errno = EIO, -1) : 0;
+}
+static int faulty_rename(void *user, const char *from, const char *to) {
+    return ((faults *)user)->rename ? (errno = EACCES, -1) : rename(from, to);
+}
+static int faulty_truncate(void *user, int file, int64_t size) {
+    return ((faults *)user)->truncate ? (errno = EIO, -1) : ftruncate(file, size);
+}
+
+typedef struct bench {
+    d9_context context;
+    d9_system system;
+    faults faults;
+    char folder[256];
+} bench;
+
+static int open_bench(void **state) {
+    bench *bench = calloc(1, sizeof *bench);
+    bench->faults = (faults){.allocations_left = -1, .disk_bytes_left = -1};
+    bench->system = *d9_system_default();
+    bench->system.user = &bench->faults;
+    bench->system.allocate = faulty_allocate;
+    bench->system.release = faulty_release;
+    bench->system.open = faulty_open;
+    bench->system.read = faulty_read;
+    bench->system.write = faulty_write;
+    bench->system.truncate = faulty_truncate;
+    bench->system.sync = faulty_sync;
+    bench->system.close = faulty_close;
+    bench->system.rename = faulty_rename;
+    d9_context_init(&bench->context);
+    bench->context.system = &bench->system;
+    snprintf(bench->folder, sizeof bench->folder, "%s/test-core.XXXXXX", D9_BINARY_DIR);
+    *state = bench;
+    return mkdtemp(bench->folder) ? 0 : -1;
+}
+
+/* The number of entries of a folder; `remove_them` empties and removes it. */
+static int entries(const char *folder, bool remove_them) {
+    DIR *stream = opendir(folder);
+    assert_non_null(stream);
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(stream));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        count++;
+        if (!remove_them) continue;
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (unlink(path) != 0) entries(path, true);
+    }
+    closedir(stream);
+    if (remove_them) rmdir(folder);
+    return count;
+}
+
+static int close_bench(void **state) {
+    bench *bench = *state;
+    int64_t live = bench->faults.live;
+    entries(bench->folder, true);
+    free(bench);
+    return live == 0 ? 0 : -1; /* a leak fails the test */
+}
+
+static const char *in(bench *bench, const char *name) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", bench->folder, name);
+    return path;
+}
+
+static void assert_file(bench *bench, const char *path, const char *expected) {
+    uint8_t *bytes;
+    size_t size;
+    assert_int_equal(d9_file_read(&bench->context, path, &bytes, &size), D9_OK);
+    assert_int_equal(size, strlen(expected));
+    assert_string_equal((char *)bytes, expected); /* one zero byte follows the contents */
+    d9_release(&bench->context, bytes);
+}
+
+/* ---- context ---- */
+
+static void note(void *user, d9_log_level level, const char *line) {
+    snprintf(user, 64, "%d %s", (int)level, line);
+}
+
+static void test_context_keeps_the_first_message(void **state) {
+    (void)state;
+    d9_context context;
+    d9_context_init(&context);
+    assert_ptr_equal(context.system, d9_system_default());
+    assert_int_equal(d9_fail(&context, D9_DATA, "first %d\nof two lines", 1), D9_DATA);
+    assert_int_equal(d9_fail(&context, D9_OUTPUT, "second"), D9_OUTPUT);
+    assert_int_equal(context.status, D9_DATA);
+    assert_string_equal(context.message, "first 1 of two lines");
+    d9_context_clear(&context);
+    assert_int_equal(context.status, D9_OK);
+    assert_string_equal(context.message, "");
+
+    char line[64] = "";
+    d9_log(&context, D9_LOG_INFO, "silent");
+    context.log = note;
+    context.log_user = line;
+    d9_log(&context, D9_LOG_INFO, "epoch %d", 3);
+    assert_string_equal(line, "1 epoch 3");
+}
+
+/* ---- memory ---- */
+
+static void test_memory(void **state) {
+    bench *bench = *state;
+    void *pointer;
+    assert_int_equal(d9_allocate(&bench->context, 1000, "a test", &pointer), D9_OK);
+    assert_int_equal((uintptr_t)pointer % 64, 0);
+    for (int i = 0; i < 1000; i++) assert_int_equal(((char *)pointer)[i], 0);
+    d9_release(&bench->context, pointer);
+    d9_release(&bench->context, NULL);
+    bench->faults.allocations_left = 0;
+    assert_int_equal(d9_allocate(&bench->context, 1000, "the weights", &pointer), D9_DEVICE);
+    assert_null(pointer);
+    assert_string_equal(bench->context.message, "out of memory: 1000 bytes for the weights");
+}
+
+static void test_arena(void **state) {
+    bench *bench = *state;
+    d9_arena arena = {0};
+    unsigned char *pieces[200];
+    for (int i = 0; i < 200; i++) {
+        size_t size = (size_t)(i * i); /* 0 to 39601: small ones share a block, large ones have their own */
+        assert_int_equal(d9_arena_allocate(&bench->context, &arena, size, (void **)&pieces[i]), D9_OK);
+        assert_int_equal((uintptr_t)pieces[i] % 16, 0);
+        for (size_t b = 0; b < size; b++) assert_int_equal(pieces[i][b], 0);
+        memset(pieces[i], i, size);
+    }
+    for (int i = 0; i < 200; i++)
+        for (size_t b = 0; b < (size_t)(i * i); b++) assert_int_equal(pieces[i][b], i);
+    char *text;
+    assert_int_equal(d9_arena_format(&bench->context, &arena, &text, "%s-%03d", "row", 7), D9_OK);
+    assert_string_equal(text, "row-007");
+    assert_int_equal(d9_arena_copy(&bench->context, &arena, "", &text), D9_OK);
+    assert_string_equal(text, "");
+    bench->faults.allocations_left = 0;
+    void *pointer;
+    assert_int_equal(d9_arena_allocate(&bench->context, &arena, 100000, &pointer), D9_DEVICE);
+    assert_int_equal(d9_arena_allocate(&bench->context, &arena, SIZE_MAX - 3, &pointer), D9_DEVICE);
+    d9_arena_free(&bench->context, &arena);
+    d9_arena_free(&bench->context, &arena);
+}
+
+/* ---- text ---- */
+
+static void test_text_grows(void **state) {
+    bench *bench = *state;
+    d9_text text;
+    d9_text_init(&bench->context, &text);
+    assert_string_equal(d9_text_get(&text), "");
+    for (int i = 0; i < 1000; i++) d9_text_add(&text, "%d,", i % 10);
+    assert_int_equal(d9_text_status(&text), D9_OK);
+    assert_int_equal(text.size, 2000);
+    assert_int_equal(strlen(d9_text_get(&text)), 2000);
+    assert_memory_equal(d9_text_get(&text) + 1990, "5,6,7,8,9,", 10);
+    bench->faults.allocations_left = 0;
+    for (int i = 0; i < 1000; i++) d9_text_add(&text, "more");
+    assert_int_equal(d9_text_status(&text), D9_DEVICE);
+    d9_text_free(&text);
+    assert_string_equal(d9_text_get(&text), "");
+}
+
+static void test_nearest(void **state) {
+    (void)state;
+    static const char *const words[] = {"epochs", "batch_size", "momentum", "alpha", "pool_before_activation",
+                                        "ema"};
+    static const struct {
+        const char *word, *nearest;
+    } rows[] = {
+        {"epoch", "epochs"}, {"batchsize", "batch_size"},
+        {"alhpa", "alpha"},  {"Momentum", "momentum"},
+        {"EMA", "ema"},      {"emma", "ema"},
+        {"x", NULL},         {"", NULL},
+        {"dropout", NULL},   {"pool_before", "pool_before_activation"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *nearest = d9_text_nearest(rows[i].word, words, 6);
+        if (rows[i].nearest) assert_non_null(nearest);
+        if (rows[i].nearest)
+            assert_string_equal(nearest, rows[i].nearest);
+        else
+            assert_null(nearest);
+    }
+    char long_word[200];
+    memset(long_word, 'a', sizeof long_word);
+    long_word[199] = 0;
+    assert_null(d9_text_nearest(long_word, words, 6));
+    assert_null(d9_text_nearest("ema", words, 0));
+}
+
+static void test_strict_numbers(void **state) {
+    (void)state;
+    static const char *const not_reals[] = {"",      " 1", "1 ", "1x",  "0x10", "inf",  "nan",
+                                            "1e999", "-",  "1e", "1,5", "--1",  "1.2.3"};
+    static const char *const not_integers[] = {"",    "1.0", "1e3", " 1", "1 ", "0x1", "9223372036854775808",
+                                               "+-1", "+"};
+    double real;
+    int64_t integer;
+    for (size_t i = 0; i < sizeof not_reals / sizeof not_reals[0]; i++)
+        assert_false(d9_text_to_real(not_reals[i], &real));
+    for (size_t i = 0; i < sizeof not_integers / sizeof not_integers[0]; i++)
+        assert_false(d9_text_to_integer(not_integers[i], &integer));
+    assert_true(d9_text_to_real("-5.0e-4", &real) && real == -5.0e-4);
+    assert_true(d9_text_to_real("+12", &real) && real == 12);
+    assert_true(d9_text_to_integer("-9223372036854775808", &integer) && integer == INT64_MIN);
+    assert_true(d9_text_to_integer("010", &integer) && integer == 10);
+}
+
+/* ---- hashes: FIPS 180-2's examples ---- */
+
+static void test_hashes(void **state) {
+    (void)state;
+    char sha1[41], sha256[65];
+    d9_sha1_hex("abc", 3, sha1);
+    assert_string_equal(sha1, "a9993e364706816aba3e25717850c26c9cd0d89d");
+    d9_sha1_hex(NULL, 0, sha1);
+    assert_string_equal(sha1, "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+    d9_sha256_hex(&(d9_bytes){"abc", 3}, 1, sha256);
+    assert_string_equal(sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    d9_bytes parts[] = {{"a", 1}, {NULL, 0}, {"bc", 2}};
+    d9_sha256_hex(parts, 3, sha256);
+    assert_string_equal(sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+/* ---- files ---- */
+
+static void test_file_round_trip(void **state) {
+    bench *bench = *state;
+    const char *path = in(bench, "a.txt");
+    assert_false(d9_file_exists(&bench->context, path));
+    assert_int_equal(d9_file_write(&bench->context, path, "old", 3), D9_OK);
+    assert_int_equal(d9_file_write(&bench->context, path, "", 0), D9_OK);
+    assert_file(bench, path, "");
+    bench->faults.most_at_once = 2; /* short reads and writes, interrupted */
+    bench->faults.interruptions = 3;
+    assert_int_equal(d9_file_write(&bench->context, path, "hello world", 11), D9_OK);
+    bench->faults.interruptions = 3;
+    assert_file(bench, path, "hello world");
+    assert_true(d9_file_exists(&bench->context, path));
+    assert_int_equal(entries(bench->folder, false), 1);
+}
+
+static void test_file_without_a_size(void **state) {
+    bench *bench = *state;
+    uint8_t *bytes; /* stat promises 0 bytes of what the kernel makes up */
+    size_t size;
+    assert_int_equal(d9_file_read(&bench->context, "/proc/self/status", &bytes, &size), D9_OK);
+    assert_true(size > 100 && strncmp((char *)bytes, "Name:", 5) == 0 && bytes[size] == 0);
+    d9_release(&bench->context, bytes);
+}
+
+static void test_file_write_leaves_nothing_behind(void **state) {
+    bench *bench = *state;
+    const char *path = in(bench, "a.txt");
+    assert_int_equal(d9_file_write(&bench->context, path, "old", 3), D9_OK);
+    for (int fault = 0; fault < 6; fault++) {
+        d9_context_clear(&bench->context);
+        bench->faults =
+            (faults){.allocations_left = fault == 0 ? 0 : -1, .disk_bytes_left = fault == 1 ? 5 : -1};
+        bench->faults.sync = fault == 2, bench->faults.close = fault == 3, bench->faults.rename = fault == 4;
+        bool fails = fault < 5;
+        assert_int_equal(d9_file_write(&bench->context, path, "the new one", 11), fault == 0 ? D9_DEVICE
+                                                                                  : fails    ? D9_OUTPUT
+                                                                                             : D9_OK);
+        if (fails && fault > 0) assert_non_null(strstr(bench->context.message, path));
+        if (fault == 1) assert_non_null(strstr(bench->context.message, "No space left on device"));
+        bench->faults.allocations_left = -1;
+        assert_file(bench, path, fails ? "old" : "the new one");
+        assert_int_equal(entries(bench->folder, false), 1);
+    }
+}
+
+static void test_file_append(void **state) {
+    bench *bench = *state;
+    const char *path = in(bench, "events");
+    bench->faults.disk_bytes_left = 2; /* the first record already does not fit: no file */
+    assert_int_equal(d9_file_append(&bench->context, path, "one\n", 4), D9_OUTPUT);
+    assert_int_equal(entries(bench->folder, false), 0);
+    bench->faults.disk_bytes_left = -1;
+    assert_int_equal(d9_file_append(&bench->context, path, "one\n", 4), D9_OK);
+    assert_int_equal(d9_file_append(&bench->context, path, "two\n", 4), D9_OK);
+    bench->faults.disk_bytes_left = 2;
+    assert_int_equal(d9_file_append(&bench->context, path, "three\n", 6), D9_OUTPUT);
+    assert_file(bench, path, "one\ntwo\n");
+    bench->faults.disk_bytes_left = -1;
+    bench->faults.close = true;
+    assert_int_equal(d9_file_append(&bench->context, path, "four\n", 5), D9_OUTPUT);
+}
+
+static void test_file_refusals(void **state) {
+    bench *bench = *state;
+    uint8_t *bytes;
+    size_t size;
+    char expected[1024];
+    snprintf(expected, sizeof expected, "%s: cannot open: No such file or directory", in(bench, "none"));
+    assert_int_equal(d9_file_read(&bench->context, in(bench, "none"), &bytes, &size), D9_DATA);
+    assert_string_equal(bench->context.message, expected);
+    assert_null(bytes);
+    d9_context_clear(&bench->context);
+    assert_int_equal(d9_file_read(&bench->context, bench->folder, &bytes, &size), D9_DATA);
+    assert_non_null(strstr(bench->context.message, "Is a directory"));
+    d9_context_clear(&bench->context);
+    assert_int_equal(d9_file_write(&bench->context, bench->folder, "x", 1), D9_OUTPUT);
+    assert_non_null(strstr(bench->context.message, "it is a folder"));
+    d9_context_clear(&bench->context);
+    assert_int_equal(d9_file_write(&bench->context, "/dev/null", "x", 1), D9_OUTPUT);
+    assert_non_null(strstr(bench->context.message, "it is not a regular file"));
+    d9_context_clear(&bench->context);
+    assert_int_equal(d9_file_write(&bench->context, in(bench, "no/such/folder"), "x", 1), D9_OUTPUT);
+    assert_int_equal(entries(bench->folder, false), 0);
+}
+
+static void test_directory_make(void **state) {
+    bench *bench = *state;
+    assert_int_equal(d9_directory_make(&bench->context, in(bench, "a//b/c/")), D9_OK);
+    assert_int_equal(d9_directory_make(&bench->context, in(bench, "a/b/c")), D9_OK);
+    struct stat made;
+    assert_true(stat(in(bench, "a/b/c"), &made) == 0 && S_ISDIR(made.st_mode));
+    assert_int_equal(d9_file_write(&bench->context, in(bench, "a/file"), "x", 1), D9_OK);
+    assert_int_equal(d9_directory_make(&bench->context, in(bench, "a/file/d")), D9_OUTPUT);
+    assert_non_null(strstr(bench->context.message, "a/file: cannot make this folder: a file has its name"));
+    d9_context_clear(&bench->context);
+    assert_int_equal(d9_directory_make(&bench->context, "/proc/none/x"), D9_OUTPUT);
+    d9_context_clear(&bench->context);
+    assert_int_equal(d9_directory_make(&bench->context, ""), D9_OUTPUT);
+}
+
+#define WITH_BENCH(test) cmocka_unit_test_setup_teardown(test, open_bench, close_bench)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_context_keeps_the_first_message),
+        WITH_BENCH(test_memory),
+        WITH_BENCH(test_arena),
+        WITH_BENCH(test_text_grows),
+        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_strict_numbers),
+        cmocka_unit_test(test_hashes),
+        WITH_BENCH(test_file_round_trip),
+        WITH_BENCH(test_file_without_a_size),
+        WITH_BENCH(test_file_write_leaves_nothing_behind),
+        WITH_BENCH(test_file_append),
+        WITH_BENCH(test_file_refusals),
+        WITH_BENCH(test_directory_make),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,452 @@
+/* The sources of data: what is read, and how each kind of broken input is refused. Files are made in a
+ * temporary folder; no CIFAR-10 is needed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/system.h"
+#include "data/dataset.h"
+#include "data/listing.h"
+#include "data/preview.h"
+
+enum { PATH_SIZE = 1024, SIDE = 32, PIXELS = SIDE * SIDE, BATCH_IMAGES = 10000, RECORD = 3073 };
+
+typedef struct fixture {
+    d9_context context;
+    char folder[256];
+} fixture;
+
+static int set_up(void **state) {
+    fixture *f = calloc(1, sizeof *f);
+    const char *base = getenv("TMPDIR");
+    assert_non_null(f);
+    d9_context_init(&f->context);
+    snprintf(f->folder, sizeof f->folder, "%s/dawn9-data-XXXXXX", base && *base ? base : "/tmp");
+    assert_non_null(mkdtemp(f->folder));
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    d9_folder_remove(&f->context, f->folder);
+    free(f);
+    return 0;
+}
+
+static void make_folder(fixture *f, const char *name) {
+    char path[PATH_SIZE];
+    snprintf(path, sizeof path, "%s/%s", f->folder, name);
+    assert_int_equal(d9_directory_make(&f->context, path), D9_OK);
+}
+
+static void write_file(fixture *f, const char *name, const void *bytes, size_t size) {
+    char path[2 * PATH_SIZE];
+    snprintf(path, sizeof path, "%s/%s", f->folder, name);
+    assert_int_equal(d9_file_write(&f->context, path, bytes, size), D9_OK);
+}
+
+/* An image of one colour, so that its place in the dataset can be told from its pixels. */
+static void write_picture(fixture *f, const char *name, int width, int height, uint8_t value) {
+    char path[PATH_SIZE];
+    uint8_t *pixels = malloc((size_t)(3 * width * height));
+    assert_non_null(pixels);
+    memset(pixels, value, (size_t)(3 * width * height));
+    snprintf(path, sizeof path, "%s/%s", f->folder, name);
+    assert_int_equal(d9_png_write(&f->context, path, pixels, width, height), D9_OK);
+    free(pixels);
+}
+
+static d9_dataset *load(fixture *f, d9_dataset_options options) {
+    d9_dataset *dataset;
+    if (!options.path) options.path = f->folder;
+    const d9_status status = d9_dataset_load(&f->context, &options, &dataset);
+    if (status != D9_OK) fail_msg("%s", f->context.message);
+    return dataset;
+}
+
+/* Loading must fail with this status and a message that holds every one of the texts. */
+static void refused(fixture *f, d9_dataset_options options, d9_status expected, const char *first,
+                    const char *second) {
+    d9_dataset *dataset;
+    if (!options.path) options.path = f->folder;
+    d9_context_clear(&f->context);
+    const d9_status status = d9_dataset_load(&f->context, &options, &dataset);
+    assert_int_equal(status, expected);
+    assert_null(dataset);
+    if (!strstr(f->context.message, first) || !strstr(f->context.message, second)) {
+        fail_msg("message \"%s\" lacks \"%s\" or \"%s\"", f->context.message, first, second);
+    }
+    assert_null(strchr(f->context.message, '\n'));
+}
+
+/* ---- CIFAR ---- */
+
+/* Record i of a batch: label i % classes, and pixels that name the record, plane and place. */
+static uint8_t pixel_at(int record, int plane, int pixel) {
+    return (uint8_t)(record * 7 + plane * 80 + pixel * 3);
+}
+
+static uint8_t *make_records(int count, int label_bytes, int classes) {
+    const int size = label_bytes + 3 * PIXELS;
+    uint8_t *bytes = malloc((size_t)count * (size_t)size);
+    assert_non_null(bytes);
+    for (int i = 0; i < count; i++) {
+        uint8_t *record = bytes + (size_t)i * (size_t)size;
+        record[0] = (uint8_t)(i % 20 % classes);
+        record[label_bytes - 1] = (uint8_t)(i % classes);
+        for (int plane = 0; plane < 3; plane++) {
+            for (int pixel = 0; pixel < PIXELS; pixel++) {
+                record[label_bytes + plane * PIXELS + pixel] = pixel_at(i, plane, pixel);
+            }
+        }
+    }
+    return bytes;
+}
+
+/* The six files, all links to one. */
+static void link_cifar10(fixture *f, const uint8_t *bytes) {
+    char first[PATH_SIZE], other[PATH_SIZE];
+    int count;
+    const d9_dataset_file *file = d9_dataset_files("cifar10", &count);
+    write_file(f, file[0].name, bytes, (size_t)file[0].size);
+    snprintf(first, sizeof first, "%s/%s", f->folder, file[0].name);
+    for (int i = 1; i < count; i++) {
+        snprintf(other, sizeof other, "%s/%s", f->folder, file[i].name);
+        assert_int_equal(link(first, other), 0);
+    }
+}
+
+static void check_pixels(const d9_split *split, int64_t image, int record) {
+    for (int pixel = 0; pixel < PIXELS; pixel++) {
+        for (int plane = 0; plane < 3; plane++) {
+            assert_int_equal(split->images[(image * PIXELS + pixel) * 3 + plane],
+                             pixel_at(record, plane, pixel));
+        }
+    }
+}
+
+static void cifar10_is_read_and_broken_files_are_refused(void **state) {
+    fixture *f = *state;
+    const d9_dataset_options options = {.name = "cifar10"};
+    uint8_t *bytes = make_records(BATCH_IMAGES, 1, 10);
+    link_cifar10(f, bytes);
+
+    d9_dataset *dataset = load(f, options);
+    assert_int_equal(dataset->train.count, 50000);
+    assert_int_equal(dataset->test.count, 10000);
+    assert_int_equal(dataset->classes, 10);
+    assert_string_equal(dataset->class_names[9], "truck");
+    assert_true(dataset->mean[0] == 125.31 && dataset->std[2] == 66.70);
+    check_pixels(&dataset->train, 0, 0);
+    check_pixels(&dataset->train, 20017, 17);
+    check_pixels(&dataset->test, 9999, 9999);
+    for (int64_t i = 0; i < 50000; i++) assert_int_equal(dataset->train.labels[i], i % 10);
+    d9_dataset_free(&f->context, dataset);
+
+    bytes[(size_t)17 * RECORD] = 11;
+    write_file(f, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD);
+    refused(f, options, D9_DATA, "data_batch_3.bin: record 17: label 11", "must be 0 to 9");
+
+    write_file(f, "data_batch_3.bin", bytes, (size_t)4 * RECORD + 1000);
+    refused(f, options, D9_DATA, "data_batch_3.bin: ends in record 4", "must be 30730000 bytes");
+
+    bytes = realloc(bytes, (size_t)BATCH_IMAGES * RECORD + 1);
+    assert_non_null(bytes);
+    bytes[(size_t)BATCH_IMAGES * RECORD] = 0;
+    write_file(f, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD + 1);
+    refused(f, options, D9_DATA, "data_batch_3.bin: 30730001 bytes", "10000 records");
+    free(bytes);
+}
+
+static void cifar100_takes_the_fine_label(void **state) {
+    fixture *f = *state;
+    const d9_dataset_options options = {.name = "cifar100"};
+    uint8_t *bytes = make_records(50000, 2, 100);
+    write_file(f, "train.bin", bytes, (size_t)50000 * 3074);
+    write_file(f, "test.bin", bytes, (size_t)10000 * 3074);
+    d9_dataset *dataset = load(f, options);
+    assert_int_equal(dataset->classes, 100);
+    assert_int_equal(dataset->train.labels[47], 47);
+    check_pixels(&dataset->train, 40123, 40123);
+    d9_dataset_free(&f->context, dataset);
+
+    bytes[(size_t)3 * 3074] = 20;
+    write_file(f, "test.bin", bytes, (size_t)10000 * 3074);
+    refused(f, options, D9_DATA, "test.bin: record 3: coarse label 20", "must be 0 to 19");
+    free(bytes);
+}
+
+static void missing_files_say_where_and_how(void **state) {
+    fixture *f = *state;
+    char cache[PATH_SIZE], folder[PATH_SIZE];
+    refused(f, (d9_dataset_options){.name = "cifar10"}, D9_DATA, f->folder, "dawn9 data fetch");
+    refused(f, (d9_dataset_options){.name = "cifar1"}, D9_USAGE, "cifar1", "did you mean cifar10?");
+
+    /* $DAWN9_DATA first, its subfolder second, the cache folder last; the first that holds a file wins. */
+    snprintf(cache, sizeof cache, "%s/cache", f->folder);
+    setenv("XDG_CACHE_HOME", cache, 1);
+    setenv("DAWN9_DATA", f->folder, 1);
+    make_folder(f, "cache/dawn9/cifar10");
+    d9_dataset_folder("cifar10", NULL, folder, sizeof folder);
+    assert_string_equal(folder, f->folder);
+    write_file(f, "cache/dawn9/cifar10/test_batch.bin", "x", 1);
+    d9_dataset_folder("cifar10", NULL, folder, sizeof folder);
+    assert_non_null(strstr(folder, "cache/dawn9/cifar10"));
+    make_folder(f, "cifar10");
+    write_file(f, "cifar10/data_batch_1.bin", "x", 1);
+    d9_dataset_folder("cifar10", NULL, folder, sizeof folder);
+    assert_null(strstr(folder, "cache"));
+    d9_dataset_folder("cifar10", "elsewhere", folder, sizeof folder);
+    assert_string_equal(folder, "elsewhere");
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("DAWN9_DATA");
+}
+
+/* ---- folders of images ---- */
+
+static void fill_classes(fixture *f, const char *root, int images) {
+    static const char *const classes[] = {"ant", "bee", "cow"};
+    for (int class = 0; class < 3; class ++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s%s", root, classes[class]);
+        make_folder(f, name);
+        for (int i = 0; i < images; i++) {
+            snprintf(name, sizeof name, "%s%s/%02d.PNG", root, classes[class], i);
+            write_picture(f, name, 10 + 7 * i, 40 - i, (uint8_t)(80 * class + i));
+        }
+    }
+}
+
+static void folder_is_split_by_class_and_seed(void **state) {
+    fixture *f = *state;
+    fill_classes(f, "", 12);
+    write_file(f, "bee/notes.txt", "x", 1);
+    d9_dataset *a = load(f, (d9_dataset_options){.name = "folder", .seed = 1});
+    d9_dataset *b = load(f, (d9_dataset_options){.name = "folder", .seed = 1});
+    d9_dataset *c = load(f, (d9_dataset_options){.name = "folder", .seed = 2, .image_size = 8});
+    assert_int_equal(a->train.count, 30);
+    assert_int_equal(a->test.count, 6);
+    assert_string_equal(a->class_names[1], "bee");
+    assert_int_equal(c->width, 8);
+    bool seen[256] = {false};
+    int tests_of_class[3] = {0}, seeds_differ = 0;
+    for (int part = 0; part < 2; part++) {
+        const d9_split *split = part ? &a->test : &a->train;
+        for (int64_t i = 0; i < split->count; i++) {
+            const uint8_t value = split->images[i * PIXELS * 3];
+            assert_int_equal(value / 80, split->labels[i]);
+            assert_false(seen[value]); /* no image in both parts */
+            seen[value] = true;
+            if (part) tests_of_class[split->labels[i]]++;
+        }
+    }
+    for (int class = 0; class < 3; class ++) assert_int_equal(tests_of_class[class], 2);
+    assert_memory_equal(a->train.images, b->train.images, 30 * PIXELS * 3);
+    for (int i = 0; i < 6; i++) seeds_differ |= a->test.images[i * PIXELS * 3] != c->test.images[i * 64 * 3];
+    assert_true(seeds_differ);
+    assert_true(a->std[0] > 50 && a->mean[0] > 60 && a->mean[0] < 110);
+    d9_dataset_free(&f->context, a);
+    d9_dataset_free(&f->context, b);
+    d9_dataset_free(&f->context, c);
+}
+
+static void folder_split_by_hand_is_kept(void **state) {
+    fixture *f = *state;
+    fill_classes(f, "train/", 4);
+    refused(f, (d9_dataset_options){.name = "folder"}, D9_DATA, "train/ holds class folders", "no test/");
+    fill_classes(f, "test/", 1);
+    d9_dataset *dataset = load(f, (d9_dataset_options){.name = "folder"});
+    assert_int_equal(dataset->train.count, 12);
+    assert_int_equal(dataset->test.count, 3);
+    d9_dataset_free(&f->context, dataset);
+    make_folder(f, "test/dog");
+    write_picture(f, "test/dog/1.png", 4, 4, 1);
+    refused(f, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog",
+            "a class that train/ does not have");
+}
+
+static void broken_folders_are_refused(void **state) {
+    fixture *f = *state;
+    const d9_dataset_options options = {.name = "folder"};
+    refused(f, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA, "no/such/folder",
+            "");
+    make_folder(f, "ant");
+    refused(f, options, D9_DATA, "/ant", "without an image");
+    write_picture(f, "ant/1.png", 3, 5, 9);
+    refused(f, options, D9_DATA, "1 class folders", "at least 2");
+    make_folder(f, "bee");
+    write_picture(f, "bee/1.png", 3, 5, 9);
+    refused(f, options, D9_DATA, "/ant: 1 image", "at least 2");
+    write_picture(f, "ant/2.png", 3, 5, 9);
+    write_file(f, "bee/2.jpg", "not an image", 12);
+    refused(f, options, D9_DATA, "bee/2.jpg", "not a PNG or JPEG image");
+
+    /* A whole PNG less its second half. */
+    uint8_t *bytes;
+    size_t size;
+    char path[PATH_SIZE];
+    write_picture(f, "bee/2.jpg", 200, 100, 9);
+    snprintf(path, sizeof path, "%s/bee/2.jpg", f->folder);
+    assert_int_equal(d9_file_read(&f->context, path, &bytes, &size), D9_OK);
+    write_file(f, "bee/2.jpg", bytes, size / 2);
+    d9_release(&f->context, bytes);
+    refused(f, options, D9_DATA, "bee/2.jpg", "cut short");
+    write_picture(f, "bee/2.jpg", 200, 100, 9);
+    make_folder(f, "bee/wings");
+    refused(f, options, D9_DATA, "bee/wings", "a folder inside class folder");
+}
+
+/* ---- the synthetic set ---- */
+
+static void synthetic_is_a_function_of_its_seed(void **state) {
+    fixture *f = *state;
+    d9_dataset *a = load(f, (d9_dataset_options){.name = "synthetic", .seed = 3});
+    d9_dataset *b = load(f, (d9_dataset_options){.name = "synthetic", .seed = 3, .synthetic_train = 100});
+    d9_dataset *c = load(f, (d9_dataset_options){.name = "synthetic", .seed = 4, .synthetic_train = 100});
+    assert_int_equal(a->train.count, 2048);
+    assert_int_equal(a->test.count, 512);
+    assert_memory_equal(a->train.images, b->train.images, 100 * PIXELS * 3);
+    assert_memory_not_equal(a->train.images, c->train.images, PIXELS * 3);
+    assert_memory_not_equal(a->train.images, a->test.images, PIXELS * 3);
+    for (int channel = 0; channel < 3; channel++) {
+        assert_true(a->mean[channel] > 110 && a->mean[channel] < 146);
+        assert_true(a->std[channel] > 40 && a->std[channel] < 80);
+    }
+    refused(f, (d9_dataset_options){.name = "synthetic", .synthetic_train = -1}, D9_USAGE, "-1 training",
+            "must be 1");
+    d9_dataset_free(&f->context, a);
+    d9_dataset_free(&f->context, b);
+    d9_dataset_free(&f->context, c);
+}
+
+static bool holds_image(const d9_split *split, const uint8_t *image) {
+    for (int64_t i = 0; i < split->count; i++) {
+        if (!memcmp(split->images + i * PIXELS * 3, image, PIXELS * 3)) return true;
+    }
+    return false;
+}
+
+static void validation_replaces_the_test_set(void **state) {
+    fixture *f = *state;
+    const d9_dataset_options all = {
+        .name = "synthetic", .seed = 3, .synthetic_train = 200, .synthetic_test = 50};
+    d9_dataset_options cut = all;
+    cut.validation = 60;
+    d9_dataset *whole = load(f, all), *split = load(f, cut), *again = load(f, cut);
+    assert_int_equal(split->train.count, 140);
+    assert_int_equal(split->test.count, 60);
+    for (int64_t i = 0, kept = 0, held_out = 0; i < 200;
+         i++) { /* in order, with their labels, each exactly once */
+        const uint8_t *image = whole->train.images + i * PIXELS * 3;
+        const bool in_test = holds_image(&split->test, image);
+        const d9_split *part = in_test ? &split->test : &split->train;
+        const int64_t place = in_test ? held_out++ : kept++;
+        assert_memory_equal(part->images + place * PIXELS * 3, image, PIXELS * 3);
+        assert_int_equal(part->labels[place], whole->train.labels[i]);
+        assert_false(in_test && holds_image(&split->train, image));
+    }
+    assert_memory_equal(split->test.images, again->test.images, 60 * PIXELS * 3);
+    cut.validation = 200;
+    refused(f, cut, D9_USAGE, "data.validation 200", "must be 0 to 199");
+    d9_dataset_free(&f->context, whole);
+    d9_dataset_free(&f->context, split);
+    d9_dataset_free(&f->context, again);
+}
+
+/* ---- order ---- */
+
+static void order_is_a_permutation_of_its_own_each_epoch(void **state) {
+    fixture *f = *state;
+    enum { COUNT = 50000 };
+    static int32_t first[COUNT], second[COUNT], other[COUNT];
+    static bool seen[COUNT];
+    assert_int_equal(d9_epoch_order(&f->context, 1, 0, COUNT, first), D9_OK);
+    for (int i = 0; i < COUNT; i++) {
+        assert_in_range(first[i], 0, COUNT - 1);
+        assert_false(seen[first[i]]);
+        seen[first[i]] = true;
+    }
+    assert_int_equal(d9_epoch_order(&f->context, 1, 0, COUNT, second), D9_OK);
+    assert_memory_equal(first, second, sizeof first);
+    for (int epoch = 1; epoch < 3; epoch++) {
+        int fixed = 0;
+        assert_int_equal(d9_epoch_order(&f->context, 1, epoch, COUNT, other), D9_OK);
+        for (int i = 0; i < COUNT; i++) fixed += first[i] == other[i];
+        assert_true(fixed < 10); /* one is expected of a random pair */
+    }
+    assert_int_equal(d9_epoch_order(&f->context, 2, 0, COUNT, other), D9_OK);
+    assert_memory_not_equal(first, other, sizeof first);
+    assert_int_equal(d9_epoch_order(&f->context, 1, 0, 0, other), D9_OK);
+    assert_int_equal(d9_epoch_order(&f->context, 1, 0, 1, other), D9_OK);
+    assert_int_equal(other[0], 0);
+}
+
+/* ---- contact sheets ---- */
+
+static void sheet_shows_bytes_reals_and_filters_alike(void **state) {
+    fixture *f = *state;
+    const double mean[3] = {125.31, 122.95, 113.87}, std[3] = {62.99, 62.09, 66.70};
+    uint8_t bytes[2 * 2 * 3];
+    float reals[12];
+    const double filter[12] = {-2, 0, 2};
+    d9_sheet sheet;
+    char path[PATH_SIZE];
+    for (int i = 0; i < 12; i++) {
+        bytes[i] = (uint8_t)(20 * i);
+        reals[i] = (float)((bytes[i] - mean[i % 3]) / std[i % 3]);
+    }
+    const d9_sheet_options options = {.tile_height = 2, .tile_width = 2, .scale = 3, .gap = 1};
+    assert_int_equal(d9_sheet_make(&f->context, 1, 3, &options, &sheet), D9_OK);
+    assert_int_equal(sheet.height, 8);
+    assert_int_equal(sheet.width, 22);
+    d9_sheet_put_bytes(&sheet, 0, 0, bytes);
+    d9_sheet_put_reals(&sheet, 0, 1, reals, mean, std);
+    d9_sheet_put_filter(&sheet, 0, 2, filter);
+    for (int y = 1; y < 7; y++) {
+        const uint8_t *row = sheet.pixels + (size_t)y * 22 * 3;
+        for (int x = 0; x < 6; x++) {
+            const int pixel = (y - 1) / 3 * 2 + x / 3;
+            assert_memory_equal(row + (1 + x) * 3, bytes + 3 * pixel, 3);
+            assert_memory_equal(row + (8 + x) * 3, bytes + 3 * pixel, 3);
+        }
+    }
+    const uint8_t *corner = sheet.pixels + (22 + 15) * 3;
+    assert_int_equal(corner[0], 0);
+    assert_int_equal(corner[1], 128);
+    assert_int_equal(corner[2], 255);
+    reals[0] = NAN;
+    d9_sheet_put_reals(&sheet, 0, 1, reals, mean, std);
+    assert_int_equal(sheet.pixels[(22 + 8) * 3 + 1], 0);
+    snprintf(path, sizeof path, "%s/sheet.png", f->folder);
+    assert_int_equal(d9_sheet_write(&f->context, &sheet, path), D9_OK);
+    snprintf(path, sizeof path, "%s/no/such/folder/sheet.png", f->folder);
+    assert_int_equal(d9_sheet_write(&f->context, &sheet, path), D9_OUTPUT);
+    d9_sheet_free(&f->context, &sheet);
+}
+
+int main(void) {
+    unsetenv("DAWN9_DATA");
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(cifar10_is_read_and_broken_files_are_refused),
+        TEST(cifar100_takes_the_fine_label),
+        TEST(missing_files_say_where_and_how),
+        TEST(folder_is_split_by_class_and_seed),
+        TEST(folder_split_by_hand_is_kept),
+        TEST(broken_folders_are_refused),
+        TEST(synthetic_is_a_function_of_its_seed),
+        TEST(validation_replaces_the_test_set),
+        TEST(order_is_a_permutation_of_its_own_each_epoch),
+        TEST(sheet_shows_bytes_reals_and_filters_alike),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

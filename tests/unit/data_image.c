@@ -1,0 +1,121 @@
+/* Decoding: each kind of PNG, a JPEG, and what is not whole. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/image.h"
+
+/* Two pixels each: 16-bit grey 0x4099, 0xffff; grey with alpha (100, 255), (0, 51); a palette's second colour, then
+ * its transparent first; red, then half transparent blue. The JPEG is 8 x 8 of (200, 60, 30). */
+static const uint8_t grey16[] = {
+    137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 2, 0, 0, 0, 1, 16, 0, 0, 0,
+    0, 129, 217, 252, 21, 0, 0, 0, 13, 73, 68, 65, 84, 120, 156, 99, 112, 152, 249, 255, 63, 0, 5, 205,
+    2, 216, 22, 78, 134, 101, 0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130};
+
+static const uint8_t grey_alpha[] = {
+    137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 2, 0, 0, 0, 1, 8, 4, 0, 0, 0,
+    94, 43, 183, 1, 0, 0, 0, 13, 73, 68, 65, 84, 120, 156, 99, 72, 249, 207, 96, 12, 0, 4, 197, 1, 151,
+    133, 95, 193, 125, 0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130};
+
+static const uint8_t palette[] = {
+    137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 2, 0, 0, 0, 1, 8, 3, 0, 0, 0,
+    195, 252, 143, 184, 0, 0, 0, 6, 80, 76, 84, 69, 10, 20, 30, 200, 100, 50, 119, 160, 179, 156, 0, 0,
+    0, 1, 116, 82, 78, 83, 0, 64, 230, 216, 102, 0, 0, 0, 11, 73, 68, 65, 84, 120, 156, 99, 96, 100, 0,
+    0, 0, 5, 0, 2, 209, 102, 51, 120, 0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130};
+
+static const uint8_t rgba[] = {
+    137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 2, 0, 0, 0, 1, 8, 6, 0, 0, 0,
+    244, 34, 127, 138, 0, 0, 0, 14, 73, 68, 65, 84, 120, 156, 99, 248, 207, 192, 0, 66, 13, 0, 15, 122,
+    3, 126, 119, 233, 127, 151, 0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130};
+
+static const uint8_t jpeg[] = {
+    255, 216, 255, 224, 0, 16, 74, 70, 73, 70, 0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 255, 219, 0, 67, 0, 27, 18,
+    20, 23, 20, 17, 27, 23, 22, 23, 30, 28, 27, 32, 40, 66, 43, 40, 37, 37, 40, 81, 58, 61, 48, 66, 96,
+    85, 101, 100, 95, 85, 93, 91, 106, 120, 153, 129, 106, 113, 144, 115, 91, 93, 133, 181, 134, 144,
+    158, 163, 171, 173, 171, 103, 128, 188, 201, 186, 166, 199, 153, 168, 171, 164, 255, 219, 0, 67, 1,
+    28, 30, 30, 40, 35, 40, 78, 43, 43, 78, 164, 110, 93, 110, 164, 164, 164, 164, 164, 164, 164, 164,
+    164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164,
+    164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164, 164,
+    164, 164, 255, 192, 0, 17, 8, 0, 8, 0, 8, 3, 1, 34, 0, 2, 17, 1, 3, 17, 1, 255, 196, 0, 21, 0, 1, 1,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 255, 196, 0, 20, 16, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 255, 196, 0, 21, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 5, 255,
+    196, 0, 20, 17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 218, 0, 12, 3, 1, 0, 2, 17,
+    3, 17, 0, 63, 0, 152, 1, 21, 95, 255, 217};
+
+static void decodes_to(const uint8_t *bytes, size_t size, const uint8_t expected[6]) {
+    d9_context context;
+    d9_image image;
+    d9_context_init(&context);
+    assert_int_equal(d9_image_decode(&context, "picture", bytes, size, &image), D9_OK);
+    assert_int_equal(image.width, 2);
+    assert_int_equal(image.height, 1);
+    assert_memory_equal(image.pixels, expected, 6);
+    d9_image_free(&image);
+}
+
+static void every_kind_of_png_becomes_rgb(void **state) {
+    (void)state;
+    decodes_to(grey16, sizeof grey16, (const uint8_t[]){0x40, 0x40, 0x40, 255, 255, 255});
+    decodes_to(grey_alpha, sizeof grey_alpha, (const uint8_t[]){100, 100, 100, 204, 204, 204});
+    decodes_to(palette, sizeof palette, (const uint8_t[]){200, 100, 50, 255, 255, 255});
+    decodes_to(rgba, sizeof rgba, (const uint8_t[]){255, 0, 0, 127, 127, 255});
+}
+
+static void jpeg_is_decoded(void **state) {
+    (void)state;
+    d9_context context;
+    d9_image image;
+    d9_context_init(&context);
+    assert_int_equal(d9_image_decode(&context, "picture", jpeg, sizeof jpeg, &image), D9_OK);
+    assert_int_equal(image.width * image.height, 64);
+    const int expected[3] = {200, 60, 30};
+    for (int i = 0; i < 64 * 3; i++) assert_true(abs(image.pixels[i] - expected[i % 3]) <= 6);
+    d9_image_free(&image);
+}
+
+static void no_part_of_an_image_is_an_image(void **state) {
+    (void)state;
+    const struct { const uint8_t *bytes; size_t size; } whole[] = {{grey16, sizeof grey16}, {rgba, sizeof rgba},
+                                                                   {jpeg, sizeof jpeg}};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        for (size_t size = 0; size + 12 < whole[i].size; size++) { /* a PNG's last 12 bytes say only that it ends */
+            d9_context context;
+            d9_image image;
+            d9_context_init(&context);
+            uint8_t *part = malloc(size + 1); /* exactly as long, for the address sanitizer */
+            assert_non_null(part);
+            memcpy(part, whole[i].bytes, size);
+            assert_int_equal(d9_image_decode(&context, "dir/picture.png", part, size, &image), D9_DATA);
+            assert_null(image.pixels);
+            assert_non_null(strstr(context.message, "dir/picture.png: "));
+            free(part);
+        }
+    }
+}
+
+static void resizing_averages(void **state) {
+    (void)state;
+    d9_context context;
+    uint8_t checks[16 * 16 * 3], small[4 * 4 * 3], same[16 * 16 * 3];
+    const d9_image image = {.width = 16, .height = 16, .pixels = checks};
+    d9_context_init(&context);
+    for (int i = 0; i < 16 * 16 * 3; i++) checks[i] = (i / 3 % 16 + i / 48) % 2 ? 255 : 0;
+    assert_int_equal(d9_image_resize(&context, "checks", &image, 16, 16, same), D9_OK);
+    assert_memory_equal(same, checks, sizeof same);
+    assert_int_equal(d9_image_resize(&context, "checks", &image, 4, 4, small), D9_OK);
+    for (int i = 0; i < 4 * 4 * 3; i++) assert_in_range(small[i], 120, 135); /* no aliasing: grey, not 0 or 255 */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_of_png_becomes_rgb),
+        cmocka_unit_test(jpeg_is_decoded),
+        cmocka_unit_test(no_part_of_an_image_is_an_image),
+        cmocka_unit_test(resizing_averages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

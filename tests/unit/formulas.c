@@ -1,0 +1,301 @@
+/* Formulas: float against double, slopes against finite differences, special values, rounding over every pattern. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+
+#define D9_REAL float
+#include "kernels/formulas/activation.h"
+#include "kernels/formulas/loss.h"
+#include "kernels/formulas/norm.h"
+#include "kernels/formulas/update.h"
+#undef D9_REAL
+#define D9_REAL double
+#include "kernels/formulas/activation.h"
+#include "kernels/formulas/loss.h"
+#include "kernels/formulas/norm.h"
+#include "kernels/formulas/update.h"
+#undef D9_REAL
+#include "kernels/formulas/augment.h"
+
+#define NEAR(got, want, tolerance)                                                                                     \
+    do {                                                                                                               \
+        const double got_ = (got), want_ = (want);                                                                     \
+        if (!(fabs(got_ - want_) <= (tolerance) * (1 + fabs(want_))))                                                  \
+            fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);                                                 \
+    } while (0)
+
+/* ---- exponentials ---- */
+
+/* Error in units of the last place of a float near `want`. */
+static double ulps(float got, double want) {
+    int exponent;
+    if (isinf((float)want)) return isinf(got) && (got > 0) == (want > 0) ? 0 : INFINITY;
+    frexp(want, &exponent);
+    return fabs((double)got - want) / ldexp(1, (exponent < -125 ? -125 : exponent) - 24);
+}
+
+static void exponentials_are_accurate(void **state) {
+    double worst_exp = 0, worst_expm1 = 0;
+    (void)state;
+    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 1009) {
+        const float x = d9_float_of_bits((uint32_t)bits);
+        if (isnan(x)) {
+            assert_true(isnan(d9_exp_float(x)) && isnan(d9_expm1_float(x)));
+            continue;
+        }
+        worst_exp = fmax(worst_exp, ulps(d9_exp_float(x), exp((double)x)));
+        worst_expm1 = fmax(worst_expm1, ulps(d9_expm1_float(x), expm1((double)x)));
+    }
+    if (!(worst_exp <= 1.1) || !(worst_expm1 <= 1.8)) fail_msg("exp %g, expm1 %g units in the last place", worst_exp, worst_expm1);
+}
+
+static void exponentials_at_the_ends(void **state) {
+    (void)state;
+    assert_true(d9_exp_float(0.0f) == 1.0f && d9_exp_float(-INFINITY) == 0.0f && isinf(d9_exp_float(INFINITY)));
+    assert_true(d9_expm1_float(0.0f) == 0.0f && d9_expm1_float(-INFINITY) == -1.0f && isinf(d9_expm1_float(INFINITY)));
+    assert_true(isinf(d9_exp_float(88.73f)) && isfinite(d9_exp_float(88.72f)));
+    assert_true(d9_exp_float(-103.9f) > 0.0f && d9_exp_float(-104.1f) == 0.0f);
+}
+
+/* ---- activations ---- */
+
+static void activations_agree_across_precisions(void **state) {
+    (void)state;
+    for (int a = 0; a < D9_FORMULA_COUNT; a++)
+        for (double x = -12; x <= 12; x += 0.0371) {
+            const float xf = (float)x;
+            NEAR((double)d9_activation_value_float(a, xf, 0.3f), d9_activation_value_double(a, (double)xf, (double)0.3f), 4e-7);
+            NEAR((double)d9_activation_slope_float(a, xf, 0.3f), d9_activation_slope_double(a, (double)xf, (double)0.3f), 1e-6);
+        }
+}
+
+/* Central differences; the kink at 0 is left out. */
+static void slopes_are_derivatives(void **state) {
+    const double h = 1e-5, alphas[] = {0.075, 0.3, 1};
+    (void)state;
+    for (int a = 0; a < D9_FORMULA_COUNT; a++)
+        for (int k = 0; k < 3; k++)
+            for (double x = -6.01; x <= 6; x += 0.1) {
+                const double y = d9_activation_value_double(a, x, alphas[k]);
+                const double above = d9_activation_value_double(a, x + h, alphas[k]);
+                const double below = d9_activation_value_double(a, x - h, alphas[k]);
+                const double slope = d9_activation_slope_double(a, d9_activation_from_output(a) ? y : x, alphas[k]);
+                NEAR(slope, (above - below) / (2 * h), 2e-8);
+            }
+}
+
+static void activations_at_special_values(void **state) {
+    const double left[] = {0, -0.3, 0, 0}, left_slope[] = {0, 0, 0, 0}; /* at -infinity */
+    (void)state;
+    for (int a = 0; a < D9_FORMULA_COUNT; a++) {
+        const int output = d9_activation_from_output(a);
+        assert_true(isnan(d9_activation_value_double(a, NAN, 0.3)) && isnan(d9_activation_value_float(a, NAN, 0.3f)));
+        assert_true(d9_activation_value_double(a, 0, 0.3) == 0 && d9_activation_value_double(a, -0.0, 0.3) == 0);
+        assert_true(isinf(d9_activation_value_double(a, INFINITY, 0.3)) && isinf(d9_activation_value_float(a, INFINITY, 0.3f)));
+        assert_true(d9_activation_slope_double(a, INFINITY, 0.3) == 1 && d9_activation_slope_float(a, INFINITY, 0.3f) == 1.0f);
+        assert_true(fabs((double)d9_activation_value_float(a, 1e-40f, 0.3f)) <= 1.0001e-40);
+        NEAR(d9_activation_value_double(a, -INFINITY, 0.3), left[a], 1e-12);
+        NEAR((double)d9_activation_value_float(a, -INFINITY, 0.3f), left[a], 1e-7);
+        NEAR(d9_activation_slope_double(a, output ? d9_activation_value_double(a, -1e30, 0.3) : -INFINITY, 0.3), left_slope[a], 1e-12);
+        NEAR((double)d9_activation_slope_float(a, output ? d9_activation_value_float(a, -1e30f, 0.3f) : -INFINITY, 0.3f), left_slope[a], 1e-7);
+        NEAR(d9_activation_value_double(a, 1e30, 0.3), 1e30, 1e-12);
+    }
+}
+
+/* ---- bfloat16 and half ---- */
+
+typedef struct half_kind {
+    const char *name;
+    float (*widen)(uint16_t);
+    uint16_t (*narrow)(float), (*narrow_double)(double);
+    uint16_t infinity;
+} half_kind;
+
+static const half_kind kinds[] = {
+    {"bf16", d9_bf16_to_float, d9_bf16_from_float, d9_bf16_from_double, 0x7f80},
+    {"fp16", d9_fp16_to_float, d9_fp16_from_float, d9_fp16_from_double, 0x7c00},
+};
+
+static void every_pattern_survives(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++)
+        for (uint32_t h = 0; h <= 0xffff; h++) {
+            const float x = kinds[k].widen((uint16_t)h);
+            const uint16_t back = kinds[k].narrow(x), again = kinds[k].narrow_double((double)x);
+            const int nan = (h & 0x7fff) > kinds[k].infinity;
+            assert_int_equal(isnan(x) != 0, nan);
+            if (nan) assert_true(isnan(kinds[k].widen(back)) && (back >> 15) == (h >> 15) && isnan(kinds[k].widen(again)));
+            else assert_true(back == h && again == h);
+        }
+}
+
+/* Between two neighbours the midpoint goes to the even one, and the floats beside it to the nearer; in double, even
+ * a part in 2^52 off the middle decides. The step above the largest finite number leads to infinity. */
+static void every_gap_rounds_to_nearest_even(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++)
+        for (uint16_t h = 0; h < kinds[k].infinity; h++) {
+            const double low = (double)kinds[k].widen(h);
+            const double step = h + 1 == kinds[k].infinity ? low - (double)kinds[k].widen((uint16_t)(h - 1))
+                                                          : (double)kinds[k].widen((uint16_t)(h + 1)) - low;
+            const double middle = low + step / 2;
+            const float near = (float)middle;
+            const uint16_t even = (uint16_t)(h + (h & 1)), up = (uint16_t)(h + 1);
+            assert_int_equal(kinds[k].narrow_double(middle), even);
+            assert_int_equal(kinds[k].narrow_double(nextafter(middle, INFINITY)), up);
+            assert_int_equal(kinds[k].narrow_double(nextafter(middle, 0)), h);
+            assert_int_equal(kinds[k].narrow_double(-nextafter(middle, INFINITY)), 0x8000 | up);
+            if ((double)near != middle) continue; /* half of bfloat16's least step is no float */
+            assert_int_equal(kinds[k].narrow(near), even);
+            assert_int_equal(kinds[k].narrow(nextafterf(near, INFINITY)), up);
+            assert_int_equal(kinds[k].narrow(nextafterf(near, 0)), h);
+            assert_int_equal(kinds[k].narrow(-near), 0x8000 | even);
+        }
+}
+
+static void overflow_is_infinite(void **state) {
+    (void)state;
+    assert_int_equal(d9_fp16_from_float(65519.996f), 0x7bff);
+    assert_int_equal(d9_fp16_from_float(65520.0f), 0x7c00);
+    assert_int_equal(d9_fp16_from_float(-1e30f), 0xfc00);
+    assert_int_equal(d9_fp16_from_double(1e300), 0x7c00);
+    assert_int_equal(d9_bf16_from_float(FLT_MAX), 0x7f80);
+    assert_int_equal(d9_bf16_from_double(-1e300), 0xff80);
+    assert_int_equal(d9_fp16_from_double(1e-300), 0);
+    assert_int_equal(d9_fp16_from_double(-1e-300), 0x8000);
+}
+
+/* ---- loss, norm, updates ---- */
+
+/* -log p by the long way. */
+static double long_loss(const double *z, int classes, int label, double s) {
+    double sum = 0, uniform = 0;
+    for (int k = 0; k < classes; k++) sum += exp(z[k]);
+    for (int k = 0; k < classes; k++) uniform -= log(exp(z[k]) / sum) / classes;
+    return (1 - s) * -log(exp(z[label]) / sum) + s * uniform;
+}
+
+static void loss_is_smoothed_cross_entropy(void **state) {
+    double z[5] = {0.3, -1.2, 2.5, 0.1, -0.4}, sum = 0, mean = 0;
+    (void)state;
+    for (int k = 0; k < 5; k++) {
+        sum += exp(z[k] - 2.5);
+        mean += z[k] / 5;
+    }
+    const double lse = d9_log_sum_exp_double(2.5, sum);
+    for (double s = 0; s <= 0.2; s += 0.2) {
+        NEAR(d9_cross_entropy_double(lse, z[3], mean, s), long_loss(z, 5, 3, s), 1e-14);
+        NEAR((double)d9_cross_entropy_float((float)lse, (float)z[3], (float)mean, (float)s), long_loss(z, 5, 3, s), 1e-6);
+        for (int k = 0; k < 5; k++) {
+            const double h = 1e-5, kept = z[k], slope = d9_cross_entropy_slope_double(kept, lse, k == 3, 5, s);
+            z[k] = kept + h;
+            const double above = long_loss(z, 5, 3, s);
+            z[k] = kept - h;
+            const double below = long_loss(z, 5, 3, s);
+            z[k] = kept;
+            NEAR(slope, (above - below) / (2 * h), 1e-9);
+            NEAR((double)d9_cross_entropy_slope_float((float)kept, (float)lse, k == 3, 5, (float)s), slope, 1e-6);
+        }
+    }
+}
+
+static void norm_pieces(void **state) {
+    (void)state;
+    NEAR(d9_norm_inv_std_double(3.0, 1.0), 0.5, 1e-15);
+    NEAR((double)d9_norm_inv_std_float(3.0f, 1.0f), 0.5, 1e-7);
+    NEAR(d9_norm_apply_double(5, 1, 0.5, 3, -2), 4, 1e-15);
+    NEAR(d9_norm_unbiased_double(3, 4), 4, 1e-15);
+    NEAR(d9_norm_unbiased_double(0, 1), 0, 1e-15); /* one value: no division by zero */
+    NEAR(d9_norm_running_double(2, 5, 0.1), 2.3, 1e-15);
+}
+
+static void updates_by_hand(void **state) {
+    double w = 2, v = 0.5, tw = 2, tv = -0.5 / 0.125;
+    (void)state;
+    /* u = -1/8 (3 + 1/4 * 2) = -0.4375; v = 0.9 * 0.5 + u = 0.0125; w = 2 + u + 0.9 v */
+    d9_sgd_page_double(3, 0.125, 0.25, 0.9, &w, &v);
+    NEAR(v, 0.0125, 1e-15);
+    NEAR(w, 2 - 0.4375 + 0.01125, 1e-15);
+    d9_sgd_torch_double(3, 0.125, 0.25, 0.9, &tw, &tv); /* at a constant rate the same update */
+    NEAR(tw, w, 1e-15);
+    NEAR(-0.125 * tv, v, 1e-14);
+    NEAR(d9_lerp_double(2, 10, 0.75), 4, 1e-15);
+}
+
+/* ---- augmentation ---- */
+
+static void reflection_repeats_no_edge(void **state) {
+    const int want[] = {3, 2, 1, 0, 1, 2, 3, 4, 3, 2, 1};
+    (void)state;
+    for (int i = -3; i <= 7; i++) assert_int_equal(d9_augment_reflect(i, 5), want[i + 3]);
+    assert_int_equal(d9_augment_row(0, 4, 4, 32), 0); /* the centred crop changes nothing */
+    assert_int_equal(d9_augment_column(0, 4, 1, 4, 32), 31);
+    assert_int_equal(d9_augment_column(31, 8, 0, 4, 32), 27);
+    assert_int_equal(d9_augment_column(0, 8, 1, 4, 32), 27); /* mirrored after the crop */
+}
+
+static void draws_cover_their_ranges(void **state) {
+    const d9_augment_rule rule = {.seed = 3, .pad = 4, .mirror = D9_AUGMENT_MIRROR_RANDOM, .cutout = 5, .height = 8, .width = 32};
+    const int span[5] = {9, 9, 2, 4, 28};
+    int seen[5][32] = {{0}};
+    (void)state;
+    for (uint32_t sample = 0; sample < 9000; sample++) {
+        const d9_augment_draws draws = d9_augment_draw(&rule, sample, 2);
+        for (int s = 0; s < 5; s++) {
+            assert_in_range(draws.slot[s], 0, span[s] - 1);
+            seen[s][draws.slot[s]]++;
+        }
+    }
+    for (int s = 0; s < 5; s++)
+        for (int i = 0; i < span[s]; i++) /* within five standard deviations */
+            NEAR((seen[s][i] - 9000.0 / span[s]) / (5 * sqrt(9000.0 / span[s])), 0, 1);
+}
+
+static void what_is_off_draws_zero(void **state) {
+    const d9_augment_rule rule = {.seed = 3, .height = 32, .width = 32};
+    const d9_augment_rule whole = {.seed = 3, .cutout = 32, .height = 32, .width = 32};
+    (void)state;
+    for (uint32_t sample = 0; sample < 100; sample++)
+        for (int s = 0; s < 5; s++) {
+            assert_int_equal(d9_augment_draw(&rule, sample, 1).slot[s], 0);
+            assert_int_equal(d9_augment_draw(&whole, sample, 1).slot[s], 0);
+        }
+}
+
+static void alternating_mirror_turns_over(void **state) {
+    const d9_augment_rule rule = {.seed = 3, .mirror = D9_AUGMENT_MIRROR_ALTERNATING, .height = 32, .width = 32};
+    int mirrored = 0;
+    (void)state;
+    for (uint32_t sample = 0; sample < 4000; sample++) {
+        const int first = d9_augment_mirror(&rule, sample, 0);
+        mirrored += first;
+        for (uint32_t epoch = 1; epoch < 5; epoch++) assert_int_equal(d9_augment_mirror(&rule, sample, epoch), first ^ (int)(epoch & 1));
+    }
+    assert_in_range(mirrored, 1850, 2150);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exponentials_are_accurate),
+        cmocka_unit_test(exponentials_at_the_ends),
+        cmocka_unit_test(activations_agree_across_precisions),
+        cmocka_unit_test(slopes_are_derivatives),
+        cmocka_unit_test(activations_at_special_values),
+        cmocka_unit_test(every_pattern_survives),
+        cmocka_unit_test(every_gap_rounds_to_nearest_even),
+        cmocka_unit_test(overflow_is_infinite),
+        cmocka_unit_test(loss_is_smoothed_cross_entropy),
+        cmocka_unit_test(norm_pieces),
+        cmocka_unit_test(updates_by_hand),
+        cmocka_unit_test(reflection_repeats_no_edge),
+        cmocka_unit_test(draws_cover_their_ranges),
+        cmocka_unit_test(what_is_off_draws_zero),
+        cmocka_unit_test(alternating_mirror_turns_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,407 @@
+/* The host executor with a toy backend, and the table of backends. The toy has rules for scale and add, a fused
+ * scale+add, and records what was prepared and released. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "backends/host/host.h"
+#include "core/system.h"
+#include "tests/support/graphs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the toy: f32 vectors, one thread ---- */
+
+typedef struct toy { int prepared, released; } toy;
+
+static d9_status toy_open(d9_context *context, const d9_backend_options *options, void **backend) {
+    (void)options;
+    return d9_allocate(context, sizeof(toy), "a toy", backend);
+}
+static void toy_close(d9_context *context, void *backend) {
+    assert_int_equal(((toy *)backend)->released, ((toy *)backend)->prepared);
+    d9_release(context, backend);
+}
+static void toy_describe(const void *backend, d9_device_info *info) {
+    (void)backend;
+    info->precision[1] = true;
+    snprintf(info->isa, sizeof info->isa, "toy");
+}
+
+/* "first" unless a forced plan wants "second"; anything else is not to be had. */
+static d9_status prepare(d9_context *context, d9_site *site) {
+    ((toy *)site->backend)->prepared++;
+    if (site->nodes[0]->as.scale.factor == 13) return d9_fail(context, D9_DEVICE, "thirteen");
+    snprintf(site->choice, sizeof site->choice, "%s", strcmp(site->choice, "second") == 0 ? "second" : "first");
+    return D9_OK;
+}
+static void release(d9_context *context, d9_site *site) {
+    (void)context;
+    ((toy *)site->backend)->released++;
+}
+
+static float *data(const d9_site *site, d9_value_id id) { return d9_site_data(site, id); }
+static int64_t count(const d9_site *site) { return d9_shape_count(&site->graph->values[site->nodes[0]->inputs[0]].shape); }
+
+static d9_status run_scale(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *n = site->nodes[0];
+    (void)context, (void)step;
+    for (int64_t i = 0; i < count(site); i++) data(site, n->outputs[0])[i] = (float)n->as.scale.factor * data(site, n->inputs[0])[i];
+    return D9_OK;
+}
+static d9_status run_add(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *n = site->nodes[0];
+    (void)context, (void)step;
+    for (int64_t i = 0; i < count(site); i++)
+        data(site, n->outputs[0])[i] = data(site, n->inputs[0])[i] + data(site, n->inputs[1])[i];
+    return D9_OK;
+}
+/* factor * x + b, without the value between */
+static d9_status run_fused(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *s = site->nodes[0], *a = site->nodes[1];
+    (void)context, (void)step;
+    for (int64_t i = 0; i < count(site); i++)
+        data(site, a->outputs[0])[i] = (float)s->as.scale.factor * data(site, s->inputs[0])[i] + data(site, a->inputs[1])[i];
+    return D9_OK;
+}
+
+/* The same, for a rule that answers for the value between: it writes it where somebody else wants it. */
+static bool feeds(const d9_site *site) { return site->nodes[1]->inputs[0] == site->nodes[0]->outputs[0]; }
+static d9_status run_writing(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status = D9_OK;
+    if (!d9_site_internal(site, site->nodes[0]->outputs[0])) D9_TRY(run_scale(context, site, step));
+    D9_TRY(run_fused(context, site, step));
+done:
+    return status;
+}
+
+#define ADD_RULE   {"add", 1, {D9_OP_ADD}, NULL, NULL, run_add, NULL}
+#define SCALE_RULE {"scale", 1, {D9_OP_SCALE}, NULL, prepare, run_scale, release}
+static const d9_rule plain_rules[] = {{"scale+add", 2, {D9_OP_SCALE, D9_OP_ADD}, NULL, NULL, run_fused, NULL}, ADD_RULE, SCALE_RULE, {.name = NULL}};
+static const d9_rule writing_rules[] = {{"scale+add", 2, {D9_OP_SCALE, D9_OP_ADD}, feeds, NULL, run_writing, NULL}, ADD_RULE, SCALE_RULE, {.name = NULL}};
+static const d9_host_kind plain_kind = {plain_rules, toy_open, toy_close, toy_describe};
+static const d9_host_kind writing_kind = {writing_rules, toy_open, toy_close, toy_describe};
+
+static d9_status open_plain(d9_context *context, const d9_backend_options *options, d9_device **device) {
+    return d9_host_open(context, &plain_kind, options, device);
+}
+static d9_status open_writing(d9_context *context, const d9_backend_options *options, d9_device **device) {
+    return d9_host_open(context, &writing_kind, options, device);
+}
+
+#define TABLE(open_function)                                                                                           \
+    {.name = "toy", .open = open_function, .close = d9_host_close, .describe = d9_host_describe,                       \
+     .allocate = d9_host_allocate, .plan = d9_host_plan, .plan_free = d9_host_plan_free, .plan_text = d9_host_plan_text, \
+     .run = d9_host_run, .times = d9_host_times, .write = d9_host_write, .read = d9_host_read, .sync = d9_host_sync}
+static const d9_backend plain = TABLE(open_plain), writing = TABLE(open_writing);
+
+/* ---- the case: x -scale 2-> y, y + b -> z, and a second reader of y where it is asked for ---- */
+
+enum { LENGTH = 5 };
+
+typedef struct chain {
+    d9_context context;
+    op_case c;
+    d9_value_id x, b, y, z, w;
+} chain;
+
+static d9_value_id vector(chain *t, const char *name, bool filled) {
+    d9_shape shape = {1, {LENGTH}};
+    return filled ? op_input(&t->c, name, D9_BUFFER_SCRATCH, D9_F32, shape, -2, 2)
+                  : op_output(&t->c, name, D9_BUFFER_SCRATCH, D9_F32, shape);
+}
+
+static void make_chain(chain *t, bool second_reader) {
+    d9_context_init(&t->context);
+    op_case_begin(&t->c, &t->context, "chain", D9_F32, D9_F32, OP_FILL_INTEGER);
+    t->x = vector(t, "x", true);
+    t->b = vector(t, "b", true);
+    t->y = vector(t, "y", false);
+    t->z = vector(t, "z", false);
+    t->w = vector(t, "w", false);
+    d9_node scale = {.op = D9_OP_SCALE, .role = "first", .inputs = {t->x}, .input_count = 1, .outputs = {t->y}, .output_count = 1, .as.scale = {2}};
+    d9_node add = {.op = D9_OP_ADD, .role = "second", .inputs = {t->y, t->b}, .input_count = 2, .outputs = {t->z}, .output_count = 1};
+    d9_node reader = {.op = D9_OP_ADD, .role = "third", .inputs = {t->y, t->y}, .input_count = 2, .outputs = {t->w}, .output_count = 1};
+    op_node(&t->c, &scale);
+    op_node(&t->c, &add);
+    if (second_reader) op_node(&t->c, &reader);
+}
+
+/* Runs step 0; z must be 2x + b, and w = 4x where it is computed. Gives the plan's text. */
+static void expect_plan(chain *t, const d9_backend *backend, const d9_backend_options *options, const char *text) {
+    double z[LENGTH], w[LENGTH];
+    const double *x = t->c.content[t->x], *b = t->c.content[t->b];
+    op_live live;
+    op_open(&live, &t->c, backend, options);
+    assert_string_equal(backend->plan_text(live.plan), text);
+    op_step(&live, 0);
+    op_read(&live, t->z, z);
+    op_read(&live, t->w, w);
+    for (int i = 0; i < LENGTH; i++) {
+        assert_true(z[i] == 2 * x[i] + b[i]);
+        if (t->c.graph->node_count > 2) assert_true(w[i] == 4 * x[i]);
+    }
+    op_close(&live);
+}
+
+static const d9_backend_options fused = {.threads = 1, .fuse = true}, unfused = {.threads = 1};
+
+static void the_longest_rule_wins(void **state) {
+    chain t;
+    (void)state;
+    make_chain(&t, false);
+    expect_plan(&t, &plain, &fused, "scale+add\tfirst\t\n");
+    expect_plan(&t, &plain, &unfused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
+    op_case_free(&t.c);
+}
+
+static void a_value_wanted_outside_stops_a_rule_that_does_not_write_it(void **state) {
+    chain t;
+    (void)state;
+    make_chain(&t, true);
+    expect_plan(&t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\nadd\tthird\t\n");
+    expect_plan(&t, &writing, &fused, "scale+add\tfirst\t\nadd\tthird\t\n");
+    op_case_free(&t.c);
+    make_chain(&t, false);
+    t.c.graph->values[t.y].buffer = D9_BUFFER_AVERAGE; /* not scratch: it outlives the step */
+    t.c.program.buffer_bytes[D9_BUFFER_AVERAGE] = t.c.program.buffer_bytes[D9_BUFFER_SCRATCH];
+    expect_plan(&t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
+    op_case_free(&t.c);
+}
+
+static void different_times_and_shared_bytes_stop_a_rule(void **state) {
+    chain t;
+    (void)state;
+    make_chain(&t, false);
+    t.c.graph->nodes[1].when = (d9_when){.every = 2};
+    expect_plan(&t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
+    t.c.graph->nodes[0].when = (d9_when){.every = 2};
+    expect_plan(&t, &plain, &fused, "scale+add\tfirst\t\n");
+    t.c.graph->values[t.z].offset = t.c.graph->values[t.x].offset; /* x is dead when z is made, one node at a time */
+    op_live live;
+    op_open(&live, &t.c, &plain, &fused);
+    assert_string_equal(plain.plan_text(live.plan), "scale\tfirst\tfirst\nadd\tsecond\t\n");
+    plain.plan_free(&t.context, live.plan);
+    plain.close(&t.context, live.device);
+    op_case_free(&t.c);
+}
+
+static void nodes_run_when_they_are_due(void **state) {
+    chain t;
+    op_live live;
+    double z[LENGTH];
+    d9_node_time rows[4];
+    (void)state;
+    make_chain(&t, false);
+    t.c.graph->nodes[1].when = (d9_when){.every = 3, .offset = 1};
+    op_open(&live, &t.c, &plain, &fused);
+    for (int64_t step = 0; step < 8; step++) op_step(&live, step);
+    assert_int_equal(plain.times(live.plan, rows, 4, true), 2);
+    assert_true(rows[0].runs == 8 && rows[1].runs == 3 && rows[0].node == 0 && rows[1].node == 1);
+    assert_true(rows[0].seconds >= 0 && strcmp(rows[1].rule, "add") == 0);
+    assert_int_equal(plain.times(live.plan, rows, 1, false), 2);
+    assert_int_equal(rows[0].runs, 0);
+    op_read(&live, t.z, z);
+    assert_true(z[0] == z[0]);
+    op_close(&live);
+    op_case_free(&t.c);
+}
+
+/* ---- failures ---- */
+
+/* Plans with the given options and expects this failure; every prepared site must have been released. */
+static void expect_failure(chain *t, const d9_backend_options *options, d9_status want, const char *part) {
+    d9_device *device;
+    d9_plan *plan;
+    op_ok(&t->context, plain.open(&t->context, options, &device));
+    op_ok(&t->context, plain.allocate(&t->context, device, &t->c.program));
+    assert_int_equal(plain.plan(&t->context, device, &t->c.program, t->c.graph, &plan), want);
+    assert_null(plan);
+    if (!strstr(t->context.message, part)) fail_msg("'%s' does not say '%s'", t->context.message, part);
+    d9_context_clear(&t->context);
+    plain.close(&t->context, device);
+}
+
+static void a_node_without_a_rule_is_named(void **state) {
+    chain t;
+    (void)state;
+    make_chain(&t, true);
+    t.c.graph->nodes[2].op = D9_OP_LERP;
+    expect_failure(&t, &fused, D9_DEVICE, "lerp third");
+    t.c.graph->nodes[0].as.scale.factor = 13; /* prepare fails */
+    expect_failure(&t, &unfused, D9_DEVICE, "thirteen");
+    op_case_free(&t.c);
+}
+
+static void a_saved_plan_is_followed(void **state) {
+    chain t;
+    d9_backend_options forced = fused;
+    (void)state;
+    make_chain(&t, false);
+    forced.force_plan = "scale\tfirst\tsecond\nadd\tsecond\t\nadd\teval:elsewhere\t\n";
+    expect_plan(&t, &plain, &forced, "scale\tfirst\tsecond\nadd\tsecond\t\n");
+    forced.force_plan = "add\teval:elsewhere\t\n"; /* nothing about this list: planned freely */
+    expect_plan(&t, &plain, &forced, "scale+add\tfirst\t\n");
+    op_case_free(&t.c);
+}
+
+static void a_plan_that_does_not_fit_is_refused(void **state) {
+    static const char *const cases[][2] = {
+        {"scale\tfirst\tfirst\nmul\tsecond\t\n", "line 2: this backend has no rule named mul"},
+        {"scale\tfirst\tfirst\nadd\tfourth\t\n", "line 2: this network has no node named fourth"},
+        {"scale\tfirst\tthird\nadd\tsecond\t\n", "line 1: scale has no choice third for first"},
+        {"scale\tfirst\tfirst\n", "no line that fits add second"},
+        {"scale+add\tfirst\t\nadd\tsecond\t\n", "line 2: the rule add does not fit second"},
+        {"scale first first\n", "line 1: must be RULE<TAB>ROLE<TAB>CHOICE"},
+    };
+    chain t;
+    (void)state;
+    make_chain(&t, false);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        d9_backend_options forced = {.threads = 1, .fuse = true, .force_plan = cases[i][0]};
+        expect_failure(&t, &forced, D9_USAGE, cases[i][1]);
+    }
+    op_case_free(&t.c);
+}
+
+static void reading_and_writing_stay_inside(void **state) {
+    chain t;
+    d9_device *device;
+    uint8_t bytes[64];
+    (void)state;
+    make_chain(&t, false);
+    int64_t size = t.c.program.buffer_bytes[D9_BUFFER_SCRATCH];
+    op_ok(&t.context, plain.open(&t.context, &fused, &device));
+    op_ok(&t.context, plain.allocate(&t.context, device, &t.c.program));
+    const int64_t bad[][2] = {{size - 3, 4}, {-1, 1}, {0, -1}, {size + 1, 0}, {INT64_MAX, 8}};
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(plain.write(&t.context, device, D9_BUFFER_SCRATCH, bad[i][0], bytes, bad[i][1]), D9_DEVICE);
+        d9_context_clear(&t.context);
+        assert_int_equal(plain.read(&t.context, device, D9_BUFFER_SCRATCH, bad[i][0], bytes, bad[i][1]), D9_DEVICE);
+        d9_context_clear(&t.context);
+    }
+    op_ok(&t.context, plain.read(&t.context, device, D9_BUFFER_SCRATCH, size - 4, bytes, 4));
+    assert_true(bytes[0] == 0 && bytes[3] == 0); /* zeroed */
+    plain.close(&t.context, device);
+    op_case_free(&t.c);
+}
+
+/* ---- memory that runs out, at every allocation in turn ---- */
+
+typedef struct stingy { int left; } stingy;
+static void *stingy_allocate(void *user, size_t alignment, size_t bytes) {
+    stingy *s = user;
+    const d9_system *real = d9_system_default();
+    return s->left-- > 0 ? real->allocate(real->user, alignment, bytes) : NULL;
+}
+static void stingy_release(void *user, void *pointer) {
+    const d9_system *real = d9_system_default();
+    (void)user;
+    real->release(real->user, pointer);
+}
+
+static void running_out_of_memory_is_said_and_leaks_nothing(void **state) {
+    chain t;
+    (void)state;
+    make_chain(&t, false);
+    for (int allowed = 0;; allowed++) {
+        stingy s = {allowed};
+        d9_system system = *d9_system_default();
+        d9_context context;
+        d9_device *device = NULL;
+        d9_plan *plan = NULL;
+        system.user = &s;
+        system.allocate = stingy_allocate;
+        system.release = stingy_release;
+        d9_context_init(&context);
+        context.system = &system;
+        d9_status status = plain.open(&context, &fused, &device);
+        if (status == D9_OK) status = plain.allocate(&context, device, &t.c.program);
+        if (status == D9_OK) status = plain.plan(&context, device, &t.c.program, t.c.graph, &plan);
+        plain.plan_free(&context, plan);
+        plain.close(&context, device);
+        if (status == D9_OK) break;
+        assert_int_equal(status, D9_DEVICE);
+        assert_non_null(strstr(context.message, "out of memory"));
+        assert_in_range(allowed, 0, 100);
+    }
+    op_case_free(&t.c);
+}
+
+/* ---- the machine, the table of backends, precisions ---- */
+
+static void the_machine_is_described(void **state) {
+    d9_context context;
+    d9_device *device;
+    d9_device_info info;
+    d9_backend_options options = {0};
+    (void)state;
+    d9_context_init(&context);
+    op_ok(&context, d9_backend_reference.open(&context, &options, &device));
+    d9_backend_reference.describe(device, &info);
+    assert_in_range(d9_host_default_threads(), 1, 4096);
+    assert_int_equal(info.threads, d9_host_default_threads());
+    assert_true(*info.name && info.memory_bytes > (1 << 20));
+    assert_string_equal(info.version, "dawn9 reference");
+    for (int p = 0; p < 4; p++) assert_true(info.precision[p]);
+    d9_backend_reference.close(&context, device);
+}
+
+static void backends_are_found_by_name(void **state) {
+    d9_context context;
+    const d9_backend *backend;
+    (void)state;
+    d9_context_init(&context);
+    op_ok(&context, d9_backend_find(&context, "reference", &backend));
+    assert_ptr_equal(backend, &d9_backend_reference);
+    op_ok(&context, d9_backend_find(&context, "auto", &backend));
+    assert_non_null(backend);
+    assert_string_equal(d9_backend_name_at(0), "onednn");
+    assert_string_equal(d9_backend_name_at(1), "reference");
+    assert_null(d9_backend_name_at(2));
+    assert_int_equal(d9_backend_find(&context, "refrence", &backend), D9_USAGE);
+    assert_non_null(strstr(context.message, "did you mean reference?"));
+    d9_context_clear(&context);
+}
+
+static void precisions_are_chosen(void **state) {
+    d9_context context;
+    const d9_precision *precision;
+    const d9_device_info bf16 = {.name = "a", .isa = "avx512-bf16", .precision = {false, true, true, false}};
+    const d9_device_info f32 = {.name = "b", .isa = "avx2", .precision = {false, true, true, false}};
+    (void)state;
+    d9_context_init(&context);
+    op_ok(&context, d9_backend_precision(&context, &plain, &bf16, "auto", &precision));
+    assert_string_equal(precision->name, "bf16");
+    op_ok(&context, d9_backend_precision(&context, &plain, &f32, "auto", &precision));
+    assert_string_equal(precision->name, "f32");
+    op_ok(&context, d9_backend_precision(&context, &plain, &f32, "bf16", &precision));
+    assert_string_equal(precision->name, "bf16");
+    assert_int_equal(d9_backend_precision(&context, &plain, &f32, "fp16", &precision), D9_DEVICE);
+    assert_non_null(strstr(context.message, "has f32 bf16"));
+    assert_null(precision);
+    d9_context_clear(&context);
+    assert_int_equal(d9_backend_precision(&context, &plain, &f32, "fp23", &precision), D9_USAGE);
+    assert_non_null(strstr(context.message, "must be auto, f64, f32, bf16 or fp16"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_longest_rule_wins),
+        cmocka_unit_test(a_value_wanted_outside_stops_a_rule_that_does_not_write_it),
+        cmocka_unit_test(different_times_and_shared_bytes_stop_a_rule),
+        cmocka_unit_test(nodes_run_when_they_are_due),
+        cmocka_unit_test(a_node_without_a_rule_is_named),
+        cmocka_unit_test(a_saved_plan_is_followed),
+        cmocka_unit_test(a_plan_that_does_not_fit_is_refused),
+        cmocka_unit_test(reading_and_writing_stay_inside),
+        cmocka_unit_test(running_out_of_memory_is_said_and_leaks_nothing),
+        cmocka_unit_test(the_machine_is_described),
+        cmocka_unit_test(backends_are_found_by_name),
+        cmocka_unit_test(precisions_are_chosen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/* configs/ladder/ beside the published table (RECIPES.md, section 1.1). */
+#include "config_testing.h"
+
+/* ---- the ladder, beside the published table ---- */
+
+enum {
+    CROP = 1,
+    FLIP = 2,
+    CUTOUT = 4,
+    POOL = 8,
+    SMOOTH = 16,
+    CELU = 32,
+    GHOST = 64,
+    FROZEN = 128,
+    WHITEN = 256,
+    EMA = 512,
+    TTA = 1024
+};
+static const struct {
+    const char *name;
+    int bit;
+} bits[] = {
+    {"crop", CROP},
+    {"flip", FLIP},
+    {"cutout", CUTOUT},
+    {"pool_before_activation", POOL},
+    {"label_smoothing", SMOOTH},
+    {"celu", CELU},
+    {"ghost_batchnorm", GHOST},
+    {"frozen_bn_scale", FROZEN},
+    {"patch_whitening", WHITEN},
+    {"ema", EMA},
+    {"flip_tta", TTA},
+};
+
+typedef struct step {
+    double seconds, accuracy, epochs; /* NaN: not published */
+    const char *knots, *values;
+    const char *placement, *pool, *celu, *cutout; /* as printed; NULL: off */
+    double logits_scale, bias;
+    int tricks;
+} step;
+
+#define FIRST (CROP | FLIP | CUTOUT)
+#define FIVE  "0, 5, end"
+#define FIFTH "0, 20%, end"
+#define FLOOR "0, 20%, end-2"
+#define NONE  ((double)NAN)
+/* RECIPES.md, section 1.1, row by row */
+static const step table[LADDER_COUNT] = {
+    {75, 94.1, 24, FIVE, "0, 0.4, 0", "host", NULL, NULL, "8", 0.125, 1, FIRST},
+    {70, 94.1, 24, FIVE, "0, 0.4, 0", "device", NULL, NULL, "8", 0.125, 1, FIRST},
+    {67, NONE, 24, FIVE, "0, 0.4, 0", "device", "before_act", NULL, "8", 0.125, 1, FIRST | POOL},
+    {64, 94.1, 25, FIVE, "0, 0.4, 0", "device", "before_norm", NULL, "8", 0.125, 1, FIRST | POOL},
+    {59, 94.1, 23, FIFTH, "0, 0.4, 0", "device", "before_norm", NULL, "8", 0.125, 1, FIRST | POOL | SMOOTH},
+    {52, 94.1, 20, FIFTH, "0, 0.4, 0", "device", "before_norm", "0.075", "8", 0.125, 1,
+     FIRST | POOL | SMOOTH | CELU},
+    {46, 94.1, 18, FIFTH, "0, 0.6, 0", "device", "before_norm", "0.075", "8", 0.125, 1,
+     FIRST | POOL | SMOOTH | CELU | GHOST},
+    {43, 94.1, 17, FIFTH, "0, 0.6, 0", "device", "before_norm", "0.3", "8", 0.0625, 64,
+     FIRST | POOL | SMOOTH | CELU | GHOST | FROZEN},
+    {39, 94.1, 15, FIFTH, "0, 0.6, 0", "device", "before_norm", "0.3", "8", 0.0625, 64,
+     FIRST | POOL | SMOOTH | CELU | GHOST | FROZEN | WHITEN},
+    {36, 94.1, 14, FIFTH, "0, 1, 0", "device", "before_norm", "0.3", "5", 0.0625, 64,
+     FIRST | POOL | SMOOTH | CELU | GHOST | FROZEN | WHITEN},
+    {33.5, 94.1, 13, FLOOR, "0, 1, 0.1", "device", "before_norm", "0.3", "5", 0.0625, 64,
+     FIRST | POOL | SMOOTH | CELU | GHOST | FROZEN | WHITEN | EMA},
+    {NONE, 94.6, 13, FLOOR, "0, 1, 0.1", "device", "before_norm", "0.3", "5", 0.0625, 64,
+     FIRST | POOL | SMOOTH | CELU | GHOST | FROZEN | WHITEN | EMA | TTA},
+    {26, 94.1, 10, FLOOR, "0, 1, 0.1", "device", "before_norm", "0.3", NULL, 0.0625, 64,
+     CROP | FLIP | POOL | SMOOTH | CELU | GHOST | FROZEN | WHITEN | EMA | TTA},
+};
+
+static bool same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
+
+/* What every step has in common, and the one setting of each trick that never changes. */
+static void write_constants(d9_text *text, int tricks) {
+    static const struct {
+        int bit;
+        const char *lines;
+    } rows[] = {
+        {CROP, "  crop:\n    pad: 4\n"},
+        {FLIP, "  flip:\n    rule: random\n"},
+        {SMOOTH, "  label_smoothing:\n    alpha: 0.2\n"},
+        {GHOST, "  ghost_batchnorm:\n    group_size: 32\n"},
+        {FROZEN, "  frozen_bn_scale:\n    scale: 1\n"},
+        {WHITEN, "  patch_whitening:\n    size: 3\n    epsilon: 0.01\n    images: 10000\n"},
+        {EMA, "  ema:\n    momentum: 0.99\n    every: 5\n    restart_each_epoch: on\n"},
+        {TTA, "  flip_tta: {}\n"},
+    };
+    for (int i = 0; i < COUNT(rows); i++)
+        if (tricks & rows[i].bit) d9_text_add(text, "%s|", rows[i].lines);
+}
+
+static void assert_contains(const char *path, const char *printed, const char *line) {
+    if (!strstr(printed, line)) fail_msg("%s: lacks\n%s\nin\n%s", path, line, printed);
+}
+
+static void assert_step(const char *path, const d9_config *config, const step *step) {
+    d9_text text, wanted;
+    d9_text_init(&context, &text), d9_text_init(&context, &wanted);
+    d9_config_print(config, false, &text);
+    d9_text_add(&wanted, "  lr: {knots: [%s], values: [%s]}\n|  placement: %s\n|  logits_scale: %.10g\n|",
+                step->knots, step->values, step->placement, step->logits_scale);
+    d9_text_add(&wanted,
+                "  epochs: %.10g\n  batch_size: 512\n  weight_decay: 0.0005\n  momentum: 0.9\n"
+                "  bias_lr_multiplier: %.10g\n  momentum_form: page\n|  channels: [64, 128, 256, 512]\n|",
+                step->epochs, step->bias);
+    if (step->pool) d9_text_add(&wanted, "  pool_before_activation:\n    position: %s\n|", step->pool);
+    if (step->celu) d9_text_add(&wanted, "  celu:\n    alpha: %s\n|", step->celu);
+    if (step->cutout) d9_text_add(&wanted, "  cutout:\n    size: %s\n|", step->cutout);
+    write_constants(&wanted, step->tricks);
+    for (char *line = strtok(wanted.bytes, "|"); line; line = strtok(NULL, "|"))
+        assert_contains(path, d9_text_get(&text), line);
+    d9_text_free(&text), d9_text_free(&wanted);
+
+    int tricks = 0;
+    for (int i = 0; i < COUNT(bits); i++)
+        if (config->trick_on[d9_trick_index(bits[i].name)]) tricks |= bits[i].bit;
+    assert_int_equal(tricks, step->tricks);
+    assert_true(same(config->published.seconds, step->seconds) &&
+                same(config->published.accuracy, step->accuracy));
+    assert_true(same(config->published.epochs, step->epochs) && config->target == 94);
+    assert_string_equal(config->published.hardware, "V100");
+    assert_non_null(strstr(config->published.source, "cifar10-fast bag_of_tricks.ipynb, cell "));
+}
+
+static void test_ladder(void **state) {
+    (void)state;
+    int known = 0;
+    for (int i = 0; i < COUNT(bits); i++) known += d9_trick_index(bits[i].name) >= 0;
+    assert_int_equal(known, COUNT(bits));
+    assert_int_equal(LADDER + LADDER_COUNT, COUNT(config_files));
+    printf("%-42s %7s %8s %6s  %s\n", "step", "seconds", "accuracy", "epochs", "tricks");
+    for (int i = 0; i < LADDER_COUNT; i++) {
+        const char *path = config_files[LADDER + i];
+        d9_config *config = load(path);
+        printf("%-42s %7.4g %8.4g %6.4g ", config->title, config->published.seconds,
+               config->published.accuracy, config->train.epochs);
+        for (int t = 0; t < D9_TRICK_COUNT; t++)
+            if (config->trick_on[t]) printf(" %s", d9_trick_at(t)->name);
+        printf("\n");
+        assert_step(path, config, &table[i]);
+        d9_config_free(&context, config);
+    }
+}
+
+/* Each file of the ladder names the one before it. */
+static void test_ladder_is_a_chain(void **state) {
+    (void)state;
+    for (int i = 0; i < LADDER_COUNT; i++) {
+        char wanted[128];
+        uint8_t *bytes;
+        size_t size;
+        const char *before = i == 0 ? "configs/ladder/../base.yaml" : config_files[LADDER + i - 1];
+        snprintf(wanted, sizeof wanted, "\nbase: %s\n", before + strlen("configs/ladder/"));
+        assert_int_equal(d9_file_read(&context, config_files[LADDER + i], &bytes, &size), D9_OK);
+        assert_contains(config_files[LADDER + i], (char *)bytes, wanted);
+        d9_release(&context, bytes);
+    }
+}
+
+static void test_ladder_ends_at_dawn94(void **state) {
+    (void)state;
+    char hashes[3][65];
+    static const char *const paths[] = {"configs/dawn94.yaml", "configs/ladder/13-ten-epochs.yaml",
+                                        "configs/ladder/12-flip-tta.yaml"};
+    for (int i = 0; i < 3; i++) {
+        d9_config *config = load(paths[i]);
+        d9_config_hash(&context, config, hashes[i]);
+        d9_config_free(&context, config);
+    }
+    assert_string_equal(hashes[0], hashes[1]);
+    assert_string_not_equal(hashes[0], hashes[2]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_ladder, reset),
+        cmocka_unit_test_setup(test_ladder_is_a_chain, reset),
+        cmocka_unit_test_setup(test_ladder_ends_at_dawn94, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,393 @@
+/* record: the clocks, the run folder and its files, and what they must never hold. */
+#include "record/record.h"
+#include "core/system.h"
+#include "record/effective.h"
+#include "record/safetensors.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char yaml[] = "target: 94.0\n"
+                           "model: {name: resnet9, channels: [4, 4, 8, 8]}\n"
+                           "data: {dataset: synthetic, path: /home/someone/images}\n"
+                           "train: {epochs: 3, batch_size: 64, lr: {knots: [0, 20%, end-2], values: [0, 1.0, 0.1]}}\n"
+                           "tricks: {crop: {pad: 4}, flip_tta: {}}\n";
+
+typedef struct bench {
+    d9_context context;
+    d9_config *config;
+    char folder[256];
+} bench;
+
+static d9_config *parse(d9_context *context, const char *set) {
+    d9_config *config;
+    const d9_config_edits edits = {.set = &set, .set_count = set != NULL};
+    if (d9_config_parse(context, "test", yaml, &edits, &config) != D9_OK) fail_msg("%s", context->message);
+    return config;
+}
+
+static int begin(void **state) {
+    bench *bench = calloc(1, sizeof *bench);
+    d9_context_init(&bench->context);
+    bench->config = parse(&bench->context, NULL);
+    snprintf(bench->folder, sizeof bench->folder, "%s/test-record.XXXXXX", D9_BINARY_DIR);
+    *state = bench;
+    return mkdtemp(bench->folder) ? 0 : -1;
+}
+
+static const char *in(const bench *bench, const char *name, char path[512]) {
+    snprintf(path, 512, "%s/%s", bench->folder, name);
+    return path;
+}
+
+static int end(void **state) {
+    static const char *const names[] = {"config.yaml", "events.jsonl", "epochs.tsv", "result.json", "submission.json",
+                                        "predictions.safetensors", "model.safetensors", "checkpoint.safetensors"};
+    bench *bench = *state;
+    char path[512];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unlink(in(bench, names[i], path));
+    int left = rmdir(bench->folder); /* fails when anything else was left there */
+    d9_config_free(&bench->context, bench->config);
+    free(bench);
+    return left;
+}
+
+static void assert_file(bench *bench, const char *name, const char *expected) {
+    uint8_t *bytes;
+    size_t size;
+    char path[512];
+    assert_int_equal(d9_file_read(&bench->context, in(bench, name, path), &bytes, &size), D9_OK);
+    assert_string_equal((char *)bytes, expected);
+    d9_release(&bench->context, bytes);
+}
+
+static void open_record(bench *bench, d9_record *record, bool resume, int64_t kept) {
+    if (d9_record_open(&bench->context, record, bench->folder, bench->config, resume, kept) != D9_OK)
+        fail_msg("%s", bench->context.message);
+}
+
+/* ---- clocks ---- */
+
+static const d9_clock *clock_named(const char *name) {
+    for (int i = 0; d9_clock_at(i); i++)
+        if (strcmp(d9_clock_at(i)->name, name) == 0) return d9_clock_at(i);
+    fail_msg("no clock %s", name);
+    return NULL;
+}
+
+/* Each segment lasts a power of two, so that a sum says which are in it. */
+static const struct { d9_segment_kind kind; int64_t epoch; } run[] = {
+    {D9_SEGMENT_PROCESS, 0}, {D9_SEGMENT_LOAD, 0},       {D9_SEGMENT_CONTEXT, 0},        {D9_SEGMENT_PLAN, 0},  /* 1 2 4 8 */
+    {D9_SEGMENT_UPLOAD, 0},  {D9_SEGMENT_INIT, 0},       {D9_SEGMENT_PREPROCESS, 0},     {D9_SEGMENT_WHITEN, 0}, /* 16 to 128 */
+    {D9_SEGMENT_TRAIN, 1},   {D9_SEGMENT_EVALUATE, 1},   {D9_SEGMENT_SAVE, 1},           {D9_SEGMENT_TRAIN, 2},  /* 256 to 2048 */
+    {D9_SEGMENT_EVALUATE, 2}, {D9_SEGMENT_TRAIN, 3},     {D9_SEGMENT_FINAL_EVALUATE, 3}, {D9_SEGMENT_SAVE, 0},   /* 4096 to 32768 */
+};
+enum { RUN_SEGMENTS = sizeof run / sizeof run[0] };
+
+static void make_timeline(bench *bench, d9_timeline *timeline) {
+    d9_timeline_init(&bench->context, timeline, 1000);
+    double now = 1000;
+    for (int i = 0; i < RUN_SEGMENTS; i++) {
+        assert_int_equal(d9_timeline_add(timeline, run[i].kind, run[i].epoch, now, now + ldexp(1, i)), D9_OK);
+        now += ldexp(1, i);
+    }
+}
+
+static void test_clocks(void **state) {
+    bench *bench = *state;
+    d9_timeline timeline;
+    make_timeline(bench, &timeline);
+    const double train = 256 + 2048 + 8192;
+    assert_true(d9_timeline_sum(&timeline, clock_named("train_seconds"), 2) == 16 + 64 + 128 + train);
+    assert_true(d9_timeline_sum(&timeline, clock_named("airbench_seconds"), 2) == 128 + train + 16384);
+    /* target met in epoch 2: evaluations out, the checkpoint before it in, everything after it out */
+    assert_true(d9_timeline_sum(&timeline, clock_named("dawnbench_seconds"), 2) ==
+                2 + 4 + 8 + 16 + 32 + 64 + 128 + 256 + 1024 + 2048);
+    assert_true(d9_timeline_sum(&timeline, clock_named("dawnbench_seconds"), 1) == 2 + 4 + 8 + 16 + 32 + 64 + 128 + 256);
+    assert_true(isnan(d9_timeline_sum(&timeline, clock_named("dawnbench_seconds"), 0)));
+    assert_true(d9_timeline_sum(&timeline, clock_named("process_seconds"), 2) == 32767); /* not the last save */
+    assert_null(d9_clock_at(4));
+    assert_null(d9_clock_at(-1));
+    d9_timeline_free(&timeline);
+}
+
+static void test_process_clock_counts_gaps(void **state) {
+    bench *bench = *state;
+    d9_timeline timeline;
+    d9_timeline_init(&bench->context, &timeline, 10);
+    assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 12, 20), D9_OK);
+    assert_true(isnan(d9_timeline_sum(&timeline, clock_named("process_seconds"), 0))); /* no final accuracy yet */
+    assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_FINAL_EVALUATE, 1, 25, 26), D9_OK);
+    assert_true(d9_timeline_sum(&timeline, clock_named("process_seconds"), 0) == 16);
+    for (int i = 0; i < 1000; i++) assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_SAVE, 0, 30, 30), D9_OK);
+    assert_int_equal(timeline.count, 1002);
+    d9_timeline_free(&timeline);
+}
+
+/* ---- the folder ---- */
+
+static d9_epoch_row row_of(int64_t epoch, double accuracy) {
+    return (d9_epoch_row){.epoch = epoch, .train_loss = 1.5, .train_accuracy = 50, .accuracy = accuracy,
+                          .accuracy_tta = accuracy + 0.25, .images_per_second = 100, .seconds = 2, .hours = 0.5, .rate = 0.25};
+}
+
+static void test_rows(void **state) {
+    bench *bench = *state;
+    d9_record record;
+    open_record(bench, &record, false, 0);
+    assert_file(bench, "events.jsonl", "");
+    assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n");
+    for (int64_t epoch = 1; epoch <= 3; epoch++) {
+        d9_epoch_row row = row_of(epoch, epoch == 2 ? (double)NAN : 90);
+        assert_int_equal(d9_record_epoch(&record, &row, true), D9_OK);
+    }
+    assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n3\t0.500000000\t90.25\n");
+    open_record(bench, &record, true, 2); /* resumed after epoch 2: the third row goes */
+    assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n");
+    assert_file(bench, "events.jsonl",
+                "{\"epoch\":1,\"train_loss\":1.5,\"train_accuracy\":50.0,\"accuracy\":90.0,\"accuracy_tta\":90.25,"
+                "\"images_per_second\":100.0,\"seconds\":2.0,\"hours\":0.5,\"learning_rate\":0.25}\n"
+                "{\"epoch\":2,\"train_loss\":1.5,\"train_accuracy\":50.0,\"accuracy\":null,\"accuracy_tta\":null,"
+                "\"images_per_second\":100.0,\"seconds\":2.0,\"hours\":0.5,\"learning_rate\":0.25}\n");
+    d9_epoch_row plain = row_of(3, 91);
+    assert_int_equal(d9_record_epoch(&record, &plain, false), D9_OK);
+    assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n3\t0.500000000\t91.00\n");
+    open_record(bench, &record, false, 0); /* a new run of the same configuration starts anew */
+    assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n");
+}
+
+/* An interrupted write leaves half a line; resuming drops it. */
+static void test_resume_drops_half_a_line(void **state) {
+    bench *bench = *state;
+    d9_record record;
+    char path[512];
+    open_record(bench, &record, false, 0);
+    d9_epoch_row row = row_of(1, 90);
+    assert_int_equal(d9_record_epoch(&record, &row, true), D9_OK);
+    assert_int_equal(d9_file_append(&bench->context, in(bench, "epochs.tsv", path), "2\t0.6", 5), D9_OK);
+    assert_int_equal(d9_file_append(&bench->context, in(bench, "events.jsonl", path), "{\"epoch\":2", 10), D9_OK);
+    open_record(bench, &record, true, 5);
+    assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n");
+}
+
+static void test_refuses_another_configuration(void **state) {
+    bench *bench = *state;
+    d9_record record;
+    char path[512];
+    open_record(bench, &record, false, 0);
+    d9_epoch_row row = row_of(1, 90);
+    assert_int_equal(d9_record_epoch(&record, &row, true), D9_OK);
+    d9_config *mine = bench->config, *other = parse(&bench->context, "train.epochs=4");
+    for (int resume = 0; resume < 2; resume++) {
+        assert_int_equal(d9_record_open(&bench->context, &record, bench->folder, other, resume, 0), D9_USAGE);
+        assert_non_null(strstr(bench->context.message, in(bench, "config.yaml", path)));
+        assert_non_null(strstr(bench->context.message, "another configuration"));
+        d9_context_clear(&bench->context);
+    }
+    d9_config_free(&bench->context, other);
+    assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n"); /* untouched */
+    bench->config = parse(&bench->context, "target=90"); /* cannot change a result: the same run */
+    open_record(bench, &record, true, 1);
+    d9_config_free(&bench->context, bench->config);
+    bench->config = mine;
+}
+
+static void test_unwritable(void **state) {
+    bench *bench = *state;
+    d9_record record;
+    char path[512], below[600], longest[700];
+    assert_int_equal(d9_file_write(&bench->context, in(bench, "config.yaml", path), "x", 1), D9_OK);
+    snprintf(below, sizeof below, "%s/run", path);
+    assert_int_equal(d9_record_open(&bench->context, &record, below, bench->config, false, 0), D9_OUTPUT);
+    assert_non_null(strstr(bench->context.message, path));
+    d9_context_clear(&bench->context);
+    memset(longest, 'a', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    assert_int_equal(d9_record_open(&bench->context, &record, longest, bench->config, false, 0), D9_OUTPUT);
+}
+
+/* ---- results ---- */
+
+static void make_result(bench *bench, d9_result *result, d9_epoch_row *rows, const d9_timeline *timeline) {
+    rows[0] = row_of(1, 93.5);
+    rows[1] = row_of(2, 94.0);
+    *result = (d9_result){.seed = 7, .config = bench->config, .config_hash = "c0", .plan_sha256 = "p0", .params_sha256 = "w0",
+                          .backend = "reference", .precision = "f32", .batch = 64, .steps = 12, .train_images = 256,
+                          .eval_images = 64, .parameters = 99, .epochs = rows, .epoch_count = 2, .accuracy = 94.0,
+                          .accuracy_tta = 94.25, .epoch_to_target = 2,
+                          .plan_text = "conv\tstem.conv\tjit:avx512\nsgd\tupdate.weights\t\n", .timeline = timeline};
+    result->device = (d9_device_info){.name = "A processor", .version = "1.2", .isa = "plain", .threads = 2};
+}
+
+static json_t *read_json(bench *bench, const char *name) {
+    uint8_t *bytes;
+    size_t size;
+    char path[512];
+    assert_int_equal(d9_file_read(&bench->context, in(bench, name, path), &bytes, &size), D9_OK);
+    assert_null(strstr((char *)bytes, "/home/")); /* no absolute path in a record */
+    assert_null(strstr((char *)bytes, bench->folder));
+    json_t *root = json_loads((char *)bytes, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(root);
+    d9_release(&bench->context, bytes);
+    return root;
+}
+
+static double real_at(const json_t *root, const char *key) {
+    const json_t *value = json_object_get(root, key);
+    if (!json_is_number(value)) fail_msg("%s is no number", key);
+    return json_number_value(value);
+}
+static const char *text_at(const json_t *root, const char *key) {
+    const char *text = json_string_value(json_object_get(root, key));
+    if (!text) fail_msg("%s is no text", key);
+    return text;
+}
+
+static void test_result(void **state) {
+    bench *bench = *state;
+    d9_record record;
+    d9_timeline timeline;
+    d9_epoch_row rows[2];
+    d9_result result;
+    make_timeline(bench, &timeline);
+    make_result(bench, &result, rows, &timeline);
+    open_record(bench, &record, false, 0);
+    assert_int_equal(d9_record_result(&record, &result), D9_OK);
+    json_t *root = read_json(bench, "result.json");
+    assert_string_equal(text_at(root, "commit"), d9_build_commit());
+    assert_string_equal(text_at(root, "params_sha256"), "w0");
+    assert_string_equal(text_at(root, "device"), "A processor");
+    assert_true(real_at(root, "seed") == 7 && real_at(root, "threads") == 2 && real_at(root, "epoch_to_target") == 2);
+    assert_true(real_at(root, "accuracy") == 94 && real_at(root, "accuracy_tta") == 94.25);
+    assert_true(real_at(root, "train_seconds") == 16 + 64 + 128 + 256 + 2048 + 8192);
+    assert_true(real_at(root, "process_seconds") == 32767);
+    assert_true(json_is_false(json_object_get(root, "resumed")));
+
+    const json_t *config = json_object_get(root, "config"), *train = json_object_get(config, "train");
+    assert_true(real_at(train, "epochs") == 3 && real_at(train, "batch_size") == 64);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(json_object_get(train, "lr"), "knots"), 2)), "end-2");
+    assert_true(json_is_object(json_object_get(json_object_get(config, "tricks"), "flip_tta")));
+    assert_null(json_object_get(json_object_get(config, "data"), "path"));
+
+    const json_t *rules = json_object_get(root, "rules"), *segments = json_object_get(root, "timeline");
+    assert_int_equal(json_array_size(rules), 2);
+    assert_string_equal(text_at(json_array_get(rules, 0), "choice"), "jit:avx512");
+    assert_string_equal(text_at(json_array_get(rules, 1), "role"), "update.weights");
+    assert_int_equal(json_array_size(segments), RUN_SEGMENTS);
+    double clock = 0;
+    for (size_t i = 0; i < RUN_SEGMENTS; i++) {
+        const json_t *segment = json_array_get(segments, i);
+        assert_true(real_at(segment, "start") == clock); /* no gap, no overlap */
+        assert_string_equal(text_at(segment, "name"), d9_segment_name(run[i].kind));
+        clock += real_at(segment, "seconds");
+    }
+    json_decref(root);
+    d9_timeline_free(&timeline);
+}
+
+static void test_result_of_a_resumed_run_without_target(void **state) {
+    bench *bench = *state;
+    d9_timeline timeline;
+    d9_epoch_row rows[2];
+    d9_result result;
+    d9_text text;
+    make_timeline(bench, &timeline);
+    make_result(bench, &result, rows, &timeline);
+    result.resumed = true;
+    result.epoch_to_target = 0;
+    d9_text_init(&bench->context, &text);
+    assert_int_equal(d9_result_json(&bench->context, &result, &text), D9_OK);
+    json_t *root = json_loads(d9_text_get(&text), 0, NULL);
+    assert_true(json_is_true(json_object_get(root, "resumed")));
+    assert_null(json_object_get(root, "process_seconds"));
+    assert_true(json_is_null(json_object_get(root, "dawnbench_seconds")));
+    assert_true(json_is_null(json_object_get(root, "epoch_to_target")));
+    json_decref(root);
+    d9_text_free(&text);
+    d9_timeline_free(&timeline);
+}
+
+/* Every field that DAWNBench's README asks for. */
+static void test_submission(void **state) {
+    static const char *const fields[] = {"version", "author", "authorEmail", "framework", "codeURL", "model",
+                                         "hardware", "costPerHour", "timestamp", "misc"};
+    bench *bench = *state;
+    d9_record record;
+    d9_timeline timeline;
+    d9_epoch_row rows[2];
+    d9_result result;
+    make_timeline(bench, &timeline);
+    make_result(bench, &result, rows, &timeline);
+    open_record(bench, &record, false, 0);
+    assert_int_equal(d9_record_result(&record, &result), D9_OK);
+    json_t *root = read_json(bench, "submission.json");
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) assert_non_null(json_object_get(root, fields[i]));
+    assert_string_equal(text_at(root, "framework"), "dawn9");
+    assert_string_equal(text_at(root, "hardware"), "A processor, 2 threads");
+    assert_int_equal(strlen(text_at(root, "timestamp")), 10);
+    json_decref(root);
+    d9_timeline_free(&timeline);
+}
+
+static void test_leftovers_go(void **state) {
+    static const char *const names[] = {"result.json", "submission.json", "predictions.safetensors", "model.safetensors"};
+    bench *bench = *state;
+    d9_record record;
+    char path[512];
+    for (int resume = 0; resume < 2; resume++) {
+        for (size_t i = 0; i < 4; i++) assert_int_equal(d9_file_write(&bench->context, in(bench, names[i], path), "x", 1), D9_OK);
+        assert_int_equal(d9_file_write(&bench->context, in(bench, "checkpoint.safetensors", path), "x", 1), D9_OK);
+        open_record(bench, &record, resume, 0);
+        for (size_t i = 0; i < 4; i++) assert_false(d9_file_exists(&bench->context, in(bench, names[i], path)));
+        assert_int_equal(d9_file_exists(&bench->context, in(bench, "checkpoint.safetensors", path)), resume);
+    }
+}
+
+static void test_predictions(void **state) {
+    bench *bench = *state;
+    const int32_t top1[3] = {1, 2, 9}, labels[3] = {1, 0, 9};
+    const float confidence[3] = {0.5f, 0.25f, 1};
+    d9_record record;
+    d9_safetensors *file;
+    char path[512];
+    open_record(bench, &record, false, 0);
+    assert_int_equal(d9_record_predictions(&record, top1, confidence, labels, 3), D9_OK);
+    assert_int_equal(d9_safetensors_read(&bench->context, in(bench, "predictions.safetensors", path), &file), D9_OK);
+    assert_memory_equal(d9_safetensors_find(file, "top1")->bytes, top1, sizeof top1);
+    assert_memory_equal(d9_safetensors_find(file, "confidence")->bytes, confidence, sizeof confidence);
+    assert_memory_equal(d9_safetensors_find(file, "label")->bytes, labels, sizeof labels);
+    d9_safetensors_free(&bench->context, file);
+}
+
+static void test_numbers(void **state) {
+    (void)state;
+    json_t *null = d9_json_number(INFINITY), *real = d9_json_number(-2.5);
+    assert_true(json_is_null(null) && json_real_value(real) == -2.5);
+    json_decref(null);
+    json_decref(real);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_clocks, begin, end),
+        cmocka_unit_test_setup_teardown(test_process_clock_counts_gaps, begin, end),
+        cmocka_unit_test_setup_teardown(test_rows, begin, end),
+        cmocka_unit_test_setup_teardown(test_resume_drops_half_a_line, begin, end),
+        cmocka_unit_test_setup_teardown(test_refuses_another_configuration, begin, end),
+        cmocka_unit_test_setup_teardown(test_unwritable, begin, end),
+        cmocka_unit_test_setup_teardown(test_result, begin, end),
+        cmocka_unit_test_setup_teardown(test_result_of_a_resumed_run_without_target, begin, end),
+        cmocka_unit_test_setup_teardown(test_submission, begin, end),
+        cmocka_unit_test_setup_teardown(test_leftovers_go, begin, end),
+        cmocka_unit_test_setup_teardown(test_predictions, begin, end),
+        cmocka_unit_test(test_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

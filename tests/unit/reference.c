@@ -1,0 +1,548 @@
+/* The reference backend, which judges the others: against loops written here by hand, gradients against finite
+ * differences, types against each other, threads against one thread. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/system.h"
+#include "kernels/formulas/augment.h"
+#include "tests/support/graphs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MANY = 1 << 17 };
+
+typedef struct fixture {
+    d9_context context;
+    double *a, *b; /* (MANY) each */
+} fixture;
+
+static int set_up(void **state) {
+    static fixture f;
+    void *memory;
+    d9_context_init(&f.context);
+    op_ok(&f.context, d9_allocate(&f.context, 2 * MANY * sizeof(double), "a test", &memory));
+    f.a = memory;
+    f.b = f.a + MANY;
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    d9_release(&f->context, f->a);
+    return 0;
+}
+
+static double random_unit(uint32_t i) { return 2 * d9_philox_unit(d9_philox4x32_10(5, i, 0, 0, 0).v[0]) - 1; }
+
+#define NEAR(got, want, tolerance)                                                                                     \
+    do {                                                                                                               \
+        const double got_ = (got), want_ = (want);                                                                     \
+        if (!(fabs(got_ - want_) <= (tolerance) * (1 + fabs(want_))))                                                  \
+            fail_msg("%s: %s is %.17g, must be %.17g", c.name, #got, got_, want_);                                     \
+    } while (0)
+
+/* ---- every operation, every type ---- */
+
+static void run_once(op_case *c, int threads, int output, double *doubles) {
+    const d9_backend_options options = {.threads = threads};
+    op_live live;
+    op_open(&live, c, &d9_backend_reference, &options);
+    op_step(&live, 4);
+    op_read(&live, c->graph->nodes[0].outputs[output], doubles);
+    op_close(&live);
+}
+
+static void every_op_writes_all_of_its_outputs(void **state) {
+    fixture *f = *state;
+    static const d9_type types[][2] = {{D9_F64, D9_F64}, {D9_F32, D9_F32}, {D9_BF16, D9_F32}, {D9_F16, D9_F32}};
+    bool covered[D9_OP_COUNT] = {false};
+    for (int i = 0; i < op_spec_count(); i++)
+        for (int t = 0; t < 4; t++) {
+            op_case c;
+            op_case_make(&c, &f->context, i, types[t][0], types[t][1], OP_FILL_RANDOM);
+            covered[op_spec_op(i)] = true;
+            for (int o = 0; o < c.graph->nodes[0].output_count; o++) {
+                d9_value_id id = c.graph->nodes[0].outputs[o];
+                if (id == D9_NONE) continue;
+                run_once(&c, 1, o, f->a);
+                for (int64_t k = 0; k < op_count(&c, id); k++) {
+                    assert_true(!isnan(f->a[k]));
+                    if (c.graph->values[id].type == D9_I32) assert_true(f->a[k] >= 0); /* unwritten: -1 */
+                }
+            }
+            op_case_free(&c);
+        }
+    for (int op = 0; op < D9_OP_COUNT; op++)
+        if (!covered[op]) fail_msg("no case runs %s", d9_op_name((d9_op)op));
+}
+
+/* The same inputs, which every type holds, and sums that are exact: only the output's own rounding may differ. */
+static void integers_agree_across_types(void **state) {
+    fixture *f = *state;
+    for (int i = 0; i < op_spec_count(); i++) {
+        op_case wide, narrow;
+        d9_op op = op_spec_op(i);
+        if (op == D9_OP_AUGMENT) continue; /* its table is filled with integers, but bytes index it: nothing to sum */
+        op_case_make(&wide, &f->context, i, D9_F64, D9_F64, OP_FILL_INTEGER);
+        op_case_make(&narrow, &f->context, i, D9_BF16, D9_F32, OP_FILL_INTEGER);
+        d9_value_id id = narrow.graph->nodes[0].outputs[0];
+        run_once(&wide, 1, 0, f->a);
+        run_once(&narrow, 1, 0, f->b);
+        for (int64_t k = 0; k < op_count(&narrow, id); k++) f->a[k] = op_round(narrow.graph->values[id].type, f->a[k]);
+        if (op_differences(f->b, f->a, op_count(&narrow, id)) != 0) fail_msg("%s differs", wide.name);
+        op_case_free(&wide);
+        op_case_free(&narrow);
+    }
+}
+
+static void threads_change_no_bit(void **state) {
+    fixture *f = *state;
+    for (int i = 0; i < op_spec_count(); i++) {
+        op_case c;
+        op_case_make(&c, &f->context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
+        for (int o = 0; o < c.graph->nodes[0].output_count; o++) {
+            d9_value_id id = c.graph->nodes[0].outputs[o];
+            if (id == D9_NONE) continue;
+            run_once(&c, 1, o, f->a);
+            run_once(&c, 3, o, f->b);
+            if (op_differences(f->a, f->b, op_count(&c, id)) != 0) fail_msg("%s differs with three threads", c.name);
+        }
+        op_case_free(&c);
+    }
+}
+
+/* ---- forward operations against loops by hand ---- */
+
+typedef double (*by_hand)(const op_case *c, int64_t i); /* element i of output 0, in double */
+
+static const double *content(const op_case *c, int input) { return c->content[c->graph->nodes[0].inputs[input]]; }
+static const int64_t *dims(const op_case *c, int input) { return c->graph->values[c->graph->nodes[0].inputs[input]].shape.d; }
+static const int64_t *out_dims(const op_case *c) { return c->graph->values[c->graph->nodes[0].outputs[0]].shape.d; }
+
+static double conv_by_hand(const op_case *c, int64_t i) {
+    const d9_conv_attributes *conv = &c->graph->nodes[0].as.conv;
+    const int64_t *x = dims(c, 0), *y = out_dims(c);
+    int64_t o = i % y[3], ow = i / y[3] % y[2], oh = i / y[3] / y[2] % y[1], n = i / y[3] / y[2] / y[1];
+    double sum = 0;
+    for (int64_t kh = 0; kh < conv->kernel; kh++)
+        for (int64_t kw = 0; kw < conv->kernel; kw++)
+            for (int64_t in = 0; in < x[3]; in++) {
+                int64_t h = oh * conv->stride + kh - conv->pad, w = ow * conv->stride + kw - conv->pad;
+                if (h < 0 || w < 0 || h >= x[1] || w >= x[2]) continue;
+                sum += content(c, 0)[((n * x[1] + h) * x[2] + w) * x[3] + in] *
+                       content(c, 1)[((o * conv->kernel + kh) * conv->kernel + kw) * x[3] + in];
+            }
+    return sum;
+}
+
+static double linear_by_hand(const op_case *c, int64_t i) {
+    const int64_t *w = dims(c, 1);
+    double sum = 0;
+    for (int64_t k = 0; k < w[1]; k++) sum += content(c, 0)[i / w[0] * w[1] + k] * content(c, 1)[i % w[0] * w[1] + k];
+    return sum;
+}
+
+/* The statistics of the one group and channel of element i. */
+static double norm_by_hand(const op_case *c, int64_t i) {
+    const int64_t *x = dims(c, 0);
+    const double *values = content(c, 0);
+    int64_t pixels = x[1] * x[2], group_size = c->graph->nodes[0].as.norm.group_size;
+    int64_t groups = group_size ? x[0] / group_size : 1, channel = i % x[3], group = i / x[3] / pixels % groups;
+    double count = 0, sum = 0, squares = 0;
+    for (int64_t at = 0; at < x[0] * pixels * x[3]; at++)
+        if (at % x[3] == channel && at / x[3] / pixels % groups == group) {
+            count++;
+            sum += values[at];
+            squares += values[at] * values[at];
+        }
+    double mean = sum / count, variance = squares / count - mean * mean;
+    return (values[i] - mean) / sqrt(variance + 1e-5) * content(c, 1)[channel] + content(c, 2)[channel];
+}
+
+static double norm_eval_by_hand(const op_case *c, int64_t i) {
+    int64_t channels = dims(c, 0)[3], groups = dims(c, 3)[0], k = i % channels;
+    double mean = 0, variance = 0;
+    for (int64_t g = 0; g < groups; g++) {
+        mean += content(c, 3)[g * channels + k] / (double)groups;
+        variance += content(c, 4)[g * channels + k] / (double)groups;
+    }
+    return (content(c, 0)[i] - mean) / sqrt(variance + 1e-5) * content(c, 1)[k] + content(c, 2)[k];
+}
+
+static double pool_by_hand(const op_case *c, int64_t i) {
+    const d9_pool_attributes *pool = &c->graph->nodes[0].as.pool;
+    const int64_t *x = dims(c, 0), *y = out_dims(c);
+    int64_t k = i % y[3], ow = i / y[3] % y[2], oh = i / y[3] / y[2] % y[1], n = i / y[3] / y[2] / y[1];
+    double largest = -INFINITY;
+    for (int64_t h = oh * pool->stride; h < oh * pool->stride + pool->kernel; h++)
+        for (int64_t w = ow * pool->stride; w < ow * pool->stride + pool->kernel; w++)
+            largest = fmax(largest, content(c, 0)[((n * x[1] + h) * x[2] + w) * x[3] + k]);
+    return largest;
+}
+
+static double loss_by_hand(const op_case *c, int64_t i) {
+    int64_t classes = dims(c, 0)[1];
+    const double *z = content(c, 0) + i * classes, s = c->graph->nodes[0].as.loss.smoothing;
+    double sum = 0, uniform = 0;
+    for (int64_t k = 0; k < classes; k++) sum += exp(z[k]);
+    for (int64_t k = 0; k < classes; k++) uniform -= log(exp(z[k]) / sum) / (double)classes;
+    return (1 - s) * -log(exp(z[(int64_t)content(c, 1)[i]]) / sum) + s * uniform;
+}
+
+static double add_by_hand(const op_case *c, int64_t i) { return content(c, 0)[i] + content(c, 1)[i]; }
+static double scale_by_hand(const op_case *c, int64_t i) { return content(c, 0)[i] * c->graph->nodes[0].as.scale.factor; }
+static double same(const op_case *c, int64_t i) { return content(c, 0)[i]; }
+static double lerp_by_hand(const op_case *c, int64_t i) { return 0.75 * content(c, 0)[i] + 0.25 * content(c, 1)[i]; }
+
+/* rate 1/8, decay 1/4, momentum 1/2 (specs.c) */
+static double sgd_by_hand(const op_case *c, int64_t i) {
+    double w = content(c, 0)[i], g = content(c, 1)[i], v = content(c, 2)[i], s = g + w / 4;
+    if (c->graph->nodes[0].as.update.form == D9_MOMENTUM_TORCH) return w - (s + (v / 2 + s) / 2) / 8;
+    return w - s / 8 + (v / 2 - s / 8) / 2;
+}
+
+/* Step 4 of 3 an epoch: the second slice of the second epoch's order. */
+static int64_t sample_of(const op_case *c, int order_input, int64_t batch, int64_t i) {
+    return (int64_t)content(c, order_input)[4 % 3 * batch + i];
+}
+
+static double gather_by_hand(const op_case *c, int64_t i) {
+    return content(c, 0)[sample_of(c, 1, out_dims(c)[0], i)];
+}
+
+static double draw_by_hand(const op_case *c, int64_t i) {
+    const d9_draw_attributes *draw = &c->graph->nodes[0].as.draw;
+    const d9_augment_rule rule = {draw->seed, draw->pad, draw->mirror, draw->cutout, draw->height, draw->width};
+    return d9_augment_draw(&rule, (uint32_t)sample_of(c, 0, draw->batch, i / 5), 1).slot[i % 5];
+}
+
+/* By a padded copy of the row and column numbers, crop, then reversal. */
+static double augment_by_hand(const op_case *c, int64_t i) {
+    const d9_augment_attributes *augment = &c->graph->nodes[0].as.augment;
+    const int64_t *y = out_dims(c);
+    int64_t k = i % y[3], column = i / y[3] % y[2], row = i / y[3] / y[2] % y[1], n = i / y[3] / y[2] / y[1];
+    const double *draws = content(c, 2) + n * 5;
+    int rows[64], columns[64], p = augment->pad;
+    for (int r = 0; r < (int)y[1] + 2 * p; r++) rows[r] = r < p ? p - r : r >= y[1] + p ? 2 * (int)y[1] - 2 - (r - p) : r - p;
+    for (int r = 0; r < (int)y[2] + 2 * p; r++) columns[r] = r < p ? p - r : r >= y[2] + p ? 2 * (int)y[2] - 2 - (r - p) : r - p;
+    int64_t dy = row - (int64_t)draws[3], dx = column - (int64_t)draws[4];
+    if (dy >= 0 && dy < augment->cutout && dx >= 0 && dx < augment->cutout) return 0;
+    int64_t from = draws[2] != 0 ? y[2] - 1 - column : column;
+    int64_t source_row = rows[row + (int64_t)draws[0]], source_column = columns[from + (int64_t)draws[1]];
+    int64_t sample = sample_of(c, 1, y[0], n);
+    return content(c, 3)[k * 256 + (int64_t)content(c, 0)[((sample * y[1] + source_row) * y[2] + source_column) * y[3] + k]];
+}
+
+static void forward_agrees_with_loops_by_hand(void **state) {
+    fixture *f = *state;
+    static const by_hand hands[D9_OP_COUNT] = {
+        [D9_OP_CONV] = conv_by_hand, [D9_OP_LINEAR] = linear_by_hand, [D9_OP_NORM] = norm_by_hand,
+        [D9_OP_NORM_EVAL] = norm_eval_by_hand, [D9_OP_POOL] = pool_by_hand, [D9_OP_LOSS] = loss_by_hand,
+        [D9_OP_ADD] = add_by_hand, [D9_OP_SCALE] = scale_by_hand, [D9_OP_CAST] = same, [D9_OP_COPY] = same,
+        [D9_OP_LERP] = lerp_by_hand, [D9_OP_SGD] = sgd_by_hand, [D9_OP_GATHER] = gather_by_hand,
+        [D9_OP_DRAW] = draw_by_hand, [D9_OP_AUGMENT] = augment_by_hand};
+    for (int i = 0; i < op_spec_count(); i++) {
+        op_case c;
+        by_hand hand = hands[op_spec_op(i)];
+        if (!hand) continue;
+        op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
+        int64_t count = op_count(&c, c.graph->nodes[0].outputs[0]);
+        run_once(&c, 2, 0, f->a);
+        for (int64_t k = 0; k < count; k++) NEAR(f->a[k], hand(&c, k), 1e-12);
+        op_case_free(&c);
+    }
+}
+
+static void norm_moves_the_running_statistics(void **state) {
+    fixture *f = *state;
+    op_case c;
+    op_live live;
+    int spec = 0;
+    while (op_spec_op(spec) != D9_OP_NORM) spec++;
+    op_case_make(&c, &f->context, spec + 1, D9_F64, D9_F64, OP_FILL_RANDOM); /* 65 images, 5 groups of 13, 2 x 2 */
+    const d9_node *node = &c.graph->nodes[0];
+    double mean[5 * 27], inv_std[5 * 27], moved_mean[5 * 27], moved_var[5 * 27];
+    op_open(&live, &c, &d9_backend_reference, NULL);
+    op_step(&live, 0);
+    op_read(&live, node->outputs[1], mean);
+    op_read(&live, node->outputs[2], inv_std);
+    op_read(&live, node->inputs[3], moved_mean);
+    op_read(&live, node->inputs[4], moved_var);
+    for (int i = 0; i < 5 * 27; i++) {
+        double sum = 0;
+        for (int64_t n = i / 27; n < 65; n += 5)
+            for (int64_t p = 0; p < 4; p++) sum += content(&c, 0)[(n * 4 + p) * 27 + i % 27] / 52;
+        NEAR(mean[i], sum, 1e-13);
+        NEAR(moved_mean[i], 0.9 * content(&c, 3)[i] + 0.1 * sum, 1e-13);
+        double variance = 1 / (inv_std[i] * inv_std[i]) - 1e-5;
+        NEAR(moved_var[i], 0.9 * content(&c, 4)[i] + 0.1 * variance * 52 / 51, 1e-12);
+    }
+    op_close(&live);
+    op_case_free(&c);
+}
+
+static void sgd_keeps_the_velocity(void **state) {
+    fixture *f = *state;
+    for (int i = 0; i < op_spec_count(); i++) {
+        op_case c;
+        if (op_spec_op(i) != D9_OP_SGD) continue;
+        op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
+        run_once(&c, 1, 1, f->a);
+        for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].outputs[1]); k++) {
+            double s = content(&c, 1)[k] + content(&c, 0)[k] / 4;
+            bool torch = c.graph->nodes[0].as.update.form == D9_MOMENTUM_TORCH;
+            NEAR(f->a[k], content(&c, 2)[k] / 2 + (torch ? s : -s / 8), 1e-14);
+        }
+        op_case_free(&c);
+    }
+}
+
+/* ---- gradients: objective r . y with fixed random r, central differences ---- */
+
+static double objective(op_live *live, d9_value_id y, double *room) {
+    double sum = 0;
+    op_step(live, 0);
+    op_read(live, y, room);
+    for (int64_t i = 0; i < op_count(live->c, y); i++) sum += random_unit((uint32_t)i) * room[i];
+    return sum;
+}
+
+/* Moves element by element of forward value x; `gradient` holds what the backward operation said. */
+static void check_gradient(fixture *f, op_case *forward, d9_value_id x, const double *gradient) {
+    const double h = 1e-5;
+    op_case c = *forward;
+    d9_value_id y = forward->graph->nodes[0].outputs[0];
+    double *moved = forward->content[x];
+    op_live live;
+    op_open(&live, forward, &d9_backend_reference, NULL);
+    for (int64_t i = 0; i < op_count(forward, x); i++) {
+        const double kept = moved[i];
+        moved[i] = kept + h;
+        op_write(&live, x, moved);
+        double above = objective(&live, y, f->b);
+        moved[i] = kept - h;
+        op_write(&live, x, moved);
+        double below = objective(&live, y, f->b);
+        moved[i] = kept;
+        op_write(&live, x, moved);
+        NEAR(gradient[i], (above - below) / (2 * h), 1e-7);
+    }
+    op_close(&live);
+}
+
+static d9_value_id with_content(op_case *c, const char *name, d9_type type, d9_shape shape, const double *content_of) {
+    d9_value_id id = op_input(c, name, D9_BUFFER_SCRATCH, type, shape, 0, 1);
+    for (int64_t i = 0; i < op_count(c, id); i++) c->content[id][i] = content_of ? content_of[i] : random_unit((uint32_t)i);
+    return id;
+}
+
+/* A backward node over values that hold what the forward case holds; dy is r. `wanted` outputs take the shapes of
+ * the forward inputs `of`. Runs it and checks each output by finite differences. */
+static void check_backward(fixture *f, op_case *forward, d9_op op, const d9_value_id *kept, int kept_count,
+                           const int *of, int wanted) {
+    const d9_node *node = &forward->graph->nodes[0];
+    op_case c;
+    op_live live;
+    d9_node backward = {.op = op, .as = node->as, .input_count = kept_count, .output_count = wanted};
+    op_live first; /* the forward node's own outputs are inputs of some backward nodes */
+    op_open(&first, forward, &d9_backend_reference, NULL);
+    op_step(&first, 0);
+    op_case_begin(&c, forward->context, "backward", D9_F64, D9_F64, OP_FILL_RANDOM);
+    snprintf(c.name, sizeof c.name, "%s of %.60s", d9_op_name(op), forward->name);
+    for (int i = 0; i < kept_count; i++) {
+        const d9_value *like = &forward->graph->values[kept[i] == D9_NONE ? node->outputs[0] : kept[i]];
+        char name[16];
+        snprintf(name, sizeof name, "in%d", i);
+        if (kept[i] != D9_NONE) op_read(&first, kept[i], f->a);
+        backward.inputs[i] = with_content(&c, name, like->type, like->shape, kept[i] == D9_NONE ? NULL : f->a);
+    }
+    op_close(&first);
+    for (int o = 0; o < wanted; o++) {
+        char name[16];
+        snprintf(name, sizeof name, "out%d", o);
+        backward.outputs[o] = op_output(&c, name, D9_BUFFER_SCRATCH, D9_F64, forward->graph->values[node->inputs[of[o]]].shape);
+    }
+    op_node(&c, &backward);
+    op_open(&live, &c, &d9_backend_reference, NULL);
+    op_step(&live, 0);
+    for (int o = 0; o < wanted; o++) {
+        op_read(&live, backward.outputs[o], f->a);
+        check_gradient(f, forward, node->inputs[of[o]], f->a);
+    }
+    op_close(&live);
+    op_case_free(&c);
+}
+
+static int64_t work_of(const op_case *c) {
+    int64_t inputs = 0;
+    for (int i = 0; i < c->graph->nodes[0].input_count; i++) inputs += op_count(c, c->graph->nodes[0].inputs[i]);
+    return inputs * op_count(c, c->graph->nodes[0].outputs[0]);
+}
+
+/* Every forward case that is small enough to move element by element. */
+static void gradients_are_derivatives(void **state) {
+    fixture *f = *state;
+    int checked[D9_OP_COUNT] = {0};
+    for (int i = 0; i < op_spec_count(); i++) {
+        op_case c;
+        op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
+        const d9_node *n = &c.graph->nodes[0];
+        const d9_value_id *in = n->inputs, *out = n->outputs;
+        bool small = work_of(&c) < 6000000;
+        if (n->op == D9_OP_CONV && small) {
+            check_backward(f, &c, D9_OP_CONV_BACKWARD_DATA, (d9_value_id[]){D9_NONE, in[1]}, 2, (int[]){0}, 1);
+            check_backward(f, &c, D9_OP_CONV_BACKWARD_WEIGHT, (d9_value_id[]){D9_NONE, in[0]}, 2, (int[]){1}, 1);
+        } else if (n->op == D9_OP_LINEAR && small) {
+            check_backward(f, &c, D9_OP_LINEAR_BACKWARD_DATA, (d9_value_id[]){D9_NONE, in[1]}, 2, (int[]){0}, 1);
+            check_backward(f, &c, D9_OP_LINEAR_BACKWARD_WEIGHT, (d9_value_id[]){D9_NONE, in[0]}, 2, (int[]){1}, 1);
+        } else if (n->op == D9_OP_NORM && small) {
+            check_backward(f, &c, D9_OP_NORM_BACKWARD, (d9_value_id[]){D9_NONE, in[0], out[1], out[2], in[1]}, 5, (int[]){0, 1, 2}, 3);
+        } else if (n->op == D9_OP_POOL && small) {
+            check_backward(f, &c, D9_OP_POOL_BACKWARD, (d9_value_id[]){D9_NONE, in[0]}, 2, (int[]){0}, 1);
+        } else if (n->op == D9_OP_ACT && small) {
+            bool from_output = n->as.act.activation == D9_ACT_RELU || n->as.act.activation == D9_ACT_CELU;
+            check_backward(f, &c, D9_OP_ACT_BACKWARD, (d9_value_id[]){D9_NONE, from_output ? out[0] : in[0]}, 2, (int[]){0}, 1);
+        } else if (n->op == D9_OP_SCALE) {
+            check_backward(f, &c, D9_OP_SCALE, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
+        } else small = false;
+        checked[n->op] += small;
+        op_case_free(&c);
+    }
+    assert_true(checked[D9_OP_CONV] >= 2 && checked[D9_OP_LINEAR] >= 1 && checked[D9_OP_NORM] >= 2);
+    assert_true(checked[D9_OP_POOL] >= 2 && checked[D9_OP_ACT] >= D9_ACT_COUNT);
+}
+
+/* The loss's gradient is that of the plain sum of losses. */
+static void loss_gradient_is_of_the_sum(void **state) {
+    fixture *f = *state;
+    for (int i = 0; i < op_spec_count(); i++) {
+        op_case c;
+        if (op_spec_op(i) != D9_OP_LOSS_BACKWARD) continue;
+        op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
+        double *logits = c.content[c.graph->nodes[0].inputs[0]];
+        int64_t classes = dims(&c, 0)[1];
+        run_once(&c, 1, 0, f->a);
+        for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].inputs[0]); k++) {
+            const double kept = logits[k], h = 1e-5;
+            logits[k] = kept + h;
+            double above = loss_by_hand(&c, k / classes);
+            logits[k] = kept - h;
+            double below = loss_by_hand(&c, k / classes);
+            logits[k] = kept;
+            NEAR(f->a[k], (above - below) / (2 * h), 1e-9);
+        }
+        op_case_free(&c);
+    }
+}
+
+/* ---- special cases ---- */
+
+static void pooling_lets_nan_win_and_takes_the_first_maximum(void **state) {
+    fixture *f = *state;
+    op_case c;
+    d9_node pool = {.op = D9_OP_POOL, .input_count = 1, .output_count = 1, .as.pool = {2, 2}};
+    d9_node back = {.op = D9_OP_POOL_BACKWARD, .input_count = 2, .output_count = 1, .as.pool = {2, 2}};
+    const double x[] = {1, NAN, 5, 5, 0,  /* windows: {1, NaN, 9, 2}, {5, 5, 5, 4}; the last column is in none */
+                        9, 2,   5, 4, 7};
+    const double dx[] = {0, 10, 20, 0, 0, 0, 0, 0, 0, 0};
+    op_live live;
+    op_case_begin(&c, &f->context, "pool", D9_F64, D9_F64, OP_FILL_RANDOM);
+    pool.inputs[0] = back.inputs[1] = with_content(&c, "x", D9_F64, (d9_shape){4, {1, 2, 5, 1}}, x);
+    back.inputs[0] = with_content(&c, "dy", D9_F64, (d9_shape){4, {1, 1, 2, 1}}, (double[]){10, 20});
+    pool.outputs[0] = op_output(&c, "y", D9_BUFFER_SCRATCH, D9_F64, (d9_shape){4, {1, 1, 2, 1}});
+    back.outputs[0] = op_output(&c, "dx", D9_BUFFER_SCRATCH, D9_F64, (d9_shape){4, {1, 2, 5, 1}});
+    op_node(&c, &pool);
+    op_node(&c, &back);
+    op_open(&live, &c, &d9_backend_reference, NULL);
+    op_step(&live, 0);
+    op_read(&live, pool.outputs[0], f->a);
+    assert_true(isnan(f->a[0]) && f->a[1] == 5);
+    op_read(&live, back.outputs[0], f->a);
+    assert_int_equal(op_differences(f->a, dx, 10), 0);
+    op_close(&live);
+    op_case_free(&c);
+}
+
+static void metrics_add_up_and_note_the_first_bad_step(void **state) {
+    fixture *f = *state;
+    op_case c;
+    op_live live;
+    d9_node node = {.op = D9_OP_METRICS, .input_count = 4, .output_count = 1};
+    double loss[] = {1, 2.5, 0.25}, metrics[4];
+    const double logits[] = {1, 3, 2, 5, 5, 0, -1, -3, -2}, labels[] = {1, 0, 2}; /* a tie goes to the first */
+    op_case_begin(&c, &f->context, "metrics", D9_F32, D9_F32, OP_FILL_RANDOM);
+    node.inputs[0] = with_content(&c, "loss", D9_F32, (d9_shape){1, {3}}, loss);
+    node.inputs[1] = with_content(&c, "logits", D9_F32, (d9_shape){2, {3, 3}}, logits);
+    node.inputs[2] = with_content(&c, "labels", D9_I32, (d9_shape){1, {3}}, labels);
+    node.inputs[3] = node.outputs[0] = op_input(&c, "metrics", D9_BUFFER_METRICS, D9_F64, (d9_shape){1, {4}}, 0, 0);
+    op_node(&c, &node);
+    op_open(&live, &c, &d9_backend_reference, NULL);
+    op_step(&live, 7);
+    op_step(&live, 8);
+    op_read(&live, node.outputs[0], metrics);
+    assert_true(metrics[0] == 7.5 && metrics[1] == 6 && metrics[2] == 4 && metrics[3] == 0);
+    loss[1] = INFINITY;
+    op_write(&live, node.inputs[0], loss);
+    op_step(&live, 9);
+    op_step(&live, 10);
+    op_read(&live, node.outputs[0], metrics);
+    assert_true(metrics[3] == 10); /* step 9, counted from one, and step 10 does not replace it */
+    op_close(&live);
+    op_case_free(&c);
+}
+
+static void a_wrong_index_is_refused(void **state) {
+    fixture *f = *state;
+    for (int i = 0; i < op_spec_count(); i++) {
+        op_case c;
+        op_live live;
+        d9_op op = op_spec_op(i);
+        int input = op == D9_OP_DRAW ? 0 : 1;
+        if (op != D9_OP_DRAW && op != D9_OP_GATHER && op != D9_OP_AUGMENT && op != D9_OP_LOSS) continue;
+        op_case_make(&c, &f->context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
+        d9_value_id id = c.graph->nodes[0].inputs[input];
+        c.content[id][op_count(&c, id) - 1] = 100;
+        op_open(&live, &c, &d9_backend_reference, NULL);
+        assert_int_equal(d9_backend_reference.run(&f->context, live.plan, 2), D9_DEVICE);
+        assert_non_null(strstr(f->context.message, "100"));
+        d9_context_clear(&f->context);
+        op_close(&live);
+        op_case_free(&c);
+    }
+}
+
+/* ---- the comparators themselves ---- */
+
+static void comparators_fail_on_nan_and_on_nothing(void **state) {
+    const double want[] = {1, 2, 2}, near[] = {1, 2, 2.003}, nan[] = {1, NAN, 2}, zeros[20] = {0};
+    (void)state;
+    assert_true(fabs(op_error(near, want, 3) - 0.001) <= 1e-12);
+    assert_true(isnan(op_error(nan, want, 3)) && isnan(op_error(want, want, 0)) && isnan(op_error(zeros, zeros, 20)));
+    assert_int_equal(op_differences(near, want, 3), 1);
+    assert_int_equal(op_differences(nan, want, 3), 1);
+    assert_int_equal(op_differences(nan, nan, 3), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_op_writes_all_of_its_outputs),
+        cmocka_unit_test(integers_agree_across_types),
+        cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(forward_agrees_with_loops_by_hand),
+        cmocka_unit_test(norm_moves_the_running_statistics),
+        cmocka_unit_test(sgd_keeps_the_velocity),
+        cmocka_unit_test(gradients_are_derivatives),
+        cmocka_unit_test(loss_gradient_is_of_the_sum),
+        cmocka_unit_test(pooling_lets_nan_win_and_takes_the_first_maximum),
+        cmocka_unit_test(metrics_add_up_and_note_the_first_bad_step),
+        cmocka_unit_test(a_wrong_index_is_refused),
+        cmocka_unit_test(comparators_fail_on_nan_and_on_nothing),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,23 @@
+/* crop: a random crop of the image's own size from its reflect-padded copy. */
+#include "tricks/trick.h"
+
+typedef struct crop { int64_t pad; } crop;
+
+static const d9_option options[] = {
+    {"pad", D9_OPTION_INT, offsetof(crop, pad), "4", 1, 16, NULL, "reflected border on each side, in pixels"}, {0}};
+
+static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
+    (void)context;
+    augmentation->pad = (int)((const crop *)opaque)->pad;
+    return D9_OK;
+}
+
+const d9_trick d9_trick_crop = {
+    .name = "crop",
+    .doc = "random crops from the reflect-padded image: the network sees small translations",
+    .source = "davidcpage/cifar10-fast@f79e8b89, dawn.py",
+    .effect = "part of every published run",
+    .options = options,
+    .options_size = sizeof(crop),
+    .on_augment = on_augment,
+};

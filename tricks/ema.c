@@ -1,0 +1,39 @@
+/* ema: evaluates a moving average of everything learned, a = m^every * a + (1 - m^every) * x, moved every few
+ * steps. It covers parameters and running statistics and starts from the initial state. */
+#include "tricks/trick.h"
+
+#include <math.h>
+
+typedef struct ema {
+    double momentum;
+    int64_t every;
+    bool restart_each_epoch;
+} ema;
+
+static const d9_option options[] = {
+    {"momentum", D9_OPTION_REAL, offsetof(ema, momentum), "0.99", 0, 1, NULL, "share of the old average, per step"},
+    {"every", D9_OPTION_INT, offsetof(ema, every), "5", 1, 100000, NULL, "steps between moves"},
+    {"restart_each_epoch", D9_OPTION_BOOL, offsetof(ema, restart_each_epoch), "on", 0, 0, NULL,
+     "count the steps from each epoch's first (moves after steps 1, 6, 11, ... of an epoch)"},
+    {0}};
+
+static d9_status on_step(d9_context *context, const void *opaque, d9_tail *tail) {
+    const ema *self = opaque;
+    if (tail->count == D9_MAX_TAIL) return d9_fail(context, D9_USAGE, "tricks.ema: the tail is full");
+    tail->node[tail->count++] = (d9_tail_node){
+        .op = D9_OP_LERP, .to = D9_BUFFER_AVERAGE, .from = D9_BUFFER_STATE,
+        .ratio = {D9_NONE, pow(self->momentum, (double)self->every)},
+        .when = {.every = self->every, .restart_each_epoch = self->restart_each_epoch}};
+    tail->evaluate = D9_BUFFER_AVERAGE;
+    return D9_OK;
+}
+
+const d9_trick d9_trick_ema = {
+    .name = "ema",
+    .doc = "evaluates an exponential moving average of the weights: late noise averages out",
+    .source = "Polyak and Juditsky 1992; davidcpage/cifar10-fast@f79e8b89, bag_of_tricks.ipynb, cell 78",
+    .effect = "94.3% at 14 epochs; 94.1% at 13 (36 s to 34 s)",
+    .options = options,
+    .options_size = sizeof(ema),
+    .on_step = on_step,
+};

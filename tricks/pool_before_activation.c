@@ -1,0 +1,35 @@
+/* pool_before_activation: moves max pooling ahead of the activation, or ahead of the norm too.
+ *
+ *   conv norm act pool  ->  conv norm pool act    before_act: exact for an increasing activation
+ *                       ->  conv pool norm act    before_norm: the norm sees a quarter of the values
+ */
+#include "tricks/trick.h"
+
+typedef struct pool_before_activation { int position; } pool_before_activation;
+
+static const d9_option options[] = {
+    {"position", D9_OPTION_CHOICE, offsetof(pool_before_activation, position), "before_norm", 0, 0,
+     "before_act|before_norm", "where the pool goes"},
+    {0}};
+
+static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
+    static const d9_op chain[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};
+    bool before_norm = ((const pool_before_activation *)opaque)->position == 1;
+    d9_node_id nodes[3];
+    int edits = 0;
+    for (; d9_edit_chain(graph, chain, 3, 0, nodes); edits++) {
+        d9_edit_swap(graph, nodes[1], nodes[2]);
+        if (before_norm) d9_edit_swap(graph, nodes[0], nodes[1]);
+    }
+    return edits ? D9_OK : d9_trick_refuse(context, "pool_before_activation", "the model has no norm-act-pool chain");
+}
+
+const d9_trick d9_trick_pool_before_activation = {
+    .name = "pool_before_activation",
+    .doc = "pools before the activation or before the norm: the same features from fewer elements",
+    .source = "davidcpage/cifar10-fast@f79e8b89, bag_of_tricks.ipynb, cells 36 and 39",
+    .effect = "before_act: 3 s of 70 at equal accuracy; before_norm: 5 s more for 0.1%, which one epoch restores",
+    .options = options,
+    .options_size = sizeof(pool_before_activation),
+    .on_model = on_model,
+};

@@ -1,0 +1,46 @@
+/* A trick: one file that ends in one const struct, and one row in tricks.def.
+ *
+ * Every hook is optional, is called once before planning, and may refuse with D9_USAGE. A trick edits data
+ * (graph, augmentation record, groups, tail, views) and runs no code while training: off is absent. */
+#ifndef D9_TRICKS_TRICK_H
+#define D9_TRICKS_TRICK_H
+
+#include "config/option.h"
+#include "graph/edit.h"
+#include "step/init.h"
+#include "step/program.h"
+
+enum { D9_MAX_CONFLICTS = 4 };
+
+typedef struct d9_trick {
+    const char *name;
+    const char *doc;    /* one sentence: what and why */
+    const char *source; /* paper, or repository@commit and place */
+    const char *effect; /* what it was worth to its author */
+    const d9_option *options; /* ends with an all-zero row; NULL: none */
+    size_t options_size;
+    const char *conflicts[D9_MAX_CONFLICTS];
+    /* In this order: */
+    d9_status (*on_model)(d9_context *context, const void *options, d9_graph *graph); /* the forward graph */
+    d9_status (*on_loss)(d9_context *context, const void *options, d9_graph *graph, d9_node_id loss);
+    d9_status (*on_augment)(d9_context *context, const void *options, d9_augmentation *augmentation);
+    d9_status (*on_init)(d9_context *context, const void *options, d9_graph *graph); /* initialisers */
+    d9_status (*on_optimizer)(d9_context *context, const void *options, d9_groups *groups);
+    d9_status (*on_step)(d9_context *context, const void *options, d9_tail *tail);
+    d9_status (*on_views)(d9_context *context, const void *options, d9_views *views);
+} d9_trick;
+
+enum {
+#define D9_TRICK(name) D9_TRICK_##name,
+#include "tricks.def"
+#undef D9_TRICK
+    D9_TRICK_COUNT
+};
+
+const d9_trick *d9_trick_at(int index);         /* in tricks.def order: the order in which hooks run */
+int d9_trick_index(const char *name);           /* -1: unknown */
+
+/* For on_model: "TRICK finds nothing to edit: ..." as D9_USAGE. */
+d9_status d9_trick_refuse(d9_context *context, const char *trick, const char *why);
+
+#endif

@@ -1,0 +1,27 @@
+/* The table of tricks, made from tricks.def, and what tricks share. */
+#include "tricks/trick.h"
+
+#include <string.h>
+
+#define D9_TRICK(name) extern const d9_trick d9_trick_##name;
+#include "tricks/tricks.def"
+#undef D9_TRICK
+
+const d9_trick *d9_trick_at(int index) {
+    static const d9_trick *const tricks[] = {
+#define D9_TRICK(name) &d9_trick_##name,
+#include "tricks/tricks.def"
+#undef D9_TRICK
+    };
+    return index >= 0 && index < D9_TRICK_COUNT ? tricks[index] : NULL;
+}
+
+int d9_trick_index(const char *name) {
+    for (int i = 0; i < D9_TRICK_COUNT; i++)
+        if (strcmp(d9_trick_at(i)->name, name) == 0) return i;
+    return -1;
+}
+
+d9_status d9_trick_refuse(d9_context *context, const char *trick, const char *why) {
+    return d9_fail(context, D9_USAGE, "tricks.%s finds nothing to edit: %s", trick, why);
+}
