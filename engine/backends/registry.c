@@ -49,8 +49,9 @@ static bool find_module(d9_context *context, const char *module, char *path, siz
 static d9_status open_module(d9_context *context, const backend_row *row, const d9_backend **backend) {
     char path[4352];
     if (!find_module(context, row->module, path, sizeof path))
-        return d9_fail(context, D9_DEVICE, "backend %s: %s is not installed: build with %s, or choose another of the backends",
-                       row->name, row->module, row->package);
+        return d9_fail(context, D9_DEVICE,
+                       "backend %s: %s is not installed: build with %s, or choose another of the backends", row->name,
+                       row->module, row->package);
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!module) return d9_fail(context, D9_DEVICE, "backend %s: %s", row->name, dlerror());
     const d9_backend *(*get)(void) = NULL;
@@ -113,7 +114,8 @@ d9_status d9_backend_precision(d9_context *context, const d9_backend *backend, c
     }
     if (*precision) return D9_OK;
     if (known)
-        return d9_fail(context, D9_DEVICE, "precision %s: backend %s on %s has%s", wanted, backend->name, info->name, available);
+        return d9_fail(context, D9_DEVICE, "precision %s: backend %s on %s has%s", wanted, backend->name, info->name,
+                       available);
     const char *nearest = d9_text_nearest(wanted, names, 5);
     return d9_fail(context, D9_USAGE, "unknown precision %s: must be auto, f64, f32, bf16 or fp16%s%s%s", wanted,
                    nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");

@@ -27,7 +27,7 @@ static const d9_flag flags[] = {
      .type = D9_FLAG_TEXT,
      .offset = offsetof(verify_options, precision),
      .value = "P",
-     .doc = "default auto"},
+     .doc = "f64, f32 (default), or bf16 and fp16, which are compared with rounding at the same edges"},
     {.name = "data",
      .type = D9_FLAG_TEXT,
      .offset = offsetof(verify_options, data),
@@ -54,9 +54,9 @@ typedef struct tally {
 static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 static void keep_json(tally *tally, const d9_verify_row *row) {
-    json_t *object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:b, s:b, s:s}", "case", row->name, "group",
+    json_t *object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:b, s:b, s:s}", "case", row->name, "group",
                                row->group, "error", number(row->error), "limit", number(row->limit), "cosine",
-                               number(row->cosine), "compared", (json_int_t)row->compared, "passed",
+                               number(row->cosine), "sensitivity", number(row->sensitivity), "compared", (json_int_t)row->compared, "passed",
                                row->passed, "skipped", row->skipped, "note", row->note);
     json_array_append_new(tally->rows, object);
 }
@@ -69,6 +69,7 @@ static void print_row(d9_cli *cli, const d9_verify_row *row) {
     }
     d9_cli_print(cli, "%10.2e %10.2e  %s", row->error, row->limit, row->passed ? "ok" : "FAILED");
     if (isfinite(row->cosine)) d9_cli_print(cli, "  cosine %.6f", row->cosine);
+    if (isfinite(row->sensitivity)) d9_cli_print(cli, "  sensitivity %.2e", row->sensitivity);
     d9_cli_print(cli, row->note[0] ? "  %s\n" : "\n", row->note);
 }
 
@@ -97,7 +98,7 @@ static d9_status run(d9_cli *cli, const void *options) {
                  : folder && *folder ? folder
                                      : "tests/golden/cases",
         .backend = chosen->backend ? chosen->backend : "auto",
-        .precision = chosen->precision ? chosen->precision : "auto",
+        .precision = chosen->precision ? chosen->precision : "f32",
         .data = chosen->data,
         .threads = (int)chosen->threads.value,
     };

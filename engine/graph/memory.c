@@ -3,6 +3,10 @@
 #include "core/system.h"
 #include "graph/passes.h"
 
+/* A value outlives its last reader by so many nodes, so that a rule of several nodes may write its outputs while
+ * it still reads its inputs. */
+enum { SLACK = 3 };
+
 typedef struct block { int64_t offset, bytes; d9_node_id until; } block;
 
 static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -51,7 +55,7 @@ d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, in
             d9_value *value = &graph->values[id];
             int64_t bytes = aligned(d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type));
             value->buffer = D9_BUFFER_SCRATCH;
-            value->offset = place(blocks, &live, bytes, last_reader(graph, id));
+            value->offset = place(blocks, &live, bytes, last_reader(graph, id) + SLACK);
             if (value->offset + bytes > *scratch_bytes) *scratch_bytes = value->offset + bytes;
         }
     }

@@ -10,6 +10,10 @@ json_t *d9_json_number(double value) { return isfinite(value) ? json_real(value)
 d9_status d9_effective_yaml(d9_context *context, const d9_config *config, d9_text *text) {
     (void)context;
     d9_config shown = *config;
+    json_t *title =
+        json_string(shown.title); /* NULL: a file's name that is not UTF-8, and so not YAML either */
+    if (!title) shown.title = "untitled";
+    json_decref(title);
     if (shown.data.path && shown.data.path[0] == '/') shown.data.path = NULL;
     d9_config_print(&shown, false, text);
     return d9_text_status(text);

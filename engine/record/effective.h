@@ -5,7 +5,8 @@
 #include "config/config.h"
 #include <jansson.h>
 
-/* The YAML of d9_config_print; `data.path` is left out when it is absolute, because it names this machine. */
+/* The YAML of d9_config_print; `data.path` is left out when it is absolute, because it names this machine,
+ * and a title that is not UTF-8 becomes "untitled". */
 D9_MUST_USE d9_status d9_effective_yaml(d9_context *context, const d9_config *config, d9_text *text);
 /* The same as one JSON object. The caller owns the reference. */
 D9_MUST_USE d9_status d9_effective_json(d9_context *context, const d9_config *config, json_t **object);

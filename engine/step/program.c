@@ -42,6 +42,20 @@ done:
     return status;
 }
 
+/* What the augmentation asks of the images' size. */
+static d9_status check_augmentation(d9_context *context, const d9_program *program) {
+    const d9_extent *e = &program->extent;
+    int64_t side = e->height < e->width ? e->height : e->width;
+    int reach = d9_views_reach(&program->views), pad = program->augmentation.pad > reach ? program->augmentation.pad : reach;
+    if (pad >= side)
+        return d9_fail(context, D9_USAGE, "images of %lldx%lld can be reflect-padded by at most %lld pixels, not by %d",
+                       (long long)e->height, (long long)e->width, (long long)side - 1, pad);
+    if (program->augmentation.cutout > side)
+        return d9_fail(context, D9_USAGE, "images of %lldx%lld have room for a cutout of at most %lld pixels, not of %d",
+                       (long long)e->height, (long long)e->width, (long long)side, program->augmentation.cutout);
+    return D9_OK;
+}
+
 static d9_status build_forward(d9_context *context, const d9_config *config, d9_program *program, d9_graph *forward) {
     d9_status status;
     const d9_extent *extent = &program->extent;
@@ -51,6 +65,7 @@ static d9_status build_forward(d9_context *context, const d9_config *config, d9_
     D9_TRY(config->model->build(context, config->model_options, extent->classes, forward, image, &logits));
     D9_TRY(d9_graph_loss(context, forward, logits));
     D9_TRY(edit(context, config, program, forward));
+    D9_TRY(check_augmentation(context, program));
 done:
     return status;
 }

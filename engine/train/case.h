@@ -29,12 +29,21 @@ typedef struct d9_observations {
     int count, capacity;
 } d9_observations;
 
-/* Runs the case's steps on a backend through a session, and notes everything a case file may hold. */
-D9_MUST_USE d9_status d9_case_observe(d9_context *context, const d9_case *self, const char *backend,
-                                      const char *precision, int threads, d9_observations *observations);
+typedef struct d9_case_run { /* where and how a case is run */
+    const char *backend, *precision;
+    int threads;
+    int jitter; /* above 0: initial weights are moved by a little of themselves, by this seed */
+} d9_case_run;
+
+/* Runs the case's steps through a session, and notes everything a case file may hold. */
+D9_MUST_USE d9_status d9_case_observe(d9_context *context, const d9_case *self, const d9_case_run *how,
+                                      d9_observations *observations);
+/* A session ready for the case's first step. */
+D9_MUST_USE d9_status d9_case_session(d9_context *context, const d9_case *self, const d9_case_run *how, d9_config *config,
+                                      d9_session *session);
 /* The same for the pipeline file: "output". */
-D9_MUST_USE d9_status d9_pipeline_observe(d9_context *context, const d9_safetensors *file, const char *backend,
-                                          const char *precision, int threads, d9_observations *observations);
+D9_MUST_USE d9_status d9_pipeline_observe(d9_context *context, const d9_safetensors *file, const d9_case_run *how,
+                                          d9_observations *observations);
 const d9_observation *d9_observations_find(const d9_observations *observations, const char *name);
 void d9_observations_free(d9_context *context, d9_observations *observations);
 

@@ -1,5 +1,6 @@
 /* Trained models as safetensors for other tools: see trainer.h and exchange.h. */
 #include "core/system.h"
+#include "record/effective.h"
 #include "record/safetensors.h"
 #include "train/exchange.h"
 #include "train/trainer.h"
@@ -52,8 +53,7 @@ static d9_status describe(d9_session *session, d9_arena *arena, d9_text *config,
     metadata[2] = (d9_metadata){"mean", text};
     D9_TRY(json_text(session, arena, deviation, &text));
     metadata[3] = (d9_metadata){"std", text};
-    d9_config_print(session->config, false, config);
-    D9_TRY(d9_text_status(config));
+    D9_TRY(d9_effective_yaml(session->context, session->config, config));
     metadata[4] = (d9_metadata){"config", d9_text_get(config)};
 done:
     return status;

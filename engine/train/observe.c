@@ -1,11 +1,12 @@
 /* Running a reference case on a backend: the trainer's own session and step program, a fixed batch in every
  * step, every number a case file may hold noted down under the file's names. */
 #include "core/system.h"
-#include "kernels/formulas/half.h"
+#include "kernels/formulas/philox.h"
 #include "train/case.h"
 #include "train/exchange.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,31 +43,6 @@ static void file_name(const char *inside, char *outside, size_t size) {
     else snprintf(outside, size, "%s", inside);
 }
 
-static double element(d9_type type, const void *bytes, int64_t i) {
-    switch (type) {
-    case D9_F64: return ((const double *)bytes)[i];
-    case D9_F32: return ((const float *)bytes)[i];
-    case D9_BF16: return d9_bf16_to_float(((const uint16_t *)bytes)[i]);
-    case D9_F16: return d9_fp16_to_float(((const uint16_t *)bytes)[i]);
-    case D9_I32: return ((const int32_t *)bytes)[i];
-    default: return ((const uint8_t *)bytes)[i];
-    }
-}
-
-/* A value of the training list, read back from the device, as doubles. */
-static d9_status read_value(d9_session *session, d9_value_id id, double *values) {
-    d9_status status;
-    const d9_value *value = &session->program.train.values[id];
-    int64_t count = d9_shape_count(&value->shape), bytes = count * (int64_t)d9_type_bytes(value->type);
-    void *raw = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)bytes, "a tensor", &raw));
-    D9_TRY(session->backend->read(session->context, session->device, value->buffer, value->offset, raw, bytes));
-    for (int64_t i = 0; i < count; i++) values[i] = element(value->type, raw, i);
-done:
-    d9_release(session->context, raw);
-    return status;
-}
-
 static d9_status note_step(d9_session *session, d9_observations *all, int64_t step) {
     d9_status status;
     const d9_graph *graph = &session->program.train;
@@ -74,9 +50,9 @@ static d9_status note_step(d9_session *session, d9_observations *all, int64_t st
     double *values;
     snprintf(prefix, sizeof prefix, "step%lld/", (long long)step + 1);
     D9_TRY(note(session->context, all, prefix, "loss", d9_shape_count(&graph->values[graph->loss].shape), &values));
-    D9_TRY(read_value(session, graph->loss, values));
+    D9_TRY(d9_session_read_value(session, graph, graph->loss, values));
     D9_TRY(note(session->context, all, prefix, "logits", d9_shape_count(&graph->values[graph->logits].shape), &values));
-    D9_TRY(read_value(session, graph->logits, values));
+    D9_TRY(d9_session_read_value(session, graph, graph->logits, values));
 done:
     return status;
 }
@@ -93,7 +69,7 @@ static d9_status note_gradients(d9_session *session, d9_observations *all) {
         if (gradient == D9_NONE) continue;
         d9_release(session->context, inside);
         D9_TRY(d9_allocate(session->context, (size_t)d9_shape_count(&value->shape) * sizeof(double), "a gradient", &inside));
-        D9_TRY(read_value(session, gradient, inside));
+        D9_TRY(d9_session_read_value(session, graph, gradient, inside));
         file_name(value->name, name, sizeof name);
         D9_TRY(note(session->context, all, "grad/", name, d9_shape_count(&value->shape), &values));
         d9_exchange_out(value, inside, values);
@@ -176,7 +152,19 @@ done:
     return status;
 }
 
-static d9_status load_initial(d9_session *session, const d9_case *self) {
+/* Moves values by up to 2^exponent of themselves: what the reference does then is a case's own sensitivity. */
+static void jitter_values(double *values, int64_t count, int seed, int exponent) {
+    for (int64_t i = 0; i < count && seed > 0; i++) {
+        d9_philox random = d9_philox4x32_10((uint64_t)seed, (uint32_t)i, 0, D9_STREAM_INIT, 1);
+        values[i] *= 1 + ldexp(2 * random.v[0] / 4294967296.0 - 1, exponent);
+    }
+}
+
+/* f32: its last bit. Half precisions: a thirty-second of their rounding, so that three weights in a hundred round
+ * otherwise. */
+static int jitter_exponent(d9_type compute) { return compute == D9_BF16 ? -14 : compute == D9_F16 ? -17 : -23; }
+
+static d9_status load_initial(d9_session *session, const d9_case *self, int jitter) {
     d9_status status;
     const d9_graph *graph = &session->program.train;
     int64_t size = (int64_t)d9_type_bytes(session->program.precision->master);
@@ -196,6 +184,7 @@ static d9_status load_initial(d9_session *session, const d9_case *self) {
         d9_release(session->context, outside);
         D9_TRY(d9_allocate(session->context, (size_t)d9_shape_count(&shape) * sizeof(double), "initial weights", &outside));
         d9_tensor_to_doubles(tensor, outside);
+        jitter_values(outside, d9_shape_count(&shape), jitter, jitter_exponent(session->program.precision->compute));
         d9_exchange_in(value, outside, (double *)state + value->offset / size);
     }
     D9_TRY(d9_session_write_state(session, D9_BUFFER_STATE, state));
@@ -219,13 +208,13 @@ done:
     return status;
 }
 
-static d9_status open_session(d9_context *context, const d9_config *config, d9_config *patched, const char *backend,
-                              const char *precision, int threads, d9_session_options *options, d9_session *session) {
+static d9_status open_session(d9_context *context, const d9_config *config, d9_config *patched, const d9_case_run *how,
+                              d9_session_options *options, d9_session *session) {
     *patched = *config;
-    patched->backend = backend;
-    patched->precision = precision;
-    patched->threads = threads;
-    patched->data.placement = D9_PLACE_DEVICE;
+    patched->backend = how->backend;
+    patched->precision = how->precision;
+    patched->threads = how->threads;
+    patched->backend_options.tune = false; /* the same plan every time */
     options->config = patched;
     options->seed = 1;
     options->program.keep_all = true;
@@ -241,18 +230,25 @@ static d9_status reserve(d9_context *context, d9_observations *all) {
     return status;
 }
 
-d9_status d9_case_observe(d9_context *context, const d9_case *self, const char *backend, const char *precision,
-                          int threads, d9_observations *all) {
+d9_status d9_case_session(d9_context *context, const d9_case *self, const d9_case_run *how, d9_config *config,
+                          d9_session *session) {
+    d9_status status;
+    d9_session_options options = {.program = {.rates = self->rates, .rate_count = self->steps, .steps_per_epoch = self->steps}};
+    D9_TRY(make_dataset(context, self->name, self->file, self->batch, &options.dataset));
+    D9_TRY(open_session(context, self->config, config, how, &options, session));
+    D9_TRY(d9_session_initialize(session));
+    D9_TRY(load_initial(session, self, how->jitter));
+    D9_TRY(write_identity_order(session));
+done:
+    return status;
+}
+
+d9_status d9_case_observe(d9_context *context, const d9_case *self, const d9_case_run *how, d9_observations *all) {
     d9_status status;
     d9_config config;
     d9_session session = {0};
-    d9_session_options options = {.program = {.rates = self->rates, .rate_count = self->steps, .steps_per_epoch = self->steps}};
     D9_TRY(reserve(context, all));
-    D9_TRY(make_dataset(context, self->name, self->file, self->batch, &options.dataset));
-    D9_TRY(open_session(context, self->config, &config, backend, precision, threads, &options, &session));
-    D9_TRY(d9_session_initialize(&session));
-    D9_TRY(load_initial(&session, self));
-    D9_TRY(write_identity_order(&session));
+    D9_TRY(d9_case_session(context, self, how, &config, &session));
     for (int64_t step = 0; step < self->steps; step++) {
         D9_TRY(d9_session_step(&session, step));
         D9_TRY(session.backend->sync(context, session.device));
@@ -311,24 +307,24 @@ static d9_status run_pipeline(d9_session *session, d9_observations *all) {
     d9_status status;
     const d9_graph *graph = &session->program.eval;
     const d9_value *image = &graph->values[graph->image];
-    const int64_t *d = image->shape.d, count = d9_shape_count(&image->shape), bytes = count * (int64_t)d9_type_bytes(image->type);
+    const int64_t *d = image->shape.d, count = d9_shape_count(&image->shape);
     double *values;
-    void *raw = NULL;
+    void *inside = NULL;
     D9_TRY(session->backend->run(session->context, session->eval_plan, 0));
-    D9_TRY(d9_allocate(session->context, (size_t)bytes, "a batch", &raw));
-    D9_TRY(session->backend->read(session->context, session->device, image->buffer, image->offset, raw, bytes));
+    D9_TRY(d9_allocate(session->context, (size_t)count * sizeof(double), "a batch", &inside));
+    D9_TRY(d9_session_read_value(session, graph, graph->image, inside));
     D9_TRY(note(session->context, all, "", "output", count, &values));
     for (int64_t i = 0; i < count; i++) { /* N,H,W,C to N,C,H,W */
         int64_t c = i % d[3], x = i / d[3] % d[2], y = i / (d[3] * d[2]) % d[1], s = i / (d[3] * d[2] * d[1]);
-        values[((s * d[3] + c) * d[1] + y) * d[2] + x] = element(image->type, raw, i);
+        values[((s * d[3] + c) * d[1] + y) * d[2] + x] = ((double *)inside)[i];
     }
 done:
-    d9_release(session->context, raw);
+    d9_release(session->context, inside);
     return status;
 }
 
-d9_status d9_pipeline_observe(d9_context *context, const d9_safetensors *file, const char *backend,
-                              const char *precision, int threads, d9_observations *all) {
+d9_status d9_pipeline_observe(d9_context *context, const d9_safetensors *file, const d9_case_run *how,
+                              d9_observations *all) {
     static const char yaml[] = "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 4, 4, 4]}\n"
                                "train: {epochs: 1, batch_size: %lld, lr: {knots: [0], values: [0.1]}}\n";
     d9_status status;
@@ -345,7 +341,7 @@ d9_status d9_pipeline_observe(d9_context *context, const d9_safetensors *file, c
     D9_TRY(pipeline_settings(context, file, "pipeline", &pad, &cutout));
     D9_TRY(d9_config_parse(context, "pipeline", text, NULL, &made));
     D9_TRY(make_dataset(context, "pipeline", file, n, &options.dataset));
-    D9_TRY(open_session(context, made, &config, backend, precision, threads, &options, &session));
+    D9_TRY(open_session(context, made, &config, how, &options, &session));
     D9_TRY(plan_pipeline(&session, pad, cutout));
     D9_TRY(write_draws(&session, file, "pipeline", n));
     int64_t bytes = session.program.buffer_bytes[D9_BUFFER_EVAL_ORDER];

@@ -1,6 +1,7 @@
 /* A session: dataset, device, program and plans, opened in the order in which the timeline counts them. */
 #include "core/hash.h"
 #include "core/system.h"
+#include "kernels/formulas/half.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -149,6 +150,30 @@ d9_status d9_session_write_state(d9_session *session, d9_buffer buffer, const do
     D9_TRY(session->backend->write(session->context, session->device, buffer, 0, narrow, bytes));
 done:
     d9_release(session->context, narrow);
+    return status;
+}
+
+static double element(d9_type type, const void *bytes, int64_t i) {
+    switch (type) {
+    case D9_F64: return ((const double *)bytes)[i];
+    case D9_F32: return ((const float *)bytes)[i];
+    case D9_BF16: return d9_bf16_to_float(((const uint16_t *)bytes)[i]);
+    case D9_F16: return d9_fp16_to_float(((const uint16_t *)bytes)[i]);
+    case D9_I32: return ((const int32_t *)bytes)[i];
+    default: return ((const uint8_t *)bytes)[i];
+    }
+}
+
+d9_status d9_session_read_value(d9_session *session, const d9_graph *graph, d9_value_id id, double *values) {
+    d9_status status;
+    const d9_value *value = &graph->values[id];
+    int64_t count = d9_shape_count(&value->shape), bytes = count * (int64_t)d9_type_bytes(value->type);
+    void *raw = NULL;
+    D9_TRY(d9_allocate(session->context, (size_t)bytes, "a tensor", &raw));
+    D9_TRY(session->backend->read(session->context, session->device, value->buffer, value->offset, raw, bytes));
+    for (int64_t i = 0; i < count; i++) values[i] = element(value->type, raw, i);
+done:
+    d9_release(session->context, raw);
     return status;
 }
 

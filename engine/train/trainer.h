@@ -11,7 +11,7 @@
 typedef struct d9_observer {
     void *user;
     void (*planned)(void *user, const d9_program *program, const d9_device_info *device, const char *precision);
-    /* `loss`: mean training loss of the epoch so far, NAN where the device was not asked */
+    /* `step`: how many are done. `loss`: mean training loss of the epoch so far, NAN where the device was not asked */
     void (*step)(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds);
     void (*epoch)(void *user, const d9_program *program, const d9_epoch_row *row);
 } d9_observer;
@@ -90,6 +90,8 @@ void d9_evaluation_free(d9_context *context, d9_evaluation *evaluation);
 /* STATE or AVERAGE as doubles: program.state_elements of them. */
 D9_MUST_USE d9_status d9_session_read_state(d9_session *session, d9_buffer buffer, double *state);
 D9_MUST_USE d9_status d9_session_write_state(d9_session *session, d9_buffer buffer, const double *state);
+/* Any value of a list as doubles: for tests and verify, in programs built with keep_all. */
+D9_MUST_USE d9_status d9_session_read_value(d9_session *session, const d9_graph *graph, d9_value_id id, double *values);
 /* SHA-256 over STATE (and AVERAGE where the tail keeps one). */
 D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]);
 

@@ -14,8 +14,7 @@ enum { /* the order of activations.def, which is d9_activation's (graph/graph.h)
 };
 
 /* 1: the slope is taken at y, and x need not be kept. */
-D9_FN int d9_activation_from_output(int activation)
-{
+D9_FN int d9_activation_from_output(int activation) {
     switch (activation) {
 #define D9_ACTIVATION(id, name, from_output, doc) case D9_FORMULA_##id: return from_output;
 #include "kernels/formulas/activations.def"
@@ -25,48 +24,41 @@ D9_FN int d9_activation_from_output(int activation)
 }
 #endif
 
-D9_FN D9_REAL D9_OF(d9_act_RELU)(D9_REAL x, D9_REAL alpha)
-{
+D9_FN D9_REAL D9_OF(d9_act_RELU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
     return x < 0 ? 0 : x;
 }
 
-D9_FN D9_REAL D9_OF(d9_act_slope_RELU)(D9_REAL y, D9_REAL alpha)
-{
+D9_FN D9_REAL D9_OF(d9_act_slope_RELU)(D9_REAL y, D9_REAL alpha) {
     (void)alpha;
     return y <= 0 ? D9_R(0) : D9_R(1);
 }
 
 /* Written as a sum, so that the exponential is no conditional work: a NaN passes through the second term. */
-D9_FN D9_REAL D9_OF(d9_act_CELU)(D9_REAL x, D9_REAL alpha)
-{
+D9_FN D9_REAL D9_OF(d9_act_CELU)(D9_REAL x, D9_REAL alpha) {
     const D9_REAL above = x > 0 ? x : 0, below = x > 0 ? 0 : x;
     return above + alpha * D9_OF(d9_expm1)(below * (1 / alpha));
 }
 
 /* e^(x / alpha) = 1 + y / alpha where x < 0. */
-D9_FN D9_REAL D9_OF(d9_act_slope_CELU)(D9_REAL y, D9_REAL alpha)
-{
+D9_FN D9_REAL D9_OF(d9_act_slope_CELU)(D9_REAL y, D9_REAL alpha) {
     const D9_REAL below = y > 0 ? 0 : y;
     return 1 + below * (1 / alpha);
 }
 
 /* Beyond +-40 every term is at its limit in either precision; clamping keeps inf * 0 away. */
-D9_FN D9_REAL D9_OF(d9_clamp_40)(D9_REAL x)
-{
+D9_FN D9_REAL D9_OF(d9_clamp_40)(D9_REAL x) {
     const D9_REAL low = x < -40 ? D9_R(-40) : x;
     return low > 40 ? D9_R(40) : low;
 }
 
-D9_FN D9_REAL D9_OF(d9_act_GELU)(D9_REAL x, D9_REAL alpha)
-{
+D9_FN D9_REAL D9_OF(d9_act_GELU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
     const D9_REAL tail = D9_R(0.5) * D9_OF(d9_erfc)(D9_OF(d9_clamp_40)(x) * D9_R(-0.70710678118654752440));
     return (x < -40 ? D9_R(-40) : x) * tail; /* Phi(-40) is 0 */
 }
 
-D9_FN D9_REAL D9_OF(d9_act_slope_GELU)(D9_REAL x, D9_REAL alpha)
-{
+D9_FN D9_REAL D9_OF(d9_act_slope_GELU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
     const D9_REAL c = D9_OF(d9_clamp_40)(x);
     const D9_REAL tail = D9_R(0.5) * D9_OF(d9_erfc)(c * D9_R(-0.70710678118654752440));
@@ -74,22 +66,19 @@ D9_FN D9_REAL D9_OF(d9_act_slope_GELU)(D9_REAL x, D9_REAL alpha)
 }
 
 /* The exponential of -|x| never overflows; x / (1 + e^-x) is x e^x / (1 + e^x) on the left. */
-D9_FN D9_REAL D9_OF(d9_sigmoid)(D9_REAL x)
-{
+D9_FN D9_REAL D9_OF(d9_sigmoid)(D9_REAL x) {
     const D9_REAL e = D9_OF(d9_exp)(x < 0 ? x : -x);
     return (x < 0 ? e : 1) / (1 + e);
 }
 
 /* x sigmoid(x) is below the smallest denormal from -800 on. */
-D9_FN D9_REAL D9_OF(d9_act_SILU)(D9_REAL x, D9_REAL alpha)
-{
+D9_FN D9_REAL D9_OF(d9_act_SILU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
     const D9_REAL low = x < -800 ? D9_R(-800) : x;
     return low * D9_OF(d9_sigmoid)(low);
 }
 
-D9_FN D9_REAL D9_OF(d9_act_slope_SILU)(D9_REAL x, D9_REAL alpha)
-{
+D9_FN D9_REAL D9_OF(d9_act_slope_SILU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
     D9_REAL c = x < -800 ? D9_R(-800) : x;
     c = c > 800 ? D9_R(800) : c;
@@ -98,8 +87,7 @@ D9_FN D9_REAL D9_OF(d9_act_slope_SILU)(D9_REAL x, D9_REAL alpha)
 }
 
 /* By number, for code that is not hot: d9_activation's values. */
-D9_FN D9_REAL D9_OF(d9_activation_value)(int activation, D9_REAL x, D9_REAL alpha)
-{
+D9_FN D9_REAL D9_OF(d9_activation_value)(int activation, D9_REAL x, D9_REAL alpha) {
     switch (activation) {
 #define D9_ACTIVATION(id, name, from_output, doc) case D9_FORMULA_##id: return D9_OF(d9_act_##id)(x, alpha);
 #include "kernels/formulas/activations.def"
@@ -108,8 +96,7 @@ D9_FN D9_REAL D9_OF(d9_activation_value)(int activation, D9_REAL x, D9_REAL alph
     }
 }
 
-D9_FN D9_REAL D9_OF(d9_activation_slope)(int activation, D9_REAL t, D9_REAL alpha)
-{
+D9_FN D9_REAL D9_OF(d9_activation_slope)(int activation, D9_REAL t, D9_REAL alpha) {
     switch (activation) {
 #define D9_ACTIVATION(id, name, from_output, doc) case D9_FORMULA_##id: return D9_OF(d9_act_slope_##id)(t, alpha);
 #include "kernels/formulas/activations.def"

@@ -23,8 +23,7 @@ typedef struct d9_augment_draws {
     int32_t slot[5];
 } d9_augment_draws;
 
-D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch)
-{
+D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     const int alternating = rule->mirror == D9_AUGMENT_MIRROR_ALTERNATING;
     if (rule->mirror == D9_AUGMENT_MIRROR_NONE) return 0;
     /* Alternating: one draw for all epochs says which half starts mirrored; each epoch turns it over. */
@@ -33,8 +32,7 @@ D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, ui
     return (int32_t)(alternating ? bit ^ (epoch & 1) : bit);
 }
 
-D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch)
-{
+D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     d9_augment_draws draws = {{0, 0, 0, 0, 0}};
     if (rule->pad > 0) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_CROP, 0);
@@ -51,16 +49,14 @@ D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sam
 }
 
 /* Reflection without repeating the edge: -1 -> 1, size -> size - 2. Holds for -size < i < 2 * size - 1. */
-D9_FN int d9_augment_reflect(int i, int size)
-{
+D9_FN int d9_augment_reflect(int i, int size) {
     const int low = i < 0 ? -i : i;
     return low >= size ? 2 * (size - 1) - low : low;
 }
 
 /* Source row of output row y; source column of output column x. */
 D9_FN int d9_augment_row(int y, int crop_y, int pad, int height) { return d9_augment_reflect(y + crop_y - pad, height); }
-D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int width)
-{
+D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int width) {
     return d9_augment_reflect((mirror ? width - 1 - x : x) + crop_x - pad, width);
 }
 

@@ -8,15 +8,13 @@
 
 #include "kernels/formulas/common.h"
 
-D9_FN uint32_t d9_float_bits(float x)
-{
+D9_FN uint32_t d9_float_bits(float x) {
     union { float value; uint32_t bits; } u;
     u.value = x;
     return u.bits;
 }
 
-D9_FN float d9_float_of_bits(uint32_t bits)
-{
+D9_FN float d9_float_of_bits(uint32_t bits) {
     union { uint32_t bits; float value; } u;
     u.bits = bits;
     return u.value;
@@ -24,16 +22,14 @@ D9_FN float d9_float_of_bits(uint32_t bits)
 
 D9_FN float d9_bf16_to_float(uint16_t h) { return d9_float_of_bits((uint32_t)h << 16); }
 
-D9_FN uint16_t d9_bf16_from_float(float x)
-{
+D9_FN uint16_t d9_bf16_from_float(float x) {
     const uint32_t bits = d9_float_bits(x);
     const uint32_t rounded = (bits + UINT32_C(0x7fff) + ((bits >> 16) & 1)) >> 16;
     const uint32_t quiet = bits >> 16 | UINT32_C(0x40);
     return (uint16_t)((bits & UINT32_C(0x7fffffff)) > UINT32_C(0x7f800000) ? quiet : rounded);
 }
 
-D9_FN float d9_fp16_to_float(uint16_t h)
-{
+D9_FN float d9_fp16_to_float(uint16_t h) {
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = (uint32_t)(h & 0x7fff);
     const uint32_t rebias = UINT32_C(0x38000000); /* 127 - 15 in float's exponent field */
     const uint32_t normal = (magnitude << 13) + rebias + (magnitude >= 0x7c00 ? rebias : 0);
@@ -41,8 +37,7 @@ D9_FN float d9_fp16_to_float(uint16_t h)
     return d9_float_of_bits(sign | (magnitude < 0x400 ? denormal : normal));
 }
 
-D9_FN uint16_t d9_fp16_from_float(float x)
-{
+D9_FN uint16_t d9_fp16_from_float(float x) {
     const uint32_t bits = d9_float_bits(x), sign = bits >> 16 & 0x8000, magnitude = bits & UINT32_C(0x7fffffff);
     const uint32_t normal = (magnitude - UINT32_C(0x38000000) + 0xfff + (magnitude >> 13 & 1)) >> 13;
     /* Below 2^-14 one half's step is 2^-24, which is float's step at 0.5: the addition rounds. */
@@ -55,8 +50,7 @@ D9_FN uint16_t d9_fp16_from_float(float x)
 }
 
 /* The float of the two around x whose last bit is 1; x itself where it is a float. */
-D9_FN float d9_float_round_odd(double x)
-{
+D9_FN float d9_float_round_odd(double x) {
     const float nearest = (float)x;
     const double back = (double)nearest;
     if (!(back != x) || x != x) return nearest;

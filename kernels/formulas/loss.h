@@ -10,14 +10,12 @@
 
 D9_FN D9_REAL D9_OF(d9_log_sum_exp)(D9_REAL largest, D9_REAL sum) { return largest + D9_OF(d9_log)(sum); }
 
-D9_FN D9_REAL D9_OF(d9_cross_entropy)(D9_REAL log_sum_exp, D9_REAL at_label, D9_REAL mean, D9_REAL smoothing)
-{
+D9_FN D9_REAL D9_OF(d9_cross_entropy)(D9_REAL log_sum_exp, D9_REAL at_label, D9_REAL mean, D9_REAL smoothing) {
     return (1 - smoothing) * (log_sum_exp - at_label) + smoothing * (log_sum_exp - mean);
 }
 
 D9_FN D9_REAL D9_OF(d9_cross_entropy_slope)(D9_REAL logit, D9_REAL log_sum_exp, int is_label, D9_REAL classes,
-                                            D9_REAL smoothing)
-{
+                                            D9_REAL smoothing) {
     const D9_REAL target = (is_label ? 1 - smoothing : 0) + smoothing / classes;
     return D9_OF(d9_exp)(logit - log_sum_exp) - target;
 }

@@ -7,26 +7,22 @@
  * "Batch normalization", section 3. */
 #include "kernels/formulas/real.h"
 
-D9_FN D9_REAL D9_OF(d9_norm_inv_std)(D9_REAL variance, D9_REAL epsilon)
-{
+D9_FN D9_REAL D9_OF(d9_norm_inv_std)(D9_REAL variance, D9_REAL epsilon) {
     return 1 / D9_OF(d9_sqrt)(variance + epsilon);
 }
 
-D9_FN D9_REAL D9_OF(d9_norm_apply)(D9_REAL x, D9_REAL mean, D9_REAL inv_std, D9_REAL scale, D9_REAL bias)
-{
+D9_FN D9_REAL D9_OF(d9_norm_apply)(D9_REAL x, D9_REAL mean, D9_REAL inv_std, D9_REAL scale, D9_REAL bias) {
     return (x - mean) * inv_std * scale + bias;
 }
 
 D9_FN D9_REAL D9_OF(d9_norm_slope)(D9_REAL dy, D9_REAL xh, D9_REAL sum_dy, D9_REAL sum_dy_xh, D9_REAL inv_count,
-                                   D9_REAL scale, D9_REAL inv_std)
-{
+                                   D9_REAL scale, D9_REAL inv_std) {
     return scale * inv_std * (dy - (sum_dy + xh * sum_dy_xh) * inv_count);
 }
 
 /* A group of one value has no unbiased variance: the biased one (0) stands in. */
 D9_FN D9_REAL D9_OF(d9_norm_unbiased)(D9_REAL variance, D9_REAL n) { return n > 1 ? variance * (n / (n - 1)) : variance; }
 
-D9_FN D9_REAL D9_OF(d9_norm_running)(D9_REAL running, D9_REAL fresh, D9_REAL momentum)
-{
+D9_FN D9_REAL D9_OF(d9_norm_running)(D9_REAL running, D9_REAL fresh, D9_REAL momentum) {
     return (1 - momentum) * running + momentum * fresh;
 }

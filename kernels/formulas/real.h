@@ -33,8 +33,7 @@ D9_FN float d9_sqrt_float(float x) { return sqrtf(x); }
 D9_FN float d9_erfc_float(float x) { return erfcf(x); }
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2; returns e^r - 1 (Taylor to r^7: the rest is below 2^-26 of it). */
-D9_FN float d9_exp_reduce(float x, int32_t *n)
-{
+D9_FN float d9_exp_reduce(float x, int32_t *n) {
     const float shift = 0x1.8p23f; /* adding it rounds to an integer that sits in the low bits */
     const float t = x * 0x1.715476p+0f + shift, whole = t - shift;
     const float r = (x - whole * 0x1.62e4p-1f) - whole * 0x1.7f7d1cp-20f; /* ln 2 in two parts, the first exact */
@@ -45,8 +44,7 @@ D9_FN float d9_exp_reduce(float x, int32_t *n)
 
 D9_FN float d9_power_of_two(int32_t n) { return d9_float_of_bits((uint32_t)(n + 127) << 23); } /* -127 gives 0 */
 
-D9_FN float d9_exp_float(float x)
-{
+D9_FN float d9_exp_float(float x) {
     float in = x < -104.0f ? -104.0f : x; /* a NaN passes both */
     in = in > 89.0f ? 89.0f : in;
     int32_t n;
@@ -56,8 +54,7 @@ D9_FN float d9_exp_float(float x)
     return (p + 1.0f) * d9_power_of_two(half) * d9_power_of_two(n - half);
 }
 
-D9_FN float d9_expm1_float(float x)
-{
+D9_FN float d9_expm1_float(float x) {
     float in = x < -80.0f ? -80.0f : x;
     in = in > 89.0f ? 89.0f : in;
     int32_t n;

@@ -9,15 +9,13 @@
  * D9_REAL set (real.h). Source: cifar10-fast@f79e8b89, torch_backend.py; torch.optim.SGD with nesterov. */
 #include "kernels/formulas/real.h"
 
-D9_FN void D9_OF(d9_sgd_page)(D9_REAL g, D9_REAL rate, D9_REAL decay, D9_REAL momentum, D9_REAL *w, D9_REAL *v)
-{
+D9_FN void D9_OF(d9_sgd_page)(D9_REAL g, D9_REAL rate, D9_REAL decay, D9_REAL momentum, D9_REAL *w, D9_REAL *v) {
     const D9_REAL u = -rate * (g + decay * *w);
     *v = momentum * *v + u;
     *w += u + momentum * *v;
 }
 
-D9_FN void D9_OF(d9_sgd_torch)(D9_REAL g, D9_REAL rate, D9_REAL decay, D9_REAL momentum, D9_REAL *w, D9_REAL *v)
-{
+D9_FN void D9_OF(d9_sgd_torch)(D9_REAL g, D9_REAL rate, D9_REAL decay, D9_REAL momentum, D9_REAL *w, D9_REAL *v) {
     const D9_REAL s = g + decay * *w;
     *v = momentum * *v + s;
     *w -= rate * (s + momentum * *v);

@@ -123,7 +123,8 @@ static void write_blank(op_live *live, d9_buffer buffer) {
     memset(bytes, GUARD, (size_t)size);
     for (int v = 0; v < c->graph->value_count; v++) {
         const d9_value *value = &c->graph->values[v];
-        if (value->buffer == buffer) memset(bytes + value->offset, 0xff, (size_t)op_count(c, v) * d9_type_bytes(value->type));
+        if (value->buffer == buffer)
+            memset(bytes + value->offset, 0xff, (size_t)op_count(c, v) * d9_type_bytes(value->type));
     }
     op_ok(c->context, live->backend->write(c->context, live->device, buffer, 0, bytes, size));
     d9_release(c->context, bytes);
@@ -147,7 +148,8 @@ void op_write(op_live *live, d9_value_id id, const double *doubles) {
     int64_t count = op_count(c, id), size = (int64_t)d9_type_bytes(value->type);
     uint8_t *bytes = take(c, count * size);
     for (int64_t i = 0; i < count; i++) pack(value->type, doubles[i], bytes + i * size);
-    op_ok(c->context, live->backend->write(c->context, live->device, value->buffer, value->offset, bytes, count * size));
+    op_ok(c->context,
+          live->backend->write(c->context, live->device, value->buffer, value->offset, bytes, count * size));
     d9_release(c->context, bytes);
 }
 
@@ -173,10 +175,12 @@ static void check_buffer(op_live *live, d9_buffer buffer) {
     op_ok(c->context, live->backend->read(c->context, live->device, buffer, 0, bytes, size));
     for (int v = 0; v < c->graph->value_count; v++) {
         const d9_value *value = &c->graph->values[v];
-        if (value->buffer == buffer) memset(bytes + value->offset, GUARD, (size_t)op_count(c, v) * d9_type_bytes(value->type));
+        if (value->buffer == buffer)
+            memset(bytes + value->offset, GUARD, (size_t)op_count(c, v) * d9_type_bytes(value->type));
     }
     for (int64_t i = 0; i < size; i++)
-        if (bytes[i] != GUARD) fail_msg("%s: guard byte %lld of %s was overwritten", c->name, (long long)i, d9_buffer_name(buffer));
+        if (bytes[i] != GUARD)
+            fail_msg("%s: guard byte %lld of %s was overwritten", c->name, (long long)i, d9_buffer_name(buffer));
     d9_release(c->context, bytes);
 }
 

@@ -51,7 +51,8 @@ static void exponentials_are_accurate(void **state) {
         worst_exp = fmax(worst_exp, ulps(d9_exp_float(x), exp((double)x)));
         worst_expm1 = fmax(worst_expm1, ulps(d9_expm1_float(x), expm1((double)x)));
     }
-    if (!(worst_exp <= 1.1) || !(worst_expm1 <= 1.8)) fail_msg("exp %g, expm1 %g units in the last place", worst_exp, worst_expm1);
+    if (!(worst_exp <= 1.1) || !(worst_expm1 <= 1.8))
+        fail_msg("exp %g, expm1 %g units in the last place", worst_exp, worst_expm1);
 }
 
 static void exponentials_at_the_ends(void **state) {
@@ -69,8 +70,10 @@ static void activations_agree_across_precisions(void **state) {
     for (int a = 0; a < D9_FORMULA_COUNT; a++)
         for (double x = -12; x <= 12; x += 0.0371) {
             const float xf = (float)x;
-            NEAR((double)d9_activation_value_float(a, xf, 0.3f), d9_activation_value_double(a, (double)xf, (double)0.3f), 4e-7);
-            NEAR((double)d9_activation_slope_float(a, xf, 0.3f), d9_activation_slope_double(a, (double)xf, (double)0.3f), 1e-6);
+            NEAR((double)d9_activation_value_float(a, xf, 0.3f),
+                 d9_activation_value_double(a, (double)xf, (double)0.3f), 4e-7);
+            NEAR((double)d9_activation_slope_float(a, xf, 0.3f),
+                 d9_activation_slope_double(a, (double)xf, (double)0.3f), 1e-6);
         }
 }
 
@@ -96,13 +99,18 @@ static void activations_at_special_values(void **state) {
         const int output = d9_activation_from_output(a);
         assert_true(isnan(d9_activation_value_double(a, NAN, 0.3)) && isnan(d9_activation_value_float(a, NAN, 0.3f)));
         assert_true(d9_activation_value_double(a, 0, 0.3) == 0 && d9_activation_value_double(a, -0.0, 0.3) == 0);
-        assert_true(isinf(d9_activation_value_double(a, INFINITY, 0.3)) && isinf(d9_activation_value_float(a, INFINITY, 0.3f)));
-        assert_true(d9_activation_slope_double(a, INFINITY, 0.3) == 1 && d9_activation_slope_float(a, INFINITY, 0.3f) == 1.0f);
+        assert_true(isinf(d9_activation_value_double(a, INFINITY, 0.3)) &&
+                    isinf(d9_activation_value_float(a, INFINITY, 0.3f)));
+        assert_true(d9_activation_slope_double(a, INFINITY, 0.3) == 1 &&
+                    d9_activation_slope_float(a, INFINITY, 0.3f) == 1.0f);
         assert_true(fabs((double)d9_activation_value_float(a, 1e-40f, 0.3f)) <= 1.0001e-40);
         NEAR(d9_activation_value_double(a, -INFINITY, 0.3), left[a], 1e-12);
         NEAR((double)d9_activation_value_float(a, -INFINITY, 0.3f), left[a], 1e-7);
-        NEAR(d9_activation_slope_double(a, output ? d9_activation_value_double(a, -1e30, 0.3) : -INFINITY, 0.3), left_slope[a], 1e-12);
-        NEAR((double)d9_activation_slope_float(a, output ? d9_activation_value_float(a, -1e30f, 0.3f) : -INFINITY, 0.3f), left_slope[a], 1e-7);
+        NEAR(d9_activation_slope_double(a, output ? d9_activation_value_double(a, -1e30, 0.3) : -INFINITY, 0.3),
+             left_slope[a], 1e-12);
+        NEAR(
+            (double)d9_activation_slope_float(a, output ? d9_activation_value_float(a, -1e30f, 0.3f) : -INFINITY, 0.3f),
+            left_slope[a], 1e-7);
         NEAR(d9_activation_value_double(a, 1e30, 0.3), 1e30, 1e-12);
     }
 }
@@ -129,8 +137,10 @@ static void every_pattern_survives(void **state) {
             const uint16_t back = kinds[k].narrow(x), again = kinds[k].narrow_double((double)x);
             const int nan = (h & 0x7fff) > kinds[k].infinity;
             assert_int_equal(isnan(x) != 0, nan);
-            if (nan) assert_true(isnan(kinds[k].widen(back)) && (back >> 15) == (h >> 15) && isnan(kinds[k].widen(again)));
-            else assert_true(back == h && again == h);
+            if (nan)
+                assert_true(isnan(kinds[k].widen(back)) && (back >> 15) == (h >> 15) && isnan(kinds[k].widen(again)));
+            else
+                assert_true(back == h && again == h);
         }
 }
 
@@ -142,7 +152,7 @@ static void every_gap_rounds_to_nearest_even(void **state) {
         for (uint16_t h = 0; h < kinds[k].infinity; h++) {
             const double low = (double)kinds[k].widen(h);
             const double step = h + 1 == kinds[k].infinity ? low - (double)kinds[k].widen((uint16_t)(h - 1))
-                                                          : (double)kinds[k].widen((uint16_t)(h + 1)) - low;
+                                                           : (double)kinds[k].widen((uint16_t)(h + 1)) - low;
             const double middle = low + step / 2;
             const float near = (float)middle;
             const uint16_t even = (uint16_t)(h + (h & 1)), up = (uint16_t)(h + 1);
@@ -190,7 +200,8 @@ static void loss_is_smoothed_cross_entropy(void **state) {
     const double lse = d9_log_sum_exp_double(2.5, sum);
     for (double s = 0; s <= 0.2; s += 0.2) {
         NEAR(d9_cross_entropy_double(lse, z[3], mean, s), long_loss(z, 5, 3, s), 1e-14);
-        NEAR((double)d9_cross_entropy_float((float)lse, (float)z[3], (float)mean, (float)s), long_loss(z, 5, 3, s), 1e-6);
+        NEAR((double)d9_cross_entropy_float((float)lse, (float)z[3], (float)mean, (float)s), long_loss(z, 5, 3, s),
+             1e-6);
         for (int k = 0; k < 5; k++) {
             const double h = 1e-5, kept = z[k], slope = d9_cross_entropy_slope_double(kept, lse, k == 3, 5, s);
             z[k] = kept + h;
@@ -240,7 +251,8 @@ static void reflection_repeats_no_edge(void **state) {
 }
 
 static void draws_cover_their_ranges(void **state) {
-    const d9_augment_rule rule = {.seed = 3, .pad = 4, .mirror = D9_AUGMENT_MIRROR_RANDOM, .cutout = 5, .height = 8, .width = 32};
+    const d9_augment_rule rule = {
+        .seed = 3, .pad = 4, .mirror = D9_AUGMENT_MIRROR_RANDOM, .cutout = 5, .height = 8, .width = 32};
     const int span[5] = {9, 9, 2, 4, 28};
     int seen[5][32] = {{0}};
     (void)state;
@@ -274,7 +286,8 @@ static void alternating_mirror_turns_over(void **state) {
     for (uint32_t sample = 0; sample < 4000; sample++) {
         const int first = d9_augment_mirror(&rule, sample, 0);
         mirrored += first;
-        for (uint32_t epoch = 1; epoch < 5; epoch++) assert_int_equal(d9_augment_mirror(&rule, sample, epoch), first ^ (int)(epoch & 1));
+        for (uint32_t epoch = 1; epoch < 5; epoch++)
+            assert_int_equal(d9_augment_mirror(&rule, sample, epoch), first ^ (int)(epoch & 1));
     }
     assert_in_range(mirrored, 1850, 2150);
 }

@@ -15,7 +15,9 @@
 
 /* ---- the toy: f32 vectors, one thread ---- */
 
-typedef struct toy { int prepared, released; } toy;
+typedef struct toy {
+    int prepared, released;
+} toy;
 
 static d9_status toy_open(d9_context *context, const d9_backend_options *options, void **backend) {
     (void)options;
@@ -44,12 +46,15 @@ static void release(d9_context *context, d9_site *site) {
 }
 
 static float *data(const d9_site *site, d9_value_id id) { return d9_site_data(site, id); }
-static int64_t count(const d9_site *site) { return d9_shape_count(&site->graph->values[site->nodes[0]->inputs[0]].shape); }
+static int64_t count(const d9_site *site) {
+    return d9_shape_count(&site->graph->values[site->nodes[0]->inputs[0]].shape);
+}
 
 static d9_status run_scale(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *n = site->nodes[0];
     (void)context, (void)step;
-    for (int64_t i = 0; i < count(site); i++) data(site, n->outputs[0])[i] = (float)n->as.scale.factor * data(site, n->inputs[0])[i];
+    for (int64_t i = 0; i < count(site); i++)
+        data(site, n->outputs[0])[i] = (float)n->as.scale.factor * data(site, n->inputs[0])[i];
     return D9_OK;
 }
 static d9_status run_add(d9_context *context, const d9_site *site, int64_t step) {
@@ -64,7 +69,8 @@ static d9_status run_fused(d9_context *context, const d9_site *site, int64_t ste
     const d9_node *s = site->nodes[0], *a = site->nodes[1];
     (void)context, (void)step;
     for (int64_t i = 0; i < count(site); i++)
-        data(site, a->outputs[0])[i] = (float)s->as.scale.factor * data(site, s->inputs[0])[i] + data(site, a->inputs[1])[i];
+        data(site, a->outputs[0])[i] =
+            (float)s->as.scale.factor * data(site, s->inputs[0])[i] + data(site, a->inputs[1])[i];
     return D9_OK;
 }
 
@@ -78,10 +84,14 @@ done:
     return status;
 }
 
-#define ADD_RULE   {"add", 1, {D9_OP_ADD}, NULL, NULL, run_add, NULL}
-#define SCALE_RULE {"scale", 1, {D9_OP_SCALE}, NULL, prepare, run_scale, release}
-static const d9_rule plain_rules[] = {{"scale+add", 2, {D9_OP_SCALE, D9_OP_ADD}, NULL, NULL, run_fused, NULL}, ADD_RULE, SCALE_RULE, {.name = NULL}};
-static const d9_rule writing_rules[] = {{"scale+add", 2, {D9_OP_SCALE, D9_OP_ADD}, feeds, NULL, run_writing, NULL}, ADD_RULE, SCALE_RULE, {.name = NULL}};
+#define ADD_RULE                                                                                                       \
+    { "add", 1, {D9_OP_ADD}, NULL, NULL, run_add, NULL }
+#define SCALE_RULE                                                                                                     \
+    { "scale", 1, {D9_OP_SCALE}, NULL, prepare, run_scale, release }
+static const d9_rule plain_rules[] = {
+    {"scale+add", 2, {D9_OP_SCALE, D9_OP_ADD}, NULL, NULL, run_fused, NULL}, ADD_RULE, SCALE_RULE, {.name = NULL}};
+static const d9_rule writing_rules[] = {
+    {"scale+add", 2, {D9_OP_SCALE, D9_OP_ADD}, feeds, NULL, run_writing, NULL}, ADD_RULE, SCALE_RULE, {.name = NULL}};
 static const d9_host_kind plain_kind = {plain_rules, toy_open, toy_close, toy_describe};
 static const d9_host_kind writing_kind = {writing_rules, toy_open, toy_close, toy_describe};
 
@@ -93,9 +103,12 @@ static d9_status open_writing(d9_context *context, const d9_backend_options *opt
 }
 
 #define TABLE(open_function)                                                                                           \
-    {.name = "toy", .open = open_function, .close = d9_host_close, .describe = d9_host_describe,                       \
-     .allocate = d9_host_allocate, .plan = d9_host_plan, .plan_free = d9_host_plan_free, .plan_text = d9_host_plan_text, \
-     .run = d9_host_run, .times = d9_host_times, .write = d9_host_write, .read = d9_host_read, .sync = d9_host_sync}
+    {                                                                                                                  \
+        .name = "toy", .open = open_function, .close = d9_host_close, .describe = d9_host_describe,                    \
+        .allocate = d9_host_allocate, .plan = d9_host_plan, .plan_free = d9_host_plan_free,                            \
+        .plan_text = d9_host_plan_text, .run = d9_host_run, .times = d9_host_times, .write = d9_host_write,            \
+        .read = d9_host_read, .sync = d9_host_sync                                                                     \
+    }
 static const d9_backend plain = TABLE(open_plain), writing = TABLE(open_writing);
 
 /* ---- the case: x -scale 2-> y, y + b -> z, and a second reader of y where it is asked for ---- */
@@ -122,9 +135,25 @@ static void make_chain(chain *t, bool second_reader) {
     t->y = vector(t, "y", false);
     t->z = vector(t, "z", false);
     t->w = vector(t, "w", false);
-    d9_node scale = {.op = D9_OP_SCALE, .role = "first", .inputs = {t->x}, .input_count = 1, .outputs = {t->y}, .output_count = 1, .as.scale = {2}};
-    d9_node add = {.op = D9_OP_ADD, .role = "second", .inputs = {t->y, t->b}, .input_count = 2, .outputs = {t->z}, .output_count = 1};
-    d9_node reader = {.op = D9_OP_ADD, .role = "third", .inputs = {t->y, t->y}, .input_count = 2, .outputs = {t->w}, .output_count = 1};
+    d9_node scale = {.op = D9_OP_SCALE,
+                     .role = "first",
+                     .inputs = {t->x},
+                     .input_count = 1,
+                     .outputs = {t->y},
+                     .output_count = 1,
+                     .as.scale = {2}};
+    d9_node add = {.op = D9_OP_ADD,
+                   .role = "second",
+                   .inputs = {t->y, t->b},
+                   .input_count = 2,
+                   .outputs = {t->z},
+                   .output_count = 1};
+    d9_node reader = {.op = D9_OP_ADD,
+                      .role = "third",
+                      .inputs = {t->y, t->y},
+                      .input_count = 2,
+                      .outputs = {t->w},
+                      .output_count = 1};
     op_node(&t->c, &scale);
     op_node(&t->c, &add);
     if (second_reader) op_node(&t->c, &reader);
@@ -291,7 +320,9 @@ static void reading_and_writing_stay_inside(void **state) {
 
 /* ---- memory that runs out, at every allocation in turn ---- */
 
-typedef struct stingy { int left; } stingy;
+typedef struct stingy {
+    int left;
+} stingy;
 static void *stingy_allocate(void *user, size_t alignment, size_t bytes) {
     stingy *s = user;
     const d9_system *real = d9_system_default();

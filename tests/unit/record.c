@@ -366,6 +366,24 @@ static void test_predictions(void **state) {
     d9_safetensors_free(&bench->context, file);
 }
 
+/* A configuration whose file has a name that is not UTF-8 still gets its record. */
+static void test_title_that_is_not_utf8(void **state) {
+    bench *bench = *state;
+    d9_timeline timeline;
+    d9_epoch_row rows[2];
+    d9_result result;
+    d9_record record;
+    const char *title = bench->config->title;
+    make_timeline(bench, &timeline);
+    make_result(bench, &result, rows, &timeline);
+    bench->config->title = "na\xefve";
+    open_record(bench, &record, false, 0);
+    assert_int_equal(d9_record_result(&record, &result), D9_OK);
+    open_record(bench, &record, true, 0); /* its config.yaml reads back */
+    bench->config->title = title;
+    d9_timeline_free(&timeline);
+}
+
 static void test_numbers(void **state) {
     (void)state;
     json_t *null = d9_json_number(INFINITY), *real = d9_json_number(-2.5);
@@ -387,6 +405,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_submission, begin, end),
         cmocka_unit_test_setup_teardown(test_leftovers_go, begin, end),
         cmocka_unit_test_setup_teardown(test_predictions, begin, end),
+        cmocka_unit_test_setup_teardown(test_title_that_is_not_utf8, begin, end),
         cmocka_unit_test(test_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

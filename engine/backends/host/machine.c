@@ -123,8 +123,8 @@ int d9_host_default_threads(void) {
     if (sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET((size_t)cpu, &mask) && !shares_core(cpu, &mask)) cores++;
-    double quota = lesser(least_limit("/sys/fs/cgroup", "", folder_quota),
-                          least_limit("/sys/fs/cgroup/cpu", "cpu", folder_quota));
+    double quota =
+        lesser(least_limit("/sys/fs/cgroup", "", folder_quota), least_limit("/sys/fs/cgroup/cpu", "cpu", folder_quota));
     if (quota > 0 && quota < cores) cores = (int)quota;
     return cores > 0 ? cores : 1;
 }

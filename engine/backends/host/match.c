@@ -18,7 +18,8 @@ static bool made_in_site(const d9_site *site, d9_value_id value) {
 
 bool d9_site_internal(const d9_site *site, d9_value_id value) {
     const d9_graph *graph = site->graph;
-    if (value == D9_NONE || graph->values[value].buffer != D9_BUFFER_SCRATCH || !made_in_site(site, value)) return false;
+    if (value == D9_NONE || graph->values[value].buffer != D9_BUFFER_SCRATCH || !made_in_site(site, value))
+        return false;
     for (d9_node_id n = 0; n < graph->node_count; n++)
         for (int i = 0; i < graph->nodes[n].input_count; i++)
             if (graph->nodes[n].inputs[i] == value && !in_site(site, &graph->nodes[n])) return false;
@@ -78,7 +79,8 @@ static bool edges_overlap(const d9_site *site) {
 
 bool d9_rule_fits(const d9_rule *rule, const d9_site *site) {
     for (int n = 0; n < rule->node_count; n++)
-        if (site->nodes[n]->op != rule->ops[n] || !same_when(&site->nodes[n]->when, &site->nodes[0]->when)) return false;
+        if (site->nodes[n]->op != rule->ops[n] || !same_when(&site->nodes[n]->when, &site->nodes[0]->when))
+            return false;
     if (rule->node_count > 1 && edges_overlap(site)) return false;
     if (rule->node_count > 1 && !rule->match && !all_internal(site)) return false;
     return !rule->match || rule->match(site);

@@ -130,8 +130,12 @@ static d9_status check_all_followed(const planner *p) {
 
 static void fill_site(const d9_plan *plan, const d9_rule *rule, d9_node_id first, d9_site *site) {
     const d9_device *device = plan->device;
-    *site = (d9_site){.program = plan->program, .graph = plan->graph, .node_count = rule->node_count,
-                      .buffers = device->buffers, .threads = device->threads, .options = &device->options,
+    *site = (d9_site){.program = plan->program,
+                      .graph = plan->graph,
+                      .node_count = rule->node_count,
+                      .buffers = device->buffers,
+                      .threads = device->threads,
+                      .options = &device->options,
                       .backend = device->backend};
     for (int n = 0; n < rule->node_count; n++) site->nodes[n] = &plan->graph->nodes[first + n];
 }
@@ -143,7 +147,8 @@ static const d9_rule *choose_rule(const planner *p, d9_node_id first, d9_site *s
     for (const d9_rule *rule = plan->device->kind->rules; rule->name; rule++) {
         d9_site candidate;
         forced_line *wanted = NULL;
-        if (first + rule->node_count > plan->graph->node_count || (best && rule->node_count <= best->node_count)) continue;
+        if (first + rule->node_count > plan->graph->node_count || (best && rule->node_count <= best->node_count))
+            continue;
         if (rule->node_count > 1 && !plan->device->options.fuse) continue;
         if (p->line_count > 0 && !(wanted = find_line(p, rule, &plan->graph->nodes[first]))) continue;
         fill_site(plan, rule, first, &candidate);
@@ -248,7 +253,8 @@ d9_status d9_host_run(d9_context *context, d9_plan *plan, int64_t step) {
 int d9_host_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset) {
     for (int i = 0; i < plan->placed_count; i++) {
         placed_rule *placed = &plan->placed[i];
-        if (rows && i < capacity) rows[i] = (d9_node_time){placed->first, placed->rule->name, placed->seconds, placed->runs};
+        if (rows && i < capacity)
+            rows[i] = (d9_node_time){placed->first, placed->rule->name, placed->seconds, placed->runs};
         if (reset) {
             placed->seconds = 0;
             placed->runs = 0;

@@ -44,7 +44,8 @@ static void augment_sample(const uint8_t *image, const int32_t *draws, const dou
             bool cut = d9_augment_cut(y, draws[D9_DRAW_CUTOUT_Y], augment->cutout) &&
                        d9_augment_cut(x, draws[D9_DRAW_CUTOUT_X], augment->cutout);
             for (int c = 0; c < channels; c++)
-                out[(y * width + x) * channels + c] = cut ? 0 : table[c * 256 + image[(row * width + column) * channels + c]];
+                out[(y * width + x) * channels + c] =
+                    cut ? 0 : table[c * 256 + image[(row * width + column) * channels + c]];
         }
 }
 

@@ -11,14 +11,21 @@ typedef struct geometry {
     int64_t images, height, width, in;  /* x (N, H, W, I) */
     int64_t out_height, out_width, out; /* y (N, OH, OW, O) */
     int64_t kernel, stride, pad;
-    int64_t pixels, patch;              /* OH * OW; K * K * I */
+    int64_t pixels, patch; /* OH * OW; K * K * I */
 } geometry;
 
 static geometry geometry_of(const d9_site *site, const d9_value *x, const d9_value *y) {
     const d9_conv_attributes *conv = &site->nodes[0]->as.conv;
-    geometry g = {.images = x->shape.d[0], .height = x->shape.d[1], .width = x->shape.d[2], .in = x->shape.d[3],
-                  .out_height = y->shape.d[1], .out_width = y->shape.d[2], .out = y->shape.d[3],
-                  .kernel = conv->kernel, .stride = conv->stride, .pad = conv->pad};
+    geometry g = {.images = x->shape.d[0],
+                  .height = x->shape.d[1],
+                  .width = x->shape.d[2],
+                  .in = x->shape.d[3],
+                  .out_height = y->shape.d[1],
+                  .out_width = y->shape.d[2],
+                  .out = y->shape.d[3],
+                  .kernel = conv->kernel,
+                  .stride = conv->stride,
+                  .pad = conv->pad};
     g.pixels = g.out_height * g.out_width;
     g.patch = g.kernel * g.kernel * g.in;
     return g;
@@ -35,8 +42,10 @@ static int64_t tap_offset(const geometry *g, int64_t p, int64_t t) {
 static void gather_patch(const geometry *g, const double *image, int64_t p, double *row) {
     for (int64_t t = 0; t < g->kernel * g->kernel; t++) {
         int64_t at = tap_offset(g, p, t);
-        if (at < 0) memset(row + t * g->in, 0, (size_t)g->in * sizeof(double));
-        else memcpy(row + t * g->in, image + at, (size_t)g->in * sizeof(double));
+        if (at < 0)
+            memset(row + t * g->in, 0, (size_t)g->in * sizeof(double));
+        else
+            memcpy(row + t * g->in, image + at, (size_t)g->in * sizeof(double));
     }
 }
 

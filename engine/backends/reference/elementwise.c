@@ -29,7 +29,8 @@ d9_status d9_reference_ACT(d9_context *context, const d9_site *site, int64_t ste
     D9_TRY(d9_reference_input(context, site, 0, &x));
     D9_TRY(d9_reference_output(context, site, 0, &y));
 #pragma omp parallel for num_threads(site->threads) schedule(static)
-    for (int64_t i = 0; i < count_of(site); i++) y[i] = d9_activation_value_double((int)act->activation, x[i], act->alpha);
+    for (int64_t i = 0; i < count_of(site); i++)
+        y[i] = d9_activation_value_double((int)act->activation, x[i], act->alpha);
     d9_reference_store(site, 0);
 done:
     return status;
@@ -97,8 +98,10 @@ d9_status d9_reference_SGD(d9_context *context, const d9_site *site, int64_t ste
 #pragma omp parallel for num_threads(site->threads) schedule(static)
     for (int64_t i = 0; i < count_of(site); i++) {
         double weight = w[i], velocity = v[i];
-        if (update->form == D9_MOMENTUM_PAGE) d9_sgd_page_double(g[i], rate, decay, update->momentum, &weight, &velocity);
-        else d9_sgd_torch_double(g[i], rate, decay, update->momentum, &weight, &velocity);
+        if (update->form == D9_MOMENTUM_PAGE)
+            d9_sgd_page_double(g[i], rate, decay, update->momentum, &weight, &velocity);
+        else
+            d9_sgd_torch_double(g[i], rate, decay, update->momentum, &weight, &velocity);
         w_out[i] = weight;
         v_out[i] = velocity;
     }

@@ -65,7 +65,9 @@ done:
 
 /* ---- loss ---- */
 
-typedef struct row_sums { double log_sum_exp, mean; } row_sums;
+typedef struct row_sums {
+    double log_sum_exp, mean;
+} row_sums;
 
 static row_sums sums_of(const double *logits, int64_t classes) {
     double largest = logits[0], exponentials = 0, sum = 0;
@@ -82,8 +84,8 @@ static d9_status check_labels(d9_context *context, const d9_site *site, const in
                               int64_t classes) {
     for (int64_t n = 0; n < images; n++)
         if (labels[n] < 0 || labels[n] >= classes)
-            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld: there are %lld classes", site->nodes[0]->role,
-                           labels[n], (long long)n, (long long)classes);
+            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld: there are %lld classes",
+                           site->nodes[0]->role, labels[n], (long long)n, (long long)classes);
     return D9_OK;
 }
 

@@ -30,8 +30,8 @@ CLONED static void add_multiples(const double *a, int64_t a_column, const double
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-void d9_reference_matmul(const double *a, int64_t a_row, int64_t a_column, const double *b, int64_t rows,
-                         int64_t depth, int64_t columns, double *c) {
+void d9_reference_matmul(const double *a, int64_t a_row, int64_t a_column, const double *b, int64_t rows, int64_t depth,
+                         int64_t columns, double *c) {
     for (int64_t j = 0; j < columns; j += COLUMN_BLOCK)
         for (int64_t k = 0; k < depth; k += DEPTH_BLOCK)
             for (int64_t i = 0; i < rows; i++)

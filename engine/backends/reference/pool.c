@@ -40,7 +40,8 @@ d9_status d9_reference_POOL(d9_context *context, const d9_site *site, int64_t st
         for (int64_t i = 0; i < outputs; i++) {
             const double *image = x + n * g.height * g.width * g.channels;
             int64_t pixel = i / g.channels;
-            y[n * outputs + i] = image[window_maximum(&g, image, pixel / g.out_width, pixel % g.out_width, i % g.channels)];
+            y[n * outputs + i] =
+                image[window_maximum(&g, image, pixel / g.out_width, pixel % g.out_width, i % g.channels)];
         }
     d9_reference_store(site, 0);
 done:

@@ -1,0 +1,160 @@
+/* The oneDNN backend: its table of rules, what it opens, and what it says of the machine. */
+#include "backends/onednn/onednn.h"
+#include "core/system.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- matching by type ---- */
+
+static bool all_types(const d9_site *site, bool (*allowed)(d9_type type)) {
+    const d9_node *node = site->nodes[0];
+    for (int i = 0; i < node->input_count; i++)
+        if (!allowed(d9_onednn_value(site, node->inputs[i])->type)) return false;
+    for (int i = 0; i < node->output_count; i++)
+        if (node->outputs[i] != D9_NONE && !allowed(d9_onednn_value(site, node->outputs[i])->type)) return false;
+    return true;
+}
+
+static bool not_wide(d9_type type) { return type != D9_F64 && type != D9_F16; }
+static bool not_half(d9_type type) { return type != D9_F64 && type != D9_F16 && type != D9_BF16; }
+
+bool d9_onednn_any(const d9_site *site) { return all_types(site, not_wide); }
+bool d9_onednn_f32(const d9_site *site) { return all_types(site, not_half); }
+
+/* The metrics themselves are f64 everywhere. */
+static bool metrics_match(const d9_site *site) {
+    return d9_onednn_value(site, site->nodes[0]->inputs[0])->type == D9_F32 &&
+           d9_onednn_value(site, site->nodes[0]->inputs[1])->type == D9_F32;
+}
+
+/* ---- the rules ---- */
+
+#define CONV(op, name)                                                                                             \
+    {name, 1, {op}, d9_onednn_conv_match, d9_onednn_conv_prepare, d9_onednn_conv, d9_onednn_conv_release}
+#define NORM(name, count, ...)                                                                                     \
+    {name, count, {__VA_ARGS__}, d9_onednn_norm_match, d9_onednn_norm_prepare, d9_onednn_norm, NULL}
+#define NORM_BACKWARD(name, count, ...)                                                                            \
+    {name, count, {__VA_ARGS__}, d9_onednn_norm_backward_match, d9_onednn_norm_prepare, d9_onednn_norm_backward, NULL}
+#define PLAIN(op, name, match, run) {name, 1, {op}, match, NULL, run, NULL}
+
+static const d9_rule rules[] = {
+    NORM("norm+act+add", 3, D9_OP_NORM, D9_OP_ACT, D9_OP_ADD),
+    NORM("norm_eval+act+add", 3, D9_OP_NORM_EVAL, D9_OP_ACT, D9_OP_ADD),
+    NORM("norm+act", 2, D9_OP_NORM, D9_OP_ACT),
+    NORM("norm_eval+act", 2, D9_OP_NORM_EVAL, D9_OP_ACT),
+    NORM_BACKWARD("act_backward+norm_backward", 2, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD),
+    NORM("norm", 1, D9_OP_NORM),
+    NORM("norm_eval", 1, D9_OP_NORM_EVAL),
+    NORM_BACKWARD("norm_backward", 1, D9_OP_NORM_BACKWARD),
+    CONV(D9_OP_CONV, "conv"),
+    CONV(D9_OP_CONV_BACKWARD_DATA, "conv_backward_data"),
+    CONV(D9_OP_CONV_BACKWARD_WEIGHT, "conv_backward_weight"),
+    PLAIN(D9_OP_DRAW, "draw", NULL, d9_onednn_draw),
+    PLAIN(D9_OP_AUGMENT, "augment", d9_onednn_any, d9_onednn_augment),
+    PLAIN(D9_OP_GATHER, "gather", NULL, d9_onednn_gather),
+    PLAIN(D9_OP_CAST, "cast", d9_onednn_any, d9_onednn_cast),
+    PLAIN(D9_OP_ACT, "act", d9_onednn_any, d9_onednn_act),
+    PLAIN(D9_OP_ACT_BACKWARD, "act_backward", d9_onednn_any, d9_onednn_act_backward),
+    PLAIN(D9_OP_POOL, "pool", d9_onednn_any, d9_onednn_pool),
+    PLAIN(D9_OP_POOL_BACKWARD, "pool_backward", d9_onednn_any, d9_onednn_pool_backward),
+    PLAIN(D9_OP_ADD, "add", d9_onednn_any, d9_onednn_add),
+    PLAIN(D9_OP_LINEAR, "linear", d9_onednn_any, d9_onednn_linear),
+    PLAIN(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", d9_onednn_any, d9_onednn_linear_backward_data),
+    PLAIN(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", d9_onednn_any, d9_onednn_linear_backward_weight),
+    PLAIN(D9_OP_SCALE, "scale", d9_onednn_any, d9_onednn_scale),
+    PLAIN(D9_OP_LOSS, "loss", d9_onednn_f32, d9_onednn_loss),
+    PLAIN(D9_OP_LOSS_BACKWARD, "loss_backward", d9_onednn_f32, d9_onednn_loss_backward),
+    PLAIN(D9_OP_METRICS, "metrics", metrics_match, d9_onednn_metrics),
+    PLAIN(D9_OP_SGD, "sgd", d9_onednn_f32, d9_onednn_sgd),
+    PLAIN(D9_OP_LERP, "lerp", d9_onednn_f32, d9_onednn_lerp),
+    PLAIN(D9_OP_COPY, "copy", NULL, d9_onednn_copy),
+    {NULL, 0, {0}, NULL, NULL, NULL, NULL},
+};
+
+/* ---- the device ---- */
+
+d9_status d9_onednn_check(d9_context *context, const d9_site *site, dnnl_status_t result) {
+    static const char *const names[] = {"success", "out of memory", "invalid arguments", "unimplemented",
+                                        "iterator ends", "runtime error", "not required"};
+    if (result == dnnl_success) return D9_OK;
+    const char *why = (size_t)result < sizeof names / sizeof *names ? names[result] : "unknown error";
+    return d9_fail(context, D9_DEVICE, "%s: oneDNN: %s", site ? site->nodes[0]->role : "backend onednn", why);
+}
+
+d9_status d9_onednn_reserve(d9_context *context, d9_onednn *backend, int64_t bytes) {
+    d9_status status = D9_OK;
+    if (bytes <= backend->scratch_bytes) return D9_OK;
+    d9_release(context, backend->scratch);
+    backend->scratch = NULL;
+    backend->scratch_bytes = 0;
+    D9_TRY(d9_allocate(context, (size_t)bytes, "the scratch of the oneDNN backend", &backend->scratch));
+    backend->scratch_bytes = bytes;
+done:
+    return status;
+}
+
+static void close_backend(d9_context *context, void *data) {
+    d9_onednn *backend = data;
+    if (!backend) return;
+    if (backend->stream) dnnl_stream_destroy(backend->stream);
+    if (backend->engine) dnnl_engine_destroy(backend->engine);
+    d9_release(context, backend->scratch);
+    d9_release(context, backend);
+}
+
+static d9_status open_backend(d9_context *context, const d9_backend_options *options, void **data) {
+    d9_status status;
+    void *memory = NULL;
+    d9_onednn *backend = NULL;
+    D9_TRY(d9_allocate(context, sizeof *backend, "the oneDNN backend", &memory));
+    backend = memory;
+    backend->cpu = (d9_cpu){d9_cpu_loops_find(NULL), options->threads};
+    D9_TRY(d9_onednn_check(context, NULL, dnnl_engine_create(&backend->engine, dnnl_cpu, 0)));
+    D9_TRY(d9_onednn_check(context, NULL, dnnl_stream_create(&backend->stream, backend->engine, dnnl_stream_in_order)));
+    *data = backend;
+    backend = NULL;
+done:
+    close_backend(context, backend);
+    return status;
+}
+
+/* bf16 only where the processor multiplies it: oneDNN would emulate it elsewhere, slower than f32. */
+static void describe(const void *data, d9_device_info *info) {
+    const d9_onednn *backend = data;
+    const dnnl_version_t *version = dnnl_version();
+    const bool bf16 = d9_cpu_has_bf16();
+    snprintf(info->version, sizeof info->version, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
+    snprintf(info->isa, sizeof info->isa, "%s", !bf16                    ? backend->cpu.loops->level
+                                                : d9_cpu_has_amx_bf16() ? "amx"
+                                                                        : "avx512-bf16");
+    info->precision[0] = info->precision[3] = false; /* f64, fp16 */
+    info->precision[1] = true;
+    info->precision[2] = bf16;
+}
+
+static const d9_host_kind kind = {rules, open_backend, close_backend, describe};
+
+static d9_status open_device(d9_context *context, const d9_backend_options *options, d9_device **device) {
+    return d9_host_open(context, &kind, options, device);
+}
+
+static const d9_backend backend_onednn = {
+    .name = "onednn",
+    .doc = "oneDNN convolutions and vectorised loops for the rest: f32, and bf16 where the processor computes it",
+    .open = open_device,
+    .close = d9_host_close,
+    .describe = d9_host_describe,
+    .allocate = d9_host_allocate,
+    .plan = d9_host_plan,
+    .plan_free = d9_host_plan_free,
+    .plan_text = d9_host_plan_text,
+    .run = d9_host_run,
+    .times = d9_host_times,
+    .write = d9_host_write,
+    .read = d9_host_read,
+    .sync = d9_host_sync,
+};
+
+__attribute__((visibility("default"))) const d9_backend *d9_backend_module(void);
+const d9_backend *d9_backend_module(void) { return &backend_onednn; }

@@ -1,0 +1,102 @@
+/* The rules at both ends of a step: the batch, and the updates and the tail. */
+#include "backends/onednn/onednn.h"
+#include "kernels/formulas/augment.h"
+
+_Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
+                   (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING,
+               "augment.h and the formulas number the mirror rules alike");
+
+/* This step's part of the epoch's order. An index outside [0, samples): D9_DEVICE. */
+static d9_status order_slice(d9_context *context, const d9_site *site, d9_value_id order, int64_t at, int64_t batch,
+                             int64_t samples, const int32_t **slice) {
+    *slice = (const int32_t *)d9_site_data(site, order) + at;
+    for (int64_t i = 0; i < batch; i++)
+        if ((*slice)[i] < 0 || (*slice)[i] >= samples)
+            return d9_fail(context, D9_DEVICE, "%s: the order names sample %d of %lld", site->nodes[0]->role, (*slice)[i],
+                           (long long)samples);
+    return D9_OK;
+}
+
+d9_status d9_onednn_draw(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_node *node = site->nodes[0];
+    const d9_draw_attributes *draw = &node->as.draw;
+    const d9_augment_rule rule = {draw->seed, draw->pad, draw->mirror, draw->cutout, draw->height, draw->width};
+    const uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
+    int32_t *draws = d9_site_data(site, node->outputs[0]); /* (N, 5) */
+    const int32_t *order;
+    D9_TRY(order_slice(context, site, node->inputs[0], step % draw->steps_per_epoch * draw->batch, draw->batch,
+                       draw->samples, &order));
+    for (int64_t i = 0; i < draw->batch; i++) {
+        const d9_augment_draws drawn = d9_augment_draw(&rule, (uint32_t)order[i], epoch);
+        for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[i * D9_DRAW_SLOTS + s] = drawn.slot[s];
+    }
+done:
+    return status;
+}
+
+d9_status d9_onednn_augment(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_node *node = site->nodes[0];
+    const d9_augment_attributes *augment = &node->as.augment;
+    const d9_shape *shape = &d9_onednn_value(site, node->inputs[0])->shape; /* (count, H, W, C) */
+    d9_cpu_batch batch = {.images = d9_site_data(site, node->inputs[0]),
+                          .draws = d9_site_data(site, node->inputs[2]),
+                          .table = d9_site_data(site, node->inputs[3]),
+                          .height = (int)shape->d[1],
+                          .width = (int)shape->d[2],
+                          .channels = (int)shape->d[3],
+                          .pad = augment->pad,
+                          .cutout = augment->cutout};
+    D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->batch,
+                       shape->d[0], &batch.order));
+    d9_cpu_augment(d9_onednn_cpu(site), &batch, augment->batch, d9_onednn_out(site, node->outputs[0]));
+done:
+    return status;
+}
+
+d9_status d9_onednn_gather(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_node *node = site->nodes[0];
+    const d9_augment_attributes *augment = &node->as.augment;
+    const int32_t *labels = d9_site_data(site, node->inputs[0]), *order;
+    int32_t *out = d9_site_data(site, node->outputs[0]);
+    D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->batch,
+                       d9_onednn_count(site, node->inputs[0]), &order));
+    for (int64_t i = 0; i < augment->batch; i++) out[i] = labels[order[i]];
+done:
+    return status;
+}
+
+/* ---- updates and the tail ---- */
+
+d9_status d9_onednn_sgd(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *node = site->nodes[0];
+    const d9_update_attributes *update = &node->as.update;
+    const d9_cpu_sgd rule = {.rate = (float)d9_coefficient_at(site->program, &update->rate, step),
+                             .decay = (float)d9_coefficient_at(site->program, &update->decay, step),
+                             .momentum = (float)update->momentum,
+                             .torch = update->form == D9_MOMENTUM_TORCH};
+    (void)context;
+    d9_cpu_sgd_update(d9_onednn_cpu(site), &rule, d9_site_data(site, node->inputs[1]), d9_onednn_count(site, node->inputs[0]),
+                      d9_site_data(site, node->outputs[0]), d9_site_data(site, node->outputs[1]));
+    return D9_OK;
+}
+
+d9_status d9_onednn_lerp(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *node = site->nodes[0];
+    (void)context;
+    d9_cpu_lerp(d9_onednn_cpu(site), (float)d9_coefficient_at(site->program, &node->as.lerp.ratio, step),
+                d9_site_data(site, node->inputs[1]), d9_onednn_count(site, node->inputs[0]),
+                d9_site_data(site, node->outputs[0]));
+    return D9_OK;
+}
+
+d9_status d9_onednn_copy(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *node = site->nodes[0];
+    const int64_t element = (int64_t)d9_type_bytes(d9_onednn_value(site, node->inputs[0])->type);
+    (void)context, (void)step;
+    d9_cpu_copy(d9_onednn_cpu(site), d9_site_data(site, node->inputs[0]), d9_onednn_count(site, node->inputs[0]) * element,
+                d9_site_data(site, node->outputs[0]));
+    return D9_OK;
+}

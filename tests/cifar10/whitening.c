@@ -1,0 +1,101 @@
+/* Patch statistics of real images, where CIFAR-10 is present: covariance and eigenvalues against those that PyTorch
+ * computed (tests/golden), and dawn94's filters made of 10,000 training images: they whiten them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "step/patches.h"
+#include "tests/support/programs.h"
+#include "train/trainer.h"
+#include "train/verify.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static d9_context context;
+
+static int set_up(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    return 0;
+}
+
+static void note(void *user, const d9_verify_row *row) {
+    int *seen = user;
+    if (strncmp(row->group, "whiten.", 7) != 0) return;
+    if (row->skipped || !row->passed) fail_msg("%s %s: %g of %g (%s)", row->name, row->group, row->error, row->limit, row->note);
+    if (strcmp(row->group, "whiten.covariance") == 0) assert_int_equal(row->compared, 27 * 27);
+    if (strcmp(row->group, "whiten.eigenvalues") == 0) assert_int_equal(row->compared, 27);
+    ++*seen;
+}
+
+static void test_statistics_are_pytorchs(void **state) {
+    (void)state;
+    int seen = 0;
+    const d9_verify_options options = {.cases = D9_SOURCE_DIR "/tests/golden/cases/patch_whitening.safetensors",
+                                       .backend = "reference", .precision = "f64", .threads = 1};
+    op_ok(&context, d9_verify(&context, &options, note, &seen));
+    assert_int_equal(seen, 2);
+}
+
+/* F C F^T is diagonal with lambda / (lambda + epsilon) on the diagonal. */
+static void check_whitens(const double *filters, const d9_dataset *data) {
+    enum { D = 27 };
+    double table[3 * 256], covariance[D * D], copy[D * D], eigenvalues[D], vectors[D * D];
+    for (int i = 0; i < 3 * 256; i++) table[i] = (i % 256 - data->mean[i / 256]) / data->std[i / 256];
+    d9_init_site site = {.images = data->train.images, .image_count = data->train.count, .height = 32, .width = 32, .channels = 3, .table = table};
+    op_ok(&context, d9_patch_covariance(&context, &site, 10000, 3, covariance));
+    memcpy(copy, covariance, sizeof copy);
+    op_ok(&context, d9_symmetric_eigen(&context, copy, D, eigenvalues, vectors));
+    print_message("eigenvalues %.4g to %.4g\n", eigenvalues[0], eigenvalues[D - 1]);
+    assert_true(eigenvalues[0] > 10 && eigenvalues[D - 1] < 0.01); /* neighbouring pixels are nearly equal */
+    for (int i = 0; i < D; i++)
+        for (int j = 0; j < D; j++) {
+            double sum = 0;
+            for (int k = 0; k < D * D; k++) sum += filters[i * D + k / D] * covariance[k] * filters[j * D + k % D];
+            double want = i == j ? eigenvalues[i] / (eigenvalues[i] + 1e-2) : 0;
+            if (!(fabs(sum - want) <= 1e-9)) fail_msg("filters %d and %d: %.12g, must be %.12g", i, j, sum, want);
+        }
+}
+
+static void test_dawn94_whitens(void **state) {
+    (void)state;
+    enum { D = 27 };
+    static const char *const set[] = {"model.channels=[4, 4, 4, 4]", "train.batch_size=32", "backend=reference", "precision=f64", "threads=1"};
+    const d9_config_edits edits = {.set = set, .set_count = sizeof set / sizeof *set};
+    double filters[D * D];
+    d9_config *config;
+    d9_session session;
+    op_ok(&context, d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", &edits, &config));
+    op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 1, .no_eval = true}, &session));
+    op_ok(&context, d9_session_initialize(&session));
+    const d9_graph *graph = &session.program.train;
+    const d9_value *weight = &graph->values[d9_graph_find_value(graph, "stem.whiten.weight")];
+    double *parameters = malloc((size_t)session.program.state_elements * sizeof(double));
+    op_ok(&context, d9_session_read_state(&session, D9_BUFFER_STATE, parameters));
+    for (int j = 0; j < D; j++) /* (27, row, column, channel) to (27, channel, row, column) */
+        for (int k = 0; k < D; k++) filters[j * D + k % 3 * 9 + k / 3] = parameters[weight->offset / 8 + j * D + k];
+    check_whitens(filters, session.dataset);
+    free(parameters);
+    d9_session_close(&session);
+    d9_config_free(&context, config);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_statistics_are_pytorchs, set_up),
+        cmocka_unit_test_setup(test_dawn94_whitens, set_up),
+    };
+    d9_dataset *data;
+    d9_context_init(&context);
+    if (d9_dataset_load(&context, &(d9_dataset_options){.name = "cifar10"}, &data) != D9_OK) {
+        printf("skipped: whitening of CIFAR-10: %s\n", context.message);
+        return 77;
+    }
+    d9_dataset_free(&context, data);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,85 @@
+# Arguments, help, and where output cannot go.
+. "$(dirname "$0")/lib.sh"
+
+# ---- help is made from the tables: every command has it, and names its options ----
+accepts "$dawn9" --help
+for command in train eval verify bench data tricks config devices; do
+    says "^  $command "
+done
+for command in train eval verify bench data tricks config devices; do
+    accepts "$dawn9" $command --help
+    says "^usage: dawn9 $command"
+    says '^  --help'
+done
+accepts "$dawn9" train x --set y --help
+for option in set with without seed runs backend precision threads data out resume plan save-plan quiet json; do
+    says "^  --$option"
+done
+accepts "$dawn9" --version
+says '^dawn9 [0-9]+\.[0-9]+\.[0-9]+ \(commit [^ ]+, '
+
+# ---- misuse ----
+tiny >tiny.yaml
+refuses 2 'no command' "$dawn9"
+refuses 2 'unknown command "trian"; did you mean train\?' "$dawn9" trian
+refuses 2 'unknown command "zzzzzz"' "$dawn9" zzzzzz
+refuses 2 'unknown option --sed; did you mean --se[et]' "$dawn9" train tiny.yaml --sed 1
+refuses 2 'unknown option --precison; did you mean --precision\?' "$dawn9" verify --precison f32
+refuses 2 'unknown option -q' "$dawn9" train tiny.yaml -q
+refuses 2 'CONFIG is missing' "$dawn9" train
+refuses 2 'MODEL is missing' "$dawn9" eval tiny.yaml
+refuses 2 '"more" is one argument too many' "$dawn9" train tiny.yaml more
+refuses 2 '--set needs a value: K=V' "$dawn9" train tiny.yaml --set
+refuses 2 '--json takes no value' "$dawn9" train tiny.yaml --json=yes
+refuses 2 '--seed: "x1" is not an integer' "$dawn9" train tiny.yaml --seed x1
+refuses 2 '--seed: -1 is out of range' "$dawn9" train tiny.yaml --seed -1
+refuses 2 '--runs: 0 is out of range, must be 1 to' "$dawn9" train tiny.yaml --runs 0
+refuses 2 'ACTION: "chek" is none of check\|fetch\|preview' "$dawn9" data chek
+refuses 2 'WHAT: "ops" is none of step\|pipeline' "$dawn9" bench ops
+refuses 2 'unknown trick "emma"; did you mean ema\?' "$dawn9" tricks emma
+refuses 2 'data check takes --data and --json alone' "$dawn9" data check --set a=b
+refuses 2 'data preview needs a configuration' "$dawn9" data preview --out x.png
+refuses 2 'data preview needs --out' "$dawn9" data preview tiny.yaml
+
+# ---- options and words mix; `--` ends the options; a repeated option collects ----
+accepts "$dawn9" config --set train.epochs=3 tiny.yaml --set=seed=9
+says '^seed: 9'
+says '^  epochs: 3'
+cp tiny.yaml -- -odd.yaml
+accepts "$dawn9" config -- -odd.yaml
+accepts "$dawn9" config tiny.yaml --with celu:alpha=0.1 --without flip --seed 4 --origins
+says '^  celu:'
+says '^    alpha: 0.1 .*# --with'
+says '^seed: 4 .*# --set'
+grep -q '^  flip:' "$out" && fail "--without flip left flip in"
+
+# ---- what only lists ----
+accepts "$dawn9" tricks
+says '^ema  '
+says '^patch_whitening '
+accepts "$dawn9" tricks ema
+says '^source: '
+says 'momentum .*0 to 1; default 0.99'
+accepts "$dawn9" devices
+says '^reference  .*precisions f64 f32 bf16 fp16'
+accepts "$dawn9" devices --json
+json "$out" 'any(row["backend"] == "reference" and row["present"] for row in d)'
+
+# ---- output that cannot be written ----
+to_full() { "$@" >/dev/full; }
+to_nobody() { "$@" >&-; }
+to_closed_pipe() {
+    mkfifo "$scratch/pipe"
+    (exec 3<"$scratch/pipe"; exec 3<&-) & # opens the reading end and leaves
+    reader=$!
+    { wait $reader; "$@"; } >"$scratch/pipe"
+    result=$?
+    rm "$scratch/pipe"
+    return $result
+}
+for command in "tricks" "--help" "--version" "config tiny.yaml" "train --help" "devices --json"; do
+    ends 6 'standard output: cannot write: No space left on device' to_full "$dawn9" $command
+    ends 6 'standard output: cannot write: ' to_nobody "$dawn9" $command
+done
+ends 6 'standard output: cannot write: Broken pipe' to_closed_pipe "$dawn9" tricks
+verdict

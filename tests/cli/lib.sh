@@ -1,0 +1,85 @@
+# What every command-line test begins with: . "$(dirname "$0")/lib.sh"
+# usage: sh NAME.sh DAWN9 SOURCE_DIR. Each check says one line when it fails; the script's exit is the verdict.
+set -u
+dawn9=$1 source=$2
+case $dawn9 in /*) ;; *) dawn9=$PWD/$dawn9 ;; esac
+scratch=$(mktemp -d -t dawn9-cli.XXXXXX) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+mkdir "$scratch/work" "$scratch/home" && cd "$scratch/work" || exit 1
+out=$scratch/out err=$scratch/err
+checks=0 failures=0
+# Nothing of the machine that runs the tests may be seen.
+unset DAWN9_DATA DAWN9_CASES XDG_CACHE_HOME NO_COLOR
+export HOME="$scratch/home" OMP_WAIT_POLICY=passive
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAILED: $*"
+    sed 's/^/    stderr: /' "$err" | head -n 5
+}
+
+listing() { find . | LC_ALL=C sort; }
+
+# Runs the command; standard output and error go to $out and $err, its status to $status.
+observe() {
+    checks=$((checks + 1))
+    "$@" >"$out" 2>"$err" </dev/null
+    status=$?
+}
+
+# accepts COMMAND...: status 0 and a silent standard error.
+accepts() {
+    observe "$@"
+    [ $status = 0 ] || fail "status $status, 0 expected: $*"
+    [ ! -s "$err" ] || fail "standard error is not empty: $*"
+}
+
+# ends STATUS PATTERN COMMAND...: this status, exactly one line on standard error, which begins "dawn9: " and matches.
+ends() {
+    expected=$1 pattern=$2
+    shift 2
+    observe "$@"
+    [ $status = "$expected" ] || fail "status $status, $expected expected: $*"
+    [ "$(wc -l <"$err")" = 1 ] || fail "standard error has $(wc -l <"$err") lines, 1 expected: $*"
+    grep -q '^dawn9: ' "$err" || fail "standard error does not begin with 'dawn9: ': $*"
+    grep -Eq -- "$pattern" "$err" || fail "standard error does not match '$pattern': $*"
+    [ -z "$(find . -name '*.tmp*' -o -name '*.part*')" ] || fail "half-written files: $(find . -name '*.tmp*')"
+}
+
+# refuses STATUS PATTERN COMMAND...: the same, and not one file more or less than before.
+refuses() {
+    before=$(listing)
+    ends "$@"
+    [ "$before" = "$(listing)" ] || fail "files appeared or went: $*"
+}
+
+says() { grep -Eq -- "$1" "$out" || fail "standard output does not match '$1'"; }
+
+# json FILE EXPRESSION: a jq-free look at a JSON file; the expression is Python over `d`.
+json() {
+    checks=$((checks + 1))
+    /usr/bin/env python3 -c "import json, sys
+d = json.load(open(sys.argv[1]))
+assert $2, 'not so: $2'" "$1" 2>"$err" || fail "$1: $2"
+}
+
+# The last line of every script.
+verdict() {
+    echo "$checks checks, $failures failed"
+    [ $failures = 0 ] && [ $checks -gt 0 ]
+    exit
+}
+
+# A network small enough for plain loops on one thread: an epoch takes a fraction of a second.
+tiny() {
+    cat <<'YAML'
+target: 5
+backend: reference
+precision: f32
+threads: 1
+model: {name: resnet9, channels: [4, 4, 8, 8]}
+data: {dataset: synthetic, synthetic_train: 128, synthetic_test: 64}
+train: {epochs: 2, batch_size: 32, lr: {knots: [0, 1, end], values: [0, 0.4, 0]}}
+tricks: {crop: {pad: 4}, flip: {}, flip_tta: {}}
+YAML
+}

@@ -1,0 +1,98 @@
+# dawn9 train and eval: the record, the end in five lines, seeds, resuming, and runs that must not start or finish.
+. "$(dirname "$0")/lib.sh"
+tiny >tiny.yaml
+{ tiny; echo 'published: {accuracy: 94.1, seconds: 26, epochs: 10, hardware: V100, source: "a notebook"}'; } >known.yaml
+
+# ---- a run and its record ----
+started=$(date +%s)
+accepts "$dawn9" train known.yaml --out run
+wall=$(($(date +%s) - started + 1))
+[ "$(tail -n 5 "$out" | cut -c1-11 | tr -d ' \n')" = accuracytimerecordpublishedevaluate ] || fail "the end is not its five lines"
+says '^    1  '
+says '^accuracy   [0-9.]+% plain, [0-9.]+% with TTA, on 64 images'
+says '^time .*train_seconds .*airbench_seconds .*dawnbench_seconds .*process_seconds'
+says '^published  94.1% after 10 epochs, train_seconds 26 on V100 \(a notebook\)'
+says '^evaluate   dawn9 eval run/config.yaml run/model.safetensors$'
+[ "$(ls run | tr '\n' ' ')" = 'config.yaml epochs.tsv events.jsonl model.safetensors predictions.safetensors result.json submission.json ' ] ||
+    fail "the record holds: $(ls run)"
+[ "$(head -n 1 run/epochs.tsv)" = "$(printf 'epoch\thours\ttop1Accuracy')" ] || fail "epochs.tsv has another header"
+[ "$(wc -l <run/epochs.tsv)" = 3 ] && [ "$(wc -l <run/events.jsonl)" = 2 ] || fail "not a row for each epoch"
+json run/result.json 'd["seed"] == 1 and d["backend"] == "reference" and d["threads"] == 1 and not d["resumed"]'
+json run/result.json 'len(d["params_sha256"]) == 64 and len(d["plan_sha256"]) == 64 and len(d["config_hash"]) == 64'
+json run/result.json '0 < d["train_seconds"] < d["process_seconds"] <= '$wall
+json run/result.json 'd["epoch_to_target"] is None or 0 < d["dawnbench_seconds"] < d["process_seconds"]'
+json run/result.json 'abs(sum(s["seconds"] for s in d["timeline"][:-2]) - d["process_seconds"]) < 1e-3'
+json run/result.json 'all(abs(a["start"] + a["seconds"] - b["start"]) < 1e-3 for a, b in zip(d["timeline"], d["timeline"][1:]))'
+json run/submission.json 'd["framework"] == "dawn9" and d["model"] == "resnet9"'
+cat run/*.json run/*.jsonl run/*.yaml run/*.tsv | grep -qwF "$(uname -n)" && fail "the record names the machine"
+
+# ---- eval gives the accuracy of the record, from the record alone ----
+accepts "$dawn9" eval run/config.yaml run/model.safetensors --json
+cp "$out" eval.json
+json run/result.json 'd["accuracy"] == json.load(open("eval.json"))["accuracy"]'
+json run/result.json 'd["accuracy_tta"] == json.load(open("eval.json"))["accuracy_tta"]'
+refuses 2 'run/model.safetensors: .*another' "$dawn9" eval run/config.yaml run/model.safetensors --set model.channels=[4,4,8,16]
+refuses 3 'nothing.safetensors' "$dawn9" eval run/config.yaml nothing.safetensors
+head -c 1000 run/model.safetensors >cut.safetensors
+refuses 3 'cut.safetensors' "$dawn9" eval run/config.yaml cut.safetensors
+
+# ---- quiet, JSON, several seeds ----
+accepts "$dawn9" train tiny.yaml --out quiet --quiet --data "$scratch/elsewhere"
+says " --data $scratch/elsewhere\$"
+grep -rqF "$scratch" quiet && fail "an absolute path is in $(grep -rlF "$scratch" quiet | tr '\n' ' ')"
+[ "$(wc -l <"$out")" = 4 ] || fail "--quiet without a published number is not four lines"
+accepts "$dawn9" train tiny.yaml --out json --json
+cp "$out" printed.json
+json printed.json 'd == json.load(open("json/result.json"))'
+json printed.json 'd["params_sha256"] == json.load(open("run/result.json"))["params_sha256"]'
+accepts "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out many
+says '^mean       [0-9.]+% plain \(sd [0-9.]+\)'
+json many/seed5/result.json 'd["seed"] == 5'
+json many/seed6/result.json 'd["seed"] == 6 and d["params_sha256"] != json.load(open("many/seed5/result.json"))["params_sha256"]'
+accepts "$dawn9" train tiny.yaml --set train.epochs=1 --set keep=none --quiet
+[ -f runs/tiny-seed1/result.json ] && [ ! -f runs/tiny-seed1/model.safetensors ] || fail "runs/tiny-seed1 is not as keep: none has it"
+
+# ---- plans ----
+accepts "$dawn9" train tiny.yaml --set train.epochs=1 --out plan --save-plan saved.plan --quiet
+accepts "$dawn9" train tiny.yaml --set train.epochs=1 --out planned --plan saved.plan --quiet
+json planned/result.json 'd["plan_sha256"] == json.load(open("plan/result.json"))["plan_sha256"]'
+refuses 3 'no.plan' "$dawn9" train tiny.yaml --out x --plan no.plan
+echo nonsense >bad.plan
+refuses 2 'plan' "$dawn9" train tiny.yaml --out x --plan bad.plan
+
+# ---- folders: another configuration's, and ones that cannot be written ----
+cp -r run held
+refuses 2 'run: holds a run of another configuration' "$dawn9" train tiny.yaml --out run --set train.epochs=3
+refuses 2 'run: holds a run of another configuration' "$dawn9" train tiny.yaml --out run --set train.epochs=3 --resume
+diff -r run held >/dev/null || fail "a refused run touched the record"
+echo x >file
+refuses 6 'file' "$dawn9" train tiny.yaml --out file/run
+refuses 6 '/proc' "$dawn9" train tiny.yaml --out /proc/none
+
+# ---- a loss that leaves the finite numbers: 5, and no result ----
+ends 5 'non-finite at step [0-9]+ \(epoch [0-9]+\)' "$dawn9" train tiny.yaml --out hot --quiet \
+    --set 'train.lr={knots: [0, end], values: [1.0e6, 1.0e6]}'
+[ ! -e hot/result.json ] && [ ! -e hot/model.safetensors ] || fail "a run that failed left a result"
+
+# ---- interrupts: a checkpoint, status 130 and 143; the resumed run equals the uninterrupted one ----
+{ tiny | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 30/'; echo 'eval: {every: 10}'; } >long.yaml
+interrupted() { # SIGNAL FOLDER: a signal once the first epoch is on record
+    "$dawn9" train long.yaml --out "$2" --quiet &
+    child=$!
+    for _ in $(seq 200); do
+        [ -s "$2/events.jsonl" ] && break
+        sleep 0.05
+    done
+    kill -s "$1" $child
+    wait $child
+}
+ends 130 'interrupted before step' interrupted INT broken
+ends 143 'interrupted before step [0-9]+ of 60.*--resume' interrupted TERM stopped
+[ -f stopped/checkpoint.safetensors ] && [ ! -e stopped/result.json ] || fail "an interrupted run left: $(ls stopped)"
+refuses 2 'another' "$dawn9" train long.yaml --out stopped --resume --seed 2
+accepts "$dawn9" train long.yaml --out stopped --resume --quiet
+accepts "$dawn9" train long.yaml --out straight --quiet
+json stopped/result.json 'd["resumed"] and "process_seconds" not in d'
+json stopped/result.json 'd["params_sha256"] == json.load(open("straight/result.json"))["params_sha256"]'
+[ "$(cut -f1,3 stopped/epochs.tsv)" = "$(cut -f1,3 straight/epochs.tsv)" ] || fail "the resumed run's epochs are others"
+verdict

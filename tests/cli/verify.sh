@@ -1,0 +1,54 @@
+# dawn9 verify and bench: rows, JSON, and the verdict in the exit status.
+. "$(dirname "$0")/lib.sh"
+tiny >tiny.yaml
+
+# ---- one case through the step program ----
+export DAWN9_CASES="$source/tests/golden/cases/baseline.safetensors"
+accepts "$dawn9" verify --backend reference --precision f64 --threads 1
+says '^baseline +.*loss.* ok'
+says '^1 cases: [1-9][0-9]* comparisons ok, 0 FAILED'
+accepts "$dawn9" verify --backend reference --precision f64 --threads 1 --json
+json "$out" 'd["cases"] == 1 and d["failed"] == 0 and d["passed"] >= 5'
+json "$out" 'all(r["error"] <= r["limit"] and r["compared"] > 0 for r in d["rows"] if not r["skipped"])'
+
+# ---- a case with one wrong number fails, and says where ----
+/usr/bin/env python3 - "$DAWN9_CASES" wrong.safetensors <<'PY'
+import json, struct, sys
+data = bytearray(open(sys.argv[1], 'rb').read())
+n = struct.unpack('<Q', data[:8])[0]
+begin, end = json.loads(data[8:8 + n])['eval/logits']['data_offsets']
+at = 8 + n + begin
+data[at:at + 4] = struct.pack('<f', struct.unpack('<f', data[at:at + 4])[0] + 1)
+open(sys.argv[2], 'wb').write(data)
+PY
+refuses 1 '.' "$dawn9" verify --cases wrong.safetensors --backend reference --precision f64 --threads 1
+says '^wrong .*eval.*FAILED|^baseline .*eval.*FAILED'
+/usr/bin/env python3 - "$DAWN9_CASES" nan.safetensors <<'PY'
+import json, struct, sys
+data = bytearray(open(sys.argv[1], 'rb').read())
+n = struct.unpack('<Q', data[:8])[0]
+at = 8 + n + json.loads(data[8:8 + n])['step1/loss' if 'step1/loss' in json.loads(data[8:8 + n]) else 'eval/logits']['data_offsets'][0]
+data[at:at + 4] = struct.pack('<f', float('nan'))
+open(sys.argv[2], 'wb').write(data)
+PY
+refuses 1 '.' "$dawn9" verify --cases nan.safetensors --backend reference --precision f64 --threads 1
+says 'FAILED'
+
+# ---- files that are no cases ----
+refuses 3 'nowhere' "$dawn9" verify --cases nowhere
+mkdir empty
+refuses 3 'empty' "$dawn9" verify --cases empty
+head -c 5000 "$DAWN9_CASES" >cut.safetensors
+refuses 3 'cut.safetensors' "$dawn9" verify --cases cut.safetensors --backend reference
+refuses 2 'precision f23' "$dawn9" verify --precision f23
+
+# ---- bench ----
+accepts "$dawn9" bench step --config tiny.yaml --json
+json "$out" 'd["images_per_second"] > 0 and d["step_seconds"] > 0 and d["peak_bytes"] > 1 << 20 and d["steps"] == 20'
+json "$out" 'abs(d["images_per_second"] * d["step_seconds"] - d["batch_size"]) < 1e-6 * d["batch_size"]'
+json "$out" 'all(n["rule"] and n["role"] for n in d["nodes"]) and any(n["gflop_per_second"] > 0 for n in d["nodes"])'
+json "$out" 'sum(n["seconds"] for n in d["nodes"]) <= d["step_seconds"] * 1.01'
+accepts "$dawn9" bench pipeline --config tiny.yaml
+says '^augment '
+says 'images/s'
+verdict

@@ -1,0 +1,236 @@
+#!/bin/sh
+# The rules that a compiler does not check: who may include whom, who may print and end the process, how long a file
+# may be. One line a violation, "FILE:LINE: what"; exit status 1 if there is any.
+#
+# usage: tests/lint.sh [ROOT]    without ROOT: first proves on planted violations that every rule bites, then this tree
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+
+# ---- the rules as data ----
+
+# Arrows go down only. FOLDER: the folders whose headers its files may include, its own among them. A file belongs to
+# the longest FOLDER that leads its path. Known and wanted:
+#   config reads the option tables of models and tricks and stores the schedule of step;
+#   graph takes the rows of activations.def and the two plain initialisers of step/init.h, no more of step;
+#   data and step take formulas (Philox), train those of half precision; no formula knows anything of the engine.
+layers='
+engine/core                core
+engine/config              config models tricks step graph core
+engine/graph               graph core kernels/formulas step/init.h
+engine/models              models graph config core
+engine/step                step tricks models graph config core kernels/formulas
+engine/data                data core kernels/formulas
+engine/record              record backends config step graph core commit.h
+engine/backends            backends/backend.h step graph core
+engine/backends/host       backends/backend.h backends/host step graph core kernels
+engine/backends/reference  backends/backend.h backends/host backends/reference step graph core kernels
+engine/backends/onednn     backends/backend.h backends/host backends/onednn step graph core kernels
+engine/backends/cuda       backends/backend.h backends/cuda step graph core kernels
+engine/train               train tricks models backends/backend.h data record step graph config core kernels/formulas
+engine/experiment          experiment train tricks models backends/backend.h data record step graph config core
+engine/cli                 cli experiment train tricks models backends/backend.h data record step graph config core
+tricks                     tricks step graph config core
+kernels/formulas           kernels/formulas
+kernels/cpu                kernels
+kernels/cuda               kernels
+'
+
+# A library is known in one place. PATTERN of the header, then the folders that may include it.
+libraries='
+^(oneapi/)?dnnl   engine/backends/onednn/
+^(cuda|cudnn|cublas|curand|nvrtc|nvml)   engine/backends/cuda/ kernels/cuda/
+^stb[/_]          engine/data/
+^yaml             engine/config/ engine/record/
+'
+
+# No file is longer than this.
+longest=700
+
+# ---- the linter: awk over each file, comments and strings taken out ----
+
+scan() { # ROOT, then the files on standard input
+    (cd "$1" && LC_ALL=C xargs awk -v layers="$layers" -v libraries="$libraries" -v longest=$longest '
+function complain(what) { print FILENAME ":" FNR ": " what; bad = 1 }
+function begins(text, start) { return substr(text, 1, length(start)) == start }
+
+BEGIN {
+    count = split(layers, line, "\n")
+    for (i = 1; i <= count; i++) {
+        gsub(/ +/, " ", line[i])
+        space = index(line[i], " ")
+        if (space) allowed[substr(line[i], 1, space - 1)] = substr(line[i], space + 1)
+    }
+    library_count = split(libraries, library, "\n")
+}
+
+FNR == 1 {
+    in_comment = 0
+    code = FILENAME ~ /^(engine|tricks|kernels)\//
+    layer = ""
+    for (folder in allowed)
+        if (begins(FILENAME, folder "/") && length(folder) > length(layer)) layer = folder
+    if (code && layer == "") complain("this folder is in no row of the layers in tests/lint.sh")
+}
+FNR == longest + 1 { complain("longer than " longest " lines") }
+
+# What is left of a line without comments and the insides of strings and characters.
+function bare(text,    out, at) {
+    out = ""
+    while (text != "") {
+        if (in_comment) {
+            at = index(text, "*/")
+            if (!at) return out
+            in_comment = 0
+            text = substr(text, at + 2)
+        } else if (match(text, /\/\*|\/\/|"|\047/)) {
+            out = out substr(text, 1, RSTART - 1)
+            at = substr(text, RSTART, RLENGTH)
+            text = substr(text, RSTART)
+            if (at == "//") return out
+            if (at == "/*") { in_comment = 1; text = substr(text, 3) }
+            else if (at == "\"" && match(text, /^"([^"\\]|\\.)*"/)) { out = out "\"\""; text = substr(text, RLENGTH + 1) }
+            else if (at == "\047" && match(text, /^\047([^\047\\]|\\.)*\047/)) { out = out "0"; text = substr(text, RLENGTH + 1) }
+            else { out = out " "; text = substr(text, 2) }
+        } else return out text
+    }
+    return out
+}
+
+function calls(text, names) { return match(" " text, "[^A-Za-z0-9_>.](" names ")[ ]*[(]") }
+
+function check_own_include(name,    may, n, k) {
+    while (begins(name, "../")) name = substr(name, 4)
+    sub(/^engine\//, "", name)
+    if (name !~ /\// && name != "commit.h") return # beside the file
+    n = split(allowed[layer], may, " ")
+    for (k = 1; k <= n; k++)
+        if (name == may[k] || begins(name, may[k] "/")) return
+    complain(layer " includes " name ": arrows go down only (tests/lint.sh)")
+}
+
+function check_library(name,    i, part, n, k, fine) {
+    for (i = 1; i <= library_count; i++) {
+        n = split(library[i], part, " ")
+        if (n < 2 || name !~ part[1]) continue
+        fine = 0
+        for (k = 2; k <= n; k++) if (begins(FILENAME, part[k])) fine = 1
+        if (!fine) complain(name " outside " part[2])
+    }
+}
+
+{ line_bare = bare($0) }
+
+code && /^[ \t]*#[ \t]*include/ && match($0, /[<"][^>"]*[>"]/) {
+    name = substr($0, RSTART + 1, RLENGTH - 2)
+    check_library(name)
+    if (substr($0, RSTART, 1) == "\"" && name !~ /^stb[\/_]/) check_own_include(name)
+}
+
+code && FILENAME !~ /^tricks\// && match(line_bare, /(^|[^A-Za-z0-9_])d9_trick_[a-z0-9_]+/) {
+    name = substr(line_bare, RSTART, RLENGTH)
+    sub(/^[^d]/, "", name)
+    if (name !~ /^d9_trick_(at|index|refuse)$/) complain(name " named outside tricks/")
+}
+
+code && FILENAME !~ /^engine\/cli\// && calls(line_bare, "v?f?printf|puts|fputs|putchar|fputc|perror|_?exit|_Exit|quick_exit|abort|assert") {
+    complain("prints or ends the process below engine/cli")
+}
+code && FILENAME != "engine/core/system.c" && calls(line_bare, "malloc|calloc|realloc|strdup|strndup|fopen|freopen|fdopen|tmpfile") {
+    complain("file and memory calls go through core/system.h")
+}
+code && calls(line_bare, "strcpy|strcat|v?sprintf|gets|ato[ifl]|atoll|strtok|rand|srand") {
+    complain("an unsafe call")
+}
+
+# Strings count here: a path of one machine is wrong wherever it stands. tests/ make and match paths on purpose.
+FILENAME !~ /^tests\// && /(^|[^A-Za-z0-9_.$}~\/-])\/(home|root|work|tmp|Users|mnt|media)\/[A-Za-z0-9_]/ {
+    complain("a path of one machine")
+}
+
+END { exit bad }
+')
+}
+
+# Every file of the tree that a person writes; built and measured files are not.
+sources() {
+    (cd "$1" && find . \( -name 'build*' -o -name runs -o -name .git -o -path ./experiments/results -o -path ./tests/golden \) -prune -o \
+        -type f \( -name '*.[ch]' -o -name '*.def' -o -name '*.sh' -o -name '*.yaml' -o -name '*.cmake' -o -name '*.md' \
+        -o -name CMakeLists.txt \) -print | sed 's,^\./,,' | LC_ALL=C sort)
+}
+
+lint() {
+    list=$(sources "$1")
+    [ -n "$list" ] || { echo "lint: $1 holds no file to read"; return 1; }
+    printf '%s\n' "$list" | scan "$1" || return 1 # xargs has statuses of its own
+}
+
+# ---- the proof that the rules bite ----
+
+planted=0
+plant() { # FILE, PATTERN of the complaint, text: in a tree that holds nothing else
+    rm -rf "$scratch/tree"
+    mkdir -p "$scratch/tree/$(dirname "$1")"
+    printf '%s\n' "$3" >"$scratch/tree/$1"
+    planted=$((planted + 1))
+    if lint "$scratch/tree" >"$scratch/said"; then
+        echo "lint: not noticed in $1: $3"
+        return 1
+    fi
+    [ "$(wc -l <"$scratch/said")" = 1 ] && grep -Eq "$2" "$scratch/said" && return 0
+    echo "lint: one complaint like '$2' expected about $1, these came:"
+    cat "$scratch/said"
+    return 1
+}
+spare() { # FILE, text that breaks no rule
+    rm -rf "$scratch/tree"
+    mkdir -p "$scratch/tree/$(dirname "$1")"
+    printf '%s\n' "$2" >"$scratch/tree/$1"
+    planted=$((planted + 1))
+    lint "$scratch/tree" && return 0
+    echo "lint: complained about the innocent $1: $2"
+    return 1
+}
+
+prove() {
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+    plant engine/train/a.c '^engine/train/a.c:1: dnnl.h outside' '#include <dnnl.h>'
+    plant engine/backends/host/a.c 'dnnl_types.h outside' '#include "dnnl_types.h"'
+    plant engine/cli/a.c 'cuda_runtime.h outside' '#include <cuda_runtime.h>'
+    plant kernels/cpu/a.c 'stb_image.h outside' '#include <stb/stb_image.h>'
+    plant engine/core/a.c 'engine/core includes graph/graph.h' '#include "graph/graph.h"'
+    plant engine/graph/a.c 'engine/graph includes step/program.h' '#include "step/program.h"'
+    plant tricks/a.c 'tricks includes backends/backend.h' '#include "backends/backend.h"'
+    plant engine/train/a.c 'includes backends/onednn/onednn.h' '#include "backends/onednn/onednn.h"'
+    plant engine/backends/onednn/a.c 'includes backends/reference/reference.h' '#include "backends/reference/reference.h"'
+    plant kernels/formulas/a.h 'includes core/context.h' '#include "core/context.h"'
+    plant kernels/cpu/a.c 'includes graph/graph.h' '#include "../../engine/graph/graph.h"'
+    plant engine/novel/a.c 'in no row' 'int a;'
+    plant engine/step/a.c 'd9_trick_ema named outside' 'extern const d9_trick d9_trick_ema;'
+    plant engine/step/a.c 'prints or ends' '    printf("%d", 1);'
+    plant engine/step/a.c 'prints or ends' 'if (x) exit(1);'
+    plant kernels/cpu/a.c 'prints or ends' '/* fine */ abort();'
+    plant tricks/a.c 'prints or ends' '    vfprintf (stderr, format, list);'
+    plant engine/data/a.c 'through core/system.h' 'p = malloc(1);'
+    plant engine/cli/a.c 'unsafe' 'n = atoi(word);'
+    plant engine/data/a.c 'unsafe' 'strcpy(a, b);'
+    plant engine/data/a.c 'unsafe' 'sprintf(a, "b");'
+    plant engine/data/a.c 'a path of one machine' 'const char *p = "/home/someone/data";'
+    plant configs/a.yaml 'a path of one machine' 'data: {path: /mnt/disk/images}'
+    plant engine/step/a.c "longer than $longest lines" "$(awk -v n=$((longest + 1)) 'BEGIN { for (i = 0; i < n; i++) print "int a;" }')"
+    spare engine/backends/onednn/a.c '#include <dnnl.h>'
+    spare engine/cli/a.c 'exit(1);'
+    spare engine/train/a.c '/* printf("x"); exit(1); d9_trick_ema' # a comment that goes on
+    spare engine/train/a.c 'say("call printf(x) and exit(1)"); // abort()'
+    spare engine/train/a.c 'status = backend->exit(x); d9_exit(x); snprintf(a, sizeof a, "b"); d9_trick_at(1);'
+    spare engine/train/a.c "$(printf '%s\n%s' "char quote = '\"';" 'say("/* no comment");')"
+    spare setup.sh 'cache=${XDG_CACHE_HOME:-$HOME/.cache}/tmp/x'
+}
+
+if [ $# -gt 0 ]; then
+    lint "$1"
+    exit
+fi
+prove
+lint "$here/.."
+echo "lint: $planted planted files told apart, $(sources "$here/.." | wc -l) files of the tree keep the rules"

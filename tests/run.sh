@@ -1,0 +1,141 @@
+#!/bin/sh
+# Builds dawn9 in four ways and runs every test that needs no GPU and no network.
+#
+#   build             as setup.sh makes it                                every test
+#   build-plain       gcc, without oneDNN, warnings are errors            every test but the timings
+#   build-sanitized   AddressSanitizer and UBSan, warnings are errors     every test but the timings
+#   build-clang       clang, warnings are errors                          compiled only: one check
+#
+# usage: tests/run.sh [--quick | --long]    --quick: the first alone; --long: also the tests labelled long
+#
+# What needs CIFAR-10 has cifar10 in its name and is skipped by name where the data is absent (./setup.sh --data).
+# Any other skip fails where CI=true. The last line counts the results of all builds; the exit status is the verdict.
+set -eu
+cd "$(dirname "$0")/.."
+
+usage="usage: tests/run.sh [--quick | --long]"
+extent=usual
+case $#:${1-} in
+0:) ;;
+1:--quick) extent=quick ;;
+1:--long) extent=long ;;
+1:-h | 1:--help) echo "$usage"; exit 0 ;;
+*) echo "$usage" >&2; exit 2 ;;
+esac
+
+jobs=$(nproc)
+began=$(date +%s)
+results=$(mktemp) # one line a result: passed|failed|skipped BUILD: TEST
+trap 'rm -f "$results"' EXIT
+# Threads that wait without spinning, so that tests may run side by side; a sanitizer's find ends the test.
+export OMP_WAIT_POLICY=passive UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1
+
+say() { printf '\n==== %s (%d s)\n' "$*" $(($(date +%s) - began)); }
+note() { echo "$1 $2: $3" >>"$results"; } # STATE BUILD TEST
+has_command() { command -v "$1" >/dev/null 2>&1; }
+
+# What the tests need beyond what dawn9 needs.
+install_tools() {
+    missing=
+    has_command python3 || missing="$missing python3"
+    [ $extent = quick ] || has_command clang || missing="$missing clang libomp-dev"
+    [ -n "$missing" ] || return 0
+    if ! has_command apt-get || [ "$(id -u)" != 0 ]; then
+        echo "tests/run.sh: missing (Debian package names):$missing" >&2
+        return 0
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq || true # the lists there are may do
+    # shellcheck disable=SC2086 # one word per package
+    apt-get install -y -qq --no-install-recommends $missing >/dev/null || true # its absence shows below
+}
+
+# compile BUILD option...: into the folder of that name.
+compile() {
+    build=$1
+    shift
+    say "$build: compiling $*"
+    mkdir -p "$build"
+    if cmake -G Ninja -S . -B "$build" "$@" >"$build/configure.log" 2>&1; then
+        cmake --build "$build" --parallel "$jobs" >"$build/build.log" 2>&1 && return 0
+        tail -n 60 "$build/build.log"
+    else
+        cat "$build/configure.log"
+    fi
+    note failed "$build" compile
+    return 1
+}
+
+# One line for each test of ctest's JUnit file, and one for each test that a cmocka program skipped inside. A test that
+# did not run for any reason but exit status 77 has failed.
+read_results() { # FILE BUILD
+    awk -v build="$2" '
+        function value(name) { return match($0, name "=\"[^\"]*\"") ? substr($0, RSTART + length(name) + 2, RLENGTH - length(name) - 3) : "" }
+        function done() { if (test != "") print state, build ": " test; test = "" }
+        /<testcase / {
+            done()
+            test = value(" name")
+            state = value(" status") == "run" ? "passed" : "failed"
+        }
+        /<skipped message="SKIP_RETURN_CODE=77"/ { state = "skipped" }
+        test != "" && /\[  SKIPPED \] [A-Za-z0-9_]+ *$/ {
+            inner = $0
+            sub(/^.*\[  SKIPPED \] /, "", inner)
+            if (!seen[test, inner]++) print "skipped", build ": " test "/" inner
+        }
+        END { done() }' "$1"
+}
+
+# run_tests BUILD ctest-option...
+run_tests() {
+    build=$1
+    shift
+    say "$build: testing"
+    rm -f "$build/results.xml"
+    status=0
+    ctest --test-dir "$build" --parallel "$jobs" --output-on-failure --no-tests=error --timeout 600 \
+        --output-junit "$PWD/$build/results.xml" --test-output-size-passed 10000000 "$@" || status=$?
+    before=$(grep -c '^failed' "$results" || true)
+    [ ! -f "$build/results.xml" ] || read_results "$build/results.xml" "$build" >>"$results"
+    # ctest knows best whether all was well: a verdict that names no test still counts.
+    [ $status = 0 ] || [ "$(grep -c '^failed' "$results" || true)" -gt "$before" ] || note failed "$build" "ctest (status $status)"
+}
+
+check() { # BUILD, LABELS to leave out, cmake-option...
+    build=$1 without=$2
+    shift 2
+    if compile "$build" "$@"; then run_tests "$build" -LE "$without"; fi
+}
+
+# ---- the builds ----
+
+install_tools
+long='^long$'
+[ $extent != long ] || long='^none$'
+untimed="$long|^timing\$"
+
+say "build: setup.sh"
+if ./setup.sh; then run_tests build -LE "$long"; else note failed build setup.sh; fi
+if [ $extent != quick ]; then
+    strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=ON
+    check build-plain "$untimed" -DDAWN9_ONEDNN=OFF $strict
+    check build-sanitized "$untimed" "-DDAWN9_SANITIZE=address,undefined" $strict
+    if ! has_command clang; then
+        note skipped build-clang compile
+    elif compile build-clang -DCMAKE_C_COMPILER=clang $strict; then
+        note passed build-clang compile
+    fi
+fi
+
+# ---- the verdict ----
+
+if [ "${CI-}" = true ]; then
+    sed '/^skipped/{/cifar10/!s/^skipped \(.*\)/failed \1 (skipped, which CI allows only for want of CIFAR-10)/;}' "$results" >"$results.ci"
+    mv "$results.ci" "$results"
+fi
+count() { grep -c "^$1 " "$results" || true; }
+say "done"
+grep '^skipped ' "$results" || true
+grep '^failed ' "$results" || true
+echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"
+[ "$(count passed)" -gt 0 ] && [ "$(count failed)" = 0 ]

@@ -1,0 +1,247 @@
+/* Step programs for tests: see programs.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "graph/edit.h"
+#include "tests/support/programs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const program_all_tricks =
+    "crop: {pad: 4}, flip: {}, cutout: {size: 4}, pool_before_activation: {position: before_norm}, "
+    "label_smoothing: {alpha: 0.2}, celu: {alpha: 0.3}, ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: 1.0}, "
+    "patch_whitening: {size: 3, epsilon: 1.0e-2, images: 8}, ema: {momentum: 0.99, every: 5}, flip_tta: {}";
+
+/* ---- making ---- */
+
+d9_config *program_config(d9_context *context, const char *yaml) {
+    d9_config *config;
+    op_ok(context, d9_config_parse(context, "test.yaml", yaml, NULL, &config));
+    return config;
+}
+
+d9_extent program_extent(const d9_config *config, int64_t images, int64_t side) {
+    return (d9_extent){.train_images = images, .eval_images = images / 2, .height = side, .width = side, .channels = 3,
+                       .classes = 10, .batch = config->train.batch_size, .epochs = config->train.epochs,
+                       .mean = {125, 123, 114}, .std = {63, 62, 67}};
+}
+
+void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
+                  bool keep_all, d9_program *program) {
+    const d9_program_options options = {.seed = 1, .keep_all = keep_all};
+    op_ok(context, d9_program_build(context, config, extent, d9_precision_find(precision), &options, program));
+}
+
+/* ---- looking ---- */
+
+static bool makes(const d9_node *node, d9_value_id value) {
+    for (int i = 0; i < node->output_count; i++)
+        if (node->outputs[i] == value) return true;
+    return false;
+}
+
+void program_check_graph(const d9_graph *graph) {
+    bool finished = d9_edit_next(graph, D9_OP_AUGMENT, 0) != D9_NONE; /* before that nothing makes the batch */
+    for (d9_node_id n = 0; n < graph->node_count; n++) {
+        const d9_node *node = &graph->nodes[n];
+        for (int i = 0; i < node->input_count; i++) {
+            assert_in_range(node->inputs[i], 0, graph->value_count - 1);
+            const d9_value *value = &graph->values[node->inputs[i]];
+            if (!finished && (node->inputs[i] == graph->image || node->inputs[i] == graph->labels)) continue;
+            if (value->kind == D9_VALUE_ACTIVATION && (value->producer == D9_NONE || value->producer >= n))
+                fail_msg("%s %s reads %s before it is made", d9_op_name(node->op), node->role, value->name);
+        }
+        for (int i = 0; i < node->output_count; i++) {
+            if (node->outputs[i] == D9_NONE) continue;
+            const d9_value *value = &graph->values[node->outputs[i]];
+            if (value->kind == D9_VALUE_ACTIVATION && value->producer != n)
+                fail_msg("%s is made by node %d and says %d", value->name, n, value->producer);
+            for (d9_node_id later = n + 1; value->kind == D9_VALUE_ACTIVATION && later < graph->node_count; later++)
+                if (makes(&graph->nodes[later], node->outputs[i])) fail_msg("%s is made twice", value->name);
+        }
+    }
+}
+
+int program_count(const d9_graph *graph, d9_op op, bool backward) {
+    int count = 0;
+    for (d9_node_id n = 0; n < graph->node_count; n++)
+        count += graph->nodes[n].op == op && graph->nodes[n].backward == backward;
+    return count;
+}
+
+d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role) {
+    for (d9_node_id n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n].op == op && strcmp(graph->nodes[n].role, role) == 0) return n;
+    fail_msg("there is no %s %s", d9_op_name(op), role);
+    return D9_NONE;
+}
+
+/* ---- as text ---- */
+
+static void write_shape(const d9_shape *shape, d9_text *text) {
+    for (int i = 0; i < shape->rank; i++) d9_text_add(text, "%s%lld", i ? "x" : " ", (long long)shape->d[i]);
+}
+
+static void write_when(const d9_when *when, d9_text *text) {
+    d9_text_add(text, " when %lld+%lld %lld..%lld%s", (long long)when->every, (long long)when->offset, (long long)when->from,
+                (long long)when->until, when->restart_each_epoch ? " of each epoch" : "");
+}
+
+static void write_attributes(const d9_node *node, d9_text *text) {
+    switch (node->op) {
+    case D9_OP_CONV:
+    case D9_OP_CONV_BACKWARD_DATA:
+    case D9_OP_CONV_BACKWARD_WEIGHT:
+        d9_text_add(text, " kernel %d stride %d pad %d", node->as.conv.kernel, node->as.conv.stride, node->as.conv.pad);
+        break;
+    case D9_OP_POOL:
+    case D9_OP_POOL_BACKWARD: d9_text_add(text, " kernel %d stride %d", node->as.pool.kernel, node->as.pool.stride); break;
+    case D9_OP_NORM:
+    case D9_OP_NORM_EVAL:
+    case D9_OP_NORM_BACKWARD:
+        d9_text_add(text, " epsilon %g momentum %g group %lld", node->as.norm.epsilon, node->as.norm.momentum,
+                    (long long)node->as.norm.group_size);
+        break;
+    case D9_OP_ACT:
+    case D9_OP_ACT_BACKWARD:
+        d9_text_add(text, " %s alpha %g", d9_activation_name(node->as.act.activation), node->as.act.alpha);
+        break;
+    case D9_OP_SCALE: d9_text_add(text, " factor %g", node->as.scale.factor); break;
+    case D9_OP_LOSS:
+    case D9_OP_LOSS_BACKWARD: d9_text_add(text, " smoothing %g", node->as.loss.smoothing); break;
+    case D9_OP_LERP: d9_text_add(text, " ratio %.17g (table %d)", node->as.lerp.ratio.constant, node->as.lerp.ratio.table); break;
+    case D9_OP_SGD:
+        d9_text_add(text, " rate table %d decay %.17g momentum %g form %d", node->as.update.rate.table,
+                    node->as.update.decay.constant, node->as.update.momentum, (int)node->as.update.form);
+        break;
+    case D9_OP_DRAW:
+        d9_text_add(text, " seed %llu pad %d mirror %d cutout %d of %dx%d batch %lld steps %lld samples %lld",
+                    (unsigned long long)node->as.draw.seed, node->as.draw.pad, node->as.draw.mirror, node->as.draw.cutout,
+                    node->as.draw.height, node->as.draw.width, (long long)node->as.draw.batch,
+                    (long long)node->as.draw.steps_per_epoch, (long long)node->as.draw.samples);
+        break;
+    case D9_OP_AUGMENT:
+    case D9_OP_GATHER:
+        d9_text_add(text, " pad %d cutout %d batch %lld steps %lld", node->as.augment.pad, node->as.augment.cutout,
+                    (long long)node->as.augment.batch, (long long)node->as.augment.steps_per_epoch);
+        break;
+    default: break;
+    }
+}
+
+/* `places`: where each value's bytes are, as well. */
+static void write_value(const d9_graph *graph, d9_value_id id, bool places, d9_text *text) {
+    if (id == D9_NONE) {
+        d9_text_add(text, " none");
+        return;
+    }
+    const d9_value *value = &graph->values[id];
+    d9_text_add(text, " %s %s", value->name, d9_type_name(value->type));
+    write_shape(&value->shape, text);
+    if (places) d9_text_add(text, " @%s+%lld", d9_buffer_name(value->buffer), (long long)value->offset);
+}
+
+static void write_node(const d9_graph *graph, const d9_node *node, bool places, d9_text *text) {
+    d9_text_add(text, "%s %s:", d9_op_name(node->op), node->role);
+    for (int i = 0; i < node->input_count; i++) write_value(graph, node->inputs[i], places, text);
+    d9_text_add(text, " ->");
+    for (int i = 0; i < node->output_count; i++) write_value(graph, node->outputs[i], places, text);
+    write_attributes(node, text);
+    write_when(&node->when, text);
+    d9_text_add(text, "\n");
+}
+
+static void write_forward(const d9_graph *graph, d9_text *text) {
+    for (d9_node_id n = 0; n < graph->node_count; n++) {
+        const d9_node *node = &graph->nodes[n];
+        if (!node->backward && node->op >= D9_OP_CAST && node->op <= D9_OP_SCALE) write_node(graph, node, false, text);
+    }
+}
+
+static void write_parameters(const d9_graph *graph, d9_text *text) {
+    for (int v = 0; v < graph->value_count; v++) {
+        const d9_value *value = &graph->values[v];
+        if (value->kind != D9_VALUE_PARAMETER) continue;
+        d9_text_add(text, "%s kind %d %s %s %g %g", value->name, (int)value->parameter,
+                    value->trainable ? "trainable" : "frozen", value->init.name, value->init.a, value->init.b);
+        write_shape(&value->shape, text);
+        d9_text_add(text, "\n");
+    }
+}
+
+static void write_loss(const d9_graph *graph, d9_text *text) {
+    for (d9_node_id n = 0; n < graph->node_count; n++) {
+        const d9_node *node = &graph->nodes[n];
+        if (node->op != D9_OP_LOSS && node->op != D9_OP_LOSS_BACKWARD) continue;
+        d9_text_add(text, "%s %s of %s", d9_op_name(node->op), node->role, graph->values[node->inputs[0]].name);
+        write_attributes(node, text);
+        d9_text_add(text, "\n");
+    }
+}
+
+static void write_ops(const d9_program *program, d9_op first, d9_op last, d9_text *text) {
+    for (d9_node_id n = 0; n < program->train.node_count; n++)
+        if (program->train.nodes[n].op >= first && program->train.nodes[n].op <= last)
+            write_node(&program->train, &program->train.nodes[n], false, text);
+}
+
+static void write_groups(const d9_program *program, d9_text *text) {
+    for (int g = 0; g < program->groups.count; g++) {
+        const d9_group *group = &program->groups.group[g];
+        d9_text_add(text, "%s rate %.17g decay %.17g momentum %g form %d", group->name, group->rate_multiplier,
+                    group->decay_multiplier, group->momentum, (int)group->form);
+        write_when(&group->when, text);
+        d9_text_add(text, "\n");
+    }
+}
+
+static void write_tail(const d9_program *program, d9_text *text) {
+    d9_text_add(text, "evaluates %s\n", d9_buffer_name(program->tail.evaluate));
+    for (int t = 0; t < program->tail.count; t++) {
+        const d9_tail_node *node = &program->tail.node[t];
+        d9_text_add(text, "%s %s <- %s ratio %.17g (table %d)", d9_op_name(node->op), d9_buffer_name(node->to),
+                    d9_buffer_name(node->from), node->ratio.constant, node->ratio.table);
+        write_when(&node->when, text);
+        d9_text_add(text, "\n");
+    }
+}
+
+static void write_views(const d9_program *program, d9_text *text) {
+    for (int v = 0; v < program->views.count; v++) {
+        const d9_view *view = &program->views.view[v];
+        d9_text_add(text, "mirror %d shift %d,%d weight %.17g\n", view->mirror, view->dy, view->dx, view->weight);
+    }
+}
+
+const char *program_part_name(program_part part) {
+    static const char *const names[PROGRAM_PARTS] = {"augmentation", "forward", "parameters", "loss", "groups", "tail", "views"};
+    return names[part];
+}
+
+void program_write(const d9_program *program, program_part part, d9_text *text) {
+    switch (part) {
+    case PROGRAM_AUGMENTATION:
+        d9_text_add(text, "pad %d mirror %d cutout %d\n", program->augmentation.pad, (int)program->augmentation.mirror,
+                    program->augmentation.cutout);
+        write_ops(program, D9_OP_DRAW, D9_OP_GATHER, text);
+        break;
+    case PROGRAM_FORWARD: write_forward(&program->train, text); break;
+    case PROGRAM_PARAMETERS: write_parameters(&program->train, text); break;
+    case PROGRAM_LOSS: write_loss(&program->train, text); break;
+    case PROGRAM_GROUPS: write_groups(program, text); break;
+    case PROGRAM_TAIL: write_tail(program, text); break;
+    default: write_views(program, text); break;
+    }
+}
+
+void program_write_lists(const d9_program *program, d9_text *text) {
+    for (d9_node_id n = 0; n < program->train.node_count; n++) write_node(&program->train, &program->train.nodes[n], true, text);
+    d9_text_add(text, "evaluation\n");
+    for (d9_node_id n = 0; n < program->eval.node_count; n++) write_node(&program->eval, &program->eval.nodes[n], true, text);
+    for (int b = 0; b < D9_BUFFER_COUNT; b++)
+        d9_text_add(text, "%s %lld\n", d9_buffer_name((d9_buffer)b), (long long)program->buffer_bytes[b]);
+}

@@ -1,0 +1,41 @@
+/* Step programs for tests: configurations from text, programs without data, a program as text. */
+#ifndef D9_TESTS_PROGRAMS_H
+#define D9_TESTS_PROGRAMS_H
+
+#include "config/config.h"
+#include "tests/support/graphs.h"
+
+/* Page's recipe for a batch of 8, every trick on: what a graph looks like after all that may happen to it. The
+ * pads, groups and images suit a batch of 8 of any side from 8 up. */
+extern const char *const program_all_tricks;
+
+/* Any failure fails the running test with the context's message. */
+d9_config *program_config(d9_context *context, const char *yaml);
+d9_extent program_extent(const d9_config *config, int64_t images, int64_t side); /* RGB, ten classes, evaluates half as many */
+void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
+                  bool keep_all, d9_program *program);
+
+/* Every node reads what an earlier one made, every value knows its producer. */
+void program_check_graph(const d9_graph *graph);
+/* Nodes of this kind, forward (backward) ones alone. */
+int program_count(const d9_graph *graph, d9_op op, bool backward);
+/* The node with this op and role; fails where there is none. */
+d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role);
+
+/* A program as text, part by part: where two programs differ is what a trick did. */
+typedef enum program_part {
+    PROGRAM_AUGMENTATION, /* the record and the nodes made of it */
+    PROGRAM_FORWARD,      /* nodes between image and logits: order, wiring, shapes, types, attributes */
+    PROGRAM_PARAMETERS,   /* name, shape, kind, trainable, initialiser */
+    PROGRAM_LOSS,
+    PROGRAM_GROUPS,
+    PROGRAM_TAIL,
+    PROGRAM_VIEWS,
+    PROGRAM_PARTS
+} program_part;
+const char *program_part_name(program_part part);
+void program_write(const d9_program *program, program_part part, d9_text *text);
+/* Both finished lists, every node and value with its place. */
+void program_write_lists(const d9_program *program, d9_text *text);
+
+#endif

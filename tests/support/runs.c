@@ -1,0 +1,194 @@
+/* Training runs for tests: see runs.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/runs.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- runs ---- */
+
+static void fill(const d9_result *result, run_report *report) {
+    assert_in_range(result->epoch_count, 0, RUN_MAX_EPOCHS);
+    memcpy(report->params_sha256, result->params_sha256, sizeof report->params_sha256);
+    memcpy(report->plan_sha256, result->plan_sha256, sizeof report->plan_sha256);
+    report->accuracy = result->accuracy;
+    report->accuracy_tta = result->accuracy_tta;
+    report->resumed = result->resumed;
+    report->epoch_count = result->epoch_count;
+    for (int64_t e = 0; e < result->epoch_count; e++) {
+        report->train_loss[e] = result->epochs[e].train_loss;
+        report->train_accuracy[e] = result->epochs[e].train_accuracy;
+        report->epoch_accuracy[e] = result->epochs[e].accuracy;
+    }
+}
+
+run_report run_train(const d9_train_options *options, const d9_system *system) {
+    d9_context context;
+    d9_result result;
+    run_report report = {0};
+    d9_context_init(&context);
+    if (system) context.system = system;
+    report.status = d9_train(&context, options, &result);
+    memcpy(report.message, context.message, sizeof report.message);
+    if (report.status == D9_OK) {
+        fill(&result, &report);
+        d9_result_free(&context, &result);
+    }
+    return report;
+}
+
+run_report run_train_ok(const d9_train_options *options) {
+    run_report report = run_train(options, NULL);
+    if (report.status != D9_OK) fail_msg("status %d: %s", (int)report.status, report.message);
+    return report;
+}
+
+void run_assert_equal(const run_report *a, const run_report *b, const char *what) {
+    if (strcmp(a->params_sha256, b->params_sha256) != 0) fail_msg("%s: the parameters differ", what);
+    if (a->accuracy != b->accuracy || a->accuracy_tta != b->accuracy_tta)
+        fail_msg("%s: accuracy %g and %g, with views %g and %g", what, a->accuracy, b->accuracy, a->accuracy_tta, b->accuracy_tta);
+    assert_int_equal(a->epoch_count, b->epoch_count);
+    for (int64_t e = 0; e < a->epoch_count; e++) {
+        if (!(a->train_loss[e] == b->train_loss[e]))
+            fail_msg("%s: epoch %lld: loss %.17g and %.17g", what, (long long)e + 1, a->train_loss[e], b->train_loss[e]);
+        if (memcmp(&a->epoch_accuracy[e], &b->epoch_accuracy[e], sizeof(double)) != 0) /* NaN: not evaluated, in both */
+            fail_msg("%s: epoch %lld: accuracy %g and %g", what, (long long)e + 1, a->epoch_accuracy[e], b->epoch_accuracy[e]);
+    }
+}
+
+/* ---- folders ---- */
+
+void run_folder_make(char folder[RUN_PATH_BYTES]) {
+    snprintf(folder, RUN_PATH_BYTES, "%s/test-run.XXXXXX", D9_BINARY_DIR);
+    if (!mkdtemp(folder)) fail_msg("%s cannot be made", folder);
+}
+
+const char *run_path(const char *folder, const char *name, char path[RUN_PATH_BYTES]) {
+    if (snprintf(path, RUN_PATH_BYTES, "%.400s/%.100s", folder, name) >= RUN_PATH_BYTES) fail_msg("%s is too long", folder);
+    return path;
+}
+
+bool run_has(const char *folder, const char *name) {
+    char path[RUN_PATH_BYTES];
+    return access(run_path(folder, name, path), F_OK) == 0;
+}
+
+/* Counts the files whose names end so; removes them where asked. */
+static int visit(const char *folder, const char *ending, bool removing) {
+    DIR *directory = opendir(folder);
+    int count = 0;
+    char path[RUN_PATH_BYTES];
+    if (!directory) return 0;
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        size_t length = strlen(entry->d_name), tail = strlen(ending);
+        if (entry->d_name[0] == '.' || length < tail || strcmp(entry->d_name + length - tail, ending) != 0) continue;
+        count++;
+        if (removing) unlink(run_path(folder, entry->d_name, path));
+    }
+    closedir(directory);
+    return count;
+}
+
+int run_folder_count(const char *folder, const char *ending) { return visit(folder, ending, false); }
+
+void run_folder_remove(const char *folder) {
+    visit(folder, "", true);
+    if (rmdir(folder) != 0) fail_msg("%s cannot be removed", folder);
+}
+
+/* ---- checks ---- */
+
+d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more) {
+    char yaml[2048];
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic, synthetic_train: 42, synthetic_test: 21, image_size: 16}\n"
+             "backend: %s\nprecision: %s\nthreads: 1\nbackend_options: {tune: off}\n"
+             "model: {name: resnet9, channels: [4, 6, 8, 8], logits_scale: 0.125}\n"
+             "train: {epochs: 2.6, batch_size: 8, bias_lr_multiplier: 4, lr: {knots: [0, 1, end], values: [0, 0.3, 0]}}\n"
+             "tricks: {%s}\n%s", backend, precision, program_all_tricks, more);
+    return program_config(context, yaml);
+}
+
+void run_check_seeds(const d9_config *config) {
+    run_report first = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
+    run_report again = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
+    run_report other = run_train_ok(&(d9_train_options){.config = config, .seed = 8});
+    run_assert_equal(&first, &again, "the same seed twice");
+    assert_int_equal(strlen(first.params_sha256), 64);
+    assert_string_equal(first.plan_sha256, other.plan_sha256);
+    if (strcmp(first.params_sha256, other.params_sha256) == 0) fail_msg("seeds 7 and 8 gave the same parameters");
+    if (first.train_loss[0] == other.train_loss[0]) fail_msg("seeds 7 and 8 gave the same loss");
+}
+
+/* Stopped after `stop` steps and resumed; the record on disk is that of one run. */
+static void check_stop(const d9_config *config, int64_t stop, const run_report *whole) {
+    char folder[RUN_PATH_BYTES], what[64];
+    run_folder_make(folder);
+    snprintf(what, sizeof what, "resumed after step %lld", (long long)stop);
+    d9_train_options options = {.config = config, .seed = 7, .out = folder, .stop_after_steps = stop};
+    run_report part = run_train(&options, NULL);
+    if (part.status != D9_SIGINT) fail_msg("%s: status %d: %s", what, (int)part.status, part.message);
+    assert_true(run_has(folder, "checkpoint.safetensors"));
+    assert_false(run_has(folder, "result.json"));
+    options.stop_after_steps = 0;
+    options.resume = true;
+    run_report rest = run_train_ok(&options);
+    assert_true(rest.resumed);
+    run_assert_equal(&rest, whole, what);
+    assert_true(run_has(folder, "result.json"));
+    run_folder_remove(folder);
+}
+
+void run_check_resume(const d9_config *config, const int64_t *stops) {
+    run_report whole = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
+    assert_false(whole.resumed);
+    for (; *stops; stops++) check_stop(config, *stops, &whole);
+}
+
+/* ---- a backend ---- */
+
+typedef struct bench {
+    d9_context context;
+    d9_config *config;
+} bench;
+
+static void test_seeds(void **state) { run_check_seeds(((bench *)*state)->config); }
+
+static void test_resume(void **state) {
+    run_check_resume(((bench *)*state)->config, (const int64_t[]){1, 3, RUN_STEPS_PER_EPOCH, 7, RUN_STEPS - 1, 0});
+}
+
+/* Whether this machine has the backend, and computes in this precision there. */
+static bool available(d9_context *context, const char *backend, const char *precision) {
+    const d9_backend *found;
+    d9_device *device;
+    d9_device_info info;
+    const d9_precision *chosen;
+    if (d9_backend_find(context, backend, &found) != D9_OK) return false;
+    if (found->open(context, &(d9_backend_options){.threads = 1}, &device) != D9_OK) return false;
+    found->describe(device, &info);
+    found->close(context, device);
+    return d9_backend_precision(context, found, &info, precision, &chosen) == D9_OK;
+}
+
+int run_backend_main(const char *backend, const char *precision) {
+    bench b;
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_seeds, &b), cmocka_unit_test_prestate(test_resume, &b)};
+    d9_context_init(&b.context);
+    if (!available(&b.context, backend, precision)) {
+        printf("skipped: training on %s in %s: %s\n", backend, precision, b.context.message);
+        return 77;
+    }
+    b.config = run_config(&b.context, backend, precision, "");
+    int failed = cmocka_run_group_tests_name(backend, tests, NULL, NULL);
+    d9_config_free(&b.context, b.config);
+    return failed;
+}

@@ -1,0 +1,51 @@
+/* Training runs for tests: what came of one, in a form that can be compared, and folders to run in. */
+#ifndef D9_TESTS_RUNS_H
+#define D9_TESTS_RUNS_H
+
+#include "core/system.h"
+#include "tests/support/programs.h"
+#include "train/trainer.h"
+
+enum { RUN_MAX_EPOCHS = 64 };
+
+typedef struct run_report {
+    d9_status status;
+    char message[1024];
+    char params_sha256[65]; /* empty unless it ended well, as all below */
+    char plan_sha256[65];
+    double accuracy, accuracy_tta;
+    int64_t epoch_count;
+    double train_loss[RUN_MAX_EPOCHS], train_accuracy[RUN_MAX_EPOCHS], epoch_accuracy[RUN_MAX_EPOCHS];
+    bool resumed;
+} run_report;
+
+/* d9_train in a context of its own. `system`: NULL, or a table with planted faults. */
+run_report run_train(const d9_train_options *options, const d9_system *system);
+/* The same, and it must end well. */
+run_report run_train_ok(const d9_train_options *options);
+
+/* Equal in parameters, accuracy, and loss and accuracy of every epoch: to the last bit. */
+void run_assert_equal(const run_report *a, const run_report *b, const char *what);
+
+/* A fresh folder below the build folder; what it holds; gone with all that it holds. */
+enum { RUN_PATH_BYTES = 512 };
+void run_folder_make(char folder[RUN_PATH_BYTES]);
+const char *run_path(const char *folder, const char *name, char path[RUN_PATH_BYTES]);
+bool run_has(const char *folder, const char *name);
+int run_folder_count(const char *folder, const char *ending); /* files whose names end so; "": all */
+void run_folder_remove(const char *folder);
+
+/* A few epochs of synthetic images, every trick on: 13 steps, five an epoch, so that the last epoch is a part. `more`:
+ * further lines of YAML, or "". */
+d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more);
+enum { RUN_STEPS = 13, RUN_STEPS_PER_EPOCH = 5 };
+
+/* A seed twice, and another seed. */
+void run_check_seeds(const d9_config *config);
+/* Stopped after each of `stops` steps (0 ends the list) and resumed. */
+void run_check_resume(const d9_config *config, const int64_t *stops);
+
+/* main of a program that checks both on a backend; 77, and why, where this machine lacks it. */
+int run_backend_main(const char *backend, const char *precision);
+
+#endif

@@ -1,0 +1,476 @@
+/* The CPU kernels against plain double loops, at every level this processor runs, f32 and bf16, odd sizes, one
+ * thread and several. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define D9_REAL double
+#include "core/system.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/formulas/activation.h"
+#include "kernels/formulas/augment.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MANY = 1 << 18, ARRAYS = 8 };
+
+/* An array of values both ways: as a kernel stores them and as doubles. */
+typedef struct array {
+    double *want;  /* what it holds, or shall hold */
+    float *f32;    /* storage for either type */
+    d9_cpu_store store;
+    int64_t count;
+} array;
+
+typedef struct fixture {
+    d9_context context;
+    array a[ARRAYS];
+    void *scratch;
+    uint32_t seed;
+} fixture;
+
+typedef struct setting { /* what a check runs under */
+    d9_cpu cpu;
+    d9_cpu_store store;
+    bool integers;
+} setting;
+
+static int set_up(void **state) {
+    static fixture f;
+    void *memory;
+    d9_context_init(&f.context);
+    for (int i = 0; i < ARRAYS; i++) {
+        assert_int_equal(d9_allocate(&f.context, MANY * (sizeof(double) + sizeof(float)), "a test", &memory), D9_OK);
+        f.a[i].want = memory;
+        f.a[i].f32 = (float *)(f.a[i].want + MANY);
+    }
+    assert_int_equal(d9_allocate(&f.context, 1 << 24, "a test", &f.scratch), D9_OK);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    for (int i = 0; i < ARRAYS; i++) d9_release(&f->context, f->a[i].want);
+    d9_release(&f->context, f->scratch);
+    return 0;
+}
+
+static d9_cpu_in in(const array *a) { return (d9_cpu_in){a->f32, a->store}; }
+static d9_cpu_out out(const array *a) { return (d9_cpu_out){a->f32, a->store}; }
+
+static double rounded(d9_cpu_store store, double x) {
+    return store == D9_CPU_BF16 ? (double)d9_bf16_to_float(d9_bf16_from_float((float)x)) : (double)(float)x;
+}
+
+static double stored(const array *a, int64_t i) {
+    return a->store == D9_CPU_F32 ? (double)a->f32[i] : (double)d9_bf16_to_float(((const uint16_t *)(void *)a->f32)[i]);
+}
+
+static double next(fixture *f, bool integers) {
+    const double x = d9_philox_unit(d9_philox4x32_10(7, f->seed++, 0, 0, 0).v[0]);
+    return integers ? floor(x * 7) - 3 : 4 * x - 2;
+}
+
+/* Values in [-2, 2), or the integers -3 .. 3, as the type holds them. */
+static array *fill(fixture *f, int i, int64_t count, d9_cpu_store store, bool integers) {
+    array *a = &f->a[i];
+    assert_true(count <= MANY);
+    a->store = store;
+    a->count = count;
+    for (int64_t k = 0; k < count; k++) {
+        a->want[k] = rounded(store, next(f, integers));
+        if (store == D9_CPU_F32) a->f32[k] = (float)a->want[k];
+        else ((uint16_t *)(void *)a->f32)[k] = d9_bf16_from_float((float)a->want[k]);
+    }
+    return a;
+}
+
+/* An output of NaNs: what is not written shows. Two elements behind it are guards. */
+static array *empty(fixture *f, int i, int64_t count, d9_cpu_store store) {
+    array *a = &f->a[i];
+    assert_true(count + 4 <= MANY);
+    a->store = store;
+    a->count = count;
+    memset(a->f32, 0xff, (size_t)((count + 4) * d9_cpu_store_bytes(store)));
+    for (int64_t k = 0; k < count; k++) a->want[k] = 0;
+    return a;
+}
+
+/* Relative L2 error of what was stored against `want`: in bf16 at most half a unit of its 8 bits. Where f32_limit is 0,
+ * integers must be equal. Guards must be whole. */
+static void check(const array *a, const setting *s, const char *what, double f32_limit) {
+    double error = 0, norm = 0;
+    int64_t zeros = 0, wrong = 0;
+    assert_true(a->count > 0);
+    for (int64_t k = 0; k < a->count; k++) {
+        const double got = stored(a, k), want = a->want[k];
+        error += (got - want) * (got - want);
+        norm += want * want;
+        zeros += want == 0;
+        wrong += !(got == rounded(a->store, want));
+    }
+    for (int64_t k = a->count; k < a->count + 4; k++) assert_true(isnan(stored(a, k)));
+    const double relative = sqrt(error / norm), limit = a->store == D9_CPU_BF16 ? 0x1p-8 : f32_limit;
+    if (!(relative <= limit) || zeros == a->count || (s->integers && f32_limit == 0 && wrong > 0))
+        fail_msg("%s at level %s, %s, %d threads: error %.3g, limit %.3g, %lld of %lld wrong", what, s->cpu.loops->level,
+                 a->store == D9_CPU_BF16 ? "bf16" : "f32", s->cpu.threads, relative, limit, (long long)wrong,
+                 (long long)a->count);
+}
+
+/* Calls a check for every level that runs here, both types, random and integer contents, 1 and 3 threads. */
+static void everywhere(fixture *f, void (*run)(fixture *, const setting *)) {
+    int levels = 0;
+    for (int l = 0; d9_cpu_level_at(l); l++) {
+        const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(l));
+        if (!loops) continue;
+        levels++;
+        for (int i = 0; i < 8; i++) {
+            const setting s = {{loops, i & 1 ? 3 : 1}, i & 2 ? D9_CPU_BF16 : D9_CPU_F32, (i & 4) != 0};
+            run(f, &s);
+        }
+    }
+    assert_true(levels > 0);
+}
+
+/* ---- element by element ---- */
+
+static const int64_t counts[] = {1, 7, 65, 511, 513, 70001};
+#define FOR_COUNTS for (size_t z = 0; z < sizeof counts / sizeof *counts; z++)
+
+static void elementwise(fixture *f, const setting *s) {
+    FOR_COUNTS {
+        const int64_t n = counts[z];
+        array *a = fill(f, 0, n, s->store, s->integers), *b = fill(f, 1, n, s->store, s->integers), *y;
+        if (z == 0) a->want[0] = stored(a, 0), b->want[0] = stored(b, 0);
+        y = empty(f, 2, n, s->store);
+        d9_cpu_add(&s->cpu, in(a), in(b), n, out(y));
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++) y->want[i] = a->want[i] + b->want[i], sum += fabs(y->want[i]);
+        if (sum > 0) check(y, s, "add", s->integers ? 0 : 1e-7);
+        y = empty(f, 2, n, D9_CPU_F32);
+        d9_cpu_scale(&s->cpu, in(a), 0.375f, n, out(y));
+        sum = 0;
+        for (int64_t i = 0; i < n; i++) y->want[i] = 0.375 * a->want[i], sum += fabs(y->want[i]);
+        if (sum > 0) check(y, s, "scale", s->integers ? 0 : 1e-7);
+    }
+}
+
+/* Every rounding case: both neighbours of each tie, infinities, NaN. */
+static void casts(fixture *f, const setting *s) {
+    const int64_t n = 60000;
+    float *from = f->a[0].f32;
+    uint16_t *to = (uint16_t *)(void *)f->a[1].f32;
+    for (int64_t i = 0; i < n; i++) from[i] = d9_float_of_bits((uint32_t)(0x3f000000 + i * 0x1555 + i % 3 * 0x7fff));
+    from[0] = INFINITY, from[1] = -INFINITY, from[2] = NAN, from[3] = 3.4e38f, from[4] = -0.0f;
+    d9_cpu_cast(&s->cpu, (d9_cpu_in){from, D9_CPU_F32}, n, (d9_cpu_out){to, D9_CPU_BF16});
+    for (int64_t i = 0; i < n; i++)
+        if (to[i] != d9_bf16_from_float(from[i]) && !isnan(from[i]))
+            fail_msg("%s: %a became %04x, must be %04x", s->cpu.loops->level, (double)from[i], to[i], d9_bf16_from_float(from[i]));
+    assert_true(isnan(d9_bf16_to_float(to[2])));
+    d9_cpu_cast(&s->cpu, (d9_cpu_in){to, D9_CPU_BF16}, n, (d9_cpu_out){from, D9_CPU_F32});
+    for (int64_t i = 0; i < n; i++) assert_true(d9_float_bits(from[i]) == (uint32_t)to[i] << 16);
+}
+
+static void activations(fixture *f, const setting *s) {
+    for (int id = 0; id < D9_FORMULA_COUNT; id++)
+        FOR_COUNTS {
+            const int64_t n = counts[z];
+            const d9_cpu_act act = {id, 0.3f};
+            array *x = fill(f, 0, n, s->store, false), *dy = fill(f, 1, n, s->store, false), *y;
+            if (x->want[0] <= 0) continue; /* a single negative ReLU would be all zero */
+            y = empty(f, 2, n, s->store);
+            d9_cpu_act_forward(&s->cpu, in(x), act, n, out(y));
+            for (int64_t i = 0; i < n; i++) y->want[i] = d9_activation_value_double(id, x->want[i], (double)act.alpha);
+            check(y, s, "act", 3e-7);
+            y = empty(f, 2, n, s->store);
+            d9_cpu_act_backward(&s->cpu, in(dy), in(x), act, n, out(y));
+            for (int64_t i = 0; i < n; i++) y->want[i] = dy->want[i] * d9_activation_slope_double(id, x->want[i], (double)act.alpha);
+            check(y, s, "act_backward", 3e-7);
+        }
+}
+
+static void updates(fixture *f, const setting *s) {
+    if (s->store != D9_CPU_F32) return; /* master type alone */
+    for (int torch = 0; torch < 2; torch++) {
+        const int64_t n = 40007;
+        const d9_cpu_sgd rule = {0.125f, 0.25f, 0.5f, torch != 0};
+        array *w = fill(f, 0, n, D9_CPU_F32, false), *g = fill(f, 1, n, D9_CPU_F32, false), *v = fill(f, 2, n, D9_CPU_F32, false);
+        memset(w->f32 + n, 0xff, 16), memset(v->f32 + n, 0xff, 16);
+        d9_cpu_sgd_update(&s->cpu, &rule, g->f32, n, w->f32, v->f32);
+        for (int64_t i = 0; i < n; i++) {
+            const double pull = g->want[i] + 0.25 * w->want[i];
+            v->want[i] = torch ? 0.5 * v->want[i] + pull : 0.5 * v->want[i] - 0.125 * pull;
+            w->want[i] += torch ? -0.125 * (pull + 0.5 * v->want[i]) : -0.125 * pull + 0.5 * v->want[i];
+        }
+        check(w, s, "sgd weights", 3e-7);
+        check(v, s, "sgd velocity", 3e-7);
+    }
+    array *a = fill(f, 0, 40007, D9_CPU_F32, false), *x = fill(f, 1, 40007, D9_CPU_F32, false);
+    memset(a->f32 + a->count, 0xff, 16);
+    d9_cpu_lerp(&s->cpu, 0.95f, x->f32, a->count, a->f32);
+    for (int64_t i = 0; i < a->count; i++) a->want[i] = (double)0.95f * a->want[i] + (1 - (double)0.95f) * x->want[i];
+    check(a, s, "lerp", 3e-7);
+}
+
+/* ---- norm ---- */
+
+typedef struct norm_sizes { int64_t images, pixels, channels, groups; } norm_sizes;
+static const norm_sizes norms[] = {{1, 15, 3, 1}, {7, 6, 27, 1}, {65, 4, 27, 5}, {8, 9, 65, 4}, {6, 70, 513, 3}, {4, 1, 65, 2}};
+
+/* Over the elements of (group, channel): calls for each flat index. */
+#define FOR_MEMBERS(n, g, c)                                                                                       \
+    for (int64_t i_ = (g); i_ < (n)->images; i_ += (n)->groups)                                                    \
+        for (int64_t at = i_ * (n)->pixels * (n)->channels + (c); at < (i_ + 1) * (n)->pixels * (n)->channels;     \
+             at += (n)->channels)
+
+static void norm_case(fixture *f, const setting *s, const d9_cpu_norm *n, double offset) {
+    const int64_t count = n->images * n->pixels * n->channels, c_count = n->channels, gc = n->groups * c_count;
+    const double members = (double)(n->images / n->groups * n->pixels);
+    array *x = fill(f, 0, count, s->store, s->integers), *scale = fill(f, 1, 2 * c_count, D9_CPU_F32, false);
+    for (int64_t i = 0; i < count; i++) { /* a mean that dwarfs the spread */
+        x->want[i] = rounded(s->store, x->want[i] + offset);
+        if (s->store == D9_CPU_F32) x->f32[i] = (float)x->want[i];
+        else ((uint16_t *)(void *)x->f32)[i] = d9_bf16_from_float((float)x->want[i]);
+    }
+    array *mean = empty(f, 2, gc, D9_CPU_F32), *inv_std = empty(f, 3, gc, D9_CPU_F32), *y = empty(f, 4, count, s->store);
+    array *running = fill(f, 5, 2 * gc, D9_CPU_F32, false);
+    assert_true(d9_cpu_norm_scratch_bytes(n) <= 1 << 24);
+    memset(running->f32 + 2 * gc, 0xff, 16);
+    const d9_cpu_norm_state state = {scale->f32, scale->f32 + c_count, running->f32, running->f32 + gc, mean->f32, inv_std->f32, 1e-2, 0.1};
+    const d9_cpu_epilogue none = {.act = {D9_CPU_NO_ACT, 0}};
+    d9_cpu_norm_forward(&s->cpu, n, in(x), &state, &none, f->scratch, out(y));
+    double means = 0, sizes = 0;
+    for (int64_t g = 0; g < n->groups; g++)
+        for (int64_t c = 0; c < c_count; c++) {
+            double sum = 0, squares = 0;
+            FOR_MEMBERS(n, g, c) sum += x->want[at];
+            FOR_MEMBERS(n, g, c) squares += (x->want[at] - sum / members) * (x->want[at] - sum / members);
+            const double variance = squares / members, inverse = 1 / sqrt(variance + 1e-2);
+            means += sum / members * sum / members;
+            sizes += sum / members * sum / members + variance;
+            mean->want[g * c_count + c] = sum / members;
+            inv_std->want[g * c_count + c] = inverse;
+            running->want[g * c_count + c] = 0.9 * running->want[g * c_count + c] + 0.1 * sum / members;
+            running->want[gc + g * c_count + c] = 0.9 * running->want[gc + g * c_count + c] +
+                                                  0.1 * (members > 1 ? squares / (members - 1) : variance);
+            FOR_MEMBERS(n, g, c) y->want[at] = (x->want[at] - sum / members) * inverse * scale->want[c] + scale->want[c_count + c];
+        }
+    const double cancelled = 1e-6 * (1 + fabs(offset)); /* x - mean in f32 loses what the mean outweighs */
+    check(mean, s, "norm mean", 2e-7 * sqrt(sizes / means)); /* relative to the values, not to what they cancel to */
+    check(inv_std, s, "norm inv_std", 1e-6);
+    check(running, s, "norm running statistics", 1e-6);
+    check(y, s, "norm", cancelled);
+}
+
+static void norm_backward_case(fixture *f, const setting *s, const d9_cpu_norm *n) {
+    const int64_t count = n->images * n->pixels * n->channels, c_count = n->channels, gc = n->groups * c_count;
+    const double members = (double)(n->images / n->groups * n->pixels);
+    array *x = fill(f, 0, count, s->store, s->integers), *dy = fill(f, 1, count, s->store, s->integers);
+    array *mean = fill(f, 2, gc, D9_CPU_F32, false), *inv_std = fill(f, 3, gc, D9_CPU_F32, false), *scale = fill(f, 4, c_count, D9_CPU_F32, false);
+    array *dx = empty(f, 5, count, s->store), *dscale = empty(f, 6, c_count, D9_CPU_F32), *dbias = empty(f, 7, c_count, D9_CPU_F32);
+    const d9_cpu_prologue none = {.act = {D9_CPU_NO_ACT, 0}};
+    const d9_cpu_norm_gradients gradients = {out(dx), dscale->f32, dbias->f32};
+    d9_cpu_norm_backward(&s->cpu, n, in(dy), &none, in(x), mean->f32, inv_std->f32, scale->f32, f->scratch, &gradients);
+    for (int64_t g = 0; g < n->groups; g++)
+        for (int64_t c = 0; c < c_count; c++) {
+            const double m = mean->want[g * c_count + c], r = inv_std->want[g * c_count + c];
+            double sum = 0, product = 0;
+            FOR_MEMBERS(n, g, c) {
+                sum += dy->want[at];
+                product += dy->want[at] * (x->want[at] - m) * r;
+            }
+            dbias->want[c] += sum;
+            dscale->want[c] += product;
+            FOR_MEMBERS(n, g, c) dx->want[at] = scale->want[c] * r * (dy->want[at] - (sum + (x->want[at] - m) * r * product) / members);
+        }
+    check(dx, s, "norm_backward dx", 3e-6);
+    check(dscale, s, "norm_backward dscale", 3e-6);
+    check(dbias, s, "norm_backward dbias", 3e-6);
+}
+
+static void normalisation(fixture *f, const setting *s) {
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
+        const d9_cpu_norm n = {norms[i].images, norms[i].pixels, norms[i].channels, norms[i].groups};
+        if (n.pixels * n.images / n.groups > 2) norm_case(f, s, &n, 0);
+        if (n.pixels * n.images / n.groups > 2) norm_case(f, s, &n, 30);
+        norm_backward_case(f, s, &n);
+    }
+}
+
+/* ---- pool and linear ---- */
+
+static int64_t window_winner(const d9_cpu_window *w, const double *x, int64_t corner) {
+    int64_t best = corner;
+    for (int64_t k = 0; k < (int64_t)w->kernel * w->kernel; k++) {
+        const int64_t at = corner + (k / w->kernel * w->width + k % w->kernel) * w->channels;
+        if (x[at] > x[best]) best = at;
+    }
+    return best;
+}
+
+static void pools(fixture *f, const setting *s) {
+    static const d9_cpu_window windows[] = {{7, 8, 6, 27, 4, 3, 2, 2}, {3, 9, 7, 65, 4, 3, 2, 2}, {2, 4, 4, 513, 1, 1, 4, 4},
+                                            {1, 7, 7, 3, 3, 3, 3, 2}, {2, 7, 7, 65, 2, 2, 2, 4}};
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        const d9_cpu_window *w = &windows[i];
+        const int64_t in_count = w->images * w->height * w->width * w->channels;
+        const int64_t out_count = w->images * w->out_height * w->out_width * w->channels;
+        array *x = fill(f, 0, in_count, s->store, s->integers), *dy = fill(f, 1, out_count, s->store, s->integers);
+        array *y = empty(f, 2, out_count, s->store), *dx = empty(f, 3, in_count, s->store);
+        d9_cpu_pool_forward(&s->cpu, w, in(x), out(y));
+        d9_cpu_pool_backward(&s->cpu, w, in(dy), in(x), out(dx));
+        for (int64_t o = 0; o < out_count; o++) {
+            const int64_t c = o % w->channels, ox = o / w->channels % w->out_width;
+            const int64_t oy = o / w->channels / w->out_width % w->out_height, n = o / w->channels / w->out_width / w->out_height;
+            const int64_t corner = ((n * w->height + oy * w->stride) * w->width + ox * w->stride) * w->channels + c;
+            const int64_t best = window_winner(w, x->want, corner);
+            y->want[o] = x->want[best];
+            dx->want[best] += dy->want[o];
+        }
+        check(y, s, "pool", 0);
+        check(dx, s, "pool_backward", s->integers ? 0 : 2e-7);
+    }
+}
+
+static void linears(fixture *f, const setting *s) {
+    static const d9_cpu_linear shapes[] = {{7, 65, 10}, {65, 162, 3}, {1, 1027, 27}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const d9_cpu_linear *l = &shapes[i];
+        array *x = fill(f, 0, l->samples * l->inputs, s->store, s->integers), *w = fill(f, 1, l->outputs * l->inputs, s->store, s->integers);
+        array *dy = fill(f, 2, l->samples * l->outputs, D9_CPU_F32, s->integers), *y = empty(f, 3, l->samples * l->outputs, D9_CPU_F32);
+        array *dx = empty(f, 4, l->samples * l->inputs, s->store), *dw = empty(f, 5, l->outputs * l->inputs, D9_CPU_F32);
+        d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), out(y));
+        d9_cpu_linear_backward_data(&s->cpu, l, in(dy), in(w), out(dx));
+        d9_cpu_linear_backward_weight(&s->cpu, l, in(dy), in(x), out(dw));
+        for (int64_t n = 0; n < l->samples; n++)
+            for (int64_t o = 0; o < l->outputs; o++)
+                for (int64_t k = 0; k < l->inputs; k++) {
+                    y->want[n * l->outputs + o] += x->want[n * l->inputs + k] * w->want[o * l->inputs + k];
+                    dx->want[n * l->inputs + k] += dy->want[n * l->outputs + o] * w->want[o * l->inputs + k];
+                    dw->want[o * l->inputs + k] += dy->want[n * l->outputs + o] * x->want[n * l->inputs + k];
+                }
+        check(y, s, "linear", s->integers ? 0 : 1e-6);
+        check(dx, s, "linear_backward_data", s->integers ? 0 : 1e-6);
+        check(dw, s, "linear_backward_weight", s->integers ? 0 : 1e-6);
+    }
+}
+
+/* ---- the batch ---- */
+
+static void augmentation(fixture *f, const setting *s) {
+    enum { N = 7, H = 13, W = 300, C = 3, PAD = 4, CUT = 5, SAMPLES = 3 };
+    static uint8_t images[SAMPLES * H * W * C];
+    static float table[C * 256];
+    int32_t order[N], draws[N * 5];
+    const d9_augment_rule rule = {9, PAD, D9_AUGMENT_MIRROR_RANDOM, CUT, H, W};
+    for (int i = 0; i < SAMPLES * H * W * C; i++) images[i] = (uint8_t)(i * 37 + i / 251);
+    for (int i = 0; i < C * 256; i++) table[i] = (float)(i % 256) / 64.0f - (float)(i / 256);
+    for (int n = 0; n < N; n++) {
+        const d9_augment_draws drawn = d9_augment_draw(&rule, (uint32_t)n, 2);
+        order[n] = (n * 2) % SAMPLES;
+        memcpy(draws + n * 5, drawn.slot, sizeof drawn.slot);
+    }
+    const d9_cpu_batch batch = {images, order, draws, table, H, W, C, PAD, CUT};
+    array *y = empty(f, 0, N * H * W * C, s->store);
+    d9_cpu_augment(&s->cpu, &batch, N, out(y));
+    for (int64_t i = 0; i < y->count; i++) {
+        const int c = (int)(i % C), x = (int)(i / C % W), row = (int)(i / C / W % H);
+        const int32_t *d = draws + i / C / W / H * 5;
+        const int source_row = d9_augment_row(row, d[0], PAD, H), source_column = d9_augment_column(x, d[1], d[2], PAD, W);
+        const bool cut = d9_augment_cut(row, d[3], CUT) && d9_augment_cut(x, d[4], CUT);
+        const uint8_t byte = images[((order[i / C / W / H] * H + source_row) * W + source_column) * C + c];
+        assert_true(stored(y, i) == rounded(s->store, cut ? 0 : (double)table[c * 256 + byte])); /* every bit */
+    }
+}
+
+static void strips(fixture *f, const setting *s) {
+    const d9_cpu_strip strip = {.images = 8, .height = 3, .width = 5, .channels = 27, .across = 4, .gap = 1};
+    array *x = fill(f, 0, 8 * 3 * 5 * 27, s->store, s->integers), *y = empty(f, 1, 2 * 3 * 24 * 27, s->store), *back;
+    d9_cpu_strip_pack(&s->cpu, &strip, x->f32, s->store, y->f32);
+    for (int64_t i = 0; i < y->count; i++) {
+        const int64_t c = i % 27, column = i / 27 % 24, h = i / 27 / 24 % 3, n = i / 27 / 24 / 3 * 4 + column / 6;
+        y->want[i] = column % 6 == 5 ? 0 : x->want[((n * 3 + h) * 5 + column % 6) * 27 + c];
+    }
+    check(y, s, "strip", 0);
+    back = empty(f, 2, x->count, s->store);
+    d9_cpu_strip_unpack(&s->cpu, &strip, y->f32, s->store, back->f32);
+    assert_memory_equal(back->f32, x->f32, (size_t)(x->count * d9_cpu_store_bytes(s->store)));
+}
+
+/* ---- fused is unfused, bit for bit, whatever the threads ---- */
+
+static void fusion(fixture *f, const setting *s) {
+    const d9_cpu_norm n = {12, 10, 65, 3};
+    const int64_t count = n.images * n.pixels * n.channels, gc = n.groups * n.channels;
+    const size_t bytes = (size_t)(count * d9_cpu_store_bytes(s->store));
+    const d9_cpu other = {s->cpu.loops, 2}; /* the fused side runs on 2 threads */
+    const d9_cpu_act celu = {D9_FORMULA_CELU, 0.3f};
+    array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, count, s->store, s->integers), *vectors = fill(f, 2, 8 * gc, D9_CPU_F32, false);
+    float *v = vectors->f32;
+    const d9_cpu_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1};
+    const d9_cpu_epilogue none = {.act = {D9_CPU_NO_ACT, 0}};
+    array *y = empty(f, 3, count, s->store), *sum = empty(f, 4, count, s->store);
+    d9_cpu_norm_forward(&s->cpu, &n, in(x), &state, &none, f->scratch, out(y));
+    d9_cpu_act_forward(&s->cpu, in(y), celu, count, out(y));
+    d9_cpu_add(&s->cpu, in(y), in(b), count, out(sum));
+    array *fused = empty(f, 5, count, s->store), *fused_sum = empty(f, 6, count, s->store);
+    const d9_cpu_epilogue epilogue = {celu, in(b), out(fused_sum)};
+    d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, out(fused));
+    assert_memory_equal(fused->f32, y->f32, bytes);
+    assert_memory_equal(fused_sum->f32, sum->f32, bytes);
+    memset(fused_sum->f32, 0, bytes); /* again without keeping act(norm(x)) */
+    d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, (d9_cpu_out){NULL, s->store});
+    assert_memory_equal(fused_sum->f32, sum->f32, bytes);
+
+    array *dz = empty(f, 7, count, s->store), *dx = empty(f, 4, count, s->store), *fused_dx = empty(f, 5, count, s->store);
+    const d9_cpu_prologue plain = {.act = {D9_CPU_NO_ACT, 0}}, slope = {celu, in(y)};
+    const d9_cpu_norm_gradients a = {out(dx), v + 6 * gc, v + 6 * gc + n.channels};
+    const d9_cpu_norm_gradients c = {out(fused_dx), v + 7 * gc, v + 7 * gc + n.channels};
+    d9_cpu_act_backward(&s->cpu, in(b), in(y), celu, count, out(dz));
+    d9_cpu_norm_backward(&s->cpu, &n, in(dz), &plain, in(x), state.mean, state.inv_std, v, f->scratch, &a);
+    d9_cpu_norm_backward(&other, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, &c);
+    assert_memory_equal(fused_dx->f32, dx->f32, bytes);
+    assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
+}
+
+#define EVERYWHERE(name)                                                                                           \
+    static void test_##name(void **state) { everywhere(*state, name); }
+EVERYWHERE(elementwise)
+EVERYWHERE(casts)
+EVERYWHERE(activations)
+EVERYWHERE(updates)
+EVERYWHERE(normalisation)
+EVERYWHERE(pools)
+EVERYWHERE(linears)
+EVERYWHERE(augmentation)
+EVERYWHERE(strips)
+EVERYWHERE(fusion)
+
+static void levels_are_found_by_name(void **state) {
+    (void)state;
+    assert_non_null(d9_cpu_loops_find(NULL));
+    assert_non_null(d9_cpu_loops_find("plain"));
+    assert_null(d9_cpu_loops_find("v9"));
+    for (int l = 0; d9_cpu_level_at(l); l++) {
+        const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(l));
+        if (loops) assert_string_equal(loops->level, d9_cpu_level_at(l));
+        printf("level %s: %s\n", d9_cpu_level_at(l), loops ? "runs here" : "not on this processor");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(levels_are_found_by_name), cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_casts),               cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_updates),             cmocka_unit_test(test_normalisation),
+        cmocka_unit_test(test_pools),               cmocka_unit_test(test_linears),
+        cmocka_unit_test(test_augmentation),        cmocka_unit_test(test_strips),
+        cmocka_unit_test(test_fusion),
+    };
+    return cmocka_run_group_tests_name("cpu_kernels", tests, set_up, tear_down);
+}

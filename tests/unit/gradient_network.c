@@ -1,0 +1,213 @@
+/* The gradient of a whole small network against finite differences, in f64 on the reference backend, through the
+ * program that training builds: resnet9 with every trick on.
+ *
+ *   (L(w + h) - L(w - h)) / 2h   against   the GRADIENT buffer,   L the loss summed over the batch
+ *
+ * CELU is smooth enough; max pooling is not, so an entry whose step changes the winner of any pool window is passed
+ * over. Those are counted, and must be few. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "graph/edit.h"
+#include "kernels/formulas/philox.h"
+#include "tests/support/programs.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 8, SIDE = 32, ENTRIES = 12, MAX_POOLS = 8 };
+static const double step_size = 1e-5, tolerance = 1e-6;
+
+typedef struct network {
+    d9_context context;
+    d9_config *config;
+    d9_session session;
+    d9_graph forward; /* the training list from the first trainable convolution to the loss */
+    d9_plan *plan;
+    double *state, *gradient;
+    int32_t *winners, *reference; /* of every pool window */
+    int64_t winner_count;
+} network;
+
+#define OK(call) op_ok(&self->context, call)
+
+static void read_value(network *self, d9_value_id id, double *values) {
+    OK(d9_session_read_value(&self->session, &self->forward, id, values));
+}
+
+/* Index of the maximum of each window of each pool. */
+static void find_winners(network *self, int32_t *winners) {
+    int64_t w = 0;
+    for (d9_node_id n = d9_edit_next(&self->forward, D9_OP_POOL, 0); n != D9_NONE; n = d9_edit_next(&self->forward, D9_OP_POOL, n + 1)) {
+        const d9_node *node = &self->forward.nodes[n];
+        const int64_t *in = self->forward.values[node->inputs[0]].shape.d, *out = self->forward.values[node->outputs[0]].shape.d;
+        int k = node->as.pool.kernel, stride = node->as.pool.stride;
+        double *x = malloc((size_t)(in[0] * in[1] * in[2] * in[3]) * sizeof(double));
+        read_value(self, node->inputs[0], x);
+        for (int64_t i = 0; i < out[0] * out[1] * out[2] * out[3]; i++) {
+            int64_t c = i % out[3], ox = i / out[3] % out[2], oy = i / (out[3] * out[2]) % out[1], s = i / (out[3] * out[2] * out[1]);
+            int32_t best = -1;
+            double largest = -INFINITY;
+            for (int p = 0; p < k * k; p++) {
+                double value = x[((s * in[1] + oy * stride + p / k) * in[2] + ox * stride + p % k) * in[3] + c];
+                if (value > largest) largest = value, best = p;
+            }
+            winners[w++] = best;
+        }
+        free(x);
+    }
+    assert_int_equal(w, self->winner_count);
+}
+
+/* The summed loss with the state as it stands in `self->state`. */
+static double loss(network *self) {
+    double values[BATCH], sum = 0;
+    OK(d9_session_write_state(&self->session, D9_BUFFER_STATE, self->state));
+    OK(self->session.backend->run(&self->context, self->plan, 0));
+    read_value(self, self->forward.loss, values);
+    for (int i = 0; i < BATCH; i++) sum += values[i];
+    return sum;
+}
+
+static const d9_dataset_options dataset = {.name = "synthetic", .image_size = SIDE, .synthetic_train = BATCH, .synthetic_test = BATCH};
+
+/* One training step leaves the gradient; then the state is as it was before. Biases and running statistics are
+ * moved off their defaults, where a wrong sign could hide. */
+static int set_up(void **state) {
+    static network n;
+    static char yaml[1024];
+    network *self = &n;
+    d9_context_init(&self->context);
+    snprintf(yaml, sizeof yaml, "data: {dataset: synthetic}\nbackend: reference\nprecision: f64\nthreads: 1\n"
+                                "model: {name: resnet9, channels: [4, 6, 8, 8], logits_scale: 0.5}\n"
+                                "train: {epochs: 1, batch_size: %d, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n", BATCH, program_all_tricks);
+    self->config = program_config(&self->context, yaml);
+    d9_session_options options = {.config = self->config, .seed = 3, .program = {.keep_all = true}, .no_eval = true};
+    OK(d9_dataset_load(&self->context, &dataset, &options.dataset));
+    OK(d9_session_open(&self->context, &options, &self->session));
+    OK(d9_session_initialize(&self->session));
+    OK(d9_session_begin_epoch(&self->session, 0));
+    const d9_program *program = &self->session.program;
+    self->state = calloc((size_t)program->state_elements, sizeof(double));
+    self->gradient = calloc((size_t)program->group_elements, sizeof(double));
+    OK(d9_session_read_state(&self->session, D9_BUFFER_STATE, self->state));
+    for (int v = 0; v < program->train.value_count; v++) {
+        const d9_value *value = &program->train.values[v];
+        for (int64_t i = 0; value->kind == D9_VALUE_PARAMETER && value->parameter == D9_BIAS && i < d9_shape_count(&value->shape); i++)
+            self->state[value->offset / 8 + i] = 0.4 * d9_philox_unit(d9_philox4x32_10(4, (uint32_t)i, (uint32_t)v, 0, 0).v[0]) - 0.2;
+    }
+    OK(d9_session_write_state(&self->session, D9_BUFFER_STATE, self->state));
+    OK(d9_session_step(&self->session, 0));
+    OK(self->session.backend->read(&self->context, self->session.device, D9_BUFFER_GRADIENT, 0, self->gradient, program->group_elements * 8));
+    OK(d9_graph_copy(&self->context, &program->train, &self->forward));
+    self->forward.node_count = d9_edit_next(&self->forward, D9_OP_METRICS, 0);
+    for (d9_node_id n = program_find(&self->forward, D9_OP_CONV, "stem.conv"); n > 0; n--)
+        d9_graph_remove_node(&self->forward, 0); /* batch and whitening: every value keeps its place, and theirs does not change */
+    OK(self->session.backend->plan(&self->context, self->session.device, program, &self->forward, &self->plan));
+    for (d9_node_id p = d9_edit_next(&self->forward, D9_OP_POOL, 0); p != D9_NONE; p = d9_edit_next(&self->forward, D9_OP_POOL, p + 1))
+        self->winner_count += d9_shape_count(&self->forward.values[self->forward.nodes[p].outputs[0]].shape);
+    self->winners = calloc((size_t)self->winner_count, sizeof *self->winners);
+    self->reference = calloc((size_t)self->winner_count, sizeof *self->reference);
+    *state = self;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    network *self = *state;
+    self->session.backend->plan_free(&self->context, self->plan);
+    d9_graph_free(&self->context, &self->forward);
+    d9_session_close(&self->session);
+    d9_config_free(&self->context, self->config);
+    free(self->state);
+    free(self->gradient);
+    free(self->winners);
+    free(self->reference);
+    return 0;
+}
+
+/* Loss at one entry moved by `h`; false when a pool's winner changed. */
+static bool moved_loss(network *self, int64_t entry, double h, double *sum) {
+    double kept = self->state[entry];
+    self->state[entry] = kept + h;
+    *sum = loss(self);
+    self->state[entry] = kept;
+    find_winners(self, self->winners);
+    return memcmp(self->winners, self->reference, (size_t)self->winner_count * sizeof *self->winners) == 0;
+}
+
+typedef struct tally { int compared, passed_over, tensors; double worst; } tally;
+
+/* Several entries of one parameter, spread over it. */
+static void check_parameter(network *self, const d9_value *value, tally *all) {
+    int64_t count = d9_shape_count(&value->shape), first = value->offset / 8;
+    double size = 0;
+    int compared = 0;
+    for (int64_t i = 0; i < count; i++) size = fmax(size, fabs(self->gradient[first + i]));
+    if (!(size > 0)) fail_msg("%s: its gradient is zero", value->name);
+    for (int e = 0; e < ENTRIES; e++) {
+        int64_t entry = first + (int64_t)d9_philox_below(d9_philox4x32_10(8, (uint32_t)e, (uint32_t)first, 0, 0).v[0], (uint32_t)count);
+        double above, below;
+        bool smooth = moved_loss(self, entry, step_size, &above);
+        smooth &= moved_loss(self, entry, -step_size, &below);
+        if (!smooth) {
+            all->passed_over++;
+            continue;
+        }
+        double difference = (above - below) / (2 * step_size), error = fabs(difference - self->gradient[entry]) / size;
+        if (!(error <= tolerance))
+            fail_msg("%s, entry %lld: gradient %.12g, finite difference %.12g", value->name, (long long)(entry - first),
+                     self->gradient[entry], difference);
+        all->worst = fmax(all->worst, error);
+        compared++;
+    }
+    all->compared += compared;
+    all->tensors += compared > 0;
+}
+
+static void test_gradient_of_the_whole_network(void **state) {
+    network *self = *state;
+    const d9_graph *graph = &self->session.program.train;
+    tally all = {0};
+    int tensors = 0;
+    assert_true(isfinite(loss(self)));
+    find_winners(self, self->reference);
+    for (int v = 0; v < graph->value_count; v++)
+        if (graph->values[v].kind == D9_VALUE_PARAMETER && graph->values[v].trainable) {
+            check_parameter(self, &graph->values[v], &all);
+            tensors++;
+        }
+    print_message("%d entries of %d tensors compared, %d passed over; worst error %.2g of the tensor's largest\n", all.compared,
+                  all.tensors, all.passed_over, all.worst);
+    assert_int_equal(tensors, 8 + 8 + 1);    /* convolutions, norm biases, head; scales and whitening are frozen */
+    assert_int_equal(all.tensors, tensors);
+    assert_true(all.compared * 10 >= tensors * ENTRIES * 8);
+}
+
+/* The comparison sees an error of one part in ten thousand. */
+static void test_a_wrong_gradient_shows(void **state) {
+    network *self = *state;
+    const d9_graph *graph = &self->session.program.train;
+    const d9_value *head = &graph->values[d9_graph_find_value(graph, "head.weight")];
+    int64_t entry = head->offset / 8;
+    double above, below;
+    loss(self);
+    find_winners(self, self->reference);
+    assert_true(moved_loss(self, entry, step_size, &above) && moved_loss(self, entry, -step_size, &below));
+    double difference = (above - below) / (2 * step_size);
+    assert_true(fabs(difference - self->gradient[entry]) <= tolerance * fabs(difference));
+    assert_true(fabs(difference - self->gradient[entry] * 1.0001) > tolerance * fabs(difference));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradient_of_the_whole_network),
+        cmocka_unit_test(test_a_wrong_gradient_shows),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,221 @@
+/* Gradients of the reference backend in f64 against finite differences, operation by operation. The objective
+ * is r . y with a fixed random r: the plain sum of outputs would hide the gradient of batch norm, which is
+ * zero. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/system.h"
+#include "kernels/formulas/philox.h"
+#include "tests/support/graphs.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { MANY = 1 << 17 };
+
+typedef struct fixture {
+    d9_context context;
+    double *a, *b; /* (MANY) each */
+} fixture;
+
+static int set_up(void **state) {
+    static fixture f;
+    void *memory;
+    d9_context_init(&f.context);
+    op_ok(&f.context, d9_allocate(&f.context, 2 * MANY * sizeof(double), "a test", &memory));
+    f.a = memory;
+    f.b = f.a + MANY;
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    d9_release(&f->context, f->a);
+    return 0;
+}
+
+static double random_unit(uint32_t i) { return 2 * d9_philox_unit(d9_philox4x32_10(5, i, 0, 0, 0).v[0]) - 1; }
+
+#define NEAR(got, want, tolerance)                                                                                     \
+    do {                                                                                                               \
+        const double got_ = (got), want_ = (want);                                                                     \
+        if (!(fabs(got_ - want_) <= (tolerance) * (1 + fabs(want_))))                                                  \
+            fail_msg("%s: %s is %.17g, must be %.17g", c.name, #got, got_, want_);                                     \
+    } while (0)
+
+static double objective(op_live *live, d9_value_id y, double *room) {
+    double sum = 0;
+    op_step(live, 0);
+    op_read(live, y, room);
+    for (int64_t i = 0; i < op_count(live->c, y); i++) sum += random_unit((uint32_t)i) * room[i];
+    return sum;
+}
+
+/* Moves element by element of forward value x; `gradient` holds what the backward operation said. */
+static void check_gradient(fixture *f, op_case *forward, d9_value_id x, const double *gradient) {
+    const double h = 1e-5;
+    op_case c = *forward;
+    d9_value_id y = forward->graph->nodes[0].outputs[0];
+    double *moved = forward->content[x];
+    op_live live;
+    op_open(&live, forward, &d9_backend_reference, NULL);
+    for (int64_t i = 0; i < op_count(forward, x); i++) {
+        const double kept = moved[i];
+        moved[i] = kept + h;
+        op_write(&live, x, moved);
+        double above = objective(&live, y, f->b);
+        moved[i] = kept - h;
+        op_write(&live, x, moved);
+        double below = objective(&live, y, f->b);
+        moved[i] = kept;
+        op_write(&live, x, moved);
+        NEAR(gradient[i], (above - below) / (2 * h), 1e-7);
+    }
+    op_close(&live);
+}
+
+static d9_value_id with_content(op_case *c, const char *name, d9_type type, d9_shape shape, const double *content_of) {
+    d9_value_id id = op_input(c, name, D9_BUFFER_SCRATCH, type, shape, 0, 1);
+    for (int64_t i = 0; i < op_count(c, id); i++)
+        c->content[id][i] = content_of ? content_of[i] : random_unit((uint32_t)i);
+    return id;
+}
+
+/* A backward node over values that hold what the forward case holds; dy is r. `wanted` outputs take the
+ * shapes of the forward inputs `of`. Runs it and checks each output by finite differences. */
+static void check_backward(fixture *f, op_case *forward, d9_op op, const d9_value_id *kept, int kept_count,
+                           const int *of, int wanted) {
+    const d9_node *node = &forward->graph->nodes[0];
+    op_case c;
+    op_live live;
+    d9_node backward = {.op = op, .as = node->as, .input_count = kept_count, .output_count = wanted};
+    op_live first; /* the forward node's own outputs are inputs of some backward nodes */
+    op_open(&first, forward, &d9_backend_reference, NULL);
+    op_step(&first, 0);
+    op_case_begin(&c, forward->context, "backward", D9_F64, D9_F64, OP_FILL_RANDOM);
+    snprintf(c.name, sizeof c.name, "%s of %.60s", d9_op_name(op), forward->name);
+    for (int i = 0; i < kept_count; i++) {
+        const d9_value *like = &forward->graph->values[kept[i] == D9_NONE ? node->outputs[0] : kept[i]];
+        char name[16];
+        snprintf(name, sizeof name, "in%d", i);
+        if (kept[i] != D9_NONE) op_read(&first, kept[i], f->a);
+        backward.inputs[i] = with_content(&c, name, like->type, like->shape, kept[i] == D9_NONE ? NULL : f->a);
+    }
+    op_close(&first);
+    for (int o = 0; o < wanted; o++) {
+        char name[16];
+        snprintf(name, sizeof name, "out%d", o);
+        backward.outputs[o] =
+            op_output(&c, name, D9_BUFFER_SCRATCH, D9_F64, forward->graph->values[node->inputs[of[o]]].shape);
+    }
+    op_node(&c, &backward);
+    op_open(&live, &c, &d9_backend_reference, NULL);
+    op_step(&live, 0);
+    for (int o = 0; o < wanted; o++) {
+        op_read(&live, backward.outputs[o], f->a);
+        check_gradient(f, forward, node->inputs[of[o]], f->a);
+    }
+    op_close(&live);
+    op_case_free(&c);
+}
+
+static int64_t work_of(const op_case *c) {
+    int64_t inputs = 0;
+    for (int i = 0; i < c->graph->nodes[0].input_count; i++) inputs += op_count(c, c->graph->nodes[0].inputs[i]);
+    return inputs * op_count(c, c->graph->nodes[0].outputs[0]);
+}
+
+/* Every forward case that is small enough to move element by element. */
+static void gradients_are_derivatives(void **state) {
+    fixture *f = *state;
+    int checked[D9_OP_COUNT] = {0};
+    for (int i = 0; i < op_spec_count(); i++) {
+        op_case c;
+        op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
+        const d9_node *n = &c.graph->nodes[0];
+        const d9_value_id *in = n->inputs, *out = n->outputs;
+        bool small = work_of(&c) < 6000000;
+        if (n->op == D9_OP_CONV && small) {
+            check_backward(f, &c, D9_OP_CONV_BACKWARD_DATA, (d9_value_id[]){D9_NONE, in[1]}, 2, (int[]){0}, 1);
+            check_backward(f, &c, D9_OP_CONV_BACKWARD_WEIGHT, (d9_value_id[]){D9_NONE, in[0]}, 2, (int[]){1}, 1);
+        } else if (n->op == D9_OP_LINEAR && small) {
+            check_backward(f, &c, D9_OP_LINEAR_BACKWARD_DATA, (d9_value_id[]){D9_NONE, in[1]}, 2, (int[]){0}, 1);
+            check_backward(f, &c, D9_OP_LINEAR_BACKWARD_WEIGHT, (d9_value_id[]){D9_NONE, in[0]}, 2, (int[]){1}, 1);
+        } else if (n->op == D9_OP_NORM && small) {
+            check_backward(f, &c, D9_OP_NORM_BACKWARD, (d9_value_id[]){D9_NONE, in[0], out[1], out[2], in[1]}, 5,
+                           (int[]){0, 1, 2}, 3);
+        } else if (n->op == D9_OP_POOL && small) {
+            check_backward(f, &c, D9_OP_POOL_BACKWARD, (d9_value_id[]){D9_NONE, in[0]}, 2, (int[]){0}, 1);
+        } else if (n->op == D9_OP_ACT && small) {
+            bool from_output = n->as.act.activation == D9_ACT_RELU || n->as.act.activation == D9_ACT_CELU;
+            check_backward(f, &c, D9_OP_ACT_BACKWARD, (d9_value_id[]){D9_NONE, from_output ? out[0] : in[0]}, 2,
+                           (int[]){0}, 1);
+        } else if (n->op == D9_OP_SCALE) {
+            check_backward(f, &c, D9_OP_SCALE, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
+        } else
+            small = false;
+        checked[n->op] += small;
+        op_case_free(&c);
+    }
+    assert_true(checked[D9_OP_CONV] >= 2 && checked[D9_OP_LINEAR] >= 1 && checked[D9_OP_NORM] >= 2);
+    assert_true(checked[D9_OP_POOL] >= 2 && checked[D9_OP_ACT] >= D9_ACT_COUNT);
+}
+
+/* ---- the loss ---- */
+
+static void run_once(op_case *c, double *doubles) {
+    op_live live;
+    op_open(&live, c, &d9_backend_reference, NULL);
+    op_step(&live, 0);
+    op_read(&live, c->graph->nodes[0].outputs[0], doubles);
+    op_close(&live);
+}
+
+static const double *content(const op_case *c, int input) { return c->content[c->graph->nodes[0].inputs[input]]; }
+static const int64_t *dims(const op_case *c, int input) {
+    return c->graph->values[c->graph->nodes[0].inputs[input]].shape.d;
+}
+
+static double loss_by_hand(const op_case *c, int64_t i) {
+    int64_t classes = dims(c, 0)[1];
+    const double *z = content(c, 0) + i * classes, s = c->graph->nodes[0].as.loss.smoothing;
+    double sum = 0, uniform = 0;
+    for (int64_t k = 0; k < classes; k++) sum += exp(z[k]);
+    for (int64_t k = 0; k < classes; k++) uniform -= log(exp(z[k]) / sum) / (double)classes;
+    return (1 - s) * -log(exp(z[(int64_t)content(c, 1)[i]]) / sum) + s * uniform;
+}
+
+/* The loss's gradient is that of the plain sum of losses. */
+static void loss_gradient_is_of_the_sum(void **state) {
+    fixture *f = *state;
+    for (int i = 0; i < op_spec_count(); i++) {
+        op_case c;
+        if (op_spec_op(i) != D9_OP_LOSS_BACKWARD) continue;
+        op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
+        double *logits = c.content[c.graph->nodes[0].inputs[0]];
+        int64_t classes = dims(&c, 0)[1];
+        run_once(&c, f->a);
+        for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].inputs[0]); k++) {
+            const double kept = logits[k], h = 1e-5;
+            logits[k] = kept + h;
+            double above = loss_by_hand(&c, k / classes);
+            logits[k] = kept - h;
+            double below = loss_by_hand(&c, k / classes);
+            logits[k] = kept;
+            NEAR(f->a[k], (above - below) / (2 * h), 1e-9);
+        }
+        op_case_free(&c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_derivatives),
+        cmocka_unit_test(loss_gradient_is_of_the_sum),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,380 @@
+/* The graph: building and editing, and what each misfit is told. The passes over it are in graph_passes.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "graph/edit.h"
+#include "tests/support/programs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct fixture {
+    d9_context context;
+    d9_graph graph;
+    d9_value_id image;
+} fixture;
+
+static int set_up(void **state) {
+    static fixture f;
+    d9_context_init(&f.context);
+    d9_graph_init(&f.graph);
+    op_ok(&f.context, d9_graph_image(&f.context, &f.graph, &(d9_shape){4, {6, 8, 8, 3}}, &f.image));
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    d9_graph_free(&f->context, &f->graph);
+    return 0;
+}
+
+#define OK(call) op_ok(&f->context, call)
+
+/* conv a, norm b, act c, pool d, linear e: the stack most tests edit */
+typedef struct stack { d9_value_id a, b, c, d, e; } stack;
+
+static stack build_stack(fixture *f) {
+    stack s;
+    OK(d9_graph_conv(&f->context, &f->graph, "a", f->image, 5, 3, 1, &s.a));
+    OK(d9_graph_norm(&f->context, &f->graph, "b", s.a, &s.b));
+    OK(d9_graph_act(&f->context, &f->graph, "c", s.b, &s.c));
+    OK(d9_graph_pool(&f->context, &f->graph, "d", s.c, 2, &s.d));
+    OK(d9_graph_linear(&f->context, &f->graph, "e", s.d, 10, &s.e));
+    OK(d9_graph_loss(&f->context, &f->graph, s.e));
+    return s;
+}
+
+static void assert_shape(const fixture *f, d9_value_id id, d9_shape shape) {
+    if (!d9_shape_equal(&f->graph.values[id].shape, &shape)) fail_msg("%s has another shape", f->graph.values[id].name);
+}
+
+static void assert_order(const fixture *f, const char *roles) {
+    char got[256] = "";
+    for (d9_node_id n = 0; n < f->graph.node_count; n++) {
+        if (n) strcat(got, " ");
+        strcat(got, f->graph.nodes[n].role);
+    }
+    assert_string_equal(got, roles);
+}
+
+static void assert_input(const fixture *f, const char *role, int slot, d9_value_id value) {
+    for (d9_node_id n = 0; n < f->graph.node_count; n++)
+        if (strcmp(f->graph.nodes[n].role, role) == 0) {
+            assert_string_equal(f->graph.values[f->graph.nodes[n].inputs[slot]].name, f->graph.values[value].name);
+            return;
+        }
+    fail_msg("no node %s", role);
+}
+
+static void assert_fails(fixture *f, d9_status status, const char *message) {
+    assert_int_equal(status, D9_USAGE);
+    assert_string_equal(f->context.message, message);
+    d9_context_clear(&f->context);
+}
+
+/* ---- building ---- */
+
+static void test_builders_infer_shapes(void **state) {
+    fixture *f = *state;
+    stack s = build_stack(f);
+    d9_graph *g = &f->graph;
+    assert_shape(f, s.a, (d9_shape){4, {6, 8, 8, 5}});
+    assert_shape(f, s.d, (d9_shape){4, {6, 4, 4, 5}});
+    assert_shape(f, s.e, (d9_shape){2, {6, 10}});
+    assert_shape(f, g->loss, (d9_shape){1, {6}});
+    assert_shape(f, g->labels, (d9_shape){1, {6}});
+    assert_shape(f, d9_graph_find_value(g, "a.weight"), (d9_shape){4, {5, 3, 3, 3}});
+    assert_shape(f, d9_graph_find_value(g, "b.running_var"), (d9_shape){2, {1, 5}});
+    assert_shape(f, d9_graph_find_value(g, "b.inv_std"), (d9_shape){2, {1, 5}});
+    assert_shape(f, d9_graph_find_value(g, "e.weight"), (d9_shape){2, {10, 80}});
+    assert_int_equal(g->logits, s.e);
+    assert_int_equal(g->classes, 10);
+    assert_int_equal(g->values[d9_graph_find_value(g, "b.bias")].parameter, D9_BIAS);
+    assert_int_equal(g->values[d9_graph_find_value(g, "b.weight")].parameter, D9_NORM_SCALE);
+    assert_true(g->values[d9_graph_find_value(g, "a.weight")].init.a == 1 / sqrt(27));
+    program_check_graph(g);
+}
+
+static void test_stride_and_even_sizes(void **state) {
+    fixture *f = *state;
+    d9_value_id y;
+    OK(d9_graph_conv(&f->context, &f->graph, "half", f->image, 4, 3, 2, &y));
+    assert_shape(f, y, (d9_shape){4, {6, 4, 4, 4}});
+    OK(d9_graph_pool(&f->context, &f->graph, "third", y, 3, &y)); /* 4 -> 1, the rest is dropped */
+    assert_shape(f, y, (d9_shape){4, {6, 1, 1, 4}});
+}
+
+static void test_names_are_unique_and_bounded(void **state) {
+    fixture *f = *state;
+    d9_value_id y;
+    char role[D9_NAME_SIZE + 1];
+    memset(role, 'r', sizeof role);
+    role[D9_NAME_SIZE - 5] = 0; /* ".out" would fit, ".weight" does not */
+    build_stack(f);
+    assert_fails(f, d9_graph_act(&f->context, &f->graph, "c", f->image, &y), "the graph already has a value named c.out");
+    assert_int_equal(d9_graph_conv(&f->context, &f->graph, role, f->image, 4, 3, 1, &y), D9_USAGE);
+    assert_non_null(strstr(f->context.message, "is too long"));
+    d9_context_clear(&f->context);
+}
+
+static void test_copy_is_another_graph(void **state) {
+    fixture *f = *state;
+    d9_graph copy;
+    build_stack(f);
+    OK(d9_graph_copy(&f->context, &f->graph, &copy));
+    d9_graph_remove_node(&copy, 0);
+    copy.values[0].name[0] = 'X';
+    assert_order(f, "a b c d e loss");
+    assert_string_equal(f->graph.values[0].name, "image");
+    assert_int_equal(copy.node_count, 5);
+    d9_graph_free(&f->context, &copy);
+}
+
+/* A graph of more nodes than its first allocation holds. */
+static void test_grows(void **state) {
+    fixture *f = *state;
+    d9_value_id y = f->image;
+    char role[16];
+    for (int i = 0; i < 150; i++) {
+        snprintf(role, sizeof role, "act%d", i);
+        OK(d9_graph_act(&f->context, &f->graph, role, y, &y));
+    }
+    assert_int_equal(f->graph.node_count, 150);
+    assert_shape(f, y, (d9_shape){4, {6, 8, 8, 3}});
+    program_check_graph(&f->graph);
+}
+
+/* ---- editing ---- */
+
+static void test_next(void **state) {
+    fixture *f = *state;
+    d9_value_id y;
+    stack s = build_stack(f);
+    OK(d9_graph_act(&f->context, &f->graph, "again", s.d, &y));
+    assert_int_equal(d9_edit_next(&f->graph, D9_OP_ACT, 0), 2);
+    assert_int_equal(d9_edit_next(&f->graph, D9_OP_ACT, 2), 2);
+    assert_int_equal(d9_edit_next(&f->graph, D9_OP_ACT, 3), 6);
+    assert_int_equal(d9_edit_next(&f->graph, D9_OP_ACT, 7), D9_NONE);
+    assert_int_equal(d9_edit_next(&f->graph, D9_OP_ADD, 0), D9_NONE);
+}
+
+static void test_consumers(void **state) {
+    fixture *f = *state;
+    d9_node_id first = 99;
+    d9_value_id y;
+    stack s = build_stack(f);
+    assert_int_equal(d9_graph_consumers(&f->graph, s.a, &first), 1);
+    assert_int_equal(first, 1);
+    OK(d9_graph_add(&f->context, &f->graph, "twice", s.a, s.a, &y));
+    assert_int_equal(d9_graph_consumers(&f->graph, s.a, &first), 3); /* both slots of the addition */
+    assert_int_equal(first, 1);
+    assert_int_equal(d9_graph_consumers(&f->graph, y, NULL), 0);
+}
+
+static const d9_op norm_act_pool[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};
+
+static void test_chain(void **state) {
+    fixture *f = *state;
+    d9_node_id nodes[3];
+    build_stack(f);
+    assert_true(d9_edit_chain(&f->graph, norm_act_pool, 3, 0, nodes));
+    assert_int_equal(nodes[0], 1);
+    assert_int_equal(nodes[1], 2);
+    assert_int_equal(nodes[2], 3);
+    assert_true(d9_edit_chain(&f->graph, norm_act_pool, 3, 1, nodes));
+    assert_false(d9_edit_chain(&f->graph, norm_act_pool, 3, 2, nodes));
+    assert_false(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_NORM}, 2, 0, nodes));
+}
+
+static void test_chain_breaks_at_a_second_consumer(void **state) {
+    fixture *f = *state;
+    d9_node_id nodes[3];
+    d9_value_id y;
+    stack s = build_stack(f);
+    OK(d9_graph_scale(&f->context, &f->graph, "side", s.c, 2, &y)); /* the act's output has two readers now */
+    assert_false(d9_edit_chain(&f->graph, norm_act_pool, 3, 0, nodes));
+    assert_true(d9_edit_chain(&f->graph, norm_act_pool, 2, 0, nodes));
+}
+
+/* The next chain is found behind one that breaks; a value that enters by another slot is no chain. */
+static void test_chain_looks_further(void **state) {
+    fixture *f = *state;
+    d9_node_id nodes[2];
+    d9_value_id x, y, z;
+    OK(d9_graph_act(&f->context, &f->graph, "one", f->image, &x));
+    OK(d9_graph_act(&f->context, &f->graph, "two", f->image, &y));
+    OK(d9_graph_add(&f->context, &f->graph, "sum", x, y, &z));
+    assert_true(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 0, nodes));
+    assert_int_equal(nodes[0], 0);
+    assert_false(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 1, nodes)); /* "two" enters slot 1 */
+    OK(d9_graph_act(&f->context, &f->graph, "three", z, &x));
+    OK(d9_graph_pool(&f->context, &f->graph, "four", x, 2, &y));
+    assert_true(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_POOL}, 2, 0, nodes));
+    assert_int_equal(nodes[0], 3);
+    assert_int_equal(nodes[1], 4);
+}
+
+static void test_swap_keeps_parameters_with_their_node(void **state) {
+    fixture *f = *state;
+    d9_graph *g = &f->graph;
+    stack s = build_stack(f);
+    d9_edit_swap(g, 2, 3); /* conv norm pool act */
+    d9_edit_swap(g, 1, 2); /* conv pool norm act */
+    OK(d9_graph_infer(&f->context, g));
+    assert_order(f, "a d b c e loss");
+    program_check_graph(g);
+    assert_input(f, "d", 0, s.a);
+    assert_input(f, "b", 0, s.d);
+    assert_input(f, "b", 1, d9_graph_find_value(g, "b.weight"));
+    assert_input(f, "b", 2, d9_graph_find_value(g, "b.bias"));
+    assert_input(f, "b", 3, d9_graph_find_value(g, "b.running_mean"));
+    assert_input(f, "b", 4, d9_graph_find_value(g, "b.running_var"));
+    assert_input(f, "c", 0, s.b);
+    assert_input(f, "e", 0, s.c);
+    assert_string_equal(g->values[g->nodes[2].outputs[1]].name, "b.mean");
+    assert_shape(f, s.b, (d9_shape){4, {6, 4, 4, 5}});
+    assert_shape(f, s.c, (d9_shape){4, {6, 4, 4, 5}});
+    assert_shape(f, s.d, (d9_shape){4, {6, 4, 4, 5}});
+    assert_shape(f, s.e, (d9_shape){2, {6, 10}});
+}
+
+/* Twice the same swap is none. */
+static void test_swap_undoes_itself(void **state) {
+    fixture *f = *state;
+    d9_text before, after;
+    build_stack(f);
+    d9_text_init(&f->context, &before);
+    d9_text_init(&f->context, &after);
+    for (int n = 0; n < f->graph.node_count; n++)
+        d9_text_add(&before, "%s %d %d\n", f->graph.nodes[n].role, f->graph.nodes[n].inputs[0], f->graph.nodes[n].outputs[0]);
+    d9_edit_swap(&f->graph, 2, 3);
+    d9_edit_swap(&f->graph, 2, 3);
+    for (int n = 0; n < f->graph.node_count; n++)
+        d9_text_add(&after, "%s %d %d\n", f->graph.nodes[n].role, f->graph.nodes[n].inputs[0], f->graph.nodes[n].outputs[0]);
+    assert_string_equal(d9_text_get(&before), d9_text_get(&after));
+    d9_text_free(&before);
+    d9_text_free(&after);
+}
+
+/* Every reader of the pair's end follows, the logits among them. */
+static void test_swap_at_the_end(void **state) {
+    fixture *f = *state;
+    d9_value_id x, y, z, side;
+    OK(d9_graph_linear(&f->context, &f->graph, "head", f->image, 10, &x));
+    OK(d9_graph_act(&f->context, &f->graph, "act", x, &y));
+    OK(d9_graph_scale(&f->context, &f->graph, "scale", y, 0.5, &z));
+    OK(d9_graph_act(&f->context, &f->graph, "side", z, &side));
+    OK(d9_graph_loss(&f->context, &f->graph, z));
+    d9_edit_swap(&f->graph, 1, 2);
+    OK(d9_graph_infer(&f->context, &f->graph));
+    assert_order(f, "head scale act side loss");
+    assert_string_equal(f->graph.values[f->graph.logits].name, "act.out");
+    assert_input(f, "loss", 0, y);
+    assert_input(f, "side", 0, y);
+    program_check_graph(&f->graph);
+}
+
+static void test_insert(void **state) {
+    fixture *f = *state;
+    d9_node_id id;
+    d9_value_id y;
+    stack s = build_stack(f);
+    OK(d9_graph_pool(&f->context, &f->graph, "side", s.a, 8, &y));
+    d9_node half = {.op = D9_OP_SCALE, .role = "half", .as.scale = {0.5}};
+    OK(d9_edit_insert(&f->context, &f->graph, s.a, &half, &id));
+    assert_int_equal(id, 1); /* right behind the node that makes the value */
+    d9_value_id out = f->graph.nodes[id].outputs[0];
+    assert_string_equal(f->graph.values[out].name, "half.out");
+    assert_shape(f, out, (d9_shape){4, {6, 8, 8, 5}});
+    assert_input(f, "half", 0, s.a);
+    assert_input(f, "b", 0, out);
+    assert_input(f, "side", 0, out);
+    program_check_graph(&f->graph);
+}
+
+static void test_insert_at_the_ends(void **state) {
+    fixture *f = *state;
+    stack s = build_stack(f);
+    d9_node scale = {.op = D9_OP_SCALE, .role = "first", .as.scale = {0.5}};
+    OK(d9_edit_insert(&f->context, &f->graph, f->image, &scale, NULL));
+    snprintf(scale.role, sizeof scale.role, "last");
+    OK(d9_edit_insert(&f->context, &f->graph, s.e, &scale, NULL));
+    assert_order(f, "first a b c d e last loss");
+    assert_input(f, "first", 0, f->image);
+    assert_int_equal(f->graph.image, f->image);
+    assert_string_equal(f->graph.values[f->graph.logits].name, "last.out");
+    assert_input(f, "loss", 0, f->graph.logits);
+    program_check_graph(&f->graph);
+}
+
+static void test_remove(void **state) {
+    fixture *f = *state;
+    stack s = build_stack(f);
+    d9_graph_remove_node(&f->graph, 2);
+    assert_order(f, "a b d e loss");
+    assert_int_equal(f->graph.values[s.c].producer, D9_NONE);
+    assert_int_equal(f->graph.values[s.d].producer, 2);
+    assert_int_equal(f->graph.values[s.a].producer, 0);
+}
+
+/* ---- misfits ---- */
+
+static void test_conv_that_does_not_fit(void **state) {
+    fixture *f = *state;
+    build_stack(f);
+    f->graph.values[f->image].shape.d[3] = 4;
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "a: a 3x3 convolution of 3 channels does not fit 4 input channels");
+    f->graph.values[f->image].shape = (d9_shape){4, {6, 2, 2, 3}};
+    f->graph.nodes[0].as.conv.pad = 0;
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "a: a 2x2 image is too small for a 3x3 convolution");
+}
+
+static void test_norm_that_does_not_fit(void **state) {
+    fixture *f = *state;
+    build_stack(f);
+    f->graph.nodes[1].as.norm.group_size = 4;
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph),
+                 "b: a batch of 6 images does not divide into ghost groups of 4: train.batch_size must be a multiple of "
+                 "tricks.ghost_batchnorm.group_size");
+    f->graph.nodes[1].as.norm.group_size = 2;
+    OK(d9_graph_infer(&f->context, &f->graph));
+    assert_shape(f, d9_graph_find_value(&f->graph, "b.running_mean"), (d9_shape){2, {3, 5}});
+    assert_shape(f, d9_graph_find_value(&f->graph, "b.mean"), (d9_shape){2, {3, 5}});
+    assert_int_equal(d9_node_groups(&f->graph, &f->graph.nodes[1]), 3);
+    f->graph.values[d9_graph_find_value(&f->graph, "a.weight")].shape.d[0] = 7;
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "b: 5 scales do not fit 7 channels");
+}
+
+static void test_pool_linear_add_that_do_not_fit(void **state) {
+    fixture *f = *state;
+    d9_value_id y;
+    stack s = build_stack(f);
+    f->graph.values[f->image].shape = (d9_shape){4, {6, 1, 8, 3}};
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph),
+                 "d: 1x8 is too small for a 2x2 pool: the images are too small for this model");
+    f->graph.values[f->image].shape = (d9_shape){4, {6, 10, 8, 3}};
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "e: 100 features do not fit a weight of 80");
+    f->graph.values[f->image].shape = (d9_shape){4, {6, 8, 8, 3}};
+    OK(d9_graph_infer(&f->context, &f->graph));
+    assert_fails(f, d9_graph_add(&f->context, &f->graph, "sum", s.a, s.d, &y),
+                 "sum: the two sides of the addition differ in shape");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_builders_infer_shapes), TEST(test_stride_and_even_sizes), TEST(test_names_are_unique_and_bounded),
+        TEST(test_copy_is_another_graph), TEST(test_grows),
+        TEST(test_next), TEST(test_consumers), TEST(test_chain), TEST(test_chain_breaks_at_a_second_consumer),
+        TEST(test_chain_looks_further), TEST(test_swap_keeps_parameters_with_their_node), TEST(test_swap_undoes_itself),
+        TEST(test_swap_at_the_end), TEST(test_insert), TEST(test_insert_at_the_ends), TEST(test_remove),
+        TEST(test_conv_that_does_not_fit), TEST(test_norm_that_does_not_fit), TEST(test_pool_linear_add_that_do_not_fit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,233 @@
+/* Patch statistics and Jacobi's eigenvectors, against naive double loops and the definition of an eigenvector; then
+ * the filters that patch_whitening makes of them: they whiten. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/formulas/philox.h"
+#include "step/patches.h"
+#include "tests/support/graphs.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IMAGES = 23, HEIGHT = 9, WIDTH = 7, CHANNELS = 3, MAX_D = 75 };
+
+static d9_context context;
+static uint8_t images[IMAGES * HEIGHT * WIDTH * CHANNELS];
+static double table[CHANNELS * 256];
+
+static uint32_t word(uint32_t i, uint32_t stream) { return d9_philox4x32_10(11, i, stream, 0, 0).v[0]; }
+
+/* Neighbours are alike, as in pictures: else the covariance would be nearly diagonal. */
+static int set_up(void **state) {
+    static const double mean[CHANNELS] = {125.31, 122.95, 113.87}, deviation[CHANNELS] = {62.99, 62.09, 66.70};
+    (void)state;
+    d9_context_init(&context);
+    for (uint32_t i = 0; i < sizeof images; i++) images[i] = (uint8_t)(i < CHANNELS ? 128 : (3 * images[i - CHANNELS] + (word(i, 0) >> 24)) / 4);
+    for (int i = 0; i < CHANNELS * 256; i++) table[i] = (i % 256 - mean[i / 256]) / deviation[i / 256];
+    return 0;
+}
+
+static d9_init_site site(void) {
+    return (d9_init_site){.images = images, .image_count = IMAGES, .height = HEIGHT, .width = WIDTH, .channels = CHANNELS, .table = table};
+}
+
+static double pixel(int64_t image, int y, int x, int c) {
+    return table[c * 256 + images[((image * HEIGHT + y) * WIDTH + x) * CHANNELS + c]];
+}
+
+/* Sum over all patches of p p^T / (patches - 1), entry by entry: the definition. */
+static void naive_covariance(int64_t count, int size, double *covariance) {
+    int d = CHANNELS * size * size, patches = 0;
+    double patch[MAX_D];
+    memset(covariance, 0, (size_t)(d * d) * sizeof *covariance);
+    for (int64_t i = 0; i < count; i++)
+        for (int y = 0; y + size <= HEIGHT; y++)
+            for (int x = 0; x + size <= WIDTH; x++, patches++) {
+                for (int k = 0; k < d; k++) patch[k] = pixel(i, y + k / size % size, x + k % size, k / (size * size));
+                for (int k = 0; k < d * d; k++) covariance[k] += patch[k / d] * patch[k % d];
+            }
+    for (int k = 0; k < d * d; k++) covariance[k] /= patches - 1;
+}
+
+static void test_covariance(void **state) {
+    (void)state;
+    static double got[MAX_D * MAX_D], want[MAX_D * MAX_D];
+    static const struct { int64_t ask, images; int size; } cases[] = {{IMAGES, IMAGES, 3}, {1, 1, 3}, {5, 5, 5}, {7, 7, 1}, {10000, IMAGES, 3}};
+    d9_init_site s = site();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int d = CHANNELS * cases[i].size * cases[i].size;
+        op_ok(&context, d9_patch_covariance(&context, &s, cases[i].ask, cases[i].size, got));
+        naive_covariance(cases[i].images, cases[i].size, want);
+        double error = op_error(got, want, d * d);
+        if (!(error <= 1e-13)) fail_msg("%lld images, size %d: error %g", (long long)cases[i].ask, cases[i].size, error);
+        for (int k = 0; k < d * d; k++) assert_true(got[k] == got[k % d * d + k / d]);
+    }
+}
+
+static void test_threads_change_no_bit(void **state) {
+    (void)state;
+    static double one[27 * 27], many[27 * 27];
+    static const int threads[] = {2, 3, 5, 16};
+    d9_init_site s = site();
+    int before = omp_get_max_threads();
+    omp_set_num_threads(1);
+    op_ok(&context, d9_patch_covariance(&context, &s, IMAGES, 3, one));
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        omp_set_num_threads(threads[i]);
+        op_ok(&context, d9_patch_covariance(&context, &s, IMAGES, 3, many));
+        assert_memory_equal(one, many, sizeof one);
+    }
+    omp_set_num_threads(before);
+}
+
+/* White images: the largest sums there are, far beyond 32 bits over the runs of one large image. */
+static void test_large_sums(void **state) {
+    (void)state;
+    enum { SIDE = 300 };
+    uint8_t *white = malloc(SIDE * SIDE);
+    double covariance[1], line[256];
+    for (int i = 0; i < 256; i++) line[i] = i;
+    memset(white, 255, SIDE * SIDE);
+    d9_init_site s = {.images = white, .image_count = 1, .height = SIDE, .width = SIDE, .channels = 1, .table = line};
+    op_ok(&context, d9_patch_covariance(&context, &s, 1, 1, covariance));
+    assert_true(fabs(covariance[0] / (255.0 * 255.0 * SIDE * SIDE / (SIDE * SIDE - 1)) - 1) <= 1e-14);
+    free(white);
+}
+
+static void test_no_patches(void **state) {
+    (void)state;
+    double covariance[MAX_D * MAX_D];
+    d9_init_site s = site();
+    s.height = 2;
+    assert_int_equal(d9_patch_covariance(&context, &s, IMAGES, 3, covariance), D9_USAGE);
+    assert_string_equal(context.message, "patch whitening: 23 images of 2x7 have no 3x3 patches to measure");
+}
+
+/* ---- eigenvectors ---- */
+
+static void check_eigen(const double *matrix, int d, const char *what) {
+    static double copy[40 * 40], vectors[40 * 40], values[40];
+    double norm = 0, residual = 0, skew = 0;
+    memcpy(copy, matrix, (size_t)(d * d) * sizeof *copy);
+    op_ok(&context, d9_symmetric_eigen(&context, copy, d, values, vectors));
+    for (int i = 0; i < d; i++) {
+        const double *v = vectors + i * d;
+        int largest = 0;
+        if (i && !(values[i] <= values[i - 1])) fail_msg("%s: eigenvalues do not descend", what);
+        for (int k = 0; k < d; k++) {
+            double av = 0;
+            for (int j = 0; j < d; j++) av += matrix[k * d + j] * v[j];
+            residual = fmax(residual, fabs(av - values[i] * v[k]));
+            norm = fmax(norm, fabs(values[i]));
+            if (fabs(v[k]) > fabs(v[largest])) largest = k;
+        }
+        if (!(v[largest] > 0)) fail_msg("%s: the largest entry of vector %d is not positive", what, i);
+        for (int j = 0; j < d; j++) {
+            double dot = 0;
+            for (int k = 0; k < d; k++) dot += v[k] * vectors[j * d + k];
+            skew = fmax(skew, fabs(dot - (i == j)));
+        }
+    }
+    if (!(residual <= 1e-13 * norm * d)) fail_msg("%s: |A v - lambda v| is %g of %g", what, residual, norm);
+    if (!(skew <= 1e-13 * d)) fail_msg("%s: the vectors are %g from orthonormal", what, skew);
+}
+
+static void test_random_matrices(void **state) {
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 7, 27, 40};
+    static double matrix[40 * 40];
+    for (int seed = 1; seed <= 5; seed++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            int d = sizes[s];
+            for (int i = 0; i < d; i++)
+                for (int j = 0; j <= i; j++)
+                    matrix[i * d + j] = matrix[j * d + i] = 2 * d9_philox_unit(word((uint32_t)(i * d + j), (uint32_t)seed)) - 1;
+            check_eigen(matrix, d, "random");
+        }
+}
+
+/* Eigenvalues that come several times, vanish, or differ by fifteen orders of magnitude. */
+static void test_degenerate_spectra(void **state) {
+    (void)state;
+    enum { D = 27 };
+    static double matrix[D * D], u[D];
+    memset(matrix, 0, sizeof matrix);
+    check_eigen(matrix, D, "zero");
+    for (int i = 0; i < D; i++) matrix[i * D + i] = 3;
+    check_eigen(matrix, D, "threefold identity");
+    for (int i = 0; i < D; i++) u[i] = word((uint32_t)i, 9) / 4294967296.0;
+    for (int k = 0; k < D * D; k++) matrix[k] = u[k / D] * u[k % D];
+    check_eigen(matrix, D, "rank one");
+    for (int k = 0; k < D * D; k++) matrix[k] = (k / D == k % D ? 2.0 : 0) + u[k / D] * u[k % D];
+    check_eigen(matrix, D, "one above a plateau");
+    for (int k = 0; k < D * D; k++) matrix[k] = (k / D == k % D) * pow(10, -15.0 * (k / D) / D) + 1e-3 * u[k / D] * u[k % D];
+    check_eigen(matrix, D, "fifteen orders");
+    for (int k = 0; k < D * D; k++) matrix[k] = (k / D) / 3 == (k % D) / 3 ? 1 : 0; /* nine equal blocks of rank one */
+    check_eigen(matrix, D, "blocks");
+}
+
+static void test_matrix_that_is_not_finite(void **state) {
+    (void)state;
+    double matrix[4] = {1, NAN, NAN, 1}, values[2], vectors[4];
+    assert_int_equal(d9_symmetric_eigen(&context, matrix, 2, values, vectors), D9_NONFINITE);
+}
+
+/* ---- the filters ---- */
+
+/* F C F^T, C being the covariance of the patches that the filters were made of, is diagonal with
+ * lambda / (lambda + epsilon) on the diagonal. */
+static void test_filters_whiten(void **state) {
+    (void)state;
+    enum { D = 27, COUNT = 40 };
+    static double covariance[D * D], copy[D * D], eigenvalues[D], vectors[D * D], filters[D * D];
+    static const char *const set[] = {"data.dataset=synthetic", "data.synthetic_train=64", "data.synthetic_test=64",
+                                      "model.channels=[4, 4, 4, 4]", "train.batch_size=32", "backend=reference",
+                                      "precision=f64", "threads=1", "tricks.patch_whitening.images=40"};
+    const d9_config_edits edits = {.set = set, .set_count = sizeof set / sizeof *set};
+    d9_config *config;
+    d9_session session;
+    op_ok(&context, d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", &edits, &config));
+    op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 1, .no_eval = true}, &session));
+    op_ok(&context, d9_session_initialize(&session));
+    const d9_graph *graph = &session.program.train;
+    const d9_value *weight = &graph->values[d9_graph_find_value(graph, "stem.whiten.weight")];
+    double *parameters = malloc((size_t)session.program.state_elements * sizeof(double));
+    op_ok(&context, d9_session_read_state(&session, D9_BUFFER_STATE, parameters));
+    for (int j = 0; j < D; j++) /* (27, row, column, channel) to (27, channel, row, column) */
+        for (int k = 0; k < D; k++) filters[j * D + k % 3 * 9 + k / 3] = parameters[weight->offset / 8 + j * D + k];
+    const d9_dataset *data = session.dataset;
+    double normal[3 * 256];
+    for (int i = 0; i < 3 * 256; i++) normal[i] = (i % 256 - data->mean[i / 256]) / data->std[i / 256];
+    d9_init_site s = {.images = data->train.images, .image_count = COUNT, .height = data->height, .width = data->width, .channels = 3, .table = normal};
+    op_ok(&context, d9_patch_covariance(&context, &s, COUNT, 3, covariance));
+    memcpy(copy, covariance, sizeof copy);
+    op_ok(&context, d9_symmetric_eigen(&context, copy, D, eigenvalues, vectors));
+    assert_true(eigenvalues[0] > 1 && eigenvalues[D - 1] < 0.1); /* a spectrum that needs whitening */
+    for (int i = 0; i < D; i++)
+        for (int j = 0; j < D; j++) {
+            double sum = 0;
+            for (int k = 0; k < D * D; k++) sum += filters[i * D + k / D] * covariance[k] * filters[j * D + k % D];
+            double want = i == j ? eigenvalues[i] / (eigenvalues[i] + 1e-2) : 0;
+            if (!(fabs(sum - want) <= 1e-10)) fail_msg("filters %d and %d: %.12g, must be %.12g", i, j, sum, want);
+        }
+    free(parameters);
+    d9_session_close(&session);
+    d9_config_free(&context, config);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_covariance, set_up),        cmocka_unit_test_setup(test_threads_change_no_bit, set_up),
+        cmocka_unit_test_setup(test_large_sums, set_up),        cmocka_unit_test_setup(test_no_patches, set_up),
+        cmocka_unit_test_setup(test_random_matrices, set_up),   cmocka_unit_test_setup(test_degenerate_spectra, set_up),
+        cmocka_unit_test_setup(test_matrix_that_is_not_finite, set_up), cmocka_unit_test_setup(test_filters_whiten, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,299 @@
+/* The step program: what lies where, what runs when, and that running out of memory anywhere is an answer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/system.h"
+#include "graph/edit.h"
+#include "step/layout.h"
+#include "tests/support/programs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static d9_context context;
+
+static int set_up(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    return 0;
+}
+
+/* resnet9 with these tricks, batch 8 */
+static d9_config *config_with(const char *tricks) {
+    char yaml[1024];
+    snprintf(yaml, sizeof yaml, "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
+                                "train: {epochs: 3, batch_size: 8, weight_decay: 0.01, bias_lr_multiplier: 16, "
+                                "lr: {knots: [0, end], values: [0.5, 0]}}\ntricks: {%s}\n", tricks);
+    return program_config(&context, yaml);
+}
+
+typedef struct built {
+    d9_config *config;
+    d9_program program;
+} built;
+
+static built make(const char *tricks, int64_t images, const char *precision) {
+    built b = {.config = config_with(tricks)};
+    d9_extent extent = program_extent(b.config, images, 32);
+    program_make(&context, b.config, &extent, precision, false, &b.program);
+    return b;
+}
+
+static void drop(built *b) {
+    d9_program_free(&context, &b->program);
+    d9_config_free(&context, b->config);
+}
+
+/* ---- steps ---- */
+
+static void test_steps(void **state) {
+    (void)state;
+    built b = make("", 35, "f32");
+    assert_int_equal(b.program.steps_per_epoch, 4); /* the last three images are left out */
+    assert_int_equal(b.program.steps, 12);
+    assert_int_equal(b.program.buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
+    assert_int_equal(b.program.buffer_bytes[D9_BUFFER_IMAGES], 35 * 32 * 32 * 3);
+    assert_int_equal(b.program.buffer_bytes[D9_BUFFER_EVAL_LABELS], 17 * 4);
+    assert_int_equal(b.program.buffer_bytes[D9_BUFFER_AVERAGE], 0); /* nobody wants one */
+    drop(&b);
+}
+
+static void test_rates_given_instead_of_a_schedule(void **state) {
+    (void)state;
+    static const double rates[] = {0.25, 4, 0.125};
+    d9_config *config = config_with("");
+    d9_extent extent = program_extent(config, 64, 32);
+    const d9_program_options options = {.seed = 1, .rates = rates, .rate_count = 3, .steps_per_epoch = 3};
+    d9_program program;
+    op_ok(&context, d9_program_build(&context, config, &extent, d9_precision_find("f64"), &options, &program));
+    assert_int_equal(program.steps, 3);
+    const d9_node *weights = &program.train.nodes[program_find(&program.train, D9_OP_SGD, "update.weights")];
+    const d9_node *biases = &program.train.nodes[program_find(&program.train, D9_OP_SGD, "update.biases")];
+    for (int s = 0; s < 3; s++) {
+        assert_true(d9_coefficient_at(&program, &weights->as.update.rate, s) == rates[s] / 8);
+        assert_true(d9_coefficient_at(&program, &biases->as.update.rate, s) == 16 * rates[s] / 8);
+    }
+    assert_true(weights->as.update.decay.constant == 0.01 * 8);
+    assert_true(biases->as.update.decay.constant == 0.01 * 8 / 16);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* ---- layout ---- */
+
+enum { WEIGHTS, BIASES, FROZEN, STATISTICS, REGIONS };
+
+static int region_of(const d9_value *value) {
+    if (value->kind == D9_VALUE_STATISTIC) return STATISTICS;
+    if (!value->trainable) return FROZEN;
+    return value->parameter == D9_BIAS ? BIASES : WEIGHTS;
+}
+
+/* Every value at a multiple of 64 bytes, none over another, region after region; gradients where their parameters are. */
+static void check_layout(const d9_program *program, const int *wanted) {
+    const d9_graph *g = &program->train;
+    int64_t size = (int64_t)d9_type_bytes(program->precision->master), end[REGIONS] = {0}, begin[REGIONS];
+    int count[REGIONS] = {0};
+    for (int r = 0; r < REGIONS; r++) begin[r] = INT64_MAX;
+    for (int v = 0; v < g->value_count; v++) {
+        const d9_value *value = &g->values[v];
+        if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
+        int r = region_of(value);
+        int64_t last = value->offset + d9_shape_count(&value->shape) * size;
+        count[r]++;
+        assert_int_equal(value->offset % 64, 0);
+        if (value->offset < begin[r]) begin[r] = value->offset;
+        if (last > end[r]) end[r] = last;
+        d9_value_id gradient = value->kind == D9_VALUE_PARAMETER ? d9_gradient_of(g, v) : D9_NONE;
+        assert_int_equal(gradient == D9_NONE, r == FROZEN || r == STATISTICS);
+        if (gradient != D9_NONE) assert_int_equal(g->values[gradient].offset, value->offset);
+        for (int w = 0; w < v; w++) {
+            const d9_value *other = &g->values[w];
+            if (other->kind != D9_VALUE_PARAMETER && other->kind != D9_VALUE_STATISTIC) continue;
+            assert_true(other->offset >= last || value->offset >= other->offset + d9_shape_count(&other->shape) * size);
+        }
+    }
+    for (int r = 0; r < REGIONS; r++) assert_int_equal(count[r], wanted[r]);
+    for (int r = 1; r < REGIONS; r++)
+        if (count[r]) assert_true(begin[r] >= end[r - 1]);
+    for (int r = 0; r < 2; r++) { /* a group is what its update covers, and no more */
+        assert_true(program->groups.group[r].begin * size <= begin[r] && program->groups.group[r].end * size >= end[r]);
+        assert_true(program->groups.group[r].end * size < end[r] + 64);
+    }
+    assert_int_equal(program->groups.group[1].end, program->group_elements);
+    assert_true(program->state_elements * size >= end[STATISTICS]);
+    assert_int_equal(program->buffer_bytes[D9_BUFFER_STATE], program->state_elements * size);
+    assert_int_equal(program->buffer_bytes[D9_BUFFER_VELOCITY], program->group_elements * size);
+    assert_int_equal(program->buffer_bytes[D9_BUFFER_GRADIENT], program->group_elements * size);
+}
+
+static void test_layout(void **state) {
+    (void)state;
+    built b = make("", 32, "f32");
+    check_layout(&b.program, (const int[]){9 + 8, 8, 0, 16}); /* convolutions, head and scales; biases; -; statistics */
+    drop(&b);
+    b = make(program_all_tricks, 32, "f64");
+    check_layout(&b.program, (const int[]){9, 8, 1 + 8, 16});
+    assert_int_equal(b.program.buffer_bytes[D9_BUFFER_AVERAGE], b.program.buffer_bytes[D9_BUFFER_STATE]);
+    drop(&b);
+}
+
+/* The published network: 6,573,120 parameters (2 x 3x3 convolutions a residual, no biases but batch norm's). */
+static void test_parameter_count(void **state) {
+    (void)state;
+    d9_config *config = program_config(&context, "data: {dataset: synthetic}\nmodel: {name: resnet9}\n");
+    d9_extent extent = program_extent(config, 1024, 32);
+    d9_program program;
+    program_make(&context, config, &extent, "f32", false, &program);
+    int64_t convolutions = 9 * (3 * 64 + 64 * 128 + 2 * 128 * 128 + 128 * 256 + 256 * 512 + 2 * 512 * 512);
+    int64_t norms = 2 * (64 + 3 * 128 + 256 + 3 * 512);
+    assert_int_equal(program.trainable_count, convolutions + norms + 5120);
+    assert_int_equal(program.trainable_count, 6573120);
+    assert_int_equal(program.frozen_count, 0);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* ---- the list ---- */
+
+static void test_order_of_the_list(void **state) {
+    (void)state;
+    built b = make(program_all_tricks, 32, "bf16");
+    const d9_graph *g = &b.program.train;
+    assert_int_equal(g->nodes[0].op, D9_OP_DRAW);
+    assert_int_equal(g->nodes[1].op, D9_OP_AUGMENT);
+    assert_int_equal(g->nodes[2].op, D9_OP_GATHER);
+    d9_node_id metrics = program_find(g, D9_OP_METRICS, "metrics"), loss = program_find(g, D9_OP_LOSS, "loss");
+    d9_node_id weights = program_find(g, D9_OP_SGD, "update.weights"), biases = program_find(g, D9_OP_SGD, "update.biases");
+    d9_node_id average = program_find(g, D9_OP_LERP, "tail.average");
+    assert_true(loss < metrics && metrics < weights && weights < biases && biases < average);
+    assert_int_equal(average, g->node_count - 1);
+    for (d9_node_id n = 0; n < g->node_count; n++) assert_int_equal(g->nodes[n].backward, n > metrics && n < weights);
+    drop(&b);
+}
+
+/* The same twice, node for node and byte for byte. */
+static void test_built_twice(void **state) {
+    (void)state;
+    d9_text text[2];
+    for (int i = 0; i < 2; i++) {
+        built b = make(program_all_tricks, 32, "bf16");
+        d9_text_init(&context, &text[i]);
+        program_write_lists(&b.program, &text[i]);
+        drop(&b);
+    }
+    assert_true(text[0].size > 5000);
+    assert_string_equal(d9_text_get(&text[0]), d9_text_get(&text[1]));
+    d9_text_free(&text[0]);
+    d9_text_free(&text[1]);
+}
+
+static void test_views_reach(void **state) {
+    (void)state;
+    d9_views views = {3, {{false, 0, 0, 1}, {true, -2, 1, 1}, {false, 1, 3, 1}}};
+    assert_int_equal(d9_views_reach(&views), 3);
+    assert_int_equal(d9_views_reach(&(d9_views){1, {{.weight = 1}}}), 0);
+}
+
+/* ---- refusals ---- */
+
+static void assert_refused(const char *tricks, int64_t images, int64_t side, const char *message) {
+    d9_config *config = config_with(tricks);
+    d9_extent extent = program_extent(config, images, side);
+    d9_program program;
+    assert_int_equal(d9_program_build(&context, config, &extent, d9_precision_find("f32"), &(d9_program_options){.seed = 1}, &program), D9_USAGE);
+    assert_string_equal(context.message, message);
+    d9_context_clear(&context);
+    d9_config_free(&context, config);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    assert_refused("", 7, 32, "train.batch_size is 8 but there are only 7 training images");
+    assert_refused("", 32, 4, "layer3.pool: 1x1 is too small for a 2x2 pool: the images are too small for this model");
+    assert_refused("ghost_batchnorm: {group_size: 3}", 32, 32,
+                   "stem.norm: a batch of 8 images does not divide into ghost groups of 3: train.batch_size must be a multiple "
+                   "of tricks.ghost_batchnorm.group_size");
+    assert_refused("ghost_batchnorm: {group_size: 16}", 32, 32,
+                   "stem.norm: a batch of 8 images does not divide into ghost groups of 16: train.batch_size must be a multiple "
+                   "of tricks.ghost_batchnorm.group_size");
+    assert_refused("patch_whitening: {size: 2}", 32, 32, "tricks.patch_whitening.size is 2; it must be odd");
+    assert_refused("crop: {pad: 8}", 32, 8, "images of 8x8 can be reflect-padded by at most 7 pixels, not by 8");
+    assert_refused("cutout: {size: 9}", 32, 8, "images of 8x8 have room for a cutout of at most 8 pixels, not of 9");
+}
+
+static void test_largest_augmentation(void **state) { /* the bounds themselves are fine */
+    (void)state;
+    d9_config *config = config_with("crop: {pad: 7}, cutout: {size: 8}");
+    d9_extent extent = program_extent(config, 32, 8);
+    d9_program program;
+    program_make(&context, config, &extent, "f32", false, &program);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* ---- memory ---- */
+
+typedef struct ration { /* an allocator that fails once, at allocation `fail_at` */
+    int64_t taken, live, fail_at;
+} ration;
+
+static void *rationed_allocate(void *user, size_t alignment, size_t bytes) {
+    ration *r = user;
+    if (r->taken++ == r->fail_at) return NULL;
+    r->live++;
+    return d9_system_default()->allocate(NULL, alignment, bytes);
+}
+
+static void rationed_release(void *user, void *pointer) {
+    ((ration *)user)->live--;
+    d9_system_default()->release(NULL, pointer);
+}
+
+static void test_out_of_memory_anywhere(void **state) {
+    (void)state;
+    d9_config *config = config_with(program_all_tricks);
+    d9_extent extent = program_extent(config, 32, 32);
+    ration r = {.fail_at = -1};
+    d9_system system = *d9_system_default();
+    d9_program program;
+    system.user = &r;
+    system.allocate = rationed_allocate;
+    system.release = rationed_release;
+    d9_context rationed;
+    d9_context_init(&rationed);
+    rationed.system = &system;
+    op_ok(&rationed, d9_program_build(&rationed, config, &extent, d9_precision_find("bf16"), &(d9_program_options){.seed = 1}, &program));
+    d9_program_free(&rationed, &program);
+    assert_int_equal(r.live, 0);
+    int64_t allocations = r.taken;
+    assert_true(allocations > 10);
+    for (int64_t at = 0; at < allocations; at++) {
+        r = (ration){.fail_at = at};
+        d9_context_clear(&rationed);
+        assert_int_equal(d9_program_build(&rationed, config, &extent, d9_precision_find("bf16"), &(d9_program_options){.seed = 1}, &program), D9_DEVICE);
+        assert_memory_equal(rationed.message, "out of memory", 13);
+        assert_int_equal(r.live, 0);
+    }
+    d9_config_free(&context, config);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_steps, set_up),
+        cmocka_unit_test_setup(test_rates_given_instead_of_a_schedule, set_up),
+        cmocka_unit_test_setup(test_layout, set_up),
+        cmocka_unit_test_setup(test_parameter_count, set_up),
+        cmocka_unit_test_setup(test_order_of_the_list, set_up),
+        cmocka_unit_test_setup(test_built_twice, set_up),
+        cmocka_unit_test_setup(test_views_reach, set_up),
+        cmocka_unit_test_setup(test_refusals, set_up),
+        cmocka_unit_test_setup(test_largest_augmentation, set_up),
+        cmocka_unit_test_setup(test_out_of_memory_anywhere, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

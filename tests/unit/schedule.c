@@ -1,0 +1,189 @@
+/* Schedules and when a node runs: pure functions of the step, and the tables and nodes that a program makes of
+ * them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "graph/edit.h"
+#include "tests/support/programs.h"
+
+#include <math.h>
+#include <string.h>
+
+static d9_context context;
+
+static int set_up(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    return 0;
+}
+
+static d9_config *load(const char *path) {
+    d9_config *config;
+    op_ok(&context, d9_config_load(&context, path, NULL, &config));
+    return config;
+}
+
+#define NEAR(got, want, tolerance)                                                                                     \
+    do {                                                                                                               \
+        const double got_ = (got), want_ = (want);                                                                     \
+        if (!(fabs(got_ - want_) <= (tolerance))) fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);           \
+    } while (0)
+
+/* ---- dawn94 ---- */
+
+/* Steps from 1, as the recipe counts them. 0.0051546 is 1/194 to seven places. */
+static const struct { int64_t step; double rate; } published[] = {
+    {1, 1.0 / 194}, {97, 0.5}, {194, 1.0}, {485, 0.55}, {776, 0.1}, {970, 0.1}};
+
+static void test_dawn94_rates(void **state) {
+    (void)state;
+    d9_config *config = load(D9_SOURCE_DIR "/configs/dawn94.yaml");
+    d9_extent extent = program_extent(config, 50000, 32);
+    d9_program program;
+    program_make(&context, config, &extent, "f32", false, &program);
+    assert_int_equal(program.steps_per_epoch, 97);
+    assert_int_equal(program.steps, 970);
+    const d9_node *weights = &program.train.nodes[program_find(&program.train, D9_OP_SGD, "update.weights")];
+    const d9_node *biases = &program.train.nodes[program_find(&program.train, D9_OP_SGD, "update.biases")];
+    NEAR(d9_schedule_at(&config->train.lr, 0, 97, 10), 0.0051546, 5e-8);
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        int64_t step = published[i].step - 1;
+        NEAR(d9_schedule_at(&config->train.lr, step, 97, 10), published[i].rate, 1e-12);
+        /* as it meets gradients that are summed over the batch */
+        NEAR(d9_coefficient_at(&program, &weights->as.update.rate, step) * 512, published[i].rate, 1e-12);
+        NEAR(d9_coefficient_at(&program, &biases->as.update.rate, step) * 512, 64 * published[i].rate, 1e-10);
+    }
+    NEAR(weights->as.update.decay.constant, 5e-4 * 512, 1e-15);
+    NEAR(biases->as.update.decay.constant, 5e-4 * 512 / 64, 1e-15);
+    for (int64_t s = 1; s < 970; s++) { /* up to 194, down to 776, flat: never a jump */
+        double rise = d9_schedule_at(&config->train.lr, s, 97, 10) - d9_schedule_at(&config->train.lr, s - 1, 97, 10);
+        NEAR(rise, s < 194 ? 1.0 / 194 : s < 776 ? -0.9 / 582 : 0, 1e-12);
+    }
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* The average moves after steps 1, 6, 11, ... of each epoch: 20 of 97. */
+static void test_dawn94_average(void **state) {
+    (void)state;
+    d9_config *config = load(D9_SOURCE_DIR "/configs/dawn94.yaml");
+    d9_extent extent = program_extent(config, 50000, 32);
+    d9_program program;
+    program_make(&context, config, &extent, "f32", false, &program);
+    const d9_node *average = &program.train.nodes[program_find(&program.train, D9_OP_LERP, "tail.average")];
+    NEAR(d9_coefficient_at(&program, &average->as.lerp.ratio, 0), pow(0.99, 5), 1e-15);
+    int64_t moves = 0;
+    for (int64_t s = 0; s < program.steps; s++) {
+        bool active = d9_when_active(&average->when, s, program.steps_per_epoch);
+        assert_int_equal(active, (s % 97) % 5 == 0);
+        moves += active;
+    }
+    assert_int_equal(moves, 10 * 20);
+    for (d9_node_id n = 0; n < program.train.node_count; n++) /* everything else runs in every step */
+        if (program.train.nodes[n].op != D9_OP_LERP) assert_int_equal(program.train.nodes[n].when.every, 0);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* ---- knots ---- */
+
+static d9_schedule schedule(int count, const d9_knot *knots, const double *values) {
+    d9_schedule made = {.count = count, .value_count = count};
+    memcpy(made.knots, knots, (size_t)count * sizeof *knots);
+    memcpy(made.values, values, (size_t)count * sizeof *values);
+    return made;
+}
+#define SCHEDULE(count, knots, ...) schedule(count, knots, (const double[]){__VA_ARGS__})
+
+static void test_constant_outside(void **state) {
+    (void)state;
+    const d9_knot knots[] = {{1, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
+    d9_schedule s = SCHEDULE(2, knots, 3, 5);
+    assert_true(d9_schedule_at(&s, 0, 10, 4) == 3);  /* epoch 0.1 */
+    assert_true(d9_schedule_at(&s, 9, 10, 4) == 3);  /* the knot itself */
+    NEAR(d9_schedule_at(&s, 14, 10, 4), 4, 1e-15);   /* epoch 1.5 */
+    assert_true(d9_schedule_at(&s, 19, 10, 4) == 5);
+    assert_true(d9_schedule_at(&s, 39, 10, 4) == 5);
+    d9_schedule one = SCHEDULE(1, knots, 7);
+    assert_true(d9_schedule_at(&one, 0, 10, 4) == 7 && d9_schedule_at(&one, 30, 10, 4) == 7);
+}
+
+static void test_units(void **state) {
+    (void)state;
+    const d9_knot knots[] = {{0, D9_KNOT_EPOCHS}, {25, D9_KNOT_PERCENT}, {3, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
+    d9_schedule s = SCHEDULE(4, knots, 0, 8, 2, 0); /* 0, 2, 5 and 8 of 8 epochs */
+    NEAR(d9_schedule_at(&s, 9, 10, 8), 4, 1e-14);
+    NEAR(d9_schedule_at(&s, 19, 10, 8), 8, 1e-14);
+    NEAR(d9_schedule_at(&s, 34, 10, 8), 5, 1e-14);
+    NEAR(d9_schedule_at(&s, 49, 10, 8), 2, 1e-14);
+    NEAR(d9_schedule_at(&s, 64, 10, 8), 1, 1e-14);
+    assert_true(d9_schedule_at(&s, 79, 10, 8) == 0);
+}
+
+/* A short run pushes end-2 before 20%: it waits at its predecessor, and the schedule jumps there. */
+static void test_knots_never_go_back(void **state) {
+    (void)state;
+    const d9_knot knots[] = {{0, D9_KNOT_EPOCHS}, {1.5, D9_KNOT_EPOCHS}, {2, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
+    d9_schedule s = SCHEDULE(4, knots, 0, 3, 1, 0); /* of 2 epochs: 0, 1.5, 0 -> 1.5, 2 */
+    NEAR(d9_schedule_at(&s, 13, 10, 2), 2.8, 1e-14);
+    NEAR(d9_schedule_at(&s, 14, 10, 2), 1, 1e-14);
+    NEAR(d9_schedule_at(&s, 16, 10, 2), 0.6, 1e-14);
+    for (int64_t step = 0; step < 20; step++) assert_true(isfinite(d9_schedule_at(&s, step, 10, 2)));
+    const d9_knot beyond[] = {{0, D9_KNOT_EPOCHS}, {5, D9_KNOT_EPOCHS}}; /* a knot that the run never reaches */
+    d9_schedule half = SCHEDULE(2, beyond, 0, 1);
+    NEAR(d9_schedule_at(&half, 19, 10, 2), 0.4, 1e-14);
+}
+
+static void test_fractional_epochs(void **state) {
+    (void)state;
+    d9_config *config = program_config(&context, "data: {dataset: synthetic}\ntrain: {epochs: 2.5, batch_size: 12, "
+                                                 "lr: {knots: [0, 50%, end], values: [0, 1, 0]}}\n");
+    d9_extent extent = program_extent(config, 100, 32); /* eight steps an epoch, four images left out */
+    d9_program program;
+    program_make(&context, config, &extent, "f32", false, &program);
+    assert_int_equal(program.steps_per_epoch, 8);
+    assert_int_equal(program.steps, 20);
+    NEAR(d9_schedule_at(&config->train.lr, 9, 8, 2.5), 1, 1e-14); /* 1.25 epochs */
+    NEAR(d9_schedule_at(&config->train.lr, 19, 8, 2.5), 0, 1e-14);
+    assert_int_equal(program.table[0].count, 20);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* ---- when ---- */
+
+static void assert_when(d9_when when, const char *pattern) { /* a character each step, eight an epoch */
+    char got[64];
+    size_t steps = strlen(pattern);
+    assert_true(steps < sizeof got);
+    for (size_t s = 0; s < steps; s++) got[s] = d9_when_active(&when, (int64_t)s, 8) ? 'x' : '.';
+    got[steps] = 0;
+    assert_string_equal(got, pattern);
+}
+
+static void test_when(void **state) {
+    (void)state;
+    assert_when((d9_when){0}, "xxxxxxxxxxxxxxxx");
+    assert_when((d9_when){.every = 1}, "xxxxxxxxxxxxxxxx");
+    assert_when((d9_when){.every = 3}, "x..x..x..x..x..x");
+    assert_when((d9_when){.every = 3, .restart_each_epoch = true}, "x..x..x.x..x..x.");
+    assert_when((d9_when){.every = 3, .offset = 2}, "..x..x..x..x..x.");
+    assert_when((d9_when){.every = 3, .offset = 2, .restart_each_epoch = true}, "..x..x....x..x..");
+    assert_when((d9_when){.from = 3, .until = 6}, "...xxx..........");
+    assert_when((d9_when){.every = 2, .from = 3, .until = 10}, "....x.x.x.......");
+    assert_when((d9_when){.every = 8, .offset = 7}, ".......x.......x");
+    assert_when((d9_when){.every = 100, .restart_each_epoch = true}, "x.......x.......");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_dawn94_rates, set_up),      cmocka_unit_test_setup(test_dawn94_average, set_up),
+        cmocka_unit_test_setup(test_constant_outside, set_up),  cmocka_unit_test_setup(test_units, set_up),
+        cmocka_unit_test_setup(test_knots_never_go_back, set_up), cmocka_unit_test_setup(test_fractional_epochs, set_up),
+        cmocka_unit_test_setup(test_when, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,303 @@
+/* The trainer on the reference backend: the same run twice, stopped and resumed, saved and read back; interrupts;
+ * losses that are not finite. What a failing disk does to it is in trainer_faults.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "record/safetensors.h"
+#include "tests/support/runs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct bench {
+    d9_context context;
+    d9_config *config;
+    char folder[RUN_PATH_BYTES];
+} bench;
+
+static int set_up(void **state) {
+    static bench b;
+    d9_context_init(&b.context);
+    b.config = run_config(&b.context, "reference", "f32", "");
+    run_folder_make(b.folder);
+    *state = &b;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    bench *b = *state;
+    run_folder_remove(b->folder);
+    d9_config_free(&b->context, b->config);
+    return 0;
+}
+
+/* ---- the same ---- */
+
+static void test_seeds(void **state) {
+    bench *b = *state;
+    run_check_seeds(b->config);
+    static const char *const others[] = {"f64", "bf16", "fp16"};
+    for (int p = 0; p < 3; p++) {
+        d9_config *config = run_config(&b->context, "reference", others[p], "");
+        run_check_seeds(config);
+        d9_config_free(&b->context, config);
+    }
+}
+
+/* Every step there is to stop after. */
+static void test_stopped_anywhere(void **state) {
+    bench *b = *state;
+    int64_t stops[RUN_STEPS];
+    for (int64_t s = 1; s < RUN_STEPS; s++) stops[s - 1] = s;
+    stops[RUN_STEPS - 1] = 0;
+    run_check_resume(b->config, stops);
+}
+
+static void test_stopped_in_other_precisions(void **state) {
+    bench *b = *state;
+    static const char *const others[] = {"f64", "bf16"};
+    for (int p = 0; p < 2; p++) {
+        d9_config *config = run_config(&b->context, "reference", others[p], "");
+        run_check_resume(config, (const int64_t[]){RUN_STEPS_PER_EPOCH, 7, 0});
+        d9_config_free(&b->context, config);
+    }
+}
+
+static void test_stopped_three_times(void **state) {
+    bench *b = *state;
+    static const int64_t stops[] = {2, 6, 12};
+    run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
+    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .resume = true};
+    for (int i = 0; i < 3; i++) {
+        char message[128];
+        options.stop_after_steps = stops[i];
+        run_report part = run_train(&options, NULL);
+        assert_int_equal(part.status, D9_SIGINT);
+        snprintf(message, sizeof message, "interrupted before step %lld of 13: a checkpoint was written; --resume continues", (long long)stops[i] + 1);
+        assert_string_equal(part.message, message);
+    }
+    options.stop_after_steps = 0;
+    run_report rest = run_train_ok(&options);
+    run_assert_equal(&rest, &whole, "stopped three times");
+    assert_false(run_has(b->folder, "checkpoint.safetensors")); /* keep: model */
+}
+
+/* A finished run is not resumed. One that ended between its last checkpoint and its result is: nothing is left to
+ * train, and the numbers stand. */
+static void test_resumed_after_the_end(void **state) {
+    bench *b = *state;
+    char path[RUN_PATH_BYTES];
+    d9_config *config = run_config(&b->context, "reference", "f32", "keep: all\n");
+    d9_train_options options = {.config = config, .seed = 7, .out = b->folder};
+    run_report whole = run_train_ok(&options);
+    assert_true(run_has(b->folder, "checkpoint.safetensors"));
+    options.resume = true;
+    run_report refused = run_train(&options, NULL);
+    assert_int_equal(refused.status, D9_USAGE);
+    assert_non_null(strstr(refused.message, "this run is finished"));
+    assert_int_equal(unlink(run_path(b->folder, "result.json", path)), 0);
+    run_report again = run_train_ok(&options);
+    assert_true(again.resumed);
+    run_assert_equal(&again, &whole, "resumed after the last step");
+    d9_config_free(&b->context, config);
+}
+
+/* --resume where nothing was begun starts; without it the folder's run starts anew. */
+static void test_nothing_to_resume(void **state) {
+    bench *b = *state;
+    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .resume = true};
+    run_report first = run_train_ok(&options);
+    assert_false(first.resumed);
+    options.stop_after_steps = 4;
+    options.resume = false;
+    assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
+    options.stop_after_steps = 0;
+    run_report anew = run_train_ok(&options);
+    assert_false(anew.resumed);
+    run_assert_equal(&anew, &first, "begun anew");
+}
+
+/* Evaluating less often changes nothing but the rows. */
+static void test_evaluations_change_nothing(void **state) {
+    bench *b = *state;
+    d9_config *config = run_config(&b->context, "reference", "f32", "eval: {every: 0}\n");
+    run_report often = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
+    run_report once = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
+    assert_string_equal(often.params_sha256, once.params_sha256);
+    assert_int_equal(once.epoch_count, 3);
+    assert_true(isnan(once.epoch_accuracy[0]) && isnan(once.epoch_accuracy[1]) && once.epoch_accuracy[2] == often.epoch_accuracy[2]);
+    d9_config_free(&b->context, config);
+}
+
+/* ---- interrupts and observers ---- */
+
+static void test_interrupts(void **state) {
+    bench *b = *state;
+    volatile sig_atomic_t signal_number = SIGTERM;
+    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .interrupt = &signal_number};
+    assert_int_equal(run_train(&options, NULL).status, D9_SIGTERM); /* before the first step */
+    assert_true(run_has(b->folder, "checkpoint.safetensors"));
+    signal_number = SIGINT;
+    options.resume = true;
+    assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
+    signal_number = 0;
+    run_report rest = run_train_ok(&options);
+    run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
+    run_assert_equal(&rest, &whole, "interrupted before the first step");
+    signal_number = SIGINT;
+    run_report nowhere = run_train(&(d9_train_options){.config = b->config, .seed = 7, .interrupt = &signal_number}, NULL);
+    assert_string_equal(nowhere.message, "interrupted before step 1 of 13");
+}
+
+typedef struct watcher { int planned, epochs; int64_t steps; double last_loss, row_loss; } watcher;
+
+static void on_planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
+    ((watcher *)user)->planned++;
+    assert_int_equal(program->steps, RUN_STEPS);
+    assert_int_equal(device->threads, 1);
+    assert_string_equal(precision, "f32");
+}
+
+static void on_step(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds) {
+    watcher *w = user;
+    (void)program;
+    assert_int_equal(step, ++w->steps); /* how many are done */
+    assert_true(isfinite(loss) && loss > 0 && epoch_seconds >= 0);
+    w->last_loss = loss;
+}
+
+static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
+    watcher *w = user;
+    (void)program;
+    assert_int_equal(row->epoch, ++w->epochs);
+    assert_true(row->train_loss == w->last_loss); /* the mean so far, at the epoch's end, is the epoch's */
+    assert_true(row->images_per_second > 0 && row->seconds > 0 && row->rate >= 0);
+}
+
+static void test_observers(void **state) {
+    bench *b = *state;
+    watcher w = {0};
+    d9_train_options options = {.config = b->config, .seed = 7, .observer = {&w, on_planned, on_step, on_epoch}};
+    run_report watched = run_train_ok(&options);
+    assert_int_equal(w.planned, 1);
+    assert_int_equal(w.steps, RUN_STEPS);
+    assert_int_equal(w.epochs, 3);
+    run_report unwatched = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
+    run_assert_equal(&watched, &unwatched, "watched");
+}
+
+/* ---- not finite ---- */
+
+static void quiet_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
+    (void)user, (void)program, (void)step, (void)loss, (void)seconds;
+}
+
+static void test_loss_that_is_not_finite(void **state) {
+    bench *b = *state;
+    d9_config *config = program_config(&b->context, "data: {dataset: synthetic, synthetic_train: 40, synthetic_test: 8, image_size: 16}\n"
+                                                    "backend: reference\nprecision: f32\nthreads: 1\n"
+                                                    "model: {name: resnet9, channels: [4, 4, 4, 4]}\n"
+                                                    "train: {epochs: 40, batch_size: 8, lr: {knots: [0], values: [1.0e6]}}\n");
+    d9_train_options options = {.config = config, .seed = 7, .out = b->folder};
+    run_report end = run_train(&options, NULL); /* seen at an epoch's end */
+    assert_int_equal(end.status, D9_NONFINITE);
+    int step = 0, epoch = 0, seed = 0;
+    assert_int_equal(sscanf(end.message, "the loss became non-finite at step %d (epoch %d), seed %d:", &step, &epoch, &seed), 3);
+    assert_in_range(step, 2, 200);
+    assert_int_equal(epoch, (step + 4) / 5);
+    assert_int_equal(seed, 7);
+    options.observer.step = quiet_step;
+    run_report now = run_train(&options, NULL); /* seen at once, and it is the same step */
+    assert_int_equal(now.status, D9_NONFINITE);
+    assert_string_equal(now.message, end.message);
+    assert_false(run_has(b->folder, "result.json"));
+    assert_false(run_has(b->folder, "model.safetensors"));
+    assert_int_equal(run_folder_count(b->folder, ".partial"), 0);
+    d9_config_free(&b->context, config);
+}
+
+/* ---- models ---- */
+
+static void open_session(bench *b, const d9_config *config, d9_session *session) {
+    op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = config, .seed = 99}, session));
+    op_ok(&b->context, d9_session_initialize(session));
+}
+
+/* A model written and read back predicts what the run predicted, image by image. */
+static void test_model_read_back(void **state) {
+    bench *b = *state;
+    char path[RUN_PATH_BYTES];
+    d9_session session;
+    d9_evaluation evaluation;
+    d9_safetensors *predictions;
+    double top1[21];
+    run_report report = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder});
+    open_session(b, b->config, &session);
+    op_ok(&b->context, d9_model_read(&session, run_path(b->folder, "model.safetensors", path)));
+    op_ok(&b->context, d9_session_evaluate(&session, &evaluation));
+    assert_true(evaluation.accuracy == report.accuracy && evaluation.accuracy_tta == report.accuracy_tta);
+    op_ok(&b->context, d9_safetensors_read(&b->context, run_path(b->folder, "predictions.safetensors", path), &predictions));
+    const d9_tensor *tensor = d9_safetensors_find(predictions, "top1");
+    assert_non_null(tensor);
+    assert_int_equal(d9_shape_count(&tensor->shape), 21);
+    d9_tensor_to_doubles(tensor, top1);
+    for (int i = 0; i < 21; i++) assert_true(top1[i] == evaluation.top1[i]);
+    d9_safetensors_free(&b->context, predictions);
+    d9_evaluation_free(&b->context, &evaluation);
+    d9_session_close(&session);
+}
+
+static void test_model_of_another_network(void **state) {
+    bench *b = *state;
+    char path[RUN_PATH_BYTES], message[RUN_PATH_BYTES + 128];
+    d9_session session;
+    run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder});
+    d9_config *wider = program_config(&b->context, "data: {dataset: synthetic, synthetic_train: 40, synthetic_test: 8, image_size: 16}\n"
+                                                   "backend: reference\nthreads: 1\ntrain: {batch_size: 8}\n"
+                                                   "model: {name: resnet9, channels: [5, 6, 8, 8]}\n");
+    open_session(b, wider, &session);
+    run_path(b->folder, "model.safetensors", path);
+    assert_int_equal(d9_model_read(&session, path), D9_USAGE);
+    snprintf(message, sizeof message, "%s: stem.conv.weight has another shape than this configuration's", path);
+    assert_string_equal(b->context.message, message);
+    d9_context_clear(&b->context);
+    d9_session_close(&session);
+    d9_config_free(&b->context, wider);
+}
+
+/* ---- learning ---- */
+
+/* 64 images, learned by heart. */
+static void test_overfits(void **state) {
+    bench *b = *state;
+    d9_config *config = program_config(&b->context, "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 16, image_size: 16}\n"
+                                                    "backend: reference\nprecision: f32\nthreads: 1\neval: {every: 0}\n"
+                                                    "model: {name: resnet9, channels: [8, 12, 16, 24], logits_scale: 0.5}\n"
+                                                    "train: {epochs: 30, batch_size: 32, weight_decay: 0, lr: {knots: [0, 5, end], values: [0, 0.3, 0]}}\n"
+                                                    "tricks: {pool_before_activation: {}}\n");
+    run_report report = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
+    print_message("64 images: loss %.4f to %.4f, training accuracy %.1f%% to %.1f%%\n", report.train_loss[0], report.train_loss[29],
+                  report.train_accuracy[0], report.train_accuracy[29]);
+    assert_true(report.train_accuracy[0] < 50);
+    assert_true(report.train_accuracy[29] == 100);
+    assert_true(report.train_loss[29] < 0.05);
+    d9_config_free(&b->context, config);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_seeds), TEST(test_stopped_anywhere), TEST(test_stopped_in_other_precisions), TEST(test_stopped_three_times),
+        TEST(test_resumed_after_the_end), TEST(test_nothing_to_resume), TEST(test_evaluations_change_nothing),
+        TEST(test_interrupts), TEST(test_observers), TEST(test_loss_that_is_not_finite),
+        TEST(test_model_read_back), TEST(test_model_of_another_network), TEST(test_overfits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

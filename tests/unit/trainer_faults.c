@@ -1,0 +1,412 @@
+/* What becomes of a run when the disk fails it, and of checkpoints that are another run's or not whole. Whatever
+ * happens: the documented status, a message that names the file, and no half-written file. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "record/safetensors.h"
+#include "tests/support/runs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- a disk that fails ---- */
+
+typedef enum fault { NO_FAULT, FAULT_OPEN, FAULT_WRITE, FAULT_SYNC, FAULT_RENAME, FAULTS } fault;
+static const char *const fault_names[FAULTS] = {"no fault", "open", "write", "sync", "rename"};
+
+typedef struct disk {
+    fault fault;
+    const char *victim; /* calls on files whose path holds this fail; NULL: on all that are written */
+    int64_t room;       /* bytes that still fit on the disk; INT64_MAX: enough */
+    int marked;         /* the victim's open file; -1 */
+    int hits;
+    int64_t written;
+} disk;
+
+static bool is_victim(const disk *d, const char *path) { return !d->victim || strstr(path, d->victim); }
+
+static int disk_open(void *user, const char *path, int flags, int mode) {
+    disk *d = user;
+    bool writing = (flags & O_ACCMODE) != O_RDONLY;
+    if (writing && d->fault == FAULT_OPEN && is_victim(d, path)) {
+        d->hits++;
+        errno = EACCES;
+        return -1;
+    }
+    int file = d9_system_default()->open(NULL, path, flags, mode);
+    if (writing && is_victim(d, path)) d->marked = file;
+    return file;
+}
+
+/* Half of what is asked for, once, then nothing: as on a disk that fills up. */
+static ssize_t disk_write(void *user, int file, const void *bytes, size_t size) {
+    disk *d = user;
+    bool fails = d->fault == FAULT_WRITE && file == d->marked;
+    if (fails && size > 1 && d->hits == 0) size /= 2;
+    else if (fails || (d->room <= 0 && size)) {
+        d->hits++;
+        errno = ENOSPC;
+        return -1;
+    }
+    if (fails) d->hits++;
+    if ((int64_t)size > d->room) size = (size_t)d->room;
+    d->room -= d->room == INT64_MAX ? 0 : (int64_t)size;
+    d->written += (int64_t)size;
+    return d9_system_default()->write(NULL, file, bytes, size);
+}
+
+static int disk_sync(void *user, int file) {
+    disk *d = user;
+    if (d->fault != FAULT_SYNC || file != d->marked) return d9_system_default()->sync(NULL, file);
+    d->hits++;
+    errno = EIO;
+    return -1;
+}
+
+static int disk_close(void *user, int file) {
+    disk *d = user;
+    if (file == d->marked) d->marked = -1; /* the number will be another file's */
+    return d9_system_default()->close(NULL, file);
+}
+
+static int disk_rename(void *user, const char *from, const char *to) {
+    disk *d = user;
+    if (d->fault != FAULT_RENAME || !is_victim(d, to)) return d9_system_default()->rename(NULL, from, to);
+    d->hits++;
+    errno = EIO;
+    return -1;
+}
+
+static int disk_make_directory(void *user, const char *path, int mode) {
+    disk *d = user;
+    if (d->fault != FAULT_OPEN || d->victim) return d9_system_default()->make_directory(NULL, path, mode);
+    d->hits++;
+    errno = EROFS;
+    return -1;
+}
+
+static d9_system system_on(disk *d) {
+    d9_system system = *d9_system_default();
+    system.user = d;
+    system.open = disk_open;
+    system.write = disk_write;
+    system.sync = disk_sync;
+    system.close = disk_close;
+    system.rename = disk_rename;
+    system.make_directory = disk_make_directory;
+    return system;
+}
+
+/* ---- the run ---- */
+
+typedef struct bench {
+    d9_context context;
+    d9_config *config;
+    char folder[RUN_PATH_BYTES];
+    run_report whole; /* undisturbed */
+} bench;
+
+static int set_up(void **state) {
+    static bench b;
+    d9_context_init(&b.context);
+    b.config = run_config(&b.context, "reference", "f32", "keep: all\n");
+    run_folder_make(b.folder);
+    b.whole = run_train_ok(&(d9_train_options){.config = b.config, .seed = 7});
+    *state = &b;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    bench *b = *state;
+    run_folder_remove(b->folder);
+    d9_config_free(&b->context, b->config);
+    return 0;
+}
+
+static void assert_lines_whole(bench *b, const char *name) {
+    uint8_t *bytes;
+    size_t size;
+    char path[RUN_PATH_BYTES];
+    if (!run_has(b->folder, name)) return;
+    op_ok(&b->context, d9_file_read(&b->context, run_path(b->folder, name, path), &bytes, &size));
+    if (size && bytes[size - 1] != '\n') fail_msg("%s ends within a line", name);
+    d9_release(&b->context, bytes);
+}
+
+/* Every file that is there is whole. */
+static void assert_no_half_file(bench *b, const char *what) {
+    static const char *const tensors[] = {"predictions.safetensors", "model.safetensors", "checkpoint.safetensors"};
+    static const char *const objects[] = {"result.json", "submission.json"};
+    char path[RUN_PATH_BYTES];
+    d9_safetensors *file;
+    d9_config *config;
+    if (run_folder_count(b->folder, ".partial")) fail_msg("%s: a partial file was left", what);
+    for (int i = 0; i < 3; i++)
+        if (run_has(b->folder, tensors[i])) {
+            op_ok(&b->context, d9_safetensors_read(&b->context, run_path(b->folder, tensors[i], path), &file));
+            d9_safetensors_free(&b->context, file);
+        }
+    for (int i = 0; i < 2; i++)
+        if (run_has(b->folder, objects[i])) {
+            json_t *json = json_load_file(run_path(b->folder, objects[i], path), 0, NULL);
+            if (!json) fail_msg("%s: %s is no JSON", what, objects[i]);
+            json_decref(json);
+        }
+    if (run_has(b->folder, "config.yaml")) {
+        op_ok(&b->context, d9_config_load(&b->context, run_path(b->folder, "config.yaml", path), NULL, &config));
+        d9_config_free(&b->context, config);
+    }
+    assert_lines_whole(b, "events.jsonl");
+    assert_lines_whole(b, "epochs.tsv");
+}
+
+/* The disk is well again: the run that failed goes on, and ends as if nothing had happened. */
+static void assert_recovers(bench *b, const char *what) {
+    run_report rest = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder, .resume = true});
+    run_assert_equal(&rest, &b->whole, what);
+    run_folder_remove(b->folder);
+    run_folder_make(b->folder);
+}
+
+static void check_failed(bench *b, const run_report *report, const disk *d, const char *what) {
+    if (d->hits == 0) fail_msg("%s: the fault was never met", what);
+    if (report->status != D9_OUTPUT) fail_msg("%s: status %d: %s", what, (int)report->status, report->message);
+    if (!strstr(report->message, b->folder)) fail_msg("%s: \"%s\" names no file", what, report->message);
+    if (run_has(b->folder, "result.json")) fail_msg("%s: a run that failed left a result", what);
+    assert_no_half_file(b, what);
+}
+
+/* Every file of a record, every way to fail. Checkpoints are written each epoch, so that there is something to go on from. */
+static void test_each_file_each_fault(void **state) {
+    bench *b = *state;
+    static const char *const files[] = {"config.yaml", "events.jsonl", "epochs.tsv", "checkpoint.safetensors", "predictions.safetensors",
+                                        "model.safetensors", "submission.json", "result.json"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        for (fault f = FAULT_OPEN; f < FAULTS; f++) {
+            char what[64];
+            disk d = {.fault = f, .victim = files[i], .room = INT64_MAX, .marked = -1};
+            d9_system system = system_on(&d);
+            snprintf(what, sizeof what, "%s of %s", fault_names[f], files[i]);
+            d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};
+            run_report report = run_train(&options, &system);
+            check_failed(b, &report, &d, what);
+            if (!strstr(report.message, files[i])) fail_msg("%s: \"%s\" does not name it", what, report.message);
+            assert_recovers(b, what);
+        }
+}
+
+/* A disk that is full after so many bytes, wherever in the run that is. */
+static void test_full_disk(void **state) {
+    bench *b = *state;
+    enum { CASES = 25 };
+    disk whole = {.room = INT64_MAX, .marked = -1};
+    d9_system system = system_on(&whole);
+    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};
+    run_report report = run_train(&options, &system);
+    assert_int_equal(report.status, D9_OK);
+    assert_true(whole.written > 1000 && whole.hits == 0);
+    for (int i = 0; i < CASES; i++) {
+        char what[64];
+        disk d = {.room = whole.written * 9 / 10 * i / CASES, .marked = -1}; /* timings make the last tenth of the record vary */
+        system = system_on(&d);
+        snprintf(what, sizeof what, "full after %lld bytes", (long long)d.room);
+        run_folder_remove(b->folder);
+        run_folder_make(b->folder);
+        report = run_train(&options, &system);
+        check_failed(b, &report, &d, what);
+        assert_non_null(strstr(report.message, "No space left on device"));
+        assert_recovers(b, what);
+    }
+}
+
+static void test_full_disk_at_an_interrupt(void **state) {
+    bench *b = *state;
+    disk d = {.fault = FAULT_WRITE, .victim = "checkpoint", .room = INT64_MAX, .marked = -1};
+    d9_system system = system_on(&d);
+    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = 7};
+    run_report report = run_train(&options, &system);
+    check_failed(b, &report, &d, "full at an interrupt");
+    assert_false(run_has(b->folder, "checkpoint.safetensors"));
+}
+
+/* An old checkpoint survives the failure to write a new one. */
+static void test_old_checkpoint_survives(void **state) {
+    bench *b = *state;
+    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = 4};
+    assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
+    disk d = {.fault = FAULT_WRITE, .victim = "checkpoint", .room = INT64_MAX, .marked = -1};
+    d9_system system = system_on(&d);
+    options.resume = true;
+    options.stop_after_steps = 9;
+    run_report report = run_train(&options, &system);
+    check_failed(b, &report, &d, "full at the second interrupt");
+    assert_true(run_has(b->folder, "checkpoint.safetensors"));
+    assert_recovers(b, "from the first checkpoint");
+}
+
+static void test_folder_that_cannot_be_made(void **state) {
+    bench *b = *state;
+    char path[RUN_PATH_BYTES];
+    disk d = {.fault = FAULT_OPEN, .room = INT64_MAX, .marked = -1};
+    d9_system system = system_on(&d);
+    run_path(b->folder, "below", path);
+    run_report report = run_train(&(d9_train_options){.config = b->config, .seed = 7, .out = path}, &system);
+    assert_int_equal(report.status, D9_OUTPUT);
+    assert_non_null(strstr(report.message, "cannot make this folder"));
+    assert_int_equal(run_folder_count(b->folder, ""), 0);
+}
+
+/* ---- checkpoints ---- */
+
+static void stop_at(bench *b, int64_t step) {
+    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = step};
+    assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
+}
+
+static run_report resume(bench *b, const d9_config *config, uint64_t seed) {
+    return run_train(&(d9_train_options){.config = config, .seed = seed, .out = b->folder, .resume = true}, NULL);
+}
+
+static void test_checkpoint_of_another_seed(void **state) {
+    bench *b = *state;
+    char message[1024], path[RUN_PATH_BYTES];
+    stop_at(b, 7);
+    run_report report = resume(b, b->config, 8);
+    assert_int_equal(report.status, D9_USAGE);
+    snprintf(message, sizeof message, "%s: is a checkpoint of another seed (7, this run has 8): start anew without --resume, or in another folder",
+             run_path(b->folder, "checkpoint.safetensors", path));
+    assert_string_equal(report.message, message);
+    assert_recovers(b, "its own seed");
+}
+
+static void test_checkpoint_of_another_configuration(void **state) {
+    bench *b = *state;
+    char path[RUN_PATH_BYTES];
+    d9_config *other = run_config(&b->context, "reference", "f32", "");
+    other->train.weight_decay = 0.25;
+    stop_at(b, 7);
+    assert_int_equal(resume(b, other, 7).status, D9_USAGE); /* the folder says so */
+    /* the checkpoint alone says so, too */
+    d9_session session;
+    d9_epoch_row rows[8];
+    d9_progress_state progress = {.epochs = rows};
+    op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = other, .seed = 7}, &session));
+    assert_int_equal(d9_checkpoint_read(&session, run_path(b->folder, "checkpoint.safetensors", path), 8, &progress), D9_USAGE);
+    assert_non_null(strstr(b->context.message, "is a checkpoint of another configuration"));
+    d9_context_clear(&b->context);
+    d9_session_close(&session);
+    d9_config_free(&b->context, other);
+    assert_recovers(b, "its own configuration");
+}
+
+static void write_bytes(bench *b, const char *name, const uint8_t *bytes, size_t size) {
+    char path[RUN_PATH_BYTES];
+    op_ok(&b->context, d9_file_write(&b->context, run_path(b->folder, name, path), bytes, size));
+}
+
+/* Cut at the start, in the header, in the data, by one byte: always bad data, never a start from nothing. */
+static void test_truncated_checkpoint(void **state) {
+    bench *b = *state;
+    char path[RUN_PATH_BYTES];
+    uint8_t *bytes;
+    size_t size;
+    stop_at(b, 7);
+    op_ok(&b->context, d9_file_read(&b->context, run_path(b->folder, "checkpoint.safetensors", path), &bytes, &size));
+    const size_t cuts[] = {0, 4, 8, 100, size / 2, size - 1};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        write_bytes(b, "checkpoint.safetensors", bytes, cuts[i]);
+        run_report report = resume(b, b->config, 7);
+        if (report.status != D9_DATA) fail_msg("cut to %zu bytes: status %d: %s", cuts[i], (int)report.status, report.message);
+        assert_non_null(strstr(report.message, "checkpoint.safetensors"));
+        assert_false(run_has(b->folder, "result.json"));
+    }
+    write_bytes(b, "checkpoint.safetensors", bytes, size);
+    assert_recovers(b, "the whole checkpoint");
+    d9_release(&b->context, bytes);
+}
+
+/* A copy of the checkpoint in which one piece of metadata or one tensor differs. */
+static void rewrite(bench *b, const d9_safetensors *whole, const char *key, const char *value, const char *tensor, size_t size) {
+    d9_metadata metadata[16];
+    d9_tensor tensors[16];
+    int count = 0;
+    char path[RUN_PATH_BYTES];
+    assert_true(whole->tensor_count <= 16 && whole->metadata_count <= 16);
+    for (int i = 0; i < whole->metadata_count; i++) {
+        metadata[i] = whole->metadata[i];
+        if (key && strcmp(metadata[i].key, key) == 0) metadata[i].value = value;
+    }
+    for (int i = 0; i < whole->tensor_count; i++) {
+        d9_tensor copy = whole->tensors[i];
+        if (tensor && strcmp(copy.name, tensor) == 0) {
+            if (size == 0) continue;
+            copy.shape.d[0] = copy.shape.d[0] * (int64_t)size / (int64_t)copy.size;
+            copy.size = size;
+        }
+        tensors[count++] = copy;
+    }
+    op_ok(&b->context, d9_safetensors_write(&b->context, run_path(b->folder, "checkpoint.safetensors", path), tensors, count, metadata, whole->metadata_count));
+}
+
+static void test_checkpoint_that_is_none(void **state) {
+    bench *b = *state;
+    static const struct { const char *key, *value, *tensor; size_t size; const char *says; } wrongs[] = {
+        {"step", "14", NULL, 0, "step 14 is outside this run's 0 to 13"},
+        {"step", "-1", NULL, 0, "step -1 is outside"},
+        {"step", "seven", NULL, 0, "step seven is outside"},
+        {NULL, NULL, "state", 0, "has no tensor state"},
+        {NULL, NULL, "average", 0, "has no tensor average"},
+        {NULL, NULL, "velocity", 64, "velocity has 64 bytes"},
+        {NULL, NULL, "epochs", 0, "has no tensor epochs"},
+        {NULL, NULL, "timeline", 0, "has no tensor timeline"},
+    };
+    char path[RUN_PATH_BYTES];
+    d9_safetensors *whole;
+    stop_at(b, 7);
+    op_ok(&b->context, d9_safetensors_read(&b->context, run_path(b->folder, "checkpoint.safetensors", path), &whole));
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+        rewrite(b, whole, wrongs[i].key, wrongs[i].value, wrongs[i].tensor, wrongs[i].size);
+        run_report report = resume(b, b->config, 7);
+        if (report.status != D9_DATA || !strstr(report.message, wrongs[i].says))
+            fail_msg("\"%s\" was expected: status %d: %s", wrongs[i].says, (int)report.status, report.message);
+    }
+    rewrite(b, whole, NULL, NULL, NULL, 0);
+    d9_safetensors_free(&b->context, whole);
+    assert_recovers(b, "the checkpoint as it was");
+}
+
+/* ---- plans ---- */
+
+static void test_saved_plan(void **state) {
+    bench *b = *state;
+    char path[RUN_PATH_BYTES], missing[RUN_PATH_BYTES];
+    run_path(b->folder, "plan.tsv", path);
+    run_report saved = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .save_plan = path});
+    run_report followed = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .plan = path});
+    assert_string_equal(saved.plan_sha256, followed.plan_sha256);
+    run_assert_equal(&saved, &followed, "by a saved plan");
+    run_report none = run_train(&(d9_train_options){.config = b->config, .seed = 7, .plan = run_path(b->folder, "none.tsv", missing)}, NULL);
+    assert_int_equal(none.status, D9_DATA);
+    write_bytes(b, "plan.tsv", (const uint8_t *)"conv\tstem.conv\n", 15);
+    run_report wrong = run_train(&(d9_train_options){.config = b->config, .seed = 7, .plan = path}, NULL);
+    assert_int_equal(wrong.status, D9_USAGE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_each_file_each_fault), TEST(test_full_disk), TEST(test_full_disk_at_an_interrupt), TEST(test_old_checkpoint_survives),
+        TEST(test_folder_that_cannot_be_made), TEST(test_checkpoint_of_another_seed), TEST(test_checkpoint_of_another_configuration),
+        TEST(test_truncated_checkpoint), TEST(test_checkpoint_that_is_none), TEST(test_saved_plan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,388 @@
+/* Tricks, one by one: each edits what it says and nothing else, and refuses where there is nothing to edit. The
+ * program of a base configuration is written out part by part, and again with the trick; only the parts that the
+ * trick may touch may differ, and those must. Pairs and runs are in tricks_pairs.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "graph/edit.h"
+#include "tests/support/programs.h"
+#include "tests/support/tiny_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static d9_context context;
+
+static int set_up(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    return 0;
+}
+
+/* ---- two models, one recipe ---- */
+
+typedef enum network { RESNET9, TINY, NETWORKS } network;
+static const char *const network_names[NETWORKS] = {"resnet9", "tiny"};
+
+typedef struct built {
+    d9_config *config;
+    tiny_model tiny;
+    d9_program program;
+} built;
+
+static d9_status try_build(network which, const tiny_model *tiny, const char *tricks, built *b) {
+    char yaml[1024];
+    snprintf(yaml, sizeof yaml, "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
+                                "train: {epochs: 3, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n", tricks);
+    b->config = program_config(&context, yaml);
+    b->tiny = tiny ? *tiny : tiny_model_default();
+    if (which == TINY) tiny_model_use(b->config, &b->tiny);
+    d9_extent extent = program_extent(b->config, 32, 16);
+    return d9_program_build(&context, b->config, &extent, d9_precision_find("f32"), &(d9_program_options){.seed = 1}, &b->program);
+}
+
+static void build(network which, const char *tricks, built *b) { op_ok(&context, try_build(which, NULL, tricks, b)); }
+
+static void drop(built *b) {
+    d9_program_free(&context, &b->program);
+    d9_config_free(&context, b->config);
+}
+
+/* ---- what changes ---- */
+
+static const struct edits { const char *trick, *options; bool changes[PROGRAM_PARTS]; } table[] = {
+    {"crop", "{pad: 3}", {[PROGRAM_AUGMENTATION] = true}},
+    {"flip", "{}", {[PROGRAM_AUGMENTATION] = true}},
+    {"cutout", "{size: 5}", {[PROGRAM_AUGMENTATION] = true}},
+    {"pool_before_activation", "{position: before_norm}", {[PROGRAM_FORWARD] = true}},
+    {"label_smoothing", "{alpha: 0.2}", {[PROGRAM_LOSS] = true}},
+    {"celu", "{alpha: 0.3}", {[PROGRAM_FORWARD] = true}},
+    {"ghost_batchnorm", "{group_size: 4}", {[PROGRAM_FORWARD] = true}},
+    {"frozen_bn_scale", "{scale: 0.5}", {[PROGRAM_PARAMETERS] = true}},
+    {"patch_whitening", "{}", {[PROGRAM_FORWARD] = true, [PROGRAM_PARAMETERS] = true}},
+    {"ema", "{}", {[PROGRAM_TAIL] = true}},
+    {"flip_tta", "{}", {[PROGRAM_VIEWS] = true}},
+};
+
+static void compare_parts(network which, const struct edits *row, const d9_program *plain, const d9_program *with) {
+    for (int p = 0; p < PROGRAM_PARTS; p++) {
+        d9_text before, after;
+        d9_text_init(&context, &before);
+        d9_text_init(&context, &after);
+        program_write(plain, (program_part)p, &before);
+        program_write(with, (program_part)p, &after);
+        bool changed = strcmp(d9_text_get(&before), d9_text_get(&after)) != 0;
+        if (changed && !row->changes[p])
+            fail_msg("%s changed %s of %s:\n%s\nto\n%s", row->trick, program_part_name((program_part)p), network_names[which],
+                     d9_text_get(&before), d9_text_get(&after));
+        if (!changed && row->changes[p]) fail_msg("%s left %s of %s as it was", row->trick, program_part_name((program_part)p), network_names[which]);
+        d9_text_free(&before);
+        d9_text_free(&after);
+    }
+}
+
+static void test_each_edits_its_part_alone(void **state) {
+    (void)state;
+    assert_int_equal(sizeof table / sizeof *table, D9_TRICK_COUNT);
+    for (int t = 0; t < D9_TRICK_COUNT; t++) {
+        char tricks[128];
+        assert_string_equal(table[t].trick, d9_trick_at(t)->name);
+        snprintf(tricks, sizeof tricks, "%s: %s", table[t].trick, table[t].options);
+        for (int n = 0; n < NETWORKS; n++) {
+            built plain, with;
+            build((network)n, "", &plain);
+            build((network)n, tricks, &with);
+            program_check_graph(&with.program.train);
+            compare_parts((network)n, &table[t], &plain.program, &with.program);
+            drop(&plain);
+            drop(&with);
+        }
+    }
+}
+
+/* ---- what each change is ---- */
+
+static const d9_node *node_at(const built *b, d9_op op, const char *role) { return &b->program.train.nodes[program_find(&b->program.train, op, role)]; }
+static const d9_value *value_at(const built *b, const char *name) {
+    d9_value_id id = d9_graph_find_value(&b->program.train, name);
+    if (id == D9_NONE) fail_msg("there is no value %s", name);
+    return &b->program.train.values[id];
+}
+
+static void test_augmentations(void **state) {
+    (void)state;
+    built b;
+    build(TINY, "crop: {pad: 3}, cutout: {size: 5}, flip: {rule: alternating}", &b);
+    const d9_draw_attributes *draw = &node_at(&b, D9_OP_DRAW, "draws")->as.draw;
+    assert_int_equal(draw->pad, 3);
+    assert_int_equal(draw->cutout, 5);
+    assert_int_equal(draw->mirror, D9_MIRROR_ALTERNATING);
+    assert_int_equal(node_at(&b, D9_OP_AUGMENT, "image")->as.augment.pad, 3);
+    assert_int_equal(node_at(&b, D9_OP_AUGMENT, "image")->as.augment.cutout, 5);
+    assert_int_equal(b.program.eval.nodes[0].as.augment.pad, 0); /* evaluation sees the image as it is */
+    assert_int_equal(b.program.eval.nodes[0].as.augment.cutout, 0);
+    drop(&b);
+    build(TINY, "flip: {}", &b);
+    assert_int_equal(node_at(&b, D9_OP_DRAW, "draws")->as.draw.mirror, D9_MIRROR_RANDOM);
+    assert_int_equal(node_at(&b, D9_OP_DRAW, "draws")->as.draw.pad, 0);
+    drop(&b);
+}
+
+static void assert_ops(const built *b, const char *const *roles, int count) {
+    d9_node_id n = d9_edit_next(&b->program.train, D9_OP_CONV, 0);
+    for (int i = 0; i < count; i++) assert_string_equal(b->program.train.nodes[n + i].role, roles[i]);
+}
+
+static void test_pool_positions(void **state) {
+    (void)state;
+    static const char *const after_act[] = {"features.0.filter", "features.0.batch", "features.0.bend", "features.0.shrink", "features.1.filter"};
+    static const char *const before_act[] = {"features.0.filter", "features.0.batch", "features.0.shrink", "features.0.bend", "features.1.filter"};
+    static const char *const before_norm[] = {"features.0.filter", "features.0.shrink", "features.0.batch", "features.0.bend", "features.1.filter"};
+    built b;
+    build(TINY, "", &b);
+    assert_ops(&b, after_act, 5);
+    drop(&b);
+    build(TINY, "pool_before_activation: {position: before_act}", &b);
+    assert_ops(&b, before_act, 5);
+    assert_int_equal(value_at(&b, "features.0.batch.out")->shape.d[1], 16);
+    assert_int_equal(value_at(&b, "features.0.bend.out")->shape.d[1], 8);
+    drop(&b);
+    build(TINY, "pool_before_activation: {position: before_norm}", &b);
+    assert_ops(&b, before_norm, 5);
+    assert_int_equal(value_at(&b, "features.0.batch.out")->shape.d[1], 8);
+    assert_int_equal(value_at(&b, "features.1.bend.out")->shape.d[1], 4); /* every chain, not the first alone */
+    assert_string_equal(b.program.train.values[node_at(&b, D9_OP_LINEAR, "classifier")->inputs[0]].name, "features.1.bend.out");
+    drop(&b);
+}
+
+/* Only stages that end in a pool move: the stem and the residuals of resnet9 have none. */
+static void test_pool_positions_of_resnet9(void **state) {
+    (void)state;
+    built b;
+    build(RESNET9, "pool_before_activation: {position: before_norm}", &b);
+    static const char *const stages[] = {"layer1", "layer2", "layer3"};
+    for (int s = 0; s < 3; s++) {
+        char role[D9_NAME_SIZE];
+        snprintf(role, sizeof role, "%s.pool", stages[s]);
+        d9_node_id pool = program_find(&b.program.train, D9_OP_POOL, role);
+        assert_int_equal(b.program.train.nodes[pool - 1].op, D9_OP_CONV);
+        assert_int_equal(b.program.train.nodes[pool + 1].op, D9_OP_NORM);
+        assert_int_equal(b.program.train.nodes[pool + 2].op, D9_OP_ACT);
+    }
+    d9_node_id stem = program_find(&b.program.train, D9_OP_CONV, "stem.conv");
+    assert_int_equal(b.program.train.nodes[stem + 1].op, D9_OP_NORM);
+    assert_int_equal(b.program.train.nodes[program_find(&b.program.train, D9_OP_POOL, "head.pool") - 1].op, D9_OP_ADD);
+    drop(&b);
+}
+
+/* Every node of a kind has the attribute: forward and backward, training and evaluation. */
+static void test_every_act_norm_and_loss(void **state) {
+    (void)state;
+    built b;
+    build(RESNET9, "celu: {alpha: 0.3}, ghost_batchnorm: {group_size: 2}, label_smoothing: {alpha: 0.25}", &b);
+    int acts = 0, norms = 0, losses = 0;
+    for (int list = 0; list < 2; list++) {
+        const d9_graph *g = list ? &b.program.eval : &b.program.train;
+        for (d9_node_id n = 0; n < g->node_count; n++) {
+            const d9_node *node = &g->nodes[n];
+            if (node->op == D9_OP_ACT || node->op == D9_OP_ACT_BACKWARD) {
+                assert_int_equal(node->as.act.activation, D9_ACT_CELU);
+                assert_true(node->as.act.alpha == 0.3);
+                acts++;
+            }
+            if (node->op == D9_OP_NORM || node->op == D9_OP_NORM_EVAL || node->op == D9_OP_NORM_BACKWARD) {
+                assert_int_equal(node->as.norm.group_size, 2);
+                norms++;
+            }
+            if (node->op == D9_OP_LOSS || node->op == D9_OP_LOSS_BACKWARD) {
+                assert_true(node->as.loss.smoothing == 0.25);
+                losses++;
+            }
+        }
+    }
+    assert_int_equal(acts, 3 * 8);
+    assert_int_equal(norms, 3 * 8);
+    assert_int_equal(losses, 2);
+    assert_int_equal(value_at(&b, "layer3.res2.norm.running_var")->shape.d[0], 4);
+    drop(&b);
+}
+
+static void test_frozen_scale(void **state) {
+    (void)state;
+    built b;
+    build(TINY, "frozen_bn_scale: {scale: 0.5}", &b);
+    for (int v = 0; v < b.program.train.value_count; v++) {
+        const d9_value *value = &b.program.train.values[v];
+        if (value->kind != D9_VALUE_PARAMETER) continue;
+        assert_int_equal(value->trainable, value->parameter != D9_NORM_SCALE);
+        if (value->parameter == D9_NORM_SCALE) assert_true(strcmp(value->init.name, "constant") == 0 && value->init.a == 0.5);
+    }
+    assert_int_equal(b.program.frozen_count, 4 + 6);
+    drop(&b);
+}
+
+static void test_whitened_stem(void **state) {
+    (void)state;
+    built b;
+    build(TINY, "patch_whitening: {size: 3}", &b);
+    const d9_node *whiten = node_at(&b, D9_OP_CONV, "features.0.whiten"), *stem = node_at(&b, D9_OP_CONV, "features.0.filter");
+    assert_int_equal(whiten->inputs[0], b.program.train.image);
+    assert_int_equal(stem->inputs[0], whiten->outputs[0]);
+    assert_int_equal(whiten->as.conv.kernel, 3);
+    assert_int_equal(whiten->as.conv.pad, 1);
+    assert_int_equal(stem->as.conv.kernel, 1);
+    assert_int_equal(stem->as.conv.pad, 0);
+    const d9_value *filters = value_at(&b, "features.0.whiten.weight"), *mix = value_at(&b, "features.0.filter.weight");
+    assert_true(d9_shape_equal(&filters->shape, &(d9_shape){4, {27, 3, 3, 3}}));
+    assert_true(d9_shape_equal(&mix->shape, &(d9_shape){4, {4, 1, 1, 27}}));
+    assert_false(filters->trainable);
+    assert_true(mix->trainable);
+    assert_string_equal(filters->init.segment, "whiten");
+    assert_true(mix->init.a == 1 / sqrt(27)); /* the uniform bound of its own fan-in */
+    assert_int_equal(value_at(&b, "features.0.filter.out")->shape.d[1], 16);
+    drop(&b);
+}
+
+static void test_average(void **state) {
+    (void)state;
+    built b;
+    build(TINY, "ema: {momentum: 0.9, every: 3, restart_each_epoch: off}", &b);
+    const d9_node *lerp = node_at(&b, D9_OP_LERP, "tail.average");
+    const d9_graph *g = &b.program.train;
+    assert_true(fabs(lerp->as.lerp.ratio.constant - 0.729) <= 1e-15);
+    assert_int_equal(lerp->when.every, 3);
+    assert_false(lerp->when.restart_each_epoch);
+    assert_int_equal(g->values[lerp->inputs[0]].buffer, D9_BUFFER_AVERAGE);
+    assert_int_equal(g->values[lerp->inputs[1]].buffer, D9_BUFFER_STATE);
+    assert_int_equal(g->values[lerp->outputs[0]].buffer, D9_BUFFER_AVERAGE);
+    assert_int_equal(g->values[lerp->inputs[1]].shape.d[0], b.program.state_elements); /* statistics move, too */
+    assert_int_equal(b.program.tail.evaluate, D9_BUFFER_AVERAGE);
+    drop(&b);
+}
+
+static void test_mirrored_views(void **state) {
+    (void)state;
+    built b;
+    build(TINY, "flip_tta: {}", &b);
+    const d9_views *views = &b.program.views;
+    assert_int_equal(views->count, 2);
+    assert_false(views->view[0].mirror);
+    assert_true(views->view[1].mirror);
+    assert_true(views->view[0].weight == 0.5 && views->view[1].weight == 0.5);
+    drop(&b);
+    /* every view gets its mirror image, whatever the others made of them */
+    d9_views shifted = {3, {{false, 0, 0, 0.5}, {true, 1, -1, 0.25}, {false, -1, 1, 0.25}}};
+    op_ok(&context, d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &shifted));
+    assert_int_equal(shifted.count, 6);
+    double sum = 0;
+    for (int v = 0; v < 6; v++) {
+        sum += shifted.view[v].weight;
+        if (v < 3) assert_true(shifted.view[v].mirror != shifted.view[v + 3].mirror && shifted.view[v].dy == shifted.view[v + 3].dy && shifted.view[v].dx == shifted.view[v + 3].dx);
+    }
+    assert_true(sum == 1);
+}
+
+/* ---- refusals ---- */
+
+static void assert_refused(tiny_model tiny, const char *tricks, const char *message) {
+    built b;
+    assert_int_equal(try_build(TINY, &tiny, tricks, &b), D9_USAGE);
+    assert_string_equal(context.message, message);
+    d9_context_clear(&context);
+    d9_config_free(&context, b.config);
+}
+
+static void test_nothing_to_edit(void **state) {
+    (void)state;
+    tiny_model no_norm = tiny_model_default(), no_act = no_norm, no_pool = no_norm, strided = no_norm, pool = no_norm, shared = no_norm;
+    no_norm.norm = false;
+    no_act.act = false;
+    no_pool.pool = false;
+    strided.stem = TINY_STEM_STRIDED;
+    pool.stem = TINY_STEM_POOL;
+    shared.stem = TINY_STEM_SHARED;
+    static const char chain[] = "tricks.pool_before_activation finds nothing to edit: the model has no norm-act-pool chain";
+    static const char stem[] = "tricks.patch_whitening finds nothing to edit: no convolution of stride 1 reads the image alone";
+    assert_refused(no_norm, "pool_before_activation: {}", chain);
+    assert_refused(no_act, "pool_before_activation: {}", chain);
+    assert_refused(no_pool, "pool_before_activation: {}", chain);
+    assert_refused(no_act, "celu: {}", "tricks.celu finds nothing to edit: the model has no activation");
+    assert_refused(no_norm, "ghost_batchnorm: {group_size: 4}", "tricks.ghost_batchnorm finds nothing to edit: the model has no batch norm");
+    assert_refused(no_norm, "frozen_bn_scale: {}", "tricks.frozen_bn_scale finds nothing to edit: the model has no batch norm scale");
+    assert_refused(strided, "patch_whitening: {}", stem);
+    assert_refused(pool, "patch_whitening: {}", stem);
+    assert_refused(shared, "patch_whitening: {}", stem);
+}
+
+/* A part that one trick needs and another left in place: what is there is edited. */
+static void test_what_is_left_is_edited(void **state) {
+    (void)state;
+    built b;
+    tiny_model bare = tiny_model_default();
+    bare.norm = bare.act = bare.pool = false;
+    bare.stem = TINY_STEM_POOL;
+    op_ok(&context, try_build(TINY, &bare, "crop: {}, flip: {}, cutout: {}, label_smoothing: {}, ema: {}, flip_tta: {}", &b));
+    drop(&b);
+}
+
+static void test_hooks_refuse(void **state) {
+    (void)state;
+    d9_tail tail = {0};
+    d9_views views = {1, {{.weight = 1}}};
+    built b;
+    build(TINY, "ema: {}, label_smoothing: {}", &b);
+    const void *ema = b.config->trick_options[D9_TRICK_ema], *smoothing = b.config->trick_options[D9_TRICK_label_smoothing];
+    for (int i = 0; i < D9_MAX_TAIL; i++) op_ok(&context, d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &tail));
+    assert_int_equal(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &tail), D9_USAGE);
+    assert_string_equal(context.message, "tricks.ema: the tail is full");
+    assert_int_equal(tail.count, D9_MAX_TAIL);
+    d9_context_clear(&context);
+    for (int i = 1; i < D9_MAX_VIEWS; i *= 2) op_ok(&context, d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &views));
+    assert_int_equal(d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &views), D9_USAGE);
+    assert_int_equal(views.count, D9_MAX_VIEWS);
+    d9_context_clear(&context);
+    assert_int_equal(d9_trick_at(D9_TRICK_label_smoothing)->on_loss(&context, smoothing, NULL, D9_NONE), D9_USAGE);
+    assert_string_equal(context.message, "tricks.label_smoothing finds nothing to edit: the model has no cross-entropy loss");
+    d9_context_clear(&context);
+    drop(&b);
+}
+
+/* ---- the table ---- */
+
+static void test_table_of_tricks(void **state) {
+    (void)state;
+    for (int t = 0; t < D9_TRICK_COUNT; t++) {
+        const d9_trick *trick = d9_trick_at(t);
+        assert_int_equal(d9_trick_index(trick->name), t);
+        assert_true(trick->doc && trick->source && trick->effect);
+        assert_true(trick->on_model || trick->on_loss || trick->on_augment || trick->on_init || trick->on_optimizer || trick->on_step || trick->on_views);
+        for (int c = 0; c < D9_MAX_CONFLICTS; c++)
+            if (trick->conflicts[c]) assert_true(d9_trick_index(trick->conflicts[c]) >= 0);
+    }
+    assert_null(d9_trick_at(D9_TRICK_COUNT));
+    assert_null(d9_trick_at(-1));
+    assert_int_equal(d9_trick_index("no_such_trick"), -1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_each_edits_its_part_alone, set_up),
+        cmocka_unit_test_setup(test_augmentations, set_up),
+        cmocka_unit_test_setup(test_pool_positions, set_up),
+        cmocka_unit_test_setup(test_pool_positions_of_resnet9, set_up),
+        cmocka_unit_test_setup(test_every_act_norm_and_loss, set_up),
+        cmocka_unit_test_setup(test_frozen_scale, set_up),
+        cmocka_unit_test_setup(test_whitened_stem, set_up),
+        cmocka_unit_test_setup(test_average, set_up),
+        cmocka_unit_test_setup(test_mirrored_views, set_up),
+        cmocka_unit_test_setup(test_nothing_to_edit, set_up),
+        cmocka_unit_test_setup(test_what_is_left_is_edited, set_up),
+        cmocka_unit_test_setup(test_hooks_refuse, set_up),
+        cmocka_unit_test_setup(test_table_of_tricks, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

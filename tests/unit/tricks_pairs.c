@@ -1,0 +1,263 @@
+/* Tricks in company: each alone, with every other, all together, and off. Every combination of two trains for two
+ * steps on the reference backend, with the tests' own tiny model, and its numbers must be finite; the table of what
+ * became of each pair is printed, and an empty cell fails. Off is compared with never mentioned: the same program,
+ * the same parameters after training. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/runs.h"
+#include "tests/support/tiny_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_YAML = 2048 };
+typedef enum cell { EMPTY, TRAINED, CONFLICT } cell; /* of the table */
+
+static d9_context context;
+static cell cells[D9_TRICK_COUNT][D9_TRICK_COUNT];
+
+static int set_up(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    return 0;
+}
+
+/* Options that suit a batch of 8 and images of 16x16; in tricks.def order. */
+static const char *const options[] = {"{pad: 3}", "{}", "{size: 5}", "{position: before_norm}", "{alpha: 0.2}", "{alpha: 0.3}",
+                                      "{group_size: 4}", "{scale: 1.0}", "{images: 8}", "{every: 1}", "{}"};
+_Static_assert(sizeof options / sizeof *options == D9_TRICK_COUNT, "a row of options for every trick");
+
+static const char recipe[] = "data: {dataset: synthetic, synthetic_train: 16, synthetic_test: 12, image_size: 16}\n"
+                             "backend: reference\nprecision: f32\nthreads: 1\n"
+                             "model: {name: resnet9, channels: [4, 4, 6, 6]}\n"
+                             "train: {epochs: 1, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0.05]}}\n";
+
+/* The tricks whose bit is set; `off`: one more that is written as off, or -1. */
+static void write_tricks(unsigned set, int off, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (int t = 0; t < D9_TRICK_COUNT; t++)
+        if (set >> t & 1 || t == off)
+            used += (size_t)snprintf(text + used, size - used, "%s%s: %s", used ? ", " : "", d9_trick_at(t)->name, t == off ? "off" : options[t]);
+    assert_true(used < size);
+}
+
+/* `under`: the recipe, or a line that names a base. */
+static d9_config *make(unsigned set, int off, const char *under) {
+    char yaml[MAX_YAML], tricks[MAX_YAML / 2];
+    write_tricks(set, off, tricks, sizeof tricks);
+    snprintf(yaml, sizeof yaml, "%stricks: {%s}\n", under, tricks);
+    return program_config(&context, yaml);
+}
+
+/* ---- training for two steps ---- */
+
+static void check_finite(d9_session *session, d9_buffer buffer) {
+    int64_t count = session->program.state_elements;
+    double *state = calloc((size_t)count, sizeof(double));
+    op_ok(&context, d9_session_read_state(session, buffer, state));
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(state[i])) fail_msg("element %lld of %s is not finite", (long long)i, d9_buffer_name(buffer));
+    free(state);
+}
+
+static void train_two_steps(const d9_config *config) {
+    d9_session session;
+    d9_evaluation evaluation;
+    double metrics[4];
+    op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
+    op_ok(&context, d9_session_initialize(&session));
+    assert_int_equal(session.program.steps, 2);
+    op_ok(&context, d9_session_begin_epoch(&session, 0));
+    for (int64_t step = 0; step < 2; step++) op_ok(&context, d9_session_step(&session, step));
+    op_ok(&context, session.backend->read(&context, session.device, D9_BUFFER_METRICS, 0, metrics, sizeof metrics));
+    assert_true(isfinite(metrics[0]) && metrics[0] > 0);
+    assert_true(metrics[1] == 16 && metrics[3] == 0); /* images seen; no step that went wrong */
+    check_finite(&session, D9_BUFFER_STATE);
+    if (session.program.buffer_bytes[D9_BUFFER_AVERAGE]) check_finite(&session, D9_BUFFER_AVERAGE);
+    op_ok(&context, d9_session_evaluate(&session, &evaluation));
+    assert_true(evaluation.accuracy >= 0 && evaluation.accuracy <= 100);
+    for (int i = 0; i < 12; i++) assert_true(evaluation.confidence[i] >= 0.1f && evaluation.confidence[i] <= 1); /* ten classes */
+    d9_evaluation_free(&context, &evaluation);
+    d9_session_close(&session);
+}
+
+static bool declared_conflict(int a, int b) {
+    for (int c = 0; c < D9_MAX_CONFLICTS; c++) {
+        const char *of_a = d9_trick_at(a)->conflicts[c], *of_b = d9_trick_at(b)->conflicts[c];
+        if ((of_a && d9_trick_index(of_a) == b) || (of_b && d9_trick_index(of_b) == a)) return true;
+    }
+    return false;
+}
+
+/* A conflict must be refused by the configuration, and names both. */
+static void check_conflict(int a, int b) {
+    char yaml[MAX_YAML], tricks[MAX_YAML / 2];
+    d9_config *config;
+    write_tricks(1u << a | 1u << b, -1, tricks, sizeof tricks);
+    snprintf(yaml, sizeof yaml, "%stricks: {%s}\n", recipe, tricks);
+    assert_int_equal(d9_config_parse(&context, "test.yaml", yaml, NULL, &config), D9_USAGE);
+    assert_non_null(strstr(context.message, d9_trick_at(a)->name));
+    assert_non_null(strstr(context.message, d9_trick_at(b)->name));
+    d9_context_clear(&context);
+}
+
+static void run_pair(int a, int b) {
+    tiny_model tiny = tiny_model_default();
+    if (declared_conflict(a, b)) {
+        check_conflict(a, b);
+        cells[a][b] = CONFLICT;
+        return;
+    }
+    d9_config *config = make(1u << a | 1u << b, -1, recipe);
+    tiny_model_use(config, &tiny);
+    train_two_steps(config);
+    d9_config_free(&context, config);
+    cells[a][b] = TRAINED;
+}
+
+static void print_table(void) {
+    static const char *const words[] = {"EMPTY", "ok", "conflict"};
+    print_message("%-24s", "pairs (alone: diagonal)");
+    for (int b = 0; b < D9_TRICK_COUNT; b++) print_message(" %8.8s", d9_trick_at(b)->name);
+    print_message("\n");
+    for (int a = 0; a < D9_TRICK_COUNT; a++) {
+        print_message("%-24s", d9_trick_at(a)->name);
+        for (int b = 0; b < D9_TRICK_COUNT; b++) print_message(" %8s", b < a ? "" : words[cells[a][b]]);
+        print_message("\n");
+    }
+}
+
+static void test_alone_and_in_pairs(void **state) {
+    (void)state;
+    for (int a = 0; a < D9_TRICK_COUNT; a++)
+        for (int b = a; b < D9_TRICK_COUNT; b++) run_pair(a, b);
+}
+
+/* Generated from the list of tricks, so that a new one without a run fails here. */
+static void test_no_cell_is_empty(void **state) {
+    (void)state;
+    int filled = 0;
+    print_table();
+    for (int a = 0; a < D9_TRICK_COUNT; a++)
+        for (int b = a; b < D9_TRICK_COUNT; b++) {
+            if (cells[a][b] == EMPTY) fail_msg("%s with %s was never run", d9_trick_at(a)->name, d9_trick_at(b)->name);
+            filled++;
+        }
+    assert_int_equal(filled, D9_TRICK_COUNT * (D9_TRICK_COUNT + 1) / 2);
+}
+
+static void test_all_together(void **state) {
+    (void)state;
+    tiny_model tiny = tiny_model_default();
+    for (int model = 0; model < 2; model++) {
+        d9_config *config = make((1u << D9_TRICK_COUNT) - 1, -1, recipe);
+        if (model) tiny_model_use(config, &tiny);
+        train_two_steps(config);
+        d9_config_free(&context, config);
+    }
+}
+
+/* ---- off is absent ---- */
+
+static void write_program(const d9_config *config, d9_text *text) {
+    d9_extent extent = program_extent(config, 16, 16);
+    d9_program program;
+    program_make(&context, config, &extent, "f32", false, &program);
+    program_write_lists(&program, text);
+    for (int p = 0; p < PROGRAM_PARTS; p++) program_write(&program, (program_part)p, text);
+    d9_program_free(&context, &program);
+}
+
+/* The same program, the same configuration's hash, the same parameters after training. */
+static void assert_same(const d9_config *off, const d9_config *absent, const char *trick) {
+    d9_text texts[2];
+    char hash[2][65];
+    d9_text_init(&context, &texts[0]);
+    d9_text_init(&context, &texts[1]);
+    write_program(off, &texts[0]);
+    write_program(absent, &texts[1]);
+    if (strcmp(d9_text_get(&texts[0]), d9_text_get(&texts[1])) != 0) fail_msg("%s: off is another program than absent", trick);
+    d9_config_hash(&context, off, hash[0]);
+    d9_config_hash(&context, absent, hash[1]);
+    assert_string_equal(hash[0], hash[1]);
+    run_report a = run_train_ok(&(d9_train_options){.config = off, .seed = 3});
+    run_report b = run_train_ok(&(d9_train_options){.config = absent, .seed = 3});
+    run_assert_equal(&a, &b, trick);
+    d9_text_free(&texts[0]);
+    d9_text_free(&texts[1]);
+}
+
+static void write_base(const char *folder, unsigned set) {
+    char path[RUN_PATH_BYTES], yaml[MAX_YAML], tricks[MAX_YAML / 2];
+    write_tricks(set, -1, tricks, sizeof tricks);
+    int size = snprintf(yaml, sizeof yaml, "%stricks: {%s}\n", recipe, tricks);
+    op_ok(&context, d9_file_write(&context, run_path(folder, "base.yaml", path), yaml, (size_t)size));
+}
+
+/* A file that switches one trick of its base off, and one that never heard of it; the other ten stay on. */
+static void test_off_is_absent(void **state) {
+    (void)state;
+    char folder[RUN_PATH_BYTES], base[RUN_PATH_BYTES + 32];
+    const unsigned all = (1u << D9_TRICK_COUNT) - 1;
+    run_folder_make(folder);
+    write_base(folder, all);
+    snprintf(base, sizeof base, "base: %s/base.yaml\n", folder);
+    for (int t = 0; t < D9_TRICK_COUNT; t++) {
+        d9_config *absent = make(all & ~(1u << t), -1, recipe), *off = make(0, t, base);
+        assert_false(off->trick_on[t]);
+        assert_same(off, absent, d9_trick_at(t)->name);
+        d9_config_free(&context, off);
+        d9_config_free(&context, absent);
+    }
+    run_folder_remove(folder);
+}
+
+/* Off over nothing: what nobody switched on can be switched off. */
+static void test_off_alone(void **state) {
+    (void)state;
+    d9_config *plain = make(0, -1, recipe);
+    for (int t = 0; t < D9_TRICK_COUNT; t++) {
+        d9_config *off = make(0, t, recipe);
+        d9_text texts[2];
+        for (int i = 0; i < 2; i++) {
+            d9_text_init(&context, &texts[i]);
+            write_program(i ? plain : off, &texts[i]);
+        }
+        assert_string_equal(d9_text_get(&texts[0]), d9_text_get(&texts[1]));
+        for (int i = 0; i < 2; i++) d9_text_free(&texts[i]);
+        d9_config_free(&context, off);
+    }
+    d9_config_free(&context, plain);
+}
+
+/* And on is not off: every trick but those of evaluation alone moves the parameters elsewhere. */
+static void test_on_is_not_off(void **state) {
+    (void)state;
+    d9_config *plain = make(0, -1, recipe);
+    run_report without = run_train_ok(&(d9_train_options){.config = plain, .seed = 3});
+    for (int t = 0; t < D9_TRICK_COUNT; t++) {
+        d9_config *on = make(1u << t, -1, recipe);
+        run_report with = run_train_ok(&(d9_train_options){.config = on, .seed = 3});
+        bool same = strcmp(with.params_sha256, without.params_sha256) == 0;
+        if (same != (t == D9_TRICK_flip_tta)) fail_msg("%s: the parameters are %s", d9_trick_at(t)->name, same ? "as without it" : "others");
+        d9_config_free(&context, on);
+    }
+    d9_config_free(&context, plain);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_alone_and_in_pairs, set_up), cmocka_unit_test_setup(test_no_cell_is_empty, set_up),
+        cmocka_unit_test_setup(test_all_together, set_up),       cmocka_unit_test_setup(test_off_is_absent, set_up),
+        cmocka_unit_test_setup(test_off_alone, set_up),          cmocka_unit_test_setup(test_on_is_not_off, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
