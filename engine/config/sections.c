@@ -10,7 +10,7 @@ static const d9_option root_options[] = {
     {"title", D9_OPTION_TEXT, FIELD(title), "", 0, 0, NULL,
      "what reports call this configuration; the file's name when not given, never inherited"},
     {"target", D9_OPTION_REAL, FIELD(target), "94", 0, 100, NULL, "accuracy the run is timed to, percent"},
-    {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|onednn|cuda",
+    {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|onednn",
      "what computes; auto takes the fastest that this machine has"},
     {"precision", D9_OPTION_TEXT, FIELD(precision), "auto", 0, 0, "auto|f64|f32|bf16|fp16",
      "type of activations and weights in the step; auto takes half where the machine has it"},

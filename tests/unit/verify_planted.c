@@ -1,0 +1,366 @@
+/* Errors planted in a reference case must fail: an element changed, NaN, a tensor that is missing or of another size.
+ *
+ * The case is tests/golden's `ema`, which has tensors of every kind, cut down to 4 channels, 8 images and 2 steps so
+ * that it runs in milliseconds; what must come of it is what the reference backend makes of it in f64. So its own
+ * numbers pass, and each tensor can be spoilt in turn. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/runs.h"
+#include "train/case.h"
+#include "train/verify.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EMA D9_SOURCE_DIR "/tests/golden/cases/ema.safetensors"
+enum { MAX_ROWS = 16, MAX_TENSORS = 256, BATCH = 8, CHANNELS = 4, STEPS = 2, GROUPS = 6 };
+
+typedef struct fixture {
+    d9_context context;
+    d9_arena arena;
+    char folder[RUN_PATH_BYTES];
+    d9_tensor tensors[MAX_TENSORS]; /* of the small case */
+    int tensor_count;
+    d9_metadata metadata;
+    d9_status status; /* of the last verification */
+    d9_verify_row rows[MAX_ROWS];
+    int row_count, failed;
+} fixture;
+
+#define OK(call) op_ok(&f->context, call)
+
+/* ---- the small case ---- */
+
+static void *take(fixture *f, size_t bytes) {
+    void *memory;
+    OK(d9_arena_allocate(&f->context, &f->arena, bytes, &memory));
+    return memory;
+}
+
+static void add(fixture *f, const char *name, d9_tensor_type type, d9_shape shape, const void *bytes, size_t size) {
+    char *copy;
+    assert_true(f->tensor_count < MAX_TENSORS);
+    OK(d9_arena_copy(&f->context, &f->arena, name, &copy));
+    f->tensors[f->tensor_count++] = (d9_tensor){copy, type, shape, bytes, size};
+}
+
+/* The corner of a tensor: its first `shape` elements in each dimension. */
+static void add_corner(fixture *f, const d9_tensor *from, d9_shape shape) {
+    int64_t count = d9_shape_count(&shape), element = from->type == D9_TENSOR_U8 ? 1 : from->type == D9_TENSOR_I64 ? 8 : 4;
+    uint8_t *bytes = take(f, (size_t)(count * element));
+    for (int64_t i = 0; i < count; i++) {
+        int64_t rest = i, at = 0, stride = 1;
+        for (int d = shape.rank - 1; d >= 0; d--, rest /= shape.d[d + 1]) {
+            at += rest % shape.d[d] * stride;
+            stride *= from->shape.d[d];
+        }
+        memcpy(bytes + i * element, (const uint8_t *)from->bytes + at * element, (size_t)element);
+    }
+    add(f, from->name, from->type, shape, bytes, (size_t)(count * element));
+}
+
+static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void cut_inputs(fixture *f, const d9_safetensors *file) {
+    for (int i = 0; i < file->tensor_count; i++) {
+        const d9_tensor *tensor = &file->tensors[i];
+        d9_shape shape = tensor->shape;
+        if (strcmp(tensor->name, "images") == 0 || strcmp(tensor->name, "labels") == 0) shape.d[0] = BATCH;
+        else if (strncmp(tensor->name, "init/", 5) == 0) {
+            bool stem = strcmp(tensor->name, "init/prep.conv.weight") == 0, head = strcmp(tensor->name, "init/classifier.weight") == 0;
+            if (!head) shape.d[0] = CHANNELS;
+            if (shape.rank > 1 && !stem) shape.d[1] = at_most(shape.d[1], CHANNELS);
+        } else if (strcmp(tensor->name, "whiten.filters") != 0)
+            continue;
+        add_corner(f, tensor, shape);
+    }
+}
+
+static void cut_settings(fixture *f, const d9_safetensors *file) {
+    json_t *json = json_loads(d9_safetensors_metadata(file, "case"), 0, NULL);
+    char *copy, *text;
+    assert_non_null(json);
+    json_object_set_new(json, "channels", json_pack("[i, i, i, i]", CHANNELS, CHANNELS, CHANNELS, CHANNELS));
+    json_object_set_new(json, "batch", json_integer(BATCH));
+    json_object_set_new(json, "steps", json_integer(STEPS));
+    json_object_set_new(json, "ghost_groups", json_integer(2));
+    json_object_set_new(json, "ema_every", json_integer(1));
+    json_object_set_new(json, "lr", json_pack("[f, f]", 0.2, 0.4));
+    text = json_dumps(json, JSON_COMPACT);
+    OK(d9_arena_copy(&f->context, &f->arena, text, &copy));
+    f->metadata = (d9_metadata){"case", copy};
+    free(text);
+    json_decref(json);
+}
+
+static const char *write_case(fixture *f, const d9_tensor *tensors, int count, char path[RUN_PATH_BYTES]) {
+    OK(d9_safetensors_write(&f->context, run_path(f->folder, "planted.safetensors", path), tensors, count, &f->metadata, 1));
+    return path;
+}
+
+/* What the reference backend makes of the inputs is what the file expects. */
+static void add_expected(fixture *f) {
+    char path[RUN_PATH_BYTES];
+    d9_case small;
+    d9_observations all;
+    OK(d9_case_open(&f->context, write_case(f, f->tensors, f->tensor_count, path), &small));
+    OK(d9_case_observe(&f->context, &small, &(d9_case_run){"reference", "f64", 1, 0}, &all));
+    for (int i = 0; i < all.count; i++) {
+        if (strstr(all.rows[i].name, ".whiten.")) continue; /* under another name in such files */
+        float *values = take(f, (size_t)all.rows[i].count * sizeof(float));
+        for (int64_t k = 0; k < all.rows[i].count; k++) values[k] = (float)all.rows[i].values[k];
+        add(f, all.rows[i].name, D9_TENSOR_F32, (d9_shape){1, {all.rows[i].count}}, values, (size_t)all.rows[i].count * sizeof(float));
+    }
+    d9_observations_free(&f->context, &all);
+    d9_case_close(&f->context, &small);
+}
+
+static int set_up(void **state) {
+    static fixture fixed;
+    fixture *f = &fixed;
+    d9_safetensors *file;
+    d9_context_init(&f->context);
+    run_folder_make(f->folder);
+    OK(d9_safetensors_read(&f->context, EMA, &file));
+    cut_inputs(f, file);
+    cut_settings(f, file);
+    d9_safetensors_free(&f->context, file);
+    add_expected(f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    run_folder_remove(f->folder);
+    d9_arena_free(&f->context, &f->arena);
+    return 0;
+}
+
+/* ---- verifying ---- */
+
+static const char *const groups[GROUPS] = {"loss", "logits", "gradients", "final state", "average", "evaluation"};
+
+static void note(void *user, const d9_verify_row *row) {
+    fixture *f = user;
+    assert_true(f->row_count < MAX_ROWS);
+    f->rows[f->row_count++] = *row;
+    f->failed += !row->passed && !row->skipped;
+}
+
+static void verify(fixture *f, const char *path, const char *precision) {
+    d9_context_clear(&f->context);
+    f->row_count = f->failed = 0;
+    f->status = d9_verify(&f->context, &(d9_verify_options){.cases = path, .backend = "reference", .precision = precision, .data = f->folder, .threads = 1}, note, f);
+}
+
+static const d9_verify_row *row_of(const fixture *f, const char *group) {
+    for (int i = 0; i < f->row_count; i++)
+        if (strcmp(f->rows[i].group, group) == 0) return &f->rows[i];
+    fail_msg("no row for %s", group);
+    return NULL;
+}
+
+/* The row that a tensor belongs to; NULL: none, it is an input. */
+static const char *group_of(const char *name) {
+    if (strncmp(name, "step", 4) == 0) return strstr(name, "/loss") ? "loss" : "logits";
+    if (strncmp(name, "grad/", 5) == 0) return "gradients";
+    if (strncmp(name, "final/", 6) == 0) return "final state";
+    if (strncmp(name, "ema/", 4) == 0) return "average";
+    return strncmp(name, "eval/", 5) == 0 ? "evaluation" : NULL;
+}
+
+/* ---- spoiling ---- */
+
+typedef enum wrong { SCALED, ONE_NAN, DROPPED, CUT } wrong;
+
+/* A spoilt copy of one tensor; false where it is to be left out. */
+static bool spoil(d9_tensor *tensor, wrong how, float *room) {
+    int64_t count = d9_shape_count(&tensor->shape), changed = 0;
+    if (how == DROPPED) return false;
+    if (how == CUT) {
+        tensor->shape.d[0]--;
+        tensor->size -= sizeof(float);
+        return true;
+    }
+    memcpy(room, tensor->bytes, tensor->size);
+    for (int64_t k = 0; how == SCALED && k < count; k++) changed += (room[k] *= 1.01f) != 0;
+    if (how == ONE_NAN) room[count / 2] = NAN, changed++;
+    assert_true(changed > 0);
+    tensor->bytes = room;
+    return true;
+}
+
+/* Writes the case with `count` tensors spoilt and verifies it: exactly the rows they belong to fail. */
+static void assert_fail(fixture *f, const int *spoilt, int count, wrong how, const char *precision) {
+    static d9_tensor tensors[MAX_TENSORS];
+    static float room[GROUPS][10 * 27 * 27 * CHANNELS];
+    char path[RUN_PATH_BYTES];
+    int kept = 0;
+    for (int i = 0; i < f->tensor_count; i++) {
+        d9_tensor tensor = f->tensors[i];
+        bool keep = true;
+        for (int s = 0; s < count; s++)
+            if (spoilt[s] == i) keep = spoil(&tensor, how, room[s]);
+        if (keep) tensors[kept++] = tensor;
+    }
+    verify(f, write_case(f, tensors, kept, path), precision);
+    for (int s = 0; s < count; s++) {
+        const char *name = f->tensors[spoilt[s]].name;
+        const d9_verify_row *row = row_of(f, group_of(name));
+        if (row->passed || row->error <= row->limit)
+            fail_msg("%s, wrong in way %d, %s: the row says %g of %g and %s", name, (int)how, precision, row->error, row->limit, row->passed ? "passed" : "failed");
+        if (!strstr(row->note, name)) fail_msg("%s: the row blames %s", name, row->note);
+        if (how == ONE_NAN && !isnan(row->error)) fail_msg("%s: its NaN became %g", name, row->error);
+    }
+    assert_int_equal(f->status, D9_CHECK_FAILED);
+    assert_int_equal(f->failed, count);
+}
+
+/* One tensor of each row: the first (from 0) or the last (from the end) there is. */
+static void pick(const fixture *f, bool first, int spoilt[GROUPS]) {
+    for (int g = 0; g < GROUPS; g++)
+        for (int i = 0; i < f->tensor_count; i++) {
+            int at = first ? f->tensor_count - 1 - i : i; /* the last hit stays */
+            const char *group = group_of(f->tensors[at].name);
+            if (group && strcmp(group, groups[g]) == 0) spoilt[g] = at;
+        }
+}
+
+/* ---- tests ---- */
+
+static void test_unspoilt(void **state) {
+    fixture *f = *state;
+    static const char *const precisions[] = {"f64", "f32"};
+    char path[RUN_PATH_BYTES];
+    for (int p = 0; p < 2; p++) {
+        verify(f, write_case(f, f->tensors, f->tensor_count, path), precisions[p]);
+        if (f->status != D9_OK) fail_msg("%s: %s", precisions[p], f->context.message);
+        assert_int_equal(f->row_count, GROUPS);
+    }
+}
+
+/* Every expected tensor in turn, a hundredth too large. */
+static void test_each_tensor_one_percent(void **state) {
+    fixture *f = *state;
+    int spoilt = 0;
+    for (int i = 0; i < f->tensor_count; i++) {
+        if (!group_of(f->tensors[i].name)) continue;
+        assert_fail(f, &i, 1, SCALED, "f64");
+        spoilt++;
+    }
+    assert_int_equal(spoilt, 2 * STEPS + 17 + 2 * (9 + 8 * 4) + 2);
+}
+
+/* In f32 a row beyond its limit is first held against what rounding may do to the case: no excuse for this. */
+static void test_one_percent_in_f32(void **state) {
+    int spoilt[GROUPS];
+    pick(*state, true, spoilt);
+    assert_fail(*state, spoilt, GROUPS, SCALED, "f32");
+}
+
+static void test_first_and_last(fixture *f, wrong how) {
+    int spoilt[GROUPS];
+    for (int first = 0; first < 2; first++) {
+        pick(f, first, spoilt);
+        assert_fail(f, spoilt, GROUPS, how, "f64");
+        assert_fail(f, spoilt, GROUPS, how, "f32");
+        for (int g = 0; g < GROUPS; g++) assert_fail(f, &spoilt[g], 1, how, "f32");
+    }
+}
+
+/* Wherever in its row the tensor comes, what follows it does not hide it. */
+static void test_nan(void **state) { test_first_and_last(*state, ONE_NAN); }
+static void test_missing(void **state) { test_first_and_last(*state, DROPPED); }
+static void test_another_size(void **state) { test_first_and_last(*state, CUT); }
+
+/* ---- files that are no cases ---- */
+
+static void assert_refused(fixture *f, const char *tensor, wrong how, const char *says) {
+    static d9_tensor tensors[MAX_TENSORS];
+    char path[RUN_PATH_BYTES];
+    int kept = 0;
+    for (int i = 0; i < f->tensor_count; i++) {
+        d9_tensor copy = f->tensors[i];
+        if (strcmp(copy.name, tensor) == 0) {
+            if (how == DROPPED) continue;
+            copy.size -= copy.size / (size_t)copy.shape.d[0];
+            copy.shape.d[0]--;
+        }
+        tensors[kept++] = copy;
+    }
+    verify(f, write_case(f, tensors, kept, path), "f32");
+    if (f->status != D9_DATA || !strstr(f->context.message, says)) fail_msg("status %d: %s", (int)f->status, f->context.message);
+}
+
+static void test_inputs_that_do_not_fit(void **state) {
+    fixture *f = *state;
+    assert_refused(f, "init/layer1.conv.weight", DROPPED, "init/layer1.conv.weight is missing");
+    assert_refused(f, "init/layer1.conv.weight", CUT, "init/layer1.conv.weight is missing or has another shape");
+    assert_refused(f, "images", DROPPED, "needs images u8");
+    assert_refused(f, "images", CUT, "7 images for a batch of 8");
+    assert_refused(f, "labels", CUT, "8 images for a batch of 8 with as many labels");
+}
+
+static void assert_settings_refused(fixture *f, const char *key, json_t *value, const char *says) {
+    d9_metadata kept = f->metadata;
+    char path[RUN_PATH_BYTES];
+    json_t *json = json_loads(kept.value, 0, NULL);
+    if (value) json_object_set_new(json, key, value);
+    else json_object_del(json, key);
+    char *text = json_dumps(json, JSON_COMPACT);
+    f->metadata.value = text;
+    verify(f, write_case(f, f->tensors, f->tensor_count, path), "f32");
+    if (f->status != D9_DATA || !strstr(f->context.message, says)) fail_msg("status %d: %s", (int)f->status, f->context.message);
+    f->metadata = kept;
+    free(text);
+    json_decref(json);
+}
+
+static void test_settings_that_do_not_fit(void **state) {
+    fixture *f = *state;
+    assert_settings_refused(f, "momentum", NULL, "its settings lack momentum");
+    assert_settings_refused(f, "batch", json_string("eight"), "batch is not a number");
+    assert_settings_refused(f, "steps", json_integer(3), "do not go together");
+    assert_settings_refused(f, "ghost_groups", json_integer(3), "do not go together");
+    assert_settings_refused(f, "bn_eps", json_real(1e-3), "the networks have 1e-5");
+    d9_metadata kept = f->metadata;
+    char path[RUN_PATH_BYTES];
+    f->metadata.value = "{not JSON";
+    verify(f, write_case(f, f->tensors, f->tensor_count, path), "f32");
+    assert_int_equal(f->status, D9_DATA);
+    f->metadata = kept;
+}
+
+static void test_files_that_are_none(void **state) {
+    fixture *f = *state;
+    char path[RUN_PATH_BYTES];
+    write_case(f, f->tensors, f->tensor_count, path);
+    assert_int_equal(truncate(path, 5000), 0);
+    verify(f, path, "f32");
+    assert_int_equal(f->status, D9_DATA);
+    unlink(path);
+    verify(f, path, "f32");
+    assert_int_equal(f->status, D9_DATA);
+    verify(f, f->folder, "f32");
+    assert_int_equal(f->status, D9_DATA);
+    assert_non_null(strstr(f->context.message, "no reference cases"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unspoilt),  cmocka_unit_test(test_each_tensor_one_percent), cmocka_unit_test(test_one_percent_in_f32),
+        cmocka_unit_test(test_nan),       cmocka_unit_test(test_missing),                 cmocka_unit_test(test_another_size),
+        cmocka_unit_test(test_inputs_that_do_not_fit), cmocka_unit_test(test_settings_that_do_not_fit),
+        cmocka_unit_test(test_files_that_are_none),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
