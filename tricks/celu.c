@@ -1,14 +1,17 @@
 /* celu: every activation becomes CELU, x for x > 0 and alpha * (exp(x / alpha) - 1) below. */
 #include "tricks/trick.h"
 
-typedef struct celu { double alpha; } celu;
+typedef struct celu {
+    double alpha;
+} celu;
 
 static const d9_option options[] = {
     {"alpha", D9_OPTION_REAL, offsetof(celu, alpha), "0.075", 1e-3, 10, NULL, "depth of the negative side"}, {0}};
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
     int edits = 0;
-    for (d9_node_id n = d9_edit_next(graph, D9_OP_ACT, 0); n != D9_NONE; n = d9_edit_next(graph, D9_OP_ACT, n + 1), edits++)
+    for (d9_node_id n = d9_edit_next(graph, D9_OP_ACT, 0); n != D9_NONE;
+         n = d9_edit_next(graph, D9_OP_ACT, n + 1), edits++)
         graph->nodes[n].as.act = (d9_act_attributes){D9_ACT_CELU, ((const celu *)opaque)->alpha};
     return edits ? D9_OK : d9_trick_refuse(context, "celu", "the model has no activation");
 }

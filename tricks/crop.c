@@ -1,7 +1,9 @@
 /* crop: a random crop of the image's own size from its reflect-padded copy. */
 #include "tricks/trick.h"
 
-typedef struct crop { int64_t pad; } crop;
+typedef struct crop {
+    int64_t pad;
+} crop;
 
 static const d9_option options[] = {
     {"pad", D9_OPTION_INT, offsetof(crop, pad), "4", 1, 16, NULL, "reflected border on each side, in pixels"}, {0}};

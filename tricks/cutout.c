@@ -1,7 +1,9 @@
 /* cutout: zeroes one random square of each training image (zero is the mean colour). */
 #include "tricks/trick.h"
 
-typedef struct cutout { int64_t size; } cutout;
+typedef struct cutout {
+    int64_t size;
+} cutout;
 
 static const d9_option options[] = {
     {"size", D9_OPTION_INT, offsetof(cutout, size), "8", 1, 64, NULL, "side of the square, in pixels"}, {0}};

@@ -20,10 +20,12 @@ static const d9_option options[] = {
 static d9_status on_step(d9_context *context, const void *opaque, d9_tail *tail) {
     const ema *self = opaque;
     if (tail->count == D9_MAX_TAIL) return d9_fail(context, D9_USAGE, "tricks.ema: the tail is full");
-    tail->node[tail->count++] = (d9_tail_node){
-        .op = D9_OP_LERP, .to = D9_BUFFER_AVERAGE, .from = D9_BUFFER_STATE,
-        .ratio = {D9_NONE, pow(self->momentum, (double)self->every)},
-        .when = {.every = self->every, .restart_each_epoch = self->restart_each_epoch}};
+    tail->node[tail->count++] =
+        (d9_tail_node){.op = D9_OP_LERP,
+                       .to = D9_BUFFER_AVERAGE,
+                       .from = D9_BUFFER_STATE,
+                       .ratio = {D9_NONE, pow(self->momentum, (double)self->every)},
+                       .when = {.every = self->every, .restart_each_epoch = self->restart_each_epoch}};
     tail->evaluate = D9_BUFFER_AVERAGE;
     return D9_OK;
 }

@@ -1,7 +1,9 @@
 /* flip: mirrors images left to right, each with a coin of its own or in alternation. */
 #include "tricks/trick.h"
 
-typedef struct flip { int rule; } flip;
+typedef struct flip {
+    int rule;
+} flip;
 
 static const d9_option options[] = {
     {"rule", D9_OPTION_CHOICE, offsetof(flip, rule), "random", 0, 0, "random|alternating",

@@ -1,7 +1,9 @@
 /* frozen_bn_scale: batch norm's per-channel scale is a constant. */
 #include "tricks/trick.h"
 
-typedef struct frozen_bn_scale { double scale; } frozen_bn_scale;
+typedef struct frozen_bn_scale {
+    double scale;
+} frozen_bn_scale;
 
 static const d9_option options[] = {
     {"scale", D9_OPTION_REAL, offsetof(frozen_bn_scale, scale), "1.0", 1e-3, 1e3, NULL, "the constant"}, {0}};
@@ -12,7 +14,8 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
         d9_value *value = &graph->values[v];
         if (value->kind != D9_VALUE_PARAMETER || value->parameter != D9_NORM_SCALE) continue;
         value->trainable = false;
-        value->init = (d9_initializer){.name = "constant", .fill = d9_init_constant, .a = ((const frozen_bn_scale *)opaque)->scale};
+        value->init = (d9_initializer){
+            .name = "constant", .fill = d9_init_constant, .a = ((const frozen_bn_scale *)opaque)->scale};
         edits++;
     }
     return edits ? D9_OK : d9_trick_refuse(context, "frozen_bn_scale", "the model has no batch norm scale");

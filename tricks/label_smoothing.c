@@ -1,7 +1,9 @@
 /* label_smoothing: the loss becomes (1 - alpha) * CE + alpha * mean over classes of -log p. */
 #include "tricks/trick.h"
 
-typedef struct label_smoothing { double alpha; } label_smoothing;
+typedef struct label_smoothing {
+    double alpha;
+} label_smoothing;
 
 static const d9_option options[] = {
     {"alpha", D9_OPTION_REAL, offsetof(label_smoothing, alpha), "0.2", 0, 1, NULL, "share of the uniform target"}, {0}};

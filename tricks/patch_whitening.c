@@ -32,14 +32,17 @@ static d9_status fill(d9_context *context, const d9_initializer *self, const d9_
     const patch_whitening *whitening = self->options;
     int size = (int)whitening->size, channels = (int)site->channels, d = channels * size * size;
     void *memory = NULL;
-    if (count != (int64_t)d * d) return d9_fail(context, D9_USAGE, "%s: %d filters of %d entries expected", site->parameter->name, d, d);
+    if (count != (int64_t)d * d)
+        return d9_fail(context, D9_USAGE, "%s: %d filters of %d entries expected", site->parameter->name, d, d);
     D9_TRY(d9_allocate(context, (size_t)(2 * d * d + d) * sizeof(double), "whitening filters", &memory));
     double *covariance = memory, *vectors = covariance + d * d, *eigenvalues = vectors + d * d;
     D9_TRY(d9_patch_covariance(context, site, whitening->images, size, covariance));
     D9_TRY(d9_symmetric_eigen(context, covariance, d, eigenvalues, vectors));
     for (int j = 0; j < d; j++) {
         double gain = 1 / sqrt(fmax(eigenvalues[j], 0) + whitening->epsilon);
-        if (!isfinite(gain)) D9_TRY(d9_fail(context, D9_DATA, "tricks.patch_whitening: the patches have no variance; use an epsilon above 0"));
+        if (!isfinite(gain))
+            D9_TRY(d9_fail(context, D9_DATA,
+                           "tricks.patch_whitening: the patches have no variance; use an epsilon above 0"));
         for (int c = 0; c < channels; c++)
             for (int p = 0; p < size * size; p++)
                 values[(j * size * size + p) * channels + c] = gain * vectors[j * d + c * size * size + p];
@@ -66,8 +69,10 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
     d9_status status;
     const patch_whitening *self = opaque;
     d9_node_id stem = find_stem(graph);
-    if (self->size % 2 == 0) return d9_fail(context, D9_USAGE, "tricks.patch_whitening.size is %lld; it must be odd", (long long)self->size);
-    if (stem == D9_NONE) return d9_trick_refuse(context, "patch_whitening", "no convolution of stride 1 reads the image alone");
+    if (self->size % 2 == 0)
+        return d9_fail(context, D9_USAGE, "tricks.patch_whitening.size is %lld; it must be odd", (long long)self->size);
+    if (stem == D9_NONE)
+        return d9_trick_refuse(context, "patch_whitening", "no convolution of stride 1 reads the image alone");
     int size = (int)self->size;
     int64_t channels = graph->values[graph->image].shape.d[3], d = channels * size * size;
     d9_node whiten = {.op = D9_OP_CONV, .input_count = 2, .output_count = 1, .as.conv = {size, 1, size / 2}};

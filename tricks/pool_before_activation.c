@@ -5,12 +5,13 @@
  */
 #include "tricks/trick.h"
 
-typedef struct pool_before_activation { int position; } pool_before_activation;
+typedef struct pool_before_activation {
+    int position;
+} pool_before_activation;
 
-static const d9_option options[] = {
-    {"position", D9_OPTION_CHOICE, offsetof(pool_before_activation, position), "before_norm", 0, 0,
-     "before_act|before_norm", "where the pool goes"},
-    {0}};
+static const d9_option options[] = {{"position", D9_OPTION_CHOICE, offsetof(pool_before_activation, position),
+                                     "before_norm", 0, 0, "before_act|before_norm", "where the pool goes"},
+                                    {0}};
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
     static const d9_op chain[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};

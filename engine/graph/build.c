@@ -24,20 +24,27 @@ static d9_status add_output(d9_context *context, d9_graph *graph, const char *ro
                     &node->outputs[node->output_count++]);
 }
 
-static d9_status add_statistic(d9_context *context, d9_graph *graph, const char *role, const char *slot, d9_node *node) {
+static d9_status add_statistic(d9_context *context, d9_graph *graph, const char *role, const char *slot,
+                               d9_node *node) {
     d9_value value = {.kind = D9_VALUE_STATISTIC, .buffer = D9_BUFFER_STATE};
     return add_slot(context, graph, role, slot, value, &node->inputs[node->input_count++]);
 }
 
 d9_status d9_edit_parameter(d9_context *context, d9_graph *graph, const char *role, const char *slot,
                             const d9_shape *shape, d9_parameter_kind kind, d9_value_id *id) {
-    d9_value value = {.kind = D9_VALUE_PARAMETER, .buffer = D9_BUFFER_STATE, .shape = *shape,
-                      .parameter = kind, .trainable = true};
+    d9_value value = {
+        .kind = D9_VALUE_PARAMETER, .buffer = D9_BUFFER_STATE, .shape = *shape, .parameter = kind, .trainable = true};
     double fan_in = (double)d9_shape_count(shape) / (double)shape->d[0];
     switch (kind) {
-    case D9_WEIGHT: value.init = (d9_initializer){.name = "uniform", .fill = d9_init_uniform, .a = 1 / sqrt(fan_in)}; break;
-    case D9_NORM_SCALE: value.init = (d9_initializer){.name = "constant", .fill = d9_init_constant, .a = 1}; break;
-    case D9_BIAS: value.init = (d9_initializer){.name = "constant", .fill = d9_init_constant, .a = 0}; break;
+    case D9_WEIGHT:
+        value.init = (d9_initializer){.name = "uniform", .fill = d9_init_uniform, .a = 1 / sqrt(fan_in)};
+        break;
+    case D9_NORM_SCALE:
+        value.init = (d9_initializer){.name = "constant", .fill = d9_init_constant, .a = 1};
+        break;
+    case D9_BIAS:
+        value.init = (d9_initializer){.name = "constant", .fill = d9_init_constant, .a = 0};
+        break;
     }
     return add_slot(context, graph, role, slot, value, id);
 }
@@ -134,7 +141,10 @@ done:
 
 d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits) {
     d9_status status;
-    d9_value labels = {.name = "labels", .kind = D9_VALUE_ACTIVATION, .type = D9_I32, .producer = D9_NONE,
+    d9_value labels = {.name = "labels",
+                       .kind = D9_VALUE_ACTIVATION,
+                       .type = D9_I32,
+                       .producer = D9_NONE,
                        .shape = shape_of(1, graph->values[logits].shape.d[0], 0, 0, 0)};
     D9_TRY(d9_graph_add_value(context, graph, &labels, &graph->labels));
     d9_node node = {.op = D9_OP_LOSS, .inputs = {logits, graph->labels}, .input_count = 2};

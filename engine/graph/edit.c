@@ -16,7 +16,9 @@ bool d9_edit_chain(const d9_graph *graph, const d9_op *ops, int count, d9_node_i
         while (length < count) {
             d9_node_id next = D9_NONE;
             if (d9_graph_consumers(graph, graph->nodes[nodes[length - 1]].outputs[0], &next) != 1) break;
-            if (graph->nodes[next].op != ops[length] || graph->nodes[next].inputs[0] != graph->nodes[nodes[length - 1]].outputs[0]) break;
+            if (graph->nodes[next].op != ops[length] ||
+                graph->nodes[next].inputs[0] != graph->nodes[nodes[length - 1]].outputs[0])
+                break;
             nodes[length++] = next;
         }
         if (length == count) return true;

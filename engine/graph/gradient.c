@@ -108,7 +108,10 @@ done:
 static d9_status norm(gradients *g, const d9_node *forward, d9_value_id dy) {
     d9_status status = D9_OK;
     d9_node node = {.inputs = {dy, forward->inputs[0], forward->outputs[1], forward->outputs[2], forward->inputs[1]},
-                    .input_count = 5, .outputs = {D9_NONE, D9_NONE, D9_NONE}, .output_count = 3, .as = forward->as};
+                    .input_count = 5,
+                    .outputs = {D9_NONE, D9_NONE, D9_NONE},
+                    .output_count = 3,
+                    .as = forward->as};
     for (int i = 0; i < 2; i++)
         if (trainable(g->graph, forward->inputs[1 + i]))
             D9_TRY(new_gradient(g, forward->inputs[1 + i], "", &node.outputs[1 + i]));
@@ -134,16 +137,24 @@ static d9_status differentiate(gradients *g, const d9_node *forward) {
         d9_status status = accumulate(g, forward, forward->inputs[1], dy);
         return status != D9_OK ? status : accumulate(g, forward, x, dy);
     }
-    case D9_OP_SCALE: node.input_count = 1; return data_gradient(g, forward, D9_OP_SCALE, node);
+    case D9_OP_SCALE:
+        node.input_count = 1;
+        return data_gradient(g, forward, D9_OP_SCALE, node);
     case D9_OP_ACT:
         if (from_output(forward->as.act.activation)) node.inputs[1] = y;
         return data_gradient(g, forward, D9_OP_ACT_BACKWARD, node);
-    case D9_OP_POOL: return data_gradient(g, forward, D9_OP_POOL_BACKWARD, node);
-    case D9_OP_NORM: return norm(g, forward, dy);
-    case D9_OP_CONV: return weighted(g, forward, dy, D9_OP_CONV_BACKWARD_WEIGHT, D9_OP_CONV_BACKWARD_DATA);
-    case D9_OP_LINEAR: return weighted(g, forward, dy, D9_OP_LINEAR_BACKWARD_WEIGHT, D9_OP_LINEAR_BACKWARD_DATA);
-    case D9_OP_CAST: return D9_OK; /* its reader's weight gradient went straight to the parameter */
-    default: return d9_fail(g->context, D9_USAGE, "%s: no gradient is known for %s", forward->role, d9_op_name(forward->op));
+    case D9_OP_POOL:
+        return data_gradient(g, forward, D9_OP_POOL_BACKWARD, node);
+    case D9_OP_NORM:
+        return norm(g, forward, dy);
+    case D9_OP_CONV:
+        return weighted(g, forward, dy, D9_OP_CONV_BACKWARD_WEIGHT, D9_OP_CONV_BACKWARD_DATA);
+    case D9_OP_LINEAR:
+        return weighted(g, forward, dy, D9_OP_LINEAR_BACKWARD_WEIGHT, D9_OP_LINEAR_BACKWARD_DATA);
+    case D9_OP_CAST:
+        return D9_OK; /* its reader's weight gradient went straight to the parameter */
+    default:
+        return d9_fail(g->context, D9_USAGE, "%s: no gradient is known for %s", forward->role, d9_op_name(forward->op));
     }
 }
 

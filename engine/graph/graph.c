@@ -109,7 +109,8 @@ d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node 
     return d9_graph_insert_node(context, graph, graph->node_count, node, id);
 }
 
-d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node, d9_node_id *id) {
+d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node,
+                               d9_node_id *id) {
     d9_status status;
     void *nodes = graph->nodes;
     D9_TRY(grow(context, &nodes, graph->node_count, &graph->node_capacity, sizeof *graph->nodes));

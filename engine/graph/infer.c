@@ -47,7 +47,8 @@ static d9_status infer_pool(d9_context *context, d9_graph *graph, const d9_node 
     const d9_shape *x = input(graph, node, 0);
     const d9_pool_attributes *pool = &node->as.pool;
     if (x->rank != 4 || x->d[1] < pool->kernel || x->d[2] < pool->kernel)
-        return d9_fail(context, D9_USAGE, "%s: %lldx%lld is too small for a %dx%d pool: the images are too small for this model",
+        return d9_fail(context, D9_USAGE,
+                       "%s: %lldx%lld is too small for a %dx%d pool: the images are too small for this model",
                        node->role, (long long)x->d[1], (long long)x->d[2], pool->kernel, pool->kernel);
     int64_t height = (x->d[1] - pool->kernel) / pool->stride + 1, width = (x->d[2] - pool->kernel) / pool->stride + 1;
     set(graph, node->outputs[0], (d9_shape){4, {x->d[0], height, width, x->d[3]}});
@@ -65,11 +66,15 @@ static d9_status infer_linear(d9_context *context, d9_graph *graph, const d9_nod
 
 static d9_status infer_node(d9_context *context, d9_graph *graph, const d9_node *node) {
     switch (node->op) {
-    case D9_OP_CONV: return infer_conv(context, graph, node);
+    case D9_OP_CONV:
+        return infer_conv(context, graph, node);
     case D9_OP_NORM:
-    case D9_OP_NORM_EVAL: return infer_norm(context, graph, node);
-    case D9_OP_POOL: return infer_pool(context, graph, node);
-    case D9_OP_LINEAR: return infer_linear(context, graph, node);
+    case D9_OP_NORM_EVAL:
+        return infer_norm(context, graph, node);
+    case D9_OP_POOL:
+        return infer_pool(context, graph, node);
+    case D9_OP_LINEAR:
+        return infer_linear(context, graph, node);
     case D9_OP_ADD:
         if (!d9_shape_equal(input(graph, node, 0), input(graph, node, 1)))
             return d9_fail(context, D9_USAGE, "%s: the two sides of the addition differ in shape", node->role);
@@ -77,9 +82,14 @@ static d9_status infer_node(d9_context *context, d9_graph *graph, const d9_node 
         return D9_OK;
     case D9_OP_CAST:
     case D9_OP_ACT:
-    case D9_OP_SCALE: set(graph, node->outputs[0], *input(graph, node, 0)); return D9_OK;
-    case D9_OP_LOSS: set(graph, node->outputs[0], (d9_shape){1, {input(graph, node, 0)->d[0]}}); return D9_OK;
-    default: return D9_OK; /* backward and tail nodes are made with their shapes */
+    case D9_OP_SCALE:
+        set(graph, node->outputs[0], *input(graph, node, 0));
+        return D9_OK;
+    case D9_OP_LOSS:
+        set(graph, node->outputs[0], (d9_shape){1, {input(graph, node, 0)->d[0]}});
+        return D9_OK;
+    default:
+        return D9_OK; /* backward and tail nodes are made with their shapes */
     }
 }
 

@@ -7,7 +7,10 @@
  * it still reads its inputs. */
 enum { SLACK = 3 };
 
-typedef struct block { int64_t offset, bytes; d9_node_id until; } block;
+typedef struct block {
+    int64_t offset, bytes;
+    d9_node_id until;
+} block;
 
 static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 

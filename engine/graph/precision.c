@@ -16,13 +16,17 @@ const d9_precision *d9_precision_find(const char *name) {
 static d9_type output_type(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
     switch (node->op) {
     case D9_OP_LINEAR: /* logits, or what a scale makes of them */
-    case D9_OP_LOSS: return precision->master;
-    case D9_OP_NORM: return slot == 0 ? precision->compute : precision->master;
+    case D9_OP_LOSS:
+        return precision->master;
+    case D9_OP_NORM:
+        return slot == 0 ? precision->compute : precision->master;
     case D9_OP_ADD:
     case D9_OP_ACT:
     case D9_OP_POOL:
-    case D9_OP_SCALE: return graph->values[node->inputs[0]].type;
-    default: return precision->compute;
+    case D9_OP_SCALE:
+        return graph->values[node->inputs[0]].type;
+    default:
+        return precision->compute;
     }
 }
 
@@ -30,10 +34,12 @@ static d9_type output_type(const d9_graph *graph, const d9_node *node, int slot,
 static d9_status cast_weight(d9_context *context, d9_graph *graph, d9_node_id n, const d9_precision *precision) {
     d9_status status;
     const d9_value weight = graph->values[graph->nodes[n].inputs[1]];
-    d9_value narrow = {.kind = D9_VALUE_ACTIVATION, .type = precision->compute, .shape = weight.shape, .producer = D9_NONE};
+    d9_value narrow = {
+        .kind = D9_VALUE_ACTIVATION, .type = precision->compute, .shape = weight.shape, .producer = D9_NONE};
     d9_node cast = {.op = D9_OP_CAST, .inputs = {graph->nodes[n].inputs[1]}, .input_count = 1, .output_count = 1};
     snprintf(cast.role, sizeof cast.role, "%s", graph->nodes[n].role);
-    snprintf(narrow.name, sizeof narrow.name, "%.*s.%s", (int)sizeof narrow.name - 6, weight.name, d9_type_name(narrow.type));
+    snprintf(narrow.name, sizeof narrow.name, "%.*s.%s", (int)sizeof narrow.name - 6, weight.name,
+             d9_type_name(narrow.type));
     D9_TRY(d9_graph_add_value(context, graph, &narrow, &cast.outputs[0]));
     graph->nodes[n].inputs[1] = cast.outputs[0];
     D9_TRY(d9_graph_insert_node(context, graph, n, &cast, NULL));
@@ -52,7 +58,8 @@ d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_prec
         if (weighted && precision->compute != precision->master) D9_TRY(cast_weight(context, graph, n++, precision));
         const d9_node *node = &graph->nodes[n];
         for (int i = 0; i < node->output_count; i++)
-            if (node->outputs[i] != D9_NONE) graph->values[node->outputs[i]].type = output_type(graph, node, i, precision);
+            if (node->outputs[i] != D9_NONE)
+                graph->values[node->outputs[i]].type = output_type(graph, node, i, precision);
     }
 done:
     return status;

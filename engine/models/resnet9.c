@@ -15,12 +15,11 @@ typedef struct resnet9 {
     double logits_scale;
 } resnet9;
 
-static const d9_option options[] = {
-    {"channels", D9_OPTION_INTS, offsetof(resnet9, channels), "[64, 128, 256, 512]", 1, 4096, NULL,
-     "output channels of stem, layer1, layer2 and layer3"},
-    {"logits_scale", D9_OPTION_REAL, offsetof(resnet9, logits_scale), "0.125", 1e-6, 1e6, NULL,
-     "factor on the classifier's output"},
-    {0}};
+static const d9_option options[] = {{"channels", D9_OPTION_INTS, offsetof(resnet9, channels), "[64, 128, 256, 512]", 1,
+                                     4096, NULL, "output channels of stem, layer1, layer2 and layer3"},
+                                    {"logits_scale", D9_OPTION_REAL, offsetof(resnet9, logits_scale), "0.125", 1e-6,
+                                     1e6, NULL, "factor on the classifier's output"},
+                                    {0}};
 
 /* conv, norm, act, and a pool of 2 where asked */
 static d9_status block(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int64_t channels,
@@ -65,7 +64,8 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     const int64_t *channels = self->channels.values;
     d9_value_id y;
     if (self->channels.count != 4)
-        return d9_fail(context, D9_USAGE, "model.channels has %d entries; resnet9 needs four: stem, layer1, layer2, layer3",
+        return d9_fail(context, D9_USAGE,
+                       "model.channels has %d entries; resnet9 needs four: stem, layer1, layer2, layer3",
                        self->channels.count);
     D9_TRY(block(context, graph, "stem", x, channels[0], false, &y));
     D9_TRY(stage(context, graph, 1, y, channels[1], true, &y));

@@ -29,7 +29,8 @@ d9_status d9_layout_state(d9_context *context, d9_program *program) {
         for (int v = 0; v < graph->value_count; v++) {
             if (graph->values[v].kind != D9_VALUE_PARAMETER || group_of(&graph->values[v]) != g) continue;
             if (d9_gradient_of(graph, v) == D9_NONE)
-                return d9_fail(context, D9_USAGE, "%s is trainable but the loss does not depend on it", graph->values[v].name);
+                return d9_fail(context, D9_USAGE, "%s is trainable but the loss does not depend on it",
+                               graph->values[v].name);
             place(graph, v, size, &cursor);
             program->trainable_count += d9_shape_count(&graph->values[v].shape);
         }

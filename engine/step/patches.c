@@ -25,7 +25,8 @@ static int32_t dot(const int16_t *a, const int16_t *b, int64_t count) {
 
 /* Adds one image's byte sums and products. A sum of products of 16 bytes x 16 bytes patches fits 32 bits as
  * long as an image has under 33,000 patches; larger images are cut into runs of patches. */
-static void add_products(const int16_t *rows, int d, int64_t patches, int64_t stride, int64_t *sums, int64_t *products) {
+static void add_products(const int16_t *rows, int d, int64_t patches, int64_t stride, int64_t *sums,
+                         int64_t *products) {
     enum { RUN = 32768 };
     for (int64_t begin = 0; begin < patches; begin += RUN) {
         int64_t count = patches - begin < RUN ? patches - begin : RUN;

@@ -11,7 +11,10 @@
 
 static void default_groups(const d9_config *config, d9_groups *groups) {
     double m = config->train.bias_lr_multiplier;
-    d9_group weights = {.name = "weights", .rate_multiplier = 1, .decay_multiplier = 1, .momentum = config->train.momentum,
+    d9_group weights = {.name = "weights",
+                        .rate_multiplier = 1,
+                        .decay_multiplier = 1,
+                        .momentum = config->train.momentum,
                         .form = (d9_momentum_form)config->train.momentum_form};
     d9_group biases = weights;
     biases.name = "biases";
@@ -46,12 +49,14 @@ done:
 static d9_status check_augmentation(d9_context *context, const d9_program *program) {
     const d9_extent *e = &program->extent;
     int64_t side = e->height < e->width ? e->height : e->width;
-    int reach = d9_views_reach(&program->views), pad = program->augmentation.pad > reach ? program->augmentation.pad : reach;
+    int reach = d9_views_reach(&program->views),
+        pad = program->augmentation.pad > reach ? program->augmentation.pad : reach;
     if (pad >= side)
         return d9_fail(context, D9_USAGE, "images of %lldx%lld can be reflect-padded by at most %lld pixels, not by %d",
                        (long long)e->height, (long long)e->width, (long long)side - 1, pad);
     if (program->augmentation.cutout > side)
-        return d9_fail(context, D9_USAGE, "images of %lldx%lld have room for a cutout of at most %lld pixels, not of %d",
+        return d9_fail(context, D9_USAGE,
+                       "images of %lldx%lld have room for a cutout of at most %lld pixels, not of %d",
                        (long long)e->height, (long long)e->width, (long long)side, program->augmentation.cutout);
     return D9_OK;
 }
@@ -75,7 +80,8 @@ done:
 static d9_status add_table(d9_context *context, d9_program *program, const char *name, double **values, int *id) {
     d9_status status;
     void *memory = NULL;
-    if (program->table_count == D9_MAX_TABLES) return d9_fail(context, D9_USAGE, "more than %d schedules", D9_MAX_TABLES);
+    if (program->table_count == D9_MAX_TABLES)
+        return d9_fail(context, D9_USAGE, "more than %d schedules", D9_MAX_TABLES);
     D9_TRY(d9_arena_allocate(context, &program->arena, (size_t)(program->steps + 1) * sizeof(double), &memory));
     *values = memory;
     *id = program->table_count++;
@@ -90,8 +96,9 @@ static d9_status rate_table(d9_context *context, const d9_config *config, const 
     double *values = NULL;
     d9_status status = add_table(context, program, group->name, &values, id);
     for (int64_t s = 0; status == D9_OK && s < program->steps; s++) {
-        double rate = options->rates ? options->rates[s]
-                                     : d9_schedule_at(&config->train.lr, s, program->steps_per_epoch, program->extent.epochs);
+        double rate = options->rates
+                          ? options->rates[s]
+                          : d9_schedule_at(&config->train.lr, s, program->steps_per_epoch, program->extent.epochs);
         values[s] = rate * group->rate_multiplier / (double)program->extent.batch;
     }
     return status;
@@ -101,7 +108,8 @@ static d9_status rate_table(d9_context *context, const d9_config *config, const 
 
 static d9_status stored(d9_context *context, d9_graph *graph, const char *name, d9_buffer buffer, d9_type type,
                         d9_shape shape, int64_t offset, d9_value_id *id) {
-    d9_value value = {.kind = D9_VALUE_STORED, .buffer = buffer, .type = type, .shape = shape, .offset = offset, .producer = D9_NONE};
+    d9_value value = {
+        .kind = D9_VALUE_STORED, .buffer = buffer, .type = type, .shape = shape, .offset = offset, .producer = D9_NONE};
     snprintf(value.name, sizeof value.name, "%s", name);
     return d9_graph_add_value(context, graph, &value, id);
 }
@@ -121,21 +129,42 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     d9_augment_attributes augment = {training ? program->augmentation.pad : d9_views_reach(&program->views),
                                      training ? program->augmentation.cutout : 0, e->batch, per_epoch};
     if (training) {
-        d9_value value = {.name = "draws", .kind = D9_VALUE_ACTIVATION, .type = D9_I32, .shape = {2, {e->batch, D9_DRAW_SLOTS}}, .producer = D9_NONE};
+        d9_value value = {.name = "draws",
+                          .kind = D9_VALUE_ACTIVATION,
+                          .type = D9_I32,
+                          .shape = {2, {e->batch, D9_DRAW_SLOTS}},
+                          .producer = D9_NONE};
         D9_TRY(d9_graph_add_value(context, graph, &value, &draws));
         D9_TRY(stored(context, graph, "images.labels", D9_BUFFER_LABELS, D9_I32, (d9_shape){1, {images}}, 0, &labels));
-        d9_node gather = {.op = D9_OP_GATHER, .role = "labels", .inputs = {labels, order}, .input_count = 2,
-                          .outputs = {graph->labels}, .output_count = 1, .as.augment = augment};
+        d9_node gather = {.op = D9_OP_GATHER,
+                          .role = "labels",
+                          .inputs = {labels, order},
+                          .input_count = 2,
+                          .outputs = {graph->labels},
+                          .output_count = 1,
+                          .as.augment = augment};
         D9_TRY(d9_graph_insert_node(context, graph, 0, &gather, NULL));
     } else {
-        D9_TRY(stored(context, graph, "draws", D9_BUFFER_EVAL_DRAWS, D9_I32, (d9_shape){2, {e->batch, D9_DRAW_SLOTS}}, 0, &draws));
+        D9_TRY(stored(context, graph, "draws", D9_BUFFER_EVAL_DRAWS, D9_I32, (d9_shape){2, {e->batch, D9_DRAW_SLOTS}},
+                      0, &draws));
     }
-    d9_node node = {.op = D9_OP_AUGMENT, .role = "image", .inputs = {pixels, order, draws, table}, .input_count = 4,
-                    .outputs = {graph->image}, .output_count = 1, .as.augment = augment};
+    d9_node node = {.op = D9_OP_AUGMENT,
+                    .role = "image",
+                    .inputs = {pixels, order, draws, table},
+                    .input_count = 4,
+                    .outputs = {graph->image},
+                    .output_count = 1,
+                    .as.augment = augment};
     D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
     if (training) {
-        d9_node draw = {.op = D9_OP_DRAW, .role = "draws", .inputs = {order}, .input_count = 1, .outputs = {draws}, .output_count = 1,
-                        .as.draw = {program->seed, augment.pad, (int)program->augmentation.mirror, augment.cutout, e->batch, per_epoch, images, (int)e->height, (int)e->width}};
+        d9_node draw = {.op = D9_OP_DRAW,
+                        .role = "draws",
+                        .inputs = {order},
+                        .input_count = 1,
+                        .outputs = {draws},
+                        .output_count = 1,
+                        .as.draw = {program->seed, augment.pad, (int)program->augmentation.mirror, augment.cutout,
+                                    e->batch, per_epoch, images, (int)e->height, (int)e->width}};
         D9_TRY(d9_graph_insert_node(context, graph, 0, &draw, NULL));
     }
 done:
@@ -146,8 +175,12 @@ static d9_status add_metrics(d9_context *context, d9_graph *graph) {
     d9_status status;
     d9_value_id metrics;
     D9_TRY(stored(context, graph, "metrics", D9_BUFFER_METRICS, D9_F64, (d9_shape){1, {4}}, 0, &metrics));
-    d9_node node = {.op = D9_OP_METRICS, .role = "metrics", .inputs = {graph->loss, graph->logits, graph->labels, metrics},
-                    .input_count = 4, .outputs = {metrics}, .output_count = 1};
+    d9_node node = {.op = D9_OP_METRICS,
+                    .role = "metrics",
+                    .inputs = {graph->loss, graph->logits, graph->labels, metrics},
+                    .input_count = 4,
+                    .outputs = {metrics},
+                    .output_count = 1};
     D9_TRY(d9_graph_add_node(context, graph, &node, NULL));
 done:
     return status;
@@ -176,7 +209,8 @@ static d9_status add_update(d9_context *context, const d9_config *config, const 
     D9_TRY(rate_table(context, config, options, group, program, &update->rate.table));
     node.outputs[0] = node.inputs[0];
     node.outputs[1] = node.inputs[2];
-    update->decay = (d9_coefficient){D9_NONE, config->train.weight_decay * (double)program->extent.batch * group->decay_multiplier};
+    update->decay =
+        (d9_coefficient){D9_NONE, config->train.weight_decay * (double)program->extent.batch * group->decay_multiplier};
     update->momentum = group->momentum;
     update->form = group->form;
     snprintf(node.role, sizeof node.role, "update.%s", group->name);
@@ -250,7 +284,8 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->tail.evaluate = D9_BUFFER_STATE;
     default_groups(config, &program->groups);
     D9_TRY(check_extent(context, extent));
-    program->steps_per_epoch = options->steps_per_epoch ? options->steps_per_epoch : extent->train_images / extent->batch;
+    program->steps_per_epoch =
+        options->steps_per_epoch ? options->steps_per_epoch : extent->train_images / extent->batch;
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(build_forward(context, config, program, &forward));
     D9_TRY(d9_graph_copy(context, &forward, &program->train));

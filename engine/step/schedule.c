@@ -3,9 +3,12 @@
 
 static double knot_epochs(const d9_knot *knot, double epochs) {
     switch (knot->unit) {
-    case D9_KNOT_PERCENT: return epochs * knot->value / 100;
-    case D9_KNOT_BEFORE_END: return epochs - knot->value;
-    default: return knot->value;
+    case D9_KNOT_PERCENT:
+        return epochs * knot->value / 100;
+    case D9_KNOT_BEFORE_END:
+        return epochs - knot->value;
+    default:
+        return knot->value;
     }
 }
 
@@ -15,7 +18,8 @@ double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_p
     for (int i = 0; i < schedule->count; i++) {
         double right = knot_epochs(&schedule->knots[i], epochs), right_value = schedule->values[i];
         if (i > 0 && right < left) right = left; /* a knot never lies before its predecessor */
-        if (t < right) return i == 0 ? right_value : left_value + (right_value - left_value) * (t - left) / (right - left);
+        if (t < right)
+            return i == 0 ? right_value : left_value + (right_value - left_value) * (t - left) / (right - left);
         left = right;
         left_value = right_value;
     }

@@ -9,7 +9,8 @@
 
 bool d9_case_is_pipeline(const d9_safetensors *file) { return d9_safetensors_find(file, "crop_y") != NULL; }
 
-static d9_status setting(d9_context *context, const d9_case *self, const json_t *json, const char *key, json_t **value) {
+static d9_status setting(d9_context *context, const d9_case *self, const json_t *json, const char *key,
+                         json_t **value) {
     *value = json_object_get(json, key);
     return *value ? D9_OK : d9_fail(context, D9_DATA, "case %s: its settings lack %s", self->name, key);
 }
@@ -17,7 +18,8 @@ static d9_status setting(d9_context *context, const d9_case *self, const json_t 
 static d9_status number(d9_context *context, const d9_case *self, const json_t *json, const char *key, double *value) {
     json_t *found;
     d9_status status = setting(context, self, json, key, &found);
-    if (status == D9_OK && !json_is_number(found)) return d9_fail(context, D9_DATA, "case %s: %s is not a number", self->name, key);
+    if (status == D9_OK && !json_is_number(found))
+        return d9_fail(context, D9_DATA, "case %s: %s is not a number", self->name, key);
     if (status == D9_OK) *value = json_number_value(found);
     return status;
 }
@@ -30,11 +32,23 @@ typedef struct settings {
 
 static d9_status read_settings(d9_context *context, const d9_case *self, const json_t *json, settings *s) {
     d9_status status;
-    const struct { const char *key; double *value; } numbers[] = {
-        {"batch", &s->batch}, {"steps", &s->steps}, {"weight_decay", &s->weight_decay}, {"momentum", &s->momentum},
-        {"bn_eps", &s->bn_eps}, {"bn_momentum", &s->bn_momentum}, {"label_smoothing", &s->smoothing},
-        {"celu_alpha", &s->celu}, {"ghost_groups", &s->groups}, {"bias_lr_multiplier", &s->bias_lr},
-        {"logits_scale", &s->scale}, {"whitening_eps", &s->whiten}, {"ema_momentum", &s->ema}, {"ema_every", &s->ema_every}};
+    const struct {
+        const char *key;
+        double *value;
+    } numbers[] = {{"batch", &s->batch},
+                   {"steps", &s->steps},
+                   {"weight_decay", &s->weight_decay},
+                   {"momentum", &s->momentum},
+                   {"bn_eps", &s->bn_eps},
+                   {"bn_momentum", &s->bn_momentum},
+                   {"label_smoothing", &s->smoothing},
+                   {"celu_alpha", &s->celu},
+                   {"ghost_groups", &s->groups},
+                   {"bias_lr_multiplier", &s->bias_lr},
+                   {"logits_scale", &s->scale},
+                   {"whitening_eps", &s->whiten},
+                   {"ema_momentum", &s->ema},
+                   {"ema_every", &s->ema_every}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         D9_TRY(number(context, self, json, numbers[i].key, numbers[i].value));
     D9_TRY(setting(context, self, json, "channels", &s->channels));
@@ -42,9 +56,14 @@ static d9_status read_settings(d9_context *context, const d9_case *self, const j
     D9_TRY(setting(context, self, json, "pool_position", &s->pool));
     D9_TRY(setting(context, self, json, "frozen_bn_scale", &s->frozen));
     if (s->bn_eps != 1e-5 || s->bn_momentum != 0.1)
-        D9_TRY(d9_fail(context, D9_DATA, "case %s: batch norm epsilon %g and momentum %g; the networks have 1e-5 and 0.1", self->name, s->bn_eps, s->bn_momentum));
-    if (s->batch < 1 || s->steps < 1 || s->groups < 1 || fmod(s->batch, s->groups) != 0 || (double)json_array_size(s->rates) != s->steps)
-        D9_TRY(d9_fail(context, D9_DATA, "case %s: batch %g, ghost groups %g, steps %g and %zu rates do not go together", self->name, s->batch, s->groups, s->steps, json_array_size(s->rates)));
+        D9_TRY(d9_fail(context, D9_DATA,
+                       "case %s: batch norm epsilon %g and momentum %g; the networks have 1e-5 and 0.1", self->name,
+                       s->bn_eps, s->bn_momentum));
+    if (s->batch < 1 || s->steps < 1 || s->groups < 1 || fmod(s->batch, s->groups) != 0 ||
+        (double)json_array_size(s->rates) != s->steps)
+        D9_TRY(d9_fail(context, D9_DATA,
+                       "case %s: batch %g, ghost groups %g, steps %g and %zu rates do not go together", self->name,
+                       s->batch, s->groups, s->steps, json_array_size(s->rates)));
 done:
     return status;
 }
@@ -55,8 +74,10 @@ static void write_config(const settings *s, d9_text *yaml) {
     for (size_t i = 0; i < json_array_size(s->channels); i++)
         d9_text_add(yaml, "%s%lld", i ? ", " : "", (long long)json_integer_value(json_array_get(s->channels, i)));
     d9_text_add(yaml, "], logits_scale: %.17g}\n", s->scale);
-    d9_text_add(yaml, "train: {epochs: 1, batch_size: %.0f, weight_decay: %.17g, momentum: %.17g, bias_lr_multiplier: %.17g, "
-                      "lr: {knots: [0], values: [0.1]}}\ntricks:\n", s->batch, s->weight_decay, s->momentum, s->bias_lr);
+    d9_text_add(yaml,
+                "train: {epochs: 1, batch_size: %.0f, weight_decay: %.17g, momentum: %.17g, bias_lr_multiplier: %.17g, "
+                "lr: {knots: [0], values: [0.1]}}\ntricks:\n",
+                s->batch, s->weight_decay, s->momentum, s->bias_lr);
     const char *pool = json_string_value(s->pool);
     if (pool && strcmp(pool, "after_act") != 0) d9_text_add(yaml, "  pool_before_activation: {position: %s}\n", pool);
     if (s->smoothing > 0) d9_text_add(yaml, "  label_smoothing: {alpha: %.17g}\n", s->smoothing);
@@ -64,7 +85,8 @@ static void write_config(const settings *s, d9_text *yaml) {
     if (s->groups > 1) d9_text_add(yaml, "  ghost_batchnorm: {group_size: %.0f}\n", s->batch / s->groups);
     if (json_is_true(s->frozen)) d9_text_add(yaml, "  frozen_bn_scale: {scale: 1}\n");
     if (s->whiten > 0) d9_text_add(yaml, "  patch_whitening: {size: 3, epsilon: %.17g}\n", s->whiten);
-    if (s->ema > 0) d9_text_add(yaml, "  ema: {momentum: %.17g, every: %.0f, restart_each_epoch: on}\n", s->ema, s->ema_every);
+    if (s->ema > 0)
+        d9_text_add(yaml, "  ema: {momentum: %.17g, every: %.0f, restart_each_epoch: on}\n", s->ema, s->ema_every);
     d9_text_add(yaml, "  flip_tta: {}\n");
 }
 
@@ -78,7 +100,8 @@ static d9_status read_case(d9_context *context, const char *path, d9_case *self,
     self->batch = (int64_t)s.batch;
     self->steps = (int64_t)s.steps;
     D9_TRY(d9_arena_allocate(context, &self->arena, (size_t)self->steps * sizeof(double), &rates));
-    for (int64_t k = 0; k < self->steps; k++) ((double *)rates)[k] = json_number_value(json_array_get(s.rates, (size_t)k));
+    for (int64_t k = 0; k < self->steps; k++)
+        ((double *)rates)[k] = json_number_value(json_array_get(s.rates, (size_t)k));
     self->rates = rates;
     write_config(&s, &yaml);
     D9_TRY(d9_text_status(&yaml));

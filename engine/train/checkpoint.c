@@ -59,8 +59,10 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     metadata[5] = (d9_metadata){"format", "dawn9 checkpoint 1"};
     D9_TRY(read_buffers(session, &arena, tensors, &count));
     /* Rows and segments are structs of eight-byte fields (and one int); they travel as the bytes they are. */
-    tensors[count++] = vector("epochs", D9_TENSOR_U8, progress->epochs, progress->epoch_count * (int64_t)sizeof(d9_epoch_row));
-    tensors[count++] = vector("timeline", D9_TENSOR_U8, timeline->segments, timeline->count * (int64_t)sizeof(d9_segment));
+    tensors[count++] =
+        vector("epochs", D9_TENSOR_U8, progress->epochs, progress->epoch_count * (int64_t)sizeof(d9_epoch_row));
+    tensors[count++] =
+        vector("timeline", D9_TENSOR_U8, timeline->segments, timeline->count * (int64_t)sizeof(d9_segment));
     D9_TRY(d9_safetensors_write(session->context, path, tensors, count, metadata, 6));
 done:
     d9_arena_free(session->context, &arena);
@@ -74,10 +76,12 @@ static d9_status check_identity(d9_session *session, const char *path, const d9_
     identity(session, hash, seed, mine);
     for (int i = 0; i < 4; i++) {
         const char *theirs = d9_safetensors_metadata(file, mine[i].key);
-        if (!theirs) return d9_fail(session->context, D9_DATA, "%s: is no checkpoint: it does not say its %s", path, what[i]);
+        if (!theirs)
+            return d9_fail(session->context, D9_DATA, "%s: is no checkpoint: it does not say its %s", path, what[i]);
         if (strcmp(theirs, mine[i].value) != 0)
             return d9_fail(session->context, D9_USAGE,
-                           "%s: is a checkpoint of another %s (%.16s, this run has %.16s): start anew without --resume, or in another folder",
+                           "%s: is a checkpoint of another %s (%.16s, this run has %.16s): start anew without "
+                           "--resume, or in another folder",
                            path, what[i], theirs, mine[i].value);
     }
     return D9_OK;
@@ -88,7 +92,8 @@ static d9_status expect(d9_session *session, const char *path, const d9_safetens
     *tensor = d9_safetensors_find(file, name);
     if (!*tensor) return d9_fail(session->context, D9_DATA, "%s: has no tensor %s", path, name);
     if (bytes >= 0 && (*tensor)->size != (size_t)bytes)
-        return d9_fail(session->context, D9_DATA, "%s: %s has %zu bytes, %lld expected", path, name, (*tensor)->size, (long long)bytes);
+        return d9_fail(session->context, D9_DATA, "%s: %s has %zu bytes, %lld expected", path, name, (*tensor)->size,
+                       (long long)bytes);
     return D9_OK;
 }
 
@@ -110,8 +115,10 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
     D9_TRY(d9_safetensors_read(session->context, path, &file));
     D9_TRY(check_identity(session, path, file));
     const char *step = d9_safetensors_metadata(file, "step");
-    if (!step || !d9_text_to_integer(step, &progress->step) || progress->step < 0 || progress->step > session->program.steps)
-        D9_TRY(d9_fail(session->context, D9_DATA, "%s: step %s is outside this run's 0 to %lld", path, step ? step : "(none)", (long long)session->program.steps));
+    if (!step || !d9_text_to_integer(step, &progress->step) || progress->step < 0 ||
+        progress->step > session->program.steps)
+        D9_TRY(d9_fail(session->context, D9_DATA, "%s: step %s is outside this run's 0 to %lld", path,
+                       step ? step : "(none)", (long long)session->program.steps));
     for (int i = 0; i < KEPT; i++) {
         int64_t bytes = session->program.buffer_bytes[kept[i]];
         if (bytes == 0) continue;
@@ -120,7 +127,9 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
     }
     D9_TRY(expect(session, path, file, "epochs", -1, &tensor));
     progress->epoch_count = (int64_t)(tensor->size / sizeof(d9_epoch_row));
-    if (progress->epoch_count > capacity) D9_TRY(d9_fail(session->context, D9_DATA, "%s: has %lld epochs, more than this run", path, (long long)progress->epoch_count));
+    if (progress->epoch_count > capacity)
+        D9_TRY(d9_fail(session->context, D9_DATA, "%s: has %lld epochs, more than this run", path,
+                       (long long)progress->epoch_count));
     memcpy(progress->epochs, tensor->bytes, tensor->size);
     D9_TRY(expect(session, path, file, "timeline", -1, &tensor));
     D9_TRY(restore_timeline(session, tensor));

@@ -26,7 +26,8 @@ static d9_status write_view(d9_session *session, const d9_view *view, int reach,
 }
 
 static double logit(const d9_session *session, const void *logits, int64_t i) {
-    return session->program.precision->master == D9_F64 ? ((const double *)logits)[i] : (double)((const float *)logits)[i];
+    return session->program.precision->master == D9_F64 ? ((const double *)logits)[i]
+                                                        : (double)((const float *)logits)[i];
 }
 
 /* Padding the evaluation list was built with: the reach of the config's views. */
@@ -40,7 +41,8 @@ d9_status d9_session_logits(d9_session *session, const d9_views *views, double *
     const d9_extent *extent = &session->program.extent;
     int64_t classes = extent->classes, bytes = session->program.buffer_bytes[D9_BUFFER_LOGITS];
     void *order = NULL, *draws = NULL, *batch = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)session->program.buffer_bytes[D9_BUFFER_EVAL_ORDER], "batch order", &order));
+    D9_TRY(d9_allocate(session->context, (size_t)session->program.buffer_bytes[D9_BUFFER_EVAL_ORDER], "batch order",
+                       &order));
     D9_TRY(d9_allocate(session->context, (size_t)session->program.buffer_bytes[D9_BUFFER_EVAL_DRAWS], "draws", &draws));
     D9_TRY(d9_allocate(session->context, (size_t)bytes, "logits", &batch));
     memset(logits, 0, (size_t)(extent->eval_images * classes) * sizeof *logits);
@@ -51,7 +53,8 @@ d9_status d9_session_logits(d9_session *session, const d9_views *views, double *
             D9_TRY(write_view(session, &views->view[v], eval_pad(session), draws));
             D9_TRY(session->backend->run(session->context, session->eval_plan, 0));
             D9_TRY(session->backend->read(session->context, session->device, D9_BUFFER_LOGITS, 0, batch, bytes));
-            for (int64_t i = 0; i < count; i++) logits[begin * classes + i] += views->view[v].weight * logit(session, batch, i);
+            for (int64_t i = 0; i < count; i++)
+                logits[begin * classes + i] += views->view[v].weight * logit(session, batch, i);
         }
     }
 done:

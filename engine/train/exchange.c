@@ -21,8 +21,10 @@ static void copy_weight(const int64_t *d, double *inside, double *outside, bool 
             for (int64_t h = 0; h < d[1]; h++)
                 for (int64_t w = 0; w < d[2]; w++, k++) {
                     double *x = &inside[inner(d, o, i, h, w)];
-                    if (in) *x = outside[k];
-                    else outside[k] = *x;
+                    if (in)
+                        *x = outside[k];
+                    else
+                        outside[k] = *x;
                 }
 }
 

@@ -90,9 +90,12 @@ static d9_status import_value(d9_session *session, const char *path, const d9_sa
     d9_shape shape = d9_exchange_shape(value);
     void *wide = NULL;
     const d9_tensor *tensor = d9_safetensors_find(file, value->name);
-    if (!tensor) return d9_fail(session->context, D9_USAGE, "%s: has no %s: it is a model of another configuration", path, value->name);
+    if (!tensor)
+        return d9_fail(session->context, D9_USAGE, "%s: has no %s: it is a model of another configuration", path,
+                       value->name);
     if (!d9_shape_equal(&tensor->shape, &shape))
-        return d9_fail(session->context, D9_USAGE, "%s: %s has another shape than this configuration's", path, value->name);
+        return d9_fail(session->context, D9_USAGE, "%s: %s has another shape than this configuration's", path,
+                       value->name);
     D9_TRY(d9_allocate(session->context, (size_t)d9_shape_count(&shape) * sizeof(double), "a model's tensor", &wide));
     d9_tensor_to_doubles(tensor, wide);
     d9_exchange_in(value, wide, state + value->offset / (int64_t)d9_type_bytes(session->program.precision->master));
@@ -111,7 +114,8 @@ d9_status d9_model_read(d9_session *session, const char *path) {
     for (int v = 0; v < graph->value_count; v++)
         if (d9_exchange_has(&graph->values[v])) D9_TRY(import_value(session, path, file, &graph->values[v], state));
     D9_TRY(d9_session_write_state(session, D9_BUFFER_STATE, state));
-    if (session->program.buffer_bytes[D9_BUFFER_AVERAGE]) D9_TRY(d9_session_write_state(session, D9_BUFFER_AVERAGE, state));
+    if (session->program.buffer_bytes[D9_BUFFER_AVERAGE])
+        D9_TRY(d9_session_write_state(session, D9_BUFFER_AVERAGE, state));
 done:
     d9_release(session->context, state);
     d9_safetensors_free(session->context, file);

@@ -27,7 +27,8 @@ static d9_status note(d9_context *context, d9_observations *all, const char *pre
     d9_status status;
     void *memory;
     char *full;
-    if (all->count == all->capacity) return d9_fail(context, D9_CHECK_FAILED, "more than %d observations in one case", all->capacity);
+    if (all->count == all->capacity)
+        return d9_fail(context, D9_CHECK_FAILED, "more than %d observations in one case", all->capacity);
     D9_TRY(d9_arena_format(context, &all->arena, &full, "%s%s", prefix, name));
     D9_TRY(d9_arena_allocate(context, &all->arena, (size_t)count * sizeof(double), &memory));
     *values = memory;
@@ -38,9 +39,12 @@ done:
 
 /* Names inside and in the files differ in two places. */
 static void file_name(const char *inside, char *outside, size_t size) {
-    if (strncmp(inside, "stem.", 5) == 0) snprintf(outside, size, "prep.%s", inside + 5);
-    else if (strncmp(inside, "head.", 5) == 0) snprintf(outside, size, "classifier.%s", inside + 5);
-    else snprintf(outside, size, "%s", inside);
+    if (strncmp(inside, "stem.", 5) == 0)
+        snprintf(outside, size, "prep.%s", inside + 5);
+    else if (strncmp(inside, "head.", 5) == 0)
+        snprintf(outside, size, "classifier.%s", inside + 5);
+    else
+        snprintf(outside, size, "%s", inside);
 }
 
 static d9_status note_step(d9_session *session, d9_observations *all, int64_t step) {
@@ -68,7 +72,8 @@ static d9_status note_gradients(d9_session *session, d9_observations *all) {
         d9_value_id gradient = value->kind == D9_VALUE_PARAMETER ? d9_gradient_of(graph, v) : D9_NONE;
         if (gradient == D9_NONE) continue;
         d9_release(session->context, inside);
-        D9_TRY(d9_allocate(session->context, (size_t)d9_shape_count(&value->shape) * sizeof(double), "a gradient", &inside));
+        D9_TRY(d9_allocate(session->context, (size_t)d9_shape_count(&value->shape) * sizeof(double), "a gradient",
+                           &inside));
         D9_TRY(d9_session_read_value(session, graph, gradient, inside));
         file_name(value->name, name, sizeof name);
         D9_TRY(note(session->context, all, "grad/", name, d9_shape_count(&value->shape), &values));
@@ -115,7 +120,8 @@ done:
 
 /* ---- the batch as a dataset, and the file's initial weights ---- */
 
-static d9_status find_images(d9_context *context, const char *name, const d9_safetensors *file, const d9_tensor **images) {
+static d9_status find_images(d9_context *context, const char *name, const d9_safetensors *file,
+                             const d9_tensor **images) {
     *images = d9_safetensors_find(file, "images");
     if (!*images || (*images)->type != D9_TENSOR_U8 || (*images)->shape.rank != 4 || (*images)->shape.d[1] != 3)
         return d9_fail(context, D9_DATA, "case %s: needs images u8 (N, 3, H, W)", name);
@@ -131,12 +137,18 @@ static d9_status make_dataset(d9_context *context, const char *name, const d9_sa
     D9_TRY(find_images(context, name, file, &images));
     int64_t n = images->shape.d[0], h = images->shape.d[2], w = images->shape.d[3];
     if (n != batch || (labels && labels->shape.d[0] != n))
-        D9_TRY(d9_fail(context, D9_DATA, "case %s: %lld images for a batch of %lld with as many labels", name, (long long)n, (long long)batch));
+        D9_TRY(d9_fail(context, D9_DATA, "case %s: %lld images for a batch of %lld with as many labels", name,
+                       (long long)n, (long long)batch));
     D9_TRY(d9_allocate(context, sizeof **dataset, "a case's batch", &memory));
     *dataset = memory;
-    **dataset = (d9_dataset){.name = "case", .height = h, .width = w, .channels = 3, .classes = 10,
+    **dataset = (d9_dataset){.name = "case",
+                             .height = h,
+                             .width = w,
+                             .channels = 3,
+                             .classes = 10,
                              /* the files' normalisation is that of float32 constants */
-                             .mean = {125.31f, 122.95f, 113.87f}, .std = {62.99f, 62.09f, 66.70f}};
+                             .mean = {125.31f, 122.95f, 113.87f},
+                             .std = {62.99f, 62.09f, 66.70f}};
     D9_TRY(d9_arena_allocate(context, &(*dataset)->arena, images->size, &pixels));
     D9_TRY(d9_arena_allocate(context, &(*dataset)->arena, (size_t)n * (sizeof(double) + sizeof(int32_t)), &classes));
     for (int64_t i = 0; i < n * 3 * h * w; i++) { /* N,C,H,W to N,H,W,C */
@@ -182,13 +194,15 @@ static d9_status load_initial(d9_session *session, const d9_case *self, int jitt
         if (!tensor || !d9_shape_equal(&tensor->shape, &shape))
             D9_TRY(d9_fail(session->context, D9_DATA, "case %s: %s is missing or has another shape", self->name, full));
         d9_release(session->context, outside);
-        D9_TRY(d9_allocate(session->context, (size_t)d9_shape_count(&shape) * sizeof(double), "initial weights", &outside));
+        D9_TRY(d9_allocate(session->context, (size_t)d9_shape_count(&shape) * sizeof(double), "initial weights",
+                           &outside));
         d9_tensor_to_doubles(tensor, outside);
         jitter_values(outside, d9_shape_count(&shape), jitter, jitter_exponent(session->program.precision->compute));
         d9_exchange_in(value, outside, (double *)state + value->offset / size);
     }
     D9_TRY(d9_session_write_state(session, D9_BUFFER_STATE, state));
-    if (session->program.buffer_bytes[D9_BUFFER_AVERAGE]) D9_TRY(d9_session_write_state(session, D9_BUFFER_AVERAGE, state));
+    if (session->program.buffer_bytes[D9_BUFFER_AVERAGE])
+        D9_TRY(d9_session_write_state(session, D9_BUFFER_AVERAGE, state));
 done:
     d9_release(session->context, outside);
     d9_release(session->context, state);
@@ -233,7 +247,8 @@ static d9_status reserve(d9_context *context, d9_observations *all) {
 d9_status d9_case_session(d9_context *context, const d9_case *self, const d9_case_run *how, d9_config *config,
                           d9_session *session) {
     d9_status status;
-    d9_session_options options = {.program = {.rates = self->rates, .rate_count = self->steps, .steps_per_epoch = self->steps}};
+    d9_session_options options = {
+        .program = {.rates = self->rates, .rate_count = self->steps, .steps_per_epoch = self->steps}};
     D9_TRY(make_dataset(context, self->name, self->file, self->batch, &options.dataset));
     D9_TRY(open_session(context, self->config, config, how, &options, session));
     D9_TRY(d9_session_initialize(session));
@@ -273,18 +288,21 @@ static d9_status write_draws(d9_session *session, const d9_safetensors *file, co
     D9_TRY(d9_allocate(session->context, (size_t)n * sizeof(double), "draws", &wide));
     for (int s = 0; s < D9_DRAW_SLOTS; s++) {
         const d9_tensor *tensor = d9_safetensors_find(file, slots[s]);
-        if (!tensor || tensor->shape.d[0] != n) D9_TRY(d9_fail(session->context, D9_DATA, "case %s: needs %s (%lld)", name, slots[s], (long long)n));
+        if (!tensor || tensor->shape.d[0] != n)
+            D9_TRY(d9_fail(session->context, D9_DATA, "case %s: needs %s (%lld)", name, slots[s], (long long)n));
         d9_tensor_to_doubles(tensor, wide);
         for (int64_t i = 0; i < n; i++) ((int32_t *)draws)[i * D9_DRAW_SLOTS + s] = (int32_t)((double *)wide)[i];
     }
-    D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_EVAL_DRAWS, 0, draws, n * D9_DRAW_SLOTS * 4));
+    D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_EVAL_DRAWS, 0, draws,
+                                   n * D9_DRAW_SLOTS * 4));
 done:
     d9_release(session->context, draws);
     d9_release(session->context, wide);
     return status;
 }
 
-static d9_status pipeline_settings(d9_context *context, const d9_safetensors *file, const char *name, int *pad, int *cutout) {
+static d9_status pipeline_settings(d9_context *context, const d9_safetensors *file, const char *name, int *pad,
+                                   int *cutout) {
     json_error_t error;
     const char *text = d9_safetensors_metadata(file, "case");
     json_t *json = text ? json_loads(text, 0, &error) : NULL;

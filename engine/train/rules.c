@@ -32,7 +32,8 @@ done:
 }
 
 static d9_status copy_start(comparison *c) {
-    static const d9_buffer buffers[] = {D9_BUFFER_STATE, D9_BUFFER_VELOCITY, D9_BUFFER_AVERAGE, D9_BUFFER_METRICS, D9_BUFFER_ORDER};
+    static const d9_buffer buffers[] = {D9_BUFFER_STATE, D9_BUFFER_VELOCITY, D9_BUFFER_AVERAGE, D9_BUFFER_METRICS,
+                                        D9_BUFFER_ORDER};
     d9_status status = D9_OK;
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         D9_TRY(copy_bytes(c, buffers[i], 0, c->tested->program.buffer_bytes[buffers[i]]));
@@ -62,9 +63,11 @@ static d9_status copy_inputs(comparison *c, d9_node_id begin, d9_node_id end) {
         for (int i = 0; i < c->graph->nodes[n].input_count; i++) {
             d9_value_id id = c->graph->nodes[n].inputs[i];
             const d9_value *value = &c->graph->values[id];
-            bool travels = value->kind == D9_VALUE_ACTIVATION || value->kind == D9_VALUE_GRADIENT || value->buffer == D9_BUFFER_GRADIENT;
+            bool travels = value->kind == D9_VALUE_ACTIVATION || value->kind == D9_VALUE_GRADIENT ||
+                           value->buffer == D9_BUFFER_GRADIENT;
             if (travels && !made_in(c, id, begin, end))
-                D9_TRY(copy_bytes(c, value->buffer, value->offset, d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type)));
+                D9_TRY(copy_bytes(c, value->buffer, value->offset,
+                                  d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type)));
         }
 done:
     return status;
@@ -91,11 +94,15 @@ done:
 static double limit_of(const comparison *c, const d9_node *node, const d9_value *value) {
     switch (value->type) {
     case D9_I32:
-    case D9_U8: return 0;
+    case D9_U8:
+        return 0;
     case D9_BF16:
-    case D9_F16: return node->op == D9_OP_AUGMENT ? 0 : 2e-3;
-    case D9_F32: break;
-    default: return c->judge->program.precision->master == D9_F64 ? 1e-9 : 1e-4; /* metrics are f64 sums */
+    case D9_F16:
+        return node->op == D9_OP_AUGMENT ? 0 : 2e-3;
+    case D9_F32:
+        break;
+    default:
+        return c->judge->program.precision->master == D9_F64 ? 1e-9 : 1e-4; /* metrics are f64 sums */
     }
     if (node->op == D9_OP_AUGMENT) return 0;
     bool summed = value->kind != D9_VALUE_ACTIVATION || node->op == D9_OP_NORM;
@@ -161,13 +168,15 @@ static bool inactive(const comparison *c, const d9_node *node) {
 d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, const char *name, d9_verify_sink sink,
                            void *user, int *failed) {
     d9_status status;
-    comparison c = {.context = tested->context, .tested = tested, .judge = judge, .graph = &tested->program.train, .step = step};
+    comparison c = {
+        .context = tested->context, .tested = tested, .judge = judge, .graph = &tested->program.train, .step = step};
     void *memory = NULL;
     *failed = 0;
     D9_TRY(d9_allocate(c.context, (MAX_RULES + 1) * sizeof(d9_node_time), "rules", &memory));
     d9_node_time *rules = memory;
     int count = tested->backend->times(tested->train_plan, rules, MAX_RULES, false);
-    if (count < 1 || count > MAX_RULES) D9_TRY(d9_fail(c.context, D9_CHECK_FAILED, "%s: a plan of %d rules cannot be compared", name, count));
+    if (count < 1 || count > MAX_RULES)
+        D9_TRY(d9_fail(c.context, D9_CHECK_FAILED, "%s: a plan of %d rules cannot be compared", name, count));
     rules[count].node = c.graph->node_count;
     D9_TRY(copy_start(&c));
     D9_TRY(d9_session_step(tested, step));

@@ -25,8 +25,10 @@ static d9_status load_dataset(d9_session *session, const d9_session_options *opt
     const d9_config *config = options->config;
     session->dataset = options->dataset;
     if (options->dataset) return D9_OK;
-    d9_dataset_options wanted = {.name = config->data.dataset, .path = config->data.path,
-                                 .validation = config->data.validation, .image_size = config->data.image_size,
+    d9_dataset_options wanted = {.name = config->data.dataset,
+                                 .path = config->data.path,
+                                 .validation = config->data.validation,
+                                 .image_size = config->data.image_size,
                                  .synthetic_train = config->data.synthetic_train,
                                  .synthetic_test = config->data.synthetic_test};
     return d9_dataset_load(session->context, &wanted, &session->dataset);
@@ -35,8 +37,10 @@ static d9_status load_dataset(d9_session *session, const d9_session_options *opt
 static d9_status open_device(d9_session *session, const d9_session_options *options) {
     d9_status status;
     const d9_config *config = options->config;
-    d9_backend_options wanted = {.threads = (int)config->threads, .fuse = config->backend_options.fuse,
-                                 .tune = config->backend_options.tune, .force_plan = options->plan};
+    d9_backend_options wanted = {.threads = (int)config->threads,
+                                 .fuse = config->backend_options.fuse,
+                                 .tune = config->backend_options.tune,
+                                 .force_plan = options->plan};
     D9_TRY(d9_backend_find(session->context, config->backend, &session->backend));
     D9_TRY(session->backend->open(session->context, &wanted, &session->device));
     session->backend->describe(session->device, &session->info);
@@ -45,9 +49,14 @@ done:
 }
 
 static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset) {
-    d9_extent extent = {.train_images = dataset->train.count, .eval_images = dataset->test.count,
-                        .height = dataset->height, .width = dataset->width, .channels = dataset->channels,
-                        .classes = dataset->classes, .batch = config->train.batch_size, .epochs = config->train.epochs};
+    d9_extent extent = {.train_images = dataset->train.count,
+                        .eval_images = dataset->test.count,
+                        .height = dataset->height,
+                        .width = dataset->width,
+                        .channels = dataset->channels,
+                        .classes = dataset->classes,
+                        .batch = config->train.batch_size,
+                        .epochs = config->train.epochs};
     memcpy(extent.mean, dataset->mean, sizeof extent.mean);
     memcpy(extent.std, dataset->std, sizeof extent.std);
     return extent;
@@ -63,9 +72,11 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     D9_TRY(d9_backend_precision(context, session->backend, &session->info, options->config->precision, &precision));
     D9_TRY(d9_program_build(context, options->config, &extent, precision, &wanted, &session->program));
     D9_TRY(session->backend->allocate(context, session->device, &session->program));
-    D9_TRY(session->backend->plan(context, session->device, &session->program, &session->program.train, &session->train_plan));
+    D9_TRY(session->backend->plan(context, session->device, &session->program, &session->program.train,
+                                  &session->train_plan));
     if (!options->no_eval)
-        D9_TRY(session->backend->plan(context, session->device, &session->program, &session->program.eval, &session->eval_plan));
+        D9_TRY(session->backend->plan(context, session->device, &session->program, &session->program.eval,
+                                      &session->eval_plan));
 done:
     return status;
 }
@@ -75,18 +86,28 @@ static d9_status upload(d9_session *session) {
     const d9_dataset *data = session->dataset;
     const d9_program *program = &session->program;
     const int64_t *bytes = program->buffer_bytes;
-    union { double f64[4 * 256]; float f32[4 * 256]; } table;
+    union {
+        double f64[4 * 256];
+        float f32[4 * 256];
+    } table;
     for (int64_t i = 0; i < data->channels * 256; i++) {
         double value = ((double)(i % 256) - data->mean[i / 256]) / data->std[i / 256];
-        if (program->precision->master == D9_F64) table.f64[i] = value;
-        else table.f32[i] = (float)value;
+        if (program->precision->master == D9_F64)
+            table.f64[i] = value;
+        else
+            table.f32[i] = (float)value;
     }
-    const struct { d9_buffer buffer; const void *from; } parts[] = {
-        {D9_BUFFER_IMAGES, data->train.images}, {D9_BUFFER_LABELS, data->train.labels},
-        {D9_BUFFER_EVAL_IMAGES, data->test.images}, {D9_BUFFER_EVAL_LABELS, data->test.labels},
-        {D9_BUFFER_TABLE, &table}};
+    const struct {
+        d9_buffer buffer;
+        const void *from;
+    } parts[] = {{D9_BUFFER_IMAGES, data->train.images},
+                 {D9_BUFFER_LABELS, data->train.labels},
+                 {D9_BUFFER_EVAL_IMAGES, data->test.images},
+                 {D9_BUFFER_EVAL_LABELS, data->test.labels},
+                 {D9_BUFFER_TABLE, &table}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        D9_TRY(session->backend->write(session->context, session->device, parts[i].buffer, 0, parts[i].from, bytes[parts[i].buffer]));
+        D9_TRY(session->backend->write(session->context, session->device, parts[i].buffer, 0, parts[i].from,
+                                       bytes[parts[i].buffer]));
     D9_TRY(session->backend->sync(session->context, session->device));
 done:
     return status;
@@ -155,12 +176,18 @@ done:
 
 static double element(d9_type type, const void *bytes, int64_t i) {
     switch (type) {
-    case D9_F64: return ((const double *)bytes)[i];
-    case D9_F32: return ((const float *)bytes)[i];
-    case D9_BF16: return d9_bf16_to_float(((const uint16_t *)bytes)[i]);
-    case D9_F16: return d9_fp16_to_float(((const uint16_t *)bytes)[i]);
-    case D9_I32: return ((const int32_t *)bytes)[i];
-    default: return ((const uint8_t *)bytes)[i];
+    case D9_F64:
+        return ((const double *)bytes)[i];
+    case D9_F32:
+        return ((const float *)bytes)[i];
+    case D9_BF16:
+        return d9_bf16_to_float(((const uint16_t *)bytes)[i]);
+    case D9_F16:
+        return d9_fp16_to_float(((const uint16_t *)bytes)[i]);
+    case D9_I32:
+        return ((const int32_t *)bytes)[i];
+    default:
+        return ((const uint8_t *)bytes)[i];
     }
 }
 
@@ -197,8 +224,13 @@ d9_status d9_session_initialize(d9_session *session) {
     double table[4 * 256];
     for (int64_t i = 0; i < data->channels * 256; i++)
         table[i] = ((double)(i % 256) - data->mean[i / 256]) / data->std[i / 256];
-    d9_init_site site = {.seed = session->seed, .images = data->train.images, .image_count = data->train.count,
-                         .height = data->height, .width = data->width, .channels = data->channels, .table = table};
+    d9_init_site site = {.seed = session->seed,
+                         .images = data->train.images,
+                         .image_count = data->train.count,
+                         .height = data->height,
+                         .width = data->width,
+                         .channels = data->channels,
+                         .table = table};
     D9_TRY(d9_allocate(session->context, (size_t)program->state_elements * sizeof(double), "initial state", &state));
     D9_TRY(d9_init_state(session->context, program, &site, NULL, state));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_INIT, 0));
@@ -223,7 +255,8 @@ d9_status d9_session_begin_epoch(d9_session *session, int64_t step) {
     int64_t count = program->extent.train_images;
     D9_TRY(d9_allocate(session->context, (size_t)count * sizeof(int32_t), "epoch order", &order));
     D9_TRY(d9_epoch_order(session->context, session->seed, step / program->steps_per_epoch, count, order));
-    D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_ORDER, 0, order, program->buffer_bytes[D9_BUFFER_ORDER]));
+    D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_ORDER, 0, order,
+                                   program->buffer_bytes[D9_BUFFER_ORDER]));
     if (step % program->steps_per_epoch == 0) D9_TRY(zero(session, D9_BUFFER_METRICS));
 done:
     d9_release(session->context, order);

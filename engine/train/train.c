@@ -12,9 +12,9 @@ typedef struct run { /* a run in progress */
     d9_session session;
     d9_record record;
     d9_result *result;
-    int64_t step;        /* the next one */
-    d9_evaluation last;  /* the latest evaluation */
-    int64_t evaluated;   /* epochs done when it was made; -1: never */
+    int64_t step;       /* the next one */
+    d9_evaluation last; /* the latest evaluation */
+    int64_t evaluated;  /* epochs done when it was made; -1: never */
 } run;
 
 static const char *path_in(const char *folder, const char *name, char *path, size_t size) {
@@ -34,7 +34,8 @@ static d9_status save_plan(d9_context *context, const char *path, const d9_sessi
     d9_text text;
     if (!path) return D9_OK;
     d9_text_init(context, &text);
-    d9_text_add(&text, "%s%s", session->backend->plan_text(session->train_plan), session->backend->plan_text(session->eval_plan));
+    d9_text_add(&text, "%s%s", session->backend->plan_text(session->train_plan),
+                session->backend->plan_text(session->eval_plan));
     D9_TRY(d9_text_status(&text));
     D9_TRY(d9_file_write(context, path, d9_text_get(&text), strlen(d9_text_get(&text))));
 done:
@@ -73,7 +74,8 @@ static d9_status resume(d9_context *context, run *self) {
     const d9_program *program = &self->session.program;
     d9_progress_state progress = {.epochs = self->result->epochs};
     if (!self->options->out || !self->options->resume) return D9_OK;
-    if (!d9_file_exists(context, path_in(self->options->out, "checkpoint.safetensors", path, sizeof path))) return D9_OK;
+    if (!d9_file_exists(context, path_in(self->options->out, "checkpoint.safetensors", path, sizeof path)))
+        return D9_OK;
     D9_TRY(d9_checkpoint_read(&self->session, path, program->steps / program->steps_per_epoch + 1, &progress));
     self->step = progress.step;
     self->result->epoch_count = progress.epoch_count;
@@ -87,9 +89,12 @@ static d9_status open_run(d9_context *context, run *self) {
     d9_status status;
     const d9_train_options *options = self->options;
     uint8_t *plan = NULL;
-    if (options->out) D9_TRY(d9_record_open(context, &self->record, options->out, options->config, options->resume, INT64_MAX));
+    if (options->out)
+        D9_TRY(d9_record_open(context, &self->record, options->out, options->config, options->resume, INT64_MAX));
     D9_TRY(read_plan(context, options->plan, &plan));
-    d9_session_options wanted = {.config = options->config, .seed = options->seed, .plan = (const char *)plan,
+    d9_session_options wanted = {.config = options->config,
+                                 .seed = options->seed,
+                                 .plan = (const char *)plan,
                                  .process_start = options->process_start};
     D9_TRY(d9_session_open(context, &wanted, &self->session));
     D9_TRY(save_plan(context, options->save_plan, &self->session));
@@ -99,7 +104,8 @@ static d9_status open_run(d9_context *context, run *self) {
     if (options->out) D9_TRY(d9_record_keep(&self->record, self->result->epoch_count));
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, 0));
     if (options->observer.planned)
-        options->observer.planned(options->observer.user, &self->session.program, &self->session.info, self->result->precision);
+        options->observer.planned(options->observer.user, &self->session.program, &self->session.info,
+                                  self->result->precision);
 done:
     d9_release(context, plan);
     return status;
@@ -110,7 +116,8 @@ done:
 static double segment_seconds(const d9_timeline *timeline, d9_segment_kind kind, int64_t epoch) {
     double seconds = 0;
     for (int i = 0; i < timeline->count; i++)
-        if (timeline->segments[i].kind == kind && timeline->segments[i].epoch == epoch) seconds += timeline->segments[i].seconds;
+        if (timeline->segments[i].kind == kind && timeline->segments[i].epoch == epoch)
+            seconds += timeline->segments[i].seconds;
     return seconds;
 }
 
@@ -122,7 +129,8 @@ static d9_status check_finite(run *self, const double metrics[4]) {
     if (metrics[3] == 0) return D9_OK;
     int64_t step = (int64_t)metrics[3] - 1;
     return d9_fail(self->session.context, D9_NONFINITE,
-                   "the loss became non-finite at step %lld (epoch %lld), seed %llu: a lower train.lr, or a wider precision, may help",
+                   "the loss became non-finite at step %lld (epoch %lld), seed %llu: a lower train.lr, or a wider "
+                   "precision, may help",
                    (long long)(step + 1), (long long)(step / self->session.program.steps_per_epoch + 1),
                    (unsigned long long)self->session.seed);
 }
@@ -157,12 +165,16 @@ static d9_status end_epoch(run *self, int64_t epoch, bool last) {
     D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, epoch));
     D9_TRY(read_metrics(session, metrics));
     D9_TRY(check_finite(self, metrics));
-    d9_epoch_row row = {.epoch = epoch, .train_loss = metrics[0] / metrics[1], .train_accuracy = 100 * metrics[2] / metrics[1],
-                        .accuracy = NAN, .accuracy_tta = NAN};
+    d9_epoch_row row = {.epoch = epoch,
+                        .train_loss = metrics[0] / metrics[1],
+                        .train_accuracy = 100 * metrics[2] / metrics[1],
+                        .accuracy = NAN,
+                        .accuracy_tta = NAN};
     row.seconds = segment_seconds(&session->timeline, D9_SEGMENT_TRAIN, epoch);
     row.images_per_second = metrics[1] / row.seconds;
     row.hours = d9_timeline_sum(&session->timeline, dawnbench_clock(), epoch) / 3600;
-    row.rate = d9_schedule_at(&self->options->config->train.lr, self->step - 1, program->steps_per_epoch, program->extent.epochs);
+    row.rate = d9_schedule_at(&self->options->config->train.lr, self->step - 1, program->steps_per_epoch,
+                              program->extent.epochs);
     if (evaluation_due(self, epoch, last)) {
         D9_TRY(evaluate(self, epoch, last));
         row.accuracy = self->last.accuracy;
@@ -184,7 +196,8 @@ static d9_status checkpoint(run *self) {
     d9_progress_state progress = {self->step, self->result->epochs, self->result->epoch_count};
     if (!self->options->out) return D9_OK;
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_TRAIN, self->step / self->session.program.steps_per_epoch + 1));
-    D9_TRY(d9_checkpoint_write(&self->session, path_in(self->options->out, "checkpoint.safetensors", path, sizeof path), &progress));
+    D9_TRY(d9_checkpoint_write(&self->session, path_in(self->options->out, "checkpoint.safetensors", path, sizeof path),
+                               &progress));
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, 0));
 done:
     return status;
@@ -267,14 +280,16 @@ static d9_status finish(d9_context *context, run *self) {
     result->timeline = &session->timeline;
     if (self->options->out) {
         int64_t count = session->program.extent.eval_images;
-        D9_TRY(d9_record_predictions(&self->record, self->last.top1, self->last.confidence, session->dataset->test.labels, count));
+        D9_TRY(d9_record_predictions(&self->record, self->last.top1, self->last.confidence,
+                                     session->dataset->test.labels, count));
         if (self->options->config->keep != D9_KEEP_NONE)
             D9_TRY(d9_model_write(session, path_in(self->options->out, "model.safetensors", path, sizeof path)));
         if (self->options->config->keep == D9_KEEP_ALL) D9_TRY(checkpoint(self));
         D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, 0));
         D9_TRY(d9_record_result(&self->record, result));
         if (self->options->config->keep != D9_KEEP_ALL)
-            context->system->remove(context->system->user, path_in(self->options->out, "checkpoint.safetensors", path, sizeof path));
+            context->system->remove(context->system->user,
+                                    path_in(self->options->out, "checkpoint.safetensors", path, sizeof path));
     }
 done:
     return status;

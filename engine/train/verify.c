@@ -16,7 +16,7 @@
 
 typedef enum measure { RELATIVE, MOVEMENT, ABSOLUTE } measure;
 
-typedef struct group { /* one row of the table: the tensors whose names begin so */
+typedef struct group {                  /* one row of the table: the tensors whose names begin so */
     const char *name, *prefix, *suffix; /* suffix: NULL, or what the name ends in */
     measure measure;
     double f64, f32, half; /* limits */
@@ -85,7 +85,8 @@ static d9_status initial(verification *self, const d9_case *c, const char *name,
     const d9_tensor *tensor = d9_safetensors_find(c->file, strstr(parameter, ".whiten.") ? "whiten.filters" : key);
     for (int64_t i = 0; i < count; i++) values[i] = variance;
     if (!tensor) return D9_OK;
-    if (d9_shape_count(&tensor->shape) != count) return d9_fail(self->context, D9_DATA, "case %s: %s has another size", c->name, key);
+    if (d9_shape_count(&tensor->shape) != count)
+        return d9_fail(self->context, D9_DATA, "case %s: %s has another size", c->name, key);
     d9_tensor_to_doubles(tensor, values);
     return D9_OK;
 }
@@ -111,8 +112,10 @@ static d9_status tensor_error(verification *self, const d9_case *c, const group 
         scale = moved;
     }
     *error = norm_of_difference(got->values, want, got->count);
-    if (scale > 0) *error /= scale;
-    else if (*error > 0) *error = INFINITY; /* what must not move has moved */
+    if (scale > 0)
+        *error /= scale;
+    else if (*error > 0)
+        *error = INFINITY; /* what must not move has moved */
 done:
     d9_release(self->context, start);
     return status;
@@ -124,10 +127,15 @@ static double limit_of(const verification *self, const group *g) {
 }
 
 /* The tensors to compare with: the file's, or in half precision the reference run's. */
-typedef struct expected { const d9_safetensors *file; const d9_observations *run; } expected;
+typedef struct expected {
+    const d9_safetensors *file;
+    const d9_observations *run;
+} expected;
 
 static int expected_count(const expected *e) { return e->run ? e->run->count : e->file->tensor_count; }
-static const char *expected_name(const expected *e, int i) { return e->run ? e->run->rows[i].name : e->file->tensors[i].name; }
+static const char *expected_name(const expected *e, int i) {
+    return e->run ? e->run->rows[i].name : e->file->tensors[i].name;
+}
 
 static d9_status expected_values(verification *self, const expected *e, int i, int64_t *count, double **values) {
     void *memory;
@@ -135,8 +143,10 @@ static d9_status expected_values(verification *self, const expected *e, int i, i
     d9_status status = d9_allocate(self->context, (size_t)*count * sizeof(double), "expected values", &memory);
     if (status != D9_OK) return status;
     *values = memory;
-    if (e->run) memcpy(memory, e->run->rows[i].values, (size_t)*count * sizeof(double));
-    else d9_tensor_to_doubles(&e->file->tensors[i], memory);
+    if (e->run)
+        memcpy(memory, e->run->rows[i].values, (size_t)*count * sizeof(double));
+    else
+        d9_tensor_to_doubles(&e->file->tensors[i], memory);
     return D9_OK;
 }
 
@@ -187,7 +197,8 @@ static d9_status group_sensitivity(verification *self, const d9_case *c, const g
     for (int j = 0; j < JITTERS; j++) {
         if (self->jittered[j].count == 0) D9_TRY(observe(self, c, "reference", j + 1, &self->jittered[j]));
         for (int i = 0; i < self->unmoved.count; i++) {
-            const d9_observation *want = &self->unmoved.rows[i], *got = d9_observations_find(&self->jittered[j], want->name);
+            const d9_observation *want = &self->unmoved.rows[i],
+                                 *got = d9_observations_find(&self->jittered[j], want->name);
             double one, storage;
             if (!belongs(g, want->name) || !got) continue;
             D9_TRY(tensor_error(self, c, g, got, want->values, &one, &storage));
@@ -203,7 +214,8 @@ done:
 static d9_status excuse(verification *self, const d9_case *c, const group *g, d9_verify_row *row) {
     d9_status status = D9_OK;
     double angle;
-    bool excusable = self->precision->compute != D9_F64 && g->measure != ABSOLUTE && isfinite(row->error) && row->compared > 0;
+    bool excusable =
+        self->precision->compute != D9_F64 && g->measure != ABSOLUTE && isfinite(row->error) && row->compared > 0;
     if (row->passed || !excusable) return D9_OK;
     D9_TRY(group_sensitivity(self, c, g, &row->sensitivity, &angle));
     row->passed = row->error <= 2 * row->sensitivity && (isnan(row->cosine) || 1 - row->cosine <= 2 * (1 - angle));
@@ -271,14 +283,24 @@ static d9_status compare_whitening(verification *self, const d9_case *c) {
     quiet.status = D9_OK;
     d9_dataset_options wanted = {.name = "cifar10", .path = self->options->data};
     if (d9_dataset_load(&quiet, &wanted, &data) != D9_OK) {
-        d9_verify_row row = {.skipped = true, .error = NAN, .limit = 1e-6, .cosine = NAN, .sensitivity = NAN, .note = "CIFAR-10 is not here"};
+        d9_verify_row row = {.skipped = true,
+                             .error = NAN,
+                             .limit = 1e-6,
+                             .cosine = NAN,
+                             .sensitivity = NAN,
+                             .note = "CIFAR-10 is not here"};
         snprintf(row.name, sizeof row.name, "%s", c->name);
         snprintf(row.group, sizeof row.group, "whiten.covariance");
         report(self, &row);
         return D9_OK;
     }
     for (int i = 0; i < 3 * 256; i++) table[i] = (i % 256 - mean[i / 256]) / deviation[i / 256];
-    d9_init_site site = {.images = data->train.images, .image_count = data->train.count, .height = 32, .width = 32, .channels = 3, .table = table};
+    d9_init_site site = {.images = data->train.images,
+                         .image_count = data->train.count,
+                         .height = 32,
+                         .width = 32,
+                         .channels = 3,
+                         .table = table};
     D9_TRY(d9_patch_covariance(self->context, &site, IMAGES, 3, covariance));
     memcpy(matrix, covariance, sizeof matrix);
     D9_TRY(d9_symmetric_eigen(self->context, matrix, D, eigenvalues, vectors));
@@ -387,10 +409,18 @@ done:
 d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_verify_sink sink, void *user) {
     d9_status status;
     struct stat state;
-    verification self = {.context = context, .options = options, .precision = d9_precision_find(options->precision), .sink = sink, .user = user};
-    if (!self.precision) return d9_fail(context, D9_USAGE, "precision %s is unknown; f64, f32, bf16 and fp16 are known", options->precision);
+    verification self = {.context = context,
+                         .options = options,
+                         .precision = d9_precision_find(options->precision),
+                         .sink = sink,
+                         .user = user};
+    if (!self.precision)
+        return d9_fail(context, D9_USAGE, "precision %s is unknown; f64, f32, bf16 and fp16 are known",
+                       options->precision);
     if (half(&self) && strcmp(options->backend, "reference") == 0)
-        return d9_fail(context, D9_USAGE, "the reference backend in %s is what others are compared with: verify it in f64 or f32", options->precision);
+        return d9_fail(context, D9_USAGE,
+                       "the reference backend in %s is what others are compared with: verify it in f64 or f32",
+                       options->precision);
     if (context->system->stat(context->system->user, options->cases, &state) == 0 && S_ISDIR(state.st_mode))
         D9_TRY(verify_folder(&self, options->cases));
     else

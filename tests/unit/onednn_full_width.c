@@ -14,7 +14,8 @@ static void print_failure(void *user, const d9_verify_row *row) {
     int *rows = user;
     ++*rows;
     if (!row->passed)
-        print_error("%s at %s: error %.2e, limit %.2e, cosine %.7f (%s)\n", row->name, row->group, row->error, row->limit, row->cosine, row->note);
+        print_error("%s at %s: error %.2e, limit %.2e, cosine %.7f (%s)\n", row->name, row->group, row->error,
+                    row->limit, row->cosine, row->note);
 }
 
 static void open_ready(d9_context *context, const d9_config *config, d9_session *session) {
@@ -29,18 +30,25 @@ static void check(const char *precision) {
     d9_context_init(&context);
     char set_precision[32];
     snprintf(set_precision, sizeof set_precision, "precision=%s", precision);
-    const char *sets[] = {set_precision, "backend=onednn", "train.batch_size=16", "data.dataset=synthetic",
-                          "data.synthetic_train=64", "data.synthetic_test=16", "tricks.ghost_batchnorm.group_size=8"};
+    const char *sets[] = {set_precision,
+                          "backend=onednn",
+                          "train.batch_size=16",
+                          "data.dataset=synthetic",
+                          "data.synthetic_train=64",
+                          "data.synthetic_test=16",
+                          "tricks.ghost_batchnorm.group_size=8"};
     d9_config_edits edits = {.set = sets, .set_count = sizeof sets / sizeof *sets};
     d9_config *config;
-    if (d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", &edits, &config) != D9_OK) fail_msg("%s", context.message);
+    if (d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", &edits, &config) != D9_OK)
+        fail_msg("%s", context.message);
     d9_config judge_config = *config;
     judge_config.backend = "reference";
     d9_session tested, judge;
     open_ready(&context, config, &tested);
     open_ready(&context, &judge_config, &judge);
     int failed = -1, rows = 0;
-    if (d9_rules_compare(&tested, &judge, 0, precision, print_failure, &rows, &failed) != D9_OK) fail_msg("%s", context.message);
+    if (d9_rules_compare(&tested, &judge, 0, precision, print_failure, &rows, &failed) != D9_OK)
+        fail_msg("%s", context.message);
     assert_int_equal(failed, 0);
     assert_true(rows > 30);
     d9_session_close(&tested);
@@ -78,7 +86,8 @@ static int available(bool *bf16) {
 
 int main(void) {
     bool bf16;
-    const struct CMUnitTest both[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_bf16)}, narrow[] = {cmocka_unit_test(test_f32)};
+    const struct CMUnitTest both[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_bf16)},
+                            narrow[] = {cmocka_unit_test(test_f32)};
     if (!available(&bf16)) return 77;
     if (bf16) return cmocka_run_group_tests(both, NULL, NULL);
     print_message("no bf16 on this machine: f32 alone\n");
