@@ -95,40 +95,48 @@ done:
     return status;
 }
 
+static d9_status set_folder(d9_context *context, d9_record *record, const char *folder) {
+    *record = (d9_record){.context = context};
+    if (strlen(folder) >= sizeof record->folder)
+        return d9_fail(context, D9_OUTPUT, "%s: the folder's name is longer than %zu bytes", folder,
+                       sizeof record->folder - 1);
+    memcpy(record->folder, folder, strlen(folder) + 1);
+    return D9_OK;
+}
+
+d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config, bool resume) {
+    d9_status status;
+    d9_record record;
+    char path[PATH_BYTES];
+    D9_TRY(set_folder(context, &record, folder));
+    D9_TRY(check_owner(&record, config));
+    path_in(&record, "result.json", path);
+    if (resume && d9_file_exists(context, path))
+        D9_TRY(d9_fail(context, D9_USAGE,
+                       "%s: this run is finished; train without --resume to do it again, or give another --out", folder));
+done:
+    return status;
+}
+
 d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder, const d9_config *config,
                          bool resume, int64_t epochs_kept) {
     d9_status status = D9_OK;
     d9_text text;
     char path[PATH_BYTES];
     d9_text_init(context, &text);
-    *record = (d9_record){.context = context};
-    if (strlen(folder) >= sizeof record->folder)
-        D9_TRY(d9_fail(context, D9_OUTPUT, "%s: the folder's name is longer than %zu bytes", folder,
-                       sizeof record->folder - 1));
-    memcpy(record->folder, folder, strlen(folder) + 1);
+    D9_TRY(set_folder(context, record, folder));
     D9_TRY(d9_directory_make(context, folder));
     D9_TRY(check_owner(record, config));
-    path_in(record, "result.json", path);
-    if (resume && d9_file_exists(context, path))
-        D9_TRY(d9_fail(context, D9_USAGE, "%s: this run is finished; train without --resume to do it again, or give another --out",
-                       folder));
     for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++)
         D9_TRY(remove_in(record, leftovers[i]));
     if (!resume) D9_TRY(remove_in(record, "checkpoint.safetensors"));
     D9_TRY(d9_effective_yaml(context, config, &text));
     path_in(record, "config.yaml", path);
     D9_TRY(d9_file_write(context, path, d9_text_get(&text), text.size));
-    D9_TRY(d9_record_keep(record, resume ? epochs_kept : 0));
+    D9_TRY(keep_rows(record, "events.jsonl", "", true, resume ? epochs_kept : 0));
+    D9_TRY(keep_rows(record, "epochs.tsv", epochs_header, false, resume ? epochs_kept : 0));
 done:
     d9_text_free(&text);
-    return status;
-}
-
-d9_status d9_record_keep(d9_record *record, int64_t epochs_kept) {
-    d9_status status;
-    D9_TRY(keep_rows(record, "events.jsonl", "", true, epochs_kept));
-    D9_TRY(keep_rows(record, "epochs.tsv", epochs_header, false, epochs_kept));
-done:
     return status;
 }
 

@@ -41,13 +41,13 @@ typedef struct d9_record { /* an open run folder */
     char folder[512];
 } d9_record;
 
-/* Makes the folder and writes config.yaml. A folder that holds another configuration's run, or with `resume` a
- * finished one: D9_USAGE; one that cannot be written: D9_OUTPUT. `resume` keeps the rows already there up to
- * `epochs_kept`; otherwise starts anew. */
+/* Before any work and without a trace: a folder that holds another configuration's run, or with `resume` a finished
+ * one, is D9_USAGE. */
+D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config, bool resume);
+/* Makes the folder and writes config.yaml. A folder that holds another configuration's run: D9_USAGE; one that
+ * cannot be written: D9_OUTPUT. `resume` keeps the rows already there up to `epochs_kept`; otherwise starts anew. */
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
                                      const d9_config *config, bool resume, int64_t epochs_kept);
-/* Drops the rows past the first `epochs_kept` epochs: what a checkpoint does not know of. */
-D9_MUST_USE d9_status d9_record_keep(d9_record *record, int64_t epochs_kept);
 /* Appends to events.jsonl and epochs.tsv. */
 D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views);
 /* Top-1 class, its probability, true label of each evaluation image. */

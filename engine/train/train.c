@@ -89,8 +89,7 @@ static d9_status open_run(d9_context *context, run *self) {
     d9_status status;
     const d9_train_options *options = self->options;
     uint8_t *plan = NULL;
-    if (options->out)
-        D9_TRY(d9_record_open(context, &self->record, options->out, options->config, options->resume, INT64_MAX));
+    if (options->out) D9_TRY(d9_record_check(context, options->out, options->config, options->resume));
     D9_TRY(read_plan(context, options->plan, &plan));
     d9_session_options wanted = {.config = options->config,
                                  .seed = options->seed,
@@ -101,7 +100,9 @@ static d9_status open_run(d9_context *context, run *self) {
     D9_TRY(describe(context, self));
     D9_TRY(d9_session_initialize(&self->session));
     D9_TRY(resume(context, self));
-    if (options->out) D9_TRY(d9_record_keep(&self->record, self->result->epoch_count));
+    if (options->out)
+        D9_TRY(d9_record_open(context, &self->record, options->out, options->config, options->resume,
+                              self->result->epoch_count));
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, 0));
     if (options->observer.planned)
         options->observer.planned(options->observer.user, &self->session.program, &self->session.info,

@@ -65,7 +65,7 @@ static ssize_t disk_write(void *user, int file, const void *bytes, size_t size) 
 
 static int disk_sync(void *user, int file) {
     disk *d = user;
-    if (d->fault != FAULT_SYNC || file != d->marked) return d9_system_default()->sync(NULL, file);
+    if (d->fault != FAULT_SYNC || file != d->marked) return 0; /* a real one would cost minutes on a busy disk */
     d->hits++;
     errno = EIO;
     return -1;

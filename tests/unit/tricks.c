@@ -245,6 +245,12 @@ static void test_whitened_stem(void **state) {
     assert_true(mix->init.a == 1 / sqrt(27)); /* the uniform bound of its own fan-in */
     assert_int_equal(value_at(&b, "features.0.filter.out")->shape.d[1], 16);
     drop(&b);
+    build(RESNET9, "patch_whitening: {size: 5}", &b);
+    assert_true(d9_shape_equal(&value_at(&b, "stem.whiten.weight")->shape, &(d9_shape){4, {75, 5, 5, 3}}));
+    assert_true(d9_shape_equal(&value_at(&b, "stem.conv.weight")->shape, &(d9_shape){4, {4, 1, 1, 75}}));
+    assert_true(value_at(&b, "stem.conv.weight")->init.a == 1 / sqrt(75));
+    assert_int_equal(node_at(&b, D9_OP_CONV, "stem.whiten")->as.conv.pad, 2);
+    drop(&b);
 }
 
 static void test_average(void **state) {

@@ -25,6 +25,7 @@ enum { MAX_ROWS = 16, MAX_TENSORS = 256, BATCH = 8, CHANNELS = 4, STEPS = 2, GRO
 
 typedef struct fixture {
     d9_context context;
+    d9_system system; /* the default, but files are not synced */
     d9_arena arena;
     char folder[RUN_PATH_BYTES];
     d9_tensor tensors[MAX_TENSORS]; /* of the small case */
@@ -123,11 +124,19 @@ static void add_expected(fixture *f) {
     d9_case_close(&f->context, &small);
 }
 
+static int no_sync(void *user, int file) {
+    (void)user, (void)file;
+    return 0;
+}
+
 static int set_up(void **state) {
     static fixture fixed;
     fixture *f = &fixed;
     d9_safetensors *file;
     d9_context_init(&f->context);
+    f->system = *d9_system_default();
+    f->system.sync = no_sync;
+    f->context.system = &f->system;
     run_folder_make(f->folder);
     OK(d9_safetensors_read(&f->context, EMA, &file));
     cut_inputs(f, file);

@@ -1,0 +1,177 @@
+/* Initial parameters: their distribution, and that each depends on seed and name alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "step/init.h"
+#include "tests/support/programs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IMAGES = 8, SIDE = 16 };
+
+static d9_context context;
+static uint8_t images[IMAGES * SIDE * SIDE * 3];
+static double table[3 * 256];
+
+/* A program and the state it starts from. */
+typedef struct start {
+    d9_config *config;
+    d9_program program;
+    double *state; /* f64 */
+} start;
+
+static int set_up(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    for (size_t i = 0; i < sizeof images; i++) images[i] = (uint8_t)(i * i * 37 / 11);
+    for (int i = 0; i < 3 * 256; i++) table[i] = (i % 256 - 120) / 60.0;
+    return 0;
+}
+
+static start begin(const char *tricks, uint64_t seed) {
+    start s;
+    char yaml[1024];
+    snprintf(yaml, sizeof yaml, "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [16, 32, 64, 64]}\n"
+                                "train: {epochs: 1, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n", tricks);
+    s.config = program_config(&context, yaml);
+    d9_extent extent = program_extent(s.config, 32, SIDE);
+    program_make(&context, s.config, &extent, "f64", false, &s.program);
+    s.state = calloc((size_t)s.program.state_elements, sizeof(double));
+    d9_init_site site = {.seed = seed, .images = images, .image_count = IMAGES, .height = SIDE, .width = SIDE, .channels = 3, .table = table};
+    op_ok(&context, d9_init_state(&context, &s.program, &site, NULL, s.state));
+    op_ok(&context, d9_init_state(&context, &s.program, &site, "whiten", s.state));
+    return s;
+}
+
+static void end(start *s) {
+    free(s->state);
+    d9_program_free(&context, &s->program);
+    d9_config_free(&context, s->config);
+}
+
+static const double *values_of(const start *s, const char *name, int64_t *count) {
+    d9_value_id id = d9_graph_find_value(&s->program.train, name);
+    if (id == D9_NONE) fail_msg("there is no value %s", name);
+    *count = d9_shape_count(&s->program.train.values[id].shape);
+    return s->state + s->program.train.values[id].offset / 8;
+}
+
+static bool same(const start *a, const start *b, const char *name) {
+    int64_t count, other;
+    const double *x = values_of(a, name, &count), *y = values_of(b, name, &other);
+    return count == other && memcmp(x, y, (size_t)count * sizeof *x) == 0;
+}
+
+/* Uniform in +-1/sqrt(fan-in): bounded, and mean, variance and ends as they should be within five deviations. */
+static void test_weights_are_uniform(void **state) {
+    (void)state;
+    start s = begin("", 1);
+    static const struct { const char *name; int64_t fan_in; } weights[] = {
+        {"stem.conv.weight", 27}, {"layer1.conv.weight", 144}, {"layer2.conv.weight", 288}, {"layer3.res1.conv.weight", 576}, {"head.weight", 64}};
+    for (size_t w = 0; w < sizeof weights / sizeof *weights; w++) {
+        int64_t count;
+        const double *v = values_of(&s, weights[w].name, &count), a = 1 / sqrt((double)weights[w].fan_in);
+        double sum = 0, squares = 0, low = a, high = -a;
+        for (int64_t i = 0; i < count; i++) {
+            sum += v[i];
+            squares += v[i] * v[i];
+            low = fmin(low, v[i]);
+            high = fmax(high, v[i]);
+        }
+        double n = (double)count, deviation = a / sqrt(3);
+        assert_true(low > -a && high < a);
+        assert_true(low < -a * (1 - 20 / n) && high > a * (1 - 20 / n)); /* missed with probability exp(-10) */
+        assert_true(fabs(sum / n) <= 5 * deviation / sqrt(n));
+        assert_true(fabs(squares / n - a * a / 3) <= 5 * a * a * sqrt(4.0 / 45) / sqrt(n));
+    }
+    end(&s);
+}
+
+static void assert_all(const start *s, const char *name, double want) {
+    int64_t count;
+    const double *v = values_of(s, name, &count);
+    for (int64_t i = 0; i < count; i++) assert_true(v[i] == want);
+}
+
+static void test_norms_and_statistics(void **state) {
+    (void)state;
+    start s = begin("ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: 0.5}", 1);
+    assert_all(&s, "layer1.norm.weight", 0.5);
+    assert_all(&s, "layer1.norm.bias", 0);
+    assert_all(&s, "layer3.res2.norm.running_mean", 0);
+    assert_all(&s, "layer3.res2.norm.running_var", 1);
+    end(&s);
+    s = begin("", 1);
+    assert_all(&s, "layer1.norm.weight", 1);
+    end(&s);
+}
+
+/* No two weights are drawn from the same numbers: their ratio would be a constant. */
+static void test_streams_differ(void **state) {
+    (void)state;
+    start s = begin("", 1);
+    const d9_graph *g = &s.program.train;
+    int weights = 0;
+    for (int v = 0; v < g->value_count; v++) {
+        if (g->values[v].kind != D9_VALUE_PARAMETER || g->values[v].parameter != D9_WEIGHT) continue;
+        const double *x = s.state + g->values[v].offset / 8;
+        weights++;
+        for (int w = 0; w < v; w++) {
+            if (g->values[w].kind != D9_VALUE_PARAMETER || g->values[w].parameter != D9_WEIGHT) continue;
+            const double *y = s.state + g->values[w].offset / 8;
+            if (fabs(x[0] / y[0] - x[1] / y[1]) <= 1e-9 * fabs(x[0] / y[0])) fail_msg("%s and %s share their draws", g->values[v].name, g->values[w].name);
+        }
+    }
+    assert_int_equal(weights, 9);
+    end(&s);
+}
+
+static void test_seed_and_name_alone(void **state) {
+    (void)state;
+    static const char *const untouched[] = {"layer1.conv.weight", "layer2.conv.weight", "layer3.res2.conv.weight", "head.weight"};
+    start plain = begin("", 1), again = begin("", 1), other = begin("", 2), edited = begin(program_all_tricks, 1);
+    assert_true(same(&plain, &again, "stem.conv.weight"));
+    assert_false(same(&plain, &other, "stem.conv.weight"));
+    for (int i = 0; i < 4; i++) { /* what tricks do elsewhere moves no draw */
+        assert_true(same(&plain, &edited, untouched[i]));
+        assert_false(same(&plain, &other, untouched[i]));
+    }
+    assert_false(same(&plain, &edited, "stem.conv.weight")); /* another shape */
+    end(&plain);
+    end(&again);
+    end(&other);
+    end(&edited);
+}
+
+/* Whitening is timed by itself, so it is filled by itself; it takes no draw at all. */
+static void test_segments(void **state) {
+    (void)state;
+    start one = begin("patch_whitening: {images: 8}", 1), two = begin("patch_whitening: {images: 8}", 2);
+    assert_true(same(&one, &two, "stem.whiten.weight"));
+    int64_t count;
+    const double *filters = values_of(&one, "stem.whiten.weight", &count);
+    double *bare = calloc((size_t)one.program.state_elements, sizeof(double));
+    d9_init_site site = {.seed = 1, .images = images, .image_count = IMAGES, .height = SIDE, .width = SIDE, .channels = 3, .table = table};
+    op_ok(&context, d9_init_state(&context, &one.program, &site, NULL, bare));
+    for (int64_t i = 0; i < count; i++) assert_true(bare[filters - one.state + i] == 0 && isfinite(filters[i]));
+    op_ok(&context, d9_init_state(&context, &one.program, &site, "whiten", bare));
+    assert_memory_equal(bare, one.state, (size_t)one.program.state_elements * sizeof(double));
+    free(bare);
+    end(&one);
+    end(&two);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_weights_are_uniform, set_up), cmocka_unit_test_setup(test_norms_and_statistics, set_up),
+        cmocka_unit_test_setup(test_streams_differ, set_up),      cmocka_unit_test_setup(test_seed_and_name_alone, set_up),
+        cmocka_unit_test_setup(test_segments, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
