@@ -24,9 +24,12 @@ static d9_status add_output(d9_context *context, d9_graph *graph, const char *ro
                     &node->outputs[node->output_count++]);
 }
 
-static d9_status add_statistic(d9_context *context, d9_graph *graph, const char *role, const char *slot,
+/* Running statistics start at `start`: means at 0, variances at 1. */
+static d9_status add_statistic(d9_context *context, d9_graph *graph, const char *role, const char *slot, double start,
                                d9_node *node) {
-    d9_value value = {.kind = D9_VALUE_STATISTIC, .buffer = D9_BUFFER_STATE};
+    d9_value value = {.kind = D9_VALUE_STATISTIC,
+                      .buffer = D9_BUFFER_STATE,
+                      .init = {.name = "constant", .fill = d9_init_constant, .a = start}};
     return add_slot(context, graph, role, slot, value, &node->inputs[node->input_count++]);
 }
 
@@ -85,8 +88,8 @@ d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const char *role, 
     d9_shape shape = shape_of(1, graph->values[x].shape.d[3], 0, 0, 0);
     D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_NORM_SCALE, &node.inputs[1]));
     D9_TRY(d9_edit_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[2]));
-    D9_TRY(add_statistic(context, graph, role, "running_mean", &node));
-    D9_TRY(add_statistic(context, graph, role, "running_var", &node));
+    D9_TRY(add_statistic(context, graph, role, "running_mean", 0, &node));
+    D9_TRY(add_statistic(context, graph, role, "running_var", 1, &node));
     D9_TRY(add_output(context, graph, role, "out", &node));
     D9_TRY(add_output(context, graph, role, "mean", &node));
     D9_TRY(add_output(context, graph, role, "inv_std", &node));

@@ -79,10 +79,10 @@ typedef struct d9_value {
     d9_node_id producer; /* D9_NONE for parameters and stored values */
     d9_buffer buffer;
     int64_t offset; /* bytes into the buffer; set by graph/memory.h and step/layout.c */
+    d9_initializer init; /* parameters and statistics */
     /* parameters only */
     d9_parameter_kind parameter;
     bool trainable;
-    d9_initializer init;
 } d9_value;
 
 /* One row per operation in graph/ops.def: name, inputs, outputs. */

@@ -35,12 +35,6 @@ static bool in_segment(const d9_value *value, const char *segment) {
     return segment ? own && strcmp(own, segment) == 0 : own == NULL;
 }
 
-static void init_statistic(const d9_value *value, double *values) {
-    size_t length = strlen(value->name), tail = strlen("running_var");
-    double start = length > tail && strcmp(value->name + length - tail, "running_var") == 0 ? 1 : 0;
-    for (int64_t i = 0; i < d9_shape_count(&value->shape); i++) values[i] = start;
-}
-
 d9_status d9_init_state(d9_context *context, const d9_program *program, const d9_init_site *site, const char *segment,
                         double *state) {
     const d9_graph *graph = &program->train;
@@ -48,8 +42,8 @@ d9_status d9_init_state(d9_context *context, const d9_program *program, const d9
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
         double *values = state + value->offset / size;
-        if (value->kind == D9_VALUE_STATISTIC && !segment) init_statistic(value, values);
-        if (value->kind != D9_VALUE_PARAMETER || !in_segment(value, segment)) continue;
+        if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
+        if (!in_segment(value, segment)) continue;
         d9_init_site own = *site;
         own.parameter = value;
         own.stream = name_hash(value->name);

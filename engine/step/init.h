@@ -12,6 +12,7 @@ typedef struct d9_init_site {
     const uint8_t *images; /* (image_count, H, W, C) */
     int64_t image_count, height, width, channels;
     const double *table; /* (3, 256) normalised values */
+    int threads;         /* 0: as OpenMP thinks best */
 } d9_init_site;
 
 /* uniform in (-a, a) */

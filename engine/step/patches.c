@@ -3,6 +3,7 @@
 #include "core/system.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 /* One image as a matrix of patch entries: entry k of patch p at rows[k * stride + p], as 16-bit integers. */
@@ -42,7 +43,8 @@ static d9_status sum_images(d9_context *context, const d9_init_site *site, int64
                             int64_t patches, int64_t *sums, int64_t *products) {
     bool failed = false;
     d9_status status = D9_OK;
-#pragma omp parallel
+    int threads = site->threads > 0 ? site->threads : omp_get_max_threads();
+#pragma omp parallel num_threads(threads)
     {
         void *rows = NULL, *own = NULL;
         d9_context quiet = *context; /* each thread its own message */

@@ -230,7 +230,8 @@ d9_status d9_session_initialize(d9_session *session) {
                          .height = data->height,
                          .width = data->width,
                          .channels = data->channels,
-                         .table = table};
+                         .table = table,
+                         .threads = session->info.threads};
     D9_TRY(d9_allocate(session->context, (size_t)program->state_elements * sizeof(double), "initial state", &state));
     D9_TRY(d9_init_state(session->context, program, &site, NULL, state));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_INIT, 0));

@@ -27,7 +27,8 @@ static int set_up(void **state) {
 static void note(void *user, const d9_verify_row *row) {
     int *seen = user;
     if (strncmp(row->group, "whiten.", 7) != 0) return;
-    if (row->skipped || !row->passed) fail_msg("%s %s: %g of %g (%s)", row->name, row->group, row->error, row->limit, row->note);
+    if (row->skipped || !row->passed)
+        fail_msg("%s %s: %g of %g (%s)", row->name, row->group, row->error, row->limit, row->note);
     if (strcmp(row->group, "whiten.covariance") == 0) assert_int_equal(row->compared, 27 * 27);
     if (strcmp(row->group, "whiten.eigenvalues") == 0) assert_int_equal(row->compared, 27);
     ++*seen;
@@ -37,7 +38,9 @@ static void test_statistics_are_pytorchs(void **state) {
     (void)state;
     int seen = 0;
     const d9_verify_options options = {.cases = D9_SOURCE_DIR "/tests/golden/cases/patch_whitening.safetensors",
-                                       .backend = "reference", .precision = "f64", .threads = 1};
+                                       .backend = "reference",
+                                       .precision = "f64",
+                                       .threads = 1};
     op_ok(&context, d9_verify(&context, &options, note, &seen));
     assert_int_equal(seen, 2);
 }
@@ -47,7 +50,12 @@ static void check_whitens(const double *filters, const d9_dataset *data) {
     enum { D = 27 };
     double table[3 * 256], covariance[D * D], copy[D * D], eigenvalues[D], vectors[D * D];
     for (int i = 0; i < 3 * 256; i++) table[i] = (i % 256 - data->mean[i / 256]) / data->std[i / 256];
-    d9_init_site site = {.images = data->train.images, .image_count = data->train.count, .height = 32, .width = 32, .channels = 3, .table = table};
+    d9_init_site site = {.images = data->train.images,
+                         .image_count = data->train.count,
+                         .height = 32,
+                         .width = 32,
+                         .channels = 3,
+                         .table = table};
     op_ok(&context, d9_patch_covariance(&context, &site, 10000, 3, covariance));
     memcpy(copy, covariance, sizeof copy);
     op_ok(&context, d9_symmetric_eigen(&context, copy, D, eigenvalues, vectors));
@@ -65,13 +73,15 @@ static void check_whitens(const double *filters, const d9_dataset *data) {
 static void test_dawn94_whitens(void **state) {
     (void)state;
     enum { D = 27 };
-    static const char *const set[] = {"model.channels=[4, 4, 4, 4]", "train.batch_size=32", "backend=reference", "precision=f64", "threads=1"};
+    static const char *const set[] = {"model.channels=[4, 4, 4, 4]", "train.batch_size=32", "backend=reference",
+                                      "precision=f64", "threads=1"};
     const d9_config_edits edits = {.set = set, .set_count = sizeof set / sizeof *set};
     double filters[D * D];
     d9_config *config;
     d9_session session;
     op_ok(&context, d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", &edits, &config));
-    op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 1, .no_eval = true}, &session));
+    op_ok(&context,
+          d9_session_open(&context, &(d9_session_options){.config = config, .seed = 1, .no_eval = true}, &session));
     op_ok(&context, d9_session_initialize(&session));
     const d9_graph *graph = &session.program.train;
     const d9_value *weight = &graph->values[d9_graph_find_value(graph, "stem.whiten.weight")];

@@ -13,7 +13,8 @@
 
 const char *const program_all_tricks =
     "crop: {pad: 4}, flip: {}, cutout: {size: 4}, pool_before_activation: {position: before_norm}, "
-    "label_smoothing: {alpha: 0.2}, celu: {alpha: 0.3}, ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: 1.0}, "
+    "label_smoothing: {alpha: 0.2}, celu: {alpha: 0.3}, ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: "
+    "1.0}, "
     "patch_whitening: {size: 3, epsilon: 1.0e-2, images: 8}, ema: {momentum: 0.99, every: 5}, flip_tta: {}";
 
 /* ---- making ---- */
@@ -25,9 +26,16 @@ d9_config *program_config(d9_context *context, const char *yaml) {
 }
 
 d9_extent program_extent(const d9_config *config, int64_t images, int64_t side) {
-    return (d9_extent){.train_images = images, .eval_images = images / 2, .height = side, .width = side, .channels = 3,
-                       .classes = 10, .batch = config->train.batch_size, .epochs = config->train.epochs,
-                       .mean = {125, 123, 114}, .std = {63, 62, 67}};
+    return (d9_extent){.train_images = images,
+                       .eval_images = images / 2,
+                       .height = side,
+                       .width = side,
+                       .channels = 3,
+                       .classes = 10,
+                       .batch = config->train.batch_size,
+                       .epochs = config->train.epochs,
+                       .mean = {125, 123, 114},
+                       .std = {63, 62, 67}};
 }
 
 void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
@@ -87,8 +95,8 @@ static void write_shape(const d9_shape *shape, d9_text *text) {
 }
 
 static void write_when(const d9_when *when, d9_text *text) {
-    d9_text_add(text, " when %lld+%lld %lld..%lld%s", (long long)when->every, (long long)when->offset, (long long)when->from,
-                (long long)when->until, when->restart_each_epoch ? " of each epoch" : "");
+    d9_text_add(text, " when %lld+%lld %lld..%lld%s", (long long)when->every, (long long)when->offset,
+                (long long)when->from, (long long)when->until, when->restart_each_epoch ? " of each epoch" : "");
 }
 
 static void write_attributes(const d9_node *node, d9_text *text) {
@@ -99,7 +107,9 @@ static void write_attributes(const d9_node *node, d9_text *text) {
         d9_text_add(text, " kernel %d stride %d pad %d", node->as.conv.kernel, node->as.conv.stride, node->as.conv.pad);
         break;
     case D9_OP_POOL:
-    case D9_OP_POOL_BACKWARD: d9_text_add(text, " kernel %d stride %d", node->as.pool.kernel, node->as.pool.stride); break;
+    case D9_OP_POOL_BACKWARD:
+        d9_text_add(text, " kernel %d stride %d", node->as.pool.kernel, node->as.pool.stride);
+        break;
     case D9_OP_NORM:
     case D9_OP_NORM_EVAL:
     case D9_OP_NORM_BACKWARD:
@@ -110,18 +120,24 @@ static void write_attributes(const d9_node *node, d9_text *text) {
     case D9_OP_ACT_BACKWARD:
         d9_text_add(text, " %s alpha %g", d9_activation_name(node->as.act.activation), node->as.act.alpha);
         break;
-    case D9_OP_SCALE: d9_text_add(text, " factor %g", node->as.scale.factor); break;
+    case D9_OP_SCALE:
+        d9_text_add(text, " factor %g", node->as.scale.factor);
+        break;
     case D9_OP_LOSS:
-    case D9_OP_LOSS_BACKWARD: d9_text_add(text, " smoothing %g", node->as.loss.smoothing); break;
-    case D9_OP_LERP: d9_text_add(text, " ratio %.17g (table %d)", node->as.lerp.ratio.constant, node->as.lerp.ratio.table); break;
+    case D9_OP_LOSS_BACKWARD:
+        d9_text_add(text, " smoothing %g", node->as.loss.smoothing);
+        break;
+    case D9_OP_LERP:
+        d9_text_add(text, " ratio %.17g (table %d)", node->as.lerp.ratio.constant, node->as.lerp.ratio.table);
+        break;
     case D9_OP_SGD:
         d9_text_add(text, " rate table %d decay %.17g momentum %g form %d", node->as.update.rate.table,
                     node->as.update.decay.constant, node->as.update.momentum, (int)node->as.update.form);
         break;
     case D9_OP_DRAW:
         d9_text_add(text, " seed %llu pad %d mirror %d cutout %d of %dx%d batch %lld steps %lld samples %lld",
-                    (unsigned long long)node->as.draw.seed, node->as.draw.pad, node->as.draw.mirror, node->as.draw.cutout,
-                    node->as.draw.height, node->as.draw.width, (long long)node->as.draw.batch,
+                    (unsigned long long)node->as.draw.seed, node->as.draw.pad, node->as.draw.mirror,
+                    node->as.draw.cutout, node->as.draw.height, node->as.draw.width, (long long)node->as.draw.batch,
                     (long long)node->as.draw.steps_per_epoch, (long long)node->as.draw.samples);
         break;
     case D9_OP_AUGMENT:
@@ -129,7 +145,8 @@ static void write_attributes(const d9_node *node, d9_text *text) {
         d9_text_add(text, " pad %d cutout %d batch %lld steps %lld", node->as.augment.pad, node->as.augment.cutout,
                     (long long)node->as.augment.batch, (long long)node->as.augment.steps_per_epoch);
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -218,7 +235,8 @@ static void write_views(const d9_program *program, d9_text *text) {
 }
 
 const char *program_part_name(program_part part) {
-    static const char *const names[PROGRAM_PARTS] = {"augmentation", "forward", "parameters", "loss", "groups", "tail", "views"};
+    static const char *const names[PROGRAM_PARTS] = {"augmentation", "forward", "parameters", "loss",
+                                                     "groups",       "tail",    "views"};
     return names[part];
 }
 
@@ -229,19 +247,33 @@ void program_write(const d9_program *program, program_part part, d9_text *text) 
                     program->augmentation.cutout);
         write_ops(program, D9_OP_DRAW, D9_OP_GATHER, text);
         break;
-    case PROGRAM_FORWARD: write_forward(&program->train, text); break;
-    case PROGRAM_PARAMETERS: write_parameters(&program->train, text); break;
-    case PROGRAM_LOSS: write_loss(&program->train, text); break;
-    case PROGRAM_GROUPS: write_groups(program, text); break;
-    case PROGRAM_TAIL: write_tail(program, text); break;
-    default: write_views(program, text); break;
+    case PROGRAM_FORWARD:
+        write_forward(&program->train, text);
+        break;
+    case PROGRAM_PARAMETERS:
+        write_parameters(&program->train, text);
+        break;
+    case PROGRAM_LOSS:
+        write_loss(&program->train, text);
+        break;
+    case PROGRAM_GROUPS:
+        write_groups(program, text);
+        break;
+    case PROGRAM_TAIL:
+        write_tail(program, text);
+        break;
+    default:
+        write_views(program, text);
+        break;
     }
 }
 
 void program_write_lists(const d9_program *program, d9_text *text) {
-    for (d9_node_id n = 0; n < program->train.node_count; n++) write_node(&program->train, &program->train.nodes[n], true, text);
+    for (d9_node_id n = 0; n < program->train.node_count; n++)
+        write_node(&program->train, &program->train.nodes[n], true, text);
     d9_text_add(text, "evaluation\n");
-    for (d9_node_id n = 0; n < program->eval.node_count; n++) write_node(&program->eval, &program->eval.nodes[n], true, text);
+    for (d9_node_id n = 0; n < program->eval.node_count; n++)
+        write_node(&program->eval, &program->eval.nodes[n], true, text);
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
         d9_text_add(text, "%s %lld\n", d9_buffer_name((d9_buffer)b), (long long)program->buffer_bytes[b]);
 }

@@ -11,7 +11,8 @@ extern const char *const program_all_tricks;
 
 /* Any failure fails the running test with the context's message. */
 d9_config *program_config(d9_context *context, const char *yaml);
-d9_extent program_extent(const d9_config *config, int64_t images, int64_t side); /* RGB, ten classes, evaluates half as many */
+d9_extent program_extent(const d9_config *config, int64_t images,
+                         int64_t side); /* RGB, ten classes, evaluates half as many */
 void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
                   bool keep_all, d9_program *program);
 

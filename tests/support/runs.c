@@ -62,13 +62,16 @@ run_report run_train_ok(const d9_train_options *options) {
 void run_assert_equal(const run_report *a, const run_report *b, const char *what) {
     if (strcmp(a->params_sha256, b->params_sha256) != 0) fail_msg("%s: the parameters differ", what);
     if (a->accuracy != b->accuracy || a->accuracy_tta != b->accuracy_tta)
-        fail_msg("%s: accuracy %g and %g, with views %g and %g", what, a->accuracy, b->accuracy, a->accuracy_tta, b->accuracy_tta);
+        fail_msg("%s: accuracy %g and %g, with views %g and %g", what, a->accuracy, b->accuracy, a->accuracy_tta,
+                 b->accuracy_tta);
     assert_int_equal(a->epoch_count, b->epoch_count);
     for (int64_t e = 0; e < a->epoch_count; e++) {
         if (!(a->train_loss[e] == b->train_loss[e]))
-            fail_msg("%s: epoch %lld: loss %.17g and %.17g", what, (long long)e + 1, a->train_loss[e], b->train_loss[e]);
+            fail_msg("%s: epoch %lld: loss %.17g and %.17g", what, (long long)e + 1, a->train_loss[e],
+                     b->train_loss[e]);
         if (memcmp(&a->epoch_accuracy[e], &b->epoch_accuracy[e], sizeof(double)) != 0) /* NaN: not evaluated, in both */
-            fail_msg("%s: epoch %lld: accuracy %g and %g", what, (long long)e + 1, a->epoch_accuracy[e], b->epoch_accuracy[e]);
+            fail_msg("%s: epoch %lld: accuracy %g and %g", what, (long long)e + 1, a->epoch_accuracy[e],
+                     b->epoch_accuracy[e]);
     }
 }
 
@@ -80,7 +83,8 @@ void run_folder_make(char folder[RUN_PATH_BYTES]) {
 }
 
 const char *run_path(const char *folder, const char *name, char path[RUN_PATH_BYTES]) {
-    if (snprintf(path, RUN_PATH_BYTES, "%.400s/%.100s", folder, name) >= RUN_PATH_BYTES) fail_msg("%s is too long", folder);
+    if (snprintf(path, RUN_PATH_BYTES, "%.400s/%.100s", folder, name) >= RUN_PATH_BYTES)
+        fail_msg("%s is too long", folder);
     return path;
 }
 
@@ -116,12 +120,14 @@ void run_folder_remove(const char *folder) {
 
 d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more) {
     char yaml[2048];
-    snprintf(yaml, sizeof yaml,
-             "data: {dataset: synthetic, synthetic_train: 42, synthetic_test: 21, image_size: 16}\n"
-             "backend: %s\nprecision: %s\nthreads: 1\nbackend_options: {tune: off}\n"
-             "model: {name: resnet9, channels: [4, 6, 8, 8], logits_scale: 0.125}\n"
-             "train: {epochs: 2.6, batch_size: 8, bias_lr_multiplier: 4, lr: {knots: [0, 1, end], values: [0, 0.3, 0]}}\n"
-             "tricks: {%s}\n%s", backend, precision, program_all_tricks, more);
+    snprintf(
+        yaml, sizeof yaml,
+        "data: {dataset: synthetic, synthetic_train: 42, synthetic_test: 21, image_size: 16}\n"
+        "backend: %s\nprecision: %s\nthreads: 1\nbackend_options: {tune: off}\n"
+        "model: {name: resnet9, channels: [4, 6, 8, 8], logits_scale: 0.125}\n"
+        "train: {epochs: 2.6, batch_size: 8, bias_lr_multiplier: 4, lr: {knots: [0, 1, end], values: [0, 0.3, 0]}}\n"
+        "tricks: {%s}\n%s",
+        backend, precision, program_all_tricks, more);
     return program_config(context, yaml);
 }
 
@@ -189,7 +195,8 @@ static bool available(d9_context *context, const char *backend, const char *prec
 
 int run_backend_main(const char *backend, const char *precision) {
     bench b;
-    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_seeds, &b), cmocka_unit_test_prestate(test_resume, &b)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_seeds, &b),
+                                       cmocka_unit_test_prestate(test_resume, &b)};
     d9_context_init(&b.context);
     if (!available(&b.context, backend, precision)) {
         printf("skipped: training on %s in %s: %s\n", backend, precision, b.context.message);

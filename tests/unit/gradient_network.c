@@ -44,14 +44,17 @@ static void read_value(network *self, d9_value_id id, double *values) {
 /* Index of the maximum of each window of each pool. */
 static void find_winners(network *self, int32_t *winners) {
     int64_t w = 0;
-    for (d9_node_id n = d9_edit_next(&self->forward, D9_OP_POOL, 0); n != D9_NONE; n = d9_edit_next(&self->forward, D9_OP_POOL, n + 1)) {
+    for (d9_node_id n = d9_edit_next(&self->forward, D9_OP_POOL, 0); n != D9_NONE;
+         n = d9_edit_next(&self->forward, D9_OP_POOL, n + 1)) {
         const d9_node *node = &self->forward.nodes[n];
-        const int64_t *in = self->forward.values[node->inputs[0]].shape.d, *out = self->forward.values[node->outputs[0]].shape.d;
+        const int64_t *in = self->forward.values[node->inputs[0]].shape.d,
+                      *out = self->forward.values[node->outputs[0]].shape.d;
         int k = node->as.pool.kernel, stride = node->as.pool.stride;
         double *x = malloc((size_t)(in[0] * in[1] * in[2] * in[3]) * sizeof(double));
         read_value(self, node->inputs[0], x);
         for (int64_t i = 0; i < out[0] * out[1] * out[2] * out[3]; i++) {
-            int64_t c = i % out[3], ox = i / out[3] % out[2], oy = i / (out[3] * out[2]) % out[1], s = i / (out[3] * out[2] * out[1]);
+            int64_t c = i % out[3], ox = i / out[3] % out[2], oy = i / (out[3] * out[2]) % out[1],
+                    s = i / (out[3] * out[2] * out[1]);
             int32_t best = -1;
             double largest = -INFINITY;
             for (int p = 0; p < k * k; p++) {
@@ -75,7 +78,8 @@ static double loss(network *self) {
     return sum;
 }
 
-static const d9_dataset_options dataset = {.name = "synthetic", .image_size = SIDE, .synthetic_train = BATCH, .synthetic_test = BATCH};
+static const d9_dataset_options dataset = {
+    .name = "synthetic", .image_size = SIDE, .synthetic_train = BATCH, .synthetic_test = BATCH};
 
 /* One training step leaves the gradient; then the state is as it was before. Biases and running statistics are
  * moved off their defaults, where a wrong sign could hide. */
@@ -84,9 +88,11 @@ static int set_up(void **state) {
     static char yaml[1024];
     network *self = &n;
     d9_context_init(&self->context);
-    snprintf(yaml, sizeof yaml, "data: {dataset: synthetic}\nbackend: reference\nprecision: f64\nthreads: 1\n"
-                                "model: {name: resnet9, channels: [4, 6, 8, 8], logits_scale: 0.5}\n"
-                                "train: {epochs: 1, batch_size: %d, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n", BATCH, program_all_tricks);
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic}\nbackend: reference\nprecision: f64\nthreads: 1\n"
+             "model: {name: resnet9, channels: [4, 6, 8, 8], logits_scale: 0.5}\n"
+             "train: {epochs: 1, batch_size: %d, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
+             BATCH, program_all_tricks);
     self->config = program_config(&self->context, yaml);
     d9_session_options options = {.config = self->config, .seed = 3, .program = {.keep_all = true}, .no_eval = true};
     OK(d9_dataset_load(&self->context, &dataset, &options.dataset));
@@ -99,18 +105,23 @@ static int set_up(void **state) {
     OK(d9_session_read_state(&self->session, D9_BUFFER_STATE, self->state));
     for (int v = 0; v < program->train.value_count; v++) {
         const d9_value *value = &program->train.values[v];
-        for (int64_t i = 0; value->kind == D9_VALUE_PARAMETER && value->parameter == D9_BIAS && i < d9_shape_count(&value->shape); i++)
-            self->state[value->offset / 8 + i] = 0.4 * d9_philox_unit(d9_philox4x32_10(4, (uint32_t)i, (uint32_t)v, 0, 0).v[0]) - 0.2;
+        for (int64_t i = 0;
+             value->kind == D9_VALUE_PARAMETER && value->parameter == D9_BIAS && i < d9_shape_count(&value->shape); i++)
+            self->state[value->offset / 8 + i] =
+                0.4 * d9_philox_unit(d9_philox4x32_10(4, (uint32_t)i, (uint32_t)v, 0, 0).v[0]) - 0.2;
     }
     OK(d9_session_write_state(&self->session, D9_BUFFER_STATE, self->state));
     OK(d9_session_step(&self->session, 0));
-    OK(self->session.backend->read(&self->context, self->session.device, D9_BUFFER_GRADIENT, 0, self->gradient, program->group_elements * 8));
+    OK(self->session.backend->read(&self->context, self->session.device, D9_BUFFER_GRADIENT, 0, self->gradient,
+                                   program->group_elements * 8));
     OK(d9_graph_copy(&self->context, &program->train, &self->forward));
     self->forward.node_count = d9_edit_next(&self->forward, D9_OP_METRICS, 0);
     for (d9_node_id n = program_find(&self->forward, D9_OP_CONV, "stem.conv"); n > 0; n--)
-        d9_graph_remove_node(&self->forward, 0); /* batch and whitening: every value keeps its place, and theirs does not change */
+        d9_graph_remove_node(&self->forward,
+                             0); /* batch and whitening: every value keeps its place, and theirs does not change */
     OK(self->session.backend->plan(&self->context, self->session.device, program, &self->forward, &self->plan));
-    for (d9_node_id p = d9_edit_next(&self->forward, D9_OP_POOL, 0); p != D9_NONE; p = d9_edit_next(&self->forward, D9_OP_POOL, p + 1))
+    for (d9_node_id p = d9_edit_next(&self->forward, D9_OP_POOL, 0); p != D9_NONE;
+         p = d9_edit_next(&self->forward, D9_OP_POOL, p + 1))
         self->winner_count += d9_shape_count(&self->forward.values[self->forward.nodes[p].outputs[0]].shape);
     self->winners = calloc((size_t)self->winner_count, sizeof *self->winners);
     self->reference = calloc((size_t)self->winner_count, sizeof *self->reference);
@@ -141,7 +152,10 @@ static bool moved_loss(network *self, int64_t entry, double h, double *sum) {
     return memcmp(self->winners, self->reference, (size_t)self->winner_count * sizeof *self->winners) == 0;
 }
 
-typedef struct tally { int compared, passed_over, tensors; double worst; } tally;
+typedef struct tally {
+    int compared, passed_over, tensors;
+    double worst;
+} tally;
 
 /* Several entries of one parameter, spread over it. */
 static void check_parameter(network *self, const d9_value *value, tally *all) {
@@ -151,7 +165,8 @@ static void check_parameter(network *self, const d9_value *value, tally *all) {
     for (int64_t i = 0; i < count; i++) size = fmax(size, fabs(self->gradient[first + i]));
     if (!(size > 0)) fail_msg("%s: its gradient is zero", value->name);
     for (int e = 0; e < ENTRIES; e++) {
-        int64_t entry = first + (int64_t)d9_philox_below(d9_philox4x32_10(8, (uint32_t)e, (uint32_t)first, 0, 0).v[0], (uint32_t)count);
+        int64_t entry = first + (int64_t)d9_philox_below(d9_philox4x32_10(8, (uint32_t)e, (uint32_t)first, 0, 0).v[0],
+                                                         (uint32_t)count);
         double above, below;
         bool smooth = moved_loss(self, entry, step_size, &above);
         smooth &= moved_loss(self, entry, -step_size, &below);
@@ -182,9 +197,9 @@ static void test_gradient_of_the_whole_network(void **state) {
             check_parameter(self, &graph->values[v], &all);
             tensors++;
         }
-    print_message("%d entries of %d tensors compared, %d passed over; worst error %.2g of the tensor's largest\n", all.compared,
-                  all.tensors, all.passed_over, all.worst);
-    assert_int_equal(tensors, 8 + 8 + 1);    /* convolutions, norm biases, head; scales and whitening are frozen */
+    print_message("%d entries of %d tensors compared, %d passed over; worst error %.2g of the tensor's largest\n",
+                  all.compared, all.tensors, all.passed_over, all.worst);
+    assert_int_equal(tensors, 8 + 8 + 1); /* convolutions, norm biases, head; scales and whitening are frozen */
     assert_int_equal(all.tensors, tensors);
     assert_true(all.compared * 10 >= tensors * ENTRIES * 8);
 }

@@ -36,7 +36,9 @@ static int tear_down(void **state) {
 #define OK(call) op_ok(&f->context, call)
 
 /* conv a, norm b, act c, pool d, linear e: the stack most tests edit */
-typedef struct stack { d9_value_id a, b, c, d, e; } stack;
+typedef struct stack {
+    d9_value_id a, b, c, d, e;
+} stack;
 
 static stack build_stack(fixture *f) {
     stack s;
@@ -116,7 +118,8 @@ static void test_names_are_unique_and_bounded(void **state) {
     memset(role, 'r', sizeof role);
     role[D9_NAME_SIZE - 5] = 0; /* ".out" would fit, ".weight" does not */
     build_stack(f);
-    assert_fails(f, d9_graph_act(&f->context, &f->graph, "c", f->image, &y), "the graph already has a value named c.out");
+    assert_fails(f, d9_graph_act(&f->context, &f->graph, "c", f->image, &y),
+                 "the graph already has a value named c.out");
     assert_int_equal(d9_graph_conv(&f->context, &f->graph, role, f->image, 4, 3, 1, &y), D9_USAGE);
     assert_non_null(strstr(f->context.message, "is too long"));
     d9_context_clear(&f->context);
@@ -211,7 +214,8 @@ static void test_chain_looks_further(void **state) {
     OK(d9_graph_add(&f->context, &f->graph, "sum", x, y, &z));
     assert_true(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 0, nodes));
     assert_int_equal(nodes[0], 0);
-    assert_false(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 1, nodes)); /* "two" enters slot 1 */
+    assert_false(
+        d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 1, nodes)); /* "two" enters slot 1 */
     OK(d9_graph_act(&f->context, &f->graph, "three", z, &x));
     OK(d9_graph_pool(&f->context, &f->graph, "four", x, 2, &y));
     assert_true(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_POOL}, 2, 0, nodes));
@@ -251,11 +255,13 @@ static void test_swap_undoes_itself(void **state) {
     d9_text_init(&f->context, &before);
     d9_text_init(&f->context, &after);
     for (int n = 0; n < f->graph.node_count; n++)
-        d9_text_add(&before, "%s %d %d\n", f->graph.nodes[n].role, f->graph.nodes[n].inputs[0], f->graph.nodes[n].outputs[0]);
+        d9_text_add(&before, "%s %d %d\n", f->graph.nodes[n].role, f->graph.nodes[n].inputs[0],
+                    f->graph.nodes[n].outputs[0]);
     d9_edit_swap(&f->graph, 2, 3);
     d9_edit_swap(&f->graph, 2, 3);
     for (int n = 0; n < f->graph.node_count; n++)
-        d9_text_add(&after, "%s %d %d\n", f->graph.nodes[n].role, f->graph.nodes[n].inputs[0], f->graph.nodes[n].outputs[0]);
+        d9_text_add(&after, "%s %d %d\n", f->graph.nodes[n].role, f->graph.nodes[n].inputs[0],
+                    f->graph.nodes[n].outputs[0]);
     assert_string_equal(d9_text_get(&before), d9_text_get(&after));
     d9_text_free(&before);
     d9_text_free(&after);
@@ -328,7 +334,8 @@ static void test_conv_that_does_not_fit(void **state) {
     fixture *f = *state;
     build_stack(f);
     f->graph.values[f->image].shape.d[3] = 4;
-    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "a: a 3x3 convolution of 3 channels does not fit 4 input channels");
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph),
+                 "a: a 3x3 convolution of 3 channels does not fit 4 input channels");
     f->graph.values[f->image].shape = (d9_shape){4, {6, 2, 2, 3}};
     f->graph.nodes[0].as.conv.pad = 0;
     assert_fails(f, d9_graph_infer(&f->context, &f->graph), "a: a 2x2 image is too small for a 3x3 convolution");
@@ -338,9 +345,10 @@ static void test_norm_that_does_not_fit(void **state) {
     fixture *f = *state;
     build_stack(f);
     f->graph.nodes[1].as.norm.group_size = 4;
-    assert_fails(f, d9_graph_infer(&f->context, &f->graph),
-                 "b: a batch of 6 images does not divide into ghost groups of 4: train.batch_size must be a multiple of "
-                 "tricks.ghost_batchnorm.group_size");
+    assert_fails(
+        f, d9_graph_infer(&f->context, &f->graph),
+        "b: a batch of 6 images does not divide into ghost groups of 4: train.batch_size must be a multiple of "
+        "tricks.ghost_batchnorm.group_size");
     f->graph.nodes[1].as.norm.group_size = 2;
     OK(d9_graph_infer(&f->context, &f->graph));
     assert_shape(f, d9_graph_find_value(&f->graph, "b.running_mean"), (d9_shape){2, {3, 5}});
@@ -369,12 +377,25 @@ static void test_pool_linear_add_that_do_not_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_builders_infer_shapes), TEST(test_stride_and_even_sizes), TEST(test_names_are_unique_and_bounded),
-        TEST(test_copy_is_another_graph), TEST(test_grows),
-        TEST(test_next), TEST(test_consumers), TEST(test_chain), TEST(test_chain_breaks_at_a_second_consumer),
-        TEST(test_chain_looks_further), TEST(test_swap_keeps_parameters_with_their_node), TEST(test_swap_undoes_itself),
-        TEST(test_swap_at_the_end), TEST(test_insert), TEST(test_insert_at_the_ends), TEST(test_remove),
-        TEST(test_conv_that_does_not_fit), TEST(test_norm_that_does_not_fit), TEST(test_pool_linear_add_that_do_not_fit),
+        TEST(test_builders_infer_shapes),
+        TEST(test_stride_and_even_sizes),
+        TEST(test_names_are_unique_and_bounded),
+        TEST(test_copy_is_another_graph),
+        TEST(test_grows),
+        TEST(test_next),
+        TEST(test_consumers),
+        TEST(test_chain),
+        TEST(test_chain_breaks_at_a_second_consumer),
+        TEST(test_chain_looks_further),
+        TEST(test_swap_keeps_parameters_with_their_node),
+        TEST(test_swap_undoes_itself),
+        TEST(test_swap_at_the_end),
+        TEST(test_insert),
+        TEST(test_insert_at_the_ends),
+        TEST(test_remove),
+        TEST(test_conv_that_does_not_fit),
+        TEST(test_norm_that_does_not_fit),
+        TEST(test_pool_linear_add_that_do_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,8 @@ static void assert_types(const d9_graph *graph, d9_type type, const char *const 
             fail_msg("%s is %s, must be %s", names[i], d9_type_name(type_of(graph, names[i])), d9_type_name(type));
 }
 #define TYPES(graph, type, ...)                                                                                        \
-    assert_types(graph, type, (const char *const[]){__VA_ARGS__}, (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
+    assert_types(graph, type, (const char *const[]){__VA_ARGS__},                                                      \
+                 (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
 
 /* ---- precision ---- */
 
@@ -64,8 +65,8 @@ static void check_half(const char *precision, d9_type half) {
           "layer1.add.out", "head.pool.out", weight, head);
     TYPES(g, D9_F32, "layer1.conv.weight", "stem.whiten.weight", "stem.norm.weight", "stem.norm.bias",
           "stem.norm.running_mean", "stem.norm.running_var", "stem.norm.mean", "stem.norm.inv_std", "head.weight",
-          "head.out", "head.scale.out", "loss.out", "layer1.conv.weight.grad", "stem.norm.bias.grad", "head.weight.grad",
-          "table", "state[weights]", "velocity[biases]", "average[all]");
+          "head.out", "head.scale.out", "loss.out", "layer1.conv.weight.grad", "stem.norm.bias.grad",
+          "head.weight.grad", "table", "state[weights]", "velocity[biases]", "average[all]");
     TYPES(g, D9_I32, "labels", "order", "draws");
     TYPES(g, D9_F64, "metrics");
     /* a gradient has the type of what it is the gradient of */
@@ -130,7 +131,8 @@ static void test_plain_gradients(void **state) {
     assert_int_equal(program_count(g, D9_OP_NORM_BACKWARD, true), 8);
     assert_int_equal(program_count(g, D9_OP_POOL_BACKWARD, true), 4);
     assert_int_equal(program_count(g, D9_OP_LOSS_BACKWARD, true), 1);
-    for (int v = 0; v < g->value_count; v++) /* each parameter's gradient is written once, like its parameter in shape */
+    for (int v = 0; v < g->value_count;
+         v++) /* each parameter's gradient is written once, like its parameter in shape */
         if (g->values[v].kind == D9_VALUE_PARAMETER) {
             d9_value_id gradient = d9_gradient_of(g, v);
             assert_true(gradient != D9_NONE);
@@ -251,7 +253,10 @@ static void test_evaluation_list(void **state) {
 
 /* ---- the scratch plan ---- */
 
-typedef struct span { int64_t begin, end; d9_node_id born, last; } span;
+typedef struct span {
+    int64_t begin, end;
+    d9_node_id born, last;
+} span;
 
 /* Where and when each scratch value lives, by looking at every node. */
 static int find_spans(const d9_graph *graph, span *spans) {
@@ -306,8 +311,8 @@ static void test_live_values_do_not_overlap(void **state) {
         assert_int_equal(count_clashes(&kept.train, true, all, &values), 0);
         assert_int_equal(count_clashes(&kept.eval, true, all, &eval_values), 0);
         assert_true(bytes < all * 7 / 10); /* and it does save */
-        print_message("%s: %lld bytes of scratch for %d values, %lld if all were kept\n", precisions[p], (long long)bytes,
-                      values, (long long)all);
+        print_message("%s: %lld bytes of scratch for %d values, %lld if all were kept\n", precisions[p],
+                      (long long)bytes, values, (long long)all);
         /* the judge finds a planted clash */
         d9_value_id conv = d9_graph_find_value(&shared.train, "stem.conv.out");
         shared.train.values[conv].offset = shared.train.values[shared.train.image].offset;

@@ -37,13 +37,21 @@ static int set_up(void **state) {
 static start begin(const char *tricks, uint64_t seed) {
     start s;
     char yaml[1024];
-    snprintf(yaml, sizeof yaml, "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [16, 32, 64, 64]}\n"
-                                "train: {epochs: 1, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n", tricks);
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [16, 32, 64, 64]}\n"
+             "train: {epochs: 1, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
+             tricks);
     s.config = program_config(&context, yaml);
     d9_extent extent = program_extent(s.config, 32, SIDE);
     program_make(&context, s.config, &extent, "f64", false, &s.program);
     s.state = calloc((size_t)s.program.state_elements, sizeof(double));
-    d9_init_site site = {.seed = seed, .images = images, .image_count = IMAGES, .height = SIDE, .width = SIDE, .channels = 3, .table = table};
+    d9_init_site site = {.seed = seed,
+                         .images = images,
+                         .image_count = IMAGES,
+                         .height = SIDE,
+                         .width = SIDE,
+                         .channels = 3,
+                         .table = table};
     op_ok(&context, d9_init_state(&context, &s.program, &site, NULL, s.state));
     op_ok(&context, d9_init_state(&context, &s.program, &site, "whiten", s.state));
     return s;
@@ -72,8 +80,14 @@ static bool same(const start *a, const start *b, const char *name) {
 static void test_weights_are_uniform(void **state) {
     (void)state;
     start s = begin("", 1);
-    static const struct { const char *name; int64_t fan_in; } weights[] = {
-        {"stem.conv.weight", 27}, {"layer1.conv.weight", 144}, {"layer2.conv.weight", 288}, {"layer3.res1.conv.weight", 576}, {"head.weight", 64}};
+    static const struct {
+        const char *name;
+        int64_t fan_in;
+    } weights[] = {{"stem.conv.weight", 27},
+                   {"layer1.conv.weight", 144},
+                   {"layer2.conv.weight", 288},
+                   {"layer3.res1.conv.weight", 576},
+                   {"head.weight", 64}};
     for (size_t w = 0; w < sizeof weights / sizeof *weights; w++) {
         int64_t count;
         const double *v = values_of(&s, weights[w].name, &count), a = 1 / sqrt((double)weights[w].fan_in);
@@ -125,7 +139,8 @@ static void test_streams_differ(void **state) {
         for (int w = 0; w < v; w++) {
             if (g->values[w].kind != D9_VALUE_PARAMETER || g->values[w].parameter != D9_WEIGHT) continue;
             const double *y = s.state + g->values[w].offset / 8;
-            if (fabs(x[0] / y[0] - x[1] / y[1]) <= 1e-9 * fabs(x[0] / y[0])) fail_msg("%s and %s share their draws", g->values[v].name, g->values[w].name);
+            if (fabs(x[0] / y[0] - x[1] / y[1]) <= 1e-9 * fabs(x[0] / y[0]))
+                fail_msg("%s and %s share their draws", g->values[v].name, g->values[w].name);
         }
     }
     assert_int_equal(weights, 9);
@@ -134,7 +149,8 @@ static void test_streams_differ(void **state) {
 
 static void test_seed_and_name_alone(void **state) {
     (void)state;
-    static const char *const untouched[] = {"layer1.conv.weight", "layer2.conv.weight", "layer3.res2.conv.weight", "head.weight"};
+    static const char *const untouched[] = {"layer1.conv.weight", "layer2.conv.weight", "layer3.res2.conv.weight",
+                                            "head.weight"};
     start plain = begin("", 1), again = begin("", 1), other = begin("", 2), edited = begin(program_all_tricks, 1);
     assert_true(same(&plain, &again, "stem.conv.weight"));
     assert_false(same(&plain, &other, "stem.conv.weight"));
@@ -156,7 +172,13 @@ static void test_segments(void **state) {
     int64_t count;
     const double *filters = values_of(&one, "stem.whiten.weight", &count);
     double *bare = calloc((size_t)one.program.state_elements, sizeof(double));
-    d9_init_site site = {.seed = 1, .images = images, .image_count = IMAGES, .height = SIDE, .width = SIDE, .channels = 3, .table = table};
+    d9_init_site site = {.seed = 1,
+                         .images = images,
+                         .image_count = IMAGES,
+                         .height = SIDE,
+                         .width = SIDE,
+                         .channels = 3,
+                         .table = table};
     op_ok(&context, d9_init_state(&context, &one.program, &site, NULL, bare));
     for (int64_t i = 0; i < count; i++) assert_true(bare[filters - one.state + i] == 0 && isfinite(filters[i]));
     op_ok(&context, d9_init_state(&context, &one.program, &site, "whiten", bare));
@@ -168,8 +190,10 @@ static void test_segments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_weights_are_uniform, set_up), cmocka_unit_test_setup(test_norms_and_statistics, set_up),
-        cmocka_unit_test_setup(test_streams_differ, set_up),      cmocka_unit_test_setup(test_seed_and_name_alone, set_up),
+        cmocka_unit_test_setup(test_weights_are_uniform, set_up),
+        cmocka_unit_test_setup(test_norms_and_statistics, set_up),
+        cmocka_unit_test_setup(test_streams_differ, set_up),
+        cmocka_unit_test_setup(test_seed_and_name_alone, set_up),
         cmocka_unit_test_setup(test_segments, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

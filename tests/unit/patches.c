@@ -12,7 +12,6 @@
 #include "train/trainer.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,13 +28,19 @@ static int set_up(void **state) {
     static const double mean[CHANNELS] = {125.31, 122.95, 113.87}, deviation[CHANNELS] = {62.99, 62.09, 66.70};
     (void)state;
     d9_context_init(&context);
-    for (uint32_t i = 0; i < sizeof images; i++) images[i] = (uint8_t)(i < CHANNELS ? 128 : (3 * images[i - CHANNELS] + (word(i, 0) >> 24)) / 4);
+    for (uint32_t i = 0; i < sizeof images; i++)
+        images[i] = (uint8_t)(i < CHANNELS ? 128 : (3 * images[i - CHANNELS] + (word(i, 0) >> 24)) / 4);
     for (int i = 0; i < CHANNELS * 256; i++) table[i] = (i % 256 - mean[i / 256]) / deviation[i / 256];
     return 0;
 }
 
 static d9_init_site site(void) {
-    return (d9_init_site){.images = images, .image_count = IMAGES, .height = HEIGHT, .width = WIDTH, .channels = CHANNELS, .table = table};
+    return (d9_init_site){.images = images,
+                          .image_count = IMAGES,
+                          .height = HEIGHT,
+                          .width = WIDTH,
+                          .channels = CHANNELS,
+                          .table = table};
 }
 
 static double pixel(int64_t image, int y, int x, int c) {
@@ -59,14 +64,18 @@ static void naive_covariance(int64_t count, int size, double *covariance) {
 static void test_covariance(void **state) {
     (void)state;
     static double got[MAX_D * MAX_D], want[MAX_D * MAX_D];
-    static const struct { int64_t ask, images; int size; } cases[] = {{IMAGES, IMAGES, 3}, {1, 1, 3}, {5, 5, 5}, {7, 7, 1}, {10000, IMAGES, 3}};
+    static const struct {
+        int64_t ask, images;
+        int size;
+    } cases[] = {{IMAGES, IMAGES, 3}, {1, 1, 3}, {5, 5, 5}, {7, 7, 1}, {10000, IMAGES, 3}};
     d9_init_site s = site();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int d = CHANNELS * cases[i].size * cases[i].size;
         op_ok(&context, d9_patch_covariance(&context, &s, cases[i].ask, cases[i].size, got));
         naive_covariance(cases[i].images, cases[i].size, want);
         double error = op_error(got, want, d * d);
-        if (!(error <= 1e-13)) fail_msg("%lld images, size %d: error %g", (long long)cases[i].ask, cases[i].size, error);
+        if (!(error <= 1e-13))
+            fail_msg("%lld images, size %d: error %g", (long long)cases[i].ask, cases[i].size, error);
         for (int k = 0; k < d * d; k++) assert_true(got[k] == got[k % d * d + k / d]);
     }
 }
@@ -74,17 +83,15 @@ static void test_covariance(void **state) {
 static void test_threads_change_no_bit(void **state) {
     (void)state;
     static double one[27 * 27], many[27 * 27];
-    static const int threads[] = {2, 3, 4};
+    static const int threads[] = {0, 2, 3, 4}; /* 0: as many as there are */
     d9_init_site s = site();
-    int before = omp_get_max_threads();
-    omp_set_num_threads(1);
+    s.threads = 1;
     op_ok(&context, d9_patch_covariance(&context, &s, IMAGES, 3, one));
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-        omp_set_num_threads(threads[i]);
+        s.threads = threads[i];
         op_ok(&context, d9_patch_covariance(&context, &s, IMAGES, 3, many));
         assert_memory_equal(one, many, sizeof one);
     }
-    omp_set_num_threads(before);
 }
 
 /* White images: the largest sums there are, far beyond 32 bits over the runs of one large image. */
@@ -148,7 +155,8 @@ static void test_random_matrices(void **state) {
             int d = sizes[s];
             for (int i = 0; i < d; i++)
                 for (int j = 0; j <= i; j++)
-                    matrix[i * d + j] = matrix[j * d + i] = 2 * d9_philox_unit(word((uint32_t)(i * d + j), (uint32_t)seed)) - 1;
+                    matrix[i * d + j] = matrix[j * d + i] =
+                        2 * d9_philox_unit(word((uint32_t)(i * d + j), (uint32_t)seed)) - 1;
             check_eigen(matrix, d, "random");
         }
 }
@@ -167,7 +175,8 @@ static void test_degenerate_spectra(void **state) {
     check_eigen(matrix, D, "rank one");
     for (int k = 0; k < D * D; k++) matrix[k] = (k / D == k % D ? 2.0 : 0) + u[k / D] * u[k % D];
     check_eigen(matrix, D, "one above a plateau");
-    for (int k = 0; k < D * D; k++) matrix[k] = (k / D == k % D) * pow(10, -15.0 * (k / D) / D) + 1e-3 * u[k / D] * u[k % D];
+    for (int k = 0; k < D * D; k++)
+        matrix[k] = (k / D == k % D) * pow(10, -15.0 * (k / D) / D) + 1e-3 * u[k / D] * u[k % D];
     check_eigen(matrix, D, "fifteen orders");
     for (int k = 0; k < D * D; k++) matrix[k] = (k / D) / 3 == (k % D) / 3 ? 1 : 0; /* nine equal blocks of rank one */
     check_eigen(matrix, D, "blocks");
@@ -187,14 +196,21 @@ static void test_filters_whiten(void **state) {
     (void)state;
     enum { D = 27, COUNT = 40 };
     static double covariance[D * D], copy[D * D], eigenvalues[D], vectors[D * D], filters[D * D];
-    static const char *const set[] = {"data.dataset=synthetic", "data.synthetic_train=64", "data.synthetic_test=64",
-                                      "model.channels=[4, 4, 4, 4]", "train.batch_size=32", "backend=reference",
-                                      "precision=f64", "threads=1", "tricks.patch_whitening.images=40"};
+    static const char *const set[] = {"data.dataset=synthetic",
+                                      "data.synthetic_train=64",
+                                      "data.synthetic_test=64",
+                                      "model.channels=[4, 4, 4, 4]",
+                                      "train.batch_size=32",
+                                      "backend=reference",
+                                      "precision=f64",
+                                      "threads=1",
+                                      "tricks.patch_whitening.images=40"};
     const d9_config_edits edits = {.set = set, .set_count = sizeof set / sizeof *set};
     d9_config *config;
     d9_session session;
     op_ok(&context, d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", &edits, &config));
-    op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 1, .no_eval = true}, &session));
+    op_ok(&context,
+          d9_session_open(&context, &(d9_session_options){.config = config, .seed = 1, .no_eval = true}, &session));
     op_ok(&context, d9_session_initialize(&session));
     const d9_graph *graph = &session.program.train;
     const d9_value *weight = &graph->values[d9_graph_find_value(graph, "stem.whiten.weight")];
@@ -205,7 +221,12 @@ static void test_filters_whiten(void **state) {
     const d9_dataset *data = session.dataset;
     double normal[3 * 256];
     for (int i = 0; i < 3 * 256; i++) normal[i] = (i % 256 - data->mean[i / 256]) / data->std[i / 256];
-    d9_init_site s = {.images = data->train.images, .image_count = COUNT, .height = data->height, .width = data->width, .channels = 3, .table = normal};
+    d9_init_site s = {.images = data->train.images,
+                      .image_count = COUNT,
+                      .height = data->height,
+                      .width = data->width,
+                      .channels = 3,
+                      .table = normal};
     op_ok(&context, d9_patch_covariance(&context, &s, COUNT, 3, covariance));
     memcpy(copy, covariance, sizeof copy);
     op_ok(&context, d9_symmetric_eigen(&context, copy, D, eigenvalues, vectors));
@@ -224,10 +245,14 @@ static void test_filters_whiten(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_covariance, set_up),        cmocka_unit_test_setup(test_threads_change_no_bit, set_up),
-        cmocka_unit_test_setup(test_large_sums, set_up),        cmocka_unit_test_setup(test_no_patches, set_up),
-        cmocka_unit_test_setup(test_random_matrices, set_up),   cmocka_unit_test_setup(test_degenerate_spectra, set_up),
-        cmocka_unit_test_setup(test_matrix_that_is_not_finite, set_up), cmocka_unit_test_setup(test_filters_whiten, set_up),
+        cmocka_unit_test_setup(test_covariance, set_up),
+        cmocka_unit_test_setup(test_threads_change_no_bit, set_up),
+        cmocka_unit_test_setup(test_large_sums, set_up),
+        cmocka_unit_test_setup(test_no_patches, set_up),
+        cmocka_unit_test_setup(test_random_matrices, set_up),
+        cmocka_unit_test_setup(test_degenerate_spectra, set_up),
+        cmocka_unit_test_setup(test_matrix_that_is_not_finite, set_up),
+        cmocka_unit_test_setup(test_filters_whiten, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

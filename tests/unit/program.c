@@ -25,9 +25,11 @@ static int set_up(void **state) {
 /* resnet9 with these tricks, batch 8 */
 static d9_config *config_with(const char *tricks) {
     char yaml[1024];
-    snprintf(yaml, sizeof yaml, "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
-                                "train: {epochs: 3, batch_size: 8, weight_decay: 0.01, bias_lr_multiplier: 16, "
-                                "lr: {knots: [0, end], values: [0.5, 0]}}\ntricks: {%s}\n", tricks);
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
+             "train: {epochs: 3, batch_size: 8, weight_decay: 0.01, bias_lr_multiplier: 16, "
+             "lr: {knots: [0, end], values: [0.5, 0]}}\ntricks: {%s}\n",
+             tricks);
     return program_config(&context, yaml);
 }
 
@@ -93,7 +95,8 @@ static int region_of(const d9_value *value) {
     return value->parameter == D9_BIAS ? BIASES : WEIGHTS;
 }
 
-/* Every value at a multiple of 64 bytes, none over another, region after region; gradients where their parameters are. */
+/* Every value at a multiple of 64 bytes, none over another, region after region; gradients where their parameters are.
+ */
 static void check_layout(const d9_program *program, const int *wanted) {
     const d9_graph *g = &program->train;
     int64_t size = (int64_t)d9_type_bytes(program->precision->master), end[REGIONS] = {0}, begin[REGIONS];
@@ -168,7 +171,8 @@ static void test_order_of_the_list(void **state) {
     assert_int_equal(g->nodes[1].op, D9_OP_AUGMENT);
     assert_int_equal(g->nodes[2].op, D9_OP_GATHER);
     d9_node_id metrics = program_find(g, D9_OP_METRICS, "metrics"), loss = program_find(g, D9_OP_LOSS, "loss");
-    d9_node_id weights = program_find(g, D9_OP_SGD, "update.weights"), biases = program_find(g, D9_OP_SGD, "update.biases");
+    d9_node_id weights = program_find(g, D9_OP_SGD, "update.weights"),
+               biases = program_find(g, D9_OP_SGD, "update.biases");
     d9_node_id average = program_find(g, D9_OP_LERP, "tail.average");
     assert_true(loss < metrics && metrics < weights && weights < biases && biases < average);
     assert_int_equal(average, g->node_count - 1);
@@ -205,7 +209,9 @@ static void assert_refused(const char *tricks, int64_t images, int64_t side, con
     d9_config *config = config_with(tricks);
     d9_extent extent = program_extent(config, images, side);
     d9_program program;
-    assert_int_equal(d9_program_build(&context, config, &extent, d9_precision_find("f32"), &(d9_program_options){.seed = 1}, &program), D9_USAGE);
+    assert_int_equal(d9_program_build(&context, config, &extent, d9_precision_find("f32"),
+                                      &(d9_program_options){.seed = 1}, &program),
+                     D9_USAGE);
     assert_string_equal(context.message, message);
     d9_context_clear(&context);
     d9_config_free(&context, config);
@@ -215,12 +221,14 @@ static void test_refusals(void **state) {
     (void)state;
     assert_refused("", 7, 32, "train.batch_size is 8 but there are only 7 training images");
     assert_refused("", 32, 4, "layer3.pool: 1x1 is too small for a 2x2 pool: the images are too small for this model");
-    assert_refused("ghost_batchnorm: {group_size: 3}", 32, 32,
-                   "stem.norm: a batch of 8 images does not divide into ghost groups of 3: train.batch_size must be a multiple "
-                   "of tricks.ghost_batchnorm.group_size");
-    assert_refused("ghost_batchnorm: {group_size: 16}", 32, 32,
-                   "stem.norm: a batch of 8 images does not divide into ghost groups of 16: train.batch_size must be a multiple "
-                   "of tricks.ghost_batchnorm.group_size");
+    assert_refused(
+        "ghost_batchnorm: {group_size: 3}", 32, 32,
+        "stem.norm: a batch of 8 images does not divide into ghost groups of 3: train.batch_size must be a multiple "
+        "of tricks.ghost_batchnorm.group_size");
+    assert_refused(
+        "ghost_batchnorm: {group_size: 16}", 32, 32,
+        "stem.norm: a batch of 8 images does not divide into ghost groups of 16: train.batch_size must be a multiple "
+        "of tricks.ghost_batchnorm.group_size");
     assert_refused("patch_whitening: {size: 2}", 32, 32, "tricks.patch_whitening.size is 2; it must be odd");
     assert_refused("crop: {pad: 8}", 32, 8, "images of 8x8 can be reflect-padded by at most 7 pixels, not by 8");
     assert_refused("cutout: {size: 9}", 32, 8, "images of 8x8 have room for a cutout of at most 8 pixels, not of 9");
@@ -267,7 +275,8 @@ static void test_out_of_memory_anywhere(void **state) {
     d9_context rationed;
     d9_context_init(&rationed);
     rationed.system = &system;
-    op_ok(&rationed, d9_program_build(&rationed, config, &extent, d9_precision_find("bf16"), &(d9_program_options){.seed = 1}, &program));
+    op_ok(&rationed, d9_program_build(&rationed, config, &extent, d9_precision_find("bf16"),
+                                      &(d9_program_options){.seed = 1}, &program));
     d9_program_free(&rationed, &program);
     assert_int_equal(r.live, 0);
     int64_t allocations = r.taken;
@@ -275,7 +284,9 @@ static void test_out_of_memory_anywhere(void **state) {
     for (int64_t at = 0; at < allocations; at++) {
         r = (ration){.fail_at = at};
         d9_context_clear(&rationed);
-        assert_int_equal(d9_program_build(&rationed, config, &extent, d9_precision_find("bf16"), &(d9_program_options){.seed = 1}, &program), D9_DEVICE);
+        assert_int_equal(d9_program_build(&rationed, config, &extent, d9_precision_find("bf16"),
+                                          &(d9_program_options){.seed = 1}, &program),
+                         D9_DEVICE);
         assert_memory_equal(rationed.message, "out of memory", 13);
         assert_int_equal(r.live, 0);
     }

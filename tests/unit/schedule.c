@@ -35,8 +35,10 @@ static d9_config *load(const char *path) {
 /* ---- dawn94 ---- */
 
 /* Steps from 1, as the recipe counts them. 0.0051546 is 1/194 to seven places. */
-static const struct { int64_t step; double rate; } published[] = {
-    {1, 1.0 / 194}, {97, 0.5}, {194, 1.0}, {485, 0.55}, {776, 0.1}, {970, 0.1}};
+static const struct {
+    int64_t step;
+    double rate;
+} published[] = {{1, 1.0 / 194}, {97, 0.5}, {194, 1.0}, {485, 0.55}, {776, 0.1}, {970, 0.1}};
 
 static void test_dawn94_rates(void **state) {
     (void)state;
@@ -102,9 +104,9 @@ static void test_constant_outside(void **state) {
     (void)state;
     const d9_knot knots[] = {{1, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
     d9_schedule s = SCHEDULE(2, knots, 3, 5);
-    assert_true(d9_schedule_at(&s, 0, 10, 4) == 3);  /* epoch 0.1 */
-    assert_true(d9_schedule_at(&s, 9, 10, 4) == 3);  /* the knot itself */
-    NEAR(d9_schedule_at(&s, 14, 10, 4), 4, 1e-15);   /* epoch 1.5 */
+    assert_true(d9_schedule_at(&s, 0, 10, 4) == 3); /* epoch 0.1 */
+    assert_true(d9_schedule_at(&s, 9, 10, 4) == 3); /* the knot itself */
+    NEAR(d9_schedule_at(&s, 14, 10, 4), 4, 1e-15);  /* epoch 1.5 */
     assert_true(d9_schedule_at(&s, 19, 10, 4) == 5);
     assert_true(d9_schedule_at(&s, 39, 10, 4) == 5);
     d9_schedule one = SCHEDULE(1, knots, 7);
@@ -113,7 +115,8 @@ static void test_constant_outside(void **state) {
 
 static void test_units(void **state) {
     (void)state;
-    const d9_knot knots[] = {{0, D9_KNOT_EPOCHS}, {25, D9_KNOT_PERCENT}, {3, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
+    const d9_knot knots[] = {
+        {0, D9_KNOT_EPOCHS}, {25, D9_KNOT_PERCENT}, {3, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
     d9_schedule s = SCHEDULE(4, knots, 0, 8, 2, 0); /* 0, 2, 5 and 8 of 8 epochs */
     NEAR(d9_schedule_at(&s, 9, 10, 8), 4, 1e-14);
     NEAR(d9_schedule_at(&s, 19, 10, 8), 8, 1e-14);
@@ -126,7 +129,8 @@ static void test_units(void **state) {
 /* A short run pushes end-2 before 20%: it waits at its predecessor, and the schedule jumps there. */
 static void test_knots_never_go_back(void **state) {
     (void)state;
-    const d9_knot knots[] = {{0, D9_KNOT_EPOCHS}, {1.5, D9_KNOT_EPOCHS}, {2, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
+    const d9_knot knots[] = {
+        {0, D9_KNOT_EPOCHS}, {1.5, D9_KNOT_EPOCHS}, {2, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
     d9_schedule s = SCHEDULE(4, knots, 0, 3, 1, 0); /* of 2 epochs: 0, 1.5, 0 -> 1.5, 2 */
     NEAR(d9_schedule_at(&s, 13, 10, 2), 2.8, 1e-14);
     NEAR(d9_schedule_at(&s, 14, 10, 2), 1, 1e-14);
@@ -180,9 +184,12 @@ static void test_when(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_dawn94_rates, set_up),      cmocka_unit_test_setup(test_dawn94_average, set_up),
-        cmocka_unit_test_setup(test_constant_outside, set_up),  cmocka_unit_test_setup(test_units, set_up),
-        cmocka_unit_test_setup(test_knots_never_go_back, set_up), cmocka_unit_test_setup(test_fractional_epochs, set_up),
+        cmocka_unit_test_setup(test_dawn94_rates, set_up),
+        cmocka_unit_test_setup(test_dawn94_average, set_up),
+        cmocka_unit_test_setup(test_constant_outside, set_up),
+        cmocka_unit_test_setup(test_units, set_up),
+        cmocka_unit_test_setup(test_knots_never_go_back, set_up),
+        cmocka_unit_test_setup(test_fractional_epochs, set_up),
         cmocka_unit_test_setup(test_when, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

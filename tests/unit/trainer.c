@@ -79,7 +79,9 @@ static void test_stopped_three_times(void **state) {
         options.stop_after_steps = stops[i];
         run_report part = run_train(&options, NULL);
         assert_int_equal(part.status, D9_SIGINT);
-        snprintf(message, sizeof message, "interrupted before step %lld of 13: a checkpoint was written; --resume continues", (long long)stops[i] + 1);
+        snprintf(message, sizeof message,
+                 "interrupted before step %lld of 13: a checkpoint was written; --resume continues",
+                 (long long)stops[i] + 1);
         assert_string_equal(part.message, message);
     }
     options.stop_after_steps = 0;
@@ -131,7 +133,8 @@ static void test_evaluations_change_nothing(void **state) {
     run_report once = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
     assert_string_equal(often.params_sha256, once.params_sha256);
     assert_int_equal(once.epoch_count, 3);
-    assert_true(isnan(once.epoch_accuracy[0]) && isnan(once.epoch_accuracy[1]) && once.epoch_accuracy[2] == often.epoch_accuracy[2]);
+    assert_true(isnan(once.epoch_accuracy[0]) && isnan(once.epoch_accuracy[1]) &&
+                once.epoch_accuracy[2] == often.epoch_accuracy[2]);
     d9_config_free(&b->context, config);
 }
 
@@ -151,11 +154,16 @@ static void test_interrupts(void **state) {
     run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
     run_assert_equal(&rest, &whole, "interrupted before the first step");
     signal_number = SIGINT;
-    run_report nowhere = run_train(&(d9_train_options){.config = b->config, .seed = 7, .interrupt = &signal_number}, NULL);
+    run_report nowhere =
+        run_train(&(d9_train_options){.config = b->config, .seed = 7, .interrupt = &signal_number}, NULL);
     assert_string_equal(nowhere.message, "interrupted before step 1 of 13");
 }
 
-typedef struct watcher { int planned, epochs; int64_t steps; double last_loss, row_loss; } watcher;
+typedef struct watcher {
+    int planned, epochs;
+    int64_t steps;
+    double last_loss, row_loss;
+} watcher;
 
 static void on_planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
     ((watcher *)user)->planned++;
@@ -200,15 +208,17 @@ static void quiet_step(void *user, const d9_program *program, int64_t step, doub
 
 static void test_loss_that_is_not_finite(void **state) {
     bench *b = *state;
-    d9_config *config = program_config(&b->context, "data: {dataset: synthetic, synthetic_train: 40, synthetic_test: 8, image_size: 16}\n"
-                                                    "backend: reference\nprecision: f32\nthreads: 1\n"
-                                                    "model: {name: resnet9, channels: [4, 4, 4, 4]}\n"
-                                                    "train: {epochs: 40, batch_size: 8, lr: {knots: [0], values: [1.0e6]}}\n");
+    d9_config *config = program_config(
+        &b->context, "data: {dataset: synthetic, synthetic_train: 40, synthetic_test: 8, image_size: 16}\n"
+                     "backend: reference\nprecision: f32\nthreads: 1\n"
+                     "model: {name: resnet9, channels: [4, 4, 4, 4]}\n"
+                     "train: {epochs: 40, batch_size: 8, lr: {knots: [0], values: [1.0e6]}}\n");
     d9_train_options options = {.config = config, .seed = 7, .out = b->folder};
     run_report end = run_train(&options, NULL); /* seen at an epoch's end */
     assert_int_equal(end.status, D9_NONFINITE);
     int step = 0, epoch = 0, seed = 0;
-    assert_int_equal(sscanf(end.message, "the loss became non-finite at step %d (epoch %d), seed %d:", &step, &epoch, &seed), 3);
+    assert_int_equal(
+        sscanf(end.message, "the loss became non-finite at step %d (epoch %d), seed %d:", &step, &epoch, &seed), 3);
     assert_in_range(step, 2, 200);
     assert_int_equal(epoch, (step + 4) / 5);
     assert_int_equal(seed, 7);
@@ -242,7 +252,8 @@ static void test_model_read_back(void **state) {
     op_ok(&b->context, d9_model_read(&session, run_path(b->folder, "model.safetensors", path)));
     op_ok(&b->context, d9_session_evaluate(&session, &evaluation));
     assert_true(evaluation.accuracy == report.accuracy && evaluation.accuracy_tta == report.accuracy_tta);
-    op_ok(&b->context, d9_safetensors_read(&b->context, run_path(b->folder, "predictions.safetensors", path), &predictions));
+    op_ok(&b->context,
+          d9_safetensors_read(&b->context, run_path(b->folder, "predictions.safetensors", path), &predictions));
     const d9_tensor *tensor = d9_safetensors_find(predictions, "top1");
     assert_non_null(tensor);
     assert_int_equal(d9_shape_count(&tensor->shape), 21);
@@ -258,9 +269,10 @@ static void test_model_of_another_network(void **state) {
     char path[RUN_PATH_BYTES], message[RUN_PATH_BYTES + 128];
     d9_session session;
     run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder});
-    d9_config *wider = program_config(&b->context, "data: {dataset: synthetic, synthetic_train: 40, synthetic_test: 8, image_size: 16}\n"
-                                                   "backend: reference\nthreads: 1\ntrain: {batch_size: 8}\n"
-                                                   "model: {name: resnet9, channels: [5, 6, 8, 8]}\n");
+    d9_config *wider = program_config(
+        &b->context, "data: {dataset: synthetic, synthetic_train: 40, synthetic_test: 8, image_size: 16}\n"
+                     "backend: reference\nthreads: 1\ntrain: {batch_size: 8}\n"
+                     "model: {name: resnet9, channels: [5, 6, 8, 8]}\n");
     open_session(b, wider, &session);
     run_path(b->folder, "model.safetensors", path);
     assert_int_equal(d9_model_read(&session, path), D9_USAGE);
@@ -276,14 +288,16 @@ static void test_model_of_another_network(void **state) {
 /* 64 images, learned by heart. */
 static void test_overfits(void **state) {
     bench *b = *state;
-    d9_config *config = program_config(&b->context, "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 16, image_size: 16}\n"
-                                                    "backend: reference\nprecision: f32\nthreads: 1\neval: {every: 0}\n"
-                                                    "model: {name: resnet9, channels: [8, 12, 16, 24], logits_scale: 0.5}\n"
-                                                    "train: {epochs: 30, batch_size: 32, weight_decay: 0, lr: {knots: [0, 5, end], values: [0, 0.3, 0]}}\n"
-                                                    "tricks: {pool_before_activation: {}}\n");
+    d9_config *config = program_config(
+        &b->context,
+        "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 16, image_size: 16}\n"
+        "backend: reference\nprecision: f32\nthreads: 1\neval: {every: 0}\n"
+        "model: {name: resnet9, channels: [8, 12, 16, 24], logits_scale: 0.5}\n"
+        "train: {epochs: 30, batch_size: 32, weight_decay: 0, lr: {knots: [0, 5, end], values: [0, 0.3, 0]}}\n"
+        "tricks: {pool_before_activation: {}}\n");
     run_report report = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
-    print_message("64 images: loss %.4f to %.4f, training accuracy %.1f%% to %.1f%%\n", report.train_loss[0], report.train_loss[29],
-                  report.train_accuracy[0], report.train_accuracy[29]);
+    print_message("64 images: loss %.4f to %.4f, training accuracy %.1f%% to %.1f%%\n", report.train_loss[0],
+                  report.train_loss[29], report.train_accuracy[0], report.train_accuracy[29]);
     assert_true(report.train_accuracy[0] < 50);
     assert_true(report.train_accuracy[29] == 100);
     assert_true(report.train_loss[29] < 0.05);
@@ -294,10 +308,19 @@ static void test_overfits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_seeds), TEST(test_stopped_anywhere), TEST(test_stopped_in_other_precisions), TEST(test_stopped_three_times),
-        TEST(test_resumed_after_the_end), TEST(test_nothing_to_resume), TEST(test_evaluations_change_nothing),
-        TEST(test_interrupts), TEST(test_observers), TEST(test_loss_that_is_not_finite),
-        TEST(test_model_read_back), TEST(test_model_of_another_network), TEST(test_overfits),
+        TEST(test_seeds),
+        TEST(test_stopped_anywhere),
+        TEST(test_stopped_in_other_precisions),
+        TEST(test_stopped_three_times),
+        TEST(test_resumed_after_the_end),
+        TEST(test_nothing_to_resume),
+        TEST(test_evaluations_change_nothing),
+        TEST(test_interrupts),
+        TEST(test_observers),
+        TEST(test_loss_that_is_not_finite),
+        TEST(test_model_read_back),
+        TEST(test_model_of_another_network),
+        TEST(test_overfits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

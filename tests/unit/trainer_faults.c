@@ -50,7 +50,8 @@ static int disk_open(void *user, const char *path, int flags, int mode) {
 static ssize_t disk_write(void *user, int file, const void *bytes, size_t size) {
     disk *d = user;
     bool fails = d->fault == FAULT_WRITE && file == d->marked;
-    if (fails && size > 1 && d->hits == 0) size /= 2;
+    if (fails && size > 1 && d->hits == 0)
+        size /= 2;
     else if (fails || (d->room <= 0 && size)) {
         d->hits++;
         errno = ENOSPC;
@@ -170,7 +171,8 @@ static void assert_no_half_file(bench *b, const char *what) {
 
 /* The disk is well again: the run that failed goes on, and ends as if nothing had happened. */
 static void assert_recovers(bench *b, const char *what) {
-    run_report rest = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder, .resume = true});
+    run_report rest =
+        run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder, .resume = true});
     run_assert_equal(&rest, &b->whole, what);
     run_folder_remove(b->folder);
     run_folder_make(b->folder);
@@ -184,11 +186,13 @@ static void check_failed(bench *b, const run_report *report, const disk *d, cons
     assert_no_half_file(b, what);
 }
 
-/* Every file of a record, every way to fail. Checkpoints are written each epoch, so that there is something to go on from. */
+/* Every file of a record, every way to fail. Checkpoints are written each epoch, so that there is something to go on
+ * from. */
 static void test_each_file_each_fault(void **state) {
     bench *b = *state;
-    static const char *const files[] = {"config.yaml", "events.jsonl", "epochs.tsv", "checkpoint.safetensors", "predictions.safetensors",
-                                        "model.safetensors", "submission.json", "result.json"};
+    static const char *const files[] = {
+        "config.yaml",       "events.jsonl",    "epochs.tsv", "checkpoint.safetensors", "predictions.safetensors",
+        "model.safetensors", "submission.json", "result.json"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         for (fault f = FAULT_OPEN; f < FAULTS; f++) {
             char what[64];
@@ -215,7 +219,8 @@ static void test_full_disk(void **state) {
     assert_true(whole.written > 1000 && whole.hits == 0);
     for (int i = 0; i < CASES; i++) {
         char what[64];
-        disk d = {.room = whole.written * 9 / 10 * i / CASES, .marked = -1}; /* timings make the last tenth of the record vary */
+        disk d = {.room = whole.written * 9 / 10 * i / CASES,
+                  .marked = -1}; /* timings make the last tenth of the record vary */
         system = system_on(&d);
         snprintf(what, sizeof what, "full after %lld bytes", (long long)d.room);
         run_folder_remove(b->folder);
@@ -281,8 +286,10 @@ static void test_checkpoint_of_another_seed(void **state) {
     stop_at(b, 7);
     run_report report = resume(b, b->config, 8);
     assert_int_equal(report.status, D9_USAGE);
-    snprintf(message, sizeof message, "%s: is a checkpoint of another seed (7, this run has 8): start anew without --resume, or in another folder",
-             run_path(b->folder, "checkpoint.safetensors", path));
+    snprintf(
+        message, sizeof message,
+        "%s: is a checkpoint of another seed (7, this run has 8): start anew without --resume, or in another folder",
+        run_path(b->folder, "checkpoint.safetensors", path));
     assert_string_equal(report.message, message);
     assert_recovers(b, "its own seed");
 }
@@ -299,7 +306,8 @@ static void test_checkpoint_of_another_configuration(void **state) {
     d9_epoch_row rows[8];
     d9_progress_state progress = {.epochs = rows};
     op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = other, .seed = 7}, &session));
-    assert_int_equal(d9_checkpoint_read(&session, run_path(b->folder, "checkpoint.safetensors", path), 8, &progress), D9_USAGE);
+    assert_int_equal(d9_checkpoint_read(&session, run_path(b->folder, "checkpoint.safetensors", path), 8, &progress),
+                     D9_USAGE);
     assert_non_null(strstr(b->context.message, "is a checkpoint of another configuration"));
     d9_context_clear(&b->context);
     d9_session_close(&session);
@@ -324,7 +332,8 @@ static void test_truncated_checkpoint(void **state) {
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
         write_bytes(b, "checkpoint.safetensors", bytes, cuts[i]);
         run_report report = resume(b, b->config, 7);
-        if (report.status != D9_DATA) fail_msg("cut to %zu bytes: status %d: %s", cuts[i], (int)report.status, report.message);
+        if (report.status != D9_DATA)
+            fail_msg("cut to %zu bytes: status %d: %s", cuts[i], (int)report.status, report.message);
         assert_non_null(strstr(report.message, "checkpoint.safetensors"));
         assert_false(run_has(b->folder, "result.json"));
     }
@@ -334,7 +343,8 @@ static void test_truncated_checkpoint(void **state) {
 }
 
 /* A copy of the checkpoint in which one piece of metadata or one tensor differs. */
-static void rewrite(bench *b, const d9_safetensors *whole, const char *key, const char *value, const char *tensor, size_t size) {
+static void rewrite(bench *b, const d9_safetensors *whole, const char *key, const char *value, const char *tensor,
+                    size_t size) {
     d9_metadata metadata[16];
     d9_tensor tensors[16];
     int count = 0;
@@ -353,12 +363,17 @@ static void rewrite(bench *b, const d9_safetensors *whole, const char *key, cons
         }
         tensors[count++] = copy;
     }
-    op_ok(&b->context, d9_safetensors_write(&b->context, run_path(b->folder, "checkpoint.safetensors", path), tensors, count, metadata, whole->metadata_count));
+    op_ok(&b->context, d9_safetensors_write(&b->context, run_path(b->folder, "checkpoint.safetensors", path), tensors,
+                                            count, metadata, whole->metadata_count));
 }
 
 static void test_checkpoint_that_is_none(void **state) {
     bench *b = *state;
-    static const struct { const char *key, *value, *tensor; size_t size; const char *says; } wrongs[] = {
+    static const struct {
+        const char *key, *value, *tensor;
+        size_t size;
+        const char *says;
+    } wrongs[] = {
         {"step", "14", NULL, 0, "step 14 is outside this run's 0 to 13"},
         {"step", "-1", NULL, 0, "step -1 is outside"},
         {"step", "seven", NULL, 0, "step seven is outside"},
@@ -393,7 +408,8 @@ static void test_saved_plan(void **state) {
     run_report followed = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .plan = path});
     assert_string_equal(saved.plan_sha256, followed.plan_sha256);
     run_assert_equal(&saved, &followed, "by a saved plan");
-    run_report none = run_train(&(d9_train_options){.config = b->config, .seed = 7, .plan = run_path(b->folder, "none.tsv", missing)}, NULL);
+    run_report none = run_train(
+        &(d9_train_options){.config = b->config, .seed = 7, .plan = run_path(b->folder, "none.tsv", missing)}, NULL);
     assert_int_equal(none.status, D9_DATA);
     write_bytes(b, "plan.tsv", (const uint8_t *)"conv\tstem.conv\n", 15);
     run_report wrong = run_train(&(d9_train_options){.config = b->config, .seed = 7, .plan = path}, NULL);
@@ -404,9 +420,16 @@ static void test_saved_plan(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_each_file_each_fault), TEST(test_full_disk), TEST(test_full_disk_at_an_interrupt), TEST(test_old_checkpoint_survives),
-        TEST(test_folder_that_cannot_be_made), TEST(test_checkpoint_of_another_seed), TEST(test_checkpoint_of_another_configuration),
-        TEST(test_truncated_checkpoint), TEST(test_checkpoint_that_is_none), TEST(test_saved_plan),
+        TEST(test_each_file_each_fault),
+        TEST(test_full_disk),
+        TEST(test_full_disk_at_an_interrupt),
+        TEST(test_old_checkpoint_survives),
+        TEST(test_folder_that_cannot_be_made),
+        TEST(test_checkpoint_of_another_seed),
+        TEST(test_checkpoint_of_another_configuration),
+        TEST(test_truncated_checkpoint),
+        TEST(test_checkpoint_that_is_none),
+        TEST(test_saved_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,13 +36,16 @@ typedef struct built {
 
 static d9_status try_build(network which, const tiny_model *tiny, const char *tricks, built *b) {
     char yaml[1024];
-    snprintf(yaml, sizeof yaml, "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
-                                "train: {epochs: 3, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n", tricks);
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
+             "train: {epochs: 3, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
+             tricks);
     b->config = program_config(&context, yaml);
     b->tiny = tiny ? *tiny : tiny_model_default();
     if (which == TINY) tiny_model_use(b->config, &b->tiny);
     d9_extent extent = program_extent(b->config, 32, 16);
-    return d9_program_build(&context, b->config, &extent, d9_precision_find("f32"), &(d9_program_options){.seed = 1}, &b->program);
+    return d9_program_build(&context, b->config, &extent, d9_precision_find("f32"), &(d9_program_options){.seed = 1},
+                            &b->program);
 }
 
 static void build(network which, const char *tricks, built *b) { op_ok(&context, try_build(which, NULL, tricks, b)); }
@@ -54,7 +57,10 @@ static void drop(built *b) {
 
 /* ---- what changes ---- */
 
-static const struct edits { const char *trick, *options; bool changes[PROGRAM_PARTS]; } table[] = {
+static const struct edits {
+    const char *trick, *options;
+    bool changes[PROGRAM_PARTS];
+} table[] = {
     {"crop", "{pad: 3}", {[PROGRAM_AUGMENTATION] = true}},
     {"flip", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"cutout", "{size: 5}", {[PROGRAM_AUGMENTATION] = true}},
@@ -77,9 +83,11 @@ static void compare_parts(network which, const struct edits *row, const d9_progr
         program_write(with, (program_part)p, &after);
         bool changed = strcmp(d9_text_get(&before), d9_text_get(&after)) != 0;
         if (changed && !row->changes[p])
-            fail_msg("%s changed %s of %s:\n%s\nto\n%s", row->trick, program_part_name((program_part)p), network_names[which],
-                     d9_text_get(&before), d9_text_get(&after));
-        if (!changed && row->changes[p]) fail_msg("%s left %s of %s as it was", row->trick, program_part_name((program_part)p), network_names[which]);
+            fail_msg("%s changed %s of %s:\n%s\nto\n%s", row->trick, program_part_name((program_part)p),
+                     network_names[which], d9_text_get(&before), d9_text_get(&after));
+        if (!changed && row->changes[p])
+            fail_msg("%s left %s of %s as it was", row->trick, program_part_name((program_part)p),
+                     network_names[which]);
         d9_text_free(&before);
         d9_text_free(&after);
     }
@@ -106,7 +114,9 @@ static void test_each_edits_its_part_alone(void **state) {
 
 /* ---- what each change is ---- */
 
-static const d9_node *node_at(const built *b, d9_op op, const char *role) { return &b->program.train.nodes[program_find(&b->program.train, op, role)]; }
+static const d9_node *node_at(const built *b, d9_op op, const char *role) {
+    return &b->program.train.nodes[program_find(&b->program.train, op, role)];
+}
 static const d9_value *value_at(const built *b, const char *name) {
     d9_value_id id = d9_graph_find_value(&b->program.train, name);
     if (id == D9_NONE) fail_msg("there is no value %s", name);
@@ -139,9 +149,12 @@ static void assert_ops(const built *b, const char *const *roles, int count) {
 
 static void test_pool_positions(void **state) {
     (void)state;
-    static const char *const after_act[] = {"features.0.filter", "features.0.batch", "features.0.bend", "features.0.shrink", "features.1.filter"};
-    static const char *const before_act[] = {"features.0.filter", "features.0.batch", "features.0.shrink", "features.0.bend", "features.1.filter"};
-    static const char *const before_norm[] = {"features.0.filter", "features.0.shrink", "features.0.batch", "features.0.bend", "features.1.filter"};
+    static const char *const after_act[] = {"features.0.filter", "features.0.batch", "features.0.bend",
+                                            "features.0.shrink", "features.1.filter"};
+    static const char *const before_act[] = {"features.0.filter", "features.0.batch", "features.0.shrink",
+                                             "features.0.bend", "features.1.filter"};
+    static const char *const before_norm[] = {"features.0.filter", "features.0.shrink", "features.0.batch",
+                                              "features.0.bend", "features.1.filter"};
     built b;
     build(TINY, "", &b);
     assert_ops(&b, after_act, 5);
@@ -155,7 +168,8 @@ static void test_pool_positions(void **state) {
     assert_ops(&b, before_norm, 5);
     assert_int_equal(value_at(&b, "features.0.batch.out")->shape.d[1], 8);
     assert_int_equal(value_at(&b, "features.1.bend.out")->shape.d[1], 4); /* every chain, not the first alone */
-    assert_string_equal(b.program.train.values[node_at(&b, D9_OP_LINEAR, "classifier")->inputs[0]].name, "features.1.bend.out");
+    assert_string_equal(b.program.train.values[node_at(&b, D9_OP_LINEAR, "classifier")->inputs[0]].name,
+                        "features.1.bend.out");
     drop(&b);
 }
 
@@ -219,7 +233,8 @@ static void test_frozen_scale(void **state) {
         const d9_value *value = &b.program.train.values[v];
         if (value->kind != D9_VALUE_PARAMETER) continue;
         assert_int_equal(value->trainable, value->parameter != D9_NORM_SCALE);
-        if (value->parameter == D9_NORM_SCALE) assert_true(strcmp(value->init.name, "constant") == 0 && value->init.a == 0.5);
+        if (value->parameter == D9_NORM_SCALE)
+            assert_true(strcmp(value->init.name, "constant") == 0 && value->init.a == 0.5);
     }
     assert_int_equal(b.program.frozen_count, 4 + 6);
     drop(&b);
@@ -229,7 +244,8 @@ static void test_whitened_stem(void **state) {
     (void)state;
     built b;
     build(TINY, "patch_whitening: {size: 3}", &b);
-    const d9_node *whiten = node_at(&b, D9_OP_CONV, "features.0.whiten"), *stem = node_at(&b, D9_OP_CONV, "features.0.filter");
+    const d9_node *whiten = node_at(&b, D9_OP_CONV, "features.0.whiten"),
+                  *stem = node_at(&b, D9_OP_CONV, "features.0.filter");
     assert_int_equal(whiten->inputs[0], b.program.train.image);
     assert_int_equal(stem->inputs[0], whiten->outputs[0]);
     assert_int_equal(whiten->as.conv.kernel, 3);
@@ -287,7 +303,9 @@ static void test_mirrored_views(void **state) {
     double sum = 0;
     for (int v = 0; v < 6; v++) {
         sum += shifted.view[v].weight;
-        if (v < 3) assert_true(shifted.view[v].mirror != shifted.view[v + 3].mirror && shifted.view[v].dy == shifted.view[v + 3].dy && shifted.view[v].dx == shifted.view[v + 3].dx);
+        if (v < 3)
+            assert_true(shifted.view[v].mirror != shifted.view[v + 3].mirror &&
+                        shifted.view[v].dy == shifted.view[v + 3].dy && shifted.view[v].dx == shifted.view[v + 3].dx);
     }
     assert_true(sum == 1);
 }
@@ -304,21 +322,26 @@ static void assert_refused(tiny_model tiny, const char *tricks, const char *mess
 
 static void test_nothing_to_edit(void **state) {
     (void)state;
-    tiny_model no_norm = tiny_model_default(), no_act = no_norm, no_pool = no_norm, strided = no_norm, pool = no_norm, shared = no_norm;
+    tiny_model no_norm = tiny_model_default(), no_act = no_norm, no_pool = no_norm, strided = no_norm, pool = no_norm,
+               shared = no_norm;
     no_norm.norm = false;
     no_act.act = false;
     no_pool.pool = false;
     strided.stem = TINY_STEM_STRIDED;
     pool.stem = TINY_STEM_POOL;
     shared.stem = TINY_STEM_SHARED;
-    static const char chain[] = "tricks.pool_before_activation finds nothing to edit: the model has no norm-act-pool chain";
-    static const char stem[] = "tricks.patch_whitening finds nothing to edit: no convolution of stride 1 reads the image alone";
+    static const char chain[] =
+        "tricks.pool_before_activation finds nothing to edit: the model has no norm-act-pool chain";
+    static const char stem[] =
+        "tricks.patch_whitening finds nothing to edit: no convolution of stride 1 reads the image alone";
     assert_refused(no_norm, "pool_before_activation: {}", chain);
     assert_refused(no_act, "pool_before_activation: {}", chain);
     assert_refused(no_pool, "pool_before_activation: {}", chain);
     assert_refused(no_act, "celu: {}", "tricks.celu finds nothing to edit: the model has no activation");
-    assert_refused(no_norm, "ghost_batchnorm: {group_size: 4}", "tricks.ghost_batchnorm finds nothing to edit: the model has no batch norm");
-    assert_refused(no_norm, "frozen_bn_scale: {}", "tricks.frozen_bn_scale finds nothing to edit: the model has no batch norm scale");
+    assert_refused(no_norm, "ghost_batchnorm: {group_size: 4}",
+                   "tricks.ghost_batchnorm finds nothing to edit: the model has no batch norm");
+    assert_refused(no_norm, "frozen_bn_scale: {}",
+                   "tricks.frozen_bn_scale finds nothing to edit: the model has no batch norm scale");
     assert_refused(strided, "patch_whitening: {}", stem);
     assert_refused(pool, "patch_whitening: {}", stem);
     assert_refused(shared, "patch_whitening: {}", stem);
@@ -331,7 +354,8 @@ static void test_what_is_left_is_edited(void **state) {
     tiny_model bare = tiny_model_default();
     bare.norm = bare.act = bare.pool = false;
     bare.stem = TINY_STEM_POOL;
-    op_ok(&context, try_build(TINY, &bare, "crop: {}, flip: {}, cutout: {}, label_smoothing: {}, ema: {}, flip_tta: {}", &b));
+    op_ok(&context,
+          try_build(TINY, &bare, "crop: {}, flip: {}, cutout: {}, label_smoothing: {}, ema: {}, flip_tta: {}", &b));
     drop(&b);
 }
 
@@ -341,18 +365,21 @@ static void test_hooks_refuse(void **state) {
     d9_views views = {1, {{.weight = 1}}};
     built b;
     build(TINY, "ema: {}, label_smoothing: {}", &b);
-    const void *ema = b.config->trick_options[D9_TRICK_ema], *smoothing = b.config->trick_options[D9_TRICK_label_smoothing];
+    const void *ema = b.config->trick_options[D9_TRICK_ema],
+               *smoothing = b.config->trick_options[D9_TRICK_label_smoothing];
     for (int i = 0; i < D9_MAX_TAIL; i++) op_ok(&context, d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &tail));
     assert_int_equal(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &tail), D9_USAGE);
     assert_string_equal(context.message, "tricks.ema: the tail is full");
     assert_int_equal(tail.count, D9_MAX_TAIL);
     d9_context_clear(&context);
-    for (int i = 1; i < D9_MAX_VIEWS; i *= 2) op_ok(&context, d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &views));
+    for (int i = 1; i < D9_MAX_VIEWS; i *= 2)
+        op_ok(&context, d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &views));
     assert_int_equal(d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &views), D9_USAGE);
     assert_int_equal(views.count, D9_MAX_VIEWS);
     d9_context_clear(&context);
     assert_int_equal(d9_trick_at(D9_TRICK_label_smoothing)->on_loss(&context, smoothing, NULL, D9_NONE), D9_USAGE);
-    assert_string_equal(context.message, "tricks.label_smoothing finds nothing to edit: the model has no cross-entropy loss");
+    assert_string_equal(context.message,
+                        "tricks.label_smoothing finds nothing to edit: the model has no cross-entropy loss");
     d9_context_clear(&context);
     drop(&b);
 }
@@ -365,7 +392,8 @@ static void test_table_of_tricks(void **state) {
         const d9_trick *trick = d9_trick_at(t);
         assert_int_equal(d9_trick_index(trick->name), t);
         assert_true(trick->doc && trick->source && trick->effect);
-        assert_true(trick->on_model || trick->on_loss || trick->on_augment || trick->on_init || trick->on_optimizer || trick->on_step || trick->on_views);
+        assert_true(trick->on_model || trick->on_loss || trick->on_augment || trick->on_init || trick->on_optimizer ||
+                    trick->on_step || trick->on_views);
         for (int c = 0; c < D9_MAX_CONFLICTS; c++)
             if (trick->conflicts[c]) assert_true(d9_trick_index(trick->conflicts[c]) >= 0);
     }

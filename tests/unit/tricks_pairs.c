@@ -30,8 +30,17 @@ static int set_up(void **state) {
 }
 
 /* Options that suit a batch of 8 and images of 16x16; in tricks.def order. */
-static const char *const options[] = {"{pad: 3}", "{}", "{size: 5}", "{position: before_norm}", "{alpha: 0.2}", "{alpha: 0.3}",
-                                      "{group_size: 4}", "{scale: 1.0}", "{images: 8}", "{every: 1}", "{}"};
+static const char *const options[] = {"{pad: 3}",
+                                      "{}",
+                                      "{size: 5}",
+                                      "{position: before_norm}",
+                                      "{alpha: 0.2}",
+                                      "{alpha: 0.3}",
+                                      "{group_size: 4}",
+                                      "{scale: 1.0}",
+                                      "{images: 8}",
+                                      "{every: 1}",
+                                      "{}"};
 _Static_assert(sizeof options / sizeof *options == D9_TRICK_COUNT, "a row of options for every trick");
 
 static const char recipe[] = "data: {dataset: synthetic, synthetic_train: 16, synthetic_test: 12, image_size: 16}\n"
@@ -45,7 +54,8 @@ static void write_tricks(unsigned set, int off, char *text, size_t size) {
     text[0] = 0;
     for (int t = 0; t < D9_TRICK_COUNT; t++)
         if (set >> t & 1 || t == off)
-            used += (size_t)snprintf(text + used, size - used, "%s%s: %s", used ? ", " : "", d9_trick_at(t)->name, t == off ? "off" : options[t]);
+            used += (size_t)snprintf(text + used, size - used, "%s%s: %s", used ? ", " : "", d9_trick_at(t)->name,
+                                     t == off ? "off" : options[t]);
     assert_true(used < size);
 }
 
@@ -84,7 +94,8 @@ static void train_two_steps(const d9_config *config) {
     if (session.program.buffer_bytes[D9_BUFFER_AVERAGE]) check_finite(&session, D9_BUFFER_AVERAGE);
     op_ok(&context, d9_session_evaluate(&session, &evaluation));
     assert_true(evaluation.accuracy >= 0 && evaluation.accuracy <= 100);
-    for (int i = 0; i < 12; i++) assert_true(evaluation.confidence[i] >= 0.1f && evaluation.confidence[i] <= 1); /* ten classes */
+    for (int i = 0; i < 12; i++)
+        assert_true(evaluation.confidence[i] >= 0.1f && evaluation.confidence[i] <= 1); /* ten classes */
     d9_evaluation_free(&context, &evaluation);
     d9_session_close(&session);
 }
@@ -184,7 +195,8 @@ static void assert_same(const d9_config *off, const d9_config *absent, const cha
     d9_text_init(&context, &texts[1]);
     write_program(off, &texts[0]);
     write_program(absent, &texts[1]);
-    if (strcmp(d9_text_get(&texts[0]), d9_text_get(&texts[1])) != 0) fail_msg("%s: off is another program than absent", trick);
+    if (strcmp(d9_text_get(&texts[0]), d9_text_get(&texts[1])) != 0)
+        fail_msg("%s: off is another program than absent", trick);
     d9_config_hash(&context, off, hash[0]);
     d9_config_hash(&context, absent, hash[1]);
     assert_string_equal(hash[0], hash[1]);
@@ -247,7 +259,8 @@ static void test_on_is_not_off(void **state) {
         d9_config *on = make(1u << t, -1, recipe);
         run_report with = run_train_ok(&(d9_train_options){.config = on, .seed = 3});
         bool same = strcmp(with.params_sha256, without.params_sha256) == 0;
-        if (same != (t == D9_TRICK_flip_tta)) fail_msg("%s: the parameters are %s", d9_trick_at(t)->name, same ? "as without it" : "others");
+        if (same != (t == D9_TRICK_flip_tta))
+            fail_msg("%s: the parameters are %s", d9_trick_at(t)->name, same ? "as without it" : "others");
         d9_config_free(&context, on);
     }
     d9_config_free(&context, plain);

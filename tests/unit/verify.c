@@ -50,7 +50,11 @@ static void note(void *user, const d9_verify_row *row) {
 static void verify(table *t, const char *cases, const char *precision) {
     d9_context_clear(&t->context);
     t->count = t->failed = t->skipped = 0;
-    t->status = d9_verify(&t->context, &(d9_verify_options){.cases = cases, .backend = "reference", .precision = precision, .data = t->folder, .threads = 1}, note, t);
+    t->status =
+        d9_verify(&t->context,
+                  &(d9_verify_options){
+                      .cases = cases, .backend = "reference", .precision = precision, .data = t->folder, .threads = 1},
+                  note, t);
 }
 
 static const d9_verify_row *row_of(const table *t, const char *group) {
@@ -67,13 +71,14 @@ static void check_golden(table *t, const char *precision) {
     for (int i = 0; i < t->count; i++) {
         const d9_verify_row *row = &t->rows[i];
         if (row->skipped) continue;
-        if (!row->passed) print_error("%s %s: %g, limit %g (%s)\n", row->name, row->group, row->error, row->limit, row->note);
+        if (!row->passed)
+            print_error("%s %s: %g, limit %g (%s)\n", row->name, row->group, row->error, row->limit, row->note);
         assert_true(row->compared > 0 && isfinite(row->error));
         assert_true(isnan(row->sensitivity)); /* no row needed an excuse */
     }
     if (t->status != D9_OK) fail_msg("%s: %s", precision, t->context.message);
     assert_int_equal(t->count, 10 * 5 + 1 + 1 + t->skipped); /* five groups each, the average of one, the pipeline */
-    assert_int_equal(t->skipped, 2); /* patch statistics: CIFAR-10 is not in an empty folder */
+    assert_int_equal(t->skipped, 2);                         /* patch statistics: CIFAR-10 is not in an empty folder */
 }
 
 static void test_golden_f64(void **state) { check_golden(*state, "f64"); }
@@ -82,8 +87,9 @@ static void test_golden_f32(void **state) { check_golden(*state, "f32"); }
 /* Elements that a row compared: all that the file has of its kind. */
 static void test_elements_are_counted(void **state) {
     table *t = *state;
-    static const char *const groups[][3] = {{"loss", "step", "/loss"}, {"logits", "step", "/logits"}, {"gradients", "grad/", ""},
-                                            {"final state", "final/", ""}, {"average", "ema/", ""}, {"evaluation", "eval/", ""}};
+    static const char *const groups[][3] = {{"loss", "step", "/loss"},  {"logits", "step", "/logits"},
+                                            {"gradients", "grad/", ""}, {"final state", "final/", ""},
+                                            {"average", "ema/", ""},    {"evaluation", "eval/", ""}};
     d9_safetensors *file;
     verify(t, CASES "/ema.safetensors", "f32");
     op_ok(&t->context, d9_safetensors_read(&t->context, CASES "/ema.safetensors", &file));
@@ -92,7 +98,8 @@ static void test_elements_are_counted(void **state) {
         for (int i = 0; i < file->tensor_count; i++) {
             const char *name = file->tensors[i].name;
             size_t length = strlen(name), tail = strlen(groups[g][2]);
-            if (strncmp(name, groups[g][1], strlen(groups[g][1])) == 0 && length > tail && strcmp(name + length - tail, groups[g][2]) == 0)
+            if (strncmp(name, groups[g][1], strlen(groups[g][1])) == 0 && length > tail &&
+                strcmp(name + length - tail, groups[g][2]) == 0)
                 elements += d9_shape_count(&file->tensors[i].shape);
         }
         assert_true(elements > 0);
@@ -115,7 +122,10 @@ static void test_what_cannot_be_asked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_golden_f64), TEST(test_golden_f32), TEST(test_elements_are_counted), TEST(test_what_cannot_be_asked),
+        TEST(test_golden_f64),
+        TEST(test_golden_f32),
+        TEST(test_elements_are_counted),
+        TEST(test_what_cannot_be_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,7 +55,9 @@ static void add(fixture *f, const char *name, d9_tensor_type type, d9_shape shap
 
 /* The corner of a tensor: its first `shape` elements in each dimension. */
 static void add_corner(fixture *f, const d9_tensor *from, d9_shape shape) {
-    int64_t count = d9_shape_count(&shape), element = from->type == D9_TENSOR_U8 ? 1 : from->type == D9_TENSOR_I64 ? 8 : 4;
+    int64_t count = d9_shape_count(&shape), element = from->type == D9_TENSOR_U8    ? 1
+                                                      : from->type == D9_TENSOR_I64 ? 8
+                                                                                    : 4;
     uint8_t *bytes = take(f, (size_t)(count * element));
     for (int64_t i = 0; i < count; i++) {
         int64_t rest = i, at = 0, stride = 1;
@@ -74,9 +76,11 @@ static void cut_inputs(fixture *f, const d9_safetensors *file) {
     for (int i = 0; i < file->tensor_count; i++) {
         const d9_tensor *tensor = &file->tensors[i];
         d9_shape shape = tensor->shape;
-        if (strcmp(tensor->name, "images") == 0 || strcmp(tensor->name, "labels") == 0) shape.d[0] = BATCH;
+        if (strcmp(tensor->name, "images") == 0 || strcmp(tensor->name, "labels") == 0)
+            shape.d[0] = BATCH;
         else if (strncmp(tensor->name, "init/", 5) == 0) {
-            bool stem = strcmp(tensor->name, "init/prep.conv.weight") == 0, head = strcmp(tensor->name, "init/classifier.weight") == 0;
+            bool stem = strcmp(tensor->name, "init/prep.conv.weight") == 0,
+                 head = strcmp(tensor->name, "init/classifier.weight") == 0;
             if (!head) shape.d[0] = CHANNELS;
             if (shape.rank > 1 && !stem) shape.d[1] = at_most(shape.d[1], CHANNELS);
         } else if (strcmp(tensor->name, "whiten.filters") != 0)
@@ -103,7 +107,8 @@ static void cut_settings(fixture *f, const d9_safetensors *file) {
 }
 
 static const char *write_case(fixture *f, const d9_tensor *tensors, int count, char path[RUN_PATH_BYTES]) {
-    OK(d9_safetensors_write(&f->context, run_path(f->folder, "planted.safetensors", path), tensors, count, &f->metadata, 1));
+    OK(d9_safetensors_write(&f->context, run_path(f->folder, "planted.safetensors", path), tensors, count, &f->metadata,
+                            1));
     return path;
 }
 
@@ -118,7 +123,8 @@ static void add_expected(fixture *f) {
         if (strstr(all.rows[i].name, ".whiten.")) continue; /* under another name in such files */
         float *values = take(f, (size_t)all.rows[i].count * sizeof(float));
         for (int64_t k = 0; k < all.rows[i].count; k++) values[k] = (float)all.rows[i].values[k];
-        add(f, all.rows[i].name, D9_TENSOR_F32, (d9_shape){1, {all.rows[i].count}}, values, (size_t)all.rows[i].count * sizeof(float));
+        add(f, all.rows[i].name, D9_TENSOR_F32, (d9_shape){1, {all.rows[i].count}}, values,
+            (size_t)all.rows[i].count * sizeof(float));
     }
     d9_observations_free(&f->context, &all);
     d9_case_close(&f->context, &small);
@@ -168,7 +174,11 @@ static void note(void *user, const d9_verify_row *row) {
 static void verify(fixture *f, const char *path, const char *precision) {
     d9_context_clear(&f->context);
     f->row_count = f->failed = 0;
-    f->status = d9_verify(&f->context, &(d9_verify_options){.cases = path, .backend = "reference", .precision = precision, .data = f->folder, .threads = 1}, note, f);
+    f->status =
+        d9_verify(&f->context,
+                  &(d9_verify_options){
+                      .cases = path, .backend = "reference", .precision = precision, .data = f->folder, .threads = 1},
+                  note, f);
 }
 
 static const d9_verify_row *row_of(const fixture *f, const char *group) {
@@ -226,7 +236,8 @@ static void assert_fail(fixture *f, const int *spoilt, int count, wrong how, con
         const char *name = f->tensors[spoilt[s]].name;
         const d9_verify_row *row = row_of(f, group_of(name));
         if (row->passed || row->error <= row->limit)
-            fail_msg("%s, wrong in way %d, %s: the row says %g of %g and %s", name, (int)how, precision, row->error, row->limit, row->passed ? "passed" : "failed");
+            fail_msg("%s, wrong in way %d, %s: the row says %g of %g and %s", name, (int)how, precision, row->error,
+                     row->limit, row->passed ? "passed" : "failed");
         if (!strstr(row->note, name)) fail_msg("%s: the row blames %s", name, row->note);
         if (how == ONE_NAN && !isnan(row->error)) fail_msg("%s: its NaN became %g", name, row->error);
     }
@@ -307,7 +318,8 @@ static void assert_refused(fixture *f, const char *tensor, wrong how, const char
         tensors[kept++] = copy;
     }
     verify(f, write_case(f, tensors, kept, path), "f32");
-    if (f->status != D9_DATA || !strstr(f->context.message, says)) fail_msg("status %d: %s", (int)f->status, f->context.message);
+    if (f->status != D9_DATA || !strstr(f->context.message, says))
+        fail_msg("status %d: %s", (int)f->status, f->context.message);
 }
 
 static void test_inputs_that_do_not_fit(void **state) {
@@ -323,12 +335,15 @@ static void assert_settings_refused(fixture *f, const char *key, json_t *value, 
     d9_metadata kept = f->metadata;
     char path[RUN_PATH_BYTES];
     json_t *json = json_loads(kept.value, 0, NULL);
-    if (value) json_object_set_new(json, key, value);
-    else json_object_del(json, key);
+    if (value)
+        json_object_set_new(json, key, value);
+    else
+        json_object_del(json, key);
     char *text = json_dumps(json, JSON_COMPACT);
     f->metadata.value = text;
     verify(f, write_case(f, f->tensors, f->tensor_count, path), "f32");
-    if (f->status != D9_DATA || !strstr(f->context.message, says)) fail_msg("status %d: %s", (int)f->status, f->context.message);
+    if (f->status != D9_DATA || !strstr(f->context.message, says))
+        fail_msg("status %d: %s", (int)f->status, f->context.message);
     f->metadata = kept;
     free(text);
     json_decref(json);
@@ -366,9 +381,14 @@ static void test_files_that_are_none(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unspoilt),  cmocka_unit_test(test_each_tensor_one_percent), cmocka_unit_test(test_one_percent_in_f32),
-        cmocka_unit_test(test_nan),       cmocka_unit_test(test_missing),                 cmocka_unit_test(test_another_size),
-        cmocka_unit_test(test_inputs_that_do_not_fit), cmocka_unit_test(test_settings_that_do_not_fit),
+        cmocka_unit_test(test_unspoilt),
+        cmocka_unit_test(test_each_tensor_one_percent),
+        cmocka_unit_test(test_one_percent_in_f32),
+        cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_another_size),
+        cmocka_unit_test(test_inputs_that_do_not_fit),
+        cmocka_unit_test(test_settings_that_do_not_fit),
         cmocka_unit_test(test_files_that_are_none),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
