@@ -31,10 +31,8 @@ static d9_status infer_norm(d9_context *context, d9_graph *graph, const d9_node 
         return d9_fail(context, D9_USAGE, "%s: %lld scales do not fit %lld channels", node->role,
                        (long long)input(graph, node, 1)->d[0], (long long)x.d[3]);
     if (size > 0 && x.d[0] % size != 0)
-        return d9_fail(context, D9_USAGE,
-                       "%s: a batch of %lld images does not divide into ghost groups of %lld: train.batch_size must be "
-                       "a multiple of tricks.ghost_batchnorm.group_size",
-                       node->role, (long long)x.d[0], (long long)size);
+        return d9_fail(context, D9_USAGE, "%s: a batch of %lld images does not divide into groups of %lld", node->role,
+                       (long long)x.d[0], (long long)size);
     d9_shape statistics = {2, {d9_node_groups(graph, node), x.d[3]}};
     set(graph, node->outputs[0], x);
     set(graph, node->inputs[3], statistics);

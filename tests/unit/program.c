@@ -223,11 +223,11 @@ static void test_refusals(void **state) {
     assert_refused("", 32, 4, "layer3.pool: 1x1 is too small for a 2x2 pool: the images are too small for this model");
     assert_refused(
         "ghost_batchnorm: {group_size: 3}", 32, 32,
-        "stem.norm: a batch of 8 images does not divide into ghost groups of 3: train.batch_size must be a multiple "
+        "a batch of 8 images does not divide into ghost groups of 3: train.batch_size must be a multiple "
         "of tricks.ghost_batchnorm.group_size");
     assert_refused(
         "ghost_batchnorm: {group_size: 16}", 32, 32,
-        "stem.norm: a batch of 8 images does not divide into ghost groups of 16: train.batch_size must be a multiple "
+        "a batch of 8 images does not divide into ghost groups of 16: train.batch_size must be a multiple "
         "of tricks.ghost_batchnorm.group_size");
     assert_refused("patch_whitening: {size: 2}", 32, 32, "tricks.patch_whitening.size is 2; it must be odd");
     assert_refused("crop: {pad: 8}", 32, 8, "images of 8x8 can be reflect-padded by at most 7 pixels, not by 8");
