@@ -118,8 +118,9 @@ static void measure(const double *got, const double *want, int64_t count, double
         theirs += want[i] * want[i];
         dot += got[i] * want[i];
     }
-    *error = theirs > 0 ? sqrt(difference / theirs) : difference > 0 ? INFINITY : 0;
-    *cosine = theirs > 0 ? dot / sqrt(mine * theirs) : 1;
+    bool both_zero = theirs == 0 && difference == 0; /* NaN is neither zero nor above it: it fails, on both sides too */
+    *error = theirs > 0 ? sqrt(difference / theirs) : both_zero ? 0 : INFINITY;
+    *cosine = theirs > 0 ? dot / sqrt(mine * theirs) : both_zero ? 1 : -1;
 }
 
 static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id id) {

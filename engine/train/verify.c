@@ -166,7 +166,9 @@ static d9_status compare_tensor(verification *self, const d9_case *c, const grou
     D9_TRY(expected_values(self, e, i, &count, &want));
     bool present = mine && mine->count == count;
     if (present) D9_TRY(tensor_error(self, c, g, mine, want, &error, &storage));
-    double angle = present && g->cosine && half(self) ? cosine(mine->values, want, count) : NAN;
+    bool angled = present && g->cosine && half(self);
+    double angle = angled ? cosine(mine->values, want, count) : NAN;
+    if (angled && isnan(angle)) angle = -1; /* nothing, or NaN, points nowhere */
     double limit = limit_of(self, g) + (self->precision->compute == D9_F64 ? storage : 0);
     if (!(error <= limit) || (!isnan(angle) && !(angle >= 0.999)) || !present) row->passed = false;
     if (is_worse(row, error, limit)) {

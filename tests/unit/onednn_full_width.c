@@ -5,9 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include "core/system.h"
 #include "tests/support/programs.h"
 #include "train/verify.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static void print_failure(void *user, const d9_verify_row *row) {
@@ -25,7 +27,17 @@ static void open_ready(d9_context *context, const d9_config *config, d9_session 
     assert_int_equal(d9_session_begin_epoch(session, 0), D9_OK);
 }
 
-static void check(const char *precision) {
+static void poison(d9_session *session) {
+    void *state = NULL;
+    int64_t count = session->program.state_elements;
+    assert_int_equal(d9_allocate(session->context, (size_t)count * sizeof(double), "a poisoned state", &state), D9_OK);
+    for (int64_t i = 0; i < count; i++) ((double *)state)[i] = NAN;
+    assert_int_equal(d9_session_write_state(session, D9_BUFFER_STATE, state), D9_OK);
+    d9_release(session->context, state);
+}
+
+/* `poisoned`: the state is NaN, so that both sides compute NaN; then rules must fail and not agree. */
+static void check(const char *precision, bool poisoned) {
     d9_context context;
     d9_context_init(&context);
     char set_precision[32];
@@ -46,10 +58,14 @@ static void check(const char *precision) {
     d9_session tested, judge;
     open_ready(&context, config, &tested);
     open_ready(&context, &judge_config, &judge);
+    if (poisoned) poison(&tested);
     int failed = -1, rows = 0;
     if (d9_rules_compare(&tested, &judge, 0, precision, print_failure, &rows, &failed) != D9_OK)
         fail_msg("%s", context.message);
-    assert_int_equal(failed, 0);
+    if (poisoned)
+        assert_true(failed > 10);
+    else
+        assert_int_equal(failed, 0);
     assert_true(rows > 30);
     d9_session_close(&tested);
     d9_session_close(&judge);
@@ -58,12 +74,17 @@ static void check(const char *precision) {
 
 static void test_f32(void **state) {
     (void)state;
-    check("f32");
+    check("f32", false);
+}
+
+static void test_nan_on_both_sides_fails(void **state) {
+    (void)state;
+    check("f32", true);
 }
 
 static void test_bf16(void **state) {
     (void)state;
-    check("bf16");
+    check("bf16", false);
 }
 
 /* Whether this machine has the backend at all, and in bf16. */
@@ -86,8 +107,9 @@ static int available(bool *bf16) {
 
 int main(void) {
     bool bf16;
-    const struct CMUnitTest both[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_bf16)},
-                            narrow[] = {cmocka_unit_test(test_f32)};
+    const struct CMUnitTest both[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_nan_on_both_sides_fails),
+                                      cmocka_unit_test(test_bf16)},
+                            narrow[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_nan_on_both_sides_fails)};
     if (!available(&bf16)) return 77;
     if (bf16) return cmocka_run_group_tests(both, NULL, NULL);
     print_message("no bf16 on this machine: f32 alone\n");
