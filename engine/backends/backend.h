@@ -4,6 +4,7 @@
 #ifndef D9_BACKENDS_BACKEND_H
 #define D9_BACKENDS_BACKEND_H
 
+#include "config/config.h"
 #include "step/program.h"
 
 typedef struct d9_device d9_device; /* each backend's own */
@@ -21,11 +22,23 @@ typedef struct d9_device_info {
 typedef struct d9_backend_options {
     int threads; /* 0: default */
     bool fuse;   /* false: only rules of one node */
-    bool tune;   /* false: the first deterministic choice */
+    d9_tune tune; /* off: the first choice; auto: as the backend gains from it */
     const char *force_plan; /* text of a saved plan; NULL: choose */
 } d9_backend_options;
 
-typedef struct d9_node_time { d9_node_id node; const char *rule; double seconds; int64_t runs; } d9_node_time;
+typedef struct d9_node_time {
+    d9_node_id node;          /* the first it covers; the next row's is the first behind them */
+    const char *rule, *choice; /* valid as long as the plan */
+    double seconds;
+    int64_t runs;
+} d9_node_time;
+
+/* One of the ways to compute a rule, timed alone: as the rule runs it, and without what it does around the library's
+ * own call (reorders). */
+typedef struct d9_choice_time { char choice[96]; double seconds, bare_seconds; } d9_choice_time;
+
+/* What this device can do at all: reading and writing memory, and multiplying large matrices of the compute type. */
+typedef struct d9_ceilings { double bytes_per_second, operations_per_second; } d9_ceilings;
 
 typedef struct d9_backend {
     const char *name, *doc;
@@ -48,6 +61,11 @@ typedef struct d9_backend {
     d9_status (*run)(d9_context *context, d9_plan *plan, int64_t step);
     /* Per-rule times since the last call with `reset`. Returns the number of rows; rows may be NULL. */
     int (*times)(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
+
+    /* Times every way to compute row `row` of `times`; *count 0: there is no choice. Overwrites the rule's outputs. */
+    d9_status (*survey)(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count);
+    /* Measured when called; zeros: not known. NULL: never known. */
+    d9_status (*ceilings)(d9_context *context, d9_device *device, d9_type type, d9_ceilings *ceilings);
 
     d9_status (*write)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                        int64_t size);

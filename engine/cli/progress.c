@@ -6,6 +6,7 @@
  *      2/10 [#####...............]  loss 1.2345  accuracy 16.05%  310 images/s  22:10 left       (terminal
  * only) */
 #include "cli/progress.h"
+#include "core/system.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

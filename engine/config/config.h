@@ -14,6 +14,7 @@
 #include "tricks/trick.h"
 
 typedef enum d9_placement { D9_PLACE_DEVICE, D9_PLACE_HOST } d9_placement;
+typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune;
 typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL } d9_keep;
 
 typedef struct d9_config {
@@ -29,7 +30,7 @@ typedef struct d9_config {
     int64_t threads; /* 0: one per physical core this process may use */
     int keep;        /* d9_keep */
 
-    struct { bool fuse, tune; } backend_options;   /* backend_options: {fuse, tune} */
+    struct { bool fuse; int tune; } backend_options; /* tune: d9_tune */
     struct { const char *dataset; const char *path; int placement; int64_t validation, image_size, synthetic_train,
              synthetic_test; } data;
     struct { double every; } eval; /* epochs between evaluations; 0: only at the end */

@@ -24,8 +24,8 @@ static const d9_option root_options[] = {
 static const d9_option backend_options[] = {
     {"fuse", D9_OPTION_BOOL, FIELD(backend_options.fuse), "on", 0, 0, NULL,
      "let the backend run several nodes as one rule"},
-    {"tune", D9_OPTION_BOOL, FIELD(backend_options.tune), "on", 0, 0, NULL,
-     "time the candidate implementations; off takes the first deterministic one"},
+    {"tune", D9_OPTION_CHOICE, FIELD(backend_options.tune), "auto", 0, 0, "auto|on|off",
+     "time the candidate implementations; off takes the first one, auto times where the backend gains from it"},
     {0},
 };
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- the default table ---- */
@@ -269,4 +270,10 @@ d9_status d9_directory_make(d9_context *context, const char *path) {
 done:
     d9_text_free(&copy);
     return status;
+}
+
+double d9_clock_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }

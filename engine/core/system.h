@@ -40,6 +40,9 @@ D9_MUST_USE d9_status d9_file_append(d9_context *context, const char *path, cons
 
 bool d9_file_exists(d9_context *context, const char *path);
 
+/* Monotonic seconds. */
+double d9_clock_now(void);
+
 /* mkdir -p. Failure: D9_OUTPUT. */
 D9_MUST_USE d9_status d9_directory_make(d9_context *context, const char *path);
 

@@ -228,7 +228,7 @@ static d9_status open_session(d9_context *context, const d9_config *config, d9_c
     patched->backend = how->backend;
     patched->precision = how->precision;
     patched->threads = how->threads;
-    patched->backend_options.tune = false; /* the same plan every time */
+    patched->backend_options.tune = D9_TUNE_OFF; /* the same plan every time */
     options->config = patched;
     options->seed = 1;
     options->program.keep_all = true;

@@ -8,12 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-double d9_clock_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch) {
     double now = d9_clock_now();
     d9_status status = d9_timeline_add(&session->timeline, kind, epoch, session->mark, now);
@@ -39,7 +33,7 @@ static d9_status open_device(d9_session *session, const d9_session_options *opti
     const d9_config *config = options->config;
     d9_backend_options wanted = {.threads = (int)config->threads,
                                  .fuse = config->backend_options.fuse,
-                                 .tune = config->backend_options.tune,
+                                 .tune = (d9_tune)config->backend_options.tune,
                                  .force_plan = options->plan};
     D9_TRY(d9_backend_find(session->context, config->backend, &session->backend));
     D9_TRY(session->backend->open(session->context, &wanted, &session->device));

@@ -35,9 +35,6 @@ typedef struct d9_train_options {
 D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result);
 void d9_result_free(d9_context *context, d9_result *result);
 
-/* Monotonic seconds. */
-double d9_clock_now(void);
-
 /* ---- a session: what train, eval, verify and bench share ---- */
 typedef struct d9_session {
     d9_context *context;

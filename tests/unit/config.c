@@ -191,7 +191,7 @@ static void test_defaults(void **state) {
                 config->keep == D9_KEEP_MODEL);
     assert_string_equal(config->backend, "auto");
     assert_string_equal(config->precision, "auto");
-    assert_true(config->backend_options.fuse && config->backend_options.tune);
+    assert_true(config->backend_options.fuse && config->backend_options.tune == D9_TUNE_AUTO);
     assert_string_equal(config->data.dataset, "cifar10");
     assert_null(config->data.path);
     assert_true(config->data.placement == D9_PLACE_DEVICE && config->data.validation == 0);

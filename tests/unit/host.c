@@ -84,16 +84,24 @@ done:
     return status;
 }
 
-#define ADD_RULE                                                                                                       \
-    { "add", 1, {D9_OP_ADD}, NULL, NULL, run_add, NULL }
+/* One way, timed at one second. */
+static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
+    (void)context, (void)site;
+    *count = capacity > 0;
+    if (capacity > 0) rows[0] = (d9_choice_time){"the only one", 1, 0.5};
+    return D9_OK;
+}
+
+#define ADD_RULE {.name = "add", .node_count = 1, .ops = {D9_OP_ADD}, .run = run_add}
 #define SCALE_RULE                                                                                                     \
-    { "scale", 1, {D9_OP_SCALE}, NULL, prepare, run_scale, release }
-static const d9_rule plain_rules[] = {
-    {"scale+add", 2, {D9_OP_SCALE, D9_OP_ADD}, NULL, NULL, run_fused, NULL}, ADD_RULE, SCALE_RULE, {.name = NULL}};
-static const d9_rule writing_rules[] = {
-    {"scale+add", 2, {D9_OP_SCALE, D9_OP_ADD}, feeds, NULL, run_writing, NULL}, ADD_RULE, SCALE_RULE, {.name = NULL}};
-static const d9_host_kind plain_kind = {plain_rules, toy_open, toy_close, toy_describe};
-static const d9_host_kind writing_kind = {writing_rules, toy_open, toy_close, toy_describe};
+    {.name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare, .run = run_scale, .release = release, \
+     .survey = survey}
+#define FUSED_RULE(fits, runs)                                                                                         \
+    {.name = "scale+add", .node_count = 2, .ops = {D9_OP_SCALE, D9_OP_ADD}, .match = fits, .run = runs}
+static const d9_rule plain_rules[] = {FUSED_RULE(NULL, run_fused), ADD_RULE, SCALE_RULE, {.name = NULL}};
+static const d9_rule writing_rules[] = {FUSED_RULE(feeds, run_writing), ADD_RULE, SCALE_RULE, {.name = NULL}};
+static const d9_host_kind plain_kind = {.rules = plain_rules, .open = toy_open, .close = toy_close, .describe = toy_describe};
+static const d9_host_kind writing_kind = {.rules = writing_rules, .open = toy_open, .close = toy_close, .describe = toy_describe};
 
 static d9_status open_plain(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &plain_kind, options, device);

@@ -1,4 +1,4 @@
-/* One step of dawn94 at its full width and batch 16, tuned plan and fused rules, rule by rule against the
+/* One step of dawn94 at its full width and batch 16, first choices and fused rules, rule by rule against the
  * reference backend: the golden cases are narrow, and wide layers take other code. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -36,6 +36,8 @@ typedef struct d9_rule {
     d9_status (*prepare)(d9_context *context, d9_site *site); /* may be NULL */
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
     void (*release)(d9_context *context, d9_site *site); /* may be NULL; called whatever happened in prepare */
+    /* Times the ways it could be computed; may be NULL. */
+    d9_status (*survey)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
 } d9_rule;
 
 /* The bytes of a value; NULL for D9_NONE. */
@@ -54,6 +56,8 @@ typedef struct d9_host_kind { /* what distinguishes one host backend from anothe
     d9_status (*open)(d9_context *context, const d9_backend_options *options, void **backend); /* may be NULL */
     void (*close)(d9_context *context, void *backend);
     void (*describe)(const void *backend, d9_device_info *info); /* fills precision, version and isa */
+    /* may be NULL */
+    d9_status (*ceilings)(d9_context *context, void *backend, d9_type type, d9_ceilings *ceilings);
 } d9_host_kind;
 
 /* The d9_backend entries, for a table: .close = d9_host_close, and so on; .open calls d9_host_open. */
@@ -67,11 +71,13 @@ d9_status d9_host_plan(d9_context *context, d9_device *device, const d9_program 
 void d9_host_plan_free(d9_context *context, d9_plan *plan);
 const char *d9_host_plan_text(const d9_plan *plan);
 d9_status d9_host_run(d9_context *context, d9_plan *plan, int64_t step);
+d9_status d9_host_survey(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count);
 int d9_host_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 d9_status d9_host_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                         int64_t size);
 d9_status d9_host_read(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, void *bytes,
                        int64_t size);
+d9_status d9_host_ceilings(d9_context *context, d9_device *device, d9_type type, d9_ceilings *ceilings);
 d9_status d9_host_sync(d9_context *context, d9_device *device);
 
 /* Physical cores this process may use: affinity mask and cgroup quota respected, hyperthreads not counted. */

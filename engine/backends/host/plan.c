@@ -11,7 +11,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct placed_rule {
     const d9_rule *rule;
@@ -229,20 +228,14 @@ const char *d9_host_plan_text(const d9_plan *plan) { return d9_text_get(&plan->t
 
 /* ---- running ---- */
 
-static double now_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 d9_status d9_host_run(d9_context *context, d9_plan *plan, int64_t step) {
-    double before = now_seconds();
+    double before = d9_clock_now();
     for (int i = 0; i < plan->placed_count; i++) {
         placed_rule *placed = &plan->placed[i];
         if (!d9_when_active(&placed->site.nodes[0]->when, step, plan->program->steps_per_epoch)) continue;
         d9_status status = placed->rule->run(context, &placed->site, step);
         if (status != D9_OK) return status;
-        double after = now_seconds();
+        double after = d9_clock_now();
         placed->seconds += after - before;
         placed->runs++;
         before = after;
@@ -250,11 +243,18 @@ d9_status d9_host_run(d9_context *context, d9_plan *plan, int64_t step) {
     return D9_OK;
 }
 
+d9_status d9_host_survey(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count) {
+    placed_rule *placed = &plan->placed[row];
+    *count = 0;
+    if (!placed->rule->survey) return D9_OK;
+    return placed->rule->survey(context, &placed->site, rows, capacity, count);
+}
+
 int d9_host_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset) {
     for (int i = 0; i < plan->placed_count; i++) {
         placed_rule *placed = &plan->placed[i];
         if (rows && i < capacity)
-            rows[i] = (d9_node_time){placed->first, placed->rule->name, placed->seconds, placed->runs};
+            rows[i] = (d9_node_time){placed->first, placed->rule->name, placed->site.choice, placed->seconds, placed->runs};
         if (reset) {
             placed->seconds = 0;
             placed->runs = 0;

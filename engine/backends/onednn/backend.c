@@ -30,13 +30,18 @@ static bool metrics_match(const d9_site *site) {
 
 /* ---- the rules ---- */
 
-#define CONV(op, name)                                                                                             \
-    {name, 1, {op}, d9_onednn_conv_match, d9_onednn_conv_prepare, d9_onednn_conv, d9_onednn_conv_release}
-#define NORM(name, count, ...)                                                                                     \
-    {name, count, {__VA_ARGS__}, d9_onednn_norm_match, d9_onednn_norm_prepare, d9_onednn_norm, NULL}
-#define NORM_BACKWARD(name, count, ...)                                                                            \
-    {name, count, {__VA_ARGS__}, d9_onednn_norm_backward_match, d9_onednn_norm_prepare, d9_onednn_norm_backward, NULL}
-#define PLAIN(op, name, match, run) {name, 1, {op}, match, NULL, run, NULL}
+#define CONV(rule_op, rule_name)                                                                                   \
+    {.name = rule_name, .node_count = 1, .ops = {rule_op}, .match = d9_onednn_conv_match,                          \
+     .prepare = d9_onednn_conv_prepare, .run = d9_onednn_conv, .release = d9_onednn_conv_release,                  \
+     .survey = d9_onednn_conv_survey}
+#define NORM(rule_name, count, ...)                                                                                \
+    {.name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_onednn_norm_match,                  \
+     .prepare = d9_onednn_norm_prepare, .run = d9_onednn_norm}
+#define NORM_BACKWARD(rule_name, count, ...)                                                                       \
+    {.name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_onednn_norm_backward_match,         \
+     .prepare = d9_onednn_norm_prepare, .run = d9_onednn_norm_backward}
+#define PLAIN(rule_op, rule_name, matches, runs)                                                                   \
+    {.name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = runs}
 
 static const d9_rule rules[] = {
     NORM("norm+act+add", 3, D9_OP_NORM, D9_OP_ACT, D9_OP_ADD),
@@ -69,7 +74,7 @@ static const d9_rule rules[] = {
     PLAIN(D9_OP_SGD, "sgd", d9_onednn_f32, d9_onednn_sgd),
     PLAIN(D9_OP_LERP, "lerp", d9_onednn_f32, d9_onednn_lerp),
     PLAIN(D9_OP_COPY, "copy", NULL, d9_onednn_copy),
-    {NULL, 0, {0}, NULL, NULL, NULL, NULL},
+    {.name = NULL},
 };
 
 /* ---- the device ---- */
@@ -133,7 +138,7 @@ static void describe(const void *data, d9_device_info *info) {
     info->precision[2] = bf16;
 }
 
-static const d9_host_kind kind = {rules, open_backend, close_backend, describe};
+static const d9_host_kind kind = {rules, open_backend, close_backend, describe, d9_onednn_ceilings};
 
 static d9_status open_device(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &kind, options, device);
@@ -151,6 +156,8 @@ static const d9_backend backend_onednn = {
     .plan_text = d9_host_plan_text,
     .run = d9_host_run,
     .times = d9_host_times,
+    .survey = d9_host_survey,
+    .ceilings = d9_host_ceilings,
     .write = d9_host_write,
     .read = d9_host_read,
     .sync = d9_host_sync,

@@ -79,5 +79,9 @@ d9_status d9_onednn_norm_prepare(d9_context *context, d9_site *site);
 bool d9_onednn_conv_match(const d9_site *site);
 d9_status d9_onednn_conv_prepare(d9_context *context, d9_site *site);
 void d9_onednn_conv_release(d9_context *context, d9_site *site);
+d9_status d9_onednn_conv_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
+
+/* How fast oneDNN multiplies large matrices of the type, and how fast memory is copied (bytes read and written). */
+d9_status d9_onednn_ceilings(d9_context *context, void *backend, d9_type type, d9_ceilings *ceilings);
 
 #endif

@@ -119,10 +119,10 @@ void d9_reference_store(const d9_site *site, int i) {
 /* ---- the backend ---- */
 
 static const d9_rule rules[] = {
-#define D9_OP(id, name, doc) {name, 1, {D9_OP_##id}, NULL, NULL, d9_reference_##id, NULL},
+#define D9_OP(id, text, doc) {.name = text, .node_count = 1, .ops = {D9_OP_##id}, .run = d9_reference_##id},
 #include "graph/ops.def"
 #undef D9_OP
-    {NULL, 0, {0}, NULL, NULL, NULL, NULL},
+    {.name = NULL},
 };
 
 static void describe(const void *backend, d9_device_info *info) {
@@ -132,7 +132,7 @@ static void describe(const void *backend, d9_device_info *info) {
     for (int p = 0; p < 4; p++) info->precision[p] = true; /* the half types by rounding */
 }
 
-static const d9_host_kind kind = {rules, open_workspace, close_workspace, describe};
+static const d9_host_kind kind = {.rules = rules, .open = open_workspace, .close = close_workspace, .describe = describe};
 
 static d9_status open_device(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &kind, options, device);
@@ -150,6 +150,8 @@ const d9_backend d9_backend_reference = {
     .plan_text = d9_host_plan_text,
     .run = d9_host_run,
     .times = d9_host_times,
+    .survey = d9_host_survey,
+    .ceilings = d9_host_ceilings,
     .write = d9_host_write,
     .read = d9_host_read,
     .sync = d9_host_sync,

@@ -1,0 +1,95 @@
+/* What the machine can do at all, measured the way the step uses it: oneDNN's matmul, and our own copy. */
+#include "backends/onednn/onednn.h"
+#include "core/system.h"
+
+#include <omp.h>
+
+enum { SIDE = 2048, COPY_BYTES = 1 << 28, TRIES = 5 };
+
+typedef struct product {
+    dnnl_memory_t memory[3];
+    dnnl_primitive_t primitive;
+    void *matrices; /* three of SIDE * SIDE */
+} product;
+
+static const int argument_names[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+
+static void destroy(d9_context *context, product *p) {
+    for (int i = 0; i < 3; i++)
+        if (p->memory[i]) dnnl_memory_destroy(p->memory[i]);
+    if (p->primitive) dnnl_primitive_destroy(p->primitive);
+    d9_release(context, p->matrices);
+}
+
+#define DNNL_TRY(call) D9_TRY(d9_onednn_check(context, NULL, (call)))
+
+static d9_status build(d9_context *context, const d9_onednn *backend, d9_type type, product *p) {
+    d9_status status;
+    const dnnl_dims_t dims = {SIDE, SIDE};
+    const size_t bytes = (size_t)SIDE * SIDE * d9_type_bytes(type);
+    dnnl_memory_desc_t layout;
+    dnnl_matmul_desc_t desc;
+    dnnl_primitive_desc_t description = NULL;
+    DNNL_TRY(dnnl_memory_desc_init_by_tag(&layout, 2, dims, type == D9_BF16 ? dnnl_bf16 : dnnl_f32, dnnl_ab));
+    DNNL_TRY(dnnl_matmul_desc_init(&desc, &layout, &layout, NULL, &layout));
+    DNNL_TRY(dnnl_primitive_desc_create(&description, &desc, NULL, backend->engine, NULL));
+    DNNL_TRY(dnnl_primitive_create(&p->primitive, description));
+    D9_TRY(d9_allocate(context, 3 * bytes, "matrices to time", &p->matrices));
+    for (int i = 0; i < 3; i++)
+        DNNL_TRY(dnnl_memory_create(&p->memory[i], &layout, backend->engine, (char *)p->matrices + (size_t)i * bytes));
+done:
+    if (description) dnnl_primitive_desc_destroy(description);
+    return status;
+}
+
+static d9_status multiply(d9_context *context, const d9_onednn *backend, const product *p) {
+    d9_status status;
+    dnnl_exec_arg_t arguments[3];
+    for (int i = 0; i < 3; i++) arguments[i] = (dnnl_exec_arg_t){argument_names[i], p->memory[i]};
+    DNNL_TRY(dnnl_primitive_execute(p->primitive, backend->stream, 3, arguments));
+    DNNL_TRY(dnnl_stream_wait(backend->stream));
+done:
+    return status;
+}
+
+static d9_status matrix_rate(d9_context *context, const d9_onednn *backend, d9_type type, double *rate) {
+    d9_status status;
+    product p = {{NULL}, NULL, NULL};
+    *rate = 0;
+    D9_TRY(build(context, backend, type, &p));
+    D9_TRY(multiply(context, backend, &p));
+    for (int i = 0; i < TRIES; i++) {
+        const double start = d9_clock_now();
+        D9_TRY(multiply(context, backend, &p));
+        const double here = 2.0 * SIDE * SIDE * SIDE / (d9_clock_now() - start);
+        if (here > *rate) *rate = here;
+    }
+done:
+    destroy(context, &p);
+    return status;
+}
+
+static d9_status copy_rate(d9_context *context, const d9_onednn *backend, double *rate) {
+    d9_status status;
+    void *memory = NULL;
+    *rate = 0;
+    D9_TRY(d9_allocate(context, (size_t)2 * COPY_BYTES, "memory to time copying in", &memory));
+    for (int i = 0; i < TRIES; i++) {
+        const double start = d9_clock_now();
+        d9_cpu_copy(&backend->cpu, memory, COPY_BYTES, (char *)memory + COPY_BYTES);
+        const double here = 2.0 * COPY_BYTES / (d9_clock_now() - start);
+        if (here > *rate) *rate = here;
+    }
+done:
+    d9_release(context, memory);
+    return status;
+}
+
+d9_status d9_onednn_ceilings(d9_context *context, void *backend, d9_type type, d9_ceilings *ceilings) {
+    d9_status status;
+    omp_set_num_threads(((d9_onednn *)backend)->cpu.threads);
+    D9_TRY(matrix_rate(context, backend, type, &ceilings->operations_per_second));
+    D9_TRY(copy_rate(context, backend, &ceilings->bytes_per_second));
+done:
+    return status;
+}
