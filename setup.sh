@@ -32,7 +32,10 @@ missing_packages() {
     has_library cmocka || echo libcmocka-dev
     has_header stb/stb_image.h || echo libstb-dev
 }
-missing_optional() { has_header dnnl.h || echo libdnnl-dev; }
+missing_optional() {
+    has_header dnnl.h || echo libdnnl-dev
+    has_command gnuplot || echo gnuplot-nox
+}
 
 # One list, space separated, so that a message is one line.
 join() { tr '\n' ' ' | sed 's/ $//'; }
@@ -57,7 +60,7 @@ if [ -n "$missing" ]; then
     exit 1
 fi
 if [ -n "$optional" ]; then
-    echo "setup.sh: without $optional there is no oneDNN backend, and the CPU is slow" >&2
+    echo "setup.sh: not there: $optional (libdnnl-dev: the oneDNN backend, the fast one on a CPU; gnuplot-nox: the plots of a report)" >&2
 fi
 
 mkdir -p build

@@ -2,7 +2,16 @@
 # levels and the choice by cpuid are in kernels/cpu/dispatch.c. Other processors take the plain build alone.
 file(GLOB LOOP_SOURCES CONFIGURE_DEPENDS kernels/cpu/loops/*.c)
 file(GLOB KERNEL_SOURCES CONFIGURE_DEPENDS kernels/cpu/*.c)
-add_library(dawn9_kernels STATIC ${KERNEL_SOURCES})
+
+# AMX where the compiler has it; kernels/cpu/no_amx.c elsewhere.
+include(CheckCCompilerFlag)
+check_c_compiler_flag("-mamx-tile -mamx-bf16" DAWN9_AMX)
+if(DAWN9_AMX)
+  file(GLOB AMX_SOURCES CONFIGURE_DEPENDS kernels/cpu/amx/*.c)
+  set_source_files_properties(${AMX_SOURCES} PROPERTIES COMPILE_OPTIONS "-O3;-march=x86-64-v4;-mamx-tile;-mamx-bf16")
+  list(FILTER KERNEL_SOURCES EXCLUDE REGEX "no_amx")
+endif()
+add_library(dawn9_kernels STATIC ${KERNEL_SOURCES} ${AMX_SOURCES})
 target_link_libraries(dawn9_kernels PUBLIC dawn9_flags)
 
 function(dawn9_isa_level level)

@@ -21,13 +21,13 @@ engine/models              models graph config core
 engine/step                step tricks models graph config core kernels/formulas
 engine/data                data core kernels/formulas
 engine/record              record backends config step graph core commit.h
-engine/backends            backends/backend.h step graph core
+engine/backends            backends/backend.h step graph config core
 engine/backends/host       backends/backend.h backends/host step graph core kernels
 engine/backends/reference  backends/backend.h backends/host backends/reference step graph core kernels
 engine/backends/onednn     backends/backend.h backends/host backends/onednn step graph core kernels
-engine/backends/cuda       backends/backend.h backends/cuda step graph core kernels
+engine/backends/cuda       backends/backend.h backends/host backends/cuda step graph core kernels
 engine/train               train tricks models backends/backend.h data record step graph config core kernels/formulas
-engine/experiment          experiment train tricks models backends/backend.h data record step graph config core
+engine/experiment          experiment templates.h train tricks models backends/backend.h data record step graph config core
 engine/cli                 cli experiment train tricks models backends/backend.h data record step graph config core
 tricks                     tricks step graph config core
 kernels/formulas           kernels/formulas
@@ -155,7 +155,7 @@ END { exit bad }
 sources() {
     (cd "$1" && find . \( -name 'build*' -o -name runs -o -name .git -o -path ./experiments/results -o -path ./tests/golden \) -prune -o \
         -type f \( -name '*.[ch]' -o -name '*.def' -o -name '*.sh' -o -name '*.yaml' -o -name '*.cmake' -o -name '*.md' \
-        -o -name CMakeLists.txt \) -print | sed 's,^\./,,' | LC_ALL=C sort)
+        -o -name '*.cu' -o -name CMakeLists.txt \) -print | sed 's,^\./,,' | LC_ALL=C sort)
 }
 
 lint() {

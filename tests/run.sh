@@ -2,7 +2,7 @@
 # Builds dawn9 in four ways and runs every test that needs no GPU and no network.
 #
 #   build             as setup.sh makes it                                every test
-#   build-plain       gcc, without oneDNN, warnings are errors            every test but the timings and those of oneDNN
+#   build-plain       gcc, no oneDNN, no nvcc, warnings are errors        every test but the timings and those of oneDNN
 #   build-sanitized   AddressSanitizer and UBSan, warnings are errors     every test but the timings
 #   build-clang       clang, warnings are errors                          compiled only: one check
 #
@@ -41,6 +41,8 @@ install_tools() {
     missing=
     has_command python3 || missing="$missing python3"
     [ $extent = quick ] || has_command clang || missing="$missing clang libomp-dev"
+    [ $extent != long ] || has_command sbatch || missing="$missing slurm-wlm munge"
+    has_command chromium || missing="$missing chromium"
     [ -n "$missing" ] || return 0
     if ! has_command apt-get || [ "$(id -u)" != 0 ]; then
         echo "tests/run.sh: missing (Debian package names):$missing" >&2
@@ -120,7 +122,7 @@ say "build: setup.sh"
 if ./setup.sh; then run_tests build -LE "$long"; else note failed build setup.sh; fi
 if [ $extent != quick ]; then
     strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=ON
-    check build-plain "$untimed" onednn -DDAWN9_ONEDNN=OFF $strict
+    check build-plain "$untimed" onednn -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict
     check build-sanitized "$untimed" '^none$' "-DDAWN9_SANITIZE=address,undefined" $strict
     if ! has_command clang; then
         note skipped build-clang compile

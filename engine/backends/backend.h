@@ -14,7 +14,7 @@ typedef struct d9_device_info {
     char name[128];       /* processor or GPU, as people know it */
     char version[128];    /* of the library underneath */
     char isa[32];         /* "avx512-bf16", "amx", "sm_90" */
-    int threads;          /* 0: not a host backend */
+    int threads;          /* of the host's part */
     int64_t memory_bytes; /* what a run may use */
     bool precision[4];    /* d9_precision order: f64, f32, bf16, fp16 */
 } d9_device_info;
@@ -23,6 +23,7 @@ typedef struct d9_backend_options {
     int threads; /* 0: default */
     bool fuse;   /* false: only rules of one node */
     d9_tune tune; /* off: the first choice; auto: as the backend gains from it */
+    const char *cpu_level;  /* x86-64 level not to go beyond, "v2"; "auto", NULL: the best that runs here */
     const char *force_plan; /* text of a saved plan; NULL: choose */
 } d9_backend_options;
 
@@ -42,6 +43,7 @@ typedef struct d9_ceilings { double bytes_per_second, operations_per_second; } d
 
 typedef struct d9_backend {
     const char *name, *doc;
+    d9_status (*probe)(d9_context *context); /* whether a device answers, cheaply; else D9_DEVICE and why. NULL: one does */
     d9_status (*open)(d9_context *context, const d9_backend_options *options, d9_device **device);
     void (*close)(d9_context *context, d9_device *device);
     void (*describe)(const d9_device *device, d9_device_info *info);
@@ -74,8 +76,8 @@ typedef struct d9_backend {
     d9_status (*sync)(d9_context *context, d9_device *device);
 } d9_backend;
 
-/* The table of backends (registry.c), best first: onednn, reference. A row whose module cannot be opened is
- * absent: D9_DEVICE, with what would help. `name` "auto": the first that opens. */
+/* The table of backends (registry.c), best first: cuda, onednn, reference. A row whose module cannot be opened is
+ * absent: D9_DEVICE, with what would help. `name` "auto": the first that opens and whose device answers. */
 D9_MUST_USE d9_status d9_backend_find(d9_context *context, const char *name, const d9_backend **backend);
 const char *d9_backend_name_at(int index); /* NULL: past the end */
 

@@ -21,6 +21,7 @@ typedef struct backend_row {
 } backend_row;
 
 static const backend_row rows[] = {
+    {"cuda", NULL, "dawn9-cuda.so", "the CUDA toolkit and cuDNN 9"},
     {"onednn", NULL, "dawn9-onednn.so", "libdnnl-dev"},
     {"reference", &d9_backend_reference, NULL, NULL},
 };
@@ -68,9 +69,11 @@ static d9_status open_row(d9_context *context, const backend_row *row, const d9_
     return D9_OK;
 }
 
+/* The first whose module opens and whose device answers. */
 static d9_status find_best(d9_context *context, const d9_backend **backend) {
     for (int i = 0; i < ROWS; i++) {
         d9_status status = open_row(context, &rows[i], backend);
+        if (status == D9_OK && (*backend)->probe) status = (*backend)->probe(context);
         if (status == D9_OK || i + 1 == ROWS) return status;
         d9_log(context, D9_LOG_DEBUG, "%s", context->message);
         d9_context_clear(context);
@@ -87,7 +90,7 @@ d9_status d9_backend_find(d9_context *context, const char *name, const d9_backen
         names[i + 1] = rows[i].name;
     }
     nearest = d9_text_nearest(name, names, ROWS + 1);
-    return d9_fail(context, D9_USAGE, "unknown backend %s: must be auto, onednn or reference%s%s%s", name,
+    return d9_fail(context, D9_USAGE, "unknown backend %s: must be auto, cuda, onednn or reference%s%s%s", name,
                    nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
 }
 

@@ -1,15 +1,17 @@
-/* dawn9 bench: where a training step's time goes, node by node, or how fast batches are made.
+/* dawn9 bench: where the time goes, node by node, beside what the machine could do.
  *
- * Three steps warm up, then at least twenty are timed. Operations are counted from the shapes: a convolution
- * is 2 * outputs * (kernel area * input channels), borders included, so that a rate can be compared with a
- * peak. */
+ *   step      a training step: each node's time, its rate, and that rate's share of the ceiling
+ *   pipeline  making the batch alone, and its share of a step
+ *   ops       every way to compute each convolution, and what a step would take if the fastest were free of all else
+ *   cold      from the start of the process to the end of the first training step */
+#include "cli/bench.h"
 #include "cli/commands.h"
 #include "cli/pipeline.h"
 #include "core/system.h"
-#include "train/trainer.h"
+
 #include <string.h>
 
-enum { WARM_STEPS = 3, TIMED_STEPS = 20 };
+enum { TIMED_STEPS = 20 };
 
 typedef struct bench_options {
     const char *what, *config;
@@ -22,8 +24,8 @@ static const d9_flag flags[] = {
     {.name = "WHAT",
      .type = D9_FLAG_OPTIONAL,
      .offset = offsetof(bench_options, what),
-     .choices = "step|pipeline",
-     .doc = "a whole training step (default), or making the batch alone"},
+     .choices = "step|pipeline|ops|cold",
+     .doc = "a whole training step (default), making the batch alone, every way to convolve, or the start"},
     {.name = "config",
      .type = D9_FLAG_TEXT,
      .offset = offsetof(bench_options, config),
@@ -41,163 +43,172 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-typedef struct measurement {
-    const d9_program *program;
-    const d9_graph *graph;
-    d9_node_time *rows;
-    int row_count;
-    int64_t steps;
-    double seconds; /* of all timed steps, on the wall */
-} measurement;
+/* ---- step and pipeline ---- */
 
-/* ---- counting ---- */
-
-static double elements(const d9_graph *graph, d9_value_id id) {
-    return (double)d9_shape_count(&graph->values[id].shape);
+void d9_bench_head(d9_cli *cli, const d9_measurement *m) {
+    const d9_session *session = m->session;
+    d9_cli_print(cli, "%s in %s on %s, %d threads, %lld timed steps of %lld images\n", session->backend->name,
+                 session->program.precision->name, session->info.name, session->info.threads, (long long)m->steps,
+                 (long long)session->program.extent.batch);
 }
 
-/* Multiplications and additions of a convolution or linear node; 0 for everything else. Each is one product
- * of the output's side, (N, OH, OW, O) or (N, O), with a weight of O rows. */
-static double node_operations(const d9_graph *graph, const d9_node *node) {
-    d9_value_id side, weight;
-    switch (node->op) {
-    case D9_OP_CONV:
-    case D9_OP_LINEAR:
-        side = node->outputs[0], weight = node->inputs[1];
-        break;
-    case D9_OP_CONV_BACKWARD_DATA:
-    case D9_OP_LINEAR_BACKWARD_DATA:
-        side = node->inputs[0], weight = node->inputs[1];
-        break;
-    case D9_OP_CONV_BACKWARD_WEIGHT:
-    case D9_OP_LINEAR_BACKWARD_WEIGHT:
-        side = node->inputs[0], weight = node->outputs[0];
-        break;
-    default:
-        return 0;
-    }
-    return 2 * elements(graph, side) * elements(graph, weight) / (double)graph->values[weight].shape.d[0];
+static void print_rate(d9_cli *cli, const d9_rate *rate) {
+    if (rate->per_second <= 0) return;
+    d9_cli_print(cli, " %9.1f %-7s", 1e-9 * rate->per_second, rate->operations ? "GFLOP/s" : "GB/s");
+    if (rate->ceiling > 0) d9_cli_print(cli, " %5.0f%%", 100 * rate->per_second / rate->ceiling);
 }
 
-/* A rule covers the nodes from its own to the next rule's. */
-static double row_operations(const measurement *m, int row) {
-    int end = row + 1 < m->row_count ? m->rows[row + 1].node : m->graph->node_count;
-    double operations = 0;
-    for (int n = m->rows[row].node; n < end; n++)
-        operations += node_operations(m->graph, &m->graph->nodes[n]);
-    return operations;
-}
-
-/* ---- measuring ---- */
-
-static d9_status run_steps(d9_session *session, d9_plan *plan, int64_t first, int64_t count) {
-    d9_status status = D9_OK;
-    const d9_program *program = &session->program;
-    for (int64_t i = first; i < first + count; i++) {
-        int64_t step = i % program->steps; /* a short run is repeated */
-        if (step % program->steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, step));
-        D9_TRY(session->backend->run(session->context, plan, step));
-    }
-    D9_TRY(session->backend->sync(session->context, session->device));
-done:
-    return status;
-}
-
-static d9_status measure(d9_session *session, d9_plan *plan, measurement *m) {
-    d9_status status = D9_OK;
-    void *rows = NULL;
-    D9_TRY(run_steps(session, plan, 0, WARM_STEPS));
-    m->row_count = session->backend->times(plan, NULL, 0, true);
-    D9_TRY(d9_allocate(session->context, (size_t)(m->row_count + 1) * sizeof *m->rows, "node times", &rows));
-    m->rows = rows;
-    double start = d9_clock_now();
-    D9_TRY(run_steps(session, plan, WARM_STEPS, m->steps));
-    m->seconds = d9_clock_now() - start;
-    session->backend->times(plan, m->rows, m->row_count, false);
-done:
-    return status;
-}
-
-/* ---- printing ---- */
-
-static double step_seconds(const measurement *m) { return m->seconds / (double)m->steps; }
-
-static void print_row(d9_cli *cli, const measurement *m, int row) {
+static void print_row(d9_cli *cli, const d9_measurement *m, int row) {
     const d9_node_time *time = &m->rows[row];
     const d9_node *node = &m->graph->nodes[time->node];
-    const double operations = row_operations(m, row), per_step = time->seconds / (double)m->steps;
+    const d9_rate rate = d9_measured_rate(m, row);
     d9_cli_print(cli, "%-22s %-24s %-28s %10.3f %6.1f%%", d9_op_name(node->op), node->role, time->rule,
-                 1e3 * per_step, 100 * time->seconds / m->seconds);
-    if (operations > 0 && time->seconds > 0)
-        d9_cli_print(cli, " %9.1f", 1e-9 * operations * (double)time->runs / time->seconds);
+                 1e3 * time->seconds / (double)m->steps, 100 * time->seconds / m->seconds);
+    print_rate(cli, &rate);
     if (time->runs != m->steps)
         d9_cli_print(cli, "   ran %lld of %lld steps", (long long)time->runs, (long long)m->steps);
     d9_cli_print(cli, "\n");
 }
 
-static void print_table(d9_cli *cli, const d9_session *session, const measurement *m) {
-    d9_cli_print(cli, "%s in %s on %s, %d threads, %lld timed steps of %lld images\n", session->backend->name,
-                 session->program.precision->name, session->info.name, session->info.threads,
-                 (long long)m->steps, (long long)m->program->extent.batch);
-    d9_cli_print(cli, "%-22s %-24s %-28s %10s %7s %9s\n", "node", "role", "rule", "ms/step", "share",
-                 "GFLOP/s");
-    for (int i = 0; i < m->row_count; i++) print_row(cli, m, i);
-    d9_cli_print(cli, "step %.3f ms, %.1f images/s, peak memory %.0f MiB\n", 1e3 * step_seconds(m),
-                 (double)m->program->extent.batch / step_seconds(m),
-                 (double)d9_process_peak_bytes() / 1048576);
+static double all_operations(const d9_measurement *m) {
+    double operations = 0;
+    for (int i = 0; i < m->row_count; i++) operations += d9_measured_operations(m, i);
+    return operations;
 }
 
-static json_t *row_json(const measurement *m, int row) {
+static void print_ceilings(d9_cli *cli, const d9_measurement *m) {
+    const double seconds = d9_measured_step_seconds(m), rate = all_operations(m) / seconds;
+    if (m->ceilings.operations_per_second <= 0) return;
+    d9_cli_print(cli, "ceilings here: matrix product %.0f GFLOP/s, copy %.1f GB/s (read and written)\n",
+                 1e-9 * m->ceilings.operations_per_second, 1e-9 * m->ceilings.bytes_per_second);
+    if (rate > 0)
+        d9_cli_print(cli, "step %.0f GFLOP/s, %.2f of the matrix product's rate\n", 1e-9 * rate,
+                     rate / m->ceilings.operations_per_second);
+}
+
+static void print_table(d9_cli *cli, const d9_measurement *m) {
+    d9_bench_head(cli, m);
+    d9_cli_print(cli, "%-22s %-24s %-28s %10s %7s %17s %6s\n", "node", "role", "rule", "ms/step", "share", "rate",
+                 "ceiling");
+    for (int i = 0; i < m->row_count; i++) print_row(cli, m, i);
+    print_ceilings(cli, m);
+    d9_cli_print(cli, "step %.3f ms, %.1f images/s, peak memory %.0f MiB\n", 1e3 * d9_measured_step_seconds(m),
+                 (double)m->session->program.extent.batch / d9_measured_step_seconds(m),
+                 (double)m->peak_bytes / 1048576);
+}
+
+static json_t *row_json(const d9_measurement *m, int row) {
     const d9_node_time *time = &m->rows[row];
     const d9_node *node = &m->graph->nodes[time->node];
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:I, s:f}", "node", d9_op_name(node->op), "role", node->role,
-                     "rule", time->rule, "seconds", time->seconds / (double)m->steps, "share",
-                     time->seconds / m->seconds, "runs", (json_int_t)time->runs, "gflop_per_second",
-                     time->seconds > 0 ? 1e-9 * row_operations(m, row) * (double)time->runs / time->seconds
-                                       : 0.0);
+    const d9_rate rate = d9_measured_rate(m, row);
+    return json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:f}", "node", d9_op_name(node->op), "role",
+                     node->role, "rule", time->rule, "choice", time->choice, "seconds", time->seconds / (double)m->steps,
+                     "share", time->seconds / m->seconds, "runs", (json_int_t)time->runs, "gflop_per_second",
+                     rate.operations ? 1e-9 * rate.per_second : 0.0, "gigabytes_per_second",
+                     rate.operations ? 0.0 : 1e-9 * rate.per_second, "of_ceiling",
+                     rate.ceiling > 0 ? rate.per_second / rate.ceiling : 0.0);
 }
 
-static void print_json(d9_cli *cli, const d9_session *session, const measurement *m, const char *what) {
-    json_t *rows = json_array();
+json_t *d9_bench_json(const d9_measurement *m, const char *what) {
+    const d9_session *session = m->session;
+    const double seconds = d9_measured_step_seconds(m);
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:I, s:f, s:f}", "bench", what, "backend",
+                     session->backend->name, "precision", session->program.precision->name, "device", session->info.name,
+                     "threads", session->info.threads, "batch_size", (json_int_t)session->program.extent.batch, "steps",
+                     (json_int_t)m->steps, "images_per_second", (double)session->program.extent.batch / seconds,
+                     "step_seconds", seconds, "peak_bytes", (json_int_t)m->peak_bytes, "matrix_gflop_per_second",
+                     1e-9 * m->ceilings.operations_per_second, "copy_gigabytes_per_second",
+                     1e-9 * m->ceilings.bytes_per_second);
+}
+
+static void print_json(d9_cli *cli, const d9_measurement *m, const char *what) {
+    json_t *rows = json_array(), *object = d9_bench_json(m, what);
     for (int i = 0; i < m->row_count; i++) json_array_append_new(rows, row_json(m, i));
-    d9_cli_print_json(cli, json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:I, s:o}", "bench", what,
-                                     "backend", session->backend->name, "precision",
-                                     session->program.precision->name, "device", session->info.name,
-                                     "threads", session->info.threads, "batch_size",
-                                     (json_int_t)m->program->extent.batch, "steps", (json_int_t)m->steps,
-                                     "images_per_second", (double)m->program->extent.batch / step_seconds(m),
-                                     "step_seconds", step_seconds(m), "peak_bytes",
-                                     (json_int_t)d9_process_peak_bytes(), "nodes", rows));
+    json_object_set_new(object, "nodes", rows);
+    d9_cli_print_json(cli, object);
+}
+
+static d9_status bench_pipeline(d9_cli *cli, d9_session *session, const d9_measurement *step, bool json) {
+    d9_status status;
+    d9_graph graph;
+    d9_plan *plan = NULL;
+    d9_measurement m = {.steps = 0};
+    d9_graph_init(&graph);
+    D9_TRY(d9_pipeline_plan(session, &graph, &plan));
+    D9_TRY(d9_measure(session, plan, &graph, step->steps, &m));
+    if (json) {
+        print_json(cli, &m, "pipeline");
+        goto done;
+    }
+    print_table(cli, &m);
+    d9_cli_print(cli, "a whole step takes %.3f ms: making its batch is %.2f%% of it\n",
+                 1e3 * d9_measured_step_seconds(step),
+                 100 * d9_measured_step_seconds(&m) / d9_measured_step_seconds(step));
+done:
+    d9_measurement_free(&m);
+    if (plan) session->backend->plan_free(session->context, plan);
+    d9_graph_free(session->context, &graph);
+    return status;
+}
+
+/* ---- cold ---- */
+
+static d9_status bench_cold(d9_cli *cli, d9_session *session, bool json) {
+    d9_status status;
+    json_t *segments = json_object();
+    D9_TRY(d9_session_begin_epoch(session, 0));
+    D9_TRY(d9_session_step(session, 0));
+    D9_TRY(session->backend->sync(session->context, session->device));
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, 0));
+    double total = 0, first;
+    const d9_timeline *timeline = &session->timeline;
+    for (int i = 0; i < timeline->count; i++) {
+        const d9_segment *segment = &timeline->segments[i];
+        json_object_set_new(segments, d9_segment_name(segment->kind), json_real(segment->seconds));
+        total += segment->seconds;
+        if (!json) d9_cli_print(cli, "%-14s %8.1f ms\n", d9_segment_name(segment->kind), 1e3 * segment->seconds);
+    }
+    first = total - timeline->segments[timeline->count - 1].seconds;
+    if (json)
+        d9_cli_print_json(cli, json_pack("{s:s, s:s, s:f, s:f, s:O}", "bench", "cold", "backend", session->backend->name,
+                                         "seconds_to_first_step", first, "seconds_after_first_step", total, "segments",
+                                         segments));
+    else
+        d9_cli_print(cli, "process start to first training step %.2f s, to its end %.2f s\n", first, total);
+done:
+    json_decref(segments);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static d9_status run_kind(d9_cli *cli, const bench_options *chosen, const char *what, d9_session *session) {
+    d9_status status;
+    d9_measurement m = {.steps = 0};
+    if (strcmp(what, "cold") == 0) return bench_cold(cli, session, chosen->json);
+    D9_TRY(d9_measure(session, session->train_plan, &session->program.train,
+                      chosen->steps.given ? chosen->steps.value : TIMED_STEPS, &m));
+    if (strcmp(what, "pipeline") == 0) status = bench_pipeline(cli, session, &m, chosen->json);
+    else if (strcmp(what, "ops") == 0) status = d9_bench_ops(cli, session, &m, chosen->json);
+    else if (chosen->json) print_json(cli, &m, what);
+    else print_table(cli, &m);
+done:
+    d9_measurement_free(&m);
+    return status;
 }
 
 static d9_status run(d9_cli *cli, const void *options) {
     d9_status status = D9_OK;
     const bench_options *chosen = options;
-    const char *what = chosen->what ? chosen->what : "step";
-    const bool pipeline = strcmp(what, "pipeline") == 0;
     d9_config *config = NULL;
     d9_session session = {0};
-    d9_graph graph;
-    d9_plan *plan = NULL;
-    measurement m = {.steps = chosen->steps.given ? chosen->steps.value : TIMED_STEPS};
-    d9_graph_init(&graph);
-    D9_TRY(d9_cli_config(cli, chosen->config ? chosen->config : "configs/dawn94.yaml", &chosen->edits, NULL,
-                         &config));
-    const d9_session_options open = {.config = config, .seed = (uint64_t)config->seed, .no_eval = true};
+    D9_TRY(d9_cli_config(cli, chosen->config ? chosen->config : "configs/dawn94.yaml", &chosen->edits, NULL, &config));
+    const d9_session_options open = {
+        .config = config, .seed = (uint64_t)config->seed, .no_eval = true, .process_start = cli->process_start};
     D9_TRY(d9_session_open(&cli->context, &open, &session));
     D9_TRY(d9_session_initialize(&session));
-    if (pipeline) D9_TRY(d9_pipeline_plan(&session, &graph, &plan));
-    m.program = &session.program;
-    m.graph = pipeline ? &graph : &session.program.train;
-    D9_TRY(measure(&session, pipeline ? plan : session.train_plan, &m));
-    if (chosen->json)
-        print_json(cli, &session, &m, what);
-    else
-        print_table(cli, &session, &m);
+    D9_TRY(run_kind(cli, chosen, chosen->what ? chosen->what : "step", &session));
 done:
-    d9_release(&cli->context, m.rows);
-    if (plan) session.backend->plan_free(&cli->context, plan);
-    d9_graph_free(&cli->context, &graph);
     if (session.context) d9_session_close(&session);
     d9_config_free(&cli->context, config);
     return status;
@@ -205,8 +216,9 @@ done:
 
 const d9_command d9_command_bench = {
     .name = "bench",
-    .doc = "Measure where a step's time goes, node by node",
+    .doc = "Measure where the time goes, node by node, beside what the machine could do",
     .flags = flags,
     .options_size = sizeof(bench_options),
+    .computes = true,
     .run = run,
 };

@@ -14,8 +14,9 @@ typedef struct d9_cli {
     d9_context context;
     d9_arena arena;       /* parsed options and texts, until the end of the process */
     double process_start; /* CLOCK_MONOTONIC seconds at which the process began, before exec and linking */
+    char *const *words;   /* the whole command line: the program's name first, NULL last */
     const volatile sig_atomic_t *interrupt; /* becomes a signal number (commands that say interruptible) */
-    bool terminal;                          /* standard output is one */
+    bool terminal;                          /* standard output is one that moves its cursor (not TERM=dumb) */
     bool colour;                            /* a terminal, and NO_COLOR is not set */
     int output_error;                       /* errno of the first failed write to standard output; 0: none */
 } d9_cli;
@@ -25,6 +26,7 @@ typedef enum d9_flag_type {
     D9_FLAG_END,
     D9_FLAG_ARGUMENT, /* const char *: a word that must be given; `name` in capitals */
     D9_FLAG_OPTIONAL, /* const char *: a word that may be left out */
+    D9_FLAG_WORDS,    /* d9_flag_list: all further words, at least one; the last of a table's words */
     D9_FLAG_SWITCH,   /* bool */
     D9_FLAG_TEXT,     /* const char * */
     D9_FLAG_INTEGER,  /* d9_flag_integer */
@@ -58,6 +60,7 @@ typedef struct d9_command {
     const d9_flag *flags;
     size_t options_size;
     bool interruptible; /* looks at cli->interrupt and ends in good order; others die of the signal */
+    bool computes;      /* its threads work for long: they must wait passively (d9_process_wait_passively) */
     d9_status (*run)(d9_cli *cli, const void *options);
 } d9_command;
 
@@ -74,6 +77,7 @@ void d9_cli_help(d9_cli *cli, const d9_command *command); /* NULL: of dawn9 itse
 /* To standard output, at once. A failure is remembered and ends the command with D9_OUTPUT (d9_cli_finish).
  */
 void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
+int d9_cli_columns(const d9_cli *cli); /* of the terminal, now; elsewhere INT_MAX: lines are as long as they are */
 void d9_cli_print_json(d9_cli *cli, json_t *object); /* takes over the reference; NULL: out of memory */
 /* `status`, or D9_OUTPUT if that was D9_OK and standard output could not be written. */
 D9_MUST_USE d9_status d9_cli_finish(d9_cli *cli, d9_status status);
@@ -93,5 +97,12 @@ D9_MUST_USE d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_
 /* When this process was started, on CLOCK_MONOTONIC; now, where the system does not say. */
 double d9_process_start(d9_context *context);
 int64_t d9_process_peak_bytes(void); /* largest resident set so far (VmHWM) */
+
+/* Lets OpenMP's threads sleep while they wait, unless the user has chosen how they wait. Spinning, which is the
+ * runtimes' default, they keep the cores from whatever runs beside, and from the thread they wait for: 113 images/s
+ * instead of 650 with a neighbour on two cores (experiments/results, dawn94-bf16-seed1-shared). A runtime reads its
+ * policy before main: so the program starts itself once more with OMP_WAIT_POLICY=passive, as the same process.
+ * Returns where that is not needed, or not possible. */
+void d9_process_wait_passively(char *const *words);
 
 #endif

@@ -1,5 +1,7 @@
 /* The options that edit a configuration: --set and its short forms. */
 #include "cli/cli.h"
+#include "core/system.h"
+#include "data/listing.h"
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,6 +77,38 @@ static d9_status add_integer(set_list *list, const char *key, const d9_flag_inte
     return value->given ? add_text(list, key, text) : D9_OK;
 }
 
+/* The file that was meant by a path that leads nowhere: with .yaml behind it, or the nearest name beside it. *meant is
+ * NULL where there is none, or where the path leads somewhere. */
+static d9_status find_meant(d9_cli *cli, const char *path, char **meant) {
+    d9_status status = D9_OK;
+    d9_context *context = &cli->context;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *nearest;
+    const int before = (int)(name - path);
+    char *folder = NULL;
+    void *names = NULL;
+    d9_listing listing;
+    *meant = NULL;
+    if (d9_file_exists(context, path)) goto done;
+    D9_TRY(d9_arena_format(context, &cli->arena, meant, "%s.yaml", path));
+    if (d9_file_exists(context, *meant)) goto done;
+    *meant = NULL;
+    D9_TRY(d9_arena_format(context, &cli->arena, &folder, "%.*s.", before, path));
+    D9_TRY(d9_listing_read(context, &cli->arena, folder, &listing));
+    D9_TRY(d9_arena_allocate(context, &cli->arena, ((size_t)listing.count + 1) * sizeof(char *), &names));
+    for (int64_t i = 0; i < listing.count; i++) ((const char **)names)[i] = listing.entries[i].name;
+    nearest = d9_text_nearest(name, names, (int)listing.count);
+    if (nearest) D9_TRY(d9_arena_format(context, &cli->arena, meant, "%.*s%s", before, path, nearest));
+done:
+    return status;
+}
+
+static d9_status check_path(d9_cli *cli, const char *path) {
+    char *meant = NULL;
+    if (find_meant(cli, path, &meant) != D9_OK) d9_context_clear(&cli->context); /* loading says what is wrong */
+    if (!meant) return D9_OK;
+    return d9_fail(&cli->context, D9_USAGE, "%s: there is no such file; did you mean %s?", path, meant);
+}
+
 d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits, const int64_t *seed,
                         d9_config **config) {
     d9_status status = D9_OK;
@@ -83,8 +117,9 @@ d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits
     void *memory = NULL;
     *config = NULL;
     if (seed) chosen = (d9_flag_integer){.given = true, .value = *seed};
-    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena,
-                             (size_t)(edits->set.count + SHORT_FORMS) * sizeof(char *), &memory));
+    D9_TRY(check_path(cli, path));
+    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)(edits->set.count + SHORT_FORMS) * sizeof(char *),
+                             &memory));
     list.items = memory;
     for (int i = 0; i < edits->set.count; i++) list.items[list.count++] = edits->set.items[i];
     D9_TRY(add_integer(&list, "seed", &chosen));

@@ -62,5 +62,6 @@ const d9_command d9_command_eval = {
     .doc = "Evaluate a saved model, with and without the views of its configuration",
     .flags = flags,
     .options_size = sizeof(eval_options),
+    .computes = true,
     .run = run,
 };

@@ -4,18 +4,34 @@
 #include "cli/cli.h"
 #include "core/system.h"
 #include "record/record.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupt_signal;
 
+/* Tells whoever pressed Ctrl-C that it was heard: a step or an evaluation may take a while to end. */
+static void answer(const char *line, size_t length) {
+    struct termios unused;
+    ssize_t put = tcgetattr(STDERR_FILENO, &unused) == 0 ? write(STDERR_FILENO, line, length) : 0;
+    (void)put; /* there is nobody left to tell */
+}
+
 /* The first signal asks for an orderly end; the second is for those who will not wait. */
 static void on_signal(int number) {
+    static const char heard[] =
+        "\nending in good order, which may take a step or an evaluation; Ctrl-C again ends at once\n";
+    static const char now[] = "\n";
+    const int error = errno;
+    if (number == SIGINT && !interrupt_signal) answer(heard, sizeof heard - 1);
+    if (number == SIGINT && interrupt_signal) answer(now, sizeof now - 1);
     if (interrupt_signal) _exit(128 + number);
     interrupt_signal = number;
+    errno = error;
 }
 
 static void catch_signals(void) {
@@ -29,8 +45,7 @@ static void catch_signals(void) {
  * it. */
 static void hold_standard_files(void) {
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
-        if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
-            return;
+        if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
 }
 
 static d9_status unknown_command(d9_cli *cli, const char *name) {
@@ -40,8 +55,8 @@ static d9_status unknown_command(d9_cli *cli, const char *name) {
         names[count] = command->name;
     const char *nearest = d9_text_nearest(name, names, count);
     if (nearest)
-        return d9_fail(&cli->context, D9_USAGE, "unknown command \"%s\"; did you mean %s? (dawn9 --help)",
-                       name, nearest);
+        return d9_fail(&cli->context, D9_USAGE, "unknown command \"%s\"; did you mean %s? (dawn9 --help)", name,
+                       nearest);
     return d9_fail(&cli->context, D9_USAGE, "unknown command \"%s\" (dawn9 --help lists them)", name);
 }
 
@@ -57,6 +72,7 @@ static d9_status run_command(d9_cli *cli, const char *name, int count, const cha
         d9_cli_help(cli, command);
         goto done;
     }
+    if (command->computes) d9_process_wait_passively(cli->words);
     if (command->interruptible) catch_signals();
     D9_TRY(command->run(cli, options));
 done:
@@ -69,9 +85,12 @@ static d9_status run(d9_cli *cli, int count, const char *const *words) {
         d9_cli_help(cli, NULL);
         return D9_OK;
     }
+    if (strcmp(words[0], "help") == 0 && (count == 1 || d9_command_find(words[1]))) {
+        d9_cli_help(cli, count == 1 ? NULL : d9_command_find(words[1]));
+        return D9_OK;
+    }
     if (strcmp(words[0], "--version") == 0) {
-        d9_cli_print(cli, "dawn9 %s (commit %s, %s)\n", d9_build_version(), d9_build_commit(),
-                     d9_build_compiler());
+        d9_cli_print(cli, "dawn9 %s (commit %s, %s)\n", d9_build_version(), d9_build_commit(), d9_build_compiler());
         return D9_OK;
     }
     return run_command(cli, words[0], count - 1, words + 1);
@@ -88,25 +107,23 @@ static void on_log(void *user, d9_log_level level, const char *line) {
 }
 
 int main(int count, char **words) {
-    d9_cli cli = {.interrupt = &interrupt_signal};
-    const char *no_color = getenv("NO_COLOR");
+    d9_cli cli = {.words = words, .interrupt = &interrupt_signal};
+    const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
     hold_standard_files();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, exit status 6 */
     d9_context_init(&cli.context);
     cli.context.log = on_log;
     cli.context.log_user = (void *)(uintptr_t)cli.context.system;
     cli.process_start = d9_process_start(&cli.context);
-    cli.terminal = isatty(STDOUT_FILENO) == 1;
+    cli.terminal = isatty(STDOUT_FILENO) == 1 && !(kind && strcmp(kind, "dumb") == 0);
     cli.colour = cli.terminal && !(no_color && *no_color);
     d9_status status = run(&cli, count - 1, (const char *const *)words + 1);
     status = d9_cli_finish(&cli, status);
     if (status != D9_OK) {
         const char *message = cli.context.message;
         char line[1100];
-        int length =
-            snprintf(line, sizeof line, "dawn9: %s\n", *message ? message : "failed without a message");
-        ssize_t put =
-            cli.context.system->write(cli.context.system->user, STDERR_FILENO, line, (size_t)length);
+        int length = snprintf(line, sizeof line, "dawn9: %s\n", *message ? message : "failed without a message");
+        ssize_t put = cli.context.system->write(cli.context.system->user, STDERR_FILENO, line, (size_t)length);
         (void)put; /* there is nobody left to tell */
     }
     d9_arena_free(&cli.context, &cli.arena);

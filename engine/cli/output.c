@@ -3,9 +3,11 @@
 #include "cli/cli.h"
 #include "core/system.h"
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 static void write_out(d9_cli *cli, const char *bytes, size_t size) {
@@ -40,6 +42,12 @@ void d9_cli_print(d9_cli *cli, const char *format, ...) {
     va_end(arguments);
 }
 
+int d9_cli_columns(const d9_cli *cli) {
+    struct winsize size;
+    if (!cli->terminal) return INT_MAX;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 void d9_cli_print_json(d9_cli *cli, json_t *object) {
     char *dump = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
     if (dump) {
@@ -58,6 +66,5 @@ d9_status d9_cli_finish(d9_cli *cli, d9_status status) {
     if (cli->output_error == 0 && system->close(system->user, STDOUT_FILENO) != 0 && errno != EBADF)
         cli->output_error = errno;
     if (cli->output_error == 0) return D9_OK;
-    return d9_fail(&cli->context, D9_OUTPUT, "standard output: cannot write: %s",
-                   strerror(cli->output_error));
+    return d9_fail(&cli->context, D9_OUTPUT, "standard output: cannot write: %s", strerror(cli->output_error));
 }

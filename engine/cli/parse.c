@@ -26,7 +26,7 @@ static void splice(const d9_flag *flags, size_t offset, row_list *list) {
 }
 
 static bool is_word(const d9_flag *flag) {
-    return flag->type == D9_FLAG_ARGUMENT || flag->type == D9_FLAG_OPTIONAL;
+    return flag->type == D9_FLAG_ARGUMENT || flag->type == D9_FLAG_OPTIONAL || flag->type == D9_FLAG_WORDS;
 }
 
 /* ---- parsing ---- */
@@ -62,8 +62,8 @@ static d9_status store_integer(parser *parser, const d9_flag *flag, const char *
     if (!d9_text_to_integer(value, &target->value))
         return usage(parser, "--%s: \"%s\" is not an integer", flag->name, value);
     if (bounded && (target->value < flag->minimum || target->value > flag->maximum))
-        return d9_fail(&parser->cli->context, D9_USAGE, "--%s: %s is out of range, must be %lld to %lld",
-                       flag->name, value, (long long)flag->minimum, (long long)flag->maximum);
+        return d9_fail(&parser->cli->context, D9_USAGE, "--%s: %s is out of range, must be %lld to %lld", flag->name,
+                       value, (long long)flag->minimum, (long long)flag->maximum);
     target->given = true;
     return D9_OK;
 }
@@ -73,8 +73,8 @@ static d9_status store_item(parser *parser, const d9_flag *flag, const char *val
     d9_flag_list *list = (d9_flag_list *)(void *)(parser->options + flag->offset);
     void *items = NULL;
     if (!list->items) {
-        D9_TRY(d9_arena_allocate(&parser->cli->context, &parser->cli->arena,
-                                 (size_t)parser->capacity * sizeof(char *), &items));
+        D9_TRY(d9_arena_allocate(&parser->cli->context, &parser->cli->arena, (size_t)parser->capacity * sizeof(char *),
+                                 &items));
         list->items = items;
     }
     list->items[list->count++] = value;
@@ -85,10 +85,10 @@ done:
 static d9_status store(parser *parser, const d9_flag *flag, const char *value) {
     const char *dashes = is_word(flag) ? "" : "--";
     if (flag->choices && !choice_matches(flag->choices, value))
-        return d9_fail(&parser->cli->context, D9_USAGE, "%s%s: \"%s\" is none of %s", dashes, flag->name,
-                       value, flag->choices);
+        return d9_fail(&parser->cli->context, D9_USAGE, "%s%s: \"%s\" is none of %s", dashes, flag->name, value,
+                       flag->choices);
     if (flag->type == D9_FLAG_INTEGER) return store_integer(parser, flag, value);
-    if (flag->type == D9_FLAG_LIST) return store_item(parser, flag, value);
+    if (flag->type == D9_FLAG_LIST || flag->type == D9_FLAG_WORDS) return store_item(parser, flag, value);
     memcpy(parser->options + flag->offset, &value, sizeof value);
     return D9_OK;
 }
@@ -97,7 +97,7 @@ static d9_status take_word(parser *parser, const char *word) {
     int index = 0;
     for (int i = 0; i < parser->list.count; i++) {
         if (!is_word(&parser->list.rows[i])) continue;
-        if (index++ < parser->word_count) continue;
+        if (index++ < parser->word_count && parser->list.rows[i].type != D9_FLAG_WORDS) continue;
         parser->word_count++;
         return store(parser, &parser->list.rows[i], word);
     }
@@ -141,14 +141,14 @@ static d9_status check_words(parser *parser) {
     for (int i = 0; i < parser->list.count; i++) {
         const d9_flag *flag = &parser->list.rows[i];
         if (!is_word(flag)) continue;
-        if (index++ >= parser->word_count && flag->type == D9_FLAG_ARGUMENT)
+        if (index++ >= parser->word_count && flag->type != D9_FLAG_OPTIONAL)
             return usage(parser, "%s is missing: %s", flag->name, flag->doc);
     }
     return D9_OK;
 }
 
-d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const char *const *words,
-                       void *options, bool *help) {
+d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const char *const *words, void *options,
+                       bool *help) {
     d9_status status = D9_OK;
     parser parser = {.cli = cli, .command = command, .options = options, .capacity = count};
     bool only_words = false;
@@ -181,20 +181,20 @@ static void print_rows(d9_cli *cli, const row_list *list, bool words) {
         if (words)
             snprintf(left, sizeof left, "%s", flag->name);
         else
-            snprintf(left, sizeof left, "--%s%s%s", flag->name, flag->value ? " " : "",
-                     flag->value ? flag->value : "");
+            snprintf(left, sizeof left, "--%s%s%s", flag->name, flag->value ? " " : "", flag->value ? flag->value : "");
         d9_cli_print(cli, "  %-22s %s%s%s\n", left, flag->doc, flag->choices ? ": " : "",
                      flag->choices ? flag->choices : "");
     }
 }
 
 static void command_help(d9_cli *cli, const d9_command *command) {
+    static const char *const word_formats[] = {
+        [D9_FLAG_ARGUMENT] = " %s", [D9_FLAG_OPTIONAL] = " [%s]", [D9_FLAG_WORDS] = " %s..."};
     row_list list = {.count = 0};
     splice(command->flags, 0, &list);
     d9_cli_print(cli, "usage: dawn9 %s", command->name);
     for (int i = 0; i < list.count; i++)
-        if (is_word(&list.rows[i]))
-            d9_cli_print(cli, list.rows[i].type == D9_FLAG_ARGUMENT ? " %s" : " [%s]", list.rows[i].name);
+        if (is_word(&list.rows[i])) d9_cli_print(cli, word_formats[list.rows[i].type], list.rows[i].name);
     d9_cli_print(cli, " [options]\n\n%s.\n", command->doc);
     if (command->about) d9_cli_print(cli, "%s\n", command->about);
     d9_cli_print(cli, "\n");
@@ -210,11 +210,9 @@ void d9_cli_help(d9_cli *cli, const d9_command *command) {
     }
     d9_cli_print(cli, "usage: dawn9 COMMAND [arguments]\n\n"
                       "Trains small image networks to a target accuracy as fast as the machine allows.\n\n");
-    for (int i = 0; (command = d9_command_at(i)); i++)
-        d9_cli_print(cli, "  %-10s %s\n", command->name, command->doc);
-    d9_cli_print(cli,
-                 "\n  --help     after any command: its options\n  --version  what this build is\n\n"
-                 "Exit status: 0 done, 1 a check failed, 2 usage or configuration, 3 input data, 4 device or "
-                 "backend,\n"
-                 "5 training became non-finite, 6 output could not be written, 130 and 143 interrupted.\n");
+    for (int i = 0; (command = d9_command_at(i)); i++) d9_cli_print(cli, "  %-10s %s\n", command->name, command->doc);
+    d9_cli_print(cli, "\n  --help     after any command: its options\n  --version  what this build is\n\n"
+                      "Exit status: 0 done, 1 a check failed, 2 usage or configuration, 3 input data, 4 device or "
+                      "backend,\n"
+                      "5 training became non-finite, 6 output could not be written, 130 and 143 interrupted.\n");
 }

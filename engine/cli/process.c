@@ -1,8 +1,9 @@
-/* What the kernel knows of this process: when it was started, how much memory it has had. */
+/* What the kernel knows of this process: when it was started, how much memory it has had; and how its threads wait. */
 #include "cli/cli.h"
 #include "core/system.h"
 #include "train/trainer.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -30,8 +31,7 @@ double d9_process_start(d9_context *context) {
     if (d9_file_read(context, "/proc/self/stat", &stat, &size) != D9_OK) {
         d9_context_clear(context);
     } else if (start_ticks((const char *)stat, &ticks) && clock_gettime(CLOCK_BOOTTIME, &boot) == 0) {
-        double age =
-            (double)boot.tv_sec + 1e-9 * (double)boot.tv_nsec - (double)ticks / (double)sysconf(_SC_CLK_TCK);
+        double age = (double)boot.tv_sec + 1e-9 * (double)boot.tv_nsec - (double)ticks / (double)sysconf(_SC_CLK_TCK);
         if (age > 0) start = now - age;
     }
     d9_release(context, stat);
@@ -41,4 +41,18 @@ double d9_process_start(d9_context *context) {
 int64_t d9_process_peak_bytes(void) {
     struct rusage usage;
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+/* By its real path and not as /proc/self/exe, which would be the name that ps and top show. A path that no longer
+ * leads to the program (it was replaced meanwhile: "... (deleted)") fails, and the run goes on as it is. The variable
+ * that is set here also says, in the second start, that there is nothing left to do. */
+void d9_process_wait_passively(char *const *words) {
+    static const char *const choices[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"};
+    char program[4096];
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
+        if (getenv(choices[i])) return;
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length <= 0 || setenv("OMP_WAIT_POLICY", "passive", 1) != 0) return;
+    program[length] = 0;
+    execv(program, words);
 }

@@ -1,17 +1,19 @@
 /* Progress of a run on standard output.
  *
- *     dawn94 on onednn bf16: 970 steps of 512 images, 6573130 parameters, Xeon, 2 threads
+ *     dawn94 in bf16: 970 steps of 512 images, 6573130 parameters, Xeon, 2 threads
  *     epoch  train loss  accuracy  with TTA  images/s  seconds
  *         1      1.7688     16.05     16.10       310   160.20
- *      2/10 [#####...............]  loss 1.2345  accuracy 16.05%  310 images/s  22:10 left       (terminal
- * only) */
+ *      2/10 [##..................]  loss 1.2345  accuracy 16.05%  310 images/s  22:10 left     (terminal only)
+ *
+ * Nothing here is wider than the terminal: the live line drops what it can best do without, the rows their last two
+ * columns. */
 #include "cli/progress.h"
 #include "core/system.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { BAR_COLUMNS = 20, REDRAWS_PER_SECOND = 10 };
+enum { BAR_COLUMNS = 20, BAR_LEAST = 6, REDRAWS_PER_SECOND = 10, ROW_COLUMNS = 58 };
 
 void d9_duration_format(double seconds, char *text, size_t size) {
     long long all = isfinite(seconds) && seconds > 0 ? (long long)(seconds + 0.5) : 0;
@@ -21,60 +23,114 @@ void d9_duration_format(double seconds, char *text, size_t size) {
         snprintf(text, size, "%lld:%02lld", all / 60, all % 60);
 }
 
+/* ---- the live line ---- */
+
+/* Spaces that take the rest of the line before off the screen, behind `width` columns of the new one; never so many
+ * that a terminal that was narrowed meanwhile would wrap. */
+static int padding(const d9_progress *progress, int width) {
+    const int room = d9_cli_columns(progress->cli) - 1, old = progress->live_width < room ? progress->live_width : room;
+    return old > width ? old - width : 0;
+}
+
 void d9_progress_clear(d9_progress *progress) {
     if (progress->live_width == 0) return;
-    d9_cli_print(progress->cli, "\r%*s\r", progress->live_width, "");
+    d9_cli_print(progress->cli, "\r%*s\r", padding(progress, 0), "");
     progress->live_width = 0;
 }
 
-static void planned(void *user, const d9_program *program, const d9_device_info *device,
-                    const char *precision) {
-    d9_progress *progress = user;
-    d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld images, %lld parameters, %s",
-                 progress->config->title, precision, (long long)program->steps,
-                 (long long)program->extent.batch,
-                 (long long)(program->trainable_count + program->frozen_count), device->name);
-    if (device->threads > 0)
-        d9_cli_print(progress->cli, ", %d thread%s", device->threads, device->threads == 1 ? "" : "s");
-    d9_cli_print(progress->cli, "\nepoch  train loss  accuracy  with TTA  images/s  seconds\n");
+/* The parts of a live line from left to right, and in which order they are left out (empty) where space is short. */
+typedef enum part { PART_EPOCH, PART_BAR, PART_LOSS, PART_ACCURACY, PART_RATE, PART_LEFT, PART_COUNT } part;
+static const part expendable[] = {PART_RATE, PART_ACCURACY, PART_BAR, PART_LOSS, PART_LEFT};
+
+typedef struct live_line {
+    char parts[PART_COUNT][40];
+} live_line;
+
+static int line_width(const live_line *line) {
+    int width = 0;
+    for (int p = 0; p < PART_COUNT; p++) width += (int)strlen(line->parts[p]);
+    return width;
 }
 
-/* The live line after `steps` of the run. */
-static void draw(d9_progress *progress, const d9_program *program, int64_t steps, double loss,
-                 double seconds_per_step) {
-    const int64_t per_epoch = program->steps_per_epoch;
-    const int filled = (int)(steps * BAR_COLUMNS / program->steps);
-    char bar[BAR_COLUMNS + 1], left[24], loss_text[32] = "", accuracy[32] = "", line[192];
-    memset(bar, '.', BAR_COLUMNS);
-    memset(bar, '#', (size_t)(filled > BAR_COLUMNS ? BAR_COLUMNS : filled));
-    bar[BAR_COLUMNS] = 0;
-    d9_duration_format(seconds_per_step * (double)(program->steps - steps), left, sizeof left);
-    if (isfinite(loss)) snprintf(loss_text, sizeof loss_text, "  loss %.4f", loss);
-    if (isfinite(progress->accuracy))
-        snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", progress->accuracy);
-    int width = snprintf(line, sizeof line, "%3lld/%lld [%s]%s%s  %.0f images/s  %s left",
-                         (long long)((steps + per_epoch - 1) / per_epoch),
-                         (long long)((program->steps + per_epoch - 1) / per_epoch), bar, loss_text, accuracy,
-                         (double)program->extent.batch / seconds_per_step, left);
-    int padding = progress->live_width > width ? progress->live_width - width : 0;
-    d9_cli_print(progress->cli, progress->cli->colour ? "\r\033[36m%s\033[0m%*s" : "\r%s%*s", line, padding,
-                 "");
+static void set_bar(live_line *line, int columns, int64_t done, int64_t all) {
+    char bar[BAR_COLUMNS + 1];
+    const int64_t filled = done * columns / all;
+    memset(bar, '.', sizeof bar);
+    memset(bar, '#', (size_t)(filled < columns ? filled : columns));
+    bar[columns] = 0;
+    snprintf(line->parts[PART_BAR], sizeof line->parts[0], " [%s]", bar);
+}
+
+/* Shortens the bar, then leaves parts out, until the line leaves the last column free: some terminals wrap there. */
+static void fit(live_line *line, int columns, int64_t done, int64_t all) {
+    for (int bar = BAR_COLUMNS - 1; line_width(line) >= columns && bar >= BAR_LEAST; bar--)
+        set_bar(line, bar, done, all);
+    for (size_t i = 0; line_width(line) >= columns && i < sizeof expendable / sizeof *expendable; i++)
+        line->parts[expendable[i]][0] = 0;
+}
+
+static void show(d9_progress *progress, const live_line *line) {
+    const int width = line_width(line);
+    d9_cli_print(progress->cli, progress->cli->colour ? "\r\033[36m%s%s%s%s%s%s\033[0m%*s" : "\r%s%s%s%s%s%s%*s",
+                 line->parts[PART_EPOCH], line->parts[PART_BAR], line->parts[PART_LOSS], line->parts[PART_ACCURACY],
+                 line->parts[PART_RATE], line->parts[PART_LEFT], padding(progress, width), "");
     progress->live_width = width;
 }
 
-/* `steps` are done. A resumed run enters its first epoch half way, so the epoch's own steps are counted here.
- */
+/* The line after `steps` of the run. */
+static void draw(d9_progress *progress, const d9_program *program, int64_t steps, double loss,
+                 double seconds_per_step) {
+    const int64_t per_epoch = program->steps_per_epoch, epochs = (program->steps + per_epoch - 1) / per_epoch;
+    live_line line = {0};
+    char left[24];
+    d9_duration_format(seconds_per_step * (double)(program->steps - steps), left, sizeof left);
+    snprintf(line.parts[PART_EPOCH], sizeof line.parts[0], "%3lld/%lld",
+             (long long)((steps + per_epoch - 1) / per_epoch), (long long)epochs);
+    set_bar(&line, BAR_COLUMNS, steps, program->steps);
+    if (isfinite(loss)) snprintf(line.parts[PART_LOSS], sizeof line.parts[0], "  loss %.4f", loss);
+    if (isfinite(progress->accuracy))
+        snprintf(line.parts[PART_ACCURACY], sizeof line.parts[0], "  accuracy %.2f%%", progress->accuracy);
+    snprintf(line.parts[PART_RATE], sizeof line.parts[0], "  %.0f images/s",
+             (double)program->extent.batch / seconds_per_step);
+    if (steps % per_epoch == 0 || steps == program->steps)
+        snprintf(line.parts[PART_LEFT], sizeof line.parts[0], "  epoch ends");
+    else
+        snprintf(line.parts[PART_LEFT], sizeof line.parts[0], "  %s left", left);
+    fit(&line, d9_cli_columns(progress->cli), steps, program->steps);
+    show(progress, &line);
+}
+
+/* `steps` are done. A resumed run enters its first epoch half way, so the epoch's own steps are counted here. An
+ * epoch's last step is always drawn: evaluation follows, and the line stands while it takes its time. */
 static void on_step(void *user, const d9_program *program, int64_t steps, double loss, double epoch_seconds) {
     d9_progress *progress = user;
     const double now = d9_clock_now();
     const int64_t epoch = (steps - 1) / program->steps_per_epoch + 1;
+    const bool last = steps % program->steps_per_epoch == 0 || steps == program->steps;
     if (epoch != progress->epoch) {
         progress->epoch = epoch;
         progress->epoch_first_step = steps - 1;
     }
-    if (!(epoch_seconds > 0) || now - progress->shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
+    if (!(epoch_seconds > 0)) return;
+    if (!last && now - progress->shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->shown_seconds = now;
     draw(progress, program, steps, loss, epoch_seconds / (double)(steps - progress->epoch_first_step));
+}
+
+/* ---- the rows ---- */
+
+static bool wide(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
+
+static void planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
+    d9_progress *progress = user;
+    d9_progress_clear(progress);
+    d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld images, %lld parameters, %s", progress->config->title,
+                 precision, (long long)program->steps, (long long)program->extent.batch,
+                 (long long)(program->trainable_count + program->frozen_count), device->name);
+    if (device->threads > 0)
+        d9_cli_print(progress->cli, ", %d thread%s", device->threads, device->threads == 1 ? "" : "s");
+    d9_cli_print(progress->cli, "\nepoch  train loss  accuracy  with TTA%s\n",
+                 wide(progress) ? "  images/s  seconds" : "");
 }
 
 static void print_percent(d9_cli *cli, double value) {
@@ -92,12 +148,15 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     d9_cli_print(progress->cli, "%5lld  %10.4f", (long long)row->epoch, row->train_loss);
     print_percent(progress->cli, row->accuracy);
     print_percent(progress->cli, row->accuracy_tta);
-    d9_cli_print(progress->cli, "  %8.0f  %7.2f\n", row->images_per_second, row->seconds);
+    if (wide(progress)) d9_cli_print(progress->cli, "  %8.0f  %7.2f", row->images_per_second, row->seconds);
+    d9_cli_print(progress->cli, "\n");
 }
 
+/* On a terminal a line stands from the beginning: reading the data and trying convolutions may take seconds. */
 d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, bool quiet) {
     *progress = (d9_progress){.cli = cli, .config = config, .accuracy = NAN};
     if (quiet) return (d9_observer){0};
+    if (cli->terminal) show(progress, &(live_line){.parts = {[PART_EPOCH] = "reading data and planning ..."}});
     return (d9_observer){
         .user = progress, .planned = planned, .step = cli->terminal ? on_step : NULL, .epoch = on_epoch};
 }

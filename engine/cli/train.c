@@ -46,10 +46,7 @@ static const d9_flag flags[] = {
      .offset = offsetof(train_options, save_plan),
      .value = "FILE",
      .doc = "save the implementations that were chosen"},
-    {.name = "quiet",
-     .type = D9_FLAG_SWITCH,
-     .offset = offsetof(train_options, quiet),
-     .doc = "print only the end"},
+    {.name = "quiet", .type = D9_FLAG_SWITCH, .offset = offsetof(train_options, quiet), .doc = "print only the end"},
     {.name = "json",
      .type = D9_FLAG_SWITCH,
      .offset = offsetof(train_options, json),
@@ -60,8 +57,9 @@ static const d9_flag flags[] = {
 /* ---- the end of a run, in five lines ---- */
 
 static void print_accuracy(d9_cli *cli, const d9_result *result) {
-    d9_cli_print(cli, "accuracy   %.2f%% plain, %.2f%% with TTA, on %lld images", result->accuracy,
-                 result->accuracy_tta, (long long)result->eval_images);
+    d9_cli_print(cli, "accuracy   %.2f%% plain, %.2f%% with TTA, on %lld %s images", result->accuracy,
+                 result->accuracy_tta, (long long)result->eval_images,
+                 result->config->data.validation > 0 ? "validation" : "test");
     if (result->epoch_to_target > 0)
         d9_cli_print(cli, "; target %g%% met in epoch %lld\n", result->config->target,
                      (long long)result->epoch_to_target);
@@ -69,15 +67,28 @@ static void print_accuracy(d9_cli *cli, const d9_result *result) {
         d9_cli_print(cli, "; target %g%% not met\n", result->config->target);
 }
 
+/* A clock as "train_seconds 761.15 (Page's timer)"; one that does not apply says why. Returns its width. */
+static int clock_text(const d9_result *result, const d9_clock *clock, char *text, size_t size) {
+    const double seconds = d9_timeline_sum(result->timeline, clock, result->epoch_to_target);
+    if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY)
+        return snprintf(text, size, "%s - (several processes)", clock->name);
+    if (!isfinite(seconds)) return snprintf(text, size, "%s - (target not met)", clock->name);
+    return snprintf(text, size, "%s %.2f (%s)", clock->name, seconds, clock->brief);
+}
+
+/* On a narrow terminal the line breaks between clocks, never inside one. */
 static void print_clocks(d9_cli *cli, const d9_result *result) {
     const d9_clock *clock;
+    const int columns = d9_cli_columns(cli);
+    int used = 11;
     d9_cli_print(cli, "time       ");
     for (int i = 0; (clock = d9_clock_at(i)); i++) {
-        double seconds = d9_timeline_sum(result->timeline, clock, result->epoch_to_target);
-        bool known = isfinite(seconds) && !(result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY);
-        char value[32] = "-";
-        if (known) snprintf(value, sizeof value, "%.2f", seconds);
-        d9_cli_print(cli, "%s%s %s (%s)", i ? ", " : "", clock->name, value, clock->brief);
+        char text[160];
+        const int width = clock_text(result, clock, text, sizeof text);
+        const bool fits = used + 2 + width < columns;
+        if (i > 0) d9_cli_print(cli, fits ? ", " : ",\n           ");
+        used = (i > 0 && fits ? used + 2 : 11) + width;
+        d9_cli_print(cli, "%s", text);
     }
     d9_cli_print(cli, "\n");
 }
@@ -86,24 +97,18 @@ static void print_published(d9_cli *cli, const d9_config *config) {
     if (!isfinite(config->published.accuracy)) return;
     d9_cli_print(cli, "published  %g%%", config->published.accuracy);
     if (isfinite(config->published.epochs)) d9_cli_print(cli, " after %g epochs", config->published.epochs);
-    if (isfinite(config->published.seconds))
-        d9_cli_print(cli, ", train_seconds %g", config->published.seconds);
+    if (isfinite(config->published.seconds)) d9_cli_print(cli, ", train_seconds %g", config->published.seconds);
     if (config->published.hardware) d9_cli_print(cli, " on %s", config->published.hardware);
     if (config->published.source) d9_cli_print(cli, " (%s)", config->published.source);
     d9_cli_print(cli, "\n");
 }
 
 static void print_end(d9_cli *cli, const d9_result *result, const char *out) {
-    const char *data = result->config->data.path;
     print_accuracy(cli, result);
     print_clocks(cli, result);
     d9_cli_print(cli, "record     %s\n", out);
     print_published(cli, result->config);
-    if (result->config->keep == D9_KEEP_NONE)
-        d9_cli_print(cli, "evaluate   the model was not kept (keep: none)\n");
-    else
-        d9_cli_print(cli, "evaluate   dawn9 eval %s/config.yaml %s/model.safetensors%s%s\n", out, out,
-                     data ? " --data " : "", data ? data : "");
+    d9_cli_print(cli, "compare    dawn9 compare %s OTHER    (OTHER: another run, or a folder of runs)\n", out);
 }
 
 /* ---- runs ---- */
@@ -118,14 +123,45 @@ static d9_status default_out(d9_cli *cli, const d9_config *config, bool many, ch
     if (many)
         D9_TRY(d9_arena_format(&cli->context, &cli->arena, out, "runs/%s", title));
     else
-        D9_TRY(d9_arena_format(&cli->context, &cli->arena, out, "runs/%s-seed%lld", title,
-                               (long long)config->seed));
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, out, "runs/%s-seed%lld", title, (long long)config->seed));
 done:
     return status;
 }
 
-static d9_status train_once(d9_cli *cli, const train_options *options, const d9_config *config,
-                            const char *out, d9_result *result) {
+/* A word as a shell reads it back. */
+static void add_word(d9_text *text, const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+    d9_text_add(text, " ");
+    if (*word && word[strspn(word, plain)] == 0) {
+        d9_text_add(text, "%s", word);
+        return;
+    }
+    d9_text_add(text, "'");
+    for (const char *c = word; *c; c++) d9_text_add(text, *c == '\'' ? "'\\''" : "%c", *c);
+    d9_text_add(text, "'");
+}
+
+/* An interrupted run's message ends in the command that goes on: the one that was given, with --resume. */
+static d9_status say_how_to_go_on(d9_cli *cli, d9_status status) {
+    bool resumes = false;
+    d9_text text;
+    if (status != D9_SIGINT && status != D9_SIGTERM) return status;
+    d9_text_init(&cli->context, &text);
+    d9_text_add(&text, "%s: %s", cli->context.message, cli->words[0]);
+    for (int i = 1; cli->words[i]; i++) {
+        if (strcmp(cli->words[i], "--") == 0 && !resumes) d9_text_add(&text, " --resume");
+        resumes |= strcmp(cli->words[i], "--") == 0 || strcmp(cli->words[i], "--resume") == 0;
+        add_word(&text, cli->words[i]);
+    }
+    if (!resumes) d9_text_add(&text, " --resume");
+    d9_context_clear(&cli->context);
+    status = d9_fail(&cli->context, status, "%s", d9_text_get(&text));
+    d9_text_free(&text);
+    return status;
+}
+
+static d9_status train_once(d9_cli *cli, const train_options *options, const d9_config *config, const char *out,
+                            d9_result *result) {
     d9_progress progress;
     d9_train_options train = {
         .config = config,
@@ -140,7 +176,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
     };
     d9_status status = d9_train(&cli->context, &train, result);
     d9_progress_clear(&progress);
-    return status;
+    return say_how_to_go_on(cli, status);
 }
 
 static d9_status result_object(d9_cli *cli, const d9_result *result, json_t **object) {
@@ -174,8 +210,8 @@ static double series_deviation(const series *series) {
 }
 
 static json_t *series_json(const series *series) {
-    return json_pack("{s:f, s:f, s:i}", "mean", series_mean(series), "standard_deviation",
-                     series_deviation(series), "runs", series->count);
+    return json_pack("{s:f, s:f, s:i}", "mean", series_mean(series), "standard_deviation", series_deviation(series),
+                     "runs", series->count);
 }
 
 static d9_status train_single(d9_cli *cli, const train_options *options) {
@@ -206,17 +242,45 @@ typedef struct many {
     char *out;
 } many;
 
+/* With --resume a seed that is finished counts by its record. */
+static d9_status count_finished(d9_cli *cli, const d9_config *config, const char *folder, const char *path,
+                                many *many) {
+    d9_status status;
+    uint8_t *bytes = NULL;
+    size_t size;
+    double plain, tta;
+    json_t *object = NULL;
+    D9_TRY(d9_record_check(&cli->context, folder, config, false));
+    D9_TRY(d9_file_read(&cli->context, path, &bytes, &size));
+    object = json_loadb((const char *)bytes, size, 0, NULL);
+    if (json_unpack(object, "{s:F, s:F}", "accuracy", &plain, "accuracy_tta", &tta) != 0)
+        D9_TRY(d9_fail(&cli->context, D9_DATA, "%s: is not the result of a run; remove the folder to train it again",
+                       path));
+    series_add(&many->plain, plain);
+    series_add(&many->tta, tta);
+    if (many->rows) json_array_append(many->rows, object);
+done:
+    json_decref(object);
+    d9_release(&cli->context, bytes);
+    return status;
+}
+
 static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t seed, many *many) {
     d9_status status = D9_OK;
     d9_config *config = NULL;
     d9_result result = {0};
     json_t *object = NULL;
-    char *folder = NULL;
+    char *folder = NULL, *path = NULL;
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, &seed, &config));
-    if (!many->out && options->out)
-        D9_TRY(d9_arena_copy(&cli->context, &cli->arena, options->out, &many->out));
+    if (!many->out && options->out) D9_TRY(d9_arena_copy(&cli->context, &cli->arena, options->out, &many->out));
     if (!many->out) D9_TRY(default_out(cli, config, true, &many->out));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%s/seed%lld", many->out, (long long)seed));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/result.json", folder));
+    if (options->resume && d9_file_exists(&cli->context, path)) {
+        D9_TRY(count_finished(cli, config, folder, path, many));
+        if (!options->json) d9_cli_print(cli, "seed %lld: finished before, %s\n", (long long)seed, folder);
+        goto done;
+    }
     D9_TRY(train_once(cli, options, config, folder, &result));
     series_add(&many->plain, result.accuracy);
     series_add(&many->tta, result.accuracy_tta);
@@ -248,12 +312,11 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
                                 "accuracy_tta", series_json(&many.tta));
         d9_cli_print_json(cli, all);
     } else {
-        d9_cli_print(
-            cli,
-            "mean       %.2f%% plain (sd %.2f), %.2f%% with TTA (sd %.2f), over %d runs\nrecord     %s\n",
-            series_mean(&many.plain), series_deviation(&many.plain), series_mean(&many.tta),
-            series_deviation(&many.tta), many.plain.count, many.out);
+        d9_cli_print(cli, "mean       %.2f%% plain (sd %.2f), %.2f%% with TTA (sd %.2f), over %d runs\nrecord     %s\n",
+                     series_mean(&many.plain), series_deviation(&many.plain), series_mean(&many.tta),
+                     series_deviation(&many.tta), many.plain.count, many.out);
         print_published(cli, config);
+        d9_cli_print(cli, "compare    dawn9 compare %s\n", many.out);
     }
 done:
     json_decref(many.rows);
@@ -269,9 +332,11 @@ static d9_status run(d9_cli *cli, const void *options) {
 const d9_command d9_command_train = {
     .name = "train",
     .doc = "Train a configuration and keep a record of the run",
-    .about = "On an interrupt a checkpoint is written (exit status 130 or 143); --resume goes on from it.",
+    .about = "On an interrupt a checkpoint is written (exit status 130 or 143); --resume goes on from it.\n"
+             "`dawn9 eval DIR/config.yaml DIR/model.safetensors` evaluates what was trained once more.",
     .flags = flags,
     .options_size = sizeof(train_options),
     .interruptible = true,
+    .computes = true,
     .run = run,
 };

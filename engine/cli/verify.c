@@ -123,5 +123,6 @@ const d9_command d9_command_verify = {
     .doc = "Compare training steps with reference cases made by another framework",
     .flags = flags,
     .options_size = sizeof(verify_options),
+    .computes = true,
     .run = run,
 };

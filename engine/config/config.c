@@ -21,10 +21,10 @@ static d9_status find_map(d9_context *context, d9_arena *arena, d9_tree *root, c
 
 static d9_status bind_sections(d9_context *context, d9_config *config, d9_tree *root) {
     enum { OTHERS_MAX = 16 };
-    const char *others[OTHERS_MAX] = {"base", "model", "tricks"};
+    const char *others[OTHERS_MAX] = {"base", "model", "tricks", "ablate"};
     d9_status status = D9_OK;
     d9_tree *map;
-    for (int i = 1; d9_section_at(i); i++) others[i + 2] = d9_section_at(i)->name;
+    for (int i = 1; d9_section_at(i); i++) others[i + 3] = d9_section_at(i)->name;
     for (int i = 0; d9_section_at(i); i++) {
         const d9_section *section = d9_section_at(i);
         map = root;
@@ -114,6 +114,25 @@ done:
     return status;
 }
 
+/* ---- companions ---- */
+
+/* The keys inside are tried when an arm of an ablation is made; a trick's name is checked here. */
+static d9_status bind_ablate(d9_context *context, d9_config *config, d9_tree *root) {
+    d9_status status = D9_OK;
+    const char *names[D9_TRICK_COUNT + 1] = {0};
+    const d9_tree *map = d9_tree_find(root, "ablate");
+    if (!map) return D9_OK;
+    for (int i = 0; i < D9_TRICK_COUNT; i++) names[i] = d9_trick_at(i)->name;
+    D9_TRY(d9_values_bind(context, &config->arena, map, NULL, 0, names));
+    for (const d9_tree *trick = map->first; trick; trick = trick->next)
+        if (trick->kind != D9_TREE_MAP || !trick->first)
+            D9_TRY(d9_tree_fail(context, trick, "needs what changes when %s leaves, like {train.weight_decay: 5e-4}",
+                                trick->key));
+    config->ablate = map;
+done:
+    return status;
+}
+
 /* ---- the whole ---- */
 
 static d9_status make_title(d9_context *context, d9_config *config) {
@@ -139,6 +158,7 @@ static d9_status build(d9_context *context, d9_config *config, const char *path,
     D9_TRY(bind_sections(context, config, root));
     D9_TRY(bind_model(context, config, root));
     D9_TRY(bind_tricks(context, config, root));
+    D9_TRY(bind_ablate(context, config, root));
     if (!config->title) D9_TRY(make_title(context, config));
 done:
     return status;

@@ -24,13 +24,13 @@ typedef struct d9_config {
 
     /* root table */
     double target; /* percent */
-    const char *backend; /* auto, reference, onednn */
+    const char *backend; /* auto, reference, onednn, cuda */
     const char *precision; /* auto, f64, f32, bf16, fp16 */
     int64_t seed;
     int64_t threads; /* 0: one per physical core this process may use */
     int keep;        /* d9_keep */
 
-    struct { bool fuse; int tune; } backend_options; /* tune: d9_tune */
+    struct { bool fuse; int tune; const char *cpu_level; } backend_options; /* tune: d9_tune */
     struct { const char *dataset; const char *path; int placement; int64_t validation, image_size, synthetic_train,
              synthetic_test; } data;
     struct { double every; } eval; /* epochs between evaluations; 0: only at the end */
@@ -47,6 +47,8 @@ typedef struct d9_config {
     bool trick_on[D9_TRICK_COUNT];
     void *trick_options[D9_TRICK_COUNT]; /* NULL when off */
 
+    const struct d9_tree *ablate; /* `ablate:`, a map TRICK -> {KEY: VALUE}: its companions, what else changes when the
+                                     trick leaves; KEY as in --set, or TRICK.OPTION; data for `dawn9 ablate`; NULL: none */
     const struct d9_tree *tree; /* config/tree.h: the merged layers, where the printout finds origins */
 } d9_config;
 
@@ -71,8 +73,8 @@ void d9_config_free(d9_context *context, d9_config *config);
 /* As YAML that loads to the same configuration; with `origins`, each line ends in "# file:line", "# default", "# --set". */
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
-/* SHA-256 of the printout less the seed and what cannot change a result (title, keep, published, eval.every,
- * threads, data.path, target): the runs of one experiment differ in seed and agree in this. */
+/* SHA-256 of the printout less the seed and what cannot change a result (title, keep, published, ablate,
+ * eval.every, threads, data.path, target): the runs of one experiment differ in seed and agree in this. */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
 /* Each option table there is, for help and the reference page: section "train", "tricks.ema", "model (resnet9)".

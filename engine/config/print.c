@@ -100,10 +100,21 @@ static void print_tricks(const printer *printer, const d9_config *config) {
     if (on == 0) d9_text_add(printer->text, "tricks: {}\n");
 }
 
+static void print_ablate(const printer *printer, const d9_config *config) {
+    if (!config->ablate || !config->ablate->first || printer->results_only) return;
+    d9_text_add(printer->text, "ablate:\n");
+    for (const d9_tree *trick = config->ablate->first; trick; trick = trick->next) {
+        d9_text_add(printer->text, "  %s: ", trick->key);
+        d9_tree_write(trick, printer->text);
+        end_line(printer, trick);
+    }
+}
+
 static void print(const printer *printer, const d9_config *config) {
     print_sections(printer, config);
     print_model(printer, config);
     print_tricks(printer, config);
+    print_ablate(printer, config);
 }
 
 void d9_config_print(const d9_config *config, bool origins, d9_text *text) {

@@ -10,7 +10,7 @@ static const d9_option root_options[] = {
     {"title", D9_OPTION_TEXT, FIELD(title), "", 0, 0, NULL,
      "what reports call this configuration; the file's name when not given, never inherited"},
     {"target", D9_OPTION_REAL, FIELD(target), "94", 0, 100, NULL, "accuracy the run is timed to, percent"},
-    {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|onednn",
+    {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|onednn|cuda",
      "what computes; auto takes the fastest that this machine has"},
     {"precision", D9_OPTION_TEXT, FIELD(precision), "auto", 0, 0, "auto|f64|f32|bf16|fp16",
      "type of activations and weights in the step; auto takes half where the machine has it"},
@@ -26,6 +26,8 @@ static const d9_option backend_options[] = {
      "let the backend run several nodes as one rule"},
     {"tune", D9_OPTION_CHOICE, FIELD(backend_options.tune), "auto", 0, 0, "auto|on|off",
      "time the candidate implementations; off takes the first one, auto times where the backend gains from it"},
+    {"cpu_level", D9_OPTION_TEXT, FIELD(backend_options.cpu_level), "auto", 0, 0, "auto|plain|v2|v3|v4|v4bf16",
+     "x86-64 level beyond which the onednn backend runs no instruction; auto takes the best of the processor"},
     {0},
 };
 

@@ -54,6 +54,40 @@ d9_tree *d9_tree_find(const d9_tree *map, const char *key) {
     return NULL;
 }
 
+/* ---- writing ---- */
+
+/* A plain scalar of a block may hold what would end it inside brackets. */
+static void write_scalar(const d9_tree *node, bool bracketed, d9_text *text) {
+    if (!node->quoted && (!bracketed || !node->text[strcspn(node->text, ",[]{}:#")])) {
+        d9_text_add(text, "%s", node->text);
+        return;
+    }
+    d9_text_add(text, "\"");
+    for (const unsigned char *at = (const unsigned char *)node->text; *at; at++) {
+        if (*at < ' ' || *at == 127)
+            d9_text_add(text, "\\x%02x", *at);
+        else
+            d9_text_add(text, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at);
+    }
+    d9_text_add(text, "\"");
+}
+
+static void write_node(const d9_tree *node, bool bracketed, d9_text *text) {
+    if (node->kind == D9_TREE_SCALAR) {
+        write_scalar(node, bracketed, text);
+        return;
+    }
+    d9_text_add(text, node->kind == D9_TREE_MAP ? "{" : "[");
+    for (const d9_tree *child = node->first; child; child = child->next) {
+        if (child != node->first) d9_text_add(text, ", ");
+        if (child->key) d9_text_add(text, "%s: ", child->key);
+        write_node(child, true, text);
+    }
+    d9_text_add(text, node->kind == D9_TREE_MAP ? "}" : "]");
+}
+
+void d9_tree_write(const d9_tree *node, d9_text *text) { write_node(node, false, text); }
+
 /* ---- failures with a place ---- */
 
 static void add_path(d9_text *text, const d9_tree *node) {

@@ -21,6 +21,8 @@ typedef struct d9_system {
     int (*rename)(void *user, const char *from, const char *to);
     int (*remove)(void *user, const char *path);
     int (*make_directory)(void *user, const char *path, int mode);
+    int (*lock)(void *user, int file, const char *path); /* for this process alone, at once or never: EWOULDBLOCK where
+                                            another holds it; ESTALE where `path` no longer names `file` */
 } d9_system;
 
 const d9_system *d9_system_default(void);
@@ -37,6 +39,14 @@ D9_MUST_USE d9_status d9_file_write(d9_context *context, const char *path, const
 
 /* Appends one record to a file, created when missing. Failure: D9_OUTPUT, and the file is as it was. */
 D9_MUST_USE d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size);
+
+/* Takes `path`, an empty file made for the purpose, for this process alone. `*lock` is -1, and the status D9_OK,
+ * where another process holds it. The kernel frees what a dead process held. Failure: D9_OUTPUT. */
+D9_MUST_USE d9_status d9_lock_take(d9_context *context, const char *path, int *lock);
+/* Frees it and removes the file; -1 is fine. */
+void d9_lock_free(d9_context *context, const char *path, int lock);
+/* Whether another process holds it; nothing is made. For a moment this process holds it itself. */
+bool d9_lock_is_held(d9_context *context, const char *path);
 
 bool d9_file_exists(d9_context *context, const char *path);
 

@@ -34,6 +34,7 @@ static d9_status open_device(d9_session *session, const d9_session_options *opti
     d9_backend_options wanted = {.threads = (int)config->threads,
                                  .fuse = config->backend_options.fuse,
                                  .tune = (d9_tune)config->backend_options.tune,
+                                 .cpu_level = config->backend_options.cpu_level,
                                  .force_plan = options->plan};
     D9_TRY(d9_backend_find(session->context, config->backend, &session->backend));
     D9_TRY(session->backend->open(session->context, &wanted, &session->device));

@@ -3,10 +3,10 @@
 
 # ---- help is made from the tables: every command has it, and names its options ----
 accepts "$dawn9" --help
-for command in train eval verify bench data tricks config devices; do
+for command in train eval verify bench compare data tricks config devices; do
     says "^  $command "
 done
-for command in train eval verify bench data tricks config devices; do
+for command in train eval verify bench compare data tricks config devices; do
     accepts "$dawn9" $command --help
     says "^usage: dawn9 $command"
     says '^  --help'
@@ -15,12 +15,20 @@ accepts "$dawn9" train x --set y --help
 for option in set with without seed runs backend precision threads data out resume plan save-plan quiet json; do
     says "^  --$option"
 done
+accepts "$dawn9" help train
+says '^usage: dawn9 train'
+accepts "$dawn9" help
+says '^usage: dawn9 COMMAND'
 accepts "$dawn9" --version
 says '^dawn9 [0-9]+\.[0-9]+\.[0-9]+ \(commit [^ ]+, '
 
 # ---- misuse ----
 tiny >tiny.yaml
 refuses 2 'no command' "$dawn9"
+refuses 2 'tiny.yml: there is no such file; did you mean tiny.yaml\?' "$dawn9" train tiny.yml
+refuses 2 '\./tiny: there is no such file; did you mean \./tiny.yaml\?' "$dawn9" config ./tiny
+refuses 2 'elsewhere/tiny.yaml: cannot open: No such file' "$dawn9" train elsewhere/tiny.yaml
+refuses 2 'zzzzzz: cannot open: No such file' "$dawn9" eval zzzzzz model
 refuses 2 'unknown command "trian"; did you mean train\?' "$dawn9" trian
 refuses 2 'unknown command "zzzzzz"' "$dawn9" zzzzzz
 refuses 2 'unknown option --sed; did you mean --se[et]' "$dawn9" train tiny.yaml --sed 1
@@ -28,6 +36,7 @@ refuses 2 'unknown option --precison; did you mean --precision\?' "$dawn9" verif
 refuses 2 'unknown option -q' "$dawn9" train tiny.yaml -q
 refuses 2 'CONFIG is missing' "$dawn9" train
 refuses 2 'MODEL is missing' "$dawn9" eval tiny.yaml
+refuses 2 'RUN is missing' "$dawn9" compare --json
 refuses 2 '"more" is one argument too many' "$dawn9" train tiny.yaml more
 refuses 2 '--set needs a value: K=V' "$dawn9" train tiny.yaml --set
 refuses 2 '--json takes no value' "$dawn9" train tiny.yaml --json=yes
@@ -35,7 +44,7 @@ refuses 2 '--seed: "x1" is not an integer' "$dawn9" train tiny.yaml --seed x1
 refuses 2 '--seed: -1 is out of range' "$dawn9" train tiny.yaml --seed -1
 refuses 2 '--runs: 0 is out of range, must be 1 to' "$dawn9" train tiny.yaml --runs 0
 refuses 2 'ACTION: "chek" is none of check\|fetch\|preview' "$dawn9" data chek
-refuses 2 'WHAT: "ops" is none of step\|pipeline' "$dawn9" bench ops
+refuses 2 'WHAT: "opss" is none of step\|pipeline\|ops\|cold' "$dawn9" bench opss
 refuses 2 'unknown trick "emma"; did you mean ema\?' "$dawn9" tricks emma
 refuses 2 'data check takes --data and --json alone' "$dawn9" data check --set a=b
 refuses 2 'data preview needs a configuration' "$dawn9" data preview --out x.png

@@ -7,12 +7,12 @@ tiny >tiny.yaml
 started=$(date +%s)
 accepts "$dawn9" train known.yaml --out run
 wall=$(($(date +%s) - started + 1))
-[ "$(tail -n 5 "$out" | cut -c1-11 | tr -d ' \n')" = accuracytimerecordpublishedevaluate ] || fail "the end is not its five lines"
+[ "$(tail -n 5 "$out" | cut -c1-11 | tr -d ' \n')" = accuracytimerecordpublishedcompare ] || fail "the end is not its five lines"
 says '^    1  '
-says '^accuracy   [0-9.]+% plain, [0-9.]+% with TTA, on 64 images'
-says '^time .*train_seconds .*airbench_seconds .*dawnbench_seconds .*process_seconds'
+says '^accuracy   [0-9.]+% plain, [0-9.]+% with TTA, on 64 test images'
+says '^time       train_seconds [0-9.]+ \(Page.s timer\), airbench_seconds .*dawnbench_seconds .*process_seconds [0-9.]+ \(everything\)$'
 says '^published  94.1% after 10 epochs, train_seconds 26 on V100 \(a notebook\)'
-says '^evaluate   dawn9 eval run/config.yaml run/model.safetensors$'
+says '^compare    dawn9 compare run OTHER '
 [ "$(ls run | tr '\n' ' ')" = 'config.yaml epochs.tsv events.jsonl model.safetensors predictions.safetensors result.json submission.json ' ] ||
     fail "the record holds: $(ls run)"
 [ "$(head -n 1 run/epochs.tsv)" = "$(printf 'epoch\thours\ttop1Accuracy')" ] || fail "epochs.tsv has another header"
@@ -38,7 +38,6 @@ refuses 3 'cut.safetensors' "$dawn9" eval run/config.yaml cut.safetensors
 
 # ---- quiet, JSON, several seeds ----
 accepts "$dawn9" train tiny.yaml --out quiet --quiet --data "$scratch/elsewhere"
-says " --data $scratch/elsewhere\$"
 grep -rqF "$scratch" quiet && fail "an absolute path is in $(grep -rlF "$scratch" quiet | tr '\n' ' ')"
 [ "$(wc -l <"$out")" = 4 ] || fail "--quiet without a published number is not four lines"
 accepts "$dawn9" train tiny.yaml --out json --json
@@ -49,6 +48,20 @@ accepts "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out ma
 says '^mean       [0-9.]+% plain \(sd [0-9.]+\)'
 json many/seed5/result.json 'd["seed"] == 5'
 json many/seed6/result.json 'd["seed"] == 6 and d["params_sha256"] != json.load(open("many/seed5/result.json"))["params_sha256"]'
+says '^compare    dawn9 compare many$'
+
+# ---- several seeds, interrupted: --resume counts what is finished by its record ----
+cp -r many half && rm -r half/seed6 && cp half/seed5/result.json seed5.json
+accepts "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
+says '^seed 5: finished before, half/seed5$'
+cmp -s half/seed5/result.json seed5.json || fail "a finished seed was trained again"
+accepts "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume --json
+json "$out" 'len(d["runs"]) == 2 and d["accuracy"]["runs"] == 2'
+json "$out" 'd["runs"][1]["params_sha256"] == json.load(open("many/seed6/result.json"))["params_sha256"]'
+refuses 2 'half/seed5: holds a run of another' "$dawn9" train tiny.yaml --runs 2 --seed 5 --out half --resume
+echo '{}' >half/seed5/result.json
+refuses 3 'half/seed5/result.json: is not the result of a run' \
+    "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
 accepts "$dawn9" train tiny.yaml --set train.epochs=1 --set keep=none --quiet
 [ -f runs/tiny-seed1/result.json ] && [ ! -f runs/tiny-seed1/model.safetensors ] || fail "runs/tiny-seed1 is not as keep: none has it"
 
@@ -86,7 +99,7 @@ interrupted() { # SIGNAL FOLDER: a signal once the first epoch is on record
     kill -s "$1" $child
     wait $child
 }
-ends 130 'interrupted before step' interrupted INT broken
+ends 130 'interrupted before step [0-9]+ of 60: a checkpoint was written; --resume continues: .*dawn9 train long.yaml --out broken --quiet --resume$' interrupted INT broken
 ends 143 'interrupted before step [0-9]+ of 60.*--resume' interrupted TERM stopped
 [ -f stopped/checkpoint.safetensors ] && [ ! -e stopped/result.json ] || fail "an interrupted run left: $(ls stopped)"
 refuses 2 'another' "$dawn9" train long.yaml --out stopped --resume --seed 2

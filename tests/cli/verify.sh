@@ -48,7 +48,14 @@ json "$out" 'd["images_per_second"] > 0 and d["step_seconds"] > 0 and d["peak_by
 json "$out" 'abs(d["images_per_second"] * d["step_seconds"] - d["batch_size"]) < 1e-6 * d["batch_size"]'
 json "$out" 'all(n["rule"] and n["role"] for n in d["nodes"]) and any(n["gflop_per_second"] > 0 for n in d["nodes"])'
 json "$out" 'sum(n["seconds"] for n in d["nodes"]) <= d["step_seconds"] * 1.01'
+json "$out" 'all(n["gigabytes_per_second"] > 0 for n in d["nodes"] if n["node"] in ("norm", "sgd", "augment"))'
 accepts "$dawn9" bench pipeline --config tiny.yaml
 says '^augment '
 says 'images/s'
+says 'making its batch is [0-9.]*% of it'
+accepts "$dawn9" bench cold --config tiny.yaml --json
+json "$out" '0 < d["seconds_to_first_step"] < d["seconds_after_first_step"] < 60'
+json "$out" 'abs(sum(d["segments"].values()) - d["seconds_after_first_step"]) < 1e-6'
+accepts "$dawn9" bench cold --config tiny.yaml
+says 'process start to first training step'
 verdict

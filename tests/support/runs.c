@@ -6,8 +6,10 @@
 #include <cmocka.h>
 
 #include "tests/support/runs.h"
+#include "train/verify.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +167,83 @@ void run_check_resume(const d9_config *config, const int64_t *stops) {
     run_report whole = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
     assert_false(whole.resumed);
     for (; *stops; stops++) check_stop(config, *stops, &whole);
+}
+
+/* ---- verify ---- */
+
+typedef struct tally {
+    int rows, failed, rules;
+} tally;
+
+static void count_row(void *user, const d9_verify_row *row) {
+    tally *t = user;
+    t->rows++;
+    t->rules += strcmp(row->group, "rule by rule") == 0;
+    if (row->passed || row->skipped) return;
+    t->failed++;
+    print_error("%s, %s: error %.2e, limit %.2e, sensitivity %.2e (%s)\n", row->name, row->group, row->error, row->limit,
+                row->sensitivity, row->note);
+}
+
+void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases) {
+    d9_context context;
+    tally t = {0};
+    char path[RUN_PATH_BYTES];
+    d9_context_init(&context);
+    const d9_verify_options options = {.cases = run_path(D9_SOURCE_DIR "/tests/golden/cases", cases, path),
+                                       .backend = backend,
+                                       .precision = precision,
+                                       .threads = 1};
+    const d9_status status = d9_verify(&context, &options, count_row, &t);
+    if (status != D9_OK) fail_msg("%s", context.message);
+    assert_int_equal(t.failed, 0);
+    assert_int_equal(t.rules, training_cases);
+    assert_true(t.rows >= 6 * training_cases);
+}
+
+/* ---- rule by rule ---- */
+
+static void print_failure(void *user, const d9_verify_row *row) {
+    int *rows = user;
+    ++*rows;
+    if (!row->passed)
+        print_error("%s at %s: error %.2e, limit %.2e, cosine %.7f (%s)\n", row->name, row->group, row->error,
+                    row->limit, row->cosine, row->note);
+}
+
+static void open_ready(d9_context *context, const d9_config *config, d9_session *session) {
+    d9_session_options options = {.config = config, .seed = 1, .no_eval = true, .program.keep_all = true};
+    if (d9_session_open(context, &options, session) != D9_OK) fail_msg("%s", context->message);
+    assert_int_equal(d9_session_initialize(session), D9_OK);
+    assert_int_equal(d9_session_begin_epoch(session, 0), D9_OK);
+}
+
+static void poison(d9_session *session) {
+    void *state = NULL;
+    int64_t count = session->program.state_elements;
+    assert_int_equal(d9_allocate(session->context, (size_t)count * sizeof(double), "a poisoned state", &state), D9_OK);
+    for (int64_t i = 0; i < count; i++) ((double *)state)[i] = NAN;
+    assert_int_equal(d9_session_write_state(session, D9_BUFFER_STATE, state), D9_OK);
+    d9_release(session->context, state);
+}
+
+void run_check_rules(d9_context *context, const d9_config *config, bool poisoned, int least) {
+    d9_config judge_config = *config;
+    judge_config.backend = "reference";
+    d9_session tested, judge;
+    open_ready(context, config, &tested);
+    open_ready(context, &judge_config, &judge);
+    if (poisoned) poison(&tested);
+    int failed = -1, rows = 0;
+    if (d9_rules_compare(&tested, &judge, 0, config->precision, print_failure, &rows, &failed) != D9_OK)
+        fail_msg("%s", context->message);
+    if (poisoned)
+        assert_true(failed > 10);
+    else
+        assert_int_equal(failed, 0);
+    assert_true(rows > least);
+    d9_session_close(&tested);
+    d9_session_close(&judge);
 }
 
 /* ---- a backend ---- */

@@ -45,7 +45,15 @@ void run_check_seeds(const d9_config *config);
 /* Stopped after each of `stops` steps (0 ends the list) and resumed. */
 void run_check_resume(const d9_config *config, const int64_t *stops);
 
-/* main of a program that checks both on a backend; 77, and why, where this machine lacks it. */
+/* verify of golden cases (a folder or one file of tests/golden/cases, "": all): every row passes, and of the training cases
+ * each has a rule by rule row. */
+void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases);
+
+/* The first step of the configuration, rule by rule against the reference backend: more than `least` rules, all right.
+ * `poisoned`: the state is NaN, so that both sides compute NaN; then rules must fail and not agree. */
+void run_check_rules(d9_context *context, const d9_config *config, bool poisoned, int least);
+
+/* main of a program that checks seeds and resuming on a backend; 77, and why, where this machine lacks it. */
 int run_backend_main(const char *backend, const char *precision);
 
 #endif

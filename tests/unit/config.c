@@ -34,7 +34,7 @@ static const refusal key_refusals[] = {
      "bias_lr_multiplier, momentum_form, lr; did you mean epochs?"},
     {"dta: {}\n",
      "x.yaml:1:1: dta: unknown key; known: title, target, backend, precision, seed, threads, keep, base, "
-     "model, tricks, backend_options, data, eval, train, published; did you mean data?"},
+     "model, tricks, ablate, backend_options, data, eval, train, published; did you mean data?"},
     {"tricks:\n  celu: {alhpa: 0.3}\n",
      "x.yaml:2:10: tricks.celu.alhpa: unknown key; known: alpha; did you mean alpha?"},
     {"tricks: {flip_tta: {a: 1}}\n",
@@ -73,7 +73,7 @@ static const refusal value_refusals[] = {
     {"train: {epochs: {}}\n", "x.yaml:1:17: train.epochs: needs a finite number, not a map"},
     {"backend_options: {fuse: 1}\n", "x.yaml:1:25: backend_options.fuse: needs on or off, not 1"},
     {"backend: onedn\n",
-     "x.yaml:1:10: backend: onedn is not known here; one of: auto, reference, onednn; did you "
+     "x.yaml:1:10: backend: onedn is not known here; one of: auto, reference, onednn, cuda; did you "
      "mean onednn?"},
     {"keep: [all]\n", "x.yaml:1:7: keep: a list is not known here; one of: none, model, all"},
     {"tricks: {pool_before_activation: {position: before}}\n",

@@ -5,47 +5,16 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "tests/support/programs.h"
-#include "train/verify.h"
-
-#include <string.h>
-
-#define CASES D9_SOURCE_DIR "/tests/golden/cases"
-
-typedef struct tally {
-    int rows, failed, rules;
-} tally;
-
-static void note(void *user, const d9_verify_row *row) {
-    tally *t = user;
-    t->rows++;
-    t->rules += strcmp(row->group, "rule by rule") == 0;
-    if (row->passed || row->skipped) return;
-    t->failed++;
-    print_error("%s, %s: error %.2e, limit %.2e, sensitivity %.2e (%s)\n", row->name, row->group, row->error, row->limit,
-                row->sensitivity, row->note);
-}
-
-static void verify(const char *precision) {
-    d9_context context;
-    tally t = {0};
-    d9_context_init(&context);
-    d9_verify_options options = {.cases = CASES, .backend = "onednn", .precision = precision};
-    d9_status status = d9_verify(&context, &options, note, &t);
-    if (status != D9_OK) fail_msg("%s", context.message);
-    assert_int_equal(t.failed, 0);
-    assert_int_equal(t.rules, 10); /* one for each training case */
-    assert_true(t.rows >= 60);
-}
+#include "tests/support/runs.h"
 
 static void test_f32(void **state) {
     (void)state;
-    verify("f32");
+    run_check_verify("onednn", "f32", "", 10);
 }
 
 static void test_bf16(void **state) {
     (void)state;
-    verify("bf16");
+    run_check_verify("onednn", "bf16", "", 10);
 }
 
 int main(void) {

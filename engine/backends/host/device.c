@@ -1,4 +1,5 @@
-/* A host device: plain memory for the program's buffers, and whatever the kind of backend keeps beside them. */
+/* A device: memory for the program's buffers, the host's own or the kind's, and whatever the kind of backend keeps beside
+ * them. */
 #include "backends/host/device.h"
 #include "core/system.h"
 
@@ -31,10 +32,16 @@ done:
     return status;
 }
 
+static void release_buffer(d9_context *context, d9_device *device, int buffer) {
+    const d9_host_memory *memory = device->kind->memory;
+    if (memory && device->buffers[buffer]) memory->release(context, device->backend, device->buffers[buffer]);
+    if (!memory) d9_release(context, device->buffers[buffer]);
+}
+
 void d9_host_close(d9_context *context, d9_device *device) {
     if (!device) return;
+    for (int b = 0; b < D9_BUFFER_COUNT; b++) release_buffer(context, device, b);
     if (device->kind->close && device->backend) device->kind->close(context, device->backend);
-    for (int b = 0; b < D9_BUFFER_COUNT; b++) d9_release(context, device->buffers[b]);
     d9_release(context, device->force_plan);
     d9_release(context, device);
 }
@@ -45,13 +52,19 @@ void d9_host_describe(const d9_device *device, d9_device_info *info) {
     device->kind->describe(device->backend, info);
 }
 
+static d9_status allocate_buffer(d9_context *context, d9_device *device, int64_t bytes, const char *purpose,
+                                 void **memory) {
+    if (!device->kind->memory) return d9_allocate(context, (size_t)bytes, purpose, memory);
+    return device->kind->memory->allocate(context, device->backend, bytes, purpose, memory);
+}
+
 d9_status d9_host_allocate(d9_context *context, d9_device *device, const d9_program *program) {
     d9_status status = D9_OK;
     for (int b = 0; b < D9_BUFFER_COUNT; b++) {
         char purpose[64];
         void *memory;
         snprintf(purpose, sizeof purpose, "the buffer %s", d9_buffer_name((d9_buffer)b));
-        D9_TRY(d9_allocate(context, (size_t)program->buffer_bytes[b], purpose, &memory));
+        D9_TRY(allocate_buffer(context, device, program->buffer_bytes[b], purpose, &memory));
         device->buffers[b] = memory;
         device->bytes[b] = program->buffer_bytes[b];
     }
@@ -69,16 +82,22 @@ static d9_status check_range(d9_context *context, const d9_device *device, d9_bu
 
 d9_status d9_host_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                         int64_t size) {
+    const d9_host_memory *memory = device->kind->memory;
     d9_status status = check_range(context, device, buffer, offset, size);
-    if (status == D9_OK && size > 0) memcpy(device->buffers[buffer] + offset, bytes, (size_t)size);
-    return status;
+    if (status != D9_OK || size == 0) return status;
+    if (memory) return memory->write(context, device->backend, device->buffers[buffer] + offset, bytes, size);
+    memcpy(device->buffers[buffer] + offset, bytes, (size_t)size);
+    return D9_OK;
 }
 
 d9_status d9_host_read(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, void *bytes,
                        int64_t size) {
+    const d9_host_memory *memory = device->kind->memory;
     d9_status status = check_range(context, device, buffer, offset, size);
-    if (status == D9_OK && size > 0) memcpy(bytes, device->buffers[buffer] + offset, (size_t)size);
-    return status;
+    if (status != D9_OK || size == 0) return status;
+    if (memory) return memory->read(context, device->backend, device->buffers[buffer] + offset, bytes, size);
+    memcpy(bytes, device->buffers[buffer] + offset, (size_t)size);
+    return D9_OK;
 }
 
 d9_status d9_host_ceilings(d9_context *context, d9_device *device, d9_type type, d9_ceilings *ceilings) {
@@ -88,6 +107,6 @@ d9_status d9_host_ceilings(d9_context *context, d9_device *device, d9_type type,
 }
 
 d9_status d9_host_sync(d9_context *context, d9_device *device) {
-    (void)context, (void)device; /* every run returns when it is done */
-    return D9_OK;
+    if (device->kind->memory) return device->kind->memory->sync(context, device->backend);
+    return D9_OK; /* every run returns when it is done */
 }

@@ -1,4 +1,4 @@
-/* What a host device is made of; private to this folder. */
+/* What a device is made of; private to the backends. */
 #ifndef D9_BACKENDS_HOST_DEVICE_H
 #define D9_BACKENDS_HOST_DEVICE_H
 

@@ -1,4 +1,4 @@
-/* What the host backends (reference, onednn) share: buffers, matching rules to nodes, walking the list, times.
+/* The host's half of every backend (reference, onednn, cuda): buffers, matching rules to nodes, walking the list, times.
  *
  * A backend is then a table of rules. A rule covers one node or a chain of consecutive nodes of the list; the
  * plan takes the longest rule that matches at each position. A chain is only ever offered to a rule when
@@ -51,13 +51,25 @@ static inline void *d9_site_data(const d9_site *site, d9_value_id id) {
  * every reader is a node of the site. */
 bool d9_site_internal(const d9_site *site, d9_value_id value);
 
-typedef struct d9_host_kind { /* what distinguishes one host backend from another */
+/* Memory that the host cannot reach. Its pointers stand in the site's buffers all the same: rules hand them on. Writing
+ * may return before the bytes have arrived, never before they were taken; reading waits for all that was submitted. */
+typedef struct d9_host_memory {
+    d9_status (*allocate)(d9_context *context, void *backend, int64_t bytes, const char *purpose, void **pointer);
+    void (*release)(d9_context *context, void *backend, void *pointer); /* NULL is fine */
+    d9_status (*write)(d9_context *context, void *backend, void *to, const void *bytes, int64_t size);
+    d9_status (*read)(d9_context *context, void *backend, const void *from, void *bytes, int64_t size);
+    d9_status (*sync)(d9_context *context, void *backend); /* waits, and reports what went wrong meanwhile */
+} d9_host_memory;
+
+typedef struct d9_host_kind { /* what distinguishes one backend from another */
     const d9_rule *rules;     /* longest first; ends with a NULL name */
     d9_status (*open)(d9_context *context, const d9_backend_options *options, void **backend); /* may be NULL */
     void (*close)(d9_context *context, void *backend);
-    void (*describe)(const void *backend, d9_device_info *info); /* fills precision, version and isa */
+    /* Fills precision, version and isa; name, threads and memory hold the host's. */
+    void (*describe)(const void *backend, d9_device_info *info);
     /* may be NULL */
     d9_status (*ceilings)(d9_context *context, void *backend, d9_type type, d9_ceilings *ceilings);
+    const d9_host_memory *memory; /* NULL: the host's own */
 } d9_host_kind;
 
 /* The d9_backend entries, for a table: .close = d9_host_close, and so on; .open calls d9_host_open. */
@@ -80,7 +92,7 @@ d9_status d9_host_read(d9_context *context, d9_device *device, d9_buffer buffer,
 d9_status d9_host_ceilings(d9_context *context, d9_device *device, d9_type type, d9_ceilings *ceilings);
 d9_status d9_host_sync(d9_context *context, d9_device *device);
 
-/* Physical cores this process may use: affinity mask and cgroup quota respected, hyperthreads not counted. */
+/* Physical cores this process may use: affinity mask and cgroup quota (rounded up) respected, hyperthreads not counted. */
 int d9_host_default_threads(void);
 
 #endif

@@ -1,16 +1,19 @@
 /* What this process may use of the machine: physical cores within affinity mask and cgroup quota, memory within the
  * cgroup limit. Everything is read from procfs and sysfs; a file that is not there sets no limit. */
 #define _GNU_SOURCE /* sched_getaffinity, strsep */
+#include "backends/host/machine.h"
 #include "backends/host/device.h"
 #include "core/system.h"
-#include "core/text.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { MAX_PROCESSORS = 16384, PATH_BYTES = 1200 };
 
 /* The start of a kernel file, which has no size to ask for; false when it cannot be read. */
 static bool read_start(const char *path, char *text, size_t size) {
@@ -38,16 +41,17 @@ static bool read_number(const char *path, int64_t *number) {
 /* ---- cgroups ---- */
 
 /* This process's group under `controller`; "" selects version 2. False where there is none. */
-static bool group_path(const char *controller, char *path, size_t size) {
-    char text[4096];
-    if (!read_start("/proc/self/cgroup", text, sizeof text)) return false;
+static bool group_path(const d9_machine *machine, const char *controller, char *group, size_t size) {
+    char path[PATH_BYTES], text[4096];
+    snprintf(path, sizeof path, "%s/self/cgroup", machine->proc);
+    if (!read_start(path, text, sizeof text)) return false;
     for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
         char *fields = line, *id = strsep(&fields, ":"), *names = strsep(&fields, ":");
         if (!id || !names || !fields) continue;
         bool found = *controller == 0 && *names == 0;
         for (char *name; (name = strsep(&names, ","));) found |= *controller && strcmp(name, controller) == 0;
         if (!found) continue;
-        snprintf(path, size, "%s", fields);
+        snprintf(group, size, "%s", fields);
         return true;
     }
     return false;
@@ -55,7 +59,7 @@ static bool group_path(const char *controller, char *path, size_t size) {
 
 /* CPUs that the quota of one folder allows; 0: no limit. */
 static double folder_quota(const char *folder) {
-    char path[1200], text[64], *rest;
+    char path[PATH_BYTES], text[64], *rest;
     int64_t quota, period;
     snprintf(path, sizeof path, "%s/cpu.max", folder); /* version 2: "200000 100000", or "max 100000" */
     if (read_start(path, text, sizeof text)) {
@@ -71,7 +75,7 @@ static double folder_quota(const char *folder) {
 
 /* Bytes that one folder allows; 0: no limit. */
 static double folder_memory(const char *folder) {
-    char path[1200];
+    char path[PATH_BYTES];
     int64_t limit;
     snprintf(path, sizeof path, "%s/memory.max", folder);
     if (read_number(path, &limit) && limit > 0) return (double)limit;
@@ -79,14 +83,15 @@ static double folder_memory(const char *folder) {
     return read_number(path, &limit) && limit > 0 ? (double)limit : 0;
 }
 
-/* The least limit from this process's group up to the mount's root. A container may see its own group as the
- * root, so folders that are missing are passed over. 0: no limit. */
-static double least_limit(const char *mount, const char *controller, double (*limit_of)(const char *folder)) {
-    char group[512], folder[1024];
+/* The least limit from this process's group up to the root of `mount` (a folder of sysfs). A container may see its own
+ * group as the root, so folders that are missing are passed over. 0: no limit. */
+static double least_limit(const d9_machine *machine, const char *mount, const char *controller,
+                          double (*limit_of)(const char *folder)) {
+    char group[512], folder[PATH_BYTES - 64];
     double least = 0;
-    if (!group_path(controller, group, sizeof group)) return 0;
+    if (!group_path(machine, controller, group, sizeof group)) return 0;
     for (;;) {
-        snprintf(folder, sizeof folder, "%s%s", mount, group);
+        snprintf(folder, sizeof folder, "%s/%s%s", machine->sys, mount, group);
         double limit = limit_of(folder);
         if (limit > 0 && !(least > 0 && least <= limit)) least = limit;
         char *slash = strrchr(group, '/');
@@ -100,39 +105,44 @@ static double lesser(double a, double b) {
     return b > 0 && b < a ? b : a;
 }
 
+double d9_machine_memory_limit(const d9_machine *machine) {
+    return lesser(least_limit(machine, "fs/cgroup", "", folder_memory),
+                  least_limit(machine, "fs/cgroup/memory", "memory", folder_memory));
+}
+
 /* ---- processors ---- */
 
-/* Whether a lower-numbered processor of the mask sits on the same core as `cpu`. */
-static bool shares_core(int cpu, const cpu_set_t *mask) {
-    char path[128], list[256];
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+/* Whether a lower-numbered processor that this process may use sits on the same core as `cpu`. */
+static bool shares_core(const d9_machine *machine, int cpu) {
+    char path[PATH_BYTES], list[256];
+    snprintf(path, sizeof path, "%s/devices/system/cpu/cpu%d/topology/thread_siblings_list", machine->sys, cpu);
     if (!read_start(path, list, sizeof list)) return false;
     for (char *at = list; *at >= '0' && *at <= '9';) { /* "0,4" or "0-1" */
         long first = strtol(at, &at, 10), last = first;
         if (*at == '-') last = strtol(at + 1, &at, 10);
         for (long other = first; other <= last && other < cpu; other++)
-            if (other < CPU_SETSIZE && CPU_ISSET((size_t)other, mask)) return true;
+            if (machine->allowed[other]) return true;
         if (*at == ',') at++;
     }
     return false;
 }
 
-int d9_host_default_threads(void) {
-    cpu_set_t mask;
+/* Part of a CPU is worth a thread: threads that wait asleep use up a quota of 1.5 together, one would leave a third. */
+int d9_machine_threads(const d9_machine *machine) {
     int cores = 0;
-    if (sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET((size_t)cpu, &mask) && !shares_core(cpu, &mask)) cores++;
-    double quota =
-        lesser(least_limit("/sys/fs/cgroup", "", folder_quota), least_limit("/sys/fs/cgroup/cpu", "cpu", folder_quota));
-    if (quota > 0 && quota < cores) cores = (int)quota;
+    for (int cpu = 0; cpu < machine->processors; cpu++)
+        if (machine->allowed[cpu] && !shares_core(machine, cpu)) cores++;
+    double quota = lesser(least_limit(machine, "fs/cgroup", "", folder_quota),
+                          least_limit(machine, "fs/cgroup/cpu", "cpu", folder_quota));
+    if (quota > 0 && quota < cores) cores = (int)ceil(quota);
     return cores > 0 ? cores : 1;
 }
 
-void d9_host_processor(char *name, size_t size) {
-    char text[4096];
+void d9_machine_processor(const d9_machine *machine, char *name, size_t size) {
+    char path[PATH_BYTES], text[4096];
     snprintf(name, size, "processor");
-    if (!read_start("/proc/cpuinfo", text, sizeof text)) return;
+    snprintf(path, sizeof path, "%s/cpuinfo", machine->proc);
+    if (!read_start(path, text, sizeof text)) return;
     for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
         char *value = strchr(line, ':');
         if (strncmp(line, "model name", 10) != 0 || !value) continue;
@@ -141,9 +151,21 @@ void d9_host_processor(char *name, size_t size) {
     }
 }
 
+/* ---- this machine ---- */
+
+int d9_host_default_threads(void) {
+    cpu_set_t mask[MAX_PROCESSORS / CPU_SETSIZE]; /* the kernel refuses a mask smaller than its own */
+    bool allowed[MAX_PROCESSORS];
+    if (sched_getaffinity(0, sizeof mask, mask) != 0) return 1;
+    for (int cpu = 0; cpu < MAX_PROCESSORS; cpu++) allowed[cpu] = CPU_ISSET_S((size_t)cpu, sizeof mask, mask);
+    return d9_machine_threads(&(d9_machine){"/proc", "/sys", allowed, MAX_PROCESSORS});
+}
+
+void d9_host_processor(char *name, size_t size) {
+    d9_machine_processor(&(d9_machine){.proc = "/proc", .sys = "/sys"}, name, size);
+}
+
 int64_t d9_host_memory_bytes(void) {
     double all = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    double limit = lesser(least_limit("/sys/fs/cgroup", "", folder_memory),
-                          least_limit("/sys/fs/cgroup/memory", "memory", folder_memory));
-    return (int64_t)lesser(all, limit);
+    return (int64_t)lesser(all, d9_machine_memory_limit(&(d9_machine){.proc = "/proc", .sys = "/sys"}));
 }

@@ -4,36 +4,18 @@
  * node's, with "eval:" before it in an evaluation list. So the texts of both lists can lie in one file. Given as
  * backend_options.force_plan, the lines of a list must cover it exactly; a list of which the text has no line at
  * all is planned freely. */
-#include "backends/host/device.h"
+#include "backends/host/plan.h"
 #include "backends/host/match.h"
 #include "core/system.h"
-#include "core/text.h"
 
 #include <stdio.h>
 #include <string.h>
-
-typedef struct placed_rule {
-    const d9_rule *rule;
-    d9_site site;
-    d9_node_id first;
-    double seconds; /* since the last reset */
-    int64_t runs;
-} placed_rule;
 
 typedef struct forced_line {
     char rule[48], role[D9_NAME_SIZE + 8], choice[96];
     int number; /* in the text, from 1 */
     bool used;
 } forced_line;
-
-struct d9_plan {
-    d9_device *device;
-    const d9_program *program;
-    const d9_graph *graph;
-    placed_rule *placed; /* (graph->node_count) at most */
-    int placed_count;
-    d9_text text;
-};
 
 /* What planning needs and the plan does not keep. */
 typedef struct planner {
@@ -168,7 +150,7 @@ static d9_status no_rule(const planner *p, const d9_node *node) {
 static d9_status place_rule(planner *p, d9_node_id first) {
     d9_status status = D9_OK;
     d9_plan *plan = p->plan;
-    placed_rule *placed = &plan->placed[plan->placed_count];
+    d9_placed_rule *placed = &plan->placed[plan->placed_count];
     const d9_node *node = &plan->graph->nodes[first];
     forced_line *line = NULL;
     char role[D9_NAME_SIZE + 8];
@@ -200,7 +182,7 @@ d9_status d9_host_plan(d9_context *context, d9_device *device, const d9_program 
     p.plan = memory;
     *p.plan = (d9_plan){.device = device, .program = program, .graph = graph};
     d9_text_init(context, &p.plan->text);
-    D9_TRY(d9_allocate(context, (size_t)graph->node_count * sizeof(placed_rule), "a plan", &placed));
+    D9_TRY(d9_allocate(context, (size_t)graph->node_count * sizeof(d9_placed_rule), "a plan", &placed));
     p.plan->placed = placed;
     D9_TRY(parse_forced(&p));
     for (d9_node_id n = 0; n < graph->node_count; n += p.plan->placed[p.plan->placed_count - 1].rule->node_count)
@@ -231,8 +213,8 @@ const char *d9_host_plan_text(const d9_plan *plan) { return d9_text_get(&plan->t
 d9_status d9_host_run(d9_context *context, d9_plan *plan, int64_t step) {
     double before = d9_clock_now();
     for (int i = 0; i < plan->placed_count; i++) {
-        placed_rule *placed = &plan->placed[i];
-        if (!d9_when_active(&placed->site.nodes[0]->when, step, plan->program->steps_per_epoch)) continue;
+        d9_placed_rule *placed = &plan->placed[i];
+        if (!d9_plan_active(plan, i, step)) continue;
         d9_status status = placed->rule->run(context, &placed->site, step);
         if (status != D9_OK) return status;
         double after = d9_clock_now();
@@ -244,7 +226,7 @@ d9_status d9_host_run(d9_context *context, d9_plan *plan, int64_t step) {
 }
 
 d9_status d9_host_survey(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count) {
-    placed_rule *placed = &plan->placed[row];
+    d9_placed_rule *placed = &plan->placed[row];
     *count = 0;
     if (!placed->rule->survey) return D9_OK;
     return placed->rule->survey(context, &placed->site, rows, capacity, count);
@@ -252,7 +234,7 @@ d9_status d9_host_survey(d9_context *context, d9_plan *plan, int row, d9_choice_
 
 int d9_host_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset) {
     for (int i = 0; i < plan->placed_count; i++) {
-        placed_rule *placed = &plan->placed[i];
+        d9_placed_rule *placed = &plan->placed[i];
         if (rows && i < capacity)
             rows[i] = (d9_node_time){placed->first, placed->rule->name, placed->site.choice, placed->seconds, placed->runs};
         if (reset) {

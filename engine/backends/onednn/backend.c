@@ -1,5 +1,7 @@
 /* The oneDNN backend: its table of rules, what it opens, and what it says of the machine. */
 #include "backends/onednn/onednn.h"
+#include "backends/onednn/level.h"
+#include "backends/host/shapes.h"
 #include "core/system.h"
 
 #include <stdio.h>
@@ -7,20 +9,11 @@
 
 /* ---- matching by type ---- */
 
-static bool all_types(const d9_site *site, bool (*allowed)(d9_type type)) {
-    const d9_node *node = site->nodes[0];
-    for (int i = 0; i < node->input_count; i++)
-        if (!allowed(d9_onednn_value(site, node->inputs[i])->type)) return false;
-    for (int i = 0; i < node->output_count; i++)
-        if (node->outputs[i] != D9_NONE && !allowed(d9_onednn_value(site, node->outputs[i])->type)) return false;
-    return true;
-}
-
 static bool not_wide(d9_type type) { return type != D9_F64 && type != D9_F16; }
 static bool not_half(d9_type type) { return type != D9_F64 && type != D9_F16 && type != D9_BF16; }
 
-bool d9_onednn_any(const d9_site *site) { return all_types(site, not_wide); }
-bool d9_onednn_f32(const d9_site *site) { return all_types(site, not_half); }
+bool d9_onednn_any(const d9_site *site) { return d9_site_types(site, not_wide); }
+bool d9_onednn_f32(const d9_site *site) { return d9_site_types(site, not_half); }
 
 /* The metrics themselves are f64 everywhere. */
 static bool metrics_match(const d9_site *site) {
@@ -114,7 +107,8 @@ static d9_status open_backend(d9_context *context, const d9_backend_options *opt
     d9_onednn *backend = NULL;
     D9_TRY(d9_allocate(context, sizeof *backend, "the oneDNN backend", &memory));
     backend = memory;
-    backend->cpu = (d9_cpu){d9_cpu_loops_find(NULL), options->threads};
+    backend->cpu.threads = options->threads;
+    D9_TRY(d9_onednn_level(context, options->cpu_level, &backend->cpu.loops));
     D9_TRY(d9_onednn_check(context, NULL, dnnl_engine_create(&backend->engine, dnnl_cpu, 0)));
     D9_TRY(d9_onednn_check(context, NULL, dnnl_stream_create(&backend->stream, backend->engine, dnnl_stream_in_order)));
     *data = backend;
@@ -128,17 +122,15 @@ done:
 static void describe(const void *data, d9_device_info *info) {
     const d9_onednn *backend = data;
     const dnnl_version_t *version = dnnl_version();
-    const bool bf16 = d9_cpu_has_bf16();
+    const bool bf16 = d9_onednn_has_bf16(backend->cpu.loops);
     snprintf(info->version, sizeof info->version, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
-    snprintf(info->isa, sizeof info->isa, "%s", !bf16                    ? backend->cpu.loops->level
-                                                : d9_cpu_has_amx_bf16() ? "amx"
-                                                                        : "avx512-bf16");
+    snprintf(info->isa, sizeof info->isa, "%s", d9_onednn_isa(backend->cpu.loops));
     info->precision[0] = info->precision[3] = false; /* f64, fp16 */
     info->precision[1] = true;
     info->precision[2] = bf16;
 }
 
-static const d9_host_kind kind = {rules, open_backend, close_backend, describe, d9_onednn_ceilings};
+static const d9_host_kind kind = {rules, open_backend, close_backend, describe, d9_onednn_ceilings, NULL};
 
 static d9_status open_device(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &kind, options, device);

@@ -11,7 +11,9 @@
  *
  * "winograd", F(4x4, 3x3) in f32: a quarter of the multiplications, on activations in oneDNN's blocked layout. Measured
  * there, batch 512, 128 -> 128 channels at 16 x 16: forward 100 -> 42 ms, data gradient 106 -> 42, weight gradient
- * 102 -> 45, before the reorders. */
+ * 102 -> 45, before the reorders.
+ *
+ * And one that is no primitive: "own", the weight gradient in bf16 of kernels/cpu/amx. */
 #include "backends/onednn/conv.h"
 
 #include <omp.h>
@@ -33,21 +35,6 @@ static const dnnl_query_t argument_queries[][ARGUMENTS] = {
 static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
                               [D9_CONV_BACKWARD_DATA] = D9_CONV_IMAGE,
                               [D9_CONV_BACKWARD_WEIGHT] = D9_CONV_WEIGHTS};
-
-d9_conv_geometry d9_conv_geometry_of(const d9_site *site) {
-    const d9_node *node = site->nodes[0];
-    const d9_value_id a = node->inputs[0], b = node->inputs[1], out = node->outputs[0];
-    d9_conv_geometry g = {D9_CONV_FORWARD, {a, b, out}, .stride = node->as.conv.stride, .pad = node->as.conv.pad};
-    if (node->op == D9_OP_CONV_BACKWARD_DATA)
-        g = (d9_conv_geometry){D9_CONV_BACKWARD_DATA, {out, b, a}, .stride = g.stride, .pad = g.pad};
-    if (node->op == D9_OP_CONV_BACKWARD_WEIGHT)
-        g = (d9_conv_geometry){D9_CONV_BACKWARD_WEIGHT, {b, out, a}, .stride = g.stride, .pad = g.pad};
-    g.x = d9_onednn_value(site, g.value[D9_CONV_IMAGE])->shape;
-    g.w = d9_onednn_value(site, g.value[D9_CONV_WEIGHTS])->shape;
-    g.y = d9_onednn_value(site, g.value[D9_CONV_OUTPUT])->shape;
-    g.type = d9_onednn_value(site, g.value[D9_CONV_IMAGE])->type;
-    return g;
-}
 
 /* ---- building ---- */
 
@@ -169,9 +156,21 @@ void d9_conv_destroy(d9_conv *c) {
 
 static void name_it(d9_conv *c, const char *implementation) {
     char side[16];
+    const char *const ways[] = {[D9_CONV_PLAIN] = side, [D9_CONV_BLOCKED] = "blocked", [D9_CONV_WINOGRAD] = "winograd",
+                                [D9_CONV_OWN] = "own"};
     snprintf(side, sizeof side, "x%d", c->way.across);
-    const char *way = c->way.layout == D9_CONV_WINOGRAD ? "winograd" : c->way.layout == D9_CONV_BLOCKED ? "blocked" : side;
-    snprintf(c->name, sizeof c->name, "%s %s", way, implementation);
+    snprintf(c->name, sizeof c->name, "%s %s", ways[c->way.layout], implementation);
+}
+
+d9_cpu_conv d9_conv_own_shape(const d9_conv_geometry *g) {
+    return (d9_cpu_conv){g->x.d[0], g->x.d[1], g->x.d[2], g->x.d[3], g->y.d[3]};
+}
+
+static d9_status build_own(d9_context *context, const d9_site *site, d9_conv *c, bool *built) {
+    const d9_cpu_conv shape = d9_conv_own_shape(&c->g);
+    name_it(c, "amx_bf16");
+    *built = true;
+    return d9_onednn_reserve(context, d9_onednn_of(site), d9_cpu_conv_weight_scratch_bytes(d9_onednn_cpu(site), &shape));
 }
 
 d9_status d9_conv_build(d9_context *context, const d9_site *site, d9_conv_way way, d9_conv *c, bool *built) {
@@ -181,6 +180,7 @@ d9_status d9_conv_build(d9_context *context, const d9_site *site, d9_conv_way wa
     const d9_conv_geometry g = d9_conv_geometry_of(site);
     *c = (d9_conv){.g = g, .way = way};
     *built = false;
+    if (way.layout == D9_CONV_OWN) return build_own(context, site, c, built);
     c->strip[D9_CONV_IMAGE] = (d9_cpu_strip){g.x.d[0], g.x.d[1], g.x.d[2], g.x.d[3], way.across, g.pad};
     c->strip[D9_CONV_OUTPUT] = (d9_cpu_strip){g.y.d[0], g.y.d[1], g.y.d[2], g.y.d[3], way.across, g.pad};
     omp_set_num_threads(site->threads); /* oneDNN asks OpenMP, here and when it runs */
@@ -234,8 +234,17 @@ static d9_status stage(d9_context *context, const d9_site *site, const d9_conv *
     return D9_OK;
 }
 
+static d9_status run_own(const d9_site *site, const d9_conv *c) {
+    const d9_cpu_conv shape = d9_conv_own_shape(&c->g);
+    d9_cpu_conv_weight(d9_onednn_cpu(site), &shape, d9_site_data(site, c->g.value[D9_CONV_IMAGE]),
+                       d9_site_data(site, c->g.value[D9_CONV_OUTPUT]), d9_onednn_of(site)->scratch,
+                       d9_site_data(site, c->g.value[D9_CONV_WEIGHTS]));
+    return D9_OK;
+}
+
 d9_status d9_conv_run_primitive(d9_context *context, const d9_site *site, const d9_conv *c) {
     d9_status status;
+    if (c->way.layout == D9_CONV_OWN) return run_own(site, c);
     dnnl_exec_arg_t arguments[ARGUMENTS + 1];
     for (int a = 0; a < ARGUMENTS; a++) arguments[a] = (dnnl_exec_arg_t){argument_names[c->g.pass][a], c->memory[a]};
     arguments[ARGUMENTS] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, c->workspace};
@@ -248,6 +257,7 @@ done:
 d9_status d9_conv_run(d9_context *context, const d9_site *site, const d9_conv *c) {
     d9_status status;
     const int out = written[c->g.pass];
+    if (c->way.layout == D9_CONV_OWN) return run_own(site, c);
     omp_set_num_threads(site->threads);
     for (int a = 0; a < ARGUMENTS; a++) {
         DNNL_TRY(dnnl_memory_set_data_handle(c->memory[a], argument_data(site, c, a)));

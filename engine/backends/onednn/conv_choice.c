@@ -1,5 +1,6 @@
 /* Which way a convolution is computed: a first choice by rule, every way timed, or what a plan says. */
 #include "backends/onednn/conv.h"
+#include "backends/onednn/level.h"
 #include "core/system.h"
 
 #include <stdio.h>
@@ -8,10 +9,8 @@
 
 bool d9_onednn_conv_match(const d9_site *site) {
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    const d9_type w = d9_onednn_value(site, g.value[D9_CONV_WEIGHTS])->type;
     if (g.type != D9_F32 && !(g.type == D9_BF16 && d9_cpu_has_bf16())) return false;
-    return d9_onednn_value(site, g.value[D9_CONV_OUTPUT])->type == g.type &&
-           w == (g.pass == D9_CONV_BACKWARD_WEIGHT ? D9_F32 : g.type);
+    return d9_conv_typed(site, &g);
 }
 
 /* ---- what fits ---- */
@@ -27,16 +26,28 @@ static bool winograd_fits(const d9_conv_geometry *g) {
            g->y.d[3] >= 64;
 }
 
-static bool fits(const d9_conv_geometry *g, d9_conv_way way) {
+/* Tiles are used: the processor has them, and no lower level was asked for. */
+static bool has_tiles(const d9_cpu *cpu) { return strcmp(d9_onednn_isa(cpu->loops), "amx") == 0; }
+
+static bool own_fits(const d9_cpu *cpu, const d9_conv_geometry *g) {
+    const d9_cpu_conv shape = d9_conv_own_shape(g);
+    return g->pass == D9_CONV_BACKWARD_WEIGHT && g->type == D9_BF16 && g->stride == 1 && g->pad == 1 && g->w.d[1] == 3 &&
+           g->w.d[2] == 3 && has_tiles(cpu) && d9_cpu_conv_weight_fits(cpu, &shape);
+}
+
+static bool fits(const d9_cpu *cpu, const d9_conv_geometry *g, d9_conv_way way) {
     if (way.layout == D9_CONV_WINOGRAD) return winograd_fits(g);
+    if (way.layout == D9_CONV_OWN) return own_fits(cpu, g);
     return way.layout == D9_CONV_BLOCKED || strips_fit(g, way.across);
 }
 
-/* The first choice. In f32 Winograd; with a matrix unit, small images 16 across, or as many as divide the batch. */
-static d9_conv_way first_way(const d9_conv_geometry *g) {
-    int across = 16;
+/* The first choice. In f32 Winograd; with a matrix unit our own weight gradient from 8 x 8 on, and else small images 16 across (forward at 8 x 8: 4), or as many as
+ * divide the batch: the fastest of each in `bench ops` of dawn94 at batch 512 with AMX. */
+static d9_conv_way first_way(const d9_cpu *cpu, const d9_conv_geometry *g) {
+    int across = g->pass == D9_CONV_FORWARD && g->x.d[2] == 8 ? 4 : 16;
     if (winograd_fits(g)) return (d9_conv_way){D9_CONV_WINOGRAD, 1};
-    if (g->type != D9_BF16 || !d9_cpu_has_amx_bf16() || g->x.d[2] > 8) return (d9_conv_way){D9_CONV_PLAIN, 1};
+    if (g->x.d[2] >= 8 && own_fits(cpu, g)) return (d9_conv_way){D9_CONV_OWN, 1};
+    if (g->type != D9_BF16 || !has_tiles(cpu) || g->x.d[2] > 8) return (d9_conv_way){D9_CONV_PLAIN, 1};
     while (across > 1 && !strips_fit(g, across)) across /= 2;
     return (d9_conv_way){D9_CONV_PLAIN, across};
 }
@@ -64,14 +75,14 @@ done:
 /* Every way that fits, timed; at most `capacity` rows. */
 d9_status d9_onednn_conv_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     static const d9_conv_way ways[] = {{D9_CONV_PLAIN, 1},  {D9_CONV_PLAIN, 4},   {D9_CONV_PLAIN, 8},   {D9_CONV_PLAIN, 16},
-                                       {D9_CONV_PLAIN, 32}, {D9_CONV_BLOCKED, 1}, {D9_CONV_WINOGRAD, 1}};
+                                       {D9_CONV_PLAIN, 32}, {D9_CONV_BLOCKED, 1}, {D9_CONV_WINOGRAD, 1}, {D9_CONV_OWN, 1}};
     d9_status status = D9_OK;
     const d9_conv_geometry g = d9_conv_geometry_of(site);
     *count = 0;
     for (size_t i = 0; i < sizeof ways / sizeof *ways && *count < capacity; i++) {
         d9_conv c;
         bool built;
-        if (!fits(&g, ways[i]) || (ways[i].across > 1 && g.x.d[2] > 8)) continue;
+        if (!fits(d9_onednn_cpu(site), &g, ways[i]) || (ways[i].across > 1 && g.x.d[2] > 8)) continue;
         D9_TRY(d9_conv_build(context, site, ways[i], &c, &built));
         if (!built) continue;
         d9_choice_time *row = &rows[(*count)++];
@@ -91,15 +102,16 @@ static double operations(const d9_conv_geometry *g) {
 }
 
 /* The way that a choice's text names; across 0: none that fits here. */
-static d9_conv_way way_named(const d9_conv_geometry *g, const char *choice) {
+static d9_conv_way way_named(const d9_cpu *cpu, const d9_conv_geometry *g, const char *choice) {
     d9_conv_way way = {D9_CONV_PLAIN, 0};
     if (strncmp(choice, "winograd ", 9) == 0) way = (d9_conv_way){D9_CONV_WINOGRAD, 1};
+    if (strncmp(choice, "own ", 4) == 0) way = (d9_conv_way){D9_CONV_OWN, 1};
     if (strncmp(choice, "blocked ", 8) == 0) way = (d9_conv_way){D9_CONV_BLOCKED, 1};
     if (*choice == 'x') {
         const long across = strtol(choice + 1, NULL, 10);
         way.across = across > 0 && across <= g->x.d[0] ? (int)across : 0;
     }
-    return way.across > 0 && fits(g, way) ? way : (d9_conv_way){D9_CONV_PLAIN, 0};
+    return way.across > 0 && fits(cpu, g, way) ? way : (d9_conv_way){D9_CONV_PLAIN, 0};
 }
 
 /* With tune: on. `auto` takes the first choice: timing 24 convolutions costs some 10 s and has gained nothing measurable
@@ -117,12 +129,12 @@ static d9_status tune(d9_context *context, d9_site *site, const d9_conv_geometry
     if (operations(g) < 4e9) return D9_OK;
     D9_TRY(d9_onednn_conv_survey(context, site, rows, WAYS, &count));
     for (int i = 0; i < count; i++) {
-        const d9_conv_way here = way_named(g, rows[i].choice);
+        const d9_conv_way here = way_named(d9_onednn_cpu(site), g, rows[i].choice);
         if (here.layout == was.layout && here.across == was.across) first = rows[i].seconds;
         if (rows[i].seconds < least) best = i;
         if (rows[i].seconds < least) least = rows[i].seconds;
     }
-    if (least < 0.75 * first) *way = way_named(g, rows[best].choice);
+    if (least < 0.75 * first) *way = way_named(d9_onednn_cpu(site), g, rows[best].choice);
 done:
     return status;
 }
@@ -132,10 +144,10 @@ d9_status d9_onednn_conv_prepare(d9_context *context, d9_site *site) {
     void *memory;
     bool built;
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    d9_conv_way way = first_way(&g);
+    d9_conv_way way = first_way(d9_onednn_cpu(site), &g);
     D9_TRY(d9_allocate(context, sizeof(d9_conv), "a convolution", &memory));
     site->data = memory;
-    if (site->choice[0]) way = way_named(&g, site->choice);
+    if (site->choice[0]) way = way_named(d9_onednn_cpu(site), &g, site->choice);
     else if (site->options->tune == D9_TUNE_ON) D9_TRY(tune(context, site, &g, &way));
     if (way.across == 0) way = (d9_conv_way){D9_CONV_PLAIN, 1}; /* the plan then finds that the choice is another */
     D9_TRY(d9_conv_build(context, site, way, memory, &built));

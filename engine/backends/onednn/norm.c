@@ -3,47 +3,21 @@
  * norm -> act -> add is one pass over the activation after the statistics. What is not wanted outside the site is not
  * written: norm's y always, act's y where no backward node takes its slope there. */
 #include "backends/onednn/onednn.h"
+#include "backends/host/shapes.h"
 
-static d9_cpu_norm shape_of(const d9_site *site, const d9_node *norm, d9_value_id x) {
-    const d9_shape *s = &d9_onednn_value(site, x)->shape;
-    const d9_shape *statistics = &d9_onednn_value(site, norm->inputs[norm->op == D9_OP_NORM_BACKWARD ? 2 : 3])->shape;
-    return (d9_cpu_norm){s->d[0], s->d[1] * s->d[2], s->d[3], statistics->d[0]};
+static d9_cpu_norm shape_of(const d9_site *site) {
+    const d9_norm_extent extent = d9_chain_extent(site);
+    return (d9_cpu_norm){extent.images, extent.pixels, extent.channels, extent.groups};
 }
 
-static bool storable(const d9_site *site, d9_value_id id) {
-    const d9_type type = d9_onednn_value(site, id)->type;
-    return type == D9_F32 || type == D9_BF16;
-}
-
-static bool same_type(const d9_site *site, d9_value_id a, d9_value_id b) {
-    return d9_onednn_value(site, a)->type == d9_onednn_value(site, b)->type;
-}
+static bool storable(d9_type type) { return type == D9_F32 || type == D9_BF16; }
 
 /* ---- forward ---- */
 
-/* The other side of the addition; D9_NONE: the site's third node does not add to the activation. */
-static d9_value_id addend_of(const d9_site *site) {
-    const d9_value_id y = site->nodes[1]->outputs[0], *inputs = site->nodes[2]->inputs;
-    if (inputs[0] == inputs[1]) return D9_NONE;
-    return inputs[0] == y ? inputs[1] : inputs[1] == y ? inputs[0] : D9_NONE;
-}
-
-bool d9_onednn_norm_match(const d9_site *site) {
-    const d9_node *norm = site->nodes[0], *act = site->nodes[1], *add = site->nodes[2];
-    if (d9_onednn_value(site, norm->inputs[0])->shape.rank != 4) return false;
-    if (!storable(site, norm->inputs[0]) || !same_type(site, norm->inputs[0], norm->outputs[0])) return false;
-    if (d9_onednn_value(site, norm->inputs[1])->type != D9_F32) return false;
-    if (site->node_count == 1) return true;
-    if (act->inputs[0] != norm->outputs[0] || !same_type(site, act->inputs[0], act->outputs[0])) return false;
-    if (!d9_site_internal(site, norm->outputs[0])) return false;
-    if (site->node_count == 2) return true;
-    return addend_of(site) != D9_NONE && same_type(site, addend_of(site), act->outputs[0]) &&
-           same_type(site, add->outputs[0], act->outputs[0]);
-}
+bool d9_onednn_norm_match(const d9_site *site) { return d9_chain_norm_fits(site, storable); }
 
 d9_status d9_onednn_norm_prepare(d9_context *context, d9_site *site) {
-    const d9_node *norm = site->nodes[site->node_count > 1 && site->nodes[1]->op == D9_OP_NORM_BACKWARD ? 1 : 0];
-    const d9_cpu_norm shape = shape_of(site, norm, norm->inputs[norm->op == D9_OP_NORM_BACKWARD ? 1 : 0]);
+    const d9_cpu_norm shape = shape_of(site);
     return d9_onednn_reserve(context, d9_onednn_of(site), d9_cpu_norm_scratch_bytes(&shape));
 }
 
@@ -60,14 +34,14 @@ static d9_cpu_epilogue epilogue_of(const d9_site *site, d9_cpu_out *y) {
     *y = d9_onednn_out(site, site->nodes[1]->outputs[0]);
     if (site->node_count == 2) return epilogue;
     if (d9_site_internal(site, site->nodes[1]->outputs[0])) y->data = NULL;
-    epilogue.addend = d9_onednn_in(site, addend_of(site));
+    epilogue.addend = d9_onednn_in(site, d9_chain_addend(site));
     epilogue.sum = d9_onednn_out(site, site->nodes[2]->outputs[0]);
     return epilogue;
 }
 
 d9_status d9_onednn_norm(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *norm = site->nodes[0];
-    const d9_cpu_norm shape = shape_of(site, norm, norm->inputs[0]);
+    const d9_cpu_norm shape = shape_of(site);
     const bool evaluate = norm->op == D9_OP_NORM_EVAL;
     const d9_cpu_norm_state state = {.scale = d9_site_data(site, norm->inputs[1]),
                                      .bias = d9_site_data(site, norm->inputs[2]),
@@ -88,20 +62,11 @@ d9_status d9_onednn_norm(d9_context *context, const d9_site *site, int64_t step)
 
 /* ---- backward ---- */
 
-bool d9_onednn_norm_backward_match(const d9_site *site) {
-    const d9_node *norm = site->nodes[site->node_count - 1], *act = site->nodes[0];
-    if (d9_onednn_value(site, norm->inputs[1])->shape.rank != 4) return false;
-    if (!storable(site, norm->inputs[0]) || !storable(site, norm->inputs[1])) return false;
-    if (norm->outputs[0] != D9_NONE && !storable(site, norm->outputs[0])) return false;
-    if (d9_onednn_value(site, norm->inputs[4])->type != D9_F32) return false;
-    if (site->node_count == 1) return true;
-    return norm->inputs[0] == act->outputs[0] && d9_site_internal(site, act->outputs[0]) &&
-           same_type(site, act->inputs[0], act->outputs[0]) && storable(site, act->inputs[1]);
-}
+bool d9_onednn_norm_backward_match(const d9_site *site) { return d9_chain_norm_backward_fits(site, storable); }
 
 d9_status d9_onednn_norm_backward(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_node *norm = site->nodes[site->node_count - 1], *act = site->nodes[0];
-    const d9_cpu_norm shape = shape_of(site, norm, norm->inputs[1]);
+    const d9_node *norm = d9_chain_norm(site), *act = site->nodes[0];
+    const d9_cpu_norm shape = shape_of(site);
     d9_cpu_prologue prologue = {.act = {D9_CPU_NO_ACT, 0}};
     d9_cpu_in dy = d9_onednn_in(site, norm->inputs[0]);
     if (site->node_count == 2) {

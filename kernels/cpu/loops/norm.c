@@ -1,17 +1,39 @@
 /* Batch normalisation over runs of pixels of C channels: sums, and the passes that use them.
  *
- * Sums run in f32 over D9_FOLD pixels and are then folded into doubles: the error stays near that of one f32
+ * Sums run in f32 over D9_FOLD additions and are then folded into doubles: the error stays near that of one f32
  * rounding whatever the batch. Squares are taken about a pivot (forward) or the mean (backward), so that a large mean
  * costs no digits. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/norm.h"
 
-enum { D9_FOLD = 64 }; /* pixels */
+enum { D9_FOLD = 64 }; /* additions in f32 between two folds */
 
-static void fold(const float *part, int64_t n, double *sums) {
+/* How a tile walks over pixels: few channels leave room for several pixels side by side, many are cut into chunks. */
+typedef struct walk { int64_t channels, rows, width; } walk; /* width = channels * rows */
+
+static walk walk_of(int64_t c, int64_t channels) {
+    const int64_t n = d9_tile_count(c, channels), rows = n == channels && 2 * n <= D9_TILE ? D9_TILE / n : 1;
+    return (walk){n, rows, n * rows};
+}
+
+/* Elements of the next tile where `left` pixels are left. */
+static inline int64_t lanes(const walk *w, int64_t left) { return (left < w->rows ? left : w->rows) * w->channels; }
+
+/* A term per channel as a term per lane. */
+static const float *repeat(const float *terms, const walk *w, float *tile) {
+    if (w->rows == 1) return terms;
+    for (int64_t r = 0; r < w->rows; r++)
+        for (int64_t i = 0; i < w->channels; i++) tile[r * w->channels + i] = terms[i];
+    return tile;
+}
+
+static void fold(const float *part, const walk *w, double *sums) {
+    for (int64_t r = 0; r < w->rows; r++) {
+        const float *row = part + r * w->channels;
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) sums[i] += (double)part[i];
+        for (int64_t i = 0; i < w->channels; i++) sums[i] += (double)row[i];
+    }
 }
 
 static void clear(float *a, float *b, int64_t n) {
@@ -39,16 +61,19 @@ static inline void add_products(const float *u, const float *v, const float *shi
 }
 
 void d9_loop_norm_sums(d9_cpu_in x, int64_t at, int64_t pixels, int64_t channels, const float *pivot, double *sums) {
-    d9_tile tile, first, second;
-    for (int64_t c = 0, n; c < channels; c += n) {
-        n = d9_tile_count(c, channels);
-        for (int64_t from = 0; from < pixels; from += D9_FOLD) {
-            const int64_t until = from + D9_FOLD < pixels ? from + D9_FOLD : pixels;
-            clear(first, second, n);
-            for (int64_t p = from; p < until; p++)
-                add_squares(d9_tile_load(x, at + p * channels + c, n, tile), pivot + c, n, first, second);
-            fold(first, n, sums + c);
-            fold(second, n, sums + channels + c);
+    d9_tile tile, first, second, repeated;
+    for (int64_t c = 0; c < channels; c += D9_TILE) {
+        const walk w = walk_of(c, channels);
+        const float *shift = repeat(pivot + c, &w, repeated);
+        for (int64_t from = 0; from < pixels; from += D9_FOLD * w.rows) {
+            const int64_t until = pixels - from < D9_FOLD * w.rows ? pixels : from + D9_FOLD * w.rows;
+            clear(first, second, w.width);
+            for (int64_t p = from; p < until; p += w.rows) {
+                const int64_t n = lanes(&w, until - p);
+                add_squares(d9_tile_load(x, at + p * channels + c, n, tile), shift, n, first, second);
+            }
+            fold(first, &w, sums + c);
+            fold(second, &w, sums + channels + c);
         }
     }
 }
@@ -67,19 +92,20 @@ static inline const float *load_slope(d9_cpu_in dy, const d9_cpu_prologue *prolo
 
 void d9_loop_norm_backward_sums(d9_cpu_in dy, const d9_cpu_prologue *prologue, d9_cpu_in x, int64_t at, int64_t pixels,
                                 int64_t channels, const float *mean, double *sums) {
-    d9_tile dy_tile, reference, x_tile, first, second;
-    for (int64_t c = 0, n; c < channels; c += n) {
-        n = d9_tile_count(c, channels);
-        for (int64_t from = 0; from < pixels; from += D9_FOLD) {
-            const int64_t until = from + D9_FOLD < pixels ? from + D9_FOLD : pixels;
-            clear(first, second, n);
-            for (int64_t p = from; p < until; p++) {
-                const int64_t here = at + p * channels + c;
+    d9_tile dy_tile, reference, x_tile, first, second, repeated;
+    for (int64_t c = 0; c < channels; c += D9_TILE) {
+        const walk w = walk_of(c, channels);
+        const float *shift = repeat(mean + c, &w, repeated);
+        for (int64_t from = 0; from < pixels; from += D9_FOLD * w.rows) {
+            const int64_t until = pixels - from < D9_FOLD * w.rows ? pixels : from + D9_FOLD * w.rows;
+            clear(first, second, w.width);
+            for (int64_t p = from; p < until; p += w.rows) {
+                const int64_t n = lanes(&w, until - p), here = at + p * channels + c;
                 const float *dz = load_slope(dy, prologue, here, n, dy_tile, reference);
-                add_products(dz, d9_tile_load(x, here, n, x_tile), mean + c, n, first, second);
+                add_products(dz, d9_tile_load(x, here, n, x_tile), shift, n, first, second);
             }
-            fold(first, n, sums + c);
-            fold(second, n, sums + channels + c);
+            fold(first, &w, sums + c);
+            fold(second, &w, sums + channels + c);
         }
     }
 }
@@ -101,14 +127,22 @@ static inline void finish(const d9_cpu_epilogue *epilogue, int64_t at, int64_t n
     d9_tile_store(epilogue->sum, at, n, to);
 }
 
+/* The four terms of channels from c, each repeated. */
+typedef struct four_terms { const float *term[4]; d9_tile repeated[4]; } four_terms;
+static void load_terms(const float *terms, int64_t c, int64_t channels, const walk *w, four_terms *four) {
+    for (int i = 0; i < 4; i++) four->term[i] = repeat(terms + i * channels + c, w, four->repeated[i]);
+}
+
 void d9_loop_norm_apply(d9_cpu_in x, int64_t at, int64_t pixels, int64_t channels, const float *terms,
                         const d9_cpu_epilogue *epilogue, d9_cpu_out y) {
     d9_tile tile;
-    for (int64_t c = 0, n; c < channels; c += n) {
-        n = d9_tile_count(c, channels);
-        const float *mean = terms + c, *inv_std = mean + channels, *scale = inv_std + channels, *bias = scale + channels;
-        for (int64_t p = 0; p < pixels; p++) {
-            const int64_t here = at + p * channels + c;
+    four_terms four;
+    for (int64_t c = 0; c < channels; c += D9_TILE) {
+        const walk w = walk_of(c, channels);
+        load_terms(terms, c, channels, &w, &four);
+        const float *mean = four.term[0], *inv_std = four.term[1], *scale = four.term[2], *bias = four.term[3];
+        for (int64_t p = 0; p < pixels; p += w.rows) {
+            const int64_t n = lanes(&w, pixels - p), here = at + p * channels + c;
             const float *from = d9_tile_load(x, here, n, tile);
             float *t = d9_tile_target(y, here, tile);
 #pragma omp simd
@@ -121,11 +155,13 @@ void d9_loop_norm_apply(d9_cpu_in x, int64_t at, int64_t pixels, int64_t channel
 void d9_loop_norm_backward_apply(d9_cpu_in dy, const d9_cpu_prologue *prologue, d9_cpu_in x, int64_t at,
                                  int64_t pixels, int64_t channels, const float *terms, d9_cpu_out dx) {
     d9_tile dy_tile, reference, x_tile;
-    for (int64_t i = 0, n; i < channels; i += n) {
-        n = d9_tile_count(i, channels);
-        const float *mean = terms + i, *a = mean + channels, *b = a + channels, *c = b + channels;
-        for (int64_t p = 0; p < pixels; p++) {
-            const int64_t here = at + p * channels + i;
+    four_terms four;
+    for (int64_t i = 0; i < channels; i += D9_TILE) {
+        const walk w = walk_of(i, channels);
+        load_terms(terms, i, channels, &w, &four);
+        const float *mean = four.term[0], *a = four.term[1], *b = four.term[2], *c = four.term[3];
+        for (int64_t p = 0; p < pixels; p += w.rows) {
+            const int64_t n = lanes(&w, pixels - p), here = at + p * channels + i;
             const float *dz = load_slope(dy, prologue, here, n, dy_tile, reference);
             const float *from = d9_tile_load(x, here, n, x_tile);
             float *to = d9_tile_target(dx, here, dy_tile);

@@ -1,0 +1,31 @@
+/* A plan from inside: for host/plan.c, and for a backend that walks its list in another way than node by node. */
+#ifndef D9_BACKENDS_HOST_PLAN_H
+#define D9_BACKENDS_HOST_PLAN_H
+
+#include "backends/host/device.h"
+#include "core/text.h"
+
+typedef struct d9_placed_rule {
+    const d9_rule *rule;
+    d9_site site;
+    d9_node_id first;
+    double seconds; /* since the last reset */
+    int64_t runs;
+} d9_placed_rule;
+
+struct d9_plan {
+    d9_device *device;
+    const d9_program *program;
+    const d9_graph *graph;
+    d9_placed_rule *placed; /* (graph->node_count) at most */
+    int placed_count;
+    d9_text text;
+    void *data; /* the backend's own; NULL from d9_host_plan, its to release before d9_host_plan_free */
+};
+
+/* Whether rule `i` takes part in this step. */
+static inline bool d9_plan_active(const d9_plan *plan, int i, int64_t step) {
+    return d9_when_active(&plan->placed[i].site.nodes[0]->when, step, plan->program->steps_per_epoch);
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* Reading sites: see shapes.h. */
+#include "backends/host/shapes.h"
+
+bool d9_site_types(const d9_site *site, bool (*allowed)(d9_type type)) {
+    const d9_node *node = site->nodes[0];
+    for (int i = 0; i < node->input_count; i++)
+        if (!allowed(d9_site_value(site, node->inputs[i])->type)) return false;
+    for (int i = 0; i < node->output_count; i++)
+        if (node->outputs[i] != D9_NONE && !allowed(d9_site_value(site, node->outputs[i])->type)) return false;
+    return true;
+}
+
+/* ---- convolutions ---- */
+
+d9_conv_geometry d9_conv_geometry_of(const d9_site *site) {
+    const d9_node *node = site->nodes[0];
+    const d9_value_id a = node->inputs[0], b = node->inputs[1], out = node->outputs[0];
+    d9_conv_geometry g = {D9_CONV_FORWARD, {a, b, out}, .stride = node->as.conv.stride, .pad = node->as.conv.pad};
+    if (node->op == D9_OP_CONV_BACKWARD_DATA)
+        g = (d9_conv_geometry){D9_CONV_BACKWARD_DATA, {out, b, a}, .stride = g.stride, .pad = g.pad};
+    if (node->op == D9_OP_CONV_BACKWARD_WEIGHT)
+        g = (d9_conv_geometry){D9_CONV_BACKWARD_WEIGHT, {b, out, a}, .stride = g.stride, .pad = g.pad};
+    g.x = d9_site_value(site, g.value[D9_CONV_IMAGE])->shape;
+    g.w = d9_site_value(site, g.value[D9_CONV_WEIGHTS])->shape;
+    g.y = d9_site_value(site, g.value[D9_CONV_OUTPUT])->shape;
+    g.type = d9_site_value(site, g.value[D9_CONV_IMAGE])->type;
+    return g;
+}
+
+bool d9_conv_typed(const d9_site *site, const d9_conv_geometry *g) {
+    const d9_type weights = g->pass == D9_CONV_BACKWARD_WEIGHT ? D9_F32 : g->type;
+    return d9_site_value(site, g->value[D9_CONV_OUTPUT])->type == g->type &&
+           d9_site_value(site, g->value[D9_CONV_WEIGHTS])->type == weights;
+}
+
+/* ---- chains around a norm ---- */
+
+static bool same_type(const d9_site *site, d9_value_id a, d9_value_id b) {
+    return d9_site_value(site, a)->type == d9_site_value(site, b)->type;
+}
+
+d9_value_id d9_chain_addend(const d9_site *site) {
+    const d9_value_id y = site->nodes[1]->outputs[0], *inputs = site->nodes[2]->inputs;
+    if (inputs[0] == inputs[1]) return D9_NONE;
+    return inputs[0] == y ? inputs[1] : inputs[1] == y ? inputs[0] : D9_NONE;
+}
+
+bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type)) {
+    const d9_node *norm = site->nodes[0], *act = site->nodes[1], *add = site->nodes[2];
+    if (d9_site_value(site, norm->inputs[0])->shape.rank != 4) return false;
+    if (!storable(d9_site_value(site, norm->inputs[0])->type)) return false;
+    if (!same_type(site, norm->inputs[0], norm->outputs[0])) return false;
+    if (d9_site_value(site, norm->inputs[1])->type != D9_F32) return false;
+    if (site->node_count == 1) return true;
+    if (act->inputs[0] != norm->outputs[0] || !same_type(site, act->inputs[0], act->outputs[0])) return false;
+    if (!d9_site_internal(site, norm->outputs[0])) return false;
+    if (site->node_count == 2) return true;
+    return d9_chain_addend(site) != D9_NONE && same_type(site, d9_chain_addend(site), act->outputs[0]) &&
+           same_type(site, add->outputs[0], act->outputs[0]);
+}
+
+bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type)) {
+    const d9_node *norm = d9_chain_norm(site), *act = site->nodes[0];
+    if (d9_site_value(site, norm->inputs[1])->shape.rank != 4) return false;
+    for (int i = 0; i < 2; i++)
+        if (!storable(d9_site_value(site, norm->inputs[i])->type)) return false;
+    if (norm->outputs[0] != D9_NONE && !storable(d9_site_value(site, norm->outputs[0])->type)) return false;
+    if (d9_site_value(site, norm->inputs[4])->type != D9_F32) return false;
+    if (site->node_count == 1) return true;
+    return norm->inputs[0] == act->outputs[0] && d9_site_internal(site, act->outputs[0]) &&
+           same_type(site, act->inputs[0], act->outputs[0]) && storable(d9_site_value(site, act->inputs[1])->type);
+}
+
+const d9_node *d9_chain_norm(const d9_site *site) {
+    const bool backward = site->nodes[0]->op == D9_OP_ACT_BACKWARD;
+    return site->nodes[backward ? 1 : 0];
+}
+
+d9_norm_extent d9_chain_extent(const d9_site *site) {
+    const d9_node *norm = d9_chain_norm(site);
+    const bool backward = norm->op == D9_OP_NORM_BACKWARD;
+    const d9_shape *x = &d9_site_value(site, norm->inputs[backward ? 1 : 0])->shape;
+    const d9_shape *statistics = &d9_site_value(site, norm->inputs[backward ? 2 : 3])->shape;
+    return (d9_norm_extent){x->d[0], x->d[1] * x->d[2], x->d[3], statistics->d[0]};
+}

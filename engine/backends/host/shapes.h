@@ -1,0 +1,50 @@
+/* What several backends read off a site: a convolution's geometry, and whether the nodes around a norm form the chain
+ * that one pass computes. */
+#ifndef D9_BACKENDS_HOST_SHAPES_H
+#define D9_BACKENDS_HOST_SHAPES_H
+
+#include "backends/host/host.h"
+
+static inline const d9_value *d9_site_value(const d9_site *site, d9_value_id id) { return &site->graph->values[id]; }
+static inline int64_t d9_site_count(const d9_site *site, d9_value_id id) {
+    return d9_shape_count(&d9_site_value(site, id)->shape);
+}
+
+/* Whether every input and output of the first node has an allowed type. */
+bool d9_site_types(const d9_site *site, bool (*allowed)(d9_type type));
+
+/* ---- convolutions ---- */
+
+/* The arguments of a pass: what lies on the image's side, on the output's side, and the weights between. */
+typedef enum d9_conv_pass { D9_CONV_FORWARD, D9_CONV_BACKWARD_DATA, D9_CONV_BACKWARD_WEIGHT } d9_conv_pass;
+enum { D9_CONV_IMAGE, D9_CONV_WEIGHTS, D9_CONV_OUTPUT, D9_CONV_ARGUMENTS };
+
+typedef struct d9_conv_geometry {
+    d9_conv_pass pass;
+    d9_value_id value[D9_CONV_ARGUMENTS];
+    d9_shape x, w, y; /* x and y (N, H, W, C), w (O, KH, KW, I) */
+    d9_type type;     /* of x and y, and of w but for its gradient, which is f32 */
+    int stride, pad;
+} d9_conv_geometry;
+
+d9_conv_geometry d9_conv_geometry_of(const d9_site *site);
+/* Whether the values have the types that the geometry's type says. */
+bool d9_conv_typed(const d9_site *site, const d9_conv_geometry *geometry);
+
+/* ---- norm -> act -> add, and act_backward -> norm_backward ---- */
+
+/* norm or norm_eval of f32 state over 4 dimensions; after it act, or act and add, all of one type; what lies between is
+ * internal but for act's y, which its backward node may want. */
+bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type));
+bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
+/* The other side of the addition; D9_NONE: the third node does not add to the activation. */
+d9_value_id d9_chain_addend(const d9_site *site);
+/* The norm among the site's nodes, forward or backward. */
+const d9_node *d9_chain_norm(const d9_site *site);
+/* (N, H * W, C), and the ghost groups of the statistics. */
+typedef struct d9_norm_extent {
+    int64_t images, pixels, channels, groups;
+} d9_norm_extent;
+d9_norm_extent d9_chain_extent(const d9_site *site);
+
+#endif

@@ -1,0 +1,68 @@
+/* dawn9 ablate: what each trick of a configuration is worth, left out and added in. */
+#include "cli/batch.h"
+#include "cli/commands.h"
+#include "core/system.h"
+#include <string.h>
+
+typedef struct ablate_options {
+    const char *config, *only;
+    d9_batch_options batch;
+} ablate_options;
+
+static const d9_flag flags[] = {
+    {.name = "CONFIG",
+     .type = D9_FLAG_ARGUMENT,
+     .offset = offsetof(ablate_options, config),
+     .doc = "the configuration whose tricks are in question"},
+    {.name = "only",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(ablate_options, only),
+     .value = "T,...",
+     .doc = "these tricks instead of all that are on"},
+    {.type = D9_FLAG_TABLE, .offset = offsetof(ablate_options, batch), .table = d9_cli_batch_flags},
+    {.type = D9_FLAG_END},
+};
+
+enum { WORDS_MAX = 64 };
+
+/* "a,b" as words, in a copy. */
+static d9_status split(d9_cli *cli, const char *list, const char *words[WORDS_MAX], int *count) {
+    char *at;
+    d9_status status = d9_arena_copy(&cli->context, &cli->arena, list, &at);
+    *count = 0;
+    while (status == D9_OK && at && *count < WORDS_MAX) {
+        words[(*count)++] = at;
+        at = strchr(at, ',');
+        if (at) *at++ = 0;
+    }
+    return status;
+}
+
+static d9_status run(d9_cli *cli, const void *options) {
+    d9_status status;
+    const ablate_options *chosen = options;
+    d9_experiment_options wanted;
+    d9_experiment *experiment = NULL;
+    const char *words[WORDS_MAX];
+    int count = 0;
+    D9_TRY(d9_batch_experiment_options(cli, &chosen->batch, &wanted));
+    if (chosen->only) D9_TRY(split(cli, chosen->only, words, &count));
+    D9_TRY(d9_experiment_ablation(&cli->context, chosen->config, chosen->only ? words : NULL, count, &wanted,
+                                  &experiment));
+    D9_TRY(d9_batch_run(cli, experiment, &chosen->batch));
+done:
+    d9_experiment_free(&cli->context, experiment);
+    return status;
+}
+
+const d9_command d9_command_ablate = {
+    .name = "ablate",
+    .doc = "Leave each trick out, and add each one in, over the same seeds",
+    .about = "A trick's companions, settings that change when it leaves, are the configuration's key `ablate`.\n"
+             "Runs like an experiment: the same command goes on.",
+    .flags = flags,
+    .options_size = sizeof(ablate_options),
+    .interruptible = true,
+    .computes = true,
+    .run = run,
+};

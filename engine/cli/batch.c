@@ -1,0 +1,189 @@
+/* The options that experiments and ablations share, and which of the batch's parts they ask for. */
+#include "cli/batch.h"
+#include "core/system.h"
+#include <stdio.h>
+#include <string.h>
+
+const d9_flag d9_cli_batch_flags[] = {
+    {.name = "seeds",
+     .type = D9_FLAG_INTEGER,
+     .offset = offsetof(d9_batch_options, seeds),
+     .value = "N",
+     .minimum = 1,
+     .maximum = 100000,
+     .doc = "seeds 1 to N in every arm"},
+    {.name = "out",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(d9_batch_options, out),
+     .value = "DIR",
+     .doc = "folder of the experiment; default runs/TITLE"},
+    {.name = "workers",
+     .type = D9_FLAG_INTEGER,
+     .offset = offsetof(d9_batch_options, workers),
+     .value = "N",
+     .minimum = 1,
+     .maximum = 1024,
+     .doc = "runs at a time, each in a process of its own; they share the cores"},
+    {.name = "devices",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(d9_batch_options, devices),
+     .value = "LIST",
+     .doc = "one worker for each GPU, like 0,1"},
+    {.name = "shard",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(d9_batch_options, shard),
+     .value = "I/N",
+     .doc = "only every Nth run, from the Ith"},
+    {.name = "status",
+     .type = D9_FLAG_SWITCH,
+     .offset = offsetof(d9_batch_options, status),
+     .doc = "show what is done, running and failed, and run nothing"},
+    {.name = "dry-run",
+     .type = D9_FLAG_SWITCH,
+     .offset = offsetof(d9_batch_options, dry_run),
+     .doc = "show what there would be to run"},
+    {.name = "retry",
+     .type = D9_FLAG_SWITCH,
+     .offset = offsetof(d9_batch_options, retry),
+     .doc = "do runs again that failed"},
+    {.name = "slurm",
+     .type = D9_FLAG_SWITCH,
+     .offset = offsetof(d9_batch_options, slurm),
+     .doc = "submit an array job, a task for each run that is left"},
+    {.name = "sbatch",
+     .type = D9_FLAG_LIST,
+     .offset = offsetof(d9_batch_options, sbatch),
+     .value = "OPTION",
+     .doc = "with --slurm: hand this to sbatch (--sbatch=--gres=gpu:1); may be repeated"},
+    {.type = D9_FLAG_TABLE, .offset = offsetof(d9_batch_options, edits), .table = d9_cli_edit_flags},
+    {.name = "quiet", .type = D9_FLAG_SWITCH, .offset = offsetof(d9_batch_options, quiet), .doc = "print only the end"},
+    {.name = "json",
+     .type = D9_FLAG_SWITCH,
+     .offset = offsetof(d9_batch_options, json),
+     .doc = "print only the state of every run, as JSON"},
+    {.type = D9_FLAG_END},
+};
+
+/* ---- edits ---- */
+
+d9_status d9_batch_experiment_options(d9_cli *cli, const d9_batch_options *options, d9_experiment_options *wanted) {
+    d9_status status = D9_OK;
+    const d9_cli_edits *edits = &options->edits;
+    const char *keys[] = {"backend", "precision"}, *values[] = {edits->backend, edits->precision};
+    void *memory;
+    char *item;
+    if (edits->seed.given)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--seed: an experiment has many; --seeds N takes 1 to N"));
+    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)(edits->set.count + 2) * sizeof(char *), &memory));
+    const char **set = memory;
+    int count = 0;
+    for (; count < edits->set.count; count++) set[count] = edits->set.items[count];
+    for (int i = 0; i < 2; i++) {
+        if (!values[i]) continue;
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &item, "%s=%s", keys[i], values[i]));
+        set[count++] = item;
+    }
+    *wanted = (d9_experiment_options){.edits = {.with = edits->with.items,
+                                                .with_count = edits->with.count,
+                                                .without = edits->without.items,
+                                                .without_count = edits->without.count,
+                                                .set = set,
+                                                .set_count = count},
+                                      .seeds = options->seeds.given ? options->seeds.value : 0};
+done:
+    return status;
+}
+
+/* ---- where, and which runs ---- */
+
+/* A title is free text; a folder's name is not. */
+static d9_status default_out(d9_cli *cli, const char *title, const char **out) {
+    static const char *const fine = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
+    char *made;
+    d9_status status = d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s", title);
+    for (char *at = status == D9_OK ? made + strlen("runs/") : NULL; at && *at; at++)
+        if (!strchr(fine, *at)) *at = '-';
+    *out = made;
+    return status;
+}
+
+/* "3/8" */
+static d9_status read_shard(d9_cli *cli, const char *text, d9_batch *batch) {
+    char first[24];
+    int64_t index, count;
+    const char *slash = strchr(text, '/');
+    snprintf(first, sizeof first, "%.*s", slash ? (int)(slash - text) : 0, text);
+    if (!slash || !d9_text_to_integer(first, &index) || !d9_text_to_integer(slash + 1, &count) || index < 1 ||
+        index > count)
+        return d9_fail(&cli->context, D9_USAGE, "--shard: \"%s\" is not I/N with I from 1 to N, like 1/4", text);
+    batch->shard = index - 1;
+    batch->shards = count;
+    return D9_OK;
+}
+
+static d9_status count_devices(d9_cli *cli, const char *list, int *count) {
+    *count = 1;
+    for (const char *at = list; *at; at++) *count += *at == ',';
+    bool fine = *list && list[strspn(list, "0123456789,")] == 0 && *list != ',' && list[strlen(list) - 1] != ',' &&
+                !strstr(list, ",,");
+    return fine ? D9_OK
+                : d9_fail(&cli->context, D9_USAGE, "--devices: \"%s\" is not a list of numbers, like 0,1", list);
+}
+
+static d9_status open_batch(d9_cli *cli, const d9_experiment *experiment, const d9_batch_options *options,
+                            d9_batch *batch) {
+    d9_status status = D9_OK;
+    *batch = (d9_batch){.cli = cli,
+                        .experiment = experiment,
+                        .options = options,
+                        .out = options->out,
+                        .runs = d9_experiment_runs(experiment),
+                        .shards = 1,
+                        .worker_count = options->workers.given ? (int)options->workers.value : 1};
+    if (!batch->out) D9_TRY(default_out(cli, experiment->title, &batch->out));
+    if (options->shard) D9_TRY(read_shard(cli, options->shard, batch));
+    if (options->devices && options->workers.given)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--workers: --devices says how many already"));
+    if (options->devices) D9_TRY(count_devices(cli, options->devices, &batch->worker_count));
+    if (options->sbatch.count && !options->slurm)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--sbatch: only with --slurm"));
+done:
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static d9_status forget_failures(const d9_batch *batch) {
+    d9_status status = D9_OK;
+    for (int64_t i = 0; i < batch->runs; i++)
+        if (d9_batch_has(batch, i))
+            D9_TRY(d9_run_forget_failure(&batch->cli->context, batch->experiment, batch->out, i));
+done:
+    return status;
+}
+
+d9_status d9_batch_run(d9_cli *cli, const d9_experiment *experiment, const d9_batch_options *options) {
+    d9_status status;
+    d9_batch batch;
+    bool worker = false;
+    D9_TRY(open_batch(cli, experiment, options, &batch));
+    if (options->dry_run) {
+        d9_batch_show_plan(&batch);
+        goto done;
+    }
+    if (options->status) {
+        status = d9_batch_show_status(&batch);
+        goto done;
+    }
+    D9_TRY(d9_experiment_open(&cli->context, experiment, batch.out));
+    if (options->retry) D9_TRY(forget_failures(&batch));
+    if (options->slurm) {
+        status = d9_batch_submit(&batch);
+        goto done;
+    }
+    d9_batch_show_start(&batch);
+    D9_TRY(d9_batch_work(&batch, &worker));
+    if (!worker) status = d9_batch_show_end(&batch);
+done:
+    return status;
+}

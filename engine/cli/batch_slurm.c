@@ -1,0 +1,150 @@
+/* A Slurm array job: one task for each run that is left, each of which is this very command with --shard.
+ *
+ * Tasks are numbered like runs, so that a task that was killed is submitted again under its number, by the same
+ * command. What a site needs beyond that (partition, time, GPUs) comes by --sbatch, or by sbatch's own environment. */
+#include "cli/batch.h"
+#include "core/system.h"
+#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { TASKS_MAX = 1000 }; /* Slurm's MaxArraySize is 1001 unless a site says otherwise */
+
+static int64_t shard_count(const d9_batch *batch) { return batch->runs < TASKS_MAX ? batch->runs : TASKS_MAX; }
+
+/* 'it'\''s' */
+static void quote(d9_text *text, const char *word) {
+    d9_text_add(text, "'");
+    for (; *word; word++) d9_text_add(text, *word == '\'' ? "'\\''" : "%c", *word);
+    d9_text_add(text, "'");
+}
+
+/* This command without what only the submission needs. */
+static d9_status add_command(const d9_batch *batch, d9_text *text) {
+    static const char *const dropped[] = {"--slurm", "--retry", "--json"};
+    char program[4096];
+    char *const *words = batch->cli->words;
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = 0;
+    d9_text_add(text, "exec ");
+    quote(text, length > 0 ? program : words[0]);
+    for (int i = 1; words[i]; i++) {
+        bool drop = strncmp(words[i], "--sbatch=", 9) == 0;
+        for (int d = 0; d < 3; d++) drop = drop || strcmp(words[i], dropped[d]) == 0;
+        if (strcmp(words[i], "--sbatch") == 0 && words[i + 1]) {
+            i++; /* and its value */
+            drop = true;
+        }
+        if (drop) continue;
+        d9_text_add(text, " ");
+        quote(text, words[i]);
+    }
+    d9_text_add(text, " --shard \"$SLURM_ARRAY_TASK_ID/%lld\"", (long long)shard_count(batch));
+    return d9_text_status(text);
+}
+
+/* "1,4-9": the tasks that have something to do. */
+static d9_status add_tasks(const d9_batch *batch, d9_text *text, int64_t *tasks) {
+    d9_status status = D9_OK;
+    const int64_t shards = shard_count(batch);
+    int64_t first = -1;
+    *tasks = 0;
+    for (int64_t task = 0; task <= shards; task++) {
+        bool wanted = false;
+        for (int64_t i = task; task < shards && i < batch->runs && !wanted; i += shards) {
+            d9_run_state state;
+            D9_TRY(d9_run_look(&batch->cli->context, batch->experiment, batch->out, i, &state));
+            wanted = state.kind != D9_RUN_DONE && state.kind != D9_RUN_FAILED;
+        }
+        *tasks += wanted;
+        if (wanted && first < 0) first = task;
+        if (wanted || first < 0) continue;
+        d9_text_add(text, "%s%lld", text->size ? "," : "", (long long)first + 1);
+        if (task - first > 1) d9_text_add(text, "-%lld", (long long)task);
+        first = -1;
+    }
+    D9_TRY(d9_text_status(text));
+done:
+    return status;
+}
+
+/* Runs sbatch; the first line that it prints goes to `answer`. */
+static d9_status call_sbatch(const d9_batch *batch, char *const *words, char answer[128]) {
+    d9_status status = D9_OK;
+    const d9_system *system = batch->cli->context.system;
+    posix_spawn_file_actions_t actions;
+    int mouth[2], state = 0;
+    pid_t child = 0;
+    if (pipe(mouth) != 0) return d9_fail(&batch->cli->context, D9_DEVICE, "no pipe for sbatch");
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, mouth[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addclose(&actions, mouth[0]);
+    int error = posix_spawnp(&child, words[0], &actions, NULL, words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    system->close(system->user, mouth[1]);
+    ssize_t got = error ? 0 : system->read(system->user, mouth[0], answer, 127);
+    answer[got > 0 ? got : 0] = 0;
+    answer[strcspn(answer, "\n")] = 0;
+    if (!error) waitpid(child, &state, 0);
+    system->close(system->user, mouth[0]);
+    if (error)
+        status = d9_fail(&batch->cli->context, D9_DEVICE, "sbatch: %s: is Slurm installed here?", strerror(error));
+    if (!error && (!WIFEXITED(state) || WEXITSTATUS(state) != 0))
+        status = d9_fail(&batch->cli->context, D9_DEVICE, "sbatch refused the job (its own message is above)");
+    return status;
+}
+
+static d9_status submit(const d9_batch *batch, const char *tasks, const char *command, char answer[128]) {
+    d9_status status;
+    char *name, *array, *output, *wrap;
+    d9_cli *cli = batch->cli;
+    void *memory;
+    int count = 0;
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &name, "--job-name=%s", batch->experiment->title));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &array, "--array=%s", tasks));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &output, "--output=%s/slurm/%%A_%%a.txt", batch->out));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &wrap, "--wrap=%s", command));
+    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)(batch->options->sbatch.count + 8) * sizeof(char *),
+                             &memory));
+    char **words = memory;
+    char *const fixed[] = {"sbatch", "--parsable", name, array, output};
+    for (int i = 0; i < 5; i++) words[count++] = fixed[i];
+    for (int i = 0; i < batch->options->sbatch.count; i++)
+        D9_TRY(d9_arena_copy(&cli->context, &cli->arena, batch->options->sbatch.items[i], &words[count++]));
+    words[count++] = wrap;
+    status = call_sbatch(batch, words, answer);
+done:
+    return status;
+}
+
+d9_status d9_batch_submit(const d9_batch *batch) {
+    d9_status status;
+    int64_t count;
+    char answer[128], *folder;
+    d9_text tasks, command;
+    d9_cli *cli = batch->cli;
+    d9_text_init(&cli->context, &tasks);
+    d9_text_init(&cli->context, &command);
+    if (batch->options->shard)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--shard: the tasks of an array job are shards already"));
+    D9_TRY(add_tasks(batch, &tasks, &count));
+    if (count == 0) {
+        d9_cli_print(cli, "nothing is left to run in %s\n", batch->out);
+        goto done;
+    }
+    D9_TRY(add_command(batch, &command));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%s/slurm", batch->out));
+    D9_TRY(d9_directory_make(&cli->context, folder));
+    D9_TRY(submit(batch, d9_text_get(&tasks), d9_text_get(&command), answer));
+    d9_cli_print(cli, "submitted  job %s, %lld task%s (%s)\noutput     %s\nstatus     the same command with --status\n",
+                 answer, (long long)count, count == 1 ? "" : "s", d9_text_get(&tasks), folder);
+done:
+    d9_text_free(&tasks);
+    d9_text_free(&command);
+    return status;
+}

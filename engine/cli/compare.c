@@ -1,0 +1,335 @@
+/* dawn9 compare: finished runs side by side: what was configured otherwise, what ran otherwise, what came out.
+ *
+ *                      runs/a   runs/b
+ *     configuration
+ *       train.epochs       10        8
+ *     outcome
+ *       accuracy_tta    94.20    93.71
+ *
+ * All of it is read from result.json; of configuration, machine and rules only what differs is shown. */
+#include "cli/commands.h"
+#include "core/system.h"
+#include "data/listing.h"
+#include "record/timeline.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct compare_options {
+    d9_flag_list runs;
+    bool json;
+} compare_options;
+
+static const d9_flag flags[] = {
+    {.name = "RUN",
+     .type = D9_FLAG_WORDS,
+     .offset = offsetof(compare_options, runs),
+     .doc = "a run's folder, or a folder of runs; two runs or more in all"},
+    {.name = "json", .type = D9_FLAG_SWITCH, .offset = offsetof(compare_options, json), .doc = "print JSON"},
+    {.type = D9_FLAG_END},
+};
+
+enum { MAX_RUNS = 64, MAX_DEPTH = 3, CELL_BYTES = 96 };
+
+/* One line of the table. */
+typedef struct row {
+    const char *key;
+    json_t *cells[MAX_RUNS]; /* owned; NULL: this run has none */
+    struct row *next;
+} row;
+
+typedef struct section {
+    const char *name;
+    bool all; /* also the rows in which the runs agree */
+    row *first, **last;
+} section;
+
+typedef enum part { PART_CONFIGURATION, PART_MACHINE, PART_OUTCOME, PART_RULES, PART_COUNT } part;
+
+typedef struct table {
+    d9_cli *cli;
+    const char *folders[MAX_RUNS];
+    json_t *results[MAX_RUNS];
+    int count;
+    section sections[PART_COUNT];
+} table;
+
+/* ---- reading ---- */
+
+static d9_status read_result(table *table, const char *folder, const char *path) {
+    d9_status status;
+    d9_context *context = &table->cli->context;
+    uint8_t *bytes = NULL;
+    size_t size;
+    json_error_t error;
+    if (table->count == MAX_RUNS)
+        return d9_fail(context, D9_USAGE, "%s: more than %d runs do not fit side by side (dawn9 report sums up many)",
+                       folder, MAX_RUNS);
+    D9_TRY(d9_file_read(context, path, &bytes, &size));
+    json_t *result = json_loadb((const char *)bytes, size, 0, &error);
+    if (!result) D9_TRY(d9_fail(context, D9_DATA, "%s:%d: %s", path, error.line, error.text));
+    table->results[table->count] = result;
+    table->folders[table->count++] = folder;
+    if (!json_is_object(json_object_get(result, "config")) || !json_is_array(json_object_get(result, "rules")))
+        D9_TRY(d9_fail(context, D9_DATA, "%s: is not the result of a run", path));
+done:
+    d9_release(context, bytes);
+    return status;
+}
+
+/* The run in `folder`, or those in its folders. */
+static d9_status read_runs(table *table, const char *folder, int depth) {
+    d9_status status = D9_OK;
+    d9_context *context = &table->cli->context;
+    d9_listing listing;
+    char *path;
+    D9_TRY(d9_arena_format(context, &table->cli->arena, &path, "%s/result.json", folder));
+    if (d9_file_exists(context, path)) return read_result(table, folder, path);
+    D9_TRY(d9_listing_read(context, &table->cli->arena, folder, &listing));
+    for (int64_t i = 0; i < listing.count && depth < MAX_DEPTH; i++)
+        if (listing.entries[i].folder) D9_TRY(read_runs(table, listing.entries[i].path, depth + 1));
+done:
+    return status;
+}
+
+static d9_status read_words(table *table, const d9_flag_list *words) {
+    d9_status status = D9_OK;
+    d9_context *context = &table->cli->context;
+    for (int i = 0; i < words->count; i++) {
+        const int before = table->count;
+        D9_TRY(read_runs(table, words->items[i], 0));
+        if (table->count == before)
+            D9_TRY(d9_fail(context, D9_DATA, "%s: holds no finished run: neither it nor its folders have a result.json",
+                           words->items[i]));
+    }
+    if (table->count < 2)
+        status = d9_fail(context, D9_USAGE, "%s: one run alone; name another to compare it with (dawn9 compare --help)",
+                         table->folders[0]);
+done:
+    return status;
+}
+
+/* ---- rows ---- */
+
+/* Puts `value` (taken over) into the row of `key`, made where it is new. */
+static d9_status put(table *table, part part, int run, const char *key, json_t *value) {
+    d9_status status = D9_OK;
+    d9_context *context = &table->cli->context;
+    section *section = &table->sections[part];
+    row *found = section->first;
+    void *memory = NULL;
+    char *name = NULL;
+    while (found && strcmp(found->key, key) != 0) found = found->next;
+    if (!found) {
+        D9_TRY(d9_arena_allocate(context, &table->cli->arena, sizeof *found, &memory));
+        D9_TRY(d9_arena_copy(context, &table->cli->arena, key, &name));
+        found = memory;
+        found->key = name;
+        *section->last = found;
+        section->last = &found->next;
+    }
+    json_decref(found->cells[run]);
+    found->cells[run] = value;
+    value = NULL;
+done:
+    json_decref(value);
+    return status;
+}
+
+/* {train: {epochs: 10}} becomes train.epochs. */
+static d9_status put_flat(table *table, int run, const char *prefix, json_t *object) {
+    d9_status status = D9_OK;
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        char path[160];
+        const bool about_file = !*prefix && (strcmp(key, "title") == 0 || strcmp(key, "published") == 0);
+        snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
+        if (about_file) continue;
+        if (json_object_size(value) > 0)
+            D9_TRY(put_flat(table, run, path, value));
+        else
+            D9_TRY(put(table, PART_CONFIGURATION, run, path,
+                       json_is_object(value) ? json_string("on") : json_incref(value)));
+    }
+done:
+    return status;
+}
+
+/* A role occurs once for each of its nodes: "layer1.conv", "layer1.conv 2". */
+static d9_status put_rules(table *table, int run) {
+    d9_status status = D9_OK;
+    const json_t *rules = json_object_get(table->results[run], "rules");
+    for (size_t i = 0; i < json_array_size(rules); i++) {
+        const char *rule = "", *role = "", *choice = "", *other = "";
+        char key[160], text[160];
+        int before = 0;
+        json_unpack(json_array_get(rules, i), "{s:s, s:s, s:s}", "rule", &rule, "role", &role, "choice", &choice);
+        for (size_t j = 0; j < i; j++)
+            before += json_unpack(json_array_get(rules, j), "{s:s}", "role", &other) == 0 && strcmp(role, other) == 0;
+        snprintf(key, sizeof key, before ? "%s %d" : "%s", role, before + 1);
+        snprintf(text, sizeof text, "%s%s%s", rule, *choice ? " " : "", choice);
+        D9_TRY(put(table, PART_RULES, run, key, json_string(text)));
+    }
+done:
+    return status;
+}
+
+static d9_status put_named(table *table, part part, int run, const char *const *names) {
+    d9_status status = D9_OK;
+    for (; *names; names++)
+        D9_TRY(put(table, part, run, *names, json_incref(json_object_get(table->results[run], *names))));
+done:
+    return status;
+}
+
+static d9_status put_run(table *table, int run) {
+    static const char *const machine[] = {"backend", "precision", "device",  "isa",
+                                          "threads", "commit",    "resumed", NULL};
+    static const char *const outcome[] = {"accuracy", "accuracy_tta", "epoch_to_target", NULL};
+    static const char *const versions[] = {"dawn9", "compiler", "backend"};
+    d9_status status;
+    const json_t *result = table->results[run], *epochs = json_object_get(result, "epochs");
+    const json_t *last = json_array_get(epochs, json_array_size(epochs) - 1);
+    char key[32];
+    D9_TRY(put_flat(table, run, "", json_object_get(result, "config")));
+    D9_TRY(put_named(table, PART_MACHINE, run, machine));
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        snprintf(key, sizeof key, "version of %s", versions[i]);
+        json_t *version = json_object_get(json_object_get(result, "versions"), versions[i]);
+        D9_TRY(put(table, PART_MACHINE, run, key, json_incref(version)));
+    }
+    D9_TRY(put_named(table, PART_OUTCOME, run, outcome));
+    D9_TRY(put(table, PART_OUTCOME, run, "train_loss", json_incref(json_object_get(last, "train_loss"))));
+    for (int i = 0; d9_clock_at(i); i++)
+        D9_TRY(put_named(table, PART_OUTCOME, run, (const char *const[]){d9_clock_at(i)->name, NULL}));
+    D9_TRY(put_named(table, PART_OUTCOME, run, (const char *const[]){"params_sha256", NULL}));
+    D9_TRY(put_rules(table, run));
+done:
+    return status;
+}
+
+static bool shown(const table *table, const section *section, const row *row) {
+    bool same = true;
+    for (int r = 1; r < table->count && same; r++)
+        same = row->cells[r] == row->cells[0] || json_equal(row->cells[r], row->cells[0]);
+    return section->all || !same;
+}
+
+/* ---- printing ---- */
+
+static void cell_text(const row *row, int run, char text[CELL_BYTES]) {
+    const json_t *cell = row->cells[run];
+    if (!cell || json_is_null(cell)) {
+        snprintf(text, CELL_BYTES, "-");
+    } else if (json_is_string(cell)) {
+        const bool hash = strcmp(row->key, "params_sha256") == 0;
+        snprintf(text, CELL_BYTES, "%.*s", hash ? 12 : CELL_BYTES - 1, json_string_value(cell));
+    } else if (json_is_real(cell)) {
+        const bool fixed = strstr(row->key, "accuracy") || strstr(row->key, "_seconds");
+        snprintf(text, CELL_BYTES, fixed ? "%.2f" : "%.6g", json_real_value(cell));
+    } else {
+        char *dump = json_dumps(cell, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6));
+        snprintf(text, CELL_BYTES, "%s", dump ? dump : "?");
+        free(dump);
+    }
+}
+
+typedef struct widths {
+    int key, cells[MAX_RUNS];
+} widths;
+
+static void widen(int *width, const char *text) {
+    if ((int)strlen(text) > *width) *width = (int)strlen(text);
+}
+
+static void measure(const table *table, widths *widths) {
+    char text[CELL_BYTES];
+    *widths = (struct widths){.key = 13};
+    for (int r = 0; r < table->count; r++) widen(&widths->cells[r], table->folders[r]);
+    for (int s = 0; s < PART_COUNT; s++)
+        for (const row *row = table->sections[s].first; row; row = row->next) {
+            if (!shown(table, &table->sections[s], row)) continue;
+            widen(&widths->key, row->key);
+            for (int r = 0; r < table->count; r++) cell_text(row, r, text), widen(&widths->cells[r], text);
+        }
+}
+
+static void print_table(const table *table) {
+    d9_cli *cli = table->cli;
+    widths widths;
+    char text[CELL_BYTES];
+    measure(table, &widths);
+    d9_cli_print(cli, "%*s", widths.key + 2, "");
+    for (int r = 0; r < table->count; r++) d9_cli_print(cli, "   %*s", widths.cells[r], table->folders[r]);
+    d9_cli_print(cli, "\n");
+    for (int s = 0; s < PART_COUNT; s++) {
+        const section *section = &table->sections[s];
+        bool any = false;
+        for (const row *row = section->first; row && !any; row = row->next) any = shown(table, section, row);
+        d9_cli_print(cli, any ? "%s\n" : "%-13s the same\n", section->name);
+        for (const row *row = section->first; row; row = row->next) {
+            if (!shown(table, section, row)) continue;
+            d9_cli_print(cli, "  %-*s", widths.key, row->key);
+            for (int r = 0; r < table->count; r++) {
+                cell_text(row, r, text);
+                d9_cli_print(cli, "   %*s", widths.cells[r], text);
+            }
+            d9_cli_print(cli, "\n");
+        }
+    }
+}
+
+static void print_json(const table *table) {
+    json_t *all = json_object(), *runs = json_array();
+    for (int r = 0; r < table->count; r++) json_array_append_new(runs, json_string(table->folders[r]));
+    json_object_set_new(all, "runs", runs);
+    for (int s = 0; s < PART_COUNT; s++) {
+        json_t *rows = json_object();
+        for (const row *row = table->sections[s].first; row; row = row->next) {
+            json_t *cells = json_array();
+            for (int r = 0; r < table->count; r++)
+                json_array_append_new(cells, row->cells[r] ? json_incref(row->cells[r]) : json_null());
+            if (shown(table, &table->sections[s], row)) json_object_set(rows, row->key, cells);
+            json_decref(cells);
+        }
+        json_object_set_new(all, table->sections[s].name, rows);
+    }
+    d9_cli_print_json(table->cli, all);
+}
+
+static void free_table(table *table) {
+    for (int s = 0; s < PART_COUNT; s++)
+        for (const row *row = table->sections[s].first; row; row = row->next)
+            for (int r = 0; r < table->count; r++) json_decref(row->cells[r]);
+    for (int r = 0; r < table->count; r++) json_decref(table->results[r]);
+}
+
+static d9_status run(d9_cli *cli, const void *options) {
+    d9_status status = D9_OK;
+    const compare_options *chosen = options;
+    table table = {
+        .cli = cli,
+        .sections = {
+            {.name = "configuration"}, {.name = "machine"}, {.name = "outcome", .all = true}, {.name = "rules"}}};
+    for (int s = 0; s < PART_COUNT; s++) table.sections[s].last = &table.sections[s].first;
+    D9_TRY(read_words(&table, &chosen->runs));
+    for (int r = 0; r < table.count; r++) D9_TRY(put_run(&table, r));
+    if (chosen->json)
+        print_json(&table);
+    else
+        print_table(&table);
+done:
+    free_table(&table);
+    return status;
+}
+
+const d9_command d9_command_compare = {
+    .name = "compare",
+    .doc = "Show finished runs side by side: what differs, and what came out",
+    .about =
+        "Of configuration, machine and rules only the differences are shown; accuracy is in percent, time in seconds.",
+    .flags = flags,
+    .options_size = sizeof(compare_options),
+    .run = run,
+};

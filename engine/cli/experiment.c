@@ -1,0 +1,42 @@
+/* dawn9 experiment: every run of a file's configurations x grid x seeds, once. */
+#include "cli/batch.h"
+#include "cli/commands.h"
+
+typedef struct experiment_options {
+    const char *file;
+    d9_batch_options batch;
+} experiment_options;
+
+static const d9_flag flags[] = {
+    {.name = "FILE",
+     .type = D9_FLAG_ARGUMENT,
+     .offset = offsetof(experiment_options, file),
+     .doc = "the experiment, a YAML file: configurations, a grid, seeds"},
+    {.type = D9_FLAG_TABLE, .offset = offsetof(experiment_options, batch), .table = d9_cli_batch_flags},
+    {.type = D9_FLAG_END},
+};
+
+static d9_status run(d9_cli *cli, const void *options) {
+    d9_status status;
+    const experiment_options *chosen = options;
+    d9_experiment_options wanted;
+    d9_experiment *experiment = NULL;
+    D9_TRY(d9_batch_experiment_options(cli, &chosen->batch, &wanted));
+    D9_TRY(d9_experiment_load(&cli->context, chosen->file, &wanted, &experiment));
+    D9_TRY(d9_batch_run(cli, experiment, &chosen->batch));
+done:
+    d9_experiment_free(&cli->context, experiment);
+    return status;
+}
+
+const d9_command d9_command_experiment = {
+    .name = "experiment",
+    .doc = "Train configurations x grid x seeds; what is done is not done again",
+    .about = "The same command goes on after an interrupt (exit status 130 or 143), a crash, or with more seeds.\n"
+             "Several may run at once, on several machines with one disk: no run is done twice.",
+    .flags = flags,
+    .options_size = sizeof(experiment_options),
+    .interruptible = true,
+    .computes = true,
+    .run = run,
+};

@@ -1,0 +1,73 @@
+/* dawn9 report: one page that says what an experiment, or a folder of runs, has shown. */
+#include "cli/commands.h"
+#include "experiment/report.h"
+
+#include <stddef.h>
+
+typedef struct report_options {
+    const char *folder;
+    bool json;
+} report_options;
+
+static const d9_flag flags[] = {
+    {.name = "DIR",
+     .type = D9_FLAG_ARGUMENT,
+     .offset = offsetof(report_options, folder),
+     .doc = "an experiment's folder, a run, or a folder of runs"},
+    {.name = "json",
+     .type = D9_FLAG_SWITCH,
+     .offset = offsetof(report_options, json),
+     .doc = "print verdict and tables as JSON"},
+    {.type = D9_FLAG_END},
+};
+
+static json_t *lines_json(const d9_report_lines *lines) {
+    json_t *array = json_array();
+    for (int i = 0; i < lines->count; i++) json_array_append_new(array, json_string(lines->items[i]));
+    return array;
+}
+
+static void print_json(d9_cli *cli, const d9_report *report) {
+    json_t *object = json_pack("{s:s, s:s, s:i, s:i, s:o, s:o}", "title", report->title, "verdict", report->verdict,
+                               "finished", report->finished, "asked", report->run_count, "problems",
+                               lines_json(&report->problems), "notes", lines_json(&report->notes));
+    for (int i = 0; i < report->table_count; i++)
+        json_object_set_new(object, report->tables[i].name, d9_figures_json(&report->tables[i]));
+    d9_cli_print_json(cli, object);
+}
+
+static void print_lines(d9_cli *cli, const char *what, const d9_report_lines *lines) {
+    for (int i = 0; i < lines->count; i++) d9_cli_print(cli, "%-10s %s\n", what, lines->items[i]);
+}
+
+static d9_status run(d9_cli *cli, const void *options) {
+    d9_status status = D9_OK;
+    const report_options *chosen = options;
+    d9_report *report = NULL;
+    D9_TRY(d9_report_read(&cli->context, chosen->folder, &report));
+    D9_TRY(d9_report_write(&cli->context, report));
+    if (chosen->json) {
+        print_json(cli, report);
+        goto done;
+    }
+    d9_cli_print(cli, "verdict    %s\nruns       %d of %d finished, in %d arm%s\n", report->verdict, report->finished,
+                 report->run_count, report->arm_count, report->arm_count == 1 ? "" : "s");
+    print_lines(cli, "missing", &report->problems);
+    print_lines(cli, "note", &report->notes);
+    d9_cli_print(cli, "page       %s/report.html\n", report->folder);
+done:
+    d9_report_free(&cli->context, report);
+    return status;
+}
+
+const d9_command d9_command_report = {
+    .name = "report",
+    .doc = "Make one page of an experiment: verdict, tables, plots, every run",
+    .about =
+        "Writes DIR/report.html and, in DIR/report/, the tables as TSV and the plots as PNG. What lies in DIR under\n"
+        "these names comes onto the page: bench.json (dawn9 bench step --json), augmentation.png and filters.png\n"
+        "(dawn9 data preview CONFIG --out DIR/augmentation.png --filters DIR/filters.png).",
+    .flags = flags,
+    .options_size = sizeof(report_options),
+    .run = run,
+};

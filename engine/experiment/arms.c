@@ -1,0 +1,233 @@
+/* Drafts -> arms: edits in the order of the command line, the configuration loaded once, refusals with the place
+ * in the experiment's file. */
+#include "config/sections.h"
+#include "config/values.h"
+#include "experiment/draft.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- edits ---- */
+
+d9_status d9_edit_add(d9_context *context, d9_arena *arena, d9_edit_list *list, d9_edit_kind kind, const char *text,
+                      const d9_tree *node) {
+    void *wider;
+    if (list->count == list->capacity) {
+        int capacity = list->capacity ? 2 * list->capacity : 8;
+        d9_status status = d9_arena_allocate(context, arena, (size_t)capacity * sizeof(d9_edit), &wider);
+        if (status != D9_OK) return status;
+        if (list->count) memcpy(wider, list->items, (size_t)list->count * sizeof(d9_edit));
+        list->items = wider;
+        list->capacity = capacity;
+    }
+    list->items[list->count++] = (d9_edit){.kind = kind, .text = text, .node = node};
+    return D9_OK;
+}
+
+void d9_edit_share(d9_edit_list *list) {
+    for (int i = 0; i < list->count; i++) list->items[i].shared = true;
+}
+
+d9_status d9_edit_append(d9_context *context, d9_arena *arena, d9_edit_list *list, const d9_edit_list *from) {
+    d9_status status = D9_OK;
+    for (int i = 0; i < from->count; i++) {
+        const d9_edit *edit = &from->items[i];
+        D9_TRY(d9_edit_add(context, arena, list, edit->kind, edit->text, edit->node));
+        list->items[list->count - 1].shared = edit->shared;
+    }
+done:
+    return status;
+}
+
+d9_status d9_edit_add_options(d9_context *context, d9_arena *arena, d9_edit_list *list, const d9_config_edits *edits) {
+    d9_status status = D9_OK;
+    char *copy;
+    const struct {
+        const char *const *texts;
+        int count;
+    } parts[] = {
+        {edits->with, edits->with_count}, {edits->without, edits->without_count}, {edits->set, edits->set_count}};
+    for (int kind = 0; kind < 3; kind++)
+        for (int i = 0; i < parts[kind].count; i++) {
+            D9_TRY(d9_arena_copy(context, arena, parts[kind].texts[i], &copy));
+            D9_TRY(d9_edit_add(context, arena, list, (d9_edit_kind)kind, copy, NULL));
+        }
+    d9_edit_share(list);
+done:
+    return status;
+}
+
+static const char *const options[] = {"--with", "--without", "--set"};
+
+d9_status d9_edits_format(d9_context *context, d9_arena *arena, const d9_edit_list *list, bool shared,
+                          d9_edit_texts *texts) {
+    d9_status status;
+    void *memory;
+    char *made;
+    *texts = (d9_edit_texts){0};
+    D9_TRY(d9_arena_allocate(context, arena, (size_t)(list->count + 1) * sizeof(char *), &memory));
+    const char **items = memory;
+    texts->items = items;
+    for (int i = 0; i < list->count; i++) {
+        const d9_edit *edit = &list->items[i];
+        if (edit->shared != shared) continue;
+        D9_TRY(d9_arena_format(context, arena, &made, "%s %s", options[edit->kind], edit->text));
+        items[texts->count++] = made;
+    }
+done:
+    return status;
+}
+
+/* The first `count` edits of the list, by kind; `order`, if not NULL: the index of each in the list. */
+static d9_status arrange(d9_context *context, d9_arena *arena, const d9_edit_list *list, d9_config_edits *edits,
+                         const d9_edit **order) {
+    void *memory;
+    d9_status status = d9_arena_allocate(context, arena, (size_t)(list->count + 1) * sizeof(char *), &memory);
+    if (status != D9_OK) return status;
+    const char **texts = memory;
+    int used = 0, *counts[] = {&edits->with_count, &edits->without_count, &edits->set_count};
+    const char *const **starts[] = {&edits->with, &edits->without, &edits->set};
+    for (int kind = 0; kind < 3; kind++) {
+        *starts[kind] = texts + used;
+        for (int i = 0; i < list->count; i++) {
+            if (list->items[i].kind != (d9_edit_kind)kind) continue;
+            if (order) order[used] = &list->items[i];
+            texts[used++] = list->items[i].text;
+            ++*counts[kind];
+        }
+    }
+    return D9_OK;
+}
+
+/* ---- refusals ---- */
+
+/* The edit without which the others load: the first at which loading fails. NULL: the file itself fails. */
+static d9_status find_culprit(d9_context *context, d9_arena *arena, const d9_draft *draft, const d9_edit **culprit) {
+    d9_status status;
+    d9_config_edits all = {0};
+    void *memory;
+    *culprit = NULL;
+    D9_TRY(d9_arena_allocate(context, arena, (size_t)(draft->edits.count + 1) * sizeof(d9_edit *), &memory));
+    const d9_edit **order = memory;
+    D9_TRY(arrange(context, arena, &draft->edits, &all, order));
+    for (int count = 0; count <= draft->edits.count; count++) {
+        d9_context quiet = *context;
+        d9_config *config;
+        d9_config_edits some = all;
+        int with = all.with_count, without = all.without_count;
+        some.with_count = count < with ? count : with;
+        some.without_count = count < with ? 0 : count < with + without ? count - with : without;
+        some.set_count = count < with + without ? 0 : count - with - without;
+        if (d9_config_load(&quiet, draft->config, &some, &config) == D9_OK) {
+            d9_config_free(&quiet, config);
+            continue;
+        }
+        if (count > 0) *culprit = order[count - 1];
+        break;
+    }
+done:
+    return status;
+}
+
+/* `message` with the place of the edit in front, and not the edit twice. */
+static d9_status refuse(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_status why,
+                        const char *message) {
+    const d9_edit *edit;
+    char *prefix;
+    if (why != D9_USAGE) return d9_fail(context, why, "%s", message);
+    d9_status status = find_culprit(context, arena, draft, &edit);
+    if (status != D9_OK) return status;
+    if (!edit)
+        return draft->node ? d9_tree_fail(context, draft->node, "%s", message) : d9_fail(context, why, "%s", message);
+    if (!edit->node) return d9_fail(context, why, "%s", message);
+    status = d9_arena_format(context, arena, &prefix, "%s %s: ", options[edit->kind], edit->text);
+    if (status != D9_OK) return status;
+    size_t length = strlen(prefix);
+    return d9_tree_fail(context, edit->node, "%s", strncmp(message, prefix, length) == 0 ? message + length : message);
+}
+
+static d9_status load(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm) {
+    d9_context quiet = *context;
+    d9_status status = d9_config_load(&quiet, draft->config, &arm->edits, &arm->config);
+    return status == D9_OK ? D9_OK : refuse(context, arena, draft, status, quiet.message);
+}
+
+/* ---- what was published ---- */
+
+static const d9_option *published_options(void) {
+    for (int i = 0; d9_section_at(i); i++)
+        if (strcmp(d9_section_at(i)->name, "published") == 0) return d9_section_at(i)->options;
+    return NULL;
+}
+
+/* An experiment's row belongs to the arm that trains for its epochs; a configuration's to an arm that is this
+ * configuration, at its epochs. */
+static d9_status attach_published(d9_context *context, const d9_draft *draft, bool edited, d9_config *config) {
+    d9_status status = D9_OK;
+    static const d9_tree none = {.kind = D9_TREE_MAP};
+    const d9_binding binding = {published_options(), config};
+    const double epochs = config->train.epochs;
+    bool own = !edited && !(isfinite(config->published.epochs) && config->published.epochs != epochs);
+    if (!draft->published && own) return D9_OK;
+    if (draft->published && draft->published->kind != D9_TREE_LIST)
+        D9_TRY(d9_tree_fail(context, draft->published, "needs a list of rows, like [{epochs: 24, accuracy: 94.1}]"));
+    for (const d9_tree *row = draft->published ? draft->published->first : NULL; row; row = row->next) {
+        D9_TRY(d9_values_bind(context, &config->arena, row, &binding, 1, NULL));
+        if (!isfinite(config->published.epochs)) D9_TRY(d9_tree_fail(context, row, "epochs must be given"));
+        if (config->published.epochs == epochs) return D9_OK;
+    }
+    D9_TRY(d9_values_bind(context, &config->arena, &none, &binding, 1, NULL));
+done:
+    return status;
+}
+
+/* ---- arms ---- */
+
+d9_status d9_draft_settle(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm) {
+    d9_status status;
+    *arm = (d9_arm){.name = draft->name,
+                    .label = draft->label ? draft->label : draft->name,
+                    .baseline = draft->baseline,
+                    .trick = draft->trick,
+                    .companions = draft->companions,
+                    .grid = draft->grid,
+                    .grid_count = draft->grid_count};
+    D9_TRY(arrange(context, arena, &draft->edits, &arm->edits, NULL));
+    D9_TRY(load(context, arena, draft, arm));
+    D9_TRY(d9_edits_format(context, arena, &draft->edits, false, &arm->own));
+    D9_TRY(attach_published(context, draft, arm->own.count > arm->grid_count, arm->config));
+    d9_config_hash(context, arm->config, arm->config_hash);
+    if (!*arm->config_hash) status = context->status;
+done:
+    return status;
+}
+
+static const d9_arm *find_arm(const d9_experiment *experiment, const char *name, const d9_arm *except) {
+    for (int i = 0; i < experiment->arm_count; i++)
+        if (&experiment->arms[i] != except && strcmp(experiment->arms[i].name, name) == 0) return &experiment->arms[i];
+    return NULL;
+}
+
+static d9_status refuse_baseline(d9_context *context, const d9_experiment *experiment, const d9_arm *arm) {
+    enum { NAMES_MAX = 64 };
+    const char *names[NAMES_MAX];
+    int count = 0;
+    for (int i = 0; i < experiment->arm_count && count < NAMES_MAX; i++)
+        if (&experiment->arms[i] != arm) names[count++] = experiment->arms[i].name;
+    const char *nearest = d9_text_nearest(arm->baseline, names, count);
+    return d9_fail(context, D9_USAGE, "%s: arms.%s.baseline: no other arm is called %s%s%s%s", experiment->file,
+                   arm->name, arm->baseline, nearest ? "; did you mean " : "", nearest ? nearest : "",
+                   nearest ? "?" : "");
+}
+
+d9_status d9_arms_check(d9_context *context, const d9_experiment *experiment) {
+    for (int i = 0; i < experiment->arm_count; i++) {
+        const d9_arm *arm = &experiment->arms[i];
+        if (find_arm(experiment, arm->name, arm))
+            return d9_fail(context, D9_USAGE, "%s: two arms would have the folder %s", experiment->file, arm->name);
+        if (arm->baseline && !find_arm(experiment, arm->baseline, arm))
+            return refuse_baseline(context, experiment, arm);
+    }
+    return D9_OK;
+}

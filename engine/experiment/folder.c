@@ -1,0 +1,263 @@
+/* OUT/experiment.json: what there is to run and where it lies. Written before the first run; the report reads it. */
+#include "core/system.h"
+#include "experiment/experiment.h"
+#include "record/effective.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- runs by index ---- */
+
+int64_t d9_experiment_runs(const d9_experiment *experiment) {
+    return (int64_t)experiment->arm_count * experiment->seed_count;
+}
+const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index) {
+    return &experiment->arms[index % experiment->arm_count];
+}
+int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index) {
+    return experiment->seeds[index / experiment->arm_count];
+}
+
+d9_status d9_experiment_folder(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
+                               char folder[D9_RUN_FOLDER_BYTES]) {
+    int length = snprintf(folder, D9_RUN_FOLDER_BYTES, "%s%sruns/%s/seed%lld", out, *out ? "/" : "",
+                          d9_experiment_arm(experiment, index)->name, (long long)d9_experiment_seed(experiment, index));
+    if (length < D9_RUN_FOLDER_BYTES) return D9_OK;
+    return d9_fail(context, D9_USAGE, "%s: the folder of a run would have a name of %d bytes, at most %d", out, length,
+                   D9_RUN_FOLDER_BYTES - 1);
+}
+
+/* ---- as JSON ---- */
+
+/* A name from a file need not be UTF-8. */
+static json_t *text_json(const char *text) {
+    json_t *string = text ? json_string(text) : NULL;
+    return string ? string : json_null();
+}
+
+static json_t *value_json(const char *text) {
+    int64_t integer;
+    double real;
+    if (d9_text_to_integer(text, &integer)) return json_integer(integer);
+    if (d9_text_to_real(text, &real)) return json_real(real);
+    return text_json(text);
+}
+
+/* No absolute path goes into a record. */
+static const char *portable(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return *path == '/' && slash ? slash + 1 : path;
+}
+
+static json_t *texts_json(const d9_edit_texts *texts) {
+    json_t *list = json_array();
+    for (int i = 0; i < texts->count; i++) json_array_append_new(list, text_json(texts->items[i]));
+    return list;
+}
+
+static json_t *published_json(const d9_config *config) {
+    json_t *object = json_object();
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{"accuracy", config->published.accuracy},
+                   {"seconds", config->published.seconds},
+                   {"epochs", config->published.epochs}};
+    for (int i = 0; i < 3; i++)
+        if (isfinite(numbers[i].value)) json_object_set_new(object, numbers[i].key, json_real(numbers[i].value));
+    if (config->published.hardware) json_object_set_new(object, "hardware", text_json(config->published.hardware));
+    if (config->published.source) json_object_set_new(object, "source", text_json(config->published.source));
+    return object;
+}
+
+static json_t *arm_json(const d9_arm *arm) {
+    json_t *grid = json_object(), *published = published_json(arm->config);
+    for (int i = 0; i < arm->grid_count; i++)
+        json_object_set_new(grid, arm->grid[i].key, value_json(arm->grid[i].value));
+    json_t *object = json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:f}", "name", arm->name, "label",
+                               text_json(arm->label), "baseline", text_json(arm->baseline), "config",
+                               portable(arm->config->path), "edits", texts_json(&arm->own), "grid", grid, "config_hash",
+                               arm->config_hash, "epochs", arm->config->train.epochs);
+    if (json_object_size(published) > 0) json_object_set(object, "published", published);
+    json_decref(published);
+    if (arm->trick) {
+        json_object_set_new(object, "trick", json_string(arm->trick));
+        json_object_set_new(object, "companions", json_boolean(arm->companions));
+    }
+    return object;
+}
+
+static d9_status runs_json(d9_context *context, const d9_experiment *experiment, json_t *runs) {
+    d9_status status = D9_OK;
+    char folder[D9_RUN_FOLDER_BYTES];
+    for (int64_t i = 0; i < d9_experiment_runs(experiment); i++) {
+        D9_TRY(d9_experiment_folder(context, experiment, "", i, folder));
+        json_array_append_new(runs, json_pack("{s:s, s:I, s:s}", "arm", d9_experiment_arm(experiment, i)->name, "seed",
+                                              (json_int_t)d9_experiment_seed(experiment, i), "folder", folder));
+    }
+done:
+    return status;
+}
+
+d9_status d9_experiment_json(d9_context *context, const d9_experiment *experiment, json_t **object) {
+    d9_status status;
+    json_t *arms = json_array(), *seeds = json_array(), *runs = json_array();
+    for (int i = 0; i < experiment->arm_count; i++) json_array_append_new(arms, arm_json(&experiment->arms[i]));
+    for (int i = 0; i < experiment->seed_count; i++) json_array_append_new(seeds, json_integer(experiment->seeds[i]));
+    D9_TRY(runs_json(context, experiment, runs));
+    *object = json_pack("{s:o, s:o, s:s, s:f, s:o, s:o, s:O, s:O, s:O}", "title", text_json(experiment->title),
+                        "question", text_json(experiment->question), "kind",
+                        experiment->kind == D9_EXPERIMENT_ABLATION ? "ablation" : "grid", "target",
+                        experiment->arms[0].config->target, "file", text_json(portable(experiment->file)), "shared",
+                        texts_json(&experiment->shared), "arms", arms, "seeds", seeds, "runs", runs);
+    if (!*object)
+        status = d9_fail(context, D9_DEVICE, "the experiment holds text that is not UTF-8, or memory ran out");
+done:
+    json_decref(arms);
+    json_decref(seeds);
+    json_decref(runs);
+    return status;
+}
+
+/* ---- what the folder holds already ---- */
+
+static const char *string_at(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static json_t *find(const json_t *list, const char *key, const json_t *value) {
+    size_t i;
+    json_t *item;
+    json_array_foreach(list, i, item) if (json_equal(json_object_get(item, key), value)) return item;
+    return NULL;
+}
+
+/* Another experiment, or another configuration under the name of an arm: nobody's runs are mixed. */
+static d9_status check_held(d9_context *context, const char *out, const json_t *held, const json_t *wanted) {
+    static const char *const keys[] = {"title", "kind"};
+    size_t i;
+    json_t *arm;
+    for (int k = 0; k < 2; k++)
+        if (strcmp(string_at(held, keys[k]), string_at(wanted, keys[k])) != 0)
+            return d9_fail(context, D9_USAGE,
+                           "%s: holds another experiment (%s \"%s\", not \"%s\"); give another --out", out, keys[k],
+                           string_at(held, keys[k]), string_at(wanted, keys[k]));
+    json_array_foreach(json_object_get(held, "arms"), i, arm) {
+        const json_t *mine = find(json_object_get(wanted, "arms"), "name", json_object_get(arm, "name"));
+        if (!mine || strcmp(string_at(mine, "config_hash"), string_at(arm, "config_hash")) == 0) continue;
+        return d9_fail(context, D9_USAGE,
+                       "%s: its arm %s has another configuration (%.12s, now %.12s); give another --out, or another "
+                       "name to the arm",
+                       out, string_at(arm, "name"), string_at(arm, "config_hash"), string_at(mine, "config_hash"));
+    }
+    return D9_OK;
+}
+
+/* What was asked for earlier and is not now stays part of the experiment. */
+static void keep_earlier(const json_t *held, json_t *wanted) {
+    size_t i;
+    json_t *item, *arms = json_object_get(wanted, "arms"), *runs = json_object_get(wanted, "runs"),
+                  *seeds = json_object_get(wanted, "seeds");
+    json_array_foreach(json_object_get(held, "arms"), i, item) if (!find(arms, "name", json_object_get(item, "name")))
+        json_array_append(arms, item);
+    json_array_foreach(json_object_get(held, "runs"), i,
+                       item) if (!find(runs, "folder", json_object_get(item, "folder"))) json_array_append(runs, item);
+    json_array_foreach(json_object_get(held, "seeds"), i, item) {
+        size_t j;
+        json_t *seed;
+        bool there = false;
+        json_array_foreach(seeds, j, seed) there = there || json_equal(seed, item);
+        if (!there) json_array_append(seeds, item);
+    }
+}
+
+static d9_status read_held(d9_context *context, const char *path, json_t **held) {
+    d9_status status = D9_OK;
+    uint8_t *bytes = NULL;
+    size_t size;
+    json_error_t error;
+    *held = NULL;
+    if (!d9_file_exists(context, path)) return D9_OK;
+    D9_TRY(d9_file_read(context, path, &bytes, &size));
+    *held = json_loadb((const char *)bytes, size, 0, &error);
+    if (!json_is_object(*held))
+        status = d9_fail(context, D9_USAGE,
+                         "%s:%d: not the record of an experiment, or cut short; remove it to have it written anew",
+                         path, *held ? 1 : error.line);
+done:
+    d9_release(context, bytes);
+    return status;
+}
+
+static d9_status write_json(d9_context *context, const char *path, const json_t *object) {
+    char *dump = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    d9_status status = dump ? D9_OK : d9_fail(context, D9_DEVICE, "out of memory for %s", path);
+    size_t length = dump ? strlen(dump) : 0;
+    if (dump) dump[length] = '\n'; /* in place of the zero */
+    if (dump) status = d9_file_write(context, path, dump, length + 1);
+    free(dump);
+    return status;
+}
+
+static d9_status merge_and_write(d9_context *context, const char *out, json_t *wanted) {
+    d9_status status;
+    json_t *held = NULL;
+    d9_text path;
+    d9_text_init(context, &path);
+    d9_text_add(&path, "%s/experiment.json", out);
+    D9_TRY(d9_text_status(&path));
+    D9_TRY(read_held(context, d9_text_get(&path), &held));
+    if (held) {
+        D9_TRY(check_held(context, out, held, wanted));
+        keep_earlier(held, wanted);
+        if (json_equal(held, wanted)) goto done;
+    }
+    D9_TRY(write_json(context, d9_text_get(&path), wanted));
+done:
+    json_decref(held);
+    d9_text_free(&path);
+    return status;
+}
+
+/* Another process that starts at the same moment holds the lock for an instant. */
+static d9_status wait_for_lock(d9_context *context, const char *path, int *lock) {
+    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+    const double deadline = d9_clock_now() + 30;
+    for (;;) {
+        d9_status status = d9_lock_take(context, path, lock);
+        if (status != D9_OK || *lock >= 0) return status;
+        if (d9_clock_now() > deadline)
+            return d9_fail(context, D9_OUTPUT, "%s: another process does not let it go", path);
+        nanosleep(&pause, NULL);
+    }
+}
+
+d9_status d9_experiment_open(d9_context *context, const d9_experiment *experiment, const char *out) {
+    d9_status status;
+    json_t *wanted = NULL, *held = NULL;
+    d9_text path, lock_path;
+    int lock = -1;
+    d9_text_init(context, &path);
+    d9_text_init(context, &lock_path);
+    d9_text_add(&path, "%s/experiment.json", out);
+    d9_text_add(&lock_path, "%s/lock", out);
+    D9_TRY(d9_text_status(&path));
+    D9_TRY(d9_text_status(&lock_path));
+    D9_TRY(d9_experiment_json(context, experiment, &wanted));
+    D9_TRY(read_held(context, d9_text_get(&path), &held)); /* refused without a trace */
+    if (held) D9_TRY(check_held(context, out, held, wanted));
+    D9_TRY(d9_directory_make(context, out));
+    D9_TRY(wait_for_lock(context, d9_text_get(&lock_path), &lock));
+    D9_TRY(merge_and_write(context, out, wanted));
+done:
+    d9_lock_free(context, d9_text_get(&lock_path), lock);
+    d9_text_free(&path);
+    d9_text_free(&lock_path);
+    json_decref(wanted);
+    json_decref(held);
+    return status;
+}

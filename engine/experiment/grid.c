@@ -1,0 +1,170 @@
+/* The axes of an experiment: seeds, and the keys of its grid. */
+#include "experiment/spec.h"
+
+#include <string.h>
+
+/* ---- seeds ---- */
+
+static d9_status read_seed(d9_context *context, const d9_tree *node, int64_t *seed) {
+    if (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_integer(node->text, seed) || *seed < 0)
+        return d9_tree_fail(context, node, "needs a whole number from 0");
+    return D9_OK;
+}
+
+static d9_status allocate_seeds(d9_context *context, d9_experiment *experiment, int64_t count, int64_t **seeds) {
+    void *memory;
+    d9_status status = d9_arena_allocate(context, &experiment->arena, (size_t)count * sizeof(int64_t), &memory);
+    if (status != D9_OK) return status;
+    experiment->seeds = *seeds = memory;
+    experiment->seed_count = (int)count;
+    return D9_OK;
+}
+
+d9_status d9_seeds_count(d9_context *context, d9_experiment *experiment, int64_t count) {
+    int64_t *seeds;
+    d9_status status = allocate_seeds(context, experiment, count, &seeds);
+    for (int64_t i = 0; status == D9_OK && i < count; i++) seeds[i] = i + 1;
+    return status;
+}
+
+static d9_status list_seeds(d9_spec *spec, const d9_tree *list) {
+    d9_status status = D9_OK;
+    int64_t *seeds;
+    int count = 0;
+    if (!list->first) D9_TRY(d9_tree_fail(spec->context, list, "is empty; write how many, or which, like [1, 2]"));
+    D9_TRY(allocate_seeds(spec->context, spec->experiment, list->count, &seeds));
+    for (const d9_tree *node = list->first; node; node = node->next, count++) {
+        D9_TRY(read_seed(spec->context, node, &seeds[count]));
+        for (int i = 0; i < count; i++)
+            if (seeds[i] == seeds[count])
+                D9_TRY(d9_tree_fail(spec->context, node, "seed %lld is given twice", (long long)seeds[i]));
+    }
+done:
+    return status;
+}
+
+d9_status d9_spec_seeds(d9_spec *spec, int64_t instead) {
+    const d9_tree *node = d9_tree_find(spec->root, "seeds");
+    int64_t count = 5;
+    if (instead) return d9_seeds_count(spec->context, spec->experiment, instead);
+    if (node && node->kind == D9_TREE_LIST) return list_seeds(spec, node);
+    if (node && (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_integer(node->text, &count) || count < 1 ||
+                 count > D9_RUNS_MAX))
+        return d9_tree_fail(spec->context, node, "needs how many seeds (1 to %d), or a list of them", D9_RUNS_MAX);
+    return d9_seeds_count(spec->context, spec->experiment, count);
+}
+
+/* ---- the grid ---- */
+
+static d9_status to_text(d9_spec *spec, const d9_tree *node, char **made) {
+    d9_text text;
+    d9_text_init(spec->context, &text);
+    d9_tree_write(node, &text);
+    d9_status status = d9_text_status(&text);
+    if (status == D9_OK) status = d9_arena_copy(spec->context, spec->arena, d9_text_get(&text), made);
+    d9_text_free(&text);
+    return status;
+}
+
+d9_status d9_spec_setting(d9_spec *spec, const char *key, const d9_tree *value, d9_edit_list *edits) {
+    d9_status status;
+    char *text, *setting;
+    D9_TRY(to_text(spec, value, &text));
+    D9_TRY(d9_arena_format(spec->context, spec->arena, &setting, "%s=%s", key, text));
+    D9_TRY(d9_edit_add(spec->context, spec->arena, edits, D9_EDIT_SET, setting, value));
+done:
+    return status;
+}
+
+/* What of a text may stand in a folder's name. */
+void d9_spec_name(char *text) {
+    char *put = text;
+    for (const char *at = text; *at; at++) {
+        if (strchr(" []{}\"'", *at)) continue;
+        *put++ = strchr("/\\:,;|*?<>&$`!#()~\n\t", *at) ? '-' : *at;
+    }
+    *put = 0;
+}
+
+/* The command line comes last; the grid's names would not be true. */
+static d9_status check_axis(const d9_spec *spec, const d9_tree *axis) {
+    size_t length = strlen(axis->key);
+    for (int i = 0; i < spec->added.count; i++) {
+        const d9_edit *edit = &spec->added.items[i];
+        if (edit->kind == D9_EDIT_SET && strncmp(edit->text, axis->key, length) == 0 && edit->text[length] == '=')
+            return d9_tree_fail_key(spec->context, axis, "is set by --set %s too", edit->text);
+    }
+    return D9_OK;
+}
+
+d9_status d9_spec_grid(d9_spec *spec) {
+    d9_status status = D9_OK;
+    const d9_tree *map = d9_tree_find(spec->root, "grid");
+    spec->grid = (d9_grid){map, 1};
+    if (!map) return D9_OK;
+    if (map->kind != D9_TREE_MAP || !map->first)
+        D9_TRY(d9_tree_fail(spec->context, map,
+                            "an empty grid: write keys and their values, like {train.epochs: [10, 20]}"));
+    for (const d9_tree *axis = map->first; axis; axis = axis->next) {
+        if (axis->kind != D9_TREE_LIST || !axis->first)
+            D9_TRY(d9_tree_fail(spec->context, axis, "an empty grid: needs a list of values, like [10, 20]"));
+        if (strcmp(axis->key, "seed") == 0)
+            D9_TRY(d9_tree_fail_key(spec->context, axis, "the seeds of an experiment are its key seeds"));
+        D9_TRY(check_axis(spec, axis));
+        spec->grid.points *= axis->count;
+        if (spec->grid.points > D9_RUNS_MAX)
+            D9_TRY(d9_tree_fail(spec->context, map, "more than %d points", D9_RUNS_MAX));
+    }
+done:
+    return status;
+}
+
+/* One axis of a point: the edit, the row of the record, and what the point is called. */
+static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *value, d9_draft *draft, d9_grid_point *row,
+                          d9_text *name, d9_text *label) {
+    d9_status status;
+    char *text, *tidy;
+    const char *dot = strrchr(axis->key, '.');
+    D9_TRY(d9_spec_setting(spec, axis->key, value, &draft->edits));
+    D9_TRY(to_text(spec, value, &text));
+    *row = (d9_grid_point){axis->key, text};
+    D9_TRY(d9_arena_copy(spec->context, spec->arena, text, &tidy));
+    d9_spec_name(tidy);
+    d9_text_add(name, ",%s=%s", axis->key, tidy);
+    d9_text_add(label, ", %s %s", dot ? dot + 1 : axis->key, text);
+done:
+    return status;
+}
+
+d9_status d9_spec_point(d9_spec *spec, int64_t index, d9_draft *draft) {
+    d9_status status = D9_OK;
+    d9_text name, label;
+    void *rows = NULL;
+    char *made;
+    int64_t stride = spec->grid.points;
+    d9_text_init(spec->context, &name);
+    d9_text_init(spec->context, &label);
+    if (!spec->grid.map) goto done;
+    D9_TRY(d9_arena_allocate(spec->context, spec->arena, (size_t)spec->grid.map->count * sizeof(d9_grid_point), &rows));
+    draft->grid = rows;
+    for (const d9_tree *axis = spec->grid.map->first; axis; axis = axis->next) {
+        stride /= axis->count;
+        const d9_tree *value = axis->first;
+        for (int64_t i = index / stride % axis->count; i > 0; i--) value = value->next;
+        D9_TRY(add_axis(spec, axis, value, draft, (d9_grid_point *)rows + draft->grid_count++, &name, &label));
+    }
+    D9_TRY(d9_text_status(&name));
+    D9_TRY(d9_text_status(&label));
+    D9_TRY(d9_arena_format(spec->context, spec->arena, &made, "%s%s", draft->label ? draft->label : draft->name,
+                           d9_text_get(&label)));
+    draft->label = made;
+    D9_TRY(d9_arena_format(spec->context, spec->arena, &made, "%s%s", draft->name, d9_text_get(&name)));
+    draft->name = made;
+    if (!draft->baseline) goto done;
+    D9_TRY(d9_arena_format(spec->context, spec->arena, &made, "%s%s", draft->baseline, d9_text_get(&name)));
+    draft->baseline = made;
+done:
+    d9_text_free(&name);
+    d9_text_free(&label);
+    return status;
+}

@@ -1,0 +1,272 @@
+/* One run of an experiment: what the disk says of it, and doing it if nobody has.
+ *
+ * A run is done when its result.json is there (written last, by rename), with the configuration and seed asked for. Its
+ * folder's `lock` is held while it is trained; the kernel frees what a killed process held, and whoever comes next
+ * goes on from the checkpoint, or begins again. */
+#include "core/system.h"
+#include "data/listing.h"
+#include "experiment/experiment.h"
+#include "record/effective.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct run {
+    d9_context *context;
+    const d9_experiment *experiment;
+    const d9_arm *arm;
+    int64_t seed;
+    char folder[D9_RUN_FOLDER_BYTES];
+} run;
+
+enum { PATH_BYTES = D9_RUN_FOLDER_BYTES + 64 };
+static const char *path_in(const run *self, const char *name, char path[PATH_BYTES]) {
+    snprintf(path, PATH_BYTES, "%s/%s", self->folder, name);
+    return path;
+}
+
+static bool has(const run *self, const char *name) {
+    char path[PATH_BYTES];
+    return d9_file_exists(self->context, path_in(self, name, path));
+}
+
+static void remove_in(const run *self, const char *name) {
+    char path[PATH_BYTES];
+    self->context->system->remove(self->context->system->user, path_in(self, name, path));
+}
+
+static d9_status find_run(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
+                          run *self) {
+    *self = (run){.context = context,
+                  .experiment = experiment,
+                  .arm = d9_experiment_arm(experiment, index),
+                  .seed = d9_experiment_seed(experiment, index)};
+    return d9_experiment_folder(context, experiment, out, index, self->folder);
+}
+
+const char *d9_run_kind_name(d9_run_kind kind) {
+    static const char *const names[] = {"waiting", "stopped", "running", "failed", "done"};
+    return names[kind];
+}
+
+/* ---- looking ---- */
+
+/* NULL: not there, or cut short. */
+static d9_status read_json(const run *self, const char *name, json_t **object) {
+    d9_status status = D9_OK;
+    char path[PATH_BYTES];
+    uint8_t *bytes = NULL;
+    size_t size;
+    *object = NULL;
+    if (!has(self, name)) return D9_OK;
+    D9_TRY(d9_file_read(self->context, path_in(self, name, path), &bytes, &size));
+    *object = json_loadb((const char *)bytes, size, 0, NULL);
+done:
+    d9_release(self->context, bytes);
+    return status;
+}
+
+static double number_at(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+/* The result of this run, in `state`; `damaged`: there is one, and it cannot be read. */
+static d9_status look_at_result(const run *self, d9_run_state *state, bool *damaged) {
+    d9_status status;
+    json_t *result;
+    D9_TRY(read_json(self, "result.json", &result));
+    const char *hash = json_string_value(json_object_get(result, "config_hash"));
+    const json_t *seed = json_object_get(result, "seed");
+    *damaged = has(self, "result.json") && (!hash || !json_is_integer(seed));
+    if (!hash || *damaged) goto done;
+    if (strcmp(hash, self->arm->config_hash) != 0 || json_integer_value(seed) != self->seed)
+        D9_TRY(d9_fail(self->context, D9_USAGE,
+                       "%s: holds a run of another configuration or seed; give another --out, or remove the folder",
+                       self->folder));
+    state->kind = D9_RUN_DONE;
+    state->accuracy = number_at(result, "accuracy");
+    state->accuracy_tta = number_at(result, "accuracy_tta");
+    state->train_seconds = number_at(result, "train_seconds");
+done:
+    json_decref(result);
+    return status;
+}
+
+static d9_status look_at_failure(const run *self, d9_run_state *state) {
+    d9_status status;
+    json_t *failure;
+    D9_TRY(read_json(self, "failure.json", &failure));
+    const char *message = json_string_value(json_object_get(failure, "message"));
+    if (!message) goto done;
+    state->kind = D9_RUN_FAILED;
+    state->failure = (d9_status)json_integer_value(json_object_get(failure, "status"));
+    snprintf(state->message, sizeof state->message, "%s", message);
+done:
+    json_decref(failure);
+    return status;
+}
+
+static d9_status look(const run *self, d9_run_state *state, bool *damaged) {
+    d9_status status;
+    char path[PATH_BYTES];
+    *state = (d9_run_state){.accuracy = NAN, .accuracy_tta = NAN, .train_seconds = NAN};
+    *damaged = false;
+    D9_TRY(look_at_result(self, state, damaged));
+    if (state->kind == D9_RUN_DONE) goto done;
+    D9_TRY(look_at_failure(self, state));
+    if (d9_lock_is_held(self->context, path_in(self, "lock", path)))
+        state->kind = D9_RUN_RUNNING;
+    else if (state->kind == D9_RUN_WAITING && (has(self, "config.yaml") || has(self, "lock")))
+        state->kind = D9_RUN_STOPPED;
+done:
+    return status;
+}
+
+d9_status d9_run_look(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
+                      d9_run_state *state) {
+    run self;
+    bool damaged;
+    d9_status status = find_run(context, experiment, out, index, &self);
+    return status == D9_OK ? look(&self, state, &damaged) : status;
+}
+
+d9_status d9_run_forget_failure(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index) {
+    run self;
+    d9_status status = find_run(context, experiment, out, index, &self);
+    if (status == D9_OK && has(&self, "failure.json")) remove_in(&self, "failure.json");
+    return status;
+}
+
+/* ---- training ---- */
+
+static bool ends_with(const char *text, const char *ending) {
+    size_t length = strlen(text), tail = strlen(ending);
+    return length >= tail && strcmp(text + length - tail, ending) == 0;
+}
+
+/* What killed processes left half written. The lock is held. */
+static void sweep(const run *self) {
+    d9_context quiet = *self->context; /* nothing here stops a run */
+    d9_arena arena = {0};
+    d9_listing listing;
+    if (d9_listing_read(&quiet, &arena, self->folder, &listing) == D9_OK)
+        for (int64_t i = 0; i < listing.count; i++)
+            if (ends_with(listing.entries[i].name, ".partial")) remove_in(self, listing.entries[i].name);
+    d9_arena_free(&quiet, &arena);
+}
+
+static d9_status record_failure(const run *self, d9_status why, const char *message) {
+    d9_status status;
+    char path[PATH_BYTES];
+    json_t *object = json_pack("{s:i, s:s, s:s, s:I}", "status", (int)why, "message", message, "config_hash",
+                               self->arm->config_hash, "seed", (json_int_t)self->seed);
+    char *dump = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
+    if (dump)
+        status = d9_file_write(self->context, path_in(self, "failure.json", path), dump, strlen(dump));
+    else
+        status = d9_fail(self->context, D9_DEVICE, "out of memory for %s", path_in(self, "failure.json", path));
+    free(dump);
+    json_decref(object);
+    return status;
+}
+
+static d9_status train(const run *self, const d9_run_options *options, bool resume, d9_run_state *state) {
+    d9_config config = *self->arm->config;
+    d9_result result;
+    config.seed = self->seed;
+    config.keep = self->experiment->keep;
+    if (options->threads)
+        config.threads = options->threads;
+    else if (config.threads == 0)
+        config.threads = options->threads_default;
+    if (options->data) config.data.path = options->data;
+    const d9_train_options wanted = {.config = &config,
+                                     .seed = (uint64_t)self->seed,
+                                     .out = self->folder,
+                                     .resume = resume,
+                                     .checkpoint_every = self->experiment->checkpoint_every,
+                                     .process_start = options->process_start,
+                                     .interrupt = options->interrupt,
+                                     .observer = options->observer};
+    d9_status status = d9_train(self->context, &wanted, &result);
+    if (status != D9_OK) return status;
+    state->kind = D9_RUN_DONE;
+    state->accuracy = result.accuracy;
+    state->accuracy_tta = result.accuracy_tta;
+    for (int i = 0; d9_clock_at(i); i++)
+        if (strcmp(d9_clock_at(i)->name, "train_seconds") == 0)
+            state->train_seconds = d9_timeline_sum(result.timeline, d9_clock_at(i), result.epoch_to_target);
+    d9_result_free(self->context, &result);
+    return D9_OK;
+}
+
+/* Goes on from the checkpoint; one that cannot be used (another machine's precision, say) is no reason to stop. */
+static d9_status train_or_resume(const run *self, const d9_run_options *options, bool damaged, d9_run_state *state) {
+    if (damaged || !has(self, "checkpoint.safetensors")) return train(self, options, false, state);
+    d9_status status = train(self, options, true, state);
+    if (status != D9_USAGE && status != D9_DATA) return status;
+    d9_log(self->context, D9_LOG_WARNING, "%s; the run begins again", self->context->message);
+    d9_context_clear(self->context);
+    return train(self, options, false, state);
+}
+
+/* Whose failure it is: the run's own is recorded, and the others go on. */
+static d9_status take_failure(const run *self, d9_status status, d9_run_state *state) {
+    if (status != D9_USAGE && status != D9_DEVICE && status != D9_NONFINITE) return status;
+    state->kind = D9_RUN_FAILED;
+    state->failure = status;
+    snprintf(state->message, sizeof state->message, "%s", self->context->message);
+    d9_context_clear(self->context);
+    return record_failure(self, status, state->message);
+}
+
+/* The lock is held: what was seen before may have changed meanwhile. */
+static d9_status do_locked(const run *self, const d9_run_options *options, d9_run_state *state, bool *trained) {
+    d9_status status;
+    bool damaged;
+    *state = (d9_run_state){.accuracy = NAN, .accuracy_tta = NAN, .train_seconds = NAN};
+    sweep(self);
+    D9_TRY(look_at_result(self, state, &damaged));
+    if (state->kind == D9_RUN_DONE) {
+        if (self->experiment->keep != D9_KEEP_ALL) remove_in(self, "checkpoint.safetensors");
+        goto done;
+    }
+    D9_TRY(look_at_failure(self, state));
+    if (state->kind == D9_RUN_FAILED) goto done;
+    if (damaged)
+        d9_log(self->context, D9_LOG_WARNING, "%s/result.json: cut short; the run is done again", self->folder);
+    D9_TRY(d9_record_check(self->context, self->folder, self->arm->config, false)); /* nobody else's */
+    *trained = true;
+    status = train_or_resume(self, options, damaged, state);
+    if (status != D9_OK) status = take_failure(self, status, state);
+done:
+    return status;
+}
+
+d9_status d9_run_do(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
+                    const d9_run_options *options, d9_run_state *state, bool *trained) {
+    d9_status status;
+    run self;
+    char path[PATH_BYTES] = "";
+    int lock = -1;
+    bool damaged;
+    *trained = false;
+    D9_TRY(find_run(context, experiment, out, index, &self));
+    D9_TRY(look(&self, state, &damaged));
+    path_in(&self, "lock", path);
+    if (state->kind == D9_RUN_RUNNING) goto done;
+    if ((state->kind == D9_RUN_DONE || state->kind == D9_RUN_FAILED) && !has(&self, "lock")) goto done;
+    D9_TRY(d9_directory_make(context, self.folder));
+    D9_TRY(d9_lock_take(context, path, &lock));
+    if (lock < 0) {
+        state->kind = D9_RUN_RUNNING;
+        goto done;
+    }
+    status = do_locked(&self, options, state, trained);
+done:
+    d9_lock_free(context, path, lock);
+    return status;
+}

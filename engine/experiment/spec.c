@@ -1,0 +1,313 @@
+/* An experiment's file -> drafts -> arms x grid. The keys are in experiment.h. */
+#include "config/values.h"
+#include "core/system.h"
+#include "experiment/spec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_MAX_BYTES = 200 };
+
+static const d9_option head_options[] = {
+    {"title", D9_OPTION_TEXT, offsetof(d9_spec_head, title), "", 0, 0, NULL,
+     "names the folder of the runs; the file's name when not given"},
+    {"question", D9_OPTION_TEXT, offsetof(d9_spec_head, question), "", 0, 0, NULL, "what is asked, in one sentence"},
+    {"config", D9_OPTION_TEXT, offsetof(d9_spec_head, config), "", 0, 0, NULL,
+     "the configuration of arms that name none, relative to this file"},
+    {"keep", D9_OPTION_CHOICE, offsetof(d9_spec_head, keep), "none", 0, 0, "none|model|all",
+     "weights kept of each run"},
+    {"checkpoint_every", D9_OPTION_INT, offsetof(d9_spec_head, checkpoint_every), "0", 0, 1e6, NULL,
+     "epochs between checkpoints; 0: only when interrupted"},
+    {0},
+};
+static const char *const head_others[] = {"seeds", "arms", "grid", "set", "with", "without", "ablate", NULL};
+
+typedef struct arm_head {
+    const char *config, *label, *baseline;
+} arm_head;
+
+static const d9_option arm_options[] = {
+    {"config", D9_OPTION_TEXT, offsetof(arm_head, config), "", 0, 0, NULL, "instead of the experiment's"},
+    {"label", D9_OPTION_TEXT, offsetof(arm_head, label), "", 0, 0, NULL, "what plots call it; its name if not given"},
+    {"baseline", D9_OPTION_TEXT, offsetof(arm_head, baseline), "", 0, 0, NULL, "the arm it is compared with"},
+    {0},
+};
+static const char *const arm_others[] = {"set", "with", "without", "published", NULL};
+
+/* ---- small things ---- */
+
+/* Relative to the experiment's file; "a/../b" is "b" here, because nobody wants to read the other. */
+static d9_status join(d9_spec *spec, const char *path, const char **joined) {
+    const char *file = spec->experiment->file, *slash = *path == '/' ? NULL : strrchr(file, '/');
+    size_t folder = slash ? (size_t)(slash - file) : 0;
+    char *made;
+    while (folder > 0 && strncmp(path, "../", 3) == 0) {
+        size_t start = folder;
+        while (start > 0 && file[start - 1] != '/') start--;
+        if (file[start] == '.') break; /* "." or ".." or hidden: left as it is */
+        path += 3;
+        folder = start > 0 ? start - 1 : 0;
+        if (start == 1) break; /* below the root */
+    }
+    d9_status status = folder > 0 || (slash && *file == '/')
+                           ? d9_arena_format(spec->context, spec->arena, &made, "%.*s/%s", (int)folder, file, path)
+                           : d9_arena_copy(spec->context, spec->arena, path, &made);
+    *joined = made;
+    return status;
+}
+
+/* The file's name without its ending. */
+static d9_status stem(d9_context *context, d9_arena *arena, const char *path, const char **name) {
+    const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path, *dot = strrchr(start, '.');
+    char *made;
+    d9_status status = d9_arena_format(context, arena, &made, "%.*s",
+                                       (int)(dot && dot > start ? dot - start : (int)strlen(start)), start);
+    *name = made;
+    return status;
+}
+
+/* ---- edits ---- */
+
+static d9_status read_words(d9_spec *spec, const d9_tree *map, const char *key, d9_edit_kind kind,
+                            d9_edit_list *edits) {
+    d9_status status = D9_OK;
+    const d9_tree *list = d9_tree_find(map, key);
+    if (!list) return D9_OK;
+    if (list->kind != D9_TREE_LIST) D9_TRY(d9_tree_fail(spec->context, list, "needs a list of tricks, like [ema]"));
+    for (const d9_tree *node = list->first; node; node = node->next) {
+        if (node->kind != D9_TREE_SCALAR)
+            D9_TRY(
+                d9_tree_fail(spec->context, node, "needs a trick as on the command line: NAME, or \"NAME:KEY=VALUE\""));
+        D9_TRY(d9_edit_add(spec->context, spec->arena, edits, kind, node->text, node));
+    }
+done:
+    return status;
+}
+
+static d9_status read_edits(d9_spec *spec, const d9_tree *map, d9_edit_list *edits) {
+    d9_status status = D9_OK;
+    const d9_tree *set = d9_tree_find(map, "set");
+    D9_TRY(read_words(spec, map, "with", D9_EDIT_WITH, edits));
+    D9_TRY(read_words(spec, map, "without", D9_EDIT_WITHOUT, edits));
+    if (set && set->kind != D9_TREE_MAP)
+        D9_TRY(d9_tree_fail(spec->context, set, "needs a map of keys, like {train.epochs: 10}"));
+    for (const d9_tree *node = set ? set->first : NULL; node; node = node->next)
+        D9_TRY(d9_spec_setting(spec, node->key, node, edits));
+done:
+    return status;
+}
+
+static d9_status read_shared(d9_spec *spec, const d9_experiment_options *options) {
+    d9_status status;
+    d9_edit_list all = {0};
+    D9_TRY(read_edits(spec, spec->root, &spec->shared));
+    d9_edit_share(&spec->shared);
+    D9_TRY(d9_edit_add_options(spec->context, spec->arena, &spec->added, &options->edits));
+    D9_TRY(d9_edit_append(spec->context, spec->arena, &all, &spec->shared));
+    D9_TRY(d9_edit_append(spec->context, spec->arena, &all, &spec->added));
+    D9_TRY(d9_edits_format(spec->context, spec->arena, &all, true, &spec->experiment->shared));
+done:
+    return status;
+}
+
+/* ---- arms ---- */
+
+static d9_status settle_points(d9_spec *spec, const d9_draft *base) {
+    d9_status status = D9_OK;
+    d9_experiment *experiment = spec->experiment;
+    for (int64_t i = 0; i < spec->grid.points; i++) {
+        d9_draft draft = *base;
+        draft.edits = (d9_edit_list){0};
+        D9_TRY(d9_edit_append(spec->context, spec->arena, &draft.edits, &base->edits));
+        D9_TRY(d9_spec_point(spec, i, &draft));
+        D9_TRY(d9_edit_append(spec->context, spec->arena, &draft.edits, &spec->added));
+        if (strlen(draft.name) > NAME_MAX_BYTES)
+            D9_TRY(d9_fail(spec->context, D9_USAGE,
+                           "%s: the folder of an arm would have a name of %zu bytes, at most %d: %.60s...",
+                           experiment->file, strlen(draft.name), NAME_MAX_BYTES, draft.name));
+        D9_TRY(d9_draft_settle(spec->context, spec->arena, &draft, &experiment->arms[experiment->arm_count++]));
+    }
+done:
+    return status;
+}
+
+static d9_status check_name(d9_context *context, const d9_tree *arm) {
+    static const char *const fine = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
+    if (!arm->key[strspn(arm->key, fine)] && *arm->key != '.') return D9_OK;
+    return d9_tree_fail_key(context, arm, "an arm's name is a folder's: letters, digits, _ . + -");
+}
+
+static d9_status read_arm(d9_spec *spec, const d9_tree *arm) {
+    d9_status status;
+    arm_head head = {0};
+    d9_draft draft = {.name = arm->key, .node = arm, .published = d9_tree_find(arm, "published")};
+    D9_TRY(check_name(spec->context, arm));
+    D9_TRY(d9_values_bind(spec->context, spec->arena, arm, &(d9_binding){arm_options, &head}, 1, arm_others));
+    const char *config = head.config ? head.config : spec->head.config;
+    if (!config) D9_TRY(d9_tree_fail_key(spec->context, arm, "has no config, and neither has the experiment"));
+    draft.label = head.label;
+    draft.baseline = head.baseline;
+    D9_TRY(join(spec, config, &draft.config));
+    const d9_tree *said = d9_tree_find(head.config ? arm : spec->root, "config");
+    if (said) draft.node = said;
+    D9_TRY(d9_edit_append(spec->context, spec->arena, &draft.edits, &spec->shared));
+    D9_TRY(read_edits(spec, arm, &draft.edits));
+    D9_TRY(settle_points(spec, &draft));
+done:
+    return status;
+}
+
+static d9_status read_arms(d9_spec *spec) {
+    d9_status status = D9_OK;
+    d9_experiment *experiment = spec->experiment;
+    const d9_tree *arms = d9_tree_find(spec->root, "arms");
+    d9_tree *lone;
+    const char *name;
+    void *memory;
+    if (!arms) {
+        if (!spec->head.config) D9_TRY(d9_tree_fail(spec->context, spec->root, "config or arms must be given"));
+        d9_tree *made;
+        D9_TRY(stem(spec->context, spec->arena, spec->head.config, &name));
+        d9_spec_name((char *)name);
+        D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &spec->root->place, NULL, &made));
+        D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &spec->root->place, name, &lone));
+        d9_tree_append(made, lone);
+        arms = made;
+    }
+    if (arms->kind != D9_TREE_MAP || !arms->first)
+        D9_TRY(d9_tree_fail(spec->context, arms, "needs a map of arms, like {final: {}, plain: {without: [ema]}}"));
+    if (arms->count * spec->grid.points * experiment->seed_count > D9_RUNS_MAX)
+        D9_TRY(d9_tree_fail(spec->context, arms, "more than %d runs", D9_RUNS_MAX));
+    D9_TRY(d9_arena_allocate(spec->context, spec->arena, (size_t)(arms->count * spec->grid.points) * sizeof(d9_arm),
+                             &memory));
+    experiment->arms = memory;
+    for (const d9_tree *arm = arms->first; arm; arm = arm->next) D9_TRY(read_arm(spec, arm));
+done:
+    return status;
+}
+
+/* `ablate: all`, or a list of tricks. */
+static d9_status read_ablation(d9_spec *spec, const d9_tree *ablate) {
+    d9_status status = D9_OK;
+    d9_draft base = {.node = d9_tree_find(spec->root, "config")};
+    void *memory = NULL;
+    bool all = ablate->kind == D9_TREE_SCALAR && strcmp(ablate->text, "all") == 0;
+    const char *const excluded[] = {"arms", "grid"};
+    for (int i = 0; i < 2; i++)
+        if (d9_tree_find(spec->root, excluded[i]))
+            D9_TRY(d9_tree_fail_key(spec->context, d9_tree_find(spec->root, excluded[i]),
+                                    "an ablation makes its own arms"));
+    if (!spec->head.config) D9_TRY(d9_tree_fail(spec->context, ablate, "config must be given"));
+    if (!all && (ablate->kind != D9_TREE_LIST || !ablate->first))
+        D9_TRY(d9_tree_fail(spec->context, ablate, "needs all, or a list of tricks, like [celu, ema]"));
+    D9_TRY(join(spec, spec->head.config, &base.config));
+    D9_TRY(d9_edit_append(spec->context, spec->arena, &base.edits, &spec->shared));
+    D9_TRY(d9_edit_append(spec->context, spec->arena, &base.edits, &spec->added));
+    D9_TRY(d9_arena_allocate(spec->context, spec->arena, (size_t)(ablate->count + 1) * sizeof(char *), &memory));
+    const char **words = memory;
+    int count = 0;
+    for (const d9_tree *node = ablate->first; node; node = node->next)
+        words[count++] = node->kind == D9_TREE_SCALAR ? node->text : "";
+    status = d9_ablation_arms(spec->context, &base, all ? NULL : words, count, spec->experiment);
+done:
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static d9_status read_root(d9_spec *spec, const d9_experiment_options *options) {
+    d9_status status;
+    d9_experiment *experiment = spec->experiment;
+    const d9_tree *ablate;
+    D9_TRY(d9_values_bind(spec->context, spec->arena, spec->root, &(d9_binding){head_options, &spec->head}, 1,
+                          head_others));
+    experiment->title = spec->head.title;
+    experiment->question = spec->head.question;
+    experiment->keep = spec->head.keep;
+    experiment->checkpoint_every = spec->head.checkpoint_every;
+    if (!experiment->title) D9_TRY(stem(spec->context, spec->arena, experiment->file, &experiment->title));
+    D9_TRY(d9_spec_seeds(spec, options->seeds));
+    D9_TRY(read_shared(spec, options));
+    D9_TRY(d9_spec_grid(spec));
+    ablate = d9_tree_find(spec->root, "ablate");
+    D9_TRY(ablate ? read_ablation(spec, ablate) : read_arms(spec));
+    D9_TRY(d9_arms_check(spec->context, experiment));
+done:
+    return status;
+}
+
+static d9_status read_file(d9_context *context, const char *path, uint8_t **bytes, size_t *size) {
+    d9_context quiet = *context;
+    d9_status status = d9_file_read(&quiet, path, bytes, size);
+    if (status == D9_OK && strlen((char *)*bytes) != *size)
+        return d9_fail(context, D9_USAGE, "%s: not YAML: it holds a zero byte", path);
+    return status == D9_OK ? D9_OK : d9_fail(context, status == D9_DATA ? D9_USAGE : status, "%s", quiet.message);
+}
+
+static d9_status make(d9_context *context, const char *file, d9_experiment **experiment) {
+    void *memory;
+    char *copy;
+    d9_status status = d9_allocate(context, sizeof(d9_experiment), "the experiment", &memory);
+    *experiment = NULL;
+    if (status != D9_OK) return status;
+    *experiment = memory;
+    status = d9_arena_copy(context, &(*experiment)->arena, file, &copy);
+    (*experiment)->file = copy;
+    return status;
+}
+
+d9_status d9_experiment_load(d9_context *context, const char *path, const d9_experiment_options *options,
+                             d9_experiment **experiment) {
+    d9_status status;
+    uint8_t *bytes = NULL;
+    size_t size;
+    d9_tree *root;
+    D9_TRY(make(context, path, experiment));
+    d9_arena *arena = &(*experiment)->arena;
+    D9_TRY(read_file(context, path, &bytes, &size));
+    D9_TRY(d9_tree_parse(context, arena, &(d9_place){.source = (*experiment)->file, .line = 1}, (char *)bytes, size,
+                         &root));
+    if (root->kind != D9_TREE_MAP)
+        D9_TRY(d9_tree_fail(context, root, "an experiment is a map of keys, like {config: dawn94.yaml, seeds: 5}"));
+    d9_spec spec = {.context = context, .arena = arena, .experiment = *experiment, .root = root};
+    D9_TRY(read_root(&spec, options));
+done:
+    d9_release(context, bytes);
+    if (status != D9_OK) {
+        d9_experiment_free(context, *experiment);
+        *experiment = NULL;
+    }
+    return status;
+}
+
+d9_status d9_experiment_ablation(d9_context *context, const char *config, const char *const *only, int only_count,
+                                 const d9_experiment_options *options, d9_experiment **experiment) {
+    d9_status status;
+    const char *name;
+    char *title;
+    d9_draft base = {0};
+    D9_TRY(make(context, config, experiment));
+    d9_arena *arena = &(*experiment)->arena;
+    D9_TRY(stem(context, arena, config, &name));
+    D9_TRY(d9_arena_format(context, arena, &title, "ablate-%s", name));
+    (*experiment)->title = title;
+    (*experiment)->question = "What is each trick worth?";
+    D9_TRY(d9_seeds_count(context, *experiment, options->seeds ? options->seeds : 5));
+    base.config = (*experiment)->file;
+    D9_TRY(d9_edit_add_options(context, arena, &base.edits, &options->edits));
+    D9_TRY(d9_edits_format(context, arena, &base.edits, true, &(*experiment)->shared));
+    D9_TRY(d9_ablation_arms(context, &base, only, only_count, *experiment));
+done:
+    if (status != D9_OK) {
+        d9_experiment_free(context, *experiment);
+        *experiment = NULL;
+    }
+    return status;
+}
+
+void d9_experiment_free(d9_context *context, d9_experiment *experiment) {
+    if (!experiment) return;
+    for (int i = 0; i < experiment->arm_count; i++) d9_config_free(context, experiment->arms[i].config);
+    d9_arena_free(context, &experiment->arena);
+    d9_release(context, experiment);
+}

@@ -1,0 +1,36 @@
+#!/bin/sh
+# The CPU figures of docs/performance.md: dawn9 and PyTorch in turn, so that a noisy machine disturbs both alike.
+#
+# usage: experiments/bench-cpu.sh PRECISION OUT [ROUNDS [EPOCHS]]
+#   bf16 or f32; a folder for the records; 3 rounds; 3 real epochs, each beside the same steps timed by bench
+#
+# Wants CIFAR-10, build/ and Debian's python3-torch; 12 minutes in bf16, 25 in f32, with nothing else running.
+set -eu
+[ $# -ge 2 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
+precision=$1 out=$2 rounds=${3-3} epochs=${4-3}
+cd "$(dirname "$0")/.."
+mkdir -p "$out"
+dawn9=${DAWN9-build/dawn9} config=configs/dawn94.yaml
+
+round=1
+while [ "$round" -le "$rounds" ]; do
+    "$dawn9" bench step --config $config --precision "$precision" --json >"$out/step-$round.json"
+    /usr/bin/python3 experiments/peers/torch_cpu.py --precision "$precision" --steps 4 --warm 1 >"$out/torch-$round.json"
+    "$dawn9" bench cold --config $config --precision "$precision" --json >"$out/cold-$round.json"
+    round=$((round + 1))
+done
+"$dawn9" bench ops --config $config --precision "$precision" --json >"$out/ops.json"
+"$dawn9" bench pipeline --config $config --precision "$precision" --json >"$out/pipeline.json"
+
+# A real epoch beside the same steps timed by bench, in turn.
+round=1
+while [ "$round" -le "$epochs" ]; do
+    rm -rf "$out/epoch"
+    "$dawn9" train $config --precision "$precision" --set train.epochs=1 --set eval.every=0 --set keep=none --quiet \
+        --out "$out/epoch" >"$out/epoch.txt"
+    cp "$out/epoch/result.json" "$out/epoch-$round.json"
+    "$dawn9" bench step --config $config --precision "$precision" --steps 97 --json >"$out/step97-$round.json"
+    round=$((round + 1))
+done
+rm -rf "$out/epoch" "$out/epoch.txt"
+exec python3 experiments/bench-cpu.py "$out"

@@ -1,0 +1,55 @@
+#!/bin/sh
+# Do two runs on one machine get in each other's way? The training step of one run alone, and of two at once: told their
+# threads (one each), and not told (each takes all cores). In turn, several rounds, because machines drift.
+#
+# usage: experiments/side-by-side.sh OUT [ROUNDS [argument of dawn9 bench step]...]    needs two cores that are idle
+#
+# OUT gets each measurement as JSON and summary.txt: medians of images/s and what is left of a run beside another.
+set -eu
+[ $# -gt 0 ] && [ "$1" != --help ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
+cd "$(dirname "$0")/.."
+out=$1 rounds=${2-3}
+shift $(($# > 1 ? 2 : 1))
+dawn9=${DAWN9-build/dawn9}
+mkdir -p "$out"
+
+# Not spinning is the default (dawn9 sets it for itself); what the caller has set would be measured instead.
+unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
+
+measure() { # NAME, then arguments
+    name=$1
+    shift
+    "$dawn9" bench step --json "$@" >"$out/$name.json"
+}
+
+pair() { # NAME, then arguments: two at once, both waited for
+    name=$1
+    shift
+    measure "$name-a" "$@" &
+    first=$!
+    measure "$name-b" "$@" &
+    wait $first
+    wait $!
+}
+
+round=1
+while [ "$round" -le "$rounds" ]; do
+    measure "alone-one-thread-$round" --threads 1 "$@"
+    pair "pair-one-thread-$round" --threads 1 "$@"
+    measure "alone-all-cores-$round" "$@"
+    pair "pair-all-cores-$round" "$@"
+    round=$((round + 1))
+done
+
+python3 - "$out" <<'PYTHON' | tee "$out/summary.txt"
+import glob, json, statistics, sys
+def rates(pattern):
+    rows = [json.load(open(path)) for path in sorted(glob.glob(sys.argv[1] + "/" + pattern + "-*.json"))]
+    return [row["images_per_second"] for row in rows], rows[0]
+first = rates("alone-all-cores")[1]
+print(f'{first["device"]}, {first["threads"]} thread(s) by default, {first["precision"]}, batches of {first["batch_size"]}, {first["steps"]} steps')
+print(f'{"images/s, medians":34} {"alone":>8} {"beside another":>15} {"kept":>6} {"both together":>14}')
+for name, what in (("one-thread", "told: --threads 1 each"), ("all-cores", "not told: all cores each")):
+    alone, beside = statistics.median(rates("alone-" + name)[0]), statistics.median(rates("pair-" + name)[0])
+    print(f"{what:34} {alone:8.0f} {beside:15.0f} {100 * beside / alone:5.0f}% {2 * beside:14.0f}")
+PYTHON

@@ -1,0 +1,41 @@
+# dawn9 ablate: leave one out, add one in, companions, and the record of it.
+. "$(dirname "$0")/lib.sh"
+{
+    tiny | sed 's/epochs: 2/epochs: 1/; s/synthetic_train: 128/synthetic_train: 64/; s/flip: {}/flip: {}, celu: {alpha: 0.3}, frozen_bn_scale: {}/'
+    echo 'ablate: {frozen_bn_scale: {celu.alpha: 0.075, train.bias_lr_multiplier: 2}}'
+} >tiny.yaml
+
+accepts "$dawn9" config tiny.yaml
+says '^  frozen_bn_scale: \{celu.alpha: 0.075, train.bias_lr_multiplier: 2\}$'
+cp "$out" effective.yaml
+accepts "$dawn9" config effective.yaml
+cmp -s "$out" effective.yaml || fail "the effective configuration does not load to itself"
+
+accepts "$dawn9" ablate tiny.yaml --only celu,frozen_bn_scale --seeds 2 --quiet
+says '^runs       16 of 16 done$'
+record=runs/ablate-tiny/experiment.json
+json $record 'd["kind"] == "ablation" and [a["name"] for a in d["arms"]] == ["full", "plain", "without-celu", "without-frozen_bn_scale", "without-frozen_bn_scale+companions", "with-celu", "with-frozen_bn_scale", "with-frozen_bn_scale+companions"]'
+json $record '[a["baseline"] for a in d["arms"]] == [None, None] + ["full"] * 3 + ["plain"] * 3'
+json $record '[a.get("trick") for a in d["arms"]][2:] == ["celu"] + ["frozen_bn_scale"] * 2 + ["celu"] + ["frozen_bn_scale"] * 2'
+json $record 'sorted({r["seed"] for r in d["runs"]}) == [1, 2] and len({a["config_hash"] for a in d["arms"]}) == 8'
+# the arm is the run of the same edits
+accepts "$dawn9" train tiny.yaml --without frozen_bn_scale --set tricks.celu.alpha=0.075 --set train.bias_lr_multiplier=2 --seed 2 --quiet --out alone
+json alone/result.json 'd["params_sha256"] == json.load(open("runs/ablate-tiny/runs/without-frozen_bn_scale+companions/seed2/result.json"))["params_sha256"]'
+accepts "$dawn9" ablate tiny.yaml --only celu,frozen_bn_scale --seeds 2 --status
+says '^runs       16 of 16 done$'
+
+# the whole of dawn94, companions by the configuration; and the same as a file
+accepts "$dawn9" ablate "$source/configs/dawn94.yaml" --dry-run --json --seeds 10
+cp "$out" direct.json
+json direct.json 'len(d["arms"]) == 2 + 2 * (10 + 1)'
+accepts "$dawn9" experiment "$source/experiments/ablate-dawn94.yaml" --dry-run --json
+cp "$out" file.json
+json file.json 'd["arms"] == json.load(open("direct.json"))["arms"] and d["runs"] == json.load(open("direct.json"))["runs"]'
+
+refuses 2 'no trick called cutout is on here; on: crop, flip, celu, frozen_bn_scale, flip_tta' "$dawn9" ablate tiny.yaml --only cutout
+refuses 2 'has no trick on: nothing to ablate' "$dawn9" ablate tiny.yaml --set 'tricks={crop: off, flip: off, celu: off, frozen_bn_scale: off, flip_tta: off}'
+sed 's/celu.alpha: 0.075/celu.alhpa: 0.075/' tiny.yaml >bad.yaml
+refuses 2 'tricks.celu.alhpa: unknown key; known: alpha; did you mean alpha\?' "$dawn9" ablate bad.yaml
+sed 's/ablate: {frozen_bn_scale/ablate: {frozen_bn/' tiny.yaml >bad.yaml
+refuses 2 'bad.yaml:[0-9]+:[0-9]+: ablate.frozen_bn: unknown key.*did you mean frozen_bn_scale\?' "$dawn9" ablate bad.yaml
+verdict

@@ -1,0 +1,50 @@
+# dawn9 compare: what differs between finished runs, and what came out; folders of runs; what is no run.
+. "$(dirname "$0")/lib.sh"
+tiny >tiny.yaml
+accepts "$dawn9" train tiny.yaml --out runs/a --quiet
+accepts "$dawn9" train tiny.yaml --out runs/b --quiet --seed 2 --set train.epochs=1 --without flip --with ema --precision f64
+accepts "$dawn9" train tiny.yaml --out runs/deep/c --quiet --set train.batch_size=64
+
+# ---- two runs: only what differs, and the whole outcome ----
+accepts "$dawn9" compare runs/a runs/b
+says '^ +runs/a +runs/b$'
+says '^  seed +1 +2$'
+says '^  train.epochs +2 +1$'
+says '^  tricks.ema.momentum +- +0.99$'
+says '^  tricks.flip.* +[a-z]+ +-$'
+says '^  precision +f32 +f64$'
+says '^  accuracy_tta +[0-9]+\.[0-9]{2} +[0-9]+\.[0-9]{2}$'
+for clock in train airbench dawnbench process; do says "^  ${clock}_seconds +[-0-9.]+ +[-0-9.]+\$"; done
+says '^  params_sha256 +[0-9a-f]{12} +[0-9a-f]{12}$'
+says '^rules$'
+if grep -Eq '^  (train.batch_size|threads|model|title|backend) ' "$out"; then fail "what is equal is shown: $(grep -E '^  (train.batch_size|threads|model|title|backend) ' "$out")"; fi
+
+# ---- the same run twice: nothing differs ----
+cp -r runs/a again
+accepts "$dawn9" compare runs/a again
+for part in configuration machine rules; do says "^$part +the same\$"; done
+says '^  params_sha256 '
+
+# ---- JSON has the record's own values; a folder of runs stands for them, in the order of names ----
+accepts "$dawn9" compare runs/ --json
+json "$out" 'd["runs"] == ["runs//a", "runs//b", "runs//deep/c"] or d["runs"] == ["runs/a", "runs/b", "runs/deep/c"]'
+json "$out" 'd["configuration"]["train.batch_size"] == [32, 32, 64] and d["configuration"]["tricks.ema.momentum"] == [None, 0.99, None]'
+json "$out" 'd["outcome"]["accuracy"] == [json.load(open("runs/" + r + "/result.json"))["accuracy"] for r in ["a", "b", "deep/c"]]'
+json "$out" 'd["machine"]["precision"] == ["f32", "f64", "f32"] and "backend" not in d["machine"]'
+
+# ---- the committed record is one too ----
+accepts "$dawn9" compare runs/a "$source/experiments/results/cpu/dawn94-bf16-seed1"
+says '^  accuracy_tta +[0-9.]+ +94.20$'
+
+# ---- what cannot be compared ----
+refuses 2 'runs/a: one run alone' "$dawn9" compare runs/a
+refuses 3 'nothing' "$dawn9" compare runs/a nothing
+mkdir empty
+refuses 3 'empty: holds no finished run' "$dawn9" compare runs/a empty
+mkdir cut && head -c 300 runs/a/result.json >cut/result.json
+refuses 3 'cut/result.json:[0-9]+: ' "$dawn9" compare runs/a cut
+mkdir other && echo '{"accuracy": 99}' >other/result.json
+refuses 3 'other/result.json: is not the result of a run' "$dawn9" compare runs/a other
+echo '[1]' >other/result.json
+refuses 3 'other/result.json: is not the result of a run' "$dawn9" compare runs/a other
+verdict

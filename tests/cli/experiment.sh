@@ -1,0 +1,141 @@
+# dawn9 experiment: every run once, what is done stays done, failures, workers, bad input, the files of experiments/.
+. "$(dirname "$0")/lib.sh"
+tiny | sed 's/epochs: 2/epochs: 1/; s/synthetic_train: 128/synthetic_train: 64/' >tiny.yaml
+cat >short.yaml <<'YAML'
+title: short
+question: Does the mirror help?
+config: tiny.yaml
+seeds: 2
+arms:
+  both: {}
+  one: {without: [flip], baseline: both}
+YAML
+
+# ---- looking before running ----
+refuses 2 'none.yaml: cannot open' "$dawn9" experiment none.yaml
+before=$(listing)
+accepts "$dawn9" experiment short.yaml --dry-run
+says '^short: 2 arms x 2 seeds = 4 runs, into runs/short$'
+says '^Does the mirror help\?$'
+says '^one  .* --without flip  \(against both\)$'
+accepts "$dawn9" experiment short.yaml --status
+says '^runs       0 of 4 done, 4 waiting$'
+[ "$before" = "$(listing)" ] || fail "looking left files: $(listing)"
+
+# ---- every run once ----
+accepts "$dawn9" experiment short.yaml
+says '^short: 2 arms x 2 seeds = 4 runs$'
+says '^ +1/4 +both +seed 1 +[0-9.]+%, with TTA +[0-9.]+% .* left$'
+says '^runs       4 of 4 done$'
+says '^record     runs/short$'
+says '^report     dawn9 report runs/short$'
+[ "$(cd runs/short && find . -type d | LC_ALL=C sort | tr '\n' ' ')" = '. ./runs ./runs/both ./runs/both/seed1 ./runs/both/seed2 ./runs/one ./runs/one/seed1 ./runs/one/seed2 ' ] ||
+    fail "the folders are: $(cd runs/short && find . -type d | LC_ALL=C sort | tr '\n' ' ')"
+[ "$(ls runs/short/runs/one/seed2 | tr '\n' ' ')" = 'config.yaml epochs.tsv events.jsonl predictions.safetensors result.json submission.json ' ] ||
+    fail "a run left: $(ls runs/short/runs/one/seed2)"
+json runs/short/experiment.json 'd["title"] == "short" and d["kind"] == "grid" and d["target"] == 5 and d["seeds"] == [1, 2]'
+json runs/short/experiment.json '[(a["name"], a["baseline"], a["edits"]) for a in d["arms"]] == [("both", None, []), ("one", "both", ["--without flip"])]'
+json runs/short/experiment.json 'all(json.load(open("runs/short/" + r["folder"] + "/result.json"))["seed"] == r["seed"] for r in d["runs"]) and len(d["runs"]) == 4'
+json runs/short/experiment.json 'all(json.load(open("runs/short/runs/" + a["name"] + "/seed1/result.json"))["config_hash"] == a["config_hash"] for a in d["arms"])'
+grep -q '^seed: 2$' runs/short/runs/one/seed2/config.yaml || fail "config.yaml has another seed"
+cp -rp runs/short held
+accepts "$dawn9" experiment short.yaml
+says '^short: .* = 4 runs, 4 done before$'
+diff -r runs/short held >/dev/null || fail "a second pass changed the folder"
+
+# ---- more seeds: only those; fewer: nothing is lost ----
+accepts "$dawn9" experiment short.yaml --seeds 3 --json
+cp "$out" state.json
+json state.json 'd["done"] == 6 and d["failed"] == 0 and [r["state"] for r in d["runs"]] == ["done"] * 6'
+cmp -s runs/short/runs/one/seed2/result.json held/runs/one/seed2/result.json || fail "a finished run was done again"
+accepts "$dawn9" experiment short.yaml --seeds 1 --quiet
+json runs/short/experiment.json 'sorted(d["seeds"]) == [1, 2, 3]'
+
+# ---- the last of a batch is the run alone ----
+accepts "$dawn9" experiment short.yaml --seeds 4 --quiet --out batch
+accepts "$dawn9" train tiny.yaml --without flip --seed 4 --quiet --out alone
+json alone/result.json 'd["params_sha256"] == json.load(open("batch/runs/one/seed4/result.json"))["params_sha256"]'
+json alone/result.json 'd["config_hash"] == json.load(open("batch/runs/one/seed4/result.json"))["config_hash"]'
+
+# ---- shards and workers: the same runs, each once ----
+accepts "$dawn9" experiment short.yaml --out shards --shard 2/3
+says '^runs       1 of 4 done, 3 waiting$'
+accepts "$dawn9" experiment short.yaml --out shards --shard 1/3 --quiet
+accepts "$dawn9" experiment short.yaml --out shards --shard 3/3 --quiet
+says '^runs       4 of 4 done$'
+accepts "$dawn9" experiment short.yaml --out workers --workers 3
+says '4 runs, 3 at a time$'
+[ "$(grep -c ' seed [12]  ' "$out")" = 4 ] || fail "not a line for each run: $(cat "$out")"
+for run in both/seed1 both/seed2 one/seed1 one/seed2; do
+    for way in shards workers; do
+        json runs/short/runs/$run/result.json 'd["params_sha256"] == json.load(open("'$way/runs/$run'/result.json"))["params_sha256"]'
+    done
+done
+[ -z "$(find . -name lock -o -name '*.partial')" ] || fail "left behind: $(find . -name lock -o -name '*.partial')"
+accepts "$dawn9" experiment short.yaml --out devices --devices 0,1 --quiet
+says '^runs       4 of 4 done$'
+
+# ---- a changed configuration is another run; other people's folders ----
+rm -rf held && cp -rp runs/short held
+refuses 2 'runs/short: its arm both has another configuration .*another --out' "$dawn9" experiment short.yaml --set train.momentum=0.8
+sed 's/title: short/title: other/' short.yaml >other.yaml
+refuses 2 'runs/short: holds another experiment \(title "short", not "other"\)' "$dawn9" experiment other.yaml --out runs/short
+refuses 2 'holds another experiment \(title' "$dawn9" ablate tiny.yaml --out runs/short
+diff -r runs/short held >/dev/null || fail "a refused experiment touched the folder"
+echo '{"title":' >held/experiment.json
+refuses 2 'held/experiment.json:[0-9]+: .*cut short' "$dawn9" experiment short.yaml --out held
+
+# ---- failures are the run's own: the others go on, and it is told at the end ----
+sed 's/arms:/arms:\n  hot: {set: {train.epochs: 4, train.lr: {knots: [0, end], values: [1.0e6, 1.0e6]}}}/' short.yaml >hot.yaml
+ends 5 '2 of 6 runs failed .*first hot seed 1: the loss became non-finite' "$dawn9" experiment hot.yaml --out hot
+says '^runs       4 of 6 done, 2 failed$'
+says 'hot +seed 1 +failed: the loss became non-finite at step'
+ends 5 '2 of 6 runs failed' "$dawn9" experiment hot.yaml --out hot
+[ "$(grep -c ' seed ' "$out")" = 0 ] || fail "a failed run was done again"
+accepts "$dawn9" experiment hot.yaml --out hot --status
+says 'hot +seed 2 +failed: the loss became'
+ends 5 '2 of 6 runs failed' "$dawn9" experiment hot.yaml --out hot --retry
+[ "$(grep -c ' seed ' "$out")" = 2 ] || fail "--retry did not do the two again"
+sed 's/dataset: synthetic, /dataset: cifar10, path: nowhere, /' tiny.yaml >nodata.yaml
+sed 's/tiny.yaml/nodata.yaml/' short.yaml >nodata-short.yaml
+ends 3 'nowhere' "$dawn9" experiment nodata-short.yaml --out nodata
+ends 3 'nowhere' "$dawn9" experiment nodata-short.yaml --out nodata --workers 2
+
+# ---- records that were cut short ----
+head -c 100 runs/short/runs/one/seed1/result.json >cut && mv cut runs/short/runs/one/seed1/result.json
+observe "$dawn9" experiment short.yaml --seeds 3
+[ $status = 0 ] && grep -q '^dawn9: warning: .*one/seed1/result.json: cut short; the run is done again$' "$err" || fail "a damaged result: $(cat "$err")"
+json runs/short/runs/one/seed1/result.json 'd["params_sha256"] == json.load(open("batch/runs/one/seed1/result.json"))["params_sha256"]'
+
+# ---- bad input, one line each ----
+bad() { # PATTERN, then the file's lines
+    pattern=$1
+    shift
+    printf '%s\n' "$@" >bad.yaml
+    refuses 2 "bad.yaml.*$pattern" "$dawn9" experiment bad.yaml
+}
+bad ':2:7: grid: an empty grid' 'config: tiny.yaml' 'grid: {}'
+bad ':2:22: grid.train.epochs: an empty grid' 'config: tiny.yaml' 'grid: {train.epochs: []}'
+bad ':2:22: grid.train.epoch.0.: train.epoch: unknown key.*did you mean epochs\?' 'config: tiny.yaml' 'grid: {train.epoch: [1]}'
+bad ':2:12: seeds.1.: seed 3 is given twice' 'config: tiny.yaml' 'seeds: [3, 3]'
+bad ':2:1: sseds: unknown key.*did you mean seeds\?' 'config: tiny.yaml' 'sseds: 3'
+bad ':1:9: config: .*no.yaml: cannot open' 'config: no.yaml'
+refuses 2 '"2" is not I/N' "$dawn9" experiment short.yaml --out x --shard 2
+refuses 2 '"4/3" is not I/N' "$dawn9" experiment short.yaml --out x --shard 4/3
+refuses 2 '"0,,1" is not a list' "$dawn9" experiment short.yaml --out x --devices 0,,1
+refuses 2 'seeds N takes 1 to N' "$dawn9" experiment short.yaml --out x --seed 3
+refuses 2 'only with --slurm' "$dawn9" experiment short.yaml --out x --sbatch=-n1
+refuses 6 '/proc' "$dawn9" experiment short.yaml --out /proc/none
+
+# ---- the files of experiments/ ----
+for file in "$source"/experiments/*.yaml; do
+    accepts "$dawn9" experiment "$file" --dry-run --json
+    cp "$out" plan.json
+    json plan.json 'd["question"].endswith("?") and len(d["seeds"]) >= 5 and len(d["runs"]) == len(d["arms"]) * len(d["seeds"])'
+    json plan.json 'd["title"] == "'"$(basename "$file" .yaml)"'" and len({a["config_hash"] for a in d["arms"]}) >= len(d["arms"]) - ("ladder" in d["title"])'
+done
+accepts "$dawn9" experiment "$source/experiments/convergence.yaml" --dry-run --json
+cp "$out" plan.json
+json plan.json '[a["published"]["accuracy"] for a in d["arms"]] == [94.41, 95.18, 95.57, 95.7, 95.71, 95.12, 95.76, 95.9, 96.13, 96.12]'
+json plan.json 'all(a["published"]["epochs"] == a["grid"]["train.epochs"] == a["epochs"] for a in d["arms"])'
+verdict

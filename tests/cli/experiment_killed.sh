@@ -1,0 +1,110 @@
+# An experiment that is killed at ten random moments ends with exactly the runs asked for, and with the numbers of an
+# undisturbed pass; one that is interrupted goes on from its checkpoint. The moments come from a seed that is printed.
+. "$(dirname "$0")/lib.sh"
+tiny | sed 's/synthetic_train: 128/synthetic_train: 64/' >tiny.yaml
+cat >six.yaml <<'YAML'
+title: six
+config: tiny.yaml
+seeds: 3
+checkpoint_every: 1
+arms: {both: {}, one: {without: [flip]}}
+YAML
+
+hashes() { # DIR
+    for run in "$1"/runs/*/*; do
+        echo "${run#"$1"/} $(grep -h '"params_sha256"' "$run/result.json")"
+    done
+}
+left_behind() { find "$1" -name lock -o -name '*.partial' -o -name 'checkpoint*' -o -name failure.json; }
+
+started=$(date +%s%N)
+accepts "$dawn9" experiment six.yaml --out calm --quiet
+whole=$((($(date +%s%N) - started) / 1000000)) # milliseconds
+[ $whole -le 6000 ] || whole=6000 # a busy machine: shorter lives, the same kills
+hashes calm >calm.txt
+[ "$(wc -l <calm.txt)" = 6 ] || fail "the undisturbed pass has not six runs"
+
+# Each life is a random part of a quarter of the whole, so that ten of them lie all over it.
+seed=${DAWN9_KILL_SEED:-$(date +%s)}
+echo "killing with DAWN9_KILL_SEED=$seed, $whole ms undisturbed"
+awk -v seed="$seed" -v whole="$whole" 'BEGIN { srand(seed); for (i = 0; i < 10; i++) printf "%.3f\n", 0.02 + rand() * whole / 4000 }' >lives1
+head -n 4 lives1 >lives2
+for workers in 1 2; do
+    disturbed=disturbed$workers
+    kills=0
+    while read -r life; do
+        "$dawn9" experiment six.yaml --out $disturbed --quiet --workers $workers >"$out" 2>"$err" &
+        child=$!
+        sleep "$life"
+        kill -KILL $child 2>/dev/null && kills=$((kills + 1))
+        wait $child 2>/dev/null
+    done <lives$workers
+    [ $kills -ge 2 ] || fail "only $kills kills found it alive"
+    accepts "$dawn9" experiment six.yaml --out $disturbed --workers $workers
+    says '^runs       6 of 6 done$'
+    hashes $disturbed >disturbed.txt
+    cmp -s calm.txt disturbed.txt || fail "other runs or other numbers after $kills kills: $(diff calm.txt disturbed.txt)"
+    [ -z "$(left_behind $disturbed)" ] || fail "left behind: $(left_behind $disturbed)"
+    json $disturbed/experiment.json 'd == json.load(open("calm/experiment.json"))'
+    checks=$((checks + 1))
+done
+
+# ---- two at once: each run once ----
+"$dawn9" experiment six.yaml --out both >first.txt 2>&1 &
+child=$!
+accepts "$dawn9" experiment six.yaml --out both
+says '^runs       6 of 6 done$'
+wait $child || fail "the other one failed: $(cat first.txt)"
+[ "$(cat "$out" first.txt | grep -c ' seed ')" = 6 ] || fail "not six runs together: $(cat "$out" first.txt)"
+hashes both >disturbed.txt
+cmp -s calm.txt disturbed.txt || fail "two at once ended with other numbers"
+
+# ---- a worker is killed: the other takes its run over; all of them: it is told ----
+# Two runs that are long enough to be caught after their first epoch.
+sed '/checkpoint_every/d; s/title: six/title: two/; s/seeds: 3/seeds: 1/' six.yaml >two.yaml
+echo 'set: {train.epochs: 10, eval.every: 0}' >>two.yaml
+accepts "$dawn9" experiment two.yaml --out calm1 --quiet
+hashes calm1 >calm1.txt
+kill_workers() { # DIR, then the processes to kill: head -n N
+    "$dawn9" experiment two.yaml --out "$1" --workers 2 --quiet &
+    child=$!
+    for _ in $(seq 200); do
+        [ -s "$1/runs/both/seed1/events.jsonl" ] && break
+        sleep 0.02
+    done
+    kill -KILL $(grep -l "^PPid:[[:space:]]*$child\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3 | head -n "$2")
+    wait $child
+}
+accepts kill_workers one_less 1
+says '^runs       2 of 2 done$'
+observe kill_workers none_left 2
+[ $status = 4 ] && grep -q '^dawn9: all workers were killed .*the same command goes on' "$err" || fail "status $status: $(cat "$err")"
+accepts "$dawn9" experiment two.yaml --out none_left --quiet
+for folder in one_less none_left; do
+    hashes $folder >disturbed.txt
+    cmp -s calm1.txt disturbed.txt || fail "killed workers changed numbers: $(diff calm1.txt disturbed.txt)"
+done
+
+# ---- interrupts ----
+interrupted() { # SIGNAL DIR WORKERS
+    "$dawn9" experiment two.yaml --out "$2" --quiet --workers "$3" &
+    child=$!
+    for _ in $(seq 200); do
+        [ -s "$2/runs/both/seed1/events.jsonl" ] && break
+        sleep 0.02
+    done
+    kill -s "$1" $child
+    wait $child
+}
+ends 130 'interrupted: what is done stays done, and the same command goes on' interrupted INT stopped 1
+accepts "$dawn9" experiment two.yaml --out stopped --status
+says ' stopped$'
+ends 143 'interrupted: what is done stays done' interrupted TERM stopped2 2
+for folder in stopped stopped2; do
+    accepts "$dawn9" experiment two.yaml --out $folder --quiet
+    hashes $folder >disturbed.txt
+    cmp -s calm1.txt disturbed.txt || fail "the interrupted experiment ended with other numbers"
+    [ -z "$(left_behind $folder)" ] || fail "left behind: $(left_behind $folder)"
+done
+grep -q '"resumed": true' stopped/runs/both/seed1/result.json || fail "the interrupted run did not go on from its checkpoint"
+verdict

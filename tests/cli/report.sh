@@ -1,0 +1,113 @@
+# dawn9 report: what a page and its tables say of runs that are there, half there and not there; without gnuplot too.
+. "$(dirname "$0")/lib.sh"
+tiny >tiny.yaml
+
+# ---- an experiment: two arms, three seeds ----
+mkdir -p exp/runs
+accepts "$dawn9" train tiny.yaml --runs 3 --out exp/runs/full
+accepts "$dawn9" train tiny.yaml --runs 3 --out exp/runs/bare --without crop --set keep=none
+cat >make.py <<'PYTHON'
+import json, sys
+arm = lambda name, label, baseline: {"name": name, "label": label, "baseline": baseline, "edits": ["--without crop"] if baseline else [],
+    "grid": {}, "config_hash": json.load(open(f"exp/runs/{name}/seed1/result.json"))["config_hash"]}
+runs = [{"arm": a, "seed": s, "folder": f"runs/{a}/seed{s}"} for s in (1, 2, 3) for a in ("full", "bare")]
+json.dump({"title": "crop & <b>bold</b>", "question": "Is 'crop' worth it?<script>alert(1)</script>", "kind": "ablation", "target": 5,
+    "file": "tiny.yaml", "arms": [arm("full", "full", None), arm("bare", "without <i>\"crop\"</i>", "full")], "seeds": [1, 2, 3],
+    "runs": runs}, open("exp/experiment.json", "w"))
+PYTHON
+accepts python3 make.py
+accepts "$dawn9" report exp
+says '^verdict    without <i>"crop"</i> (and full cannot be told apart|is (better|worse) than full)'
+says '^runs       6 of 6 finished, in 2 arms$'
+says '^page       exp/report.html$'
+for table in arms effects runs machines; do
+    [ -s exp/report/$table.tsv ] || fail "there is no $table.tsv"
+    grep -q "<table id=\"table-$table\">" exp/report.html || fail "the page lacks the table $table"
+done
+[ "$(wc -l <exp/report/runs.tsv)" = 7 ] && [ "$(wc -l <exp/report/effects.tsv)" = 2 ] || fail "not a row for each run and difference"
+grep -q 'bare/seed2/result.json">result.json</a>' exp/report.html || fail "a run is not linked"
+grep -qE '<script>alert|<b>|<i>' exp/report.html && fail "the page holds text that is not escaped"
+grep -q 'crop &amp; &lt;b&gt;bold&lt;/b&gt;' exp/report.html || fail "the title is not on the page"
+grep -oE "(src|href)=[\"'][^\"']*|url\(.{8}|@import" exp/report.html |
+    grep -vE "^(src=.data:image/png;base64,|href=.(\./|report/|data:,|#))" >"$err" && fail "the page wants something from elsewhere"
+grep -qF "$scratch" exp/report.html && fail "the page names a folder of this machine"
+grep -q 'dawn9 ablate tiny.yaml --seeds 3' exp/report.html || fail "the page lacks the command that makes it again"
+
+# The difference by hand: mean over the seeds, and the interval of three pairs (t = 4.302652729911275 at two degrees).
+cat >by_hand.py <<'PYTHON'
+import csv, json, math
+read = lambda arm, s: json.load(open(f"exp/runs/{arm}/seed{s}/result.json"))["accuracy_tta"]
+d = [read("bare", s) - read("full", s) for s in (1, 2, 3)]
+mean = sum(d) / 3
+reach = 4.302652729911275 * math.sqrt(sum((x - mean) ** 2 for x in d) / 2 / 3)
+row, = csv.DictReader(open("exp/report/effects.tsv"), delimiter="\t")
+for key, want in (("difference", mean), ("low", mean - reach), ("high", mean + reach)):
+    assert abs(float(row[key]) - want) <= 1e-8, (key, row[key], want)
+assert row["by"] == "paired" and row["baseline"] == "full"
+for row in csv.DictReader(open("exp/report/runs.tsv"), delimiter="\t"):
+    want = d[int(row["seed"]) - 1] if row["arm"] != "full" else None
+    assert (row["difference"] == "") == (want is None) and (want is None or abs(float(row["difference"]) - want) <= 1e-8), row
+PYTHON
+accepts python3 by_hand.py
+accepts "$dawn9" report exp --json
+cp "$out" said.json
+json said.json 'd["finished"] == d["asked"] == 6 and d["problems"] == [] and len(d["runs"]) == 6'
+json said.json 'd["arms"][0]["met"] <= 3 and d["effects"][0]["baseline"] == "full"'
+
+# ---- plots: SVG in the page, PNG beside it, and no page less without gnuplot ----
+if command -v gnuplot >/dev/null; then
+    for plot in forest accuracy curves confusion; do
+        [ "$(head -c 4 exp/report/$plot.png | tail -c 3)" = PNG ] || fail "$plot.png is no PNG"
+        grep -q "<svg role=img aria-label=\"$plot\"" exp/report.html || fail "the page lacks the plot $plot"
+    done
+    cp exp/report.html first.html
+    accepts "$dawn9" report exp/
+    cmp -s first.html exp/report.html || fail "the same runs give another page"
+fi
+grep -q '<img alt="The worst mistakes of one run" src="data:image/png;base64,iVBORw0KGgo' exp/report.html ||
+    fail "the page lacks the pictures of mistakes"
+[ "$(head -n 1 exp/report/confusions.tsv)" = "$(printf 'shown\tanswer\timages\tpercent')" ] || fail "there is no confusions.tsv"
+mkdir nothing
+accepts env PATH="$PWD/nothing" "$dawn9" report exp
+says '^note       There are no plots: gnuplot is not installed'
+grep -q 'There are no plots: gnuplot is not installed' exp/report.html || fail "the page does not say why it has no plots"
+grep -q '<svg' exp/report.html && fail "a plot without gnuplot"
+grep -q 'id="table-effects"' exp/report.html || fail "no tables without gnuplot"
+
+# ---- runs that are not whole: a line each, the others count ----
+rm exp/runs/bare/seed1/result.json
+head -c 700 exp/runs/bare/seed2/result.json >cut && mv cut exp/runs/bare/seed2/result.json
+cp exp/runs/bare/seed3/result.json exp/runs/full/seed3/result.json
+rm -r exp/runs/full/seed2
+accepts "$dawn9" report exp
+says '^runs       2 of 6 finished'
+says '^missing    runs/bare/seed1: not finished: its last epoch is 2$'
+says '^missing    runs/bare/seed2/result.json: cut short or not JSON: line [0-9]+'
+says '^missing    runs/full/seed2: not run yet$'
+says '^missing    runs/full/seed3/result.json: is the run of another configuration$'
+says '^verdict .*too few runs for an interval.*4 of 6 runs are missing'
+grep -q 'not run yet</li>' exp/report.html || fail "the page does not name what is missing"
+
+# ---- folders of plain runs, and a single one ----
+accepts "$dawn9" train tiny.yaml --runs 2 --set train.epochs=1 --out many
+accepts "$dawn9" report many
+says '^verdict    2 runs: mean [0-9.]+%'
+accepts "$dawn9" report many/seed2
+says '^verdict    One run: [0-9.]+%.*A single run has no interval\.$'
+grep -q 'href="./result.json"' many/seed2/report.html || fail "a single run does not link its record"
+
+# ---- nothing to report, or nowhere to put it ----
+refuses 3 'nowhere: there is no such folder' "$dawn9" report nowhere
+refuses 3 'nothing: holds neither experiment.json nor a run' "$dawn9" report nothing
+rm exp/runs/full/seed1/result.json exp/runs/full/seed3/result.json exp/runs/bare/seed3/result.json
+refuses 3 'exp: no run has finished \(6 begun or asked for\)' "$dawn9" report exp
+echo '{"title": "x", "arms": []' >exp/experiment.json
+refuses 3 'exp/experiment.json: cut short or not JSON' "$dawn9" report exp
+echo '{"title": "x", "arms": []}' >exp/experiment.json
+refuses 3 'exp/experiment.json: has no arms' "$dawn9" report exp
+echo '{"arms": [{"name": "a", "baseline": "b"}], "runs": []}' >exp/experiment.json
+refuses 3 "an arm's baseline is no arm" "$dawn9" report exp
+rm -r many/seed2/report
+echo x >many/seed2/report
+refuses 6 'many/seed2/report: cannot make this folder' "$dawn9" report many/seed2
+verdict

@@ -1,0 +1,51 @@
+# The page of dawn9 report in a browser: its console stays silent, every picture is there, tables sort on a click.
+. "$(dirname "$0")/lib.sh"
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
+    { echo "no Chromium: skipped"; exit 77; }
+command -v gnuplot >/dev/null || { echo "no gnuplot: skipped"; exit 77; }
+tiny >tiny.yaml
+accepts "$dawn9" train tiny.yaml --runs 3 --out runs
+accepts "$dawn9" report runs
+
+# The same page with a visitor at its end, who looks, clicks and writes down what he found.
+cat >visit.py <<'PYTHON'
+import sys
+page = open("runs/report.html").read()
+visitor = """<script>
+addEventListener("load", () => {
+  const found = {};
+  found.pictures = document.images.length + document.querySelectorAll("figure svg").length;
+  found.broken = [...document.images].filter(image => !image.naturalWidth).length
+    + [...document.querySelectorAll("figure svg")].filter(svg => !(svg.getBBox().width > 100)).length;
+  const names = [...document.querySelectorAll("[id]")].map(element => element.id);
+  found.repeated = names.length - new Set(names).size;
+  const table = document.getElementById("table-runs"), heads = [...table.querySelectorAll("th button")];
+  const seeds = () => [...table.tBodies[0].rows].map(row => row.cells[1].textContent).join(" ");
+  const head = heads.find(button => button.textContent === "Seed");
+  head.click(); found.once = seeds(); found.said = head.parentElement.getAttribute("aria-sort");
+  head.click(); found.twice = seeds();
+  const arm = heads.find(button => button.textContent === "Record");
+  arm.click(); found.words = seeds();
+  %s
+  document.body.innerHTML = "<pre>" + JSON.stringify(found) + "</pre>";
+});
+</script>"""
+open("runs/visited.html", "w").write(page.replace("</html>", visitor % "" + "</html>"))
+open("runs/noisy.html", "w").write(page.replace("</html>", visitor % "nonsense();" + "</html>"))
+PYTHON
+accepts python3 visit.py
+
+visit() { # FILE: what the visitor found goes to found.json, what the console said to console
+    checks=$((checks + 1))
+    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$scratch/browser" \
+        --enable-logging=stderr --dump-dom "file://$PWD/$1" >dom 2>console </dev/null || fail "the browser ended with status $?"
+    sed -n 's/.*<pre>\(.*\)<\/pre>.*/\1/p' dom >found.json
+}
+
+visit runs/visited.html
+grep CONSOLE console && fail "the console is not silent"
+json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["repeated"] == 0'
+json found.json 'd["once"] == "3 2 1" and d["said"] == "descending" and d["twice"] == "1 2 3" and d["words"] == "1 2 3"'
+visit runs/noisy.html # the console that was silent would have been heard
+grep -q CONSOLE console || fail "an error on the console goes unnoticed"
+verdict

@@ -1,0 +1,120 @@
+# dawn9 experiment --slurm on a real Slurm of one node, made here for the purpose (Debian: slurm-wlm, munge): an array
+# task for each run, a worker that is killed, and the same command for what is left.
+. "$(dirname "$0")/lib.sh"
+for program in munged slurmctld slurmd sbatch scontrol; do
+    command -v $program >/dev/null 2>&1 && continue
+    PATH=$PATH:/usr/sbin
+    command -v $program >/dev/null 2>&1 || { echo "$program is not installed"; exit 77; }
+done
+[ "$(id -u)" = 0 ] || { echo "a Slurm node needs root here"; exit 77; }
+
+# ---- one node ----
+node=$(uname -n | cut -d. -f1)
+port=$((20000 + $$ % 20000))
+cluster=$scratch/cluster
+mkdir -p "$cluster/state" "$cluster/spool"
+chmod 755 "$scratch" "$cluster"
+head -c 1024 /dev/urandom >"$cluster/key"
+chmod 400 "$cluster/key"
+cat >"$cluster/slurm.conf" <<CONF
+ClusterName=test
+SlurmctldHost=$node(127.0.0.1)
+SlurmctldPort=$port
+SlurmdPort=$((port + 1))
+AuthType=auth/munge
+AuthInfo=socket=$cluster/munge.socket
+CredType=cred/munge
+SlurmUser=root
+StateSaveLocation=$cluster/state
+SlurmdSpoolDir=$cluster/spool
+SlurmctldPidFile=$cluster/slurmctld.pid
+SlurmdPidFile=$cluster/slurmd.pid
+SlurmctldLogFile=$cluster/slurmctld.log
+SlurmdLogFile=$cluster/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+ReturnToService=2
+KillWait=5
+SchedulerParameters=sched_interval=1,batch_sched_delay=0
+NodeName=$node NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+PartitionName=all Nodes=$node Default=YES MaxTime=10:00 OverSubscribe=NO
+CONF
+export SLURM_CONF="$cluster/slurm.conf"
+stop() {
+    for daemon in slurmd slurmctld munged; do
+        [ ! -s "$cluster/$daemon.pid" ] || kill "$(cat "$cluster/$daemon.pid")" 2>/dev/null
+    done
+    sleep 1
+    rm -rf "$scratch"
+}
+trap stop EXIT
+munged --force --key-file="$cluster/key" --socket="$cluster/munge.socket" --pid-file="$cluster/munged.pid" \
+    --log-file="$cluster/munged.log" --seed-file="$cluster/munged.seed" >"$err" 2>&1 &&
+    slurmctld -c >"$err" 2>&1 && slurmd -c -N "$node" >"$err" 2>&1 || { fail "Slurm does not start"; cat "$cluster"/*.log; verdict; }
+for _ in $(seq 100); do
+    [ "$(sinfo -h -o %t 2>/dev/null)" = idle ] && break
+    sleep 0.2
+done
+[ "$(sinfo -h -o %t)" = idle ] || { fail "the node is $(sinfo -h -o %t)"; tail -n 20 "$cluster"/*.log; verdict; }
+
+wait_for_jobs() {
+    for _ in $(seq 600); do
+        [ -z "$(squeue -h)" ] && return
+        sleep 0.2
+    done
+    fail "jobs do not end: $(squeue -h)"
+}
+
+# ---- an array job ----
+tiny | sed 's/epochs: 2/epochs: 1/; s/synthetic_train: 128/synthetic_train: 64/' >tiny.yaml
+printf 'title: array\nconfig: tiny.yaml\nseeds: 2\narms: {both: {}, one: {without: [flip]}}\n' >array.yaml
+accepts "$dawn9" experiment array.yaml --out calm --quiet
+accepts "$dawn9" experiment array.yaml --out "it's out" --slurm --sbatch --comment=hello
+says '^submitted  job [0-9]+, 4 tasks \(1-4\)$'
+wait_for_jobs
+accepts "$dawn9" experiment array.yaml --out "it's out" --status
+says '^runs       4 of 4 done$'
+hashes() { (cd "$1" && grep -H params_sha256 runs/*/*/result.json); }
+[ "$(hashes calm)" = "$(hashes "it's out")" ] || fail "other numbers: $(hashes "it's out")"
+checks=$((checks + 1))
+[ "$(ls "it's out/slurm" | wc -l)" = 4 ] || fail "not an output for each task: $(ls "it's out/slurm")"
+accepts "$dawn9" experiment array.yaml --out "it's out" --slurm
+says "^nothing is left to run in it's out\$"
+
+# ---- a worker is killed: its run is stopped, the same command submits that alone ----
+tiny | sed 's/epochs: 2/epochs: 400/' >long.yaml
+printf 'title: killed\nseeds: 1\ncheckpoint_every: 1\narms: {short: {config: tiny.yaml}, long: {config: long.yaml}}\n' >killed.yaml
+accepts "$dawn9" experiment killed.yaml --slurm
+for _ in $(seq 300); do
+    [ -s runs/killed/runs/long/seed1/events.jsonl ] && [ -f runs/killed/runs/short/seed1/result.json ] && break
+    sleep 0.1
+done
+accepts "$dawn9" experiment killed.yaml --status
+says '^long +seed 1 +running$'
+scancel --signal=KILL --full --state=RUNNING --user=root
+wait_for_jobs
+accepts "$dawn9" experiment killed.yaml --status --json
+cp "$out" state.json
+json state.json '{r["arm"]: r["state"] for r in d["runs"]} == {"short": "done", "long": "stopped"}'
+accepts "$dawn9" experiment killed.yaml --slurm
+says '^submitted  job [0-9]+, 1 task \(2\)$'
+for _ in $(seq 300); do
+    [ -n "$(squeue -h --states=RUNNING)" ] && break
+    sleep 0.1
+done
+sleep 1
+scancel --signal=TERM --full --state=RUNNING --user=root # the program stops in good order
+wait_for_jobs
+accepts "$dawn9" experiment killed.yaml --status
+says '^long +seed 1 +stopped$'
+grep -q 'interrupted: what is done stays done' runs/killed/slurm/*_2.txt || fail "the task said: $(cat runs/killed/slurm/*_2.txt)"
+[ -f runs/killed/runs/long/seed1/checkpoint.safetensors ] || fail "no checkpoint"
+
+# ---- what cannot be submitted ----
+observe "$dawn9" experiment killed.yaml --slurm --sbatch=--partition=none
+[ $status = 4 ] && grep -q '^dawn9: sbatch refused the job' "$err" || fail "status $status: $(cat "$err")"
+ends 4 'sbatch: No such file or directory: is Slurm installed here' env PATH=/nowhere "$dawn9" experiment killed.yaml --slurm
+verdict

@@ -1,0 +1,108 @@
+# What a run shows on a terminal: one live line that never wraps, no codes where they are not wanted, Ctrl-C once and twice.
+. "$(dirname "$0")/lib.sh"
+{ tiny | sed 's/synthetic_train: 128/synthetic_train: 512/'; } >shown.yaml
+{ tiny | sed 's/epochs: 2/epochs: 5000/'; echo 'eval: {every: 0}'; } >endless.yaml
+
+{ tiny | sed 's/\[4, 4, 8, 8\]/[32, 32, 64, 64]/'; } >slow.yaml # seconds a step
+
+# on_terminal COLUMNS KEYS COMMAND...: on a pseudo-terminal of that width. KEYS: how many times Ctrl-C is pressed, the first
+# once $after has been shown, the second as soon as the first was answered. What was shown goes to $out as it came,
+# to $screen as lines without codes, one for each time the cursor went back to the left; the exit status to $status.
+screen=$scratch/screen
+export after='[\r\n]    1 +[0-9]' # the first epoch's row
+cat >"$scratch/terminal.py" <<'PYTHON'
+import fcntl, os, pty, re, select, struct, sys, termios, time
+columns, keys, out, screen, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]
+child, terminal = pty.fork()
+if child == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    os.execvp(command[0], command)
+seen, pressed, until = b"", 0, time.monotonic() + 60
+while time.monotonic() < until:
+    if select.select([terminal], [], [], 0.1)[0]:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    if pressed < keys and re.search(os.environ["after"].encode(), seen) and (pressed == 0 or b"Ctrl-C again" in seen):
+        os.write(terminal, b"\x03")
+        pressed += 1
+else:
+    os.kill(child, 9)
+open(out, "wb").write(seen)
+plain = re.sub(rb"\x1b\[[0-9;]*m", b"", seen).decode()
+open(screen, "w").write(re.sub(r"[\r\n]+", "\n", plain))
+code = os.waitpid(child, 0)[1]
+sys.exit(os.WEXITSTATUS(code) if os.WIFEXITED(code) else 99)
+PYTHON
+on_terminal() {
+    width=$1 keys=$2
+    shift 2
+    observe python3 "$scratch/terminal.py" "$width" "$keys" "$scratch/shown" "$screen" "$@"
+    mv "$scratch/shown" "$out"
+}
+shows() { grep -Eq -- "$1" "$screen" || fail "the terminal does not show '$1'"; }
+hides() { if grep -Eq -- "$1" "$screen"; then fail "the terminal shows '$1'"; fi; }
+widest() { awk -v from="$1" '$0 ~ from && length > n { n = length } END { print n + 0 }' "$screen"; }
+codes() { grep -c "$(printf '\033')" "$out"; }
+export TERM=xterm
+
+# ---- wide: everything, in colour ----
+on_terminal 120 0 "$dawn9" train shown.yaml --out wide
+[ $status = 0 ] || fail "status $status on a terminal"
+shows '^reading data and planning \.\.\.'
+shows '^  1/2 \[[#.]{20}\]  loss [0-9.]+  [0-9]+ images/s  [0-9]:[0-9]{2} left'
+shows '^  2/2 \[[#.]{20}\]  loss [0-9.]+  accuracy [0-9.]+%  [0-9]+ images/s  '
+shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
+[ "$(codes)" -gt 0 ] || fail "no colour"
+# The live line is gone from where a row is printed: it was overwritten by spaces.
+[ "$(grep -Ec '^    [12] +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+$' "$screen")" = 2 ] || fail "the rows are not two"
+[ "$(widest '^(time|    )')" -lt 120 ] || fail "the clocks are $(widest '^(time|    )') columns wide"
+
+# ---- narrow: nothing that is drawn wraps, and it still says epoch, loss and time left ----
+for width in 40 24; do
+    on_terminal $width 0 "$dawn9" train shown.yaml --out narrow
+    [ "$(widest '^ +[12]/2')" -gt 0 ] || fail "no live line at $width columns"
+    [ "$(widest '^(reading| +[12]/2| +[12]  |epoch)')" -lt $((width > 37 ? width : 38)) ] || fail "wider than $width columns"
+    [ "$(widest '^ +[12]/2')" -lt $width ] || fail "the live line is $(widest '^ +[12]/2') wide on $width columns"
+    shows '^  [12]/2.*[0-9]:[0-9]{2} left'
+done
+on_terminal 40 0 "$dawn9" train shown.yaml --out narrow
+shows '^  [12]/2 \[[#.]+\]  loss [0-9.]+  [0-9]:[0-9]{2} left'
+shows '^epoch  train loss  accuracy  with TTA$'
+shows '^           dawnbench_seconds '
+
+# ---- no colour, no terminal, quiet, JSON ----
+on_terminal 80 0 env NO_COLOR=1 "$dawn9" train shown.yaml --out plain
+[ "$(codes)" = 0 ] || fail "colour in spite of NO_COLOR"
+shows '^  1/2 \['
+on_terminal 80 0 env TERM=dumb "$dawn9" train shown.yaml --out dumb
+[ "$(codes)" = 0 ] || fail "codes on a dumb terminal"
+hides '1/2 \['
+shows '^    2  '
+on_terminal 80 0 "$dawn9" train shown.yaml --out quiet --quiet
+hides '1/2 \['
+hides '^epoch'
+shows '^accuracy   '
+on_terminal 80 0 "$dawn9" train shown.yaml --out json --json
+json "$screen" 'd["steps"] == 32'
+accepts "$dawn9" train shown.yaml --out pipe
+if grep -q "$(printf '[\033\r]')" "$out"; then fail "codes in a pipe"; fi
+[ "$(sed -n 3p "$out" | cut -c1-6)" = '    1 ' ] || fail "more than header and rows in a pipe"
+
+# ---- Ctrl-C: once, a checkpoint and how to go on; twice, at once ----
+on_terminal 80 1 "$dawn9" train endless.yaml --out 'a run'
+[ $status = 130 ] || fail "status $status after Ctrl-C, 130 expected"
+shows 'ending in good order'
+shows "^dawn9: interrupted before step [0-9]+ of 20000: a checkpoint was written; --resume continues: $dawn9 train endless.yaml --out 'a run' --resume\$"
+[ -f 'a run/checkpoint.safetensors' ] && [ ! -e 'a run/result.json' ] || fail "an interrupted run left: $(ls 'a run')"
+after='epoch  train loss' # the first step begins
+on_terminal 80 2 "$dawn9" train slow.yaml --out twice
+[ $status = 130 ] || fail "status $status after Ctrl-C twice, 130 expected"
+shows 'ending in good order'
+hides 'interrupted before'
+[ ! -e twice/checkpoint.safetensors ] || fail "Ctrl-C twice waited for a checkpoint"
+verdict

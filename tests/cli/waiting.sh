@@ -1,0 +1,66 @@
+# How the threads of a run wait: asleep unless the user has chosen otherwise, at no cost to what does not compute.
+. "$(dirname "$0")/lib.sh"
+unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
+{ tiny | sed 's/epochs: 2/epochs: 200/'; } >long.yaml
+
+# ---- what the process that trains has in its environment, and what it is called ----
+trains() { # FOLDER, then the environment: looks at the run after its first epoch, and ends it
+    folder=$1
+    shift
+    checks=$((checks + 1))
+    env "$@" "$dawn9" train long.yaml --out "$folder" --quiet >"$out" 2>"$err" &
+    child=$!
+    for _ in $(seq 400); do
+        [ -s "$folder/events.jsonl" ] && break
+        sleep 0.05
+    done
+    [ -s "$folder/events.jsonl" ] || fail "$folder: no epoch was trained"
+    tr '\0' '\n' <"/proc/$child/environ" | grep -E '^(OMP_WAIT_POLICY|GOMP_SPINCOUNT|KMP_BLOCKTIME)=' >"$folder/policy"
+    tr '\0' ' ' <"/proc/$child/cmdline" >"$folder/words"
+    cat "/proc/$child/comm" >"$folder/name"
+    kill -s INT $child
+    wait $child
+    [ $? = 130 ] || fail "$folder: not interrupted in good order"
+}
+waits() { # FOLDER POLICY
+    [ "$(cat "$1/policy")" = "$2" ] || fail "$1: $2 expected, the process has: $(tr '\n' ' ' <"$1/policy")"
+}
+trains default A=b
+waits default OMP_WAIT_POLICY=passive
+[ "$(cat default/name)" = "$(basename "$dawn9")" ] || fail "the process is called $(cat default/name)"
+[ "$(cat default/words)" = "$dawn9 train long.yaml --out default --quiet " ] || fail "its words: $(cat default/words)"
+trains active OMP_WAIT_POLICY=active
+waits active OMP_WAIT_POLICY=active
+trains both OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=7
+waits both "$(printf 'OMP_WAIT_POLICY=passive\nGOMP_SPINCOUNT=7')"
+trains spins GOMP_SPINCOUNT=1000
+waits spins GOMP_SPINCOUNT=1000
+trains blocks KMP_BLOCKTIME=1
+waits blocks KMP_BLOCKTIME=1
+
+# ---- the clock of the process runs from its first start, not from its second ----
+accepts "$dawn9" train long.yaml --set train.epochs=1 --out clock --json
+json "$out" 'd["timeline"][0]["name"] == "process" and 0 < d["timeline"][0]["seconds"] < 5 and d["process_seconds"] < 60'
+
+# ---- who starts twice: what computes, and nothing else (glibc tells how often it initialised a program) ----
+starts() { # COUNT [NAME=VALUE...] COMMAND...
+    expected=$1
+    shift
+    observe env LD_DEBUG=libs "$@"
+    [ "$(grep -c 'initialize program:' "$err")" = "$expected" ] ||
+        fail "started $(grep -c 'initialize program:' "$err") times, $expected expected: $*"
+}
+if env LD_DEBUG=libs "$dawn9" --version 2>&1 | grep -q 'initialize program:'; then
+    starts 1 "$dawn9" --help
+    grep -Eq 'dnnl|dawn9-onednn' "$err" && fail "--help maps a vendor library"
+    starts 1 "$dawn9" train --help
+    starts 1 "$dawn9" tricks
+    starts 1 "$dawn9" config long.yaml
+    starts 1 "$dawn9" train long.yaml --sed 1 # a misspelt option
+    starts 2 "$dawn9" train nothing.yaml
+    starts 2 "$dawn9" eval nothing.yaml nothing
+    starts 2 "$dawn9" verify --cases nothing
+    starts 2 "$dawn9" bench step --config nothing.yaml
+    starts 1 OMP_WAIT_POLICY=active "$dawn9" train nothing.yaml
+fi
+verdict

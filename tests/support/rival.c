@@ -1,0 +1,267 @@
+/* A backend against the reference: see rival.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/system.h"
+#include "tests/support/rival.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const d9_backend_options serial = {.threads = 1};
+
+void rival_open(rival *r, d9_context *context, const d9_backend *backend) {
+    void *memory;
+    *r = (rival){
+        .context = context, .backend = backend, .fused = {.threads = 2, .fuse = true}, .unfused = {.threads = 2}};
+    op_ok(context, d9_allocate(context, 2 * RIVAL_MANY * sizeof(double), "a test", &memory));
+    r->a = memory;
+    r->b = r->a + RIVAL_MANY;
+}
+
+void rival_close(rival *r) { d9_release(r->context, r->a); }
+
+/* ---- one case ---- */
+
+void rival_run(op_case *c, const d9_backend *backend, const d9_backend_options *options, d9_value_id value,
+               double *doubles) {
+    op_live live;
+    op_open(&live, c, backend, options);
+    op_step(&live, 4);
+    op_read(&live, value, doubles);
+    op_close(&live);
+}
+
+/* Those whose arithmetic on small integers is exact in any order. */
+static bool exact(const d9_node *node) {
+    switch (node->op) {
+    case D9_OP_NORM:
+    case D9_OP_NORM_EVAL:
+    case D9_OP_NORM_BACKWARD:
+    case D9_OP_LOSS:
+    case D9_OP_LOSS_BACKWARD:
+    case D9_OP_METRICS:
+        return false;
+    case D9_OP_ACT:
+    case D9_OP_ACT_BACKWARD:
+        return node->as.act.activation == D9_ACT_RELU;
+    default:
+        return true;
+    }
+}
+
+/* Halves: both round the same value, up to a sum's order, to 8 or 11 bits; a tie in a thousand may fall either way. */
+static double limit_of(d9_type type) { return type == D9_BF16 ? 3e-4 : type == D9_F16 ? 4e-5 : 1e-5; }
+
+static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_options *options) {
+    const int64_t count = op_count(c, value);
+    const d9_value *v = &c->graph->values[value];
+    assert_true(count <= RIVAL_MANY);
+    rival_run(c, &d9_backend_reference, &serial, value, r->b);
+    rival_run(c, r->backend, options, value, r->a);
+    const int64_t wrong = op_differences(r->a, r->b, count);
+    if (c->fill == OP_FILL_INTEGER && exact(&c->graph->nodes[0])) {
+        if (wrong)
+            fail_msg("%s %s: %s: %lld of %lld integers differ", d9_type_name(c->compute), c->name, v->name,
+                     (long long)wrong, (long long)count);
+        return;
+    }
+    if (wrong == 0) return; /* a single value may be all zero, which op_error mistrusts */
+    const double error = op_error(r->a, r->b, count), limit = limit_of(v->type);
+    if (!(error <= limit))
+        fail_msg("%s %s: %s: error %.3g, limit %.3g", d9_type_name(c->compute), c->name, v->name, error, limit);
+}
+
+/* Outputs, and what a norm or an update moves in place. */
+void rival_compare(rival *r, op_case *c, const d9_backend_options *options) {
+    const d9_node *node = &c->graph->nodes[0];
+    for (int o = 0; o < node->output_count; o++)
+        if (node->outputs[o] != D9_NONE) compare(r, c, node->outputs[o], options);
+    for (int i = 3; i < 5 && node->op == D9_OP_NORM; i++) compare(r, c, node->inputs[i], options);
+}
+
+void rival_every_operation(rival *r, const d9_type *types, int type_count) {
+    bool covered[D9_OP_COUNT] = {false};
+    for (int i = 0; i < op_spec_count(); i++)
+        for (int variant = 0; variant < 2 * type_count; variant++) {
+            op_case c;
+            op_case_make(&c, r->context, i, types[variant / 2], D9_F32, variant & 1 ? OP_FILL_INTEGER : OP_FILL_RANDOM);
+            covered[op_spec_op(i)] = true;
+            rival_compare(r, &c, &r->fused);
+            op_case_free(&c);
+        }
+    for (int op = 0; op < D9_OP_COUNT; op++)
+        if (!covered[op]) fail_msg("%s is in no case", d9_op_name((d9_op)op));
+}
+
+void rival_read_plan(op_case *c, const d9_backend *backend, const d9_backend_options *options, char *text,
+                     size_t size) {
+    op_live live;
+    op_open(&live, c, backend, options);
+    snprintf(text, size, "%s", backend->plan_text(live.plan));
+    op_close(&live);
+}
+
+/* ---- fused rules ---- */
+
+static d9_shape images(int64_t n, int64_t h, int64_t w, int64_t c) { return (d9_shape){4, {n, h, w, c}}; }
+
+typedef struct chain {
+    d9_value_id outputs[6];
+    int count;
+    const char *rule;
+} chain;
+
+/* norm (or norm_eval) -> act [-> add], with a second reader of act's output where the network has one. */
+static chain make_norm_chain(op_case *c, d9_context *context, bool evaluate, bool add, bool swapped, d9_type type) {
+    const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}}, statistics = {2, {3, 27}};
+    const d9_buffer s = D9_BUFFER_SCRATCH;
+    chain made = {.count = 0,
+                  .rule = add        ? evaluate ? "norm_eval+act+add" : "norm+act+add"
+                          : evaluate ? "norm_eval+act"
+                                     : "norm+act"};
+    op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
+    d9_node norm = {.op = evaluate ? D9_OP_NORM_EVAL : D9_OP_NORM,
+                    .input_count = 5,
+                    .output_count = evaluate ? 1 : 3,
+                    .as.norm = {1e-5, 0.1, 2}};
+    norm.inputs[0] = op_input(c, "x", s, type, x, -2, 2);
+    norm.inputs[1] = op_input(c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2);
+    norm.inputs[2] = op_input(c, "bias", D9_BUFFER_STATE, D9_F32, vector, -1, 1);
+    norm.inputs[3] = op_input(c, "running_mean", D9_BUFFER_STATE, D9_F32, statistics, -1, 1);
+    norm.inputs[4] = op_input(c, "running_var", D9_BUFFER_STATE, D9_F32, statistics, 0.5, 2);
+    norm.outputs[0] = op_output(c, "norm.out", s, type, x);
+    if (!evaluate) made.outputs[made.count++] = norm.outputs[1] = op_output(c, "mean", s, D9_F32, statistics);
+    if (!evaluate) made.outputs[made.count++] = norm.outputs[2] = op_output(c, "inv_std", s, D9_F32, statistics);
+    d9_node act = {.op = D9_OP_ACT,
+                   .inputs = {norm.outputs[0]},
+                   .input_count = 1,
+                   .output_count = 1,
+                   .as.act = {D9_ACT_CELU, 0.3}};
+    act.outputs[0] = op_output(c, "act.out", s, type, x);
+    op_node(c, &norm);
+    op_node(c, &act);
+    if (!add || !evaluate) made.outputs[made.count++] = act.outputs[0];
+    if (!add) return made;
+    d9_node sum = {.op = D9_OP_ADD, .input_count = 2, .output_count = 1};
+    sum.inputs[swapped] = act.outputs[0];
+    sum.inputs[!swapped] = op_input(c, "skip", s, type, x, -2, 2);
+    made.outputs[made.count++] = sum.outputs[0] = op_output(c, "sum", s, type, x);
+    op_node(c, &sum);
+    if (evaluate) return made; /* there act's output is wanted by the sum alone */
+    d9_node reader = {
+        .op = D9_OP_SCALE, .inputs = {act.outputs[0]}, .input_count = 1, .output_count = 1, .as.scale = {2}};
+    made.outputs[made.count++] = reader.outputs[0] = op_output(c, "reader", s, type, x);
+    op_node(c, &reader);
+    return made;
+}
+
+static chain make_backward_chain(op_case *c, d9_context *context, d9_type type) {
+    const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}}, statistics = {2, {3, 27}};
+    const d9_buffer s = D9_BUFFER_SCRATCH;
+    chain made = {.rule = "act_backward+norm_backward"};
+    op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
+    d9_node act = {.op = D9_OP_ACT_BACKWARD, .input_count = 2, .output_count = 1, .as.act = {D9_ACT_CELU, 0.3}};
+    act.inputs[0] = op_input(c, "dy", s, type, x, -2, 2);
+    act.inputs[1] = op_input(c, "y", s, type, x, -0.3, 2);
+    act.outputs[0] = op_output(c, "dz", s, type, x);
+    d9_node norm = {.op = D9_OP_NORM_BACKWARD, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2}};
+    norm.inputs[0] = act.outputs[0];
+    norm.inputs[1] = op_input(c, "x", s, type, x, -2, 2);
+    norm.inputs[2] = op_input(c, "mean", s, D9_F32, statistics, -1, 1);
+    norm.inputs[3] = op_input(c, "inv_std", s, D9_F32, statistics, 0.5, 2);
+    norm.inputs[4] = op_input(c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2);
+    made.outputs[made.count++] = norm.outputs[0] = op_output(c, "dx", s, type, x);
+    made.outputs[made.count++] = norm.outputs[1] = op_output(c, "dscale", D9_BUFFER_GRADIENT, D9_F32, vector);
+    made.outputs[made.count++] = norm.outputs[2] = op_output(c, "dbias", D9_BUFFER_GRADIENT, D9_F32, vector);
+    op_node(c, &act);
+    op_node(c, &norm);
+    return made;
+}
+
+static void check_chain(rival *r, op_case *c, const chain *made) {
+    char text[512];
+    rival_read_plan(c, r->backend, &r->fused, text, sizeof text);
+    if (strncmp(text, made->rule, strlen(made->rule)) != 0 || text[strlen(made->rule)] != '\t')
+        fail_msg("the rule %s was not taken: %s", made->rule, text);
+    rival_read_plan(c, r->backend, &r->unfused, text, sizeof text);
+    assert_null(strchr(text, '+'));
+    for (int o = 0; o < made->count; o++) {
+        const int64_t count = op_count(c, made->outputs[o]);
+        const char *name = c->graph->values[made->outputs[o]].name;
+        rival_run(c, r->backend, &r->fused, made->outputs[o], r->a);
+        rival_run(c, r->backend, &r->unfused, made->outputs[o], r->b);
+        if (op_differences(r->a, r->b, count)) fail_msg("%s: %s differs from unfused", made->rule, name);
+        rival_run(c, &d9_backend_reference, &serial, made->outputs[o], r->b);
+        const double error = op_error(r->a, r->b, count);
+        if (!(error <= (c->compute == D9_F32 ? 1e-5 : 1e-3))) fail_msg("%s: %s: error %.3g", made->rule, name, error);
+    }
+    op_case_free(c);
+}
+
+void rival_fused_rules(rival *r, const d9_type *types, int type_count) {
+    for (int i = 0; i < type_count; i++) {
+        for (int v = 0; v < 6; v++) {
+            op_case c;
+            const chain made = make_norm_chain(&c, r->context, v & 1, v >= 2, v >= 4, types[i]);
+            check_chain(r, &c, &made);
+        }
+        op_case c;
+        const chain made = make_backward_chain(&c, r->context, types[i]);
+        check_chain(r, &c, &made);
+    }
+}
+
+/* act reads norm's output, and somebody else does: the rule must not swallow it. */
+void rival_wanted_intermediate(rival *r) {
+    op_case c;
+    char text[512];
+    make_norm_chain(&c, r->context, false, false, false, D9_F32);
+    d9_node reader = {.op = D9_OP_SCALE,
+                      .inputs = {c.graph->nodes[0].outputs[0]},
+                      .input_count = 1,
+                      .output_count = 1,
+                      .as.scale = {2}};
+    reader.outputs[0] = op_output(&c, "reader", D9_BUFFER_SCRATCH, D9_F32, images(6, 3, 5, 27));
+    op_node(&c, &reader);
+    rival_read_plan(&c, r->backend, &r->fused, text, sizeof text);
+    if (strchr(text, '+')) fail_msg("fused in spite of a second reader: %s", text);
+    op_case_free(&c);
+}
+
+/* ---- bad input ---- */
+
+static d9_status plan_status(rival *r, op_case *c, d9_status (*after)(rival *, op_live *)) {
+    op_live live;
+    op_open(&live, c, r->backend, &r->unfused);
+    const d9_status status = after(r, &live);
+    d9_context_clear(r->context);
+    op_close(&live);
+    return status;
+}
+
+static d9_status run_with_bad_indices(rival *r, op_live *live) {
+    const d9_node *node = &live->c->graph->nodes[0];
+    const d9_value_id id = node->inputs[node->op == D9_OP_DRAW ? 0 : 1];
+    const int64_t count = op_count(live->c, id);
+    for (int64_t i = 0; i < count; i++) r->a[i] = i % 2 ? 1000 : -1;
+    op_write(live, id, r->a);
+    const d9_status status = live->backend->run(r->context, live->plan, 0);
+    if (status != D9_OK) assert_true(strlen(r->context->message) > 0);
+    return status;
+}
+
+/* Samples and labels that do not exist: no read beside an array, one message. */
+void rival_bad_indices(rival *r, const d9_op *ops, size_t op_count) {
+    for (size_t k = 0; k < op_count; k++)
+        for (int i = 0; i < op_spec_count(); i++) {
+            op_case c;
+            if (op_spec_op(i) != ops[k]) continue;
+            op_case_make(&c, r->context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
+            assert_int_equal(plan_status(r, &c, run_with_bad_indices), D9_DEVICE);
+            op_case_free(&c);
+        }
+}

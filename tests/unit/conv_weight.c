@@ -1,0 +1,96 @@
+/* Our own weight gradient on AMX against sums in double: every row width, odd numbers of images, more threads than
+ * images, groups cut short. Small integers, so that the sums are exact and must be equal. Without AMX it must fit nowhere. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/formulas/half.h"
+#include "kernels/formulas/philox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 64 };
+
+static uint16_t *integers(int64_t count, uint32_t seed) {
+    uint16_t *values = aligned_alloc(64, (size_t)(count * 2 + 63) / 64 * 64);
+    assert_non_null(values);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = d9_bf16_from_float((float)d9_philox_below(d9_philox4x32_10(seed, (uint32_t)i, 0, 0, 0).v[0], 7) - 3);
+    return values;
+}
+
+static double plain_sum(const d9_cpu_conv *s, const uint16_t *x, const uint16_t *dy, int64_t o, int64_t tap, int64_t i) {
+    double sum = 0;
+    for (int64_t n = 0; n < s->images; n++)
+        for (int64_t r = 0; r < s->height; r++)
+            for (int64_t c = 0; c < s->width; c++) {
+                const int64_t y0 = r + tap / 3 - 1, x0 = c + tap % 3 - 1;
+                if (y0 < 0 || x0 < 0 || y0 >= s->height || x0 >= s->width) continue;
+                sum += (double)d9_bf16_to_float(dy[((n * s->height + r) * s->width + c) * s->outputs + o]) *
+                       (double)d9_bf16_to_float(x[((n * s->height + y0) * s->width + x0) * s->inputs + i]);
+            }
+    return sum;
+}
+
+/* All of a small gradient; of a large one every 37th element. */
+static void check(const d9_cpu_conv *s, int threads) {
+    const d9_cpu cpu = {d9_cpu_loops_find(NULL), threads};
+    const int64_t pixels = s->images * s->height * s->width, count = s->outputs * 9 * s->inputs;
+    uint16_t *x = integers(pixels * s->inputs, 1), *dy = integers(pixels * s->outputs, 2);
+    assert_true(d9_cpu_conv_weight_fits(&cpu, s));
+    const int64_t bytes = d9_cpu_conv_weight_scratch_bytes(&cpu, s);
+    char *scratch = aligned_alloc(64, (size_t)bytes + GUARD);
+    float *dw = malloc((size_t)(count + GUARD) * sizeof *dw);
+    assert_true(scratch && dw);
+    memset(scratch, 0xff, (size_t)bytes + GUARD); /* NaNs: what is read must have been written */
+    memset(dw, 0xff, (size_t)(count + GUARD) * sizeof *dw);
+    d9_cpu_conv_weight(&cpu, s, x, dy, scratch, dw);
+    for (int64_t k = 0; k < count; k += count > 50000 ? 37 : 1) {
+        const double want = plain_sum(s, x, dy, k / 9 / s->inputs, k / s->inputs % 9, k % s->inputs);
+        if (!((double)dw[k] == want))
+            fail_msg("%d x %d, %d images, %d -> %d channels, %d threads: element %d is %g, must be %g", (int)s->height,
+                     (int)s->width, (int)s->images, (int)s->inputs, (int)s->outputs, threads, (int)k, (double)dw[k], want);
+    }
+    for (int i = 0; i < GUARD; i++)
+        assert_true(scratch[bytes + i] == (char)0xff && d9_float_bits(dw[count + i]) == UINT32_C(0xffffffff));
+    free(x), free(dy), free(scratch), free(dw);
+}
+
+static void sums_are_exact(void **state) {
+    (void)state;
+    static const d9_cpu_conv shapes[] = {
+        {1, 4, 4, 32, 32},  {7, 4, 4, 64, 32},   {3, 8, 8, 32, 96},   {65, 4, 8, 32, 32},
+        {2, 6, 8, 64, 64},  {5, 16, 16, 32, 64}, {1, 32, 32, 32, 32}, {3, 3, 48, 32, 32},
+        {130, 4, 4, 32, 32}, {40, 16, 16, 32, 32} /* several groups, the last cut short */
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int threads = 1; threads <= 3; threads++) check(&shapes[i], threads);
+}
+
+static void other_shapes_do_not_fit(void **state) {
+    (void)state;
+    const d9_cpu cpu = {d9_cpu_loops_find(NULL), 1}, narrow = {d9_cpu_loops_find("v3"), 1};
+    static const d9_cpu_conv shapes[] = {{1, 8, 12, 32, 32}, {1, 8, 8, 33, 32}, {1, 8, 8, 32, 16}, {1, 3, 4, 32, 32}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) assert_false(d9_cpu_conv_weight_fits(&cpu, &shapes[i]));
+    assert_false(d9_cpu_conv_weight_fits(&narrow, &(d9_cpu_conv){1, 8, 8, 32, 32}));
+}
+
+static void nothing_fits_without_amx(void **state) {
+    (void)state;
+    const d9_cpu cpu = {d9_cpu_loops_find(NULL), 1};
+    assert_false(d9_cpu_has_amx_bf16() && strcmp(cpu.loops->level, "v4bf16") == 0);
+    assert_false(d9_cpu_conv_weight_fits(&cpu, &(d9_cpu_conv){1, 16, 16, 64, 64}));
+}
+
+int main(void) {
+    const d9_cpu cpu = {d9_cpu_loops_find(NULL), 1};
+    const struct CMUnitTest with[] = {cmocka_unit_test(sums_are_exact), cmocka_unit_test(other_shapes_do_not_fit)};
+    const struct CMUnitTest without[] = {cmocka_unit_test(nothing_fits_without_amx)};
+    if (d9_cpu_conv_weight_fits(&cpu, &(d9_cpu_conv){1, 8, 8, 32, 32}))
+        return cmocka_run_group_tests_name("conv_weight", with, NULL, NULL);
+    return cmocka_run_group_tests_name("conv_weight", without, NULL, NULL);
+}

@@ -1,0 +1,490 @@
+/* Experiments: files and their refusals, arms, grids and ablations, and what experiment.json says of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/system.h"
+#include "data/listing.h"
+#include "experiment/experiment.h"
+#include "tests/support/runs.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static d9_context context;
+static char folder[RUN_PATH_BYTES];
+static const d9_experiment_options no_options = {0};
+
+#define TINY                                                                                                           \
+    "backend: reference\nprecision: f32\nthreads: 1\n"                                                                 \
+    "model: {name: resnet9, channels: [4, 4, 8, 8]}\n"                                                                 \
+    "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 32}\n"                                            \
+    "train: {epochs: 1, batch_size: 32}\n"                                                                             \
+    "tricks: {flip: {}, celu: {alpha: 0.3}, frozen_bn_scale: {}, ema: {every: 5}}\n"                                   \
+    "ablate: {frozen_bn_scale: {celu.alpha: 0.075, train.bias_lr_multiplier: 2}}\n"                                    \
+    "published: {accuracy: 90, epochs: 1, source: here}\n"
+
+static void write_text(const char *name, const char *text) {
+    char path[RUN_PATH_BYTES];
+    assert_int_equal(d9_file_write(&context, run_path(folder, name, path), text, strlen(text)), D9_OK);
+}
+
+static int setup(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    run_folder_make(folder);
+    write_text("tiny.yaml", TINY);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    d9_folder_remove(&context, folder);
+    return 0;
+}
+
+static d9_status load_with(const char *yaml, const d9_experiment_options *options, d9_experiment **experiment) {
+    char path[RUN_PATH_BYTES];
+    write_text("x.yaml", yaml);
+    return d9_experiment_load(&context, run_path(folder, "x.yaml", path), options, experiment);
+}
+
+static d9_experiment *load(const char *yaml) {
+    d9_experiment *experiment;
+    if (load_with(yaml, &no_options, &experiment) != D9_OK) fail_msg("%s", context.message);
+    return experiment;
+}
+
+/* `message` follows "FOLDER/x.yaml". */
+static void refuse_with(const char *yaml, const d9_experiment_options *options, const char *message) {
+    d9_experiment *experiment = (d9_experiment *)&context; /* must become NULL */
+    char wanted[1024];
+    snprintf(wanted, sizeof wanted, "%s/x.yaml%s", folder, message);
+    assert_int_equal(load_with(yaml, options, &experiment), D9_USAGE);
+    assert_string_equal(context.message, wanted);
+    assert_null(experiment);
+    d9_context_clear(&context);
+}
+static void refuse(const char *yaml, const char *message) { refuse_with(yaml, &no_options, message); }
+
+static const d9_arm *arm(const d9_experiment *experiment, const char *name) {
+    for (int i = 0; i < experiment->arm_count; i++)
+        if (strcmp(experiment->arms[i].name, name) == 0) return &experiment->arms[i];
+    fail_msg("there is no arm %s", name);
+    return NULL;
+}
+
+/* ---- files ---- */
+
+static void test_a_file_without_arms_is_one_arm(void **state) {
+    (void)state;
+    d9_experiment *experiment = load("config: tiny.yaml\n");
+    assert_int_equal(experiment->arm_count, 1);
+    assert_string_equal(experiment->arms[0].name, "tiny");
+    assert_string_equal(experiment->title, "x");
+    assert_null(experiment->question);
+    assert_null(experiment->arms[0].baseline);
+    assert_int_equal(experiment->seed_count, 5);
+    assert_int_equal(experiment->seeds[4], 5);
+    assert_int_equal(experiment->keep, D9_KEEP_NONE);
+    assert_true(experiment->arms[0].config->published.accuracy == 90);
+    d9_experiment_free(&context, experiment);
+}
+
+static void test_arms_are_crossed_with_the_grid(void **state) {
+    (void)state;
+    d9_experiment *experiment =
+        load("title: t\nquestion: q\nconfig: tiny.yaml\nseeds: [7, 3]\nset: {train.momentum: 0.8}\narms:\n"
+             "  a: {without: [ema], baseline: b}\n"
+             "  b: {label: The other, with: [\"ema:every=2\"], set: {train: {batch_size: 16}}}\n"
+             "grid: {train.epochs: [1, 2], model.channels: [[4, 4, 8, 8], [8, 8, 8, 8]]}\n");
+    assert_int_equal(experiment->arm_count, 8);
+    assert_int_equal(d9_experiment_runs(experiment), 16);
+    assert_int_equal(d9_experiment_seed(experiment, 7), 7);
+    assert_int_equal(d9_experiment_seed(experiment, 8), 3);
+    const d9_arm *a = arm(experiment, "a,train.epochs=2,model.channels=8-8-8-8"),
+                 *b = arm(experiment, "b,train.epochs=1,model.channels=4-4-8-8");
+    assert_string_equal(a->baseline, "b,train.epochs=2,model.channels=8-8-8-8");
+    assert_string_equal(b->label, "The other, epochs 1, channels [4, 4, 8, 8]");
+    assert_true(a->config->train.epochs == 2 && b->config->train.epochs == 1);
+    assert_true(a->config->train.momentum == 0.8 && b->config->train.momentum == 0.8);
+    assert_int_equal(b->config->train.batch_size, 16);
+    assert_false(a->config->trick_on[d9_trick_index("ema")]);
+    assert_int_equal(a->own.count, 3);
+    assert_string_equal(a->own.items[0], "--without ema");
+    assert_string_equal(a->own.items[2], "--set model.channels=[8, 8, 8, 8]");
+    assert_int_equal(experiment->shared.count, 1);
+    assert_string_equal(experiment->shared.items[0], "--set train.momentum=0.8");
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(experiment->arms[i].config_hash, experiment->arms[j].config_hash);
+    d9_experiment_free(&context, experiment);
+}
+
+static void test_the_command_line_comes_last(void **state) {
+    (void)state;
+    const char *const set[] = {"train.momentum=0.5"};
+    const d9_experiment_options options = {.edits = {.set = set, .set_count = 1}, .seeds = 2};
+    d9_experiment *experiment;
+    assert_int_equal(
+        load_with("config: tiny.yaml\nseeds: 9\narms: {a: {set: {train.momentum: 0.7}}}\n", &options, &experiment),
+        D9_OK);
+    assert_int_equal(experiment->seed_count, 2);
+    assert_true(experiment->arms[0].config->train.momentum == 0.5);
+    assert_string_equal(experiment->shared.items[0], "--set train.momentum=0.5");
+    d9_experiment_free(&context, experiment);
+    refuse_with("config: tiny.yaml\ngrid: {train.momentum: [0.1, 0.2]}\n", &options,
+                ":2:8: grid.train.momentum: is set by --set train.momentum=0.5 too");
+}
+
+static void test_published_belongs_to_what_was_published(void **state) {
+    (void)state;
+    d9_experiment *experiment = load("config: tiny.yaml\narms:\n  own: {}\n  edited: {without: [ema]}\n"
+                                     "  rows: {published: [{epochs: 1, accuracy: 50}, {epochs: 2, accuracy: 60}]}\n"
+                                     "grid: {train.epochs: [1, 2, 3]}\n");
+    assert_true(arm(experiment, "own,train.epochs=1")->config->published.accuracy == 90);
+    assert_true(isnan(arm(experiment, "own,train.epochs=2")->config->published.accuracy));
+    assert_true(isnan(arm(experiment, "edited,train.epochs=1")->config->published.accuracy));
+    assert_true(arm(experiment, "rows,train.epochs=1")->config->published.accuracy == 50);
+    assert_null(arm(experiment, "rows,train.epochs=1")->config->published.source);
+    assert_true(arm(experiment, "rows,train.epochs=2")->config->published.accuracy == 60);
+    assert_true(isnan(arm(experiment, "rows,train.epochs=3")->config->published.accuracy));
+    d9_experiment_free(&context, experiment);
+}
+
+/* ---- refusals ---- */
+
+static void test_refusals_name_the_place(void **state) {
+    (void)state;
+    refuse("config: tiny.yaml\nseed: 3\n",
+           ":2:1: seed: unknown key; known: title, question, config, keep, checkpoint_every, seeds, arms, grid, set, "
+           "with, without, ablate; did you mean seeds?");
+    refuse("title: a\n", ":1:1: config or arms must be given");
+    refuse("config: tiny.yaml\ngrid: {}\n",
+           ":2:7: grid: an empty grid: write keys and their values, like {train.epochs: [10, 20]}");
+    refuse("config: tiny.yaml\ngrid: {train.epochs: []}\n",
+           ":2:22: grid.train.epochs: an empty grid: needs a list of values, like [10, 20]");
+    refuse("config: tiny.yaml\ngrid: {seed: [1, 2]}\n",
+           ":2:8: grid.seed: the seeds of an experiment are its key seeds");
+    refuse("config: tiny.yaml\ngrid: {train.epohcs: [1]}\n",
+           ":2:23: grid.train.epohcs[0]: train.epohcs: unknown key; known: epochs, batch_size, weight_decay, momentum, "
+           "bias_lr_multiplier, momentum_form, lr; did you mean epochs?");
+    refuse("config: tiny.yaml\ngrid: {train.epochs: [1, 1.0]}\narms: {a: {}}\nseeds: [4, 2, 4]\n",
+           ":4:15: seeds[2]: seed 4 is given twice");
+    refuse("config: tiny.yaml\nseeds: []\n", ":2:8: seeds: is empty; write how many, or which, like [1, 2]");
+    refuse("config: tiny.yaml\nseeds: 0\n", ":2:8: seeds: needs how many seeds (1 to 100000), or a list of them");
+    refuse("config: tiny.yaml\nseeds: [1, -1]\n", ":2:12: seeds[1]: needs a whole number from 0");
+    refuse("arms: {a: {}}\n", ":1:8: arms.a: has no config, and neither has the experiment");
+    refuse("config: tiny.yaml\narms: {}\n",
+           ":2:7: arms: needs a map of arms, like {final: {}, plain: {without: [ema]}}");
+    refuse("config: tiny.yaml\narms: {a/b: {}}\n",
+           ":2:8: arms.a/b: an arm's name is a folder's: letters, digits, _ . + -");
+    refuse("config: tiny.yaml\narms: {a: {tricks: []}}\n",
+           ":2:12: arms.a.tricks: unknown key; known: config, label, baseline, set, with, without, published");
+    refuse("config: tiny.yaml\narms:\n  a: {set: {model.chanels: [1]}}\n",
+           ":3:28: arms.a.set.model.chanels: model.chanels: unknown key; known: name, channels, logits_scale; did you "
+           "mean channels?");
+    refuse(
+        "config: tiny.yaml\narms: {a: {without: [emma]}}\n",
+        ":2:22: arms.a.without[0]: tricks.emma: unknown key; known: crop, flip, cutout, pool_before_activation, "
+        "label_smoothing, celu, ghost_batchnorm, frozen_bn_scale, patch_whitening, ema, flip_tta; did you mean ema?");
+    refuse("config: tiny.yaml\nset: {train.momentum: 2}\narms: {a: {}}\n",
+           ":2:23: set.train.momentum: train.momentum: 2 is out of range; must lie between 0 and 0.999999");
+    refuse("config: tiny.yaml\narms: {a: {baseline: bb}, b: {}}\n",
+           ": arms.a.baseline: no other arm is called bb; did you mean b?");
+    refuse("config: tiny.yaml\narms: {a: {baseline: a}}\n", ": arms.a.baseline: no other arm is called a");
+    refuse("config: tiny.yaml\ngrid: {train.epochs: [1, 1]}\n", ": two arms would have the folder tiny,train.epochs=1");
+    refuse("config: tiny.yaml\narms: {a: {published: [{accuracy: 3}]}}\n",
+           ":2:24: arms.a.published[0]: epochs must be given");
+    refuse("config: tiny.yaml\nablate: all\ngrid: {train.epochs: [1]}\n", ":3:1: grid: an ablation makes its own arms");
+    refuse("config: tiny.yaml\nkeep: some\n",
+           ":2:7: keep: some is not known here; one of: none, model, all; did you mean none?");
+}
+
+static void test_a_missing_configuration_is_named(void **state) {
+    (void)state;
+    char message[RUN_PATH_BYTES * 2];
+    snprintf(message, sizeof message, ":1:9: config: %s/none.yaml: cannot open: No such file or directory", folder);
+    refuse("config: none.yaml\n", message);
+}
+
+/* ---- ablations ---- */
+
+static void test_an_ablation_moves_each_trick(void **state) {
+    (void)state;
+    char path[RUN_PATH_BYTES];
+    d9_experiment *experiment;
+    const char *const only[] = {"celu", "frozen_bn_scale"};
+    if (d9_experiment_ablation(&context, run_path(folder, "tiny.yaml", path), only, 2, &no_options, &experiment) !=
+        D9_OK)
+        fail_msg("%s", context.message);
+    assert_string_equal(experiment->title, "ablate-tiny");
+    assert_int_equal(experiment->kind, D9_EXPERIMENT_ABLATION);
+    assert_int_equal(experiment->arm_count, 2 + 3 + 3);
+    const int celu = d9_trick_index("celu"), frozen = d9_trick_index("frozen_bn_scale"), ema = d9_trick_index("ema");
+    const struct {
+        const char *name, *baseline;
+        bool celu, frozen, ema;
+        double alpha, bias; /* alpha 0: celu is off */
+    } rows[] = {
+        {"full", NULL, true, true, true, 0.3, 1},
+        {"plain", NULL, false, false, false, 0, 2},
+        {"without-celu", "full", false, true, true, 0, 1},
+        {"without-frozen_bn_scale", "full", true, false, true, 0.3, 1},
+        {"without-frozen_bn_scale+companions", "full", true, false, true, 0.075, 2},
+        {"with-celu", "plain", true, false, false, 0.075, 2},
+        {"with-frozen_bn_scale", "plain", false, true, false, 0, 2},
+        {"with-frozen_bn_scale+companions", "plain", false, true, false, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const d9_arm *made = arm(experiment, rows[i].name);
+        if (rows[i].baseline)
+            assert_string_equal(made->baseline, rows[i].baseline);
+        else
+            assert_null(made->baseline);
+        assert_int_equal(made->config->trick_on[celu], rows[i].celu);
+        assert_int_equal(made->config->trick_on[frozen], rows[i].frozen);
+        assert_int_equal(made->config->trick_on[ema], rows[i].ema);
+        if (rows[i].celu) assert_true(*(const double *)made->config->trick_options[celu] == rows[i].alpha);
+        assert_true(made->config->train.bias_lr_multiplier == rows[i].bias);
+        assert_int_equal(made->companions, strstr(rows[i].name, "+companions") != NULL);
+    }
+    d9_experiment_free(&context, experiment);
+}
+
+static void test_an_ablation_refuses_what_is_not_on(void **state) {
+    (void)state;
+    char path[RUN_PATH_BYTES], wanted[1024];
+    d9_experiment *experiment;
+    const char *const only[] = {"cello"};
+    run_path(folder, "tiny.yaml", path);
+    assert_int_equal(d9_experiment_ablation(&context, path, only, 1, &no_options, &experiment), D9_USAGE);
+    snprintf(wanted, sizeof wanted,
+             "%s: no trick called cello is on here; on: flip, celu, frozen_bn_scale, ema; did you mean celu?", path);
+    assert_string_equal(context.message, wanted);
+    assert_null(experiment);
+}
+
+/* ---- experiment.json ---- */
+
+static json_t *read_record(const char *out) {
+    char path[RUN_PATH_BYTES];
+    json_t *object = json_load_file(run_path(out, "experiment.json", path), 0, NULL);
+    assert_non_null(object);
+    return object;
+}
+
+static void test_the_record_says_what_there_is_to_run(void **state) {
+    (void)state;
+    char out[RUN_PATH_BYTES];
+    run_path(folder, "out", out);
+    d9_experiment *experiment =
+        load("title: t\nconfig: tiny.yaml\nseeds: 2\narms: {a: {}, b: {without: [ema], baseline: a}}\n");
+    assert_int_equal(d9_experiment_open(&context, experiment, out), D9_OK);
+    json_t *record = read_record(out), *b = json_array_get(json_object_get(record, "arms"), 1),
+           *run = json_array_get(json_object_get(record, "runs"), 3);
+    assert_string_equal(json_string_value(json_object_get(record, "kind")), "grid");
+    assert_string_equal(json_string_value(json_object_get(record, "file")), "x.yaml"); /* given as an absolute path */
+    assert_true(json_is_null(json_object_get(record, "question")));
+    assert_string_equal(json_string_value(json_object_get(b, "baseline")), "a");
+    assert_string_equal(json_string_value(json_object_get(b, "config_hash")), experiment->arms[1].config_hash);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(b, "edits"), 0)), "--without ema");
+    assert_null(json_object_get(b, "published"));
+    assert_non_null(json_object_get(json_array_get(json_object_get(record, "arms"), 0), "published"));
+    assert_string_equal(json_string_value(json_object_get(run, "folder")), "runs/b/seed2");
+    assert_int_equal(run_folder_count(out, ""), 1); /* no lock stays */
+    json_decref(record);
+    d9_experiment_free(&context, experiment);
+}
+
+static void test_a_folder_keeps_what_it_has(void **state) {
+    (void)state;
+    char out[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    run_path(folder, "out", out);
+    d9_experiment *experiment =
+        load("title: t\nconfig: tiny.yaml\nseeds: [1, 2]\narms: {a: {}, b: {without: [ema]}}\n");
+    assert_int_equal(d9_experiment_open(&context, experiment, out), D9_OK);
+    d9_experiment_free(&context, experiment);
+
+    experiment =
+        load("title: t\nconfig: tiny.yaml\nseeds: [2, 3]\narms: {a: {}, c: {without: [flip]}}\n"); /* more of it */
+    assert_int_equal(d9_experiment_open(&context, experiment, out), D9_OK);
+    json_t *record = read_record(out);
+    assert_int_equal(json_array_size(json_object_get(record, "arms")), 3);
+    assert_int_equal(json_array_size(json_object_get(record, "seeds")), 3);
+    assert_int_equal(json_array_size(json_object_get(record, "runs")), 4 + 3); /* a and c 2, 3; a and b 1; b 2 */
+    d9_experiment_free(&context, experiment);
+
+    static const struct {
+        const char *yaml, *message;
+    } others[] = {
+        {"title: u\nconfig: tiny.yaml\n", "holds another experiment (title \"t\", not \"u\")"},
+        {"title: t\nconfig: tiny.yaml\nablate: all\n", "holds another experiment (kind \"grid\""},
+        {"title: t\nconfig: tiny.yaml\narms: {a: {without: [flip]}}\n", "its arm a has another configuration"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        experiment = load(others[i].yaml);
+        assert_int_equal(d9_experiment_open(&context, experiment, out), D9_USAGE);
+        assert_non_null(strstr(context.message, others[i].message));
+        d9_context_clear(&context);
+        d9_experiment_free(&context, experiment);
+    }
+    json_t *after = read_record(out);
+    assert_true(json_equal(record, after));
+    json_decref(record);
+    json_decref(after);
+
+    write_text("out/experiment.json", "{\"title\": ");
+    experiment = load("title: t\nconfig: tiny.yaml\n");
+    assert_int_equal(d9_experiment_open(&context, experiment, out), D9_USAGE);
+    assert_non_null(strstr(context.message, "cut short"));
+    assert_true(d9_file_exists(&context, run_path(out, "experiment.json", path)));
+    d9_experiment_free(&context, experiment);
+}
+
+/* ---- runs ---- */
+
+static void test_a_lock_has_one_holder(void **state) {
+    (void)state;
+    char path[RUN_PATH_BYTES];
+    int first, second;
+    run_path(folder, "lock", path);
+    assert_false(d9_lock_is_held(&context, path));
+    assert_int_equal(d9_lock_take(&context, path, &first), D9_OK);
+    assert_true(first >= 0);
+    assert_int_equal(d9_lock_take(&context, path, &second), D9_OK); /* flock sees two opens as two holders */
+    assert_int_equal(second, -1);
+    assert_true(d9_lock_is_held(&context, path));
+    d9_lock_free(&context, path, first);
+    assert_false(d9_file_exists(&context, path));
+    assert_int_equal(d9_lock_take(&context, path, &second), D9_OK);
+    assert_true(second >= 0);
+    d9_lock_free(&context, path, second);
+}
+
+static int no_locks(void *user, int file, const char *path) {
+    (void)user, (void)file, (void)path;
+    errno = ENOLCK;
+    return -1;
+}
+
+static void test_a_disk_without_locks_is_refused(void **state) {
+    (void)state;
+    d9_system system = *d9_system_default();
+    const d9_run_options options = {0};
+    char out[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    d9_run_state seen;
+    bool trained;
+    run_path(folder, "out", out);
+    d9_experiment *experiment = load("config: tiny.yaml\n");
+    system.lock = no_locks;
+    context.system = &system;
+    assert_int_equal(d9_run_do(&context, experiment, out, 0, &options, &seen, &trained), D9_OUTPUT);
+    assert_non_null(strstr(context.message, "lock: cannot lock: "));
+    assert_false(trained || d9_file_exists(&context, run_path(out, "runs/tiny/seed1/config.yaml", path)));
+    d9_experiment_free(&context, experiment);
+}
+
+static d9_run_state do_run(const d9_experiment *experiment, const char *out, int64_t index, bool *trained) {
+    const d9_run_options options = {0};
+    d9_run_state made;
+    if (d9_run_do(&context, experiment, out, index, &options, &made, trained) != D9_OK) fail_msg("%s", context.message);
+    return made;
+}
+
+static void test_a_run_is_done_once(void **state) {
+    (void)state;
+    char out[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    bool trained;
+    int lock;
+    d9_run_state seen;
+    run_path(folder, "out", out);
+    d9_experiment *experiment = load("config: tiny.yaml\nseeds: 2\n");
+    assert_int_equal(d9_run_look(&context, experiment, out, 0, &seen), D9_OK);
+    assert_int_equal(seen.kind, D9_RUN_WAITING);
+    seen = do_run(experiment, out, 0, &trained);
+    assert_true(trained && seen.kind == D9_RUN_DONE && seen.accuracy >= 0);
+    assert_false(d9_file_exists(&context, run_path(out, "runs/tiny/seed1/lock", path)));
+    seen = do_run(experiment, out, 0, &trained);
+    assert_true(!trained && seen.kind == D9_RUN_DONE);
+
+    assert_int_equal(d9_directory_make(&context, run_path(out, "runs/tiny/seed2", path)), D9_OK);
+    run_path(out, "runs/tiny/seed2/lock", path);
+    assert_int_equal(d9_lock_take(&context, path, &lock), D9_OK); /* somebody is at it */
+    seen = do_run(experiment, out, 1, &trained);
+    assert_true(!trained && seen.kind == D9_RUN_RUNNING);
+    context.system->close(context.system->user, lock); /* killed: the file stays, the lock does not */
+    assert_int_equal(d9_run_look(&context, experiment, out, 1, &seen), D9_OK);
+    assert_int_equal(seen.kind, D9_RUN_STOPPED);
+    write_text("out/runs/tiny/seed2/result.json.123.partial", "{");
+    seen = do_run(experiment, out, 1, &trained);
+    assert_true(trained && seen.kind == D9_RUN_DONE);
+    assert_int_equal(run_folder_count(run_path(out, "runs/tiny/seed2", path), ".partial"), 0);
+    d9_experiment_free(&context, experiment);
+}
+
+static void test_a_damaged_result_is_done_again_and_a_foreign_one_refused(void **state) {
+    (void)state;
+    char out[RUN_PATH_BYTES];
+    bool trained;
+    d9_run_state seen;
+    const d9_run_options options = {0};
+    run_path(folder, "out", out);
+    d9_experiment *experiment = load("config: tiny.yaml\nseeds: 1\n"),
+                  *other = load("config: tiny.yaml\nset: {train.momentum: 0.5}\n");
+    do_run(experiment, out, 0, &trained);
+    assert_int_equal(d9_run_do(&context, other, out, 0, &options, &seen, &trained), D9_USAGE);
+    assert_non_null(strstr(context.message, "holds a run of another configuration"));
+    d9_context_clear(&context);
+    write_text("out/runs/tiny/seed1/result.json", "{\"config_ha");
+    assert_int_equal(d9_run_do(&context, other, out, 0, &options, &seen, &trained), D9_USAGE); /* by config.yaml */
+    assert_non_null(strstr(context.message, "holds a run of another configuration"));
+    assert_false(trained);
+    d9_context_clear(&context);
+    seen = do_run(experiment, out, 0, &trained);
+    assert_true(trained && seen.kind == D9_RUN_DONE);
+    d9_experiment_free(&context, experiment);
+    d9_experiment_free(&context, other);
+}
+
+static void test_a_failure_is_recorded_and_stays(void **state) {
+    (void)state;
+    char out[RUN_PATH_BYTES];
+    bool trained;
+    run_path(folder, "out", out);
+    d9_experiment *experiment = load(
+        "config: tiny.yaml\nseeds: 1\nset: {train.epochs: 4, train.lr: {knots: [0, end], values: [1.0e6, 1.0e6]}}\n");
+    d9_run_state seen = do_run(experiment, out, 0, &trained);
+    assert_true(trained && seen.kind == D9_RUN_FAILED && seen.failure == D9_NONFINITE);
+    assert_non_null(strstr(seen.message, "non-finite"));
+    seen = do_run(experiment, out, 0, &trained);
+    assert_true(!trained && seen.kind == D9_RUN_FAILED && seen.failure == D9_NONFINITE);
+    assert_int_equal(d9_run_forget_failure(&context, experiment, out, 0), D9_OK);
+    seen = do_run(experiment, out, 0, &trained);
+    assert_true(trained && seen.kind == D9_RUN_FAILED);
+    d9_experiment_free(&context, experiment);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_file_without_arms_is_one_arm, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_arms_are_crossed_with_the_grid, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_command_line_comes_last, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_published_belongs_to_what_was_published, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refusals_name_the_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_missing_configuration_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_ablation_moves_each_trick, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_ablation_refuses_what_is_not_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_record_says_what_there_is_to_run, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_folder_keeps_what_it_has, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_lock_has_one_holder, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_disk_without_locks_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_run_is_done_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_damaged_result_is_done_again_and_a_foreign_one_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_failure_is_recorded_and_stays, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

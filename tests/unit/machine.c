@@ -1,0 +1,202 @@
+/* Default threads and the memory limit, on fabricated trees of /proc and /sys: laptops, containers, batch systems. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "backends/host/machine.h"
+#include "core/system.h"
+#include "data/listing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FILES = 6, MAX_PROCESSORS = 1024, GIB = 1 << 30 };
+
+typedef struct file {
+    const char *path, *text;
+} file;
+
+/* A machine of `cores` cores with `siblings` hyperthreads each: thread t of core c is processor c + t * cores, or, when
+ * `neighbours`, c * siblings + t. */
+typedef struct tree {
+    const char *what;
+    int cores, siblings;
+    bool neighbours;
+    const char *allowed; /* "0-3,8"; NULL: all */
+    const char *group;   /* /proc/self/cgroup; NULL: no such file */
+    file files[MAX_FILES];
+    int threads;     /* expected */
+    double gibibyte; /* expected limit; 0: none */
+} tree;
+
+#define V1 "12:cpuset:/x\n4:memory:/box\n3:cpu,cpuacct:/box\n1:name=systemd:/box\n"
+#define V2 "0::/user.slice/app.scope\n"
+
+static const tree trees[] = {
+    {"eight cores and nothing else", 8, 1, .threads = 8},
+    {"no cgroup limits", 8, 1, .group = V2, .files = {{"sys/fs/cgroup/cpu.max", "max 100000\n"}}, .threads = 8},
+    {"hyperthreads far", 4, 2, .threads = 4},
+    {"hyperthreads side by side", 4, 2, true, .threads = 4},
+    {"four a core", 2, 4, true, .threads = 2},
+    {"many cores", 256, 2, .threads = 256},
+    {"quota 150% of eight cores", 8, 1, .group = V2,
+     .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "150000 100000\n"}}, .threads = 2},
+    {"quota 20%", 8, 1, .group = V2, .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "20000 100000\n"}},
+     .threads = 1},
+    {"quota 300%, another period", 8, 1, .group = V2,
+     .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "30000 10000\n"}}, .threads = 3},
+    {"quota beyond the machine", 2, 1, .group = V2,
+     .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "800000 100000\n"}}, .threads = 2},
+    {"the least quota is further up", 16, 1, .group = V2,
+     .files = {{"sys/fs/cgroup/user.slice/cpu.max", "400000 100000\n"},
+               {"sys/fs/cgroup/user.slice/app.scope/cpu.max", "max 100000\n"}},
+     .threads = 4},
+    {"the least quota is further down", 16, 1, .group = V2,
+     .files = {{"sys/fs/cgroup/user.slice/cpu.max", "800000 100000\n"},
+               {"sys/fs/cgroup/user.slice/app.scope/cpu.max", "500000 100000\n"}},
+     .threads = 5},
+    {"a quota that the group above does not grant", 16, 1, .group = V2,
+     .files = {{"sys/fs/cgroup/user.slice/cpu.max", "300000 100000\n"},
+               {"sys/fs/cgroup/user.slice/app.scope/cpu.max", "600000 100000\n"}},
+     .threads = 3},
+    {"a container that sees itself as the root", 8, 1, .group = "0::/\n",
+     .files = {{"sys/fs/cgroup/cpu.max", "250000 100000\n"}, {"sys/fs/cgroup/memory.max", "1073741824\n"}},
+     .threads = 3, .gibibyte = 1},
+    {"a group outside of what the container sees", 8, 1, .group = "0::/../../pod7\n",
+     .files = {{"sys/fs/cgroup/cpu.max", "600000 100000\n"}}, .threads = 6},
+    {"version 1", 8, 1, .group = V1,
+     .files = {{"sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "400000\n"},
+               {"sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n"},
+               {"sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n"}},
+     .threads = 4, .gibibyte = 2},
+    {"version 1 without a quota", 8, 1, .group = V1,
+     .files = {{"sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "-1\n"},
+               {"sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n"}},
+     .threads = 8},
+    {"version 1 in a container: only the root is there", 8, 1, .group = V1,
+     .files = {{"sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n"},
+               {"sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"},
+               {"sys/fs/cgroup/memory/memory.limit_in_bytes", "3221225472\n"}},
+     .threads = 2, .gibibyte = 3},
+    {"both versions: the least counts", 8, 1, .group = V1 "0::/box\n",
+     .files = {{"sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "600000\n"},
+               {"sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n"},
+               {"sys/fs/cgroup/box/cpu.max", "300000 100000\n"}},
+     .threads = 3},
+    {"affinity smaller than the quota", 8, 1, .allowed = "2-3", .group = V2,
+     .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "400000 100000\n"}}, .threads = 2},
+    {"quota smaller than the affinity", 8, 1, .allowed = "0-5", .group = V2,
+     .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "400000 100000\n"}}, .threads = 4},
+    {"affinity to two hyperthreads of one core", 4, 2, .allowed = "1,5", .threads = 1},
+    {"affinity to the upper hyperthreads alone", 4, 2, .allowed = "4-7", .threads = 4},
+    {"affinity to processors beyond the first hundreds", 512, 2, .allowed = "500-503,1012-1015", .threads = 4},
+    {"files that hold nonsense", 4, 1, .group = "nonsense\n::\n0\n" V2,
+     .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "much\n"},
+               {"sys/fs/cgroup/cpu.max", "100000\n"},
+               {"sys/fs/cgroup/user.slice/app.scope/memory.max", "max\n"}},
+     .threads = 4},
+};
+
+/* ---- fabricating ---- */
+
+static void put(const char *root, const char *path, const char *text) {
+    d9_context context;
+    char full[600];
+    d9_context_init(&context);
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    char *slash = strrchr(full, '/');
+    *slash = 0;
+    assert_int_equal(d9_directory_make(&context, full), D9_OK);
+    *slash = '/';
+    FILE *out = fopen(full, "w");
+    assert_non_null(out);
+    assert_true(fputs(text, out) >= 0 && fclose(out) == 0);
+}
+
+static void put_siblings(const char *root, const tree *t) {
+    for (int cpu = 0; cpu < t->cores * t->siblings; cpu++) {
+        char path[128], list[64] = "";
+        int core = t->neighbours ? cpu / t->siblings : cpu % t->cores;
+        for (int s = 0; s < t->siblings && !t->neighbours; s++)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", s ? "," : "", core + s * t->cores);
+        if (t->neighbours) snprintf(list, sizeof list, "%d-%d", core * t->siblings, (core + 1) * t->siblings - 1);
+        snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        put(root, path, list);
+    }
+}
+
+static void allow(const tree *t, bool allowed[MAX_PROCESSORS]) {
+    const char *at = t->allowed;
+    for (int cpu = 0; cpu < MAX_PROCESSORS; cpu++) allowed[cpu] = !at && cpu < t->cores * t->siblings;
+    while (at && *at) {
+        char *rest;
+        long first = strtol(at, &rest, 10), last = *rest == '-' ? strtol(rest + 1, &rest, 10) : first;
+        for (long cpu = first; cpu <= last; cpu++) allowed[cpu] = true;
+        at = *rest == ',' ? rest + 1 : rest;
+    }
+}
+
+static void expect(const tree *t) {
+    d9_context context;
+    bool allowed[MAX_PROCESSORS];
+    char root[256], proc[300], sys[300];
+    snprintf(root, sizeof root, "%s/test-machine.XXXXXX", D9_BINARY_DIR);
+    assert_non_null(mkdtemp(root));
+    snprintf(proc, sizeof proc, "%s/proc", root);
+    snprintf(sys, sizeof sys, "%s/sys", root);
+    put_siblings(root, t);
+    if (t->group) put(root, "proc/self/cgroup", t->group);
+    for (int i = 0; i < MAX_FILES && t->files[i].path; i++) put(root, t->files[i].path, t->files[i].text);
+    allow(t, allowed);
+    const d9_machine machine = {proc, sys, allowed, MAX_PROCESSORS};
+    int threads = d9_machine_threads(&machine);
+    double limit = d9_machine_memory_limit(&machine) / GIB;
+    d9_context_init(&context);
+    d9_folder_remove(&context, root);
+    if (threads != t->threads) fail_msg("%s: %d threads, %d expected", t->what, threads, t->threads);
+    if (limit != t->gibibyte) fail_msg("%s: limit %g GiB, %g expected", t->what, limit, t->gibibyte);
+}
+
+/* ---- tests ---- */
+
+static void every_machine_gets_its_threads(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) expect(&trees[i]);
+}
+
+static void a_machine_without_files_has_its_processors(void **state) {
+    const bool two[] = {true, true}, none[] = {false};
+    char name[32];
+    (void)state;
+    assert_int_equal(d9_machine_threads(&(d9_machine){"/nowhere", "/nowhere", two, 2}), 2);
+    assert_int_equal(d9_machine_threads(&(d9_machine){"/nowhere", "/nowhere", none, 1}), 1);
+    assert_true(d9_machine_memory_limit(&(d9_machine){"/nowhere", "/nowhere", two, 2}) == 0);
+    d9_machine_processor(&(d9_machine){"/nowhere", "/nowhere", two, 2}, name, sizeof name);
+    assert_string_equal(name, "processor");
+}
+
+static void the_processor_is_named(void **state) {
+    d9_context context;
+    char root[256], proc[300], name[32];
+    (void)state;
+    d9_context_init(&context);
+    snprintf(root, sizeof root, "%s/test-machine.XXXXXX", D9_BINARY_DIR);
+    assert_non_null(mkdtemp(root));
+    snprintf(proc, sizeof proc, "%s/proc", root);
+    put(root, "proc/cpuinfo", "processor\t: 0\nmodel name\t: A Fine Processor @ 2 GHz\nmodel name\t: another\n");
+    d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, name, sizeof name);
+    d9_folder_remove(&context, root);
+    assert_string_equal(name, "A Fine Processor @ 2 GHz");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_machine_gets_its_threads),
+        cmocka_unit_test(a_machine_without_files_has_its_processors),
+        cmocka_unit_test(the_processor_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,248 @@
+/* The report: figures as TSV, HTML and JSON with everything escaped, and what is computed of records made for the
+ * purpose: pairs, intervals, Holm, chances, epochs saved, verdicts. Statistics themselves: statistics.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/system.h"
+#include "data/listing.h"
+#include "experiment/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static d9_context context;
+static char folder[64];
+
+static int set_up(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    snprintf(folder, sizeof folder, "report.XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    d9_folder_remove(&context, folder);
+    return 0;
+}
+
+static void ok(d9_status status) {
+    if (status != D9_OK) fail_msg("status %d: %s", (int)status, context.message);
+}
+
+#define NEAR(got, want)                                                                                                \
+    do {                                                                                                               \
+        const double got_ = (got), want_ = (want);                                                                     \
+        if (!(fabs(got_ - want_) <= 1e-9)) fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);                  \
+    } while (0)
+
+/* ---- figures ---- */
+
+static const d9_column columns[] = {
+    {"name", "A \"name\"", "what <it> is", D9_COLUMN_TEXT, false},
+    {"p", "p", NULL, 4, false},
+    {"difference", "Difference", NULL, 2, true},
+    {"nothing", "Nothing", NULL, 2, false},
+};
+
+static void make_figures(d9_arena *arena, d9_figures *table) {
+    ok(d9_figures_make(&context, arena, "sample", columns, 4, 3, table));
+    d9_figures_link(table, 0, 0, "a\t<b>&'c'", "runs/a b,k=1#?/\xc3\xa9\"");
+    d9_figures_number(table, 0, 1, 0.00001);
+    d9_figures_number(table, 0, 2, -0.314159265358979);
+    d9_figures_text(table, 1, 0, "line\nend");
+    d9_figures_number(table, 1, 1, 0);
+    d9_figures_number(table, 1, 2, -0.001);
+    d9_figures_number(table, 2, 2, 12);
+}
+
+static void assert_holds(const char *text, const char *part) {
+    if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
+}
+
+static void test_figures(void **state) {
+    (void)state;
+    d9_arena arena = {0};
+    d9_figures table;
+    d9_text text;
+    make_figures(&arena, &table);
+    d9_text_init(&context, &text);
+    d9_figures_tsv(&table, &text);
+    assert_string_equal(d9_text_get(&text), "name\tp\tdifference\tnothing\n"
+                                            "a <b>&'c'\t1e-05\t-0.3141592654\t\n"
+                                            "line end\t0\t-0.001\t\n"
+                                            "\t\t12\t\n");
+    d9_text_free(&text);
+
+    d9_figures_html(&table, &text);
+    const char *html = d9_text_get(&text);
+    assert_holds(html, "title=\"what &lt;it&gt; is\">A &quot;name&quot;</button>");
+    assert_holds(html, "<a href=\"./runs/a%20b,k=1%23%3F/%C3%A9%22\">a &lt;b&gt;&amp;&#39;c&#39;</a>");
+    assert_holds(html, "data-value=\"1e-05\">&lt;0.0001</td>");
+    assert_holds(html, ">\xe2\x88\x92"
+                       "0.31</td>");                       /* a true minus */
+    assert_holds(html, "data-value=\"-0.001\">0.00</td>"); /* never minus nothing */
+    assert_holds(html, ">+12.00</td>");
+    assert_holds(html, "<td class=n>\xe2\x80\x93</td>"); /* p of the last row */
+    assert_null(strstr(html, "Nothing"));                /* an empty column is left out */
+    d9_text_free(&text);
+
+    json_t *rows = d9_figures_json(&table);
+    assert_int_equal(json_array_size(rows), 3);
+    assert_true(json_is_null(json_object_get(json_array_get(rows, 2), "p")));
+    NEAR(json_real_value(json_object_get(json_array_get(rows, 2), "difference")), 12);
+    json_decref(rows);
+    d9_arena_free(&context, &arena);
+}
+
+/* ---- records made for the purpose ---- */
+
+static json_t *arms, *runs;
+
+static void begin(void) {
+    arms = json_array();
+    runs = json_array();
+}
+
+static void write_json(const char *path, json_t *object) {
+    char *dump = json_dumps(object, 0);
+    ok(d9_file_write(&context, path, dump, strlen(dump)));
+    free(dump);
+    json_decref(object);
+}
+
+/* An arm and its finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs. */
+static void add_arm(const char *name, const char *baseline, int first_seed, int count, const double *accuracies) {
+    char at[256], path[320];
+    const char *epochs = strstr(name, "train.epochs=");
+    json_array_append_new(arms, json_pack("{s:s, s:s, s:s?, s:[], s:{}, s:s}", "name", name, "label", name, "baseline",
+                                          baseline, "edits", "grid", "config_hash", name));
+    for (int i = 0; i < count; i++) {
+        const int seed = first_seed + i;
+        snprintf(at, sizeof at, "runs/%s/seed%d", name, seed);
+        json_array_append_new(runs, json_pack("{s:s, s:i, s:s}", "arm", name, "seed", seed, "folder", at));
+        snprintf(path, sizeof path, "%s/%s", folder, at);
+        ok(d9_directory_make(&context, path));
+        strcat(path, "/result.json");
+        write_json(path, json_pack("{s:f, s:f, s:s, s:i, s:[], s:{s:{s:f}}}", "accuracy", accuracies[i] - 1,
+                                   "accuracy_tta", accuracies[i], "config_hash", name, "seed", seed, "epochs", "config",
+                                   "train", "epochs", epochs ? strtod(epochs + 13, NULL) : 10.0));
+    }
+}
+
+static d9_report *finish(void) {
+    char path[128];
+    d9_report *report;
+    snprintf(path, sizeof path, "%s/experiment.json", folder);
+    write_json(path, json_pack("{s:s, s:s, s:s, s:f, s:o, s:o}", "title", "t", "question", "q", "kind", "grid",
+                               "target", 94.0, "arms", arms, "runs", runs));
+    ok(d9_report_read(&context, folder, &report));
+    return report;
+}
+
+static const double low[] = {93.9, 94.0, 94.1, 93.95}, high[] = {94.4, 94.5, 94.55, 94.45},
+                    near[] = {93.95, 93.9, 94.2, 94.0};
+
+static void test_pairs(void **state) {
+    (void)state;
+    d9_estimate want;
+    double p[2], adjusted[2];
+    begin();
+    add_arm("base", NULL, 1, 4, low);
+    add_arm("better", "base", 1, 4, high);
+    add_arm("same", "base", 2, 4, near); /* other seeds: no pairs */
+    d9_report *report = finish();
+    const d9_report_arm *base = &report->arms[0], *better = &report->arms[1], *same = &report->arms[2];
+
+    d9_paired_difference(high, low, 4, 0.95, &want);
+    assert_true(better->paired);
+    NEAR(better->difference.low, want.low);
+    NEAR(better->difference.p, p[0] = want.p);
+    d9_welch_difference(near, 4, low, 4, 0.95, &want);
+    assert_false(same->paired);
+    NEAR(same->difference.high, want.high);
+    p[1] = want.p;
+    d9_holm(p, 2, adjusted);
+    NEAR(better->holm, adjusted[0]);
+    NEAR(same->holm, adjusted[1]);
+    assert_true(isnan(base->holm) && isnan(base->difference.estimate));
+    assert_int_equal(base->met, 2);
+    NEAR(base->chance.share, 0.5);
+    assert_int_equal(better->met, 4);
+    NEAR(report->runs[4].difference, high[0] - low[0]); /* the run of the same seed */
+    assert_int_equal(report->runs[11].seed, 5);
+    NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* there is none */
+    assert_holds(report->verdict, "1 of 2 differences can be told from zero: better +0.4");
+    assert_holds(report->verdict, "The other 1 cannot with 4 seeds");
+    d9_report_free(&context, report);
+}
+
+static void test_nothing_seen(void **state) {
+    (void)state;
+    begin();
+    add_arm("base", NULL, 1, 4, low);
+    add_arm("same", "base", 1, 4, near);
+    d9_report *report = finish();
+    assert_holds(report->verdict, "same and base cannot be told apart with 4 seeds: +0.0");
+    assert_holds(report->verdict, "an interval that spans zero. To see 0.1 points would take about ");
+    assert_true(report->arms[1].seeds_needed > 4);
+    d9_report_free(&context, report);
+}
+
+/* Two curves over the lengths of training: what the better one saves is read off the other. */
+static void test_epochs_saved(void **state) {
+    (void)state;
+    const double at10[] = {93, 93.2}, at20[] = {94, 94.2}, at40[] = {95, 95.2}, best[] = {94.5, 94.7};
+    begin();
+    add_arm("plain,train.epochs=20", NULL, 1, 2, at20);
+    add_arm("plain,train.epochs=10", NULL, 1, 2, at10);
+    add_arm("plain,train.epochs=40", NULL, 1, 2, at40);
+    add_arm("tricks,train.epochs=10", "plain,train.epochs=10", 1, 2, best);
+    d9_report *report = finish();
+    assert_true(report->sweep);
+    assert_int_equal(report->series_count, 2);
+    assert_string_equal(report->series[0].label, "plain");
+    assert_int_equal(report->arms[0].series, report->arms[2].series);
+    NEAR(report->arms[3].epochs_saved, 20); /* 94.6 halfway between 20 and 40 epochs: 30 - 10 */
+    assert_true(isnan(report->arms[0].epochs_saved));
+    assert_holds(report->verdict, "Read off the baseline's curve, that is worth 20.0 epochs.");
+    d9_report_free(&context, report);
+}
+
+static void test_target(void **state) {
+    (void)state;
+    begin();
+    add_arm("alone", NULL, 1, 4, high);
+    d9_report *report = finish();
+    assert_holds(report->verdict, "4 runs: mean 94.47% [94.37, 94.58]");
+    assert_holds(report->verdict, "4 of 4 reach 94%; the mean is above the target.");
+    d9_report_free(&context, report);
+}
+
+static void test_no_baseline(void **state) {
+    (void)state;
+    begin();
+    add_arm("a", NULL, 1, 4, low);
+    add_arm("b", NULL, 1, 4, near);
+    d9_report *report = finish();
+    assert_holds(report->verdict, "b has the highest mean accuracy, 94.01%");
+    assert_holds(report->verdict, "the interval spans zero, so these runs do not tell them apart");
+    d9_report_free(&context, report);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_figures, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pairs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_seen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_epochs_saved, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_target, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_baseline, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
