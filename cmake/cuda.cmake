@@ -1,0 +1,59 @@
+# kernels/cuda where nvcc is found: the library dawn9_cuda_kernels, machine code for DAWN9_CUDA_ARCHITECTURES. Each is
+# compiled once, by a command of its own and not by CMake's CUDA language, which wants a newer CMake than the toolkit
+# does; what ptxas says about registers stays beside each object for tests/cuda_model/spills.py. nvcc is slow and knows
+# neither sanitizers nor every compiler: the ordinary GCC build alone uses it.
+option(DAWN9_CUDA "Build the CUDA kernels where nvcc is found" ON)
+set(DAWN9_CUDA_ARCHITECTURES "80;90a" CACHE STRING "GPU targets; releases take 75;80;86;89;90a;100;120")
+
+# The execution model of tests/cuda_model compiles the same kernels as C++, where there is a compiler for it.
+include(CheckLanguage)
+if(CMAKE_C_COMPILER_ID MATCHES "Clang" AND NOT CMAKE_CXX_COMPILER AND NOT DEFINED ENV{CXX})
+  get_filename_component(DAWN9_COMPILER_FOLDER ${CMAKE_C_COMPILER} DIRECTORY)
+  find_program(DAWN9_CLANGXX NAMES clang++ HINTS ${DAWN9_COMPILER_FOLDER})
+  if(DAWN9_CLANGXX)
+    set(CMAKE_CXX_COMPILER ${DAWN9_CLANGXX})
+  endif()
+endif()
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+  enable_language(CXX)
+  set(CMAKE_CXX_STANDARD 17)
+  set(CMAKE_CXX_STANDARD_REQUIRED ON)
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
+endif()
+
+if(DAWN9_CUDA AND NOT DAWN9_SANITIZE AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  find_program(DAWN9_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
+endif()
+if(NOT DAWN9_NVCC)
+  message(STATUS "nvcc not found or not asked for: no CUDA objects are built")
+  return()
+endif()
+
+set(nvcc_flags -std=c++17 -O3 -lineinfo -I${CMAKE_SOURCE_DIR} -Xcompiler=-fPIC,-fvisibility=hidden -Xptxas=-v)
+foreach(architecture ${DAWN9_CUDA_ARCHITECTURES})
+  list(APPEND nvcc_flags -gencode=arch=compute_${architecture},code=sm_${architecture})
+endforeach()
+list(GET DAWN9_CUDA_ARCHITECTURES 0 oldest) # and PTX of the oldest, for GPUs that are newer than all of them
+list(APPEND nvcc_flags -gencode=arch=compute_${oldest},code=compute_${oldest})
+
+file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS kernels/cuda/*.cu)
+set(cuda_objects "")
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/cuda)
+foreach(source ${CUDA_SOURCES})
+  get_filename_component(name ${source} NAME_WE)
+  set(object ${CMAKE_BINARY_DIR}/cuda/${name}.o)
+  set(own_flags "")
+  if(name STREQUAL "batch") # its bits are the CPU's
+    set(own_flags --fmad=false)
+  endif()
+  add_custom_command(OUTPUT ${object} ${object}.ptxas
+    COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/nvcc.sh ${object}.ptxas ${DAWN9_NVCC} ${nvcc_flags} ${own_flags} -MD -MF
+            ${object}.d -c ${source} -o ${object}
+    DEPENDS ${source} DEPFILE ${object}.d COMMENT "nvcc ${name}.cu" VERBATIM)
+  list(APPEND cuda_objects ${object})
+endforeach()
+
+add_library(dawn9_cuda_kernels STATIC ${cuda_objects})
+set_target_properties(dawn9_cuda_kernels PROPERTIES LINKER_LANGUAGE CXX)
+target_include_directories(dawn9_cuda_kernels INTERFACE ${CMAKE_SOURCE_DIR})

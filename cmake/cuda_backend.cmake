@@ -1,0 +1,36 @@
+# The CUDA backend. What includes no vendor's header (dawn9_cuda_rules) is built everywhere, for the tests run it over a
+# model; the thin layer over cuDNN (dawn9_cudnn) where cuDNN 9 is found, for the tests put descriptions to it; and the module
+# dawn9-cuda.so, opened when chosen, where nvcc has built the kernels too.
+file(GLOB CUDA_BACKEND_SOURCES CONFIGURE_DEPENDS engine/backends/cuda/*.c)
+set(CUDA_VENDOR_SOURCES ${CUDA_BACKEND_SOURCES})
+list(FILTER CUDA_BACKEND_SOURCES EXCLUDE REGEX "/(runtime|module|cudnn|conv_cudnn)\\.c$")
+list(FILTER CUDA_VENDOR_SOURCES INCLUDE REGEX "/(runtime|module|conv_cudnn)\\.c$")
+
+add_library(dawn9_cuda_rules STATIC ${CUDA_BACKEND_SOURCES})
+target_link_libraries(dawn9_cuda_rules PUBLIC dawn9_engine)
+
+if(DAWN9_CUDA)
+  set(cuda_places $ENV{CUDA_HOME} /usr/local/cuda /usr/local/cuda/targets/x86_64-linux)
+  find_path(CUDART_INCLUDE cuda_runtime_api.h HINTS ${cuda_places} PATH_SUFFIXES include)
+  find_library(CUDART_LIBRARY cudart_static HINTS ${cuda_places} PATH_SUFFIXES lib64 lib)
+  find_path(CUDNN_INCLUDE cudnn_graph.h HINTS ${cuda_places} PATH_SUFFIXES include)
+  find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${cuda_places} PATH_SUFFIXES lib64 lib)
+endif()
+
+# cudnn.h includes cuda_runtime_api.h.
+if(DAWN9_CUDA AND CUDART_INCLUDE AND CUDNN_INCLUDE AND CUDNN_LIBRARY)
+  add_library(dawn9_cudnn STATIC engine/backends/cuda/cudnn.c)
+  target_include_directories(dawn9_cudnn SYSTEM PUBLIC ${CUDNN_INCLUDE} ${CUDART_INCLUDE})
+  target_link_libraries(dawn9_cudnn PUBLIC dawn9_cuda_rules ${CUDNN_LIBRARY})
+else()
+  message(STATUS "cuDNN 9 not found or not asked for: dawn9 is built without the CUDA backend")
+endif()
+
+if(TARGET dawn9_cudnn AND TARGET dawn9_cuda_kernels AND CUDART_LIBRARY)
+  add_library(dawn9-cuda MODULE ${CUDA_VENDOR_SOURCES})
+  set_target_properties(dawn9-cuda PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+                        INSTALL_RPATH_USE_LINK_PATH ON)
+  # The runtime is linked in, so that only the driver need be there; librt and pthread are its own wishes.
+  target_link_libraries(dawn9-cuda PRIVATE dawn9_cudnn dawn9_cuda_rules dawn9_cuda_kernels ${CUDART_LIBRARY} rt pthread)
+  install(TARGETS dawn9-cuda DESTINATION lib/dawn9)
+endif()

@@ -1,0 +1,327 @@
+/* The CUDA backend's device: memory, what of the program lies there besides the buffers, and the indices checked on the
+ * host. */
+#include "backends/cuda/cuda.h"
+#include "core/system.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
+                       void **backend) {
+    d9_status status;
+    void *memory;
+    d9_cuda *cuda = NULL;
+    D9_TRY(d9_allocate(context, sizeof *cuda, "the CUDA backend", &memory));
+    cuda = memory;
+    *cuda = (d9_cuda){.driver = driver, .convolver = convolver};
+    D9_TRY(driver->open(context, &cuda->state));
+    cuda->stream = driver->stream(cuda->state);
+    D9_TRY(convolver->open(context, driver, cuda->state, &cuda->convolver_state));
+    *backend = cuda;
+    cuda = NULL;
+done:
+    d9_cuda_close(context, cuda);
+    return status;
+}
+
+static void release_device(d9_context *context, const d9_cuda *cuda, void *pointer) {
+    if (pointer) cuda->driver->release(context, cuda->state, pointer);
+}
+
+void d9_cuda_close(d9_context *context, void *backend) {
+    d9_cuda *cuda = backend;
+    if (!cuda) return;
+    for (int t = 0; t < D9_MAX_TABLES; t++) release_device(context, cuda, cuda->table[t]);
+    for (int i = 0; i < D9_CUDA_INDICES; i++) d9_release(context, cuda->indices[i].values);
+    release_device(context, cuda, cuda->step);
+    release_device(context, cuda, cuda->guard);
+    release_device(context, cuda, cuda->gradient_ends);
+    release_device(context, cuda, cuda->scratch);
+    if (cuda->convolver_state) cuda->convolver->close(context, cuda->convolver_state);
+    if (cuda->state) cuda->driver->close(context, cuda->state);
+    d9_release(context, cuda->gradients);
+    d9_release(context, cuda);
+}
+
+void d9_cuda_describe(const void *backend, d9_device_info *info) {
+    const d9_cuda *cuda = backend;
+    cuda->driver->describe(cuda->state, info);
+    if (cuda->convolver->describe) cuda->convolver->describe(cuda->convolver_state, info);
+}
+
+/* ---- memory ---- */
+
+static d9_status allocate(d9_context *context, void *backend, int64_t bytes, const char *purpose, void **pointer) {
+    const d9_cuda *cuda = backend;
+    *pointer = NULL;
+    if (bytes == 0) return D9_OK;
+    return cuda->driver->allocate(context, cuda->state, bytes, purpose, pointer);
+}
+
+static void release(d9_context *context, void *backend, void *pointer) { release_device(context, backend, pointer); }
+
+static d9_status write(d9_context *context, void *backend, void *to, const void *bytes, int64_t size) {
+    const d9_cuda *cuda = backend;
+    return cuda->driver->write(context, cuda->state, to, bytes, size);
+}
+
+static d9_status read(d9_context *context, void *backend, const void *from, void *bytes, int64_t size) {
+    const d9_cuda *cuda = backend;
+    return cuda->driver->read(context, cuda->state, from, bytes, size);
+}
+
+static d9_status synchronize(d9_context *context, void *backend) {
+    const d9_cuda *cuda = backend;
+    return cuda->driver->sync(context, cuda->state);
+}
+
+const d9_host_memory d9_cuda_memory = {allocate, release, write, read, synchronize};
+
+d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes) {
+    d9_status status = D9_OK;
+    if (bytes <= cuda->scratch_bytes) return D9_OK;
+    D9_TRY(synchronize(context, cuda));
+    release_device(context, cuda, cuda->scratch);
+    cuda->scratch = NULL;
+    cuda->scratch_bytes = 0;
+    cuda->scratch_moves++;
+    D9_TRY(allocate(context, cuda, bytes, "the scratch of the CUDA backend", &cuda->scratch));
+    cuda->scratch_bytes = bytes;
+done:
+    return status;
+}
+
+d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error) {
+    if (error == 0) return D9_OK;
+    return d9_fail(context, D9_DEVICE, "%s: %s: %s", site->nodes[0]->role, d9_cuda_of(site)->driver->name,
+                   d9_cuda_of(site)->driver->error(error));
+}
+
+/* ---- what a program needs ---- */
+
+/* The activations grow with the batch, the rest does not. */
+static d9_status check_room(d9_context *context, const d9_cuda *cuda, const d9_program *program) {
+    d9_status status;
+    int64_t asked = 0, available, total;
+    const int64_t scratch = program->buffer_bytes[D9_BUFFER_SCRATCH], batch = program->extent.batch;
+    const double gib = 1.0 / (1 << 30);
+    D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
+    for (int b = 0; b < D9_BUFFER_COUNT; b++) asked += program->buffer_bytes[b];
+    if (asked <= available) return D9_OK;
+    const double share = scratch > 0 ? (double)(available - (asked - scratch)) / (double)scratch : 0;
+    const int64_t fits = share > 0 ? (int64_t)(share * (double)batch) : 0;
+    if (fits > 0)
+        D9_TRY(d9_fail(
+            context, D9_DEVICE,
+            "out of device memory: this run needs %.2f GiB, %.2f of %.2f GiB are free: a batch of %lld instead "
+            "of %lld would fit",
+            gib * (double)asked, gib * (double)available, gib * (double)total, (long long)fits, (long long)batch));
+    D9_TRY(
+        d9_fail(context, D9_DEVICE,
+                "out of device memory: this run needs %.2f GiB, of which %.2f whatever the batch; %.2f of %.2f GiB are "
+                "free",
+                gib * (double)asked, gib * (double)(asked - scratch), gib * (double)available, gib * (double)total));
+done:
+    return status;
+}
+
+static d9_status upload(d9_context *context, d9_cuda *cuda, const void *bytes, int64_t size, const char *purpose,
+                        void **pointer) {
+    d9_status status;
+    D9_TRY(allocate(context, cuda, size, purpose, pointer));
+    if (size > 0) D9_TRY(write(context, cuda, *pointer, bytes, size));
+done:
+    return status;
+}
+
+static d9_status upload_table(d9_context *context, d9_cuda *cuda, const d9_table *table, float **there) {
+    d9_status status;
+    void *narrow = NULL, *pointer = NULL;
+    const int64_t bytes = table->count * (int64_t)sizeof(float);
+    D9_TRY(d9_allocate(context, (size_t)bytes, "a schedule", &narrow));
+    for (int64_t s = 0; s < table->count; s++) ((float *)narrow)[s] = (float)table->values[s];
+    status = upload(context, cuda, narrow, bytes, "a schedule", &pointer);
+    *there = pointer;
+done:
+    d9_release(context, narrow);
+    return status;
+}
+
+/* The parameters' gradients in the order of their offsets. */
+static int32_t sort_gradients(const d9_graph *graph, d9_value_id *sorted) {
+    int32_t count = 0;
+    for (d9_value_id v = 0; v < graph->value_count; v++) {
+        if (graph->values[v].kind != D9_VALUE_GRADIENT) continue;
+        int32_t at = count++;
+        for (; at > 0 && graph->values[sorted[at - 1]].offset > graph->values[v].offset; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = v;
+    }
+    return count;
+}
+
+/* fp16: a summed loss is a loss scale of its own, so the scale is 1 and stays. */
+static d9_status upload_guard(d9_context *context, d9_cuda *cuda, const d9_graph *graph) {
+    d9_status status;
+    void *ids = NULL, *ends = NULL, *pointer = NULL;
+    const d9_cuda_guard guard = {.scale = 1, .inverse = 1, .bad = D9_CUDA_FINE};
+    D9_TRY(d9_allocate(context, (size_t)graph->value_count * sizeof(d9_value_id), "the guard", &ids));
+    cuda->gradients = ids;
+    cuda->gradient_count = sort_gradients(graph, ids);
+    D9_TRY(d9_allocate(context, (size_t)(cuda->gradient_count + 1) * sizeof(int64_t), "the guard", &ends));
+    for (int32_t p = 0; p < cuda->gradient_count; p++) {
+        const d9_value *value = &graph->values[cuda->gradients[p]];
+        ((int64_t *)ends)[p] = value->offset / (int64_t)d9_type_bytes(value->type) + d9_shape_count(&value->shape);
+    }
+    status = upload(context, cuda, ends, cuda->gradient_count * (int64_t)sizeof(int64_t), "the guard", &pointer);
+    cuda->gradient_ends = pointer;
+    if (status != D9_OK) goto done;
+    status = upload(context, cuda, &guard, sizeof guard, "the guard", &pointer);
+    cuda->guard = pointer;
+done:
+    d9_release(context, ends);
+    return status;
+}
+
+static const d9_buffer index_buffers[D9_CUDA_INDICES] = {[D9_CUDA_ORDER] = D9_BUFFER_ORDER,
+                                                         [D9_CUDA_EVAL_ORDER] = D9_BUFFER_EVAL_ORDER,
+                                                         [D9_CUDA_LABELS] = D9_BUFFER_LABELS};
+
+static d9_status allocate_indices(d9_context *context, d9_cuda *cuda, const d9_program *program) {
+    d9_status status = D9_OK;
+    for (int i = 0; i < D9_CUDA_INDICES; i++) {
+        void *memory;
+        D9_TRY(d9_allocate(context, (size_t)program->buffer_bytes[index_buffers[i]], "indices", &memory));
+        cuda->indices[i].values = memory;
+        cuda->indices[i].count = program->buffer_bytes[index_buffers[i]] / (int64_t)sizeof(int32_t);
+    }
+done:
+    return status;
+}
+
+d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program) {
+    d9_status status;
+    d9_cuda *cuda = device->backend;
+    void *step = NULL;
+    D9_TRY(check_room(context, cuda, program));
+    D9_TRY(d9_host_allocate(context, device, program));
+    D9_TRY(allocate_indices(context, cuda, program));
+    D9_TRY(allocate(context, cuda, sizeof(int64_t), "the step's number", &step));
+    cuda->step = step;
+    for (int t = 0; t < program->table_count; t++)
+        D9_TRY(upload_table(context, cuda, &program->table[t], &cuda->table[t]));
+    if (program->precision && program->precision->compute == D9_F16)
+        D9_TRY(upload_guard(context, cuda, &program->train));
+    cuda->program = program;
+done:
+    return status;
+}
+
+/* ---- indices ---- */
+
+d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
+                        int64_t size) {
+    d9_cuda *cuda = device->backend;
+    const d9_status status = d9_host_write(context, device, buffer, offset, bytes, size);
+    for (int i = 0; status == D9_OK && i < D9_CUDA_INDICES; i++) {
+        if (index_buffers[i] != buffer || size == 0) continue;
+        memcpy((uint8_t *)cuda->indices[i].values + offset, bytes, (size_t)size);
+        cuda->indices[i].changed = true;
+    }
+    return status;
+}
+
+static const d9_cuda_indices *indices_of(const d9_cuda *cuda, const d9_value *value) {
+    for (int i = 0; i < D9_CUDA_INDICES; i++)
+        if (index_buffers[i] == value->buffer && cuda->indices[i].changed) return &cuda->indices[i];
+    return NULL;
+}
+
+/* The values of a node's input lie in [0, below). */
+static d9_status check_input(d9_context *context, const d9_cuda *cuda, const d9_graph *graph, const d9_node *node,
+                             int input, const char *what, int64_t below) {
+    const d9_value *value = &graph->values[node->inputs[input]];
+    const d9_cuda_indices *indices = indices_of(cuda, value);
+    if (!indices) return D9_OK;
+    const int32_t *values = indices->values + value->offset / (int64_t)sizeof(int32_t);
+    for (int64_t i = 0; i < d9_shape_count(&value->shape); i++)
+        if (values[i] < 0 || values[i] >= below)
+            return d9_fail(context, D9_DEVICE, "%s: %s %d: there are %lld", node->role, what, values[i],
+                           (long long)below);
+    return D9_OK;
+}
+
+d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan) {
+    d9_status status = D9_OK;
+    d9_cuda *cuda = plan->device->backend;
+    const d9_graph *graph = plan->graph;
+    bool changed = false;
+    for (int i = 0; i < D9_CUDA_INDICES; i++) changed |= cuda->indices[i].changed;
+    if (!changed) return D9_OK;
+    for (d9_node_id n = 0; n < graph->node_count; n++) {
+        const d9_node *node = &graph->nodes[n];
+        if (node->op == D9_OP_DRAW)
+            D9_TRY(check_input(context, cuda, graph, node, 0, "the order names sample", node->as.draw.samples));
+        if (node->op != D9_OP_AUGMENT && node->op != D9_OP_GATHER) continue;
+        const int64_t samples = graph->values[node->inputs[0]].shape.d[0];
+        D9_TRY(check_input(context, cuda, graph, node, 1, "the order names sample", samples));
+        if (node->op == D9_OP_GATHER && graph->classes > 0)
+            D9_TRY(check_input(context, cuda, graph, node, 0, "label", graph->classes));
+    }
+    for (int i = 0; i < D9_CUDA_INDICES; i++) cuda->indices[i].changed = false;
+done:
+    return status;
+}
+
+/* ---- waiting ---- */
+
+/* Steps that changed no weight are worth a line, not an end: the loss says whether training goes on. */
+static d9_status report_skipped(d9_context *context, d9_cuda *cuda) {
+    d9_status status;
+    d9_cuda_guard guard;
+    D9_TRY(read(context, cuda, cuda->guard, &guard, sizeof guard));
+    if (guard.skipped == cuda->skipped) return D9_OK;
+    cuda->skipped = guard.skipped;
+    const bool known = guard.first_parameter >= 0 && guard.first_parameter < cuda->gradient_count;
+    d9_log(context, D9_LOG_WARNING, "%lld steps changed no weight, because %s was not finite; the first was step %lld",
+           (long long)guard.skipped,
+           known ? cuda->program->train.values[cuda->gradients[guard.first_parameter]].name : "a gradient",
+           (long long)guard.first_step);
+done:
+    return status;
+}
+
+d9_status d9_cuda_sync(d9_context *context, d9_device *device) {
+    d9_status status;
+    d9_cuda *cuda = device->backend;
+    D9_TRY(d9_host_sync(context, device));
+    if (cuda->guard) D9_TRY(report_skipped(context, cuda));
+done:
+    return status;
+}
+
+/* ---- what the device can do ---- */
+
+enum { COPY_BYTES = 1 << 28 };
+
+static d9_status copy_once(d9_context *context, void *what) {
+    const d9_cuda *cuda = what;
+    uint8_t *half = cuda->scratch;
+    const int error = d9_cuda_copy(cuda->stream, half, COPY_BYTES, half + COPY_BYTES);
+    return error ? d9_fail(context, D9_DEVICE, "copying: %s", cuda->driver->error(error)) : D9_OK;
+}
+
+d9_status d9_cuda_ceilings(d9_context *context, void *backend, d9_type type, d9_ceilings *ceilings) {
+    d9_status status;
+    d9_cuda *cuda = backend;
+    double seconds;
+    D9_TRY(d9_cuda_reserve(context, cuda, 2 * (int64_t)COPY_BYTES));
+    D9_TRY(d9_cuda_time(context, cuda, copy_once, cuda, 10, &seconds));
+    ceilings->bytes_per_second = 2 * (double)COPY_BYTES / seconds;
+    if (cuda->convolver->ceiling)
+        D9_TRY(cuda->convolver->ceiling(context, cuda, type, &ceilings->operations_per_second));
+done:
+    return status;
+}

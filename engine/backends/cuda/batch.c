@@ -1,0 +1,114 @@
+/* The rules at both ends of a step: the batch, and the updates and the tail. */
+#include "backends/cuda/cuda.h"
+
+_Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
+                   (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING,
+               "augment.h and the formulas number the mirror rules alike");
+
+static d9_cuda_slice slice_of(const d9_site *site, d9_value_id order, int64_t batch, int64_t steps_per_epoch) {
+    return (d9_cuda_slice){d9_site_data(site, order), d9_cuda_of(site)->step, batch, steps_per_epoch};
+}
+
+static d9_augment_rule rule_of(const d9_draw_attributes *draw) {
+    return (d9_augment_rule){draw->seed, draw->pad, draw->mirror, draw->cutout, draw->height, draw->width};
+}
+
+D9_CUDA_RUN(draw) {
+    const d9_node *node = site->nodes[0];
+    const d9_draw_attributes *draw = &node->as.draw;
+    const d9_augment_rule rule = rule_of(draw);
+    const d9_cuda_slice slice = slice_of(site, node->inputs[0], draw->batch, draw->steps_per_epoch);
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_draw(d9_cuda_stream_of(site), &slice, &rule, d9_site_data(site, node->outputs[0])));
+}
+
+/* `draws` NULL: drawn on the way, by `rule`. */
+static d9_status augment(d9_context *context, const d9_site *site, const d9_node *node, const int32_t *draws,
+                         const d9_augment_rule *rule) {
+    const d9_augment_attributes *attributes = &node->as.augment;
+    const d9_cuda_slice slice = slice_of(site, node->inputs[1], attributes->batch, attributes->steps_per_epoch);
+    const d9_cuda_batch batch = {.images = d9_site_data(site, node->inputs[0]),
+                                 .table = d9_site_data(site, node->inputs[3]),
+                                 .draws = draws,
+                                 .rule = *rule,
+                                 .channels = (int)d9_site_value(site, node->inputs[0])->shape.d[3]};
+    return d9_cuda_check(
+        context, site,
+        d9_cuda_augment(d9_cuda_stream_of(site), &slice, &batch, d9_cuda_output(site, node->outputs[0])));
+}
+
+D9_CUDA_RUN(augment) {
+    const d9_node *node = site->nodes[0];
+    const d9_augment_attributes *attributes = &node->as.augment;
+    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape; /* (count, H, W, C) */
+    const d9_augment_rule rule = {
+        .pad = attributes->pad, .cutout = attributes->cutout, .height = (int)shape->d[1], .width = (int)shape->d[2]};
+    (void)step;
+    return augment(context, site, node, d9_site_data(site, node->inputs[2]), &rule);
+}
+
+/* Both nodes are of the same batch, order and record, and nobody else wants the draws. */
+bool d9_cuda_draw_augment_match(const d9_site *site) {
+    const d9_node *draw = site->nodes[0], *augment = site->nodes[1];
+    const d9_draw_attributes *drawn = &draw->as.draw;
+    const d9_augment_attributes *used = &augment->as.augment;
+    return augment->inputs[2] == draw->outputs[0] && d9_site_internal(site, draw->outputs[0]) &&
+           augment->inputs[1] == draw->inputs[0] && drawn->batch == used->batch &&
+           drawn->steps_per_epoch == used->steps_per_epoch && drawn->pad == used->pad &&
+           drawn->cutout == used->cutout && d9_cuda_storable(d9_site_value(site, augment->outputs[0])->type) &&
+           d9_site_value(site, augment->inputs[3])->type == D9_F32;
+}
+
+D9_CUDA_RUN(draw_augment) {
+    const d9_augment_rule rule = rule_of(&site->nodes[0]->as.draw);
+    (void)step;
+    return augment(context, site, site->nodes[1], NULL, &rule);
+}
+
+D9_CUDA_RUN(gather) {
+    const d9_node *node = site->nodes[0];
+    const d9_augment_attributes *attributes = &node->as.augment;
+    const d9_cuda_slice slice = slice_of(site, node->inputs[1], attributes->batch, attributes->steps_per_epoch);
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_gather(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),
+                                        d9_site_data(site, node->outputs[0])));
+}
+
+/* ---- updates and the tail ---- */
+
+D9_CUDA_RUN(sgd) {
+    const d9_node *node = site->nodes[0];
+    const d9_update_attributes *update = &node->as.update;
+    const d9_cuda_sgd rule = {.rate = d9_cuda_coefficient_of(site, &update->rate),
+                              .decay = d9_cuda_coefficient_of(site, &update->decay),
+                              .momentum = (float)update->momentum,
+                              .torch = update->form == D9_MOMENTUM_TORCH,
+                              .step = d9_cuda_of(site)->step,
+                              .guard = d9_cuda_of(site)->guard};
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_sgd_update(d9_cuda_stream_of(site), &rule, d9_cuda_input(site, node->inputs[1]),
+                                            d9_site_count(site, node->inputs[0]), d9_site_data(site, node->outputs[0]),
+                                            d9_site_data(site, node->outputs[1]), NULL));
+}
+
+D9_CUDA_RUN(lerp) {
+    const d9_node *node = site->nodes[0];
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_lerp(d9_cuda_stream_of(site), d9_cuda_coefficient_of(site, &node->as.lerp.ratio),
+                                      d9_cuda_of(site)->step, d9_site_data(site, node->inputs[1]),
+                                      d9_site_count(site, node->inputs[0]), d9_site_data(site, node->outputs[0])));
+}
+
+D9_CUDA_RUN(copy) {
+    const d9_node *node = site->nodes[0];
+    const int64_t element = (int64_t)d9_type_bytes(d9_site_value(site, node->inputs[0])->type);
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_copy(d9_cuda_stream_of(site), d9_site_data(site, node->inputs[0]),
+                                      d9_site_count(site, node->inputs[0]) * element,
+                                      d9_site_data(site, node->outputs[0])));
+}

@@ -1,0 +1,303 @@
+/* Convolutions by cuDNN: which choice computes each, and running it. The scratch holds the weights' gradient in the
+ * compute type where it is to be widened, and behind it cuDNN's workspace.
+ *
+ * `tune: auto` means on: every choice that cuDNN's heuristics offer is timed once on the device, some 40 of 20 us to
+ * 0.3 ms each, and the fastest stays. off: the first that can be built. */
+#include "backends/cuda/conv_cudnn.h"
+#include "core/system.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* No choice may ask for more: the fastest ones here ask for a few MiB, layout transforms for the activations again. */
+enum { MOST_CHOICES = 128, TIMED_RUNS = 3, MOST_WORKSPACE = 256 << 20 };
+
+typedef struct cudnn {
+    cudnnHandle_t handle;
+} cudnn;
+
+typedef struct convolution {
+    d9_cudnn_graph graph;
+    d9_cudnn_plan plan;
+    int64_t staged_bytes; /* of the weights' gradient; 0: written where it belongs */
+} convolution;
+
+/* A convolution somewhere: the site's values, or memory of a measurement. */
+typedef struct job {
+    const d9_cuda *cuda;
+    const d9_site *site; /* NULL: a measurement */
+    convolution *convolution;
+    void *data[D9_CONV_ARGUMENTS];
+} job;
+
+static d9_cudnn_target target_of(const d9_cuda *cuda) {
+    return (d9_cudnn_target){.handle = ((cudnn *)cuda->convolver_state)->handle};
+}
+
+/* ---- running ---- */
+
+static d9_status run_job(d9_context *context, void *what) {
+    d9_status status;
+    const job *j = what;
+    const convolution *c = j->convolution;
+    const d9_conv_tensor *written = &c->graph.description.tensor[c->graph.description.written];
+    void *data[D9_CONV_ARGUMENTS], *workspace = (uint8_t *)j->cuda->scratch + c->staged_bytes;
+    memcpy(data, j->data, sizeof data);
+    if (c->staged_bytes > 0) data[c->graph.description.written] = j->cuda->scratch;
+    D9_TRY(d9_cudnn_run(context, target_of(j->cuda).handle, &c->graph, &j->convolution->plan, data, workspace));
+    if (c->staged_bytes == 0) goto done;
+    const d9_cuda_in narrow = {j->cuda->scratch, d9_cuda_store_of(written->type)};
+    const d9_cuda_out wide = {j->data[D9_CONV_WEIGHTS], D9_CUDA_F32};
+    D9_TRY(d9_cuda_check(
+        context, j->site,
+        d9_cuda_cast(j->cuda->stream, narrow, written->bytes / (int64_t)d9_type_bytes(written->type), wide)));
+done:
+    return status;
+}
+
+static job job_of(const d9_site *site) {
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
+    job j = {.cuda = d9_cuda_of(site), .site = site, .convolution = site->data};
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++) j.data[a] = d9_site_data(site, g.value[a]);
+    return j;
+}
+
+static d9_status run(d9_context *context, const d9_site *site, int64_t step) {
+    job j = job_of(site);
+    (void)step;
+    return run_job(context, &j);
+}
+
+/* ---- choosing ---- */
+
+/* Makes the plan of a choice; room in the scratch with it. */
+static d9_status build(d9_context *context, d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice, bool *built) {
+    d9_status status;
+    const d9_cudnn_target target = target_of(cuda);
+    d9_cudnn_plan_free(&c->plan);
+    D9_TRY(d9_cudnn_plan_make(context, &target, &c->graph, choice, &c->plan, built));
+    if (*built && c->plan.workspace_bytes > MOST_WORKSPACE) *built = false;
+    if (*built) D9_TRY(d9_cuda_reserve(context, cuda, c->staged_bytes + c->plan.workspace_bytes));
+done:
+    return status;
+}
+
+/* Seconds of a choice with and without widening; infinite where it cannot be built or run. */
+static d9_status time_choice(d9_context *context, d9_cuda *cuda, job *j, const d9_cudnn_choice *choice, bool *ran,
+                             double *seconds) {
+    d9_status status;
+    D9_TRY(build(context, cuda, j->convolution, choice, ran));
+    if (!*ran) goto done;
+    status = d9_cuda_time(context, cuda, run_job, j, TIMED_RUNS, seconds);
+    if (status != D9_OK && cuda->driver->sync(context, cuda->state) == D9_OK) { /* this choice alone, not the device */
+        d9_log(context, D9_LOG_DEBUG, "%s", context->message);
+        d9_context_clear(context);
+        status = D9_OK;
+        *ran = false;
+    }
+done:
+    return status;
+}
+
+/* The fastest of the choices; best -1: none ran. */
+static d9_status find_fastest(d9_context *context, d9_cuda *cuda, job *j, const d9_cudnn_choice *choices, int count,
+                              int *best, double *least) {
+    d9_status status = D9_OK;
+    *best = -1;
+    for (int i = 0; i < count; i++) {
+        bool ran;
+        double seconds;
+        D9_TRY(time_choice(context, cuda, j, &choices[i], &ran, &seconds));
+        if (!ran || (*best >= 0 && !(seconds < *least))) continue;
+        *best = i;
+        *least = seconds;
+    }
+done:
+    return status;
+}
+
+static d9_status find_first(d9_context *context, d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choices,
+                            int count, int *first) {
+    d9_status status = D9_OK;
+    *first = -1;
+    for (int i = 0; i < count && *first < 0; i++) {
+        bool built;
+        D9_TRY(build(context, cuda, c, &choices[i], &built));
+        if (built) *first = i;
+    }
+done:
+    return status;
+}
+
+static d9_status list_choices(d9_context *context, const d9_cuda *cuda, const convolution *c, d9_cudnn_choice **choices,
+                              int *count) {
+    d9_status status;
+    void *memory = NULL;
+    const d9_cudnn_target target = target_of(cuda);
+    D9_TRY(d9_allocate(context, MOST_CHOICES * sizeof(d9_cudnn_choice), "choices", &memory));
+    *choices = memory;
+    D9_TRY(d9_cudnn_choices(context, &target, &c->graph, memory, MOST_CHOICES, count));
+done:
+    return status;
+}
+
+static d9_status choose(d9_context *context, d9_site *site, d9_cudnn_choice *chosen) {
+    d9_status status;
+    d9_cuda *cuda = d9_cuda_of(site);
+    job j = job_of(site);
+    d9_cudnn_choice *choices = NULL;
+    int count = 0, best;
+    double least;
+    D9_TRY(list_choices(context, cuda, j.convolution, &choices, &count));
+    if (site->options->tune == D9_TUNE_OFF)
+        D9_TRY(find_first(context, cuda, j.convolution, choices, count, &best));
+    else
+        D9_TRY(find_fastest(context, cuda, &j, choices, count, &best, &least));
+    if (best < 0)
+        D9_TRY(d9_fail(context, D9_DEVICE, "%s: cuDNN has no way to compute %s here", site->nodes[0]->role,
+                       d9_op_name(site->nodes[0]->op)));
+    *chosen = choices[best];
+done:
+    d9_release(context, choices);
+    return status;
+}
+
+static bool match(const d9_site *site) {
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
+    return d9_cuda_storable(g.type) && d9_conv_typed(site, &g);
+}
+
+static d9_status prepare(d9_context *context, d9_site *site) {
+    d9_status status;
+    void *memory;
+    bool built = false;
+    d9_cudnn_choice choice;
+    d9_cuda *cuda = d9_cuda_of(site);
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
+    const d9_conv_description description = d9_conv_describe(&g);
+    const d9_cudnn_target target = target_of(cuda);
+    D9_TRY(d9_allocate(context, sizeof(convolution), "a convolution", &memory));
+    convolution *c = site->data = memory;
+    if (description.widened)
+        c->staged_bytes =
+            (description.tensor[D9_CONV_WEIGHTS].bytes + D9_CONV_ALIGNMENT - 1) / D9_CONV_ALIGNMENT * D9_CONV_ALIGNMENT;
+    D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c->graph));
+    if (!d9_cudnn_choice_parse(site->choice, &choice)) D9_TRY(choose(context, site, &choice));
+    D9_TRY(build(context, cuda, c, &choice, &built));
+    if (!built) D9_TRY(d9_fail(context, D9_DEVICE, "%s: cuDNN cannot run %s here", site->nodes[0]->role, site->choice));
+    d9_cudnn_choice_name(&choice, site->choice);
+done:
+    return status;
+}
+
+static void release(d9_context *context, d9_site *site) {
+    convolution *c = site->data;
+    if (!c) return;
+    d9_cudnn_plan_free(&c->plan);
+    d9_cudnn_graph_free(&c->graph);
+    d9_release(context, c);
+    site->data = NULL;
+}
+
+/* ---- measuring ---- */
+
+/* All of them; the plan in use is made again at the end. */
+static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
+    d9_status status;
+    d9_cuda *cuda = d9_cuda_of(site);
+    job j = job_of(site);
+    d9_cudnn_choice *choices = NULL, used;
+    int offered = 0;
+    bool ran;
+    *count = 0;
+    D9_TRY(list_choices(context, cuda, j.convolution, &choices, &offered));
+    for (int i = 0; i < offered && *count < capacity; i++) {
+        d9_choice_time *row = &rows[*count];
+        D9_TRY(time_choice(context, cuda, &j, &choices[i], &ran, &row->seconds));
+        if (!ran) continue;
+        row->bare_seconds = row->seconds;
+        d9_cudnn_choice_name(&choices[i], row->choice);
+        (*count)++;
+    }
+    if (d9_cudnn_choice_parse(site->choice, &used)) D9_TRY(build(context, cuda, j.convolution, &used, &ran));
+done:
+    d9_release(context, choices);
+    return status;
+}
+
+/* A product of square matrices is a 1 x 1 convolution over as many pixels as channels. */
+static d9_status ceiling(d9_context *context, void *backend, d9_type type, double *operations_per_second) {
+    enum { SIDE = 8192 };
+    d9_status status;
+    d9_cuda *cuda = backend;
+    convolution c = {0};
+    job j = {.cuda = cuda, .convolution = &c};
+    d9_cudnn_choice *choices = NULL;
+    const d9_cudnn_target target = target_of(cuda);
+    const d9_conv_geometry g = {.x = {4, {SIDE / 64, 8, 8, SIDE}},
+                                .w = {4, {SIDE, 1, 1, SIDE}},
+                                .y = {4, {SIDE / 64, 8, 8, SIDE}},
+                                .type = type,
+                                .stride = 1};
+    const d9_conv_description description = d9_conv_describe(&g);
+    void *memory = NULL;
+    double least;
+    int count = 0, best;
+    D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c.graph));
+    D9_TRY(cuda->driver->allocate(context, cuda->state, 3 * description.tensor[0].bytes, "a matrix product", &memory));
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++) j.data[a] = (uint8_t *)memory + a * description.tensor[0].bytes;
+    D9_TRY(list_choices(context, cuda, &c, &choices, &count));
+    D9_TRY(find_fastest(context, cuda, &j, choices, count, &best, &least));
+    if (best >= 0) *operations_per_second = d9_conv_operations(&description) / least;
+done:
+    d9_release(context, choices);
+    d9_cudnn_plan_free(&c.plan);
+    d9_cudnn_graph_free(&c.graph);
+    if (memory) cuda->driver->release(context, cuda->state, memory);
+    return status;
+}
+
+/* ---- the convolver ---- */
+
+static void close_convolver(d9_context *context, void *convolver) {
+    cudnn *c = convolver;
+    if (!c) return;
+    if (c->handle) cudnnDestroy(c->handle);
+    d9_release(context, c);
+}
+
+static d9_status open_convolver(d9_context *context, const d9_cuda_driver *driver, void *state, void **convolver) {
+    d9_status status;
+    void *memory;
+    cudnn *c = NULL;
+    D9_TRY(d9_allocate(context, sizeof *c, "cuDNN", &memory));
+    c = memory;
+    cudnnStatus_t result = cudnnCreate(&c->handle);
+    if (result == CUDNN_STATUS_SUCCESS) result = cudnnSetStream(c->handle, driver->stream(state));
+    if (result != CUDNN_STATUS_SUCCESS)
+        D9_TRY(d9_fail(context, D9_DEVICE, "cuDNN %d: %s", (int)cudnnGetVersion(), cudnnGetErrorString(result)));
+    *convolver = c;
+    c = NULL;
+done:
+    close_convolver(context, c);
+    return status;
+}
+
+static void describe(const void *convolver, d9_device_info *info) {
+    const size_t used = strlen(info->version);
+    (void)convolver;
+    snprintf(info->version + used, sizeof info->version - used, ", cuDNN %zu.%zu.%zu", cudnnGetVersion() / 10000,
+             cudnnGetVersion() / 100 % 100, cudnnGetVersion() % 100);
+}
+
+const d9_cuda_convolver d9_cuda_cudnn = {
+    .open = open_convolver,
+    .close = close_convolver,
+    .describe = describe,
+    .match = match,
+    .prepare = prepare,
+    .run = run,
+    .release = release,
+    .survey = survey,
+    .ceiling = ceiling,
+};

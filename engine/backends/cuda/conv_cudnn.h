@@ -1,0 +1,10 @@
+/* The convolver of the CUDA module. */
+#ifndef D9_BACKENDS_CUDA_CONV_CUDNN_H
+#define D9_BACKENDS_CUDA_CONV_CUDNN_H
+
+#include "backends/cuda/cuda.h"
+#include "backends/cuda/cudnn.h"
+
+extern const d9_cuda_convolver d9_cuda_cudnn;
+
+#endif

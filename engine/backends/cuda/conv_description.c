@@ -1,0 +1,34 @@
+/* From a geometry to a description: see conv_description.h. */
+#include "backends/cuda/conv_description.h"
+
+/* (A, H, W, C) in memory, named (A, C, H, W). */
+static d9_conv_tensor tensor(int argument, d9_type type, const d9_shape *shape) {
+    const int64_t a = shape->d[0], h = shape->d[1], w = shape->d[2], c = shape->d[3];
+    return (d9_conv_tensor){.id = argument + 1,
+                            .type = type,
+                            .dims = {a, c, h, w},
+                            .strides = {h * w * c, 1, w * c, c},
+                            .alignment = D9_CONV_ALIGNMENT,
+                            .bytes = a * h * w * c * (int64_t)d9_type_bytes(type)};
+}
+
+d9_conv_description d9_conv_describe(const d9_conv_geometry *g) {
+    static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
+                                  [D9_CONV_BACKWARD_DATA] = D9_CONV_IMAGE,
+                                  [D9_CONV_BACKWARD_WEIGHT] = D9_CONV_WEIGHTS};
+    return (d9_conv_description){.pass = g->pass,
+                                 .tensor = {tensor(D9_CONV_IMAGE, g->type, &g->x),
+                                            tensor(D9_CONV_WEIGHTS, g->type, &g->w),
+                                            tensor(D9_CONV_OUTPUT, g->type, &g->y)},
+                                 .written = written[g->pass],
+                                 .widened = g->pass == D9_CONV_BACKWARD_WEIGHT && g->type != D9_F32,
+                                 .pad = {g->pad, g->pad},
+                                 .stride = {g->stride, g->stride},
+                                 .dilation = {1, 1},
+                                 .accumulate = D9_F32};
+}
+
+double d9_conv_operations(const d9_conv_description *d) {
+    const int64_t *y = d->tensor[D9_CONV_OUTPUT].dims, *w = d->tensor[D9_CONV_WEIGHTS].dims;
+    return 2 * (double)(y[0] * y[1] * y[2] * y[3]) * (double)(w[1] * w[2] * w[3]);
+}

@@ -1,0 +1,158 @@
+/* The CUDA backend from inside: convolutions by a library (cuDNN), everything else by kernels/cuda, behind one table of
+ * rules (rules.c). A step is submitted without waiting; from its second time on, each set of active nodes is one
+ * recorded CUDA graph (steps.c). What changes from step to step lies on the device: the step's number, the tables of
+ * coefficients, the guard. Nothing here includes a vendor's header: runtime.c, cudnn.c and conv_cudnn.c alone do. */
+#ifndef D9_BACKENDS_CUDA_H
+#define D9_BACKENDS_CUDA_H
+
+#include "backends/cuda/driver.h"
+#include "backends/host/plan.h"
+#include "backends/host/shapes.h"
+
+/* Who convolves: conv_cudnn.c, or the model's stand-in in tests. The rule entries are those of d9_rule. */
+typedef struct d9_cuda_convolver {
+    d9_status (*open)(d9_context *context, const d9_cuda_driver *driver, void *state, void **convolver);
+    void (*close)(d9_context *context, void *convolver);
+    void (*describe)(const void *convolver, d9_device_info *info); /* adds to version; may be NULL */
+    bool (*match)(const d9_site *site);
+    d9_status (*prepare)(d9_context *context, d9_site *site);
+    d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
+    void (*release)(d9_context *context, d9_site *site);
+    d9_status (*survey)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
+    /* Operations per second of a large product; may be NULL. */
+    d9_status (*ceiling)(d9_context *context, void *backend, d9_type type, double *operations_per_second);
+} d9_cuda_convolver;
+
+/* The host's copy of a buffer of indices: they are checked here, once a write, because kernels do not. */
+typedef struct d9_cuda_indices {
+    int32_t *values;
+    int64_t count;
+    bool changed;
+} d9_cuda_indices;
+enum { D9_CUDA_ORDER, D9_CUDA_EVAL_ORDER, D9_CUDA_LABELS, D9_CUDA_INDICES };
+
+typedef struct d9_cuda {
+    const d9_cuda_driver *driver;
+    void *state; /* the driver's */
+    d9_cuda_stream stream;
+    const d9_cuda_convolver *convolver;
+    void *convolver_state;
+    /* Shared by all rules, each within its own run; grown while planning: never keep the pointer. `scratch_moves`
+     * counts how often it moved: graphs recorded before are out of date. */
+    void *scratch;
+    int64_t scratch_bytes, scratch_moves;
+    /* of the program; made by d9_cuda_allocate */
+    int64_t *step;               /* on the device: the number of the step that runs next */
+    int64_t step_there;          /* what it holds when all that was submitted is done */
+    float *table[D9_MAX_TABLES]; /* on the device, as the program's */
+    d9_cuda_guard *guard;        /* on the device; NULL: not fp16 */
+    int64_t *gradient_ends;      /* on the device: (gradient_count), elements of GRADIENT */
+    d9_value_id *gradients;      /* (gradient_count): the parameters', in the order of their offsets */
+    int32_t gradient_count;
+    int64_t skipped; /* steps, as last reported */
+    const d9_program *program;
+    d9_cuda_indices indices[D9_CUDA_INDICES];
+} d9_cuda;
+
+static inline d9_cuda *d9_cuda_of(const d9_site *site) { return site->backend; }
+static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_cuda_of(site)->stream; }
+
+/* ---- the device (backend.c): entries of a d9_host_kind and of a d9_backend ---- */
+D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
+                                   const d9_cuda_convolver *convolver, void **backend);
+void d9_cuda_close(d9_context *context, void *backend);
+void d9_cuda_describe(const void *backend, d9_device_info *info);
+d9_status d9_cuda_ceilings(d9_context *context, void *backend, d9_type type, d9_ceilings *ceilings);
+extern const d9_host_memory d9_cuda_memory;
+extern const d9_rule d9_cuda_rules[];
+/* Says what was asked, what is free and what would fit where the program is too large. */
+d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program);
+d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
+                        int64_t size);
+/* Waits, and logs how many steps the guard skipped since it last said so. */
+d9_status d9_cuda_sync(d9_context *context, d9_device *device);
+
+/* Every index that the plan's nodes may read, if it was written since the last check. */
+D9_MUST_USE d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan);
+
+/* ---- steps (steps.c) ---- */
+d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
+                       d9_plan **plan);
+void d9_cuda_plan_free(d9_context *context, d9_plan *plan);
+d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
+/* After a reset the first few runs of every rule are timed by marks, unrecorded; the others count at their mean. */
+int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
+/* Seconds of one `work`: the least of `runs` after one to warm up. */
+D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
+                                   double *seconds);
+
+/* A d9_host_kind and a d9_backend of this folder, but for what distinguishes the module from the tests' model. */
+#define D9_CUDA_KIND(open_function, describe_function)                                                                 \
+    {                                                                                                                  \
+        .rules = d9_cuda_rules, .open = open_function, .close = d9_cuda_close, .describe = describe_function,          \
+        .ceilings = d9_cuda_ceilings, .memory = &d9_cuda_memory                                                        \
+    }
+#define D9_CUDA_BACKEND(backend_name, backend_doc, probe_function, open_function)                                      \
+    {                                                                                                                  \
+        .name = backend_name, .doc = backend_doc, .probe = probe_function, .open = open_function,                      \
+        .close = d9_host_close, .describe = d9_host_describe, .allocate = d9_cuda_allocate, .plan = d9_cuda_plan,      \
+        .plan_free = d9_cuda_plan_free, .plan_text = d9_host_plan_text, .run = d9_cuda_run, .times = d9_cuda_times,    \
+        .survey = d9_host_survey, .ceilings = d9_host_ceilings, .write = d9_cuda_write, .read = d9_host_read,          \
+        .sync = d9_cuda_sync                                                                                           \
+    }
+
+/* ---- for rules ---- */
+
+/* D9_OK, or D9_DEVICE naming the node and what CUDA says of a launcher's answer. */
+D9_MUST_USE d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error);
+
+/* Makes the shared scratch at least this large. For prepare only. */
+D9_MUST_USE d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes);
+
+static inline bool d9_cuda_storable(d9_type type) { return type == D9_F32 || type == D9_BF16 || type == D9_F16; }
+static inline d9_cuda_store d9_cuda_store_of(d9_type type) {
+    return type == D9_BF16 ? D9_CUDA_BF16 : type == D9_F16 ? D9_CUDA_F16 : D9_CUDA_F32;
+}
+static inline d9_cuda_in d9_cuda_input(const d9_site *site, d9_value_id id) {
+    return (d9_cuda_in){d9_site_data(site, id), d9_cuda_store_of(d9_site_value(site, id)->type)};
+}
+static inline d9_cuda_out d9_cuda_output(const d9_site *site, d9_value_id id) {
+    if (id == D9_NONE) return (d9_cuda_out){NULL, D9_CUDA_F32};
+    return (d9_cuda_out){d9_site_data(site, id), d9_cuda_store_of(d9_site_value(site, id)->type)};
+}
+static inline d9_cuda_coefficient d9_cuda_coefficient_of(const d9_site *site, const d9_coefficient *coefficient) {
+    if (coefficient->table == D9_NONE) return (d9_cuda_coefficient){NULL, (float)coefficient->constant};
+    return (d9_cuda_coefficient){d9_cuda_of(site)->table[coefficient->table], 0};
+}
+
+/* ---- rules: match, prepare, run ---- */
+#define D9_CUDA_RUN(name) d9_status d9_cuda_run_##name(d9_context *context, const d9_site *site, int64_t step)
+D9_CUDA_RUN(draw_augment);
+D9_CUDA_RUN(draw);
+D9_CUDA_RUN(augment);
+D9_CUDA_RUN(gather);
+D9_CUDA_RUN(cast);
+D9_CUDA_RUN(act);
+D9_CUDA_RUN(act_backward);
+D9_CUDA_RUN(pool);
+D9_CUDA_RUN(pool_backward);
+D9_CUDA_RUN(add);
+D9_CUDA_RUN(linear_forward);
+D9_CUDA_RUN(linear_backward_data);
+D9_CUDA_RUN(linear_backward_weight);
+D9_CUDA_RUN(scale);
+D9_CUDA_RUN(loss);
+D9_CUDA_RUN(loss_backward);
+D9_CUDA_RUN(metrics);
+D9_CUDA_RUN(sgd);
+D9_CUDA_RUN(lerp);
+D9_CUDA_RUN(copy);
+D9_CUDA_RUN(norm);          /* norm or norm_eval, alone or followed by act, by act and add */
+D9_CUDA_RUN(norm_backward); /* alone, or after act_backward */
+
+bool d9_cuda_draw_augment_match(const d9_site *site);
+bool d9_cuda_norm_match(const d9_site *site);
+bool d9_cuda_norm_backward_match(const d9_site *site);
+d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site);
+
+#endif

@@ -1,0 +1,401 @@
+/* Descriptors in and out of cuDNN's graph API: see cudnn.h. */
+#include "backends/cuda/cudnn.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- calling ---- */
+
+static d9_status check(d9_context *context, cudnnStatus_t result, const char *what) {
+    char why[256] = "";
+    if (result == CUDNN_STATUS_SUCCESS) return D9_OK;
+    cudnnGetLastErrorString(why, sizeof why);
+    why[strcspn(why, "\n")] = 0;
+    return d9_fail(context, D9_DEVICE, "cuDNN: %s: %s%s%s", what, cudnnGetErrorString(result), *why ? ": " : "", why);
+}
+
+#define CUDNN_TRY(call, what) D9_TRY(check(context, (call), what))
+
+static cudnnStatus_t set(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                         int64_t count, const void *values) {
+    return cudnnBackendSetAttribute(d, name, type, count, values);
+}
+
+static void destroy(cudnnBackendDescriptor_t *d) {
+    if (*d) cudnnBackendDestroyDescriptor(*d);
+    *d = NULL;
+}
+
+/* The handle or the device's properties, whichever the target has. */
+static cudnnStatus_t set_target(const d9_cudnn_target *target, cudnnBackendDescriptor_t d,
+                                cudnnBackendAttributeName_t properties) {
+    if (target->handle) return CUDNN_STATUS_SUCCESS; /* comes with the graph */
+    return set(d, properties, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &target->properties);
+}
+
+d9_status d9_cudnn_properties(d9_context *context, const char *json, cudnnBackendDescriptor_t *properties) {
+    d9_status status;
+    *properties = NULL;
+    CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, properties), "device properties");
+    CUDNN_TRY(
+        set(*properties, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)strlen(json) + 1, json),
+        "device properties");
+    CUDNN_TRY(cudnnBackendFinalize(*properties), "device properties");
+done:
+    if (status != D9_OK) destroy(properties);
+    return status;
+}
+
+/* ---- the operation graph ---- */
+
+static cudnnDataType_t data_type(d9_type type) {
+    return type == D9_BF16 ? CUDNN_DATA_BFLOAT16 : type == D9_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
+}
+
+static d9_status make_tensor(d9_context *context, const d9_conv_tensor *t, cudnnBackendDescriptor_t *made) {
+    d9_status status;
+    const cudnnDataType_t type = data_type(t->type);
+    CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR, made), "a tensor");
+    CUDNN_TRY(set(*made, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type), "a tensor's type");
+    CUDNN_TRY(set(*made, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, t->dims), "a tensor's dimensions");
+    CUDNN_TRY(set(*made, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, t->strides), "a tensor's strides");
+    CUDNN_TRY(set(*made, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &t->id), "a tensor's id");
+    CUDNN_TRY(set(*made, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &t->alignment), "a tensor's alignment");
+    CUDNN_TRY(cudnnBackendFinalize(*made), "a tensor");
+done:
+    return status;
+}
+
+static d9_status make_convolution(d9_context *context, const d9_conv_description *c, cudnnBackendDescriptor_t *made) {
+    d9_status status;
+    const cudnnDataType_t compute = data_type(c->accumulate);
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    const int64_t spatial = 2;
+    CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, made), "a convolution");
+    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute), "its sums' type");
+    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode), "its mode");
+    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &spatial), "its dimensions");
+    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, c->pad), "its padding");
+    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, c->pad), "its padding");
+    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, c->stride), "its stride");
+    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, c->dilation), "its dilation");
+    CUDNN_TRY(cudnnBackendFinalize(*made), "a convolution");
+done:
+    return status;
+}
+
+/* The names that one pass has for the same things. */
+typedef struct pass_names {
+    cudnnBackendDescriptorType_t operation;
+    cudnnBackendAttributeName_t tensor[D9_CONV_ARGUMENTS], convolution, alpha, beta;
+} pass_names;
+static const pass_names names[] = {
+    [D9_CONV_FORWARD] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                         {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    [D9_CONV_BACKWARD_DATA] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                               {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    [D9_CONV_BACKWARD_WEIGHT] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                                 {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
+                                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+};
+
+static d9_status make_operation(d9_context *context, d9_cudnn_graph *g) {
+    d9_status status;
+    const pass_names *n = &names[g->description.pass];
+    const float alpha = 1, beta = 0;
+    CUDNN_TRY(cudnnBackendCreateDescriptor(n->operation, &g->operation), "an operation");
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
+        CUDNN_TRY(set(g->operation, n->tensor[a], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->tensor[a]), "an argument");
+    CUDNN_TRY(set(g->operation, n->convolution, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->convolution), "a convolution");
+    CUDNN_TRY(set(g->operation, n->alpha, CUDNN_TYPE_FLOAT, 1, &alpha), "a factor");
+    CUDNN_TRY(set(g->operation, n->beta, CUDNN_TYPE_FLOAT, 1, &beta), "a factor");
+    CUDNN_TRY(cudnnBackendFinalize(g->operation), "an operation");
+done:
+    return status;
+}
+
+d9_status d9_cudnn_graph_make(d9_context *context, const d9_cudnn_target *target,
+                              const d9_conv_description *description, d9_cudnn_graph *g) {
+    d9_status status = D9_OK;
+    *g = (d9_cudnn_graph){.description = *description};
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++) D9_TRY(make_tensor(context, &description->tensor[a], &g->tensor[a]));
+    D9_TRY(make_convolution(context, description, &g->convolution));
+    D9_TRY(make_operation(context, g));
+    CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &g->graph), "an operation graph");
+    CUDNN_TRY(set(g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->operation),
+              "an operation graph");
+    if (target->handle)
+        CUDNN_TRY(set(g->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle),
+                  "an operation graph");
+    CUDNN_TRY(cudnnBackendFinalize(g->graph), "an operation graph");
+done:
+    if (status != D9_OK) d9_cudnn_graph_free(g);
+    return status;
+}
+
+void d9_cudnn_graph_free(d9_cudnn_graph *g) {
+    destroy(&g->graph);
+    destroy(&g->operation);
+    destroy(&g->convolution);
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++) destroy(&g->tensor[a]);
+}
+
+d9_status d9_cudnn_engine_count(d9_context *context, const d9_cudnn_graph *g, int64_t *count) {
+    d9_status status;
+    int64_t found = 0;
+    CUDNN_TRY(cudnnBackendGetAttribute(g->graph, CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64, 1,
+                                       &found, count),
+              "counting engines");
+done:
+    return status;
+}
+
+/* ---- choices ---- */
+
+void d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME]) {
+    int at = snprintf(name, D9_CUDNN_NAME, "e%" PRId64, choice->engine);
+    for (int k = 0; k < choice->knob_count && at < D9_CUDNN_NAME; k++)
+        at += snprintf(name + at, (size_t)(D9_CUDNN_NAME - at), " k%" PRId64 "=%" PRId64, choice->knob[k],
+                       choice->value[k]);
+}
+
+bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice) {
+    char again[D9_CUDNN_NAME];
+    int used = 0;
+    *choice = (d9_cudnn_choice){0};
+    if (sscanf(name, "e%" SCNd64 "%n", &choice->engine, &used) != 1) return false;
+    for (const char *at = name + used; *at; at += used) {
+        const int k = choice->knob_count;
+        if (k == D9_CUDNN_KNOBS) return false;
+        if (sscanf(at, " k%" SCNd64 "=%" SCNd64 "%n", &choice->knob[k], &choice->value[k], &used) != 2) return false;
+        choice->knob_count++;
+    }
+    d9_cudnn_choice_name(choice, again);
+    return strcmp(name, again) == 0;
+}
+
+/* Notes of an engine: at most `capacity`. */
+static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttributeName_t name,
+                          cudnnBackendAttributeType_t type, int64_t capacity, int *notes) {
+    int64_t found = 0;
+    if (cudnnBackendGetAttribute(engine, name, type, capacity, &found, notes) != CUDNN_STATUS_SUCCESS) return 0;
+    return found < capacity ? found : capacity;
+}
+
+/* Left out: other bits from run to run; sums or inputs narrower than asked; engines that compile when planned, and
+ * those that want a library beside cuDNN. In f32 also tensor cores, which would round the inputs to tf32. */
+static bool wanted(cudnnBackendDescriptor_t engine, bool f32) {
+    enum { MOST = 16 };
+    int notes[MOST];
+    int64_t count = read_notes(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MOST, notes);
+    for (int64_t i = 0; i < count; i++)
+        if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
+            notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
+            (f32 && notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE))
+            return false;
+    count = read_notes(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, MOST, notes);
+    for (int64_t i = 0; i < count; i++)
+        if (notes[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION || notes[i] == CUDNN_BEHAVIOR_NOTE_CUBLASLT_DEPENDENCY)
+            return false;
+    return true;
+}
+
+/* Engine and knobs of one of the heuristics' configurations. */
+static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t config, bool f32, d9_cudnn_choice *choice,
+                             bool *good) {
+    d9_status status = D9_OK;
+    cudnnBackendDescriptor_t engine = NULL, knobs[D9_CUDNN_KNOBS] = {NULL};
+    int64_t count = 0;
+    *choice = (d9_cudnn_choice){0};
+    CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), "an engine");
+    for (int k = 0; k < D9_CUDNN_KNOBS; k++)
+        CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &knobs[k]), "a knob");
+    CUDNN_TRY(cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
+                                       &engine),
+              "an engine");
+    CUDNN_TRY(
+        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count, &choice->engine),
+        "an engine's number");
+    *good = wanted(engine, f32);
+    if (cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                 D9_CUDNN_KNOBS, &count, knobs) != CUDNN_STATUS_SUCCESS)
+        count = 0;
+    if (count > D9_CUDNN_KNOBS) *good = false;
+    for (int k = 0; k < count && *good; k++) {
+        int64_t one;
+        cudnnBackendKnobType_t type;
+        CUDNN_TRY(
+            cudnnBackendGetAttribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &one, &type),
+            "a knob");
+        choice->knob[k] = type;
+        CUDNN_TRY(cudnnBackendGetAttribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &one,
+                                           &choice->value[k]),
+                  "a knob");
+        choice->knob_count++;
+    }
+done:
+    for (int k = 0; k < D9_CUDNN_KNOBS; k++) destroy(&knobs[k]);
+    destroy(&engine);
+    return status;
+}
+
+static bool known(const d9_cudnn_choice *choices, int count, const d9_cudnn_choice *choice) {
+    for (int i = 0; i < count; i++)
+        if (memcmp(&choices[i], choice, sizeof *choice) == 0) return true;
+    return false;
+}
+
+enum { MOST_CONFIGS = 64 };
+
+static d9_status ask(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *g,
+                     cudnnBackendHeurMode_t mode, cudnnBackendDescriptor_t configs[MOST_CONFIGS], int64_t *count) {
+    d9_status status;
+    cudnnBackendDescriptor_t heuristics = NULL;
+    *count = 0;
+    CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics), "heuristics");
+    CUDNN_TRY(set(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->graph),
+              "heuristics");
+    CUDNN_TRY(set(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode), "heuristics");
+    CUDNN_TRY(set_target(target, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP), "heuristics");
+    /* A mode may have nothing to say of a graph: that is an answer. */
+    if (cudnnBackendFinalize(heuristics) != CUDNN_STATUS_SUCCESS) goto done;
+    if (cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CONFIGS,
+                                 count, configs) != CUDNN_STATUS_SUCCESS)
+        *count = 0;
+    if (*count > MOST_CONFIGS) *count = MOST_CONFIGS;
+done:
+    destroy(&heuristics);
+    return status;
+}
+
+static d9_status add_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *g,
+                             cudnnBackendHeurMode_t mode, d9_cudnn_choice *choices, int capacity, int *count) {
+    d9_status status = D9_OK;
+    cudnnBackendDescriptor_t configs[MOST_CONFIGS] = {NULL};
+    const bool f32 = g->description.tensor[0].type == D9_F32;
+    int64_t found;
+    for (int i = 0; i < MOST_CONFIGS; i++)
+        CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]), "a configuration");
+    D9_TRY(ask(context, target, g, mode, configs, &found));
+    for (int64_t i = 0; i < found && *count < capacity; i++) {
+        bool good = false;
+        D9_TRY(read_choice(context, configs[i], f32, &choices[*count], &good));
+        *count += good && !known(choices, *count, &choices[*count]);
+    }
+done:
+    for (int i = 0; i < MOST_CONFIGS; i++) destroy(&configs[i]);
+    return status;
+}
+
+d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *g,
+                           d9_cudnn_choice *choices, int capacity, int *count) {
+    d9_status status;
+    *count = 0;
+    D9_TRY(add_choices(context, target, g, CUDNN_HEUR_MODE_A, choices, capacity, count));
+    D9_TRY(add_choices(context, target, g, CUDNN_HEUR_MODE_FALLBACK, choices, capacity, count));
+done:
+    return status;
+}
+
+/* ---- plans ---- */
+
+static d9_status make_engine(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *g, int64_t index,
+                             cudnnBackendDescriptor_t *engine, bool *built) {
+    d9_status status;
+    CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, engine), "an engine");
+    CUDNN_TRY(set(*engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->graph),
+              "an engine");
+    CUDNN_TRY(set(*engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index), "an engine");
+    CUDNN_TRY(set_target(target, *engine, CUDNN_ATTR_ENGINE_DEVICEPROP), "an engine");
+    *built = cudnnBackendFinalize(*engine) == CUDNN_STATUS_SUCCESS;
+done:
+    return status;
+}
+
+static d9_status make_config(d9_context *context, const d9_cudnn_choice *choice, cudnnBackendDescriptor_t engine,
+                             cudnnBackendDescriptor_t *config, bool *built) {
+    d9_status status = D9_OK;
+    cudnnBackendDescriptor_t knobs[D9_CUDNN_KNOBS] = {NULL};
+    *built = true;
+    for (int k = 0; k < choice->knob_count; k++) {
+        const cudnnBackendKnobType_t type = (cudnnBackendKnobType_t)choice->knob[k];
+        CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &knobs[k]), "a knob");
+        if (set(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type) != CUDNN_STATUS_SUCCESS ||
+            set(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &choice->value[k]) !=
+                CUDNN_STATUS_SUCCESS ||
+            cudnnBackendFinalize(knobs[k]) != CUDNN_STATUS_SUCCESS)
+            *built = false;
+    }
+    if (!*built) goto done;
+    CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, config), "a configuration");
+    CUDNN_TRY(set(*config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine), "a configuration");
+    if (choice->knob_count > 0)
+        *built = set(*config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, choice->knob_count,
+                     knobs) == CUDNN_STATUS_SUCCESS;
+    *built = *built && cudnnBackendFinalize(*config) == CUDNN_STATUS_SUCCESS;
+done:
+    for (int k = 0; k < D9_CUDNN_KNOBS; k++) destroy(&knobs[k]);
+    return status;
+}
+
+d9_status d9_cudnn_plan_make(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *g,
+                             const d9_cudnn_choice *choice, d9_cudnn_plan *p, bool *built) {
+    d9_status status;
+    int64_t one;
+    *p = (d9_cudnn_plan){0};
+    D9_TRY(make_engine(context, target, g, choice->engine, &p->engine, built));
+    if (*built) D9_TRY(make_config(context, choice, p->engine, &p->config, built));
+    if (!*built) goto done;
+    CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &p->plan), "a plan");
+    if (target->handle)
+        CUDNN_TRY(set(p->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle), "a plan");
+    CUDNN_TRY(set_target(target, p->plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP), "a plan");
+    CUDNN_TRY(set(p->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &p->config),
+              "a plan");
+    *built = cudnnBackendFinalize(p->plan) == CUDNN_STATUS_SUCCESS;
+    if (!*built) goto done;
+    CUDNN_TRY(cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &one,
+                                       &p->workspace_bytes),
+              "a plan's workspace");
+done:
+    if (status != D9_OK || !*built) d9_cudnn_plan_free(p);
+    return status;
+}
+
+void d9_cudnn_plan_free(d9_cudnn_plan *p) {
+    destroy(&p->pack);
+    destroy(&p->plan);
+    destroy(&p->config);
+    destroy(&p->engine);
+}
+
+d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn_graph *g, d9_cudnn_plan *p,
+                       void *const data[D9_CONV_ARGUMENTS], void *workspace) {
+    d9_status status;
+    int64_t ids[D9_CONV_ARGUMENTS];
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++) ids[a] = g->description.tensor[a].id;
+    destroy(&p->pack); /* a finished pack takes no other pointers */
+    CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &p->pack), "a plan's arguments");
+    CUDNN_TRY(set(p->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, D9_CONV_ARGUMENTS, ids), "ids");
+    CUDNN_TRY(set(p->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, D9_CONV_ARGUMENTS, data),
+              "pointers");
+    CUDNN_TRY(set(p->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace), "a workspace");
+    CUDNN_TRY(cudnnBackendFinalize(p->pack), "a plan's arguments");
+    CUDNN_TRY(cudnnBackendExecute(handle, p->plan, p->pack), "a convolution");
+done:
+    return status;
+}

@@ -1,0 +1,201 @@
+/* The table of rules, and those of one node that need no plan: each hands its values to a launcher. */
+#include "backends/cuda/cuda.h"
+
+static d9_value_id input(const d9_site *site, int i) { return site->nodes[0]->inputs[i]; }
+static d9_value_id output(const d9_site *site, int i) { return site->nodes[0]->outputs[i]; }
+static d9_cuda_in in(const d9_site *site, int i) { return d9_cuda_input(site, input(site, i)); }
+static d9_cuda_out out(const d9_site *site) { return d9_cuda_output(site, output(site, 0)); }
+static void *data(const d9_site *site, int i) { return d9_site_data(site, input(site, i)); }
+static int64_t count(const d9_site *site) { return d9_site_count(site, input(site, 0)); }
+
+/* A rule that is one launch on the site's stream: RULE(name, the launcher, its other arguments). */
+#define RULE(name, launcher, ...)                                                                                      \
+    D9_CUDA_RUN(name) {                                                                                                \
+        (void)step;                                                                                                    \
+        return d9_cuda_check(context, site, launcher(d9_cuda_stream_of(site), __VA_ARGS__));                           \
+    }
+
+/* ---- element by element ---- */
+
+static d9_cuda_act act_of(const d9_site *site) {
+    const d9_act_attributes *act = &site->nodes[0]->as.act;
+    return (d9_cuda_act){(int)act->activation, (float)act->alpha};
+}
+
+RULE(cast, d9_cuda_cast, in(site, 0), count(site), out(site))
+RULE(add, d9_cuda_add, in(site, 0), in(site, 1), count(site), out(site))
+RULE(scale, d9_cuda_scale, in(site, 0), (float)site->nodes[0]->as.scale.factor, count(site), out(site))
+RULE(act, d9_cuda_act_forward, in(site, 0), act_of(site), count(site), out(site))
+RULE(act_backward, d9_cuda_act_backward, in(site, 0), in(site, 1), act_of(site), count(site), out(site))
+
+/* ---- pool ---- */
+
+static d9_cuda_window window_of(const d9_site *site, d9_value_id x, d9_value_id y) {
+    const d9_shape *whole = &d9_site_value(site, x)->shape, *pooled = &d9_site_value(site, y)->shape;
+    const d9_pool_attributes *pool = &site->nodes[0]->as.pool;
+    return (d9_cuda_window){.images = whole->d[0],
+                            .height = whole->d[1],
+                            .width = whole->d[2],
+                            .channels = whole->d[3],
+                            .out_height = pooled->d[1],
+                            .out_width = pooled->d[2],
+                            .kernel = pool->kernel,
+                            .stride = pool->stride};
+}
+
+D9_CUDA_RUN(pool) {
+    const d9_cuda_window window = window_of(site, input(site, 0), output(site, 0));
+    (void)step;
+    return d9_cuda_check(context, site, d9_cuda_pool_forward(d9_cuda_stream_of(site), &window, in(site, 0), out(site)));
+}
+
+D9_CUDA_RUN(pool_backward) {
+    const d9_cuda_window window = window_of(site, input(site, 1), input(site, 0));
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_pool_backward(d9_cuda_stream_of(site), &window, in(site, 0), in(site, 1), out(site)));
+}
+
+/* ---- the classifier ---- */
+
+/* From the weight's shape (O, I) and input 0, which has the samples first. */
+static d9_cuda_linear linear_of(const d9_site *site) {
+    const bool gradient = site->nodes[0]->op == D9_OP_LINEAR_BACKWARD_WEIGHT;
+    const d9_shape *weight = &d9_site_value(site, gradient ? output(site, 0) : input(site, 1))->shape;
+    return (d9_cuda_linear){d9_site_value(site, input(site, 0))->shape.d[0], weight->d[1], weight->d[0]};
+}
+
+#define LINEAR(name)                                                                                                   \
+    D9_CUDA_RUN(linear_##name) {                                                                                       \
+        const d9_cuda_linear shape = linear_of(site);                                                                  \
+        (void)step;                                                                                                    \
+        return d9_cuda_check(                                                                                          \
+            context, site,                                                                                             \
+            d9_cuda_linear_##name(d9_cuda_stream_of(site), &shape, in(site, 0), in(site, 1), out(site)));              \
+    }
+LINEAR(forward)
+LINEAR(backward_data)
+LINEAR(backward_weight)
+
+/* ---- the loss ---- */
+
+static d9_cuda_loss loss_of(const d9_site *site, int logits) {
+    const d9_shape *shape = &d9_site_value(site, input(site, logits))->shape;
+    const bool smoothed = site->nodes[0]->op != D9_OP_METRICS;
+    return (d9_cuda_loss){shape->d[0], shape->d[1], smoothed ? site->nodes[0]->as.loss.smoothing : 0};
+}
+
+D9_CUDA_RUN(loss) {
+    const d9_cuda_loss shape = loss_of(site, 0);
+    (void)step;
+    return d9_cuda_check(
+        context, site,
+        d9_cuda_loss_forward(d9_cuda_stream_of(site), &shape, data(site, 0), data(site, 1), out(site).data));
+}
+
+D9_CUDA_RUN(loss_backward) {
+    const d9_cuda_loss shape = loss_of(site, 0);
+    const d9_cuda_guard *guard = d9_cuda_of(site)->guard;
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_loss_backward(d9_cuda_stream_of(site), &shape, data(site, 0), data(site, 1),
+                                               guard ? &guard->scale : NULL, out(site).data));
+}
+
+D9_CUDA_RUN(metrics) {
+    const d9_cuda_loss shape = loss_of(site, 1);
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_metrics(d9_cuda_stream_of(site), &shape, data(site, 0), data(site, 1), data(site, 2),
+                                         d9_cuda_of(site)->step, d9_site_data(site, output(site, 0))));
+}
+
+/* ---- convolutions: the convolver's ---- */
+
+static const d9_cuda_convolver *convolver_of(const d9_site *site) { return d9_cuda_of(site)->convolver; }
+
+static bool conv_match(const d9_site *site) { return convolver_of(site)->match(site); }
+static d9_status conv_prepare(d9_context *context, d9_site *site) { return convolver_of(site)->prepare(context, site); }
+static void conv_release(d9_context *context, d9_site *site) { convolver_of(site)->release(context, site); }
+static d9_status conv_run(d9_context *context, const d9_site *site, int64_t step) {
+    return convolver_of(site)->run(context, site, step);
+}
+static d9_status conv_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *found) {
+    return convolver_of(site)->survey(context, site, rows, capacity, found);
+}
+
+/* ---- the table ---- */
+
+static bool not_wide(d9_type type) { return type != D9_F64; }
+static bool single(d9_type type) { return type == D9_F32 || type == D9_I32 || type == D9_U8; }
+
+static bool any(const d9_site *site) { return d9_site_types(site, not_wide); }
+static bool f32(const d9_site *site) { return d9_site_types(site, single); }
+
+/* The metrics themselves are f64 everywhere. */
+static bool metrics_match(const d9_site *site) {
+    return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
+}
+
+/* The kernels' table of bytes is f32. */
+static bool augment_match(const d9_site *site) {
+    return d9_cuda_storable(d9_site_value(site, output(site, 0))->type) &&
+           d9_site_value(site, input(site, 3))->type == D9_F32;
+}
+
+#define PLAIN(rule_op, rule_name, matches, runs)                                                                       \
+    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = d9_cuda_run_##runs }
+#define CONV(rule_op, rule_name)                                                                                       \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = conv_match, .prepare = conv_prepare,            \
+        .run = conv_run, .release = conv_release, .survey = conv_survey                                                \
+    }
+#define NORM(rule_name, count, ...)                                                                                    \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_cuda_norm_match,                     \
+        .prepare = d9_cuda_norm_prepare, .run = d9_cuda_run_norm                                                       \
+    }
+#define NORM_BACKWARD(rule_name, count, ...)                                                                           \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_cuda_norm_backward_match,            \
+        .prepare = d9_cuda_norm_prepare, .run = d9_cuda_run_norm_backward                                              \
+    }
+
+const d9_rule d9_cuda_rules[] = {
+    NORM("norm+act+add", 3, D9_OP_NORM, D9_OP_ACT, D9_OP_ADD),
+    NORM("norm_eval+act+add", 3, D9_OP_NORM_EVAL, D9_OP_ACT, D9_OP_ADD),
+    NORM("norm+act", 2, D9_OP_NORM, D9_OP_ACT),
+    NORM("norm_eval+act", 2, D9_OP_NORM_EVAL, D9_OP_ACT),
+    NORM_BACKWARD("act_backward+norm_backward", 2, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD),
+    {.name = "draw+augment",
+     .node_count = 2,
+     .ops = {D9_OP_DRAW, D9_OP_AUGMENT},
+     .match = d9_cuda_draw_augment_match,
+     .run = d9_cuda_run_draw_augment},
+    NORM("norm", 1, D9_OP_NORM),
+    NORM("norm_eval", 1, D9_OP_NORM_EVAL),
+    NORM_BACKWARD("norm_backward", 1, D9_OP_NORM_BACKWARD),
+    CONV(D9_OP_CONV, "conv"),
+    CONV(D9_OP_CONV_BACKWARD_DATA, "conv_backward_data"),
+    CONV(D9_OP_CONV_BACKWARD_WEIGHT, "conv_backward_weight"),
+    PLAIN(D9_OP_DRAW, "draw", NULL, draw),
+    PLAIN(D9_OP_AUGMENT, "augment", augment_match, augment),
+    PLAIN(D9_OP_GATHER, "gather", NULL, gather),
+    PLAIN(D9_OP_CAST, "cast", any, cast),
+    PLAIN(D9_OP_ACT, "act", any, act),
+    PLAIN(D9_OP_ACT_BACKWARD, "act_backward", any, act_backward),
+    PLAIN(D9_OP_POOL, "pool", any, pool),
+    PLAIN(D9_OP_POOL_BACKWARD, "pool_backward", any, pool_backward),
+    PLAIN(D9_OP_ADD, "add", any, add),
+    PLAIN(D9_OP_LINEAR, "linear", any, linear_forward),
+    PLAIN(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", any, linear_backward_data),
+    PLAIN(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", any, linear_backward_weight),
+    PLAIN(D9_OP_SCALE, "scale", any, scale),
+    PLAIN(D9_OP_LOSS, "loss", f32, loss),
+    PLAIN(D9_OP_LOSS_BACKWARD, "loss_backward", f32, loss_backward),
+    PLAIN(D9_OP_METRICS, "metrics", metrics_match, metrics),
+    PLAIN(D9_OP_SGD, "sgd", f32, sgd),
+    PLAIN(D9_OP_LERP, "lerp", f32, lerp),
+    PLAIN(D9_OP_COPY, "copy", NULL, copy),
+    {.name = NULL},
+};

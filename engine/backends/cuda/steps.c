@@ -1,0 +1,250 @@
+/* Running a plan's steps. The first time a set of active nodes comes up, its rules are launched one by one (kernels are
+ * loaded lazily, and loading cannot be recorded); the second time they are recorded as a CUDA graph; from then on the
+ * graph is replayed. dawn94 has two sets: with and without a move of the average.
+ *
+ * A recorded launch is repeated to the letter, so rules read the step's number on the device and are given 0 here. */
+#include "backends/cuda/cuda.h"
+#include "core/system.h"
+
+#include <string.h>
+
+enum { MAX_SETS = 8, MEASURED_RUNS = 3 };
+
+typedef struct active_set { /* recorded: what the graph is made of, so it stays where it is */
+    d9_plan *plan;
+    uint8_t *active; /* (placed_count) */
+    void *graph;
+    int64_t scratch_moves; /* when it was recorded */
+    int64_t runs;
+} active_set;
+
+typedef struct steps {
+    active_set set[MAX_SETS];
+    int64_t set_count; /* ever seen; beyond MAX_SETS the oldest makes room */
+    uint8_t *active;   /* (MAX_SETS + 1, placed_count): the sets', then that of the step at hand */
+    double *seconds;   /* (placed_count), of the measured runs */
+    int64_t *measured; /* (placed_count) */
+    bool measuring;
+} steps;
+
+static d9_cuda *cuda_of(const d9_plan *plan) { return plan->device->backend; }
+
+/* ---- one walk over the active rules ---- */
+
+static bool updates(const d9_placed_rule *placed) { return placed->site.nodes[0]->op == D9_OP_SGD; }
+
+static d9_status check_gradients(d9_context *context, const d9_plan *plan, const d9_site *site) {
+    const d9_cuda *cuda = cuda_of(plan);
+    const d9_cuda_in gradients = {plan->device->buffers[D9_BUFFER_GRADIENT], D9_CUDA_F32};
+    return d9_cuda_check(context, site,
+                         d9_cuda_guard_check(cuda->stream, gradients, plan->program->group_elements,
+                                             cuda->gradient_ends, cuda->gradient_count, cuda->guard));
+}
+
+static d9_status settle_guard(d9_context *context, const d9_plan *plan, const d9_site *site) {
+    static const d9_cuda_guard_rule fixed = {1, 1, 0};
+    const d9_cuda *cuda = cuda_of(plan);
+    return d9_cuda_check(context, site, d9_cuda_guard_settle(cuda->stream, &fixed, cuda->step, cuda->guard));
+}
+
+/* One rule; before the first update the gradients are looked through. */
+static d9_status run_rule(d9_context *context, const d9_plan *plan, int i, bool *updating) {
+    d9_status status = D9_OK;
+    const d9_placed_rule *placed = &plan->placed[i];
+    if (updates(placed) && cuda_of(plan)->guard && !*updating) {
+        D9_TRY(check_gradients(context, plan, &placed->site));
+        *updating = true;
+    }
+    D9_TRY(placed->rule->run(context, &placed->site, 0));
+done:
+    return status;
+}
+
+static d9_status end_step(d9_context *context, const d9_plan *plan, bool updated) {
+    d9_status status = D9_OK;
+    const d9_cuda *cuda = cuda_of(plan);
+    const d9_site *site = &plan->placed[0].site;
+    if (updated) D9_TRY(settle_guard(context, plan, site));
+    D9_TRY(d9_cuda_check(context, site, d9_cuda_advance(cuda->stream, cuda->step)));
+done:
+    return status;
+}
+
+static d9_status walk(d9_context *context, void *what) {
+    d9_status status = D9_OK;
+    const active_set *set = what;
+    bool updating = false;
+    for (int i = 0; i < set->plan->placed_count; i++)
+        if (set->active[i]) D9_TRY(run_rule(context, set->plan, i, &updating));
+    D9_TRY(end_step(context, set->plan, updating));
+done:
+    return status;
+}
+
+/* The same with a mark after each rule, whose time it then takes. */
+static d9_status measured_walk(d9_context *context, steps *s, const active_set *set) {
+    d9_status status;
+    const d9_plan *plan = set->plan;
+    const d9_cuda *cuda = cuda_of(plan);
+    bool updating = false;
+    int last = 0;
+    D9_TRY(cuda->driver->mark(context, cuda->state, 0));
+    for (int i = 0; i < plan->placed_count; i++) {
+        if (!set->active[i]) continue;
+        D9_TRY(run_rule(context, plan, i, &updating));
+        D9_TRY(cuda->driver->mark(context, cuda->state, i + 1));
+    }
+    D9_TRY(end_step(context, plan, updating));
+    for (int i = 0; i < plan->placed_count; i++) {
+        double seconds;
+        if (!set->active[i]) continue;
+        D9_TRY(cuda->driver->elapsed(context, cuda->state, last, i + 1, &seconds));
+        s->seconds[i] += seconds;
+        s->measured[i]++;
+        last = i + 1;
+    }
+done:
+    return status;
+}
+
+/* ---- sets ---- */
+
+static active_set *find_set(steps *s, d9_plan *plan, int64_t step) {
+    const size_t count = (size_t)plan->placed_count;
+    uint8_t *active = s->active + MAX_SETS * count;
+    for (int i = 0; i < plan->placed_count; i++) active[i] = d9_plan_active(plan, i, step);
+    for (int64_t k = 0; k < s->set_count && k < MAX_SETS; k++)
+        if (memcmp(s->set[k].active, active, count) == 0) return &s->set[k];
+    return NULL;
+}
+
+static active_set *new_set(d9_context *context, steps *s, d9_plan *plan) {
+    const d9_cuda *cuda = cuda_of(plan);
+    const size_t count = (size_t)plan->placed_count;
+    const int64_t k = s->set_count++ % MAX_SETS;
+    active_set *set = &s->set[k];
+    if (set->graph) cuda->driver->forget(context, cuda->state, set->graph);
+    *set = (active_set){.plan = plan, .active = s->active + (size_t)k * count};
+    memcpy(set->active, s->active + MAX_SETS * count, count);
+    return set;
+}
+
+static d9_status replay(d9_context *context, active_set *set) {
+    d9_status status = D9_OK;
+    const d9_cuda *cuda = cuda_of(set->plan);
+    if (set->graph && set->scratch_moves != cuda->scratch_moves) {
+        cuda->driver->forget(context, cuda->state, set->graph);
+        set->graph = NULL;
+    }
+    if (!set->graph) {
+        D9_TRY(cuda->driver->record(context, cuda->state, walk, set, &set->graph));
+        set->scratch_moves = cuda->scratch_moves;
+    }
+    D9_TRY(cuda->driver->replay(context, cuda->state, set->graph));
+done:
+    return status;
+}
+
+/* ---- running ---- */
+
+static bool wants_measuring(const steps *s, const active_set *set) {
+    for (int i = 0; s->measuring && i < set->plan->placed_count; i++)
+        if (set->active[i] && s->measured[i] < MEASURED_RUNS) return true;
+    return false;
+}
+
+/* Nothing to do where one step follows the other: the last launch of a step moves the number on. */
+static d9_status set_step(d9_context *context, d9_cuda *cuda, int64_t step) {
+    d9_status status = D9_OK;
+    if (cuda->step_there != step) D9_TRY(cuda->driver->write(context, cuda->state, cuda->step, &step, sizeof step));
+    cuda->step_there = step;
+done:
+    return status;
+}
+
+d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step) {
+    d9_status status;
+    d9_cuda *cuda = cuda_of(plan);
+    steps *s = plan->data;
+    active_set *set = find_set(s, plan, step);
+    if (!set) set = new_set(context, s, plan);
+    D9_TRY(d9_cuda_check_indices(context, plan));
+    D9_TRY(set_step(context, cuda, step));
+    cuda->step_there = -1; /* unknown if what follows fails */
+    if (wants_measuring(s, set))
+        D9_TRY(measured_walk(context, s, set));
+    else if (set->runs == 0)
+        D9_TRY(walk(context, set));
+    else
+        D9_TRY(replay(context, set));
+    cuda->step_there = step + 1;
+    set->runs++;
+    for (int i = 0; i < plan->placed_count; i++) plan->placed[i].runs += set->active[i];
+done:
+    return status;
+}
+
+/* ---- plans ---- */
+
+d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
+                       d9_plan **plan) {
+    d9_status status;
+    void *memory = NULL;
+    d9_plan *made = NULL;
+    *plan = NULL;
+    D9_TRY(d9_host_plan(context, device, program, graph, &made));
+    const size_t count = (size_t)made->placed_count;
+    const size_t bytes = sizeof(steps) + count * (sizeof(double) + sizeof(int64_t) + MAX_SETS + 1);
+    D9_TRY(d9_allocate(context, bytes, "a plan", &memory));
+    steps *s = made->data = memory;
+    s->seconds = (double *)(s + 1);
+    s->measured = (int64_t *)(s->seconds + count);
+    s->active = (uint8_t *)(s->measured + count);
+    *plan = made;
+    made = NULL;
+done:
+    d9_cuda_plan_free(context, made);
+    return status;
+}
+
+void d9_cuda_plan_free(d9_context *context, d9_plan *plan) {
+    if (!plan) return;
+    const d9_cuda *cuda = cuda_of(plan);
+    steps *s = plan->data;
+    for (int k = 0; s && k < MAX_SETS; k++)
+        if (s->set[k].graph) cuda->driver->forget(context, cuda->state, s->set[k].graph);
+    d9_release(context, s);
+    d9_host_plan_free(context, plan);
+}
+
+/* ---- times ---- */
+
+int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset) {
+    steps *s = plan->data;
+    for (int i = 0; i < plan->placed_count; i++) {
+        d9_placed_rule *placed = &plan->placed[i];
+        const double mean = s->measured[i] > 0 ? s->seconds[i] / (double)s->measured[i] : 0;
+        placed->seconds = mean * (double)placed->runs;
+        if (reset) s->seconds[i] = 0;
+        if (reset) s->measured[i] = 0;
+    }
+    s->measuring = reset;
+    return d9_host_times(plan, rows, capacity, reset);
+}
+
+d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
+                       double *seconds) {
+    d9_status status;
+    *seconds = 1e30;
+    D9_TRY(work(context, what));
+    for (int i = 0; i < runs; i++) {
+        double here;
+        D9_TRY(cuda->driver->mark(context, cuda->state, 0));
+        D9_TRY(work(context, what));
+        D9_TRY(cuda->driver->mark(context, cuda->state, 1));
+        D9_TRY(cuda->driver->elapsed(context, cuda->state, 0, 1, &here));
+        if (here < *seconds) *seconds = here;
+    }
+done:
+    return status;
+}

@@ -1,0 +1,82 @@
+/* The batch: draws, augmented images, labels. Integers and a table look-up, so the bits are the CPU's; compiled without
+ * contraction all the same. */
+#include "kernels/cuda/vector.h"
+
+/* The sample that image n of this step shows, and the epoch. */
+D9_DEVICE int64_t step_of(const d9_cuda_slice &slice) { return slice.step ? *slice.step : 0; }
+D9_DEVICE int32_t sample_at(const d9_cuda_slice &slice, int64_t n) {
+    return slice.order[step_of(slice) % slice.steps_per_epoch * slice.batch + n];
+}
+D9_DEVICE d9_augment_draws draw_for(const d9_cuda_slice &slice, const d9_augment_rule &rule, int64_t n) {
+    const uint32_t epoch = static_cast<uint32_t>(step_of(slice) / slice.steps_per_epoch);
+    return d9_augment_draw(&rule, static_cast<uint32_t>(sample_at(slice, n)), epoch);
+}
+
+__global__ void __launch_bounds__(D9_BLOCK) draw_kernel(d9_cuda_slice slice, d9_augment_rule rule, int32_t *draws) {
+    for (int64_t n = d9_thread(); n < D9_END(slice.batch); n += d9_threads()) {
+        const d9_augment_draws drawn = draw_for(slice, rule, n);
+        for (int s = 0; s < 5; s++) draws[n * 5 + s] = drawn.slot[s];
+    }
+}
+
+__global__ void __launch_bounds__(D9_BLOCK)
+    gather_kernel(d9_cuda_slice slice, const int32_t *labels, int32_t *gathered) {
+    for (int64_t n = d9_thread(); n < D9_END(slice.batch); n += d9_threads()) gathered[n] = labels[sample_at(slice, n)];
+}
+
+/* One value of the batch: row y, column x, channel c. */
+D9_DEVICE float value_at(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x, int c) {
+    const d9_augment_rule &rule = b.rule;
+    const bool cut =
+        rule.cutout > 0 && d9_augment_cut(y, draws[3], rule.cutout) && d9_augment_cut(x, draws[4], rule.cutout);
+    const int row = d9_augment_row(y, draws[0], rule.pad, rule.height);
+    const int column = d9_augment_column(x, draws[1], draws[2], rule.pad, rule.width);
+    const uint8_t byte = image[(static_cast<int64_t>(row) * rule.width + column) * b.channels + c];
+    return cut ? 0.0f : b.table[c * 256 + byte];
+}
+
+/* A block per image. */
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK, 6) augment_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_cuda_out out) {
+    D9_SHARED(int32_t, draws, 5);
+    const int64_t n = blockIdx.x;
+    const int row_size = b.rule.width * b.channels, size = b.rule.height * row_size;
+    if (threadIdx.x == 0) {
+        d9_augment_draws drawn;
+        if (!b.draws) drawn = draw_for(slice, b.rule, n);
+        for (int s = 0; s < 5; s++) draws[s] = b.draws ? b.draws[n * 5 + s] : drawn.slot[s];
+    }
+    D9_BARRIER();
+    const uint8_t *image = b.images + static_cast<int64_t>(sample_at(slice, n)) * size;
+    for (int at = static_cast<int>(threadIdx.x) * V; at < D9_END(size); at += D9_BLOCK * V) {
+        int y = at / row_size, x = at % row_size / b.channels, c = at % b.channels;
+        d9_vector<V> t;
+        for (int i = 0; i < V; i++) {
+            t.v[i] = y < b.rule.height ? value_at(b, image, draws, y, x, c) : 0.0f;
+            if (++c == b.channels) c = 0, x++;
+            if (x == b.rule.width) x = 0, y++;
+        }
+        d9_put<V, D9_ANY>(out, n * size + at, size - at, t);
+    }
+}
+
+/* ---- launchers ---- */
+
+int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws) {
+    if (slice->batch <= 0) return 0;
+    return D9_LAUNCH(draw_kernel, d9_blocks(slice->batch), D9_BLOCK, stream, *slice, *rule, draws);
+}
+
+int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered) {
+    if (slice->batch <= 0) return 0;
+    return D9_LAUNCH(gather_kernel, d9_blocks(slice->batch), D9_BLOCK, stream, *slice, labels, gathered);
+}
+
+int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_cuda_out y) {
+    const int64_t size = static_cast<int64_t>(batch->rule.height) * batch->rule.width * batch->channels;
+    const unsigned images = static_cast<unsigned>(slice->batch);
+    if (slice->batch <= 0 || size <= 0) return 0;
+    if (size % D9_WIDE == 0 && d9_aligned(y.data))
+        return D9_LAUNCH(augment_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y);
+    return D9_LAUNCH(augment_kernel<1>, images, D9_BLOCK, stream, *slice, *batch, y);
+}

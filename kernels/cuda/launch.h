@@ -1,0 +1,61 @@
+/* The one place where CUDA's own syntax for launching and for shared memory is written, so that the same sources also
+ * compile as C++ against the execution model of tests/cuda_model, which runs them on the CPU.
+ *
+ *   D9_SHARED(double, part, 256);                                        inside a kernel: an array of a block
+ *   D9_LAUNCH((add<8>), grid, D9_BLOCK, stream, a, b, count, y)          an expression: the launch's cudaError_t
+ *
+ * Three things that a kernel gets wrong most easily have names here, so that a test can build the kernels with the
+ * mistake in them and see its comparison fail: the barrier, the width of a warp's reduction, the end of an array. */
+#ifndef D9_CUDA_LAUNCH_H
+#define D9_CUDA_LAUNCH_H
+
+#include "kernels/cuda/kernels.h"
+
+#ifdef D9_CUDA_MODEL
+#include "cuda_model.h"
+#define D9_UNROLL(times)
+#else
+#include <cuda_runtime.h>
+
+#define D9_PRAGMA(text)  _Pragma(#text)
+#define D9_UNROLL(times) D9_PRAGMA(unroll times)
+
+#define D9_SHARED(type, name, count) __shared__ type name[count]
+#define D9_LAUNCH(kernel, grid, block, stream, ...)                                                                    \
+    (kernel<<<grid, block, 0, static_cast<cudaStream_t>(stream)>>>(__VA_ARGS__), static_cast<int>(cudaGetLastError()))
+#endif
+
+#ifndef D9_BARRIER
+#define D9_BARRIER() __syncthreads()
+#endif
+#ifndef D9_REDUCED_LANES
+#define D9_REDUCED_LANES 32
+#endif
+#ifndef D9_END
+#define D9_END(count) (count)
+#endif
+
+#define D9_DEVICE static __device__ __forceinline__
+
+enum { D9_BLOCK = 256, D9_WARP = 32 }; /* threads */
+
+/* A host launcher's sequence of launches stops at the first that fails. */
+#define D9_CUDA_TRY(call)                                                                                              \
+    do {                                                                                                               \
+        const int d9_cuda_error = (call);                                                                              \
+        if (d9_cuda_error) return d9_cuda_error;                                                                       \
+    } while (0)
+
+static inline int64_t d9_ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Blocks for `threads` threads in a grid whose kernel strides over what is left. */
+static inline unsigned d9_blocks(int64_t threads) {
+    const int64_t blocks = d9_ceiling(threads, D9_BLOCK), most = 1 << 16;
+    return static_cast<unsigned>(blocks < most ? blocks : most);
+}
+
+/* The place of this thread in a one-dimensional grid, and the number of its threads. */
+D9_DEVICE int64_t d9_thread() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
+D9_DEVICE int64_t d9_threads() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
+
+#endif

@@ -1,0 +1,101 @@
+/* The classifier: small enough for dot products and sums of rows. x (N, I), w (O, I), y (N, O). */
+#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/vector.h"
+
+enum {
+    WEIGHT_COLUMNS = 32,
+    WEIGHT_LINES = D9_BLOCK / WEIGHT_COLUMNS,
+    FOLD = 64
+}; /* of linear_backward_weight_kernel */
+
+/* A warp per element of y: eight products in f32, then double. */
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK) linear_kernel(d9_cuda_linear s, d9_cuda_in x, d9_cuda_in w, d9_cuda_out y) {
+    const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
+    const int64_t warps = d9_threads() / D9_WARP;
+    for (int64_t at = d9_thread() / D9_WARP; at < s.samples * s.outputs; at += warps) {
+        const int64_t n = at / s.outputs, o = at % s.outputs;
+        double sum = 0;
+        for (int64_t i = lane * V; i < D9_END(s.inputs); i += D9_WARP * V) {
+            const d9_vector<V> p = d9_load<V, D9_ANY>(x, n * s.inputs + i, V);
+            const d9_vector<V> q = d9_load<V, D9_ANY>(w, o * s.inputs + i, V);
+            float part = 0;
+            for (int k = 0; k < V; k++) part += p.v[k] * q.v[k];
+            sum += static_cast<double>(part);
+        }
+        sum = d9_warp_sum(sum);
+        if (lane == 0) d9_store_one<D9_ANY>(y, at, static_cast<float>(sum));
+    }
+}
+
+/* A thread per run of dx: along x the runs of a row, along y the samples. */
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK)
+    linear_backward_data_kernel(d9_cuda_linear s, d9_cuda_in dy, d9_cuda_in w, d9_cuda_out dx) {
+    for (int64_t n = blockIdx.y; n < s.samples; n += gridDim.y)
+        for (int64_t i = d9_thread() * V; i < D9_END(s.inputs); i += d9_threads() * V) {
+            d9_vector<V> sum = {};
+            for (int64_t o = 0; o < s.outputs; o++) {
+                const float factor = d9_load_one<D9_ANY>(dy, n * s.outputs + o);
+                const d9_vector<V> row = d9_load<V, D9_ANY>(w, o * s.inputs + i, V);
+                for (int k = 0; k < V; k++) sum.v[k] += factor * row.v[k];
+            }
+            d9_put<V, D9_ANY>(dx, n * s.inputs + i, V, sum);
+        }
+}
+
+/* A block per 32 columns of one row of dw; line l takes the samples l, l + 8 ..., FOLD of them in f32, then double. */
+__global__ void __launch_bounds__(D9_BLOCK)
+    linear_backward_weight_kernel(d9_cuda_linear s, d9_cuda_in dy, d9_cuda_in x, d9_cuda_out dw) {
+    D9_SHARED(double, part, D9_BLOCK);
+    const int column = static_cast<int>(threadIdx.x) % WEIGHT_COLUMNS,
+              line = static_cast<int>(threadIdx.x) / WEIGHT_COLUMNS;
+    const int64_t i = static_cast<int64_t>(blockIdx.x) * WEIGHT_COLUMNS + column, o = blockIdx.y;
+    double sum = 0;
+    for (int64_t from = line; i < s.inputs && from < D9_END(s.samples); from += FOLD * WEIGHT_LINES) {
+        float run = 0;
+        for (int64_t n = from; n < D9_END(s.samples) && n < from + FOLD * WEIGHT_LINES; n += WEIGHT_LINES)
+            run += d9_load_one<D9_ANY>(dy, n * s.outputs + o) * d9_load_one<D9_ANY>(x, n * s.inputs + i);
+        sum += static_cast<double>(run);
+    }
+    part[threadIdx.x] = sum;
+    D9_BARRIER();
+    if (line > 0 || i >= s.inputs) return;
+    for (int l = 1; l < WEIGHT_LINES; l++) sum += part[l * WEIGHT_COLUMNS + column];
+    d9_store_one<D9_ANY>(dw, o * s.inputs + i, static_cast<float>(sum));
+}
+
+/* ---- launchers ---- */
+
+static bool is_empty(const d9_cuda_linear *s) { return s->samples <= 0 || s->inputs <= 0 || s->outputs <= 0; }
+
+int d9_cuda_linear_forward(d9_cuda_stream stream, const d9_cuda_linear *shape, d9_cuda_in x, d9_cuda_in w,
+                           d9_cuda_out y) {
+    const d9_cuda_linear s = *shape;
+    const unsigned blocks = d9_blocks(s.samples * s.outputs * D9_WARP);
+    if (is_empty(shape)) return 0;
+    if (s.inputs % D9_WIDE == 0 && d9_aligned(x.data) && d9_aligned(w.data))
+        return D9_LAUNCH(linear_kernel<D9_WIDE>, blocks, D9_BLOCK, stream, s, x, w, y);
+    return D9_LAUNCH(linear_kernel<1>, blocks, D9_BLOCK, stream, s, x, w, y);
+}
+
+static dim3 data_grid(const d9_cuda_linear &s, int lanes) {
+    return dim3(d9_blocks(d9_ceiling(s.inputs, lanes)), static_cast<unsigned>(s.samples < 65535 ? s.samples : 65535));
+}
+
+int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_cuda_linear *shape, d9_cuda_in dy, d9_cuda_in w,
+                                 d9_cuda_out dx) {
+    const d9_cuda_linear s = *shape;
+    if (is_empty(shape)) return 0;
+    if (s.inputs % D9_WIDE == 0 && d9_aligned(w.data) && d9_aligned(dx.data))
+        return D9_LAUNCH(linear_backward_data_kernel<D9_WIDE>, data_grid(s, D9_WIDE), D9_BLOCK, stream, s, dy, w, dx);
+    return D9_LAUNCH(linear_backward_data_kernel<1>, data_grid(s, 1), D9_BLOCK, stream, s, dy, w, dx);
+}
+
+int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_cuda_linear *shape, d9_cuda_in dy, d9_cuda_in x,
+                                   d9_cuda_out dw) {
+    const d9_cuda_linear s = *shape;
+    const dim3 grid(static_cast<unsigned>(d9_ceiling(s.inputs, WEIGHT_COLUMNS)), static_cast<unsigned>(s.outputs));
+    if (is_empty(shape)) return 0;
+    return D9_LAUNCH(linear_backward_weight_kernel, grid, D9_BLOCK, stream, s, dy, x, dw);
+}

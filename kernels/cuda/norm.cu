@@ -1,0 +1,147 @@
+/* Batch normalisation over ghost groups, forward: partial sums about a pivot, the terms of each group and channel, then
+ * one pass that applies them, with the activation and the addition that follow. The pivot is the group's first pixel,
+ * so that a large mean costs no digits. */
+#include "kernels/cuda/norm.h"
+
+#include "kernels/formulas/norm.h"
+#undef D9_REAL
+#define D9_REAL double
+#include "kernels/formulas/norm.h"
+#undef D9_REAL
+
+template <int V, int S>
+__global__ void __launch_bounds__(D9_BLOCK) norm_sums_kernel(d9_norm_plan p, d9_cuda_in x, double *sums) {
+    const d9_norm_part part = d9_norm_share(p, V);
+    d9_vector<V> first = {}, second = {};
+    if (part.works) {
+        const d9_vector<V> pivot = d9_load<V, S>(x, d9_norm_at(p, part.group, 0, part.c), V);
+        D9_UNROLL(4)
+        for (int64_t r = part.row; r < part.end; r += p.lines) {
+            const d9_vector<V> t = d9_load<V, S>(x, d9_norm_at(p, part.group, r, part.c), V);
+            for (int i = 0; i < V; i++) {
+                const float d = t.v[i] - pivot.v[i];
+                first.v[i] += d;
+                second.v[i] += d * d;
+            }
+        }
+    }
+    d9_norm_fold<V>(p, part, first, second, sums);
+}
+
+/* One thread per group and channel. */
+__global__ void __launch_bounds__(D9_BLOCK)
+    norm_terms_kernel(d9_norm_plan p, d9_cuda_in x, const double *sums, d9_cuda_norm_state state, float *terms) {
+    const double n = static_cast<double>(p.rows);
+    for (int64_t at = d9_thread(); at < p.groups * p.channels; at += d9_threads()) {
+        const int64_t g = at / p.channels, c = at % p.channels;
+        const d9_norm_pair total = d9_norm_total(p, sums, g, c);
+        const double pivot = static_cast<double>(d9_load_one<D9_ANY>(x, d9_norm_at(p, g, 0, c)));
+        const double shift = total.first / n, mean = pivot + shift, spread = total.second / n - shift * shift;
+        const double variance = spread < 0 ? 0 : spread; /* a NaN stays */
+        const float inv_std = static_cast<float>(d9_norm_inv_std_double(variance, state.epsilon));
+        const double fresh = d9_norm_unbiased_double(variance, n);
+        state.mean[at] = static_cast<float>(mean);
+        state.inv_std[at] = inv_std;
+        state.running_mean[at] = static_cast<float>(
+            d9_norm_running_double(static_cast<double>(state.running_mean[at]), mean, state.momentum));
+        state.running_var[at] = static_cast<float>(
+            d9_norm_running_double(static_cast<double>(state.running_var[at]), fresh, state.momentum));
+        d9_norm_set_terms(p, g, c, static_cast<float>(mean), inv_std, state.scale[c], state.bias[c], terms);
+    }
+}
+
+/* The same terms for every group: statistics averaged over the groups. One thread per channel. */
+__global__ void __launch_bounds__(D9_BLOCK)
+    norm_eval_terms_kernel(d9_norm_plan p, d9_cuda_norm_state state, float *terms) {
+    for (int64_t c = d9_thread(); c < p.channels; c += d9_threads()) {
+        double mean = 0, variance = 0;
+        for (int64_t g = 0; g < p.groups; g++) {
+            mean += static_cast<double>(state.running_mean[g * p.channels + c]);
+            variance += static_cast<double>(state.running_var[g * p.channels + c]);
+        }
+        const double n = static_cast<double>(p.groups);
+        const float inv_std = static_cast<float>(d9_norm_inv_std_double(variance / n, state.epsilon));
+        for (int64_t g = 0; g < p.groups; g++)
+            d9_norm_set_terms(p, g, c, static_cast<float>(mean / n), inv_std, state.scale[c], state.bias[c], terms);
+    }
+}
+
+/* y, act(y) and the sum, each as the storage before it holds it. */
+template <int V, int S>
+D9_DEVICE void finish(const d9_cuda_epilogue &epilogue, int64_t at, d9_cuda_out y, d9_vector<V> *t) {
+    const int store = d9_store_of<S>(y.store);
+    if (epilogue.act.activation != D9_CUDA_NO_ACT) {
+        d9_round(store, t);
+        d9_act_run(epilogue.act, t);
+    }
+    if (y.data) d9_put<V, S>(y, at, V, *t);
+    if (!epilogue.addend.data) return;
+    d9_round(store, t);
+    const d9_vector<V> b = d9_load<V, S>(epilogue.addend, at, V);
+    for (int i = 0; i < V; i++) t->v[i] += b.v[i];
+    d9_put<V, S>(epilogue.sum, at, V, *t);
+}
+
+template <int V, int S>
+__global__ void __launch_bounds__(D9_BLOCK)
+    norm_apply_kernel(d9_norm_plan p, d9_cuda_in x, const float *terms, d9_cuda_epilogue epilogue, d9_cuda_out y) {
+    const d9_norm_part part = d9_norm_share(p, V);
+    if (!part.works) return;
+    const float *from = terms + part.group * 4 * p.channels + part.c;
+    const d9_vector<V> mean = d9_load_floats<V>(from, 0, V), inv_std = d9_load_floats<V>(from, p.channels, V);
+    const d9_vector<V> scale = d9_load_floats<V>(from, 2 * p.channels, V);
+    const d9_vector<V> bias = d9_load_floats<V>(from, 3 * p.channels, V);
+    D9_UNROLL(2)
+    for (int64_t r = part.row; r < part.end; r += p.lines) {
+        const int64_t at = d9_norm_at(p, part.group, r, part.c);
+        d9_vector<V> t = d9_load<V, S>(x, at, V);
+        for (int i = 0; i < V; i++)
+            t.v[i] = d9_norm_apply_float(t.v[i], mean.v[i], inv_std.v[i], scale.v[i], bias.v[i]);
+        finish<V, S>(epilogue, at, y, &t);
+    }
+}
+
+/* ---- launchers ---- */
+
+int64_t d9_cuda_norm_scratch_bytes(const d9_cuda_norm *norm) {
+    const int64_t wide = d9_norm_divide(norm, D9_WIDE).slices, narrow = d9_norm_divide(norm, 1).slices;
+    const int64_t slices = wide > narrow ? wide : narrow;
+    return norm->groups * norm->channels * (slices * 2 * 8 + 4 * 4);
+}
+
+/* Whether eight channels of everything the passes touch may be moved at once. */
+static bool is_wide(const d9_cuda_norm *norm, const void *scratch, d9_cuda_in x, const d9_cuda_epilogue *e,
+                    d9_cuda_out y) {
+    const bool stores =
+        (!y.data || y.store == x.store) && (!e->addend.data || (e->addend.store == x.store && e->sum.store == x.store));
+    return stores && d9_norm_wide(norm, scratch) && d9_aligned(x.data) && d9_aligned(y.data) &&
+           d9_aligned(e->addend.data) && d9_aligned(e->sum.data);
+}
+
+static int apply(d9_cuda_stream stream, const d9_norm_plan &p, bool wide, d9_cuda_in x, const float *terms,
+                 const d9_cuda_epilogue *e, d9_cuda_out y) {
+    return D9_LAUNCH_BY_STORE(norm_apply_kernel, wide, x.store, d9_norm_grid(p), stream, p, x, terms, *e, y);
+}
+
+int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_cuda_norm *norm, d9_cuda_in x, const d9_cuda_norm_state *state,
+                         const d9_cuda_epilogue *epilogue, void *scratch, d9_cuda_out y) {
+    if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
+    const bool wide = is_wide(norm, scratch, x, epilogue, y);
+    const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
+    double *sums = d9_norm_sums(scratch);
+    float *terms = d9_norm_terms(p, scratch);
+    D9_CUDA_TRY(D9_LAUNCH_BY_STORE(norm_sums_kernel, wide, x.store, d9_norm_grid(p), stream, p, x, sums));
+    D9_CUDA_TRY(
+        D9_LAUNCH(norm_terms_kernel, d9_blocks(p.groups * p.channels), D9_BLOCK, stream, p, x, sums, *state, terms));
+    return apply(stream, p, wide, x, terms, epilogue, y);
+}
+
+int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_cuda_norm *norm, d9_cuda_in x, const d9_cuda_norm_state *state,
+                      const d9_cuda_epilogue *epilogue, void *scratch, d9_cuda_out y) {
+    if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
+    const bool wide = is_wide(norm, scratch, x, epilogue, y);
+    const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
+    float *terms = d9_norm_terms(p, scratch);
+    D9_CUDA_TRY(D9_LAUNCH(norm_eval_terms_kernel, d9_blocks(p.channels), D9_BLOCK, stream, p, *state, terms));
+    return apply(stream, p, wide, x, terms, epilogue, y);
+}

@@ -1,0 +1,123 @@
+/* Batch normalisation over ghost groups, backward, with the activation's slope before it:
+ *
+ *   dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n),   S1 = sum dz,  S2 = sum dz (x - mean)
+ *
+ * Partial sums, the terms of each group and channel together with dscale and dbias, then one pass that writes dx. */
+#include "kernels/cuda/norm.h"
+#undef D9_REAL
+
+enum { TERM_CHANNELS = 32, TERM_LINES = D9_BLOCK / TERM_CHANNELS }; /* of a block of norm_backward_terms_kernel */
+
+struct backward {
+    d9_cuda_in dy, x;
+    d9_cuda_prologue prologue;
+    const float *mean, *inv_std, *scale;
+};
+
+/* dz of V channels from element `at`: dy, through the activation's slope where there is one. */
+template <int V, int S> D9_DEVICE d9_vector<V> load_slope(const backward &b, int64_t at) {
+    d9_vector<V> t = d9_load<V, S>(b.dy, at, V);
+    if (b.prologue.act.activation == D9_CUDA_NO_ACT) return t;
+    d9_slope_run(b.prologue.act, d9_load<V, S>(b.prologue.reference, at, V), &t);
+    d9_round(d9_store_of<S>(b.dy.store), &t);
+    return t;
+}
+
+template <int V, int S>
+__global__ void __launch_bounds__(D9_BLOCK) norm_backward_sums_kernel(d9_norm_plan p, backward b, double *sums) {
+    const d9_norm_part part = d9_norm_share(p, V);
+    d9_vector<V> first = {}, second = {};
+    if (part.works) {
+        const d9_vector<V> mean = d9_load_floats<V>(b.mean, part.group * p.channels + part.c, V);
+        D9_UNROLL(2)
+        for (int64_t r = part.row; r < part.end; r += p.lines) {
+            const int64_t at = d9_norm_at(p, part.group, r, part.c);
+            const d9_vector<V> dz = load_slope<V, S>(b, at), t = d9_load<V, S>(b.x, at, V);
+            for (int i = 0; i < V; i++) {
+                first.v[i] += dz.v[i];
+                second.v[i] += dz.v[i] * (t.v[i] - mean.v[i]);
+            }
+        }
+    }
+    d9_norm_fold<V>(p, part, first, second, sums);
+}
+
+/* A block owns 32 channels; line l of it the groups l, l + 8 ... Terms (G, 4, C): mean, a, b, c of
+ * dx = a * (dz - b - (x - mean) * c). dscale and dbias: over the groups of a line, then over the lines, in order. */
+__global__ void __launch_bounds__(D9_BLOCK) norm_backward_terms_kernel(d9_norm_plan p, backward b, const double *sums,
+                                                                       float *terms, float *dscale, float *dbias) {
+    D9_SHARED(double, scales, D9_BLOCK);
+    D9_SHARED(double, biases, D9_BLOCK);
+    const int column = static_cast<int>(threadIdx.x) % TERM_CHANNELS,
+              line = static_cast<int>(threadIdx.x) / TERM_CHANNELS;
+    const int64_t c = static_cast<int64_t>(blockIdx.x) * TERM_CHANNELS + column;
+    const double n = static_cast<double>(p.rows);
+    double scale = 0, bias = 0;
+    if (c < p.channels)
+        for (int64_t g = line; g < p.groups; g += TERM_LINES) {
+            const d9_norm_pair total = d9_norm_total(p, sums, g, c);
+            const double inv_std = static_cast<double>(b.inv_std[g * p.channels + c]);
+            d9_norm_set_terms(
+                p, g, c, b.mean[g * p.channels + c], static_cast<float>(static_cast<double>(b.scale[c]) * inv_std),
+                static_cast<float>(total.first / n), static_cast<float>(inv_std * inv_std * total.second / n), terms);
+            bias += total.first;
+            scale += inv_std * total.second;
+        }
+    scales[threadIdx.x] = scale;
+    biases[threadIdx.x] = bias;
+    D9_BARRIER();
+    if (line > 0 || c >= p.channels) return;
+    for (int l = 1; l < TERM_LINES; l++) {
+        scale += scales[l * TERM_CHANNELS + column];
+        bias += biases[l * TERM_CHANNELS + column];
+    }
+    if (dscale) dscale[c] = static_cast<float>(scale);
+    if (dbias) dbias[c] = static_cast<float>(bias);
+}
+
+template <int V, int S>
+__global__ void __launch_bounds__(D9_BLOCK)
+    norm_backward_apply_kernel(d9_norm_plan p, backward b, const float *terms, d9_cuda_out dx) {
+    const d9_norm_part part = d9_norm_share(p, V);
+    if (!part.works) return;
+    const float *from = terms + part.group * 4 * p.channels + part.c;
+    const d9_vector<V> mean = d9_load_floats<V>(from, 0, V), factor = d9_load_floats<V>(from, p.channels, V);
+    const d9_vector<V> shift = d9_load_floats<V>(from, 2 * p.channels, V);
+    const d9_vector<V> tilt = d9_load_floats<V>(from, 3 * p.channels, V);
+    D9_UNROLL(2)
+    for (int64_t r = part.row; r < part.end; r += p.lines) {
+        const int64_t at = d9_norm_at(p, part.group, r, part.c);
+        d9_vector<V> t = load_slope<V, S>(b, at);
+        const d9_vector<V> x = d9_load<V, S>(b.x, at, V);
+        for (int i = 0; i < V; i++) t.v[i] = factor.v[i] * (t.v[i] - shift.v[i] - (x.v[i] - mean.v[i]) * tilt.v[i]);
+        d9_put<V, S>(dx, at, V, t);
+    }
+}
+
+/* ---- the launcher ---- */
+
+static bool is_wide(const d9_cuda_norm *norm, const void *scratch, const backward &b, d9_cuda_out dx) {
+    const bool slope = b.prologue.act.activation != D9_CUDA_NO_ACT;
+    const bool stores = b.dy.store == b.x.store && (!slope || b.prologue.reference.store == b.x.store) &&
+                        (!dx.data || dx.store == b.x.store);
+    return stores && d9_norm_wide(norm, scratch) && d9_aligned(b.dy.data) && d9_aligned(b.x.data) &&
+           d9_aligned(dx.data) && d9_aligned(b.mean) && (!slope || d9_aligned(b.prologue.reference.data));
+}
+
+int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_cuda_norm *norm, d9_cuda_in dy,
+                          const d9_cuda_prologue *prologue, d9_cuda_in x, const float *mean, const float *inv_std,
+                          const float *scale, void *scratch, const d9_cuda_norm_gradients *gradients) {
+    if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
+    const backward b = {dy, x, *prologue, mean, inv_std, scale};
+    const d9_cuda_out dx = gradients->dx;
+    const bool wide = is_wide(norm, scratch, b, dx);
+    const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
+    const dim3 grid = d9_norm_grid(p);
+    double *sums = d9_norm_sums(scratch);
+    float *terms = d9_norm_terms(p, scratch), *dscale = gradients->dscale, *dbias = gradients->dbias;
+    D9_CUDA_TRY(D9_LAUNCH_BY_STORE(norm_backward_sums_kernel, wide, x.store, grid, stream, p, b, sums));
+    D9_CUDA_TRY(D9_LAUNCH(norm_backward_terms_kernel, static_cast<unsigned>(d9_ceiling(p.channels, TERM_CHANNELS)),
+                          D9_BLOCK, stream, p, b, sums, terms, dscale, dbias));
+    if (!dx.data) return 0;
+    return D9_LAUNCH_BY_STORE(norm_backward_apply_kernel, wide, x.store, grid, stream, p, b, terms, dx);
+}

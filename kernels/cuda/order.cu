@@ -1,0 +1,40 @@
+/* The epoch's order: CUB's radix sort of the samples by their keys. It is stable, so ties stay in the samples' order.
+ * Scratch: keys (count), sorted keys (count), samples (count), each at a multiple of 256 bytes, then CUB's own. */
+#include "kernels/cuda/order.h"
+
+#include <cub/device/device_radix_sort.cuh>
+
+static size_t padded(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+static cudaError_t sort(void *scratch, size_t *bytes, const uint64_t *keys, uint64_t *sorted, const int32_t *samples,
+                        int32_t *order, int64_t count, cudaStream_t stream) {
+    return cub::DeviceRadixSort::SortPairs(scratch, *bytes, keys, sorted, samples, order, static_cast<int>(count), 0,
+                                           64, stream);
+}
+
+int d9_cuda_order_scratch_bytes(int64_t count, size_t *bytes) {
+    size_t own = 0;
+    *bytes = 0;
+    if (count <= 0) return 0;
+    if (count > INT32_MAX) return static_cast<int>(cudaErrorInvalidValue);
+    const cudaError_t error = sort(nullptr, &own, nullptr, nullptr, nullptr, nullptr, count, nullptr);
+    const size_t samples = static_cast<size_t>(count);
+    *bytes = 2 * padded(samples * sizeof(uint64_t)) + padded(samples * sizeof(int32_t)) + own;
+    return static_cast<int>(error);
+}
+
+int d9_cuda_order(d9_cuda_stream stream, uint64_t seed, uint32_t epoch, int64_t count, void *scratch, int32_t *order) {
+    size_t bytes = 0;
+    int error = d9_cuda_order_scratch_bytes(count, &bytes);
+    if (error || count <= 0) return error;
+    const size_t keys_bytes = padded(static_cast<size_t>(count) * sizeof(uint64_t));
+    const size_t samples_bytes = padded(static_cast<size_t>(count) * sizeof(int32_t));
+    char *at = static_cast<char *>(scratch);
+    uint64_t *keys = reinterpret_cast<uint64_t *>(at), *sorted = reinterpret_cast<uint64_t *>(at + keys_bytes);
+    int32_t *samples = reinterpret_cast<int32_t *>(at + 2 * keys_bytes);
+    error = d9_cuda_order_keys(stream, seed, epoch, count, keys, samples);
+    if (error) return error;
+    bytes -= 2 * keys_bytes + samples_bytes;
+    return static_cast<int>(sort(at + 2 * keys_bytes + samples_bytes, &bytes, keys, sorted, samples, order, count,
+                                 static_cast<cudaStream_t>(stream)));
+}

@@ -1,0 +1,154 @@
+/* Max pooling over (N, H, W, C), a run of channels a thread. Ties go to the first of the window in row-major order; a
+ * NaN wins over every number, and a later NaN over an earlier one. The backward pass looks for the maximum again: that
+ * reads x once more and keeps no index. */
+#include "kernels/cuda/vector.h"
+
+D9_DEVICE int64_t input_at(const d9_cuda_window &w, int64_t n, int64_t iy, int64_t ix) {
+    return ((n * w.height + iy) * w.width + ix) * w.channels;
+}
+
+D9_DEVICE int64_t output_at(const d9_cuda_window &w, int64_t n, int64_t oy, int64_t ox) {
+    return ((n * w.out_height + oy) * w.out_width + ox) * w.channels;
+}
+
+D9_DEVICE bool wins(float x, float best) { return x > best || x != x; }
+
+/* The maximum of each lane in the window at `corner`, and its place 0 .. kernel * kernel - 1. */
+template <int V> struct found {
+    d9_vector<V> best;
+    int place[V];
+};
+
+template <int V> D9_DEVICE found<V> find(const d9_cuda_window &w, d9_cuda_in x, int64_t corner) {
+    found<V> f;
+    f.best = d9_load<V, D9_ANY>(x, corner, V);
+    for (int i = 0; i < V; i++) f.place[i] = 0;
+    for (int r = 0; r < D9_END(w.kernel); r++)
+        for (int q = r == 0 ? 1 : 0; q < w.kernel; q++) {
+            const d9_vector<V> t = d9_load<V, D9_ANY>(x, corner + (r * w.width + q) * w.channels, V);
+            for (int i = 0; i < V; i++) {
+                f.place[i] = wins(t.v[i], f.best.v[i]) ? r * w.kernel + q : f.place[i];
+                f.best.v[i] = wins(t.v[i], f.best.v[i]) ? t.v[i] : f.best.v[i];
+            }
+        }
+    return f;
+}
+
+/* Grids: along x the runs of one row of pixels, along y the rows of all images. */
+#define FOR_ROWS(row, rows) for (int64_t row = blockIdx.y; row < (rows); row += gridDim.y)
+#define FOR_ROW_RUNS(at, width, channels)                                                                              \
+    for (int64_t at = d9_thread() * V; at < D9_END((width) * (channels)); at += d9_threads() * V)
+
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_cuda_window w, d9_cuda_in x, d9_cuda_out y) {
+    FOR_ROWS(row, w.images * w.out_height) {
+        const int64_t n = row / w.out_height, oy = row % w.out_height;
+        FOR_ROW_RUNS(at, w.out_width, w.channels) {
+            const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
+            const int64_t corner = input_at(w, n, oy * w.stride, static_cast<int64_t>(ox) * w.stride);
+            const found<V> f = find<V>(w, x, corner + at - ox * w.channels);
+            d9_put<V, D9_ANY>(y, output_at(w, n, oy, 0) + at, V, f.best);
+        }
+    }
+}
+
+/* Windows that do not overlap: each writes the inputs that belong to it, its own and what no window reaches up to the
+ * next. */
+template <int V>
+D9_DEVICE void scatter(const d9_cuda_window &w, d9_cuda_in dy, d9_cuda_in x, int64_t n, int64_t oy, int64_t ox,
+                       int64_t c, d9_cuda_out dx) {
+    const int64_t corner = input_at(w, n, oy * w.stride, ox * w.stride) + c;
+    const int64_t below = oy + 1 == w.out_height ? w.height : (oy + 1) * w.stride;
+    const int64_t right = ox + 1 == w.out_width ? w.width : (ox + 1) * w.stride;
+    const found<V> f = find<V>(w, x, corner);
+    const d9_vector<V> from = d9_load<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c, V);
+    for (int64_t r = 0; r < below - oy * w.stride; r++)
+        for (int64_t q = 0; q < right - ox * w.stride; q++) {
+            const int here = r < w.kernel && q < w.kernel ? static_cast<int>(r * w.kernel + q) : -1;
+            d9_vector<V> t;
+            for (int i = 0; i < V; i++) t.v[i] = f.place[i] == here ? from.v[i] : 0.0f;
+            d9_put<V, D9_ANY>(dx, corner + (r * w.width + q) * w.channels, V, t);
+        }
+}
+
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK, 3)
+    pool_scatter_kernel(d9_cuda_window w, d9_cuda_in dy, d9_cuda_in x, d9_cuda_out dx) {
+    FOR_ROWS(row, w.images * w.out_height) {
+        const int64_t n = row / w.out_height, oy = row % w.out_height;
+        FOR_ROW_RUNS(at, w.out_width, w.channels) {
+            const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
+            scatter<V>(w, dy, x, n, oy, ox, at - ox * w.channels, dx);
+        }
+    }
+}
+
+/* Overlapping windows: each input asks the windows that cover it, in row-major order, whether their maximum is here. */
+template <int V>
+D9_DEVICE d9_vector<V> gather(const d9_cuda_window &w, d9_cuda_in dy, d9_cuda_in x, int64_t n, int64_t iy, int64_t ix,
+                              int64_t c) {
+    d9_vector<V> sum = {};
+    const int64_t top = iy < w.kernel ? 0 : (iy - w.kernel) / w.stride + 1;
+    const int64_t left = ix < w.kernel ? 0 : (ix - w.kernel) / w.stride + 1;
+    for (int64_t oy = top; oy < w.out_height && oy * w.stride <= iy; oy++)
+        for (int64_t ox = left; ox < w.out_width && ox * w.stride <= ix; ox++) {
+            const int here = static_cast<int>((iy - oy * w.stride) * w.kernel + ix - ox * w.stride);
+            const found<V> f = find<V>(w, x, input_at(w, n, oy * w.stride, ox * w.stride) + c);
+            const d9_vector<V> from = d9_load<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c, V);
+            for (int i = 0; i < V; i++) sum.v[i] += f.place[i] == here ? from.v[i] : 0.0f;
+        }
+    return sum;
+}
+
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK, 3)
+    pool_gather_kernel(d9_cuda_window w, d9_cuda_in dy, d9_cuda_in x, d9_cuda_out dx) {
+    FOR_ROWS(row, w.images * w.height) {
+        const int64_t n = row / w.height, iy = row % w.height;
+        FOR_ROW_RUNS(at, w.width, w.channels) {
+            const unsigned ix = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
+            const d9_vector<V> t = gather<V>(w, dy, x, n, iy, ix, at - ix * w.channels);
+            d9_put<V, D9_ANY>(dx, input_at(w, n, iy, 0) + at, V, t);
+        }
+    }
+}
+
+/* ---- launchers ---- */
+
+/* Blocks no wider than a row has runs. */
+static unsigned block_of(int64_t runs) {
+    const int64_t threads = d9_ceiling(runs, D9_WARP) * D9_WARP, most = D9_BLOCK;
+    return static_cast<unsigned>(threads < most ? threads : most);
+}
+
+static dim3 grid_of(int64_t runs, int64_t rows) {
+    return dim3(static_cast<unsigned>(d9_ceiling(runs, block_of(runs))),
+                static_cast<unsigned>(rows < 65535 ? rows : 65535));
+}
+
+#define LAUNCH_ROWS(kernel, wide, width, rows, stream, w, ...)                                                         \
+    ((wide) ? D9_LAUNCH(kernel<D9_WIDE>, grid_of((width) * (w).channels / D9_WIDE, rows),                              \
+                        block_of((width) * (w).channels / D9_WIDE), stream, w, __VA_ARGS__)                            \
+            : D9_LAUNCH(kernel<1>, grid_of((width) * (w).channels, rows), block_of((width) * (w).channels), stream, w, \
+                        __VA_ARGS__))
+
+static bool is_empty(const d9_cuda_window *w) {
+    return w->images <= 0 || w->channels <= 0 || w->out_height <= 0 || w->out_width <= 0;
+}
+
+int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_cuda_window *window, d9_cuda_in x, d9_cuda_out y) {
+    const d9_cuda_window w = *window;
+    const bool wide = w.channels % D9_WIDE == 0 && d9_aligned(x.data) && d9_aligned(y.data);
+    if (is_empty(window)) return 0;
+    return LAUNCH_ROWS(pool_kernel, wide, w.out_width, w.images * w.out_height, stream, w, x, y);
+}
+
+int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_cuda_window *window, d9_cuda_in dy, d9_cuda_in x,
+                          d9_cuda_out dx) {
+    const d9_cuda_window w = *window;
+    const bool wide = w.channels % D9_WIDE == 0 && d9_aligned(dy.data) && d9_aligned(x.data) && d9_aligned(dx.data);
+    if (is_empty(window)) return 0;
+    if (w.stride >= w.kernel)
+        return LAUNCH_ROWS(pool_scatter_kernel, wide, w.out_width, w.images * w.out_height, stream, w, dy, x, dx);
+    return LAUNCH_ROWS(pool_gather_kernel, wide, w.width, w.images * w.height, stream, w, dy, x, dx);
+}

@@ -1,0 +1,33 @@
+/* Sums over a warp and over a block. Deterministic: the order of additions is fixed by the lane and the warp. */
+#ifndef D9_CUDA_REDUCE_H
+#define D9_CUDA_REDUCE_H
+
+#include "kernels/cuda/launch.h"
+
+/* Butterfly: every lane gets the same bits. All 32 lanes call it. */
+D9_DEVICE double d9_warp_sum(double x) {
+    for (int offset = D9_REDUCED_LANES / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
+    return x;
+}
+
+D9_DEVICE double d9_warp_largest(double x) {
+    for (int offset = D9_REDUCED_LANES / 2; offset > 0; offset /= 2) {
+        const double other = __shfl_xor_sync(0xffffffffu, x, offset);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
+/* Of a block of D9_BLOCK threads, all of which call it; right in thread 0 alone. Ends without a barrier. */
+D9_DEVICE double d9_block_sum(double x) {
+    D9_SHARED(double, part, D9_BLOCK / D9_WARP);
+    const double sum = d9_warp_sum(x);
+    if (threadIdx.x % D9_WARP == 0) part[threadIdx.x / D9_WARP] = sum;
+    D9_BARRIER();
+    double total = 0;
+    if (threadIdx.x == 0)
+        for (int i = 0; i < D9_BLOCK / D9_WARP; i++) total += part[i];
+    return total;
+}
+
+#endif

@@ -1,0 +1,196 @@
+/* Runs of V floats that a thread loads, computes on and stores: 16 bytes at a time where V is 8 and the run is whole,
+ * element by element at the end of an array or where V is 1.
+ *
+ * S is the store as the compiler knows it, or D9_ANY: read from the argument, a branch that all threads take alike.
+ * Narrowing is rounded to nearest even, as in kernels/formulas/half.h; the processor's own instructions do it. */
+#ifndef D9_CUDA_VECTOR_H
+#define D9_CUDA_VECTOR_H
+
+#include "kernels/cuda/launch.h"
+
+#define D9_REAL float
+#include "kernels/formulas/activation.h"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+D9_DEVICE float d9_widen_fp16(uint16_t h) { return __half2float(__ushort_as_half(h)); }
+D9_DEVICE uint16_t d9_narrow_fp16(float x) { return __half_as_ushort(__float2half_rn(x)); }
+D9_DEVICE uint16_t d9_narrow_bf16(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
+#else
+D9_DEVICE float d9_widen_fp16(uint16_t h) { return d9_fp16_to_float(h); }
+D9_DEVICE uint16_t d9_narrow_fp16(float x) { return d9_fp16_from_float(x); }
+D9_DEVICE uint16_t d9_narrow_bf16(float x) { return d9_bf16_from_float(x); }
+#endif
+
+enum { D9_ANY = -1, D9_WIDE = 8 }; /* D9_WIDE: elements of 16 bytes of half precision */
+
+template <int V> struct d9_vector { float v[V]; };
+
+template <int S> D9_DEVICE int d9_store_of(d9_cuda_store store) { return S == D9_ANY ? static_cast<int>(store) : S; }
+
+D9_DEVICE float d9_widen(int store, uint16_t bits) {
+    return store == D9_CUDA_BF16 ? d9_bf16_to_float(bits) : d9_widen_fp16(bits);
+}
+
+D9_DEVICE uint16_t d9_narrow(int store, float x) {
+    return store == D9_CUDA_BF16 ? d9_narrow_bf16(x) : d9_narrow_fp16(x);
+}
+
+/* What storing and loading again would leave. */
+D9_DEVICE float d9_rounded(int store, float x) {
+    return store == D9_CUDA_F32 ? x : d9_widen(store, d9_narrow(store, x));
+}
+
+template <int S> D9_DEVICE float d9_load_one(d9_cuda_in x, int64_t at) {
+    const int store = d9_store_of<S>(x.store);
+    if (store == D9_CUDA_F32) return static_cast<const float *>(x.data)[at];
+    return d9_widen(store, static_cast<const uint16_t *>(x.data)[at]);
+}
+
+template <int S> D9_DEVICE void d9_store_one(d9_cuda_out y, int64_t at, float value) {
+    const int store = d9_store_of<S>(y.store);
+    if (store == D9_CUDA_F32)
+        static_cast<float *>(y.data)[at] = value;
+    else
+        static_cast<uint16_t *>(y.data)[at] = d9_narrow(store, value);
+}
+
+/* ---- 16 bytes ---- */
+
+D9_DEVICE void d9_unpack(int store, uint32_t word, float *low, float *high) {
+    *low = d9_widen(store, static_cast<uint16_t>(word & 0xffff));
+    *high = d9_widen(store, static_cast<uint16_t>(word >> 16));
+}
+
+D9_DEVICE uint32_t d9_pack(int store, float low, float high) {
+    return static_cast<uint32_t>(d9_narrow(store, low)) | static_cast<uint32_t>(d9_narrow(store, high)) << 16;
+}
+
+template <int S> D9_DEVICE d9_vector<8> d9_load_whole(d9_cuda_in x, int64_t at) {
+    const int store = d9_store_of<S>(x.store);
+    d9_vector<8> r;
+    if (store == D9_CUDA_F32) {
+        const float4 *from = reinterpret_cast<const float4 *>(static_cast<const float *>(x.data) + at);
+        const float4 a = from[0], b = from[1];
+        r.v[0] = a.x, r.v[1] = a.y, r.v[2] = a.z, r.v[3] = a.w;
+        r.v[4] = b.x, r.v[5] = b.y, r.v[6] = b.z, r.v[7] = b.w;
+        return r;
+    }
+    const uint4 a = *reinterpret_cast<const uint4 *>(static_cast<const uint16_t *>(x.data) + at);
+    d9_unpack(store, a.x, &r.v[0], &r.v[1]);
+    d9_unpack(store, a.y, &r.v[2], &r.v[3]);
+    d9_unpack(store, a.z, &r.v[4], &r.v[5]);
+    d9_unpack(store, a.w, &r.v[6], &r.v[7]);
+    return r;
+}
+
+template <int S> D9_DEVICE void d9_store_whole(d9_cuda_out y, int64_t at, const d9_vector<8> &r) {
+    const int store = d9_store_of<S>(y.store);
+    if (store == D9_CUDA_F32) {
+        float4 *to = reinterpret_cast<float4 *>(static_cast<float *>(y.data) + at);
+        to[0] = make_float4(r.v[0], r.v[1], r.v[2], r.v[3]);
+        to[1] = make_float4(r.v[4], r.v[5], r.v[6], r.v[7]);
+        return;
+    }
+    *reinterpret_cast<uint4 *>(static_cast<uint16_t *>(y.data) + at) =
+        make_uint4(d9_pack(store, r.v[0], r.v[1]), d9_pack(store, r.v[2], r.v[3]), d9_pack(store, r.v[4], r.v[5]),
+                   d9_pack(store, r.v[6], r.v[7]));
+}
+
+template <int S> D9_DEVICE d9_vector<1> d9_load_whole_one(d9_cuda_in x, int64_t at) {
+    d9_vector<1> r;
+    r.v[0] = d9_load_one<S>(x, at);
+    return r;
+}
+
+/* ---- a run of V, of which n exist; the others load as 0 and are not stored ---- */
+
+template <int V, int S> struct d9_run {
+    D9_DEVICE d9_vector<V> load(d9_cuda_in x, int64_t at, int64_t n) {
+        if (n >= V) return d9_load_whole<S>(x, at);
+        d9_vector<V> r;
+        for (int i = 0; i < V; i++) r.v[i] = i < n ? d9_load_one<S>(x, at + i) : 0.0f;
+        return r;
+    }
+    D9_DEVICE void store(d9_cuda_out y, int64_t at, int64_t n, const d9_vector<V> &r) {
+        if (n >= V) return d9_store_whole<S>(y, at, r);
+        for (int i = 0; i < V; i++)
+            if (i < n) d9_store_one<S>(y, at + i, r.v[i]);
+    }
+};
+
+template <int S> struct d9_run<1, S> {
+    D9_DEVICE d9_vector<1> load(d9_cuda_in x, int64_t at, int64_t) { return d9_load_whole_one<S>(x, at); }
+    D9_DEVICE void store(d9_cuda_out y, int64_t at, int64_t, const d9_vector<1> &r) { d9_store_one<S>(y, at, r.v[0]); }
+};
+
+template <int V, int S> D9_DEVICE d9_vector<V> d9_load(d9_cuda_in x, int64_t at, int64_t n) {
+    return d9_run<V, S>::load(x, at, n);
+}
+template <int V, int S> D9_DEVICE void d9_put(d9_cuda_out y, int64_t at, int64_t n, const d9_vector<V> &r) {
+    d9_run<V, S>::store(y, at, n, r);
+}
+
+/* f32 arrays that need no struct around them. */
+template <int V> D9_DEVICE d9_vector<V> d9_load_floats(const float *x, int64_t at, int64_t n) {
+    const d9_cuda_in in = {x, D9_CUDA_F32};
+    return d9_run<V, D9_CUDA_F32>::load(in, at, n);
+}
+template <int V> D9_DEVICE void d9_put_floats(float *y, int64_t at, int64_t n, const d9_vector<V> &r) {
+    const d9_cuda_out out = {y, D9_CUDA_F32};
+    d9_run<V, D9_CUDA_F32>::store(out, at, n, r);
+}
+
+/* ---- arithmetic on runs ---- */
+
+template <int V> D9_DEVICE void d9_round(int store, d9_vector<V> *t) {
+    if (store == D9_CUDA_F32) return;
+    for (int i = 0; i < V; i++) t->v[i] = d9_rounded(store, t->v[i]);
+}
+
+/* t = act(t), and t = t * slope(reference): the row of activations.def is chosen once for the run. */
+template <int V> D9_DEVICE void d9_act_run(d9_cuda_act act, d9_vector<V> *t) {
+    switch (act.activation) {
+#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
+    case D9_FORMULA_##id:                                                                                              \
+        for (int i = 0; i < V; i++) t->v[i] = d9_act_##id##_float(t->v[i], act.alpha);                                 \
+        break;
+#include "kernels/formulas/activations.def"
+#undef D9_ACTIVATION
+    default:
+        break;
+    }
+}
+
+template <int V> D9_DEVICE void d9_slope_run(d9_cuda_act act, const d9_vector<V> &reference, d9_vector<V> *t) {
+    switch (act.activation) {
+#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
+    case D9_FORMULA_##id:                                                                                              \
+        for (int i = 0; i < V; i++) t->v[i] *= d9_act_slope_##id##_float(reference.v[i], act.alpha);                   \
+        break;
+#include "kernels/formulas/activations.def"
+#undef D9_ACTIVATION
+    default:
+        break;
+    }
+}
+
+D9_DEVICE float d9_coefficient(d9_cuda_coefficient coefficient, const int64_t *step) {
+    return coefficient.table ? coefficient.table[step ? *step : 0] : coefficient.constant;
+}
+
+/* Runs of V over `count` elements in a grid-stride loop: `at`, and `n` elements from there on exist. */
+#define D9_FOR_RUNS(count)                                                                                             \
+    for (int64_t at = d9_thread() * V, n = D9_END(count) - at; n > 0; at += d9_threads() * V, n = D9_END(count) - at)
+
+/* On the host: whether an array may be read 16 bytes at a time; and a kernel over runs of eight where all arrays allow
+ * it, else over single elements. */
+static inline bool d9_aligned(const void *data) { return (reinterpret_cast<uintptr_t>(data) & 15) == 0; }
+
+#define D9_LAUNCH_RUNS(kernel, aligned, count, stream, ...)                                                            \
+    ((count) <= 0 ? 0                                                                                                  \
+     : (aligned)  ? D9_LAUNCH(kernel<D9_WIDE>, d9_blocks(d9_ceiling(count, D9_WIDE)), D9_BLOCK, stream, __VA_ARGS__)   \
+                  : D9_LAUNCH(kernel<1>, d9_blocks(count), D9_BLOCK, stream, __VA_ARGS__))
+
+#endif

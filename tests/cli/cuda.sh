@@ -1,0 +1,16 @@
+#!/bin/sh
+# The CUDA backend on a machine without a GPU (or in a build without it): named, it says why in one line and ends with 4;
+# `auto` takes the next best; `devices` lists it.
+. "$(dirname "$0")/lib.sh"
+
+tiny >cuda.yaml
+accepts "$dawn9" devices
+says '^cuda '
+if ! grep -q '^cuda *absent: ' "$out"; then
+    echo "a GPU answers: nothing more to check here"
+    verdict
+fi
+refuses 4 '^dawn9: backend cuda: .*(no GPU answers|is not installed)' "$dawn9" train cuda.yaml --backend cuda --out run
+accepts "$dawn9" train cuda.yaml --backend auto --out run --quiet
+json run/result.json 'd["backend"] in ("onednn", "reference")'
+verdict

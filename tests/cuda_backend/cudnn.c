@@ -1,0 +1,179 @@
+/* Every convolution of dawn94 put to cuDNN, without a GPU: an H200's properties (h200.json, written by hand) stand in
+ * for the device. That types, layouts and alignments are accepted, that engines exist and plans can be built are then
+ * facts; that they run, how fast and how exactly, are not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "backends/cuda/cudnn.h"
+#include "core/system.h"
+#include "tests/support/programs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CHOICES = 128 };
+
+/* cuDNN opens and closes libraries that keep what they allocate (72 KiB for each graph with 9.19): leaks are not looked
+ * for. */
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void) { return 1; }
+
+typedef struct fixture {
+    d9_context context;
+    d9_cudnn_target h200;
+    d9_cudnn_choice *choices; /* (CHOICES) */
+} fixture;
+
+static bool is_conv(const d9_node *node) {
+    return node->op == D9_OP_CONV || node->op == D9_OP_CONV_BACKWARD_DATA || node->op == D9_OP_CONV_BACKWARD_WEIGHT;
+}
+
+/* The names survive being written into a plan and read again, all of them within the plan's 96 characters. */
+static void check_names(const d9_cudnn_choice *choices, int count) {
+    for (int i = 0; i < count; i++) {
+        char name[D9_CUDNN_NAME];
+        d9_cudnn_choice again;
+        d9_cudnn_choice_name(&choices[i], name);
+        if (!d9_cudnn_choice_parse(name, &again)) fail_msg("%s is not read again", name);
+        assert_memory_equal(&again, &choices[i], sizeof again);
+    }
+}
+
+static void check_conv(fixture *f, const d9_conv_description *description, const char *what) {
+    d9_cudnn_graph graph;
+    d9_cudnn_plan plan;
+    int64_t engines;
+    int count;
+    bool built;
+    if (d9_cudnn_graph_make(&f->context, &f->h200, description, &graph) != D9_OK)
+        fail_msg("%s: %s", what, f->context.message);
+    op_ok(&f->context, d9_cudnn_engine_count(&f->context, &graph, &engines));
+    if (engines <= 0) fail_msg("%s: no engine", what);
+    op_ok(&f->context, d9_cudnn_choices(&f->context, &f->h200, &graph, f->choices, CHOICES, &count));
+    if (count <= 0) fail_msg("%s: no choice is left", what);
+    check_names(f->choices, count);
+    op_ok(&f->context, d9_cudnn_plan_make(&f->context, &f->h200, &graph, &f->choices[0], &plan, &built));
+    if (!built) fail_msg("%s: the first choice cannot be planned", what);
+    assert_true(plan.workspace_bytes >= 0);
+    d9_cudnn_plan_free(&plan);
+    d9_cudnn_graph_free(&graph);
+}
+
+/* Returns how many convolutions the list has. */
+static int check_list(fixture *f, const d9_program *program, const d9_graph *graph) {
+    int count = 0;
+    for (d9_node_id n = 0; n < graph->node_count; n++) {
+        char what[160];
+        const d9_node *node = &graph->nodes[n];
+        if (!is_conv(node)) continue;
+        const d9_site site = {.program = program, .graph = graph, .nodes = {node}, .node_count = 1};
+        const d9_conv_geometry g = d9_conv_geometry_of(&site);
+        const d9_conv_description description = d9_conv_describe(&g);
+        assert_true(d9_conv_typed(&site, &g));
+        snprintf(what, sizeof what, "%s %s of %s, batch %lld", program->precision->name, d9_op_name(node->op),
+                 node->role, (long long)program->extent.batch);
+        check_conv(f, &description, what);
+        count++;
+    }
+    return count;
+}
+
+static void every_convolution_of_dawn94_has_a_plan(void **state) {
+    fixture *f = *state;
+    static const char *const precisions[] = {"fp16", "bf16", "f32"};
+    static const char *const batches[] = {"train.batch_size=512", "train.batch_size=16"};
+    for (int b = 0; b < 2; b++) {
+        d9_config *config;
+        const char *sets[] = {batches[b], b ? "tricks.ghost_batchnorm.group_size=8" : "seed=1"};
+        const d9_config_edits edits = {.set = sets, .set_count = 2};
+        op_ok(&f->context, d9_config_load(&f->context, D9_SOURCE_DIR "/configs/dawn94.yaml", &edits, &config));
+        const d9_extent extent = program_extent(config, 1024, 32);
+        for (int p = 0; p < 3; p++) {
+            d9_program program;
+            program_make(&f->context, config, &extent, precisions[p], false, &program);
+            assert_int_equal(check_list(f, &program, &program.train), 24);
+            assert_int_equal(check_list(f, &program, &program.eval), 9);
+            d9_program_free(&f->context, &program);
+        }
+        d9_config_free(&f->context, config);
+    }
+}
+
+/* The comparison above can fail: cuDNN refuses an output that does not belong to the input. */
+static void a_wrong_description_is_refused(void **state) {
+    fixture *f = *state;
+    d9_cudnn_graph graph;
+    const d9_conv_geometry g = {.x = {4, {16, 32, 32, 64}},
+                                .w = {4, {128, 3, 3, 64}},
+                                .y = {4, {16, 31, 32, 128}},
+                                .type = D9_F16,
+                                .stride = 1,
+                                .pad = 1};
+    const d9_conv_description description = d9_conv_describe(&g);
+    assert_int_equal(d9_cudnn_graph_make(&f->context, &f->h200, &description, &graph), D9_DEVICE);
+    assert_non_null(strstr(f->context.message, "cuDNN: "));
+    d9_context_clear(&f->context);
+}
+
+static void names_that_are_none_are_refused(void **state) {
+    static const char *const names[] = {
+        "",
+        "e",
+        "x16 brgconv",
+        "e47 k2",
+        "e47 k2=",
+        "e47  k2=1",
+        "e047",
+        "e47 k2=1 ",
+        "e4 k1=2k3=4",
+        "e1 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0"};
+    d9_cudnn_choice choice;
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (d9_cudnn_choice_parse(names[i], &choice)) fail_msg("\"%s\" was taken for a choice", names[i]);
+    assert_true(d9_cudnn_choice_parse("e47", &choice));
+    assert_true(d9_cudnn_choice_parse("e47 k2=23 k14=-1", &choice));
+    assert_int_equal(choice.knob_count, 2);
+    assert_int_equal(choice.value[1], -1);
+}
+
+static void properties_that_are_none_are_refused(void **state) {
+    fixture *f = *state;
+    cudnnBackendDescriptor_t properties;
+    assert_int_equal(d9_cudnn_properties(&f->context, "{\"deviceVer\":", &properties), D9_DEVICE);
+    assert_null(properties);
+    d9_context_clear(&f->context);
+}
+
+int main(void) {
+    static fixture f;
+    void *state = &f, *memory;
+    uint8_t *json;
+    size_t size;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(every_convolution_of_dawn94_has_a_plan, state),
+        cmocka_unit_test_prestate(a_wrong_description_is_refused, state),
+        cmocka_unit_test_prestate(names_that_are_none_are_refused, state),
+        cmocka_unit_test_prestate(properties_that_are_none_are_refused, state),
+    };
+    d9_context_init(&f.context);
+    if (cudnnGetVersion() < 91100) {
+        print_message("skipped: cuDNN %zu knows no device properties: 9.11 does\n", cudnnGetVersion());
+        return 77;
+    }
+    if (d9_file_read(&f.context, D9_SOURCE_DIR "/tests/cuda_backend/h200.json", &json, &size) != D9_OK ||
+        d9_cudnn_properties(&f.context, (const char *)json, &f.h200.properties) != D9_OK ||
+        d9_allocate(&f.context, CHOICES * sizeof(d9_cudnn_choice), "choices", &memory) != D9_OK) {
+        print_error("%s\n", f.context.message);
+        return 1;
+    }
+    f.choices = memory;
+    const int failed = cmocka_run_group_tests_name("cuda_backend_cudnn", tests, NULL, NULL);
+    cudnnBackendDestroyDescriptor(f.h200.properties);
+    d9_release(&f.context, f.choices);
+    d9_release(&f.context, json);
+    return failed;
+}

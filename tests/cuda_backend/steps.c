@@ -1,0 +1,220 @@
+/* Steps of the CUDA backend over the CPU model (or a GPU): recorded sets of active nodes, what changes from step to
+ * step on the device, the guard of fp16, times. The reference runs the same cases node by node. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/rival.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { IMAGES = 5, STEPS_PER_EPOCH = 3, STEPS = 12, SAMPLES = 100, WEIGHTS = 37 };
+
+static d9_context context;
+static const d9_backend *cuda;
+static char logged[256];
+
+static void note(void *user, d9_log_level level, const char *line) {
+    (void)user;
+    if (level == D9_LOG_WARNING) snprintf(logged, sizeof logged, "%s", line);
+}
+
+/* draw, augment; an update whose rate is a table; an average that moves every third step of an epoch, at another rate.
+ */
+typedef struct training {
+    op_case c;
+    d9_value_id image, w, v, average;
+} training;
+
+static d9_shape vector(int64_t n) { return (d9_shape){1, {n}}; }
+
+static void add_batch(training *t) {
+    op_case *c = &t->c;
+    const d9_shape all = {4, {SAMPLES, 9, 7, 3}}, batch = {4, {IMAGES, 9, 7, 3}};
+    const d9_value_id order =
+        op_input(c, "order", D9_BUFFER_ORDER, D9_I32, vector(IMAGES * STEPS_PER_EPOCH), 0, SAMPLES - 1);
+    d9_node draw = {.op = D9_OP_DRAW,
+                    .inputs = {order},
+                    .input_count = 1,
+                    .output_count = 1,
+                    .as.draw = {11, 2, D9_MIRROR_RANDOM, 3, IMAGES, STEPS_PER_EPOCH, SAMPLES, 9, 7}};
+    draw.outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {IMAGES, D9_DRAW_SLOTS}});
+    d9_node augment = {
+        .op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.augment = {2, 3, IMAGES, STEPS_PER_EPOCH}};
+    augment.inputs[0] = op_input(c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
+    augment.inputs[1] = order;
+    augment.inputs[2] = draw.outputs[0];
+    augment.inputs[3] = op_input(c, "table", D9_BUFFER_TABLE, D9_F32, (d9_shape){2, {3, 256}}, -2, 2);
+    t->image = augment.outputs[0] = op_output(c, "image", D9_BUFFER_SCRATCH, c->compute, batch);
+    op_node(c, &draw);
+    op_node(c, &augment);
+}
+
+static void add_update(training *t) {
+    op_case *c = &t->c;
+    d9_node update = {.op = D9_OP_SGD,
+                      .input_count = 3,
+                      .output_count = 2,
+                      .as.update = {{0, 0}, {D9_NONE, 0.25}, 0.5, D9_MOMENTUM_PAGE}};
+    t->w = update.inputs[0] = update.outputs[0] = op_input(c, "w", D9_BUFFER_STATE, D9_F32, vector(WEIGHTS), -2, 2);
+    update.inputs[1] = op_input(c, "layer.weight.grad", D9_BUFFER_GRADIENT, D9_F32, vector(WEIGHTS), -2, 2);
+    t->v = update.inputs[2] = update.outputs[1] = op_input(c, "v", D9_BUFFER_VELOCITY, D9_F32, vector(WEIGHTS), -2, 2);
+    d9_node lerp = {.op = D9_OP_LERP,
+                    .input_count = 2,
+                    .output_count = 1,
+                    .as.lerp = {{1, 0}},
+                    .when = {.every = 3, .offset = 1, .restart_each_epoch = true}};
+    t->average = lerp.inputs[0] = lerp.outputs[0] =
+        op_input(c, "average", D9_BUFFER_AVERAGE, D9_F32, vector(WEIGHTS), -2, 2);
+    lerp.inputs[1] = t->w;
+    op_node(c, &update);
+    op_node(c, &lerp);
+    c->graph->values[update.inputs[1]].kind = D9_VALUE_GRADIENT;
+    c->program.group_elements = c->program.buffer_bytes[D9_BUFFER_GRADIENT] / 4;
+}
+
+static void make_training(training *t, const char *precision) {
+    static double rates[STEPS], ratios[STEPS];
+    for (int s = 0; s < STEPS; s++) {
+        rates[s] = 0.01 * (s + 1);
+        ratios[s] = 1.0 / (s + 2);
+    }
+    const d9_precision *found = d9_precision_find(precision);
+    op_case_begin(&t->c, &context, "training", found->compute, D9_F32, OP_FILL_RANDOM);
+    t->c.program.precision = found;
+    t->c.program.steps = STEPS;
+    t->c.program.steps_per_epoch = STEPS_PER_EPOCH;
+    t->c.program.extent = (d9_extent){.train_images = SAMPLES, .height = 9, .width = 7, .channels = 3, .batch = IMAGES};
+    t->c.program.table[0] = (d9_table){"rates", rates, STEPS};
+    t->c.program.table[1] = (d9_table){"ratios", ratios, STEPS};
+    t->c.program.table_count = 2;
+    add_batch(t);
+    add_update(t);
+}
+
+static void assert_near(op_live *a, op_live *b, d9_value_id value, const char *what, int64_t step) {
+    static double got[RIVAL_MANY], want[RIVAL_MANY];
+    const int64_t count = op_count(a->c, value);
+    op_read(a, value, got);
+    op_read(b, value, want);
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs(got[i] - want[i]) <= 2e-6 * (1 + fabs(want[i]))))
+            fail_msg("step %lld: %s[%lld] is %.9g, not %.9g", (long long)step, what, (long long)i, got[i], want[i]);
+}
+
+/* Every step twice over (so that each set is walked, recorded and replayed), once out of order. */
+static void every_step_is_the_reference_s(void **state) {
+    static const int64_t steps[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 4, 4, 7, 0, 1, 2};
+    static const d9_backend_options unfused = {.threads = 1}, fused = {.threads = 1, .fuse = true};
+    (void)state;
+    for (int f = 0; f < 2; f++) {
+        training t;
+        op_live live, judge;
+        make_training(&t, "fp16");
+        op_open(&live, &t.c, cuda, f ? &fused : &unfused);
+        op_open(&judge, &t.c, &d9_backend_reference, &unfused);
+        for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+            op_step(&live, steps[i]);
+            op_step(&judge, steps[i]);
+            assert_near(&live, &judge, t.image, "image", steps[i]);
+            assert_near(&live, &judge, t.w, "w", steps[i]);
+            assert_near(&live, &judge, t.v, "v", steps[i]);
+            assert_near(&live, &judge, t.average, "average", steps[i]);
+        }
+        op_close(&live);
+        op_close(&judge);
+        op_case_free(&t.c);
+    }
+}
+
+/* fp16: such a step changes no weight, is counted, and the first is named; the next one trains on. */
+static void a_gradient_that_is_not_finite_skips_the_step(void **state) {
+    training t;
+    op_live live;
+    double before[WEIGHTS], after[WEIGHTS], gradient[WEIGHTS];
+    (void)state;
+    make_training(&t, "fp16");
+    op_open(&live, &t.c, cuda, NULL);
+    const d9_value_id g = t.c.graph->nodes[2].inputs[1];
+    memcpy(gradient, t.c.content[g], sizeof gradient);
+    for (int s = 0; s < 4; s++) {
+        const bool bad = s == 1 || s == 2;
+        gradient[20] = bad ? (s == 1 ? INFINITY : NAN) : t.c.content[g][20];
+        op_write(&live, g, gradient);
+        op_read(&live, t.w, before);
+        *logged = 0;
+        op_step(&live, s);
+        op_read(&live, t.w, after);
+        assert_int_equal(op_differences(before, after, WEIGHTS) == 0, bad);
+        if (!bad) assert_string_equal(logged, "");
+    }
+    gradient[20] = INFINITY;
+    op_write(&live, g, gradient);
+    op_step(&live, 4);
+    assert_non_null(
+        strstr(logged, "3 steps changed no weight, because layer.weight.grad was not finite; the first was step 2"));
+    op_close(&live);
+    op_case_free(&t.c);
+}
+
+/* In f32 nothing is skipped: what is not finite shows in the weights, and ends the run. */
+static void other_precisions_have_no_guard(void **state) {
+    training t;
+    op_live live;
+    double w[WEIGHTS];
+    (void)state;
+    make_training(&t, "f32");
+    op_open(&live, &t.c, cuda, NULL);
+    const d9_value_id g = t.c.graph->nodes[2].inputs[1];
+    t.c.content[g][20] = INFINITY;
+    op_write(&live, g, t.c.content[g]);
+    op_step(&live, 0);
+    op_read(&live, t.w, w);
+    assert_true(fabs(w[20]) > 1e30 || w[20] != w[20]);
+    op_close(&live);
+    op_case_free(&t.c);
+}
+
+/* Before a reset nothing is timed; after it every rule that ran has a time, those that rested fewer runs. */
+static void times_are_measured_after_a_reset(void **state) {
+    enum { ROWS = 8 };
+    training t;
+    op_live live;
+    d9_node_time rows[ROWS];
+    (void)state;
+    make_training(&t, "f32");
+    op_open(&live, &t.c, cuda, NULL);
+    for (int s = 0; s < STEPS; s++) op_step(&live, s);
+    assert_int_equal(cuda->times(live.plan, rows, ROWS, true), 3);
+    for (int r = 0; r < 3; r++) assert_true(rows[r].seconds == 0);
+    assert_int_equal(rows[0].runs, STEPS);
+    for (int s = 0; s < STEPS; s++) op_step(&live, s);
+    assert_int_equal(cuda->times(live.plan, rows, ROWS, false), 3);
+    assert_string_equal(rows[0].rule, "draw+augment");
+    for (int r = 0; r < 3; r++) {
+        assert_true(rows[r].seconds > 0 && rows[r].seconds < 10);
+        assert_int_equal(rows[r].runs, r < 2 ? STEPS : STEPS / 3);
+    }
+    op_close(&live);
+    op_case_free(&t.c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_step_is_the_reference_s),
+        cmocka_unit_test(a_gradient_that_is_not_finite_skips_the_step),
+        cmocka_unit_test(other_precisions_have_no_guard),
+        cmocka_unit_test(times_are_measured_after_a_reset),
+    };
+    d9_context_init(&context);
+    context.log = note;
+    if (d9_backend_find(&context, "cuda", &cuda) != D9_OK || strcmp(cuda->name, D9_EXPECTED_BACKEND) != 0) {
+        print_error("backend cuda is not %s: %s\n", D9_EXPECTED_BACKEND, context.message);
+        return 1;
+    }
+    return cmocka_run_group_tests_name("cuda_backend_steps", tests, NULL, NULL);
+}

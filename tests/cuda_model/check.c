@@ -1,0 +1,142 @@
+/* Arrays between guards and comparisons: check.h. */
+#include "tests/cuda_model/check.h"
+
+#include "kernels/formulas/half.h"
+#include "kernels/formulas/philox.h"
+#include "tests/cuda_model/model.h"
+#include "tests/cuda_model/sanitizer.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD_BYTES = 64, GUARD_BYTE = 0xa5 };
+
+void d9_check_fail(d9_check *check, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (check->failures++ == 0) vsnprintf(check->first, sizeof check->first, format, arguments);
+    va_end(arguments);
+}
+
+void d9_check_launch(d9_check *check, const char *what, int error) {
+    if (error) d9_check_fail(check, "%s: error %d %s", what, error, d9_model_failure());
+}
+
+static void *get_memory(size_t bytes) {
+    void *memory = NULL;
+    if (posix_memalign(&memory, 64, bytes ? bytes : 1)) abort();
+    return memory;
+}
+
+/* ---- arrays ---- */
+
+d9_array d9_array_new(d9_cuda_store store, int64_t count, int shift) {
+    const int64_t element = store == D9_CUDA_F32 ? 4 : 2;
+    d9_array array = {.bytes = count * element, .count = count, .store = store};
+    const size_t before = (size_t)(GUARD_BYTES + shift * element), bytes = (size_t)array.bytes;
+    array.block = get_memory(before + bytes + GUARD_BYTES);
+    memset(array.block, GUARD_BYTE, before + bytes + GUARD_BYTES);
+    array.data = array.block + before;
+    memset(array.data, 0xff, bytes);
+    d9_memory_forbid(array.block, before);
+    d9_memory_forbid(array.block + before + bytes, GUARD_BYTES);
+    return array;
+}
+
+d9_array d9_array_of(d9_cuda_store store, int64_t count, int shift, const float *values) {
+    const d9_array array = d9_array_new(store, count, shift);
+    for (int64_t i = 0; i < count; i++) {
+        if (store == D9_CUDA_F32)
+            ((float *)array.data)[i] = values[i];
+        else if (store == D9_CUDA_BF16)
+            ((uint16_t *)array.data)[i] = d9_bf16_from_float(values[i]);
+        else
+            ((uint16_t *)array.data)[i] = d9_fp16_from_float(values[i]);
+    }
+    return array;
+}
+
+void d9_array_free(d9_check *check, d9_array *array) {
+    const unsigned char *from = array->data, *end = from + array->bytes;
+    int64_t touched = 0;
+    d9_memory_allow(array->block, (size_t)(end - array->block) + GUARD_BYTES);
+    for (const unsigned char *p = array->block; p < from; p++) touched += *p != GUARD_BYTE;
+    for (const unsigned char *p = end; p < end + GUARD_BYTES; p++) touched += *p != GUARD_BYTE;
+    if (touched) d9_check_fail(check, "%lld bytes written beside an array", (long long)touched);
+    free(array->block);
+}
+
+float d9_store_rounded(d9_cuda_store store, float value) {
+    if (store == D9_CUDA_F32) return value;
+    return store == D9_CUDA_BF16 ? d9_bf16_to_float(d9_bf16_from_float(value))
+                                 : d9_fp16_to_float(d9_fp16_from_float(value));
+}
+
+void d9_store_round(d9_cuda_store store, int64_t count, float *values) {
+    for (int64_t i = 0; i < count; i++) values[i] = d9_store_rounded(store, values[i]);
+}
+
+float d9_array_at(const d9_array *array, int64_t at) {
+    if (array->store == D9_CUDA_F32) return ((const float *)array->data)[at];
+    const uint16_t bits = ((const uint16_t *)array->data)[at];
+    return array->store == D9_CUDA_BF16 ? d9_bf16_to_float(bits) : d9_fp16_to_float(bits);
+}
+
+static double unit_of(d9_cuda_store store) {
+    return store == D9_CUDA_F32 ? 0 : store == D9_CUDA_BF16 ? 0x1p-7 : 0x1p-10;
+}
+
+void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance) {
+    double largest = 0;
+    int64_t zeros = 0;
+    for (int64_t i = 0; i < got->count; i++) {
+        largest = fabs((double)expected[i]) > largest ? fabs((double)expected[i]) : largest;
+        zeros += expected[i] == 0;
+    }
+    if (got->count > 8 && zeros * 20 > got->count * 19) d9_check_fail(check, "%s: a mostly zero output", what);
+    for (int64_t i = 0; i < got->count; i++) {
+        const double wanted = (double)d9_store_rounded(got->store, expected[i]), value = (double)d9_array_at(got, i);
+        const double unit = got->store == D9_CUDA_F16 ? 0x1p-24 : 0; /* of its denormals */
+        const double limit = tolerance > 0 ? tolerance * largest + unit_of(got->store) * fabs(wanted) + unit : 0;
+        check->compared++;
+        if (!(fabs(wanted - value) <= limit))
+            d9_check_fail(check, "%s, store %d, element %lld of %lld: %g, not %g", what, (int)got->store, (long long)i,
+                          (long long)got->count, value, wanted);
+    }
+}
+
+/* ---- numbers ---- */
+
+float *d9_pool_floats(d9_pool *pool, int64_t count) {
+    float *values = get_memory((size_t)count * sizeof *values);
+    memset(values, 0, (size_t)count * sizeof *values);
+    if (pool->count == sizeof pool->block / sizeof *pool->block) abort();
+    pool->block[pool->count++] = values;
+    return values;
+}
+
+float *d9_pool_random(d9_pool *pool, d9_cuda_store store, int64_t count, uint32_t seed) {
+    float *values = d9_pool_floats(pool, count);
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t word = d9_philox4x32_10(seed, (uint32_t)i, 0, 0, 0).v[0];
+        values[i] = d9_store_rounded(store, (float)(d9_philox_unit(word) * 2 - 1));
+    }
+    return values;
+}
+
+float *d9_pool_integers(d9_pool *pool, int64_t count, uint32_t seed) {
+    float *values = d9_pool_floats(pool, count);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = (float)d9_philox_below(d9_philox4x32_10(seed, (uint32_t)i, 0, 0, 1).v[0], 9) - 4;
+    return values;
+}
+
+void d9_pool_free(d9_pool *pool) {
+    for (int i = 0; i < pool->count; i++) free(pool->block[i]);
+    pool->count = 0;
+}
+
+d9_cpu d9_plain_cpu(void) { return (d9_cpu){d9_cpu_loops_find("plain"), 1}; }

@@ -1,0 +1,54 @@
+/* The table of checks as an array, and the check that nothing is launched for nothing. */
+#include "tests/cuda_model/checks.h"
+
+#define ROW(name) {#name, d9_cuda_check_##name},
+const d9_cuda_check d9_cuda_checks[] = {D9_CUDA_CHECKS(ROW)};
+const int d9_cuda_check_count = (int)(sizeof d9_cuda_checks / sizeof *d9_cuda_checks);
+
+/* Counts of 0 return 0 and touch no array. */
+void d9_cuda_check_empty(d9_check *check) {
+    const d9_cuda_in in = {NULL, D9_CUDA_F32};
+    const d9_cuda_out out = {NULL, D9_CUDA_F32};
+    const d9_cuda_act act = {D9_CUDA_NO_ACT, 0};
+    const d9_cuda_norm norm = {0, 4, 8, 1};
+    const d9_cuda_window window = {.images = 0, .height = 4, .width = 4, .channels = 8, .kernel = 2, .stride = 2};
+    const d9_cuda_linear linear = {0, 8, 8};
+    const d9_cuda_loss loss = {0, 10, 0};
+    const d9_cuda_slice slice = {.batch = 0, .steps_per_epoch = 1};
+    const d9_cuda_sgd sgd = {.momentum = 0};
+    const d9_cuda_epilogue epilogue = {.act = act};
+    const d9_cuda_prologue prologue = {.act = act};
+    const d9_cuda_norm_state state = {.epsilon = 1};
+    const d9_cuda_norm_gradients gradients = {.dscale = NULL};
+    const d9_cuda_batch batch = {.channels = 3};
+    const d9_augment_rule rule = {.pad = 0};
+    const int errors[] = {d9_cuda_cast(NULL, in, 0, out),
+                          d9_cuda_add(NULL, in, in, 0, out),
+                          d9_cuda_scale(NULL, in, 1, 0, out),
+                          d9_cuda_fill(NULL, 1, 0, out),
+                          d9_cuda_copy(NULL, NULL, 0, NULL),
+                          d9_cuda_act_forward(NULL, in, act, 0, out),
+                          d9_cuda_act_backward(NULL, in, in, act, 0, out),
+                          d9_cuda_norm_forward(NULL, &norm, in, &state, &epilogue, NULL, out),
+                          d9_cuda_norm_eval(NULL, &norm, in, &state, &epilogue, NULL, out),
+                          d9_cuda_norm_backward(NULL, &norm, in, &prologue, in, NULL, NULL, NULL, NULL, &gradients),
+                          d9_cuda_pool_forward(NULL, &window, in, out),
+                          d9_cuda_pool_backward(NULL, &window, in, in, out),
+                          d9_cuda_linear_forward(NULL, &linear, in, in, out),
+                          d9_cuda_linear_backward_data(NULL, &linear, in, in, out),
+                          d9_cuda_linear_backward_weight(NULL, &linear, in, in, out),
+                          d9_cuda_loss_forward(NULL, &loss, NULL, NULL, NULL),
+                          d9_cuda_loss_backward(NULL, &loss, NULL, NULL, NULL, NULL),
+                          d9_cuda_metrics(NULL, &loss, NULL, NULL, NULL, NULL, NULL),
+                          d9_cuda_sgd_update(NULL, &sgd, in, 0, NULL, NULL, NULL),
+                          d9_cuda_lerp(NULL, (d9_cuda_coefficient){NULL, 1}, NULL, NULL, 0, NULL),
+                          d9_cuda_guard_check(NULL, in, 0, NULL, 0, NULL),
+                          d9_cuda_draw(NULL, &slice, &rule, NULL),
+                          d9_cuda_gather(NULL, &slice, NULL, NULL),
+                          d9_cuda_augment(NULL, &slice, &batch, out),
+                          d9_cuda_order(NULL, 1, 0, 0, NULL, NULL)};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        check->compared++;
+        if (errors[i]) d9_check_fail(check, "launcher %zu of nothing: error %d", i, errors[i]);
+    }
+}

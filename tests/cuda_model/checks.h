@@ -1,0 +1,24 @@
+/* The table of checks: every launcher of kernels/cuda/kernels.h on the execution model. */
+#ifndef D9_TESTS_CUDA_CHECKS_H
+#define D9_TESTS_CUDA_CHECKS_H
+
+#include "tests/cuda_model/check.h"
+
+#define D9_CUDA_CHECKS(row)                                                                                            \
+    row(cast) row(add) row(scale) row(fill) row(copy) row(act_forward) row(act_backward)                               \
+    row(norm_forward) row(norm_epilogue) row(norm_eval) row(norm_backward) row(norm_shifted)                           \
+    row(pool_forward) row(pool_backward) row(pool_nan)                                                                 \
+    row(linear_forward) row(linear_backward_data) row(linear_backward_weight)                                          \
+    row(loss_forward) row(loss_backward) row(metrics)                                                                  \
+    row(sgd) row(sgd_more) row(sgd_guarded) row(lerp) row(advance) row(guard_check) row(guard_settle)                  \
+    row(draw) row(gather) row(augment) row(order) row(repeated) row(empty)
+
+#define D9_CUDA_CHECK_DECLARE(name) void d9_cuda_check_##name(d9_check *check);
+D9_CUDA_CHECKS(D9_CUDA_CHECK_DECLARE)
+#undef D9_CUDA_CHECK_DECLARE
+
+typedef struct d9_cuda_check { const char *name; void (*run)(d9_check *check); } d9_cuda_check;
+extern const d9_cuda_check d9_cuda_checks[];
+extern const int d9_cuda_check_count;
+
+#endif

@@ -1,0 +1,130 @@
+/* The batch: draws and images equal to the CPU's bit for bit, labels, and the epoch's order. */
+#include "tests/cuda_model/checks.h"
+
+#include "core/context.h"
+#include "data/order.h"
+
+#include <string.h>
+
+typedef struct batch_case {
+    int images, batch, steps_per_epoch, height, width, channels, pad, mirror, cutout;
+} batch_case;
+static const batch_case cases[] = {{9, 1, 2, 5, 7, 3, 2, D9_AUGMENT_MIRROR_RANDOM, 2},
+                                   {20, 7, 2, 8, 8, 3, 3, D9_AUGMENT_MIRROR_ALTERNATING, 0},
+                                   {140, 65, 2, 6, 5, 1, 0, D9_AUGMENT_MIRROR_NONE, 3},
+                                   {6, 3, 2, 32, 32, 3, 4, D9_AUGMENT_MIRROR_RANDOM, 8}};
+enum { CASES = sizeof cases / sizeof *cases, SEED = 77 };
+
+/* The step looked at is the second of the fourth epoch. */
+typedef struct site {
+    d9_pool pool;
+    const batch_case *c;
+    uint8_t *images;
+    int32_t *order, *draws, *labels;
+    float *table;
+    int64_t step, from; /* from: of the step's slice of the order */
+    d9_augment_rule rule;
+} site;
+
+static site open_site(const batch_case *c) {
+    site s = {.c = c, .rule = {SEED, c->pad, c->mirror, c->cutout, c->height, c->width}};
+    const int64_t bytes = (int64_t)c->images * c->height * c->width * c->channels;
+    s.step = 3 * c->steps_per_epoch + 1;
+    s.from = c->batch;
+    s.images = (uint8_t *)(void *)d9_pool_floats(&s.pool, bytes / 4 + 1);
+    for (int64_t i = 0; i < bytes; i++) s.images[i] = (uint8_t)(i * 37 + i / 256);
+    s.order = (int32_t *)(void *)d9_pool_floats(&s.pool, c->batch * c->steps_per_epoch);
+    for (int i = 0; i < c->batch * c->steps_per_epoch; i++) s.order[i] = (c->images - 1 - i) % c->images;
+    s.draws = (int32_t *)(void *)d9_pool_floats(&s.pool, c->batch * 5);
+    s.labels = (int32_t *)(void *)d9_pool_floats(&s.pool, c->images);
+    for (int i = 0; i < c->images; i++) s.labels[i] = i * 3 + 1;
+    s.table = d9_pool_random(&s.pool, D9_CUDA_F32, c->channels * 256, 51);
+    for (int n = 0; n < c->batch; n++) {
+        const d9_augment_draws drawn = d9_augment_draw(&s.rule, (uint32_t)s.order[s.from + n], 3);
+        memcpy(s.draws + n * 5, drawn.slot, sizeof drawn.slot);
+    }
+    return s;
+}
+
+/* After open_site, for it points into the site. */
+static d9_cuda_slice slice_of(const site *s) {
+    return (d9_cuda_slice){s->order, &s->step, s->c->batch, s->c->steps_per_epoch};
+}
+
+static void check_integers(d9_check *check, const char *what, const int32_t *expected, const d9_array *got) {
+    const int32_t *values = got->data;
+    for (int64_t i = 0; i < got->count; i++) {
+        check->compared++;
+        if (values[i] != expected[i]) d9_check_fail(check, "%s[%d]: %d, not %d", what, (int)i, values[i], expected[i]);
+    }
+}
+
+void d9_cuda_check_draw(d9_check *check) {
+    for (int i = 0; i < CASES; i++) {
+        site s = open_site(&cases[i]);
+        const d9_cuda_slice slice = slice_of(&s);
+        d9_array got = d9_array_new(D9_CUDA_F32, s.c->batch * 5, 0);
+        d9_check_launch(check, "draw", d9_cuda_draw(NULL, &slice, &s.rule, got.data));
+        check_integers(check, "draw", s.draws, &got);
+        d9_array_free(check, &got);
+        d9_pool_free(&s.pool);
+    }
+}
+
+void d9_cuda_check_gather(d9_check *check) {
+    for (int i = 0; i < CASES; i++)
+        for (int with_step = 0; with_step < 2; with_step++) {
+            site s = open_site(&cases[i]);
+            d9_cuda_slice slice = slice_of(&s);
+            if (!with_step) slice.step = NULL;
+            int32_t *expected = (int32_t *)(void *)d9_pool_floats(&s.pool, s.c->batch);
+            for (int n = 0; n < s.c->batch; n++) expected[n] = s.labels[s.order[(with_step ? s.from : 0) + n]];
+            d9_array got = d9_array_new(D9_CUDA_F32, s.c->batch, 0);
+            d9_check_launch(check, "gather", d9_cuda_gather(NULL, &slice, s.labels, got.data));
+            check_integers(check, "gather", expected, &got);
+            d9_array_free(check, &got);
+            d9_pool_free(&s.pool);
+        }
+}
+
+void d9_cuda_check_augment(d9_check *check) {
+    const d9_cpu cpu = d9_plain_cpu();
+    for (int i = 0; i < CASES; i++)
+        D9_FOR_STORES(store) for (int how = 0; how < 4; how++) { /* draws given or not; aligned or not */
+            site s = open_site(&cases[i]);
+            const batch_case *c = s.c;
+            const d9_cuda_slice slice = slice_of(&s);
+            const int64_t count = (int64_t)c->batch * c->height * c->width * c->channels;
+            float *expected = d9_pool_floats(&s.pool, count);
+            const d9_cpu_batch on_cpu = {s.images, s.order + s.from, s.draws, s.table,  c->height,
+                                         c->width, c->channels,      c->pad,  c->cutout};
+            d9_cpu_augment(&cpu, &on_cpu, c->batch, d9_plain_out(expected));
+            const d9_cuda_batch batch = {s.images, s.table, how & 1 ? s.draws : NULL, s.rule, c->channels};
+            d9_array y = d9_array_new(store, count, how >> 1);
+            d9_check_launch(check, "augment", d9_cuda_augment(NULL, &slice, &batch, d9_array_out(&y)));
+            d9_check_array(check, "augment", expected, &y, 0);
+            d9_array_free(check, &y);
+            d9_pool_free(&s.pool);
+        }
+}
+
+void d9_cuda_check_order(d9_check *check) {
+    static const int64_t sizes[] = {1, 7, 65, 1000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        d9_context context;
+        d9_pool pool = {.count = 0};
+        size_t bytes = 0;
+        d9_context_init(&context);
+        int32_t *expected = (int32_t *)(void *)d9_pool_floats(&pool, sizes[i]);
+        if (d9_keyed_order(&context, SEED, 5, D9_STREAM_ORDER, 0, sizes[i], expected))
+            d9_check_fail(check, "order: the CPU's");
+        d9_check_launch(check, "order", d9_cuda_order_scratch_bytes(sizes[i], &bytes));
+        d9_array scratch = d9_array_new(D9_CUDA_F32, (int64_t)(bytes + 3) / 4, 0);
+        d9_array got = d9_array_new(D9_CUDA_F32, sizes[i], 0);
+        d9_check_launch(check, "order", d9_cuda_order(NULL, SEED, 5, sizes[i], scratch.data, got.data));
+        check_integers(check, "order", expected, &got);
+        d9_array_free(check, &scratch);
+        d9_array_free(check, &got);
+        d9_pool_free(&pool);
+    }
+}

@@ -1,0 +1,166 @@
+/* The classifier, the loss and the metrics. */
+#include "tests/cuda_model/checks.h"
+
+#include <math.h>
+#include <string.h>
+
+static const d9_cpu_linear shapes[] = {{1, 3, 10}, {7, 27, 10}, {65, 65, 3}, {7, 64, 10}, {65, 520, 10}, {700, 24, 2}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* Even shapes hold integers: sums are exact and must be equal. */
+static float *fill(d9_pool *pool, d9_cuda_store store, int64_t count, uint32_t seed, int i) {
+    return i % 2 ? d9_pool_random(pool, store, count, seed) : d9_pool_integers(pool, count, seed);
+}
+static double tolerance_of(int i) { return i % 2 ? 1e-6 : 0; }
+
+typedef struct operands {
+    d9_pool pool;
+    float *a, *b, *expected;
+    d9_array x, y, out;
+} operands;
+
+static operands open_operands(d9_cuda_store store, int i, int64_t a, int64_t b, int64_t out, d9_cuda_store out_store) {
+    operands o = {.pool.count = 0};
+    const int shift = i % 3 == 2;
+    o.a = fill(&o.pool, store, a, 31, i);
+    o.b = fill(&o.pool, store, b, 32, i);
+    o.expected = d9_pool_floats(&o.pool, out);
+    o.x = d9_array_of(store, a, shift, o.a);
+    o.y = d9_array_of(store, b, shift, o.b);
+    o.out = d9_array_new(out_store, out, shift);
+    return o;
+}
+
+static void close_operands(d9_check *check, const char *what, operands *o, double tolerance) {
+    d9_check_array(check, what, o->expected, &o->out, tolerance);
+    d9_array_free(check, &o->x);
+    d9_array_free(check, &o->y);
+    d9_array_free(check, &o->out);
+    d9_pool_free(&o->pool);
+}
+
+void d9_cuda_check_linear_forward(d9_check *check) {
+    const d9_cpu cpu = d9_plain_cpu();
+    for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
+            const d9_cpu_linear *s = &shapes[i];
+            const d9_cuda_linear shape = {s->samples, s->inputs, s->outputs};
+            operands o = open_operands(store, i, s->samples * s->inputs, s->outputs * s->inputs,
+                                       s->samples * s->outputs, D9_CUDA_F32);
+            d9_cpu_linear_forward(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), d9_plain_out(o.expected));
+            d9_check_launch(
+                check, "linear",
+                d9_cuda_linear_forward(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y), d9_array_out(&o.out)));
+            close_operands(check, "linear", &o, tolerance_of(i));
+        }
+}
+
+void d9_cuda_check_linear_backward_data(d9_check *check) {
+    const d9_cpu cpu = d9_plain_cpu();
+    for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
+            const d9_cpu_linear *s = &shapes[i];
+            const d9_cuda_linear shape = {s->samples, s->inputs, s->outputs};
+            operands o =
+                open_operands(store, i, s->samples * s->outputs, s->outputs * s->inputs, s->samples * s->inputs, store);
+            d9_cpu_linear_backward_data(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), d9_plain_out(o.expected));
+            d9_check_launch(
+                check, "linear_backward_data",
+                d9_cuda_linear_backward_data(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y), d9_array_out(&o.out)));
+            close_operands(check, "linear_backward_data", &o, tolerance_of(i));
+        }
+}
+
+void d9_cuda_check_linear_backward_weight(d9_check *check) {
+    const d9_cpu cpu = d9_plain_cpu();
+    for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
+            const d9_cpu_linear *s = &shapes[i];
+            const d9_cuda_linear shape = {s->samples, s->inputs, s->outputs};
+            operands o = open_operands(store, i, s->samples * s->outputs, s->samples * s->inputs,
+                                       s->outputs * s->inputs, D9_CUDA_F32);
+            d9_cpu_linear_backward_weight(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), d9_plain_out(o.expected));
+            d9_check_launch(check, "linear_backward_weight",
+                            d9_cuda_linear_backward_weight(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y),
+                                                           d9_array_out(&o.out)));
+            close_operands(check, "linear_backward_weight", &o, tolerance_of(i));
+        }
+}
+
+/* ---- the loss ---- */
+
+static const d9_cpu_loss losses[] = {{1, 3, 0.0}, {7, 10, 0.2}, {65, 27, 0.1}, {65, 65, 0.2}, {300, 10, 0.2}};
+enum { LOSSES = sizeof losses / sizeof *losses };
+
+typedef struct batch {
+    d9_pool pool;
+    float *logits, *loss, *dlogits;
+    int32_t *labels;
+    d9_array gpu_loss, gpu_dlogits;
+    d9_cuda_loss shape;
+} batch;
+
+static batch open_batch(const d9_cpu_loss *s) {
+    batch b = {.shape = {s->samples, s->classes, s->smoothing}};
+    const int64_t count = s->samples * s->classes;
+    b.logits = d9_pool_random(&b.pool, D9_CUDA_F32, count, 33);
+    for (int64_t i = 0; i < count; i++) b.logits[i] *= 8;
+    b.loss = d9_pool_floats(&b.pool, s->samples);
+    b.dlogits = d9_pool_floats(&b.pool, count);
+    b.labels = (int32_t *)(void *)d9_pool_floats(&b.pool, s->samples);
+    for (int64_t n = 0; n < s->samples; n++) b.labels[n] = (int32_t)(n * 7 % s->classes);
+    b.gpu_loss = d9_array_new(D9_CUDA_F32, s->samples, 0);
+    b.gpu_dlogits = d9_array_new(D9_CUDA_F32, count, 0);
+    return b;
+}
+
+static void close_batch(d9_check *check, batch *b) {
+    d9_array_free(check, &b->gpu_loss);
+    d9_array_free(check, &b->gpu_dlogits);
+    d9_pool_free(&b->pool);
+}
+
+void d9_cuda_check_loss_forward(d9_check *check) {
+    for (int i = 0; i < LOSSES; i++) {
+        batch b = open_batch(&losses[i]);
+        d9_cpu_loss_forward(&losses[i], b.logits, b.labels, b.loss);
+        d9_check_launch(check, "loss", d9_cuda_loss_forward(NULL, &b.shape, b.logits, b.labels, b.gpu_loss.data));
+        d9_check_array(check, "loss", b.loss, &b.gpu_loss, 1e-6);
+        close_batch(check, &b);
+    }
+}
+
+void d9_cuda_check_loss_backward(d9_check *check) {
+    const float scale = 512;
+    for (int i = 0; i < LOSSES; i++)
+        for (int scaled = 0; scaled < 2; scaled++) {
+            batch b = open_batch(&losses[i]);
+            d9_cpu_loss_backward(&losses[i], b.logits, b.labels, b.dlogits);
+            for (int64_t k = 0; k < b.gpu_dlogits.count; k++) b.dlogits[k] *= scaled ? scale : 1;
+            d9_check_launch(
+                check, "loss_backward",
+                d9_cuda_loss_backward(NULL, &b.shape, b.logits, b.labels, scaled ? &scale : NULL, b.gpu_dlogits.data));
+            d9_check_array(check, "loss_backward", b.dlogits, &b.gpu_dlogits, 1e-6);
+            close_batch(check, &b);
+        }
+}
+
+/* Twice into the same metrics, the second time with a loss that is no number: its step is noted, and stays. */
+void d9_cuda_check_metrics(d9_check *check) {
+    for (int i = 0; i < LOSSES; i++) {
+        batch b = open_batch(&losses[i]);
+        double expected[4] = {1, 2, 1, 0}, got[4] = {1, 2, 1, 0};
+        d9_cpu_loss_forward(&losses[i], b.logits, b.labels, b.loss);
+        b.labels[0] = 1;
+        for (int64_t step = 4; step < 7; step++) {
+            d9_cpu_metrics(&losses[i], b.loss, b.logits, b.labels, step, expected);
+            d9_check_launch(check, "metrics", d9_cuda_metrics(NULL, &b.shape, b.loss, b.logits, b.labels, &step, got));
+            for (int k = 0; k < 4; k++) {
+                const double error = fabs(got[k] - expected[k]);
+                check->compared++;
+                if (!(error <= 1e-12 * fabs(expected[k])) && !(k == 0 && step > 4 && isinf(got[k])))
+                    d9_check_fail(check, "metrics[%d]: %g, not %g", k, got[k], expected[k]);
+            }
+            b.loss[losses[i].samples - 1] = INFINITY;
+        }
+        if (expected[3] != 6) d9_check_fail(check, "metrics: the CPU noted step %g", expected[3]);
+        close_batch(check, &b);
+    }
+}

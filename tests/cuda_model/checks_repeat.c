@@ -1,0 +1,80 @@
+/* The same launches three times: the model runs their threads in another order each time, and the bits must not care.
+ */
+#include "tests/cuda_model/checks.h"
+
+#define D9_REAL float
+#include "kernels/formulas/activation.h"
+#undef D9_REAL
+
+#include <string.h>
+
+enum { IMAGES = 4, PIXELS = 33, CHANNELS = 72, GROUPS = 2, COUNT = IMAGES * PIXELS * CHANNELS };
+enum { SAMPLES = 65, INPUTS = 40, OUTPUTS = 10, RESULTS = 9 };
+
+/* Every array the launches write. */
+typedef struct results {
+    d9_array array[RESULTS];
+} results;
+
+static results new_results(const d9_cuda_norm *norm) {
+    const int64_t counts[RESULTS] = {COUNT,
+                                     GROUPS * CHANNELS,
+                                     GROUPS * CHANNELS,
+                                     COUNT,
+                                     CHANNELS,
+                                     CHANNELS,
+                                     SAMPLES * OUTPUTS,
+                                     OUTPUTS * INPUTS,
+                                     d9_cuda_norm_scratch_bytes(norm) / 4};
+    results r;
+    for (int i = 0; i < RESULTS; i++) r.array[i] = d9_array_new(D9_CUDA_F32, counts[i], 0);
+    return r;
+}
+
+static void run_all(d9_check *check, d9_pool *pool, const d9_cuda_norm *norm, const results *r, double *metrics) {
+    const float *x = d9_pool_random(pool, D9_CUDA_F32, COUNT, 61), *dy = d9_pool_random(pool, D9_CUDA_F32, COUNT, 62);
+    const float *scale = d9_pool_random(pool, D9_CUDA_F32, CHANNELS, 63), *bias = scale;
+    float *running = d9_pool_floats(pool, 2 * GROUPS * CHANNELS);
+    int32_t *labels = (int32_t *)(void *)d9_pool_floats(pool, SAMPLES);
+    const d9_cuda_act act = {D9_FORMULA_CELU, 0.3f};
+    const d9_cuda_epilogue epilogue = {.act = act};
+    const d9_cuda_prologue prologue = {act, {dy, D9_CUDA_F32}};
+    const d9_cuda_in in = {x, D9_CUDA_F32}, gradient = {dy, D9_CUDA_F32};
+    float *mean = r->array[1].data, *inv_std = r->array[2].data;
+    const d9_cuda_norm_state state = {scale, bias, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5, 0.1};
+    const d9_cuda_norm_gradients gradients = {d9_array_out(&r->array[3]), r->array[4].data, r->array[5].data};
+    const d9_cuda_linear linear = {SAMPLES, INPUTS, OUTPUTS};
+    const d9_cuda_loss loss = {SAMPLES, OUTPUTS, 0.2};
+    const int64_t step = 3;
+    void *scratch = r->array[8].data;
+    const int errors[] = {
+        d9_cuda_norm_forward(NULL, norm, in, &state, &epilogue, scratch, d9_array_out(&r->array[0])),
+        d9_cuda_norm_backward(NULL, norm, gradient, &prologue, in, mean, inv_std, scale, scratch, &gradients),
+        d9_cuda_linear_forward(NULL, &linear, in, gradient, d9_array_out(&r->array[6])),
+        d9_cuda_linear_backward_weight(NULL, &linear, gradient, in, d9_array_out(&r->array[7])),
+        d9_cuda_metrics(NULL, &loss, x, dy, labels, &step, metrics)};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) d9_check_launch(check, "repeated", errors[i]);
+}
+
+void d9_cuda_check_repeated(d9_check *check) {
+    const d9_cuda_norm norm = {IMAGES, PIXELS, CHANNELS, GROUPS};
+    results first = new_results(&norm);
+    double first_metrics[4] = {0, 0, 0, 0};
+    for (int turn = 0; turn < 3; turn++) {
+        d9_pool pool = {.count = 0};
+        results again = turn ? new_results(&norm) : first;
+        double metrics[4] = {0, 0, 0, 0};
+        int64_t counter = 0;
+        for (int i = 0; i < turn; i++) d9_check_launch(check, "repeated", d9_cuda_advance(NULL, &counter));
+        run_all(check, &pool, &norm, &again, turn ? metrics : first_metrics);
+        for (int i = 0; turn && i < RESULTS; i++) {
+            check->compared++;
+            if (memcmp(first.array[i].data, again.array[i].data, (size_t)first.array[i].bytes) != 0)
+                d9_check_fail(check, "repeated: array %d differs in turn %d", i, turn);
+            d9_array_free(check, &again.array[i]);
+        }
+        if (turn && memcmp(metrics, first_metrics, sizeof metrics) != 0) d9_check_fail(check, "repeated: metrics");
+        d9_pool_free(&pool);
+    }
+    for (int i = 0; i < RESULTS; i++) d9_array_free(check, &first.array[i]);
+}

@@ -1,0 +1,193 @@
+/* The optimizer, the moving average, the guard over gradients and the step's number. */
+#include "tests/cuda_model/checks.h"
+
+#include <math.h>
+
+static const int64_t counts[] = {1, 7, 65, 2051};
+enum { COUNTS = sizeof counts / sizeof *counts, STEP = 2 };
+static const float rates[] = {9, 9, 0.3f, 9}, decays[] = {9, 9, 0.01f, 9}, ratios[] = {9, 9, 0.75f, 9};
+static const int64_t step = STEP;
+
+/* Both sides of one group. */
+typedef struct group {
+    d9_pool pool;
+    float *g, *w, *v, *average;
+    d9_array gpu_g, gpu_w, gpu_v, gpu_average, copy;
+} group;
+
+static group open_group(int64_t count, d9_cuda_store store, int shift) {
+    group s = {.pool.count = 0};
+    s.g = d9_pool_random(&s.pool, store, count, 41);
+    s.w = d9_pool_random(&s.pool, D9_CUDA_F32, count, 42);
+    s.v = d9_pool_random(&s.pool, D9_CUDA_F32, count, 43);
+    s.average = d9_pool_random(&s.pool, D9_CUDA_F32, count, 44);
+    s.gpu_g = d9_array_of(store, count, shift, s.g);
+    s.gpu_w = d9_array_of(D9_CUDA_F32, count, shift, s.w);
+    s.gpu_v = d9_array_of(D9_CUDA_F32, count, shift, s.v);
+    s.gpu_average = d9_array_of(D9_CUDA_F32, count, shift, s.average);
+    s.copy = d9_array_new(store, count, shift);
+    return s;
+}
+
+static void close_group(d9_check *check, group *s) {
+    d9_check_array(check, "sgd w", s->w, &s->gpu_w, 1e-6);
+    d9_check_array(check, "sgd v", s->v, &s->gpu_v, 1e-6);
+    d9_array_free(check, &s->gpu_g);
+    d9_array_free(check, &s->gpu_w);
+    d9_array_free(check, &s->gpu_v);
+    d9_array_free(check, &s->gpu_average);
+    d9_array_free(check, &s->copy);
+    d9_pool_free(&s->pool);
+}
+
+static d9_cuda_sgd rule_of(bool torch, bool tables) {
+    const d9_cuda_sgd rule = {.rate = {tables ? rates : NULL, rates[STEP]},
+                              .decay = {tables ? decays : NULL, decays[STEP]},
+                              .momentum = 0.9f,
+                              .torch = torch,
+                              .step = tables ? &step : NULL};
+    return rule;
+}
+
+static void update_on_cpu(group *s, bool torch) {
+    const d9_cpu cpu = d9_plain_cpu();
+    const d9_cpu_sgd rule = {rates[STEP], decays[STEP], 0.9f, torch};
+    d9_cpu_sgd_update(&cpu, &rule, s->g, s->gpu_w.count, s->w, s->v);
+}
+
+void d9_cuda_check_sgd(d9_check *check) {
+    for (int i = 0; i < COUNTS; i++) D9_FOR_STORES(store) for (int how = 0; how < 4; how++) {
+            group s = open_group(counts[i], store, how == 3);
+            const d9_cuda_sgd rule = rule_of(how & 1, how & 2);
+            update_on_cpu(&s, how & 1);
+            d9_check_launch(
+                check, "sgd",
+                d9_cuda_sgd_update(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu_v.data, NULL));
+            close_group(check, &s);
+        }
+}
+
+/* The copy and the average hold what separate passes would leave. */
+void d9_cuda_check_sgd_more(d9_check *check) {
+    const d9_cpu cpu = d9_plain_cpu();
+    for (int i = 0; i < COUNTS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
+            group s = open_group(counts[i], store, shift);
+            const d9_cuda_sgd rule = rule_of(false, true);
+            const d9_cuda_sgd_more more = {d9_array_out(&s.copy), s.gpu_average.data, {ratios, 0}};
+            update_on_cpu(&s, false);
+            d9_cpu_lerp(&cpu, ratios[STEP], s.w, counts[i], s.average);
+            d9_check_launch(
+                check, "sgd_more",
+                d9_cuda_sgd_update(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu_v.data, &more));
+            d9_check_array(check, "sgd_more copy", s.w, &s.copy, 1e-6);
+            d9_check_array(check, "sgd_more average", s.average, &s.gpu_average, 1e-6);
+            close_group(check, &s);
+        }
+}
+
+/* Under a guard gradients are unscaled; with a bad one nothing moves but the copy and the average. */
+void d9_cuda_check_sgd_guarded(d9_check *check) {
+    const d9_cpu cpu = d9_plain_cpu();
+    for (int i = 0; i < COUNTS; i++)
+        for (int bad = 0; bad < 2; bad++) {
+            group s = open_group(counts[i], D9_CUDA_F16, 0);
+            d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = bad ? 0 : D9_CUDA_FINE};
+            d9_cuda_sgd rule = rule_of(false, true);
+            rule.guard = &guard;
+            const d9_cuda_sgd_more more = {d9_array_out(&s.copy), s.gpu_average.data, {NULL, 0.75f}};
+            for (int64_t k = 0; k < counts[i]; k++) s.g[k] *= 0.25f;
+            if (!bad) update_on_cpu(&s, false);
+            d9_cpu_lerp(&cpu, 0.75f, s.w, counts[i], s.average);
+            d9_check_launch(
+                check, "sgd_guarded",
+                d9_cuda_sgd_update(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu_v.data, &more));
+            d9_check_array(check, "sgd_guarded copy", s.w, &s.copy, 1e-6);
+            d9_check_array(check, "sgd_guarded average", s.average, &s.gpu_average, 1e-6);
+            close_group(check, &s);
+        }
+}
+
+void d9_cuda_check_lerp(d9_check *check) {
+    const d9_cpu cpu = d9_plain_cpu();
+    for (int i = 0; i < COUNTS; i++)
+        for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
+            d9_pool pool = {.count = 0};
+            const float *x = d9_pool_random(&pool, D9_CUDA_F32, counts[i], 45);
+            float *a = d9_pool_random(&pool, D9_CUDA_F32, counts[i], 46);
+            d9_array gpu_x = d9_array_of(D9_CUDA_F32, counts[i], shift, x);
+            d9_array gpu_a = d9_array_of(D9_CUDA_F32, counts[i], shift, a);
+            d9_cpu_lerp(&cpu, ratios[STEP], x, counts[i], a);
+            d9_check_launch(
+                check, "lerp",
+                d9_cuda_lerp(NULL, (d9_cuda_coefficient){ratios, 0}, &step, gpu_x.data, counts[i], gpu_a.data));
+            d9_check_array(check, "lerp", a, &gpu_a, 1e-6);
+            d9_array_free(check, &gpu_x);
+            d9_array_free(check, &gpu_a);
+            d9_pool_free(&pool);
+        }
+}
+
+static void expect(d9_check *check, const char *what, double got, double expected) {
+    check->compared++;
+    if (!(got == expected)) d9_check_fail(check, "%s: %.17g, not %.17g", what, got, expected);
+}
+
+void d9_cuda_check_advance(d9_check *check) {
+    int64_t counter = INT64_C(1) << 40;
+    d9_check_launch(check, "advance", d9_cuda_advance(NULL, &counter));
+    d9_check_launch(check, "advance", d9_cuda_advance(NULL, &counter));
+    expect(check, "advance", (double)(counter - (INT64_C(1) << 40)), 2);
+}
+
+/* ---- the guard ---- */
+
+typedef struct bad_place {
+    int64_t at;
+    float value;
+    int32_t parameter;
+} bad_place;
+
+void d9_cuda_check_guard_check(d9_check *check) {
+    enum { COUNT = 2051 };
+    static const int64_t ends[] = {1, 640, 641, 2000};
+    static const bad_place places[] = {{-1, 0, D9_CUDA_FINE}, {0, NAN, 0},   {1, INFINITY, 1}, {639, -INFINITY, 1},
+                                       {640, NAN, 2},         {641, NAN, 3}, {1999, NAN, 3},   {2050, INFINITY, 3}};
+    for (size_t p = 0; p < sizeof places / sizeof *places; p++) D9_FOR_STORES(store) {
+            d9_pool pool = {.count = 0};
+            float *g = d9_pool_random(&pool, store, COUNT, 47);
+            if (places[p].at >= 0) g[places[p].at] = places[p].value;
+            if (places[p].at >= 0) g[COUNT - 1] = NAN; /* a later one does not hide it */
+            d9_array array = d9_array_of(store, COUNT, store == D9_CUDA_BF16, g);
+            d9_cuda_guard guard = {.scale = 1, .inverse = 1, .bad = D9_CUDA_FINE};
+            d9_check_launch(check, "guard_check",
+                            d9_cuda_guard_check(NULL, d9_array_in(&array), COUNT, ends, 4, &guard));
+            expect(check, "guard_check", guard.bad, places[p].parameter);
+            d9_array_free(check, &array);
+            d9_pool_free(&pool);
+        }
+}
+
+/* Two good steps, a bad one, a bad one, three good ones; the scale doubles after three. */
+void d9_cuda_check_guard_settle(d9_check *check) {
+    const d9_cuda_guard_rule rule = {.growth = 2, .backoff = 0.5f, .growth_every = 3};
+    const bool bad[] = {false, false, true, true, false, false, false};
+    const float scales[] = {1024, 1024, 512, 256, 256, 256, 512};
+    d9_cuda_guard guard = {.scale = 1024, .inverse = 1.0f / 1024, .bad = D9_CUDA_FINE};
+    for (int64_t at = 0; at < 7; at++) {
+        const int64_t number = at + 10;
+        if (bad[at]) guard.bad = at == 2 ? 5 : 3;
+        d9_check_launch(check, "guard_settle", d9_cuda_guard_settle(NULL, &rule, &number, &guard));
+        expect(check, "scale", (double)guard.scale, (double)scales[at]);
+        expect(check, "inverse", (double)guard.inverse, 1 / (double)scales[at]);
+        expect(check, "bad", guard.bad, D9_CUDA_FINE);
+    }
+    expect(check, "skipped", (double)guard.skipped, 2);
+    expect(check, "first_step", (double)guard.first_step, 13);
+    expect(check, "first_parameter", guard.first_parameter, 5);
+    const d9_cuda_guard_rule fixed = {1, 1, 0};
+    const int64_t late = 99;
+    for (int at = 0; at < 4; at++)
+        d9_check_launch(check, "guard_settle", d9_cuda_guard_settle(NULL, &fixed, &late, &guard));
+    expect(check, "a static scale", (double)guard.scale, 512);
+    expect(check, "first_step stays", (double)guard.first_step, 13);
+}

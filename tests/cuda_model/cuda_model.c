@@ -1,0 +1,116 @@
+/* The execution model itself: barriers and exchanges interleave as CUDA says, and what CUDA leaves undefined is refused
+ * with the reason. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/cuda_model/model.h"
+#include "tests/cuda_model/scenarios.h"
+
+#include <string.h>
+
+enum { THREADS = D9_SCENARIO_THREADS };
+
+static void count_up(int *numbers) {
+    for (int i = 0; i < THREADS; i++) numbers[i] = i * i;
+}
+
+static void barriers_let_threads_meet(void **state) {
+    (void)state;
+    int in[THREADS], out[THREADS];
+    count_up(in);
+    for (int turn = 0; turn < 3; turn++) { /* in each order of the threads */
+        assert_int_equal(d9_scenario_reverse(in, out), 0);
+        for (int i = 0; i < THREADS; i++) assert_int_equal(out[i], in[THREADS - 1 - i]);
+    }
+}
+
+static void lanes_exchange(void **state) {
+    (void)state;
+    int in[THREADS], exchanged[THREADS], shifted[THREADS];
+    count_up(in);
+    assert_int_equal(d9_scenario_shuffles(in, exchanged, shifted), 0);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(exchanged[i], in[i ^ 5]);
+        assert_int_equal(shifted[i], in[i % 32 == 31 ? i : i + 1]);
+    }
+}
+
+static void lanes_vote(void **state) {
+    (void)state;
+    int in[THREADS];
+    unsigned ballots[THREADS / 32];
+    count_up(in);
+    assert_int_equal(d9_scenario_ballot(in, ballots), 0);
+    for (int i = 0; i < THREADS / 32; i++) assert_int_equal(ballots[i], 0xaaaaaaaau);
+}
+
+static void orders_differ(void **state) {
+    (void)state;
+    int order[3 * THREADS], ascending = 0, descending = 0;
+    assert_int_equal(d9_scenario_orders(order), 0);
+    for (int block = 0; block < 3; block++) {
+        const int *row = order + block * THREADS;
+        int up = 1, down = 1, seen[THREADS] = {0};
+        for (int i = 0; i < THREADS; i++) {
+            seen[row[i]]++;
+            up &= row[i] == i;
+            down &= row[i] == THREADS - 1 - i;
+        }
+        for (int i = 0; i < THREADS; i++) assert_int_equal(seen[i], 1);
+        ascending += up;
+        descending += down;
+    }
+    assert_int_equal(ascending, 1);
+    assert_int_equal(descending, 1);
+}
+
+static void shared_memory_is_fresh(void **state) {
+    (void)state;
+    unsigned seen = 0;
+    assert_int_equal(d9_scenario_poison(&seen), 0);
+    assert_int_equal(seen, 0xffffffffu);
+}
+
+static void every_place_runs_once(void **state) {
+    (void)state;
+    int seen[2 * 3 * 4 * 5] = {0};
+    assert_int_equal(d9_scenario_places(seen), 0);
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) assert_int_equal(seen[i], 1);
+}
+
+static void is_refused(int (*scenario)(void), const char *reason) {
+    int in[THREADS], out[THREADS];
+    d9_model_test("scenario");
+    assert_int_equal(scenario(), D9_MODEL_LAUNCH_FAILURE);
+    if (!strstr(d9_model_failure(), reason)) fail_msg("\"%s\" does not say \"%s\"", d9_model_failure(), reason);
+    d9_model_test("scenario"); /* what was left in the middle disturbs nobody */
+    count_up(in);
+    assert_int_equal(d9_scenario_reverse(in, out), 0);
+    assert_int_equal(out[0], in[THREADS - 1]);
+}
+
+static void mistakes_are_refused(void **state) {
+    (void)state;
+    is_refused(d9_scenario_divergent, "divergent barrier: threads wait at");
+    is_refused(d9_scenario_left_alone, "that others have ended without");
+    is_refused(d9_scenario_deadlock, "deadlock");
+    is_refused(d9_scenario_missing_lane, "misses a lane that has ended");
+    is_refused(d9_scenario_outside_mask, "lane 0 reads lane 20");
+    is_refused(d9_scenario_two_exchanges, "lanes of one warp exchange at");
+    assert_int_equal(d9_scenario_too_many_threads(), D9_MODEL_INVALID_CONFIGURATION);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(barriers_let_threads_meet),
+                                       cmocka_unit_test(lanes_exchange),
+                                       cmocka_unit_test(lanes_vote),
+                                       cmocka_unit_test(orders_differ),
+                                       cmocka_unit_test(shared_memory_is_fresh),
+                                       cmocka_unit_test(every_place_runs_once),
+                                       cmocka_unit_test(mistakes_are_refused)};
+    return cmocka_run_group_tests_name("cuda_model", tests, NULL, NULL);
+}

@@ -1,0 +1,94 @@
+/* What a kernel sees of CUDA when kernels/cuda is compiled as C++ for the CPU: the subset that kernels/cuda uses.
+ * Semantics and checks: model.h. */
+#ifndef D9_TESTS_CUDA_MODEL_KERNEL_H
+#define D9_TESTS_CUDA_MODEL_KERNEL_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <functional>
+
+#define __global__ static
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned width = 1, unsigned height = 1, unsigned depth = 1) : x(width), y(height), z(depth) {}
+};
+struct alignas(16) uint4 {
+    uint32_t x, y, z, w;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(8) uint2 {
+    uint32_t x, y;
+};
+static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return {x, y, z, w}; }
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+
+struct d9_model_place { /* of the thread that runs */
+    dim3 thread, block, block_size, grid_size;
+};
+extern d9_model_place d9_model_here;
+#define threadIdx d9_model_here.thread
+#define blockIdx  d9_model_here.block
+#define blockDim  d9_model_here.block_size
+#define gridDim   d9_model_here.grid_size
+
+int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body);
+#define D9_LAUNCH(kernel, grid, block, stream, ...)                                                                    \
+    (static_cast<void>(stream), d9_model_launch(#kernel, grid, block, [=] { kernel(__VA_ARGS__); }))
+
+/* A block's array: the same for all threads that name it at the same place. */
+void *d9_model_shared(const void *tag, size_t bytes);
+#define D9_SHARED(type, name, count)                                                                                   \
+    static const char name##_tag = 0;                                                                                  \
+    type *const name = static_cast<type *>(d9_model_shared(&name##_tag, sizeof(type) * (count)))
+
+void d9_model_barrier(const char *file, int line);
+#define __syncthreads() d9_model_barrier(__FILE__, __LINE__)
+
+/* ---- exchanges within a warp: all lanes of `mask` come to the same one ---- */
+enum d9_model_exchange { D9_MODEL_SHUFFLE, D9_MODEL_BALLOT };
+uint64_t d9_model_warp(const char *file, int line, d9_model_exchange kind, unsigned mask, uint64_t value, int source);
+int d9_model_lane();
+
+template <typename T> uint64_t d9_model_bits(T value) {
+    uint64_t bits = 0;
+    static_assert(sizeof(T) <= sizeof bits, "a shuffle moves at most eight bytes");
+    memcpy(&bits, &value, sizeof value);
+    return bits;
+}
+template <typename T> T d9_model_shuffle(const char *file, int line, unsigned mask, T value, int source) {
+    const uint64_t bits = d9_model_warp(file, line, D9_MODEL_SHUFFLE, mask, d9_model_bits(value), source);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* A source beyond the warp is the lane itself. */
+static inline int d9_model_source(int lane) { return lane < 32 ? lane : d9_model_lane(); }
+
+#define __shfl_sync(mask, value, lane)      d9_model_shuffle(__FILE__, __LINE__, mask, value, (lane)&31)
+#define __shfl_xor_sync(mask, value, lanes) d9_model_shuffle(__FILE__, __LINE__, mask, value, d9_model_lane() ^ (lanes))
+#define __shfl_down_sync(mask, value, offset)                                                                          \
+    d9_model_shuffle(__FILE__, __LINE__, mask, value, d9_model_source(d9_model_lane() + static_cast<int>(offset)))
+#define __ballot_sync(mask, predicate)                                                                                 \
+    static_cast<unsigned>(d9_model_warp(__FILE__, __LINE__, D9_MODEL_BALLOT, mask, (predicate) ? 1 : 0, 0))
+#define __any_sync(mask, predicate) (__ballot_sync(mask, predicate) != 0)
+#define __all_sync(mask, predicate) (__ballot_sync(mask, !(predicate)) == 0)
+#define __syncwarp()                static_cast<void>(__ballot_sync(0xffffffffu, 1))
+
+/* Threads change places only where they wait: a plain read and write is atomic. */
+static inline int atomicMin(int *at, int value) {
+    const int old = *at;
+    if (value < old) *at = value;
+    return old;
+}
+
+#endif

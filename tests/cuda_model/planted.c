@@ -1,0 +1,44 @@
+/* The kernels with a mistake planted (D9_PLANTED): the checks named here must notice it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/cuda_model/checks.h"
+#include "tests/cuda_model/model.h"
+
+#include <string.h>
+
+/* Every check that runs a kernel with that part. */
+static const char *const noticed_by[] = {
+    /* the end of an array comes one early (not `order`: it would sort by what was never written) */
+    " cast add scale fill copy act_forward act_backward norm_forward norm_epilogue norm_backward norm_shifted"
+    " pool_forward pool_backward pool_nan linear_forward linear_backward_data linear_backward_weight loss_forward"
+    " loss_backward metrics sgd sgd_more sgd_guarded lerp guard_check draw gather augment ",
+    /* barriers are missing */
+    " norm_forward norm_epilogue norm_backward norm_shifted linear_backward_weight metrics augment repeated ",
+    /* a warp's reduction takes half of it */
+    " linear_forward loss_forward loss_backward metrics "};
+
+static void planted_mistake_is_noticed(void **state) {
+    (void)state;
+    int noticed = 0;
+    for (int i = 0; i < d9_cuda_check_count; i++) {
+        char word[64] = " ";
+        strncat(strncat(word, d9_cuda_checks[i].name, 60), " ", 2);
+        if (!strstr(noticed_by[D9_PLANTED], word)) continue;
+        d9_check check = {.failures = 0};
+        d9_model_test(d9_cuda_checks[i].name);
+        d9_cuda_checks[i].run(&check);
+        if (!check.failures) fail_msg("%s did not notice", d9_cuda_checks[i].name);
+        noticed++;
+    }
+    assert_true(noticed >= 4);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(planted_mistake_is_noticed)};
+    return cmocka_run_group_tests_name("cuda_planted", tests, NULL, NULL);
+}

@@ -1,0 +1,100 @@
+/* The kernels of scenarios.h. */
+#define D9_CUDA_MODEL
+#include "kernels/cuda/launch.h"
+
+#include "tests/cuda_model/scenarios.h"
+
+enum { THREADS = D9_SCENARIO_THREADS };
+
+__global__ void reverse_kernel(const int *in, int *out) {
+    D9_SHARED(int, turn, THREADS);
+    const unsigned t = threadIdx.x;
+    int value = in[t];
+    for (int i = 0; i < 3; i++) {
+        turn[t] = value;
+        __syncthreads();
+        value = turn[THREADS - 1 - t];
+        __syncthreads();
+    }
+    out[t] = value;
+}
+
+__global__ void shuffles_kernel(const int *in, int *exchanged, int *shifted) {
+    const unsigned t = threadIdx.x;
+    exchanged[t] = __shfl_xor_sync(0xffffffffu, in[t], 5);
+    shifted[t] = __shfl_down_sync(0xffffffffu, in[t], 1);
+}
+
+__global__ void ballot_kernel(const int *in, unsigned *ballots) {
+    const unsigned bits = __ballot_sync(0xffffffffu, in[threadIdx.x] & 1);
+    if (threadIdx.x % 32 == 0) ballots[threadIdx.x / 32] = bits;
+}
+
+__global__ void orders_kernel(int *order) {
+    D9_SHARED(int, place, 1);
+    if (place[0] < 0) place[0] = 0;
+    order[blockIdx.x * THREADS + static_cast<unsigned>(place[0]++)] = static_cast<int>(threadIdx.x);
+}
+
+__global__ void poison_kernel(unsigned *seen) {
+    D9_SHARED(unsigned, array, 4);
+    *seen = array[3];
+    array[3] = 1;
+}
+
+__global__ void places_kernel(int *seen) {
+    const unsigned block = blockIdx.y * gridDim.x + blockIdx.x, size = blockDim.x * blockDim.y;
+    seen[block * size + threadIdx.y * blockDim.x + threadIdx.x]++;
+}
+
+__global__ void divergent_kernel() {
+    if (threadIdx.x < THREADS / 2)
+        __syncthreads();
+    else
+        __syncthreads();
+}
+
+__global__ void left_alone_kernel() {
+    if (threadIdx.x == 7) return;
+    __syncthreads();
+}
+
+__global__ void deadlock_kernel() {
+    if (threadIdx.x % 32 < 16) static_cast<void>(__ballot_sync(0xffffffffu, 1));
+    __syncthreads();
+}
+
+__global__ void missing_lane_kernel() {
+    if (threadIdx.x == 40) return;
+    __syncwarp();
+}
+
+__global__ void outside_mask_kernel() {
+    if (threadIdx.x < 16) static_cast<void>(__shfl_sync(0xffffu, 1, 20));
+}
+
+__global__ void two_exchanges_kernel() {
+    if (threadIdx.x % 2)
+        static_cast<void>(__ballot_sync(0xffffffffu, 1));
+    else
+        static_cast<void>(__ballot_sync(0xffffffffu, 1));
+}
+
+int d9_scenario_reverse(const int *in, int *out) { return D9_LAUNCH(reverse_kernel, 1u, THREADS, nullptr, in, out); }
+int d9_scenario_shuffles(const int *in, int *exchanged, int *shifted) {
+    return D9_LAUNCH(shuffles_kernel, 1u, THREADS, nullptr, in, exchanged, shifted);
+}
+int d9_scenario_ballot(const int *in, unsigned *ballots) {
+    return D9_LAUNCH(ballot_kernel, 1u, THREADS, nullptr, in, ballots);
+}
+int d9_scenario_orders(int *order) { return D9_LAUNCH(orders_kernel, 3u, THREADS, nullptr, order); }
+int d9_scenario_poison(unsigned *shared) { return D9_LAUNCH(poison_kernel, 2u, 1u, nullptr, shared); }
+int d9_scenario_places(int *seen) { return D9_LAUNCH(places_kernel, dim3(2, 3), dim3(4, 5), nullptr, seen); }
+
+int d9_scenario_divergent(void) { return D9_LAUNCH(divergent_kernel, 1u, THREADS, nullptr); }
+int d9_scenario_left_alone(void) { return D9_LAUNCH(left_alone_kernel, 1u, THREADS, nullptr); }
+int d9_scenario_deadlock(void) { return D9_LAUNCH(deadlock_kernel, 1u, THREADS, nullptr); }
+int d9_scenario_missing_lane(void) { return D9_LAUNCH(missing_lane_kernel, 1u, THREADS, nullptr); }
+int d9_scenario_outside_mask(void) { return D9_LAUNCH(outside_mask_kernel, 1u, 32u, nullptr); }
+int d9_scenario_two_exchanges(void) { return D9_LAUNCH(two_exchanges_kernel, 1u, THREADS, nullptr); }
+int d9_scenario_too_many_threads(void) { return D9_LAUNCH(left_alone_kernel, 1u, 1025u, nullptr); }

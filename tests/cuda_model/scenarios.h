@@ -1,0 +1,36 @@
+/* Small kernels that the execution model must run rightly, or refuse. Each returns the launch's error. */
+#ifndef D9_TESTS_CUDA_SCENARIOS_H
+#define D9_TESTS_CUDA_SCENARIOS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { D9_SCENARIO_THREADS = 96 };
+
+/* out (threads): in reversed through shared memory, three times over. */
+int d9_scenario_reverse(const int *in, int *out);
+/* out[t] = in[t ^ 5]; then the next lane's, the last keeping its own. */
+int d9_scenario_shuffles(const int *in, int *exchanged, int *shifted);
+/* ballots (3): one bit per lane whose in is odd. */
+int d9_scenario_ballot(const int *in, unsigned *ballots);
+/* order (3 x threads): in which order the threads of three blocks ran. */
+int d9_scenario_orders(int *order);
+/* shared (1): what shared memory holds before anyone writes it, in the second block. */
+int d9_scenario_poison(unsigned *shared);
+int d9_scenario_places(int *seen); /* seen (2 * 3 * 4 * 5): 1 for each place of a grid (2, 3) of blocks (4, 5) */
+
+/* What must be refused. */
+int d9_scenario_divergent(void);      /* half of the block waits at another barrier */
+int d9_scenario_left_alone(void);     /* one thread ends before the barrier */
+int d9_scenario_deadlock(void);       /* half of a warp exchanges, the other half waits at a barrier */
+int d9_scenario_missing_lane(void);   /* a lane ends before an exchange of all */
+int d9_scenario_outside_mask(void);   /* a lane reads one that takes no part */
+int d9_scenario_two_exchanges(void);  /* the lanes of one warp exchange at different places */
+int d9_scenario_too_many_threads(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

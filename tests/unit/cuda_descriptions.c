@@ -1,0 +1,79 @@
+/* Convolutions as plain data (engine/backends/cuda/conv_description.h): dims, strides, types, ids, what is written.
+ * cuDNN itself is asked in tests/cuda_backend/cudnn.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "backends/cuda/conv_description.h"
+
+/* 7 images of 5 x 6 x 3, 3 x 3 taps to 4 channels, stride 2, no padding. */
+static d9_conv_geometry geometry(d9_conv_pass pass, d9_type type) {
+    return (d9_conv_geometry){.pass = pass,
+                              .x = {4, {7, 5, 6, 3}},
+                              .w = {4, {4, 3, 3, 3}},
+                              .y = {4, {7, 2, 2, 4}},
+                              .type = type,
+                              .stride = 2};
+}
+
+static void check_tensor(const d9_conv_tensor *t, d9_type type, const int64_t dims[4], const int64_t strides[4]) {
+    assert_int_equal(t->type, type);
+    assert_memory_equal(t->dims, dims, sizeof t->dims);
+    assert_memory_equal(t->strides, strides, sizeof t->strides);
+    assert_int_equal(t->bytes, dims[0] * dims[1] * dims[2] * dims[3] * (int64_t)d9_type_bytes(type));
+    assert_true(t->alignment >= 16 && t->alignment % 16 == 0);
+}
+
+static void tensors_lie_channels_last(void **state) {
+    static const d9_type types[] = {D9_F16, D9_BF16, D9_F32};
+    (void)state;
+    for (int t = 0; t < 3; t++)
+        for (int p = D9_CONV_FORWARD; p <= D9_CONV_BACKWARD_WEIGHT; p++) {
+            const d9_conv_geometry g = geometry((d9_conv_pass)p, types[t]);
+            const d9_conv_description d = d9_conv_describe(&g);
+            check_tensor(&d.tensor[D9_CONV_IMAGE], types[t], (int64_t[]){7, 3, 5, 6}, (int64_t[]){90, 1, 18, 3});
+            check_tensor(&d.tensor[D9_CONV_WEIGHTS], types[t], (int64_t[]){4, 3, 3, 3}, (int64_t[]){27, 1, 9, 3});
+            check_tensor(&d.tensor[D9_CONV_OUTPUT], types[t], (int64_t[]){7, 4, 2, 2}, (int64_t[]){16, 1, 8, 4});
+            assert_true(d.stride[0] == 2 && d.stride[1] == 2 && d.pad[0] == 0 && d.pad[1] == 0 && d.dilation[0] == 1);
+            assert_int_equal(d.accumulate, D9_F32);
+        }
+}
+
+static void ids_differ(void **state) {
+    const d9_conv_geometry g = geometry(D9_CONV_FORWARD, D9_F16);
+    const d9_conv_description d = d9_conv_describe(&g);
+    (void)state;
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
+        for (int b = 0; b < a; b++) assert_int_not_equal(d.tensor[a].id, d.tensor[b].id);
+}
+
+/* cuDNN writes a half gradient of the weights where the graph has f32. */
+static void each_pass_writes_its_own(void **state) {
+    static const int written[] = {D9_CONV_OUTPUT, D9_CONV_IMAGE, D9_CONV_WEIGHTS};
+    (void)state;
+    for (int p = 0; p < 3; p++) {
+        const d9_conv_geometry half = geometry((d9_conv_pass)p, D9_BF16), single = geometry((d9_conv_pass)p, D9_F32);
+        assert_int_equal(d9_conv_describe(&half).written, written[p]);
+        assert_int_equal(d9_conv_describe(&half).widened, p == D9_CONV_BACKWARD_WEIGHT);
+        assert_false(d9_conv_describe(&single).widened);
+    }
+}
+
+static void operations_are_counted(void **state) {
+    const d9_conv_geometry g = geometry(D9_CONV_FORWARD, D9_F16);
+    const d9_conv_description d = d9_conv_describe(&g);
+    (void)state;
+    assert_true(d9_conv_operations(&d) == 2.0 * 7 * 2 * 2 * 4 * 3 * 3 * 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_lie_channels_last),
+        cmocka_unit_test(ids_differ),
+        cmocka_unit_test(each_pass_writes_its_own),
+        cmocka_unit_test(operations_are_counted),
+    };
+    return cmocka_run_group_tests_name("cuda_descriptions", tests, NULL, NULL);
+}
