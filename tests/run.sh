@@ -3,7 +3,7 @@
 #
 #   build             as setup.sh makes it                                every test
 #   build-plain       gcc, no oneDNN, no nvcc, warnings are errors        every test but the timings and those of oneDNN
-#   build-sanitized   AddressSanitizer and UBSan, warnings are errors     every test but the timings
+#   build-sanitized   AddressSanitizer and UBSan, warnings are errors     every test but the timings and the heavy ones
 #   build-clang       clang, warnings are errors                          compiled only: one check
 #
 # usage: tests/run.sh [--quick | --long]    --quick: the first alone; --long: also the tests labelled long
@@ -123,7 +123,7 @@ if ./setup.sh; then run_tests build -LE "$long"; else note failed build setup.sh
 if [ $extent != quick ]; then
     strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=ON
     check build-plain "$untimed" onednn -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict
-    check build-sanitized "$untimed" '^none$' "-DDAWN9_SANITIZE=address,undefined" $strict
+    check build-sanitized "$untimed|^heavy\$" '^none$' "-DDAWN9_SANITIZE=address,undefined" $strict
     if ! has_command clang; then
         note skipped build-clang compile
     elif compile build-clang -DCMAKE_C_COMPILER=clang $strict; then

@@ -43,6 +43,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     (void)state;
+    d9_context_init(&context); /* the system that a test planted is gone */
     d9_folder_remove(&context, folder);
     return 0;
 }
