@@ -247,6 +247,12 @@ void d9_report_forest(const d9_report *report, d9_text *text) {
 
 /* ---- the ladder: published beside measured, in the experiment's order ---- */
 
+bool d9_report_is_chain(const d9_report *report) {
+    for (int a = 1; a < report->arm_count; a++)
+        if (report->arms[a].baseline != a - 1) return false;
+    return report->arm_count > 2;
+}
+
 void d9_report_ladder(const d9_report *report, d9_text *text) {
     int row = 0;
     d9_text_add(text, "row\tlabel\taccuracy\tlow\thigh\tpublished_accuracy\tseconds\tpublished_seconds\n");
@@ -255,8 +261,8 @@ void d9_report_ladder(const d9_report *report, d9_text *text) {
         d9_text_add(text, "%d\t", ++row);
         d9_tsv_field(text, arm->label);
         add_number(text, arm->sample.mean);
-        add_number(text, arm->mean.low);
-        add_number(text, arm->mean.high);
+        add_number(text, isnan(arm->mean.low) ? arm->sample.mean : arm->mean.low); /* one run: a dot */
+        add_number(text, isnan(arm->mean.high) ? arm->sample.mean : arm->mean.high);
         add_number(text, arm->published_accuracy);
         add_number(text, arm->seconds.mean);
         add_number(text, arm->published_seconds);

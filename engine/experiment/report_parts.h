@@ -27,6 +27,7 @@ void d9_report_lengths_runs(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_lengths_means(d9_context *context, const d9_report *report, d9_text *text);
 void d9_report_lengths_published(const d9_report *report, d9_text *text);
 void d9_report_forest(const d9_report *report, d9_text *text);
+bool d9_report_is_chain(const d9_report *report); /* each arm is compared with the one before it */
 void d9_report_ladder(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_step(d9_context *context, const d9_report *report, d9_text *text);
 

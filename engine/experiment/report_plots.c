@@ -109,6 +109,7 @@ static bool has_forest(const drawing *drawing) {
     return drawing->lines > 1 && high > low;
 }
 
+/* Beside published figures, or where every step is compared with the one before it. */
 static bool has_ladder(const drawing *drawing) {
     int published = 0;
     double low = INFINITY, high = -INFINITY;
@@ -120,7 +121,8 @@ static bool has_ladder(const drawing *drawing) {
     }
     d9_text_add(drawing->settings, "height_ladder = %d\nladder_rows = %d\nladder_label = %d\nladder_tick = %.10g\n",
                 135 + 28 * drawing->last, drawing->last, drawing->label, high > low ? tick(high - low) : 1);
-    return published > 1;
+    if (published) d9_text_add(drawing->settings, "published = 1\n");
+    return published > 1 || (d9_report_is_chain(drawing->report) && high > low);
 }
 
 static bool has_step(const drawing *drawing) {
@@ -182,8 +184,8 @@ static const struct {
      {{"forest", make_forest}},
      has_forest},
     {"ladder",
-     "Measured beside published",
-     "Filled: measured, with the 95% interval of the mean. Hollow: published, on its author's machine.",
+     "Step by step",
+     "Filled: measured, with the 95% interval of the mean. Hollow, where there are any: published, on their author's machine.",
      {{"ladder", make_ladder}},
      has_ladder},
     {"accuracy",
