@@ -1,13 +1,7 @@
-/* Trained models as safetensors for other tools: see trainer.h and exchange.h. */
+/* Trained models as safetensors for other tools: see trainer.h, exchange.h and description.h. */
 #include "core/system.h"
-#include "record/effective.h"
-#include "record/safetensors.h"
+#include "train/description.h"
 #include "train/exchange.h"
-#include "train/trainer.h"
-
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* One f32 tensor in the outside layout. */
 static d9_status export_value(d9_session *session, d9_arena *arena, const d9_value *value, const double *state,
@@ -25,59 +19,22 @@ done:
     return status;
 }
 
-static d9_status json_text(d9_session *session, d9_arena *arena, json_t *json, const char **text) {
-    char *dumped = json ? json_dumps(json, JSON_COMPACT) : NULL;
-    char *copy = NULL;
-    d9_status status = dumped ? d9_arena_copy(session->context, arena, dumped, &copy)
-                              : d9_fail(session->context, D9_DEVICE, "out of memory for a model's metadata");
-    *text = copy;
-    free(dumped);
-    json_decref(json);
-    return status;
-}
-
-static d9_status describe(d9_session *session, d9_arena *arena, d9_text *config, d9_metadata metadata[5]) {
-    d9_status status;
-    const d9_dataset *data = session->dataset;
-    json_t *names = json_array(), *mean = json_array(), *deviation = json_array();
-    const char *text;
-    for (int64_t c = 0; c < data->classes; c++) json_array_append_new(names, json_string(data->class_names[c]));
-    for (int64_t c = 0; c < data->channels; c++) {
-        json_array_append_new(mean, json_real(data->mean[c]));
-        json_array_append_new(deviation, json_real(data->std[c]));
-    }
-    metadata[0] = (d9_metadata){"format", "pt"};
-    D9_TRY(json_text(session, arena, names, &text));
-    metadata[1] = (d9_metadata){"class_names", text};
-    D9_TRY(json_text(session, arena, mean, &text));
-    metadata[2] = (d9_metadata){"mean", text};
-    D9_TRY(json_text(session, arena, deviation, &text));
-    metadata[3] = (d9_metadata){"std", text};
-    D9_TRY(d9_effective_yaml(session->context, session->config, config));
-    metadata[4] = (d9_metadata){"config", d9_text_get(config)};
-done:
-    return status;
-}
-
 d9_status d9_model_write(d9_session *session, const char *path) {
     d9_status status;
     const d9_graph *graph = &session->program.train;
     d9_arena arena = {0};
-    d9_metadata metadata[5];
-    d9_text config;
+    d9_metadata metadata[D9_DESCRIPTION_ROWS];
     void *state = NULL, *tensors = NULL;
     int count = 0;
-    d9_text_init(session->context, &config);
     D9_TRY(d9_allocate(session->context, (size_t)session->program.state_elements * sizeof(double), "state", &state));
     D9_TRY(d9_allocate(session->context, (size_t)graph->value_count * sizeof(d9_tensor), "tensors", &tensors));
     D9_TRY(d9_session_read_state(session, session->program.tail.evaluate, state));
     for (int v = 0; v < graph->value_count; v++)
         if (d9_exchange_has(&graph->values[v]))
             D9_TRY(export_value(session, &arena, &graph->values[v], state, (d9_tensor *)tensors + count++));
-    D9_TRY(describe(session, &arena, &config, metadata));
-    D9_TRY(d9_safetensors_write(session->context, path, tensors, count, metadata, 5));
+    D9_TRY(d9_description_make(session, &arena, metadata));
+    D9_TRY(d9_safetensors_write(session->context, path, tensors, count, metadata, D9_DESCRIPTION_ROWS));
 done:
-    d9_text_free(&config);
     d9_release(session->context, tensors);
     d9_release(session->context, state);
     d9_arena_free(session->context, &arena);

@@ -103,8 +103,8 @@ D9_MUST_USE d9_status d9_checkpoint_write(d9_session *session, const char *path,
  * `capacity` rows. A checkpoint of another configuration, seed or precision: D9_USAGE. */
 D9_MUST_USE d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capacity,
                                          d9_progress_state *progress);
-/* The evaluated state for other tools: conv weights O,I,H,W, statistics averaged over ghost groups; metadata
- * carries class names, normalisation and the effective config. */
+/* The evaluated state for other tools: conv weights O,I,H,W, statistics averaged over ghost groups; its
+ * metadata says the rest (train/description.h). */
 D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
 /* Loads a model's weights into STATE and, where there is one, AVERAGE. */
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);

@@ -1,0 +1,116 @@
+/* What a model file says about itself, and what it may not say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/runs.h"
+#include "train/description.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct bench {
+    d9_context context;
+    d9_config *config;
+    char folder[RUN_PATH_BYTES];
+} bench;
+
+static int set_up(void **state) {
+    static bench b;
+    d9_context_init(&b.context);
+    b.config = run_config(&b.context, "reference", "f32", "");
+    run_folder_make(b.folder);
+    *state = &b;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    bench *b = *state;
+    run_folder_remove(b->folder);
+    d9_config_free(&b->context, b->config);
+    return 0;
+}
+
+/* The configuration a model carries is the run's; names and normalisation are the dataset's. */
+static void model_describes_itself(void **state) {
+    bench *b = *state;
+    char path[RUN_PATH_BYTES], hash[65], carried_hash[65];
+    d9_session session;
+    d9_description *description;
+    d9_config *carried;
+    run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder});
+    op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = b->config}, &session));
+    op_ok(&b->context, d9_description_read(&b->context, run_path(b->folder, "model.safetensors", path), &description));
+    assert_int_equal(description->classes, 10);
+    assert_string_equal(description->class_names[9], session.dataset->class_names[9]);
+    assert_int_equal(description->channels, 3);
+    for (int c = 0; c < 3; c++) {
+        assert_true(fabs(description->mean[c] - session.dataset->mean[c]) <= 1e-12 * 255);
+        assert_true(fabs(description->std[c] - session.dataset->std[c]) <= 1e-12 * 255);
+    }
+    assert_string_equal(description->version, d9_build_version());
+    assert_string_equal(description->commit, d9_build_commit());
+    op_ok(&b->context, d9_config_parse(&b->context, path, description->config, NULL, &carried));
+    d9_config_hash(&b->context, b->config, hash);
+    d9_config_hash(&b->context, carried, carried_hash);
+    assert_string_equal(hash, carried_hash);
+    d9_config_free(&b->context, carried);
+    d9_description_free(&b->context, description);
+    d9_session_close(&session);
+}
+
+static void check_description(bench *b, const d9_metadata *rows, int count, const char *message) {
+    char path[RUN_PATH_BYTES];
+    const float one = 1;
+    const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {1}}, &one, sizeof one};
+    d9_description *description;
+    run_path(b->folder, "odd.safetensors", path);
+    op_ok(&b->context, d9_safetensors_write(&b->context, path, &tensor, 1, rows, count));
+    const d9_status status = d9_description_read(&b->context, path, &description);
+    assert_int_equal(status, message ? D9_DATA : D9_OK);
+    if (message && !strstr(b->context.message, message)) fail_msg("%s expected: %s", message, b->context.message);
+    d9_description_free(&b->context, description);
+    d9_context_clear(&b->context);
+}
+
+static void descriptions_that_make_no_sense(void **state) {
+    bench *b = *state;
+    const d9_metadata good[] = {
+        {"dawn9.config", "{}"}, {"dawn9.classes", "[\"a\"]"}, {"dawn9.mean", "[0.5]"}, {"dawn9.std", "[1]"}};
+    const struct {
+        int row;
+        const char *value, *message;
+    } wrong[] = {
+        {1, "a, b", "dawn9.classes is no JSON list"},
+        {1, "[]", "dawn9.classes names no class"},
+        {1, "[1]", "dawn9.classes holds what is no name"},
+        {2, "[]", "dawn9.mean has a wrong number of channels"},
+        {2, "[\"x\"]", "dawn9.mean holds"},
+        {2, "{}", "dawn9.mean is no JSON list"},
+        {3, "[1, 1]", "dawn9.std has a wrong number of channels"},
+        {3, "[0]", "dawn9.std holds"},
+    };
+    op_ok(&b->context, d9_directory_make(&b->context, b->folder));
+    check_description(b, good, 4, NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        d9_metadata rows[4];
+        memcpy(rows, good, sizeof good);
+        rows[wrong[i].row].value = wrong[i].value;
+        check_description(b, rows, 4, wrong[i].message);
+    }
+    for (int missing = 0; missing < 4; missing++) {
+        d9_metadata rows[4];
+        memcpy(rows, good, sizeof good);
+        rows[missing].key = "other";
+        check_description(b, rows, 4, "is missing from its metadata");
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {TEST(model_describes_itself), TEST(descriptions_that_make_no_sense)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
