@@ -29,12 +29,17 @@ typedef struct d9_dataset_options {
     int64_t validation; /* images cut off the end of a seeded permutation of train; they replace test. 0: none */
     int64_t image_size; /* folder: images are resized to this square; synthetic: drawn at it; 0: 32 */
     int64_t synthetic_train, synthetic_test; /* 0: 2048, 512 */
+    int threads;        /* that decode the pictures of a folder; 0: as many as OpenMP takes */
     uint64_t seed;      /* of the synthetic set and the validation split: fixed, not the run's */
 } d9_dataset_options;
 
 /* Failures: D9_DATA naming file and place ("data_batch_3.bin: record 17: label 11, must be 0 to 9"). */
 D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options, d9_dataset **dataset);
 void d9_dataset_free(d9_context *context, d9_dataset *dataset);
+
+/* Warns, one line each, where a folder's largest class has at least 3 times the training images of its smallest, and
+ * where classes have fewer than 20. Other datasets are as they were published. */
+D9_MUST_USE d9_status d9_dataset_remark(d9_context *context, const d9_dataset *dataset);
 
 /* Where the files of this dataset are looked for; `path` as in the options. Writes into `folder`: `path` itself, or the
  * first of $DAWN9_DATA, $DAWN9_DATA/NAME and ${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/NAME that has a file of it; where

@@ -9,7 +9,7 @@
 #include "core/system.h"
 #include "record/effective.h"
 
-enum { BYTE_MAX = 255, CHANNELS_MAX = 4 };
+enum { BYTE_MAX = 255, CHANNELS_MAX = 4, SIDE_MAX = 4096 };
 
 /* ---- writing ---- */
 
@@ -39,18 +39,20 @@ static json_t *names(const d9_dataset *data) {
 d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata metadata[D9_DESCRIPTION_ROWS]) {
     d9_status status;
     const d9_dataset *data = session->dataset;
-    const char *classes, *mean, *std;
+    const char *classes, *size, *mean, *std;
     char *config = NULL;
     d9_text yaml;
     d9_text_init(session->context, &yaml);
     D9_TRY(d9_effective_yaml(session->context, session->config, &yaml));
     D9_TRY(d9_arena_copy(session->context, arena, d9_text_get(&yaml), &config));
     D9_TRY(json_text(session, arena, names(data), &classes));
+    D9_TRY(json_text(session, arena, json_pack("[I, I]", (json_int_t)data->height, (json_int_t)data->width), &size));
     D9_TRY(json_text(session, arena, units(data->mean, data->channels), &mean));
     D9_TRY(json_text(session, arena, units(data->std, data->channels), &std));
     const d9_metadata rows[D9_DESCRIPTION_ROWS] = {{"format", "pt"},
                                                    {"dawn9.config", config},
                                                    {"dawn9.classes", classes},
+                                                   {"dawn9.image_size", size},
                                                    {"dawn9.mean", mean},
                                                    {"dawn9.std", std},
                                                    {"dawn9.version", d9_build_version()},
@@ -87,6 +89,21 @@ static d9_status read_list(const reader *reader, const char *key, json_t **list)
     *list = json_loads(text, 0, &error);
     if (!json_is_array(*list)) D9_TRY(bad(reader, key, "is no JSON list"));
 done:
+    return status;
+}
+
+static d9_status read_size(const reader *reader) {
+    d9_status status;
+    json_t *list = NULL;
+    json_int_t side[2] = {0, 0};
+    D9_TRY(read_list(reader, "dawn9.image_size", &list));
+    for (size_t i = 0; i < 2; i++) side[i] = json_integer_value(json_array_get(list, i));
+    if (json_array_size(list) != 2 || side[0] < 1 || side[1] < 1 || side[0] > SIDE_MAX || side[1] > SIDE_MAX)
+        D9_TRY(bad(reader, "dawn9.image_size", "must be a height and a width"));
+    reader->made->height = side[0];
+    reader->made->width = side[1];
+done:
+    json_decref(list);
     return status;
 }
 
@@ -150,6 +167,7 @@ d9_status d9_description_read(d9_context *context, const char *path, d9_descript
     const reader reader = {context, path, file, memory};
     D9_TRY(read_text(&reader, "dawn9.config", true, &reader.made->config));
     D9_TRY(read_classes(&reader));
+    D9_TRY(read_size(&reader));
     D9_TRY(read_channels(&reader, "dawn9.mean", -INFINITY, reader.made->mean));
     D9_TRY(read_channels(&reader, "dawn9.std", 1e-6, reader.made->std));
     D9_TRY(read_text(&reader, "dawn9.version", false, &reader.made->version));
@@ -160,6 +178,27 @@ done:
     d9_description_free(context, memory);
     d9_safetensors_free(context, file);
     return status;
+}
+
+/* ---- use ---- */
+
+d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
+                               d9_dataset *dataset) {
+    if (dataset->height != description->height || dataset->width != description->width ||
+        dataset->channels != description->channels)
+        return d9_fail(context, D9_DATA, "%s: made for images of %lldx%lld, these are of %lldx%lld", path,
+                       (long long)description->height, (long long)description->width, (long long)dataset->height,
+                       (long long)dataset->width);
+    if (dataset->classes != description->classes)
+        return d9_fail(context, D9_DATA, "%s: knows %lld classes, this dataset has %lld", path,
+                       (long long)description->classes, (long long)dataset->classes);
+    for (int64_t c = 0; c < dataset->classes; c++)
+        if (strcmp(dataset->class_names[c], description->class_names[c]) != 0)
+            return d9_fail(context, D9_DATA, "%s: class %lld is %s, in this dataset %s", path, (long long)c,
+                           description->class_names[c], dataset->class_names[c]);
+    memcpy(dataset->mean, description->mean, sizeof dataset->mean);
+    memcpy(dataset->std, description->std, sizeof dataset->std);
+    return D9_OK;
 }
 
 void d9_description_free(d9_context *context, d9_description *description) {

@@ -2,6 +2,7 @@
  *
  *   dawn9.config    the effective configuration, YAML (no absolute path)
  *   dawn9.classes   JSON list of names; entry i is class i
+ *   dawn9.image_size   JSON list, height and width: what images are resized to
  *   dawn9.mean, dawn9.std   JSON lists per channel, of pixels in 0..1: x = (pixel / 255 - mean) / std
  *   dawn9.version, dawn9.commit   of the build that wrote it
  *   format          "pt", which other tools look for */
@@ -11,7 +12,7 @@
 #include "record/safetensors.h"
 #include "train/trainer.h"
 
-enum { D9_DESCRIPTION_ROWS = 7 };
+enum { D9_DESCRIPTION_ROWS = 8 };
 
 /* The rows for what the session trains; their texts live in `arena`. */
 D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
@@ -20,7 +21,7 @@ D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
 typedef struct d9_description {
     d9_arena arena;
     const char *config; /* YAML, for d9_config_parse */
-    int64_t classes, channels;
+    int64_t height, width, channels, classes;
     const char *const *class_names; /* (classes) */
     double mean[4], std[4];         /* per channel, byte units as in d9_dataset */
     const char *version, *commit;   /* "" where the file does not say */
@@ -28,6 +29,9 @@ typedef struct d9_description {
 
 /* A file without a row, or with one that makes no sense: D9_DATA naming both. */
 D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
+/* The normalisation of a loaded dataset becomes the model's. Other classes or another size of image: D9_DATA. */
+D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
+                                           d9_dataset *dataset);
 void d9_description_free(d9_context *context, d9_description *description);
 
 #endif

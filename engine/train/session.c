@@ -15,17 +15,21 @@ d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoc
     return status;
 }
 
+d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dataset **dataset) {
+    const d9_dataset_options wanted = {.name = config->data.dataset,
+                                       .path = config->data.path,
+                                       .validation = config->data.validation,
+                                       .image_size = config->data.image_size,
+                                       .synthetic_train = config->data.synthetic_train,
+                                       .synthetic_test = config->data.synthetic_test,
+                                       .threads = (int)config->threads};
+    return d9_dataset_load(context, &wanted, dataset);
+}
+
 static d9_status load_dataset(d9_session *session, const d9_session_options *options) {
-    const d9_config *config = options->config;
     session->dataset = options->dataset;
     if (options->dataset) return D9_OK;
-    d9_dataset_options wanted = {.name = config->data.dataset,
-                                 .path = config->data.path,
-                                 .validation = config->data.validation,
-                                 .image_size = config->data.image_size,
-                                 .synthetic_train = config->data.synthetic_train,
-                                 .synthetic_test = config->data.synthetic_test};
-    return d9_dataset_load(session->context, &wanted, &session->dataset);
+    return d9_config_dataset(session->context, options->config, &session->dataset);
 }
 
 static d9_status open_device(d9_session *session, const d9_session_options *options) {
@@ -67,8 +71,9 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     D9_TRY(d9_backend_precision(context, session->backend, &session->info, options->config->precision, &precision));
     D9_TRY(d9_program_build(context, options->config, &extent, precision, &wanted, &session->program));
     D9_TRY(session->backend->allocate(context, session->device, &session->program));
-    D9_TRY(session->backend->plan(context, session->device, &session->program, &session->program.train,
-                                  &session->train_plan));
+    if (!options->no_train)
+        D9_TRY(session->backend->plan(context, session->device, &session->program, &session->program.train,
+                                      &session->train_plan));
     if (!options->no_eval)
         D9_TRY(session->backend->plan(context, session->device, &session->program, &session->program.eval,
                                       &session->eval_plan));

@@ -60,9 +60,12 @@ typedef struct d9_session_options {
     double process_start;
     d9_dataset *dataset; /* taken over; NULL: the config's is loaded */
     d9_program_options program;
-    bool no_eval; /* no evaluation plan */
+    bool no_eval;  /* no evaluation plan */
+    bool no_train; /* no training plan */
 } d9_session_options;
 
+/* The dataset that a configuration names. */
+D9_MUST_USE d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dataset **dataset);
 /* Dataset, device, program, plans, upload. Parameters are not initialised. */
 D9_MUST_USE d9_status d9_session_open(d9_context *context, const d9_session_options *options, d9_session *session);
 void d9_session_close(d9_session *session);

@@ -46,6 +46,8 @@ static void model_describes_itself(void **state) {
     assert_int_equal(description->classes, 10);
     assert_string_equal(description->class_names[9], session.dataset->class_names[9]);
     assert_int_equal(description->channels, 3);
+    assert_int_equal(description->height, session.dataset->height);
+    assert_int_equal(description->width, session.dataset->width);
     for (int c = 0; c < 3; c++) {
         assert_true(fabs(description->mean[c] - session.dataset->mean[c]) <= 1e-12 * 255);
         assert_true(fabs(description->std[c] - session.dataset->std[c]) <= 1e-12 * 255);
@@ -77,8 +79,12 @@ static void check_description(bench *b, const d9_metadata *rows, int count, cons
 
 static void descriptions_that_make_no_sense(void **state) {
     bench *b = *state;
-    const d9_metadata good[] = {
-        {"dawn9.config", "{}"}, {"dawn9.classes", "[\"a\"]"}, {"dawn9.mean", "[0.5]"}, {"dawn9.std", "[1]"}};
+    const d9_metadata good[] = {{"dawn9.config", "{}"},
+                                {"dawn9.classes", "[\"a\"]"},
+                                {"dawn9.image_size", "[8, 9]"},
+                                {"dawn9.mean", "[0.5]"},
+                                {"dawn9.std", "[1]"}};
+    enum { GOOD = sizeof good / sizeof *good };
     const struct {
         int row;
         const char *value, *message;
@@ -86,25 +92,27 @@ static void descriptions_that_make_no_sense(void **state) {
         {1, "a, b", "dawn9.classes is no JSON list"},
         {1, "[]", "dawn9.classes names no class"},
         {1, "[1]", "dawn9.classes holds what is no name"},
-        {2, "[]", "dawn9.mean has a wrong number of channels"},
-        {2, "[\"x\"]", "dawn9.mean holds"},
-        {2, "{}", "dawn9.mean is no JSON list"},
-        {3, "[1, 1]", "dawn9.std has a wrong number of channels"},
-        {3, "[0]", "dawn9.std holds"},
+        {2, "[8]", "dawn9.image_size must be"},
+        {2, "[8, 0]", "dawn9.image_size must be"},
+        {3, "[]", "dawn9.mean has a wrong number of channels"},
+        {3, "[\"x\"]", "dawn9.mean holds"},
+        {3, "{}", "dawn9.mean is no JSON list"},
+        {4, "[1, 1]", "dawn9.std has a wrong number of channels"},
+        {4, "[0]", "dawn9.std holds"},
     };
     op_ok(&b->context, d9_directory_make(&b->context, b->folder));
-    check_description(b, good, 4, NULL);
+    check_description(b, good, GOOD, NULL);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        d9_metadata rows[4];
+        d9_metadata rows[GOOD];
         memcpy(rows, good, sizeof good);
         rows[wrong[i].row].value = wrong[i].value;
-        check_description(b, rows, 4, wrong[i].message);
+        check_description(b, rows, GOOD, wrong[i].message);
     }
-    for (int missing = 0; missing < 4; missing++) {
-        d9_metadata rows[4];
+    for (int missing = 0; missing < GOOD; missing++) {
+        d9_metadata rows[GOOD];
         memcpy(rows, good, sizeof good);
         rows[missing].key = "other";
-        check_description(b, rows, 4, "is missing from its metadata");
+        check_description(b, rows, GOOD, "is missing from its metadata");
     }
 }
 
