@@ -13,6 +13,9 @@ typedef struct d9_image {
  * white. `name` stands in messages. Not a whole PNG or JPEG, or a side over 16384: D9_DATA. */
 D9_MUST_USE d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes,
                                       size_t size, d9_image *image);
+/* The same of a file. One that cannot be read: D9_DATA. */
+D9_MUST_USE d9_status d9_image_read(d9_context *context, const char *path, d9_image *image);
+bool d9_image_has_name(const char *name); /* ends in .png, .jpg or .jpeg, in either case */
 void d9_image_free(d9_image *image);
 
 /* Stretches the whole image to (height, width, 3) bytes at `pixels`, filtered and without aliasing. */

@@ -34,6 +34,10 @@ typedef struct d9_result {
     bool resumed;
     const char *plan_text;
     const d9_timeline *timeline;
+    d9_arena arena;                 /* of the class names */
+    const char *const *class_names; /* (classes) */
+    int64_t classes, channels;
+    double mean[4], std[4]; /* of the training images, byte units */
 } d9_result;
 
 typedef struct d9_record { /* an open run folder */

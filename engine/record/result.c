@@ -89,6 +89,17 @@ static bool set_machine(json_t *root, const d9_result *result) {
            set(root, "rules", rules_json(result->plan_text));
 }
 
+/* As in a model's metadata: names, and normalisation of pixels in 0..1. */
+static bool set_data(json_t *root, const d9_result *result) {
+    json_t *classes = json_array(), *mean = json_array(), *std = json_array();
+    for (int64_t c = 0; c < result->classes; c++) json_array_append_new(classes, json_string(result->class_names[c]));
+    for (int64_t c = 0; c < result->channels; c++) {
+        json_array_append_new(mean, json_real(result->mean[c] / 255));
+        json_array_append_new(std, json_real(result->std[c] / 255));
+    }
+    return set(root, "classes", classes) && set(root, "mean", mean) && set(root, "std", std);
+}
+
 static bool set_outcome(json_t *root, const d9_result *result) {
     return set(root, "accuracy", d9_json_number(result->accuracy)) &&
            set(root, "accuracy_tta", d9_json_number(result->accuracy_tta)) &&
@@ -121,7 +132,7 @@ d9_status d9_result_json(d9_context *context, const d9_result *result, d9_text *
                 set(root, "config", json_incref(config)) &&
                 set(root, "config_hash", json_string(result->config_hash)) &&
                 set(root, "seed", json_integer((json_int_t)result->seed)) && set_machine(root, result) &&
-                set_outcome(root, result);
+                set_data(root, result) && set_outcome(root, result);
     if (!fine)
         D9_TRY(d9_fail(context, D9_DEVICE, "the result holds text that is not UTF-8, or memory ran out"));
     D9_TRY(add_dump(context, root, text));

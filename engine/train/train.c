@@ -43,6 +43,21 @@ done:
     return status;
 }
 
+static d9_status describe_data(d9_context *context, const d9_dataset *data, d9_result *result) {
+    d9_status status;
+    void *names = NULL;
+    D9_TRY(d9_arena_allocate(context, &result->arena, (size_t)data->classes * sizeof(char *), &names));
+    for (int64_t c = 0; c < data->classes; c++)
+        D9_TRY(d9_arena_copy(context, &result->arena, data->class_names[c], (char **)names + c));
+    result->class_names = names;
+    result->classes = data->classes;
+    result->channels = data->channels;
+    memcpy(result->mean, data->mean, sizeof result->mean);
+    memcpy(result->std, data->std, sizeof result->std);
+done:
+    return status;
+}
+
 static d9_status describe(d9_context *context, run *self) {
     d9_result *result = self->result;
     const d9_session *session = &self->session;
@@ -65,7 +80,7 @@ static d9_status describe(d9_context *context, run *self) {
     result->accuracy = result->accuracy_tta = NAN;
     d9_status status = d9_allocate(context, (size_t)rows * sizeof *result->epochs, "epoch rows", &epochs);
     result->epochs = epochs;
-    return status;
+    return status == D9_OK ? describe_data(context, session->dataset, result) : status;
 }
 
 static d9_status resume(d9_context *context, run *self) {
@@ -96,6 +111,7 @@ static d9_status open_run(d9_context *context, run *self) {
                                  .plan = (const char *)plan,
                                  .process_start = options->process_start};
     D9_TRY(d9_session_open(context, &wanted, &self->session));
+    D9_TRY(d9_dataset_remark(context, self->session.dataset));
     D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe(context, self));
     D9_TRY(d9_session_initialize(&self->session));
@@ -342,5 +358,6 @@ void d9_result_free(d9_context *context, d9_result *result) {
     d9_release(context, timeline);
     d9_release(context, (char *)result->plan_text);
     d9_release(context, result->epochs);
+    d9_arena_free(context, &result->arena);
     memset(result, 0, sizeof *result);
 }

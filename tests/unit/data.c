@@ -282,7 +282,7 @@ static void broken_folders_are_refused(void **state) {
     make_folder(f, "ant");
     refused(f, options, D9_DATA, "/ant", "without an image");
     write_picture(f, "ant/1.png", 3, 5, 9);
-    refused(f, options, D9_DATA, "1 class folders", "at least 2");
+    refused(f, options, D9_DATA, "1 class folder,", "at least 2");
     make_folder(f, "bee");
     write_picture(f, "bee/1.png", 3, 5, 9);
     refused(f, options, D9_DATA, "/ant: 1 image", "at least 2");
