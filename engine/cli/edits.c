@@ -109,15 +109,13 @@ static d9_status check_path(d9_cli *cli, const char *path) {
     return d9_fail(&cli->context, D9_USAGE, "%s: there is no such file; did you mean %s?", path, meant);
 }
 
-d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits, const int64_t *seed,
-                        d9_config **config) {
+/* The edits of the command line as lists; the short forms come behind --set. */
+static d9_status collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed, d9_config_edits *all) {
     d9_status status = D9_OK;
     d9_flag_integer chosen = edits->seed;
     set_list list = {.cli = cli};
     void *memory = NULL;
-    *config = NULL;
     if (seed) chosen = (d9_flag_integer){.given = true, .value = *seed};
-    D9_TRY(check_path(cli, path));
     D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)(edits->set.count + SHORT_FORMS) * sizeof(char *),
                              &memory));
     list.items = memory;
@@ -127,13 +125,35 @@ d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits
     D9_TRY(add_text(&list, "backend", edits->backend));
     D9_TRY(add_text(&list, "precision", edits->precision));
     D9_TRY(add_text(&list, "data.path", edits->data));
-    const d9_config_edits all = {.with = edits->with.items,
-                                 .with_count = edits->with.count,
-                                 .without = edits->without.items,
-                                 .without_count = edits->without.count,
-                                 .set = list.items,
-                                 .set_count = list.count};
+    *all = (d9_config_edits){.with = edits->with.items,
+                             .with_count = edits->with.count,
+                             .without = edits->without.items,
+                             .without_count = edits->without.count,
+                             .set = list.items,
+                             .set_count = list.count};
+done:
+    return status;
+}
+
+d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits, const int64_t *seed,
+                        d9_config **config) {
+    d9_status status = D9_OK;
+    d9_config_edits all;
+    *config = NULL;
+    D9_TRY(check_path(cli, path));
+    D9_TRY(collect(cli, edits, seed, &all));
     D9_TRY(d9_config_load(&cli->context, path, &all, config));
+done:
+    return status;
+}
+
+d9_status d9_cli_config_text(d9_cli *cli, const char *name, const char *yaml, const d9_cli_edits *edits,
+                             d9_config **config) {
+    d9_status status = D9_OK;
+    d9_config_edits all;
+    *config = NULL;
+    D9_TRY(collect(cli, edits, NULL, &all));
+    D9_TRY(d9_config_parse(&cli->context, name, yaml, &all, config));
 done:
     return status;
 }

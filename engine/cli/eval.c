@@ -1,6 +1,8 @@
 /* dawn9 eval: the accuracy of a saved model. */
 #include "cli/commands.h"
-#include "train/trainer.h"
+#include "cli/model.h"
+#include "train/description.h"
+#include <string.h>
 
 typedef struct eval_options {
     const char *config, *model;
@@ -10,13 +12,13 @@ typedef struct eval_options {
 
 static const d9_flag flags[] = {
     {.name = "CONFIG",
-     .type = D9_FLAG_ARGUMENT,
+     .type = D9_FLAG_OPTIONAL,
      .offset = offsetof(eval_options, config),
-     .doc = "the configuration that the model was trained with"},
+     .doc = "a configuration instead of the one that the model holds"},
     {.name = "MODEL",
-     .type = D9_FLAG_ARGUMENT,
+     .type = D9_FLAG_OPTIONAL,
      .offset = offsetof(eval_options, model),
-     .doc = "model.safetensors of a run"},
+     .doc = "model.safetensors of a run, or the run's folder; needed"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(eval_options, edits), .table = d9_cli_edit_flags},
     {.name = "json", .type = D9_FLAG_SWITCH, .offset = offsetof(eval_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
@@ -27,32 +29,64 @@ static void print(d9_cli *cli, const d9_session *session, const d9_evaluation *e
     if (json)
         d9_cli_print_json(cli, json_pack("{s:f, s:f, s:I, s:i, s:s, s:s}", "accuracy", evaluation->accuracy,
                                          "accuracy_tta", evaluation->accuracy_tta, "images",
-                                         (json_int_t)program->extent.eval_images, "views",
-                                         program->views.count, "backend", session->backend->name, "precision",
-                                         program->precision->name));
+                                         (json_int_t)program->extent.eval_images, "views", program->views.count,
+                                         "backend", session->backend->name, "precision", program->precision->name));
     else
-        d9_cli_print(cli, "accuracy %.2f%% plain, %.2f%% with TTA (%d view%s), on %lld images\n",
-                     evaluation->accuracy, evaluation->accuracy_tta, program->views.count,
-                     program->views.count == 1 ? "" : "s", (long long)program->extent.eval_images);
+        d9_cli_print(cli, "accuracy %.2f%% plain, %.2f%% with TTA (%d view%s), on %lld images\n", evaluation->accuracy,
+                     evaluation->accuracy_tta, program->views.count, program->views.count == 1 ? "" : "s",
+                     (long long)program->extent.eval_images);
+}
+
+/* One word is the model; before it may stand a configuration. */
+static d9_status find_words(d9_cli *cli, const eval_options *chosen, const char **config, const char **model) {
+    const char *only = chosen->model ? NULL : chosen->config;
+    const size_t length = only ? strlen(only) : 0;
+    *config = chosen->model ? chosen->config : NULL;
+    if (!chosen->config || (length > 5 && strcmp(only + length - 5, ".yaml") == 0))
+        return d9_fail(&cli->context, D9_USAGE, "MODEL is missing: model.safetensors of a run (dawn9 eval --help)");
+    return d9_cli_model(cli, only ? only : chosen->model, model);
+}
+
+/* Without a configuration the model's own, over the dataset it names, normalised as the model was trained. */
+static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path, const char *model, d9_config **config,
+                      d9_dataset **dataset) {
+    d9_status status = D9_OK;
+    d9_description *description = NULL;
+    if (path) return d9_cli_config(cli, path, &chosen->edits, NULL, config);
+    D9_TRY(d9_description_read(&cli->context, model, &description));
+    D9_TRY(d9_cli_config_text(cli, model, description->config, &chosen->edits, config));
+    D9_TRY(d9_config_dataset(&cli->context, *config, dataset));
+    D9_TRY(d9_description_apply(&cli->context, description, model, *dataset));
+done:
+    d9_description_free(&cli->context, description);
+    return status;
 }
 
 static d9_status run(d9_cli *cli, const void *options) {
     d9_status status = D9_OK;
     const eval_options *chosen = options;
+    const char *path, *model;
     d9_config *config = NULL;
+    d9_dataset *dataset = NULL;
     d9_session session = {0};
     d9_evaluation evaluation = {0};
-    D9_TRY(d9_cli_config(cli, chosen->config, &chosen->edits, NULL, &config));
-    const d9_session_options open = {
-        .config = config, .seed = (uint64_t)config->seed, .process_start = cli->process_start};
+    D9_TRY(find_words(cli, chosen, &path, &model));
+    D9_TRY(load(cli, chosen, path, model, &config, &dataset));
+    const d9_session_options open = {.config = config,
+                                     .seed = (uint64_t)config->seed,
+                                     .process_start = cli->process_start,
+                                     .dataset = dataset,
+                                     .no_train = true};
+    dataset = NULL; /* the session's from here on */
     D9_TRY(d9_session_open(&cli->context, &open, &session));
     D9_TRY(d9_session_initialize(&session));
-    D9_TRY(d9_model_read(&session, chosen->model));
+    D9_TRY(d9_model_read(&session, model));
     D9_TRY(d9_session_evaluate(&session, &evaluation));
     print(cli, &session, &evaluation, chosen->json);
 done:
     d9_evaluation_free(&cli->context, &evaluation);
     if (session.context) d9_session_close(&session);
+    d9_dataset_free(&cli->context, dataset);
     d9_config_free(&cli->context, config);
     return status;
 }
@@ -60,6 +94,8 @@ done:
 const d9_command d9_command_eval = {
     .name = "eval",
     .doc = "Evaluate a saved model, with and without the views of its configuration",
+    .about = "`dawn9 eval RUN` or `dawn9 eval MODEL` needs nothing else but the dataset (--data DIR where it lies "
+             "elsewhere).",
     .flags = flags,
     .options_size = sizeof(eval_options),
     .computes = true,

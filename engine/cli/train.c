@@ -333,7 +333,7 @@ const d9_command d9_command_train = {
     .name = "train",
     .doc = "Train a configuration and keep a record of the run",
     .about = "On an interrupt a checkpoint is written (exit status 130 or 143); --resume goes on from it.\n"
-             "`dawn9 eval DIR/config.yaml DIR/model.safetensors` evaluates what was trained once more.",
+             "`dawn9 eval DIR` evaluates what was trained once more, `dawn9 predict DIR FILE...` uses it.",
     .flags = flags,
     .options_size = sizeof(train_options),
     .interruptible = true,

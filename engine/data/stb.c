@@ -9,6 +9,7 @@
 
 #include "core/system.h"
 #include "data/dataset.h"
+#include "data/exif.h"
 
 #pragma GCC diagnostic ignored "-Wunused-function" /* judged at the end of the file, so outside the bracket  \
                                                     */
@@ -58,6 +59,20 @@ static void lay_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb) {
     }
 }
 
+/* In place, by way of a copy: the pixels stay stb_image's to free. */
+static d9_status turn_upright(d9_context *context, const char *name, int orientation, d9_image *image) {
+    void *copy = NULL;
+    const size_t bytes = (size_t)image->width * (size_t)image->height * 3;
+    if (orientation == 1) return D9_OK;
+    d9_status status = d9_allocate(context, bytes, name, &copy);
+    if (status != D9_OK) return status;
+    memcpy(copy, image->pixels, bytes);
+    d9_exif_turn(orientation, copy, image->width, image->height, image->pixels);
+    if (orientation >= 5) *image = (d9_image){image->height, image->width, image->pixels};
+    d9_release(context, copy);
+    return D9_OK;
+}
+
 d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                           d9_image *image) {
     int width, height, channels;
@@ -76,7 +91,9 @@ d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *
     if (!rgba) return d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name);
     lay_on_white(rgba, (int64_t)width * height, rgba); /* in place: rgb never overtakes rgba */
     *image = (d9_image){.width = width, .height = height, .pixels = rgba};
-    return D9_OK;
+    const d9_status status = turn_upright(context, name, d9_exif_orientation(bytes, size), image);
+    if (status != D9_OK) d9_image_free(image);
+    return status;
 }
 
 void d9_image_free(d9_image *image) {

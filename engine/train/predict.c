@@ -125,11 +125,13 @@ void d9_predictor_close(d9_predictor *predictor) {
 
 /* ---- running ---- */
 
-static void softmax(const double *logits, int64_t classes, double *probabilities) {
+/* False where the logits are not finite. */
+static bool softmax(const double *logits, int64_t classes, double *probabilities) {
     double largest = -INFINITY, sum = 0;
     for (int64_t c = 0; c < classes; c++) largest = fmax(largest, logits[c]);
-    for (int64_t c = 0; c < classes; c++) sum += probabilities[c] = exp(logits[c] - largest);
+    for (int64_t c = 0; c < classes; c++) sum += probabilities[c] = exp(logits[c] - largest); /* NaN stays NaN */
     for (int64_t c = 0; c < classes; c++) probabilities[c] /= sum;
+    return isfinite(sum) && isfinite(largest);
 }
 
 d9_status d9_predictor_run(d9_predictor *predictor, const uint8_t *pixels, int64_t count, double *probabilities) {
@@ -145,7 +147,9 @@ d9_status d9_predictor_run(d9_predictor *predictor, const uint8_t *pixels, int64
                                        pixels + begin * bytes, part * bytes));
         D9_TRY(d9_session_logits(session, &session->program.views, logits));
         for (int64_t i = 0; i < part; i++)
-            softmax((const double *)logits + i * classes, classes, probabilities + (begin + i) * classes);
+            if (!softmax((const double *)logits + i * classes, classes, probabilities + (begin + i) * classes))
+                D9_TRY(
+                    d9_fail(session->context, D9_DATA, "the model's logits are not finite: its weights are damaged"));
     }
 done:
     d9_release(session->context, logits);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/exif.h"
 #include "data/image.h"
 
 /* Two pixels each: 16-bit grey 0x4099, 0xffff; grey with alpha (100, 255), (0, 51); a palette's second colour, then
@@ -97,6 +98,64 @@ static void no_part_of_an_image_is_an_image(void **state) {
     }
 }
 
+/* What cameras write: an upright 3 x 2 picture stored in each of the eight ways is seen upright again. */
+static void every_orientation_is_undone(void **state) {
+    (void)state;
+    static const char *const stored[9] = {"",       "abcdef", "cbafed", "fedcba", "defabc",
+                                          "adbecf", "cfbead", "fcebda", "daebfc"};
+    for (int o = 1; o <= 8; o++) {
+        uint8_t pixels[18], seen[18];
+        for (int i = 0; i < 18; i++) pixels[i] = (uint8_t)(stored[o][i / 3] + i % 3);
+        d9_exif_turn(o, pixels, o < 5 ? 3 : 2, o < 5 ? 2 : 3, seen);
+        for (int i = 0; i < 18; i++) assert_int_equal(seen[i], "abcdef"[i / 3] + i % 3);
+    }
+}
+
+/* The JPEG with an Exif segment behind its first two bytes. */
+static size_t with_exif(const uint8_t *exif, size_t exif_size, uint8_t *out) {
+    memcpy(out, jpeg, 2);
+    memcpy(out + 2, exif, exif_size);
+    memcpy(out + 2 + exif_size, jpeg + 2, sizeof jpeg - 2);
+    return sizeof jpeg + exif_size;
+}
+
+static void orientation_is_found_or_upright(void **state) {
+    (void)state;
+    const uint8_t little[] = {255, 225, 0,    34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0,
+                              1,   0,   0x12, 1,  3,   0,   1,   0,   0, 0, 6,   0,   0,  0, 0, 0, 0, 0};
+    const uint8_t big[] = {255, 225, 0, 34,   'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
+                           0,   1,   1, 0x12, 0,   3,   0,   0,   0, 1, 0,   8,   0, 0,  0, 0, 0, 0};
+    uint8_t file[sizeof jpeg + sizeof little];
+    size_t size = with_exif(little, sizeof little, file);
+    assert_int_equal(d9_exif_orientation(file, size), 6);
+    for (size_t i = 0; i < size; i++) { /* cut anywhere, in a block of its own for the address sanitizer */
+        uint8_t *part = malloc(i + 1);
+        assert_non_null(part);
+        memcpy(part, file, i);
+        const int orientation = d9_exif_orientation(part, i);
+        assert_true(orientation == 1 || orientation == 6);
+        free(part);
+    }
+    for (size_t i = 2; i < 2 + sizeof little; i++) { /* any byte damaged: any orientation, but inside the file */
+        const uint8_t before = file[i];
+        for (int value = 0; value < 256; value += 15) {
+            file[i] = (uint8_t)value;
+            assert_in_range(d9_exif_orientation(file, size), 1, 8);
+        }
+        file[i] = before;
+    }
+    size = with_exif(big, sizeof big, file);
+    assert_int_equal(d9_exif_orientation(file, size), 8);
+    assert_int_equal(d9_exif_orientation(jpeg, sizeof jpeg), 1);
+    assert_int_equal(d9_exif_orientation(rgba, sizeof rgba), 1);
+    d9_context context;
+    d9_image image;
+    d9_context_init(&context);
+    assert_int_equal(d9_image_decode(&context, "turned", file, size, &image), D9_OK);
+    assert_int_equal(image.width * image.height, 64);
+    d9_image_free(&image);
+}
+
 static void resizing_averages(void **state) {
     (void)state;
     d9_context context;
@@ -112,10 +171,9 @@ static void resizing_averages(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_of_png_becomes_rgb),
-        cmocka_unit_test(jpeg_is_decoded),
-        cmocka_unit_test(no_part_of_an_image_is_an_image),
-        cmocka_unit_test(resizing_averages),
+        cmocka_unit_test(every_kind_of_png_becomes_rgb),   cmocka_unit_test(jpeg_is_decoded),
+        cmocka_unit_test(no_part_of_an_image_is_an_image), cmocka_unit_test(every_orientation_is_undone),
+        cmocka_unit_test(orientation_is_found_or_upright), cmocka_unit_test(resizing_averages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

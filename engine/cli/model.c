@@ -1,0 +1,80 @@
+/* Saved models and pictures as words of a command line: see model.h. */
+#include "cli/model.h"
+
+#include <string.h>
+
+#include "core/system.h"
+#include "data/image.h"
+#include "data/listing.h"
+
+enum { DEPTH_MAX = 32 };
+
+static bool is_folder(d9_cli *cli, const char *path) {
+    const d9_system *system = cli->context.system;
+    struct stat state;
+    return system->stat(system->user, path, &state) == 0 && S_ISDIR(state.st_mode);
+}
+
+d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path) {
+    char *inside = NULL;
+    *path = word;
+    if (!is_folder(cli, word)) return D9_OK;
+    d9_status status = d9_arena_format(&cli->context, &cli->arena, &inside, "%s/model.safetensors", word);
+    *path = inside;
+    return status;
+}
+
+static d9_status add(d9_cli *cli, d9_cli_pictures *pictures, const char *path, const char *failure) {
+    d9_status status = D9_OK;
+    void *wider = NULL;
+    char *kept = NULL;
+    if (pictures->count == pictures->capacity) {
+        const int capacity = pictures->capacity ? 2 * pictures->capacity : 64;
+        D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)capacity * sizeof(d9_cli_picture), &wider));
+        if (pictures->count) memcpy(wider, pictures->rows, (size_t)pictures->count * sizeof(d9_cli_picture));
+        pictures->rows = wider;
+        pictures->capacity = capacity;
+    }
+    if (failure) D9_TRY(d9_arena_copy(&cli->context, &cli->arena, failure, &kept));
+    pictures->rows[pictures->count++] = (d9_cli_picture){path, kept};
+done:
+    return status;
+}
+
+static d9_status walk(d9_cli *cli, d9_cli_pictures *pictures, const char *folder, int depth) {
+    d9_status status = D9_OK;
+    d9_context quiet = cli->context; /* a folder that cannot be read is one failure among pictures */
+    d9_listing listing;
+    if (d9_listing_read(&quiet, &cli->arena, folder, &listing) != D9_OK)
+        return add(cli, pictures, folder, quiet.message);
+    for (int64_t i = 0; i < listing.count; i++) {
+        const d9_entry *entry = &listing.entries[i];
+        if (entry->folder && depth < DEPTH_MAX)
+            D9_TRY(walk(cli, pictures, entry->path, depth + 1));
+        else if (entry->folder)
+            D9_TRY(d9_fail(&cli->context, D9_DATA, "%s: folders nested more than %d deep", folder, DEPTH_MAX));
+        else if (d9_image_has_name(entry->name))
+            D9_TRY(add(cli, pictures, entry->path, NULL));
+    }
+done:
+    return status;
+}
+
+d9_status d9_cli_pictures_find(d9_cli *cli, const d9_flag_list *words, d9_cli_pictures *pictures) {
+    d9_status status = D9_OK;
+    for (int i = 0; i < words->count; i++) {
+        const int before = pictures->count;
+        char *failure = NULL;
+        if (!is_folder(cli, words->items[i])) {
+            D9_TRY(add(cli, pictures, words->items[i], NULL));
+            continue;
+        }
+        D9_TRY(walk(cli, pictures, words->items[i], 0));
+        if (pictures->count > before) continue;
+        D9_TRY(
+            d9_arena_format(&cli->context, &cli->arena, &failure, "%s: no .png, .jpg or .jpeg in it", words->items[i]));
+        D9_TRY(add(cli, pictures, words->items[i], failure));
+    }
+done:
+    return status;
+}

@@ -1,0 +1,315 @@
+/* dawn9 predict: what a saved model sees in pictures. Pictures are read, computed and shown a batch at a time; one that
+ * cannot be read costs a line, not the others. */
+#include "cli/commands.h"
+#include "cli/model.h"
+#include "core/system.h"
+#include "data/contact.h"
+#include "record/effective.h"
+#include "train/predict.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct predict_options {
+    const char *model, *backend, *precision, *sheet;
+    d9_flag_list files;
+    d9_flag_integer top, threads;
+    bool json;
+} predict_options;
+
+static const d9_flag flags[] = {
+    {.name = "MODEL",
+     .type = D9_FLAG_ARGUMENT,
+     .offset = offsetof(predict_options, model),
+     .doc = "model.safetensors of a run, or the run's folder"},
+    {.name = "FILE",
+     .type = D9_FLAG_WORDS,
+     .offset = offsetof(predict_options, files),
+     .doc = "PNG and JPEG files, and folders of them"},
+    {.name = "top",
+     .type = D9_FLAG_INTEGER,
+     .offset = offsetof(predict_options, top),
+     .value = "K",
+     .minimum = 1,
+     .maximum = 1000000,
+     .doc = "show the K most probable classes; default 1"},
+    {.name = "json",
+     .type = D9_FLAG_SWITCH,
+     .offset = offsetof(predict_options, json),
+     .doc = "print a line of JSON for each file"},
+    {.name = "sheet",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(predict_options, sheet),
+     .value = "OUT.png",
+     .doc = "also draw a contact sheet: each picture, its label and probability"},
+    {.name = "backend",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(predict_options, backend),
+     .value = "B",
+     .doc = "auto, or one that `dawn9 devices` lists; default the model's"},
+    {.name = "precision",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(predict_options, precision),
+     .value = "P",
+     .doc = "auto, f64, f32, bf16 or fp16; default the model's"},
+    {.name = "threads",
+     .type = D9_FLAG_INTEGER,
+     .offset = offsetof(predict_options, threads),
+     .value = "N",
+     .minimum = 0,
+     .maximum = 4096,
+     .doc = "0: one per physical core this process may use"},
+    {.type = D9_FLAG_END},
+};
+
+enum { PART = 64, SHEET_MAX = 400 }; /* pictures in memory at a time; on a sheet */
+
+typedef struct prediction { /* the command at work */
+    d9_cli *cli;
+    const predict_options *options;
+    d9_cli_pictures pictures;
+    d9_predictor predictor;
+    int64_t top;
+    d9_sheet sheet;
+    int drawn, failed;
+    int name_width, label_width; /* of the table's first two columns */
+    uint8_t *pixels;             /* (PART, height, width, 3) */
+    uint8_t *thumbnails;         /* (PART, D9_THUMBNAIL_BYTES); NULL: no sheet */
+    double *probabilities;       /* (PART, classes) */
+    int32_t *order;              /* (classes), most probable first */
+} prediction;
+
+/* ---- reading a part ---- */
+
+static d9_status read_picture(const prediction *self, d9_context *context, const char *path, int slot) {
+    d9_status status = D9_OK;
+    const d9_description *about = self->predictor.description;
+    const int width = (int)about->width, height = (int)about->height;
+    d9_image image = {0};
+    D9_TRY(d9_image_read(context, path, &image));
+    D9_TRY(d9_image_resize(context, path, &image, width, height, self->pixels + (int64_t)slot * height * width * 3));
+    if (self->thumbnails)
+        D9_TRY(d9_thumbnail_make(context, &image, self->thumbnails + (int64_t)slot * D9_THUMBNAIL_BYTES));
+done:
+    d9_image_free(&image);
+    return status;
+}
+
+/* In parallel, as folders are decoded. A picture that fails keeps its message. */
+static d9_status read_part(prediction *self, int begin, int count) {
+    d9_status status = D9_OK;
+    void *memory = NULL;
+    D9_TRY(d9_allocate(&self->cli->context, (size_t)count * sizeof(d9_context), "messages", &memory));
+    d9_context *own = memory;
+    const int threads = self->predictor.session.info.threads > 0 ? self->predictor.session.info.threads : 1;
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int i = 0; i < count; i++) {
+        own[i] = self->cli->context;
+        if (!self->pictures.rows[begin + i].failure)
+            (void)!read_picture(self, &own[i], self->pictures.rows[begin + i].path, i);
+    }
+    for (int i = 0; i < count; i++) {
+        char *kept = NULL;
+        if (!own[i].message[0]) continue;
+        D9_TRY(d9_arena_copy(&self->cli->context, &self->cli->arena, own[i].message, &kept));
+        self->pictures.rows[begin + i].failure = kept;
+    }
+done:
+    d9_release(&self->cli->context, memory);
+    return status;
+}
+
+/* ---- showing it ---- */
+
+static void sort_classes(prediction *self, const double *probabilities) {
+    const int64_t classes = self->predictor.description->classes;
+    for (int64_t c = 0; c < classes; c++) self->order[c] = (int32_t)c;
+    for (int64_t k = 0; k < self->top; k++) { /* the first `top` places of a selection sort; ties: the lower class */
+        int64_t best = k;
+        for (int64_t c = k + 1; c < classes; c++) {
+            const double difference = probabilities[self->order[c]] - probabilities[self->order[best]];
+            if (difference > 0 || (difference == 0 && self->order[c] < self->order[best])) best = c;
+        }
+        const int32_t class = self->order[best];
+        self->order[best] = self->order[k];
+        self->order[k] = class;
+    }
+}
+
+static void print_text(const prediction *self, const char *path, const double *probabilities) {
+    const char *const *names = self->predictor.description->class_names;
+    d9_cli_print(self->cli, "%-*s", self->name_width, path);
+    for (int64_t k = 0; k < self->top; k++)
+        d9_cli_print(self->cli, "  %-*s %5.1f%%", self->label_width, names[self->order[k]],
+                     100 * probabilities[self->order[k]]);
+    d9_cli_print(self->cli, "\n");
+}
+
+/* A path that is not UTF-8 loses the bytes that are not ASCII. */
+static json_t *json_path(const prediction *self, const char *path) {
+    json_t *string = json_string(path);
+    char *plain = NULL;
+    if (string || d9_arena_copy(&self->cli->context, &self->cli->arena, path, &plain) != D9_OK) return string;
+    for (char *c = plain; *c; c++)
+        if ((unsigned char)*c >= 0x80) *c = '?';
+    return json_string(plain);
+}
+
+static void print_line(const prediction *self, json_t *object) {
+    char *dump = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    if (dump)
+        d9_cli_print(self->cli, "%s\n", dump);
+    else
+        d9_cli_print_json(self->cli, NULL); /* says that memory ran out */
+    free(dump);
+    json_decref(object);
+}
+
+static void print_json(const prediction *self, const char *path, const double *probabilities) {
+    const char *const *names = self->predictor.description->class_names;
+    const int32_t first = self->order[0];
+    json_t *top = json_array();
+    for (int64_t k = 0; k < self->top; k++)
+        json_array_append_new(top,
+                              json_pack("{s:s, s:i, s:o}", "label", names[self->order[k]], "class", (int)self->order[k],
+                                        "probability", d9_json_number(probabilities[self->order[k]])));
+    print_line(self, json_pack("{s:o, s:s, s:i, s:o, s:o}", "file", json_path(self, path), "label", names[first],
+                               "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
+}
+
+/* The only picture's failure is the command's; of several each has a line of its own. */
+static void show_failure(prediction *self, const d9_cli_picture *picture) {
+    self->failed++;
+    if (self->pictures.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", picture->failure);
+    if (self->options->json)
+        print_line(self, json_pack("{s:o, s:o}", "file", json_path(self, picture->path), "error",
+                                   json_path(self, picture->failure)));
+}
+
+static void draw(prediction *self, const char *path, int slot, const double *probabilities) {
+    const char *slash = strrchr(path, '/');
+    const d9_caption caption = {.label = self->predictor.description->class_names[self->order[0]],
+                                .name = slash ? slash + 1 : path,
+                                .probability = probabilities[self->order[0]]};
+    if (self->thumbnails && self->drawn < SHEET_MAX)
+        d9_contact_put(&self->sheet, self->drawn++, self->thumbnails + (int64_t)slot * D9_THUMBNAIL_BYTES, &caption);
+}
+
+static d9_status show_part(prediction *self, int begin, int count) {
+    d9_status status = D9_OK;
+    const int64_t classes = self->predictor.description->classes;
+    D9_TRY(read_part(self, begin, count));
+    D9_TRY(d9_predictor_run(&self->predictor, self->pixels, count, self->probabilities));
+    for (int i = 0; i < count; i++) {
+        const d9_cli_picture *picture = &self->pictures.rows[begin + i];
+        const double *probabilities = self->probabilities + i * classes;
+        if (picture->failure) {
+            show_failure(self, picture);
+            continue;
+        }
+        sort_classes(self, probabilities);
+        if (self->options->json)
+            print_json(self, picture->path, probabilities);
+        else
+            print_text(self, picture->path, probabilities);
+        draw(self, picture->path, i, probabilities);
+    }
+done:
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static d9_status allocate(prediction *self) {
+    d9_status status = D9_OK;
+    d9_cli *cli = self->cli;
+    const d9_description *about = self->predictor.description;
+    void *memory = NULL;
+    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)(PART * about->height * about->width * 3), &memory));
+    self->pixels = memory;
+    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)(PART * about->classes) * sizeof(double), &memory));
+    self->probabilities = memory;
+    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)about->classes * sizeof(int32_t), &memory));
+    self->order = memory;
+    if (!self->options->sheet) goto done;
+    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)PART * D9_THUMBNAIL_BYTES, &memory));
+    self->thumbnails = memory;
+    const int count = self->pictures.count < SHEET_MAX ? self->pictures.count : SHEET_MAX;
+    D9_TRY(d9_contact_make(&cli->context, count, &self->sheet));
+done:
+    return status;
+}
+
+/* Columns as wide as their longest entry, but for the rare long path. */
+static void measure_columns(prediction *self) {
+    enum { NAME_MAX_WIDTH = 60 };
+    for (int i = 0; i < self->pictures.count; i++) {
+        const int length = (int)strlen(self->pictures.rows[i].path);
+        if (length > self->name_width && length <= NAME_MAX_WIDTH) self->name_width = length;
+    }
+    for (int64_t c = 0; c < self->predictor.description->classes; c++) {
+        const int length = (int)strlen(self->predictor.description->class_names[c]);
+        if (length > self->label_width) self->label_width = length;
+    }
+}
+
+static d9_status open_model(prediction *self) {
+    d9_status status = D9_OK;
+    const predict_options *options = self->options;
+    d9_predictor_options open = {
+        .backend = options->backend, .precision = options->precision, .images = self->pictures.count};
+    char threads[32];
+    snprintf(threads, sizeof threads, "%lld", (long long)options->threads.value);
+    if (options->threads.given) open.threads = threads;
+    D9_TRY(d9_cli_model(self->cli, options->model, &open.model));
+    D9_TRY(d9_predictor_open(&self->cli->context, &open, &self->predictor));
+    const int64_t classes = self->predictor.description->classes, top = options->top.given ? options->top.value : 1;
+    self->top = top < classes ? top : classes;
+done:
+    return status;
+}
+
+static d9_status finish(prediction *self) {
+    d9_status status = D9_OK;
+    d9_context *context = &self->cli->context;
+    const int count = self->pictures.count;
+    if (self->options->sheet && self->drawn > 0) D9_TRY(d9_sheet_write(context, &self->sheet, self->options->sheet));
+    if (self->options->sheet && count - self->failed > SHEET_MAX)
+        d9_log(context, D9_LOG_WARNING, "%s: shows the first %d of %d pictures", self->options->sheet, SHEET_MAX,
+               count - self->failed);
+    if (self->failed > 0 && count == 1) return d9_fail(context, D9_DATA, "%s", self->pictures.rows[0].failure);
+    if (self->failed > 0) return d9_fail(context, D9_DATA, "%d of %d files could not be read", self->failed, count);
+done:
+    return status;
+}
+
+static d9_status run(d9_cli *cli, const void *options) {
+    d9_status status = D9_OK;
+    prediction self = {.cli = cli, .options = options};
+    D9_TRY(d9_cli_pictures_find(cli, &self.options->files, &self.pictures));
+    D9_TRY(open_model(&self));
+    D9_TRY(allocate(&self));
+    measure_columns(&self);
+    for (int begin = 0; begin < self.pictures.count; begin += PART) {
+        const int left = self.pictures.count - begin;
+        D9_TRY(show_part(&self, begin, left < PART ? left : PART));
+    }
+    D9_TRY(finish(&self));
+done:
+    d9_sheet_free(&cli->context, &self.sheet);
+    if (self.predictor.context) d9_predictor_close(&self.predictor);
+    return status;
+}
+
+const d9_command d9_command_predict = {
+    .name = "predict",
+    .doc = "Say what a saved model sees in pictures",
+    .about = "Pictures of any size are resized to what the model was trained on. The model file alone is needed: it\n"
+             "holds the configuration, the class names and the normalisation. A picture that cannot be read costs\n"
+             "one line; the others go on, and the exit status is 3.",
+    .flags = flags,
+    .options_size = sizeof(predict_options),
+    .computes = true,
+    .run = run,
+};

@@ -1,0 +1,82 @@
+/* Contact sheets: see contact.h. A tile is a thumbnail, a bar as long as the probability, and two lines of text. */
+#include "data/contact.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/font.h"
+
+enum {
+    SIDE = D9_THUMBNAIL_SIDE,
+    BAR_Y = SIDE + 4,
+    BAR_HEIGHT = 4,
+    LABEL_Y = BAR_Y + BAR_HEIGHT + 6,
+    LABEL_SCALE = 2,
+    NAME_Y = LABEL_Y + D9_FONT_HEIGHT * LABEL_SCALE + 4,
+    TILE_HEIGHT = NAME_Y + D9_FONT_HEIGHT + 3,
+    GAP = 12,
+    COLUMNS_MAX = 10,
+    WHITE = 255
+};
+
+static const uint8_t black[3] = {24, 24, 24}, grey[3] = {112, 112, 112}, pale[3] = {224, 224, 224},
+                     blue[3] = {43, 103, 178};
+
+d9_status d9_thumbnail_make(d9_context *context, const d9_image *image, uint8_t *thumbnail) {
+    d9_status status = D9_OK;
+    const int longer = image->width > image->height ? image->width : image->height;
+    const int times = longer <= SIDE ? SIDE / longer : 1;
+    d9_image fitted = *image;
+    uint8_t small[D9_THUMBNAIL_BYTES];
+    if (longer > SIDE) {
+        fitted.width = (int)fmax(1, round((double)image->width * SIDE / longer));
+        fitted.height = (int)fmax(1, round((double)image->height * SIDE / longer));
+        fitted.pixels = small;
+        D9_TRY(d9_image_resize(context, "a thumbnail", image, fitted.width, fitted.height, small));
+    }
+    memset(thumbnail, WHITE, D9_THUMBNAIL_BYTES);
+    const int top = (SIDE - fitted.height * times) / 2, left = (SIDE - fitted.width * times) / 2;
+    for (int y = 0; y < fitted.height * times; y++)
+        for (int x = 0; x < fitted.width * times; x++)
+            memcpy(thumbnail + ((top + y) * SIDE + left + x) * 3,
+                   fitted.pixels + ((int64_t)(y / times) * fitted.width + x / times) * 3, 3);
+done:
+    return status;
+}
+
+d9_status d9_contact_make(d9_context *context, int count, d9_sheet *sheet) {
+    int columns = 4;
+    while (columns < COLUMNS_MAX && columns * columns < count) columns++;
+    if (columns > count) columns = count;
+    const d9_sheet_options options = {.tile_height = TILE_HEIGHT, .tile_width = SIDE, .scale = 1, .gap = GAP};
+    const int rows = columns > 0 ? (count + columns - 1) / columns : 0;
+    d9_status status = d9_sheet_make(context, rows, columns, &options, sheet);
+    if (status == D9_OK) memset(sheet->pixels, WHITE, (size_t)sheet->height * (size_t)sheet->width * 3);
+    return status;
+}
+
+static void draw_bar(const d9_canvas *tile, double probability) {
+    const double part = isfinite(probability) ? fmin(fmax(probability, 0), 1) : 0;
+    for (int y = BAR_Y; y < BAR_Y + BAR_HEIGHT; y++)
+        for (int x = 0; x < SIDE; x++)
+            memcpy(tile->pixels + (y * SIDE + x) * 3, x < (int)round(part * SIDE) ? blue : pale, 3);
+}
+
+void d9_contact_put(d9_sheet *sheet, int index, const uint8_t *thumbnail, const d9_caption *caption) {
+    uint8_t pixels[TILE_HEIGHT * SIDE * 3];
+    const d9_canvas tile = {.pixels = pixels, .height = TILE_HEIGHT, .width = SIDE};
+    char text[256], percent[16];
+    memset(pixels, WHITE, sizeof pixels);
+    memcpy(pixels, thumbnail, D9_THUMBNAIL_BYTES);
+    draw_bar(&tile, caption->probability);
+
+    snprintf(percent, sizeof percent, "%.1f%%", 100 * caption->probability);
+    const int percent_x = SIDE - d9_font_width(percent, LABEL_SCALE);
+    d9_font_draw(&tile, percent_x, LABEL_Y, LABEL_SCALE, grey, percent);
+    d9_font_fit(caption->label, LABEL_SCALE, percent_x - 8, text, sizeof text);
+    d9_font_draw(&tile, 0, LABEL_Y, LABEL_SCALE, black, text);
+    d9_font_fit(caption->name, 1, SIDE, text, sizeof text);
+    d9_font_draw(&tile, 0, NAME_Y, 1, grey, text);
+    d9_sheet_put_bytes(sheet, index / sheet->columns, index % sheet->columns, pixels);
+}

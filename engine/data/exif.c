@@ -1,0 +1,66 @@
+/* The orientation in a JPEG's APP1 segment: "Exif", two zeros, then a TIFF header and its first directory.
+ *
+ * Every offset comes from the file, so each is checked against the segment before it is followed. */
+#include "data/exif.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { APP1 = 0xe1, START_OF_SCAN = 0xda, TIFF_HEADER = 8, ENTRY = 12, TAG_ORIENTATION = 0x0112, TYPE_SHORT = 3 };
+
+typedef struct tiff {
+    const uint8_t *bytes;
+    size_t size;
+    bool big; /* "MM": the most significant byte first */
+} tiff;
+
+static unsigned read_16(const tiff *t, size_t at) {
+    return t->big ? (unsigned)(t->bytes[at] << 8 | t->bytes[at + 1]) : (unsigned)(t->bytes[at + 1] << 8 | t->bytes[at]);
+}
+
+static size_t read_32(const tiff *t, size_t at) {
+    const size_t first = read_16(t, at), second = read_16(t, at + 2);
+    return t->big ? first << 16 | second : second << 16 | first;
+}
+
+static int find_orientation(const uint8_t *bytes, size_t size) {
+    const tiff t = {bytes, size, size > 0 && bytes[0] == 'M'};
+    if (size < TIFF_HEADER || (memcmp(bytes, "II", 2) != 0 && memcmp(bytes, "MM", 2) != 0)) return 1;
+    const size_t directory = read_32(&t, 4);
+    if (directory > size - 2) return 1;
+    const size_t count = read_16(&t, directory);
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = directory + 2 + i * ENTRY;
+        if (at + ENTRY > size) return 1;
+        if (read_16(&t, at) != TAG_ORIENTATION || read_16(&t, at + 2) != TYPE_SHORT) continue;
+        const unsigned value = read_16(&t, at + 8);
+        return value >= 1 && value <= 8 ? (int)value : 1;
+    }
+    return 1;
+}
+
+int d9_exif_orientation(const uint8_t *bytes, size_t size) {
+    if (size < 4 || bytes[0] != 0xff || bytes[1] != 0xd8) return 1;
+    for (size_t at = 2; at + 4 <= size && bytes[at] == 0xff && bytes[at + 1] != START_OF_SCAN;) {
+        const size_t length = (size_t)(bytes[at + 2] << 8 | bytes[at + 3]); /* counts its own two bytes */
+        if (length < 2 || length > size - at - 2) return 1;
+        if (bytes[at + 1] == APP1 && length >= 8 && memcmp(bytes + at + 4, "Exif\0", 6) == 0)
+            return find_orientation(bytes + at + 10, length - 8);
+        at += 2 + length;
+    }
+    return 1;
+}
+
+/* Rows: from where in the stored picture, w x h, the pixel seen at (x, y) is. */
+static size_t source(int orientation, int x, int y, int w, int h) {
+    const int from_x[9] = {0, x, w - 1 - x, w - 1 - x, x, y, y, w - 1 - y, w - 1 - y};
+    const int from_y[9] = {0, y, y, h - 1 - y, h - 1 - y, x, h - 1 - x, h - 1 - x, x};
+    return (size_t)from_y[orientation] * (size_t)w + (size_t)from_x[orientation];
+}
+
+void d9_exif_turn(int orientation, const uint8_t *stored, int width, int height, uint8_t *seen) {
+    const int seen_width = orientation < 5 ? width : height, seen_height = orientation < 5 ? height : width;
+    for (int y = 0; y < seen_height; y++)
+        for (int x = 0; x < seen_width; x++, seen += 3)
+            memcpy(seen, stored + source(orientation, x, y, width, height) * 3, 3);
+}

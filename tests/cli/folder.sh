@@ -1,0 +1,65 @@
+# A folder of one's own pictures: training on it, what is pointed out, and what must be refused in one line.
+. "$(dirname "$0")/lib.sh"
+pictures="/usr/bin/env python3 $source/tests/support/pictures.py"
+cat >small.yaml <<'YAML'
+target: 80
+backend: reference
+precision: f32
+threads: 1
+model: {name: resnet9, channels: [4, 8, 8, 16], logits_scale: 0.5}
+data: {dataset: folder, image_size: 16}
+eval: {every: 0}
+train: {epochs: 12, batch_size: 12, lr: {knots: [0, 20%, end], values: [0, 0.2, 0]}}
+tricks: {crop: {pad: 1}, pool_before_activation: {}}
+YAML
+
+# ---- six kinds of PNG, any size: learned; a sixth of each class held out ----
+$pictures drawn bars=30 disc=30 stripes=30 || fail "the pictures could not be drawn"
+accepts "$dawn9" train small.yaml --data drawn --out run
+says '^accuracy   [0-9.]+% plain, .* on 15 test images'
+json run/result.json 'd["accuracy"] >= 80 and d["train_images"] == 75'
+json run/result.json 'd["classes"] == ["bars", "disc", "stripes"]'
+json run/result.json 'all(0.3 < m < 0.7 for m in d["mean"]) and all(0.1 < s < 0.5 for s in d["std"]) and len(d["std"]) == 3'
+
+# ---- the split and what is measured depend neither on the run's seed nor on the threads ----
+accepts "$dawn9" train small.yaml --data drawn --out again --threads 2 --seed 5 --set train.epochs=0.5
+json again/result.json 'all(d[k] == json.load(open("run/result.json"))[k] for k in ("mean", "std", "classes"))'
+
+# ---- the configuration that is made for it takes any folder ----
+accepts "$dawn9" train "$source/configs/folder.yaml" --data drawn --out given --set train.epochs=0.2 --set threads=1 \
+    --set model.channels=[4,4,4,4] --set data.image_size=16
+json given/result.json 'd["config"]["train"]["batch_size"] <= d["train_images"] and len(d["classes"]) == 3'
+
+# ---- uneven and small classes: a line each; a split by hand is kept ----
+mkdir -p uneven/train uneven/test
+$pictures uneven/train bars=36 disc=24 stripes=6
+$pictures uneven/test bars=4 disc=4 stripes=4
+observe "$dawn9" train small.yaml --data uneven --out uneven-run --set train.epochs=0.5 --quiet
+[ $status = 0 ] || fail "status $status, 0 expected of uneven classes"
+[ "$(wc -l <"$err")" = 2 ] || fail "$(wc -l <"$err") lines about uneven classes, 2 expected"
+grep -q '^dawn9: warning: uneven classes: bars has 6 times the training images of stripes (36 and 6)$' "$err" || fail "uneven"
+grep -q '^dawn9: warning: few images: 1 of 3 classes have fewer than 20 to train on (stripes 6)$' "$err" || fail "few"
+json uneven-run/result.json 'd["train_images"] == 66 and d["eval_images"] == 12'
+
+# ---- refused: one line, exit status 3, nothing written ----
+train="$dawn9 train small.yaml --out refused --data"
+mkdir -p empty one/bars hollow/bars hollow/disc flat
+cp drawn/bars/00.png one/bars/
+cp drawn/bars/0[012].png flat/
+cp drawn/bars/00.png drawn/bars/01.png hollow/bars/
+refuses 3 'nowhere: No such file' $train nowhere
+refuses 3 'empty: 0 class folders, must be at least 2' $train empty
+refuses 3 'one: 1 class folder, must be at least 2' $train one
+refuses 3 'flat: 3 images but no class folders; a class is a folder: flat/CLASS/picture.png' $train flat
+refuses 3 'hollow/disc: class folder without an image' $train hollow
+cp drawn/disc/00.png hollow/disc/
+refuses 3 'hollow/disc: 1 image, must be at least 2' $train hollow
+head -c 60 drawn/disc/00.png >hollow/disc/01.png
+cp hollow/disc/01.png hollow/disc/02.png
+refuses 3 'hollow/disc/01.png: damaged or cut short' $train hollow
+refuses 3 'hollow/disc/01.png: damaged or cut short' $train hollow --threads 2
+mkdir "$(printf 'one/caf\351')" && cp drawn/disc/0[01].png one/caf*/
+cp drawn/bars/01.png one/bars/
+refuses 3 'one: the name of class folder caf' $train one
+refuses 2 'train.batch_size is 1000 but there are only 75 training images' $train drawn --set train.batch_size=1000
+verdict

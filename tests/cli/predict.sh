@@ -1,0 +1,95 @@
+# dawn9 predict, and eval of a model alone: everything but the pictures comes out of the model file.
+. "$(dirname "$0")/lib.sh"
+pictures="/usr/bin/env python3 $source/tests/support/pictures.py"
+cat >small.yaml <<'YAML'
+backend: reference
+precision: f32
+threads: 1
+model: {name: resnet9, channels: [4, 8, 8, 16], logits_scale: 0.5}
+data: {dataset: folder, image_size: 16}
+eval: {every: 0}
+train: {epochs: 8, batch_size: 16, lr: {knots: [0, 20%, end], values: [0, 0.2, 0]}}
+tricks: {pool_before_activation: {}, ghost_batchnorm: {group_size: 8}, patch_whitening: {}, ema: {}, flip_tta: {}}
+YAML
+mkdir -p drawn/train drawn/test
+$pictures drawn/train bars=24 disc=24 stripes=24
+$pictures drawn/test bars=7 disc=7 stripes=7
+observe "$dawn9" train small.yaml --data "$PWD/drawn" --out run
+[ $status = 0 ] || fail "the model could not be trained"
+grep -rqF "$PWD" run && fail "an absolute path is in the record"
+
+# What the record says of every test image, in the order in which the folder is listed, is what predict says.
+cat >compare.py <<'PY'
+import json, struct
+data = open("run/predictions.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+head = json.loads(data[8:8 + size])
+def tensor(name, code):
+    first, last = head[name]["data_offsets"]
+    return struct.unpack("<%d%s" % ((last - first) // 4, code), data[8 + size + first:8 + size + last])
+rows = [json.loads(line) for line in open("lines.json")]
+result = json.load(open("run/result.json"))
+names = result["classes"]
+assert len(rows) == 21 and names == ["bars", "disc", "stripes"]
+assert [r["class"] for r in rows] == list(tensor("top1", "i")), "top1"
+assert all(names[r["class"]] == r["label"] == r["top"][0]["label"] for r in rows)
+assert max(abs(r["probability"] - c) for r, c in zip(rows, tensor("confidence", "f"))) <= 1e-6, "confidence"
+assert all(abs(sum(t["probability"] for t in r["top"]) - 1) <= 1e-6 and len(r["top"]) == 3 for r in rows)
+right = sum(r["file"].split("/")[-2] == r["label"] for r in rows)
+assert abs(100 * right / 21 - result["accuracy_tta"]) < 1e-9, "accuracy"
+PY
+accepts "$dawn9" predict run drawn/test --json --top 9
+cp "$out" lines.json
+checks=$((checks + 1))
+/usr/bin/env python3 compare.py 2>"$err" || fail "predict and the record disagree"
+
+# ---- a picture's answer is its own, in a batch or alone, by file or folder; a link to nowhere near the run ----
+mkdir elsewhere && cp run/model.safetensors elsewhere/my-model
+accepts "$dawn9" predict elsewhere/my-model drawn/test/disc/03.png --json --top 3
+grep -qxF "$(cat "$out")" lines.json || fail "alone the picture got another answer"
+accepts "$dawn9" predict run drawn/test/disc/03.png drawn/test/bars --top 2
+[ "$(wc -l <"$out")" = 8 ] || fail "eight pictures, but $(wc -l <"$out") lines"
+says '^drawn/test/disc/03.png  (bars|disc|stripes) +[0-9.]+%  (bars|disc|stripes) +[0-9.]+%$'
+
+# ---- the sheet: tiles of 192 x 240 in rows of five ----
+accepts "$dawn9" predict run drawn/test --sheet sheet.png
+checks=$((checks + 1))
+/usr/bin/env python3 -c 'import struct
+head = open("sheet.png", "rb").read(24)
+assert head[:8] == b"\x89PNG\r\n\x1a\n", head
+assert struct.unpack(">II", head[16:]) == (5 * (192 + 12) + 12, 5 * (240 + 12) + 12), struct.unpack(">II", head[16:])' \
+    2>"$err" || fail "the sheet is not what it should be"
+refuses 6 'none/sheet.png' "$dawn9" predict run drawn/test/bars --sheet none/sheet.png
+
+# ---- what cannot be read: a line each, the others go on, status 3 ----
+mkdir odd && cp drawn/test/bars/00.png drawn/test/bars/01.png odd/ && head -c 50 odd/00.png >odd/00a.png && mkdir nothing
+observe "$dawn9" predict run odd nothing gone.png --json
+[ $status = 3 ] || fail "status $status, 3 expected of broken pictures"
+[ "$(wc -l <"$out")" = 5 ] && [ "$(grep -c '"error"' "$out")" = 3 ] || fail "not a line for each of five"
+grep -q '^dawn9: warning: odd/00a.png: ' "$err" || fail "the broken picture is not named"
+grep -q '^dawn9: warning: nothing: no .png, .jpg or .jpeg in it$' "$err" || fail "the empty folder is not named"
+[ "$(tail -n 1 "$err")" = 'dawn9: 3 of 5 files could not be read' ] || fail "the last line counts otherwise"
+refuses 3 'odd/00a.png: damaged' "$dawn9" predict run odd/00a.png
+refuses 3 'gone.png: ' "$dawn9" predict run gone.png --sheet sheet2.png
+
+# ---- models that are none ----
+refuses 3 'drawn/model.safetensors: ' "$dawn9" predict drawn odd/00.png
+refuses 3 'run/predictions.safetensors: dawn9.config is missing' "$dawn9" predict run/predictions.safetensors odd/00.png
+refuses 2 'FILE is missing' "$dawn9" predict run
+refuses 2 'none of|backend' "$dawn9" predict run odd/00.png --backend abacus
+
+# ---- eval: the record's accuracy from the model and the data alone ----
+accepts "$dawn9" eval run --data drawn --json
+cp "$out" eval.json
+json run/result.json 'all(d[k] == json.load(open("eval.json"))[k] for k in ("accuracy", "accuracy_tta"))'
+accepts "$dawn9" eval elsewhere/my-model --data drawn --without flip_tta
+says '\(1 view\), on 21 images$'
+mv drawn/train/disc drawn/train/ring && mv drawn/test/disc drawn/test/ring
+refuses 3 'run/model.safetensors: class 1 is disc, in this dataset ring' "$dawn9" eval run --data drawn
+
+# ---- a model of the drawings that are built in sees pictures too ----
+tiny >tiny.yaml
+accepts "$dawn9" train tiny.yaml --out tiny --set train.epochs=0.5 --quiet
+accepts "$dawn9" predict tiny odd/00.png --top 10
+says ' (disc|square|triangle|plus) '
+verdict

@@ -1,0 +1,126 @@
+/* Contact sheets: the font, thumbnails, captions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/contact.h"
+#include "data/font.h"
+
+enum { SIDE = D9_THUMBNAIL_SIDE };
+static const uint8_t ink[3] = {1, 2, 3};
+
+static void every_character_is_itself(void **state) {
+    (void)state;
+    enum { WIDTH = 12, HEIGHT = 12 };
+    static uint8_t drawn[128][WIDTH * HEIGHT * 3];
+    for (int c = '!'; c <= '~'; c++) {
+        const d9_canvas canvas = {.pixels = drawn[c], .height = HEIGHT, .width = WIDTH};
+        const char text[2] = {(char)c, 0};
+        d9_font_draw(&canvas, 1, 1, 1, ink, text);
+        for (int i = 0; i < WIDTH * HEIGHT; i++) { /* inside its line and width, in the colour asked for */
+            const uint8_t *pixel = drawn[c] + 3 * i;
+            const int x = i % WIDTH - 1, y = i / WIDTH - 1;
+            if (!pixel[0]) continue;
+            assert_memory_equal(pixel, ink, 3);
+            assert_true(x >= 0 && x < d9_font_width(text, 1) && y >= 0 && y < D9_FONT_HEIGHT);
+        }
+        for (int other = ' '; other < c; other++) assert_memory_not_equal(drawn[c], drawn[other], sizeof drawn[c]);
+    }
+}
+
+static void drawing_stays_on_the_canvas(void **state) {
+    (void)state;
+    const char *text = "Quickly, \xc3\xa9 {~}";
+    for (int side = 1; side <= 40; side += 13) {
+        uint8_t *pixels = calloc((size_t)(side * side), 3); /* exactly as large, for the address sanitizer */
+        assert_non_null(pixels);
+        const d9_canvas canvas = {.pixels = pixels, .height = side, .width = side};
+        for (int at = -30; at <= 45; at += 5) d9_font_draw(&canvas, at, at / 2, 3, ink, text);
+        free(pixels);
+    }
+}
+
+static void texts_are_shortened_to_fit(void **state) {
+    (void)state;
+    char fitted[64], tight[8];
+    const char *text = "caf\xc3\xa9 automobile";
+    assert_int_equal(d9_font_width("", 2), 0);
+    assert_int_equal(d9_font_width("ab", 4), 2 * d9_font_width("ab", 2));
+    d9_font_fit(text, 2, d9_font_width(text, 2), fitted, sizeof fitted);
+    assert_string_equal(fitted, text);
+    for (int width = d9_font_width("..", 2); width < d9_font_width(text, 2); width++) {
+        d9_font_fit(text, 2, width, fitted, sizeof fitted);
+        const size_t length = strlen(fitted);
+        assert_true(d9_font_width(fitted, 2) <= width);
+        assert_string_equal(fitted + length - 2, "..");
+        assert_memory_equal(fitted, text, length - 2);
+        if (length - 2 >= 3) assert_true(length - 2 != 4); /* not inside the two bytes of the accent */
+    }
+    d9_font_fit(text, 1, 10000, tight, sizeof tight);
+    assert_string_equal(tight, "caf\xc3\xa9..");
+}
+
+static void thumbnails_show_the_whole_picture(void **state) {
+    (void)state;
+    static uint8_t thumbnail[D9_THUMBNAIL_BYTES], large[400 * 100 * 3];
+    const uint8_t white[3] = {255, 255, 255};
+    uint8_t two[6] = {10, 20, 30, 200, 100, 50};
+    d9_context context;
+    d9_context_init(&context);
+    /* two pixels side by side become two squares of 96, in the middle between white bands */
+    assert_int_equal(d9_thumbnail_make(&context, &(d9_image){2, 1, two}, thumbnail), D9_OK);
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        const int x = i % SIDE, y = i / SIDE;
+        assert_memory_equal(thumbnail + 3 * i, y < 48 || y >= 144 ? white : two + (x < 96 ? 0 : 3), 3);
+    }
+    memset(large, 77, sizeof large); /* 400 x 100: 192 x 48 */
+    assert_int_equal(d9_thumbnail_make(&context, &(d9_image){400, 100, large}, thumbnail), D9_OK);
+    for (int i = 0; i < SIDE * SIDE; i++)
+        assert_int_equal(thumbnail[3 * i], i / SIDE < 72 || i / SIDE >= 120 ? 255 : 77);
+    for (int thin = 1; thin <= 2; thin++) /* nothing is lost where a side would round to none */
+        assert_int_equal(
+            d9_thumbnail_make(&context, &(d9_image){thin == 1 ? 1 : 10000, thin == 1 ? 10000 : 1, large}, thumbnail),
+            D9_OK);
+}
+
+static int64_t count_colour(const d9_sheet *sheet, int row, uint8_t red, uint8_t green, uint8_t blue) {
+    int64_t count = 0;
+    for (int x = 0; x < sheet->width; x++) {
+        const uint8_t *pixel = sheet->pixels + ((int64_t)row * sheet->width + x) * 3;
+        count += pixel[0] == red && pixel[1] == green && pixel[2] == blue;
+    }
+    return count;
+}
+
+static void bars_are_as_long_as_the_probability(void **state) {
+    (void)state;
+    static uint8_t thumbnail[D9_THUMBNAIL_BYTES];
+    d9_context context;
+    d9_sheet sheet;
+    d9_context_init(&context);
+    assert_int_equal(d9_contact_make(&context, 6, &sheet), D9_OK);
+    assert_int_equal(sheet.columns, 4);
+    assert_int_equal(sheet.rows, 2);
+    d9_contact_put(&sheet, 0, thumbnail, &(d9_caption){"a", "a.png", 0.25});
+    d9_contact_put(&sheet, 1, thumbnail, &(d9_caption){"a class with a long name that does not fit", "b.png", 0.5});
+    d9_contact_put(&sheet, 5, thumbnail, &(d9_caption){"c", "c.png", 1});
+    const int bar = sheet.gap + SIDE + 5, next = bar + sheet.tile_height + sheet.gap;
+    assert_int_equal(count_colour(&sheet, bar, 43, 103, 178), SIDE * 3 / 4);
+    assert_int_equal(count_colour(&sheet, next, 43, 103, 178), SIDE);
+    assert_int_equal(count_colour(&sheet, 0, 255, 255, 255), sheet.width);
+    d9_sheet_free(&context, &sheet);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_character_is_itself),           cmocka_unit_test(drawing_stays_on_the_canvas),
+        cmocka_unit_test(texts_are_shortened_to_fit),          cmocka_unit_test(thumbnails_show_the_whole_picture),
+        cmocka_unit_test(bars_are_as_long_as_the_probability),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
