@@ -1,6 +1,6 @@
 # A folder of one's own pictures: training on it, what is pointed out, and what must be refused in one line.
 . "$(dirname "$0")/lib.sh"
-pictures="/usr/bin/env python3 $source/tests/support/pictures.py"
+pictures="/usr/bin/env python3 $source/tools/draw_pictures.py"
 cat >small.yaml <<'YAML'
 target: 80
 backend: reference

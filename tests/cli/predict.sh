@@ -1,6 +1,6 @@
 # dawn9 predict, and eval of a model alone: everything but the pictures comes out of the model file.
 . "$(dirname "$0")/lib.sh"
-pictures="/usr/bin/env python3 $source/tests/support/pictures.py"
+pictures="/usr/bin/env python3 $source/tools/draw_pictures.py"
 cat >small.yaml <<'YAML'
 backend: reference
 precision: f32

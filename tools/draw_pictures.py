@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws folders of PNG pictures that a small network can tell apart, with the standard library alone.
 
-usage: pictures.py DIR CLASS=COUNT...    CLASS: bars, checks, disc or stripes; DIR/CLASS/NN.png
+usage: draw_pictures.py DIR CLASS=COUNT...    CLASS: bars, checks, disc or stripes; DIR/CLASS/NN.png
 
 Sizes and shapes differ, and so do the kinds of PNG: RGB, grey, palette, RGBA, in 8 and 16 bits. The same call draws the
 same pictures."""
