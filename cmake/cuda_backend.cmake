@@ -32,5 +32,5 @@ if(TARGET dawn9_cudnn AND TARGET dawn9_cuda_kernels AND CUDART_LIBRARY)
                         INSTALL_RPATH_USE_LINK_PATH ON)
   # The runtime is linked in, so that only the driver need be there; librt and pthread are its own wishes.
   target_link_libraries(dawn9-cuda PRIVATE dawn9_cudnn dawn9_cuda_rules dawn9_cuda_kernels ${CUDART_LIBRARY} rt pthread)
-  install(TARGETS dawn9-cuda DESTINATION lib/dawn9)
+  install(TARGETS dawn9-cuda DESTINATION ${CMAKE_INSTALL_LIBDIR}/dawn9)
 endif()

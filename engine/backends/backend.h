@@ -80,6 +80,8 @@ typedef struct d9_backend {
  * absent: D9_DEVICE, with what would help. `name` "auto": the first that opens and whose device answers. */
 D9_MUST_USE d9_status d9_backend_find(d9_context *context, const char *name, const d9_backend **backend);
 const char *d9_backend_name_at(int index); /* NULL: past the end */
+/* Whether this build brought it; whether it runs here, opening it tells. */
+bool d9_backend_is_built(d9_context *context, int index);
 
 /* "auto": bf16 where the device computes it natively, else f32. */
 D9_MUST_USE d9_status d9_backend_precision(d9_context *context, const d9_backend *backend, const d9_device_info *info,

@@ -1,15 +1,13 @@
 /* The table of backends, best first. A backend whose library is large is a module, opened when it is chosen: so the
  * help text maps no vendor library, and one package serves machines with and without them. */
 #include "backends/backend.h"
-#include "core/system.h"
+#include "core/installed.h"
 #include "core/text.h"
 
 #include <dlfcn.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 extern const d9_backend d9_backend_reference; /* reference/reference.c */
 
@@ -29,27 +27,17 @@ enum { ROWS = sizeof rows / sizeof *rows };
 
 const char *d9_backend_name_at(int index) { return index >= 0 && index < ROWS ? rows[index].name : NULL; }
 
-/* ---- modules ---- */
-
-/* Looked for beside the program (build tree), in ../lib/dawn9 (installed), and one folder up (test programs). */
-static bool find_module(d9_context *context, const char *module, char *path, size_t size) {
-    static const char *const folders[] = {"", "../lib/dawn9/", "../"};
-    char program[4096];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length <= 0) return false;
-    program[length] = 0;
-    const char *folder = dirname(program);
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        int written = snprintf(path, size, "%s/%s%s", folder, folders[i], module);
-        if (written > 0 && (size_t)written < size && d9_file_exists(context, path)) return true;
-    }
-    return false;
+bool d9_backend_is_built(d9_context *context, int index) {
+    char path[D9_INSTALLED_BYTES];
+    return rows[index].built_in || d9_installed_find(context, D9_INSTALLED_MODULES, rows[index].module, path);
 }
+
+/* ---- modules ---- */
 
 /* The module stays open to the end of the process: the backend's table lies in it. */
 static d9_status open_module(d9_context *context, const backend_row *row, const d9_backend **backend) {
-    char path[4352];
-    if (!find_module(context, row->module, path, sizeof path))
+    char path[D9_INSTALLED_BYTES];
+    if (!d9_installed_find(context, D9_INSTALLED_MODULES, row->module, path))
         return d9_fail(context, D9_DEVICE,
                        "backend %s: %s is not installed: build with %s, or choose another of the backends", row->name,
                        row->module, row->package);

@@ -103,7 +103,8 @@ done:
 }
 
 static d9_status check_path(d9_cli *cli, const char *path) {
-    char *meant = NULL;
+    char *meant = NULL, found[D9_INSTALLED_BYTES];
+    if (d9_config_find(&cli->context, path, found)) return D9_OK;
     if (find_meant(cli, path, &meant) != D9_OK) d9_context_clear(&cli->context); /* loading says what is wrong */
     if (!meant) return D9_OK;
     return d9_fail(&cli->context, D9_USAGE, "%s: there is no such file; did you mean %s?", path, meant);

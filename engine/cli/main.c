@@ -79,6 +79,14 @@ done:
     return status;
 }
 
+static void print_version(d9_cli *cli) {
+    const char *name;
+    d9_cli_print(cli, "dawn9 %s (commit %s, %s)\nbackends", d9_build_version(), d9_build_commit(), d9_build_compiler());
+    for (int i = 0; (name = d9_backend_name_at(i)); i++)
+        if (d9_backend_is_built(&cli->context, i)) d9_cli_print(cli, " %s", name);
+    d9_cli_print(cli, "\n");
+}
+
 static d9_status run(d9_cli *cli, int count, const char *const *words) {
     if (count == 0) return d9_fail(&cli->context, D9_USAGE, "no command given (dawn9 --help lists them)");
     if (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0) {
@@ -90,7 +98,7 @@ static d9_status run(d9_cli *cli, int count, const char *const *words) {
         return D9_OK;
     }
     if (strcmp(words[0], "--version") == 0) {
-        d9_cli_print(cli, "dawn9 %s (commit %s, %s)\n", d9_build_version(), d9_build_commit(), d9_build_compiler());
+        print_version(cli);
         return D9_OK;
     }
     return run_command(cli, words[0], count - 1, words + 1);

@@ -5,6 +5,7 @@
 #include "config/values.h"
 #include "core/system.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- sections ---- */
@@ -178,9 +179,17 @@ static d9_status make(d9_context *context, const char *path, const char *yaml, c
     return status;
 }
 
+bool d9_config_find(d9_context *context, const char *path, char found[D9_INSTALLED_BYTES]) {
+    int length = snprintf(found, D9_INSTALLED_BYTES, "%s", path);
+    if (length < 0 || length >= D9_INSTALLED_BYTES) return false;
+    if (d9_file_exists(context, path)) return true;
+    return *path && *path != '/' && *path != '.' && d9_installed_find(context, D9_INSTALLED_CONFIGS, path, found);
+}
+
 d9_status d9_config_load(d9_context *context, const char *path, const d9_config_edits *edits,
                          d9_config **config) {
-    return make(context, path, NULL, edits, config);
+    char found[D9_INSTALLED_BYTES];
+    return make(context, d9_config_find(context, path, found) ? found : path, NULL, edits, config);
 }
 
 d9_status d9_config_parse(d9_context *context, const char *name, const char *yaml,

@@ -9,6 +9,7 @@
 #define D9_CONFIG_CONFIG_H
 
 #include "config/option.h"
+#include "core/installed.h"
 #include "models/model.h"
 #include "step/program.h"
 #include "tricks/trick.h"
@@ -63,6 +64,11 @@ typedef struct d9_config_edits {
     int set_count;
 } d9_config_edits;
 
+/* The file that `path` names: itself where it exists, else the configuration of that name that came with dawn9
+ * ("dawn94.yaml", "ladder/01-baseline.yaml"). False: neither. */
+bool d9_config_find(d9_context *context, const char *path, char found[D9_INSTALLED_BYTES]);
+
+/* `path` as d9_config_find takes it. */
 D9_MUST_USE d9_status d9_config_load(d9_context *context, const char *path, const d9_config_edits *edits,
                                      d9_config **config);
 /* The same from YAML text instead of a file (`name` stands in messages; `base:` is relative to the current folder). */

@@ -1,0 +1,53 @@
+/* Where the files that come with dawn9 are: see installed.h.
+ *
+ *     build tree     build/dawn9, build/libdawn9.so beside build/dawn9-onednn.so; test programs one folder below
+ *     installed      PREFIX/bin/dawn9, PREFIX/lib/libdawn9.so, PREFIX/lib/dawn9/dawn9-onednn.so,
+ * PREFIX/share/dawn9/configs */
+#define _GNU_SOURCE /* dladdr1, RTLD_DL_LINKMAP */
+#include "core/installed.h"
+#include "core/system.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FOLDERS = 4 };
+
+/* By kind, from the folder of this code; then from DAWN9_PREFIX. DAWN9_LIBDIR: lib, lib64, lib/x86_64-linux-gnu. */
+static const struct {
+    const char *beside[FOLDERS], *below_prefix;
+} places[] = {
+    [D9_INSTALLED_MODULES] = {{"", "dawn9/", "../" DAWN9_LIBDIR "/dawn9/", "../"}, DAWN9_LIBDIR "/dawn9/"},
+    [D9_INSTALLED_CONFIGS] = {{"../share/dawn9/configs/", "../../share/dawn9/configs/"}, "share/dawn9/configs/"},
+};
+
+/* The path of the program or of the shared library that this function is in; false where the system does not say. The
+ * linker calls the program by whatever name it was started under: the kernel knows better. */
+static bool find_self(char path[4096]) {
+    Dl_info info;
+    void *map = NULL, *address;
+    bool (*self)(char *) = find_self;
+    memcpy(&address, &self, sizeof address); /* ISO C has no cast from function to object pointer */
+    const char *library = dladdr1(address, &info, &map, RTLD_DL_LINKMAP) && map ? ((struct link_map *)map)->l_name : "";
+    if (*library) return realpath(library, path) != NULL;
+    ssize_t length = readlink("/proc/self/exe", path, 4095);
+    path[length > 0 ? length : 0] = 0;
+    return length > 0;
+}
+
+static bool try(d9_context *context, const char *base, const char *folder, const char *name, char *path) {
+    int length = snprintf(path, D9_INSTALLED_BYTES, "%s/%s%s", base, folder, name);
+    return length > 0 && length < D9_INSTALLED_BYTES && d9_file_exists(context, path);
+}
+
+bool d9_installed_find(d9_context *context, d9_installed_kind kind, const char *name, char path[D9_INSTALLED_BYTES]) {
+    char self[4096];
+    const char *prefix = getenv("DAWN9_PREFIX"), *folder = find_self(self) ? dirname(self) : NULL;
+    for (int i = 0; folder && i < FOLDERS && places[kind].beside[i]; i++)
+        if (try(context, folder, places[kind].beside[i], name, path)) return true;
+    return prefix && *prefix && try(context, prefix, places[kind].below_prefix, name, path);
+}
