@@ -212,16 +212,14 @@ static d9_status parse_header(reader *reader, const uint8_t *bytes, size_t size,
     return D9_OK;
 }
 
-d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetensors **file) {
+d9_status d9_safetensors_decode(d9_context *context, const char *path, const uint8_t *bytes, size_t size,
+                                d9_safetensors **file) {
     d9_status status = D9_OK;
     reader reader = {.context = context, .path = path};
-    uint8_t *bytes = NULL;
-    size_t size = 0;
     json_t *root = NULL, *entry;
     void *memory = NULL;
     const char *name;
     *file = NULL;
-    D9_TRY(d9_file_read(context, path, &bytes, &size));
     D9_TRY(parse_header(&reader, bytes, size, &root));
     D9_TRY(d9_allocate(context, sizeof *reader.file, "a safetensors file", &memory));
     reader.file = memory;
@@ -242,6 +240,17 @@ d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetens
 done:
     d9_safetensors_free(context, reader.file);
     json_decref(root);
+    return status;
+}
+
+d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetensors **file) {
+    d9_status status;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    *file = NULL;
+    D9_TRY(d9_file_read(context, path, &bytes, &size));
+    D9_TRY(d9_safetensors_decode(context, path, bytes, size, file));
+done:
     d9_release(context, bytes);
     return status;
 }
@@ -364,27 +373,40 @@ done:
     return status;
 }
 
-d9_status d9_safetensors_write(d9_context *context, const char *path, const d9_tensor *tensors, int count,
-                               const d9_metadata *metadata, int metadata_count) {
+d9_status d9_safetensors_encode(d9_context *context, const char *path, const d9_tensor *tensors, int count,
+                                const d9_metadata *metadata, int metadata_count, uint8_t **bytes, size_t *size) {
     d9_status status = D9_OK;
     char *header = NULL;
     void *memory = NULL;
     size_t data_bytes = 0;
+    *bytes = NULL;
     D9_TRY(make_header(context, path, tensors, count, metadata, metadata_count, &header, &data_bytes));
     size_t text_bytes = strlen(header),
            header_bytes = (text_bytes + 7) / 8 * 8; /* padded: data starts aligned */
-    D9_TRY(d9_allocate(context, LENGTH_BYTES + header_bytes + data_bytes, "a safetensors file", &memory));
-    uint8_t *bytes = memory, *position = bytes + LENGTH_BYTES + header_bytes;
-    for (int i = 0; i < LENGTH_BYTES; i++) bytes[i] = (uint8_t)(header_bytes >> 8 * i);
-    memset(bytes + LENGTH_BYTES, ' ', header_bytes);
-    memcpy(bytes + LENGTH_BYTES, header, text_bytes);
+    *size = LENGTH_BYTES + header_bytes + data_bytes;
+    D9_TRY(d9_allocate(context, *size, "a safetensors file", &memory));
+    *bytes = memory;
+    uint8_t *position = *bytes + LENGTH_BYTES + header_bytes;
+    for (int i = 0; i < LENGTH_BYTES; i++) (*bytes)[i] = (uint8_t)(header_bytes >> 8 * i);
+    memset(*bytes + LENGTH_BYTES, ' ', header_bytes);
+    memcpy(*bytes + LENGTH_BYTES, header, text_bytes);
     for (int i = 0; i < count; i++) {
         if (tensors[i].size) memcpy(position, tensors[i].bytes, tensors[i].size);
         position += tensors[i].size;
     }
-    D9_TRY(d9_file_write(context, path, bytes, LENGTH_BYTES + header_bytes + data_bytes));
 done:
-    d9_release(context, memory);
     free(header);
+    return status;
+}
+
+d9_status d9_safetensors_write(d9_context *context, const char *path, const d9_tensor *tensors, int count,
+                               const d9_metadata *metadata, int metadata_count) {
+    d9_status status;
+    uint8_t *bytes;
+    size_t size;
+    D9_TRY(d9_safetensors_encode(context, path, tensors, count, metadata, metadata_count, &bytes, &size));
+    D9_TRY(d9_file_write(context, path, bytes, size));
+done:
+    d9_release(context, bytes);
     return status;
 }

@@ -29,6 +29,9 @@ typedef struct d9_safetensors {
 
 /* Every header field is checked against the file's size. Failures: D9_DATA naming file and tensor. */
 D9_MUST_USE d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetensors **file);
+/* The same of a file in memory; `path` stands in messages. The bytes may go afterwards. */
+D9_MUST_USE d9_status d9_safetensors_decode(d9_context *context, const char *path, const uint8_t *bytes, size_t size,
+                                            d9_safetensors **file);
 void d9_safetensors_free(d9_context *context, d9_safetensors *file);
 const d9_tensor *d9_safetensors_find(const d9_safetensors *file, const char *name); /* NULL: absent */
 const char *d9_safetensors_metadata(const d9_safetensors *file, const char *key);   /* NULL: absent */
@@ -38,5 +41,9 @@ void d9_tensor_to_doubles(const d9_tensor *tensor, double *values);
 /* Atomic; failure D9_OUTPUT. */
 D9_MUST_USE d9_status d9_safetensors_write(d9_context *context, const char *path, const d9_tensor *tensors, int count,
                                            const d9_metadata *metadata, int metadata_count);
+/* The same into memory, in the caller's release; `path` stands in messages. */
+D9_MUST_USE d9_status d9_safetensors_encode(d9_context *context, const char *path, const d9_tensor *tensors, int count,
+                                            const d9_metadata *metadata, int metadata_count, uint8_t **bytes,
+                                            size_t *size);
 
 #endif

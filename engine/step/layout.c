@@ -57,7 +57,7 @@ void d9_layout_like(const d9_graph *from, d9_graph *to) {
     }
 }
 
-d9_status d9_layout_buffers(d9_context *context, d9_program *program, bool keep_all) {
+d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_program_options *options) {
     d9_status status;
     const d9_extent *e = &program->extent;
     int64_t train_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
@@ -65,11 +65,12 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, bool keep_
     bool averages = program->tail.evaluate == D9_BUFFER_AVERAGE;
     for (int t = 0; t < program->tail.count; t++)
         averages |= program->tail.node[t].to == D9_BUFFER_AVERAGE || program->tail.node[t].from == D9_BUFFER_AVERAGE;
-    D9_TRY(d9_memory_plan(context, &program->train, keep_all, &train_scratch));
-    D9_TRY(d9_memory_plan(context, &program->eval, keep_all, &eval_scratch));
+    D9_TRY(d9_memory_plan(context, &program->train, options->keep_all, &train_scratch));
+    D9_TRY(d9_memory_plan(context, &program->eval, options->keep_all, &eval_scratch));
+    if (options->eval_only) train_scratch = 0;
     bytes[D9_BUFFER_SCRATCH] = train_scratch > eval_scratch ? train_scratch : eval_scratch;
     bytes[D9_BUFFER_STATE] = program->state_elements * size;
-    bytes[D9_BUFFER_GRADIENT] = bytes[D9_BUFFER_VELOCITY] = program->group_elements * size;
+    bytes[D9_BUFFER_GRADIENT] = bytes[D9_BUFFER_VELOCITY] = options->eval_only ? 0 : program->group_elements * size;
     bytes[D9_BUFFER_AVERAGE] = averages ? program->state_elements * size : 0;
     bytes[D9_BUFFER_IMAGES] = e->train_images * pixels;
     bytes[D9_BUFFER_LABELS] = e->train_images * (int64_t)sizeof(int32_t);

@@ -291,7 +291,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     D9_TRY(d9_graph_copy(context, &forward, &program->train));
     D9_TRY(finish_train(context, config, options, program));
     D9_TRY(finish_eval(context, &forward, program));
-    D9_TRY(d9_layout_buffers(context, program, options->keep_all));
+    D9_TRY(d9_layout_buffers(context, program, options));
 done:
     d9_graph_free(context, &forward);
     if (status != D9_OK) d9_program_free(context, program);

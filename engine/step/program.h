@@ -91,6 +91,7 @@ typedef struct d9_program_options {
     int64_t rate_count;
     int64_t steps_per_epoch; /* 0: from the extent (verify sets it) */
     bool keep_all;           /* every scratch value keeps its place after the step */
+    bool eval_only;          /* no memory for training: SCRATCH as evaluation needs it, GRADIENT and VELOCITY empty */
 } d9_program_options;
 
 /* Builds the whole program. The configuration must outlive it. Failures: D9_USAGE with the trick or node named. */

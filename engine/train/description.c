@@ -157,12 +157,11 @@ done:
     return status;
 }
 
-d9_status d9_description_read(d9_context *context, const char *path, d9_description **description) {
+d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
+                              d9_description **description) {
     d9_status status;
-    d9_safetensors *file = NULL;
     void *memory = NULL;
     *description = NULL;
-    D9_TRY(d9_safetensors_read(context, path, &file));
     D9_TRY(d9_allocate(context, sizeof(d9_description), "a model's metadata", &memory));
     const reader reader = {context, path, file, memory};
     D9_TRY(read_text(&reader, "dawn9.config", true, &reader.made->config));
@@ -176,6 +175,16 @@ d9_status d9_description_read(d9_context *context, const char *path, d9_descript
     memory = NULL;
 done:
     d9_description_free(context, memory);
+    return status;
+}
+
+d9_status d9_description_read(d9_context *context, const char *path, d9_description **description) {
+    d9_status status;
+    d9_safetensors *file = NULL;
+    *description = NULL;
+    D9_TRY(d9_safetensors_read(context, path, &file));
+    D9_TRY(d9_description_find(context, path, file, description));
+done:
     d9_safetensors_free(context, file);
     return status;
 }

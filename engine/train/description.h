@@ -32,6 +32,9 @@ D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path,
 /* The normalisation of a loaded dataset becomes the model's. Other classes or another size of image: D9_DATA. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);
+/* The same of a file that was read before; `path` stands in messages. */
+D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
+                                          d9_description **description);
 void d9_description_free(d9_context *context, d9_description *description);
 
 #endif

@@ -19,13 +19,14 @@ done:
     return status;
 }
 
-d9_status d9_model_write(d9_session *session, const char *path) {
+d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size) {
     d9_status status;
     const d9_graph *graph = &session->program.train;
     d9_arena arena = {0};
     d9_metadata metadata[D9_DESCRIPTION_ROWS];
     void *state = NULL, *tensors = NULL;
     int count = 0;
+    *bytes = NULL;
     D9_TRY(d9_allocate(session->context, (size_t)session->program.state_elements * sizeof(double), "state", &state));
     D9_TRY(d9_allocate(session->context, (size_t)graph->value_count * sizeof(d9_tensor), "tensors", &tensors));
     D9_TRY(d9_session_read_state(session, session->program.tail.evaluate, state));
@@ -33,11 +34,22 @@ d9_status d9_model_write(d9_session *session, const char *path) {
         if (d9_exchange_has(&graph->values[v]))
             D9_TRY(export_value(session, &arena, &graph->values[v], state, (d9_tensor *)tensors + count++));
     D9_TRY(d9_description_make(session, &arena, metadata));
-    D9_TRY(d9_safetensors_write(session->context, path, tensors, count, metadata, D9_DESCRIPTION_ROWS));
+    D9_TRY(d9_safetensors_encode(session->context, path, tensors, count, metadata, D9_DESCRIPTION_ROWS, bytes, size));
 done:
     d9_release(session->context, tensors);
     d9_release(session->context, state);
     d9_arena_free(session->context, &arena);
+    return status;
+}
+
+d9_status d9_model_write(d9_session *session, const char *path) {
+    d9_status status;
+    uint8_t *bytes;
+    size_t size;
+    D9_TRY(d9_model_encode(session, path, &bytes, &size));
+    D9_TRY(d9_file_write(session->context, path, bytes, size));
+done:
+    d9_release(session->context, bytes);
     return status;
 }
 
@@ -61,12 +73,10 @@ done:
     return status;
 }
 
-d9_status d9_model_read(d9_session *session, const char *path) {
+d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file) {
     d9_status status;
     const d9_graph *graph = &session->program.train;
-    d9_safetensors *file = NULL;
     void *state = NULL;
-    D9_TRY(d9_safetensors_read(session->context, path, &file));
     D9_TRY(d9_allocate(session->context, (size_t)session->program.state_elements * sizeof(double), "state", &state));
     for (int v = 0; v < graph->value_count; v++)
         if (d9_exchange_has(&graph->values[v])) D9_TRY(import_value(session, path, file, &graph->values[v], state));
@@ -75,6 +85,15 @@ d9_status d9_model_read(d9_session *session, const char *path) {
         D9_TRY(d9_session_write_state(session, D9_BUFFER_AVERAGE, state));
 done:
     d9_release(session->context, state);
+    return status;
+}
+
+d9_status d9_model_read(d9_session *session, const char *path) {
+    d9_status status;
+    d9_safetensors *file = NULL;
+    D9_TRY(d9_safetensors_read(session->context, path, &file));
+    D9_TRY(d9_model_load(session, path, file));
+done:
     d9_safetensors_free(session->context, file);
     return status;
 }

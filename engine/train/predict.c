@@ -98,20 +98,25 @@ done:
 
 d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *options, d9_predictor *predictor) {
     d9_status status;
-    d9_session_options open = {.no_train = true};
+    d9_session_options open = {.program = {.eval_only = true}, .no_train = true};
+    d9_safetensors *read = NULL;
     *predictor = (d9_predictor){.context = context};
-    D9_TRY(d9_description_read(context, options->model, &predictor->description));
+    if (!options->file) D9_TRY(d9_safetensors_read(context, options->model, &read));
+    const d9_safetensors *file = options->file ? options->file : read;
+    D9_TRY(d9_description_find(context, options->model, file, &predictor->description));
     if (predictor->description->channels != CHANNELS)
         D9_TRY(d9_fail(context, D9_DATA, "%s: made for images of %lld channels, pictures have %d", options->model,
                        (long long)predictor->description->channels, CHANNELS));
-    D9_TRY(load_config(context, options, predictor->description->config, &predictor->config));
+    const char *yaml = options->config ? options->config : predictor->description->config;
+    D9_TRY(load_config(context, options, yaml, &predictor->config));
     const int64_t batch = choose_batch(predictor, options->images);
     predictor->config->train.batch_size = batch;
     D9_TRY(empty_dataset(predictor, batch, &open.dataset));
     open.config = predictor->config;
     D9_TRY(d9_session_open(context, &open, &predictor->session));
-    D9_TRY(d9_model_read(&predictor->session, options->model));
+    D9_TRY(d9_model_load(&predictor->session, options->model, file));
 done:
+    d9_safetensors_free(context, read);
     if (status != D9_OK) d9_predictor_close(predictor);
     return status;
 }

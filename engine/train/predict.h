@@ -11,6 +11,8 @@
 
 typedef struct d9_predictor_options {
     const char *model;               /* path of a model.safetensors */
+    const d9_safetensors *file;      /* what was read from there before; NULL: it is read now */
+    const char *config;              /* YAML instead of the model's configuration; NULL: its own */
     const char *backend, *precision; /* instead of the model's configuration; NULL: its own */
     const char *threads;             /* likewise, in digits */
     int64_t images;                  /* how many there will be, about: sizes the batch */

@@ -340,6 +340,7 @@ d9_status d9_train(d9_context *context, const d9_train_options *options, d9_resu
     D9_TRY(open_run(context, &self));
     D9_TRY(train(&self));
     D9_TRY(finish(context, &self));
+    if (options->finished) D9_TRY(options->finished(options->observer.user, &self.session));
     D9_TRY(hand_over(context, &self));
 done:
     d9_evaluation_free(context, &self.last);

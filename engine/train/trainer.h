@@ -5,6 +5,7 @@
 
 #include "data/dataset.h"
 #include "record/record.h"
+#include "record/safetensors.h"
 #include <signal.h>
 
 /* What a user may watch. Each may be NULL. Called between steps; must return soon. */
@@ -15,6 +16,8 @@ typedef struct d9_observer {
     void (*step)(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds);
     void (*epoch)(void *user, const d9_program *program, const d9_epoch_row *row);
 } d9_observer;
+
+typedef struct d9_session d9_session;
 
 typedef struct d9_train_options {
     const d9_config *config;
@@ -28,6 +31,9 @@ typedef struct d9_train_options {
     double process_start;     /* CLOCK_MONOTONIC seconds; 0: now */
     const volatile sig_atomic_t *interrupt; /* becomes a signal number; NULL: never */
     d9_observer observer;
+    /* Called once at the end of a run that went well, before the session closes, with `observer.user`; NULL: not. A
+     * failure is the run's. */
+    d9_status (*finished)(void *user, d9_session *session);
 } d9_train_options;
 
 /* Trains once. On an interrupt: checkpoint, then D9_SIGINT or D9_SIGTERM. A non-finite loss: D9_NONFINITE naming
@@ -36,7 +42,7 @@ D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *opti
 void d9_result_free(d9_context *context, d9_result *result);
 
 /* ---- a session: what train, eval, verify and bench share ---- */
-typedef struct d9_session {
+struct d9_session {
     d9_context *context;
     const d9_config *config;
     uint64_t seed;
@@ -48,7 +54,7 @@ typedef struct d9_session {
     d9_plan *train_plan, *eval_plan;
     d9_timeline timeline;
     double mark; /* end of the last segment of the timeline */
-} d9_session;
+};
 
 /* Ends the segment that began at `mark`. */
 D9_MUST_USE d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch);
@@ -109,7 +115,11 @@ D9_MUST_USE d9_status d9_checkpoint_read(d9_session *session, const char *path, 
 /* The evaluated state for other tools: conv weights O,I,H,W, statistics averaged over ghost groups; its
  * metadata says the rest (train/description.h). */
 D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
-/* Loads a model's weights into STATE and, where there is one, AVERAGE. */
+/* The same file in memory, in the caller's release; `path` stands in messages. */
+D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size);
+/* Loads a model's weights into STATE and, where there is one, AVERAGE. Nothing else need be initialised to evaluate. */
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
+/* The same from a file that was read (or decoded) before; `path` stands in messages. */
+D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);
 
 #endif
