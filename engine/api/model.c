@@ -1,0 +1,154 @@
+/* The public API: models. A model is a file in memory; the network it describes is planned when it is first used. See
+ * dawn9.h. */
+#include "api/handles.h"
+#include "core/system.h"
+
+#include <string.h>
+
+enum { MANY = 64 }; /* images in a batch of predictions, beyond which a larger one gains nothing */
+
+/* ---- a model from a file's bytes ---- */
+
+d9_status d9_api_model(d9_context *context, const char *name, uint8_t *bytes, size_t size, const char *yaml,
+                       const char *const *set, dawn9_model **model) {
+    d9_status status;
+    void *memory = NULL, *copy = NULL;
+    *model = NULL;
+    D9_TRY(d9_allocate(context, sizeof **model, "a model", &memory));
+    dawn9_model *made = memory;
+    *made = (dawn9_model){.context = context, .bytes = bytes, .size = size};
+    bytes = NULL;
+    D9_TRY(d9_allocate(context, strlen(name) + 1, "a model's name", &copy));
+    made->name = memcpy(copy, name, strlen(name) + 1);
+    D9_TRY(d9_safetensors_decode(context, name, made->bytes, size, &made->file));
+    D9_TRY(d9_description_find(context, name, made->file, &made->description));
+    D9_TRY(d9_api_config(context, name, yaml ? yaml : made->description->config, set, &made->config));
+    *model = made;
+    memory = NULL;
+done:
+    d9_release(context, bytes);
+    dawn9_model_free(memory);
+    return status;
+}
+
+dawn9_status dawn9_model_open(dawn9_context *outer, const char *path, const char *const *set, dawn9_model **model) {
+    d9_status status;
+    d9_context *context = d9_api_begin(&outer->inner);
+    uint8_t *bytes = NULL;
+    size_t size;
+    *model = NULL;
+    D9_TRY(d9_file_read(context, path, &bytes, &size));
+    D9_TRY(d9_api_model(context, path, bytes, size, NULL, set, model));
+done:
+    return d9_api_end(status);
+}
+
+dawn9_status dawn9_model_save(const dawn9_model *model, const char *path) {
+    return d9_api_end(d9_file_write(d9_api_begin(model->context), path, model->bytes, model->size));
+}
+
+void dawn9_model_free(dawn9_model *model) {
+    if (!model) return;
+    d9_context *context = model->context;
+    if (model->predictor.context) d9_predictor_close(&model->predictor);
+    dawn9_config_free(model->config);
+    d9_description_free(context, model->description);
+    d9_safetensors_free(context, model->file);
+    d9_release(context, model->bytes);
+    d9_release(context, model->name);
+    d9_release(context, model);
+}
+
+/* ---- what it says of itself ---- */
+
+int64_t dawn9_model_height(const dawn9_model *model) { return model->description->height; }
+
+int64_t dawn9_model_width(const dawn9_model *model) { return model->description->width; }
+
+int64_t dawn9_model_classes(const dawn9_model *model) { return model->description->classes; }
+
+const char *dawn9_model_class_name(const dawn9_model *model, int64_t label) {
+    return label >= 0 && label < model->description->classes ? model->description->class_names[label] : NULL;
+}
+
+const char *dawn9_model_config(const dawn9_model *model) { return dawn9_config_text(model->config); }
+
+/* ---- evaluation ---- */
+
+dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation) {
+    d9_status status;
+    d9_context *context = d9_api_begin(model->context);
+    const d9_config *config = model->config->inner;
+    d9_session session = {0};
+    d9_evaluation found = {0};
+    d9_session_options options = {
+        .config = config, .seed = (uint64_t)config->seed, .program = {.eval_only = true}, .no_train = true};
+    D9_TRY(d9_config_dataset(context, config, &options.dataset));
+    D9_TRY(d9_description_apply(context, model->description, model->name, options.dataset));
+    const d9_session_options open = options;
+    options.dataset = NULL; /* taken over */
+    D9_TRY(d9_session_open(context, &open, &session));
+    D9_TRY(d9_model_load(&session, model->name, model->file));
+    D9_TRY(d9_session_evaluate(&session, &found));
+    *evaluation = (dawn9_evaluation){.accuracy = found.accuracy,
+                                     .accuracy_tta = found.accuracy_tta,
+                                     .images = session.program.extent.eval_images,
+                                     .views = session.program.views.count};
+done:
+    d9_evaluation_free(context, &found);
+    if (session.context) d9_session_close(&session);
+    d9_dataset_free(context, options.dataset);
+    return d9_api_end(status);
+}
+
+/* ---- prediction ---- */
+
+/* A predictor's batch is made for about `count` images; for many more a larger one is opened. */
+static d9_status open_predictor(dawn9_model *model, int64_t count) {
+    const d9_predictor_options options = {
+        .model = model->name, .file = model->file, .config = dawn9_config_text(model->config), .images = count};
+    d9_predictor *predictor = &model->predictor;
+    if (predictor->context) {
+        const int64_t batch = predictor->session.program.extent.batch;
+        if (count <= batch || batch >= MANY) return D9_OK;
+        d9_predictor_close(predictor);
+    }
+    return d9_predictor_open(model->context, &options, predictor);
+}
+
+/* The first of the largest, as accuracy counts it. */
+static int32_t likeliest(const double *probabilities, int64_t classes) {
+    int32_t best = 0;
+    for (int32_t c = 1; c < classes; c++)
+        if (probabilities[c] > probabilities[best]) best = c;
+    return best;
+}
+
+static d9_status predict(dawn9_model *model, const uint8_t *images, int64_t count, int32_t *labels,
+                         float *probabilities) {
+    d9_status status;
+    void *memory = NULL;
+    D9_TRY(open_predictor(model, count));
+    const d9_extent *extent = &model->predictor.session.program.extent;
+    const int64_t batch = extent->batch, classes = extent->classes,
+                  bytes = extent->height * extent->width * extent->channels;
+    D9_TRY(d9_allocate(model->context, (size_t)(batch * classes) * sizeof(double), "probabilities", &memory));
+    const double *wide = memory;
+    for (int64_t begin = 0; begin < count; begin += batch) {
+        const int64_t some = count - begin < batch ? count - begin : batch;
+        D9_TRY(d9_predictor_run(&model->predictor, images + begin * bytes, some, memory));
+        for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = likeliest(wide + i * classes, classes);
+        for (int64_t i = 0; probabilities && i < some * classes; i++)
+            probabilities[begin * classes + i] = (float)wide[i];
+    }
+done:
+    d9_release(model->context, memory);
+    return status;
+}
+
+dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count, int32_t *labels,
+                           float *probabilities) {
+    d9_context *context = d9_api_begin(model->context);
+    if (count < 0) return d9_api_end(d9_fail(context, D9_USAGE, "%lld images to predict", (long long)count));
+    return d9_api_end(predict(model, images, count, labels, probabilities));
+}

@@ -1,0 +1,109 @@
+/* The public API: training. See dawn9.h. */
+#include "api/handles.h"
+#include "core/system.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct run { /* what the trainer's callbacks are given */
+    const dawn9_train_options *options;
+    volatile sig_atomic_t stop; /* the trainer's interrupt */
+    uint8_t *bytes;             /* the trained model's file */
+    size_t size;
+    bool wants_model;
+    int64_t step; /* done */
+    double seconds;
+} run;
+
+/* ---- the trainer's observer ---- */
+
+static void report(run *self, const d9_program *program, double loss, double seconds, const dawn9_epoch *epoch) {
+    const dawn9_progress progress = {self->step, program->steps, loss, seconds, epoch};
+    if (self->options->progress && self->options->progress(self->options->user, &progress) != 0) self->stop = SIGINT;
+}
+
+static void on_step(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds) {
+    run *self = user;
+    self->step = step;
+    report(self, program, loss, epoch_seconds, NULL);
+}
+
+static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
+    const dawn9_epoch epoch = {.epoch = row->epoch,
+                               .train_loss = row->train_loss,
+                               .train_accuracy = row->train_accuracy,
+                               .accuracy = row->accuracy,
+                               .accuracy_tta = row->accuracy_tta,
+                               .learning_rate = row->rate,
+                               .images_per_second = row->images_per_second,
+                               .seconds = row->seconds};
+    report(user, program, row->train_loss, row->seconds, &epoch);
+}
+
+static d9_status on_finished(void *user, d9_session *session) {
+    run *self = user;
+    return self->wants_model ? d9_model_encode(session, session->config->title, &self->bytes, &self->size) : D9_OK;
+}
+
+/* ---- the result ---- */
+
+static double clock_seconds(const d9_result *result, const char *name) {
+    for (int i = 0; d9_clock_at(i); i++) {
+        const d9_clock *clock = d9_clock_at(i);
+        if (strcmp(clock->name, name) != 0) continue;
+        if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY) return NAN; /* several calls */
+        return d9_timeline_sum(result->timeline, clock, result->epoch_to_target);
+    }
+    return NAN;
+}
+
+static void copy_result(const d9_result *from, dawn9_result *to) {
+    *to = (dawn9_result){.accuracy = from->accuracy,
+                         .accuracy_tta = from->accuracy_tta,
+                         .epoch_to_target = from->epoch_to_target,
+                         .epochs = from->epoch_count,
+                         .steps = from->steps,
+                         .train_images = from->train_images,
+                         .test_images = from->eval_images,
+                         .parameters = from->parameters,
+                         .train_seconds = clock_seconds(from, "train_seconds"),
+                         .airbench_seconds = clock_seconds(from, "airbench_seconds"),
+                         .dawnbench_seconds = clock_seconds(from, "dawnbench_seconds"),
+                         .total_seconds = clock_seconds(from, "process_seconds"),
+                         .seed = from->seed};
+    snprintf(to->backend, sizeof to->backend, "%s", from->backend);
+    snprintf(to->precision, sizeof to->precision, "%s", from->precision);
+    snprintf(to->device, sizeof to->device, "%s", from->device.name);
+    snprintf(to->params_sha256, sizeof to->params_sha256, "%s", from->params_sha256);
+}
+
+dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const dawn9_train_options *options,
+                         dawn9_result *result, dawn9_model **model) {
+    static const dawn9_train_options nothing = {0};
+    d9_status status;
+    d9_context *context = d9_api_begin(&outer->inner);
+    run self = {.options = options ? options : &nothing, .wants_model = model != NULL};
+    d9_result trained = {0};
+    const d9_train_options train = {
+        .config = config->inner,
+        .seed = (uint64_t)config->inner->seed,
+        .out = self.options->folder,
+        .resume = self.options->resume != 0,
+        .interrupt = &self.stop,
+        .observer = {.user = &self, .step = self.options->progress ? on_step : NULL, .epoch = on_epoch},
+        .finished = on_finished,
+    };
+    if (model) *model = NULL;
+    D9_TRY(d9_train(context, &train, &trained));
+    if (result) copy_result(&trained, result);
+    if (model) {
+        uint8_t *bytes = self.bytes;
+        self.bytes = NULL; /* taken over */
+        D9_TRY(d9_api_model(context, config->inner->title, bytes, self.size, dawn9_config_text(config), NULL, model));
+    }
+done:
+    d9_release(context, self.bytes);
+    d9_result_free(context, &trained);
+    return d9_api_end(status);
+}

@@ -1,0 +1,284 @@
+/* libdawn9 through dawn9.h alone, linked as a program of another project would; the engine's own loader gives images to
+ * predict. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "dawn9.h"
+#include "data/dataset.h"
+#include "tests/support/runs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char yaml[] =
+    "target: 5\n"
+    "backend: reference\n"
+    "precision: f32\n"
+    "threads: 1\n"
+    "model: {name: resnet9, channels: [4, 4, 8, 8]}\n"
+    "data: {dataset: synthetic, synthetic_train: 96, synthetic_test: 60}\n"
+    "train: {epochs: 2, batch_size: 24, lr: {knots: [0, 1, end], values: [0, 0.4, 0]}}\n"
+    "tricks: {crop: {pad: 4}, flip: {}, ghost_batchnorm: {group_size: 12}, ema: {every: 2}, flip_tta: {}}\n";
+enum { STEPS = 8, TRAIN = 96, TEST = 60, CLASSES = 10, PIXELS = 32 * 32 * 3 };
+
+static int set_up(void **state) {
+    static dawn9_context *context;
+    assert_int_equal(dawn9_open(&context), DAWN9_OK);
+    *state = context;
+    return 0;
+}
+static int tear_down(void **state) {
+    dawn9_close(*state);
+    return 0;
+}
+
+static void ok(const dawn9_context *context, dawn9_status status) {
+    if (status != DAWN9_OK) fail_msg("status %d: %s", (int)status, dawn9_message(context));
+    assert_string_equal(dawn9_message(context), "");
+}
+static void refused(const dawn9_context *context, dawn9_status status, dawn9_status wanted, const char *part) {
+    assert_int_equal(status, wanted);
+    if (!strstr(dawn9_message(context), part)) fail_msg("'%s' does not say '%s'", dawn9_message(context), part);
+}
+
+static dawn9_config *parse(dawn9_context *context, const char *const *set) {
+    dawn9_config *config;
+    ok(context, dawn9_config_parse(context, "tiny", yaml, set, &config));
+    return config;
+}
+
+/* ---- what a callback saw ---- */
+
+typedef struct watched {
+    int64_t calls, epochs, last_step, steps, stop_at;
+    double last_loss;
+    dawn9_epoch last;
+} watched;
+
+static int watch(void *user, const dawn9_progress *progress) {
+    watched *w = user;
+    w->calls++;
+    w->last_step = progress->step;
+    w->steps = progress->steps;
+    w->last_loss = progress->loss;
+    if (progress->epoch) {
+        w->epochs++;
+        w->last = *progress->epoch;
+    }
+    return w->stop_at > 0 && progress->step >= w->stop_at;
+}
+
+/* ---- tests ---- */
+
+static void versions_agree(void **state) {
+    (void)state;
+    assert_string_equal(dawn9_version(), DAWN9_VERSION);
+    assert_true(strlen(dawn9_commit()) > 0);
+}
+
+static void configurations(void **state) {
+    dawn9_context *context = *state;
+    dawn9_config *config = parse(context, (const char *const[]){"train.epochs=3", "tricks.ema=off", NULL});
+    assert_non_null(strstr(dawn9_config_text(config), "epochs: 3"));
+    assert_null(strstr(dawn9_config_text(config), "ema"));
+    dawn9_config_free(config);
+    config = parse(context, NULL);
+    assert_non_null(strstr(dawn9_config_text(config), "ema"));
+    dawn9_config_free(config);
+    dawn9_config_free(NULL);
+    refused(context, dawn9_config_parse(context, "tiny", "train: {epoch: 1}", NULL, &config), DAWN9_USAGE,
+            "tiny:1:9: train.epoch: unknown key");
+    assert_null(config);
+    refused(context, dawn9_config_load(context, "no-such.yaml", NULL, &config), DAWN9_USAGE, "no-such.yaml");
+    const char *const wrong[] = {"train.lr.knot=3", NULL};
+    refused(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", wrong, &config), DAWN9_USAGE,
+            "did you mean knots?");
+    ok(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config)); /* message gone */
+    dawn9_config_free(config);
+}
+
+/* The built-in set's test images, as the engine draws them. */
+static d9_dataset *test_images(d9_context *context) {
+    d9_dataset *dataset;
+    const d9_dataset_options options = {.name = "synthetic", .synthetic_train = TRAIN, .synthetic_test = TEST};
+    d9_context_init(context);
+    assert_int_equal(d9_dataset_load(context, &options, &dataset), D9_OK);
+    return dataset;
+}
+
+static double percent_right(const int32_t *labels, const int32_t *truth) {
+    int right = 0;
+    for (int i = 0; i < TEST; i++) right += labels[i] == truth[i];
+    return 100.0 * right / TEST;
+}
+
+/* Predictions of all at once, of a few, and one by one are the same, and as accurate as the model is said to be. */
+static void check_predictions(dawn9_context *context, dawn9_model *model, double accuracy_tta, int32_t *labels) {
+    d9_context inner;
+    d9_dataset *dataset = test_images(&inner);
+    float all[TEST][CLASSES], one[CLASSES];
+    int32_t label;
+    ok(context, dawn9_predict(model, dataset->test.images, TEST, labels, all[0]));
+    assert_true(fabs(percent_right(labels, dataset->test.labels) - accuracy_tta) <= 1e-9);
+    for (int i = 0; i < TEST; i++) {
+        double sum = 0;
+        for (int c = 0; c < CLASSES; c++) {
+            sum += all[i][c];
+            assert_true(all[i][c] >= 0 && all[i][c] <= all[i][labels[i]]);
+        }
+        assert_true(fabs(sum - 1) <= 1e-6);
+    }
+    for (int i = 0; i < TEST; i += 29) {
+        ok(context, dawn9_predict(model, dataset->test.images + i * PIXELS, 1, &label, one));
+        assert_int_equal(label, labels[i]);
+        assert_memory_equal(one, all[i], sizeof one);
+    }
+    ok(context, dawn9_predict(model, dataset->test.images, TEST, NULL, NULL));
+    ok(context, dawn9_predict(model, NULL, 0, NULL, NULL));
+    refused(context, dawn9_predict(model, dataset->test.images, -1, NULL, NULL), DAWN9_USAGE, "-1 images");
+    d9_dataset_free(&inner, dataset);
+}
+
+static void trains_saves_opens_evaluates_predicts(void **state) {
+    dawn9_context *context = *state;
+    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    watched seen = {0};
+    dawn9_result result;
+    dawn9_evaluation evaluation;
+    dawn9_model *model, *opened;
+    int32_t first[TEST], second[TEST];
+    dawn9_config *config = parse(context, NULL);
+    run_folder_make(folder);
+    run_path(folder, "saved.safetensors", path);
+    const dawn9_train_options options = {.progress = watch, .user = &seen};
+    ok(context, dawn9_train(context, config, &options, &result, &model));
+    dawn9_config_free(config); /* the model has its own */
+    assert_int_equal(seen.calls, STEPS + 2);
+    assert_int_equal(seen.epochs, 2);
+    assert_int_equal(seen.last_step, STEPS);
+    assert_int_equal(seen.steps, STEPS);
+    assert_int_equal(seen.last.epoch, 2);
+    assert_true(isfinite(seen.last_loss) && seen.last.train_loss > 0 && seen.last.images_per_second > 0);
+    assert_int_equal(result.steps, STEPS);
+    assert_int_equal(result.epochs, 2);
+    assert_int_equal(result.train_images, TRAIN);
+    assert_int_equal(result.test_images, TEST);
+    assert_true(result.parameters > 1000);
+    assert_true(result.train_seconds > 0 && result.total_seconds > result.train_seconds);
+    assert_true(result.airbench_seconds > 0);
+    assert_true(result.epoch_to_target > 0 ? result.dawnbench_seconds > 0 : isnan(result.dawnbench_seconds));
+    assert_true(result.accuracy_tta > 0 && !(result.accuracy_tta != seen.last.accuracy_tta));
+    assert_string_equal(result.backend, "reference");
+    assert_string_equal(result.precision, "f32");
+    assert_int_equal(strlen(result.params_sha256), 64);
+
+    ok(context, dawn9_model_save(model, path));
+    refused(context, dawn9_model_save(model, folder), DAWN9_OUTPUT, "it is a folder");
+    ok(context, dawn9_model_open(context, path, NULL, &opened));
+    assert_int_equal(dawn9_model_height(opened), 32);
+    assert_int_equal(dawn9_model_width(opened), 32);
+    assert_int_equal(dawn9_model_classes(opened), CLASSES);
+    assert_non_null(dawn9_model_class_name(opened, 0));
+    assert_null(dawn9_model_class_name(opened, -1));
+    assert_null(dawn9_model_class_name(opened, CLASSES));
+    assert_string_equal(dawn9_model_config(opened), dawn9_model_config(model));
+    ok(context, dawn9_evaluate(opened, &evaluation));
+    assert_true(fabs(evaluation.accuracy - result.accuracy) <= 1e-9);
+    assert_true(fabs(evaluation.accuracy_tta - result.accuracy_tta) <= 1e-9);
+    assert_int_equal(evaluation.images, TEST);
+    assert_int_equal(evaluation.views, 2);
+    check_predictions(context, model, result.accuracy_tta, first);
+    d9_context inner;
+    d9_dataset *dataset = test_images(&inner);
+    ok(context, dawn9_predict(opened, dataset->test.images, 1, second, NULL)); /* a small batch, then a larger one */
+    assert_int_equal(second[0], first[0]);
+    d9_dataset_free(&inner, dataset);
+    check_predictions(context, opened, result.accuracy_tta, second);
+    assert_memory_equal(first, second, sizeof first);
+    dawn9_model_free(opened);
+    dawn9_model_free(model);
+    dawn9_model_free(NULL);
+    run_folder_remove(folder);
+}
+
+static void stops_and_resumes(void **state) {
+    dawn9_context *context = *state;
+    char folder[RUN_PATH_BYTES];
+    watched seen = {.stop_at = 5};
+    dawn9_result whole, resumed;
+    dawn9_model *model;
+    dawn9_config *config = parse(context, NULL);
+    run_folder_make(folder);
+    ok(context, dawn9_train(context, config, NULL, &whole, NULL));
+    dawn9_train_options options = {.folder = folder, .progress = watch, .user = &seen};
+    refused(context, dawn9_train(context, config, &options, &resumed, &model), DAWN9_STOPPED, "before step 6 of 8");
+    assert_null(model);
+    assert_int_equal(seen.last_step, 5);
+    options = (dawn9_train_options){.folder = folder, .resume = 1};
+    ok(context, dawn9_train(context, config, &options, &resumed, NULL));
+    assert_string_equal(resumed.params_sha256, whole.params_sha256);
+    assert_true(isnan(resumed.total_seconds));
+    assert_true(run_has(folder, "result.json") && run_has(folder, "model.safetensors"));
+    seen = (watched){.stop_at = 1};
+    options = (dawn9_train_options){.progress = watch, .user = &seen};
+    refused(context, dawn9_train(context, config, &options, NULL, NULL), DAWN9_STOPPED, "before step 2 of 8");
+    dawn9_config_free(config);
+    run_folder_remove(folder);
+}
+
+static void wrong_models(void **state) {
+    dawn9_context *context = *state;
+    dawn9_model *model;
+    dawn9_evaluation evaluation;
+    dawn9_config *config;
+    refused(context, dawn9_model_open(context, D9_SOURCE_DIR "/configs/base.yaml", NULL, &model), DAWN9_DATA,
+            "base.yaml");
+    assert_null(model);
+    refused(context, dawn9_model_open(context, "no-such.safetensors", NULL, &model), DAWN9_DATA, "cannot open");
+    config = parse(context, (const char *const[]){"train.epochs=0.3", NULL});
+    ok(context, dawn9_train(context, config, NULL, NULL, &model));
+    dawn9_config_free(config);
+    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    run_folder_make(folder);
+    ok(context, dawn9_model_save(model, run_path(folder, "m.safetensors", path)));
+    dawn9_model_free(model);
+    refused(context, dawn9_model_open(context, path, (const char *const[]){"data.dataset=cifar", NULL}, &model),
+            DAWN9_USAGE, "cifar10");
+    ok(context, dawn9_model_open(context, path, (const char *const[]){"model.channels=[8, 8, 8, 8]", NULL}, &model));
+    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_USAGE, "another shape");
+    refused(context, dawn9_predict(model, NULL, 0, NULL, NULL), DAWN9_USAGE, "another shape");
+    dawn9_model_free(model);
+    ok(context, dawn9_model_open(context, path, (const char *const[]){"data.image_size=48", NULL}, &model));
+    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "32x32");
+    dawn9_model_free(model);
+    run_folder_remove(folder);
+}
+
+/* Two contexts keep their messages apart. */
+static void contexts_are_apart(void **state) {
+    dawn9_context *context = *state, *other;
+    dawn9_config *config;
+    assert_int_equal(dawn9_open(&other), DAWN9_OK);
+    refused(context, dawn9_config_load(context, "first.yaml", NULL, &config), DAWN9_USAGE, "first.yaml");
+    refused(other, dawn9_config_load(other, "second.yaml", NULL, &config), DAWN9_USAGE, "second.yaml");
+    assert_non_null(strstr(dawn9_message(context), "first.yaml"));
+    dawn9_close(other);
+    dawn9_close(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(versions_agree, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(configurations, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(trains_saves_opens_evaluates_predicts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(stops_and_resumes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(wrong_models, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(contexts_are_apart, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
