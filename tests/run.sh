@@ -2,7 +2,7 @@
 # Builds dawn9 in four ways and runs every test that needs no GPU and no network.
 #
 #   build             as setup.sh makes it                                every test
-#   build-plain       gcc, no oneDNN, no nvcc, warnings are errors        every test but the timings and those of oneDNN
+#   build-plain       gcc, no oneDNN, no nvcc, warnings are errors        every test but timings, install and oneDNN
 #   build-sanitized   AddressSanitizer and UBSan, warnings are errors     every test but the timings and the heavy ones
 #   build-clang       clang, warnings are errors                          compiled only: one check
 #
@@ -42,6 +42,7 @@ install_tools() {
     has_command python3 || missing="$missing python3"
     [ $extent = quick ] || has_command clang || missing="$missing clang libomp-dev"
     [ $extent != long ] || has_command sbatch || missing="$missing slurm-wlm munge"
+    [ $extent != long ] || has_command file || missing="$missing file"
     has_command chromium || missing="$missing chromium"
     [ -n "$missing" ] || return 0
     if ! has_command apt-get || [ "$(id -u)" != 0 ]; then
@@ -116,7 +117,7 @@ check() { # BUILD, LABELS and NAMES of tests to leave out, cmake-option...
 install_tools
 long='^long$'
 [ $extent != long ] || long='^none$'
-untimed="$long|^timing\$"
+untimed="$long|^timing\$|^install\$"
 
 say "build: setup.sh"
 if ./setup.sh; then run_tests build -LE "$long"; else note failed build setup.sh; fi

@@ -21,6 +21,7 @@ accepts "$dawn9" help
 says '^usage: dawn9 COMMAND'
 accepts "$dawn9" --version
 says '^dawn9 [0-9]+\.[0-9]+\.[0-9]+ \(commit [^ ]+, '
+says '^backends .*reference$'
 
 # ---- misuse ----
 tiny >tiny.yaml

@@ -1,0 +1,103 @@
+# cmake --install into a folder that is then moved: the command runs there, and other projects build against it, by the CMake
+# package, by pkg-config, shared and static, in C and C++. What the library exports is what its header declares.
+. "$(dirname "$0")/lib.sh"
+build=$(dirname "$dawn9")
+prefix="$scratch/a prefix" # a space, as in people's folders
+tiny >tiny.yaml
+small="train.epochs=1 train.batch_size=32 model.channels=[4,4,8,8] data.synthetic_train=128 data.synthetic_test=64"
+
+accepts cmake --install "$build" --prefix "$scratch/first"
+mv "$scratch/first" "$prefix"
+library=$(ls "$prefix"/lib/libdawn9.so.*.*.*)
+
+# ---- symbols ----
+checks=$((checks + 3))
+sed -n 's/^DAWN9_API .*[ *]\(dawn9_[a-z_]*\)(.*/\1/p' "$prefix/include/dawn9.h" | LC_ALL=C sort >declared
+nm -D --defined-only "$library" | awk '{ print $3 }' | LC_ALL=C sort >exported
+[ "$(wc -l <declared)" -ge 20 ] || fail "dawn9.h declares only $(wc -l <declared) functions"
+diff declared exported >"$err" || fail "libdawn9.so exports something else than dawn9.h declares"
+nm -g --defined-only "$prefix/lib/libdawn9.a" | awk 'NF == 3 && $3 !~ /^d9_|^dawn9_/' >"$err"
+[ ! -s "$err" ] || fail "libdawn9.a has symbols that are not d9_ or dawn9_"
+observe readelf -d "$library"
+says 'SONAME.*\[libdawn9\.so\.[0-9]+\.[0-9]+\]'
+
+# ---- the command, in a folder without anything ----
+mkdir empty && cd empty || exit 1
+accepts "$dawn9" --version
+cp "$out" ../version
+accepts "$prefix/bin/dawn9" --version
+cmp -s "$out" ../version || fail "the installed dawn9 --version differs: $(cat "$out")"
+says '^backends .*reference'
+accepts "$prefix/bin/dawn9" config ladder/01-baseline.yaml
+says '^title: 01-baseline|^train:'
+# shellcheck disable=SC2086 # one word per key
+accepts "$prefix/bin/dawn9" train synthetic.yaml --threads 1 --out run --quiet $(printf ' --set %s' $small)
+says '^accuracy '
+refuses 2 'elsewhere.yaml' "$prefix/bin/dawn9" train elsewhere.yaml
+cd ..
+
+# ---- the examples, by the CMake package ----
+observe cmake -S "$source/examples" -B examples "-DCMAKE_PREFIX_PATH=$prefix"
+[ $status = 0 ] || fail "cmake does not find dawn9"
+observe cmake --build examples
+[ $status = 0 ] || fail "the examples do not build"
+# shellcheck disable=SC2086
+accepts examples/train synthetic.yaml model.safetensors threads=1 $small
+says '^epoch 1: train loss [0-9.]+, accuracy'
+# the backend is the one that the command chooses: modules are found from the library
+chosen=$(awk '/^backends/ { print $2 }' version)
+[ "$chosen" != cuda ] || chosen=$(sed -n 's/.*; \([a-z]*\) in f32 on .*/\1/p' "$out") # a build with it on a machine without it
+says "; $chosen in f32 on "
+trained=$(sed -n 's/^accuracy \(.*\), on .*/\1/p' "$out")
+accepts examples/evaluate model.safetensors threads=1
+says "^accuracy $trained, on 64 images"
+{ printf 'P6 32 32 255\n' && head -c 3072 /dev/zero; } >black.ppm
+accepts examples/predict model.safetensors black.ppm
+says '^[a-z_ ]+ [01]\.[0-9]{3}$'
+cp "$out" predicted
+observe examples/predict model.safetensors tiny.yaml
+[ $status = 3 ] && grep -q 'tiny.yaml: not a binary PPM' "$err" || fail "a wrong picture: status $status"
+observe examples/train no-such.yaml model.safetensors
+[ $status = 2 ] && grep -q 'no-such.yaml: cannot open' "$err" || fail "a wrong configuration: status $status"
+
+# ---- by pkg-config ----
+export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+# eval: pkg-config escapes the space for a shell
+eval "accepts cc -Wall -Wextra -Werror '$source/examples/predict.c' -o predict $(pkg-config --cflags --libs dawn9) \
+    '-Wl,-rpath,$prefix/lib'"
+accepts ./predict model.safetensors black.ppm
+cmp -s "$out" predicted || fail "the example built by pkg-config predicts otherwise"
+checks=$((checks + 1))
+[ "$(pkg-config --modversion dawn9)" = "$(awk 'NR == 1 { print $2 }' version)" ] || fail "pkg-config's version"
+
+# ---- linked into the program, which finds the modules by DAWN9_PREFIX ----
+eval "accepts cc '$source/examples/evaluate.c' -o evaluate -I'$prefix/include' '$prefix/lib/libdawn9.a' \
+    $(sed -n 's/^Libs.private: //p' "$prefix/lib/pkgconfig/dawn9.pc")"
+accepts env "DAWN9_PREFIX=$prefix" ./evaluate model.safetensors threads=1 "backend=$chosen"
+says "^accuracy $trained, on 64 images"
+[ -z "$(ldd ./evaluate | grep libdawn9)" ] || fail "the static program needs libdawn9.so"
+
+# ---- C++ ----
+if command -v c++ >/dev/null; then
+    cat >program.cpp <<'CPP'
+#include <dawn9.h>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+int main() {
+    dawn9_context *opened = nullptr;
+    if (dawn9_open(&opened) != DAWN9_OK) return 1;
+    std::unique_ptr<dawn9_context, decltype(&dawn9_close)> context(opened, dawn9_close);
+    dawn9_model *model = nullptr;
+    const bool refused = dawn9_model_open(context.get(), "program.cpp", nullptr, &model) == DAWN9_DATA;
+    std::printf("%s %s\n", dawn9_version(), dawn9_message(context.get()));
+    return refused && !std::strcmp(dawn9_version(), DAWN9_VERSION) ? 0 : 1;
+}
+CPP
+    eval "accepts c++ -Wall -Wextra -Wpedantic -Werror program.cpp -o program \
+        $(pkg-config --cflags --libs dawn9) '-Wl,-rpath,$prefix/lib'"
+    accepts ./program
+    says '^[0-9.]+ program.cpp: '
+fi
+verdict

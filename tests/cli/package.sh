@@ -1,0 +1,48 @@
+# CPack's tarball and Debian package, each unpacked in a clean folder: the command runs there with nothing of the build or
+# the source around, and trains the built-in set for a moment.
+. "$(dirname "$0")/lib.sh"
+build=$(dirname "$dawn9")
+small="--threads 1 --set train.epochs=1 --set model.channels=[4,4,8,8] --set data.synthetic_train=128 --set data.synthetic_test=64"
+
+try_command() { # PREFIX
+    mkdir clean && cd clean || exit 1
+    accepts env -i "HOME=$HOME" OMP_WAIT_POLICY=passive "$1/bin/dawn9" --version
+    backends=$(sed -n 's/^backends //p' "$out")
+    checks=$((checks + 1))
+    [ "$backends" = "$("$dawn9" --version | sed -n 's/^backends //p')" ] || fail "the package has backends $backends"
+    # shellcheck disable=SC2086 # one word per option
+    accepts env -i "HOME=$HOME" OMP_WAIT_POLICY=passive "$1/bin/dawn9" train synthetic.yaml --out run $small
+    says '^accuracy '
+    [ -f run/result.json ] || fail "no record"
+    for file in include/dawn9.h lib/pkgconfig/dawn9.pc lib/cmake/dawn9/dawn9-config.cmake share/dawn9/configs/dawn94.yaml \
+        share/doc/dawn9/copyright share/doc/dawn9/README.md share/doc/dawn9/examples/train.c; do
+        [ -f "$1/$file" ] || fail "$file is not in the package"
+    done
+    for page in "$build"/man/*.1; do
+        [ ! -f "$page" ] || [ -n "$(ls "$1/share/man/man1/$(basename "$page")"*)" ] || fail "no $(basename "$page") in the package"
+    done
+    cd .. && rm -rf clean
+}
+
+observe cpack --config "$build/CPackConfig.cmake" -B "$scratch/packages"
+[ $status = 0 ] || fail "cpack: $(tail -n 3 "$out")"
+rm -rf "$scratch/packages/_CPack_Packages"
+
+mkdir "$scratch/unpacked"
+accepts tar -xzf "$scratch"/packages/dawn9-*.tar.gz -C "$scratch/unpacked"
+try_command "$(echo "$scratch"/unpacked/dawn9-*)"
+
+if command -v dpkg-shlibdeps >/dev/null && command -v file >/dev/null; then
+    package=$(echo "$scratch"/packages/dawn9_*.deb)
+    accepts dpkg-deb -x "$package" "$scratch/root"
+    try_command "$scratch/root/usr"
+    accepts dpkg-deb -f "$package" Package Version Maintainer Depends
+    says '^Package: dawn9$'
+    says '^Maintainer: dawn9 maintainers'
+    for needed in libc6 libgomp1 libjansson4 libmd0 libyaml-0-2 $(case $backends in *onednn*) echo libdnnl ;; esac); do
+        says "^Depends: (.*, )?$needed"
+    done
+    accepts dpkg-deb --info "$package" shlibs
+    says '^libdawn9 [0-9.]+ dawn9'
+fi
+verdict
