@@ -25,5 +25,5 @@ int main(int count, char **words) {
         fprintf(stderr, "evaluate: %s\n", context ? dawn9_message(context) : "out of memory");
     dawn9_model_free(model);
     dawn9_close(context);
-    return status;
+    return (int)status;
 }

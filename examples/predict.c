@@ -50,5 +50,5 @@ done:
     free(pixels);
     dawn9_model_free(model);
     dawn9_close(context);
-    return status;
+    return (int)status;
 }

@@ -39,5 +39,5 @@ int main(int count, char **words) {
     dawn9_model_free(model);
     dawn9_config_free(config);
     dawn9_close(context);
-    return status;
+    return (int)status;
 }
