@@ -6,8 +6,8 @@
  *   cold      from the start of the process to the end of the first training step */
 #include "cli/bench.h"
 #include "cli/commands.h"
-#include "cli/pipeline.h"
 #include "core/system.h"
+#include "train/pipeline.h"
 
 #include <string.h>
 

@@ -79,6 +79,7 @@ void d9_cli_help(d9_cli *cli, const d9_command *command); /* NULL: of dawn9 itse
 void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
 int d9_cli_columns(const d9_cli *cli); /* of the terminal, now; elsewhere INT_MAX: lines are as long as they are */
 void d9_cli_print_json(d9_cli *cli, json_t *object); /* takes over the reference; NULL: out of memory */
+void d9_cli_print_json_line(d9_cli *cli, json_t *object); /* the same without a line break inside */
 /* `status`, or D9_OUTPUT if that was D9_OK and standard output could not be written. */
 D9_MUST_USE d9_status d9_cli_finish(d9_cli *cli, d9_status status);
 

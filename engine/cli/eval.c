@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef struct eval_options {
-    const char *config, *model;
+    const char *config, *model, *logits;
     d9_cli_edits edits;
     bool json;
 } eval_options;
@@ -20,6 +20,11 @@ static const d9_flag flags[] = {
      .offset = offsetof(eval_options, model),
      .doc = "model.safetensors of a run, or the run's folder; needed"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(eval_options, edits), .table = d9_cli_edit_flags},
+    {.name = "logits",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(eval_options, logits),
+     .value = "FILE",
+     .doc = "write logits, images and labels as safetensors (tools/load_in_pytorch.py compares)"},
     {.name = "json", .type = D9_FLAG_SWITCH, .offset = offsetof(eval_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
@@ -82,6 +87,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     D9_TRY(d9_session_initialize(&session));
     D9_TRY(d9_model_read(&session, model));
     D9_TRY(d9_session_evaluate(&session, &evaluation));
+    if (chosen->logits) D9_TRY(d9_logits_write(&session, chosen->logits));
     print(cli, &session, &evaluation, chosen->json);
 done:
     d9_evaluation_free(&cli->context, &evaluation);

@@ -48,8 +48,8 @@ int d9_cli_columns(const d9_cli *cli) {
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-void d9_cli_print_json(d9_cli *cli, json_t *object) {
-    char *dump = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+static void print_object(d9_cli *cli, json_t *object, size_t format) {
+    char *dump = object ? json_dumps(object, format | JSON_REAL_PRECISION(12)) : NULL;
     if (dump) {
         write_out(cli, dump, strlen(dump));
         write_out(cli, "\n", 1);
@@ -59,6 +59,10 @@ void d9_cli_print_json(d9_cli *cli, json_t *object) {
     free(dump);
     json_decref(object);
 }
+
+void d9_cli_print_json(d9_cli *cli, json_t *object) { print_object(cli, object, JSON_INDENT(2)); }
+
+void d9_cli_print_json_line(d9_cli *cli, json_t *object) { print_object(cli, object, JSON_COMPACT); }
 
 d9_status d9_cli_finish(d9_cli *cli, d9_status status) {
     const d9_system *system = cli->context.system;

@@ -5,9 +5,9 @@
  * augment nor initialise, the batch nodes alone are planned, and the image they write is read back. */
 #include "backends/backend.h"
 #include "cli/data.h"
-#include "cli/pipeline.h"
 #include "core/system.h"
 #include "data/preview.h"
+#include "train/pipeline.h"
 #include <string.h>
 
 enum { IMAGES = 8, EPOCHS = 8 };

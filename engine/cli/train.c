@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "core/system.h"
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +11,8 @@ typedef struct train_options {
     const char *config;
     d9_cli_edits edits;
     d9_flag_integer runs;
-    const char *out, *plan, *save_plan;
-    bool resume, quiet, json;
+    const char *out, *plan, *save_plan, *tensorboard;
+    bool resume, quiet, json, events;
 } train_options;
 
 static const d9_flag flags[] = {
@@ -46,11 +47,20 @@ static const d9_flag flags[] = {
      .offset = offsetof(train_options, save_plan),
      .value = "FILE",
      .doc = "save the implementations that were chosen"},
+    {.name = "tensorboard",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(train_options, tensorboard),
+     .value = "DIR",
+     .doc = "write event files for TensorBoard; with --runs into DIR/seedN"},
     {.name = "quiet", .type = D9_FLAG_SWITCH, .offset = offsetof(train_options, quiet), .doc = "print only the end"},
     {.name = "json",
      .type = D9_FLAG_SWITCH,
      .offset = offsetof(train_options, json),
      .doc = "print only the result, as JSON"},
+    {.name = "events",
+     .type = D9_FLAG_SWITCH,
+     .offset = offsetof(train_options, events),
+     .doc = "print lines of JSON: each epoch as it ends, as events.jsonl has it; the result last"},
     {.type = D9_FLAG_END},
 };
 
@@ -160,8 +170,28 @@ static d9_status say_how_to_go_on(d9_cli *cli, d9_status status) {
     return status;
 }
 
+/* A line of --events. */
+static void print_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
+    d9_cli *cli = user;
+    d9_text line;
+    (void)program;
+    d9_text_init(&cli->context, &line);
+    if (d9_epoch_json(&cli->context, row, &line) == D9_OK)
+        d9_cli_print(cli, "%s", d9_text_get(&line));
+    else
+        cli->output_error = ENOMEM;
+    d9_text_free(&line);
+}
+
+static d9_observer observer(d9_cli *cli, const train_options *options, const d9_config *config, d9_progress *progress) {
+    const bool quiet = options->quiet || options->json || options->events;
+    const d9_observer shown = d9_progress_observer(progress, cli, config, quiet);
+    return options->events ? (d9_observer){.user = cli, .epoch = print_epoch} : shown;
+}
+
+/* `board`: of TensorBoard; NULL: none. */
 static d9_status train_once(d9_cli *cli, const train_options *options, const d9_config *config, const char *out,
-                            d9_result *result) {
+                            const char *board, d9_result *result) {
     d9_progress progress;
     d9_train_options train = {
         .config = config,
@@ -170,9 +200,10 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
         .resume = options->resume,
         .plan = options->plan,
         .save_plan = options->save_plan,
+        .tensorboard = board,
         .process_start = cli->process_start,
         .interrupt = cli->interrupt,
-        .observer = d9_progress_observer(&progress, cli, config, options->quiet || options->json),
+        .observer = observer(cli, options, config, &progress),
     };
     d9_status status = d9_train(&cli->context, &train, result);
     d9_progress_clear(&progress);
@@ -223,10 +254,13 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     if (!options->out) D9_TRY(default_out(cli, config, false, &out));
     const char *folder = options->out ? options->out : out;
-    D9_TRY(train_once(cli, options, config, folder, &result));
-    if (options->json) {
+    D9_TRY(train_once(cli, options, config, folder, options->tensorboard, &result));
+    if (options->json || options->events) {
         D9_TRY(result_object(cli, &result, &object));
-        d9_cli_print_json(cli, object);
+        if (options->events)
+            d9_cli_print_json_line(cli, object);
+        else
+            d9_cli_print_json(cli, object);
     } else {
         print_end(cli, &result, folder);
     }
@@ -270,7 +304,7 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
     d9_config *config = NULL;
     d9_result result = {0};
     json_t *object = NULL;
-    char *folder = NULL, *path = NULL;
+    char *folder = NULL, *path = NULL, *board = NULL;
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, &seed, &config));
     if (!many->out && options->out) D9_TRY(d9_arena_copy(&cli->context, &cli->arena, options->out, &many->out));
     if (!many->out) D9_TRY(default_out(cli, config, true, &many->out));
@@ -278,14 +312,19 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/result.json", folder));
     if (options->resume && d9_file_exists(&cli->context, path)) {
         D9_TRY(count_finished(cli, config, folder, path, many));
-        if (!options->json) d9_cli_print(cli, "seed %lld: finished before, %s\n", (long long)seed, folder);
+        if (!options->json && !options->events)
+            d9_cli_print(cli, "seed %lld: finished before, %s\n", (long long)seed, folder);
         goto done;
     }
-    D9_TRY(train_once(cli, options, config, folder, &result));
+    if (options->tensorboard)
+        D9_TRY(
+            d9_arena_format(&cli->context, &cli->arena, &board, "%s/seed%lld", options->tensorboard, (long long)seed));
+    D9_TRY(train_once(cli, options, config, folder, board, &result));
     series_add(&many->plain, result.accuracy);
     series_add(&many->tta, result.accuracy_tta);
-    if (options->json) {
+    if (options->json || options->events) {
         D9_TRY(result_object(cli, &result, &object));
+        if (options->events) d9_cli_print_json_line(cli, json_incref(object));
         json_array_append_new(many->rows, object);
     } else {
         d9_cli_print(cli, "seed %lld: ", (long long)seed);
@@ -307,7 +346,10 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
         if (i > 0) cli->process_start = 0; /* later runs did not start with the process */
         D9_TRY(train_seed(cli, options, first + i, &many));
     }
-    if (options->json) {
+    if (options->events) {
+        d9_cli_print_json_line(
+            cli, json_pack("{s:o, s:o}", "accuracy", series_json(&many.plain), "accuracy_tta", series_json(&many.tta)));
+    } else if (options->json) {
         json_t *all = json_pack("{s:O, s:o, s:o}", "runs", many.rows, "accuracy", series_json(&many.plain),
                                 "accuracy_tta", series_json(&many.tta));
         d9_cli_print_json(cli, all);
@@ -326,6 +368,8 @@ done:
 
 static d9_status run(d9_cli *cli, const void *options) {
     const train_options *chosen = options;
+    if (chosen->json && chosen->events)
+        return d9_fail(&cli->context, D9_USAGE, "--json and --events: give one of them (dawn9 train --help)");
     return chosen->runs.given ? train_many(cli, chosen) : train_single(cli, chosen);
 }
 
@@ -333,7 +377,8 @@ const d9_command d9_command_train = {
     .name = "train",
     .doc = "Train a configuration and keep a record of the run",
     .about = "On an interrupt a checkpoint is written (exit status 130 or 143); --resume goes on from it.\n"
-             "`dawn9 eval DIR` evaluates what was trained once more, `dawn9 predict DIR FILE...` uses it.",
+             "`dawn9 eval DIR` evaluates what was trained once more, `dawn9 predict DIR FILE...` uses it.\n"
+             "docs/models.md tells what the model file holds and how it goes to PyTorch.",
     .flags = flags,
     .options_size = sizeof(train_options),
     .interruptible = true,

@@ -52,6 +52,8 @@ bool d9_file_exists(d9_context *context, const char *path);
 
 /* Monotonic seconds. */
 double d9_clock_now(void);
+/* Seconds since 1970: for what says when it was written, never for a duration. */
+double d9_clock_wall(void);
 
 /* mkdir -p. Failure: D9_OUTPUT. */
 D9_MUST_USE d9_status d9_directory_make(d9_context *context, const char *path);

@@ -57,5 +57,8 @@ D9_MUST_USE d9_status d9_epoch_order(d9_context *context, uint64_t seed, int64_t
 
 /* PNG out (stb_image_write): pixels u8 (height, width, 3). Failure: D9_OUTPUT. */
 D9_MUST_USE d9_status d9_png_write(d9_context *context, const char *path, const uint8_t *pixels, int width, int height);
+/* The same into memory: d9_release frees it. */
+D9_MUST_USE d9_status d9_png_encode(d9_context *context, const uint8_t *pixels, int width, int height, uint8_t **png,
+                                    size_t *size);
 
 #endif

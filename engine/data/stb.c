@@ -135,3 +135,29 @@ d9_status d9_png_write(d9_context *context, const char *path, const uint8_t *pix
     }
     return target.status;
 }
+
+typedef struct png_memory {
+    d9_context *context;
+    void *bytes;
+    size_t size;
+    d9_status status;
+} png_memory;
+
+static void keep_png(void *user, void *bytes, int size) {
+    png_memory *memory = user;
+    memory->status = d9_allocate(memory->context, (size_t)size, "a PNG", &memory->bytes);
+    if (memory->status == D9_OK) memcpy(memory->bytes, bytes, (size_t)size);
+    memory->size = (size_t)size;
+}
+
+d9_status d9_png_encode(d9_context *context, const uint8_t *pixels, int width, int height, uint8_t **png,
+                        size_t *size) {
+    png_memory memory = {.context = context, .status = D9_OK};
+    if (width < 1 || height < 1 || width > INT32_MAX / 3 ||
+        !stbi_write_png_to_func(keep_png, &memory, width, height, 3, pixels, 3 * width)) {
+        return d9_fail(context, D9_OUTPUT, "a PNG of %d x %d pixels could not be made", width, height);
+    }
+    *png = memory.bytes;
+    *size = memory.size;
+    return memory.status;
+}

@@ -146,25 +146,27 @@ static d9_status append_line(d9_record *record, const char *name, const char *li
     return d9_file_append(record->context, path, line, strlen(line));
 }
 
-d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views) {
-    d9_status status = D9_OK;
-    double top1 = views ? row->accuracy_tta : row->accuracy;
-    char *dump = NULL;
-    d9_text line;
-    d9_text_init(record->context, &line);
+d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *text) {
     json_t *object = json_pack(
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "epoch", (json_int_t)row->epoch, "train_loss",
         d9_json_number(row->train_loss), "train_accuracy", d9_json_number(row->train_accuracy), "accuracy",
         d9_json_number(row->accuracy), "accuracy_tta", d9_json_number(row->accuracy_tta), "images_per_second",
         d9_json_number(row->images_per_second), "seconds", d9_json_number(row->seconds), "hours",
         d9_json_number(row->hours), "learning_rate", d9_json_number(row->rate));
-    dump = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
-    if (!dump) {
-        status = d9_fail(record->context, D9_DEVICE, "out of memory for a line of events.jsonl");
-        goto done;
-    }
-    d9_text_add(&line, "%s\n", dump);
-    D9_TRY(d9_text_status(&line));
+    char *dump = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    if (dump) d9_text_add(text, "%s\n", dump);
+    d9_status status = dump ? d9_text_status(text) : d9_fail(context, D9_DEVICE, "out of memory for an epoch's row");
+    free(dump);
+    json_decref(object);
+    return status;
+}
+
+d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views) {
+    d9_status status = D9_OK;
+    double top1 = views ? row->accuracy_tta : row->accuracy;
+    d9_text line;
+    d9_text_init(record->context, &line);
+    D9_TRY(d9_epoch_json(record->context, row, &line));
     D9_TRY(append_line(record, "events.jsonl", d9_text_get(&line)));
     if (isfinite(top1)) {
         char cells[96];
@@ -172,8 +174,6 @@ d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views
         D9_TRY(append_line(record, "epochs.tsv", cells));
     }
 done:
-    free(dump);
-    json_decref(object);
     d9_text_free(&line);
     return status;
 }

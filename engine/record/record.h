@@ -52,6 +52,8 @@ D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, c
  * cannot be written: D9_OUTPUT. `resume` keeps the rows already there up to `epochs_kept`; otherwise starts anew. */
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
                                      const d9_config *config, bool resume, int64_t epochs_kept);
+/* Adds the row's line of events.jsonl, newline included. */
+D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *text);
 /* Appends to events.jsonl and epochs.tsv. */
 D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views);
 /* Top-1 class, its probability, true label of each evaluation image. */

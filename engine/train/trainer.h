@@ -26,6 +26,7 @@ typedef struct d9_train_options {
     bool resume;       /* from out/checkpoint.safetensors where there is one */
     const char *plan;  /* file of a saved plan; NULL: choose */
     const char *save_plan;
+    const char *tensorboard;  /* folder of event files (train/board.h); NULL: none */
     int64_t checkpoint_every; /* epochs; 0: only when interrupted */
     int64_t stop_after_steps; /* stop and checkpoint there, as an interrupt would (tests); 0: run through */
     double process_start;     /* CLOCK_MONOTONIC seconds; 0: now */
@@ -83,6 +84,10 @@ D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
 
 /* Mean logits of the evaluation images over `views`, in the master type as doubles (eval_images, classes). */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
+
+/* Safetensors for other frameworks (train/logits_file.c): `logits` of the plain view and `logits_tta` over the
+ * configuration's, f32 (eval_images, classes); `images` u8 (eval_images, C, H, W); `labels` i32. */
+D9_MUST_USE d9_status d9_logits_write(d9_session *session, const char *path);
 
 typedef struct d9_evaluation {
     double accuracy;     /* percent, plain view */

@@ -1,5 +1,5 @@
 /* The batch nodes alone. The graph is a copy of the training graph, so that every value keeps its place. */
-#include "cli/pipeline.h"
+#include "train/pipeline.h"
 
 d9_status d9_pipeline_plan(d9_session *session, d9_graph *graph, d9_plan **plan) {
     d9_status status = D9_OK;

@@ -1,7 +1,7 @@
-/* The batch nodes of a program, planned on their own: what `bench pipeline` times and `data preview` shows.
- */
-#ifndef D9_CLI_PIPELINE_H
-#define D9_CLI_PIPELINE_H
+/* The batch nodes of a program, planned on their own: what `bench pipeline` times, `data preview` shows and
+ * TensorBoard is given. */
+#ifndef D9_TRAIN_PIPELINE_H
+#define D9_TRAIN_PIPELINE_H
 
 #include "train/trainer.h"
 

@@ -1,0 +1,114 @@
+/* Protocol buffer messages: see message.h. */
+#include "record/message.h"
+#include "core/system.h"
+
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are copied as they lie: little-endian hosts only");
+
+typedef enum wire { WIRE_VARINT = 0, WIRE_EIGHT = 1, WIRE_LENGTH = 2, WIRE_FOUR = 5 } wire;
+enum { VARINT_BYTES = 10 }; /* of the longest */
+
+void d9_message_init(d9_context *context, d9_message *message) { *message = (d9_message){.context = context}; }
+
+void d9_message_clear(d9_message *message) { message->size = 0; }
+
+d9_status d9_message_status(const d9_message *message) { return message->status; }
+
+void d9_message_free(d9_message *message) {
+    d9_release(message->context, message->bytes);
+    d9_message_init(message->context, message);
+}
+
+/* Room for `more` bytes at the end; NULL: there is none, and the status says so. */
+static uint8_t *extend(d9_message *message, size_t more) {
+    const size_t needed = message->size + more;
+    if (message->status != D9_OK) return NULL;
+    if (needed > message->capacity) {
+        size_t capacity = message->capacity ? message->capacity : 1024;
+        void *bytes;
+        while (capacity < needed) capacity *= 2;
+        message->status = d9_allocate(message->context, capacity, "a message", &bytes);
+        if (message->status != D9_OK) return NULL;
+        if (message->size > 0) memcpy(bytes, message->bytes, message->size);
+        d9_release(message->context, message->bytes);
+        message->bytes = bytes;
+        message->capacity = capacity;
+    }
+    message->size = needed;
+    return message->bytes + needed - more;
+}
+
+static void put(d9_message *message, const void *bytes, size_t size) {
+    uint8_t *to = extend(message, size);
+    if (to && size > 0) memcpy(to, bytes, size);
+}
+
+/* Seven bits a byte, the lowest first; the top bit says that more follow. */
+static size_t encode(uint64_t value, uint8_t bytes[VARINT_BYTES]) {
+    size_t size = 0;
+    do {
+        bytes[size++] = (uint8_t)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
+        value >>= 7;
+    } while (value);
+    return size;
+}
+
+static void put_varint(d9_message *message, uint64_t value) {
+    uint8_t bytes[VARINT_BYTES];
+    put(message, bytes, encode(value, bytes));
+}
+
+static void put_tag(d9_message *message, int field, wire wire) {
+    put_varint(message, (uint64_t)field << 3 | (uint64_t)wire);
+}
+
+void d9_message_integer(d9_message *message, int field, int64_t value) {
+    put_tag(message, field, WIRE_VARINT);
+    put_varint(message, (uint64_t)value);
+}
+
+void d9_message_double(d9_message *message, int field, double value) {
+    put_tag(message, field, WIRE_EIGHT);
+    put(message, &value, sizeof value);
+}
+
+void d9_message_float(d9_message *message, int field, float value) {
+    put_tag(message, field, WIRE_FOUR);
+    put(message, &value, sizeof value);
+}
+
+void d9_message_bytes(d9_message *message, int field, const void *bytes, size_t size) {
+    put_tag(message, field, WIRE_LENGTH);
+    put_varint(message, size);
+    put(message, bytes, size);
+}
+
+void d9_message_text(d9_message *message, int field, const char *text) {
+    d9_message_bytes(message, field, text, strlen(text));
+}
+
+void d9_message_doubles(d9_message *message, int field, const double *values, size_t count) {
+    d9_message_bytes(message, field, values, count * sizeof *values);
+}
+
+void d9_message_integers(d9_message *message, int field, const int64_t *values, size_t count) {
+    const size_t begin = d9_message_begin(message, field);
+    for (size_t i = 0; i < count; i++) put_varint(message, (uint64_t)values[i]);
+    d9_message_end(message, begin);
+}
+
+size_t d9_message_begin(d9_message *message, int field) {
+    put_tag(message, field, WIRE_LENGTH);
+    return message->size;
+}
+
+/* The length goes before what was written since: that moves up. */
+void d9_message_end(d9_message *message, size_t begin) {
+    uint8_t length[VARINT_BYTES];
+    if (message->status != D9_OK) return;
+    const size_t content = message->size - begin, size = encode(content, length);
+    if (!extend(message, size)) return;
+    memmove(message->bytes + begin + size, message->bytes + begin, content);
+    memcpy(message->bytes + begin, length, size);
+}
