@@ -1,0 +1,122 @@
+# dawn9 train --tensorboard and --events: event files decoded by a reader of their own (tests/support/tfevents.py) hold
+# what events.jsonl, model.safetensors and data preview say; a resumed run goes on in a second file.
+. "$(dirname "$0")/lib.sh"
+tiny | sed 's/data: {/data: {image_size: 16, /; s/train: {/train: {bias_lr_multiplier: 2, /' >tiny.yaml
+export PYTHONPATH="$source/tests/support" PYTHONDONTWRITEBYTECODE=1
+
+began=$(date +%s)
+accepts "$dawn9" train tiny.yaml --out run --tensorboard logs/run --events
+ended=$(date +%s)
+
+# ---- --events: the lines of events.jsonl, then the result ----
+head -n 2 "$out" | cmp -s - run/events.jsonl || fail "--events does not print the lines of events.jsonl"
+[ "$(wc -l <"$out")" = 3 ] || fail "--events prints $(wc -l <"$out") lines, 3 expected"
+tail -n 1 "$out" >last.json
+json last.json 'd == json.load(open("run/result.json"))'
+refuses 2 'give one of them' "$dawn9" train tiny.yaml --out x --json --events
+
+# ---- watching changes no bit ----
+accepts "$dawn9" train tiny.yaml --out plain --quiet
+json run/result.json 'd["params_sha256"] == json.load(open("plain/result.json"))["params_sha256"]'
+
+# ---- the file ----
+accepts "$dawn9" data preview tiny.yaml --out preview.png
+cat >check.py <<'PYTHON'
+import glob, json, math, struct, sys
+from tfevents import events
+
+def near(a, b):
+    return abs(a - b) <= 1e-6 * max(abs(a), abs(b), 1e-30)
+
+def tensors(path):
+    data = open(path, "rb").read()
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__")
+    for name, entry in header.items():
+        raw = data[8 + length:][slice(*entry["data_offsets"])]
+        yield name, struct.unpack(f"<{len(raw) // 4}f", raw)
+
+paths = glob.glob("logs/run/*")
+assert len(paths) == 1 and "tfevents" in paths[0], paths
+version, start, sheet, *epochs = events(paths[0])
+assert version["file_version"] == "brain.Event:2" and start["session"] == 1 and start["step"] == 0
+
+# wall times: seconds since 1970, while the run ran, in order
+times = [e["wall_time"] for e in (version, start, sheet, *epochs)]
+assert int(sys.argv[1]) <= times[0] and times[-1] <= int(sys.argv[2]) + 1 and times == sorted(times), times
+
+# the sheet is that of data preview
+image = sheet["values"]["augmentation"]
+assert sheet["step"] == 0 and image["colorspace"] == 3
+assert image["png"] == open("preview.png", "rb").read()
+assert (image["width"], image["height"]) == struct.unpack(">II", image["png"][16:24])
+
+# scalars
+rows = [json.loads(line) for line in open("run/events.jsonl")]
+assert len(rows) == len(epochs) == 2
+for row, event in zip(rows, epochs):
+    values = event["values"]
+    assert event["step"] == 4 * row["epoch"], event["step"] # 128 images in batches of 32
+    for tag, key in (("loss/train", "train_loss"), ("accuracy/train", "train_accuracy"), ("accuracy/plain", "accuracy"),
+                     ("accuracy/tta", "accuracy_tta"), ("speed/images_per_second", "images_per_second"),
+                     ("learning_rate/weights", "learning_rate")):
+        assert near(values[tag], row[key]), (tag, values[tag], row[key])
+    assert near(values["learning_rate/biases"], row["learning_rate"] * 2) # bias_lr_multiplier
+assert values["learning_rate/weights"] == 0 and epochs[0]["values"]["learning_rate/weights"] > 0.3
+
+# histograms of the last epoch are those of the model
+model = {name: numbers for name, numbers in tensors("run/model.safetensors") if ".running_" not in name}
+found = {tag: value for tag, value in values.items() if isinstance(value, dict)}
+assert sorted(found) == sorted(model) and len(found) == 8 + 2 * 8 + 1, sorted(found)
+for name, numbers in model.items():
+    h = found[name]
+    assert h["num"] == len(numbers) and near(h["min"], min(numbers)) and near(h["max"], max(numbers)), name
+    size = sum(map(abs, numbers))
+    assert abs(h["sum"] - math.fsum(numbers)) <= 1e-9 * size, name
+    assert near(h["sum_squares"], math.fsum(x * x for x in numbers)), name
+    assert len(h["bucket"]) == len(h["bucket_limit"]) == 64 and sum(h["bucket"]) == len(numbers), name
+    assert h["bucket_limit"] == sorted(h["bucket_limit"]) and h["bucket_limit"][-1] == h["max"], name
+    width = (h["max"] - h["min"]) / 64
+    counts = [0] * 64
+    for x in numbers:
+        counts[min(int((x - h["min"]) / width), 63)] += 1
+    assert counts == h["bucket"], name
+PYTHON
+accepts python3 check.py "$began" "$ended"
+
+# ---- interrupted and resumed: a second file from the right step ----
+sed 's/epochs: 2/epochs: 30/' tiny.yaml >long.yaml
+interrupted() {
+    "$dawn9" train long.yaml --out half --tensorboard logs/half --quiet &
+    child=$!
+    for _ in $(seq 400); do
+        [ -s half/events.jsonl ] && break
+        sleep 0.05
+    done
+    kill -s INT $child
+    wait $child
+}
+ends 130 'interrupted before step' interrupted
+accepts "$dawn9" train long.yaml --out half --tensorboard logs/half --quiet --resume
+cat >resumed.py <<'PYTHON'
+import glob, json
+from tfevents import events
+first, second = (list(events(path)) for path in sorted(glob.glob("logs/half/*")))
+done = [e["step"] for e in first if "loss/train" in e["values"]]
+rest = [e["step"] for e in second if "loss/train" in e["values"]]
+assert done and done + rest == [4 * epoch for epoch in range(1, 31)], (done, rest)
+assert second[1]["session"] == 1 and done[-1] <= second[1]["step"] < rest[0], second[1]
+assert not any("augmentation" in e["values"] for e in second)
+losses = [e["values"]["loss/train"] for e in first + second if "loss/train" in e["values"]]
+rows = [json.loads(line)["train_loss"] for line in open("half/events.jsonl")]
+assert all(abs(a - b) <= 1e-6 * b for a, b in zip(losses, rows)) and len(losses) == len(rows) == 30
+PYTHON
+accepts python3 resumed.py
+
+# ---- several seeds, and a folder that cannot be made ----
+accepts "$dawn9" train tiny.yaml --runs 2 --set train.epochs=1 --out many --tensorboard logs/many --quiet
+[ "$(ls logs/many)" = "$(printf 'seed1\nseed2')" ] || fail "--runs 2 wrote $(ls logs/many)"
+echo x >file
+ends 6 'file: cannot make this folder' "$dawn9" train tiny.yaml --out y --tensorboard file/logs
+verdict

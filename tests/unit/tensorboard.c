@@ -1,0 +1,171 @@
+/* message and tensorboard: bytes against the public encodings, nesting, and a disk that fills up. The files as a whole
+ * are decoded by tests/cli/tensorboard.sh. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/system.h"
+#include "record/tensorboard.h"
+#include "tests/support/runs.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void assert_message(d9_message *message, const void *bytes, size_t size) {
+    assert_int_equal(d9_message_status(message), D9_OK);
+    assert_int_equal(message->size, size);
+    assert_memory_equal(message->bytes, bytes, size);
+    d9_message_clear(message);
+}
+
+/* The examples of protobuf.dev/programming-guides/encoding, and the edges of a varint. */
+static void test_encoding(void **state) {
+    (void)state;
+    d9_context context;
+    d9_message m;
+    d9_context_init(&context);
+    d9_message_init(&context, &m);
+    d9_message_integer(&m, 1, 150);
+    assert_message(&m, "\x08\x96\x01", 3);
+    d9_message_text(&m, 2, "testing");
+    assert_message(&m, "\x12\x07testing", 9);
+    size_t outer = d9_message_begin(&m, 3);
+    d9_message_integer(&m, 1, 150);
+    d9_message_end(&m, outer);
+    assert_message(&m, "\x1a\x03\x08\x96\x01", 5);
+    d9_message_integers(&m, 6, (int64_t[]){3, 270, 86942}, 3);
+    assert_message(&m, "\x32\x06\x03\x8e\x02\x9e\xa7\x05", 8);
+    d9_message_integer(&m, 1, -2);
+    assert_message(&m, "\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11);
+    d9_message_integer(&m, 16, 0); /* the first field whose tag takes two bytes */
+    assert_message(&m, "\x80\x01\x00", 3);
+    d9_message_double(&m, 1, 1.0);
+    assert_message(&m, "\x09\x00\x00\x00\x00\x00\x00\xf0\x3f", 9);
+    d9_message_float(&m, 2, -2.0F);
+    assert_message(&m, "\x15\x00\x00\x00\xc0", 5);
+    d9_message_doubles(&m, 3, (double[]){1}, 1);
+    assert_message(&m, "\x1a\x08\x00\x00\x00\x00\x00\x00\xf0\x3f", 10);
+    d9_message_free(&m);
+}
+
+/* Lengths of one, two and three bytes, one inside the other; the memory grows on the way. */
+static void test_nesting(void **state) {
+    (void)state;
+    static uint8_t filling[20000];
+    d9_context context;
+    d9_message m;
+    d9_context_init(&context);
+    d9_message_init(&context, &m);
+    memset(filling, 7, sizeof filling);
+    size_t outer = d9_message_begin(&m, 1), inner = d9_message_begin(&m, 2);
+    d9_message_bytes(&m, 3, filling, 200);
+    d9_message_end(&m, inner);
+    d9_message_bytes(&m, 4, filling, sizeof filling);
+    d9_message_end(&m, outer);
+    const size_t inside = 2 + 1 + 203 + 4 + sizeof filling;
+    assert_int_equal(m.size, 1 + 3 + inside);
+    assert_memory_equal(
+        m.bytes, ((uint8_t[]){0x0a, (uint8_t)(inside | 0x80), (uint8_t)(inside >> 7 | 0x80), (uint8_t)(inside >> 14)}),
+        4);
+    assert_memory_equal(m.bytes + 4, "\x12\xcb\x01\x1a\xc8\x01\x07", 7);
+    assert_memory_equal(m.bytes + 7 + 203, "\x22\xa0\x9c\x01\x07", 5);
+    assert_int_equal(m.bytes[m.size - 1], 7);
+    d9_message_free(&m);
+}
+
+/* RFC 3720, B.4, and the check value of the catalogues. */
+static void test_crc(void **state) {
+    (void)state;
+    uint8_t zeros[32] = {0}, ones[32], counted[32];
+    memset(ones, 0xff, sizeof ones);
+    for (int i = 0; i < 32; i++) counted[i] = (uint8_t)i;
+    assert_int_equal(d9_crc32c("123456789", 9), 0xe3069283);
+    assert_int_equal(d9_crc32c(zeros, 32), 0x8a9136aa);
+    assert_int_equal(d9_crc32c(ones, 32), 0x62a8ab43);
+    assert_int_equal(d9_crc32c(counted, 32), 0x46dd794e);
+    assert_int_equal(d9_crc32c(NULL, 0), 0);
+}
+
+/* What cannot be drawn is left out, and the event stays whole. */
+static void test_not_finite(void **state) {
+    (void)state;
+    d9_context context;
+    d9_tensorboard board;
+    char folder[RUN_PATH_BYTES];
+    d9_context_init(&context);
+    run_folder_make(folder);
+    assert_int_equal(d9_tensorboard_open(&context, &board, folder, 0, 1.5e9), D9_OK);
+    d9_tensorboard_begin(&board, 3, 1.5e9);
+    d9_tensorboard_scalar(&board, "a", NAN);
+    d9_tensorboard_scalar(&board, "b", INFINITY);
+    d9_tensorboard_histogram(&board, "c", (double[]){NAN, -INFINITY}, 2);
+    d9_tensorboard_histogram(&board, "d", NULL, 0);
+    assert_int_equal(board.event.size, board.summary);
+    assert_int_equal(d9_tensorboard_end(&board), D9_OK);
+    d9_tensorboard_begin(&board, 4, 1.5e9);
+    d9_tensorboard_histogram(&board, "e", (double[]){2, NAN, 2}, 2); /* all values the same */
+    assert_true(board.event.size > board.summary);
+    assert_int_equal(d9_tensorboard_end(&board), D9_OK);
+    d9_tensorboard_close(&board);
+    run_folder_remove(folder);
+}
+
+/* ---- faults ---- */
+
+static ssize_t full(void *user, int file, const void *bytes, size_t size) {
+    (void)user, (void)file, (void)bytes, (void)size;
+    errno = ENOSPC;
+    return -1;
+}
+
+static void *no_memory(void *user, size_t alignment, size_t bytes) {
+    (void)user, (void)alignment, (void)bytes;
+    return NULL;
+}
+
+static off_t size_of(const char *path) {
+    struct stat state;
+    return stat(path, &state) == 0 ? state.st_size : -1;
+}
+
+static void test_faults(void **state) {
+    (void)state;
+    d9_context context;
+    d9_system failing = *d9_system_default();
+    d9_tensorboard board;
+    char folder[RUN_PATH_BYTES];
+    d9_context_init(&context);
+    run_folder_make(folder);
+    assert_int_equal(d9_tensorboard_open(&context, &board, folder, 0, 1.5e9), D9_OK);
+    const off_t before = size_of(board.path);
+    assert_true(before > 0);
+    context.system = &failing;
+    failing.write = full;
+    d9_tensorboard_begin(&board, 1, 1.5e9);
+    d9_tensorboard_scalar(&board, "a", 1);
+    assert_int_equal(d9_tensorboard_end(&board), D9_OUTPUT);
+    assert_non_null(strstr(context.message, "events.out.tfevents"));
+    assert_int_equal(size_of(board.path), before);
+    d9_context_clear(&context);
+    failing = *d9_system_default();
+    failing.allocate = no_memory;
+    d9_tensorboard_begin(&board, 1, 1.5e9);
+    d9_tensorboard_histogram(&board, "a", (double[2000]){1}, 2000);
+    assert_int_equal(d9_tensorboard_end(&board), D9_DEVICE); /* the record has no room */
+    assert_int_equal(size_of(board.path), before);
+    d9_tensorboard_close(&board);
+    context.system = d9_system_default();
+    run_folder_remove(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_encoding),   cmocka_unit_test(test_nesting), cmocka_unit_test(test_crc),
+        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_faults),
+    };
+    return cmocka_run_group_tests_name("tensorboard", tests, NULL, NULL);
+}
