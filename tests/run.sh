@@ -43,6 +43,7 @@ install_tools() {
     [ $extent = quick ] || has_command clang || missing="$missing clang libomp-dev"
     [ $extent != long ] || has_command sbatch || missing="$missing slurm-wlm munge"
     [ $extent != long ] || has_command file || missing="$missing file"
+    [ $extent != long ] || /usr/bin/python3 -c 'import torch' 2>/dev/null || missing="$missing python3-torch"
     has_command chromium || missing="$missing chromium"
     [ -n "$missing" ] || return 0
     if ! has_command apt-get || [ "$(id -u)" != 0 ]; then

@@ -1,0 +1,53 @@
+# tools/load_in_pytorch.py: the same logits in PyTorch as dawn9 eval finds, for the baseline and with every trick on that
+# a model carries; and the way back. Needs PyTorch.
+. "$(dirname "$0")/lib.sh"
+python=
+for candidate in python3 /usr/bin/python3; do
+    [ -n "$python" ] || ! "$candidate" -c 'import torch' 2>/dev/null || python=$candidate
+done
+[ -n "$python" ] || { echo "skipped: no Python here has PyTorch"; exit 77; }
+export PYTHONPATH="$source/tools" PYTHONDONTWRITEBYTECODE=1
+
+small() { tiny | sed 's/data: {/data: {image_size: 16, /'; }
+
+small | sed 's/, flip_tta: {}//' >baseline.yaml
+{
+    small | sed '/^tricks/d; /^model/d; s/batch_size: 32/bias_lr_multiplier: 4, &/'
+    echo 'model: {name: resnet9, channels: [4, 6, 8, 10], logits_scale: 0.5}'
+    echo 'tricks: {crop: {pad: 4}, flip: {}, pool_before_activation: {position: before_norm}, label_smoothing: {}, celu: {alpha: 0.3},'
+    echo '  ghost_batchnorm: {group_size: 8}, frozen_bn_scale: {scale: 0.8}, patch_whitening: {images: 100},'
+    echo '  ema: {momentum: 0.9, every: 2}, flip_tta: {}}'
+} >dawn94.yaml
+sed 's/before_norm/before_act/; s/whitening: {/&size: 5, /' dawn94.yaml >before_act.yaml
+
+for name in baseline dawn94 before_act; do
+    accepts "$dawn9" train $name.yaml --out $name --quiet
+    accepts "$dawn9" eval $name.yaml $name/model.safetensors --logits $name.logits
+    accepts "$python" "$source/tools/load_in_pytorch.py" $name/model.safetensors $name.logits
+    says '^logits: 64 images, largest difference [0-9.e-]+ of '
+    says '^logits_tta: 64 images, '
+done
+accepts "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors
+says 'CELU\(alpha=0.3\)'
+
+# Logits of another model do not pass: the comparison compares.
+observe "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors before_act.logits
+[ $status = 1 ] || fail "the logits of another model pass: status $status"
+
+# ---- the way back: changed in PyTorch, evaluated here ----
+cat >tune.py <<'PYTHON'
+import torch
+from load_in_pytorch import load, save
+net = load("dawn94/model.safetensors")
+assert len(net.classes) == 10 and not net.training
+with torch.no_grad():
+    for number, parameter in enumerate(net.parameters()):
+        parameter.mul_(1 + 0.1 * torch.sin(torch.arange(parameter.numel()) + number).reshape(parameter.shape))
+save(net, "tuned.safetensors")
+PYTHON
+accepts "$python" tune.py
+accepts "$dawn9" eval dawn94.yaml tuned.safetensors --logits tuned.logits
+accepts "$python" "$source/tools/load_in_pytorch.py" tuned.safetensors tuned.logits
+observe "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors tuned.logits
+[ $status = 1 ] || fail "what was changed in PyTorch did not arrive"
+verdict
