@@ -44,6 +44,7 @@ install_tools() {
     [ $extent != long ] || has_command sbatch || missing="$missing slurm-wlm munge"
     [ $extent != long ] || has_command file || missing="$missing file"
     [ $extent != long ] || /usr/bin/python3 -c 'import torch' 2>/dev/null || missing="$missing python3-torch"
+    [ $extent != long ] || has_command npm || missing="$missing npm"
     has_command chromium || missing="$missing chromium"
     [ -n "$missing" ] || return 0
     if ! has_command apt-get || [ "$(id -u)" != 0 ]; then
@@ -54,6 +55,14 @@ install_tools() {
     apt-get update -qq || true # the lists there are may do
     # shellcheck disable=SC2086 # one word per package
     apt-get install -y -qq --no-install-recommends $missing >/dev/null || true # its absence shows below
+}
+
+# ONNX Runtime for cli.onnx; its absence shows as a skipped test.
+install_onnxruntime() {
+    [ $extent = long ] && has_command npm || return 0
+    [ ! -d build/onnxruntime/node_modules/onnxruntime-node ] || return 0
+    mkdir -p build/onnxruntime
+    npm install --prefix build/onnxruntime --ignore-scripts --no-audit --no-fund onnxruntime-node@1.20.1 >/dev/null 2>&1 || true
 }
 
 # compile BUILD option...: into the folder of that name.
@@ -116,6 +125,7 @@ check() { # BUILD, LABELS and NAMES of tests to leave out, cmake-option...
 # ---- the builds ----
 
 install_tools
+install_onnxruntime
 long='^long$'
 [ $extent != long ] || long='^none$'
 untimed="$long|^timing\$|^install\$"

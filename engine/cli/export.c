@@ -1,0 +1,33 @@
+/* dawn9 export: a trained model for other runtimes. */
+#include "cli/commands.h"
+#include "train/onnx.h"
+
+typedef struct export_options {
+    const char *model, *out;
+} export_options;
+
+static const d9_flag flags[] = {
+    {.name = "MODEL",
+     .type = D9_FLAG_ARGUMENT,
+     .offset = offsetof(export_options, model),
+     .doc = "model.safetensors of a run"},
+    {.name = "OUT", .type = D9_FLAG_ARGUMENT, .offset = offsetof(export_options, out), .doc = "the ONNX file to write"},
+    {.type = D9_FLAG_END},
+};
+
+static d9_status run(d9_cli *cli, const void *options) {
+    const export_options *chosen = options;
+    d9_status status = d9_onnx_write(&cli->context, chosen->model, chosen->out);
+    if (status == D9_OK) d9_cli_print(cli, "%s: ONNX, images (N,C,H,W) of 0 to 255 to logits\n", chosen->out);
+    return status;
+}
+
+const d9_command d9_command_export = {
+    .name = "export",
+    .doc = "Write a trained model as ONNX",
+    .about = "The network takes pixels of 0 to 255 and normalises them itself; the views of the configuration\n"
+             "(flip_tta) are not part of it. docs/models.md has an example.",
+    .flags = flags,
+    .options_size = sizeof(export_options),
+    .run = run,
+};

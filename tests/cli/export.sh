@@ -1,0 +1,68 @@
+# dawn9 export: the ONNX file's nodes, ends and weights, read by a decoder of its own; what is no model is refused.
+# That a runtime computes the right logits from it: tests/cli/onnx.sh.
+. "$(dirname "$0")/lib.sh"
+export PYTHONPATH="$source/tests/support" PYTHONDONTWRITEBYTECODE=1
+{
+    tiny | sed '/^tricks/d; /^model/d; s/data: {/data: {image_size: 16, /; s/epochs: 2/epochs: 1/'
+    echo 'model: {name: resnet9, channels: [4, 6, 8, 10], logits_scale: 0.5}'
+    echo 'tricks: {pool_before_activation: {}, celu: {alpha: 0.3}, ghost_batchnorm: {group_size: 8}, patch_whitening: {images: 10}}'
+} >dawn94.yaml
+accepts "$dawn9" train dawn94.yaml --out run --quiet --set keep=model
+accepts "$dawn9" export run/model.safetensors model.onnx
+
+cat >check.py <<'PYTHON'
+import collections, json, struct
+from tfevents import fields, varint
+
+def several(data, number):
+    return [value for n, value in fields(data) if n == number]
+
+def text(data, number):
+    return [value.decode() for value in several(data, number)]
+
+data = open("run/model.safetensors", "rb").read()
+(length,) = struct.unpack_from("<Q", data)
+header, raw = json.loads(data[8:8 + length]), data[8 + length:]
+metadata = header.pop("__metadata__")
+
+model = open("model.onnx", "rb").read()
+assert several(model, 1) == [8] and [several(o, 2) for o in several(model, 8)] == [[17]] # IR, opset
+kept = {text(entry, 1)[0]: text(entry, 2)[0] for entry in several(model, 14)}
+assert kept["dawn9.config"] == metadata["dawn9.config"] and kept["dawn9.classes"] == metadata["dawn9.classes"]
+(graph,) = several(model, 7)
+
+# Weights and statistics: the bytes of model.safetensors; besides them three constants.
+def integers(packed):
+    found, at = [], 0
+    while at < len(packed):
+        value, at = varint(packed, at)
+        found.append(value)
+    return found
+weights = {text(t, 8)[0]: (integers(several(t, 1)[0]) if several(t, 1) else [], several(t, 9)[0]) for t in several(graph, 5)}
+for name, entry in header.items():
+    assert weights[name] == (entry["shape"], raw[slice(*entry["data_offsets"])]), name
+constants = {name: struct.unpack(f"<{len(value) // 4}f", value) for name, (_, value) in weights.items() if name not in header}
+assert sorted(constants) == ["head.scale.factor", "mean", "std"] and constants["head.scale.factor"] == (0.5,)
+for name in ("mean", "std"):
+    wanted = json.loads(metadata["dawn9." + name])
+    assert all(abs(a - 255 * b) <= 1e-4 for a, b in zip(constants[name], wanted)) and weights[name][0] == [3, 1, 1]
+
+# Nodes: each reads what came before it, and together they are the network.
+known, kinds = set(weights) | {"images"}, collections.Counter()
+for node in several(graph, 1):
+    assert set(text(node, 1)) <= known, text(node, 3)
+    assert not set(text(node, 2)) & known, text(node, 3)
+    known |= set(text(node, 2))
+    kinds[text(node, 4)[0]] += 1
+assert "logits" in known
+assert kinds == {"Sub": 1, "Div": 1, "Conv": 9, "BatchNormalization": 8, "Celu": 8, "MaxPool": 4, "Add": 2, "Flatten": 1,
+                 "Gemm": 1, "Mul": 1}, kinds
+assert text(several(graph, 11)[0], 1) == ["images"] and text(several(graph, 12)[0], 1) == ["logits"]
+PYTHON
+accepts python3 check.py
+
+refuses 3 'nothing.safetensors' "$dawn9" export nothing.safetensors x.onnx
+refuses 3 'dawn9.config' "$dawn9" export run/predictions.safetensors x.onnx
+refuses 6 'nowhere/x.onnx' "$dawn9" export run/model.safetensors nowhere/x.onnx
+refuses 2 'OUT is missing' "$dawn9" export run/model.safetensors
+verdict
