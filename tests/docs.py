@@ -1,0 +1,316 @@
+"""Executes the pages as a new user would: README.md and docs/, block by block, in a copy of the tree.
+
+usage: docs.py run|long SOURCE DAWN9 [PAGE...]    or: docs.py prove
+
+The words after a block's language say what becomes of it:
+
+    run              executed by every test run; must be quick
+    long             executed by tests/run.sh --long, together with the page's `run` blocks, in order
+    gpu              never executed here
+    untested=WHY     never executed at all, for the reason given
+    cifar10          (with long) executed where CIFAR-10 is there
+    status=N         the exit status, 0 when not given
+    file=PATH        not commands: the block becomes this file of the copy, later blocks use it
+
+An `sh` block is a script. A `console` block shows commands after "$ " and what each prints: words must be equal;
+numbers, hashes, the processor's name and what precision it chose may differ; a line "..." stands for any lines, "..." at the end of a line for
+its rest. What shows a measured speed has the commit that made it nearby. Every block of commands has one of the first four words, every
+block a language, every relative link a target. The copy's build/ is a link to DAWN9's folder, or a build of the copy
+where a block would change it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+
+COMMANDS = ("sh", "console")
+FATES = ("run", "long", "gpu", "untested")
+SECONDS = {"run": 300, "long": 3600}  # that one command may take; then its status is 124
+
+
+@dataclass
+class Block:
+    page: str
+    line: int  # of its fence
+    language: str
+    tags: dict
+    text: list = field(default_factory=list)
+    nearby: str = ""  # the lines around it, where a commit is looked for
+
+    @property
+    def fate(self):
+        return next((fate for fate in FATES if fate in self.tags), None)
+
+    def __str__(self):
+        return f"{self.page}:{self.line}"
+
+
+# ---- reading ----
+
+
+def read_blocks(page, text):
+    lines, blocks, block = text.split("\n"), [], None
+    for number, line in enumerate(lines, 1):
+        fence = re.match(r"\s*```(.*)$", line)
+        if block is None and fence:
+            language, *words = fence.group(1).split() or [""]
+            block = Block(page, number, language, dict((word + "=").split("=")[:2] for word in words))
+        elif block is not None and fence:
+            block.nearby = "\n".join(lines[max(0, block.line - 9) : block.line] + lines[number : number + 6])
+            blocks.append(block)
+            block = None
+        elif block is not None:
+            block.text.append(line)
+    if block is not None:
+        raise SystemExit(f"{block}: the block never ends")
+    return blocks
+
+
+def complaints_of(block):
+    """What is wrong with a block before it is executed."""
+    known = FATES + ("cifar10", "status", "file")
+    shown = "\n".join(block.text)
+    if block.language in ("", "bash", "shell", "shell-session"):
+        yield "a block of commands is `sh` or `console`, any other names its language or is `text`"
+    if block.language in COMMANDS and sum(fate in block.tags for fate in FATES) != 1:
+        yield "a block of commands is one of run, long, gpu, untested=WHY"
+    if block.language not in COMMANDS and set(block.tags) - {"file"}:
+        yield "only commands are executed"
+    for tag in set(block.tags) - set(known):
+        yield f"unknown word {tag}"
+    if "untested" in block.tags and not block.tags["untested"]:
+        yield "untested for no reason"
+    if block.language == "console" and not shown.startswith("$ "):
+        yield "a console block begins with a command after '$ '"
+    if re.search(r"images/s\b|_seconds \d", shown) and not re.search(r"commit `?[0-9a-f]{7,40}\b", block.nearby):
+        yield "a measurement without the commit that made it (a line like: commit `0123abc`)"
+
+
+def anchors_of(text):
+    """GitHub's names of the headings."""
+    heads = re.findall(r"^#+ +(.*)$", re.sub(r"```.*?```", "", text, flags=re.S), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def dead_links(source, page, text):
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.S)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = os.path.normpath(os.path.join(source, os.path.dirname(page), path)) if path else os.path.join(source, page)
+        if not os.path.exists(file):
+            yield f"{page}: the link {target} leads nowhere"
+        elif anchor and file.endswith(".md") and anchor not in anchors_of(open(file, encoding="utf-8").read()):
+            yield f"{page}: {target}: no such heading"
+
+
+# ---- comparing ----
+
+
+def skeleton(line):
+    """A line less what may differ from run to run and from machine to machine."""
+    line = " ".join(line.split())
+    line = re.sub(r"in \w+: (.* parameters), .*, \d+ threads?$", r"in PRECISION: \1, DEVICE", line)
+    line = re.sub(r"\b(?=[a-f]*\d)[0-9a-f]{7,64}\b", "HASH", line)
+    line = re.sub(r"(?<![A-Za-z_\d])[-+−]?\d+(\.\d+)?(e[-+]?\d+)?", "0", line)
+    return line.rstrip()
+
+
+def difference(expected, printed):
+    """None, or the first shown line that was not printed."""
+    at, skipping = 0, False
+    for line in expected:
+        if line.strip() == "...":
+            skipping = True
+            continue
+        wanted = re.escape(skeleton(line.removesuffix("..."))) + (".*" if line.endswith("...") else "")
+        while skipping and at < len(printed) and not re.fullmatch(wanted, skeleton(printed[at])):
+            at += 1
+        if at >= len(printed):
+            return f"shown, but not printed: {line}"
+        if not re.fullmatch(wanted, skeleton(printed[at])):
+            return f"shown:   {line}\n    printed: {printed[at]}"
+        at, skipping = at + 1, False
+    return None if skipping or at == len(printed) else f"printed, but not shown: {printed[at]}"
+
+
+def commands_of(block):
+    """[(command, shown lines)]: of a script the whole, with nothing shown (None)."""
+    if block.language == "sh":
+        return [("\n".join(block.text), None)]
+    commands = []
+    for line in block.text:
+        if line.startswith("$ "):
+            commands.append((line[2:], []))
+        elif commands[-1][0].endswith("\\") and not commands[-1][1]:
+            commands[-1] = (commands[-1][0] + "\n" + line, [])
+        else:
+            commands[-1][1].append(line)
+    return commands
+
+
+# ---- executing ----
+
+
+def make_copy(source, dawn9, folder, blocks):
+    """The tree as git knows it, and a build."""
+    listed = subprocess.run(["git", "-C", source, "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True, check=False)
+    names = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
+    for name in names:
+        if os.path.isfile(os.path.join(source, name)):  # git still lists what was just removed
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            shutil.copy2(os.path.join(source, name), os.path.join(folder, name))
+    if any(re.search(r"cmake --build|setup\.sh|reproduce\.sh", "\n".join(block.text)) for block in blocks):
+        build = ["cmake", "-G", "Ninja", "-S", folder, "-B", folder + "/build", "-DDAWN9_TESTS=OFF", "-DDAWN9_CUDA=OFF"]
+        subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["cmake", "--build", folder + "/build"], check=True, stdout=subprocess.DEVNULL)
+    else:
+        os.symlink(os.path.dirname(dawn9), os.path.join(folder, "build"))
+
+
+def environment(folder, data):
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "ASAN_OPTIONS", "UBSAN_OPTIONS", "SLURM_CONF") if name in os.environ}
+    home = folder + ".home"
+    os.makedirs(home, exist_ok=True)
+    return {**kept, "PATH": f"{folder}/build:{kept['PATH']}", "HOME": home, "OMP_WAIT_POLICY": "passive", **({"DAWN9_DATA": data} if data else {})}
+
+
+def execute(block, folder, variables):
+    """None, or what went wrong."""
+    status = int(block.tags.get("status") or 0)
+    for command, shown in commands_of(block):
+        done = subprocess.run(["timeout", str(SECONDS[block.fate]), "sh", "-euc", command], cwd=folder, env=variables, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        printed = done.stdout.decode(errors="replace").rstrip("\n").split("\n") if done.stdout.strip() else []
+        if done.returncode != status:
+            return f"status {done.returncode}, {status} expected: {command}\n    " + "\n    ".join(printed[-8:])
+        found = shown is not None and difference(shown, printed)
+        if found:
+            return f"{command}\n    {found}"
+    return None
+
+
+def find_data(dawn9):
+    """CIFAR-10's folder, or None."""
+    try:
+        done = subprocess.run([dawn9, "data", "check", "cifar10", "--json"], capture_output=True, check=False)
+    except OSError:
+        return None
+    path = re.search(rb'"path": *"([^"]*)"', done.stdout)
+    return os.path.abspath(os.fsdecode(path.group(1))) if done.returncode == 0 and path else None
+
+
+def check_page(mode, source, dawn9, page, count):
+    """The page's complaints; counts into `count`."""
+    text = open(os.path.join(source, page), encoding="utf-8").read()
+    blocks = read_blocks(page, text)
+    bad = [f"{block}: {what}" for block in blocks for what in complaints_of(block)] + list(dead_links(source, page, text))
+    fates = ("run",) if mode == "run" else ("run", "long")
+    if bad or not any(block.fate == mode for block in blocks):
+        return bad
+    with tempfile.TemporaryDirectory(prefix="dawn9-docs.") as scratch:
+        folder, data = os.path.join(scratch, "dawn9"), find_data(dawn9)
+        os.mkdir(folder)
+        make_copy(source, dawn9, folder, [block for block in blocks if block.fate in fates])
+        variables = environment(folder, data if mode == "long" else None)
+        for block in blocks:
+            if "file" in block.tags:
+                open(os.path.join(folder, block.tags["file"]), "w", encoding="utf-8").write("\n".join(block.text) + "\n")
+            if block.fate not in fates:
+                continue
+            if "cifar10" in block.tags and not data:
+                count["without CIFAR-10"] += 1
+                continue
+            count[block.fate] += 1
+            wrong = execute(block, folder, variables)
+            if wrong:
+                bad.append(f"{block}: {wrong}")
+    return bad
+
+
+def pages_of(source):
+    yield "README.md"
+    for folder, _, names in sorted(os.walk(os.path.join(source, "docs"))):
+        for name in sorted(names):
+            if name.endswith(".md"):
+                yield os.path.relpath(os.path.join(folder, name), source)
+
+
+def check(mode, source, dawn9, pages):
+    count = dict.fromkeys(("run", "long", "without CIFAR-10"), 0)
+    pages = list(pages) or list(pages_of(source))
+    bad = [what for page in pages for what in check_page(mode, source, dawn9, page, count)]
+    for what in bad:
+        print("FAILED:", what)
+    print(f"{len(pages)} pages; blocks executed:", ", ".join(f"{n} {name}" for name, n in count.items() if n), f"; {len(bad)} complaints")
+    return not bad and count[mode] > 0
+
+
+# ---- the proof that the rules bite ----
+
+PLANTED = [  # text of a page, what must be said of it (None: nothing)
+    ("```sh\ntrue\n```", "one of run, long"),
+    ("```\n$ true\n```", "names its language"),
+    ("```sh run long\ntrue\n```", "one of run, long"),
+    ("```sh run fast\ntrue\n```", "unknown word fast"),
+    ("```sh untested\ntrue\n```", "for no reason"),
+    ("```yaml run\na: 1\n```", "only commands"),
+    ("```console run\ntrue\n```", "begins with a command"),
+    ("```console run\n$ echo 5 images/s\n5 images/s\n```", "without the commit"),
+    ("made by commit `0123abc`\n```console run\n$ echo 5 images/s\n6 images/s\n```", None),
+    ("[here](nowhere.md)", "leads nowhere"),
+    ("[here](#no)\n# Yes", "no such heading"),
+    ("[here](#yes-2)\n# Yes, 2!", None),
+    ("```sh run\nfalse\ntrue\n```", "status 1, 0 expected"),
+    ("```sh run status=1\ntrue\n```", "status 0, 1 expected"),
+    ("```sh run status=3\nexit 3\n```", None),
+    ("```console run\n$ echo accuracy 93.5%\naccuracy 94.1%\n```", None),
+    ("```console run\n$ echo accuracy 93.5%\naccuracies 94.1%\n```", "shown:   accuracies"),
+    ("```console run\n$ echo in bf16\nin bf32\n```", "shown:   in bf32"),
+    ("```console run\n$ echo nan\n5\n```", "printed: nan"),
+    ("```console run\n$ echo a; echo b; echo c\na\n...\nc\n```", None),
+    ("```console run\n$ echo a; echo b\na\n```", "printed, but not shown: b"),
+    ("```console run\n$ echo a\na\nb\n```", "not printed: b"),
+    ("```console run\n$ echo ok, by 3.\nok, ...\n```", None),
+    ("```console run\n$ echo no, by 3.\nok, ...\n```", "shown:   ok"),
+    ("```console run\n$ echo a; echo b\n...\nc\n```", "not printed: c"),
+    ("```console run\n$ echo a \\\n  b\na b\n$ echo >&2 c\nc\n```", None),
+    ("```text file=x/../f\n1\n```\n```sh run\n[ $(cat f) = 1 ]\n```", "No such file"),
+    ("```text file=f\n1\n```\n```sh run\n[ $(cat f) = 1 ]\n```", None),
+    ("```sh run\necho 1 >g\n```\n```sh run\n[ $(cat g) = 1 ]\n```", None),
+    ("```sh long\ntrue\n```", "nothing executed"),
+]
+
+
+def prove():
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="dawn9-docs.") as source:
+        subprocess.run(["git", "init", "-q", source], check=True)
+        for text, wanted in PLANTED:
+            open(os.path.join(source, "page.md"), "w", encoding="utf-8").write(text + "\n")
+            count = dict.fromkeys(("run", "long", "without CIFAR-10"), 0)
+            try:
+                said = "\n".join(check_page("run", source, "/nowhere/dawn9", "page.md", count))
+            except OSError as error:
+                said = str(error)
+            said = said or ("" if count["run"] or "](" in text else "nothing executed")
+            if said if wanted is None else wanted not in said:
+                wrong += 1
+                print(f"FAILED: of {text!r} was said {said!r}, expected {wanted!r}")
+    print(f"{len(PLANTED)} planted pages told apart" if not wrong else f"{wrong} planted pages not told apart")
+    return not wrong
+
+
+def main(words):
+    if words == ["prove"]:
+        return prove()
+    if len(words) < 3 or words[0] not in SECONDS:
+        raise SystemExit(__doc__)
+    return check(words[0], os.path.abspath(words[1]), os.path.realpath(words[2]), words[3:])
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(sys.argv[1:]) else 1)
