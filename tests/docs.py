@@ -21,6 +21,7 @@ where a block would change it."""
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ from dataclasses import dataclass, field
 
 COMMANDS = ("sh", "console")
 FATES = ("run", "long", "gpu", "untested")
-SECONDS = {"run": 300, "long": 3600}  # that one command may take; then its status is 124
+SECONDS = {"run": 300, "long": 3600}  # that one command may take
 
 
 @dataclass
@@ -178,15 +179,28 @@ def environment(folder, data):
     return {**kept, "PATH": f"{folder}/build:{kept['PATH']}", "HOME": home, "OMP_WAIT_POLICY": "passive", **({"DAWN9_DATA": data} if data else {})}
 
 
+def call(command, folder, variables, seconds):
+    """Status and lines. Whatever ends this program or takes too long ends the command's children too."""
+    with subprocess.Popen(["sh", "-euc", command], cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, start_new_session=True) as process:
+        try:
+            output = process.communicate(timeout=seconds)[0].decode(errors="replace")
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return "timeout", [f"not done after {seconds} s"]
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return process.returncode, output.rstrip("\n").split("\n") if output.strip() else []
+
+
 def execute(block, folder, variables):
     """None, or what went wrong."""
-    status = int(block.tags.get("status") or 0)
+    expected = int(block.tags.get("status") or 0)
     for command, shown in commands_of(block):
-        done = subprocess.run(["timeout", str(SECONDS[block.fate]), "sh", "-euc", command], cwd=folder, env=variables, check=False,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        printed = done.stdout.decode(errors="replace").rstrip("\n").split("\n") if done.stdout.strip() else []
-        if done.returncode != status:
-            return f"status {done.returncode}, {status} expected: {command}\n    " + "\n    ".join(printed[-8:])
+        status, printed = call(command, folder, variables, SECONDS[block.fate])
+        if status != expected:
+            return f"status {status}, {expected} expected: {command}\n    " + "\n    ".join(printed[-8:])
         found = shown is not None and difference(shown, printed)
         if found:
             return f"{command}\n    {found}"
@@ -313,4 +327,5 @@ def main(words):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(0 if main(sys.argv[1:]) else 1)
