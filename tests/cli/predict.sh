@@ -76,6 +76,8 @@ refuses 3 'gone.png: ' "$dawn9" predict run gone.png --sheet sheet2.png
 refuses 3 'drawn/model.safetensors: ' "$dawn9" predict drawn odd/00.png
 refuses 3 'run/predictions.safetensors: dawn9.config is missing' "$dawn9" predict run/predictions.safetensors odd/00.png
 refuses 2 'FILE is missing' "$dawn9" predict run
+accepts "$dawn9" predict --help
+says '^usage: dawn9 predict MODEL FILE... '
 refuses 2 'none of|backend' "$dawn9" predict run odd/00.png --backend abacus
 
 # ---- eval: the record's accuracy from the model and the data alone ----
