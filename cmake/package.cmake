@@ -5,7 +5,8 @@
 install(DIRECTORY configs DESTINATION share/dawn9 FILES_MATCHING PATTERN "*.yaml")
 install(FILES README.md CHANGELOG.md LICENSE CITATION.cff DESTINATION share/doc/dawn9)
 install(FILES LICENSE DESTINATION share/doc/dawn9 RENAME copyright) # where Debian looks
-install(DIRECTORY docs examples DESTINATION share/doc/dawn9)
+install(DIRECTORY docs examples DESTINATION share/doc/dawn9 FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"
+        PATTERN "*.c" PATTERN "CMakeLists.txt")
 
 # Man page and completions, where the build has made them.
 install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION share/man/man1 OPTIONAL FILES_MATCHING PATTERN "*.1")

@@ -94,8 +94,8 @@ typedef struct dawn9_progress {
 typedef int dawn9_progress_callback(void *user, const dawn9_progress *progress);
 
 typedef struct dawn9_train_options { /* zeros: nothing on disk, no callback */
-    const char *folder; /* of the run record, made where it is missing (README.md, "What a run leaves"); NULL: none. A
-                           run that is stopped leaves a checkpoint there */
+    const char *folder; /* of the run record, made where it is missing (docs/records.md); NULL: none. A run that is
+                           stopped leaves a checkpoint there */
     int resume;         /* not 0: go on from the checkpoint in `folder`, where there is one */
     dawn9_progress_callback *progress; /* NULL: none */
     void *user;                        /* handed to it */
@@ -105,8 +105,7 @@ typedef struct dawn9_result {
     double accuracy, accuracy_tta; /* percent, at the end */
     int64_t epoch_to_target;       /* the first whose accuracy_tta reached the configuration's target; 0: none */
     int64_t epochs, steps, train_images, test_images, parameters;
-    /* Seconds; which parts of a run each counts is in README.md. dawnbench_seconds: NaN where the target was not met.
-     */
+    /* Seconds; docs/records.md says what each counts. dawnbench_seconds: NaN where the target was not met. */
     double train_seconds, airbench_seconds, dawnbench_seconds;
     double total_seconds; /* of the call, from its start to the final accuracy; NaN in a resumed run */
     uint64_t seed;

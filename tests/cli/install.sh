@@ -75,7 +75,14 @@ eval "accepts cc '$source/examples/evaluate.c' -o evaluate -I'$prefix/include' '
     $(sed -n 's/^Libs.private: //p' "$prefix/lib/pkgconfig/dawn9.pc")"
 accepts env "DAWN9_PREFIX=$prefix" ./evaluate model.safetensors threads=1 "backend=$chosen"
 says "^accuracy $trained, on 64 images"
-[ -z "$(ldd ./evaluate | grep libdawn9)" ] || fail "the static program needs libdawn9.so"
+cp -r "$source/examples" static && sed -i 's/dawn9::dawn9/dawn9::static/' static/CMakeLists.txt
+observe cmake -S static -B static "-DCMAKE_PREFIX_PATH=$prefix"
+[ $status = 0 ] || fail "cmake does not find dawn9::static"
+observe cmake --build static
+[ $status = 0 ] || fail "the examples do not build with dawn9::static"
+for program in ./evaluate static/predict; do
+    [ -z "$(ldd $program | grep libdawn9)" ] || fail "the static $program needs libdawn9.so"
+done
 
 # ---- C++ ----
 if command -v c++ >/dev/null; then
