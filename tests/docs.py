@@ -158,7 +158,8 @@ def commands_of(block):
 
 def make_copy(source, dawn9, folder, blocks):
     """The tree as git knows it, and a build."""
-    listed = subprocess.run(["git", "-C", source, "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True, check=False)
+    listed = subprocess.run(["git", "-c", "safe.directory=*", "-C", source, "ls-files", "-co", "--exclude-standard", "-z"],
+                            stdout=subprocess.PIPE, check=True)
     names = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
     for name in names:
         if os.path.isfile(os.path.join(source, name)):  # git still lists what was just removed
