@@ -1,17 +1,17 @@
-# Writes OUT, a C header with the files of FOLDER as bytes: one row {"NAME", bytes, size} each, in the order of their
-# names. Bytes and not a string literal: C promises 4095 characters of one, no more.
+# Writes OUT, a C header with the files of FOLDER as bytes: the array NAME of TYPE, one row {"FILE", bytes, size} each, in
+# the order of their names. Bytes and not a string literal: C promises 4095 characters of one, no more.
 file(GLOB paths ${FOLDER}/*)
 set(arrays "")
 set(rows "")
 set(index 0)
 foreach(path ${paths})
-  get_filename_component(name ${path} NAME)
+  get_filename_component(file_name ${path} NAME)
   file(READ ${path} hex HEX)
   string(LENGTH "${hex}" digits)
   math(EXPR size "${digits} / 2")
   string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
-  string(APPEND arrays "static const unsigned char template_${index}[] = {${bytes}0};\n")
-  string(APPEND rows "    {\"${name}\", (const char *)template_${index}, ${size}},\n")
+  string(APPEND arrays "static const unsigned char ${NAME}_${index}[] = {${bytes}0};\n")
+  string(APPEND rows "    {\"${file_name}\", (const char *)${NAME}_${index}, ${size}},\n")
   math(EXPR index "${index} + 1")
 endforeach()
-file(WRITE ${OUT} "${arrays}static const d9_template templates[] = {\n${rows}};\n")
+file(WRITE ${OUT} "${arrays}static const ${TYPE} ${NAME}[] = {\n${rows}};\n")

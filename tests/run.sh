@@ -45,6 +45,7 @@ install_tools() {
     [ $extent != long ] || has_command file || missing="$missing file"
     [ $extent != long ] || /usr/bin/python3 -c 'import torch' 2>/dev/null || missing="$missing python3-torch"
     [ $extent != long ] || has_command npm || missing="$missing npm"
+    has_command groff || missing="$missing groff-base"
     has_command chromium || missing="$missing chromium"
     [ -n "$missing" ] || return 0
     if ! has_command apt-get || [ "$(id -u)" != 0 ]; then

@@ -40,6 +40,18 @@ enum {
 const d9_trick *d9_trick_at(int index);         /* in tricks.def order: the order in which hooks run */
 int d9_trick_index(const char *name);           /* -1: unknown */
 
+/* What a trick was worth here, a row of measured.def: accuracy in percentage points against the same runs without it
+ * (added to a network without tricks) or with it (left out of the whole). */
+typedef struct d9_measured {
+    int trick;              /* its index */
+    const char *experiment; /* experiments/EXPERIMENT.yaml */
+    bool added, companions; /* companions: they came or went with it */
+    int runs;
+    double difference, low, high; /* low, high: 95% interval */
+    double p;                     /* of no difference, adjusted by Holm over the experiment */
+} d9_measured;
+const d9_measured *d9_measured_at(int index); /* NULL: past the end */
+
 /* For on_model: "TRICK finds nothing to edit: ..." as D9_USAGE. */
 d9_status d9_trick_refuse(d9_context *context, const char *trick, const char *why);
 

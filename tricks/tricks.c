@@ -22,6 +22,16 @@ int d9_trick_index(const char *name) {
     return -1;
 }
 
+const d9_measured *d9_measured_at(int index) {
+    static const d9_measured rows[] = {
+#define D9_MEASURED(trick, ...) {D9_TRICK_##trick, __VA_ARGS__},
+#include "tricks/measured.def"
+#undef D9_MEASURED
+        {0}};
+    const int count = (int)(sizeof rows / sizeof rows[0]) - 1;
+    return index >= 0 && index < count ? &rows[index] : NULL;
+}
+
 d9_status d9_trick_refuse(d9_context *context, const char *trick, const char *why) {
     return d9_fail(context, D9_USAGE, "tricks.%s finds nothing to edit: %s", trick, why);
 }

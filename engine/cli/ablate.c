@@ -47,6 +47,11 @@ static d9_status run(d9_cli *cli, const void *options) {
     int count = 0;
     D9_TRY(d9_batch_experiment_options(cli, &chosen->batch, &wanted));
     if (chosen->only) D9_TRY(split(cli, chosen->only, words, &count));
+    for (int i = 0; i < count; i++)
+        if (!*words[i])
+            D9_TRY(d9_fail(&cli->context, D9_USAGE,
+                           "--only: \"%s\" names a trick that is empty; write them like ema,celu", chosen->only));
+    D9_TRY(d9_cli_check_path(cli, chosen->config));
     D9_TRY(d9_experiment_ablation(&cli->context, chosen->config, chosen->only ? words : NULL, count, &wanted,
                                   &experiment));
     D9_TRY(d9_batch_run(cli, experiment, &chosen->batch));
@@ -55,11 +60,19 @@ done:
     return status;
 }
 
+static const d9_example examples[] = {
+    {"what two tricks are worth, over three seeds",
+     "dawn9 ablate configs/synthetic.yaml --only crop,pool_before_activation --seeds 3 --out runs/ablation"},
+    {"what all of a recipe's tricks would take", "dawn9 ablate configs/dawn94.yaml --seeds 10 --dry-run"},
+    {0},
+};
+
 const d9_command d9_command_ablate = {
     .name = "ablate",
     .doc = "Leave each trick out, and add each one in, over the same seeds",
     .about = "A trick's companions, settings that change when it leaves, are the configuration's key `ablate`.\n"
              "Runs like an experiment: the same command goes on.",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(ablate_options),
     .interruptible = true,

@@ -214,9 +214,16 @@ done:
     return status;
 }
 
+static const d9_example examples[] = {
+    {"a training step, node by node", "dawn9 bench step --config configs/synthetic.yaml"},
+    {"from the start of the process to the first step", "dawn9 bench cold --config configs/synthetic.yaml --json"},
+    {0},
+};
+
 const d9_command d9_command_bench = {
     .name = "bench",
     .doc = "Measure where the time goes, node by node, beside what the machine could do",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(bench_options),
     .computes = true,

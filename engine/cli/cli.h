@@ -47,16 +47,21 @@ typedef struct d9_flag {
     const char *name; /* "set" for --set; "CONFIG" for a word */
     d9_flag_type type;
     size_t offset;            /* into the command's options */
-    const char *value;        /* what the help calls the value: "K=V" */
+    const char *value;        /* what the help calls the value: "K=V"; completion goes by it (complete.c) */
     const char *choices;      /* "step|pipeline"; NULL: anything */
     int64_t minimum, maximum; /* of integers; both 0: unbounded */
     const struct d9_flag *table;
-    const char *doc;
+    const char *doc; /* NULL: not in the help */
 } d9_flag;
+
+typedef struct d9_example {
+    const char *doc, *line; /* a line as it is typed: every one is run by tests/cli/examples.sh */
+} d9_example;
 
 typedef struct d9_command {
     const char *name, *doc; /* doc: one line */
     const char *about;      /* more, for its own help; NULL: nothing */
+    const d9_example *examples; /* ends with an all-zero row; NULL: none */
     const d9_flag *flags;
     size_t options_size;
     bool interruptible; /* looks at cli->interrupt and ends in good order; others die of the signal */
@@ -71,7 +76,15 @@ const d9_command *d9_command_find(const char *name);
  * the nearest option there is. `help` is set when --help was asked for; nothing else is checked then. */
 D9_MUST_USE d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count,
                                    const char *const *words, void *options, bool *help);
-void d9_cli_help(d9_cli *cli, const d9_command *command); /* NULL: of dawn9 itself */
+
+/* A command's rows with the shared tables spliced in; offsets count from the command's own options. */
+enum { D9_FLAG_ROWS_MAX = 64 };
+typedef struct d9_flag_rows {
+    d9_flag rows[D9_FLAG_ROWS_MAX];
+    int count;
+} d9_flag_rows;
+void d9_flag_rows_fill(const d9_command *command, d9_flag_rows *rows);
+bool d9_flag_is_word(const d9_flag *flag); /* not an --option */
 
 /* ---- output ---- */
 /* To standard output, at once. A failure is remembered and ends the command with D9_OUTPUT (d9_cli_finish).
@@ -90,6 +103,8 @@ typedef struct d9_cli_edits {
     const char *backend, *precision, *data;
 } d9_cli_edits;
 extern const d9_flag d9_cli_edit_flags[];
+/* A path that leads nowhere, where a file of nearly that name, or in the usual folders, is: D9_USAGE, and names it. */
+D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
 /* Loads the configuration with these edits. `seed`: instead of the file's and --seed; NULL: theirs. */
 D9_MUST_USE d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits,
                                     const int64_t *seed, d9_config **config);

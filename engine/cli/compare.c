@@ -313,6 +313,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         .sections = {
             {.name = "configuration"}, {.name = "machine"}, {.name = "outcome", .all = true}, {.name = "rules"}}};
     for (int s = 0; s < PART_COUNT; s++) table.sections[s].last = &table.sections[s].first;
+    for (int i = 0; i < chosen->runs.count; i++) D9_TRY(d9_cli_check_path(cli, chosen->runs.items[i]));
     D9_TRY(read_words(&table, &chosen->runs));
     for (int r = 0; r < table.count; r++) D9_TRY(put_run(&table, r));
     if (chosen->json)
@@ -324,11 +325,18 @@ done:
     return status;
 }
 
+static const d9_example examples[] = {
+    {"two runs: what was configured and what came out otherwise", "dawn9 compare runs/first runs/second"},
+    {"all runs in a folder", "dawn9 compare runs/five"},
+    {0},
+};
+
 const d9_command d9_command_compare = {
     .name = "compare",
     .doc = "Show finished runs side by side: what differs, and what came out",
     .about =
         "Of configuration, machine and rules only the differences are shown; accuracy is in percent, time in seconds.",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(compare_options),
     .run = run,

@@ -1,23 +1,35 @@
-/* dawn9 config: the effective configuration, every default resolved. */
+/* dawn9 config: the effective configuration, every default resolved; or what every key means. */
 #include "cli/commands.h"
+#include "config/reference.h"
 
 typedef struct config_options {
     const char *config;
     d9_cli_edits edits;
-    bool origins;
+    bool origins, reference;
 } config_options;
 
 static const d9_flag flags[] = {
     {.name = "CONFIG",
-     .type = D9_FLAG_ARGUMENT,
+     .type = D9_FLAG_OPTIONAL,
      .offset = offsetof(config_options, config),
-     .doc = "a YAML file"},
+     .doc = "a YAML file; left out only with --reference"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(config_options, edits), .table = d9_cli_edit_flags},
     {.name = "origins",
      .type = D9_FLAG_SWITCH,
      .offset = offsetof(config_options, origins),
-     .doc = "say behind each value where it comes from"},
+     .doc = "say behind each value who said it: which line of which file, which option, or nobody"},
+    {.name = "reference",
+     .type = D9_FLAG_SWITCH,
+     .offset = offsetof(config_options, reference),
+     .doc = "print instead, as Markdown, every key there is with its values, its default and what it does"},
     {.type = D9_FLAG_END},
+};
+
+static const d9_example examples[] = {
+    {"what would run, and where each value comes from", "dawn9 config configs/dawn94.yaml --without ema --origins"},
+    {"a configuration in one file, to keep or to edit", "dawn9 config configs/dawn94.yaml >my.yaml"},
+    {"every key there is", "dawn9 config --reference"},
+    {0},
 };
 
 static d9_status run(d9_cli *cli, const void *options) {
@@ -26,6 +38,19 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_config *config = NULL;
     d9_text text;
     d9_text_init(&cli->context, &text);
+    if (chosen->reference && chosen->config)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE,
+                       "--reference is about every configuration: leave %s out "
+                       "(dawn9 config --help)",
+                       chosen->config));
+    if (!chosen->reference && !chosen->config)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "CONFIG is missing: a YAML file (dawn9 config --help)"));
+    if (chosen->reference) {
+        d9_config_reference(&text);
+        D9_TRY(d9_text_status(&text));
+        d9_cli_print(cli, "%s", d9_text_get(&text));
+        goto done;
+    }
     D9_TRY(d9_cli_config(cli, chosen->config, &chosen->edits, NULL, &config));
     d9_config_print(config, chosen->origins, &text);
     D9_TRY(d9_text_status(&text));
@@ -39,6 +64,7 @@ done:
 const d9_command d9_command_config = {
     .name = "config",
     .doc = "Print a configuration with every default resolved",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(config_options),
     .run = run,

@@ -95,11 +95,19 @@ static d9_status run(d9_cli *cli, const void *options) {
     return status;
 }
 
+static const d9_example examples[] = {
+    {"is CIFAR-10 there, and as it was published?", "dawn9 data check"},
+    {"get it", "dawn9 data fetch cifar10"},
+    {"what training sees: eight images in eight epochs",
+     "dawn9 data preview configs/synthetic.yaml --with cutout:size=8 --out sheet.png"},
+    {0},
+};
+
 const d9_command d9_command_data = {
     .name = "data",
     .doc = "Check, fetch or look at a dataset",
-    .about =
-        "check: are the files what was published? fetch: get them. preview: a sheet of what training sees.",
+    .about = "check: are the files what was published? fetch: get them. preview: a sheet of what training sees.",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(d9_data_options),
     .run = run,

@@ -73,9 +73,15 @@ static d9_status run(d9_cli *cli, const void *options) {
     return D9_OK;
 }
 
+static const d9_example examples[] = {
+    {"what this machine has", "dawn9 devices"},
+    {0},
+};
+
 const d9_command d9_command_devices = {
     .name = "devices",
     .doc = "List the backends, the device and precisions of each, or why it is absent",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(devices_options),
     .run = run,

@@ -58,80 +58,148 @@ enum { SHORT_FORMS = 5 };
 
 typedef struct set_list {
     d9_cli *cli;
-    const char **items;
+    const char **items, **by; /* "seed=4", and the option that said it: "--seed" */
     int count;
 } set_list;
 
-static d9_status add_text(set_list *list, const char *key, const char *value) {
+static d9_status add_text(set_list *list, const char *by, const char *key, const char *value) {
     char *item = NULL;
     if (!value) return D9_OK;
     d9_status status = d9_arena_format(&list->cli->context, &list->cli->arena, &item, "%s=%s", key, value);
     list->items[list->count] = item;
+    list->by[list->count] = by;
     list->count += status == D9_OK;
     return status;
 }
 
-static d9_status add_integer(set_list *list, const char *key, const d9_flag_integer *value) {
+static d9_status add_integer(set_list *list, const char *by, const char *key, const d9_flag_integer *value) {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)value->value);
-    return value->given ? add_text(list, key, text) : D9_OK;
+    return value->given ? add_text(list, by, key, text) : D9_OK;
 }
 
-/* The file that was meant by a path that leads nowhere: with .yaml behind it, or the nearest name beside it. *meant is
- * NULL where there is none, or where the path leads somewhere. */
-static d9_status find_meant(d9_cli *cli, const char *path, char **meant) {
+/* --set as given, then the short forms. `seed`: where the caller chooses it. */
+static d9_status fill_set_list(set_list *list, const d9_cli_edits *edits, const int64_t *seed) {
     d9_status status = D9_OK;
-    d9_context *context = &cli->context;
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *nearest;
-    const int before = (int)(name - path);
-    char *folder = NULL;
-    void *names = NULL;
-    d9_listing listing;
-    *meant = NULL;
-    if (d9_file_exists(context, path)) goto done;
-    D9_TRY(d9_arena_format(context, &cli->arena, meant, "%s.yaml", path));
-    if (d9_file_exists(context, *meant)) goto done;
-    *meant = NULL;
-    D9_TRY(d9_arena_format(context, &cli->arena, &folder, "%.*s.", before, path));
-    D9_TRY(d9_listing_read(context, &cli->arena, folder, &listing));
-    D9_TRY(d9_arena_allocate(context, &cli->arena, ((size_t)listing.count + 1) * sizeof(char *), &names));
-    for (int64_t i = 0; i < listing.count; i++) ((const char **)names)[i] = listing.entries[i].name;
-    nearest = d9_text_nearest(name, names, (int)listing.count);
-    if (nearest) D9_TRY(d9_arena_format(context, &cli->arena, meant, "%.*s%s", before, path, nearest));
+    d9_flag_integer chosen = edits->seed;
+    void *memory = NULL;
+    const size_t room = (size_t)(edits->set.count + SHORT_FORMS);
+    if (seed) chosen = (d9_flag_integer){.given = true, .value = *seed};
+    D9_TRY(d9_arena_allocate(&list->cli->context, &list->cli->arena, 2 * room * sizeof(char *), &memory));
+    list->items = memory;
+    list->by = list->items + room;
+    for (int i = 0; i < edits->set.count; i++) list->items[list->count++] = edits->set.items[i];
+    D9_TRY(add_integer(list, "--seed", "seed", &chosen));
+    D9_TRY(add_integer(list, "--threads", "threads", &edits->threads));
+    D9_TRY(add_text(list, "--backend", "backend", edits->backend));
+    D9_TRY(add_text(list, "--precision", "precision", edits->precision));
+    D9_TRY(add_text(list, "--data", "data.path", edits->data));
 done:
     return status;
 }
 
-static d9_status check_path(d9_cli *cli, const char *path) {
-    char *meant = NULL, found[D9_INSTALLED_BYTES];
-    if (d9_config_find(&cli->context, path, found)) return D9_OK;
-    if (find_meant(cli, path, &meant) != D9_OK) d9_context_clear(&cli->context); /* loading says what is wrong */
-    if (!meant) return D9_OK;
-    return d9_fail(&cli->context, D9_USAGE, "%s: there is no such file; did you mean %s?", path, meant);
+/* ---- the file that was meant by a path that leads nowhere ---- */
+
+/* Where a file may lie whose folder was left out; the first is the current one. */
+static const char *const usual_folders[] = {"", "configs/", "configs/ladder/", "experiments/"};
+enum { USUAL_FOLDERS = sizeof usual_folders / sizeof usual_folders[0], NAMES_MAX = 1024 };
+
+/* Under its own name, or with .yaml behind it. */
+static d9_status try_path(d9_cli *cli, const char *folder, const char *path, char **meant) {
+    static const char *const endings[] = {"", ".yaml"};
+    d9_status status = D9_OK;
+    for (int i = 0; i < 2; i++) {
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, meant, "%s%s%s", folder, path, endings[i]));
+        if (d9_file_exists(&cli->context, *meant)) goto done;
+    }
+    *meant = NULL;
+done:
+    return status;
+}
+
+/* Names are compared without their endings: all that none.yaml and tiny.yaml have in common is the ending. */
+typedef struct neighbours {
+    const char *stems[NAMES_MAX], *names[NAMES_MAX], *folders[NAMES_MAX];
+    int count;
+} neighbours;
+
+static d9_status copy_stem(d9_cli *cli, const char *name, char **stem) {
+    const char *dot = strrchr(name, '.');
+    return d9_arena_format(&cli->context, &cli->arena, stem, "%.*s", (int)(dot ? (size_t)(dot - name) : strlen(name)),
+                           name);
+}
+
+static d9_status add_neighbours(d9_cli *cli, const char *folder, neighbours *all) {
+    d9_status status = D9_OK;
+    char *path;
+    d9_listing listing = {0};
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s.", folder));
+    D9_TRY(d9_listing_read(&cli->context, &cli->arena, path, &listing));
+    for (int64_t i = 0; i < listing.count && all->count < NAMES_MAX; i++) {
+        D9_TRY(copy_stem(cli, listing.entries[i].name, &path));
+        all->stems[all->count] = path;
+        all->names[all->count] = listing.entries[i].name;
+        all->folders[all->count++] = folder;
+    }
+done:
+    if (status != D9_DATA) return status;
+    d9_context_clear(&cli->context); /* a folder that cannot be read suggests nothing */
+    return D9_OK;
+}
+
+/* The nearest name in the path's folder; of a path without one also in the usual folders. */
+static d9_status try_neighbours(d9_cli *cli, const char *path, char **meant) {
+    d9_status status = D9_OK;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *nearest;
+    char *folder, *stem;
+    void *memory;
+    D9_TRY(copy_stem(cli, name, &stem));
+    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, sizeof(neighbours), &memory));
+    neighbours *all = memory;
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%.*s", (int)(name - path), path));
+    D9_TRY(add_neighbours(cli, folder, all));
+    for (int i = 1; i < USUAL_FOLDERS && !slash; i++) D9_TRY(add_neighbours(cli, usual_folders[i], all));
+    nearest = d9_text_nearest(stem, all->stems, all->count);
+    for (int i = 0; nearest && !*meant && i < all->count; i++) {
+        if (all->stems[i] != nearest) continue;
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, meant, "%s%s", all->folders[i], all->names[i]));
+    }
+done:
+    return status;
+}
+
+d9_status d9_cli_check_path(d9_cli *cli, const char *path) {
+    d9_status status = D9_OK;
+    const d9_system *system = cli->context.system;
+    struct stat state;
+    char *meant = NULL;
+    char found[D9_INSTALLED_BYTES];
+    if (!*path || d9_file_exists(&cli->context, path)) goto done; /* loading says what is wrong with it */
+    if (d9_config_find(&cli->context, path, found)) goto done;    /* an installed one, by its name */
+    for (int i = 0; i < (strchr(path, '/') ? 1 : USUAL_FOLDERS) && !meant; i++)
+        D9_TRY(try_path(cli, usual_folders[i], path, &meant));
+    if (!meant) D9_TRY(try_neighbours(cli, path, &meant));
+    if (meant) {
+        const bool folder = system->stat(system->user, meant, &state) == 0 && S_ISDIR(state.st_mode);
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: there is no such %s; did you mean %s?", path,
+                       folder ? "folder" : "file", meant));
+    }
+done:
+    return status;
 }
 
 /* The edits of the command line as lists; the short forms come behind --set. */
 static d9_status collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed, d9_config_edits *all) {
     d9_status status = D9_OK;
-    d9_flag_integer chosen = edits->seed;
     set_list list = {.cli = cli};
-    void *memory = NULL;
-    if (seed) chosen = (d9_flag_integer){.given = true, .value = *seed};
-    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)(edits->set.count + SHORT_FORMS) * sizeof(char *),
-                             &memory));
-    list.items = memory;
-    for (int i = 0; i < edits->set.count; i++) list.items[list.count++] = edits->set.items[i];
-    D9_TRY(add_integer(&list, "seed", &chosen));
-    D9_TRY(add_integer(&list, "threads", &edits->threads));
-    D9_TRY(add_text(&list, "backend", edits->backend));
-    D9_TRY(add_text(&list, "precision", edits->precision));
-    D9_TRY(add_text(&list, "data.path", edits->data));
+    D9_TRY(fill_set_list(&list, edits, seed));
     *all = (d9_config_edits){.with = edits->with.items,
                              .with_count = edits->with.count,
                              .without = edits->without.items,
                              .without_count = edits->without.count,
                              .set = list.items,
-                             .set_count = list.count};
+                             .set_count = list.count,
+                             .set_by = list.by};
 done:
     return status;
 }
@@ -141,7 +209,7 @@ d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits
     d9_status status = D9_OK;
     d9_config_edits all;
     *config = NULL;
-    D9_TRY(check_path(cli, path));
+    D9_TRY(d9_cli_check_path(cli, path));
     D9_TRY(collect(cli, edits, seed, &all));
     D9_TRY(d9_config_load(&cli->context, path, &all, config));
 done:

@@ -97,11 +97,18 @@ done:
     return status;
 }
 
+static const d9_example examples[] = {
+    {"what was trained, once more", "dawn9 eval runs/first"},
+    {"with the mirror image, too", "dawn9 eval runs/first --with flip_tta"},
+    {0},
+};
+
 const d9_command d9_command_eval = {
     .name = "eval",
     .doc = "Evaluate a saved model, with and without the views of its configuration",
     .about = "`dawn9 eval RUN` or `dawn9 eval MODEL` needs nothing else but the dataset (--data DIR where it lies "
              "elsewhere).",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(eval_options),
     .computes = true,

@@ -22,6 +22,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_experiment_options wanted;
     d9_experiment *experiment = NULL;
     D9_TRY(d9_batch_experiment_options(cli, &chosen->batch, &wanted));
+    D9_TRY(d9_cli_check_path(cli, chosen->file));
     D9_TRY(d9_experiment_load(&cli->context, chosen->file, &wanted, &experiment));
     D9_TRY(d9_batch_run(cli, experiment, &chosen->batch));
 done:
@@ -29,11 +30,20 @@ done:
     return status;
 }
 
+static const d9_example examples[] = {
+    {"what there would be to run", "dawn9 experiment experiments/ladder-small.yaml --dry-run"},
+    {"all of it, two runs at a time; the same command goes on",
+     "dawn9 experiment experiments/ladder-small.yaml --workers 2"},
+    {"what is done, and what failed", "dawn9 experiment experiments/ladder-small.yaml --status"},
+    {0},
+};
+
 const d9_command d9_command_experiment = {
     .name = "experiment",
     .doc = "Train configurations x grid x seeds; what is done is not done again",
     .about = "The same command goes on after an interrupt (exit status 130 or 143), a crash, or with more seeds.\n"
              "Several may run at once, on several machines with one disk: no run is done twice.",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(experiment_options),
     .interruptible = true,

@@ -22,11 +22,17 @@ static d9_status run(d9_cli *cli, const void *options) {
     return status;
 }
 
+static const d9_example examples[] = {
+    {"for any ONNX runtime", "dawn9 export runs/first/model.safetensors model.onnx"},
+    {0},
+};
+
 const d9_command d9_command_export = {
     .name = "export",
     .doc = "Write a trained model as ONNX",
     .about = "The network takes pixels of 0 to 255 and normalises them itself; the views of the configuration\n"
              "(flip_tta) are not part of it. docs/models.md has an example.",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(export_options),
     .run = run,

@@ -1,7 +1,7 @@
 /* dawn9: finds the subcommand, runs it, prints the one line of an error, and is the only place that exits.
  *
  * The one mutable global of the program is here, because a signal handler can reach nothing else. */
-#include "cli/cli.h"
+#include "cli/help.h"
 #include "core/system.h"
 #include "record/record.h"
 #include <errno.h>
@@ -51,12 +51,22 @@ static void hold_standard_files(void) {
 static d9_status unknown_command(d9_cli *cli, const char *name) {
     const char *names[32];
     int count = 0;
-    for (const d9_command *command; count < 32 && (command = d9_command_at(count)); count++)
+    if (name[0] == '-') {
+        names[count++] = "--help";
+        names[count++] = "--version";
+    }
+    for (const d9_command *command; name[0] != '-' && count < 32 && (command = d9_command_at(count)); count++)
         names[count] = command->name;
     const char *nearest = d9_text_nearest(name, names, count);
+    const char *what = name[0] == '-' ? "option" : "command";
     if (nearest)
-        return d9_fail(&cli->context, D9_USAGE, "unknown command \"%s\"; did you mean %s? (dawn9 --help)", name,
+        return d9_fail(&cli->context, D9_USAGE, "unknown %s \"%s\"; did you mean %s? (dawn9 --help)", what, name,
                        nearest);
+    if (name[0] == '-')
+        return d9_fail(&cli->context, D9_USAGE, "unknown option \"%s\": a command comes first (dawn9 --help)", name);
+    if (d9_file_exists(&cli->context, name))
+        return d9_fail(&cli->context, D9_USAGE, "\"%s\" is a file, and a command comes first, like dawn9 train %s",
+                       name, name);
     return d9_fail(&cli->context, D9_USAGE, "unknown command \"%s\" (dawn9 --help lists them)", name);
 }
 
@@ -93,11 +103,7 @@ static d9_status run(d9_cli *cli, int count, const char *const *words) {
         d9_cli_help(cli, NULL);
         return D9_OK;
     }
-    if (strcmp(words[0], "help") == 0 && (count == 1 || d9_command_find(words[1]))) {
-        d9_cli_help(cli, count == 1 ? NULL : d9_command_find(words[1]));
-        return D9_OK;
-    }
-    if (strcmp(words[0], "--version") == 0) {
+    if (strcmp(words[0], "--version") == 0 || strcmp(words[0], "-V") == 0) {
         print_version(cli);
         return D9_OK;
     }

@@ -1,31 +1,31 @@
-/* The one parser of arguments and the one printer of help, over the rows of a command's table.
+/* The one parser of arguments, over the rows of a command's table.
  *
  *     --set K=V, --set=K=V    both forms; options and words may be mixed; `--` ends the options */
 #include "cli/cli.h"
+#include "config/reference.h"
 #include "core/system.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_ROWS = 48 };
+/* ---- rows ---- */
 
-/* A command's rows with the shared tables spliced in; offsets count from the command's own options. */
-typedef struct row_list {
-    d9_flag rows[MAX_ROWS];
-    int count;
-} row_list;
-
-static void splice(const d9_flag *flags, size_t offset, row_list *list) {
+static void splice(const d9_flag *flags, size_t offset, d9_flag_rows *list) {
     for (const d9_flag *flag = flags; flag && flag->type != D9_FLAG_END; flag++) {
         if (flag->type == D9_FLAG_TABLE) {
             splice(flag->table, offset + flag->offset, list);
-        } else if (list->count < MAX_ROWS) {
+        } else if (list->count < D9_FLAG_ROWS_MAX) {
             list->rows[list->count] = *flag;
             list->rows[list->count++].offset += offset;
         }
     }
 }
 
-static bool is_word(const d9_flag *flag) {
+void d9_flag_rows_fill(const d9_command *command, d9_flag_rows *rows) {
+    rows->count = 0;
+    splice(command->flags, 0, rows);
+}
+
+bool d9_flag_is_word(const d9_flag *flag) {
     return flag->type == D9_FLAG_ARGUMENT || flag->type == D9_FLAG_OPTIONAL || flag->type == D9_FLAG_WORDS;
 }
 
@@ -34,7 +34,7 @@ static bool is_word(const d9_flag *flag) {
 typedef struct parser {
     d9_cli *cli;
     const d9_command *command;
-    row_list list;
+    d9_flag_rows list;
     char *options;
     int word_count; /* words taken so far */
     int capacity;   /* no list can be longer: the number of words on the command line */
@@ -56,11 +56,31 @@ static bool choice_matches(const char *choices, const char *value) {
     return false;
 }
 
+static d9_status unknown_choice(parser *parser, const d9_flag *flag, const char *value) {
+    enum { CHOICES_MAX = 16 };
+    char storage[256];
+    const char *words[CHOICES_MAX];
+    int count = 0;
+    snprintf(storage, sizeof storage, "%s", flag->choices);
+    for (char *at = storage; at && count < CHOICES_MAX;) {
+        words[count++] = at;
+        at = strchr(at, '|');
+        if (at) *at++ = 0;
+    }
+    const char *nearest = d9_text_nearest(value, words, count);
+    return d9_fail(&parser->cli->context, D9_USAGE, "%s%s: \"%s\" is none of %s%s%s%s",
+                   d9_flag_is_word(flag) ? "" : "--", flag->name, value, flag->choices,
+                   nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
 static d9_status store_integer(parser *parser, const d9_flag *flag, const char *value) {
     d9_flag_integer *target = (d9_flag_integer *)(void *)(parser->options + flag->offset);
     bool bounded = flag->minimum != 0 || flag->maximum != 0;
     if (!d9_text_to_integer(value, &target->value))
         return usage(parser, "--%s: \"%s\" is not an integer", flag->name, value);
+    if (bounded && flag->maximum == INT64_MAX && target->value < flag->minimum)
+        return d9_fail(&parser->cli->context, D9_USAGE, "--%s: %s is out of range, must be at least %lld", flag->name,
+                       value, (long long)flag->minimum);
     if (bounded && (target->value < flag->minimum || target->value > flag->maximum))
         return d9_fail(&parser->cli->context, D9_USAGE, "--%s: %s is out of range, must be %lld to %lld", flag->name,
                        value, (long long)flag->minimum, (long long)flag->maximum);
@@ -83,10 +103,9 @@ done:
 }
 
 static d9_status store(parser *parser, const d9_flag *flag, const char *value) {
-    const char *dashes = is_word(flag) ? "" : "--";
-    if (flag->choices && !choice_matches(flag->choices, value))
-        return d9_fail(&parser->cli->context, D9_USAGE, "%s%s: \"%s\" is none of %s", dashes, flag->name, value,
-                       flag->choices);
+    if (flag->choices && !choice_matches(flag->choices, value)) return unknown_choice(parser, flag, value);
+    if (flag->type == D9_FLAG_TEXT && !*value)
+        return usage(parser, "--%s: the value is empty: %s", flag->name, flag->value);
     if (flag->type == D9_FLAG_INTEGER) return store_integer(parser, flag, value);
     if (flag->type == D9_FLAG_LIST || flag->type == D9_FLAG_WORDS) return store_item(parser, flag, value);
     memcpy(parser->options + flag->offset, &value, sizeof value);
@@ -95,8 +114,9 @@ static d9_status store(parser *parser, const d9_flag *flag, const char *value) {
 
 static d9_status take_word(parser *parser, const char *word) {
     int index = 0;
+    if (!*word) return usage(parser, "an argument is empty%s%s", "", "");
     for (int i = 0; i < parser->list.count; i++) {
-        if (!is_word(&parser->list.rows[i])) continue;
+        if (!d9_flag_is_word(&parser->list.rows[i])) continue;
         if (index++ < parser->word_count && parser->list.rows[i].type != D9_FLAG_WORDS) continue;
         parser->word_count++;
         return store(parser, &parser->list.rows[i], word);
@@ -104,14 +124,39 @@ static d9_status take_word(parser *parser, const char *word) {
     return usage(parser, "\"%s\" is one argument too many%s", word, "");
 }
 
+/* --epochs 3 is said --set train.epochs=3, and --ema is --with ema, where a command edits a configuration. */
+static d9_status suggest_edit(parser *parser, const char *name) {
+    char key[64];
+    d9_text path;
+    d9_status status = D9_OK;
+    snprintf(key, sizeof key, "%s", name);
+    for (char *c = key; *c; c++)
+        if (*c == '-') *c = '_';
+    d9_text_init(&parser->cli->context, &path);
+    if (d9_trick_index(key) >= 0)
+        status = usage(parser, "unknown option --%s; did you mean --with %s?", name, key);
+    else if (d9_config_belongs(key, &path))
+        status = usage(parser, "unknown option --%s; did you mean --set %s=VALUE?", name, d9_text_get(&path));
+    d9_text_free(&path);
+    return status;
+}
+
 static d9_status unknown_option(parser *parser, const char *name) {
-    const char *names[MAX_ROWS + 1] = {"help"};
+    d9_status status = D9_OK;
+    const char *names[D9_FLAG_ROWS_MAX + 1] = {"help"};
     int count = 1;
-    for (int i = 0; i < parser->list.count; i++)
-        if (!is_word(&parser->list.rows[i])) names[count++] = parser->list.rows[i].name;
+    bool edits = false;
+    for (int i = 0; i < parser->list.count; i++) {
+        const d9_flag *flag = &parser->list.rows[i];
+        if (!d9_flag_is_word(flag) && flag->doc) names[count++] = flag->name;
+        edits |= strcmp(flag->name, "set") == 0;
+    }
+    if (edits) D9_TRY(suggest_edit(parser, name));
     const char *nearest = d9_text_nearest(name, names, count);
-    return nearest ? usage(parser, "unknown option --%s; did you mean --%s?", name, nearest)
-                   : usage(parser, "unknown option --%s%s", name, "");
+    status = nearest ? usage(parser, "unknown option --%s; did you mean --%s?", name, nearest)
+                     : usage(parser, "unknown option --%s%s", name, "");
+done:
+    return status;
 }
 
 /* One option at words[*i]; moves *i past its value. */
@@ -120,10 +165,11 @@ static d9_status take_option(parser *parser, int count, const char *const *words
     char name[64];
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
     snprintf(name, sizeof name, "%.*s", (int)(length > 2 ? length - 2 : 0), word + 2);
+    if (strcmp(name, "help") == 0) return usage(parser, "--%s takes no value%s", name, "");
     if (word[1] != '-') return usage(parser, "unknown option %s: options are written --name%s", word, "");
     for (int r = 0; r < parser->list.count; r++) {
         const d9_flag *flag = &parser->list.rows[r];
-        if (is_word(flag) || strcmp(flag->name, name) != 0) continue;
+        if (d9_flag_is_word(flag) || strcmp(flag->name, name) != 0) continue;
         if (flag->type == D9_FLAG_SWITCH) {
             if (equals) return usage(parser, "--%s takes no value%s", name, "");
             *(bool *)(parser->options + flag->offset) = true;
@@ -140,7 +186,7 @@ static d9_status check_words(parser *parser) {
     int index = 0;
     for (int i = 0; i < parser->list.count; i++) {
         const d9_flag *flag = &parser->list.rows[i];
-        if (!is_word(flag)) continue;
+        if (!d9_flag_is_word(flag)) continue;
         if (index++ >= parser->word_count && flag->type != D9_FLAG_OPTIONAL)
             return usage(parser, "%s is missing: %s", flag->name, flag->doc);
     }
@@ -152,7 +198,7 @@ d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const 
     d9_status status = D9_OK;
     parser parser = {.cli = cli, .command = command, .options = options, .capacity = count};
     bool only_words = false;
-    splice(command->flags, 0, &parser.list);
+    d9_flag_rows_fill(command, &parser.list);
     *help = false;
     for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++)
         *help = *help || strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0;
@@ -169,50 +215,4 @@ d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const 
     D9_TRY(check_words(&parser));
 done:
     return status;
-}
-
-/* ---- help ---- */
-
-static void print_rows(d9_cli *cli, const row_list *list, bool words) {
-    for (int i = 0; i < list->count; i++) {
-        const d9_flag *flag = &list->rows[i];
-        char left[64];
-        if (is_word(flag) != words) continue;
-        if (words)
-            snprintf(left, sizeof left, "%s", flag->name);
-        else
-            snprintf(left, sizeof left, "--%s%s%s", flag->name, flag->value ? " " : "", flag->value ? flag->value : "");
-        d9_cli_print(cli, "  %-22s %s%s%s\n", left, flag->doc, flag->choices ? ": " : "",
-                     flag->choices ? flag->choices : "");
-    }
-}
-
-static void command_help(d9_cli *cli, const d9_command *command) {
-    static const char *const word_formats[] = {
-        [D9_FLAG_ARGUMENT] = " %s", [D9_FLAG_OPTIONAL] = " [%s]", [D9_FLAG_WORDS] = " %s..."};
-    row_list list = {.count = 0};
-    splice(command->flags, 0, &list);
-    d9_cli_print(cli, "usage: dawn9 %s", command->name);
-    for (int i = 0; i < list.count; i++)
-        if (is_word(&list.rows[i])) d9_cli_print(cli, word_formats[list.rows[i].type], list.rows[i].name);
-    d9_cli_print(cli, " [options]\n\n%s.\n", command->doc);
-    if (command->about) d9_cli_print(cli, "%s\n", command->about);
-    d9_cli_print(cli, "\n");
-    print_rows(cli, &list, true);
-    print_rows(cli, &list, false);
-    d9_cli_print(cli, "  %-22s %s\n", "--help", "this text");
-}
-
-void d9_cli_help(d9_cli *cli, const d9_command *command) {
-    if (command) {
-        command_help(cli, command);
-        return;
-    }
-    d9_cli_print(cli, "usage: dawn9 COMMAND [arguments]\n\n"
-                      "Trains small image networks to a target accuracy as fast as the machine allows.\n\n");
-    for (int i = 0; (command = d9_command_at(i)); i++) d9_cli_print(cli, "  %-10s %s\n", command->name, command->doc);
-    d9_cli_print(cli, "\n  --help     after any command: its options\n  --version  what this build is\n\n"
-                      "Exit status: 0 done, 1 a check failed, 2 usage or configuration, 3 input data, 4 device or "
-                      "backend,\n"
-                      "5 training became non-finite, 6 output could not be written, 130 and 143 interrupted.\n");
 }

@@ -302,12 +302,19 @@ done:
     return status;
 }
 
+static const d9_example examples[] = {
+    {"the three likeliest classes of a picture", "dawn9 predict runs/first picture.png --top 3"},
+    {"every picture in a folder, on one sheet", "dawn9 predict runs/first pictures --sheet sheet.png"},
+    {0},
+};
+
 const d9_command d9_command_predict = {
     .name = "predict",
     .doc = "Say what a saved model sees in pictures",
     .about = "Pictures of any size are resized to what the model was trained on. The model file alone is needed: it\n"
              "holds the configuration, the class names and the normalisation. A picture that cannot be read costs\n"
              "one line; the others go on, and the exit status is 3.",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(predict_options),
     .computes = true,

@@ -44,6 +44,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_status status = D9_OK;
     const report_options *chosen = options;
     d9_report *report = NULL;
+    D9_TRY(d9_cli_check_path(cli, chosen->folder));
     D9_TRY(d9_report_read(&cli->context, chosen->folder, &report));
     D9_TRY(d9_report_write(&cli->context, report));
     if (chosen->json) {
@@ -60,6 +61,11 @@ done:
     return status;
 }
 
+static const d9_example examples[] = {
+    {"the page of an ablation: runs/ablation/report.html", "dawn9 report runs/ablation"},
+    {0},
+};
+
 const d9_command d9_command_report = {
     .name = "report",
     .doc = "Make one page of an experiment: verdict, tables, plots, every run",
@@ -67,6 +73,7 @@ const d9_command d9_command_report = {
         "Writes DIR/report.html and, in DIR/report/, the tables as TSV and the plots as PNG. What lies in DIR under\n"
         "these names comes onto the page: bench.json (dawn9 bench step --json), augmentation.png and filters.png\n"
         "(dawn9 data preview CONFIG --out DIR/augmentation.png --filters DIR/filters.png).",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(report_options),
     .run = run,

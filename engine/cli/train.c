@@ -373,12 +373,23 @@ static d9_status run(d9_cli *cli, const void *options) {
     return chosen->runs.given ? train_many(cli, chosen) : train_single(cli, chosen);
 }
 
+static const d9_example examples[] = {
+    {"a first run, without data: drawn shapes, some seconds", "dawn9 train configs/synthetic.yaml --out runs/first"},
+    {"the ten-epoch recipe for CIFAR-10 (dawn9 data fetch gets it)", "dawn9 train configs/dawn94.yaml"},
+    {"one trick off, another with an option, a key changed",
+     "dawn9 train configs/synthetic.yaml --without flip_tta --with cutout:size=8 --set train.epochs=3 --out "
+     "runs/second"},
+    {"the same over five seeds: mean and deviation", "dawn9 train configs/synthetic.yaml --runs 5 --out runs/five"},
+    {0},
+};
+
 const d9_command d9_command_train = {
     .name = "train",
     .doc = "Train a configuration and keep a record of the run",
     .about = "On an interrupt a checkpoint is written (exit status 130 or 143); --resume goes on from it.\n"
              "`dawn9 eval DIR` evaluates what was trained once more, `dawn9 predict DIR FILE...` uses it.\n"
              "docs/models.md tells what the model file holds and how it goes to PyTorch.",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(train_options),
     .interruptible = true,

@@ -1,66 +1,169 @@
 /* dawn9 tricks: the list, or everything about one. */
 #include "cli/commands.h"
+#include "cli/help.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 typedef struct tricks_options {
     const char *name;
+    bool json;
 } tricks_options;
 
 static const d9_flag flags[] = {
-    {.name = "NAME",
-     .type = D9_FLAG_OPTIONAL,
-     .offset = offsetof(tricks_options, name),
-     .doc = "one trick, in full"},
+    {.name = "NAME", .type = D9_FLAG_OPTIONAL, .offset = offsetof(tricks_options, name), .doc = "one trick, in full"},
+    {.name = "json", .type = D9_FLAG_SWITCH, .offset = offsetof(tricks_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
 
-static d9_status unknown_trick(d9_cli *cli, const char *name) {
+static const d9_example examples[] = {
+    {"every trick, in the order in which they edit a run", "dawn9 tricks"},
+    {"one: what, source, published and measured effect, options", "dawn9 tricks ghost_batchnorm"},
+    {0},
+};
+
+d9_status d9_help_unknown_trick(d9_cli *cli, const char *name) {
     const char *names[D9_TRICK_COUNT];
     for (int i = 0; i < D9_TRICK_COUNT; i++) names[i] = d9_trick_at(i)->name;
     const char *nearest = d9_text_nearest(name, names, D9_TRICK_COUNT);
     if (nearest)
-        return d9_fail(&cli->context, D9_USAGE,
-                       "unknown trick \"%s\"; did you mean %s? (dawn9 tricks lists them)", name, nearest);
+        return d9_fail(&cli->context, D9_USAGE, "unknown trick \"%s\"; did you mean %s? (dawn9 tricks lists them)",
+                       name, nearest);
     return d9_fail(&cli->context, D9_USAGE, "unknown trick \"%s\" (dawn9 tricks lists them)", name);
 }
 
-static void print_option(d9_cli *cli, const d9_option *option) {
-    d9_cli_print(cli, "  %-20s %s", option->key, option->doc);
-    if (option->choices) d9_cli_print(cli, "; one of %s", option->choices);
-    if (option->minimum != 0 || option->maximum != 0)
-        d9_cli_print(cli, "; %g to %g", option->minimum, option->maximum);
-    if (option->fallback)
-        d9_cli_print(cli, "; default %s\n", option->fallback);
-    else
-        d9_cli_print(cli, "; must be given\n");
+/* ---- one trick in words ---- */
+
+enum { LABEL_COLUMNS = 13 };
+
+static void add_field(d9_text *text, const char *label, const char *words, int width) {
+    if (!words) return;
+    d9_text_add(text, "  %-*s", LABEL_COLUMNS - 2, label);
+    d9_wrap(words, LABEL_COLUMNS, LABEL_COLUMNS, width, text);
 }
 
-static void print_trick(d9_cli *cli, const d9_trick *trick) {
-    d9_cli_print(cli, "%s: %s\n", trick->name, trick->doc);
-    if (trick->source) d9_cli_print(cli, "source:  %s\n", trick->source);
-    if (trick->effect) d9_cli_print(cli, "effect:  %s\n", trick->effect);
+/* "left out of the whole: -0.41 points of accuracy (95% interval -0.55 to -0.27, 10 runs, experiments/x.yaml)" */
+static void measured_sentence(const d9_measured *row, char *sentence, size_t size) {
+    snprintf(sentence, size, "%s%s: %+.2f points of accuracy (95%% interval %+.2f to %+.2f, %d runs, experiments/%s.yaml)%s",
+             row->added ? "added to a network without tricks" : "left out of the whole",
+             row->companions ? ", with its companions" : "", row->difference, row->low, row->high, row->runs,
+             row->experiment, row->p < 0.05 ? "" : "; too small to tell from nothing");
+}
+
+static void add_measured(d9_text *text, int trick, int width) {
+    const d9_measured *row;
+    const char *label = "measured";
+    for (int i = 0; (row = d9_measured_at(i)); i++) {
+        char sentence[256];
+        if (row->trick != trick) continue;
+        measured_sentence(row, sentence, sizeof sentence);
+        add_field(text, label, sentence, width);
+        label = "";
+    }
+}
+
+static void add_option(d9_text *text, const d9_option *option, int width) {
+    enum { COLUMNS = 25 }; /* the longest key of today, restart_each_epoch, between four blanks and two */
+    const int length = (int)strlen(option->key);
+    d9_text_add(text, "    %s%*s", option->key, length + 6 > COLUMNS ? 2 : COLUMNS - 4 - length, "");
+    d9_wrap(option->doc, COLUMNS, COLUMNS, width, text);
+    d9_text_add(text, "%*s", COLUMNS, "");
+    d9_option_describe(option, text);
+    d9_text_add(text, "\n");
+}
+
+static void add_switches(d9_text *text, const d9_trick *trick) {
+    const d9_option *option = trick->options && trick->options->key ? trick->options : NULL;
+    d9_text_add(text, "  on         --with %s", trick->name);
+    if (option && option->fallback)
+        d9_text_add(text, "    with an option: --with %s:%s=%s", trick->name, option->key, option->fallback);
+    d9_text_add(text, "\n  off        --without %s\n", trick->name);
+}
+
+void d9_help_trick(d9_cli *cli, const d9_trick *trick) {
+    const int width = d9_help_width(cli);
+    d9_text text;
+    d9_text_init(&cli->context, &text);
+    d9_text_add(&text, "%s\n", trick->name);
+    add_field(&text, "what", trick->doc, width);
+    add_field(&text, "source", trick->source, width);
+    add_field(&text, "published", trick->effect, width);
+    add_measured(&text, d9_trick_index(trick->name), width);
     for (int i = 0; i < D9_MAX_CONFLICTS && trick->conflicts[i]; i++)
-        d9_cli_print(cli, "%s %s%s", i ? "," : "conflicts with:", trick->conflicts[i],
-                     i + 1 < D9_MAX_CONFLICTS && trick->conflicts[i + 1] ? "" : "\n");
-    d9_cli_print(cli, "options:%s\n", trick->options && trick->options->key ? "" : " none");
-    for (const d9_option *option = trick->options; option && option->key; option++) print_option(cli, option);
+        add_field(&text, i == 0 ? "conflicts" : "", trick->conflicts[i], width);
+    d9_text_add(&text, trick->options && trick->options->key ? "  options\n" : "  options    none\n");
+    for (const d9_option *option = trick->options; option && option->key; option++) add_option(&text, option, width);
+    add_switches(&text, trick);
+    d9_cli_print(cli, "%s", d9_text_get(&text));
+    d9_text_free(&text);
+}
+
+/* ---- JSON ---- */
+
+static json_t *bound(const d9_option *option, double value) {
+    const bool bounded = option->minimum != 0 || option->maximum != 0;
+    return bounded && isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *option_json(d9_cli *cli, const d9_option *option) {
+    d9_text values;
+    d9_text_init(&cli->context, &values);
+    d9_option_values(option, &values);
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:s?, s:o, s:o, s:s?}", "key", option->key, "what", option->doc, "values",
+                  d9_text_get(&values), "default", option->fallback, "minimum", bound(option, option->minimum),
+                  "maximum", bound(option, option->maximum), "choices", option->choices);
+    d9_text_free(&values);
+    return object;
+}
+
+static json_t *measured_json(int trick) {
+    json_t *rows = json_array();
+    const d9_measured *row;
+    for (int i = 0; (row = d9_measured_at(i)); i++)
+        if (row->trick == trick)
+            json_array_append_new(rows, json_pack("{s:s, s:b, s:b, s:i, s:f, s:f, s:f, s:f}", "experiment",
+                                                  row->experiment, "added", row->added, "companions", row->companions,
+                                                  "runs", row->runs, "difference", row->difference, "low", row->low,
+                                                  "high", row->high, "p_holm", row->p));
+    return rows;
+}
+
+static json_t *trick_json(d9_cli *cli, const d9_trick *trick) {
+    json_t *options = json_array(), *conflicts = json_array();
+    for (const d9_option *option = trick->options; option && option->key; option++)
+        json_array_append_new(options, option_json(cli, option));
+    for (int i = 0; i < D9_MAX_CONFLICTS && trick->conflicts[i]; i++)
+        json_array_append_new(conflicts, json_string(trick->conflicts[i]));
+    return json_pack("{s:s, s:s, s:s?, s:s?, s:o, s:o, s:o}", "name", trick->name, "what", trick->doc, "source",
+                     trick->source, "published", trick->effect, "measured", measured_json(d9_trick_index(trick->name)),
+                     "conflicts", conflicts, "options", options);
+}
+
+static json_t *tricks_json(d9_cli *cli) {
+    json_t *all = json_array();
+    for (int i = 0; i < D9_TRICK_COUNT; i++) json_array_append_new(all, trick_json(cli, d9_trick_at(i)));
+    return all;
 }
 
 static d9_status run(d9_cli *cli, const void *options) {
     const tricks_options *chosen = options;
-    if (chosen->name) {
-        int index = d9_trick_index(chosen->name);
-        if (index < 0) return unknown_trick(cli, chosen->name);
-        print_trick(cli, d9_trick_at(index));
-        return D9_OK;
-    }
-    for (int i = 0; i < D9_TRICK_COUNT; i++)
-        d9_cli_print(cli, "%-24s %s\n", d9_trick_at(i)->name, d9_trick_at(i)->doc);
+    const int index = chosen->name ? d9_trick_index(chosen->name) : -1;
+    if (chosen->name && index < 0) return d9_help_unknown_trick(cli, chosen->name);
+    if (chosen->json)
+        d9_cli_print_json(cli, chosen->name ? trick_json(cli, d9_trick_at(index)) : tricks_json(cli));
+    else if (chosen->name)
+        d9_help_trick(cli, d9_trick_at(index));
+    else
+        for (int i = 0; i < D9_TRICK_COUNT; i++)
+            d9_cli_print(cli, "%-24s %s\n", d9_trick_at(i)->name, d9_trick_at(i)->doc);
     return D9_OK;
 }
 
 const d9_command d9_command_tricks = {
     .name = "tricks",
     .doc = "List the tricks, in the order in which they edit a run, or explain one",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(tricks_options),
     .run = run,

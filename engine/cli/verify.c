@@ -75,6 +75,8 @@ static void print_row(d9_cli *cli, const d9_verify_row *row) {
 
 static void on_row(void *user, const d9_verify_row *row) {
     tally *tally = user;
+    if (!tally->rows && !tally->last_case[0])
+        d9_cli_print(tally->cli, "%-18s %-36s %10s %10s\n", "case", "tensors", "error", "limit");
     if (strcmp(tally->last_case, row->name) != 0) tally->cases++;
     snprintf(tally->last_case, sizeof tally->last_case, "%s", row->name);
     if (row->skipped)
@@ -102,7 +104,6 @@ static d9_status run(d9_cli *cli, const void *options) {
         .data = chosen->data,
         .threads = (int)chosen->threads.value,
     };
-    if (!chosen->json) d9_cli_print(cli, "%-18s %-36s %10s %10s\n", "case", "tensors", "error", "limit");
     d9_status status = d9_verify(&cli->context, &verify, on_row, &tally);
     if (chosen->json) {
         d9_cli_print_json(cli, json_pack("{s:O, s:i, s:i, s:i, s:i}", "rows", tally.rows, "cases",
@@ -118,9 +119,17 @@ static d9_status run(d9_cli *cli, const void *options) {
     return status;
 }
 
+static const d9_example examples[] = {
+    {"every reference case, on the fastest backend", "dawn9 verify"},
+    {"one case, in double precision, on plain loops",
+     "dawn9 verify --cases tests/golden/cases/ema.safetensors --backend reference --precision f64"},
+    {0},
+};
+
 const d9_command d9_command_verify = {
     .name = "verify",
     .doc = "Compare training steps with reference cases made by another framework",
+    .examples = examples,
     .flags = flags,
     .options_size = sizeof(verify_options),
     .computes = true,

@@ -1,6 +1,7 @@
 /* Layers of YAML -> one tree -> option tables -> the effective configuration. */
 #include "config/config.h"
 #include "config/layers.h"
+#include "config/reference.h"
 #include "config/sections.h"
 #include "config/values.h"
 #include "core/system.h"
@@ -20,16 +21,50 @@ static d9_status find_map(d9_context *context, d9_arena *arena, d9_tree *root, c
     return status;
 }
 
+/* A key that belongs elsewhere, like `epochs` at the top, is told its place. One that nothing has is left to the
+ * binding, which knows what there is here. */
+static d9_status check_places(d9_context *context, const d9_tree *map, const d9_option *options,
+                              const char *const *others) {
+    d9_status status = D9_OK;
+    d9_text text;
+    d9_text_init(context, &text);
+    for (const d9_tree *child = map->first; child; child = child->next) {
+        bool known = d9_option_find(options, child->key);
+        for (const char *const *other = others; other && *other; other++) known |= strcmp(*other, child->key) == 0;
+        if (known || !d9_config_belongs(child->key, &text)) continue;
+        D9_TRY(d9_text_status(&text));
+        D9_TRY(d9_tree_fail_key(context, child, "unknown key; did you mean %s?", d9_text_get(&text)));
+    }
+done:
+    d9_text_free(&text);
+    return status;
+}
+
+/* The other kind of YAML file there is. */
+static d9_status refuse_experiment(d9_context *context, const d9_tree *root) {
+    static const char *const keys[] = {"config", "question", "arms", "grid"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const d9_tree *node = d9_tree_find(root, keys[i]);
+        if (node && node->key_place.line > 0)
+            return d9_tree_fail_key(context, node,
+                                    "no configuration has this key: this is an experiment, which "
+                                    "`dawn9 experiment` runs");
+    }
+    return D9_OK;
+}
+
 static d9_status bind_sections(d9_context *context, d9_config *config, d9_tree *root) {
     enum { OTHERS_MAX = 16 };
     const char *others[OTHERS_MAX] = {"base", "model", "tricks", "ablate"};
     d9_status status = D9_OK;
     d9_tree *map;
+    D9_TRY(refuse_experiment(context, root));
     for (int i = 1; d9_section_at(i); i++) others[i + 3] = d9_section_at(i)->name;
     for (int i = 0; d9_section_at(i); i++) {
         const d9_section *section = d9_section_at(i);
         map = root;
         if (i > 0) D9_TRY(find_map(context, &config->arena, root, section->name, &map));
+        if (map->kind == D9_TREE_MAP) D9_TRY(check_places(context, map, section->options, i == 0 ? others : NULL));
         D9_TRY(d9_values_bind(context, &config->arena, map, &(d9_binding){section->options, config}, 1,
                               i == 0 ? others : NULL));
     }

@@ -62,6 +62,7 @@ typedef struct d9_config_edits {
     int without_count;
     const char *const *set;     /* "train.epochs=3", "tricks.celu.alpha=0.1" */
     int set_count;
+    const char *const *set_by; /* the option that said each of `set`, "--seed" for "seed=4"; NULL: all by --set */
 } d9_config_edits;
 
 /* The file that `path` names: itself where it exists, else the configuration of that name that came with dawn9
@@ -76,7 +77,9 @@ D9_MUST_USE d9_status d9_config_parse(d9_context *context, const char *name, con
                                       const d9_config_edits *edits, d9_config **config);
 void d9_config_free(d9_context *context, d9_config *config);
 
-/* As YAML that loads to the same configuration; with `origins`, each line ends in "# file:line", "# default", "# --set". */
+/* As YAML that loads to the same configuration. With `origins` each line ends in a comment that says who said the
+ * value,
+ * "# configs/base.yaml:9", "# --set train.epochs=3", "# default", and a trick that was switched off has a line, too. */
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 of the printout less the seed and what cannot change a result (title, keep, published, ablate,

@@ -37,11 +37,12 @@ static d9_status add_map(d9_context *context, d9_arena *arena, d9_tree *parent, 
     return status;
 }
 
-static d9_status make_layer(d9_context *context, d9_arena *arena, const char *source, const char *edit,
-                            d9_tree **layer, char **copy) {
+/* `said`: what stood behind the option `source` on the command line. */
+static d9_status make_layer(d9_context *context, d9_arena *arena, const char *source, const char *said,
+                            const char *edit, d9_tree **layer, char **copy) {
     d9_status status = d9_arena_copy(context, arena, edit, copy);
     char *kept = NULL;
-    if (status == D9_OK) status = d9_arena_copy(context, arena, edit, &kept);
+    if (status == D9_OK) status = d9_arena_copy(context, arena, said, &kept);
     if (status != D9_OK) return status;
     return d9_tree_make(context, arena, D9_TREE_MAP, &(d9_place){.source = source, .edit = kept}, NULL,
                         layer);
@@ -70,14 +71,22 @@ static char *split(char *text, char mark) {
     return NULL;
 }
 
+/* "ema,celu" and "ema=3" are no names, and are often written. */
+static d9_status check_name(d9_context *context, const d9_tree *layer, const char *name) {
+    if (strchr(name, ',')) return d9_tree_fail(context, layer, "takes one trick; repeat it for each");
+    if (strchr(name, '=')) return d9_tree_fail(context, layer, "write NAME or NAME:KEY=VALUE,KEY=VALUE");
+    return D9_OK;
+}
+
 static d9_status apply_with(d9_context *context, d9_arena *arena, const char *edit, d9_tree *root) {
     d9_status status = D9_OK;
     d9_tree *layer, *tricks, *trick;
     char *name;
-    D9_TRY(make_layer(context, arena, "--with", edit, &layer, &name));
+    D9_TRY(make_layer(context, arena, "--with", edit, edit, &layer, &name));
     char *options = split(name, ':');
     if (!*name || (options && !*options))
         D9_TRY(d9_tree_fail(context, layer, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
+    D9_TRY(check_name(context, layer, name));
     D9_TRY(add_map(context, arena, layer, "tricks", &tricks));
     D9_TRY(add_map(context, arena, tricks, name, &trick));
     while (options) {
@@ -98,8 +107,9 @@ static d9_status apply_without(d9_context *context, d9_arena *arena, const char 
     d9_status status = D9_OK;
     d9_tree *layer, *tricks;
     char *name;
-    D9_TRY(make_layer(context, arena, "--without", edit, &layer, &name));
+    D9_TRY(make_layer(context, arena, "--without", edit, edit, &layer, &name));
     if (!*name) D9_TRY(d9_tree_fail(context, layer, "write the trick's name"));
+    D9_TRY(check_name(context, layer, name));
     D9_TRY(add_map(context, arena, layer, "tricks", &tricks));
     D9_TRY(add_value(context, arena, tricks, name, "off"));
     d9_layers_merge(root, layer);
@@ -119,11 +129,12 @@ static d9_status check_trick_is_on(d9_context *context, const d9_tree *root, con
     return d9_tree_fail(context, layer, "tricks.%s is off; --with %s switches it on", trick->key, trick->key);
 }
 
-static d9_status apply_set(d9_context *context, d9_arena *arena, const char *edit, d9_tree *root) {
+static d9_status apply_set(d9_context *context, d9_arena *arena, const char *by, const char *edit, d9_tree *root) {
     d9_status status = D9_OK;
     d9_tree *layer, *map;
     char *key;
-    D9_TRY(make_layer(context, arena, "--set", edit, &layer, &key));
+    const char *equals = by ? strchr(edit, '=') : NULL; /* a short form: its own value is what was said */
+    D9_TRY(make_layer(context, arena, by ? by : "--set", equals ? equals + 1 : edit, edit, &layer, &key));
     char *value = split(key, '=');
     if (!value || !*key) D9_TRY(d9_tree_fail(context, layer, "write KEY=VALUE, like train.epochs=3"));
     if (strcmp(key, "base") == 0)
@@ -147,7 +158,8 @@ d9_status d9_layers_edit(d9_context *context, d9_arena *arena, const d9_config_e
     for (int i = 0; i < edits->with_count; i++) D9_TRY(apply_with(context, arena, edits->with[i], root));
     for (int i = 0; i < edits->without_count; i++)
         D9_TRY(apply_without(context, arena, edits->without[i], root));
-    for (int i = 0; i < edits->set_count; i++) D9_TRY(apply_set(context, arena, edits->set[i], root));
+    for (int i = 0; i < edits->set_count; i++)
+        D9_TRY(apply_set(context, arena, edits->set_by ? edits->set_by[i] : NULL, edits->set[i], root));
 done:
     return status;
 }

@@ -24,12 +24,25 @@ static bool is_result_free(const char *section, const char *key) {
     return false;
 }
 
-static void end_line(const printer *printer, const d9_tree *node) {
-    if (printer->origins && !node) d9_text_add(printer->text, "  # default");
-    if (printer->origins && node) d9_text_add(printer->text, "  # %s", node->key_place.source);
-    if (printer->origins && node && node->key_place.line > 0)
-        d9_text_add(printer->text, ":%d", node->key_place.line);
-    d9_text_add(printer->text, "\n");
+/* The comments stand below one another where the values leave room. */
+enum { ORIGIN_COLUMN = 40 };
+
+/* What a command line says may hold anything; a comment holds no line break. */
+static void add_comment(d9_text *text, const char *bytes) {
+    for (; *bytes; bytes++) d9_text_add(text, "%c", (unsigned char)*bytes < ' ' ? ' ' : *bytes);
+}
+
+/* Ends a line that began at `start`. `node`: what gave the value; NULL: nobody, it is `otherwise`. */
+static void end_line(const printer *printer, size_t start, const d9_tree *node, const char *otherwise) {
+    d9_text *text = printer->text;
+    if (printer->origins) {
+        const size_t width = text->size - start;
+        d9_text_add(text, "%*s# ", width + 2 < ORIGIN_COLUMN ? (int)(ORIGIN_COLUMN - width) : 2, "");
+        add_comment(text, node ? node->key_place.source : otherwise);
+        if (node && node->key_place.edit) d9_text_add(text, " "), add_comment(text, node->key_place.edit);
+        if (node && node->key_place.line > 0) d9_text_add(text, ":%d", node->key_place.line);
+    }
+    d9_text_add(text, "\n");
 }
 
 typedef struct block {
@@ -41,6 +54,11 @@ typedef struct block {
     const d9_tree *map; /* for origins */
 } block;
 
+/* Who said what no file and no option said. */
+static const char *otherwise(const d9_option *option) {
+    return strcmp(option->key, "title") == 0 ? "the file's name" : "default";
+}
+
 /* One option a line; returns the number of lines. */
 static int print_block(const printer *printer, const block *block) {
     int lines = 0;
@@ -50,8 +68,9 @@ static int print_block(const printer *printer, const block *block) {
         d9_text_init(printer->text->context, &value);
         if (d9_value_write(option, block->base, &value)) {
             if (lines++ == 0 && block->head) d9_text_add(printer->text, "%s\n", block->head);
+            const size_t start = printer->text->size;
             d9_text_add(printer->text, "%*s%s: %s", block->indent, "", option->key, d9_text_get(&value));
-            end_line(printer, d9_tree_find(block->map, option->key));
+            end_line(printer, start, d9_tree_find(block->map, option->key), otherwise(option));
         }
         if (printer->text->status == D9_OK) printer->text->status = d9_text_status(&value);
         d9_text_free(&value);
@@ -81,32 +100,41 @@ static void print_model(const printer *printer, const d9_config *config) {
     print_block(printer, &(block){NULL, 2, "model", config->model->options, config->model_options, map});
 }
 
-static void print_tricks(const printer *printer, const d9_config *config) {
-    const d9_tree *map = d9_tree_find(config->tree, "tricks");
-    int on = 0;
+static void print_trick(const printer *printer, const d9_config *config, int index, const d9_tree *node) {
+    const d9_trick *trick = d9_trick_at(index);
+    const size_t start = printer->text->size;
     char head[80];
-    for (int i = 0; i < D9_TRICK_COUNT; i++) {
-        if (!config->trick_on[i]) continue;
-        const d9_trick *trick = d9_trick_at(i);
-        if (on++ == 0) d9_text_add(printer->text, "tricks:\n");
-        const d9_tree *node = d9_tree_find(map, trick->name);
-        snprintf(head, sizeof head, "  %s:", trick->name);
-        if (print_block(printer,
-                        &(block){head, 4, "tricks", trick->options, config->trick_options[i], node}) > 0)
-            continue;
+    snprintf(head, sizeof head, "  %s:", trick->name);
+    if (!config->trick_on[index]) {
+        d9_text_add(printer->text, "  # %s: off", trick->name);
+        end_line(printer, start, node, "");
+    } else if (print_block(printer, &(block){head, 4, "tricks", trick->options, config->trick_options[index], node}) ==
+               0) {
         d9_text_add(printer->text, "%s {}", head);
-        end_line(printer, node);
+        end_line(printer, start, node, "");
     }
-    if (on == 0) d9_text_add(printer->text, "tricks: {}\n");
+}
+
+/* With origins, a trick that somebody switched off is shown too, as a comment. */
+static void print_tricks(const printer *printer, const d9_config *config) {
+    const d9_tree *map = d9_tree_find(config->tree, "tricks"), *node;
+    int on = 0;
+    for (int i = 0; i < D9_TRICK_COUNT; i++) on += config->trick_on[i];
+    d9_text_add(printer->text, on > 0 ? "tricks:\n" : "tricks: {}\n");
+    for (int i = 0; i < D9_TRICK_COUNT; i++) {
+        node = d9_tree_find(map, d9_trick_at(i)->name);
+        if (config->trick_on[i] || (printer->origins && node)) print_trick(printer, config, i, node);
+    }
 }
 
 static void print_ablate(const printer *printer, const d9_config *config) {
     if (!config->ablate || !config->ablate->first || printer->results_only) return;
     d9_text_add(printer->text, "ablate:\n");
     for (const d9_tree *trick = config->ablate->first; trick; trick = trick->next) {
+        const size_t start = printer->text->size;
         d9_text_add(printer->text, "  %s: ", trick->key);
         d9_tree_write(trick, printer->text);
-        end_line(printer, trick);
+        end_line(printer, start, trick, "");
     }
 }
 

@@ -31,7 +31,7 @@ static bool is_bounded(const d9_option *option) { return option->minimum != 0 ||
 static d9_status check_bounds(d9_context *context, const d9_option *option, const d9_tree *node,
                               double value) {
     if (!is_bounded(option) || (value >= option->minimum && value <= option->maximum)) return D9_OK;
-    if (isinf(option->maximum))
+    if (option->maximum >= 1e15 && value < option->minimum)
         return d9_tree_fail(context, node, "%s is out of range; must be at least %.10g", node->text,
                             option->minimum);
     return d9_tree_fail(context, node, "%s is out of range; must lie between %.10g and %.10g", node->text,
@@ -357,10 +357,10 @@ bool d9_value_write(const d9_option *option, const void *base, d9_text *text) {
 
 /* ---- a whole map ---- */
 
-static bool has_option(const d9_option *options, const char *key) {
+const d9_option *d9_option_find(const d9_option *options, const char *key) {
     for (; options && options->type != D9_OPTION_NONE; options++)
-        if (strcmp(options->key, key) == 0) return true;
-    return false;
+        if (strcmp(options->key, key) == 0) return options;
+    return NULL;
 }
 
 static d9_status unknown_key(d9_context *context, const d9_tree *node, const d9_binding *bindings, int count,
@@ -389,7 +389,7 @@ static d9_status check_keys(d9_context *context, const d9_tree *map, const d9_bi
                             const char *const *others) {
     for (const d9_tree *child = map->first; child; child = child->next) {
         bool known = false;
-        for (int i = 0; i < count; i++) known = known || has_option(bindings[i].options, child->key);
+        for (int i = 0; i < count; i++) known = known || d9_option_find(bindings[i].options, child->key);
         for (const char *const *other = others; other && *other; other++)
             known = known || strcmp(*other, child->key) == 0;
         if (!known) return unknown_key(context, child, bindings, count, others);

@@ -21,6 +21,9 @@ typedef struct d9_binding {
 D9_MUST_USE d9_status d9_values_bind(d9_context *context, d9_arena *arena, const d9_tree *map,
                                      const d9_binding *bindings, int count, const char *const *others);
 
+/* The row of a key; NULL: the table has none. */
+const d9_option *d9_option_find(const d9_option *options, const char *key);
+
 /* "known: a, b; did you mean b?" as the tail of a refusal. */
 void d9_suggest(d9_text *text, const char *label, const char *word, const char *const *words, int count);
 

@@ -81,7 +81,8 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
     *report = (d9_data_report){0};
     d9_dataset_folder(name, path, report->folder, sizeof report->folder);
     check_folder(context, name, report->folder, report);
-    if (!report->count) return d9_fail(context, D9_USAGE, "%s has no published files to check", name);
+    if (!report->count)
+        return d9_fail(context, D9_USAGE, "data check %s: has no published files; must be cifar10 or cifar100", name);
     return refuse(context, D9_CHECK_FAILED, report);
 }
 
@@ -272,7 +273,7 @@ d9_status d9_data_fetch(d9_context *context, const char *name, const char *path,
     d9_candidates candidates;
     *report = (d9_data_report){0};
     if (strcmp(name, "cifar10") != 0)
-        return d9_fail(context, D9_USAGE, "data fetch %s: must be cifar10", name);
+        return d9_fail(context, D9_USAGE, "data fetch %s: cannot be fetched; must be cifar10", name);
     d9_dataset_candidates(name, path, &candidates);
     snprintf(fetch.folder, sizeof fetch.folder, "%s", candidates.folder[candidates.count - 1]);
     snprintf(fetch.work, sizeof fetch.work, "%s/.fetch-%ld", fetch.folder, (long)getpid());

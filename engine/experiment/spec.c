@@ -215,10 +215,25 @@ done:
 
 /* ---- the whole ---- */
 
+/* The other kind of YAML file there is. */
+static d9_status refuse_configuration(d9_spec *spec) {
+    static const char *const keys[] = {"base", "model", "tricks", "train"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const d9_tree *node = d9_tree_find(spec->root, keys[i]);
+        if (node)
+            return d9_tree_fail_key(spec->context, node,
+                                    "no experiment has this key: this is a configuration, which "
+                                    "`dawn9 train` runs, and which an experiment names: "
+                                    "`config: FILE`");
+    }
+    return D9_OK;
+}
+
 static d9_status read_root(d9_spec *spec, const d9_experiment_options *options) {
     d9_status status;
     d9_experiment *experiment = spec->experiment;
     const d9_tree *ablate;
+    D9_TRY(refuse_configuration(spec));
     D9_TRY(d9_values_bind(spec->context, spec->arena, spec->root, &(d9_binding){head_options, &spec->head}, 1,
                           head_others));
     experiment->title = spec->head.title;

@@ -26,6 +26,9 @@ says '^backends .*reference$'
 # ---- misuse ----
 tiny >tiny.yaml
 refuses 2 'no command' "$dawn9"
+refuses 2 'unknown option "--hlep"; did you mean --help\?' "$dawn9" --hlep
+refuses 2 'unknown option "-x": a command comes first' "$dawn9" -x
+refuses 2 '"tiny.yaml" is a file, and a command comes first, like dawn9 train tiny.yaml' "$dawn9" tiny.yaml
 refuses 2 'tiny.yml: there is no such file; did you mean tiny.yaml\?' "$dawn9" train tiny.yml
 refuses 2 '\./tiny: there is no such file; did you mean \./tiny.yaml\?' "$dawn9" config ./tiny
 refuses 2 'elsewhere/tiny.yaml: cannot open: No such file' "$dawn9" train elsewhere/tiny.yaml
@@ -34,17 +37,26 @@ refuses 2 'unknown command "trian"; did you mean train\?' "$dawn9" trian
 refuses 2 'unknown command "zzzzzz"' "$dawn9" zzzzzz
 refuses 2 'unknown option --sed; did you mean --se[et]' "$dawn9" train tiny.yaml --sed 1
 refuses 2 'unknown option --precison; did you mean --precision\?' "$dawn9" verify --precison f32
+refuses 2 'unknown option --epochs; did you mean --set train.epochs=VALUE\?' "$dawn9" train tiny.yaml --epochs 3
+refuses 2 'did you mean --set train.batch_size=VALUE\?' "$dawn9" config tiny.yaml --batch-size=3
+refuses 2 'did you mean --set tricks.label_smoothing.alpha or tricks.celu.alpha=VALUE\?' "$dawn9" eval x y --alpha 3
+refuses 2 'unknown option --ema; did you mean --with ema\?' "$dawn9" train tiny.yaml --ema
+refuses 2 'unknown option --epochs \(' "$dawn9" report --epochs
 refuses 2 'unknown option -q' "$dawn9" train tiny.yaml -q
 refuses 2 'CONFIG is missing' "$dawn9" train
 refuses 2 'MODEL is missing' "$dawn9" eval tiny.yaml
 refuses 2 'RUN is missing' "$dawn9" compare --json
 refuses 2 '"more" is one argument too many' "$dawn9" train tiny.yaml more
 refuses 2 '--set needs a value: K=V' "$dawn9" train tiny.yaml --set
+refuses 2 'CONFIG is missing' "$dawn9" config
+refuses 2 'an argument is empty' "$dawn9" train ''
+refuses 2 '--out: the value is empty: DIR' "$dawn9" train tiny.yaml --out ''
+refuses 2 '--help takes no value' "$dawn9" train --help=1
 refuses 2 '--json takes no value' "$dawn9" train tiny.yaml --json=yes
 refuses 2 '--seed: "x1" is not an integer' "$dawn9" train tiny.yaml --seed x1
-refuses 2 '--seed: -1 is out of range' "$dawn9" train tiny.yaml --seed -1
+refuses 2 '--seed: -1 is out of range, must be at least 0' "$dawn9" train tiny.yaml --seed -1
 refuses 2 '--runs: 0 is out of range, must be 1 to' "$dawn9" train tiny.yaml --runs 0
-refuses 2 'ACTION: "chek" is none of check\|fetch\|preview' "$dawn9" data chek
+refuses 2 'ACTION: "chek" is none of check\|fetch\|preview; did you mean check\?' "$dawn9" data chek
 refuses 2 'WHAT: "opss" is none of step\|pipeline\|ops\|cold' "$dawn9" bench opss
 refuses 2 'unknown trick "emma"; did you mean ema\?' "$dawn9" tricks emma
 refuses 2 'data check takes --data and --json alone' "$dawn9" data check --set a=b
@@ -60,7 +72,7 @@ accepts "$dawn9" config -- -odd.yaml
 accepts "$dawn9" config tiny.yaml --with celu:alpha=0.1 --without flip --seed 4 --origins
 says '^  celu:'
 says '^    alpha: 0.1 .*# --with'
-says '^seed: 4 .*# --set'
+says '^seed: 4 .*# --seed 4$'
 grep -q '^  flip:' "$out" && fail "--without flip left flip in"
 
 # ---- what only lists ----
@@ -68,8 +80,9 @@ accepts "$dawn9" tricks
 says '^ema  '
 says '^patch_whitening '
 accepts "$dawn9" tricks ema
-says '^source: '
-says 'momentum .*0 to 1; default 0.99'
+says '^  source  '
+says '^    momentum  '
+says '^ +number, 0 to 1; default 0.99$'
 accepts "$dawn9" devices
 says '^reference  .*precisions f64 f32 bf16 fp16'
 accepts "$dawn9" devices --json

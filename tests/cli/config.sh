@@ -42,6 +42,36 @@ refuses 2 'cleu.*celu' $train tiny.yaml --with cleu
 refuses 2 'celu.*alhpa.*alpha' $train tiny.yaml --with celu:alhpa=0.1
 refuses 2 'flop.*flip' $train tiny.yaml --without flop
 
+refuses 2 '--with ema,celu: takes one trick; repeat it for each' $train tiny.yaml --with ema,celu
+refuses 2 '--without crop,flip: takes one trick; repeat it for each' $train tiny.yaml --without crop,flip
+refuses 2 '--with ema=3: write NAME or NAME:KEY=VALUE' $train tiny.yaml --with ema=3
+refuses 2 '--seed 9223372036854775807: seed: ' $train tiny.yaml --seed 9223372036854775807
+refuses 2 '--precision f23: precision: f23 is not known here' $train tiny.yaml --precision f23
+
+# ---- a key in the wrong place is told the right one ----
+refuses 2 'epochs: unknown key; did you mean train.epochs\?' $train tiny.yaml --set epochs=3
+refuses 2 'ema: unknown key; did you mean tricks.ema\?' $train tiny.yaml --set ema.every=3
+refuses 2 'train.seed: unknown key; did you mean seed\?' $train tiny.yaml --set train.seed=3
+with 'batch_size: 32'
+refuses 2 'bad.yaml:9:1: batch_size: unknown key; did you mean train.batch_size\?' $train bad.yaml
+printf 'config: tiny.yaml\nseeds: 2\n' >experiment.yaml
+refuses 2 'experiment.yaml:1:1: config: no configuration has this key: this is an experiment' $train experiment.yaml
+refuses 2 'tiny.yaml:[0-9]+:1: .*no experiment has this key: this is a configuration' "$dawn9" experiment tiny.yaml
+refuses 2 'experimnt.yaml: there is no such file; did you mean experiment.yaml\?' "$dawn9" experiment experimnt.yaml
+refuses 2 'tinny.yaml: there is no such file; did you mean tiny.yaml\?' "$dawn9" ablate tinny.yaml
+refuses 2 'names a trick that is empty' "$dawn9" ablate tiny.yaml --only crop,
+
+# ---- a file of that name where such files lie ----
+mkdir -p configs/ladder experiments && tiny >configs/small.yaml && cp experiment.yaml experiments/steps.yaml
+refuses 2 'small: there is no such file; did you mean configs/small.yaml\?' $train small
+refuses 2 'smal.yaml: there is no such file; did you mean configs/small.yaml\?' $train smal.yaml
+refuses 2 'steps.yaml: there is no such file; did you mean experiments/steps.yaml\?' "$dawn9" experiment steps.yaml
+
+mkdir -p runs/first
+refuses 2 'runs/frist: there is no such folder; did you mean runs/first\?' "$dawn9" report runs/frist
+refuses 2 'runs/frist: there is no such folder; did you mean runs/first\?' "$dawn9" compare runs/first runs/frist
+refuses 3 'zzzzzz: there is no such folder' "$dawn9" report zzzzzz
+
 # ---- what does not go together ----
 refuses 2 'ghost_batchnorm|ghost group' $train tiny.yaml --with ghost_batchnorm:group_size=12
 refuses 2 'patch_whitening.*odd' $train tiny.yaml --with patch_whitening:size=4

@@ -33,7 +33,7 @@ refuses 1 '.' "$dawn9" data check cifar10 --data data --json
 json "$out" 'd["path"] == "data" and len(d["files"]) == 6'
 json "$out" '{f["name"]: f["state"] for f in d["files"]}["test_batch.bin"] == "missing"'
 refuses 2 'synthetic' "$dawn9" data check synthetic
-refuses 2 'cifar11 has no published files' "$dawn9" data check cifar11
+refuses 2 'data check cifar11: has no published files; must be cifar10 or cifar100' "$dawn9" data check cifar11
 
 # ---- a folder of class folders ----
 mkdir -p pictures/cat pictures/dog

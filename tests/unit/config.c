@@ -101,7 +101,7 @@ static const refusal range_refusals[] = {
     {"train: {bias_lr_multiplier: 0}\n",
      "x.yaml:1:29: train.bias_lr_multiplier: 0 is out of range; must lie between 1e-06 and 1000000"},
     {"target: 101\n", "x.yaml:1:9: target: 101 is out of range; must lie between 0 and 100"},
-    {"seed: -1\n", "x.yaml:1:7: seed: -1 is out of range; must lie between 0 and 9e+18"},
+    {"seed: -1\n", "x.yaml:1:7: seed: -1 is out of range; must be at least 0"},
     {"data: {validation: -5}\n",
      "x.yaml:1:20: data.validation: -5 is out of range; must lie between 0 and 1000000000"},
     {"eval: {every: -1}\n", "x.yaml:1:15: eval.every: -1 is out of range; must lie between 0 and 1000000"},

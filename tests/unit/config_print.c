@@ -44,19 +44,28 @@ static void test_print_round_trip(void **state) {
 
 static void test_print_origins(void **state) {
     (void)state;
-    static const char *const with[] = {"ema:every=7"}, *const set[] = {"train.epochs=3", "seed=2"};
-    d9_config_edits edits = {.with = with, .with_count = 1, .set = set, .set_count = 2};
+    static const char *const with[] = {"ema:every=7"}, *const without[] = {"flip"};
+    static const char *const set[] = {"train.epochs=3", "seed=2"}, *const by[] = {NULL, "--seed"};
+    d9_config_edits edits = {.with = with,
+                             .with_count = 1,
+                             .without = without,
+                             .without_count = 1,
+                             .set = set,
+                             .set_count = 2,
+                             .set_by = by};
     d9_config *config;
     assert_int_equal(d9_config_load(&context, "configs/dawn94.yaml", &edits, &config), D9_OK);
     static const char *const lines[] = {
-        "title: dawn94  # default\n",
-        "seed: 2  # --set\n",
-        "  epochs: 3  # --set\n",
-        "    every: 7  # --with\n",
-        "  batch_size: 512  # configs/base.yaml:10\n",
-        "tricks:\n  crop:\n    pad: 4  # configs/dawn94.yaml:10\n",
+        "title: dawn94                           # the file's name\n",
+        "threads: 0                              # default\n",
+        "seed: 2                                 # --seed 2\n",
+        "  epochs: 3                             # --set train.epochs=3\n",
+        "    every: 7                            # --with ema:every=7\n",
+        "  batch_size: 512                       # configs/base.yaml:10\n",
+        "tricks:\n  crop:\n    pad: 4                              # configs/dawn94.yaml:10\n",
+        "  # flip: off                           # --without flip\n",
         "  lr: {knots: [0, 20%, end-2], values: [0, 1, 0.1]}  # configs/dawn94.yaml:8\n",
-        "  flip_tta: {}  # configs/dawn94.yaml:19\n"};
+        "  flip_tta: {}                          # configs/dawn94.yaml:19\n"};
     d9_text text;
     d9_text_init(&context, &text);
     d9_config_print(config, true, &text);
@@ -64,6 +73,18 @@ static void test_print_origins(void **state) {
         if (!strstr(d9_text_get(&text), lines[i]))
             fail_msg("no line %s in\n%s", lines[i], d9_text_get(&text));
     d9_text_free(&text);
+    d9_config_free(&context, config);
+}
+
+/* What a command line says may hold a line break; the printout stays YAML, and stays the same configuration. */
+static void test_print_origins_of_odd_words(void **state) {
+    (void)state;
+    static const char *const set[] = {"target=\n 50", "tricks={ema: off}"};
+    d9_config_edits edits = {.set = set, .set_count = 2};
+    d9_config *config;
+    assert_int_equal(d9_config_load(&context, "configs/dawn94.yaml", &edits, &config), D9_OK);
+    assert_true(config->target == 50);
+    assert_round_trip(config);
     d9_config_free(&context, config);
 }
 
@@ -101,6 +122,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_print_round_trip, reset),
         cmocka_unit_test_setup(test_print_origins, reset),
+        cmocka_unit_test_setup(test_print_origins_of_odd_words, reset),
         cmocka_unit_test_setup(test_hash, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

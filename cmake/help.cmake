@@ -1,0 +1,25 @@
+# What helps a user of the command beyond --help. The completions are files of completions/, built into the command
+# (`dawn9 help --completion bash`) and copied to completions/ of the build folder under the names that shells look for;
+# man/dawn9.1 is printed by the command from its own tables.
+set(SHELL_NAMES bash:dawn9.bash zsh:_dawn9 fish:dawn9.fish)
+set(SHELL_FILES "")
+foreach(pair ${SHELL_NAMES})
+  string(REPLACE ":" ";" pair ${pair})
+  list(GET pair 0 shell)
+  list(GET pair 1 name)
+  list(APPEND SHELL_FILES ${CMAKE_SOURCE_DIR}/completions/dawn9.${shell})
+  configure_file(${CMAKE_SOURCE_DIR}/completions/dawn9.${shell} ${CMAKE_BINARY_DIR}/completions/${name} COPYONLY)
+endforeach()
+
+add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/completions.h
+  COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_SOURCE_DIR}/completions -DOUT=${CMAKE_BINARY_DIR}/completions.h
+          -DTYPE=completion -DNAME=completions -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+  DEPENDS ${SHELL_FILES} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake)
+target_sources(dawn9 PRIVATE ${CMAKE_BINARY_DIR}/completions.h)
+target_include_directories(dawn9 PRIVATE ${CMAKE_BINARY_DIR})
+
+add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/man/dawn9.1
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/man
+  COMMAND $<TARGET_FILE:dawn9> help --man > ${CMAKE_BINARY_DIR}/man/dawn9.1
+  DEPENDS dawn9 VERBATIM)
+add_custom_target(dawn9_man ALL DEPENDS ${CMAKE_BINARY_DIR}/man/dawn9.1)

@@ -1,0 +1,47 @@
+# bash completion of dawn9. The program itself knows what fits (dawn9 help --complete); this asks it and lists files.
+
+# Readline breaks words at = and : too. The words as dawn9 will see them, into the array `words`: what no blank stands
+# between is one word; what is behind the cursor is left out.
+_dawn9_words() {
+    local rest=${COMP_LINE:0:COMP_POINT} part
+    words=()
+    for part in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+        if [[ ${#words[@]} = 0 || $rest == [[:blank:]]* ]]; then
+            rest=${rest#"${rest%%[![:blank:]]*}"}
+            words+=("")
+        fi
+        [[ $rest == "$part"* ]] || part=$rest # the cursor is inside of it
+        words[${#words[@]}-1]+=$part
+        rest=${rest#"$part"}
+    done
+}
+
+_dawn9() {
+    local words candidate current program head=
+    _dawn9_words
+    program=${words[0]/#\~/$HOME}
+    current=${words[${#words[@]}-1]}
+    words=("${words[@]:1}")
+    # Readline replaces only what follows its last break.
+    [[ $current != *[:=]* ]] || head=${current%"${current##*[:=]}"}
+    COMPREPLY=()
+    while IFS= read -r candidate; do
+        candidate=${candidate%%$'\t'*}
+        case $candidate in
+            :folders) compopt -o filenames; _dawn9_files -d ;;
+            :files) compopt -o filenames; _dawn9_files -f ;;
+            ":files "*) compopt -o filenames; _dawn9_files -d; _dawn9_files -f -X "!*.${candidate#:files }" ;;
+            *) COMPREPLY+=("${candidate#"$head"}") ;;
+        esac
+    done < <("$program" help "${words[@]/#/--complete=}" 2>/dev/null)
+    # More is to follow a candidate that ends so.
+    [[ ${#COMPREPLY[@]} = 1 && ${COMPREPLY[0]} == *[:=,.] ]] && compopt -o nospace
+    return 0
+}
+
+_dawn9_files() { # compgen's options; names below the part of the word that readline replaces
+    local file
+    while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen "$@" -- "${current#"$head"}")
+}
+
+complete -F _dawn9 dawn9

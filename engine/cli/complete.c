@@ -1,0 +1,218 @@
+/* What may stand where the cursor is. The one implementation behind the completion of every shell. */
+#include "cli/help.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct completer {
+    d9_text *text;
+    char head[256];      /* what of the word is settled, "ema:every=7,"; a candidate is written behind it */
+    const char *current; /* the rest of the word */
+} completer;
+
+static bool begins(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
+
+/* `ending`: "=" where a value follows; "" where the word is complete. */
+static void offer(completer *self, const char *candidate, const char *ending, const char *doc) {
+    if (begins(candidate, self->current))
+        d9_text_add(self->text, "%s%s%s\t%s\n", self->head, candidate, ending, doc ? doc : "");
+}
+
+/* Settles the word up to its last mark; false where it has none. */
+static bool settle(completer *self, const char *marks) {
+    const char *last = NULL;
+    for (const char *c = self->current; *c; c++)
+        if (strchr(marks, *c)) last = c;
+    if (!last) return false;
+    const size_t used = strlen(self->head);
+    snprintf(self->head + used, sizeof self->head - used, "%.*s", (int)(last + 1 - self->current), self->current);
+    self->current = last + 1;
+    return true;
+}
+
+/* ---- values ---- */
+
+static void offer_choices(completer *self, const char *choices) {
+    while (choices && *choices) {
+        char word[64];
+        const size_t length = strcspn(choices, "|");
+        snprintf(word, sizeof word, "%.*s", (int)length, choices);
+        offer(self, word, "", NULL);
+        choices += length + (choices[length] == '|');
+    }
+}
+
+static void offer_option_values(completer *self, const d9_option *option) {
+    offer_choices(self, option->type == D9_OPTION_BOOL ? "on|off" : option->choices);
+}
+
+static void offer_configurations(completer *self) { d9_text_add(self->text, ":files yaml\n"); }
+static void offer_models(completer *self) { d9_text_add(self->text, ":files safetensors\n"); }
+static void offer_files(completer *self) { d9_text_add(self->text, ":files\n"); }
+static void offer_folders(completer *self) { d9_text_add(self->text, ":folders\n"); }
+
+static void offer_key_names(completer *self, const char *ending) {
+    d9_key key;
+    for (int i = 0; d9_config_key(i, &key); i++) offer(self, key.path, ending, key.option->doc);
+}
+
+/* train.epochs=3 */
+static void offer_keys(completer *self) {
+    char path[128];
+    d9_key key;
+    const size_t length = strcspn(self->current, "=");
+    snprintf(path, sizeof path, "%.*s", (int)length, self->current);
+    if (!settle(self, "="))
+        offer_key_names(self, "=");
+    else if (d9_config_key_find(path, &key))
+        offer_option_values(self, key.option);
+}
+
+static void offer_tricks(completer *self) {
+    for (int i = 0; i < D9_TRICK_COUNT; i++) offer(self, d9_trick_at(i)->name, "", d9_trick_at(i)->doc);
+}
+
+static void offer_trick_list(completer *self) {
+    settle(self, ",");
+    offer_tricks(self);
+}
+
+/* ema, ema:every=5,momentum=0.9 */
+static void offer_trick_with_options(completer *self) {
+    char name[64], key[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(self->current, ":"), self->current);
+    const int index = d9_trick_index(name);
+    const d9_option *options = index >= 0 ? d9_trick_at(index)->options : NULL;
+    if (!strchr(self->current, ':')) {
+        offer_tricks(self);
+        if (options) offer(self, name, ":", "with options of your own");
+        return;
+    }
+    settle(self, ":,");
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(self->current, "="), self->current);
+    const bool has_value = settle(self, "=");
+    for (; options && options->type != D9_OPTION_NONE; options++) {
+        if (!has_value) offer(self, options->key, "=", options->doc);
+        if (has_value && strcmp(options->key, key) == 0) offer_option_values(self, options);
+    }
+}
+
+static void offer_root_values(completer *self, const char *path) {
+    d9_key key;
+    if (d9_config_key_find(path, &key)) offer_option_values(self, key.option);
+}
+static void offer_backends(completer *self) { offer_root_values(self, "backend"); }
+static void offer_precisions(completer *self) { offer_root_values(self, "precision"); }
+
+/* Keys are many: only once something is typed. */
+static void offer_topics(completer *self) {
+    const d9_command *command;
+    for (int i = 0; (command = d9_command_at(i)); i++) offer(self, command->name, "", command->doc);
+    offer_tricks(self);
+    if (*self->current) offer_key_names(self, "");
+}
+
+/* By what the help calls the value, or the word. */
+static void offer_values(completer *self, const d9_flag *flag) {
+    static const struct {
+        const char *value;
+        void (*offer)(completer *self);
+    } kinds[] = {{"CONFIG", offer_configurations},
+                 {"WHAT", offer_configurations},
+                 {"MODEL", offer_models},
+                 {"FILE", offer_files},
+                 {"OUT", offer_files},
+                 {"OUT.png", offer_files},
+                 {"DIR", offer_folders},
+                 {"RUN", offer_folders},
+                 {"K=V", offer_keys},
+                 {"T[:k=v,...]", offer_trick_with_options},
+                 {"T,...", offer_trick_list},
+                 {"T", offer_tricks},
+                 {"NAME", offer_tricks},
+                 {"TOPIC", offer_topics},
+                 {"B", offer_backends},
+                 {"P", offer_precisions}};
+    const char *value = d9_flag_is_word(flag) ? flag->name : flag->value;
+    if (flag->choices) {
+        offer_choices(self, flag->choices);
+        return;
+    }
+    for (size_t i = 0; value && i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kinds[i].value, value) == 0) kinds[i].offer(self);
+}
+
+/* ---- where in the line ---- */
+
+/* The row of "--name" or "--name=value"; NULL: there is none. */
+static const d9_flag *find_flag(const d9_flag_rows *list, const char *word) {
+    const size_t length = strcspn(word, "=");
+    for (int i = 0; begins(word, "--") && i < list->count; i++) {
+        const d9_flag *flag = &list->rows[i];
+        if (!d9_flag_is_word(flag) && strlen(flag->name) + 2 == length && begins(word + 2, flag->name)) return flag;
+    }
+    return NULL;
+}
+
+static const d9_flag *find_word(const d9_flag_rows *list, int index) {
+    for (int i = 0; i < list->count; i++)
+        if (d9_flag_is_word(&list->rows[i]) && (index-- == 0 || list->rows[i].type == D9_FLAG_WORDS))
+            return &list->rows[i];
+    return NULL;
+}
+
+/* Options that were given and cannot be repeated are left out. */
+static void offer_flags(completer *self, const d9_flag_rows *list, const bool *given) {
+    for (int i = 0; i < list->count; i++) {
+        const d9_flag *flag = &list->rows[i];
+        char name[80];
+        if (d9_flag_is_word(flag) || !flag->doc || (given[i] && flag->type != D9_FLAG_LIST)) continue;
+        snprintf(name, sizeof name, "--%s", flag->name);
+        offer(self, name, "", flag->doc);
+    }
+    offer(self, "--help", "", "options and examples");
+}
+
+static void complete_argument(completer *self, const d9_command *command, const char *const *words, int count) {
+    d9_flag_rows list;
+    bool given[D9_FLAG_ROWS_MAX] = {false}, only_words = false;
+    const d9_flag *pending = NULL, *flag;
+    int word_count = 0;
+    d9_flag_rows_fill(command, &list);
+    for (int i = 0; i < count; i++) {
+        flag = pending || only_words ? NULL : find_flag(&list, words[i]);
+        if (flag) given[flag - list.rows] = true;
+        if (pending)
+            pending = NULL;
+        else if (flag)
+            pending = flag->type == D9_FLAG_SWITCH || strchr(words[i], '=') ? NULL : flag;
+        else if (!only_words && strcmp(words[i], "--") == 0)
+            only_words = true;
+        else
+            word_count += only_words || words[i][0] != '-';
+    }
+    if (pending) {
+        offer_values(self, pending);
+    } else if (!only_words && self->current[0] == '-') {
+        flag = strchr(self->current, '=') ? find_flag(&list, self->current) : NULL;
+        if (!flag) {
+            offer_flags(self, &list, given);
+            return;
+        }
+        snprintf(self->head, sizeof self->head, "--%s=", flag->name);
+        self->current += strlen(self->head);
+        offer_values(self, flag);
+    } else if ((flag = find_word(&list, word_count))) {
+        offer_values(self, flag);
+    }
+}
+
+void d9_complete(const char *const *words, int count, d9_text *text) {
+    completer self = {.text = text, .current = words[count - 1]};
+    const d9_command *command = count > 1 ? d9_command_find(words[0]) : NULL;
+    if (command) complete_argument(&self, command, words + 1, count - 2);
+    if (count > 1) return;
+    for (int i = 0; (command = d9_command_at(i)); i++) offer(&self, command->name, "", command->doc);
+    for (const d9_fact *option = d9_general_options; option->name; option++)
+        offer(&self, option->name, "", option->doc);
+}

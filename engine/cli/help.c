@@ -1,0 +1,129 @@
+/* dawn9 help: a command, a trick or a key in words; the manual page and the shells' completion for the build. */
+#include "cli/help.h"
+#include "cli/commands.h"
+#include <string.h>
+
+typedef struct completion {
+    const char *name, *bytes;
+    size_t size;
+} completion;
+#include "completions.h" /* generated: completions[], the files of completions/ */
+
+typedef struct help_options {
+    const char *topic, *completion;
+    d9_flag_list complete;
+    bool man;
+} help_options;
+
+static const d9_flag flags[] = {
+    {.name = "TOPIC",
+     .type = D9_FLAG_OPTIONAL,
+     .offset = offsetof(help_options, topic),
+     .doc = "a command, a trick or a key of a configuration"},
+    {.name = "man", .type = D9_FLAG_SWITCH, .offset = offsetof(help_options, man), .doc = "print the manual page"},
+    {.name = "completion",
+     .type = D9_FLAG_TEXT,
+     .offset = offsetof(help_options, completion),
+     .value = "SHELL",
+     .choices = "bash|zsh|fish",
+     .doc = "print the completion of a shell"},
+    {.name = "complete", .type = D9_FLAG_LIST, .offset = offsetof(help_options, complete), .value = "WORD"},
+    {.type = D9_FLAG_END},
+};
+
+static const d9_example examples[] = {
+    {"the options of a command, with examples", "dawn9 help train"},
+    {"what a key of the configuration means, and what it may be", "dawn9 help train.lr"},
+    {"completion in this bash; for every bash, put the line into ~/.bashrc", "source <(dawn9 help --completion bash)"},
+    {0},
+};
+
+static d9_status print_completion(d9_cli *cli, const char *shell) {
+    for (size_t i = 0; i < sizeof completions / sizeof completions[0]; i++)
+        if (strstr(completions[i].name, shell)) d9_cli_print(cli, "%s", completions[i].bytes);
+    return D9_OK;
+}
+
+/* One key, or each of the keys that end so. */
+static bool explain_keys(d9_cli *cli, const char *topic) {
+    d9_key key;
+    bool found = d9_config_key_find(topic, &key), exact = found;
+    for (int i = 0; d9_config_key(i, &key); i++) {
+        const size_t length = strlen(key.path), tail = strlen(topic);
+        const bool ends =
+            length > tail && key.path[length - tail - 1] == '.' && strcmp(key.path + length - tail, topic) == 0;
+        if (exact ? strcmp(key.path, topic) != 0 : !ends) continue;
+        d9_text text;
+        d9_text_init(&cli->context, &text);
+        d9_text_add(&text, "%s\n  ", key.path);
+        d9_wrap(key.option->doc, 2, 2, d9_help_width(cli), &text);
+        d9_text_add(&text, "  ");
+        d9_option_describe(key.option, &text);
+        d9_cli_print(cli, "%s\n", d9_text_get(&text));
+        d9_text_free(&text);
+        found = true;
+    }
+    return found;
+}
+
+/* The nearest of all that can be explained. */
+static d9_status unknown_topic(d9_cli *cli, const char *topic) {
+    enum { NAMES_MAX = 256 };
+    const char *names[NAMES_MAX];
+    char paths[NAMES_MAX][sizeof((d9_key *)NULL)->path];
+    int count = 0;
+    d9_key key;
+    for (int i = 0; d9_command_at(i) && count < NAMES_MAX; i++) names[count++] = d9_command_at(i)->name;
+    for (int i = 0; i < D9_TRICK_COUNT && count < NAMES_MAX; i++) names[count++] = d9_trick_at(i)->name;
+    for (int i = 0; d9_config_key(i, &key) && count < NAMES_MAX; i++) {
+        memcpy(paths[count], key.path, sizeof key.path);
+        names[count] = paths[count];
+        count++;
+    }
+    const char *nearest = d9_text_nearest(topic, names, count);
+    return d9_fail(&cli->context, D9_USAGE, "no command, trick or key is called \"%s\"%s%s%s (dawn9 --help)", topic,
+                   nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
+static d9_status print_text(d9_cli *cli, d9_text *text) {
+    d9_status status = d9_text_status(text);
+    if (status == D9_OK) d9_cli_print(cli, "%s", d9_text_get(text));
+    d9_text_free(text);
+    return status;
+}
+
+static d9_status run(d9_cli *cli, const void *options) {
+    const help_options *chosen = options;
+    const char *topic = chosen->topic;
+    d9_text text;
+    d9_text_init(&cli->context, &text);
+    if (chosen->complete.count > 0) {
+        d9_complete(chosen->complete.items, chosen->complete.count, &text);
+        return print_text(cli, &text);
+    }
+    if (chosen->man) {
+        d9_manual(&text);
+        return print_text(cli, &text);
+    }
+    if (chosen->completion) return print_completion(cli, chosen->completion);
+    if (!topic || d9_command_find(topic)) {
+        d9_cli_help(cli, topic ? d9_command_find(topic) : NULL);
+        return D9_OK;
+    }
+    if (d9_trick_index(topic) >= 0) {
+        d9_help_trick(cli, d9_trick_at(d9_trick_index(topic)));
+        return D9_OK;
+    }
+    return explain_keys(cli, topic) ? D9_OK : unknown_topic(cli, topic);
+}
+
+const d9_command d9_command_help = {
+    .name = "help",
+    .doc = "Explain a command, a trick or a key of a configuration",
+    .about = "Also makes the manual page and the completion of commands, options, tricks, keys and files in bash, zsh "
+             "and fish.",
+    .examples = examples,
+    .flags = flags,
+    .options_size = sizeof(help_options),
+    .run = run,
+};

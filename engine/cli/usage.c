@@ -1,0 +1,170 @@
+/* The help of a terminal: of dawn9, and of one command. */
+#include "cli/help.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+const char d9_summary[] = "Trains small image networks to a target accuracy as fast as the machine allows.";
+
+const d9_fact d9_exit_statuses[] = {
+    {"0", "done"},
+    {"1", "a check failed: a comparison did not hold, or a run of an experiment failed"},
+    {"2", "usage or configuration"},
+    {"3", "input data: missing, truncated or wrong"},
+    {"4", "device or backend, or out of memory"},
+    {"5", "training became non-finite"},
+    {"6", "output could not be written"},
+    {"130", "interrupted by SIGINT; a training run has written a checkpoint"},
+    {"143", "interrupted by SIGTERM, likewise"},
+    {0},
+};
+
+const d9_fact d9_environment[] = {
+    {"DAWN9_DATA", "folder in which datasets are looked for, before the user's cache folder"},
+    {"DAWN9_CASES", "reference cases of `dawn9 verify`; otherwise tests/golden/cases"},
+    {"XDG_CACHE_HOME", "the user's cache folder, where datasets lie in dawn9/; otherwise ~/.cache"},
+    {"NO_COLOR", "if set and not empty, no colours"},
+    {"OMP_WAIT_POLICY", "how threads wait; dawn9 sets it to passive unless it, GOMP_SPINCOUNT or KMP_BLOCKTIME is set"},
+    {0},
+};
+
+const d9_fact d9_general_options[] = {
+    {"--help", "after any command: its options and examples"},
+    {"--version", "what this build is"},
+    {0},
+};
+
+/* ---- lines ---- */
+
+int d9_help_width(const d9_cli *cli) {
+    const int columns = d9_cli_columns(cli);
+    if (columns == INT_MAX) return 80;
+    return columns > 100 ? 100 : columns < 40 ? 40 : columns;
+}
+
+void d9_wrap(const char *words, int at, int indent, int width, d9_text *text) {
+    bool first = true; /* on this line */
+    for (words += strspn(words, " \n"); *words; words += strspn(words, " \n")) {
+        const int length = (int)strcspn(words, " \n");
+        if (!first && at + 1 + length > width) {
+            d9_text_add(text, "\n%*s", indent, "");
+            at = indent;
+        } else if (!first) {
+            d9_text_add(text, " ");
+            at++;
+        }
+        d9_text_add(text, "%.*s", length, words);
+        at += length;
+        words += length;
+        first = false;
+    }
+    d9_text_add(text, "\n");
+}
+
+enum { TITLE_COLUMNS = 24 }; /* the longest title of today, "--set K=V" and the like, and two spaces each side */
+
+/* "  --set K=V            sentence"; a longer title has a line of its own. */
+static void add_entry(const char *title, const char *sentence, int columns, int width, d9_text *text) {
+    const int length = (int)strlen(title);
+    d9_text_add(text, "  %s", title);
+    if (length + 4 > columns)
+        d9_text_add(text, "\n%*s", columns, "");
+    else
+        d9_text_add(text, "%*s", columns - 2 - length, "");
+    d9_wrap(sentence, columns, columns, width, text);
+}
+
+static void add_facts(const d9_fact *facts, int columns, int width, d9_text *text) {
+    for (; facts->name; facts++) add_entry(facts->name, facts->doc, columns, width, text);
+}
+
+/* ---- of options ---- */
+
+void d9_flag_title(const d9_flag *flag, char *title, size_t size) {
+    if (d9_flag_is_word(flag))
+        snprintf(title, size, "%s", flag->name);
+    else
+        snprintf(title, size, "--%s%s%s", flag->name, flag->value ? " " : "", flag->value ? flag->value : "");
+}
+
+void d9_flag_sentence(const d9_flag *flag, d9_text *text) {
+    d9_text_add(text, "%s", flag->doc);
+    for (const char *c = flag->choices; c && *c;) {
+        const int length = (int)strcspn(c, "|");
+        const char *before = c == flag->choices ? ": " : c[length] ? ", " : " or ";
+        d9_text_add(text, "%s%.*s", before, length, c);
+        c += length + (c[length] == '|');
+    }
+}
+
+static void add_flags(d9_context *context, const d9_flag_rows *list, bool words, int width, d9_text *text) {
+    for (int i = 0; i < list->count; i++) {
+        const d9_flag *flag = &list->rows[i];
+        char title[64];
+        d9_text sentence;
+        if (d9_flag_is_word(flag) != words || !flag->doc) continue;
+        d9_text_init(context, &sentence);
+        d9_flag_title(flag, title, sizeof title);
+        d9_flag_sentence(flag, &sentence);
+        add_entry(title, d9_text_get(&sentence), TITLE_COLUMNS, width, text);
+        d9_text_free(&sentence);
+    }
+}
+
+void d9_usage_line(const d9_command *command, d9_text *text) {
+    static const char *const formats[] = {
+        [D9_FLAG_ARGUMENT] = " %s", [D9_FLAG_OPTIONAL] = " [%s]", [D9_FLAG_WORDS] = " %s..."};
+    d9_flag_rows list;
+    d9_flag_rows_fill(command, &list);
+    d9_text_add(text, "%s", command->name);
+    for (int i = 0; i < list.count; i++)
+        if (d9_flag_is_word(&list.rows[i])) d9_text_add(text, formats[list.rows[i].type], list.rows[i].name);
+    d9_text_add(text, " [options]");
+}
+
+/* ---- the two helps ---- */
+
+static void command_help(d9_context *context, const d9_command *command, int width, d9_text *text) {
+    d9_flag_rows list;
+    d9_flag_rows_fill(command, &list);
+    d9_text_add(text, "usage: dawn9 ");
+    d9_usage_line(command, text);
+    d9_text_add(text, "\n\n%s.\n", command->doc);
+    if (command->about) d9_wrap(command->about, 0, 0, width, text);
+    d9_text_add(text, "\n");
+    add_flags(context, &list, true, width, text);
+    add_flags(context, &list, false, width, text);
+    add_entry("--help", "this text", TITLE_COLUMNS, width, text);
+    if (!command->examples) return;
+    d9_text_add(text, "\nExamples:\n");
+    for (const d9_example *example = command->examples; example->line; example++)
+        d9_text_add(text, "  # %s\n  %s\n", example->doc, example->line);
+}
+
+static void general_help(int width, d9_text *text) {
+    enum { COLUMNS = 14 };
+    const d9_command *command;
+    d9_text_add(text, "usage: dawn9 COMMAND [arguments]\n\n%s\n\n", d9_summary);
+    for (int i = 0; (command = d9_command_at(i)); i++) add_entry(command->name, command->doc, COLUMNS, width, text);
+    d9_text_add(text, "\n");
+    add_facts(d9_general_options, COLUMNS, width, text);
+    d9_text_add(text, "\n");
+    d9_wrap("`dawn9 help NAME` explains a command, a trick (`dawn9 help ema`) or a key of a configuration "
+            "(`dawn9 help train.lr`).",
+            0, 0, width, text);
+    d9_text_add(text, "\nExit status:\n");
+    add_facts(d9_exit_statuses, 7, width, text);
+}
+
+void d9_cli_help(d9_cli *cli, const d9_command *command) {
+    d9_text text;
+    const int width = d9_help_width(cli);
+    d9_text_init(&cli->context, &text);
+    if (command)
+        command_help(&cli->context, command, width, &text);
+    else
+        general_help(width, &text);
+    d9_cli_print(cli, "%s", d9_text_get(&text));
+    d9_text_free(&text);
+}

@@ -1,0 +1,172 @@
+/* The option tables in words, for help, suggestions and the reference page. */
+#include "config/reference.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- one row ---- */
+
+static const char *type_words(d9_option_type type) {
+    switch (type) {
+    case D9_OPTION_NONE:
+        break;
+    case D9_OPTION_BOOL:
+        return "on or off";
+    case D9_OPTION_INT:
+        return "whole number";
+    case D9_OPTION_REAL:
+        return "number";
+    case D9_OPTION_TEXT:
+        return "text";
+    case D9_OPTION_CHOICE:
+        return "word";
+    case D9_OPTION_INTS:
+        return "list of whole numbers";
+    case D9_OPTION_REALS:
+        return "list of numbers";
+    case D9_OPTION_SCHEDULE:
+        return "schedule";
+    }
+    return "nothing";
+}
+
+/* Bounds that only keep a number from overflowing tell nobody anything. */
+static void add_bounds(const d9_option *option, d9_text *text) {
+    const double endless = 1e15;
+    if (option->minimum == 0 && option->maximum == 0) return;
+    d9_text_add(text, option->type == D9_OPTION_SCHEDULE ? ", values " : ", ");
+    if (option->maximum < endless)
+        d9_text_add(text, "%.10g to %.10g", option->minimum, option->maximum);
+    else
+        d9_text_add(text, "at least %.10g", option->minimum);
+}
+
+void d9_option_values(const d9_option *option, d9_text *text) {
+    if (!option->choices) {
+        d9_text_add(text, "%s", type_words(option->type));
+        add_bounds(option, text);
+        return;
+    }
+    d9_text_add(text, "one of ");
+    for (const char *c = option->choices; *c; c++) d9_text_add(text, *c == '|' ? ", " : "%c", *c);
+}
+
+void d9_option_describe(const d9_option *option, d9_text *text) {
+    d9_option_values(option, text);
+    if (!option->fallback)
+        d9_text_add(text, "; must be given");
+    else if (*option->fallback)
+        d9_text_add(text, "; default %s", option->fallback);
+}
+
+/* ---- keys by path ---- */
+
+/* "model (resnet9)" is the map `model`, and the root has no name in a path. */
+static void make_path(const char *section, const char *option, char *path, size_t size) {
+    const int length = (int)strcspn(section, " ");
+    if (strcmp(section, "root") == 0)
+        snprintf(path, size, "%s", option);
+    else
+        snprintf(path, size, "%.*s.%s", length, section, option);
+}
+
+bool d9_config_key(int index, d9_key *key) {
+    const char *doc;
+    const d9_option *option;
+    for (int s = 0; d9_config_section(s, &key->section, &doc, &option); s++)
+        for (; option->type != D9_OPTION_NONE; option++)
+            if (index-- == 0) {
+                key->option = option;
+                make_path(key->section, option->key, key->path, sizeof key->path);
+                return true;
+            }
+    return false;
+}
+
+bool d9_config_key_find(const char *path, d9_key *key) {
+    for (int i = 0; d9_config_key(i, key); i++)
+        if (strcmp(key->path, path) == 0) return true;
+    return false;
+}
+
+static bool ends_in(const char *path, const char *word) {
+    const size_t length = strlen(path), tail = strlen(word);
+    if (tail > length || strcmp(path + length - tail, word) != 0) return false;
+    return tail == length || path[length - tail - 1] == '.';
+}
+
+/* `published` is data for reports: nobody who writes "epochs" means it. */
+bool d9_config_belongs(const char *word, d9_text *text) {
+    d9_key key;
+    int found = 0;
+    for (int i = 0; *word && d9_config_key(i, &key); i++)
+        if (ends_in(key.path, word) && strcmp(key.section, "published") != 0)
+            d9_text_add(text, "%s%s", found++ ? " or " : "", key.path);
+    if (!found && d9_trick_index(word) >= 0) d9_text_add(text, "tricks.%s", word), found++;
+    return found > 0;
+}
+
+/* ---- the page ---- */
+
+static const char preface[] =
+    "<!-- Made by `dawn9 config --reference` from the option tables. Change those, and make it again. -->\n"
+    "# Every key of a configuration\n"
+    "\n"
+    "A configuration is a YAML file of the keys below. `--set train.epochs=3` sets one from the command line,\n"
+    "`--with ema:every=7` switches a trick on or changes its options, `--without ema` switches it off, and\n"
+    "`dawn9 config FILE --origins` shows the value of every key and where it was said.\n"
+    "\n"
+    "Three keys have no row of their own:\n"
+    "\n"
+    "- `base: FILE`, relative to the file that says it, is loaded first. Maps merge by key, everything else is "
+    "replaced.\n"
+    "  `title` and `published` are not inherited; another `model.name` drops the inherited options of the model.\n"
+    "- `tricks` is a map of names to their options: `{}` for the defaults, `off` to remove an inherited one. The "
+    "order\n"
+    "  in the file means nothing.\n"
+    "- `ablate` is a map of tricks to their companions, the settings that change when the trick leaves\n"
+    "  ([experiments.md](experiments.md)).\n"
+    "\n"
+    "A schedule is a map of two lists, `{knots: [0, 20%, end-2], values: [0, 1, 0.1]}`, linear between its knots and\n"
+    "constant outside. A knot is a number of epochs, `P%` of the run, `end` or `end-N`.\n";
+
+/* A bar would end the cell. */
+static void add_cell(d9_text *text, const char *bytes) {
+    for (; *bytes; bytes++) d9_text_add(text, *bytes == '|' ? "\\|" : "%c", *bytes);
+}
+
+static void add_row(d9_context *context, const d9_option *option, d9_text *page) {
+    d9_text values;
+    d9_text_init(context, &values);
+    d9_option_values(option, &values);
+    d9_text_add(page, "| `%s` | ", option->key);
+    add_cell(page, d9_text_get(&values));
+    if (!option->fallback)
+        d9_text_add(page, " | must be given | ");
+    else
+        d9_text_add(page, *option->fallback ? " | `%s` | " : " | none | ", option->fallback);
+    add_cell(page, option->doc);
+    d9_text_add(page, " |\n");
+    if (page->status == D9_OK) page->status = d9_text_status(&values);
+    d9_text_free(&values);
+}
+
+void d9_config_reference(d9_text *text) {
+    const char *section, *doc;
+    const d9_option *options;
+    d9_text_add(text, "%s", preface);
+    for (int s = 0; d9_config_section(s, &section, &doc, &options); s++) {
+        if (strcmp(section, "root") == 0)
+            d9_text_add(text, "\n## At the top\n\n");
+        else
+            d9_text_add(text, "\n## `%s`\n\n", section);
+        d9_text_add(text, "%c%s.\n", toupper((unsigned char)*doc), doc + 1);
+        if (options->type == D9_OPTION_NONE) {
+            d9_text_add(text, "It has no options.\n");
+            continue;
+        }
+        d9_text_add(text, "\n| key | value | default | what |\n|---|---|---|---|\n");
+        for (; options->type != D9_OPTION_NONE; options++) add_row(text->context, options, text);
+    }
+}

@@ -1,0 +1,28 @@
+/* What the option tables say of themselves: a row in words, a key by its path, and the reference page. */
+#ifndef D9_CONFIG_REFERENCE_H
+#define D9_CONFIG_REFERENCE_H
+
+#include "config/config.h"
+
+/* What may be written, "number, 0 to 1" or "one of a, b"; and with what is taken where nothing is. */
+void d9_option_values(const d9_option *option, d9_text *text);
+void d9_option_describe(const d9_option *option, d9_text *text); /* "number, 0 to 1; default 0.99" */
+
+typedef struct d9_key {
+    char path[96];       /* as in --set: "seed", "train.lr", "model.channels", "tricks.ema.every" */
+    const char *section; /* as d9_config_section names it */
+    const d9_option *option;
+} d9_key;
+
+/* Every key there is, in the order of the reference page. False past the end. */
+bool d9_config_key(int index, d9_key *key);
+bool d9_config_key_find(const char *path, d9_key *key);
+
+/* Appends where a word that is no key belongs: "epochs" -> "train.epochs", "alpha" -> "tricks.label_smoothing.alpha or
+ * tricks.celu.alpha", "ema" -> "tricks.ema". False, and nothing appended, where nothing has that name. */
+bool d9_config_belongs(const char *word, d9_text *text);
+
+/* docs/config.md: every key by section, in Markdown. */
+void d9_config_reference(d9_text *text);
+
+#endif

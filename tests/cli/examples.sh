@@ -1,0 +1,54 @@
+# Every example of every command's help is run as it stands, in the order of the help. A few words are put behind those
+# that train, so that it takes seconds: a small network, few images, plain loops.
+. "$(dirname "$0")/lib.sh"
+for folder in configs experiments tests; do ln -s "$source/$folder" .; done
+export PATH="$(dirname "$dawn9"):$PATH"
+
+small='--backend reference --precision f32 --threads 1 --set data.dataset=synthetic --set data.synthetic_train=32
+    --set data.synthetic_test=16 --set model.channels=[4,4,8,8] --set train.epochs=1 --set train.batch_size=32 --set target=5'
+
+# Words behind an example; `skip` where it needs the network.
+behind() {
+    case $1 in
+    *--dry-run* | *--status* | *'dawn9 config'*) ;;
+    'dawn9 train'*' --runs '*) echo "$small" '--quiet' ;;
+    'dawn9 train'* | 'dawn9 bench'*) echo "$small" ;;
+    'dawn9 eval'*) ;; # the run's own configuration is small
+    'dawn9 ablate'*) echo "$small" '--seeds 2' ;;
+    'dawn9 experiment'*) echo skip ;; # 130 runs; tests/cli/experiment.sh runs some
+    'dawn9 verify') echo '--cases tests/golden/cases/baseline.safetensors --backend reference --threads 1' ;;
+    'dawn9 data fetch'*) echo skip ;;
+    *) ;;
+    esac
+}
+
+# Pictures to look at: any PNG will do.
+mkdir pictures
+accepts dawn9 data preview configs/synthetic.yaml --out picture.png
+cp picture.png pictures
+
+ran=0
+for command in $("$dawn9" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'); do
+    "$dawn9" $command --help | sed -n '/^Examples:$/,$p' | grep '^  [^#]' >"$scratch/examples"
+    [ -s "$scratch/examples" ] || fail "dawn9 $command --help shows no example"
+    while read -r line; do
+        more=$(behind "$line")
+        [ "$more" != skip ] || continue
+        ran=$((ran + 1))
+        case $line in
+        'dawn9 data check') # there is none here
+            observe sh -c "$line"
+            [ $status = 1 ] || fail "status $status, 1 expected: $line"
+            ;;
+        source*) observe bash -c "$line" && [ $status = 0 ] || fail "status $status: $line" ;;
+        *) accepts sh -c "$line $(echo "$more" | tr '\n' ' ')" ;;
+        esac
+    done <"$scratch/examples"
+done
+[ $ran -ge 20 ] || fail "only $ran examples were run"
+[ -s my.yaml ] && [ -s sheet.png ] && [ -s runs/ablation/report.html ] || fail "an example has left no file"
+
+# ---- and the report of an ablation is what tricks/measured.def is made from ----
+accepts "$source/experiments/measured.py" synthetic runs/ablation/report/effects.tsv
+[ "$(grep -c '^D9_MEASURED(crop, "synthetic", [01], 0, 2, ' "$out")" = 2 ] || fail "no rows of crop: $(cat "$out")"
+verdict

@@ -1,0 +1,194 @@
+# Help made from the tables: topics, the reference page, tricks, the manual page and the shells' completion.
+. "$(dirname "$0")/lib.sh"
+export PATH="$(dirname "$dawn9"):$PATH"
+build=$(dirname "$dawn9")
+
+# ---- dawn9 help: commands, tricks, keys; the nearest to what is none ----
+accepts "$dawn9" help
+cp "$out" "$scratch/help"
+accepts "$dawn9" --help
+cmp -s "$out" "$scratch/help" || fail "dawn9 help is not dawn9 --help"
+[ "$(awk 'length > 80' "$out" | wc -l)" = 0 ] || fail "a line of help is longer than 80 columns"
+commands=$(sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' "$out")
+[ "$(echo "$commands" | wc -l)" -ge 12 ] || fail "too few commands in the help: $commands"
+for command in $commands; do
+    accepts "$dawn9" $command --help
+    cp "$out" "$scratch/help"
+    grep -q '^Examples:$' "$out" || fail "dawn9 $command --help has no examples"
+    accepts "$dawn9" help $command
+    cmp -s "$out" "$scratch/help" || fail "dawn9 help $command is not dawn9 $command --help"
+done
+accepts "$dawn9" help ema
+says '^  source  '
+accepts "$dawn9" help train.lr
+says '^train.lr$'
+says 'default \{knots: \[0, 20%, end\]'
+accepts "$dawn9" help alpha
+says '^tricks.celu.alpha$'
+says '^tricks.label_smoothing.alpha$'
+refuses 2 'no command, trick or key is called "trian"; did you mean train\?' "$dawn9" help trian
+refuses 2 'did you mean ghost_batchnorm\?' "$dawn9" help ghost_batchnrom
+refuses 2 'did you mean train.momentum\?' "$dawn9" help train.momentm
+refuses 2 'one argument too many' "$dawn9" help train extra
+refuses 2 'none of bash\|zsh\|fish; did you mean zsh\?' "$dawn9" help --completion zshh
+
+# ---- help starts at once and maps no library of a vendor ----
+LD_DEBUG=files LD_DEBUG_OUTPUT="$scratch/loaded" "$dawn9" --help >"$out"
+cat "$scratch"/loaded.* >"$err"
+checks=$((checks + 1))
+grep -q 'libyaml' "$err" || fail "what the loader maps was not seen"
+grep -Eq 'dnnl|cuda|cudnn|dawn9-' "$err" && fail "--help maps a vendor's library"
+
+# ---- the reference page in docs/ is that of this build ----
+accepts "$dawn9" config --reference
+cmp "$out" "$source/docs/config.md" >"$err" || fail "docs/config.md is out of date: dawn9 config --reference >docs/config.md"
+refuses 2 'leave tiny.yaml out' "$dawn9" config tiny.yaml --reference
+
+# ---- tricks as JSON ----
+accepts "$dawn9" tricks --json
+json "$out" 'len(d) >= 11 and all(t["name"] and t["what"] and t["source"] and t["published"] for t in d)'
+json "$out" '[o["default"] for t in d if t["name"] == "ema" for o in t["options"]] == ["0.99", "5", "on"]'
+for experiment in $(sed -n 's/^D9_MEASURED([a-z_0-9]*, "\([^"]*\)".*/\1/p' "$source/tricks/measured.def" | sort -u); do
+    [ -f "$source/experiments/$experiment.yaml" ] || fail "tricks/measured.def names experiments/$experiment.yaml, which is not there"
+done
+json "$out" 'all(m["low"] <= m["difference"] <= m["high"] and m["runs"] > 1 for t in d for m in t["measured"])'
+accepts "$dawn9" tricks flip --json
+json "$out" 'd["name"] == "flip" and d["options"][0]["choices"] == "random|alternating"'
+accepts "$dawn9" tricks flip_tta --json
+json "$out" 'd["options"] == []'
+
+# ---- measured effects: made from a report's table, one row an arm that has an interval ----
+printf '%s\t' arm baseline runs difference low high p >effects.tsv
+printf 'p_holm\nwithout ema\tall tricks\t10\t-0.25\t-0.375\t-0.125\t0.001\t0.002\n' >>effects.tsv
+printf 'with celu and its companions\tno tricks\t9\t1.5\t1\t2\t0\t0\nwith crop\tno tricks\t1\t1.5\t\t\t\t\n' >>effects.tsv
+accepts "$source/experiments/measured.py" small effects.tsv
+says '^D9_MEASURED\(ema, "small", 0, 0, 10, -0\.250, -0\.375, -0\.125, 0\.0020\)$'
+says '^D9_MEASURED\(celu, "small", 1, 1, 9, 1\.500, 1\.000, 2\.000, 0\.0000\)$'
+[ "$(grep -c '^D9_MEASURED' "$out")" = 2 ] || fail "an arm without an interval has a row"
+grep -v '^D9_MEASURED' "$out" >head.def
+grep -v '^D9_MEASURED' "$source/tricks/measured.def" | cmp -s - head.def || fail "tricks/measured.def was not made by measured.py"
+
+# ---- the manual page: everything in it, and no warning ----
+accepts "$dawn9" help --man
+cmp -s "$out" "$build/man/dawn9.1" || fail "man/dawn9.1 in the build folder is not that of dawn9 help --man"
+cp "$out" dawn9.1
+LC_ALL=C.UTF-8 groff -man -Tutf8 -ww -z dawn9.1 >"$out" 2>"$err" || fail "groff: status $?"
+[ ! -s "$err" ] || fail "groff warns"
+LC_ALL=C.UTF-8 groff -man -Tutf8 -P-cbou dawn9.1 >"$out" 2>"$err"
+for word in 'dawn9 - train' '^COMMANDS' '   train CONFIG' '--without T' 'patch_whitening' 'train.batch_size' 'DAWN9_DATA' '143' \
+    'model.safetensors'; do
+    says "$word"
+done
+grep -q '`' "$out" && fail "a backtick came through to the manual page"
+
+# ---- completion: what the program offers ----
+offers() { # EXPECTED (names, space separated) WORD...
+    expected=$1
+    shift
+    for word in "$@"; do set -- "$@" "--complete=$word"; shift; done
+    accepts "$dawn9" help "$@"
+    got=$(cut -f1 "$out" | tr '\n' ' ' | sed 's/ $//')
+    [ "$got" = "$expected" ] || fail "completion of '$*': '$got', '$expected' expected"
+}
+offers 'train tricks' tr
+offers '--help' --h
+offers '' nonsense ''
+offers ':files yaml' train ''
+offers ':files yaml' train --seed 3 ''
+offers ':files yaml' train --resume ''
+offers '' train x.yaml ''
+offers '--with --without' train x.yaml --wi
+offers '--seed' train --set a=b --see
+offers '--save-plan' train --resume --sa
+offers '--runs' train --resume --r
+offers '--set' train --set a=b --set
+offers 'ema' train --with em
+offers 'ema ema:' train --with ema
+offers 'ema:momentum= ema:every= ema:restart_each_epoch=' train --with ema:
+offers 'ema:every=5,momentum=' train --with ema:every=5,mo
+offers 'ema:restart_each_epoch=on ema:restart_each_epoch=off' train --with ema:restart_each_epoch=
+offers 'flip flip_tta' ablate x.yaml --without fl
+offers 'ema,flip ema,flip_tta' ablate x.yaml --only ema,fl
+offers 'train.momentum= train.momentum_form=' config --set train.mom
+offers 'train.momentum_form=page train.momentum_form=torch' config --set train.momentum_form=
+offers '--set=tricks.ema.every=' config --set=tricks.ema.ev
+offers '--precision=bf16' train --precision=b
+offers 'onednn' bench --backend on
+offers 'step' bench st
+offers ':folders' train --out ''
+offers ':folders' compare a b c ''
+offers ':files' train --plan ''
+offers 'zsh' help --completion z
+offers 'train.lr' help train.l
+offers ':files yaml' train -- --se
+
+# ---- completion in a real bash ----
+checks=$((checks + 1))
+accepts "$dawn9" help --completion bash
+cmp -s "$out" "$build/completions/dawn9.bash" || fail "completions/dawn9.bash in the build folder is another"
+mkdir -p shell/configs && touch shell/configs/a.yaml shell/configs/b.txt
+cp "$out" shell/dawn9.bash
+bash -n shell/dawn9.bash || fail "bash -n"
+cat >shell/type.py <<'PY'
+"""Types lines and a tab each into an interactive bash on a pseudo-terminal: what has readline made of the line?"""
+import os, pty, select, sys, time
+
+pid, terminal = pty.fork()
+if pid == 0:
+    os.environ.update(TERM="dumb", INPUTRC="/dev/null")
+    os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+setup = r"""bind 'set bell-style none'; bind -x '"\C-t": printf "%s\n" "$READLINE_LINE" >>lines'; """
+os.write(terminal, setup.encode() + b"source ./dawn9.bash; complete -p dawn9 >lines\n")
+lines = []
+
+
+def wait(count):  # until so many lines are there
+    global lines
+    end = time.monotonic() + 20
+    while len(lines) < count and time.monotonic() < end:
+        if select.select([terminal], [], [], 0.02)[0]:
+            os.read(terminal, 65536)  # a full terminal would stop bash
+        lines = open("lines").read().split("\n")[:-1] if os.path.exists("lines") else []
+    if len(lines) < count:
+        sys.exit(f"bash: {lines}, and no line after it")
+
+
+wait(1)
+for case in sys.argv[1:]:
+    os.write(terminal, case.split("|")[0].encode() + b"\t\x14\x15")
+    wait(len(lines) + 1)
+os.write(terminal, b"exit\n")
+expected = ["complete -F _dawn9 dawn9"] + [case.split("|")[1] for case in sys.argv[1:]]
+if lines != expected:
+    sys.exit("\n".join(f"bash: {a!r}, {b!r} expected" for a, b in zip(lines, expected) if a != b))
+PY
+(cd shell && python3 type.py 'dawn9 trai|dawn9 train ' 'dawn9 train --with em|dawn9 train --with ema ' \
+    'dawn9 train --with ema:ev|dawn9 train --with ema:every=' \
+    'dawn9 train --with ema:every=5,mo|dawn9 train --with ema:every=5,momentum=' \
+    'dawn9 train --set train.bat|dawn9 train --set train.batch_size=' \
+    'dawn9 train --set tricks.flip.rule=a|dawn9 train --set tricks.flip.rule=alternating ' \
+    'dawn9 train --backend=on|dawn9 train --backend=onednn ' 'dawn9 train conf|dawn9 train configs/' \
+    'dawn9 train configs/|dawn9 train configs/a.yaml ' 'dawn9 train x --out=conf|dawn9 train x --out=configs/' \
+    'dawn9 nothing |dawn9 nothing ' >"$out" 2>"$err") || fail "bash completion"
+
+# ---- zsh and fish, where they are ----
+for shell in zsh fish; do
+    accepts "$dawn9" help --completion $shell
+    cp "$out" shell/dawn9.$shell
+    command -v $shell >/dev/null 2>&1 || { echo "no $shell here: its completion is not run"; continue; }
+    checks=$((checks + 1))
+    $shell -n shell/dawn9.$shell 2>"$err" || fail "$shell -n"
+done
+fish_offers() { # LINE EXPECTED (space separated)
+    observe fish -c "cd shell; source dawn9.fish; complete -C '$1'"
+    got=$(cut -f1 "$out" | LC_ALL=C sort | tr '\n' ' ' | sed 's/ $//')
+    [ "$got" = "$2" ] || fail "fish: '$1' offers '$got', '$2' expected"
+}
+if command -v fish >/dev/null 2>&1; then
+    fish_offers 'dawn9 tr' 'train tricks'
+    fish_offers 'dawn9 train --with ema:ev' 'ema:every='
+    fish_offers 'dawn9 train configs/' 'configs/a.yaml'
+    fish_offers 'dawn9 train x --out=conf' '--out=configs/'
+    fish_offers 'dawn9 train --backend=on' '--backend=onednn'
+fi
+verdict
