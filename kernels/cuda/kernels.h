@@ -91,10 +91,12 @@ typedef struct d9_cuda_epilogue {
     d9_cuda_out sum;
 } d9_cuda_epilogue;
 
-/* What precedes the backward pass of a norm: dz = dy * slope(reference), rounded as dy's storage would. */
+/* What precedes the backward pass of a norm: dz = (dy + addend) * slope(reference), each stage rounded as dy's storage
+ * would. */
 typedef struct d9_cuda_prologue {
     d9_cuda_act act;
     d9_cuda_in reference;
+    d9_cuda_in addend; /* data NULL: no addition */
 } d9_cuda_prologue;
 
 typedef struct d9_cuda_norm_state { /* all f32 */
@@ -130,6 +132,39 @@ int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_cuda_window *window, d9
 /* To the first maximum of each window in row-major order; the rest of dx is zero. dx must not be x. */
 int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_cuda_window *window, d9_cuda_in dy, d9_cuda_in x,
                           d9_cuda_out dx);
+
+/* ---- normalisation in one pass ----
+ *
+ * No ghost group looks at another: a cluster of blocks takes some channels of one group, reads them once, keeps them in
+ * shared memory while the sums are taken, and writes once. One launch, whatever is wanted. All activations are of one
+ * store, all arrays but scale and bias at multiples of 16 bytes. Sums differ from those of the passes above in their
+ * order alone; forward and backward divide the work by what they keep, so a pool before the norm changes no bit. */
+typedef struct d9_cuda_room { /* on chip */
+    int64_t block_bytes;      /* of shared memory */
+    int cluster_blocks;       /* 1: the device has no clusters */
+} d9_cuda_room;
+int d9_cuda_norm_room(d9_cuda_room *room); /* of the current device */
+
+typedef struct d9_cuda_residence {
+    int runs, blocks;    /* of a cluster: eights of channels, and blocks */
+    int64_t block_bytes; /* kept by a block */
+    bool keeps_x;        /* backward; false: x is read twice, and there is no room for a pool */
+} d9_cuda_residence;
+/* False: what a cluster would have to keep is more than there is room for, or channels are not divisible by 8. */
+bool d9_cuda_norm_fits(const d9_cuda_norm *norm, d9_cuda_store store, bool backward, const d9_cuda_room *room,
+                       d9_cuda_residence *residence);
+
+/* window: NULL, or a pool of 2 x 2 windows that tile x, of which the norm's input is the output; it is left in `pooled`
+ * too, unless that has no data. */
+int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_cuda_norm *norm, const d9_cuda_residence *residence,
+                          const d9_cuda_window *window, d9_cuda_in x, d9_cuda_out pooled,
+                          const d9_cuda_norm_state *state, const d9_cuda_epilogue *epilogue, d9_cuda_out y);
+/* dx is wanted. With a window, x is the pool's input and dx its gradient, which is no other array. scratch:
+ * d9_cuda_norm_scratch_bytes. tickets (channels / 8): zeros before the first launch, and again after each. */
+int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_cuda_norm *norm, const d9_cuda_residence *residence,
+                                   const d9_cuda_window *window, d9_cuda_in dy, const d9_cuda_prologue *prologue,
+                                   d9_cuda_in x, const float *mean, const float *inv_std, const float *scale,
+                                   void *scratch, uint32_t *tickets, const d9_cuda_norm_gradients *gradients);
 
 /* ---- the classifier: x (N, I), w (O, I), y (N, O) ---- */
 typedef struct d9_cuda_linear { int64_t samples, inputs, outputs; } d9_cuda_linear;

@@ -4,6 +4,8 @@
  *   D9_SHARED(double, part, 256);                                        inside a kernel: an array of a block
  *   D9_LAUNCH((add<8>), grid, D9_BLOCK, stream, a, b, count, y)          an expression: the launch's cudaError_t
  *
+ * Clusters of blocks are in cluster.h.
+ *
  * Three things that a kernel gets wrong most easily have names here, so that a test can build the kernels with the
  * mistake in them and see its comparison fail: the barrier, the width of a warp's reduction, the end of an array. */
 #ifndef D9_CUDA_LAUNCH_H

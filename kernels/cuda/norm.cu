@@ -3,12 +3,6 @@
  * so that a large mean costs no digits. */
 #include "kernels/cuda/norm.h"
 
-#include "kernels/formulas/norm.h"
-#undef D9_REAL
-#define D9_REAL double
-#include "kernels/formulas/norm.h"
-#undef D9_REAL
-
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK) norm_sums_kernel(d9_norm_plan p, d9_cuda_in x, double *sums) {
     const d9_norm_part part = d9_norm_share(p, V);
@@ -25,7 +19,7 @@ __global__ void __launch_bounds__(D9_BLOCK) norm_sums_kernel(d9_norm_plan p, d9_
             }
         }
     }
-    d9_norm_fold<V>(p, part, first, second, sums);
+    d9_norm_fold_slice<V>(p, first, second, sums);
 }
 
 /* One thread per group and channel. */
@@ -36,16 +30,8 @@ __global__ void __launch_bounds__(D9_BLOCK)
         const int64_t g = at / p.channels, c = at % p.channels;
         const d9_norm_pair total = d9_norm_total(p, sums, g, c);
         const double pivot = static_cast<double>(d9_load_one<D9_ANY>(x, d9_norm_at(p, g, 0, c)));
-        const double shift = total.first / n, mean = pivot + shift, spread = total.second / n - shift * shift;
-        const double variance = spread < 0 ? 0 : spread; /* a NaN stays */
-        const float inv_std = static_cast<float>(d9_norm_inv_std_double(variance, state.epsilon));
-        const double fresh = d9_norm_unbiased_double(variance, n);
-        state.mean[at] = static_cast<float>(mean);
-        state.inv_std[at] = inv_std;
-        state.running_mean[at] = static_cast<float>(
-            d9_norm_running_double(static_cast<double>(state.running_mean[at]), mean, state.momentum));
-        state.running_var[at] = static_cast<float>(
-            d9_norm_running_double(static_cast<double>(state.running_var[at]), fresh, state.momentum));
+        double mean;
+        const float inv_std = d9_norm_note(state, at, n, pivot, total, true, &mean);
         d9_norm_set_terms(p, g, c, static_cast<float>(mean), inv_std, state.scale[c], state.bias[c], terms);
     }
 }
@@ -66,22 +52,6 @@ __global__ void __launch_bounds__(D9_BLOCK)
     }
 }
 
-/* y, act(y) and the sum, each as the storage before it holds it. */
-template <int V, int S>
-D9_DEVICE void finish(const d9_cuda_epilogue &epilogue, int64_t at, d9_cuda_out y, d9_vector<V> *t) {
-    const int store = d9_store_of<S>(y.store);
-    if (epilogue.act.activation != D9_CUDA_NO_ACT) {
-        d9_round(store, t);
-        d9_act_run(epilogue.act, t);
-    }
-    if (y.data) d9_put<V, S>(y, at, V, *t);
-    if (!epilogue.addend.data) return;
-    d9_round(store, t);
-    const d9_vector<V> b = d9_load<V, S>(epilogue.addend, at, V);
-    for (int i = 0; i < V; i++) t->v[i] += b.v[i];
-    d9_put<V, S>(epilogue.sum, at, V, *t);
-}
-
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
     norm_apply_kernel(d9_norm_plan p, d9_cuda_in x, const float *terms, d9_cuda_epilogue epilogue, d9_cuda_out y) {
@@ -97,7 +67,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         d9_vector<V> t = d9_load<V, S>(x, at, V);
         for (int i = 0; i < V; i++)
             t.v[i] = d9_norm_apply_float(t.v[i], mean.v[i], inv_std.v[i], scale.v[i], bias.v[i]);
-        finish<V, S>(epilogue, at, y, &t);
+        d9_norm_finish<V, S>(epilogue, at, y, &t);
     }
 }
 

@@ -1,4 +1,4 @@
-/* How the passes of a normalisation divide the work: shared by norm.cu and norm_backward.cu.
+/* How the passes of a normalisation divide the work: shared by norm*.cu.
  *
  * The rows of ghost group g are the pixels of its images g, g + G, g + 2G ...: row r is pixel r % pixels of member
  * r / pixels. A block works on one slice of one group's rows and at most 32 runs of V channels: `columns` threads side
@@ -8,6 +8,12 @@
 #define D9_CUDA_NORM_H
 
 #include "kernels/cuda/vector.h"
+
+#include "kernels/formulas/norm.h"
+#undef D9_REAL
+#define D9_REAL double
+#include "kernels/formulas/norm.h"
+#undef D9_REAL
 
 enum { D9_NORM_FOLD = 64, D9_NORM_BLOCKS = 1024 }; /* rows a thread; blocks that fill a large GPU */
 
@@ -68,11 +74,11 @@ D9_DEVICE int64_t d9_norm_at(const d9_norm_plan &p, int64_t group, int64_t r, in
     return ((group + p.groups * member) * p.pixels + (row - member * pixels)) * p.channels + c;
 }
 
-/* Adds the 2 V partial sums of the threads of each column, in the order of their lines, into the slice's place. All
- * threads of the block call it. */
+/* Adds the 2 V partial sums of the threads of each column, in the order of their lines: to[j] the first and
+ * to[apart + j] the second of the block's channel j < count. All threads of the block call it. */
 template <int V>
-D9_DEVICE void d9_norm_fold(const d9_norm_plan &p, const d9_norm_part &part, const d9_vector<V> &first,
-                            const d9_vector<V> &second, double *sums) {
+D9_DEVICE void d9_norm_fold(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second, int64_t apart,
+                            int64_t count, double *to) {
     D9_SHARED(float, shared, 2 * V * D9_BLOCK);
     const int thread = static_cast<int>(threadIdx.x);
     for (int i = 0; i < V; i++) {
@@ -80,16 +86,29 @@ D9_DEVICE void d9_norm_fold(const d9_norm_plan &p, const d9_norm_part &part, con
         shared[(V + i) * D9_BLOCK + thread] = second.v[i];
     }
     D9_BARRIER();
-    double *slice = sums + (part.group * p.slices + blockIdx.y) * 2 * p.channels;
     for (int k = thread; k < 2 * V * p.columns; k += D9_BLOCK) {
         const int lane = k / p.columns, column = k % p.columns;
-        const int64_t c = (static_cast<int64_t>(blockIdx.x) * p.columns + column) * V + lane % V;
-        if (c >= p.channels) continue;
+        const int j = column * V + lane % V;
+        if (j >= count) continue;
         double sum = 0;
         for (int line = 0; line < p.lines; line++)
             sum += static_cast<double>(shared[lane * D9_BLOCK + line * p.columns + column]);
-        slice[lane / V * p.channels + c] = sum;
+        to[lane / V * apart + j] = sum;
     }
+}
+
+/* The first channel of the block's chunk, V at a time. */
+D9_DEVICE int64_t d9_norm_chunk(const d9_norm_plan &p, int lanes) {
+    return static_cast<int64_t>(blockIdx.x) * p.columns * lanes;
+}
+
+/* The same into the slice's place in scratch. */
+template <int V>
+D9_DEVICE void d9_norm_fold_slice(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second,
+                                  double *sums) {
+    const int64_t chunk = d9_norm_chunk(p, V);
+    double *slice = sums + (blockIdx.z * p.slices + blockIdx.y) * 2 * p.channels;
+    d9_norm_fold<V>(p, first, second, p.channels, p.channels - chunk, slice + chunk);
 }
 
 /* The group's sums at channel c, added over its slices in order. */
@@ -104,6 +123,64 @@ D9_DEVICE d9_norm_pair d9_norm_total(const d9_norm_plan &p, const double *sums, 
         total.second += slice[p.channels + c];
     }
     return total;
+}
+
+/* Forward, about a pivot: mean and variance of n values, noted in the state at group and channel `at`; 1 /
+ * sqrt(variance
+ * + epsilon). */
+D9_DEVICE float d9_norm_note(const d9_cuda_norm_state &state, int64_t at, double n, double pivot, d9_norm_pair total,
+                             bool writes, double *mean) {
+    const double shift = total.first / n, spread = total.second / n - shift * shift;
+    const double variance = spread < 0 ? 0 : spread; /* a NaN stays */
+    const float inv_std = static_cast<float>(d9_norm_inv_std_double(variance, state.epsilon));
+    const double fresh = d9_norm_unbiased_double(variance, n);
+    *mean = pivot + shift;
+    if (!writes) return inv_std;
+    state.mean[at] = static_cast<float>(*mean);
+    state.inv_std[at] = inv_std;
+    state.running_mean[at] =
+        static_cast<float>(d9_norm_running_double(static_cast<double>(state.running_mean[at]), *mean, state.momentum));
+    state.running_var[at] =
+        static_cast<float>(d9_norm_running_double(static_cast<double>(state.running_var[at]), fresh, state.momentum));
+    return inv_std;
+}
+
+/* y, act(y) and the sum, each as the storage before it holds it. */
+template <int V, int S>
+D9_DEVICE void d9_norm_finish(const d9_cuda_epilogue &epilogue, int64_t at, d9_cuda_out y, d9_vector<V> *t) {
+    const int store = d9_store_of<S>(y.store);
+    if (epilogue.act.activation != D9_CUDA_NO_ACT) {
+        d9_round(store, t);
+        d9_act_run(epilogue.act, t);
+    }
+    if (y.data) d9_put<V, S>(y, at, V, *t);
+    if (!epilogue.addend.data) return;
+    d9_round(store, t);
+    const d9_vector<V> b = d9_load<V, S>(epilogue.addend, at, V);
+    for (int i = 0; i < V; i++) t->v[i] += b.v[i];
+    d9_put<V, S>(epilogue.sum, at, V, *t);
+}
+
+/* ---- backward: what every pass reads ---- */
+struct d9_norm_backward {
+    d9_cuda_in dy, x;
+    d9_cuda_prologue prologue;
+    const float *mean, *inv_std, *scale;
+};
+
+/* dz of V channels from element `at`: the sum of the gradients where there are two, through the activation's slope
+ * where there is one. */
+template <int V, int S> D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, int64_t at) {
+    d9_vector<V> t = d9_load<V, S>(b.dy, at, V);
+    if (b.prologue.addend.data) {
+        const d9_vector<V> more = d9_load<V, S>(b.prologue.addend, at, V);
+        for (int i = 0; i < V; i++) t.v[i] += more.v[i];
+        d9_round(d9_store_of<S>(b.dy.store), &t);
+    }
+    if (b.prologue.act.activation == D9_CUDA_NO_ACT) return t;
+    d9_slope_run(b.prologue.act, d9_load<V, S>(b.prologue.reference, at, V), &t);
+    d9_round(d9_store_of<S>(b.dy.store), &t);
+    return t;
 }
 
 D9_DEVICE void d9_norm_set_terms(const d9_norm_plan &p, int64_t group, int64_t c, float a, float b, float d, float e,

@@ -4,27 +4,12 @@
  *
  * Partial sums, the terms of each group and channel together with dscale and dbias, then one pass that writes dx. */
 #include "kernels/cuda/norm.h"
-#undef D9_REAL
 
 enum { TERM_CHANNELS = 32, TERM_LINES = D9_BLOCK / TERM_CHANNELS }; /* of a block of norm_backward_terms_kernel */
 
-struct backward {
-    d9_cuda_in dy, x;
-    d9_cuda_prologue prologue;
-    const float *mean, *inv_std, *scale;
-};
-
-/* dz of V channels from element `at`: dy, through the activation's slope where there is one. */
-template <int V, int S> D9_DEVICE d9_vector<V> load_slope(const backward &b, int64_t at) {
-    d9_vector<V> t = d9_load<V, S>(b.dy, at, V);
-    if (b.prologue.act.activation == D9_CUDA_NO_ACT) return t;
-    d9_slope_run(b.prologue.act, d9_load<V, S>(b.prologue.reference, at, V), &t);
-    d9_round(d9_store_of<S>(b.dy.store), &t);
-    return t;
-}
-
 template <int V, int S>
-__global__ void __launch_bounds__(D9_BLOCK) norm_backward_sums_kernel(d9_norm_plan p, backward b, double *sums) {
+__global__ void __launch_bounds__(D9_BLOCK)
+    norm_backward_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
     const d9_norm_part part = d9_norm_share(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
@@ -32,20 +17,21 @@ __global__ void __launch_bounds__(D9_BLOCK) norm_backward_sums_kernel(d9_norm_pl
         D9_UNROLL(2)
         for (int64_t r = part.row; r < part.end; r += p.lines) {
             const int64_t at = d9_norm_at(p, part.group, r, part.c);
-            const d9_vector<V> dz = load_slope<V, S>(b, at), t = d9_load<V, S>(b.x, at, V);
+            const d9_vector<V> dz = d9_norm_slope<V, S>(b, at), t = d9_load<V, S>(b.x, at, V);
             for (int i = 0; i < V; i++) {
                 first.v[i] += dz.v[i];
                 second.v[i] += dz.v[i] * (t.v[i] - mean.v[i]);
             }
         }
     }
-    d9_norm_fold<V>(p, part, first, second, sums);
+    d9_norm_fold_slice<V>(p, first, second, sums);
 }
 
 /* A block owns 32 channels; line l of it the groups l, l + 8 ... Terms (G, 4, C): mean, a, b, c of
  * dx = a * (dz - b - (x - mean) * c). dscale and dbias: over the groups of a line, then over the lines, in order. */
-__global__ void __launch_bounds__(D9_BLOCK) norm_backward_terms_kernel(d9_norm_plan p, backward b, const double *sums,
-                                                                       float *terms, float *dscale, float *dbias) {
+__global__ void __launch_bounds__(D9_BLOCK)
+    norm_backward_terms_kernel(d9_norm_plan p, d9_norm_backward b, const double *sums, float *terms, float *dscale,
+                               float *dbias) {
     D9_SHARED(double, scales, D9_BLOCK);
     D9_SHARED(double, biases, D9_BLOCK);
     const int column = static_cast<int>(threadIdx.x) % TERM_CHANNELS,
@@ -77,7 +63,7 @@ __global__ void __launch_bounds__(D9_BLOCK) norm_backward_terms_kernel(d9_norm_p
 
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
-    norm_backward_apply_kernel(d9_norm_plan p, backward b, const float *terms, d9_cuda_out dx) {
+    norm_backward_apply_kernel(d9_norm_plan p, d9_norm_backward b, const float *terms, d9_cuda_out dx) {
     const d9_norm_part part = d9_norm_share(p, V);
     if (!part.works) return;
     const float *from = terms + part.group * 4 * p.channels + part.c;
@@ -87,7 +73,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     D9_UNROLL(2)
     for (int64_t r = part.row; r < part.end; r += p.lines) {
         const int64_t at = d9_norm_at(p, part.group, r, part.c);
-        d9_vector<V> t = load_slope<V, S>(b, at);
+        d9_vector<V> t = d9_norm_slope<V, S>(b, at);
         const d9_vector<V> x = d9_load<V, S>(b.x, at, V);
         for (int i = 0; i < V; i++) t.v[i] = factor.v[i] * (t.v[i] - shift.v[i] - (x.v[i] - mean.v[i]) * tilt.v[i]);
         d9_put<V, S>(dx, at, V, t);
@@ -96,19 +82,21 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- the launcher ---- */
 
-static bool is_wide(const d9_cuda_norm *norm, const void *scratch, const backward &b, d9_cuda_out dx) {
+static bool is_wide(const d9_cuda_norm *norm, const void *scratch, const d9_norm_backward &b, d9_cuda_out dx) {
     const bool slope = b.prologue.act.activation != D9_CUDA_NO_ACT;
     const bool stores = b.dy.store == b.x.store && (!slope || b.prologue.reference.store == b.x.store) &&
+                        (!b.prologue.addend.data || b.prologue.addend.store == b.x.store) &&
                         (!dx.data || dx.store == b.x.store);
     return stores && d9_norm_wide(norm, scratch) && d9_aligned(b.dy.data) && d9_aligned(b.x.data) &&
-           d9_aligned(dx.data) && d9_aligned(b.mean) && (!slope || d9_aligned(b.prologue.reference.data));
+           d9_aligned(dx.data) && d9_aligned(b.mean) && d9_aligned(b.prologue.addend.data) &&
+           (!slope || d9_aligned(b.prologue.reference.data));
 }
 
 int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_cuda_norm *norm, d9_cuda_in dy,
                           const d9_cuda_prologue *prologue, d9_cuda_in x, const float *mean, const float *inv_std,
                           const float *scale, void *scratch, const d9_cuda_norm_gradients *gradients) {
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
-    const backward b = {dy, x, *prologue, mean, inv_std, scale};
+    const d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
     const d9_cuda_out dx = gradients->dx;
     const bool wide = is_wide(norm, scratch, b, dx);
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);

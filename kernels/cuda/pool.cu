@@ -11,8 +11,6 @@ D9_DEVICE int64_t output_at(const d9_cuda_window &w, int64_t n, int64_t oy, int6
     return ((n * w.out_height + oy) * w.out_width + ox) * w.channels;
 }
 
-D9_DEVICE bool wins(float x, float best) { return x > best || x != x; }
-
 /* The maximum of each lane in the window at `corner`, and its place 0 .. kernel * kernel - 1. */
 template <int V> struct found {
     d9_vector<V> best;
@@ -27,8 +25,8 @@ template <int V> D9_DEVICE found<V> find(const d9_cuda_window &w, d9_cuda_in x, 
         for (int q = r == 0 ? 1 : 0; q < w.kernel; q++) {
             const d9_vector<V> t = d9_load<V, D9_ANY>(x, corner + (r * w.width + q) * w.channels, V);
             for (int i = 0; i < V; i++) {
-                f.place[i] = wins(t.v[i], f.best.v[i]) ? r * w.kernel + q : f.place[i];
-                f.best.v[i] = wins(t.v[i], f.best.v[i]) ? t.v[i] : f.best.v[i];
+                f.place[i] = d9_wins(t.v[i], f.best.v[i]) ? r * w.kernel + q : f.place[i];
+                f.best.v[i] = d9_wins(t.v[i], f.best.v[i]) ? t.v[i] : f.best.v[i];
             }
         }
     return f;

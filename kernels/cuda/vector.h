@@ -144,6 +144,9 @@ template <int V> D9_DEVICE void d9_put_floats(float *y, int64_t at, int64_t n, c
 
 /* ---- arithmetic on runs ---- */
 
+/* In a pool's window: a NaN wins over every number, and a later NaN over an earlier one. */
+D9_DEVICE bool d9_wins(float x, float best) { return x > best || x != x; }
+
 template <int V> D9_DEVICE void d9_round(int store, d9_vector<V> *t) {
     if (store == D9_CUDA_F32) return;
     for (int i = 0; i < V; i++) t->v[i] = d9_rounded(store, t->v[i]);

@@ -98,6 +98,163 @@ static void a_batch_drawn_on_the_way_has_the_same_bits(void **state) {
     }
 }
 
+/* ---- chains around a norm in one pass ---- */
+
+typedef struct chain {
+    op_case c;
+    d9_value_id outputs[6];
+    int count;
+} chain;
+
+static const d9_shape whole = {4, {6, 4, 10, 24}}, half = {4, {6, 2, 5, 24}}; /* before and after the pool */
+static const d9_shape vector = {1, {24}}, statistics = {2, {3, 24}};
+
+static d9_value_id made(chain *k, const char *name, d9_type type, d9_shape shape) {
+    const d9_buffer buffer = shape.rank == 1 ? D9_BUFFER_GRADIENT : D9_BUFFER_SCRATCH;
+    return k->outputs[k->count++] = op_output(&k->c, name, buffer, type, shape);
+}
+
+static d9_value_id add_pool(chain *k, d9_type type, bool read_again) {
+    d9_node pool = {.op = D9_OP_POOL, .input_count = 1, .output_count = 1, .as.pool = {2, 2}};
+    pool.inputs[0] = op_input(&k->c, "whole", D9_BUFFER_SCRATCH, type, whole, -2, 2);
+    pool.outputs[0] = op_output(&k->c, "pooled", D9_BUFFER_SCRATCH, type, half);
+    if (read_again) k->outputs[k->count++] = pool.outputs[0];
+    op_node(&k->c, &pool);
+    return pool.outputs[0];
+}
+
+/* pool, norm, act; and where the pool's output is wanted, one more reader of it. */
+static void make_forward(chain *k, d9_context *context, d9_type type, bool wanted) {
+    k->count = 0;
+    op_case_begin(&k->c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
+    d9_node norm = {.op = D9_OP_NORM, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2}};
+    norm.inputs[0] = add_pool(k, type, wanted);
+    norm.inputs[1] = op_input(&k->c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2);
+    norm.inputs[2] = op_input(&k->c, "bias", D9_BUFFER_STATE, D9_F32, vector, -1, 1);
+    norm.inputs[3] = op_input(&k->c, "running_mean", D9_BUFFER_STATE, D9_F32, statistics, -1, 1);
+    norm.inputs[4] = op_input(&k->c, "running_var", D9_BUFFER_STATE, D9_F32, statistics, 0.5, 2);
+    norm.outputs[0] = op_output(&k->c, "norm.out", D9_BUFFER_SCRATCH, type, half);
+    norm.outputs[1] = made(k, "mean", D9_F32, statistics);
+    norm.outputs[2] = made(k, "inv_std", D9_F32, statistics);
+    d9_node act = {.op = D9_OP_ACT, .input_count = 1, .output_count = 1, .as.act = {D9_ACT_CELU, 0.3}};
+    act.inputs[0] = norm.outputs[0];
+    act.outputs[0] = made(k, "act.out", type, half);
+    op_node(&k->c, &norm);
+    op_node(&k->c, &act);
+    k->outputs[k->count++] = norm.inputs[3];
+    d9_node reader = {.op = D9_OP_SCALE, .input_count = 1, .output_count = 1, .as.scale = {2}};
+    reader.inputs[0] = norm.inputs[0];
+    if (!wanted) return;
+    reader.outputs[0] = made(k, "reader", type, half);
+    op_node(&k->c, &reader);
+}
+
+/* [add,] act_backward, norm_backward [, pool_backward]; before them the pool whose output the norm has read. */
+static void make_backward(chain *k, d9_context *context, d9_type type, bool add, bool pool) {
+    const d9_buffer s = D9_BUFFER_SCRATCH;
+    k->count = 0;
+    op_case_begin(&k->c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
+    d9_value_id dy = op_input(&k->c, "dy", s, type, half, -2, 2);
+    const d9_value_id pooled = add_pool(k, type, false);
+    d9_node sum = {.op = D9_OP_ADD, .inputs = {dy}, .input_count = 2, .output_count = 1};
+    if (add) {
+        sum.inputs[1] = op_input(&k->c, "more", s, type, half, -2, 2);
+        dy = sum.outputs[0] = op_output(&k->c, "sum", s, type, half);
+        op_node(&k->c, &sum);
+    }
+    d9_node act = {.op = D9_OP_ACT_BACKWARD, .inputs = {dy}, .input_count = 2, .output_count = 1};
+    act.as.act = (d9_act_attributes){D9_ACT_CELU, 0.3};
+    act.inputs[1] = op_input(&k->c, "y", s, type, half, -0.3, 2);
+    act.outputs[0] = op_output(&k->c, "dz", s, type, half);
+    op_node(&k->c, &act);
+    d9_node norm = {.op = D9_OP_NORM_BACKWARD, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2}};
+    norm.inputs[0] = act.outputs[0];
+    norm.inputs[1] = pooled;
+    norm.inputs[2] = op_input(&k->c, "mean", s, D9_F32, statistics, -1, 1);
+    norm.inputs[3] = op_input(&k->c, "inv_std", s, D9_F32, statistics, 0.5, 2);
+    norm.inputs[4] = op_input(&k->c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2);
+    norm.outputs[0] = op_output(&k->c, "norm.dx", s, type, half);
+    if (!pool) k->outputs[k->count++] = norm.outputs[0];
+    norm.outputs[1] = made(k, "dscale", D9_F32, vector);
+    norm.outputs[2] = made(k, "dbias", D9_F32, vector);
+    op_node(&k->c, &norm);
+    if (!pool) return;
+    d9_node gradient = {.op = D9_OP_POOL_BACKWARD, .input_count = 2, .output_count = 1, .as.pool = {2, 2}};
+    gradient.inputs[0] = norm.outputs[0];
+    gradient.inputs[1] = k->c.graph->nodes[0].inputs[0];
+    gradient.outputs[0] = made(k, "dx", type, whole);
+    op_node(&k->c, &gradient);
+}
+
+/* The rule is taken, in one pass; the bits are those of the nodes by themselves, and right. */
+static void check_chain(fixture *f, chain *k, const char *rule, bool taken) {
+    static const d9_backend_options serial = {.threads = 1};
+    char text[1024], line[96];
+    snprintf(line, sizeof line, "%s\tchain\tone pass, 1 blocks", rule);
+    rival_read_plan(&k->c, f->r.backend, &f->r.fused, text, sizeof text);
+    const char *found = strstr(text, line);
+    if ((found && (found == text || found[-1] == '\n')) != taken) fail_msg("%s is not as wanted in: %s", rule, text);
+    for (int o = 0; o < k->count; o++) {
+        const int64_t count = op_count(&k->c, k->outputs[o]);
+        const char *name = k->c.graph->values[k->outputs[o]].name;
+        rival_run(&k->c, f->r.backend, &f->r.fused, k->outputs[o], f->r.a);
+        rival_run(&k->c, f->r.backend, &f->r.unfused, k->outputs[o], f->r.b);
+        if (op_differences(f->r.a, f->r.b, count)) fail_msg("%s: %s differs from unfused", rule, name);
+        rival_run(&k->c, &d9_backend_reference, &serial, k->outputs[o], f->r.b);
+        const double error = op_error(f->r.a, f->r.b, count);
+        if (!(error <= (k->c.compute == D9_F32 ? 1e-5 : 1e-3))) fail_msg("%s: %s: error %.3g", rule, name, error);
+    }
+    op_case_free(&k->c);
+}
+
+static void chains_in_one_pass_give_the_bits_of_their_nodes(void **state) {
+    fixture *f = *state;
+    chain k;
+    RUNNING();
+    for (int t = 0; t < TYPES; t++) {
+        for (int wanted = 0; wanted < 2; wanted++) {
+            make_forward(&k, &f->context, types[t], wanted);
+            check_chain(f, &k, "pool+norm+act", true);
+        }
+        make_backward(&k, &f->context, types[t], true, true);
+        check_chain(f, &k, "add+act_backward+norm_backward+pool_backward", true);
+        make_backward(&k, &f->context, types[t], false, true);
+        check_chain(f, &k, "act_backward+norm_backward+pool_backward", true);
+        make_backward(&k, &f->context, types[t], true, false);
+        check_chain(f, &k, "add+act_backward+norm_backward", true);
+        make_backward(&k, &f->context, types[t], false, false);
+        check_chain(f, &k, "act_backward+norm_backward", true);
+    }
+}
+
+/* A pool's gradient after a norm that has not read that pool's output: the maximum is elsewhere. */
+static void another_pools_gradient_is_not_fused(void **state) {
+    fixture *f = *state;
+    chain k;
+    RUNNING();
+    make_backward(&k, &f->context, D9_F32, false, true);
+    d9_node *gradient = &k.c.graph->nodes[k.c.graph->node_count - 1];
+    gradient->inputs[1] = op_input(&k.c, "another", D9_BUFFER_SCRATCH, D9_F32, whole, -2, 2);
+    check_chain(f, &k, "act_backward+norm_backward+pool_backward", false);
+}
+
+/* A plan saved with two passes is followed where one would do. */
+static void a_saved_plan_names_the_way(void **state) {
+    fixture *f = *state;
+    chain k;
+    char text[1024];
+    d9_backend_options forced = f->r.fused;
+    RUNNING();
+    make_backward(&k, &f->context, D9_F32, false, false);
+    forced.force_plan = "pool\tchain\t\nact_backward+norm_backward\tchain\ttwo passes\n";
+    rival_read_plan(&k.c, f->r.backend, &forced, text, sizeof text);
+    assert_string_equal(text, forced.force_plan);
+    rival_run(&k.c, f->r.backend, &forced, k.outputs[0], f->r.a);
+    rival_run(&k.c, f->r.backend, &f->r.fused, k.outputs[0], f->r.b);
+    assert_true(op_error(f->r.a, f->r.b, op_count(&k.c, k.outputs[0])) <= 1e-6);
+    op_case_free(&k.c);
+}
+
 static void a_wanted_intermediate_is_not_swallowed(void **state) { rival_wanted_intermediate(&((fixture *)*state)->r); }
 
 /* The host's copy of what it writes is looked through; labels that no dataset wrote cannot be. */
@@ -176,6 +333,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(every_operation_agrees_with_the_reference, state),
         cmocka_unit_test_prestate(fused_rules_give_the_bits_of_unfused_ones, state),
+        cmocka_unit_test_prestate(chains_in_one_pass_give_the_bits_of_their_nodes, state),
+        cmocka_unit_test_prestate(another_pools_gradient_is_not_fused, state),
+        cmocka_unit_test_prestate(a_saved_plan_names_the_way, state),
         cmocka_unit_test_prestate(a_wanted_intermediate_is_not_swallowed, state),
         cmocka_unit_test_prestate(indices_out_of_range_are_refused, state),
         cmocka_unit_test_prestate(f64_is_refused_by_name, state),

@@ -7,6 +7,7 @@
 #define D9_CUDA_CHECKS(row)                                                                                            \
     row(cast) row(add) row(scale) row(fill) row(copy) row(act_forward) row(act_backward)                               \
     row(norm_forward) row(norm_epilogue) row(norm_eval) row(norm_backward) row(norm_shifted)                           \
+    row(resident) row(resident_backward) row(resident_sizes)                                                           \
     row(pool_forward) row(pool_backward) row(pool_nan)                                                                 \
     row(linear_forward) row(linear_backward_data) row(linear_backward_weight)                                          \
     row(loss_forward) row(loss_backward) row(metrics)                                                                  \

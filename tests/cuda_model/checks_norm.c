@@ -241,7 +241,7 @@ static void check_backward(d9_check *check, const d9_cpu_norm *shape, const back
              t = d9_array_of(how->store, s.count, how->shift, reference);
     d9_array gpu_dscale = d9_array_new(D9_CUDA_F32, s.channels, 0),
              gpu_dbias = d9_array_new(D9_CUDA_F32, s.channels, 0);
-    const d9_cuda_prologue prologue = {{how->activation, 0.3f}, d9_array_in(&t)};
+    const d9_cuda_prologue prologue = {.act = {how->activation, 0.3f}, .reference = d9_array_in(&t)};
     const d9_cuda_norm_gradients got = {{how->wants_dx ? g.data : NULL, how->store}, /* dx where dy was */
                                         how->wants_scale ? gpu_dscale.data : NULL,
                                         gpu_dbias.data};

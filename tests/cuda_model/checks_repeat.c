@@ -38,7 +38,7 @@ static void run_all(d9_check *check, d9_pool *pool, const d9_cuda_norm *norm, co
     int32_t *labels = (int32_t *)(void *)d9_pool_floats(pool, SAMPLES);
     const d9_cuda_act act = {D9_FORMULA_CELU, 0.3f};
     const d9_cuda_epilogue epilogue = {.act = act};
-    const d9_cuda_prologue prologue = {act, {dy, D9_CUDA_F32}};
+    const d9_cuda_prologue prologue = {.act = act, .reference = {dy, D9_CUDA_F32}};
     const d9_cuda_in in = {x, D9_CUDA_F32}, gradient = {dy, D9_CUDA_F32};
     float *mean = r->array[1].data, *inv_std = r->array[2].data;
     const d9_cuda_norm_state state = {scale, bias, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5, 0.1};

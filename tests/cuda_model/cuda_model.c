@@ -75,6 +75,15 @@ static void shared_memory_is_fresh(void **state) {
     assert_int_equal(seen, 0xffffffffu);
 }
 
+static void clusters_share_memory(void **state) {
+    (void)state;
+    int out[8 * THREADS];
+    assert_int_equal(d9_scenario_neighbours(out), 0);
+    for (int block = 0; block < 8; block++)
+        for (int t = 0; t < THREADS; t++)
+            assert_int_equal(out[block * THREADS + t], (block / 4 * 4 + (block + 1) % 4) * 1000 + t);
+}
+
 static void every_place_runs_once(void **state) {
     (void)state;
     int seen[2 * 3 * 4 * 5] = {0};
@@ -101,7 +110,10 @@ static void mistakes_are_refused(void **state) {
     is_refused(d9_scenario_missing_lane, "misses a lane that has ended");
     is_refused(d9_scenario_outside_mask, "lane 0 reads lane 20");
     is_refused(d9_scenario_two_exchanges, "lanes of one warp exchange at");
+    is_refused(d9_scenario_ended_block, "shared memory of a block that has ended");
+    is_refused(d9_scenario_mixed_barriers, "divergent barrier: threads wait at");
     assert_int_equal(d9_scenario_too_many_threads(), D9_MODEL_INVALID_CONFIGURATION);
+    assert_int_equal(d9_scenario_broken_cluster(), D9_MODEL_INVALID_CONFIGURATION);
 }
 
 int main(void) {
@@ -110,6 +122,7 @@ int main(void) {
                                        cmocka_unit_test(lanes_vote),
                                        cmocka_unit_test(orders_differ),
                                        cmocka_unit_test(shared_memory_is_fresh),
+                                       cmocka_unit_test(clusters_share_memory),
                                        cmocka_unit_test(every_place_runs_once),
                                        cmocka_unit_test(mistakes_are_refused)};
     return cmocka_run_group_tests_name("cuda_model", tests, NULL, NULL);

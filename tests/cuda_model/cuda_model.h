@@ -41,9 +41,16 @@ extern d9_model_place d9_model_here;
 #define blockDim  d9_model_here.block_size
 #define gridDim   d9_model_here.grid_size
 
-int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body);
+/* Sizes of an H100. */
+enum { D9_MODEL_CLUSTER = 8, D9_MODEL_SHARED_BYTES = 232448 };
+
+int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster = 1,
+                    size_t dynamic_bytes = 0);
 #define D9_LAUNCH(kernel, grid, block, stream, ...)                                                                    \
     (static_cast<void>(stream), d9_model_launch(#kernel, grid, block, [=] { kernel(__VA_ARGS__); }))
+#define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
+    (static_cast<void>(stream), d9_model_launch(                                                                       \
+                                    #kernel, grid, block, [=] { kernel(__VA_ARGS__); }, cluster, bytes))
 
 /* A block's array: the same for all threads that name it at the same place. */
 void *d9_model_shared(const void *tag, size_t bytes);
@@ -51,8 +58,25 @@ void *d9_model_shared(const void *tag, size_t bytes);
     static const char name##_tag = 0;                                                                                  \
     type *const name = static_cast<type *>(d9_model_shared(&name##_tag, sizeof(type) * (count)))
 
+/* The launch's dynamic shared memory. */
+void *d9_model_dynamic_shared();
+#define D9_DYNAMIC_SHARED(name) unsigned char *const name = static_cast<unsigned char *>(d9_model_dynamic_shared())
+
 void d9_model_barrier(const char *file, int line);
 #define __syncthreads() d9_model_barrier(__FILE__, __LINE__)
+
+/* ---- clusters: blocks that follow each other along y ---- */
+void d9_model_cluster_barrier(const char *file, int line);
+const void *d9_model_cluster_shared(const void *own, unsigned rank);
+#define D9_CLUSTER_BARRIER() d9_model_cluster_barrier(__FILE__, __LINE__)
+template <typename T> const T *d9_cluster_shared(const T *own, unsigned rank) {
+    return static_cast<const T *>(d9_model_cluster_shared(own, rank));
+}
+template <typename... P> static inline int d9_device_room(void (*)(P...), int64_t *block_bytes, int *cluster) {
+    *block_bytes = D9_MODEL_SHARED_BYTES;
+    *cluster = D9_MODEL_CLUSTER;
+    return 0;
+}
 
 /* ---- exchanges within a warp: all lanes of `mask` come to the same one ---- */
 enum d9_model_exchange { D9_MODEL_SHUFFLE, D9_MODEL_BALLOT };
@@ -90,5 +114,11 @@ static inline int atomicMin(int *at, int value) {
     if (value < old) *at = value;
     return old;
 }
+static inline unsigned atomicAdd(unsigned *at, unsigned value) {
+    const unsigned old = *at;
+    *at += value;
+    return old;
+}
+#define __threadfence() static_cast<void>(0) /* what is written is seen at once */
 
 #endif

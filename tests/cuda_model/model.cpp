@@ -33,7 +33,7 @@ namespace {
 
 constexpr size_t stack_bytes = 128 << 10;
 
-enum class wait { none, barrier, warp };
+enum class wait { none, barrier, cluster, warp };
 
 struct fiber {
     ucontext_t context;
@@ -57,6 +57,7 @@ struct thread_state {
 };
 
 struct shared_array {
+    size_t block; /* of the cluster */
     const void *tag;
     size_t bytes;
     std::unique_ptr<uint64_t[]> data;
@@ -69,7 +70,9 @@ struct machine {
     size_t scheduler_bytes = 0;
     std::vector<std::unique_ptr<fiber>> fibers; /* kept from launch to launch */
     std::vector<fiber *> free;
-    std::vector<thread_state> threads;
+    std::vector<thread_state> threads; /* of the blocks of a cluster, one block behind the other */
+    size_t block_threads = 0, dynamic_bytes = 0;
+    unsigned first_row = 0;        /* blockIdx.y of the cluster's first block */
     std::vector<int> order;        /* in which threads begin and go on, warp by warp */
     size_t next = 0, warp_end = 0; /* in `order`: the first that has not begun; where its warp ends */
     int running = -1;
@@ -81,15 +84,16 @@ struct machine {
     std::string dropped;                                 /* the barrier that nobody waits at */
     const char *noted_file = nullptr;                    /* the last that was noted in `waits` */
     int noted_line = 0;
-    unsigned blocks_run = 0;
+    unsigned clusters_run = 0;
 };
 
 machine m;
 
 void place(int thread) {
-    const unsigned t = static_cast<unsigned>(thread), width = d9_model_here.block_size.x;
-    const unsigned height = d9_model_here.block_size.y;
+    const unsigned size = static_cast<unsigned>(m.block_threads), t = static_cast<unsigned>(thread) % size;
+    const unsigned width = d9_model_here.block_size.x, height = d9_model_here.block_size.y;
     m.running = thread;
+    d9_model_here.block.y = m.first_row + static_cast<unsigned>(thread) / size;
     d9_model_here.thread = dim3(t % width, t / width % height, t / width / height);
 }
 
@@ -167,22 +171,34 @@ void fail(const std::string &why) {
 
 /* ---- what waits: true if it could go on ---- */
 
-bool open_barrier() {
+/* Threads [begin, end) of one block, or of a cluster, where all of them have come to the same barrier. */
+bool open_barrier(wait kind, size_t begin, size_t end) {
     const thread_state *first = nullptr;
     bool ended = false;
-    for (const thread_state &t : m.threads) {
+    for (size_t i = begin; i < end; i++) {
+        const thread_state &t = m.threads[i];
         ended = ended || t.ended;
         if (t.waits == wait::warp) return false;
-        if (t.waits == wait::barrier && !first) first = &t;
+        if (t.waits == kind && !first) first = &t;
     }
     if (!first) return false;
-    for (const thread_state &t : m.threads)
+    for (size_t i = begin; i < end; i++) {
+        const thread_state &t = m.threads[i];
         if (!t.ended && (t.line != first->line || strcmp(t.file, first->file) != 0))
             fail("divergent barrier: threads wait at " + where(*first) + " and at " + where(t));
+    }
     if (ended) fail("divergent barrier: threads wait at " + where(*first) + " that others have ended without");
     if (!m.failure.empty()) return false;
-    for (thread_state &t : m.threads) t.waits = wait::none;
+    for (size_t i = begin; i < end; i++) m.threads[i].waits = wait::none;
     return true;
+}
+
+/* The barriers of the blocks; where none can open, the cluster's. */
+bool open_barriers() {
+    bool opened = false;
+    for (size_t begin = 0; begin < m.threads.size() && m.failure.empty(); begin += m.block_threads)
+        opened |= open_barrier(wait::barrier, begin, begin + m.block_threads);
+    return opened || (m.failure.empty() && open_barrier(wait::cluster, 0, m.threads.size()));
 }
 
 /* Gives each lane what it asked for. */
@@ -224,7 +240,7 @@ bool open_warp(size_t begin) {
     return m.failure.empty();
 }
 
-/* ---- a block ---- */
+/* ---- a cluster; most are of one block ---- */
 
 /* turn 0, 3 ...: ascending; 1, 4 ...: descending; 2, 5 ...: warps shuffled, and the lanes of each. */
 void shuffle(int *numbers, size_t count, uint64_t *word) { /* Fisher and Yates by a congruential generator */
@@ -275,19 +291,19 @@ void drive_all() {
     }
 }
 
-bool all_ended() {
-    for (const thread_state &t : m.threads)
-        if (!t.ended) return false;
+bool have_ended(size_t begin, size_t end) {
+    for (size_t i = begin; i < end; i++)
+        if (!m.threads[i].ended) return false;
     return true;
 }
 
-void run_block(size_t threads) {
+void run_cluster(size_t threads) {
     m.threads.assign(threads, thread_state());
     m.next = 0;
-    set_order(threads, m.blocks_run++);
+    set_order(threads, m.clusters_run++);
     drive_all();
-    while (m.failure.empty() && !all_ended()) {
-        if (open_barrier())
+    while (m.failure.empty() && !have_ended(0, threads)) {
+        if (open_barriers())
             drive_all();
         else
             fail("deadlock: threads wait that nothing can wake");
@@ -319,20 +335,28 @@ std::string bare_name(const char *kernel) {
 
 /* ---- what a kernel calls ---- */
 
-int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body) {
+static bool takes(dim3 grid, dim3 block, unsigned cluster, size_t bytes) {
     const size_t threads = size_t(block.x) * block.y * block.z;
-    if (threads == 0 || threads > 1024 || grid.x == 0 || grid.x > 0x7fffffff || grid.y == 0 || grid.y > 65535 ||
-        grid.z == 0 || grid.z > 65535)
-        return D9_MODEL_INVALID_CONFIGURATION;
+    return threads > 0 && threads <= 1024 && grid.x > 0 && grid.x <= 0x7fffffff && grid.y > 0 && grid.y <= 65535 &&
+           grid.z > 0 && grid.z <= 65535 && cluster > 0 && cluster <= D9_MODEL_CLUSTER && grid.y % cluster == 0 &&
+           (cluster == 1 || threads % 32 == 0) && bytes <= D9_MODEL_SHARED_BYTES;
+}
+
+int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster,
+                    size_t dynamic_bytes) {
+    if (!takes(grid, block, cluster, dynamic_bytes)) return D9_MODEL_INVALID_CONFIGURATION;
     m.rows.insert({bare_name(kernel), m.test});
     m.body = &body;
+    m.block_threads = size_t(block.x) * block.y * block.z;
+    m.dynamic_bytes = dynamic_bytes;
     d9_model_here.block_size = block;
     d9_model_here.grid_size = grid;
     for (unsigned z = 0; z < grid.z; z++)
-        for (unsigned y = 0; y < grid.y; y++)
+        for (unsigned y = 0; y < grid.y; y += cluster)
             for (unsigned x = 0; x < grid.x; x++) {
                 d9_model_here.block = dim3(x, y, z);
-                run_block(threads);
+                m.first_row = y;
+                run_cluster(m.block_threads * cluster);
                 if (m.failure.empty()) continue;
                 m.failure = bare_name(kernel) + ": " + m.failure;
                 return D9_MODEL_LAUNCH_FAILURE;
@@ -340,13 +364,33 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::functi
     return 0;
 }
 
-void *d9_model_shared(const void *tag, size_t bytes) {
+static size_t own_block() { return static_cast<size_t>(m.running) / m.block_threads; }
+
+static shared_array &shared_of(size_t block, const void *tag, size_t bytes) {
     for (shared_array &array : m.shared)
-        if (array.tag == tag) return array.data.get();
+        if (array.block == block && array.tag == tag) return array;
     const size_t words = (bytes + 7) / 8;
-    m.shared.push_back({tag, bytes, std::unique_ptr<uint64_t[]>(new uint64_t[words])});
+    m.shared.push_back({block, tag, bytes, std::unique_ptr<uint64_t[]>(new uint64_t[words])});
     memset(m.shared.back().data.get(), 0xff, words * 8);
-    return m.shared.back().data.get();
+    return m.shared.back();
+}
+
+void *d9_model_shared(const void *tag, size_t bytes) { return shared_of(own_block(), tag, bytes).data.get(); }
+
+void *d9_model_dynamic_shared() { return d9_model_shared(&m, m.dynamic_bytes); }
+
+const void *d9_model_cluster_shared(const void *own, unsigned rank) {
+    const size_t begin = rank * m.block_threads;
+    const uintptr_t at = reinterpret_cast<uintptr_t>(own);
+    if (begin >= m.threads.size()) return fail("shared memory of a block that the cluster has not"), own;
+    if (have_ended(begin, begin + m.block_threads)) return fail("shared memory of a block that has ended"), own;
+    for (size_t i = 0; i < m.shared.size(); i++) {
+        const uintptr_t from = reinterpret_cast<uintptr_t>(m.shared[i].data.get());
+        if (m.shared[i].block != own_block() || at < from || at >= from + m.shared[i].bytes) continue;
+        const shared_array &there = shared_of(rank, m.shared[i].tag, m.shared[i].bytes); /* may move m.shared */
+        return reinterpret_cast<const char *>(there.data.get()) + (at - from);
+    }
+    return fail("an address that is not in the block's shared memory"), own;
 }
 
 /* False: the barrier is dropped. By itself, for what a fiber holds while it waits is lost when a launch fails. */
@@ -362,6 +406,10 @@ static bool note_barrier(const char *file, int line) {
 
 void d9_model_barrier(const char *file, int line) {
     if (note_barrier(file, line)) wait_here(wait::barrier, file, line);
+}
+
+void d9_model_cluster_barrier(const char *file, int line) {
+    if (note_barrier(file, line)) wait_here(wait::cluster, file, line);
 }
 
 int d9_model_lane() { return m.running % 32; }

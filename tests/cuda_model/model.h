@@ -1,14 +1,15 @@
 /* The CUDA execution model on the CPU, as the tests see it (C); what a kernel sees is cuda_model.h.
  *
- * A launch runs block after block. The threads of a block are fibers: each runs until it ends or waits at a barrier or
- * in a warp's exchange, which completes when all have come. A warp runs as far as it can before the next one does. In
- * which order warps and lanes run changes from block to block (ascending, descending, a shuffle), the same in every run
- * of the program. Shared memory is new for each block and
- * starts as 0xff bytes: NaN.
+ * A launch runs block after block, and the blocks of a cluster together. Their threads are fibers: each runs until it
+ * ends or waits at a barrier or in a warp's exchange, which completes when all have come. A warp runs as far as it can
+ * before the next one does. In which order warps (of all blocks of a cluster) and lanes run changes from cluster to
+ * cluster (ascending, descending, a shuffle), the same in every run of the program. Shared memory is new for each block
+ * and starts as 0xff bytes: NaN.
  *
  * A launch fails, with cudaErrorLaunchFailure and a message, where threads wait that nothing can wake, where they wait
- * at different barriers, where a barrier or an exchange misses threads that have ended, and where a lane is read that
- * takes no part. Sizes no GPU takes: cudaErrorInvalidConfiguration. */
+ * at different barriers, where a barrier or an exchange misses threads that have ended, where a lane is read that takes
+ * no part, and where the shared memory of another block is read that has ended. Sizes no GPU takes:
+ * cudaErrorInvalidConfiguration. */
 #ifndef D9_TESTS_CUDA_MODEL_H
 #define D9_TESTS_CUDA_MODEL_H
 

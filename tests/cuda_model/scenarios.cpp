@@ -1,6 +1,6 @@
 /* The kernels of scenarios.h. */
 #define D9_CUDA_MODEL
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/cluster.h"
 
 #include "tests/cuda_model/scenarios.h"
 
@@ -47,6 +47,30 @@ __global__ void places_kernel(int *seen) {
     seen[block * size + threadIdx.y * blockDim.x + threadIdx.x]++;
 }
 
+__global__ void neighbours_kernel(int *out) {
+    D9_SHARED(int, turn, THREADS);
+    D9_DYNAMIC_SHARED(kept);
+    const unsigned t = threadIdx.x, rank = blockIdx.y % 4;
+    turn[t] = static_cast<int>(blockIdx.y * 1000 + t);
+    kept[t] = static_cast<unsigned char>(t);
+    D9_CLUSTER_BARRIER();
+    out[blockIdx.y * THREADS + t] = d9_cluster_shared(turn, (rank + 1) % 4)[t] + (kept[t] == t ? 0 : 1);
+    D9_CLUSTER_BARRIER();
+}
+
+__global__ void ended_block_kernel() {
+    D9_SHARED(int, turn, 1);
+    D9_CLUSTER_BARRIER();
+    static_cast<void>(d9_cluster_shared(turn, 1 - blockIdx.y));
+}
+
+__global__ void mixed_barriers_kernel() {
+    if (threadIdx.x < THREADS / 2)
+        __syncthreads();
+    else
+        D9_CLUSTER_BARRIER();
+}
+
 __global__ void divergent_kernel() {
     if (threadIdx.x < THREADS / 2)
         __syncthreads();
@@ -91,10 +115,19 @@ int d9_scenario_orders(int *order) { return D9_LAUNCH(orders_kernel, 3u, THREADS
 int d9_scenario_poison(unsigned *shared) { return D9_LAUNCH(poison_kernel, 2u, 1u, nullptr, shared); }
 int d9_scenario_places(int *seen) { return D9_LAUNCH(places_kernel, dim3(2, 3), dim3(4, 5), nullptr, seen); }
 
+int d9_scenario_neighbours(int *out) {
+    return D9_LAUNCH_CLUSTER(neighbours_kernel, dim3(1, 8), THREADS, 4, THREADS, nullptr, out);
+}
+
 int d9_scenario_divergent(void) { return D9_LAUNCH(divergent_kernel, 1u, THREADS, nullptr); }
 int d9_scenario_left_alone(void) { return D9_LAUNCH(left_alone_kernel, 1u, THREADS, nullptr); }
 int d9_scenario_deadlock(void) { return D9_LAUNCH(deadlock_kernel, 1u, THREADS, nullptr); }
 int d9_scenario_missing_lane(void) { return D9_LAUNCH(missing_lane_kernel, 1u, THREADS, nullptr); }
 int d9_scenario_outside_mask(void) { return D9_LAUNCH(outside_mask_kernel, 1u, 32u, nullptr); }
 int d9_scenario_two_exchanges(void) { return D9_LAUNCH(two_exchanges_kernel, 1u, THREADS, nullptr); }
+int d9_scenario_ended_block(void) { return D9_LAUNCH_CLUSTER(ended_block_kernel, dim3(1, 2), 32u, 2, 0, nullptr); }
+int d9_scenario_mixed_barriers(void) {
+    return D9_LAUNCH_CLUSTER(mixed_barriers_kernel, dim3(1, 2), THREADS, 2, 0, nullptr);
+}
+int d9_scenario_broken_cluster(void) { return D9_LAUNCH_CLUSTER(ended_block_kernel, dim3(1, 5), 32u, 4, 0, nullptr); }
 int d9_scenario_too_many_threads(void) { return D9_LAUNCH(left_alone_kernel, 1u, 1025u, nullptr); }

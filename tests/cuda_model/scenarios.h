@@ -18,6 +18,8 @@ int d9_scenario_ballot(const int *in, unsigned *ballots);
 int d9_scenario_orders(int *order);
 /* shared (1): what shared memory holds before anyone writes it, in the second block. */
 int d9_scenario_poison(unsigned *shared);
+/* out (2 clusters x 4 blocks x threads): what the next block of the cluster has in shared memory. */
+int d9_scenario_neighbours(int *out);
 int d9_scenario_places(int *seen); /* seen (2 * 3 * 4 * 5): 1 for each place of a grid (2, 3) of blocks (4, 5) */
 
 /* What must be refused. */
@@ -28,6 +30,9 @@ int d9_scenario_missing_lane(void);   /* a lane ends before an exchange of all *
 int d9_scenario_outside_mask(void);   /* a lane reads one that takes no part */
 int d9_scenario_two_exchanges(void);  /* the lanes of one warp exchange at different places */
 int d9_scenario_too_many_threads(void);
+int d9_scenario_ended_block(void);    /* a block ends while others read its shared memory */
+int d9_scenario_mixed_barriers(void); /* half of a block waits for the cluster, the other half for the block */
+int d9_scenario_broken_cluster(void); /* a grid of 5 rows in clusters of 4 */
 
 #ifdef __cplusplus
 }

@@ -147,12 +147,14 @@ D9_CUDA_RUN(metrics);
 D9_CUDA_RUN(sgd);
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);
-D9_CUDA_RUN(norm);          /* norm or norm_eval, alone or followed by act, by act and add */
-D9_CUDA_RUN(norm_backward); /* alone, or after act_backward */
+D9_CUDA_RUN(norm);          /* norm or norm_eval, alone or followed by act, by act and add; pool, norm, act */
+D9_CUDA_RUN(norm_backward); /* alone, or after act_backward, after add and it; then also before pool_backward */
 
 bool d9_cuda_draw_augment_match(const d9_site *site);
 bool d9_cuda_norm_match(const d9_site *site);
 bool d9_cuda_norm_backward_match(const d9_site *site);
 d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site);
+void d9_cuda_norm_release(d9_context *context, d9_site *site);
+d9_status d9_cuda_norm_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
 
 #endif

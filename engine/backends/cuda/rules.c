@@ -153,17 +153,25 @@ static bool augment_match(const d9_site *site) {
 #define NORM(rule_name, count, ...)                                                                                    \
     {                                                                                                                  \
         .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_cuda_norm_match,                     \
-        .prepare = d9_cuda_norm_prepare, .run = d9_cuda_run_norm                                                       \
+        .prepare = d9_cuda_norm_prepare, .run = d9_cuda_run_norm, .release = d9_cuda_norm_release,                     \
+        .survey = d9_cuda_norm_survey                                                                                  \
     }
 #define NORM_BACKWARD(rule_name, count, ...)                                                                           \
     {                                                                                                                  \
         .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_cuda_norm_backward_match,            \
-        .prepare = d9_cuda_norm_prepare, .run = d9_cuda_run_norm_backward                                              \
+        .prepare = d9_cuda_norm_prepare, .run = d9_cuda_run_norm_backward, .release = d9_cuda_norm_release,            \
+        .survey = d9_cuda_norm_survey                                                                                  \
     }
 
 const d9_rule d9_cuda_rules[] = {
+    NORM_BACKWARD("add+act_backward+norm_backward+pool_backward", 4, D9_OP_ADD, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD,
+                  D9_OP_POOL_BACKWARD),
+    NORM("pool+norm+act", 3, D9_OP_POOL, D9_OP_NORM, D9_OP_ACT),
     NORM("norm+act+add", 3, D9_OP_NORM, D9_OP_ACT, D9_OP_ADD),
     NORM("norm_eval+act+add", 3, D9_OP_NORM_EVAL, D9_OP_ACT, D9_OP_ADD),
+    NORM_BACKWARD("act_backward+norm_backward+pool_backward", 3, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD,
+                  D9_OP_POOL_BACKWARD),
+    NORM_BACKWARD("add+act_backward+norm_backward", 3, D9_OP_ADD, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD),
     NORM("norm+act", 2, D9_OP_NORM, D9_OP_ACT),
     NORM("norm_eval+act", 2, D9_OP_NORM_EVAL, D9_OP_ACT),
     NORM_BACKWARD("act_backward+norm_backward", 2, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD),

@@ -1,0 +1,102 @@
+/* A normalisation in one pass: how a cluster of blocks keeps on chip what it has read. Shared by norm_resident*.cu.
+ *
+ * A cluster owns `runs` eights of channels of one ghost group; its blocks share the group's rows as the slices of
+ * norm.h do, so a slice's number is the block's rank. Each thread keeps the runs that it has read in a place of its own
+ * of the block's dynamic shared memory, and takes them from there when the terms are known: no barrier guards them. The
+ * blocks' sums are added in the order of their ranks, by every block alike, through the cluster's shared memory.
+ *
+ * With a window, row r is the maximum of a 2 x 2 window of the pool's input, and the norm's dx goes to the first of the
+ * maximum's places: the pool's own passes, without its output in between. */
+#ifndef D9_CUDA_NORM_RESIDENT_H
+#define D9_CUDA_NORM_RESIDENT_H
+
+#include "kernels/cuda/cluster.h"
+#include "kernels/cuda/norm.h"
+
+enum { D9_RESIDENT_RUNS = 8, D9_RESIDENT_CHANNELS = D9_RESIDENT_RUNS * D9_WIDE };
+
+struct d9_resident {
+    d9_norm_plan norm;     /* slices: blocks of a cluster */
+    int64_t elements;      /* of one kept tensor in a block */
+    d9_cuda_window window; /* kernel 0: none */
+};
+
+static inline d9_resident d9_resident_plan(const d9_cuda_norm *norm, const d9_cuda_residence *residence,
+                                           const d9_cuda_window *window) {
+    d9_resident r = {};
+    d9_norm_plan &p = r.norm;
+    p.pixels = norm->pixels, p.channels = norm->channels, p.groups = norm->groups;
+    p.rows = norm->images / norm->groups * norm->pixels;
+    p.columns = residence->runs;
+    p.lines = D9_BLOCK / p.columns;
+    p.chunks = d9_ceiling(norm->channels / D9_WIDE, p.columns);
+    p.slices = residence->blocks;
+    r.elements = d9_ceiling(d9_ceiling(p.rows, p.slices), p.lines) * D9_BLOCK * D9_WIDE;
+    if (window) r.window = *window;
+    return r;
+}
+
+/* ---- in a kernel ---- */
+
+/* Where a thread keeps its runs: the first, and from one to the next. */
+template <int V> D9_DEVICE int64_t d9_resident_slot() { return static_cast<int64_t>(threadIdx.x) * V; }
+enum { D9_RESIDENT_STEP = D9_BLOCK * D9_WIDE };
+
+/* The block's sums of channel j, from all blocks of the cluster. */
+D9_DEVICE d9_norm_pair d9_resident_total(const d9_norm_plan &p, const double *sums, int j) {
+    d9_norm_pair total = {0, 0};
+    for (unsigned rank = 0; rank < static_cast<unsigned>(p.slices); rank++) {
+        const double *there = d9_cluster_shared(sums, rank);
+        total.first += there[j];
+        total.second += there[D9_RESIDENT_CHANNELS + j];
+    }
+    return total;
+}
+
+/* The pool's input at the corner of the window of row r. */
+D9_DEVICE int64_t d9_resident_corner(const d9_resident &plan, int64_t group, int64_t r, int64_t c) {
+    const d9_norm_plan &p = plan.norm;
+    const d9_cuda_window &w = plan.window;
+    const unsigned row = static_cast<unsigned>(r), pixels = static_cast<unsigned>(p.pixels);
+    const unsigned width = static_cast<unsigned>(w.out_width), member = row / pixels, pixel = row - member * pixels;
+    const unsigned oy = pixel / width, ox = pixel - oy * width;
+    return (((group + p.groups * member) * w.height + 2 * oy) * w.width + 2 * ox) * w.channels + c;
+}
+
+/* Element of place 0 .. 3 of the window at `corner`, in row-major order. */
+D9_DEVICE int64_t d9_resident_place(const d9_cuda_window &w, int64_t corner, int place) {
+    return corner + ((place >> 1) * w.width + (place & 1)) * w.channels;
+}
+
+/* The maximum of each lane; *places: two bits a lane, the first place that holds it. */
+template <int V, int S>
+D9_DEVICE d9_vector<V> d9_resident_largest(const d9_cuda_window &w, d9_cuda_in x, int64_t corner, unsigned *places) {
+    d9_vector<V> t[4];
+    for (int place = 0; place < 4; place++) t[place] = d9_load<V, S>(x, d9_resident_place(w, corner, place), V);
+    *places = 0;
+    for (int i = 0; i < V; i++) {
+        unsigned found = 0;
+        for (unsigned place = 1; place < 4; place++) {
+            const bool wins = d9_wins(t[place].v[i], t[0].v[i]);
+            t[0].v[i] = wins ? t[place].v[i] : t[0].v[i];
+            found = wins ? place : found;
+        }
+        *places |= found << (2 * i);
+    }
+    return t[0];
+}
+
+#define D9_LAUNCH_RESIDENT(name, plan, store, bytes, stream, ...)                                                      \
+    ((plan).window.kernel ? D9_LAUNCH_RESIDENT_BY_STORE(name, true, plan, store, bytes, stream, __VA_ARGS__)           \
+                          : D9_LAUNCH_RESIDENT_BY_STORE(name, false, plan, store, bytes, stream, __VA_ARGS__))
+#define D9_LAUNCH_RESIDENT_BY_STORE(name, pools, plan, store, bytes, stream, ...)                                      \
+    ((store) == D9_CUDA_F32                                                                                            \
+         ? D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_CUDA_F32, pools>), plan, bytes, stream, __VA_ARGS__)                \
+     : (store) == D9_CUDA_F16                                                                                          \
+         ? D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_CUDA_F16, pools>), plan, bytes, stream, __VA_ARGS__)                \
+         : D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_CUDA_BF16, pools>), plan, bytes, stream, __VA_ARGS__))
+#define D9_LAUNCH_RESIDENT_AS(name, plan, bytes, stream, ...)                                                          \
+    D9_LAUNCH_CLUSTER(name, d9_norm_grid((plan).norm), D9_BLOCK, static_cast<unsigned>((plan).norm.slices), bytes,     \
+                      stream, plan, __VA_ARGS__)
+
+#endif

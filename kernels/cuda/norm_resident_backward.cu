@@ -1,0 +1,143 @@
+/* Batch normalisation over ghost groups, backward, in one pass: dy, the activation's reference and x are read once; dz
+ * and x are kept in the shared memory of a cluster while their sums are taken; dx is written, or where a pool comes
+ * before the norm, the gradient of the pool's input. Formula: norm_backward.cu.
+ *
+ * dscale and dbias are sums over the groups, which nobody holds together: each cluster leaves its group's share in
+ * scratch, and the one that comes last, told by a ticket, adds them in the order of the groups. */
+#include "kernels/cuda/norm_resident.h"
+
+/* What a block keeps. */
+struct kept {
+    d9_cuda_out dz, x;
+    uint16_t *places;
+};
+
+template <int S> D9_DEVICE kept divide(const d9_resident &plan, unsigned char *memory) {
+    const int64_t bytes = plan.elements * (S == D9_CUDA_F32 ? 4 : 2);
+    const d9_cuda_store store = static_cast<d9_cuda_store>(S);
+    const kept k = {{memory, store}, {memory + bytes, store}, reinterpret_cast<uint16_t *>(memory + 2 * bytes)};
+    return k;
+}
+
+D9_DEVICE d9_cuda_in in(d9_cuda_out kept) {
+    const d9_cuda_in x = {kept.data, kept.store};
+    return x;
+}
+
+/* Mean, a, b and c of dx = a * (dz - b - (x - mean) * c) for the block's channel j; the cluster's first block leaves
+ * the group's share of dbias and dscale. */
+D9_DEVICE void set_terms(const d9_norm_plan &p, const d9_norm_backward &b, const double *sums, int j, int64_t c,
+                         float *terms, double *shares) {
+    const d9_norm_pair total = d9_resident_total(p, sums, j);
+    const int64_t at = blockIdx.z * p.channels + c;
+    const double n = static_cast<double>(p.rows), inv_std = static_cast<double>(b.inv_std[at]);
+    terms[j] = b.mean[at];
+    terms[D9_RESIDENT_CHANNELS + j] = static_cast<float>(static_cast<double>(b.scale[c]) * inv_std);
+    terms[2 * D9_RESIDENT_CHANNELS + j] = static_cast<float>(total.first / n);
+    terms[3 * D9_RESIDENT_CHANNELS + j] = static_cast<float>(inv_std * inv_std * total.second / n);
+    if (blockIdx.y != 0) return;
+    shares[2 * blockIdx.z * p.channels + c] = total.first;
+    shares[(2 * blockIdx.z + 1) * p.channels + c] = inv_std * total.second;
+    __threadfence();
+}
+
+/* By the first block of each cluster; the last that comes leaves the ticket as it was. */
+D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *shares, unsigned *tickets,
+                          const d9_cuda_norm_gradients &gradients) {
+    D9_SHARED(unsigned, before, 1);
+    if (threadIdx.x == 0) before[0] = atomicAdd(&tickets[blockIdx.x], 1u);
+    D9_BARRIER();
+    const int64_t c = chunk + threadIdx.x;
+    if (before[0] + 1 != static_cast<unsigned>(p.groups)) return;
+    __threadfence();
+    if (threadIdx.x == 0) tickets[blockIdx.x] = 0;
+    if (static_cast<int>(threadIdx.x) >= p.columns * D9_WIDE || c >= p.channels) return;
+    double bias = 0, scale = 0;
+    for (int64_t g = 0; g < p.groups; g++) {
+        bias += shares[2 * g * p.channels + c];
+        scale += shares[(2 * g + 1) * p.channels + c];
+    }
+    if (gradients.dscale) gradients.dscale[c] = static_cast<float>(scale);
+    if (gradients.dbias) gradients.dbias[c] = static_cast<float>(bias);
+}
+
+/* The gradient to the first maximum of each lane's window, zero to the rest. */
+template <int V, int S>
+D9_DEVICE void scatter(const d9_cuda_window &w, int64_t corner, unsigned places, const d9_vector<V> &t,
+                       d9_cuda_out dx) {
+    for (unsigned place = 0; place < 4; place++) {
+        d9_vector<V> here;
+        for (int i = 0; i < V; i++) here.v[i] = (places >> (2 * i) & 3) == place ? t.v[i] : 0.0f;
+        d9_put<V, S>(dx, d9_resident_place(w, corner, static_cast<int>(place)), V, here);
+    }
+}
+
+template <int V, int S, bool P>
+__global__ void __launch_bounds__(D9_BLOCK, 2)
+    norm_resident_backward_kernel(d9_resident plan, d9_norm_backward b, bool keeps_x, double *shares, unsigned *tickets,
+                                  d9_cuda_norm_gradients gradients) {
+    D9_DYNAMIC_SHARED(memory);
+    D9_SHARED(double, sums, 2 * D9_RESIDENT_CHANNELS);
+    D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
+    const d9_norm_plan &p = plan.norm;
+    const d9_norm_part part = d9_norm_share(p, V);
+    const kept k = divide<S>(plan, memory);
+    const int thread = static_cast<int>(threadIdx.x);
+    const int64_t chunk = d9_norm_chunk(p, V), own = part.c - chunk;
+    d9_vector<V> first = {}, second = {};
+    if (part.works) {
+        const d9_vector<V> mean = d9_load_floats<V>(b.mean, part.group * p.channels + part.c, V);
+        int64_t slot = d9_resident_slot<V>();
+        D9_UNROLL(2)
+        for (int64_t r = part.row; r < part.end; r += p.lines, slot += D9_RESIDENT_STEP) {
+            const int64_t at = d9_norm_at(p, part.group, r, part.c);
+            unsigned places = 0;
+            const d9_vector<V> t = P ? d9_resident_largest<V, S>(
+                                           plan.window, b.x, d9_resident_corner(plan, part.group, r, part.c), &places)
+                                     : d9_load<V, S>(b.x, at, V);
+            const d9_vector<V> dz = d9_norm_slope<V, S>(b, at);
+            d9_put<V, S>(k.dz, slot, V, dz);
+            if (keeps_x) d9_put<V, S>(k.x, slot, V, t);
+            if (P) k.places[slot / V] = static_cast<uint16_t>(places);
+            for (int i = 0; i < V; i++) {
+                first.v[i] += dz.v[i];
+                second.v[i] += dz.v[i] * (t.v[i] - mean.v[i]);
+            }
+        }
+    }
+    d9_norm_fold<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
+    D9_CLUSTER_BARRIER();
+    if (thread < p.columns * V && chunk + thread < p.channels)
+        set_terms(p, b, sums, thread, chunk + thread, terms, shares);
+    D9_CLUSTER_BARRIER();
+    if (part.works) {
+        const d9_vector<V> mean = d9_load_floats<V>(terms, own, V);
+        const d9_vector<V> factor = d9_load_floats<V>(terms, D9_RESIDENT_CHANNELS + own, V);
+        const d9_vector<V> shift = d9_load_floats<V>(terms, 2 * D9_RESIDENT_CHANNELS + own, V);
+        const d9_vector<V> tilt = d9_load_floats<V>(terms, 3 * D9_RESIDENT_CHANNELS + own, V);
+        int64_t slot = d9_resident_slot<V>();
+        D9_UNROLL(2)
+        for (int64_t r = part.row; r < part.end; r += p.lines, slot += D9_RESIDENT_STEP) {
+            const int64_t at = d9_norm_at(p, part.group, r, part.c);
+            d9_vector<V> t = d9_load<V, S>(in(k.dz), slot, V);
+            const d9_vector<V> x = P || keeps_x ? d9_load<V, S>(in(k.x), slot, V) : d9_load<V, S>(b.x, at, V);
+            for (int i = 0; i < V; i++) t.v[i] = factor.v[i] * (t.v[i] - shift.v[i] - (x.v[i] - mean.v[i]) * tilt.v[i]);
+            if (P)
+                scatter<V, S>(plan.window, d9_resident_corner(plan, part.group, r, part.c), k.places[slot / V], t,
+                              gradients.dx);
+            else
+                d9_put<V, S>(gradients.dx, at, V, t);
+        }
+    }
+    if (blockIdx.y == 0) add_shares(p, chunk, shares, tickets, gradients);
+}
+
+int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_cuda_norm *norm, const d9_cuda_residence *residence,
+                                   const d9_cuda_window *window, d9_cuda_in dy, const d9_cuda_prologue *prologue,
+                                   d9_cuda_in x, const float *mean, const float *inv_std, const float *scale,
+                                   void *scratch, uint32_t *tickets, const d9_cuda_norm_gradients *gradients) {
+    const d9_resident plan = d9_resident_plan(norm, residence, window);
+    const d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
+    return D9_LAUNCH_RESIDENT(norm_resident_backward_kernel, plan, x.store, residence->block_bytes, stream, b,
+                              residence->keeps_x, static_cast<double *>(scratch), tickets, *gradients);
+}
