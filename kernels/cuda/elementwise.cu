@@ -43,7 +43,7 @@ template <int V>
 __global__ void __launch_bounds__(D9_BLOCK) act_kernel(d9_cuda_in x, d9_cuda_act act, int64_t count, d9_cuda_out y) {
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
-        d9_act_run(act, &t);
+        d9_act_run(act, y.store, &t);
         d9_put<V, D9_ANY>(y, at, n, t);
     }
 }

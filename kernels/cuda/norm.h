@@ -151,7 +151,7 @@ D9_DEVICE void d9_norm_finish(const d9_cuda_epilogue &epilogue, int64_t at, d9_c
     const int store = d9_store_of<S>(y.store);
     if (epilogue.act.activation != D9_CUDA_NO_ACT) {
         d9_round(store, t);
-        d9_act_run(epilogue.act, t);
+        d9_act_run(epilogue.act, store, t);
     }
     if (y.data) d9_put<V, S>(y, at, V, *t);
     if (!epilogue.addend.data) return;
