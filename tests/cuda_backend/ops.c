@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "core/system.h"
+#include "tests/support/programs.h"
 #include "tests/support/rival.h"
 
 #include <stdio.h>
@@ -255,6 +256,47 @@ static void a_saved_plan_names_the_way(void **state) {
     op_case_free(&k.c);
 }
 
+static int lines_with(const char *text, const char *what) {
+    int lines = 0;
+    for (const char *at = text; (at = strstr(at, what)); at++) lines += at == text || at[-1] == '\n';
+    return lines;
+}
+
+/* The network of dawn94 at its full width: pools and skip gradients in the norms' passes, nothing in two. */
+static void the_recipe_takes_one_pass_everywhere(void **state) {
+    static const char *const yaml =
+        "train: {batch_size: 64}\n"
+        "tricks: {pool_before_activation: {position: before_norm}, celu: {alpha: 0.3}, ghost_batchnorm: {group_size: "
+        "32}, patch_whitening: {size: 3, epsilon: 1.0e-2, images: 8}}\n";
+    fixture *f = *state;
+    d9_program program;
+    d9_device *device;
+    d9_plan *plan;
+    RUNNING();
+    if (strcmp(D9_EXPECTED_BACKEND, "cuda-model") != 0) return; /* the model's room is known */
+    d9_config *config = program_config(&f->context, yaml);
+    const d9_extent extent = program_extent(config, 128, 32);
+    program_make(&f->context, config, &extent, "fp16", false, &program);
+    op_ok(&f->context, f->r.backend->open(&f->context, &f->r.fused, &device));
+    op_ok(&f->context, f->r.backend->allocate(&f->context, device, &program));
+    op_ok(&f->context, f->r.backend->plan(&f->context, device, &program, &program.train, &plan));
+    const char *text = f->r.backend->plan_text(plan);
+    const int passes[] = {lines_with(text, "pool+norm+act\t"),
+                          lines_with(text, "norm+act+add\t"),
+                          lines_with(text, "norm+act\t"),
+                          lines_with(text, "add+act_backward+norm_backward+pool_backward\t"),
+                          lines_with(text, "act_backward+norm_backward+pool_backward\t"),
+                          lines_with(text, "act_backward+norm_backward\t"),
+                          strstr(text, "two passes") != NULL};
+    static const int wanted[] = {3, 2, 3, 2, 1, 5, 0};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (passes[i] != wanted[i]) fail_msg("rule %zu: %d, not %d, in:\n%s", i, passes[i], wanted[i], text);
+    f->r.backend->plan_free(&f->context, plan);
+    f->r.backend->close(&f->context, device);
+    d9_program_free(&f->context, &program);
+    d9_config_free(&f->context, config);
+}
+
 static void a_wanted_intermediate_is_not_swallowed(void **state) { rival_wanted_intermediate(&((fixture *)*state)->r); }
 
 /* The host's copy of what it writes is looked through; labels that no dataset wrote cannot be. */
@@ -336,6 +378,7 @@ int main(void) {
         cmocka_unit_test_prestate(chains_in_one_pass_give_the_bits_of_their_nodes, state),
         cmocka_unit_test_prestate(another_pools_gradient_is_not_fused, state),
         cmocka_unit_test_prestate(a_saved_plan_names_the_way, state),
+        cmocka_unit_test_prestate(the_recipe_takes_one_pass_everywhere, state),
         cmocka_unit_test_prestate(a_wanted_intermediate_is_not_swallowed, state),
         cmocka_unit_test_prestate(indices_out_of_range_are_refused, state),
         cmocka_unit_test_prestate(f64_is_refused_by_name, state),
