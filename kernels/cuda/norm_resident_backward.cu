@@ -38,18 +38,21 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const d9_norm_backward &b, const
     if (blockIdx.y != 0) return;
     shares[2 * blockIdx.z * p.channels + c] = total.first;
     shares[(2 * blockIdx.z + 1) * p.channels + c] = inv_std * total.second;
-    __threadfence();
 }
 
-/* By the first block of each cluster; the last that comes leaves the ticket as it was. */
+/* By the first block of each cluster, a barrier after it has left its shares: the fences around the ticket put them
+ * before it, and those of the others before what is read here. The last that comes leaves the ticket as it was. */
 D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *shares, unsigned *tickets,
                           const d9_cuda_norm_gradients &gradients) {
     D9_SHARED(unsigned, before, 1);
-    if (threadIdx.x == 0) before[0] = atomicAdd(&tickets[blockIdx.x], 1u);
+    if (threadIdx.x == 0) {
+        __threadfence();
+        before[0] = atomicAdd(&tickets[blockIdx.x], 1u);
+        __threadfence();
+    }
     D9_BARRIER();
     const int64_t c = chunk + threadIdx.x;
     if (before[0] + 1 != static_cast<unsigned>(p.groups)) return;
-    __threadfence();
     if (threadIdx.x == 0) tickets[blockIdx.x] = 0;
     if (static_cast<int>(threadIdx.x) >= p.columns * D9_WIDE || c >= p.channels) return;
     double bias = 0, scale = 0;

@@ -124,12 +124,21 @@ static d9_value_id add_pool(chain *k, d9_type type, bool read_again) {
     return pool.outputs[0];
 }
 
-/* pool, norm, act; and where the pool's output is wanted, one more reader of it. */
-static void make_forward(chain *k, d9_context *context, d9_type type, bool wanted) {
+typedef enum reader { NO_READER, READER_BEHIND, READER_BETWEEN } reader;
+
+static void add_reader(chain *k, d9_type type, d9_value_id pooled) {
+    d9_node scale = {.op = D9_OP_SCALE, .inputs = {pooled}, .input_count = 1, .output_count = 1, .as.scale = {2}};
+    scale.outputs[0] = made(k, "reader", type, half);
+    op_node(&k->c, &scale);
+}
+
+/* pool, norm, act; and perhaps one more reader of the pool's output, behind them or between pool and norm. */
+static void make_forward(chain *k, d9_context *context, d9_type type, reader reads) {
     k->count = 0;
     op_case_begin(&k->c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
     d9_node norm = {.op = D9_OP_NORM, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2}};
-    norm.inputs[0] = add_pool(k, type, wanted);
+    norm.inputs[0] = add_pool(k, type, reads != NO_READER);
+    if (reads == READER_BETWEEN) add_reader(k, type, norm.inputs[0]);
     norm.inputs[1] = op_input(&k->c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2);
     norm.inputs[2] = op_input(&k->c, "bias", D9_BUFFER_STATE, D9_F32, vector, -1, 1);
     norm.inputs[3] = op_input(&k->c, "running_mean", D9_BUFFER_STATE, D9_F32, statistics, -1, 1);
@@ -143,11 +152,7 @@ static void make_forward(chain *k, d9_context *context, d9_type type, bool wante
     op_node(&k->c, &norm);
     op_node(&k->c, &act);
     k->outputs[k->count++] = norm.inputs[3];
-    d9_node reader = {.op = D9_OP_SCALE, .input_count = 1, .output_count = 1, .as.scale = {2}};
-    reader.inputs[0] = norm.inputs[0];
-    if (!wanted) return;
-    reader.outputs[0] = made(k, "reader", type, half);
-    op_node(&k->c, &reader);
+    if (reads == READER_BEHIND) add_reader(k, type, norm.inputs[0]);
 }
 
 /* [add,] act_backward, norm_backward [, pool_backward]; before them the pool whose output the norm has read. */
@@ -213,10 +218,12 @@ static void chains_in_one_pass_give_the_bits_of_their_nodes(void **state) {
     chain k;
     RUNNING();
     for (int t = 0; t < TYPES; t++) {
-        for (int wanted = 0; wanted < 2; wanted++) {
-            make_forward(&k, &f->context, types[t], wanted);
-            check_chain(f, &k, "pool+norm+act", true);
-        }
+        make_forward(&k, &f->context, types[t], NO_READER);
+        check_chain(f, &k, "pool+norm+act", true);
+        make_forward(&k, &f->context, types[t], READER_BEHIND);
+        check_chain(f, &k, "pool+norm+act", true);
+        make_forward(&k, &f->context, types[t], READER_BETWEEN);
+        check_chain(f, &k, "norm+act", true);
         make_backward(&k, &f->context, types[t], true, true);
         check_chain(f, &k, "add+act_backward+norm_backward+pool_backward", true);
         make_backward(&k, &f->context, types[t], false, true);
@@ -253,6 +260,33 @@ static void a_saved_plan_names_the_way(void **state) {
     rival_run(&k.c, f->r.backend, &forced, k.outputs[0], f->r.a);
     rival_run(&k.c, f->r.backend, &f->r.fused, k.outputs[0], f->r.b);
     assert_true(op_error(f->r.a, f->r.b, op_count(&k.c, k.outputs[0])) <= 1e-6);
+    op_case_free(&k.c);
+}
+
+/* Timing both ways, before a run or for `bench ops`, leaves the running statistics alone. */
+static void timing_the_ways_moves_no_statistics(void **state) {
+    fixture *f = *state;
+    chain k;
+    op_live live;
+    d9_choice_time rows[4];
+    int count;
+    d9_backend_options timed = f->r.fused;
+    RUNNING();
+    timed.tune = D9_TUNE_ON;
+    make_forward(&k, &f->context, D9_F32, READER_BETWEEN);
+    const d9_value_id running_mean = k.outputs[k.count - 1];
+    rival_run(&k.c, f->r.backend, &f->r.fused, running_mean, f->r.b);
+    op_open(&live, &k.c, f->r.backend, &timed);
+    const int row = f->r.backend->times(live.plan, NULL, 0, false) - 1; /* norm+act is the last rule */
+    op_ok(&f->context, f->r.backend->survey(&f->context, live.plan, row, rows, 4, &count));
+    assert_int_equal(count, 2);
+    assert_string_equal(rows[0].choice, "two passes");
+    assert_non_null(strstr(rows[1].choice, "one pass, 1 blocks"));
+    for (int i = 0; i < count; i++) assert_true(rows[i].seconds > 0);
+    op_step(&live, 4);
+    op_read(&live, running_mean, f->r.a);
+    op_close(&live);
+    assert_true(op_error(f->r.a, f->r.b, op_count(&k.c, running_mean)) <= 1e-6);
     op_case_free(&k.c);
 }
 
@@ -378,6 +412,7 @@ int main(void) {
         cmocka_unit_test_prestate(chains_in_one_pass_give_the_bits_of_their_nodes, state),
         cmocka_unit_test_prestate(another_pools_gradient_is_not_fused, state),
         cmocka_unit_test_prestate(a_saved_plan_names_the_way, state),
+        cmocka_unit_test_prestate(timing_the_ways_moves_no_statistics, state),
         cmocka_unit_test_prestate(the_recipe_takes_one_pass_everywhere, state),
         cmocka_unit_test_prestate(a_wanted_intermediate_is_not_swallowed, state),
         cmocka_unit_test_prestate(indices_out_of_range_are_refused, state),

@@ -94,8 +94,9 @@ static bool is_even(const d9_site *site, const parts *p, d9_value_id id) {
            ((uintptr_t)d9_site_data(site, id) & 15) == 0;
 }
 
-/* All activations of the site. */
+/* All activations of the site, and the means that a gradient reads. */
 static bool are_even(const d9_site *site, const parts *p) {
+    if (is_backward(p) && ((uintptr_t)d9_site_data(site, p->norm->inputs[2]) & 15) != 0) return false;
     for (int n = 0; n < site->node_count; n++) {
         const d9_node *node = site->nodes[n];
         const bool one = node->op == D9_OP_NORM || node->op == D9_OP_POOL || node->op == D9_OP_ACT;
