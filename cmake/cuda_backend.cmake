@@ -17,13 +17,19 @@ if(DAWN9_CUDA)
   find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${cuda_places} PATH_SUFFIXES lib64 lib)
 endif()
 
+# 9.11 is the first that answers for a device that is not there: cudnn.c.
+if(CUDNN_INCLUDE AND EXISTS ${CUDNN_INCLUDE}/cudnn_version.h)
+  file(STRINGS ${CUDNN_INCLUDE}/cudnn_version.h cudnn_numbers REGEX "define CUDNN_(MAJOR|MINOR) ")
+  string(REGEX REPLACE "[^0-9]*([0-9]+)[^0-9]+([0-9]+).*" "\\1.\\2" CUDNN_VERSION "${cudnn_numbers}")
+endif()
+
 # cudnn.h includes cuda_runtime_api.h.
-if(DAWN9_CUDA AND CUDART_INCLUDE AND CUDNN_INCLUDE AND CUDNN_LIBRARY)
+if(DAWN9_CUDA AND CUDART_INCLUDE AND CUDNN_LIBRARY AND CUDNN_VERSION VERSION_GREATER_EQUAL 9.11)
   add_library(dawn9_cudnn STATIC engine/backends/cuda/cudnn.c)
   target_include_directories(dawn9_cudnn SYSTEM PUBLIC ${CUDNN_INCLUDE} ${CUDART_INCLUDE})
   target_link_libraries(dawn9_cudnn PUBLIC dawn9_cuda_rules ${CUDNN_LIBRARY})
 else()
-  message(STATUS "cuDNN 9 not found or not asked for: dawn9 is built without the CUDA backend")
+  message(STATUS "cuDNN 9.11 or later not found or not asked for: dawn9 is built without the CUDA backend")
 endif()
 
 if(TARGET dawn9_cudnn AND TARGET dawn9_cuda_kernels AND CUDART_LIBRARY)

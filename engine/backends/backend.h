@@ -17,6 +17,8 @@ typedef struct d9_device_info {
     int threads;          /* of the host's part */
     int64_t memory_bytes; /* what a run may use */
     bool precision[4];    /* d9_precision order: f64, f32, bf16, fp16 */
+    bool narrow_gradients; /* a convolution's weight gradient is rounded to the compute type on its way to f32 */
+    bool asynchronous;    /* a step is submitted, not done, when `run` returns: looking at its results waits */
 } d9_device_info;
 
 typedef struct d9_backend_options {
@@ -25,6 +27,8 @@ typedef struct d9_backend_options {
     d9_tune tune; /* off: the first choice; auto: as the backend gains from it */
     const char *cpu_level;  /* x86-64 level not to go beyond, "v2"; "auto", NULL: the best that runs here */
     const char *force_plan; /* text of a saved plan; NULL: choose */
+    double loss_scale;        /* fp16; 0: 1 */
+    int64_t loss_scale_every; /* steps without overflow after which it doubles; 0: it stays as it is */
 } d9_backend_options;
 
 typedef struct d9_node_time {
@@ -69,6 +73,8 @@ typedef struct d9_backend {
     /* Measured when called; zeros: not known. NULL: never known. */
     d9_status (*ceilings)(d9_context *context, d9_device *device, d9_type type, d9_ceilings *ceilings);
 
+    /* D9_BUFFER_ORDER becomes the head of d9_epoch_order's answer, made on the device. NULL: the caller writes it. */
+    d9_status (*order)(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
     d9_status (*write)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                        int64_t size);
     d9_status (*read)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, void *bytes,

@@ -31,7 +31,8 @@ typedef struct d9_config {
     int64_t threads; /* 0: one per physical core this process may use */
     int keep;        /* d9_keep */
 
-    struct { bool fuse; int tune; const char *cpu_level; } backend_options; /* tune: d9_tune */
+    struct { bool fuse; int tune; const char *cpu_level; double loss_scale; int64_t loss_scale_every; } backend_options;
+    /* tune: d9_tune */
     struct { const char *dataset; const char *path; int placement; int64_t validation, image_size, synthetic_train,
              synthetic_test; } data;
     struct { double every; } eval; /* epochs between evaluations; 0: only at the end */

@@ -25,9 +25,14 @@ static const d9_option backend_options[] = {
     {"fuse", D9_OPTION_BOOL, FIELD(backend_options.fuse), "on", 0, 0, NULL,
      "let the backend run several nodes as one rule"},
     {"tune", D9_OPTION_CHOICE, FIELD(backend_options.tune), "auto", 0, 0, "auto|on|off",
-     "time the candidate implementations; off takes the first one, auto times where the backend gains from it"},
+     "time the candidate implementations; off takes the first one, auto times where the backend gains from it, on cuda "
+     "once for all runs"},
     {"cpu_level", D9_OPTION_TEXT, FIELD(backend_options.cpu_level), "auto", 0, 0, "auto|plain|v2|v3|v4|v4bf16",
      "x86-64 level beyond which the onednn backend runs no instruction; auto takes the best of the processor"},
+    {"loss_scale", D9_OPTION_REAL, FIELD(backend_options.loss_scale), "1", 0x1p-14, 0x1p24, NULL,
+     "fp16 on cuda: the factor of the summed loss, taken out of its gradients again before they are used"},
+    {"loss_scale_every", D9_OPTION_INT, FIELD(backend_options.loss_scale_every), "0", 0, 1e9, NULL,
+     "fp16 on cuda: steps without overflow after which the loss scale doubles; one with it halves it; 0: it stays"},
     {0},
 };
 

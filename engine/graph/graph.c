@@ -18,7 +18,8 @@ const char *d9_type_name(d9_type type) {
 const char *d9_buffer_name(d9_buffer buffer) {
     static const char *const names[D9_BUFFER_COUNT] = {
         "scratch",     "state", "gradient",   "velocity",   "average", "images",  "labels", "eval_images",
-        "eval_labels", "order", "eval_draws", "eval_order", "table",   "metrics", "logits"};
+        "eval_labels", "order", "eval_draws", "eval_order", "table",   "metrics", "logits",
+        "guard"};
     return names[buffer];
 }
 

@@ -44,6 +44,7 @@ typedef enum d9_buffer {
     D9_BUFFER_TABLE,      /* master type (3, 256): normalised value of each byte, per channel */
     D9_BUFFER_METRICS,    /* f64 (4): summed loss, images seen, correct, first bad step + 1 (0: none) */
     D9_BUFFER_LOGITS,     /* f32 or f64 (batch, classes): of an evaluation step */
+    D9_BUFFER_GUARD,      /* fp16: the loss scale and what goes with it, a backend's own; else empty */
     D9_BUFFER_COUNT
 } d9_buffer;
 const char *d9_buffer_name(d9_buffer buffer);

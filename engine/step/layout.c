@@ -82,6 +82,7 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
     bytes[D9_BUFFER_TABLE] = e->channels * 256 * size;
     bytes[D9_BUFFER_METRICS] = 4 * (int64_t)sizeof(double);
     bytes[D9_BUFFER_LOGITS] = e->batch * e->classes * size;
+    bytes[D9_BUFFER_GUARD] = program->precision->compute == D9_F16 ? 64 : 0;
 done:
     return status;
 }

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const d9_buffer kept[] = {D9_BUFFER_STATE, D9_BUFFER_VELOCITY, D9_BUFFER_AVERAGE, D9_BUFFER_METRICS};
+static const d9_buffer kept[] = {D9_BUFFER_STATE, D9_BUFFER_VELOCITY, D9_BUFFER_AVERAGE, D9_BUFFER_METRICS,
+                                 D9_BUFFER_GUARD};
 enum { KEPT = sizeof kept / sizeof *kept };
 
 static d9_tensor_type tensor_type(const d9_session *session, d9_buffer buffer) {
+    if (buffer == D9_BUFFER_GUARD) return D9_TENSOR_U8;
     if (buffer == D9_BUFFER_METRICS || session->program.precision->master == D9_F64) return D9_TENSOR_F64;
     return D9_TENSOR_F32;
 }

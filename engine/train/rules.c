@@ -91,8 +91,15 @@ done:
 
 /* ---- comparing ---- */
 
+/* What the value's numbers went through. */
+static d9_type type_of(const comparison *c, const d9_node *node, const d9_value *value) {
+    if (node->op == D9_OP_CONV_BACKWARD_WEIGHT && c->tested->info.narrow_gradients)
+        return c->tested->program.precision->compute;
+    return value->type;
+}
+
 static double limit_of(const comparison *c, const d9_node *node, const d9_value *value) {
-    switch (value->type) {
+    switch (type_of(c, node, value)) {
     case D9_I32:
     case D9_U8:
         return 0;
@@ -134,7 +141,8 @@ static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id i
     D9_TRY(d9_session_read_value(c->tested, c->graph, id, got));
     D9_TRY(d9_session_read_value(c->judge, c->graph, id, want));
     measure(got, want, count, &error, &cosine);
-    bool half = value->type == D9_BF16 || value->type == D9_F16;
+    d9_type type = type_of(c, node, value);
+    bool half = type == D9_BF16 || type == D9_F16;
     if (!(error <= limit) || (half && !(cosine >= 0.99999))) c->row.passed = false;
     if (c->row.compared == 0 || !(error * c->row.limit <= c->row.error * limit)) {
         c->row.error = error;

@@ -39,6 +39,8 @@ static d9_status open_device(d9_session *session, const d9_session_options *opti
                                  .fuse = config->backend_options.fuse,
                                  .tune = (d9_tune)config->backend_options.tune,
                                  .cpu_level = config->backend_options.cpu_level,
+                                 .loss_scale = config->backend_options.loss_scale,
+                                 .loss_scale_every = config->backend_options.loss_scale_every,
                                  .force_plan = options->plan};
     D9_TRY(d9_backend_find(session->context, config->backend, &session->backend));
     D9_TRY(session->backend->open(session->context, &wanted, &session->device));
@@ -249,18 +251,28 @@ done:
 
 /* ---- stepping ---- */
 
+static d9_status write_order(d9_session *session, int64_t epoch, int64_t count) {
+    d9_status status;
+    void *order = NULL;
+    D9_TRY(d9_allocate(session->context, (size_t)count * sizeof(int32_t), "epoch order", &order));
+    D9_TRY(d9_epoch_order(session->context, session->seed, epoch, count, order));
+    D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_ORDER, 0, order,
+                                   session->program.buffer_bytes[D9_BUFFER_ORDER]));
+done:
+    d9_release(session->context, order);
+    return status;
+}
+
 d9_status d9_session_begin_epoch(d9_session *session, int64_t step) {
     d9_status status;
     const d9_program *program = &session->program;
-    void *order = NULL;
-    int64_t count = program->extent.train_images;
-    D9_TRY(d9_allocate(session->context, (size_t)count * sizeof(int32_t), "epoch order", &order));
-    D9_TRY(d9_epoch_order(session->context, session->seed, step / program->steps_per_epoch, count, order));
-    D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_ORDER, 0, order,
-                                   program->buffer_bytes[D9_BUFFER_ORDER]));
+    const int64_t epoch = step / program->steps_per_epoch, count = program->extent.train_images;
+    if (session->backend->order)
+        D9_TRY(session->backend->order(session->context, session->device, session->seed, epoch, count));
+    else
+        D9_TRY(write_order(session, epoch, count));
     if (step % program->steps_per_epoch == 0) D9_TRY(zero(session, D9_BUFFER_METRICS));
 done:
-    d9_release(session->context, order);
     return status;
 }
 

@@ -8,6 +8,9 @@
 #include <cmocka.h>
 
 #include "core/system.h"
+#include "core/text.h"
+#include "tests/cuda_backend/fake.h"
+#include "tests/cuda_model/coverage.h"
 #include "tests/support/programs.h"
 #include "tests/support/rival.h"
 
@@ -21,34 +24,40 @@ typedef struct fixture {
 
 /* ---- which rule ran in which test ---- */
 
-enum { MOST_RULES = 64 };
+enum { MOST_RULES = 64, MOST_TESTS = 16 };
 static struct {
     char rule[48];
-    const char *test;
+    const char *tests[MOST_TESTS];
+    int count;
 } ran[MOST_RULES];
 static int ran_count;
 static const char *running;
-static d9_backend watched; /* the model, with every plan noted */
+static d9_backend watched; /* the model, with what each plan ran noted when it is freed */
 static const d9_backend *model;
 
-static bool has_run(const char *rule) {
+static int find_rule(const char *rule) {
     for (int i = 0; i < ran_count; i++)
-        if (strcmp(ran[i].rule, rule) == 0) return true;
-    return false;
+        if (strcmp(ran[i].rule, rule) == 0) return i;
+    return -1;
 }
 
-static d9_status plan_and_note(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
-                               d9_plan **plan) {
-    const d9_status status = model->plan(context, device, program, graph, plan);
-    for (const char *at = status == D9_OK ? model->plan_text(*plan) : ""; *at; at += strcspn(at, "\n") + 1) {
-        char rule[48];
-        snprintf(rule, sizeof rule, "%.*s", (int)strcspn(at, "\t"), at);
-        if (has_run(rule)) continue;
-        assert_true(ran_count < MOST_RULES);
-        snprintf(ran[ran_count].rule, sizeof ran->rule, "%s", rule);
-        ran[ran_count++].test = running;
-    }
-    return status;
+static void note(const char *rule) {
+    int i = find_rule(rule);
+    assert_true(ran_count < MOST_RULES);
+    if (i < 0) snprintf(ran[i = ran_count++].rule, sizeof ran->rule, "%s", rule);
+    for (int t = 0; t < ran[i].count; t++)
+        if (ran[i].tests[t] == running) return;
+    assert_true(ran[i].count < MOST_TESTS);
+    ran[i].tests[ran[i].count++] = running;
+}
+
+static void note_and_free(d9_context *context, d9_plan *plan) {
+    d9_node_time rows[16];
+    const int count = plan ? model->times(plan, rows, 16, false) : 0;
+    assert_true(count <= 16);
+    for (int r = 0; r < count; r++)
+        if (rows[r].runs > 0) note(rows[r].rule);
+    model->plan_free(context, plan);
 }
 
 #define RUNNING() (running = __func__)
@@ -331,11 +340,15 @@ static void the_recipe_takes_one_pass_everywhere(void **state) {
     d9_config_free(&f->context, config);
 }
 
-static void a_wanted_intermediate_is_not_swallowed(void **state) { rival_wanted_intermediate(&((fixture *)*state)->r); }
+static void a_wanted_intermediate_is_not_swallowed(void **state) {
+    RUNNING();
+    rival_wanted_intermediate(&((fixture *)*state)->r);
+}
 
 /* The host's copy of what it writes is looked through; labels that no dataset wrote cannot be. */
 static void indices_out_of_range_are_refused(void **state) {
     static const d9_op ops[] = {D9_OP_DRAW, D9_OP_AUGMENT, D9_OP_GATHER};
+    RUNNING();
     rival_bad_indices(&((fixture *)*state)->r, ops, sizeof ops / sizeof *ops);
 }
 
@@ -364,7 +377,7 @@ static void too_much_memory_is_refused_in_figures(void **state) {
     fixture *f = *state;
     op_case c;
     d9_device *device;
-    if (strcmp(D9_EXPECTED_BACKEND, "cuda-model") != 0) return; /* the model's memory is known, and small */
+    if (!D9_ON_FAKE) return; /* its memory is known, and small */
     op_case_make(&c, &f->context, 0, D9_F32, D9_F32, OP_FILL_RANDOM);
     c.program.extent.batch = 4096;
     c.program.buffer_bytes[D9_BUFFER_SCRATCH] = (int64_t)1 << 30;
@@ -386,20 +399,27 @@ static void every_rule_has_run(void **state) {
     fixture *f = *state;
     uint8_t *source;
     size_t size;
+    d9_text rows;
     int rules = 0;
     op_ok(&f->context, d9_file_read(&f->context, D9_SOURCE_DIR "/engine/backends/cuda/rules.c", &source, &size));
     const char *at = strstr((const char *)source, "const d9_rule d9_cuda_rules[] = {");
     assert_non_null(at);
+    d9_text_init(&f->context, &rows);
     for (at = strchr(at, '\n'); at && strncmp(at, "\n};", 3) != 0; at = strchr(at + 1, '\n')) {
         const size_t line = strcspn(at + 1, "\n"), quote = strcspn(at + 1, "\"");
         char rule[48];
         if (quote >= line) continue;
         snprintf(rule, sizeof rule, "%.*s", (int)strcspn(at + quote + 2, "\""), at + quote + 2);
         rules++;
-        if (!has_run(rule)) fail_msg("the rule %s ran in no test", rule);
+        const int i = find_rule(rule);
+        if (i < 0) fail_msg("the rule %s ran in no test", rule);
+        d9_text_add(&rows, "rule\trules.c\t%s\t", rule);
+        for (int t = 0; t < ran[i].count; t++) d9_text_add(&rows, "%s%s", t ? " " : "", ran[i].tests[t]);
+        d9_text_add(&rows, "\n");
     }
     assert_int_equal(rules, ran_count);
-    for (int i = 0; i < ran_count; i++) print_message("%-28s %s\n", ran[i].rule, ran[i].test);
+    if (D9_ON_FAKE) coverage_check("rule", d9_text_get(&rows));
+    d9_text_free(&rows);
     d9_release(&f->context, source);
 }
 
@@ -422,13 +442,14 @@ int main(void) {
         cmocka_unit_test_prestate(every_rule_has_run, state),
     };
     d9_context_init(&f.context);
-    if (d9_backend_find(&f.context, "cuda", &model) != D9_OK || strcmp(model->name, D9_EXPECTED_BACKEND) != 0) {
-        print_error("backend cuda is not %s: %s\n", D9_EXPECTED_BACKEND, f.context.message);
+    if (d9_backend_find(&f.context, "cuda", &model) != D9_OK || (fake_find() != NULL) != D9_ON_FAKE) {
+        print_error("backend cuda is not %s: %s\n", D9_ON_FAKE ? "the fake" : "the real one", f.context.message);
         return 1;
     }
     watched = *model;
-    watched.plan = plan_and_note;
+    watched.plan_free = note_and_free;
     rival_open(&f.r, &f.context, &watched);
+    f.r.narrow_gradients = true; /* cuDNN's */
     const int failed = cmocka_run_group_tests_name("cuda_backend_ops", tests, NULL, NULL);
     rival_close(&f.r);
     return failed;

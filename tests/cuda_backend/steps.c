@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "tests/cuda_backend/fake.h"
+#include "kernels/cuda/kernels.h"
 #include "tests/support/rival.h"
 
 #include <math.h>
@@ -86,6 +88,7 @@ static void make_training(training *t, const char *precision) {
     const d9_precision *found = d9_precision_find(precision);
     op_case_begin(&t->c, &context, "training", found->compute, D9_F32, OP_FILL_RANDOM);
     t->c.program.precision = found;
+    t->c.program.buffer_bytes[D9_BUFFER_GUARD] = found->compute == D9_F16 ? 64 : 0;
     t->c.program.steps = STEPS;
     t->c.program.steps_per_epoch = STEPS_PER_EPOCH;
     t->c.program.extent = (d9_extent){.train_images = SAMPLES, .height = 9, .width = 7, .channels = 3, .batch = IMAGES};
@@ -161,6 +164,54 @@ static void a_gradient_that_is_not_finite_skips_the_step(void **state) {
     op_case_free(&t.c);
 }
 
+static d9_cuda_guard read_guard(const op_live *live) {
+    d9_cuda_guard guard;
+    op_ok(&context, cuda->read(&context, live->device, D9_BUFFER_GUARD, 0, &guard, sizeof guard));
+    return guard;
+}
+
+enum { SCALED_STEPS = 6, BAD_STEP = 3 };
+
+/* Gradients that come multiplied by the scale; weights and scale after each step. */
+static void run_scaled(const d9_backend_options *options, double weights[SCALED_STEPS][WEIGHTS],
+                       float scales[SCALED_STEPS]) {
+    training t;
+    op_live live;
+    double gradient[WEIGHTS];
+    make_training(&t, "fp16");
+    op_open(&live, &t.c, cuda, options);
+    const d9_value_id g = t.c.graph->nodes[2].inputs[1];
+    for (int s = 0; s < SCALED_STEPS; s++) {
+        const double scale = (double)read_guard(&live).scale;
+        for (int i = 0; i < WEIGHTS; i++) gradient[i] = s == BAD_STEP ? INFINITY : scale * t.c.content[g][i];
+        op_write(&live, g, gradient);
+        op_step(&live, s);
+        op_read(&live, t.w, weights[s]);
+        scales[s] = read_guard(&live).scale;
+    }
+    op_close(&live);
+    op_case_free(&t.c);
+}
+
+/* A power of two that is taken out again leaves no trace in the weights. Two good steps double it, a bad one halves it;
+ * without `every` it stays. */
+static void the_loss_scale_moves(void **state) {
+    static const float moving[SCALED_STEPS] = {8, 16, 16, 8, 8, 16};
+    static double want[SCALED_STEPS][WEIGHTS], got[SCALED_STEPS][WEIGHTS];
+    float scales[SCALED_STEPS];
+    (void)state;
+    run_scaled(NULL, want, scales);
+    for (int s = 0; s < SCALED_STEPS; s++) assert_true(scales[s] == 1);
+    for (int every = 0; every <= 2; every += 2) {
+        run_scaled(&(d9_backend_options){.threads = 1, .fuse = true, .loss_scale = 8, .loss_scale_every = every}, got,
+                   scales);
+        for (int s = 0; s < SCALED_STEPS; s++) {
+            if (op_differences(got[s], want[s], WEIGHTS)) fail_msg("step %d: the scale shows", s + 1);
+            assert_true(scales[s] == (every ? moving[s] : 8));
+        }
+    }
+}
+
 /* In f32 nothing is skipped: what is not finite shows in the weights, and ends the run. */
 static void other_precisions_have_no_guard(void **state) {
     training t;
@@ -207,13 +258,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_step_is_the_reference_s),
         cmocka_unit_test(a_gradient_that_is_not_finite_skips_the_step),
+        cmocka_unit_test(the_loss_scale_moves),
         cmocka_unit_test(other_precisions_have_no_guard),
         cmocka_unit_test(times_are_measured_after_a_reset),
     };
     d9_context_init(&context);
     context.log = note;
-    if (d9_backend_find(&context, "cuda", &cuda) != D9_OK || strcmp(cuda->name, D9_EXPECTED_BACKEND) != 0) {
-        print_error("backend cuda is not %s: %s\n", D9_EXPECTED_BACKEND, context.message);
+    if (d9_backend_find(&context, "cuda", &cuda) != D9_OK || (fake_find() != NULL) != D9_ON_FAKE) {
+        print_error("backend cuda is not %s: %s\n", D9_ON_FAKE ? "the fake" : "the real one", context.message);
         return 1;
     }
     return cmocka_run_group_tests_name("cuda_backend_steps", tests, NULL, NULL);

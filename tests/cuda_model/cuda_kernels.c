@@ -8,8 +8,10 @@
 #include <cmocka.h>
 
 #include "tests/cuda_model/checks.h"
+#include "tests/cuda_model/coverage.h"
 #include "tests/cuda_model/model.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +50,7 @@ static bool next_kernel(const char **text, char *name, size_t size) {
     const char *end = open;
     while (end > at && (end[-1] == ' ' || end[-1] == '\n')) end--;
     const char *begin = end;
-    while (begin > at && (strchr("_", begin[-1]) || (begin[-1] >= 'a' && begin[-1] <= 'z'))) begin--;
+    while (begin > at && (isalnum((unsigned char)begin[-1]) || begin[-1] == '_')) begin--;
     assert_true(*open == '(' && begin < end && (size_t)(end - begin) < size);
     memcpy(name, begin, (size_t)(end - begin));
     name[end - begin] = 0;
@@ -71,6 +73,7 @@ static char *read_source(const char *folder, const char *name) {
 static void every_kernel_has_run(void **state) {
     (void)state;
     const char *folder = D9_SOURCE_DIR "/kernels/cuda";
+    static char rows[1 << 16];
     int kernels = 0, blanks = 0;
     DIR *listing = opendir(folder);
     assert_non_null(listing);
@@ -81,7 +84,9 @@ static void every_kernel_has_run(void **state) {
         const char *at = source;
         while (next_kernel(&at, name, sizeof name)) {
             const bool ran = has_run(name, tests, sizeof tests);
-            print_message("%-20s %-32s %s\n", entry->d_name, name, ran ? tests : "NO TEST");
+            if (!ran) print_message("%s: %s: ran in no test\n", entry->d_name, name);
+            const size_t used = strlen(rows);
+            snprintf(rows + used, sizeof rows - used, "kernel\t%s\t%s\t%s\n", entry->d_name, name, tests);
             kernels++;
             blanks += !ran;
         }
@@ -90,6 +95,7 @@ static void every_kernel_has_run(void **state) {
     closedir(listing);
     assert_true(kernels > 20);
     assert_int_equal(blanks, 0);
+    coverage_check("kernel", rows);
 }
 
 /* ---- barriers ---- */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <functional>
+#include <string>
 
 #define __global__ static
 #define __device__
@@ -46,11 +47,25 @@ enum { D9_MODEL_CLUSTER = 8, D9_MODEL_SHARED_BYTES = 232448 };
 
 int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster = 1,
                     size_t dynamic_bytes = 0);
-#define D9_LAUNCH(kernel, grid, block, stream, ...)                                                                    \
-    (static_cast<void>(stream), d9_model_launch(#kernel, grid, block, [=] { kernel(__VA_ARGS__); }))
+void d9_model_on(const void *stream); /* of the launch that follows */
+
+/* Arguments are evaluated and copied here, as CUDA does, for the kernel may run later. */
+template <typename K, typename... A>
+int d9_model_call(const void *stream, const char *name, dim3 grid, dim3 block, unsigned cluster, size_t dynamic_bytes,
+                  K kernel, A... arguments) {
+    d9_model_on(stream);
+    return d9_model_launch(name, grid, block, [=] { kernel(arguments...); }, cluster, dynamic_bytes);
+}
 #define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
-    (static_cast<void>(stream), d9_model_launch(                                                                       \
-                                    #kernel, grid, block, [=] { kernel(__VA_ARGS__); }, cluster, bytes))
+    d9_model_call(stream, #kernel, grid, block, cluster, bytes, [](auto... arguments) { kernel(arguments...); },      \
+                  ##__VA_ARGS__)
+#define D9_LAUNCH(kernel, grid, block, stream, ...)                                                                    \
+    D9_LAUNCH_CLUSTER(kernel, grid, block, 1, 0, stream, ##__VA_ARGS__)
+
+/* ---- between the parts of the model ---- */
+/* Whether `launch` was kept for later, or refused with *error: stream.h. */
+bool d9_model_kept(const char *kernel, const std::function<int()> &launch, int *error);
+int d9_model_refuse(const std::string &why, int error); /* notes the failure; returns `error` */
 
 /* A block's array: the same for all threads that name it at the same place. */
 void *d9_model_shared(const void *tag, size_t bytes);

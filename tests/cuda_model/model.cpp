@@ -345,6 +345,9 @@ static bool takes(dim3 grid, dim3 block, unsigned cluster, size_t bytes) {
 int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster,
                     size_t dynamic_bytes) {
     if (!takes(grid, block, cluster, dynamic_bytes)) return D9_MODEL_INVALID_CONFIGURATION;
+    int error;
+    const auto later = [=] { return d9_model_launch(kernel, grid, block, body, cluster, dynamic_bytes); };
+    if (d9_model_kept(kernel, later, &error)) return error;
     m.rows.insert({bare_name(kernel), m.test});
     m.body = &body;
     m.block_threads = size_t(block.x) * block.y * block.z;
@@ -427,6 +430,11 @@ uint64_t d9_model_warp(const char *file, int line, d9_model_exchange kind, unsig
 /* ---- what a test calls ---- */
 
 const char *d9_model_failure(void) { return m.failure.c_str(); }
+
+int d9_model_refuse(const std::string &why, int error) {
+    fail(why);
+    return error;
+}
 
 void d9_model_test(const char *name) {
     m.test = name;

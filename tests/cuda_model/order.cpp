@@ -1,7 +1,25 @@
 /* d9_cuda_order where CUB does not run: the same keys, sorted by the standard library. */
 #include "kernels/cuda/order.h"
+#include "tests/cuda_model/stream.h"
 
 #include <algorithm>
+
+namespace {
+
+struct sorting {
+    const uint64_t *keys;
+    int32_t *order;
+    int64_t count;
+};
+
+int sort(const void *what) {
+    const sorting *s = static_cast<const sorting *>(what);
+    const uint64_t *keys = s->keys;
+    std::stable_sort(s->order, s->order + s->count, [keys](int32_t a, int32_t b) { return keys[a] < keys[b]; });
+    return 0;
+}
+
+} // namespace
 
 int d9_cuda_order_scratch_bytes(int64_t count, size_t *bytes) {
     *bytes = count <= 0 ? 0 : static_cast<size_t>(count) * sizeof(uint64_t);
@@ -9,9 +27,8 @@ int d9_cuda_order_scratch_bytes(int64_t count, size_t *bytes) {
 }
 
 int d9_cuda_order(d9_cuda_stream stream, uint64_t seed, uint32_t epoch, int64_t count, void *scratch, int32_t *order) {
-    const uint64_t *keys = static_cast<const uint64_t *>(scratch);
+    const sorting s = {static_cast<const uint64_t *>(scratch), order, count};
     const int error = d9_cuda_order_keys(stream, seed, epoch, count, static_cast<uint64_t *>(scratch), order);
     if (error || count <= 0) return error;
-    std::stable_sort(order, order + count, [keys](int32_t a, int32_t b) { return keys[a] < keys[b]; });
-    return 0;
+    return d9_model_submit(stream, sort, &s, sizeof s);
 }

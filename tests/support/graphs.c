@@ -115,7 +115,7 @@ static double unpack(d9_type type, const void *from) {
 
 /* ---- running ---- */
 
-/* Fills a whole buffer with the guard byte and puts NaN where values are. */
+/* Fills a whole buffer with the guard byte and puts NaN where values are. D9_BUFFER_GUARD is the backend's own. */
 static void write_blank(op_live *live, d9_buffer buffer) {
     op_case *c = live->c;
     int64_t size = c->program.buffer_bytes[buffer];
@@ -137,7 +137,7 @@ void op_open(op_live *live, op_case *c, const d9_backend *backend, const d9_back
     op_ok(c->context, backend->allocate(c->context, live->device, &c->program));
     op_ok(c->context, backend->plan(c->context, live->device, &c->program, c->graph, &live->plan));
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
-        if (c->program.buffer_bytes[b] > 0) write_blank(live, (d9_buffer)b);
+        if (c->program.buffer_bytes[b] > 0 && b != D9_BUFFER_GUARD) write_blank(live, (d9_buffer)b);
     for (int v = 0; v < c->graph->value_count; v++)
         if (c->content[v]) op_write(live, v, c->content[v]);
 }
@@ -186,7 +186,7 @@ static void check_buffer(op_live *live, d9_buffer buffer) {
 
 void op_check_guards(op_live *live) {
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
-        if (live->c->program.buffer_bytes[b] > 0) check_buffer(live, (d9_buffer)b);
+        if (live->c->program.buffer_bytes[b] > 0 && b != D9_BUFFER_GUARD) check_buffer(live, (d9_buffer)b);
 }
 
 void op_close(op_live *live) {

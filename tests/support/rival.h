@@ -14,6 +14,7 @@ typedef struct rival {
     const d9_backend *backend;
     d9_backend_options fused, unfused; /* two threads */
     double *a, *b;                     /* (RIVAL_MANY) each */
+    bool narrow_gradients;             /* a convolution's weight gradient is rounded to the compute type on its way */
 } rival;
 
 void rival_open(rival *r, d9_context *context, const d9_backend *backend);

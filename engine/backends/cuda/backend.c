@@ -8,6 +8,24 @@
 
 /* ---- opening ---- */
 
+/* The step's number, and with it a first launch: whether there is code for this device at all. */
+static d9_status make_step(d9_context *context, d9_cuda *cuda) {
+    d9_status status;
+    d9_device_info info = {.threads = 0};
+    void *step = NULL;
+    D9_TRY(cuda->driver->allocate(context, cuda->state, sizeof(int64_t), "the step's number", &step));
+    cuda->step = step;
+    cuda->step_there = -1;
+    const int error = d9_cuda_advance(cuda->stream, cuda->step);
+    cuda->driver->describe(cuda->state, &info);
+    if (error)
+        D9_TRY(d9_fail(context, D9_DEVICE, "backend cuda: no kernel runs on %s (%s): %s", info.name, info.isa,
+                       cuda->driver->error(error)));
+    D9_TRY(cuda->driver->sync(context, cuda->state));
+done:
+    return status;
+}
+
 d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
                        void **backend) {
     d9_status status;
@@ -18,6 +36,7 @@ d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const 
     *cuda = (d9_cuda){.driver = driver, .convolver = convolver};
     D9_TRY(driver->open(context, &cuda->state));
     cuda->stream = driver->stream(cuda->state);
+    D9_TRY(make_step(context, cuda));
     D9_TRY(convolver->open(context, driver, cuda->state, &cuda->convolver_state));
     *backend = cuda;
     cuda = NULL;
@@ -36,7 +55,6 @@ void d9_cuda_close(d9_context *context, void *backend) {
     for (int t = 0; t < D9_MAX_TABLES; t++) release_device(context, cuda, cuda->table[t]);
     for (int i = 0; i < D9_CUDA_INDICES; i++) d9_release(context, cuda->indices[i].values);
     release_device(context, cuda, cuda->step);
-    release_device(context, cuda, cuda->guard);
     release_device(context, cuda, cuda->gradient_ends);
     release_device(context, cuda, cuda->scratch);
     if (cuda->convolver_state) cuda->convolver->close(context, cuda->convolver_state);
@@ -48,6 +66,7 @@ void d9_cuda_close(d9_context *context, void *backend) {
 void d9_cuda_describe(const void *backend, d9_device_info *info) {
     const d9_cuda *cuda = backend;
     cuda->driver->describe(cuda->state, info);
+    info->narrow_gradients = true; /* conv_description.h: widened */
     if (cuda->convolver->describe) cuda->convolver->describe(cuda->convolver_state, info);
 }
 
@@ -79,9 +98,8 @@ static d9_status synchronize(d9_context *context, void *backend) {
 
 const d9_host_memory d9_cuda_memory = {allocate, release, write, read, synchronize};
 
-d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes) {
-    d9_status status = D9_OK;
-    if (bytes <= cuda->scratch_bytes) return D9_OK;
+static d9_status resize_scratch(d9_context *context, d9_cuda *cuda, int64_t bytes) {
+    d9_status status;
     D9_TRY(synchronize(context, cuda));
     release_device(context, cuda, cuda->scratch);
     cuda->scratch = NULL;
@@ -91,6 +109,19 @@ d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes) {
     cuda->scratch_bytes = bytes;
 done:
     return status;
+}
+
+d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes) {
+    return bytes > cuda->scratch_bytes ? resize_scratch(context, cuda, bytes) : D9_OK;
+}
+
+d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes) {
+    if (bytes > cuda->scratch_needed) cuda->scratch_needed = bytes;
+    return d9_cuda_borrow(context, cuda, bytes);
+}
+
+d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda) {
+    return cuda->scratch_bytes > cuda->scratch_needed ? resize_scratch(context, cuda, cuda->scratch_needed) : D9_OK;
 }
 
 d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error) {
@@ -162,11 +193,13 @@ static int32_t sort_gradients(const d9_graph *graph, d9_value_id *sorted) {
     return count;
 }
 
-/* fp16: a summed loss is a loss scale of its own, so the scale is 1 and stays. */
-static d9_status upload_guard(d9_context *context, d9_cuda *cuda, const d9_graph *graph) {
+/* A summed loss is a loss scale of its own: so it is 1 and stays unless the options say otherwise. */
+static d9_status upload_guard(d9_context *context, d9_cuda *cuda, const d9_device *device, const d9_graph *graph) {
     d9_status status;
     void *ids = NULL, *ends = NULL, *pointer = NULL;
-    const d9_cuda_guard guard = {.scale = 1, .inverse = 1, .bad = D9_CUDA_FINE};
+    const float scale = device->options.loss_scale > 0 ? (float)device->options.loss_scale : 1;
+    const d9_cuda_guard guard = {.scale = scale, .inverse = 1 / scale, .bad = D9_CUDA_FINE};
+    _Static_assert(sizeof guard <= 64, "step/layout.c makes this room");
     D9_TRY(d9_allocate(context, (size_t)graph->value_count * sizeof(d9_value_id), "the guard", &ids));
     cuda->gradients = ids;
     cuda->gradient_count = sort_gradients(graph, ids);
@@ -178,8 +211,8 @@ static d9_status upload_guard(d9_context *context, d9_cuda *cuda, const d9_graph
     status = upload(context, cuda, ends, cuda->gradient_count * (int64_t)sizeof(int64_t), "the guard", &pointer);
     cuda->gradient_ends = pointer;
     if (status != D9_OK) goto done;
-    status = upload(context, cuda, &guard, sizeof guard, "the guard", &pointer);
-    cuda->guard = pointer;
+    cuda->guard = (d9_cuda_guard *)(void *)device->buffers[D9_BUFFER_GUARD];
+    D9_TRY(write(context, cuda, cuda->guard, &guard, sizeof guard));
 done:
     d9_release(context, ends);
     return status;
@@ -204,16 +237,12 @@ done:
 d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program) {
     d9_status status;
     d9_cuda *cuda = device->backend;
-    void *step = NULL;
     D9_TRY(check_room(context, cuda, program));
     D9_TRY(d9_host_allocate(context, device, program));
     D9_TRY(allocate_indices(context, cuda, program));
-    D9_TRY(allocate(context, cuda, sizeof(int64_t), "the step's number", &step));
-    cuda->step = step;
     for (int t = 0; t < program->table_count; t++)
         D9_TRY(upload_table(context, cuda, &program->table[t], &cuda->table[t]));
-    if (program->precision && program->precision->compute == D9_F16)
-        D9_TRY(upload_guard(context, cuda, &program->train));
+    if (program->buffer_bytes[D9_BUFFER_GUARD] > 0) D9_TRY(upload_guard(context, cuda, device, &program->train));
     cuda->program = program;
 done:
     return status;
@@ -233,18 +262,20 @@ d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer
     return status;
 }
 
-static const d9_cuda_indices *indices_of(const d9_cuda *cuda, const d9_value *value) {
+static d9_cuda_indices *indices_of(d9_cuda *cuda, const d9_value *value) {
     for (int i = 0; i < D9_CUDA_INDICES; i++)
         if (index_buffers[i] == value->buffer && cuda->indices[i].changed) return &cuda->indices[i];
     return NULL;
 }
 
-/* The values of a node's input lie in [0, below). */
-static d9_status check_input(d9_context *context, const d9_cuda *cuda, const d9_graph *graph, const d9_node *node,
-                             int input, const char *what, int64_t below) {
+/* The values of a node's input lie in [0, below). What was looked through is noted; what the plan does not read waits
+ * for one that does. */
+static d9_status check_input(d9_context *context, d9_cuda *cuda, const d9_graph *graph, const d9_node *node, int input,
+                             const char *what, int64_t below) {
     const d9_value *value = &graph->values[node->inputs[input]];
-    const d9_cuda_indices *indices = indices_of(cuda, value);
+    d9_cuda_indices *indices = indices_of(cuda, value);
     if (!indices) return D9_OK;
+    indices->checked = true;
     const int32_t *values = indices->values + value->offset / (int64_t)sizeof(int32_t);
     for (int64_t i = 0; i < d9_shape_count(&value->shape); i++)
         if (values[i] < 0 || values[i] >= below)
@@ -270,8 +301,9 @@ d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan) {
         if (node->op == D9_OP_GATHER && graph->classes > 0)
             D9_TRY(check_input(context, cuda, graph, node, 0, "label", graph->classes));
     }
-    for (int i = 0; i < D9_CUDA_INDICES; i++) cuda->indices[i].changed = false;
+    for (int i = 0; i < D9_CUDA_INDICES; i++) cuda->indices[i].changed &= !cuda->indices[i].checked;
 done:
+    for (int i = 0; i < D9_CUDA_INDICES; i++) cuda->indices[i].checked = false;
     return status;
 }
 
@@ -317,11 +349,12 @@ d9_status d9_cuda_ceilings(d9_context *context, void *backend, d9_type type, d9_
     d9_status status;
     d9_cuda *cuda = backend;
     double seconds;
-    D9_TRY(d9_cuda_reserve(context, cuda, 2 * (int64_t)COPY_BYTES));
+    D9_TRY(d9_cuda_borrow(context, cuda, 2 * (int64_t)COPY_BYTES));
     D9_TRY(d9_cuda_time(context, cuda, copy_once, cuda, 10, &seconds));
     ceilings->bytes_per_second = 2 * (double)COPY_BYTES / seconds;
     if (cuda->convolver->ceiling)
         D9_TRY(cuda->convolver->ceiling(context, cuda, type, &ceilings->operations_per_second));
+    D9_TRY(d9_cuda_trim(context, cuda));
 done:
     return status;
 }

@@ -1,19 +1,23 @@
 /* Convolutions by cuDNN: which choice computes each, and running it. The scratch holds the weights' gradient in the
  * compute type where it is to be widened, and behind it cuDNN's workspace.
  *
- * `tune: auto` means on: every choice that cuDNN's heuristics offer is timed once on the device, some 40 of 20 us to
- * 0.3 ms each, and the fastest stays. off: the first that can be built. */
+ * `tune: on`: every choice that cuDNN's heuristics offer is timed on the device, some 40 of 20 us to 0.3 ms each, and
+ * the fastest stays. auto: so, too, but once for all runs: what was chosen before on such a device is taken
+ * (choices.h). off: the first that can be built. */
+#include "backends/cuda/choices.h"
 #include "backends/cuda/conv_cudnn.h"
 #include "core/system.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* No choice may ask for more: the fastest ones here ask for a few MiB, layout transforms for the activations again. */
-enum { MOST_CHOICES = 128, TIMED_RUNS = 3, MOST_WORKSPACE = 256 << 20 };
+enum { MOST_CHOICES = 128, TIMED_RUNS = 3 };
+enum { WORKSPACE_ALIGNMENT = 256 }; /* that of fresh device memory */
 
 typedef struct cudnn {
     cudnnHandle_t handle;
+    d9_cuda_choices *choices;
+    char device[D9_CUDA_CHOICE_KEY]; /* the part of a key that is the same for all */
 } cudnn;
 
 typedef struct convolution {
@@ -70,31 +74,33 @@ static d9_status run(d9_context *context, const d9_site *site, int64_t step) {
 
 /* ---- choosing ---- */
 
-/* Makes the plan of a choice; room in the scratch with it. */
-static d9_status build(d9_context *context, d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice, bool *built) {
+/* Makes the plan of a choice. */
+static d9_status build(d9_context *context, const d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice,
+                       bool *built) {
     d9_status status;
     const d9_cudnn_target target = target_of(cuda);
     d9_cudnn_plan_free(&c->plan);
     D9_TRY(d9_cudnn_plan_make(context, &target, &c->graph, choice, &c->plan, built));
-    if (*built && c->plan.workspace_bytes > MOST_WORKSPACE) *built = false;
-    if (*built) D9_TRY(d9_cuda_reserve(context, cuda, c->staged_bytes + c->plan.workspace_bytes));
+    if (*built && c->plan.workspace_bytes > D9_CONV_MOST_WORKSPACE) *built = false;
 done:
     return status;
 }
 
-/* Seconds of a choice with and without widening; infinite where it cannot be built or run. */
+static int64_t scratch_of(const convolution *c) { return c->staged_bytes + c->plan.workspace_bytes; }
+
+/* Seconds of a choice, widening included. *ran false: it cannot be built, run, or given room; the device is well. */
 static d9_status time_choice(d9_context *context, d9_cuda *cuda, job *j, const d9_cudnn_choice *choice, bool *ran,
                              double *seconds) {
     d9_status status;
     D9_TRY(build(context, cuda, j->convolution, choice, ran));
     if (!*ran) goto done;
-    status = d9_cuda_time(context, cuda, run_job, j, TIMED_RUNS, seconds);
-    if (status != D9_OK && cuda->driver->sync(context, cuda->state) == D9_OK) { /* this choice alone, not the device */
-        d9_log(context, D9_LOG_DEBUG, "%s", context->message);
-        d9_context_clear(context);
-        status = D9_OK;
-        *ran = false;
-    }
+    status = d9_cuda_borrow(context, cuda, scratch_of(j->convolution));
+    if (status == D9_OK) status = d9_cuda_time(context, cuda, run_job, j, TIMED_RUNS, seconds);
+    if (status == D9_OK || cuda->driver->sync(context, cuda->state) != D9_OK) goto done;
+    d9_log(context, D9_LOG_DEBUG, "%s", context->message); /* this choice alone, not the device */
+    d9_context_clear(context);
+    status = D9_OK;
+    *ran = false;
 done:
     return status;
 }
@@ -141,7 +147,30 @@ done:
     return status;
 }
 
-static d9_status choose(d9_context *context, d9_site *site, d9_cudnn_choice *chosen) {
+/* The kept choice, if it can still be built; *found false: none. */
+static d9_status recall(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
+                        bool *found) {
+    const d9_cuda *cuda = d9_cuda_of(site);
+    const char *name = d9_cuda_choices_find(((const cudnn *)cuda->convolver_state)->choices, key);
+    *found = name && site->options->tune == D9_TUNE_AUTO && d9_cudnn_choice_parse(name, choice);
+    return *found ? build(context, cuda, site->data, choice, found) : D9_OK;
+}
+
+static d9_status keep(d9_context *context, const d9_site *site, const char *key, const d9_cudnn_choice *choice) {
+    char name[D9_CUDNN_NAME];
+    if (site->options->tune == D9_TUNE_OFF) return D9_OK; /* nothing was timed */
+    d9_cudnn_choice_name(choice, name);
+    return d9_cuda_choices_add(context, ((cudnn *)d9_cuda_of(site)->convolver_state)->choices, key, name);
+}
+
+static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
+    char text[D9_CONV_TEXT];
+    const cudnn *state = d9_cuda_of(site)->convolver_state;
+    d9_conv_text(&((const convolution *)site->data)->graph.description, text);
+    if (snprintf(key, D9_CUDA_CHOICE_KEY, "%s: %s", state->device, text) >= D9_CUDA_CHOICE_KEY) key[0] = 0;
+}
+
+static d9_status choose_anew(d9_context *context, d9_site *site, d9_cudnn_choice *chosen) {
     d9_status status;
     d9_cuda *cuda = d9_cuda_of(site);
     job j = job_of(site);
@@ -162,6 +191,19 @@ done:
     return status;
 }
 
+static d9_status choose(d9_context *context, d9_site *site, d9_cudnn_choice *chosen) {
+    d9_status status;
+    char key[D9_CUDA_CHOICE_KEY];
+    bool found;
+    make_key(site, key);
+    D9_TRY(recall(context, site, key, chosen, &found));
+    if (found) goto done;
+    D9_TRY(choose_anew(context, site, chosen));
+    if (*key) D9_TRY(keep(context, site, key, chosen));
+done:
+    return status;
+}
+
 static bool match(const d9_site *site) {
     const d9_conv_geometry g = d9_conv_geometry_of(site);
     return d9_cuda_storable(g.type) && d9_conv_typed(site, &g);
@@ -179,12 +221,13 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     D9_TRY(d9_allocate(context, sizeof(convolution), "a convolution", &memory));
     convolution *c = site->data = memory;
     if (description.widened)
-        c->staged_bytes =
-            (description.tensor[D9_CONV_WEIGHTS].bytes + D9_CONV_ALIGNMENT - 1) / D9_CONV_ALIGNMENT * D9_CONV_ALIGNMENT;
+        c->staged_bytes = (description.tensor[D9_CONV_WEIGHTS].bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT *
+                          WORKSPACE_ALIGNMENT;
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c->graph));
     if (!d9_cudnn_choice_parse(site->choice, &choice)) D9_TRY(choose(context, site, &choice));
     D9_TRY(build(context, cuda, c, &choice, &built));
     if (!built) D9_TRY(d9_fail(context, D9_DEVICE, "%s: cuDNN cannot run %s here", site->nodes[0]->role, site->choice));
+    D9_TRY(d9_cuda_reserve(context, cuda, scratch_of(c)));
     d9_cudnn_choice_name(&choice, site->choice);
 done:
     return status;
@@ -263,7 +306,19 @@ static void close_convolver(d9_context *context, void *convolver) {
     cudnn *c = convolver;
     if (!c) return;
     if (c->handle) cudnnDestroy(c->handle);
+    d9_cuda_choices_close(context, c->choices);
     d9_release(context, c);
+}
+
+static void describe(const void *convolver, d9_device_info *info);
+
+/* Everything that a choice depends on besides the convolution. */
+static void name_device(const d9_cuda_driver *driver, const void *state, char name[D9_CUDA_CHOICE_KEY]) {
+    d9_device_info info = {.threads = 0};
+    driver->describe(state, &info);
+    describe(NULL, &info);
+    snprintf(name, D9_CUDA_CHOICE_KEY, "%s %s %lld MiB, %s", info.name, info.isa, (long long)(info.memory_bytes >> 20),
+             info.version);
 }
 
 static d9_status open_convolver(d9_context *context, const d9_cuda_driver *driver, void *state, void **convolver) {
@@ -276,11 +331,17 @@ static d9_status open_convolver(d9_context *context, const d9_cuda_driver *drive
     if (result == CUDNN_STATUS_SUCCESS) result = cudnnSetStream(c->handle, driver->stream(state));
     if (result != CUDNN_STATUS_SUCCESS)
         D9_TRY(d9_fail(context, D9_DEVICE, "cuDNN %d: %s", (int)cudnnGetVersion(), cudnnGetErrorString(result)));
+    D9_TRY(d9_cuda_choices_open(context, NULL, &c->choices));
+    name_device(driver, state, c->device);
     *convolver = c;
     c = NULL;
 done:
     close_convolver(context, c);
     return status;
+}
+
+static void planned(d9_context *context, void *convolver) {
+    d9_cuda_choices_save(context, ((cudnn *)convolver)->choices);
 }
 
 static void describe(const void *convolver, d9_device_info *info) {
@@ -299,5 +360,6 @@ const d9_cuda_convolver d9_cuda_cudnn = {
     .run = run,
     .release = release,
     .survey = survey,
+    .planned = planned,
     .ceiling = ceiling,
 };

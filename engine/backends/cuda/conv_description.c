@@ -1,6 +1,9 @@
 /* From a geometry to a description: see conv_description.h. */
 #include "backends/cuda/conv_description.h"
 
+#include <stdio.h>
+#include <string.h>
+
 /* (A, H, W, C) in memory, named (A, C, H, W). */
 static d9_conv_tensor tensor(int argument, d9_type type, const d9_shape *shape) {
     const int64_t a = shape->d[0], h = shape->d[1], w = shape->d[2], c = shape->d[3];
@@ -26,6 +29,23 @@ d9_conv_description d9_conv_describe(const d9_conv_geometry *g) {
                                  .stride = {g->stride, g->stride},
                                  .dilation = {1, 1},
                                  .accumulate = D9_F32};
+}
+
+static void add_dims(const char *name, const d9_conv_tensor *t, char text[D9_CONV_TEXT]) {
+    const size_t used = strlen(text);
+    snprintf(text + used, D9_CONV_TEXT - used, " %s %lldx%lldx%lldx%lld", name, (long long)t->dims[0],
+             (long long)t->dims[1], (long long)t->dims[2], (long long)t->dims[3]);
+}
+
+void d9_conv_text(const d9_conv_description *d, char text[D9_CONV_TEXT]) {
+    static const char *const passes[] = {[D9_CONV_FORWARD] = "forward",
+                                         [D9_CONV_BACKWARD_DATA] = "backward_data",
+                                         [D9_CONV_BACKWARD_WEIGHT] = "backward_weight"};
+    static const char *const names[] = {"x", "w", "y"};
+    snprintf(text, D9_CONV_TEXT, "%s %s", passes[d->pass], d9_type_name(d->tensor[D9_CONV_IMAGE].type));
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++) add_dims(names[a], &d->tensor[a], text);
+    const size_t used = strlen(text);
+    snprintf(text + used, D9_CONV_TEXT - used, " pad %lld stride %lld", (long long)d->pad[0], (long long)d->stride[0]);
 }
 
 double d9_conv_operations(const d9_conv_description *d) {

@@ -32,8 +32,14 @@ typedef struct d9_conv_description {
 
 /* Values lie at multiples of 64 bytes (graph/memory.c, step/layout.c); so does the scratch. */
 enum { D9_CONV_ALIGNMENT = 64 };
+/* No choice may ask for more: the fastest ones ask for a few MiB, layout transforms for the activations again. */
+enum { D9_CONV_MOST_WORKSPACE = 256 << 20 };
 
 d9_conv_description d9_conv_describe(const d9_conv_geometry *geometry);
+
+/* "forward f16 x 512x64x32x32 w 128x64x3x3 y 512x128x32x32 pad 1 stride 1": all that cuDNN's answer depends on. */
+enum { D9_CONV_TEXT = 192 };
+void d9_conv_text(const d9_conv_description *description, char text[D9_CONV_TEXT]);
 
 /* Multiplications and additions, each one operation. */
 double d9_conv_operations(const d9_conv_description *description);

@@ -19,6 +19,7 @@ typedef struct d9_cuda_convolver {
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
     void (*release)(d9_context *context, d9_site *site);
     d9_status (*survey)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
+    void (*planned)(d9_context *context, void *convolver); /* all of a plan's rules are prepared; may be NULL */
     /* Operations per second of a large product; may be NULL. */
     d9_status (*ceiling)(d9_context *context, void *backend, d9_type type, double *operations_per_second);
 } d9_cuda_convolver;
@@ -27,7 +28,8 @@ typedef struct d9_cuda_convolver {
 typedef struct d9_cuda_indices {
     int32_t *values;
     int64_t count;
-    bool changed;
+    bool changed; /* since they were last looked through */
+    bool checked; /* by the check at hand */
 } d9_cuda_indices;
 enum { D9_CUDA_ORDER, D9_CUDA_EVAL_ORDER, D9_CUDA_LABELS, D9_CUDA_INDICES };
 
@@ -37,15 +39,16 @@ typedef struct d9_cuda {
     d9_cuda_stream stream;
     const d9_cuda_convolver *convolver;
     void *convolver_state;
-    /* Shared by all rules, each within its own run; grown while planning: never keep the pointer. `scratch_moves`
-     * counts how often it moved: graphs recorded before are out of date. */
+    /* Shared by all rules, each within its own run; grown while planning: never keep the pointer. `scratch_needed` is
+     * the most that a chosen rule asked for. `scratch_moves` counts how often it moved: graphs recorded before are out
+     * of date. */
     void *scratch;
-    int64_t scratch_bytes, scratch_moves;
+    int64_t scratch_bytes, scratch_needed, scratch_moves;
     /* of the program; made by d9_cuda_allocate */
-    int64_t *step;               /* on the device: the number of the step that runs next */
-    int64_t step_there;          /* what it holds when all that was submitted is done */
+    int64_t *step;               /* on the device: the number of the step that runs next; made when opening */
+    int64_t step_there;          /* what it holds when all that was submitted is done; -1: not known */
     float *table[D9_MAX_TABLES]; /* on the device, as the program's */
-    d9_cuda_guard *guard;        /* on the device; NULL: not fp16 */
+    d9_cuda_guard *guard;        /* on the device, in D9_BUFFER_GUARD; NULL: not fp16 */
     int64_t *gradient_ends;      /* on the device: (gradient_count), elements of GRADIENT */
     d9_value_id *gradients;      /* (gradient_count): the parameters', in the order of their offsets */
     int32_t gradient_count;
@@ -69,6 +72,11 @@ extern const d9_rule d9_cuda_rules[];
 d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program);
 d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                         int64_t size);
+/* The epoch's order, sorted on the device (d9_backend.order). */
+d9_status d9_cuda_epoch_order(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
+/* Of the scratch, for that. */
+D9_MUST_USE d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cuda *cuda, const d9_program *program,
+                                                int64_t *bytes);
 /* Waits, and logs how many steps the guard skipped since it last said so. */
 d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 
@@ -82,11 +90,12 @@ void d9_cuda_plan_free(d9_context *context, d9_plan *plan);
 d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
 /* After a reset the first few runs of every rule are timed by marks, unrecorded; the others count at their mean. */
 int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
-/* Seconds of one `work`: the least of `runs` after one to warm up. */
+/* Seconds of one `work`: the least of `runs` measurements after one to warm up, each the mean of several submitted
+ * together: what the host does between them does not show as long as the device takes longer. */
 D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                                    double *seconds);
 
-/* A d9_host_kind and a d9_backend of this folder, but for what distinguishes the module from the tests' model. */
+/* A d9_host_kind and a d9_backend of this folder. */
 #define D9_CUDA_KIND(open_function, describe_function)                                                                 \
     {                                                                                                                  \
         .rules = d9_cuda_rules, .open = open_function, .close = d9_cuda_close, .describe = describe_function,          \
@@ -97,8 +106,8 @@ D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_
         .name = backend_name, .doc = backend_doc, .probe = probe_function, .open = open_function,                      \
         .close = d9_host_close, .describe = d9_host_describe, .allocate = d9_cuda_allocate, .plan = d9_cuda_plan,      \
         .plan_free = d9_cuda_plan_free, .plan_text = d9_host_plan_text, .run = d9_cuda_run, .times = d9_cuda_times,    \
-        .survey = d9_host_survey, .ceilings = d9_host_ceilings, .write = d9_cuda_write, .read = d9_host_read,          \
-        .sync = d9_cuda_sync                                                                                           \
+        .survey = d9_host_survey, .ceilings = d9_host_ceilings, .order = d9_cuda_epoch_order, .write = d9_cuda_write,  \
+        .read = d9_host_read, .sync = d9_cuda_sync                                                                     \
     }
 
 /* ---- for rules ---- */
@@ -106,8 +115,11 @@ D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_
 /* D9_OK, or D9_DEVICE naming the node and what CUDA says of a launcher's answer. */
 D9_MUST_USE d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error);
 
-/* Makes the shared scratch at least this large. For prepare only. */
+/* Makes the shared scratch at least this large: for as long as plans live (in prepare only), or until it is trimmed to
+ * that again. */
 D9_MUST_USE d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes);
+D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes);
+D9_MUST_USE d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda);
 
 static inline bool d9_cuda_storable(d9_type type) { return type == D9_F32 || type == D9_BF16 || type == D9_F16; }
 static inline d9_cuda_store d9_cuda_store_of(d9_type type) {

@@ -1,9 +1,22 @@
 /* Descriptors in and out of cuDNN's graph API: see cudnn.h. */
 #include "backends/cuda/cudnn.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- loading ---- */
+
+/* They stay: cuDNN opens them by the same names. */
+void d9_cudnn_load(void) {
+    static const char *const names[] = {"libcudnn_graph.so.9", "libcudnn_engines_precompiled.so.9",
+                                        "libcudnn_heuristic.so.9", "libcudnn_engines_runtime_compiled.so.9"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        (void)library;
+    }
+}
 
 /* ---- calling ---- */
 

@@ -11,6 +11,10 @@
 
 #include <cudnn.h>
 
+/* Maps the libraries that planning needs, which otherwise happens in the first call that needs each: may run on any
+ * thread, beside other calls. What is not found is left to those. */
+void d9_cudnn_load(void);
+
 /* For whom: a handle, or with NULL the properties of a device that need not be there. */
 typedef struct d9_cudnn_target {
     cudnnHandle_t handle;

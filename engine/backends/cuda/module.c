@@ -2,9 +2,21 @@
 #include "backends/cuda/conv_cudnn.h"
 #include "backends/cuda/runtime.h"
 
+#include <pthread.h>
+
+static void *load(void *nothing) {
+    d9_cudnn_load();
+    return nothing;
+}
+
+/* cuDNN's libraries are mapped on a thread of their own while the driver makes its context: both take long. */
 static d9_status open_backend(d9_context *context, const d9_backend_options *options, void **backend) {
+    pthread_t thread;
     (void)options;
-    return d9_cuda_open(context, &d9_cuda_runtime, &d9_cuda_cudnn, backend);
+    const bool loading = pthread_create(&thread, NULL, load, NULL) == 0; /* else they are mapped when first called */
+    const d9_status status = d9_cuda_open(context, &d9_cuda_runtime, &d9_cuda_cudnn, backend);
+    if (loading) pthread_join(thread, NULL);
+    return status;
 }
 
 /* bf16 from Ampere on. */

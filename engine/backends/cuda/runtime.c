@@ -95,23 +95,23 @@ static d9_status out_of_memory(d9_context *context, int64_t bytes, const char *p
                    (double)bytes / 1048576, (double)left / 1048576, (double)total / 1048576);
 }
 
+static void release(d9_context *context, void *driver, void *pointer) {
+    (void)context, (void)driver;
+    cudaFree(pointer);
+}
+
 static d9_status allocate(d9_context *context, void *driver, int64_t bytes, const char *purpose, void **pointer) {
     d9_status status;
     const runtime *r = driver;
     const cudaError_t result = cudaMalloc(pointer, (size_t)bytes);
-    if (result == cudaErrorMemoryAllocation) {
-        *pointer = NULL;
-        return out_of_memory(context, bytes, purpose);
-    }
+    if (result != cudaSuccess) *pointer = NULL;
+    if (result == cudaErrorMemoryAllocation) return out_of_memory(context, bytes, purpose);
     CUDA_TRY(result, purpose);
     CUDA_TRY(cudaMemsetAsync(*pointer, 0, (size_t)bytes, r->stream), purpose);
 done:
+    if (status != D9_OK) release(context, driver, *pointer);
+    if (status != D9_OK) *pointer = NULL;
     return status;
-}
-
-static void release(d9_context *context, void *driver, void *pointer) {
-    (void)context, (void)driver;
-    cudaFree(pointer);
 }
 
 static d9_status write(d9_context *context, void *driver, void *to, const void *bytes, int64_t size) {
@@ -120,9 +120,12 @@ static d9_status write(d9_context *context, void *driver, void *to, const void *
                  "writing to the device");
 }
 
+/* Forgets with it what a library left to be asked for: the next launch would be blamed. */
 static d9_status synchronize(d9_context *context, void *driver) {
     const runtime *r = driver;
-    return check(context, cudaStreamSynchronize(r->stream), "running");
+    const d9_status status = check(context, cudaStreamSynchronize(r->stream), "running");
+    cudaGetLastError();
+    return status;
 }
 
 static d9_status read(d9_context *context, void *driver, const void *from, void *bytes, int64_t size) {
@@ -141,10 +144,14 @@ static d9_status record(d9_context *context, void *driver, d9_cuda_work work, vo
     const runtime *r = driver;
     cudaGraph_t recorded = NULL;
     cudaGraphExec_t made = NULL;
+    *graph = NULL;
     CUDA_TRY(cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal), "recording a step");
     status = work(context, what);
     const cudaError_t result = cudaStreamEndCapture(r->stream, &recorded); /* whatever happened between */
-    if (status != D9_OK) goto done;
+    if (status != D9_OK) {
+        cudaGetLastError();
+        goto done;
+    }
     CUDA_TRY(result, "recording a step");
     CUDA_TRY(cudaGraphInstantiateWithFlags(&made, recorded, 0), "making a recorded step ready");
     *graph = made;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { MAX_SETS = 8, MEASURED_RUNS = 3 };
+enum { MAX_SETS = 8, MEASURED_RUNS = 3, TIMED_TOGETHER = 8 };
 
 typedef struct active_set { /* recorded: what the graph is made of, so it stays where it is */
     d9_plan *plan;
@@ -42,9 +42,11 @@ static d9_status check_gradients(d9_context *context, const d9_plan *plan, const
 }
 
 static d9_status settle_guard(d9_context *context, const d9_plan *plan, const d9_site *site) {
-    static const d9_cuda_guard_rule fixed = {1, 1, 0};
+    const int64_t every = plan->device->options.loss_scale_every;
+    const d9_cuda_guard_rule fixed = {1, 1, 0}, moving = {2, 0.5f, (int32_t)every};
     const d9_cuda *cuda = cuda_of(plan);
-    return d9_cuda_check(context, site, d9_cuda_guard_settle(cuda->stream, &fixed, cuda->step, cuda->guard));
+    return d9_cuda_check(context, site,
+                         d9_cuda_guard_settle(cuda->stream, every ? &moving : &fixed, cuda->step, cuda->guard));
 }
 
 /* One rule; before the first update the gradients are looked through. */
@@ -186,6 +188,17 @@ done:
 
 /* ---- plans ---- */
 
+static d9_status finish_planning(d9_context *context, d9_cuda *cuda, const d9_program *program) {
+    d9_status status;
+    int64_t bytes;
+    D9_TRY(d9_cuda_epoch_order_bytes(context, cuda, program, &bytes));
+    D9_TRY(d9_cuda_reserve(context, cuda, bytes));
+    D9_TRY(d9_cuda_trim(context, cuda));
+    if (cuda->convolver->planned) cuda->convolver->planned(context, cuda->convolver_state);
+done:
+    return status;
+}
+
 d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
                        d9_plan **plan) {
     d9_status status;
@@ -193,6 +206,7 @@ d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program 
     d9_plan *made = NULL;
     *plan = NULL;
     D9_TRY(d9_host_plan(context, device, program, graph, &made));
+    D9_TRY(finish_planning(context, device->backend, program));
     const size_t count = (size_t)made->placed_count;
     const size_t bytes = sizeof(steps) + count * (sizeof(double) + sizeof(int64_t) + MAX_SETS + 1);
     D9_TRY(d9_allocate(context, bytes, "a plan", &memory));
@@ -240,10 +254,10 @@ d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work wo
     for (int i = 0; i < runs; i++) {
         double here;
         D9_TRY(cuda->driver->mark(context, cuda->state, 0));
-        D9_TRY(work(context, what));
+        for (int t = 0; t < TIMED_TOGETHER; t++) D9_TRY(work(context, what));
         D9_TRY(cuda->driver->mark(context, cuda->state, 1));
         D9_TRY(cuda->driver->elapsed(context, cuda->state, 0, 1, &here));
-        if (here < *seconds) *seconds = here;
+        if (here / TIMED_TOGETHER < *seconds) *seconds = here / TIMED_TOGETHER;
     }
 done:
     return status;

@@ -47,7 +47,9 @@ void d9_host_close(d9_context *context, d9_device *device) {
 }
 
 void d9_host_describe(const d9_device *device, d9_device_info *info) {
-    *info = (d9_device_info){.threads = device->threads, .memory_bytes = d9_host_memory_bytes()};
+    *info = (d9_device_info){.threads = device->threads,
+                             .memory_bytes = d9_host_memory_bytes(),
+                             .asynchronous = device->kind->memory != NULL};
     d9_host_processor(info->name, sizeof info->name);
     device->kind->describe(device->backend, info);
 }

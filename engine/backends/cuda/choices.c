@@ -1,0 +1,204 @@
+/* A table of lines, read and written whole: see choices.h. */
+#include "backends/cuda/choices.h"
+#include "core/system.h"
+#include "core/text.h"
+
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct row {
+    char key[D9_CUDA_CHOICE_KEY], choice[D9_CUDA_CHOICE_NAME];
+} row;
+
+struct d9_cuda_choices {
+    char path[1024]; /* empty: nothing is kept */
+    row *rows;
+    int count, capacity;
+    bool changed;
+};
+
+static const char header[] = "dawn9 choices 1\n";
+
+/* ---- rows ---- */
+
+static row *find_row(const d9_cuda_choices *choices, const char *key) {
+    for (int i = 0; i < choices->count; i++)
+        if (strcmp(choices->rows[i].key, key) == 0) return &choices->rows[i];
+    return NULL;
+}
+
+const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key) {
+    const row *found = find_row(choices, key);
+    return found ? found->choice : NULL;
+}
+
+static d9_status new_row(d9_context *context, d9_cuda_choices *choices, row **made) {
+    d9_status status = D9_OK;
+    void *memory;
+    if (choices->count == choices->capacity) {
+        const int capacity = 2 * choices->capacity + 32;
+        D9_TRY(d9_allocate(context, (size_t)capacity * sizeof(row), "tuned choices", &memory));
+        if (choices->count) memcpy(memory, choices->rows, (size_t)choices->count * sizeof(row));
+        d9_release(context, choices->rows);
+        choices->rows = memory;
+        choices->capacity = capacity;
+    }
+    *made = &choices->rows[choices->count++];
+done:
+    return status;
+}
+
+/* Of a text that ends at `key + key_size` and so on; the lengths are in bounds. */
+static d9_status put(d9_context *context, d9_cuda_choices *choices, const char *key, size_t key_size,
+                     const char *choice, size_t choice_size) {
+    d9_status status;
+    row *one;
+    D9_TRY(new_row(context, choices, &one));
+    *one = (row){.key = ""};
+    memcpy(one->key, key, key_size);
+    memcpy(one->choice, choice, choice_size);
+done:
+    return status;
+}
+
+d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, const char *key, const char *choice) {
+    row *known = find_row(choices, key);
+    const size_t key_size = strlen(key), choice_size = strlen(choice);
+    if (key_size >= D9_CUDA_CHOICE_KEY || choice_size >= D9_CUDA_CHOICE_NAME) return D9_OK; /* is tuned again */
+    choices->changed = true;
+    if (!known) return put(context, choices, key, key_size, choice, choice_size);
+    snprintf(known->choice, sizeof known->choice, "%s", choice);
+    return D9_OK;
+}
+
+/* ---- reading ---- */
+
+/* One line without its newline; false: damaged. */
+static bool read_line(d9_context *context, d9_cuda_choices *choices, const char *line, size_t size, d9_status *status) {
+    const char *tab = memchr(line, '\t', size);
+    char key[D9_CUDA_CHOICE_KEY];
+    const size_t key_size = tab ? (size_t)(tab - line) : 0, choice_size = tab ? size - key_size - 1 : 0;
+    *status = D9_OK;
+    if (key_size == 0 || choice_size == 0 || key_size >= D9_CUDA_CHOICE_KEY || choice_size >= D9_CUDA_CHOICE_NAME)
+        return false;
+    for (size_t i = 0; i < size; i++)
+        if (i != key_size && (line[i] < ' ' || line[i] > '~')) return false;
+    snprintf(key, sizeof key, "%.*s", (int)key_size, line);
+    if (find_row(choices, key)) return false;
+    *status = put(context, choices, line, key_size, tab + 1, choice_size);
+    return true;
+}
+
+/* Nothing of a damaged text is kept; *damaged: the line, from 1; 0: none. */
+static d9_status read_text(d9_context *context, d9_cuda_choices *choices, const char *text, size_t size, int *damaged) {
+    d9_status status = D9_OK;
+    const size_t header_size = sizeof header - 1;
+    int number = 1;
+    *damaged = size < header_size || memcmp(text, header, header_size) != 0 ? 1 : 0;
+    for (size_t at = header_size; !*damaged && at < size;) {
+        const char *end = memchr(text + at, '\n', size - at);
+        number++;
+        if (!end || !read_line(context, choices, text + at, (size_t)(end - text) - at, &status)) *damaged = number;
+        D9_TRY(status);
+        at = end ? (size_t)(end - text) + 1 : size;
+    }
+done:
+    if (*damaged) choices->count = 0;
+    return status;
+}
+
+static d9_status read_file(d9_context *context, d9_cuda_choices *choices) {
+    d9_status status;
+    uint8_t *bytes = NULL;
+    size_t size;
+    int damaged;
+    if (!*choices->path || !d9_file_exists(context, choices->path)) return D9_OK;
+    if (d9_file_read(context, choices->path, &bytes, &size) != D9_OK) {
+        d9_log(context, D9_LOG_WARNING, "%s: tuning anew", context->message);
+        d9_context_clear(context);
+        return D9_OK;
+    }
+    D9_TRY(read_text(context, choices, (const char *)bytes, size, &damaged));
+    if (damaged) d9_log(context, D9_LOG_WARNING, "%s line %d: damaged: tuning anew", choices->path, damaged);
+done:
+    d9_release(context, bytes);
+    return status;
+}
+
+/* ---- the cache ---- */
+
+static void default_path(char *path, size_t size) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const bool own = cache && *cache;
+    if (!own && !(home && *home)) return;
+    const int length = snprintf(path, size, "%s%s/dawn9/cuda-choices.tsv", own ? cache : home, own ? "" : "/.cache");
+    if (length < 0 || (size_t)length >= size) path[0] = 0;
+}
+
+d9_status d9_cuda_choices_open(d9_context *context, const char *path, d9_cuda_choices **choices) {
+    d9_status status;
+    void *memory;
+    d9_cuda_choices *made = NULL;
+    D9_TRY(d9_allocate(context, sizeof *made, "tuned choices", &memory));
+    made = memory;
+    if (path)
+        snprintf(made->path, sizeof made->path, "%s", path);
+    else
+        default_path(made->path, sizeof made->path);
+    D9_TRY(read_file(context, made));
+    *choices = made;
+    made = NULL;
+done:
+    d9_cuda_choices_close(context, made);
+    return status;
+}
+
+void d9_cuda_choices_close(d9_context *context, d9_cuda_choices *choices) {
+    if (!choices) return;
+    d9_release(context, choices->rows);
+    d9_release(context, choices);
+}
+
+/* What others have written since: theirs where we know nothing. */
+static d9_status merge(d9_context *context, d9_cuda_choices *choices) {
+    d9_status status;
+    d9_cuda_choices *there = NULL;
+    D9_TRY(d9_cuda_choices_open(context, choices->path, &there));
+    for (int i = 0; i < there->count; i++)
+        if (!find_row(choices, there->rows[i].key))
+            D9_TRY(d9_cuda_choices_add(context, choices, there->rows[i].key, there->rows[i].choice));
+done:
+    d9_cuda_choices_close(context, there);
+    return status;
+}
+
+static d9_status write_file(d9_context *context, const d9_cuda_choices *choices) {
+    d9_status status;
+    char folder[sizeof choices->path];
+    d9_text text;
+    d9_text_init(context, &text);
+    d9_text_add(&text, "%s", header);
+    for (int i = 0; i < choices->count; i++)
+        d9_text_add(&text, "%s\t%s\n", choices->rows[i].key, choices->rows[i].choice);
+    D9_TRY(d9_text_status(&text));
+    memcpy(folder, choices->path, sizeof folder);
+    D9_TRY(d9_directory_make(context, dirname(folder)));
+    D9_TRY(d9_file_write(context, choices->path, text.bytes, text.size));
+done:
+    d9_text_free(&text);
+    return status;
+}
+
+void d9_cuda_choices_save(d9_context *context, d9_cuda_choices *choices) {
+    d9_status status;
+    if (!choices->changed || !*choices->path) return;
+    D9_TRY(merge(context, choices));
+    D9_TRY(write_file(context, choices));
+    choices->changed = false;
+done:
+    if (status == D9_OK) return;
+    d9_log(context, D9_LOG_DEBUG, "tuned choices are not kept: %s", context->message);
+    d9_context_clear(context);
+}

@@ -1,0 +1,38 @@
+/* The epoch's order, made on the device: sorted there by the same keys as d9_epoch_order sorts by, so that no step
+ * waits for the host to sort. The scratch holds what sorting needs, and behind it the whole order; the steps read its
+ * head. */
+#include "backends/cuda/cuda.h"
+
+static d9_status check(d9_context *context, const d9_cuda *cuda, int error) {
+    return error ? d9_fail(context, D9_DEVICE, "the epoch's order: %s", cuda->driver->error(error)) : D9_OK;
+}
+
+static d9_status sorting_bytes(d9_context *context, const d9_cuda *cuda, int64_t samples, int64_t *bytes) {
+    size_t own = 0;
+    const d9_status status = check(context, cuda, d9_cuda_order_scratch_bytes(samples, &own));
+    *bytes = ((int64_t)own + 255) / 256 * 256;
+    return status;
+}
+
+d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cuda *cuda, const d9_program *program,
+                                    int64_t *bytes) {
+    const int64_t samples = program->extent.train_images;
+    const d9_status status = sorting_bytes(context, cuda, samples, bytes);
+    *bytes += samples * (int64_t)sizeof(int32_t);
+    return status;
+}
+
+d9_status d9_cuda_epoch_order(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples) {
+    d9_status status;
+    d9_cuda *cuda = device->backend;
+    int64_t bytes, head = samples * (int64_t)sizeof(int32_t);
+    D9_TRY(sorting_bytes(context, cuda, samples, &bytes));
+    D9_TRY(d9_cuda_borrow(context, cuda, bytes + head)); /* no more than planning reserved */
+    int32_t *order = (int32_t *)(void *)((uint8_t *)cuda->scratch + bytes);
+    D9_TRY(check(context, cuda, d9_cuda_order(cuda->stream, seed, (uint32_t)epoch, samples, cuda->scratch, order)));
+    if (head > device->bytes[D9_BUFFER_ORDER]) head = device->bytes[D9_BUFFER_ORDER];
+    D9_TRY(check(context, cuda, d9_cuda_copy(cuda->stream, order, head, device->buffers[D9_BUFFER_ORDER])));
+    cuda->indices[D9_CUDA_ORDER].changed = false; /* they are samples by construction */
+done:
+    return status;
+}

@@ -1,0 +1,41 @@
+/* The fake of the CUDA runtime and of cuDNN behind the tests' dawn9-cuda.so: what it has counted, and how it is to
+ * behave. The module exports d9_fake_get; fake_find brings it to a test.
+ *
+ * Work is kept on the one stream and runs when the host waits: so a host that reads too early reads old bytes. Time is
+ * drawn: a kernel takes a microsecond, a convolution what its choice takes. */
+#ifndef D9_TESTS_CUDA_FAKE_H
+#define D9_TESTS_CUDA_FAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define D9_FAKE_DEVICE "CUDA model"
+
+typedef struct d9_fake_counts {
+    int64_t calls; /* of the runtime */
+    int64_t allocations, frees, writes, reads, memsets;
+    int64_t waits; /* that found work to wait for */
+    int64_t captures, instantiations, replays;
+    int64_t kernels;                       /* run */
+    int64_t convolutions, plans, surveyed; /* run; made; lists of choices asked for */
+    int64_t illegal;                       /* calls that may not be made while capturing */
+    int64_t live_graphs, live_events, live_streams, live_handles, live_descriptors;
+    int64_t used_bytes, most_bytes;
+} d9_fake_counts;
+
+typedef struct d9_fake {
+    d9_fake_counts counts;
+    /* how it behaves; a test sets these */
+    int64_t memory_bytes;
+    int64_t fail_at; /* the call of this number, from 1, fails; 0: none */
+    int fail_with;   /* a cudaError_t */
+    int devices, major, minor;
+    bool without_code;   /* kernels were not compiled for this device */
+    bool without_cudnn;  /* cudnnCreate fails */
+    void (*reset)(void); /* as it was when the process began; nothing is open */
+} d9_fake;
+
+__attribute__((visibility("default"))) d9_fake *d9_fake_get(void);
+d9_fake *fake_find(void); /* from a test; NULL: the module beside it is not the fake */
+
+#endif

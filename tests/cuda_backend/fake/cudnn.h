@@ -1,0 +1,18 @@
+/* The part of cuDNN that engine/backends/cuda/conv_cudnn.c and cudnn.h name, for the fake of them (fake_cudnn.c). */
+#ifndef D9_FAKE_CUDNN_H
+#define D9_FAKE_CUDNN_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+
+typedef struct cudnnContext *cudnnHandle_t;
+typedef void *cudnnBackendDescriptor_t;
+typedef enum cudnnStatus { CUDNN_STATUS_SUCCESS = 0, CUDNN_STATUS_NOT_INITIALIZED = 1001 } cudnnStatus_t;
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream);
+size_t cudnnGetVersion(void);
+const char *cudnnGetErrorString(cudnnStatus_t status);
+
+#endif

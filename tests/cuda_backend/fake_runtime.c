@@ -1,0 +1,387 @@
+/* The CUDA runtime over host memory and the CPU model of the kernels: see fake.h. Strict where the real one is: memory
+ * is not zeroed, a copy lies within one allocation, nothing waits or allocates while a stream is captured, an error of
+ * a kernel shows at the next wait and stays. */
+#include "tests/cuda_backend/fake.h"
+#include "tests/cuda_backend/fake_state.h"
+#include "tests/cuda_model/model.h"
+
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCKS = 512 };
+
+typedef struct block {
+    uint8_t *data;
+    size_t bytes;
+} block;
+
+static struct CUstream_st {
+    d9_model_list *pending, *captured; /* captured: NULL outside a capture */
+    bool spoilt;                       /* by a call that may not be made while capturing */
+} the_stream;
+struct CUevent_st {
+    double seconds;
+};
+struct CUgraph_st {
+    d9_model_list *list;
+};
+struct CUgraphExec_st {
+    d9_model_list *list;
+};
+
+static void reset(void);
+#define FRESH                                                                                                          \
+    { .memory_bytes = 512 << 20, .devices = 1, .major = 9, .reset = reset }
+static const d9_fake fresh = FRESH;
+static d9_fake fake = FRESH;
+static block blocks[BLOCKS];
+static cudaError_t last, sticky;
+static double now;
+
+d9_fake *d9_fake_get(void) { return &fake; }
+void d9_fake_spend(double seconds) { now += seconds; }
+
+/* An error stays to be asked for, and what is launched next is blamed for it. */
+static cudaError_t answer(cudaError_t error) {
+    if (error == cudaSuccess) return error;
+    last = error;
+    d9_model_stale((int)error);
+    return error;
+}
+
+/* Every call passes here: planted failures, sticky errors. */
+static cudaError_t begin(void) {
+    if (++fake.counts.calls == fake.fail_at) return answer((cudaError_t)fake.fail_with);
+    return answer(sticky);
+}
+
+/* ... and here those that may not be made while capturing. */
+static cudaError_t begin_uncaptured(void) {
+    const cudaError_t error = begin();
+    if (error != cudaSuccess || !the_stream.captured) return error;
+    fake.counts.illegal++;
+    the_stream.spoilt = true;
+    return answer(cudaErrorStreamCaptureUnsupported);
+}
+
+#define BEGIN(how)                                                                                                     \
+    do {                                                                                                               \
+        const cudaError_t begun = how();                                                                               \
+        if (begun != cudaSuccess) return begun;                                                                        \
+    } while (0)
+
+/* ---- the device ---- */
+
+cudaError_t cudaGetLastError(void) {
+    const cudaError_t error = last;
+    last = sticky;
+    d9_model_stale((int)sticky);
+    return error;
+}
+
+const char *cudaGetErrorString(cudaError_t error) {
+    if (error == cudaErrorNoDevice) return "no CUDA-capable device is detected";
+    if (error == cudaErrorMemoryAllocation) return "out of memory";
+    if (error == cudaErrorNoKernelImageForDevice) return "no kernel image is available for execution on the device";
+    return *d9_model_failure() ? d9_model_failure() : "planted failure";
+}
+
+cudaError_t cudaGetDeviceCount(int *count) {
+    BEGIN(begin);
+    *count = fake.devices;
+    return fake.devices > 0 ? cudaSuccess : answer(cudaErrorNoDevice);
+}
+
+cudaError_t cudaSetDevice(int device) {
+    BEGIN(begin);
+    return device < fake.devices ? cudaSuccess : answer(cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
+    BEGIN(begin);
+    (void)device;
+    *properties = (struct cudaDeviceProp){.name = D9_FAKE_DEVICE,
+                                          .totalGlobalMem = (size_t)fake.memory_bytes,
+                                          .major = fake.major,
+                                          .minor = fake.minor,
+                                          .multiProcessorCount = 132};
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version) {
+    *version = 13000;
+    return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(version); }
+
+/* ---- waiting ---- */
+
+static cudaError_t drain(void) {
+    cudaError_t error = sticky;
+    const size_t before = d9_model_launches();
+    if (d9_model_list_size(the_stream.pending) == 0) return error;
+    fake.counts.waits++;
+    if (error == cudaSuccess) error = (cudaError_t)d9_model_list_run(the_stream.pending);
+    fake.counts.kernels += (int64_t)(d9_model_launches() - before);
+    d9_model_list_clear(the_stream.pending);
+    sticky = error;
+    return answer(error);
+}
+
+/* ---- memory ---- */
+
+static block *block_of(const void *pointer, size_t bytes) {
+    const uint8_t *at = pointer;
+    for (int b = 0; b < BLOCKS; b++)
+        if (blocks[b].data && at >= blocks[b].data && at + bytes <= blocks[b].data + blocks[b].bytes) return &blocks[b];
+    return NULL;
+}
+
+cudaError_t cudaMemGetInfo(size_t *left, size_t *total) {
+    BEGIN(begin_uncaptured);
+    *left = (size_t)(fake.memory_bytes - fake.counts.used_bytes);
+    *total = (size_t)fake.memory_bytes;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **pointer, size_t bytes) {
+    int b = 0;
+    BEGIN(begin_uncaptured);
+    while (b < BLOCKS && blocks[b].data) b++;
+    if (bytes == 0 || b == BLOCKS) return answer(cudaErrorInvalidValue);
+    if ((int64_t)bytes > fake.memory_bytes - fake.counts.used_bytes) return answer(cudaErrorMemoryAllocation);
+    const size_t room = (bytes + 255) / 256 * 256;
+    *pointer = aligned_alloc(256, room);
+    if (!*pointer) return answer(cudaErrorMemoryAllocation);
+    memset(*pointer, 0xff, room);
+    blocks[b] = (block){*pointer, bytes};
+    fake.counts.allocations++;
+    fake.counts.used_bytes += (int64_t)bytes;
+    if (fake.counts.used_bytes > fake.counts.most_bytes) fake.counts.most_bytes = fake.counts.used_bytes;
+    return cudaSuccess;
+}
+
+/* Memory goes even where an earlier failure is reported, as the driver would take it back. */
+cudaError_t cudaFree(void *pointer) {
+    const cudaError_t error = begin_uncaptured();
+    if (!pointer) return error;
+    block *b = block_of(pointer, 1);
+    if (!b || b->data != pointer) return answer(cudaErrorInvalidValue);
+    if (the_stream.pending) drain();
+    fake.counts.frees++;
+    fake.counts.used_bytes -= (int64_t)b->bytes;
+    free(b->data);
+    *b = (block){NULL, 0};
+    return error;
+}
+
+typedef struct move {
+    uint8_t *to;
+    const uint8_t *from; /* NULL: `value` */
+    size_t bytes;
+    int value;
+} move;
+
+static int do_move(const void *what) {
+    const move *m = what;
+    if (m->from)
+        memcpy(m->to, m->from, m->bytes);
+    else
+        memset(m->to, m->value, m->bytes);
+    now += 1e-6;
+    return 0;
+}
+
+/* The bytes to write were taken when the call returned: they follow the move. */
+static int do_write(const void *what) {
+    move m;
+    memcpy(&m, what, sizeof m);
+    memcpy(m.to, (const uint8_t *)what + sizeof m, m.bytes);
+    now += 1e-6;
+    return 0;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+    const move m = {to, NULL, bytes, value};
+    BEGIN(begin);
+    if (!block_of(to, bytes)) return answer(cudaErrorInvalidValue);
+    fake.counts.memsets++;
+    return answer((cudaError_t)d9_model_submit(stream, do_move, &m, sizeof m));
+}
+
+static cudaError_t write_later(void *to, const void *from, size_t bytes, cudaStream_t stream) {
+    const move m = {to, NULL, bytes, 0};
+    uint8_t *both = malloc(sizeof m + bytes);
+    if (!both) return answer(cudaErrorMemoryAllocation);
+    memcpy(both, &m, sizeof m);
+    memcpy(both + sizeof m, from, bytes);
+    const int error = d9_model_submit(stream, do_write, both, sizeof m + bytes);
+    free(both);
+    fake.counts.writes++;
+    return answer((cudaError_t)error);
+}
+
+/* Host memory is pageable here: such a copy cannot be captured, and one to the host has arrived when it returns. */
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    BEGIN(begin_uncaptured);
+    if (!block_of(kind == cudaMemcpyHostToDevice ? to : from, bytes)) return answer(cudaErrorInvalidValue);
+    if (kind == cudaMemcpyHostToDevice) return write_later(to, from, bytes, stream);
+    const cudaError_t error = drain();
+    if (error == cudaSuccess) memcpy(to, from, bytes);
+    fake.counts.reads++;
+    return error;
+}
+
+/* ---- the stream, and graphs ---- */
+
+static void listen(void) {
+    const bool capturing = the_stream.captured;
+    d9_model_keep(capturing ? the_stream.captured : the_stream.pending, the_stream.pending ? &the_stream : NULL,
+                  capturing);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+    BEGIN(begin);
+    if (flags != cudaStreamNonBlocking || the_stream.pending) return answer(cudaErrorInvalidValue);
+    the_stream = (struct CUstream_st){.pending = d9_model_list_new()};
+    fake.counts.live_streams++;
+    *stream = &the_stream;
+    listen();
+    if (fake.without_code) d9_model_stale(cudaErrorNoKernelImageForDevice); /* of the first launch */
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    const cudaError_t error = begin();
+    drain();
+    d9_model_list_free(stream->pending);
+    the_stream = (struct CUstream_st){.pending = NULL};
+    fake.counts.live_streams--;
+    listen();
+    sticky = cudaSuccess;
+    return error;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    (void)stream;
+    BEGIN(begin_uncaptured);
+    return drain();
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+    BEGIN(begin_uncaptured);
+    (void)mode;
+    stream->captured = d9_model_list_new();
+    stream->spoilt = false;
+    fake.counts.captures++;
+    listen();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    const cudaError_t error = begin();
+    struct CUgraph_st *made = calloc(1, sizeof *made);
+    *graph = NULL;
+    if (error != cudaSuccess || stream->spoilt || !made) {
+        d9_model_list_free(stream->captured);
+        free(made);
+    } else {
+        made->list = stream->captured;
+        *graph = made;
+        fake.counts.live_graphs++;
+    }
+    stream->captured = NULL;
+    listen();
+    return error != cudaSuccess ? error : *graph ? cudaSuccess : answer(cudaErrorStreamCaptureInvalidated);
+}
+
+/* The executable one is a graph of its own; here they share the list, so whoever goes last frees it. */
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long flags) {
+    BEGIN(begin_uncaptured);
+    if (flags != 0) return answer(cudaErrorInvalidValue);
+    *made = calloc(1, sizeof **made);
+    if (!*made) return answer(cudaErrorMemoryAllocation);
+    (*made)->list = graph->list;
+    graph->list = NULL;
+    fake.counts.instantiations++;
+    fake.counts.live_graphs++;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    d9_model_list_free(graph->list);
+    free(graph);
+    fake.counts.live_graphs--;
+    return begin();
+}
+
+static int do_replay(const void *what) {
+    const d9_model_list *list;
+    memcpy(&list, what, sizeof list);
+    return d9_model_list_run(list);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+    BEGIN(begin_uncaptured);
+    fake.counts.replays++;
+    return answer((cudaError_t)d9_model_submit(stream, do_replay, &graph->list, sizeof graph->list));
+}
+
+/* One that is still to run is freed after that. */
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+    if (the_stream.pending) drain();
+    d9_model_list_free(graph->list);
+    free(graph);
+    fake.counts.live_graphs--;
+    return begin();
+}
+
+/* ---- events ---- */
+
+cudaError_t cudaEventCreate(cudaEvent_t *event) {
+    BEGIN(begin);
+    *event = calloc(1, sizeof **event);
+    if (!*event) return answer(cudaErrorMemoryAllocation);
+    fake.counts.live_events++;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    free(event);
+    fake.counts.live_events--;
+    return begin();
+}
+
+static int do_mark(const void *what) {
+    cudaEvent_t event;
+    memcpy(&event, what, sizeof event);
+    event->seconds = now + 1e-6 * (double)d9_model_launches();
+    return 0;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    BEGIN(begin_uncaptured);
+    return answer((cudaError_t)d9_model_submit(stream, do_mark, &event, sizeof event));
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    (void)event;
+    BEGIN(begin_uncaptured);
+    return drain();
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to) {
+    BEGIN(begin_uncaptured);
+    *milliseconds = (float)(1e3 * (to->seconds - from->seconds));
+    return cudaSuccess;
+}
+
+/* ---- beginning again ---- */
+
+static void reset(void) {
+    fake = fresh;
+    last = sticky = cudaSuccess;
+    d9_model_stale(0);
+    d9_model_test("");
+}

@@ -1,0 +1,90 @@
+/* Kept launches: see stream.h. d9_model_launch asks here first (d9_model_kept). */
+#include "tests/cuda_model/stream.h"
+#include "tests/cuda_model/cuda_model.h"
+#include "tests/cuda_model/model.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct item {
+    std::function<int()> launch; /* of a kernel; empty: a work */
+    d9_model_work work;
+    std::vector<unsigned char> what;
+};
+
+struct keeper {
+    d9_model_list *list = nullptr;
+    const void *stream = nullptr, *launched_on = nullptr;
+    bool captured = false;
+    std::set<std::string> loaded;
+    size_t launches = 0;
+    int stale = 0;
+};
+
+keeper k;
+
+constexpr int invalid_handle = 400, not_loaded = 900; /* cudaErrorInvalidResourceHandle, ...StreamCaptureUnsupported */
+
+} // namespace
+
+struct d9_model_list {
+    std::vector<item> items;
+};
+
+/* ---- what a launch asks ---- */
+
+void d9_model_on(const void *stream) { k.launched_on = stream; }
+
+bool d9_model_kept(const char *kernel, const std::function<int()> &launch, int *error) {
+    if (!k.list) return false;
+    *error = k.stale;
+    k.stale = 0;
+    if (*error) return true;
+    if (k.launched_on != k.stream)
+        *error = d9_model_refuse(std::string(kernel) + " was launched on another stream", invalid_handle);
+    else if (k.captured && !k.loaded.count(kernel))
+        *error = d9_model_refuse(std::string(kernel) + " would be loaded while a stream is captured", not_loaded);
+    else
+        k.list->items.push_back({launch, nullptr, {}});
+    if (!*error) k.loaded.insert(kernel);
+    return true;
+}
+
+/* ---- what a test calls ---- */
+
+d9_model_list *d9_model_list_new(void) { return new d9_model_list; }
+void d9_model_list_free(d9_model_list *list) { delete list; }
+size_t d9_model_list_size(const d9_model_list *list) { return list->items.size(); }
+void d9_model_list_clear(d9_model_list *list) { list->items.clear(); }
+size_t d9_model_launches(void) { return k.launches; }
+void d9_model_stale(int error) { k.stale = error; }
+
+void d9_model_keep(d9_model_list *list, const void *stream, bool captured) {
+    k.list = list;
+    k.stream = stream;
+    k.captured = captured;
+}
+
+int d9_model_submit(const void *stream, d9_model_work work, const void *what, size_t bytes) {
+    const unsigned char *from = static_cast<const unsigned char *>(what);
+    if (!k.list) return work(what);
+    if (stream != k.stream) return d9_model_refuse("work was submitted to another stream", invalid_handle);
+    k.list->items.push_back({nullptr, work, std::vector<unsigned char>(from, from + bytes)});
+    return 0;
+}
+
+int d9_model_list_run(const d9_model_list *list) {
+    d9_model_list *const kept = k.list;
+    int error = 0;
+    k.list = nullptr; /* what runs is launched now */
+    for (size_t i = 0; i < list->items.size() && !error; i++) {
+        const item &one = list->items[i];
+        error = one.work ? one.work(one.what.data()) : one.launch();
+        k.launches += one.launch ? 1 : 0;
+    }
+    k.list = kept;
+    return error;
+}

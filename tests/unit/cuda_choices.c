@@ -1,0 +1,115 @@
+/* The cache of tuned choices (engine/backends/cuda/choices.h): what is added comes back, processes do not overwrite
+ * each other, and a damaged file is not believed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "backends/cuda/choices.h"
+#include "tests/support/runs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static d9_context context;
+static int warnings;
+
+static void count_warnings(void *user, d9_log_level level, const char *line) {
+    (void)user, (void)line;
+    warnings += level == D9_LOG_WARNING;
+}
+
+static d9_cuda_choices *open_file(const char *path) {
+    d9_cuda_choices *choices;
+    op_ok(&context, d9_cuda_choices_open(&context, path, &choices));
+    return choices;
+}
+
+static void what_is_added_comes_back(void **state) {
+    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES], key[32];
+    (void)state;
+    run_folder_make(folder);
+    run_path(folder, "choices", path);
+    d9_cuda_choices *first = open_file(path), *second = open_file(path);
+    for (int i = 0; i < 100; i++) {
+        snprintf(key, sizeof key, "key %d", i);
+        op_ok(&context, d9_cuda_choices_add(&context, i % 2 ? first : second, key, "e1"));
+    }
+    op_ok(&context, d9_cuda_choices_add(&context, first, "key 1", "e7 k2=23"));
+    d9_cuda_choices_save(&context, first);
+    d9_cuda_choices_save(&context, second); /* beside what the first wrote */
+    d9_cuda_choices_close(&context, first);
+    d9_cuda_choices_close(&context, second);
+    first = open_file(path);
+    for (int i = 0; i < 100; i++) {
+        snprintf(key, sizeof key, "key %d", i);
+        assert_string_equal(d9_cuda_choices_find(first, key), i == 1 ? "e7 k2=23" : "e1");
+    }
+    assert_null(d9_cuda_choices_find(first, "key 100"));
+    d9_cuda_choices_close(&context, first);
+    assert_int_equal(warnings, 0);
+    run_folder_remove(folder);
+}
+
+#define HEADER "dawn9 choices 1\n"
+
+static void a_damaged_file_is_not_believed(void **state) {
+    static const char *const texts[] = {"",
+                                        "dawn9 choices 2\n",
+                                        "dawn9 choices 1",
+                                        HEADER "a\te1\nb\te2",
+                                        HEADER "a\te1\nb e2\n",
+                                        HEADER "a\te1\n\n",
+                                        HEADER "a\te1\nb\t\n",
+                                        HEADER "a\te1\n\te2\n",
+                                        HEADER "a\te1\na\te2\n",
+                                        HEADER "a\te1\nb\te2\te3\n",
+                                        HEADER "a\te1\nb\te2\r\n",
+                                        HEADER "a\te1\nb\te\x01\n",
+                                        HEADER "a\te1\nb\t0123456789012345678901234567890123456789012345678901234567890"
+                                               "123456789012345678901234567890123456789\n"};
+    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    (void)state;
+    run_folder_make(folder);
+    run_path(folder, "choices", path);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        warnings = 0;
+        op_ok(&context, d9_file_write(&context, path, texts[i], strlen(texts[i])));
+        d9_cuda_choices *choices = open_file(path);
+        if (d9_cuda_choices_find(choices, "a")) fail_msg("text %zu was believed", i);
+        assert_int_equal(warnings, 1);
+        d9_cuda_choices_close(&context, choices);
+    }
+    op_ok(&context, d9_file_write(&context, path, HEADER "a\te1\n", strlen(HEADER "a\te1\n")));
+    d9_cuda_choices *choices = open_file(path);
+    assert_string_equal(d9_cuda_choices_find(choices, "a"), "e1");
+    d9_cuda_choices_close(&context, choices);
+    run_folder_remove(folder);
+}
+
+/* A folder that cannot be made, a file that is none: the run goes on, and the context has no failure. */
+static void what_cannot_be_kept_is_no_failure(void **state) {
+    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    (void)state;
+    run_folder_make(folder);
+    run_path(folder, "file", path);
+    op_ok(&context, d9_file_write(&context, path, "", 0));
+    snprintf(path + strlen(path), sizeof path - strlen(path), "/below");
+    d9_cuda_choices *choices = open_file(path);
+    op_ok(&context, d9_cuda_choices_add(&context, choices, "a", "e1"));
+    d9_cuda_choices_save(&context, choices);
+    assert_int_equal(context.status, D9_OK);
+    assert_string_equal(d9_cuda_choices_find(choices, "a"), "e1");
+    d9_cuda_choices_close(&context, choices);
+    run_folder_remove(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_added_comes_back),
+                                       cmocka_unit_test(a_damaged_file_is_not_believed),
+                                       cmocka_unit_test(what_cannot_be_kept_is_no_failure)};
+    d9_context_init(&context);
+    context.log = count_warnings;
+    return cmocka_run_group_tests_name("cuda_choices", tests, NULL, NULL);
+}

@@ -1,0 +1,51 @@
+/* Memory of the runs that the CUDA backend is for: dawn94's buffers at batch 512 in fp16 with CIFAR-10 on the device,
+ * and beside them the largest scratch that a convolution may be given, fit 2.5 GiB. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "backends/cuda/conv_description.h"
+#include "tests/support/programs.h"
+
+#include <stdio.h>
+
+static const double gib = 1.0 / (1 << 30);
+
+static double needed(const char *precision) {
+    d9_context context;
+    d9_config *config;
+    d9_program program;
+    int64_t bytes = 0, largest = 0;
+    d9_context_init(&context);
+    op_ok(&context, d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
+    d9_extent extent = program_extent(config, 50000, 32);
+    extent.eval_images = 10000;
+    assert_int_equal(extent.batch, 512);
+    program_make(&context, config, &extent, precision, false, &program);
+    for (int b = 0; b < D9_BUFFER_COUNT; b++) bytes += program.buffer_bytes[b];
+    for (d9_value_id v = 0; v < program.train.value_count; v++) {
+        const d9_value *value = &program.train.values[v];
+        const int64_t size = d9_shape_count(&value->shape) * (int64_t)sizeof(float);
+        if (value->kind == D9_VALUE_GRADIENT && size > largest) largest = size;
+    }
+    print_message("%s: %.3f GiB, of which activations %.3f; at most %.3f of scratch\n", precision, gib * (double)bytes,
+                  gib * (double)program.buffer_bytes[D9_BUFFER_SCRATCH],
+                  gib * (double)(D9_CONV_MOST_WORKSPACE + largest));
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+    return gib * (double)(bytes + D9_CONV_MOST_WORKSPACE + largest);
+}
+
+static void dawn94_fits_in_half_precision(void **state) {
+    (void)state;
+    assert_true(needed("fp16") <= 2.5);
+    assert_true(needed("bf16") <= 2.5);
+    assert_true(needed("f32") > needed("fp16"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(dawn94_fits_in_half_precision)};
+    return cmocka_run_group_tests_name("cuda_memory", tests, NULL, NULL);
+}
