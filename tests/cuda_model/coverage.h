@@ -3,8 +3,8 @@
 #ifndef D9_TESTS_CUDA_COVERAGE_H
 #define D9_TESTS_CUDA_COVERAGE_H
 
-/* `rows`: lines that begin with `kind` and a tab, in any order. Fails the running test unless they are the table's lines of
- * that kind; then they lie in the build folder, and what to do is said. */
+/* `rows`: lines that begin with `kind` and a tab, in any order. Fails the running test unless they are the table's
+ * lines of that kind; then they lie in the build folder, and what to do is said. */
 void coverage_check(const char *kind, const char *rows);
 
 #endif

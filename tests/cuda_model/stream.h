@@ -21,8 +21,8 @@ void d9_model_list_free(d9_model_list *list); /* NULL is fine */
 size_t d9_model_list_size(const d9_model_list *list);
 void d9_model_list_clear(d9_model_list *list);
 
-/* `captured`: a kernel that was never launched before is refused, for code that is loaded lazily cannot be loaded while a
- * stream is being captured. A launch on another stream is refused in either case. */
+/* `captured`: a kernel that was never launched before is refused, for code that is loaded lazily cannot be loaded while
+ * a stream is being captured. A launch on another stream is refused in either case. */
 void d9_model_keep(d9_model_list *list, const void *stream, bool captured);
 /* Adds to the list that is kept for the stream `bytes` of `what`, handed to `work` in its turn; works at once where no
  * list is kept. 0, or a cudaError_t. */
