@@ -52,9 +52,9 @@ static void note(const char *rule) {
 }
 
 static void note_and_free(d9_context *context, d9_plan *plan) {
-    d9_node_time rows[16];
-    const int count = plan ? model->times(plan, rows, 16, false) : 0;
-    assert_true(count <= 16);
+    d9_node_time rows[128]; /* a whole step's */
+    const int count = plan ? model->times(plan, rows, 128, false) : 0;
+    assert_true(count <= 128);
     for (int r = 0; r < count; r++)
         if (rows[r].runs > 0) note(rows[r].rule);
     model->plan_free(context, plan);
@@ -315,12 +315,14 @@ static void the_recipe_takes_one_pass_everywhere(void **state) {
     d9_program program;
     d9_device *device;
     d9_plan *plan;
+    d9_backend_options untimed = f->r.fused;
+    untimed.tune = D9_TUNE_OFF; /* convolutions of this size */
     RUNNING();
-    if (strcmp(D9_EXPECTED_BACKEND, "cuda-model") != 0) return; /* the model's room is known */
+    if (!D9_ON_FAKE) return; /* the room of its blocks is known */
     d9_config *config = program_config(&f->context, yaml);
     const d9_extent extent = program_extent(config, 128, 32);
     program_make(&f->context, config, &extent, "fp16", false, &program);
-    op_ok(&f->context, f->r.backend->open(&f->context, &f->r.fused, &device));
+    op_ok(&f->context, f->r.backend->open(&f->context, &untimed, &device));
     op_ok(&f->context, f->r.backend->allocate(&f->context, device, &program));
     op_ok(&f->context, f->r.backend->plan(&f->context, device, &program, &program.train, &plan));
     const char *text = f->r.backend->plan_text(plan);
