@@ -51,16 +51,16 @@ void d9_model_on(const void *stream); /* of the launch that follows */
 
 /* Arguments are evaluated and copied here, as CUDA does, for the kernel may run later. */
 template <typename K, typename... A>
-int d9_model_call(const void *stream, const char *name, dim3 grid, dim3 block, unsigned cluster, size_t dynamic_bytes,
+int d9_model_call(const void *stream, const char *name, dim3 grid, dim3 block, unsigned cluster, int64_t dynamic_bytes,
                   K kernel, A... arguments) {
     d9_model_on(stream);
-    return d9_model_launch(name, grid, block, [=] { kernel(arguments...); }, cluster, dynamic_bytes);
+    return d9_model_launch(
+        name, grid, block, [=] { kernel(arguments...); }, cluster, static_cast<size_t>(dynamic_bytes));
 }
 #define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
-    d9_model_call(stream, #kernel, grid, block, cluster, bytes, [](auto... arguments) { kernel(arguments...); },      \
-                  ##__VA_ARGS__)
-#define D9_LAUNCH(kernel, grid, block, stream, ...)                                                                    \
-    D9_LAUNCH_CLUSTER(kernel, grid, block, 1, 0, stream, ##__VA_ARGS__)
+    d9_model_call(                                                                                                     \
+        stream, #kernel, grid, block, cluster, bytes, [](auto... arguments) { kernel(arguments...); }, ##__VA_ARGS__)
+#define D9_LAUNCH(kernel, grid, block, stream, ...) D9_LAUNCH_CLUSTER(kernel, grid, block, 1, 0, stream, ##__VA_ARGS__)
 
 /* ---- between the parts of the model ---- */
 /* Whether `launch` was kept for later, or refused with *error: stream.h. */

@@ -27,7 +27,7 @@ typedef struct parts { /* NULL: not there */
 } parts;
 
 static parts parts_of(const d9_site *site) {
-    parts p = {NULL};
+    parts p = {0};
     for (int n = 0; n < site->node_count; n++) {
         const d9_node *node = site->nodes[n];
         switch (node->op) {
