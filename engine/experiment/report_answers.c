@@ -172,11 +172,11 @@ done:
 }
 
 /* `ink`: on which ground a figure stands: no colour (right answers), light or dark; none: there is no figure. */
-void d9_report_confusion(const d9_report *report, d9_text *text) {
+d9_status d9_report_confusion(const d9_report *report, d9_text *text) {
     const d9_report_answers *answers = &report->answers;
     double worst = 0;
     d9_text_add(text, "row\tlabel\tcolumn\tanswer\timages\tpercent\tink\n");
-    if (answers->classes > MATRIX_MAX) return;
+    if (answers->classes > MATRIX_MAX) return d9_text_status(text);
     for (int row = 0; row < answers->classes; row++)
         for (int column = 0; column < answers->classes; column++)
             if (row != column) worst = fmax(worst, percent_at(answers, row, column));
@@ -188,4 +188,5 @@ void d9_report_confusion(const d9_report *report, d9_text *text) {
                         answers->names[column], (long long)count_at(answers, row, column), percent, ink);
         }
     }
+    return d9_text_status(text);
 }

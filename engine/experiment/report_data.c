@@ -23,7 +23,7 @@ static void add_number(d9_text *text, double number) {
 
 /* ---- training curves: every run ---- */
 
-void d9_report_curves(const d9_report *report, d9_text *text) {
+d9_status d9_report_curves(const d9_report *report, d9_text *text) {
     size_t index;
     const json_t *row;
     d9_text_add(text, "rank\tarm\tseed\tepoch\ttrain_loss\taccuracy\n");
@@ -41,6 +41,7 @@ void d9_report_curves(const d9_report *report, d9_text *text) {
         }
         d9_text_add(text, "\n");
     }
+    return d9_text_status(text);
 }
 
 /* ---- accuracy over epochs: final accuracies by length of training in a sweep, else over the epochs of the runs ----
@@ -56,7 +57,7 @@ static void runs_row(const d9_report *report, const d9_report_run *run, double e
     d9_text_add(text, "\n");
 }
 
-void d9_report_lengths_runs(const d9_report *report, d9_text *text) {
+d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text) {
     size_t index;
     const json_t *row;
     d9_text_add(text, "rank\tarm\tseed\tepoch\taccuracy\n");
@@ -70,6 +71,7 @@ void d9_report_lengths_runs(const d9_report *report, d9_text *text) {
         json_array_foreach(json_object_get(run->result, "epochs"), index, row)
             runs_row(report, run, d9_json_real(row, "epoch"), final_accuracy(row), text);
     }
+    return d9_text_status(text);
 }
 
 static void means_row(const d9_report *report, int arm, double epoch, const d9_estimate *mean, d9_text *text) {
@@ -133,8 +135,9 @@ static void epoch_means(const d9_report *report, double *values, d9_text *text) 
     }
 }
 
-d9_status d9_report_lengths_means(d9_context *context, const d9_report *report, d9_text *text) {
+d9_status d9_report_lengths_means(const d9_report *report, d9_text *text) {
     d9_status status = D9_OK;
+    d9_context *context = text->context;
     void *values = NULL;
     d9_text_add(text, "rank\tarm\tepoch\tmean\tlow\thigh\n");
     for (int s = 0; report->sweep && s < report->series_count; s++) {
@@ -149,7 +152,7 @@ done:
     return status;
 }
 
-void d9_report_lengths_published(const d9_report *report, d9_text *text) {
+d9_status d9_report_lengths_published(const d9_report *report, d9_text *text) {
     d9_text_add(text, "rank\tarm\tepoch\taccuracy\n");
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
@@ -160,6 +163,7 @@ void d9_report_lengths_published(const d9_report *report, d9_text *text) {
         add_number(text, arm->published_accuracy);
         d9_text_add(text, "\n");
     }
+    return d9_text_status(text);
 }
 
 /* ---- the forest: differences, the best first, in a group for each baseline ---- */
@@ -237,12 +241,13 @@ static void forest_groups(const d9_report *report, d9_text *text) {
     }
 }
 
-void d9_report_forest(const d9_report *report, d9_text *text) {
+d9_status d9_report_forest(const d9_report *report, d9_text *text) {
     d9_text_add(text, "row\tlabel\tdifference\tlow\thigh\tseen\twords\n");
     if (each_its_own(report))
         forest_list(report, text);
     else
         forest_groups(report, text);
+    return d9_text_status(text);
 }
 
 /* ---- the ladder: published beside measured, in the experiment's order ---- */
@@ -253,7 +258,7 @@ bool d9_report_is_chain(const d9_report *report) {
     return report->arm_count > 2;
 }
 
-void d9_report_ladder(const d9_report *report, d9_text *text) {
+d9_status d9_report_ladder(const d9_report *report, d9_text *text) {
     int row = 0;
     d9_text_add(text, "row\tlabel\taccuracy\tlow\thigh\tpublished_accuracy\tseconds\tpublished_seconds\n");
     for (int a = 0; a < report->arm_count; a++) {
@@ -268,6 +273,7 @@ void d9_report_ladder(const d9_report *report, d9_text *text) {
         add_number(text, arm->published_seconds);
         d9_text_add(text, "\n");
     }
+    return d9_text_status(text);
 }
 
 /* ---- where a step's time goes: bench.json, as `dawn9 bench step --json` prints it ---- */
@@ -306,8 +312,9 @@ static int step_rows(const json_t *nodes, step_row rows[64]) {
     return count < STEP_ROWS ? count : STEP_ROWS;
 }
 
-d9_status d9_report_step(d9_context *context, const d9_report *report, d9_text *text) {
+d9_status d9_report_step(const d9_report *report, d9_text *text) {
     d9_status status = D9_OK;
+    d9_context *context = text->context;
     char path[4096];
     uint8_t *bytes = NULL;
     size_t size;

@@ -22,19 +22,19 @@ D9_MUST_USE d9_status d9_report_judge(d9_context *context, d9_report *report);
 D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report);
 
 /* ---- report_data.c: the data files of the plots, one text each ---- */
-void d9_report_curves(const d9_report *report, d9_text *text);
-void d9_report_lengths_runs(const d9_report *report, d9_text *text);
-D9_MUST_USE d9_status d9_report_lengths_means(d9_context *context, const d9_report *report, d9_text *text);
-void d9_report_lengths_published(const d9_report *report, d9_text *text);
-void d9_report_forest(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_curves(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_lengths_means(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_lengths_published(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
 bool d9_report_is_chain(const d9_report *report); /* each arm is compared with the one before it */
-void d9_report_ladder(const d9_report *report, d9_text *text);
-D9_MUST_USE d9_status d9_report_step(d9_context *context, const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_ladder(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_step(const d9_report *report, d9_text *text);
 
 /* ---- report_answers.c: what the runs have kept of their answers (predictions.safetensors) ---- */
 /* report->answers of the best arm that kept any, and the table of what it mistakes for what. */
 D9_MUST_USE d9_status d9_report_gather_answers(d9_context *context, d9_report *report);
-void d9_report_confusion(const d9_report *report, d9_text *text); /* data of a plot */
+D9_MUST_USE d9_status d9_report_confusion(const d9_report *report, d9_text *text); /* data of a plot */
 
 /* ---- report_plots.c, report_pictures.c ---- */
 typedef struct d9_report_plot {

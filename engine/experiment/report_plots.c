@@ -138,38 +138,7 @@ static bool has_confusion(const drawing *drawing) {
 
 /* ---- the data files ---- */
 
-static d9_status make_curves(const drawing *drawing, d9_text *text) {
-    d9_report_curves(drawing->report, text);
-    return d9_text_status(text);
-}
-static d9_status make_runs(const drawing *drawing, d9_text *text) {
-    d9_report_lengths_runs(drawing->report, text);
-    return d9_text_status(text);
-}
-static d9_status make_means(const drawing *drawing, d9_text *text) {
-    return d9_report_lengths_means(drawing->context, drawing->report, text);
-}
-static d9_status make_published(const drawing *drawing, d9_text *text) {
-    d9_report_lengths_published(drawing->report, text);
-    return d9_text_status(text);
-}
-static d9_status make_forest(const drawing *drawing, d9_text *text) {
-    d9_report_forest(drawing->report, text);
-    return d9_text_status(text);
-}
-static d9_status make_ladder(const drawing *drawing, d9_text *text) {
-    d9_report_ladder(drawing->report, text);
-    return d9_text_status(text);
-}
-static d9_status make_step(const drawing *drawing, d9_text *text) {
-    return d9_report_step(drawing->context, drawing->report, text);
-}
-static d9_status make_confusion(const drawing *drawing, d9_text *text) {
-    d9_report_confusion(drawing->report, text);
-    return d9_text_status(text);
-}
-
-typedef d9_status (*maker)(const drawing *drawing, d9_text *text);
+typedef d9_status (*maker)(const d9_report *report, d9_text *text);
 static const struct {
     const char *name, *title, *note;
     struct {
@@ -181,28 +150,31 @@ static const struct {
     {"forest",
      "What each change is worth",
      "Difference in accuracy, percentage points, with 95% intervals. Filled: told from zero (Holm's p below 0.05).",
-     {{"forest", make_forest}},
+     {{"forest", d9_report_forest}},
      has_forest},
     {"ladder",
      "Step by step",
-     "Filled: measured, with the 95% interval of the mean. Hollow, where there are any: published, on their author's machine.",
-     {{"ladder", make_ladder}},
+     "Filled: measured, with the 95% interval of the mean. Hollow, where there are any: published, on their author's "
+     "machine.",
+     {{"ladder", d9_report_ladder}},
      has_ladder},
     {"accuracy",
      "Accuracy over epochs",
      "Each run is a dot; line and band are the mean and its 95% interval. Diamonds: published.",
-     {{"accuracy_published", make_published}, {"accuracy_means", make_means}, {"accuracy", make_runs}},
+     {{"accuracy_published", d9_report_lengths_published},
+      {"accuracy_means", d9_report_lengths_means},
+      {"accuracy", d9_report_lengths_runs}},
      has_accuracy},
-    {"curves", "Training curves", "One line for each run.", {{"curves", make_curves}}, has_curves},
+    {"curves", "Training curves", "One line for each run.", {{"curves", d9_report_curves}}, has_curves},
     {"step",
      "Where a training step's time goes",
      "By rule, from bench.json (dawn9 bench step --json).",
-     {{"step", make_step}},
+     {{"step", d9_report_step}},
      has_step},
     {"confusion",
      "Confusion matrix",
      "Rows: what the image shows. Columns: the answer. Percent of the row's images.",
-     {{"confusion", make_confusion}},
+     {{"confusion", d9_report_confusion}},
      has_confusion},
 };
 enum { PLOTS = sizeof plots / sizeof *plots };
@@ -225,7 +197,7 @@ static d9_status write_data(drawing *drawing, int which) {
     d9_text text;
     d9_text_init(drawing->context, &text);
     for (int i = 0; i < 3 && plots[which].data[i].name; i++) {
-        D9_TRY(plots[which].data[i].make(drawing, &text));
+        D9_TRY(plots[which].data[i].make(drawing->report, &text));
         D9_TRY(d9_text_status(&text));
         D9_TRY(write_named(drawing, plots[which].data[i].name, ".tsv", d9_text_get(&text), text.size));
         survey(drawing, d9_text_get(&text));

@@ -133,6 +133,22 @@ d9_config *run_config(d9_context *context, const char *backend, const char *prec
     return program_config(context, yaml);
 }
 
+int run_bench_set_up(void **state) {
+    static run_bench b;
+    d9_context_init(&b.context);
+    b.config = run_config(&b.context, "reference", "f32", "");
+    run_folder_make(b.folder);
+    *state = &b;
+    return 0;
+}
+
+int run_bench_tear_down(void **state) {
+    run_bench *b = *state;
+    run_folder_remove(b->folder);
+    d9_config_free(&b->context, b->config);
+    return 0;
+}
+
 void run_check_seeds(const d9_config *config) {
     run_report first = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
     run_report again = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
@@ -181,8 +197,8 @@ static void count_row(void *user, const d9_verify_row *row) {
     t->rules += strcmp(row->group, "rule by rule") == 0;
     if (row->passed || row->skipped) return;
     t->failed++;
-    print_error("%s, %s: error %.2e, limit %.2e, sensitivity %.2e (%s)\n", row->name, row->group, row->error, row->limit,
-                row->sensitivity, row->note);
+    print_error("%s, %s: error %.2e, limit %.2e, sensitivity %.2e (%s)\n", row->name, row->group, row->error,
+                row->limit, row->sensitivity, row->note);
 }
 
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases) {

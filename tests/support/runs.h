@@ -40,13 +40,22 @@ void run_folder_remove(const char *folder);
 d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more);
 enum { RUN_STEPS = 13, RUN_STEPS_PER_EPOCH = 5 };
 
+/* A test's ground: a context, that configuration on the reference backend in f32, and a folder. */
+typedef struct run_bench {
+    d9_context context;
+    d9_config *config;
+    char folder[RUN_PATH_BYTES];
+} run_bench;
+int run_bench_set_up(void **state);
+int run_bench_tear_down(void **state);
+
 /* A seed twice, and another seed. */
 void run_check_seeds(const d9_config *config);
 /* Stopped after each of `stops` steps (0 ends the list) and resumed. */
 void run_check_resume(const d9_config *config, const int64_t *stops);
 
-/* verify of golden cases (a folder or one file of tests/golden/cases, "": all): every row passes, and of the training cases
- * each has a rule by rule row. */
+/* verify of golden cases (a folder or one file of tests/golden/cases, "": all): every row passes, and of the training
+ * cases each has a rule by rule row. */
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases);
 
 /* The first step of the configuration, rule by rule against the reference backend: more than `least` rules, all right.

@@ -11,31 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct bench {
-    d9_context context;
-    d9_config *config;
-    char folder[RUN_PATH_BYTES];
-} bench;
-
-static int set_up(void **state) {
-    static bench b;
-    d9_context_init(&b.context);
-    b.config = run_config(&b.context, "reference", "f32", "");
-    run_folder_make(b.folder);
-    *state = &b;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    bench *b = *state;
-    run_folder_remove(b->folder);
-    d9_config_free(&b->context, b->config);
-    return 0;
-}
-
 /* The configuration a model carries is the run's; names and normalisation are the dataset's. */
 static void model_describes_itself(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     char path[RUN_PATH_BYTES], hash[65], carried_hash[65];
     d9_session session;
     d9_description *description;
@@ -63,7 +41,7 @@ static void model_describes_itself(void **state) {
     d9_session_close(&session);
 }
 
-static void check_description(bench *b, const d9_metadata *rows, int count, const char *message) {
+static void check_description(run_bench *b, const d9_metadata *rows, int count, const char *message) {
     char path[RUN_PATH_BYTES];
     const float one = 1;
     const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {1}}, &one, sizeof one};
@@ -78,7 +56,7 @@ static void check_description(bench *b, const d9_metadata *rows, int count, cons
 }
 
 static void descriptions_that_make_no_sense(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     const d9_metadata good[] = {{"dawn9.config", "{}"},
                                 {"dawn9.classes", "[\"a\"]"},
                                 {"dawn9.image_size", "[8, 9]"},
@@ -116,7 +94,7 @@ static void descriptions_that_make_no_sense(void **state) {
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, run_bench_set_up, run_bench_tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {TEST(model_describes_itself), TEST(descriptions_that_make_no_sense)};

@@ -15,32 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct bench {
-    d9_context context;
-    d9_config *config;
-    char folder[RUN_PATH_BYTES];
-} bench;
-
-static int set_up(void **state) {
-    static bench b;
-    d9_context_init(&b.context);
-    b.config = run_config(&b.context, "reference", "f32", "");
-    run_folder_make(b.folder);
-    *state = &b;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    bench *b = *state;
-    run_folder_remove(b->folder);
-    d9_config_free(&b->context, b->config);
-    return 0;
-}
-
 /* ---- the same ---- */
 
 static void test_seeds(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     run_check_seeds(b->config);
     static const char *const others[] = {"f64", "bf16", "fp16"};
     for (int p = 0; p < 3; p++) {
@@ -52,7 +30,7 @@ static void test_seeds(void **state) {
 
 /* Every step there is to stop after. */
 static void test_stopped_anywhere(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     int64_t stops[RUN_STEPS];
     for (int64_t s = 1; s < RUN_STEPS; s++) stops[s - 1] = s;
     stops[RUN_STEPS - 1] = 0;
@@ -60,7 +38,7 @@ static void test_stopped_anywhere(void **state) {
 }
 
 static void test_stopped_in_other_precisions(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     static const char *const others[] = {"f64", "bf16"};
     for (int p = 0; p < 2; p++) {
         d9_config *config = run_config(&b->context, "reference", others[p], "");
@@ -70,7 +48,7 @@ static void test_stopped_in_other_precisions(void **state) {
 }
 
 static void test_stopped_three_times(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     static const int64_t stops[] = {2, 6, 12};
     run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .resume = true};
@@ -93,7 +71,7 @@ static void test_stopped_three_times(void **state) {
 /* A finished run is not resumed. One that ended between its last checkpoint and its result is: nothing is left to
  * train, and the numbers stand. */
 static void test_resumed_after_the_end(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     char path[RUN_PATH_BYTES];
     d9_config *config = run_config(&b->context, "reference", "f32", "keep: all\n");
     d9_train_options options = {.config = config, .seed = 7, .out = b->folder};
@@ -112,7 +90,7 @@ static void test_resumed_after_the_end(void **state) {
 
 /* --resume where nothing was begun starts; without it the folder's run starts anew. */
 static void test_nothing_to_resume(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .resume = true};
     run_report first = run_train_ok(&options);
     assert_false(first.resumed);
@@ -127,7 +105,7 @@ static void test_nothing_to_resume(void **state) {
 
 /* Evaluating less often changes nothing but the rows. */
 static void test_evaluations_change_nothing(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     d9_config *config = run_config(&b->context, "reference", "f32", "eval: {every: 0}\n");
     run_report often = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
     run_report once = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
@@ -141,7 +119,7 @@ static void test_evaluations_change_nothing(void **state) {
 /* ---- interrupts and observers ---- */
 
 static void test_interrupts(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     volatile sig_atomic_t signal_number = SIGTERM;
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .interrupt = &signal_number};
     assert_int_equal(run_train(&options, NULL).status, D9_SIGTERM); /* before the first step */
@@ -189,7 +167,7 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
 }
 
 static void test_observers(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     watcher w = {0};
     d9_train_options options = {.config = b->config, .seed = 7, .observer = {&w, on_planned, on_step, on_epoch}};
     run_report watched = run_train_ok(&options);
@@ -207,7 +185,7 @@ static void quiet_step(void *user, const d9_program *program, int64_t step, doub
 }
 
 static void test_loss_that_is_not_finite(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     d9_config *config = program_config(
         &b->context, "data: {dataset: synthetic, synthetic_train: 40, synthetic_test: 8, image_size: 16}\n"
                      "backend: reference\nprecision: f32\nthreads: 1\n"
@@ -234,14 +212,14 @@ static void test_loss_that_is_not_finite(void **state) {
 
 /* ---- models ---- */
 
-static void open_session(bench *b, const d9_config *config, d9_session *session) {
+static void open_session(run_bench *b, const d9_config *config, d9_session *session) {
     op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = config, .seed = 99}, session));
     op_ok(&b->context, d9_session_initialize(session));
 }
 
 /* A model written and read back predicts what the run predicted, image by image. */
 static void test_model_read_back(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     char path[RUN_PATH_BYTES];
     d9_session session;
     d9_evaluation evaluation;
@@ -265,7 +243,7 @@ static void test_model_read_back(void **state) {
 }
 
 static void test_model_of_another_network(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     char path[RUN_PATH_BYTES], message[RUN_PATH_BYTES + 128];
     d9_session session;
     run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder});
@@ -287,7 +265,7 @@ static void test_model_of_another_network(void **state) {
 
 /* 64 images, learned by heart. */
 static void test_overfits(void **state) {
-    bench *b = *state;
+    run_bench *b = *state;
     d9_config *config = program_config(
         &b->context,
         "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 16, image_size: 16}\n"
@@ -304,7 +282,7 @@ static void test_overfits(void **state) {
     d9_config_free(&b->context, config);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, run_bench_set_up, run_bench_tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
