@@ -21,6 +21,11 @@ static void add_number(d9_text *text, double number) {
     d9_tsv_number(text, number);
 }
 
+/* After so many epochs of an arm: its last may be a part of one. */
+static double epochs_trained(const d9_report *report, int arm, double epoch) {
+    return fmin(epoch, report->arms[arm].epochs);
+}
+
 /* ---- training curves: every run ---- */
 
 d9_status d9_report_curves(const d9_report *report, d9_text *text) {
@@ -34,7 +39,7 @@ d9_status d9_report_curves(const d9_report *report, d9_text *text) {
             d9_text_add(text, "%d\t", rank_of(report, run->arm));
             d9_tsv_field(text, report->arms[run->arm].label);
             d9_text_add(text, "\t%lld", (long long)run->seed);
-            add_number(text, d9_json_real(row, "epoch"));
+            add_number(text, epochs_trained(report, run->arm, d9_json_real(row, "epoch")));
             add_number(text, d9_json_real(row, "train_loss"));
             add_number(text, final_accuracy(row));
             d9_text_add(text, "\n");
@@ -68,8 +73,8 @@ d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text) {
             runs_row(report, run, report->arms[run->arm].epochs, run->accuracy, text);
             continue;
         }
-        json_array_foreach(json_object_get(run->result, "epochs"), index, row)
-            runs_row(report, run, d9_json_real(row, "epoch"), final_accuracy(row), text);
+        json_array_foreach(json_object_get(run->result, "epochs"), index, row) runs_row(
+            report, run, epochs_trained(report, run->arm, d9_json_real(row, "epoch")), final_accuracy(row), text);
     }
     return d9_text_status(text);
 }
@@ -130,7 +135,8 @@ static void epoch_means(const d9_report *report, double *values, d9_text *text) 
     d9_estimate mean;
     for (int a = 0; a < report->arm_count; a++) {
         for (int64_t epoch = 1; epoch <= longest; epoch++)
-            if (mean_at(report, a, epoch, values, &mean)) means_row(report, a, (double)epoch, &mean, text);
+            if (mean_at(report, a, epoch, values, &mean))
+                means_row(report, a, epochs_trained(report, a, (double)epoch), &mean, text);
         d9_text_add(text, "\n");
     }
 }

@@ -56,6 +56,19 @@ static void set_names(const drawing *drawing) {
 
 /* ---- which plots there are ---- */
 
+/* Whether some run was evaluated after more than one of its epochs. */
+static bool has_epochs(const d9_report *report) {
+    size_t index;
+    const json_t *row;
+    for (int r = 0; r < report->run_count; r++) {
+        int evaluated = 0;
+        json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index, row) evaluated +=
+            !isnan(d9_json_real(row, "accuracy"));
+        if (evaluated > 1) return true;
+    }
+    return false;
+}
+
 /* The accuracies worth a closer look: from the lowest of the last two thirds of the epochs up. */
 static void set_accuracy_range(const drawing *drawing) {
     const d9_report *report = drawing->report;
@@ -81,11 +94,16 @@ static void set_accuracy_range(const drawing *drawing) {
     if (report->target > floor(low)) d9_text_add(drawing->settings, "accuracy_target = %.10g\n", report->target);
 }
 
-static bool has_curves(const drawing *drawing) { return drawing->lines > 2; }
+/* With the accuracies beside the losses where they are more than a dot a run. */
+static bool has_curves(const drawing *drawing) {
+    d9_text_add(drawing->settings, "accuracies = %d\n", has_epochs(drawing->report));
+    return drawing->lines > 2;
+}
 
 static bool has_accuracy(const drawing *drawing) {
-    if (drawing->lines > 2) set_accuracy_range(drawing);
-    return drawing->lines > 2;
+    const bool has = drawing->lines > 2 && (drawing->report->sweep || has_epochs(drawing->report));
+    if (has) set_accuracy_range(drawing);
+    return has;
 }
 
 /* 1, 2 or 5 times a power of ten, at most five of them in the range. */
