@@ -295,6 +295,17 @@ done:
     return status;
 }
 
+/* The pictures of an earlier page. */
+static void remove_pictures(const drawing *drawing, const char *name) {
+    static const char *const endings[] = {"svg", "png"};
+    const d9_system *system = drawing->context->system;
+    char path[PATH_BYTES];
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        snprintf(path, sizeof path, "%s/report/%s.%s", drawing->report->folder, name, endings[i]);
+        system->remove(system->user, path);
+    }
+}
+
 /* What gnuplot cannot do is a note of the report, not its end; an interrupt is. */
 static d9_status run_gnuplot(const drawing *drawing, const char *name, bool *drawn) {
     d9_status status = D9_OK;
@@ -348,6 +359,7 @@ d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot 
     set_names(&drawing);
     for (int i = 0; i < PLOTS; i++) {
         D9_TRY(write_data(&drawing, i));
+        remove_pictures(&drawing, plots[i].name);
         wanted[i] = plots[i].wanted(&drawing);
     }
     D9_TRY(d9_text_status(&settings));

@@ -93,6 +93,9 @@ accepts "$dawn9" train tiny.yaml --runs 2 --set train.epochs=1 --out many
 accepts "$dawn9" report many
 says '^verdict    2 runs: mean [0-9.]+%'
 grep -q 'aria-label="accuracy"' many/report.html && fail "one evaluation a run is no curve over epochs"
+: >many/report/accuracy.png
+accepts "$dawn9" report many
+[ ! -e many/report/accuracy.png ] || fail "a plot stays that the page does not have"
 accepts "$dawn9" report many/seed2
 says '^verdict    One run: [0-9.]+%.*A single run has no interval\.$'
 grep -q 'href="./result.json"' many/seed2/report.html || fail "a single run does not link its record"
