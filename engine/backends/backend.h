@@ -16,7 +16,7 @@ typedef struct d9_device_info {
     char isa[32];         /* "avx512-bf16", "amx", "sm_90" */
     int threads;          /* of the host's part */
     int64_t memory_bytes; /* what a run may use */
-    bool precision[4];    /* d9_precision order: f64, f32, bf16, fp16 */
+    bool precision[D9_PRECISIONS];
     bool narrow_gradients; /* a convolution's weight gradient is rounded to the compute type on its way to f32 */
     bool asynchronous;    /* a step is submitted, not done, when `run` returns: looking at its results waits */
 } d9_device_info;
@@ -42,7 +42,7 @@ typedef struct d9_node_time {
  * own call (reorders). */
 typedef struct d9_choice_time { char choice[96]; double seconds, bare_seconds; } d9_choice_time;
 
-/* What this device can do at all: reading and writing memory, and multiplying large matrices of the compute type. */
+/* What this device can do at all: reading and writing memory, and multiplying large matrices as convolutions do. */
 typedef struct d9_ceilings { double bytes_per_second, operations_per_second; } d9_ceilings;
 
 typedef struct d9_backend {
@@ -71,7 +71,7 @@ typedef struct d9_backend {
     /* Times every way to compute row `row` of `times`; *count 0: there is no choice. Overwrites the rule's outputs. */
     d9_status (*survey)(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count);
     /* Measured when called; zeros: not known. NULL: never known. */
-    d9_status (*ceilings)(d9_context *context, d9_device *device, d9_type type, d9_ceilings *ceilings);
+    d9_status (*ceilings)(d9_context *context, d9_device *device, const d9_precision *precision, d9_ceilings *ceilings);
 
     /* D9_BUFFER_ORDER becomes the head of d9_epoch_order's answer, made on the device. NULL: the caller writes it. */
     d9_status (*order)(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);

@@ -92,22 +92,25 @@ static bool native_bf16(const char *isa) {
 
 d9_status d9_backend_precision(d9_context *context, const d9_backend *backend, const d9_device_info *info,
                                const char *wanted, const d9_precision **precision) {
-    static const char *const names[] = {"f64", "f32", "bf16", "fp16", "auto"}; /* d9_device_info's order */
+    const char *names[D9_PRECISIONS + 1] = {"auto"}, *nearest;
     char available[64] = "";
     bool known = false;
     *precision = NULL;
-    if (strcmp(wanted, "auto") == 0) wanted = info->precision[2] && native_bf16(info->isa) ? "bf16" : "f32";
-    for (int p = 0; p < 4; p++) {
-        if (strcmp(wanted, names[p]) == 0) known = true;
-        if (strcmp(wanted, names[p]) == 0 && info->precision[p]) *precision = d9_precision_find(names[p]);
+    if (strcmp(wanted, "auto") == 0)
+        wanted = info->precision[D9_PRECISION_BF16] && native_bf16(info->isa) ? "bf16" : "f32";
+    for (int p = 0; p < D9_PRECISIONS; p++) {
+        const d9_precision *one = d9_precision_at(p);
+        names[p + 1] = one->name;
+        if (strcmp(wanted, one->name) == 0) known = true;
+        if (strcmp(wanted, one->name) == 0 && info->precision[p]) *precision = one;
         if (info->precision[p])
-            snprintf(available + strlen(available), sizeof available - strlen(available), " %s", names[p]);
+            snprintf(available + strlen(available), sizeof available - strlen(available), " %s", one->name);
     }
     if (*precision) return D9_OK;
     if (known)
         return d9_fail(context, D9_DEVICE, "precision %s: backend %s on %s has%s", wanted, backend->name, info->name,
                        available);
-    const char *nearest = d9_text_nearest(wanted, names, 5);
-    return d9_fail(context, D9_USAGE, "unknown precision %s: must be auto, f64, f32, bf16 or fp16%s%s%s", wanted,
+    nearest = d9_text_nearest(wanted, names, D9_PRECISIONS + 1);
+    return d9_fail(context, D9_USAGE, "unknown precision %s: must be auto, f64, f32, tf32, bf16 or fp16%s%s%s", wanted,
                    nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
 }

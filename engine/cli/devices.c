@@ -19,8 +19,6 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-static const char *const precisions[] = {"f64", "f32", "bf16", "fp16"}; /* d9_device_info's order */
-
 static d9_status describe(d9_cli *cli, const char *name, int threads, d9_device_info *info) {
     d9_status status = D9_OK;
     const d9_backend *backend = NULL;
@@ -37,15 +35,15 @@ done:
 static void print(d9_cli *cli, const char *name, const d9_device_info *info) {
     d9_cli_print(cli, "%-10s %s, %s, %d thread%s; precisions", name, info->name, info->isa, info->threads,
                  info->threads == 1 ? "" : "s");
-    for (int p = 0; p < 4; p++)
-        if (info->precision[p]) d9_cli_print(cli, " %s", precisions[p]);
+    for (int p = 0; p < D9_PRECISIONS; p++)
+        if (info->precision[p]) d9_cli_print(cli, " %s", d9_precision_at(p)->name);
     d9_cli_print(cli, info->version[0] ? "; %s\n" : "\n", info->version);
 }
 
 static json_t *to_json(const char *name, const d9_device_info *info) {
     json_t *list = json_array();
-    for (int p = 0; p < 4; p++)
-        if (info->precision[p]) json_array_append_new(list, json_string(precisions[p]));
+    for (int p = 0; p < D9_PRECISIONS; p++)
+        if (info->precision[p]) json_array_append_new(list, json_string(d9_precision_at(p)->name));
     return json_pack("{s:s, s:b, s:s, s:s, s:s, s:i, s:I, s:o}", "backend", name, "present", 1, "device",
                      info->name, "isa", info->isa, "version", info->version, "threads", info->threads,
                      "memory_bytes", (json_int_t)info->memory_bytes, "precisions", list);

@@ -116,7 +116,7 @@ d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_graph *graph, 
     m->peak_bytes = d9_process_peak_bytes();
     backend->times(plan, m->rows, m->row_count, false);
     if (backend->ceilings)
-        D9_TRY(backend->ceilings(session->context, session->device, session->program.precision->compute, &m->ceilings));
+        D9_TRY(backend->ceilings(session->context, session->device, session->program.precision, &m->ceilings));
 done:
     return status;
 }

@@ -5,11 +5,15 @@
 #include "graph/graph.h"
 
 /* A precision is two types: what activations and weights are computed in, and the master type of
- * parameters, statistics, gradients, logits and loss. */
+ * parameters, statistics, gradients, logits and loss. tf32 is f32 in all of them: convolutions alone may round what
+ * they multiply to 10 bits behind the leading one, as tensor cores do; their sums stay f32. */
 typedef struct d9_precision {
-    const char *name; /* "f64", "f32", "bf16", "fp16" */
+    const char *name; /* "f64", "f32", "tf32", "bf16", "fp16" */
     d9_type compute, master;
+    bool tf32;
 } d9_precision;
+enum { D9_PRECISION_F64, D9_PRECISION_F32, D9_PRECISION_TF32, D9_PRECISION_BF16, D9_PRECISION_FP16, D9_PRECISIONS };
+const d9_precision *d9_precision_at(int index);          /* in that order */
 const d9_precision *d9_precision_find(const char *name); /* NULL: no such precision */
 
 /* Gives every value its type and inserts a cast for each weight that is computed in a narrower one.

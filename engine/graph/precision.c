@@ -5,11 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
+const d9_precision *d9_precision_at(int index) {
+    static const d9_precision precisions[] = {[D9_PRECISION_F64] = {"f64", D9_F64, D9_F64, false},
+                                              [D9_PRECISION_F32] = {"f32", D9_F32, D9_F32, false},
+                                              [D9_PRECISION_TF32] = {"tf32", D9_F32, D9_F32, true},
+                                              [D9_PRECISION_BF16] = {"bf16", D9_BF16, D9_F32, false},
+                                              [D9_PRECISION_FP16] = {"fp16", D9_F16, D9_F32, false}};
+    return &precisions[index];
+}
+
 const d9_precision *d9_precision_find(const char *name) {
-    static const d9_precision precisions[] = {
-        {"f64", D9_F64, D9_F64}, {"f32", D9_F32, D9_F32}, {"bf16", D9_BF16, D9_F32}, {"fp16", D9_F16, D9_F32}};
-    for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++)
-        if (strcmp(precisions[i].name, name) == 0) return &precisions[i];
+    for (int i = 0; i < D9_PRECISIONS; i++)
+        if (strcmp(d9_precision_at(i)->name, name) == 0) return d9_precision_at(i);
     return NULL;
 }
 

@@ -32,7 +32,8 @@ typedef struct d9_observations {
 typedef struct d9_case_run { /* where and how a case is run */
     const char *backend, *precision;
     int threads;
-    int jitter; /* above 0: initial weights are moved by a little of themselves, by this seed */
+    int jitter; /* above 0: initial weights are moved by up to 2^jitter_exponent of themselves, by this seed */
+    int jitter_exponent;
 } d9_case_run;
 
 /* Runs the case's steps through a session, and notes everything a case file may hold. */

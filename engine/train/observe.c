@@ -172,11 +172,7 @@ static void jitter_values(double *values, int64_t count, int seed, int exponent)
     }
 }
 
-/* f32: its last bit. Half precisions: a thirty-second of their rounding, so that three weights in a hundred round
- * otherwise. */
-static int jitter_exponent(d9_type compute) { return compute == D9_BF16 ? -14 : compute == D9_F16 ? -17 : -23; }
-
-static d9_status load_initial(d9_session *session, const d9_case *self, int jitter) {
+static d9_status load_initial(d9_session *session, const d9_case *self, const d9_case_run *how) {
     d9_status status;
     const d9_graph *graph = &session->program.train;
     int64_t size = (int64_t)d9_type_bytes(session->program.precision->master);
@@ -197,7 +193,7 @@ static d9_status load_initial(d9_session *session, const d9_case *self, int jitt
         D9_TRY(d9_allocate(session->context, (size_t)d9_shape_count(&shape) * sizeof(double), "initial weights",
                            &outside));
         d9_tensor_to_doubles(tensor, outside);
-        jitter_values(outside, d9_shape_count(&shape), jitter, jitter_exponent(session->program.precision->compute));
+        jitter_values(outside, d9_shape_count(&shape), how->jitter, how->jitter_exponent);
         d9_exchange_in(value, outside, (double *)state + value->offset / size);
     }
     D9_TRY(d9_session_write_state(session, D9_BUFFER_STATE, state));
@@ -252,7 +248,7 @@ d9_status d9_case_session(d9_context *context, const d9_case *self, const d9_cas
     D9_TRY(make_dataset(context, self->name, self->file, self->batch, &options.dataset));
     D9_TRY(open_session(context, self->config, config, how, &options, session));
     D9_TRY(d9_session_initialize(session));
-    D9_TRY(load_initial(session, self, how->jitter));
+    D9_TRY(load_initial(session, self, how));
     D9_TRY(write_identity_order(session));
 done:
     return status;

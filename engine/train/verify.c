@@ -1,6 +1,6 @@
 /* verify: what a backend made of the reference cases, compared tensor group by tensor group.
  *
- * f64 and f32 are compared with the files; half precisions with the reference backend that rounds at the same
+ * f64, f32 and tf32 are compared with the files; half precisions with the reference backend that rounds at the same
  * edges. Relative error is L2; a state's error is taken relative to how far training moved it, so that an
  * optimizer that does nothing scores 1. */
 #include "train/verify.h"
@@ -45,11 +45,12 @@ typedef struct verification {
     void *user;
     int failed, rows;
     d9_observations *jittered; /* [JITTERS] of the case at hand, made when first asked for; count 0: not yet */
-    d9_observations unmoved;   /* the reference in this precision without jitter */
+    d9_observations unmoved;   /* the reference in this precision, for tf32 in f32, without jitter */
 } verification;
 enum { JITTERS = 8 };
 
 static bool half(const verification *self) { return self->precision->compute != self->precision->master; }
+static bool coarse(const verification *self) { return half(self) || self->precision->tf32; }
 
 static bool belongs(const group *g, const char *name) {
     size_t length = strlen(name), tail = g->suffix ? strlen(g->suffix) : 0;
@@ -122,7 +123,8 @@ done:
 }
 
 static double limit_of(const verification *self, const group *g) {
-    if (half(self)) return g->half;
+    if (half(self) || (self->precision->tf32 && g->measure != ABSOLUTE))
+        return g->half; /* pipelines convolve nothing */
     return self->precision->compute == D9_F64 ? g->f64 : g->f32;
 }
 
@@ -166,7 +168,7 @@ static d9_status compare_tensor(verification *self, const d9_case *c, const grou
     D9_TRY(expected_values(self, e, i, &count, &want));
     bool present = mine && mine->count == count;
     if (present) D9_TRY(tensor_error(self, c, g, mine, want, &error, &storage));
-    bool angled = present && g->cosine && half(self);
+    bool angled = present && g->cosine && coarse(self);
     double angle = angled ? cosine(mine->values, want, count) : NAN;
     if (angled && isnan(angle)) angle = -1; /* nothing, or NaN, points nowhere */
     double limit = limit_of(self, g) + (self->precision->compute == D9_F64 ? storage : 0);
@@ -183,9 +185,21 @@ done:
     return status;
 }
 
-static d9_status observe(verification *self, const d9_case *c, const char *backend, int jitter, d9_observations *all) {
-    const d9_verify_options *o = self->options;
-    d9_case_run how = {backend, o->precision, o->threads, jitter};
+/* f32: its last bit. Half precisions: a thirty-second of their rounding, so that three weights in a hundred round
+ * otherwise. tf32: all of its rounding, which the reference in f32 does not do. */
+static int jitter_exponent(const d9_precision *precision) {
+    if (precision->tf32) return -11;
+    return precision->compute == D9_BF16 ? -14 : precision->compute == D9_F16 ? -17 : -23;
+}
+
+/* The precision in which the reference stands for this one. */
+static const char *reference_precision(const verification *self) {
+    return self->precision->tf32 ? "f32" : self->precision->name;
+}
+
+static d9_status observe(verification *self, const d9_case *c, const char *backend, const char *precision, int jitter,
+                         d9_observations *all) {
+    d9_case_run how = {backend, precision, self->options->threads, jitter, jitter_exponent(self->precision)};
     if (d9_case_is_pipeline(c->file)) return d9_pipeline_observe(self->context, c->file, &how, all);
     return d9_case_observe(self->context, c, &how, all);
 }
@@ -193,11 +207,12 @@ static d9_status observe(verification *self, const d9_case *c, const char *backe
 /* The worst of the group's tensors over all jitters. */
 static d9_status group_sensitivity(verification *self, const d9_case *c, const group *g, double *error, double *angle) {
     d9_status status = D9_OK;
+    const char *precision = reference_precision(self);
     *error = 0;
     *angle = 1;
-    if (self->unmoved.count == 0) D9_TRY(observe(self, c, "reference", 0, &self->unmoved));
+    if (self->unmoved.count == 0) D9_TRY(observe(self, c, "reference", precision, 0, &self->unmoved));
     for (int j = 0; j < JITTERS; j++) {
-        if (self->jittered[j].count == 0) D9_TRY(observe(self, c, "reference", j + 1, &self->jittered[j]));
+        if (self->jittered[j].count == 0) D9_TRY(observe(self, c, "reference", precision, j + 1, &self->jittered[j]));
         for (int i = 0; i < self->unmoved.count; i++) {
             const d9_observation *want = &self->unmoved.rows[i],
                                  *got = d9_observations_find(&self->jittered[j], want->name);
@@ -337,10 +352,12 @@ static d9_status verify_rules(verification *self, const d9_case *c) {
     d9_status status = D9_OK;
     d9_session tested = {0}, judge = {0};
     d9_config tested_config, judge_config;
-    d9_case_run how = {self->options->backend, self->options->precision, self->options->threads, 0}, by_reference = how;
+    d9_case_run how = {self->options->backend, self->options->precision, self->options->threads, 0, 0},
+                by_reference = how;
     d9_verify_row worst = {.passed = true};
     int failed;
     by_reference.backend = "reference";
+    by_reference.precision = reference_precision(self);
     if (strcmp(how.backend, "reference") == 0 || d9_case_is_pipeline(c->file)) return D9_OK;
     D9_TRY(d9_case_session(self->context, c, &how, &tested_config, &tested));
     D9_TRY(d9_case_session(self->context, c, &by_reference, &judge_config, &judge));
@@ -359,9 +376,9 @@ static d9_status compare_case(verification *self, const d9_case *c) {
     d9_status status;
     d9_observations got = {0};
     expected e = {.file = c->file};
-    D9_TRY(observe(self, c, self->options->backend, 0, &got));
+    D9_TRY(observe(self, c, self->options->backend, self->precision->name, 0, &got));
     if (half(self)) {
-        D9_TRY(observe(self, c, "reference", 0, &self->unmoved));
+        D9_TRY(observe(self, c, "reference", self->precision->name, 0, &self->unmoved));
         e.run = &self->unmoved;
     }
     for (int g = 0; g < GROUPS; g++) D9_TRY(compare_group(self, c, &groups[g], &e, &got));
@@ -417,7 +434,7 @@ d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_ve
                          .sink = sink,
                          .user = user};
     if (!self.precision)
-        return d9_fail(context, D9_USAGE, "precision %s is unknown; f64, f32, bf16 and fp16 are known",
+        return d9_fail(context, D9_USAGE, "precision %s is unknown; f64, f32, tf32, bf16 and fp16 are known",
                        options->precision);
     if (half(&self) && strcmp(options->backend, "reference") == 0)
         return d9_fail(context, D9_USAGE,

@@ -6,7 +6,7 @@
 #   stage     predicted  what                                                             record
 #   build     2 min      the build with its GPU tests, and what answers                   OUT/build.txt, devices.json
 #   ops       2 min      every operation, fused rule and step against the reference       OUT/ops.txt
-#   verify    20 s       another framework's numbers in f32, bf16 and fp16                OUT/verify-*.json
+#   verify    20 s       another framework's numbers in f32, tf32, bf16 and fp16          OUT/verify-*.json
 #   repeat    10 s       one seed twice under one plan: equal parameters                  OUT/repeat-*.json
 #   sanitize  3 min      compute-sanitizer on two steps: memcheck, racecheck              OUT/memcheck.txt, racecheck.txt
 #   curve     20 s       one seed of dawn94, beside tests/golden/dawn94_curve.tsv         OUT/curve/
@@ -38,7 +38,7 @@ shift
 cd "$(dirname "$0")/../.."
 build=${PREBUILT-build-gpu}
 dawn9=$build/dawn9 config=${CONFIG-configs/dawn94.yaml} small_config=${SMALL-configs/synthetic.yaml}
-backend=${BACKEND-cuda} precision=${PRECISION-fp16} precisions=${PRECISIONS-f32 bf16 fp16}
+backend=${BACKEND-cuda} precision=${PRECISION-fp16} precisions=${PRECISIONS-f32 tf32 bf16 fp16}
 choices=${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/cuda-choices.tsv # what tuning chose, kept by the backend
 
 # A tiny network on drawn images: what the stages before CIFAR-10 train.
@@ -106,7 +106,9 @@ stage_curve() {
 }
 stage_bench() {
     for p in $precisions; do
-        [ "$p" != f32 ] || [ "$precisions" = f32 ] || continue
+        case $p in
+        *f32) [ "$precisions" = "$p" ] || continue ;; # verified, not timed
+        esac
         for what in step ops pipeline cold; do
             "$dawn9" bench $what --config "$config" --backend "$backend" --precision "$p" --json >"$out/bench-$what-$p.json"
         done

@@ -85,5 +85,7 @@ if grep -q '^onednn .*absent' "$out"; then
     refuses 4 'onednn.*libdnnl-dev' $train tiny.yaml --backend onednn
 else
     refuses 4 'precision f64: backend onednn' $train tiny.yaml --backend onednn --precision f64
+    refuses 4 'precision tf32: backend onednn on .* has f32' $train tiny.yaml --backend onednn --precision tf32
 fi
+refuses 4 'precision tf32: backend reference on .* has f64 f32 bf16 fp16$' $train tiny.yaml --backend reference --precision tf32
 verdict

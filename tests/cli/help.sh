@@ -113,6 +113,7 @@ offers 'train.momentum= train.momentum_form=' config --set train.mom
 offers 'train.momentum_form=page train.momentum_form=torch' config --set train.momentum_form=
 offers '--set=tricks.ema.every=' config --set=tricks.ema.ev
 offers '--precision=bf16' train --precision=b
+offers '--precision=tf32' train --precision=t
 offers 'onednn' bench --backend on
 offers 'step' bench st
 offers ':folders' train --out ''

@@ -42,6 +42,19 @@ static void check_names(const d9_cudnn_choice *choices, int count) {
     }
 }
 
+/* The choice can be planned. */
+static void check_plan(fixture *f, const d9_conv_description *description, const d9_cudnn_choice *choice) {
+    d9_cudnn_graph graph;
+    d9_cudnn_plan plan;
+    bool built;
+    op_ok(&f->context, d9_cudnn_graph_make(&f->context, &f->h200, description, &graph));
+    op_ok(&f->context, d9_cudnn_plan_make(&f->context, &f->h200, &graph, choice, &plan, &built));
+    assert_true(built);
+    assert_true(plan.workspace_bytes >= 0);
+    d9_cudnn_plan_free(&plan);
+    d9_cudnn_graph_free(&graph);
+}
+
 static void check_conv(fixture *f, const d9_conv_description *description, const char *what) {
     d9_cudnn_graph graph;
     d9_cudnn_plan plan;
@@ -83,7 +96,7 @@ static int check_list(fixture *f, const d9_program *program, const d9_graph *gra
 
 static void every_convolution_of_dawn94_has_a_plan(void **state) {
     fixture *f = *state;
-    static const char *const precisions[] = {"fp16", "bf16", "f32"};
+    static const char *const precisions[] = {"fp16", "bf16", "f32", "tf32"};
     static const char *const batches[] = {"train.batch_size=512", "train.batch_size=16"};
     for (int b = 0; b < 2; b++) {
         d9_config *config;
@@ -91,7 +104,7 @@ static void every_convolution_of_dawn94_has_a_plan(void **state) {
         const d9_config_edits edits = {.set = sets, .set_count = 2};
         op_ok(&f->context, d9_config_load(&f->context, D9_SOURCE_DIR "/configs/dawn94.yaml", &edits, &config));
         const d9_extent extent = program_extent(config, 1024, 32);
-        for (int p = 0; p < 3; p++) {
+        for (int p = 0; p < 4; p++) {
             d9_program program;
             program_make(&f->context, config, &extent, precisions[p], false, &program);
             assert_int_equal(check_list(f, &program, &program.train), 24);
@@ -100,6 +113,60 @@ static void every_convolution_of_dawn94_has_a_plan(void **state) {
         }
         d9_config_free(&f->context, config);
     }
+}
+
+static bool offered(const d9_cudnn_choice *choices, int count, const d9_cudnn_choice *choice) {
+    for (int i = 0; i < count; i++)
+        if (memcmp(&choices[i], choice, sizeof *choice) == 0) return true;
+    return false;
+}
+
+/* Choices for a convolution of f32 values, with and without permission to round. */
+static int list_choices(fixture *f, d9_conv_description description, bool tf32, d9_cudnn_choice *choices) {
+    d9_cudnn_graph graph;
+    int count;
+    description.tf32 = tf32;
+    op_ok(&f->context, d9_cudnn_graph_make(&f->context, &f->h200, &description, &graph));
+    op_ok(&f->context, d9_cudnn_choices(&f->context, &f->h200, &graph, choices, CHOICES, &count));
+    d9_cudnn_graph_free(&graph);
+    return count;
+}
+
+/* tf32 brings engines that f32 leaves out, for each pass of each convolution, the first one among them can be planned;
+ * and takes none away. */
+static void tf32_adds_tensor_cores(void **state) {
+    enum { PASSES = 3 };
+    fixture *f = *state;
+    static d9_cudnn_choice exact[CHOICES];
+    int seen[PASSES] = {0};
+    d9_config *config;
+    d9_program program;
+    op_ok(&f->context, d9_config_load(&f->context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
+    const d9_extent extent = program_extent(config, 1024, 32);
+    program_make(&f->context, config, &extent, "tf32", false, &program);
+    for (d9_node_id n = 0; n < program.train.node_count; n++) {
+        const d9_node *node = &program.train.nodes[n];
+        const d9_site site = {.program = &program, .graph = &program.train, .nodes = {node}, .node_count = 1};
+        if (!is_conv(node)) continue;
+        const d9_conv_geometry g = d9_conv_geometry_of(&site);
+        const d9_conv_description description = d9_conv_describe(&g);
+        assert_true(description.tf32);
+        const int few = list_choices(f, description, false, exact),
+                  many = list_choices(f, description, true, f->choices);
+        for (int i = 0; i < few; i++)
+            if (!offered(f->choices, many, &exact[i])) fail_msg("%s: tf32 lacks a choice of f32", node->role);
+        int added = 0, first = -1;
+        for (int i = 0; i < many; i++) {
+            if (offered(exact, few, &f->choices[i])) continue;
+            if (added++ == 0) first = i;
+        }
+        if (added == 0) fail_msg("%s of %s: tf32 adds nothing", d9_op_name(node->op), node->role);
+        check_plan(f, &description, &f->choices[first]);
+        seen[g.pass]++;
+    }
+    for (int p = 0; p < PASSES; p++) assert_true(seen[p] >= 7);
+    d9_program_free(&f->context, &program);
+    d9_config_free(&f->context, config);
 }
 
 /* The comparison above can fail: cuDNN refuses an output that does not belong to the input. */
@@ -157,6 +224,7 @@ int main(void) {
     size_t size;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(every_convolution_of_dawn94_has_a_plan, state),
+        cmocka_unit_test_prestate(tf32_adds_tensor_cores, state),
         cmocka_unit_test_prestate(a_wrong_description_is_refused, state),
         cmocka_unit_test_prestate(names_that_are_none_are_refused, state),
         cmocka_unit_test_prestate(properties_that_are_none_are_refused, state),

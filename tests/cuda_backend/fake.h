@@ -32,6 +32,7 @@ typedef struct d9_fake {
     int devices, major, minor;
     bool without_code;   /* kernels were not compiled for this device */
     bool without_cudnn;  /* cudnnCreate fails */
+    bool tensor_cores;   /* convolutions that may be computed in tf32 are */
     void (*reset)(void); /* as it was when the process began; nothing is open */
 } d9_fake;
 

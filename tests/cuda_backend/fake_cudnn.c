@@ -7,11 +7,14 @@
  *   e3  the fastest, 1 MiB          20 us
  *   e4  fails when run, and leaves an error behind
  *   e5  wants 1 GiB                 5 us
- *   e6  48 MiB                      30 us */
+ *   e6  48 MiB                      30 us
+ *
+ * tf32 is computed as f32 is, unless a test asks for tensor cores: then inputs are rounded first. */
 #include "engine/backends/cuda/cudnn.h"
 #include "kernels/formulas/half.h"
 #include "tests/cuda_backend/fake_state.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +142,13 @@ static void store(d9_type type, void *data, int64_t i, double x) {
         ((uint16_t *)data)[i] = type == D9_BF16 ? d9_bf16_from_double(x) : d9_fp16_from_double(x);
 }
 
+/* To nearest of 10 bits behind the leading one. */
+static double tf32_rounded(double x) {
+    int exponent;
+    const double mantissa = frexp(x, &exponent);
+    return ldexp(rint(ldexp(mantissa, 11)), exponent - 11);
+}
+
 static int64_t size_of(const d9_conv_tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
 
 /* Every product of an image's element, a weight and an output's element that belong together. */
@@ -181,12 +191,14 @@ static int compute(const void *what) {
     d9_fake_spend(job->seconds);
     if (repeated(job)) return 0;
     double *t[D9_CONV_ARGUMENTS];
+    const bool rounds = d->tf32 && d9_fake_get()->tensor_cores;
     if (job->workspace_bytes > 0) memset(job->workspace, 0xff, (size_t)job->workspace_bytes);
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) {
         const int64_t count = size_of(&d->tensor[a]);
         t[a] = calloc((size_t)count, sizeof(double));
         for (int64_t i = 0; t[a] && i < count && a != d->written; i++)
             t[a][i] = load(d->tensor[a].type, job->data[a], i);
+        for (int64_t i = 0; rounds && t[a] && i < count; i++) t[a][i] = tf32_rounded(t[a][i]);
     }
     if (t[0] && t[1] && t[2]) add_products(d, t);
     for (int64_t i = 0; i < size_of(&d->tensor[d->written]); i++)

@@ -219,6 +219,34 @@ static void short_memory_is_refused_in_figures(void **state) {
     assert_int_equal(w.status, D9_OK);
 }
 
+/* tf32 wants Ampere, as bf16 does. */
+static void precisions_follow_the_device(void **state) {
+    static const struct {
+        int major;
+        const char *has;
+    } cases[] = {{9, " f32 tf32 bf16 fp16"}, {8, " f32 tf32 bf16 fp16"}, {7, " f32 fp16"}, {12, " f32 tf32 bf16 fp16"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        d9_context context;
+        const d9_backend *backend;
+        const d9_precision *precision;
+        d9_device *device;
+        d9_device_info info;
+        char want[128];
+        fake->reset();
+        fake->major = cases[i].major;
+        d9_context_init(&context);
+        op_ok(&context, d9_backend_find(&context, "cuda", &backend));
+        op_ok(&context, backend->open(&context, &(d9_backend_options){.threads = 1}, &device));
+        backend->describe(device, &info);
+        backend->close(&context, device);
+        assert_int_equal(d9_backend_precision(&context, backend, &info, "f64", &precision), D9_DEVICE);
+        snprintf(want, sizeof want, "precision f64: backend cuda on " D9_FAKE_DEVICE " has%s", cases[i].has);
+        assert_string_equal(context.message, want);
+        nothing_is_left();
+    }
+}
+
 /* ---- tuning ---- */
 
 /* Lines of the plan that end in this choice. */
@@ -286,6 +314,11 @@ static void what_was_chosen_is_remembered(void **state) {
     run_watched("bf16", "auto", &w); /* another type is another question */
     assert_int_equal(fake->counts.surveyed, asked);
     fake->reset();
+    run_watched("f32", "auto", &w);
+    fake->reset();
+    run_watched("tf32", "auto", &w); /* so is permission to round */
+    assert_int_equal(fake->counts.surveyed, asked);
+    fake->reset();
     run_watched("fp16", "on", &w); /* asks anew */
     assert_true(fake->counts.surveyed > 0);
     write_text(path, "dawn9 choices 1\nhalf a line\n");
@@ -305,7 +338,7 @@ int main(void) {
         cmocka_unit_test(nobody_waits_within_an_epoch),       cmocka_unit_test(the_order_is_the_host_s),
         cmocka_unit_test(what_is_missing_is_named),           cmocka_unit_test(every_call_may_fail),
         cmocka_unit_test(short_memory_is_refused_in_figures), cmocka_unit_test(tuning_takes_the_fastest),
-        cmocka_unit_test(what_was_chosen_is_remembered),
+        cmocka_unit_test(what_was_chosen_is_remembered),      cmocka_unit_test(precisions_follow_the_device),
     };
     fake = fake_find();
     if (!fake) {

@@ -7,20 +7,37 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "tests/cuda_backend/fake.h"
 #include "tests/support/runs.h"
+#include "train/verify.h"
 
 #include <math.h>
+#include <string.h>
 
 static void another_framework_s_numbers(void **state) {
     (void)state;
     run_check_verify("cuda", "f32", "ema.safetensors", 1);
 }
 
+/* On the fake, convolutions of tf32 round their inputs while this is on. */
+static void set_tensor_cores(bool on) {
+    d9_fake *fake = fake_find();
+    if (fake) fake->tensor_cores = on;
+}
+
+static void another_framework_s_numbers_in_tf32(void **state) {
+    (void)state;
+    set_tensor_cores(true);
+    run_check_verify("cuda", "tf32", "patch_whitening.safetensors", 1);
+    set_tensor_cores(false);
+}
+
 /* Every trick on: all rules that a step of ours has. */
 static void rule_by_rule(void **state) {
-    static const char *const precisions[] = {"f32", "bf16", "fp16"};
+    static const char *const precisions[] = {"f32", "bf16", "fp16", "tf32"};
     (void)state;
-    for (int p = 0; p < 3; p++) {
+    set_tensor_cores(true);
+    for (int p = 0; p < 4; p++) {
         d9_context context;
         d9_context_init(&context);
         d9_config *config = run_config(&context, "cuda", precisions[p], "");
@@ -28,18 +45,59 @@ static void rule_by_rule(void **state) {
         if (p == 0) run_check_rules(&context, config, true, 30);
         d9_config_free(&context, config);
     }
+    set_tensor_cores(false);
+}
+
+/* The limits of tf32 are wide where tensor cores round, and there alone: convolutions miss f32's by far. */
+typedef struct limits {
+    int convolutions, others;
+    double worst;
+} limits;
+
+static void note_limit(void *user, const d9_verify_row *row) {
+    limits *l = user;
+    const bool convolution = strstr(row->name, " conv") != NULL;
+    assert_true(row->passed);
+    if (convolution)
+        assert_true(row->limit == 2e-3 && row->cosine >= 0.99999);
+    else
+        assert_true(row->limit <= 1e-4);
+    if (convolution && row->error > l->worst) l->worst = row->error;
+    *(convolution ? &l->convolutions : &l->others) += 1;
+}
+
+static void tf32_widens_the_limits_of_convolutions_alone(void **state) {
+    d9_context context;
+    limits l = {0};
+    d9_session tested, judge;
+    int failed;
+    (void)state;
+    d9_context_init(&context);
+    set_tensor_cores(true);
+    d9_config *configs[] = {run_config(&context, "cuda", "tf32", ""), run_config(&context, "reference", "f32", "")};
+    run_open_ready(&context, configs[0], &tested);
+    run_open_ready(&context, configs[1], &judge);
+    op_ok(&context, d9_rules_compare(&tested, &judge, 0, "tf32", note_limit, &l, &failed));
+    assert_int_equal(failed, 0);
+    assert_true(l.convolutions >= 20 && l.others >= 20);
+    const double least = fake_find() ? 1e-4 : 0; /* a GPU may choose otherwise */
+    if (!(l.worst > least && l.worst <= 1e-3)) fail_msg("convolutions in tf32 are off by %.2e", l.worst);
+    d9_session_close(&tested);
+    d9_session_close(&judge);
+    for (int c = 0; c < 2; c++) d9_config_free(&context, configs[c]);
+    set_tensor_cores(false);
 }
 
 /* 13 steps, replayed from recorded ones. Rounding is amplified by the network from step to step, so the loss is
  * compared, and within what reordered sums make of it. */
 static void the_loss_follows_the_reference(void **state) {
     d9_context context;
-    run_report reports[2];
-    static const char *const backends[] = {"cuda", "reference"};
+    run_report reports[3];
+    static const char *const backends[] = {"cuda", "reference", "cuda"}, *const precisions[] = {"f32", "f32", "tf32"};
     (void)state;
     d9_context_init(&context);
-    for (int b = 0; b < 2; b++) {
-        d9_config *config = run_config(&context, backends[b], "f32", "");
+    for (int b = 0; b < 3; b++) {
+        d9_config *config = run_config(&context, backends[b], precisions[b], "");
         reports[b] = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
         d9_config_free(&context, config);
     }
@@ -48,10 +106,13 @@ static void the_loss_follows_the_reference(void **state) {
         if (!(fabs(reports[0].train_loss[e] - reports[1].train_loss[e]) <= 1e-4 * reports[1].train_loss[e]))
             fail_msg("epoch %lld: loss %.7g, reference %.7g", (long long)e + 1, reports[0].train_loss[e],
                      reports[1].train_loss[e]);
+    if (fake_find()) run_assert_equal(&reports[0], &reports[2], "f32 and tf32 without tensor cores");
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(another_framework_s_numbers), cmocka_unit_test(rule_by_rule),
-                                       cmocka_unit_test(the_loss_follows_the_reference)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_framework_s_numbers), cmocka_unit_test(another_framework_s_numbers_in_tf32),
+        cmocka_unit_test(rule_by_rule), cmocka_unit_test(tf32_widens_the_limits_of_convolutions_alone),
+        cmocka_unit_test(the_loss_follows_the_reference)};
     return cmocka_run_group_tests_name("cuda_backend_verify", tests, NULL, NULL);
 }

@@ -33,6 +33,8 @@ void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type co
     snprintf(c->name, sizeof c->name, "%s", name);
     c->graph = &c->program.train;
     c->program.steps_per_epoch = 1;
+    for (int p = 0; p < D9_PRECISIONS && !c->program.precision; p++)
+        if (d9_precision_at(p)->compute == compute) c->program.precision = d9_precision_at(p); /* f32 before tf32 */
     d9_graph_init(&c->program.train);
     d9_graph_init(&c->program.eval);
     c->content = take(c, MAX_VALUES * (int64_t)sizeof(double *));

@@ -227,7 +227,7 @@ static void print_failure(void *user, const d9_verify_row *row) {
                     row->limit, row->cosine, row->note);
 }
 
-static void open_ready(d9_context *context, const d9_config *config, d9_session *session) {
+void run_open_ready(d9_context *context, const d9_config *config, d9_session *session) {
     d9_session_options options = {.config = config, .seed = 1, .no_eval = true, .program.keep_all = true};
     if (d9_session_open(context, &options, session) != D9_OK) fail_msg("%s", context->message);
     assert_int_equal(d9_session_initialize(session), D9_OK);
@@ -246,9 +246,10 @@ static void poison(d9_session *session) {
 void run_check_rules(d9_context *context, const d9_config *config, bool poisoned, int least) {
     d9_config judge_config = *config;
     judge_config.backend = "reference";
+    if (strcmp(config->precision, "tf32") == 0) judge_config.precision = "f32";
     d9_session tested, judge;
-    open_ready(context, config, &tested);
-    open_ready(context, &judge_config, &judge);
+    run_open_ready(context, config, &tested);
+    run_open_ready(context, &judge_config, &judge);
     if (poisoned) poison(&tested);
     int failed = -1, rows = 0;
     if (d9_rules_compare(&tested, &judge, 0, config->precision, print_failure, &rows, &failed) != D9_OK)

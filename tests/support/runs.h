@@ -58,8 +58,12 @@ void run_check_resume(const d9_config *config, const int64_t *stops);
  * cases each has a rule by rule row. */
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases);
 
+/* Training at its first step, every value kept. */
+void run_open_ready(d9_context *context, const d9_config *config, d9_session *session);
+
 /* The first step of the configuration, rule by rule against the reference backend: more than `least` rules, all right.
- * `poisoned`: the state is NaN, so that both sides compute NaN; then rules must fail and not agree. */
+ * `poisoned`: the state is NaN, so that both sides compute NaN; then rules must fail and not agree. tf32 is judged in
+ * f32. */
 void run_check_rules(d9_context *context, const d9_config *config, bool poisoned, int least);
 
 /* main of a program that checks seeds and resuming on a backend; 77, and why, where this machine lacks it. */

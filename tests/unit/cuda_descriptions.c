@@ -8,6 +8,8 @@
 
 #include "backends/cuda/conv_description.h"
 
+#include <string.h>
+
 /* 7 images of 5 x 6 x 3, 3 x 3 taps to 4 channels, stride 2, no padding. */
 static d9_conv_geometry geometry(d9_conv_pass pass, d9_type type) {
     return (d9_conv_geometry){.pass = pass,
@@ -61,6 +63,26 @@ static void each_pass_writes_its_own(void **state) {
     }
 }
 
+/* Permission to round is part of the question: what was chosen with it is never taken without. */
+static void tf32_is_another_question(void **state) {
+    (void)state;
+    for (int p = 0; p < 3; p++) {
+        char text[2][D9_CONV_TEXT];
+        for (int tf32 = 0; tf32 < 2; tf32++) {
+            d9_conv_geometry g = geometry((d9_conv_pass)p, D9_F32);
+            g.tf32 = tf32;
+            const d9_conv_description d = d9_conv_describe(&g);
+            assert_int_equal(d.tf32, tf32);
+            for (int a = 0; a < D9_CONV_ARGUMENTS; a++) assert_int_equal(d.tensor[a].type, D9_F32);
+            assert_int_equal(d.accumulate, D9_F32);
+            assert_false(d.widened);
+            d9_conv_text(&d, text[tf32]);
+        }
+        assert_non_null(strstr(text[0], " f32 x 7x3x5x6 w 4x3x3x3 y 7x4x2x2 pad 0 stride 2"));
+        assert_non_null(strstr(text[1], " tf32 x 7x3x5x6 w 4x3x3x3 y 7x4x2x2 pad 0 stride 2"));
+    }
+}
+
 static void operations_are_counted(void **state) {
     const d9_conv_geometry g = geometry(D9_CONV_FORWARD, D9_F16);
     const d9_conv_description d = d9_conv_describe(&g);
@@ -70,9 +92,8 @@ static void operations_are_counted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_lie_channels_last),
-        cmocka_unit_test(ids_differ),
-        cmocka_unit_test(each_pass_writes_its_own),
+        cmocka_unit_test(tensors_lie_channels_last), cmocka_unit_test(ids_differ),
+        cmocka_unit_test(each_pass_writes_its_own),  cmocka_unit_test(tf32_is_another_question),
         cmocka_unit_test(operations_are_counted),
     };
     return cmocka_run_group_tests_name("cuda_descriptions", tests, NULL, NULL);

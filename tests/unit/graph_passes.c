@@ -106,6 +106,12 @@ static void test_whole_precisions(void **state) {
     (void)state;
     check_whole("f32", D9_F32);
     check_whole("f64", D9_F64);
+    check_whole("tf32", D9_F32);
+    for (int p = 0; p < D9_PRECISIONS; p++) {
+        const d9_precision *precision = d9_precision_at(p);
+        assert_ptr_equal(d9_precision_find(precision->name), precision);
+        assert_int_equal(precision->tf32, p == D9_PRECISION_TF32);
+    }
     assert_null(d9_precision_find("f16"));
 }
 

@@ -385,7 +385,7 @@ static void the_machine_is_described(void **state) {
     assert_int_equal(info.threads, d9_host_default_threads());
     assert_true(*info.name && info.memory_bytes > (1 << 20));
     assert_string_equal(info.version, "dawn9 reference");
-    for (int p = 0; p < 4; p++) assert_true(info.precision[p]);
+    for (int p = 0; p < D9_PRECISIONS; p++) assert_int_equal(info.precision[p], p != D9_PRECISION_TF32);
     d9_backend_reference.close(&context, device);
 }
 
@@ -410,8 +410,11 @@ static void backends_are_found_by_name(void **state) {
 static void precisions_are_chosen(void **state) {
     d9_context context;
     const d9_precision *precision;
-    const d9_device_info bf16 = {.name = "a", .isa = "avx512-bf16", .precision = {false, true, true, false}};
-    const d9_device_info f32 = {.name = "b", .isa = "avx2", .precision = {false, true, true, false}};
+    const d9_device_info bf16 = {
+        .name = "a", .isa = "avx512-bf16", .precision = {[D9_PRECISION_F32] = true, [D9_PRECISION_BF16] = true}};
+    const d9_device_info f32 = {
+        .name = "b", .isa = "avx2", .precision = {[D9_PRECISION_F32] = true, [D9_PRECISION_BF16] = true}};
+    const d9_device_info gpu = {.name = "c", .isa = "sm_90", .precision = {false, true, true, true, true}};
     (void)state;
     d9_context_init(&context);
     op_ok(&context, d9_backend_precision(&context, &plain, &bf16, "auto", &precision));
@@ -424,8 +427,20 @@ static void precisions_are_chosen(void **state) {
     assert_non_null(strstr(context.message, "has f32 bf16"));
     assert_null(precision);
     d9_context_clear(&context);
+    assert_int_equal(d9_backend_precision(&context, &plain, &f32, "tf32", &precision), D9_DEVICE);
+    assert_non_null(strstr(context.message, "precision tf32: backend "));
+    assert_null(precision);
+    d9_context_clear(&context);
+    op_ok(&context, d9_backend_precision(&context, &plain, &gpu, "tf32", &precision));
+    assert_ptr_equal(precision, d9_precision_at(D9_PRECISION_TF32));
+    assert_int_equal(d9_backend_precision(&context, &plain, &gpu, "f64", &precision), D9_DEVICE);
+    assert_non_null(strstr(context.message, "has f32 tf32 bf16 fp16"));
+    d9_context_clear(&context);
+    assert_int_equal(d9_backend_precision(&context, &plain, &gpu, "tf31", &precision), D9_USAGE);
+    assert_non_null(strstr(context.message, "did you mean tf32?"));
+    d9_context_clear(&context);
     assert_int_equal(d9_backend_precision(&context, &plain, &f32, "fp23", &precision), D9_USAGE);
-    assert_non_null(strstr(context.message, "must be auto, f64, f32, bf16 or fp16"));
+    assert_non_null(strstr(context.message, "must be auto, f64, f32, tf32, bf16 or fp16"));
 }
 
 int main(void) {

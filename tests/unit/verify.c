@@ -112,10 +112,14 @@ static void test_what_cannot_be_asked(void **state) {
     table *t = *state;
     verify(t, CASES, "f31");
     assert_int_equal(t->status, D9_USAGE);
-    assert_string_equal(t->context.message, "precision f31 is unknown; f64, f32, bf16 and fp16 are known");
+    assert_string_equal(t->context.message, "precision f31 is unknown; f64, f32, tf32, bf16 and fp16 are known");
     verify(t, CASES, "bf16");
     assert_int_equal(t->status, D9_USAGE);
     assert_non_null(strstr(t->context.message, "what others are compared with"));
+    verify(t, CASES, "tf32");
+    assert_int_equal(t->status, D9_DEVICE);
+    assert_non_null(strstr(t->context.message, "precision tf32: backend reference on "));
+    assert_non_null(strstr(t->context.message, " has f64 f32 bf16 fp16"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -118,7 +118,7 @@ static void add_expected(fixture *f) {
     d9_case small;
     d9_observations all;
     OK(d9_case_open(&f->context, write_case(f, f->tensors, f->tensor_count, path), &small));
-    OK(d9_case_observe(&f->context, &small, &(d9_case_run){"reference", "f64", 1, 0}, &all));
+    OK(d9_case_observe(&f->context, &small, &(d9_case_run){.backend = "reference", .precision = "f64", .threads = 1}, &all));
     for (int i = 0; i < all.count; i++) {
         if (strstr(all.rows[i].name, ".whiten.")) continue; /* under another name in such files */
         float *values = take(f, (size_t)all.rows[i].count * sizeof(float));

@@ -345,7 +345,7 @@ static d9_status copy_once(d9_context *context, void *what) {
     return error ? d9_fail(context, D9_DEVICE, "copying: %s", cuda->driver->error(error)) : D9_OK;
 }
 
-d9_status d9_cuda_ceilings(d9_context *context, void *backend, d9_type type, d9_ceilings *ceilings) {
+d9_status d9_cuda_ceilings(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings) {
     d9_status status;
     d9_cuda *cuda = backend;
     double seconds;
@@ -353,7 +353,7 @@ d9_status d9_cuda_ceilings(d9_context *context, void *backend, d9_type type, d9_
     D9_TRY(d9_cuda_time(context, cuda, copy_once, cuda, 10, &seconds));
     ceilings->bytes_per_second = 2 * (double)COPY_BYTES / seconds;
     if (cuda->convolver->ceiling)
-        D9_TRY(cuda->convolver->ceiling(context, cuda, type, &ceilings->operations_per_second));
+        D9_TRY(cuda->convolver->ceiling(context, cuda, precision, &ceilings->operations_per_second));
     D9_TRY(d9_cuda_trim(context, cuda));
 done:
     return status;

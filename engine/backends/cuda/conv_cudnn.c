@@ -269,7 +269,8 @@ done:
 }
 
 /* A product of square matrices is a 1 x 1 convolution over as many pixels as channels. */
-static d9_status ceiling(d9_context *context, void *backend, d9_type type, double *operations_per_second) {
+static d9_status ceiling(d9_context *context, void *backend, const d9_precision *precision,
+                         double *operations_per_second) {
     enum { SIDE = 8192 };
     d9_status status;
     d9_cuda *cuda = backend;
@@ -280,7 +281,8 @@ static d9_status ceiling(d9_context *context, void *backend, d9_type type, doubl
     const d9_conv_geometry g = {.x = {4, {SIDE / 64, 8, 8, SIDE}},
                                 .w = {4, {SIDE, 1, 1, SIDE}},
                                 .y = {4, {SIDE / 64, 8, 8, SIDE}},
-                                .type = type,
+                                .type = precision->compute,
+                                .tf32 = precision->tf32,
                                 .stride = 1};
     const d9_conv_description description = d9_conv_describe(&g);
     void *memory = NULL;

@@ -28,7 +28,8 @@ d9_conv_description d9_conv_describe(const d9_conv_geometry *g) {
                                  .pad = {g->pad, g->pad},
                                  .stride = {g->stride, g->stride},
                                  .dilation = {1, 1},
-                                 .accumulate = D9_F32};
+                                 .accumulate = D9_F32,
+                                 .tf32 = g->tf32};
 }
 
 static void add_dims(const char *name, const d9_conv_tensor *t, char text[D9_CONV_TEXT]) {
@@ -42,7 +43,8 @@ void d9_conv_text(const d9_conv_description *d, char text[D9_CONV_TEXT]) {
                                          [D9_CONV_BACKWARD_DATA] = "backward_data",
                                          [D9_CONV_BACKWARD_WEIGHT] = "backward_weight"};
     static const char *const names[] = {"x", "w", "y"};
-    snprintf(text, D9_CONV_TEXT, "%s %s", passes[d->pass], d9_type_name(d->tensor[D9_CONV_IMAGE].type));
+    snprintf(text, D9_CONV_TEXT, "%s %s", passes[d->pass],
+             d->tf32 ? "tf32" : d9_type_name(d->tensor[D9_CONV_IMAGE].type));
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) add_dims(names[a], &d->tensor[a], text);
     const size_t used = strlen(text);
     snprintf(text + used, D9_CONV_TEXT - used, " pad %lld stride %lld", (long long)d->pad[0], (long long)d->stride[0]);

@@ -28,6 +28,7 @@ typedef struct d9_conv_description {
     bool widened;
     int64_t pad[2], stride[2], dilation[2];
     d9_type accumulate; /* always f32 */
+    bool tf32;          /* tensor cores may round f32 arguments to tf32 */
 } d9_conv_description;
 
 /* Values lie at multiples of 64 bytes (graph/memory.c, step/layout.c); so does the scratch. */
@@ -37,7 +38,8 @@ enum { D9_CONV_MOST_WORKSPACE = 256 << 20 };
 
 d9_conv_description d9_conv_describe(const d9_conv_geometry *geometry);
 
-/* "forward f16 x 512x64x32x32 w 128x64x3x3 y 512x128x32x32 pad 1 stride 1": all that cuDNN's answer depends on. */
+/* "forward f16 x 512x64x32x32 w 128x64x3x3 y 512x128x32x32 pad 1 stride 1": all that cuDNN's answer depends on. The
+ * type is that of the products: "tf32" where that is allowed. */
 enum { D9_CONV_TEXT = 192 };
 void d9_conv_text(const d9_conv_description *description, char text[D9_CONV_TEXT]);
 

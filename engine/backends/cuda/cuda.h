@@ -21,7 +21,8 @@ typedef struct d9_cuda_convolver {
     d9_status (*survey)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
     void (*planned)(d9_context *context, void *convolver); /* all of a plan's rules are prepared; may be NULL */
     /* Operations per second of a large product; may be NULL. */
-    d9_status (*ceiling)(d9_context *context, void *backend, d9_type type, double *operations_per_second);
+    d9_status (*ceiling)(d9_context *context, void *backend, const d9_precision *precision,
+                         double *operations_per_second);
 } d9_cuda_convolver;
 
 /* The host's copy of a buffer of indices: they are checked here, once a write, because kernels do not. */
@@ -65,7 +66,7 @@ D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *dr
                                    const d9_cuda_convolver *convolver, void **backend);
 void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
-d9_status d9_cuda_ceilings(d9_context *context, void *backend, d9_type type, d9_ceilings *ceilings);
+d9_status d9_cuda_ceilings(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings);
 extern const d9_host_memory d9_cuda_memory;
 extern const d9_rule d9_cuda_rules[];
 /* Says what was asked, what is free and what would fit where the program is too large. */

@@ -210,15 +210,17 @@ static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttribute
 }
 
 /* Left out: other bits from run to run; sums or inputs narrower than asked; engines that compile when planned, and
- * those that want a library beside cuDNN. In f32 also tensor cores, which would round the inputs to tf32. */
-static bool wanted(cudnnBackendDescriptor_t engine, bool f32) {
+ * those that want a library beside cuDNN. In f32 also tensor cores, which round the inputs to tf32, unless that is
+ * allowed; inputs converted to half (DOWN_CONVERT_INPUTS) never are. */
+static bool wanted(cudnnBackendDescriptor_t engine, const d9_conv_description *d) {
+    const bool exact = d->tensor[D9_CONV_IMAGE].type == D9_F32 && !d->tf32;
     enum { MOST = 16 };
     int notes[MOST];
     int64_t count = read_notes(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MOST, notes);
     for (int64_t i = 0; i < count; i++)
         if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
             notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
-            (f32 && notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE))
+            (exact && notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE))
             return false;
     count = read_notes(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, MOST, notes);
     for (int64_t i = 0; i < count; i++)
@@ -228,8 +230,8 @@ static bool wanted(cudnnBackendDescriptor_t engine, bool f32) {
 }
 
 /* Engine and knobs of one of the heuristics' configurations. */
-static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t config, bool f32, d9_cudnn_choice *choice,
-                             bool *good) {
+static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t config,
+                             const d9_conv_description *description, d9_cudnn_choice *choice, bool *good) {
     d9_status status = D9_OK;
     cudnnBackendDescriptor_t engine = NULL, knobs[D9_CUDNN_KNOBS] = {NULL};
     int64_t count = 0;
@@ -243,7 +245,7 @@ static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t confi
     CUDNN_TRY(
         cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count, &choice->engine),
         "an engine's number");
-    *good = wanted(engine, f32);
+    *good = wanted(engine, description);
     if (cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                  D9_CUDNN_KNOBS, &count, knobs) != CUDNN_STATUS_SUCCESS)
         count = 0;
@@ -299,14 +301,13 @@ static d9_status add_choices(d9_context *context, const d9_cudnn_target *target,
                              cudnnBackendHeurMode_t mode, d9_cudnn_choice *choices, int capacity, int *count) {
     d9_status status = D9_OK;
     cudnnBackendDescriptor_t configs[MOST_CONFIGS] = {NULL};
-    const bool f32 = g->description.tensor[0].type == D9_F32;
     int64_t found;
     for (int i = 0; i < MOST_CONFIGS; i++)
         CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]), "a configuration");
     D9_TRY(ask(context, target, g, mode, configs, &found));
     for (int64_t i = 0; i < found && *count < capacity; i++) {
         bool good = false;
-        D9_TRY(read_choice(context, configs[i], f32, &choices[*count], &good));
+        D9_TRY(read_choice(context, configs[i], &g->description, &choices[*count], &good));
         *count += good && !known(choices, *count, &choices[*count]);
     }
 done:

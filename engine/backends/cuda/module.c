@@ -19,11 +19,12 @@ static d9_status open_backend(d9_context *context, const d9_backend_options *opt
     return status;
 }
 
-/* bf16 from Ampere on. */
+/* tf32 and bf16 from Ampere on. */
 static void describe(const void *backend, d9_device_info *info) {
     d9_cuda_describe(backend, info);
-    info->precision[D9_F32] = info->precision[D9_F16] = true;
-    info->precision[D9_BF16] = info->isa[3] >= '8' || info->isa[5]; /* "sm_80", "sm_120" */
+    const bool ampere = info->isa[3] >= '8' || info->isa[5]; /* "sm_80", "sm_120" */
+    info->precision[D9_PRECISION_F32] = info->precision[D9_PRECISION_FP16] = true;
+    info->precision[D9_PRECISION_TF32] = info->precision[D9_PRECISION_BF16] = ampere;
 }
 
 static const d9_host_kind kind = D9_CUDA_KIND(open_backend, describe);
@@ -32,8 +33,9 @@ static d9_status open_device(d9_context *context, const d9_backend_options *opti
     return d9_host_open(context, &kind, options, device);
 }
 
-static const d9_backend backend_cuda = D9_CUDA_BACKEND(
-    "cuda", "cuDNN convolutions and fused kernels on one GPU: fp16, bf16, f32", d9_cuda_runtime_probe, open_device);
+static const d9_backend backend_cuda =
+    D9_CUDA_BACKEND("cuda", "cuDNN convolutions and fused kernels on one GPU: fp16, bf16, tf32, f32",
+                    d9_cuda_runtime_probe, open_device);
 
 __attribute__((visibility("default"))) const d9_backend *d9_backend_module(void);
 const d9_backend *d9_backend_module(void) { return &backend_cuda; }

@@ -68,7 +68,7 @@ typedef struct d9_host_kind { /* what distinguishes one backend from another */
     /* Fills precision, version and isa; name, threads and memory hold the host's. */
     void (*describe)(const void *backend, d9_device_info *info);
     /* may be NULL */
-    d9_status (*ceilings)(d9_context *context, void *backend, d9_type type, d9_ceilings *ceilings);
+    d9_status (*ceilings)(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings);
     const d9_host_memory *memory; /* NULL: the host's own */
 } d9_host_kind;
 
@@ -89,7 +89,8 @@ d9_status d9_host_write(d9_context *context, d9_device *device, d9_buffer buffer
                         int64_t size);
 d9_status d9_host_read(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, void *bytes,
                        int64_t size);
-d9_status d9_host_ceilings(d9_context *context, d9_device *device, d9_type type, d9_ceilings *ceilings);
+d9_status d9_host_ceilings(d9_context *context, d9_device *device, const d9_precision *precision,
+                           d9_ceilings *ceilings);
 d9_status d9_host_sync(d9_context *context, d9_device *device);
 
 /* Physical cores this process may use: affinity mask and cgroup quota (rounded up) respected, hyperthreads not counted. */

@@ -24,6 +24,7 @@ d9_conv_geometry d9_conv_geometry_of(const d9_site *site) {
     g.w = d9_site_value(site, g.value[D9_CONV_WEIGHTS])->shape;
     g.y = d9_site_value(site, g.value[D9_CONV_OUTPUT])->shape;
     g.type = d9_site_value(site, g.value[D9_CONV_IMAGE])->type;
+    g.tf32 = site->program->precision->tf32;
     return g;
 }
 

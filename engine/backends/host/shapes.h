@@ -24,6 +24,7 @@ typedef struct d9_conv_geometry {
     d9_value_id value[D9_CONV_ARGUMENTS];
     d9_shape x, w, y; /* x and y (N, H, W, C), w (O, KH, KW, I) */
     d9_type type;     /* of x and y, and of w but for its gradient, which is f32 */
+    bool tf32;        /* f32 may be rounded to tf32 before it is multiplied */
     int stride, pad;
 } d9_conv_geometry;
 

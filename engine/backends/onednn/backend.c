@@ -125,9 +125,8 @@ static void describe(const void *data, d9_device_info *info) {
     const bool bf16 = d9_onednn_has_bf16(backend->cpu.loops);
     snprintf(info->version, sizeof info->version, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
     snprintf(info->isa, sizeof info->isa, "%s", d9_onednn_isa(backend->cpu.loops));
-    info->precision[0] = info->precision[3] = false; /* f64, fp16 */
-    info->precision[1] = true;
-    info->precision[2] = bf16;
+    info->precision[D9_PRECISION_F32] = true;
+    info->precision[D9_PRECISION_BF16] = bf16;
 }
 
 static const d9_host_kind kind = {rules, open_backend, close_backend, describe, d9_onednn_ceilings, NULL};

@@ -85,10 +85,10 @@ done:
     return status;
 }
 
-d9_status d9_onednn_ceilings(d9_context *context, void *backend, d9_type type, d9_ceilings *ceilings) {
+d9_status d9_onednn_ceilings(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings) {
     d9_status status;
     omp_set_num_threads(((d9_onednn *)backend)->cpu.threads);
-    D9_TRY(matrix_rate(context, backend, type, &ceilings->operations_per_second));
+    D9_TRY(matrix_rate(context, backend, precision->compute, &ceilings->operations_per_second));
     D9_TRY(copy_rate(context, backend, &ceilings->bytes_per_second));
 done:
     return status;

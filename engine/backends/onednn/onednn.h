@@ -82,6 +82,6 @@ void d9_onednn_conv_release(d9_context *context, d9_site *site);
 d9_status d9_onednn_conv_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
 
 /* How fast oneDNN multiplies large matrices of the type, and how fast memory is copied (bytes read and written). */
-d9_status d9_onednn_ceilings(d9_context *context, void *backend, d9_type type, d9_ceilings *ceilings);
+d9_status d9_onednn_ceilings(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings);
 
 #endif

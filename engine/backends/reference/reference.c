@@ -129,7 +129,7 @@ static void describe(const void *backend, d9_device_info *info) {
     (void)backend;
     snprintf(info->version, sizeof info->version, "dawn9 reference");
     snprintf(info->isa, sizeof info->isa, "plain");
-    for (int p = 0; p < 4; p++) info->precision[p] = true; /* the half types by rounding */
+    for (int p = 0; p < D9_PRECISIONS; p++) info->precision[p] = !d9_precision_at(p)->tf32; /* half by rounding */
 }
 
 static const d9_host_kind kind = {.rules = rules, .open = open_workspace, .close = close_workspace, .describe = describe};
