@@ -6,57 +6,81 @@
 #include <omp.h>
 #include <string.h>
 
-/* One image as a matrix of patch entries: entry k of patch p at rows[k * stride + p], as 16-bit integers. */
-static void gather_patches(const d9_init_site *site, int64_t image, int size, int64_t stride, int16_t *rows) {
-    int64_t h = site->height, w = site->width, c = site->channels;
+/* Built for three instruction sets: sums of integers have the same bits in each. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define CLONED __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), noinline))
+#else
+#define CLONED
+#endif
+
+/* The patches of one image as 16-bit integers: for each channel and each column x of a patch the image's pixels from
+ * column x on, as many as there are patches across, (C, size, H, across). What lies at row y, column x of all patches
+ * in turn is then one contiguous piece, from row y on. */
+typedef struct patch_matrix {
+    int size, d;
+    int64_t height, across, count;
+    int16_t *columns;
+} patch_matrix;
+
+static void gather(const d9_init_site *site, int64_t image, const patch_matrix *m) {
+    const int64_t h = site->height, w = site->width, c = site->channels;
     const uint8_t *pixels = site->images + image * h * w * c;
+    int16_t *column = m->columns;
     for (int64_t channel = 0; channel < c; channel++)
-        for (int64_t y = 0; y < size; y++)
-            for (int64_t x = 0; x < size; x++, rows += stride)
-                for (int64_t py = 0, p = 0; py <= h - size; py++)
-                    for (int64_t px = 0; px <= w - size; px++, p++)
-                        rows[p] = pixels[((py + y) * w + px + x) * c + channel];
+        for (int64_t x = 0; x < m->size; x++)
+            for (int64_t y = 0; y < h; y++, column += m->across)
+                for (int64_t px = 0; px < m->across; px++) column[px] = pixels[(y * w + x + px) * c + channel];
 }
 
-static int32_t dot(const int16_t *a, const int16_t *b, int64_t count) {
+/* Entry k (channel, row, column) of the first patch; those of the next ones follow. */
+static const int16_t *entry(const patch_matrix *m, int k) {
+    const int64_t channel = k / (m->size * m->size), y = k / m->size % m->size, x = k % m->size;
+    return m->columns + ((channel * m->size + x) * m->height + y) * m->across;
+}
+
+CLONED static int32_t dot(const int16_t *a, const int16_t *b, int64_t count) {
     int32_t sum = 0;
     for (int64_t i = 0; i < count; i++) sum += (int32_t)a[i] * b[i];
     return sum;
 }
 
-/* Adds one image's byte sums and products. A sum of products of 16 bytes x 16 bytes patches fits 32 bits as
- * long as an image has under 33,000 patches; larger images are cut into runs of patches. */
-static void add_products(const int16_t *rows, int d, int64_t patches, int64_t stride, int64_t *sums,
-                         int64_t *products) {
+/* Adds one image's sums of bytes and of their products. 32 bits hold the products of 33,000 patches; larger images are
+ * cut into runs. */
+static void add_products(const patch_matrix *m, int64_t *sums, int64_t *products) {
     enum { RUN = 32768 };
-    for (int64_t begin = 0; begin < patches; begin += RUN) {
-        int64_t count = patches - begin < RUN ? patches - begin : RUN;
-        for (int i = 0; i < d; i++) {
-            const int16_t *a = rows + i * stride + begin;
-            for (int64_t p = 0; p < count; p++) sums[i] += a[p];
-            for (int j = 0; j <= i; j++) products[i * d + j] += dot(a, rows + j * stride + begin, count);
+    for (int64_t begin = 0; begin < m->count; begin += RUN) {
+        const int64_t count = m->count - begin < RUN ? m->count - begin : RUN;
+        for (int i = 0; i < m->d; i++) {
+            const int16_t *a = entry(m, i) + begin;
+            int32_t sum = 0;
+            for (int64_t p = 0; p < count; p++) sum += a[p];
+            sums[i] += sum;
+            for (int j = 0; j <= i; j++) products[i * m->d + j] += dot(a, entry(m, j) + begin, count);
         }
     }
 }
 
-static d9_status sum_images(d9_context *context, const d9_init_site *site, int64_t images, int size, int d,
-                            int64_t patches, int64_t *sums, int64_t *products) {
+static d9_status sum_images(d9_context *context, const d9_init_site *site, int64_t images, const patch_matrix *shape,
+                            int64_t *sums, int64_t *products) {
     bool failed = false;
     d9_status status = D9_OK;
-    int threads = site->threads > 0 ? site->threads : omp_get_max_threads();
+    const int d = shape->d, threads = site->threads > 0 ? site->threads : omp_get_max_threads();
+    const int64_t elements = site->channels * shape->size * shape->height * shape->across;
 #pragma omp parallel num_threads(threads)
     {
-        void *rows = NULL, *own = NULL;
+        void *columns = NULL, *own = NULL;
         d9_context quiet = *context; /* each thread its own message */
         quiet.status = D9_OK;
-        bool ready = d9_allocate(&quiet, (size_t)(d * patches) * sizeof(int16_t), "patches", &rows) == D9_OK &&
+        bool ready = d9_allocate(&quiet, (size_t)elements * sizeof(int16_t), "patches", &columns) == D9_OK &&
                      d9_allocate(&quiet, (size_t)(d + d * d) * sizeof(int64_t), "patch sums", &own) == D9_OK;
         int64_t *own_sums = own, *own_products = own_sums + d;
+        patch_matrix m = *shape;
+        m.columns = columns;
 #pragma omp for schedule(static)
         for (int64_t image = 0; image < images; image++) {
             if (!ready) continue;
-            gather_patches(site, image, size, patches, rows);
-            add_products(rows, d, patches, patches, own_sums, own_products);
+            gather(site, image, &m);
+            add_products(&m, own_sums, own_products);
         }
 #pragma omp critical
         {
@@ -64,7 +88,7 @@ static d9_status sum_images(d9_context *context, const d9_init_site *site, int64
             for (int i = 0; ready && i < d; i++) sums[i] += own_sums[i];
             for (int i = 0; ready && i < d * d; i++) products[i] += own_products[i];
         }
-        d9_release(&quiet, rows);
+        d9_release(&quiet, columns);
         d9_release(&quiet, own);
     }
     if (failed) status = d9_fail(context, D9_DEVICE, "out of memory for patch statistics");
@@ -76,14 +100,15 @@ d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int
     d9_status status;
     void *sums = NULL;
     int per_channel = size * size, d = (int)site->channels * per_channel;
-    int64_t patches = (site->height - size + 1) * (site->width - size + 1);
+    const int64_t across = site->width - size + 1, patches = (site->height - size + 1) * across;
+    const patch_matrix shape = {.size = size, .d = d, .height = site->height, .across = across, .count = patches};
     if (images > site->image_count) images = site->image_count;
     if (site->height < size || site->width < size || images * patches < 2)
         return d9_fail(context, D9_USAGE, "patch whitening: %lld images of %lldx%lld have no %dx%d patches to measure",
                        (long long)images, (long long)site->height, (long long)site->width, size, size);
     D9_TRY(d9_allocate(context, (size_t)(d + d * d) * sizeof(int64_t), "patch sums", &sums));
     int64_t *linear = sums, *products = linear + d;
-    D9_TRY(sum_images(context, site, images, size, d, patches, linear, products));
+    D9_TRY(sum_images(context, site, images, &shape, linear, products));
     double total = (double)(images * patches);
     for (int i = 0; i < d; i++)
         for (int j = 0; j <= i; j++) {
