@@ -6,7 +6,7 @@
 #   stage     predicted  what                                                             record
 #   build     2 min      the build with its GPU tests, and what answers                   OUT/build.txt, devices.json
 #   ops       2 min      every operation, fused rule and step against the reference       OUT/ops.txt
-#   verify    20 s       another framework's numbers in f32, tf32, bf16 and fp16          OUT/verify-*.json
+#   verify    40 s       another framework's numbers in f32, tf32, bf16 and fp16          OUT/verify-*.json
 #   repeat    10 s       one seed twice under one plan: equal parameters                  OUT/repeat-*.json
 #   sanitize  3 min      compute-sanitizer on two steps: memcheck, racecheck              OUT/memcheck.txt, racecheck.txt
 #   curve     20 s       one seed of dawn94, beside tests/golden/dawn94_curve.tsv         OUT/curve/
