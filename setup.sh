@@ -63,8 +63,12 @@ if [ -n "$optional" ]; then
     echo "setup.sh: not there: $optional (libdnnl-dev: the oneDNN backend, the fast one on a CPU; gnuplot-nox: the plots of a report)" >&2
 fi
 
+# A new build is without the tests, which take longer to compile than the program; tests/run.sh adds them.
 mkdir -p build
-cmake -G Ninja -S . -B build >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
+tests=-DDAWN9_TESTS=OFF
+[ ! -f build/CMakeCache.txt ] || tests=
+# shellcheck disable=SC2086 # an option or none
+cmake -G Ninja -S . -B build $tests >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
 cmake --build build --parallel "$(nproc)"
 
 [ $data = yes ] || exit 0

@@ -19,7 +19,7 @@ def clause(row):
     difference, low, high = (f"{float(row[key]):+.2f}".replace("-", "−").replace("+0.00", "0.00") for key in ("difference", "low", "high"))
     what = "left out" if row["arm"].startswith("without ") else "added to the network without tricks"
     companions = " together with its companions" if row["arm"].endswith(" and its companions") else ""
-    unseen = "" if float(row["p_holm"]) <= 0.05 else ", not told from zero"
+    unseen = "" if float(row["p_holm"]) <= 0.05 else f", not told from zero (Holm's p {float(row['p_holm']):.2g})"
     return f"{what}{companions} {difference} [{low}, {high}]{unseen}"
 
 

@@ -44,10 +44,13 @@ static void add_field(d9_text *text, const char *label, const char *words, int w
 
 /* "left out of the whole: -0.41 points of accuracy (95% interval -0.55 to -0.27, 10 runs, experiments/x.yaml)" */
 static void measured_sentence(const d9_measured *row, char *sentence, size_t size) {
-    snprintf(sentence, size, "%s%s: %+.2f points of accuracy (95%% interval %+.2f to %+.2f, %d runs, experiments/%s.yaml)%s",
-             row->added ? "added to a network without tricks" : "left out of the whole",
-             row->companions ? ", with its companions" : "", row->difference, row->low, row->high, row->runs,
-             row->experiment, row->p < 0.05 ? "" : "; too small to tell from nothing");
+    const int length = snprintf(
+        sentence, size, "%s%s: %+.2f points of accuracy (95%% interval %+.2f to %+.2f, %d runs, experiments/%s.yaml)",
+        row->added ? "added to a network without tricks" : "left out of the whole",
+        row->companions ? ", with its companions" : "", row->difference, row->low, row->high, row->runs,
+        row->experiment);
+    if (row->p >= 0.05 && length > 0 && (size_t)length < size)
+        snprintf(sentence + length, size - (size_t)length, "; not told from zero (Holm's p %.2g)", row->p);
 }
 
 static void add_measured(d9_text *text, int trick, int width) {
