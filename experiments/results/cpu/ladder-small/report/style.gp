@@ -1,0 +1,21 @@
+# What all plots share. Colours (Okabe and Ito's, told apart by most eyes) never stand alone: each series has a dash, a
+# point and a place in the legend too, so that a grey print is legible. The page maps these colours to others in the dark.
+set encoding utf8
+set minussign
+set datafile separator tab
+set datafile commentschars ''
+set datafile missing NaN
+
+array hue[6] = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#56b4e9', '#e69f00']
+array dash[6] = [1, 2, 4, 5, 3, 1]
+array mark[6] = [7, 5, 9, 11, 13, 4]
+ink = '#1a1a1a'
+quiet = '#5c5c5c'
+pale = '#b0b0b0'
+
+set border 3 linecolor rgb quiet linewidth 1
+set tics nomirror scale 0.5 textcolor rgb ink
+set xlabel textcolor rgb ink
+set ylabel textcolor rgb ink
+set grid ytics linecolor rgb '#e2e2df' linewidth 1 linetype 1 dashtype 1
+set key top left Left reverse noenhanced textcolor rgb ink samplen 4 spacing 1.1
