@@ -37,10 +37,25 @@ static void quote(d9_text *text, const char *words) {
     d9_text_add(text, "'");
 }
 
+/* A legend below a plot of 828 units: an entry is its sample, 75, and 8 for each character. gnuplot takes a label for a
+ * quarter wider than it is, hence the trim. */
+static void set_legend(const drawing *drawing, int entries) {
+    const d9_report *report = drawing->report;
+    int longest = 0;
+    for (int s = 0; s < report->series_count; s++)
+        if (report->series[s].rank > 0 && (int)strlen(report->series[s].label) > longest)
+            longest = (int)strlen(report->series[s].label);
+    const int fit = 828 / (75 + 8 * longest), columns = fit < 1 ? 1 : fit > 3 ? 3 : fit;
+    const int rows = (entries + columns - 1) / columns;
+    d9_text_add(drawing->settings, "legend_columns = %d\nlegend_rows = %d\nlegend_trim = %d\nheight_curves = %d\n",
+                columns, rows, longest / 5, 398 + 22 * rows);
+}
+
 static void set_names(const drawing *drawing) {
     const d9_report *report = drawing->report;
     int ranked = 0;
     for (int s = 0; s < report->series_count; s++) ranked += report->series[s].rank > 0;
+    set_legend(drawing, ranked + (ranked < report->series_count));
     d9_text_add(drawing->settings, "series = %d\nothers = %d\narray name[%d] = [", ranked,
                 report->series_count - ranked, ranked);
     for (int rank = 1; rank <= ranked; rank++) {
