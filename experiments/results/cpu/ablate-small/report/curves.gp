@@ -1,5 +1,5 @@
 # curves.tsv: training loss and, where runs were evaluated on the way, accuracy after each epoch; one line a run.
-legend = 8 + 22 * ((series + (others > 0) + 2) / 3) # its height
+legend = 8 + 22 * legend_rows # its height
 set multiplot
 set tmargin at screen 0.90
 set bmargin at screen (60.0 + legend) / plot_height
@@ -41,7 +41,7 @@ set bmargin at screen 0
 set tmargin at screen 1.0 * legend / plot_height
 set xrange [0:1]
 set yrange [0:1]
-set key center center horizontal maxcols 3
+set key center center horizontal maxcols legend_columns width -legend_trim
 plot for [s=1:series] NaN with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 1.8 pointtype mark[s] pointsize 0.5 title name[s], \
      NaN with lines linecolor rgb pale title (others > 0 ? sprintf('%d others', others) : '')
 unset multiplot

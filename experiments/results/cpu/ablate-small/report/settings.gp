@@ -1,3 +1,7 @@
+legend_columns = 2
+legend_rows = 4
+legend_trim = 8
+height_curves = 486
 series = 6
 others = 18
 array name[6] = ['all tricks', 'no tricks', 'without ema', 'without patch_whitening', 'with ema', 'without frozen_bn_scale and its companions']

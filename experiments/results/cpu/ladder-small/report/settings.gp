@@ -1,3 +1,7 @@
+legend_columns = 3
+legend_rows = 3
+legend_trim = 5
+height_curves = 464
 series = 6
 others = 7
 array name[6] = ['01-baseline', '02-device-data', '03-pool-before-activation', '04-pool-before-norm', '05-label-smoothing', '06-celu']
