@@ -115,6 +115,8 @@ D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_
 
 /* D9_OK, or D9_DEVICE naming the node and what CUDA says of a launcher's answer. */
 D9_MUST_USE d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error);
+/* Of a pool, or of a pool's gradient: what it reads and what it makes of it (rules.c). */
+d9_cuda_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 
 /* Makes the shared scratch at least this large: for as long as plans live (in prepare only), or until it is trimmed to
  * that again. */

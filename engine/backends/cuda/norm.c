@@ -74,18 +74,6 @@ static d9_value_id x_of(const parts *p) { return p->norm->inputs[is_backward(p) 
 /* The pool's input. */
 static d9_value_id whole_of(const parts *p) { return p->pool->inputs[is_backward(p) ? 1 : 0]; }
 
-static d9_cuda_window window_of(const d9_site *site, const parts *p) {
-    const d9_shape *whole = &d9_site_value(site, whole_of(p))->shape, *pooled = &d9_site_value(site, x_of(p))->shape;
-    return (d9_cuda_window){.images = whole->d[0],
-                            .height = whole->d[1],
-                            .width = whole->d[2],
-                            .channels = whole->d[3],
-                            .out_height = pooled->d[1],
-                            .out_width = pooled->d[2],
-                            .kernel = p->pool->as.pool.kernel,
-                            .stride = p->pool->as.pool.stride};
-}
-
 /* ---- one pass ---- */
 
 /* Of x's type and at a multiple of 16 bytes. */
@@ -120,7 +108,7 @@ static bool fits(const d9_site *site, d9_cuda_residence *residence) {
 /* 2 x 2 windows that tile the pool's input, whose output is the norm's x. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
-    const d9_cuda_window w = window_of(site, &p);
+    const d9_cuda_window w = d9_cuda_window_of(site, p.pool);
     d9_cuda_residence residence;
     if (w.kernel != 2 || w.stride != 2 || w.height != 2 * w.out_height || w.width != 2 * w.out_width) return false;
     if (!is_backward(&p)) return p.pool->outputs[0] == x_of(&p) && fits(site, &residence);
@@ -202,7 +190,7 @@ static int run_forward_once(const d9_site *site, const parts *p, const d9_cuda_n
     if (!p->pool)
         return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->residence, NULL,
                                      d9_cuda_input(site, x_of(p)), none, state, after, y);
-    const d9_cuda_window window = window_of(site, p);
+    const d9_cuda_window window = d9_cuda_window_of(site, p->pool);
     const d9_cuda_out pooled = d9_site_internal(site, x_of(p)) ? none : d9_cuda_output(site, x_of(p));
     return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->residence, &window,
                                  d9_cuda_input(site, whole_of(p)), pooled, state, after, y);
@@ -234,7 +222,7 @@ D9_CUDA_RUN(norm_backward) {
     const d9_cuda_norm_gradients gradients = {d9_cuda_output(site, (p.pool ? p.pool : p.norm)->outputs[0]),
                                               d9_site_data(site, p.norm->outputs[1]),
                                               d9_site_data(site, p.norm->outputs[2])};
-    const d9_cuda_window window = p.pool ? window_of(site, &p) : (d9_cuda_window){.kernel = 0};
+    const d9_cuda_window window = p.pool ? d9_cuda_window_of(site, p.pool) : (d9_cuda_window){.kernel = 0};
     void *scratch = d9_cuda_of(site)->scratch;
     (void)step;
     if (p.act) before.reference = d9_cuda_input(site, p.act->inputs[1]);

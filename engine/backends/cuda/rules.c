@@ -30,27 +30,28 @@ RULE(act_backward, d9_cuda_act_backward, in(site, 0), in(site, 1), act_of(site),
 
 /* ---- pool ---- */
 
-static d9_cuda_window window_of(const d9_site *site, d9_value_id x, d9_value_id y) {
-    const d9_shape *whole = &d9_site_value(site, x)->shape, *pooled = &d9_site_value(site, y)->shape;
-    const d9_pool_attributes *pool = &site->nodes[0]->as.pool;
+d9_cuda_window d9_cuda_window_of(const d9_site *site, const d9_node *pool) {
+    const bool backward = pool->op == D9_OP_POOL_BACKWARD;
+    const d9_shape *whole = &d9_site_value(site, pool->inputs[backward ? 1 : 0])->shape;
+    const d9_shape *pooled = &d9_site_value(site, backward ? pool->inputs[0] : pool->outputs[0])->shape;
     return (d9_cuda_window){.images = whole->d[0],
                             .height = whole->d[1],
                             .width = whole->d[2],
                             .channels = whole->d[3],
                             .out_height = pooled->d[1],
                             .out_width = pooled->d[2],
-                            .kernel = pool->kernel,
-                            .stride = pool->stride};
+                            .kernel = pool->as.pool.kernel,
+                            .stride = pool->as.pool.stride};
 }
 
 D9_CUDA_RUN(pool) {
-    const d9_cuda_window window = window_of(site, input(site, 0), output(site, 0));
+    const d9_cuda_window window = d9_cuda_window_of(site, site->nodes[0]);
     (void)step;
     return d9_cuda_check(context, site, d9_cuda_pool_forward(d9_cuda_stream_of(site), &window, in(site, 0), out(site)));
 }
 
 D9_CUDA_RUN(pool_backward) {
-    const d9_cuda_window window = window_of(site, input(site, 1), input(site, 0));
+    const d9_cuda_window window = d9_cuda_window_of(site, site->nodes[0]);
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_pool_backward(d9_cuda_stream_of(site), &window, in(site, 0), in(site, 1), out(site)));
