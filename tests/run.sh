@@ -2,8 +2,8 @@
 # Builds dawn9 in four ways and runs every test that needs no GPU and no network.
 #
 #   build             as setup.sh makes it, with the tests                every test
-#   build-plain       gcc, no oneDNN, no nvcc, warnings are errors        every test but timings, install and oneDNN
-#   build-sanitized   AddressSanitizer and UBSan, warnings are errors     every test but the timings and the heavy ones
+#   build-plain       gcc, no oneDNN, no nvcc, warnings are errors        all but timings, install, oneDNN, the model of a GPU
+#   build-sanitized   AddressSanitizer and UBSan, no nvcc, also strict    every test but the timings and the heavy ones
 #   build-clang       clang, warnings are errors                          compiled only: one check
 #
 # usage: tests/run.sh [--quick | --long]    --quick: the first alone; --long: also the tests labelled long
@@ -139,11 +139,12 @@ elif compile build -DDAWN9_TESTS=ON; then
 fi
 if [ $extent != quick ]; then
     strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=ON
-    check build-plain "$untimed" onednn -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict
-    check build-sanitized "$untimed|^heavy\$" '^none$' "-DDAWN9_SANITIZE=address,undefined" $strict
+    # What runs on the model of a GPU has no part in oneDNN and nvcc: the builds before and after test it.
+    check build-plain "$untimed" 'onednn|cuda_(backend|kernels|planted)' -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict
+    check build-sanitized "$untimed|^heavy\$" '^none$' "-DDAWN9_SANITIZE=address,undefined" -DDAWN9_CUDA=OFF $strict
     if ! has_command clang; then
         note skipped build-clang compile
-    elif compile build-clang -DCMAKE_C_COMPILER=clang $strict; then
+    elif compile build-clang -DCMAKE_C_COMPILER=clang -DDAWN9_CUDA_ARCHITECTURES=90a $strict; then
         note passed build-clang compile
     fi
 fi
