@@ -122,9 +122,9 @@ done:
     return status;
 }
 
+/* tf32 has half's limits but for what is compared absolutely: pipelines, which convolve nothing. */
 static double limit_of(const verification *self, const group *g) {
-    if (half(self) || (self->precision->tf32 && g->measure != ABSOLUTE))
-        return g->half; /* pipelines convolve nothing */
+    if (half(self) || (self->precision->tf32 && g->measure != ABSOLUTE)) return g->half;
     return self->precision->compute == D9_F64 ? g->f64 : g->f32;
 }
 

@@ -17,14 +17,15 @@ typedef struct d9_verify_options {
 } d9_verify_options;
 
 typedef struct d9_verify_row {
-    char name[64];  /* the case */
-    char group[64]; /* "loss", "logits", "grad/layer1.conv.weight", "final", "eval", "whiten.covariance" */
+    char name[64];       /* the case */
+    char group[64];      /* "loss", "logits", "grad/layer1.conv.weight", "final", "eval", "whiten.covariance" */
     double error, limit; /* as reference/README.md defines them per group; NaN fails */
     double cosine;       /* gradients in half precision and tf32; NAN elsewhere */
-    double sensitivity;  /* the reference's own error when its initial weights move a little; NAN: not consulted */
+    double sensitivity;  /* the reference's own error when its initial weights move a little (rule by rule: when its
+                          * inputs are cut to tf32); NAN: not consulted */
     int64_t compared;    /* elements; zero fails */
     bool passed, skipped;
-    char note[96];       /* why skipped */
+    char note[96]; /* why skipped */
 } d9_verify_row;
 
 typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
@@ -36,7 +37,8 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  * a whole gradient elsewhere. A row beyond its limit is therefore held against the case's own sensitivity, the
  * largest error of the reference backend in the same precision when its initial weights move by 2^-23 (f32),
  * 2^-14 (bf16), 2^-17 (fp16) or 2^-11 (tf32) of themselves, eight times: it passes within twice that, and says so. The
- * rule by rule row has no such excuse. D9_CHECK_FAILED when a row failed; D9_DATA for a file that is no case. */
+ * rule by rule row has no such excuse; what it grants convolutions in tf32 is said below. D9_CHECK_FAILED when a row
+ * failed; D9_DATA for a file that is no case. */
 D9_MUST_USE d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_verify_sink sink, void *user);
 
 /* One step, rule by rule. Both sessions have the same configuration, precision (tf32 is judged in f32) and `keep_all`
@@ -52,7 +54,7 @@ D9_MUST_USE d9_status d9_verify(d9_context *context, const d9_verify_options *op
  *   inputs are cut to tf32 (whitening cancels most of what it adds up); others as f32
  *
  * A row per rule: its name, the role of its first node, the worst output in `note`. `failed` counts rows. */
-D9_MUST_USE d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step,
-                                       const char *name, d9_verify_sink sink, void *user, int *failed);
+D9_MUST_USE d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, const char *name,
+                                       d9_verify_sink sink, void *user, int *failed);
 
 #endif
