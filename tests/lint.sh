@@ -11,27 +11,30 @@ here=$(cd "$(dirname "$0")" && pwd)
 # Arrows go down only. FOLDER: the folders whose headers its files may include, its own among them. A file belongs to
 # the longest FOLDER that leads its path (or is it: the public header includes nothing of ours). Known and wanted:
 #   config reads the option tables of models and tricks and stores the schedule of step;
-#   graph takes the rows of activations.def and the two plain initialisers of step/init.h, no more of step;
+#   graph takes the rows of activations.def and the two plain initialisers of graph/init.h, no more of step;
 #   data and step take formulas (Philox), train those of half precision; no formula knows anything of the engine.
 layers='
 engine/core                core
+engine/graph               graph core kernels/formulas
+engine/step                step graph core kernels/formulas
+engine/models              models graph core
+tricks                     tricks step graph core
 engine/config              config models tricks step graph core
-engine/graph               graph core kernels/formulas step/init.h
-engine/models              models graph config core
-engine/step                step tricks models graph config core kernels/formulas
 engine/data                data core kernels/formulas
-engine/record              record backends config step graph core commit.h
-engine/backends            backends/backend.h step graph config core
+engine/backends            backends/backend.h step graph core
 engine/backends/host       backends/backend.h backends/host step graph core kernels
 engine/backends/reference  backends/backend.h backends/host backends/reference step graph core kernels
 engine/backends/onednn     backends/backend.h backends/host backends/onednn step graph core kernels
 engine/backends/cuda       backends/backend.h backends/host backends/cuda step graph core kernels
-engine/train               train tricks models backends/backend.h data record step graph config core kernels/formulas
-engine/experiment          experiment templates.h train tricks models backends/backend.h data record step graph config core
-engine/api                 api train tricks models backends/backend.h data record step graph config core
+engine/record              record backends/backend.h config step graph core commit.h
+engine/train               train tricks models backends/backend.h data record config step graph core kernels/formulas
+engine/exchange            exchange train data record config step graph core
+engine/verify              verify exchange train backends/backend.h data record config step graph core kernels/formulas
+engine/experiment          experiment exchange train data record config step graph core
+engine/report              report templates.h data record config step graph core
+engine/api                 api exchange train data record config step graph core
 engine/dawn9.h             none
-engine/cli                 cli experiment train tricks models backends/backend.h data record step graph config core
-tricks                     tricks step graph config core
+engine/cli                 cli report experiment verify exchange train tricks models backends/backend.h data record config step graph core completions.h
 kernels/formulas           kernels/formulas
 kernels/cpu                kernels
 kernels/cuda               kernels
@@ -202,6 +205,7 @@ prove() {
     plant kernels/cpu/a.c 'stb_image.h outside' '#include <stb/stb_image.h>'
     plant engine/core/a.c 'engine/core includes graph/graph.h' '#include "graph/graph.h"'
     plant engine/graph/a.c 'engine/graph includes step/program.h' '#include "step/program.h"'
+    plant engine/step/a.c 'engine/step includes tricks/trick.h' '#include "tricks/trick.h"'
     plant tricks/a.c 'tricks includes backends/backend.h' '#include "backends/backend.h"'
     plant engine/train/a.c 'includes backends/onednn/onednn.h' '#include "backends/onednn/onednn.h"'
     plant engine/backends/onednn/a.c 'includes backends/reference/reference.h' '#include "backends/reference/reference.h"'

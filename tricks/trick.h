@@ -5,9 +5,9 @@
 #ifndef D9_TRICKS_TRICK_H
 #define D9_TRICKS_TRICK_H
 
-#include "config/option.h"
+#include "core/option.h"
 #include "graph/edit.h"
-#include "step/init.h"
+#include "graph/init.h"
 #include "step/program.h"
 
 enum { D9_MAX_CONFLICTS = 4 };

@@ -3,7 +3,7 @@
 #define D9_API_HANDLES_H
 
 #include "dawn9.h"
-#include "train/predict.h"
+#include "exchange/predict.h"
 #include "train/trainer.h"
 
 struct dawn9_context {

@@ -1,6 +1,7 @@
 /* The public API: models. A model is a file in memory; the network it describes is planned when it is first used. See
  * dawn9.h. */
 #include "api/handles.h"
+#include "exchange/model.h"
 #include "core/system.h"
 
 #include <string.h>

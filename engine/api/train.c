@@ -1,6 +1,7 @@
 /* The public API: training. See dawn9.h. */
 #include "api/handles.h"
 #include "core/system.h"
+#include "exchange/model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -86,6 +87,7 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
     run self = {.options = options ? options : &nothing, .wants_model = model != NULL};
     d9_result trained = {0};
     const d9_train_options train = {
+        .write_model = d9_model_write,
         .config = config->inner,
         .seed = (uint64_t)config->inner->seed,
         .out = self.options->folder,

@@ -4,7 +4,6 @@
 #ifndef D9_BACKENDS_BACKEND_H
 #define D9_BACKENDS_BACKEND_H
 
-#include "config/config.h"
 #include "step/program.h"
 
 typedef struct d9_device d9_device; /* each backend's own */
@@ -20,6 +19,8 @@ typedef struct d9_device_info {
     bool narrow_gradients; /* a convolution's weight gradient is rounded to the compute type on its way to f32 */
     bool asynchronous;    /* a step is submitted, not done, when `run` returns: looking at its results waits */
 } d9_device_info;
+
+typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune; /* the order of backend_options.tune */
 
 typedef struct d9_backend_options {
     int threads; /* 0: default */

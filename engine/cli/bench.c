@@ -7,7 +7,7 @@
 #include "cli/bench.h"
 #include "cli/commands.h"
 #include "core/system.h"
-#include "train/pipeline.h"
+#include "train/batch_plan.h"
 
 #include <string.h>
 
@@ -134,7 +134,7 @@ static d9_status bench_pipeline(d9_cli *cli, d9_session *session, const d9_measu
     d9_plan *plan = NULL;
     d9_measurement m = {.steps = 0};
     d9_graph_init(&graph);
-    D9_TRY(d9_pipeline_plan(session, &graph, &plan));
+    D9_TRY(d9_batch_plan(session, &graph, &plan));
     D9_TRY(d9_measure(session, plan, &graph, step->steps, &m));
     if (json) {
         print_json(cli, &m, "pipeline");

@@ -9,7 +9,7 @@
  * All of it is read from result.json; of configuration, machine and rules only what differs is shown. */
 #include "cli/commands.h"
 #include "core/system.h"
-#include "data/listing.h"
+#include "core/listing.h"
 #include "record/timeline.h"
 #include <stdio.h>
 #include <stdlib.h>

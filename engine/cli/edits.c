@@ -1,7 +1,7 @@
 /* The options that edit a configuration: --set and its short forms. */
 #include "cli/cli.h"
 #include "core/system.h"
-#include "data/listing.h"
+#include "core/listing.h"
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* dawn9 eval: the accuracy of a saved model. */
 #include "cli/commands.h"
 #include "cli/model.h"
-#include "train/description.h"
+#include "exchange/description.h"
+#include "exchange/model.h"
 #include <string.h>
 
 typedef struct eval_options {

@@ -1,6 +1,6 @@
 /* dawn9 export: a trained model for other runtimes. */
 #include "cli/commands.h"
-#include "train/onnx.h"
+#include "exchange/onnx.h"
 
 typedef struct export_options {
     const char *model, *out;

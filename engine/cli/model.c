@@ -5,7 +5,7 @@
 
 #include "core/system.h"
 #include "data/image.h"
-#include "data/listing.h"
+#include "core/listing.h"
 
 enum { DEPTH_MAX = 32 };
 

@@ -5,7 +5,7 @@
 #include "core/system.h"
 #include "data/contact.h"
 #include "record/effective.h"
-#include "train/predict.h"
+#include "exchange/predict.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "cli/data.h"
 #include "core/system.h"
 #include "data/preview.h"
-#include "train/pipeline.h"
+#include "train/batch_plan.h"
 #include <string.h>
 
 enum { IMAGES = 8, EPOCHS = 8 };
@@ -80,7 +80,7 @@ static d9_status write_images(d9_cli *cli, d9_session *session, const char *path
                                       .tile_width = (int)session->dataset->width};
     d9_graph_init(&graph);
     D9_TRY(d9_sheet_make(&cli->context, IMAGES, EPOCHS + 1, &options, &sheet));
-    D9_TRY(d9_pipeline_plan(session, &graph, &plan));
+    D9_TRY(d9_batch_plan(session, &graph, &plan));
     D9_TRY(fill_sheet(session, &graph, plan, &sheet));
     D9_TRY(d9_sheet_write(&cli->context, &sheet, path));
     d9_cli_print(cli, "%s: %d training images (left: as they are) under epochs 1 to %d\n", path, IMAGES,
@@ -119,7 +119,7 @@ done:
 }
 
 static d9_status initial_state(d9_cli *cli, const d9_dataset *dataset, const d9_program *program,
-                               const char *segment, double *state) {
+                               d9_init_phase phase, double *state) {
     double table[4 * 256];
     for (int64_t i = 0; i < dataset->channels * 256; i++)
         table[i] = ((double)(i % 256) - dataset->mean[i / 256]) / dataset->std[i / 256];
@@ -130,7 +130,7 @@ static d9_status initial_state(d9_cli *cli, const d9_dataset *dataset, const d9_
                                .width = dataset->width,
                                .channels = dataset->channels,
                                .table = table};
-    return d9_init_state(&cli->context, program, &site, segment, state);
+    return d9_init_state(&cli->context, &program->train, program->precision->master, &site, phase, state);
 }
 
 /* `session` lends its dataset and extent: the batch and the length are the configuration's own. */
@@ -152,7 +152,7 @@ static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_
     }
     D9_TRY(d9_allocate(&cli->context, (size_t)program.state_elements * sizeof(double), "the parameters",
                        &memory));
-    D9_TRY(initial_state(cli, session->dataset, &program, weight->init.segment, memory));
+    D9_TRY(initial_state(cli, session->dataset, &program, weight->init.phase, memory));
     D9_TRY(put_filters(cli, weight, (const double *)memory + weight->offset / (int64_t)sizeof(double),
                        options->filters));
 done:

@@ -1,6 +1,6 @@
 /* dawn9 report: one page that says what an experiment, or a folder of runs, has shown. */
 #include "cli/commands.h"
-#include "experiment/report.h"
+#include "report/report.h"
 
 #include <stddef.h>
 

@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "core/system.h"
+#include "exchange/model.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -194,6 +195,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
                             const char *board, d9_result *result) {
     d9_progress progress;
     d9_train_options train = {
+        .write_model = d9_model_write,
         .config = config,
         .seed = (uint64_t)config->seed,
         .out = out,

@@ -1,6 +1,6 @@
 /* dawn9 verify: another framework's numbers through this build's step program, one row per tensor group. */
 #include "cli/commands.h"
-#include "train/verify.h"
+#include "verify/verify.h"
 #include <math.h>
 #include <stdlib.h>
 #include <stdio.h>

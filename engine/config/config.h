@@ -8,14 +8,12 @@
 #ifndef D9_CONFIG_CONFIG_H
 #define D9_CONFIG_CONFIG_H
 
-#include "config/option.h"
+#include "core/option.h"
 #include "core/installed.h"
 #include "models/model.h"
-#include "step/program.h"
 #include "tricks/trick.h"
 
 typedef enum d9_placement { D9_PLACE_DEVICE, D9_PLACE_HOST } d9_placement;
-typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune;
 typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL } d9_keep;
 
 typedef struct d9_config {
@@ -32,7 +30,7 @@ typedef struct d9_config {
     int keep;        /* d9_keep */
 
     struct { bool fuse; int tune; const char *cpu_level; double loss_scale; int64_t loss_scale_every; } backend_options;
-    /* tune: d9_tune */
+    /* tune: d9_tune (backends/backend.h) */
     struct { const char *dataset; const char *path; int placement; int64_t validation, image_size, synthetic_train,
              synthetic_test; } data;
     struct { double every; } eval; /* epochs between evaluations; 0: only at the end */

@@ -2,7 +2,7 @@
 #ifndef D9_CONFIG_VALUES_H
 #define D9_CONFIG_VALUES_H
 
-#include "config/option.h"
+#include "core/option.h"
 #include "config/tree.h"
 
 /* Reads `node` into `base + option->offset`, checked against type, bounds and choices. NULL: the default. */

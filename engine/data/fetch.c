@@ -9,8 +9,8 @@
 #include "core/hash.h"
 #include "core/system.h"
 #include "core/text.h"
-#include "data/listing.h"
-#include "data/process.h"
+#include "core/listing.h"
+#include "core/process.h"
 #include "data/source.h"
 
 /* ---- what is there ---- */

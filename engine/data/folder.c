@@ -14,7 +14,7 @@
 
 #include "core/system.h"
 #include "data/image.h"
-#include "data/listing.h"
+#include "core/listing.h"
 #include "data/order.h"
 #include "kernels/formulas/philox.h"
 

@@ -4,7 +4,8 @@
  * folder's `lock` is held while it is trained; the kernel frees what a killed process held, and whoever comes next
  * goes on from the checkpoint, or begins again. */
 #include "core/system.h"
-#include "data/listing.h"
+#include "core/listing.h"
+#include "exchange/model.h"
 #include "experiment/experiment.h"
 #include "record/effective.h"
 
@@ -184,6 +185,7 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
         config.threads = options->threads_default;
     if (options->data) config.data.path = options->data;
     const d9_train_options wanted = {.config = &config,
+                                     .write_model = d9_model_write,
                                      .seed = (uint64_t)self->seed,
                                      .out = self->folder,
                                      .resume = resume,

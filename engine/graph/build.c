@@ -1,6 +1,6 @@
 /* Builders for model files: one call adds a node, its parameters and its output, and infers the shape. */
 #include "graph/edit.h"
-#include "step/init.h"
+#include "graph/init.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -60,15 +60,18 @@ typedef enum d9_value_kind {
 /* What a parameter is: decides its group. Per-channel scales and biases never count as weights. */
 typedef enum d9_parameter_kind { D9_WEIGHT, D9_NORM_SCALE, D9_BIAS } d9_parameter_kind;
 
+/* When an initialiser runs; the timeline counts each phase as a segment of its own. */
+typedef enum d9_init_phase { D9_INIT_PLAIN, D9_INIT_FROM_IMAGES, D9_INIT_PHASES } d9_init_phase;
+
 struct d9_init_site;
 /* How a parameter starts. `fill` writes `count` doubles; it may look at the training images through `site`
- * (step/init.h) and is called once, before the first step. */
+ * (graph/init.h) and is called once, before the first step. */
 typedef struct d9_initializer {
     const char *name; /* "uniform", "constant", "dirac", ... */
     d9_status (*fill)(d9_context *context, const struct d9_initializer *self, const struct d9_init_site *site,
                       double *values, int64_t count);
     double a, b;         /* bound; or value; or what the trick says */
-    const char *segment; /* timeline segment that pays for it; NULL: "init" */
+    d9_init_phase phase;
     const void *options; /* of the trick that installed it */
 } d9_initializer;
 

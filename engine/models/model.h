@@ -2,7 +2,7 @@
 #ifndef D9_MODELS_MODEL_H
 #define D9_MODELS_MODEL_H
 
-#include "config/option.h"
+#include "core/option.h"
 #include "graph/graph.h"
 
 typedef struct d9_model {

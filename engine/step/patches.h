@@ -2,7 +2,7 @@
 #ifndef D9_STEP_PATCHES_H
 #define D9_STEP_PATCHES_H
 
-#include "step/init.h"
+#include "graph/init.h"
 
 /* Covariance of all size x size patches of the first `images` images (unpadded, not re-centred), divided by
  * (patches - 1). Entries in the order channel, row, column; `covariance` is (d, d), d = channels * size * size.

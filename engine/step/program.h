@@ -5,24 +5,9 @@
 #ifndef D9_STEP_PROGRAM_H
 #define D9_STEP_PROGRAM_H
 
+#include "core/arena.h"
 #include "graph/passes.h"
 #include "step/augment.h"
-
-struct d9_config;
-
-/* ---- schedules ---- */
-typedef enum d9_knot_unit { D9_KNOT_EPOCHS, D9_KNOT_PERCENT, D9_KNOT_BEFORE_END } d9_knot_unit;
-typedef struct d9_knot { double value; d9_knot_unit unit; } d9_knot;
-enum { D9_MAX_KNOTS = 16 };
-typedef struct d9_schedule { /* linear between knots, constant outside */
-    int count;
-    d9_knot knots[D9_MAX_KNOTS];
-    int value_count;
-    double values[D9_MAX_KNOTS];
-} d9_schedule;
-/* Value at `step` (from 0): evaluated at t = (step + 1) / steps_per_epoch epochs, as Page does. A knot never
- * lies before its predecessor. */
-double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_per_epoch, double epochs);
 
 /* ---- parameter groups: what on_optimizer edits ---- */
 typedef struct d9_group {
@@ -94,10 +79,6 @@ typedef struct d9_program_options {
     bool eval_only;          /* no memory for training: SCRATCH as evaluation needs it, GRADIENT and VELOCITY empty */
 } d9_program_options;
 
-/* Builds the whole program. The configuration must outlive it. Failures: D9_USAGE with the trick or node named. */
-D9_MUST_USE d9_status d9_program_build(d9_context *context, const struct d9_config *config, const d9_extent *extent,
-                                       const d9_precision *precision, const d9_program_options *options,
-                                       d9_program *program);
 void d9_program_free(d9_context *context, d9_program *program);
 
 bool d9_when_active(const d9_when *when, int64_t step, int64_t steps_per_epoch);

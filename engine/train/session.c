@@ -222,6 +222,7 @@ d9_status d9_session_initialize(d9_session *session) {
     d9_status status;
     const d9_program *program = &session->program;
     const d9_dataset *data = session->dataset;
+    static const d9_segment_kind paid_by[D9_INIT_PHASES] = {D9_SEGMENT_INIT, D9_SEGMENT_WHITEN};
     void *state = NULL;
     double table[4 * 256];
     for (int64_t i = 0; i < data->channels * 256; i++)
@@ -235,15 +236,16 @@ d9_status d9_session_initialize(d9_session *session) {
                          .table = table,
                          .threads = session->info.threads};
     D9_TRY(d9_allocate(session->context, (size_t)program->state_elements * sizeof(double), "initial state", &state));
-    D9_TRY(d9_init_state(session->context, program, &site, NULL, state));
-    D9_TRY(d9_session_lap(session, D9_SEGMENT_INIT, 0));
-    D9_TRY(d9_init_state(session->context, program, &site, "whiten", state));
+    for (d9_init_phase phase = 0; phase < D9_INIT_PHASES; phase++) {
+        if (phase > 0) D9_TRY(d9_session_lap(session, paid_by[phase - 1], 0));
+        D9_TRY(d9_init_state(session->context, &program->train, program->precision->master, &site, phase, state));
+    }
     D9_TRY(d9_session_write_state(session, D9_BUFFER_STATE, state));
     if (program->buffer_bytes[D9_BUFFER_AVERAGE]) D9_TRY(d9_session_write_state(session, D9_BUFFER_AVERAGE, state));
     D9_TRY(zero(session, D9_BUFFER_VELOCITY));
     D9_TRY(zero(session, D9_BUFFER_GRADIENT));
     D9_TRY(zero(session, D9_BUFFER_METRICS));
-    D9_TRY(d9_session_lap(session, D9_SEGMENT_WHITEN, 0));
+    D9_TRY(d9_session_lap(session, paid_by[D9_INIT_PHASES - 1], 0));
 done:
     d9_release(session->context, state);
     return status;

@@ -1,7 +1,7 @@
 /* The training run: steps, epochs, evaluations, the record. One straight loop over the program's steps. */
 #include "core/hash.h"
 #include "core/system.h"
-#include "train/board.h"
+#include "train/tensorboard_run.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ typedef struct run { /* a run in progress */
     const d9_train_options *options;
     d9_session session;
     d9_record record;
-    d9_board board;
+    d9_tensorboard_run board;
     d9_result *result;
     int64_t step;       /* the next one */
     d9_evaluation last; /* the latest evaluation */
@@ -121,7 +121,7 @@ static d9_status open_run(d9_context *context, run *self) {
     if (options->out)
         D9_TRY(d9_record_open(context, &self->record, options->out, options->config, options->resume,
                               self->result->epoch_count));
-    if (options->tensorboard) D9_TRY(d9_board_open(&self->board, &self->session, options->tensorboard, self->step));
+    if (options->tensorboard) D9_TRY(d9_tensorboard_run_open(&self->board, &self->session, options->tensorboard, self->step));
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, 0));
     if (options->observer.planned)
         options->observer.planned(options->observer.user, &self->session.program, &self->session.info,
@@ -202,7 +202,7 @@ static d9_status end_epoch(run *self, int64_t epoch, bool last) {
     }
     self->result->epochs[self->result->epoch_count++] = row;
     if (self->options->out) D9_TRY(d9_record_epoch(&self->record, &row, program->views.count > 1));
-    if (self->board.state) D9_TRY(d9_board_epoch(&self->board, session, self->step, &row));
+    if (self->board.state) D9_TRY(d9_tensorboard_run_epoch(&self->board, session, self->step, &row));
     if (self->options->observer.epoch) self->options->observer.epoch(self->options->observer.user, program, &row);
     D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, epoch));
 done:
@@ -303,8 +303,8 @@ static d9_status finish(d9_context *context, run *self) {
         int64_t count = session->program.extent.eval_images;
         D9_TRY(d9_record_predictions(&self->record, self->last.top1, self->last.confidence,
                                      session->dataset->test.labels, count));
-        if (self->options->config->keep != D9_KEEP_NONE)
-            D9_TRY(d9_model_write(session, path_in(self->options->out, "model.safetensors", path, sizeof path)));
+        if (self->options->config->keep != D9_KEEP_NONE && self->options->write_model)
+            D9_TRY(self->options->write_model(session, path_in(self->options->out, "model.safetensors", path, sizeof path)));
         if (self->options->config->keep == D9_KEEP_ALL) D9_TRY(checkpoint(self));
         D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, 0));
         D9_TRY(d9_record_result(&self->record, result));
@@ -348,7 +348,7 @@ d9_status d9_train(d9_context *context, const d9_train_options *options, d9_resu
     D9_TRY(hand_over(context, &self));
 done:
     d9_evaluation_free(context, &self.last);
-    d9_board_close(context, &self.board);
+    d9_tensorboard_run_close(context, &self.board);
     d9_session_close(&self.session);
     if (status != D9_OK) {
         result->timeline = NULL;

@@ -4,6 +4,7 @@
 #define D9_TRAIN_TRAINER_H
 
 #include "data/dataset.h"
+#include "train/build.h"
 #include "record/record.h"
 #include "record/safetensors.h"
 #include <signal.h>
@@ -26,12 +27,14 @@ typedef struct d9_train_options {
     bool resume;       /* from out/checkpoint.safetensors where there is one */
     const char *plan;  /* file of a saved plan; NULL: choose */
     const char *save_plan;
-    const char *tensorboard;  /* folder of event files (train/board.h); NULL: none */
+    const char *tensorboard;  /* folder of event files (train/tensorboard_run.h); NULL: none */
     int64_t checkpoint_every; /* epochs; 0: only when interrupted */
     int64_t stop_after_steps; /* stop and checkpoint there, as an interrupt would (tests); 0: run through */
     double process_start;     /* CLOCK_MONOTONIC seconds; 0: now */
     const volatile sig_atomic_t *interrupt; /* becomes a signal number; NULL: never */
     d9_observer observer;
+    /* Writes the trained model where `keep` asks for one (exchange/model.h: d9_model_write); NULL: never. */
+    d9_status (*write_model)(d9_session *session, const char *path);
     /* Called once at the end of a run that went well, before the session closes, with `observer.user`; NULL: not. A
      * failure is the run's. */
     d9_status (*finished)(void *user, d9_session *session);
@@ -85,10 +88,6 @@ D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
 /* Mean logits of the evaluation images over `views`, in the master type as doubles (eval_images, classes). */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
 
-/* Safetensors for other frameworks (train/logits_file.c): `logits` of the plain view and `logits_tta` over the
- * configuration's, f32 (eval_images, classes); `images` u8 (eval_images, C, H, W); `labels` i32. */
-D9_MUST_USE d9_status d9_logits_write(d9_session *session, const char *path);
-
 typedef struct d9_evaluation {
     double accuracy;     /* percent, plain view */
     double accuracy_tta; /* percent, the config's views; equals accuracy when there is one view */
@@ -106,7 +105,7 @@ D9_MUST_USE d9_status d9_session_read_value(d9_session *session, const d9_graph 
 /* SHA-256 over STATE (and AVERAGE where the tail keeps one). */
 D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]);
 
-/* ---- checkpoints and models (train/checkpoint.c) ---- */
+/* ---- checkpoints (train/checkpoint.c) ---- */
 typedef struct d9_progress_state { /* a run half way: what a checkpoint holds beside the buffers */
     int64_t step;         /* the next one */
     d9_epoch_row *epochs; /* finished epochs */
@@ -117,14 +116,5 @@ D9_MUST_USE d9_status d9_checkpoint_write(d9_session *session, const char *path,
  * `capacity` rows. A checkpoint of another configuration, seed or precision: D9_USAGE. */
 D9_MUST_USE d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capacity,
                                          d9_progress_state *progress);
-/* The evaluated state for other tools: conv weights O,I,H,W, statistics averaged over ghost groups; its
- * metadata says the rest (train/description.h). */
-D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
-/* The same file in memory, in the caller's release; `path` stands in messages. */
-D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size);
-/* Loads a model's weights into STATE and, where there is one, AVERAGE. Nothing else need be initialised to evaluate. */
-D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
-/* The same from a file that was read (or decoded) before; `path` stands in messages. */
-D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);
 
 #endif

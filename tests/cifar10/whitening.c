@@ -9,7 +9,7 @@
 #include "step/patches.h"
 #include "tests/support/programs.h"
 #include "train/trainer.h"
-#include "train/verify.h"
+#include "verify/verify.h"
 
 #include <math.h>
 #include <stdio.h>

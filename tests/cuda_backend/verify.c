@@ -9,7 +9,7 @@
 
 #include "tests/cuda_backend/fake.h"
 #include "tests/support/runs.h"
-#include "train/verify.h"
+#include "verify/verify.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,8 +5,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "exchange/model.h"
 #include "tests/support/runs.h"
-#include "train/verify.h"
+#include "verify/verify.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -46,7 +47,9 @@ run_report run_train(const d9_train_options *options, const d9_system *system) {
     d9_context_init(&context);
     quick.sync = no_sync;
     context.system = system ? system : &quick;
-    report.status = d9_train(&context, options, &result);
+    d9_train_options wanted = *options;
+    wanted.write_model = d9_model_write;
+    report.status = d9_train(&context, &wanted, &result);
     memcpy(report.message, context.message, sizeof report.message);
     if (report.status == D9_OK) {
         fill(&result, &report);

@@ -1,5 +1,6 @@
 /* config: what is refused and in which words, and what a file that says nothing means. */
 #include "config_testing.h"
+#include "backends/backend.h"
 
 /* ---- refusals ---- */
 

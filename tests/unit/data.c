@@ -14,7 +14,7 @@
 
 #include "core/system.h"
 #include "data/dataset.h"
-#include "data/listing.h"
+#include "core/listing.h"
 #include "data/preview.h"
 
 enum { PATH_SIZE = 1024, SIDE = 32, PIXELS = SIDE * SIDE, BATCH_IMAGES = 10000, RECORD = 3073 };

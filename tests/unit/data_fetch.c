@@ -14,7 +14,7 @@
 #include "core/system.h"
 #include "core/text.h"
 #include "data/fetch.h"
-#include "data/listing.h"
+#include "core/listing.h"
 
 enum { PATH_SIZE = 1024, IMAGES = 10000, PIXELS = 1024, BATCH_BYTES = 10000 * 3073 };
 

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "tests/support/runs.h"
-#include "train/description.h"
+#include "exchange/description.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "core/system.h"
-#include "data/listing.h"
+#include "core/listing.h"
 #include "experiment/experiment.h"
 #include "tests/support/runs.h"
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "step/init.h"
+#include "graph/init.h"
 #include "tests/support/programs.h"
 
 #include <math.h>
@@ -52,8 +52,8 @@ static start begin(const char *tricks, uint64_t seed) {
                          .width = SIDE,
                          .channels = 3,
                          .table = table};
-    op_ok(&context, d9_init_state(&context, &s.program, &site, NULL, s.state));
-    op_ok(&context, d9_init_state(&context, &s.program, &site, "whiten", s.state));
+    op_ok(&context, d9_init_state(&context, &s.program.train, D9_F64, &site, D9_INIT_PLAIN, s.state));
+    op_ok(&context, d9_init_state(&context, &s.program.train, D9_F64, &site, D9_INIT_FROM_IMAGES, s.state));
     return s;
 }
 
@@ -179,9 +179,9 @@ static void test_segments(void **state) {
                          .width = SIDE,
                          .channels = 3,
                          .table = table};
-    op_ok(&context, d9_init_state(&context, &one.program, &site, NULL, bare));
+    op_ok(&context, d9_init_state(&context, &one.program.train, D9_F64, &site, D9_INIT_PLAIN, bare));
     for (int64_t i = 0; i < count; i++) assert_true(bare[filters - one.state + i] == 0 && isfinite(filters[i]));
-    op_ok(&context, d9_init_state(&context, &one.program, &site, "whiten", bare));
+    op_ok(&context, d9_init_state(&context, &one.program.train, D9_F64, &site, D9_INIT_FROM_IMAGES, bare));
     assert_memory_equal(bare, one.state, (size_t)one.program.state_elements * sizeof(double));
     free(bare);
     end(&one);

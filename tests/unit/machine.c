@@ -7,7 +7,7 @@
 
 #include "backends/host/machine.h"
 #include "core/system.h"
-#include "data/listing.h"
+#include "core/listing.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "core/system.h"
-#include "data/listing.h"
-#include "experiment/report.h"
+#include "core/listing.h"
+#include "report/report.h"
 
 #include <math.h>
 #include <stdio.h>

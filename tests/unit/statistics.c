@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "core/system.h"
-#include "experiment/statistics.h"
+#include "report/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>

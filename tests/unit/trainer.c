@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "record/safetensors.h"
+#include "exchange/model.h"
 #include "tests/support/runs.h"
 
 #include <math.h>

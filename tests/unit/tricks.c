@@ -257,7 +257,7 @@ static void test_whitened_stem(void **state) {
     assert_true(d9_shape_equal(&mix->shape, &(d9_shape){4, {4, 1, 1, 27}}));
     assert_false(filters->trainable);
     assert_true(mix->trainable);
-    assert_string_equal(filters->init.segment, "whiten");
+    assert_int_equal(filters->init.phase, D9_INIT_FROM_IMAGES);
     assert_true(mix->init.a == 1 / sqrt(27)); /* the uniform bound of its own fan-in */
     assert_int_equal(value_at(&b, "features.0.filter.out")->shape.d[1], 16);
     drop(&b);

@@ -8,7 +8,7 @@
 
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
-#include "train/verify.h"
+#include "verify/verify.h"
 
 #include <math.h>
 #include <stdio.h>

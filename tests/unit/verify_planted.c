@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "tests/support/runs.h"
-#include "train/case.h"
-#include "train/verify.h"
+#include "verify/reference_case.h"
+#include "verify/verify.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,0 +1,85 @@
+/* Reading and clearing folders. The directory stream itself is the C library's; everything else goes through
+ * the system table. */
+#include "core/listing.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/system.h"
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(((const d9_entry *)a)->name, ((const d9_entry *)b)->name);
+}
+
+static d9_status grow(d9_context *context, d9_arena *arena, d9_listing *listing, int64_t *capacity) {
+    d9_status status = D9_OK;
+    void *wider;
+    if (listing->count < *capacity) goto done;
+    const int64_t wanted = *capacity ? 2 * *capacity : 64;
+    D9_TRY(d9_arena_allocate(context, arena, (size_t)wanted * sizeof(d9_entry), &wider));
+    if (listing->count) memcpy(wider, listing->entries, (size_t)listing->count * sizeof(d9_entry));
+    listing->entries = wider;
+    *capacity = wanted;
+done:
+    return status;
+}
+
+static d9_status add(d9_context *context, d9_arena *arena, const char *folder, const char *name,
+                     d9_listing *listing, int64_t *capacity) {
+    d9_status status = D9_OK;
+    struct stat state;
+    char *path;
+    D9_TRY(grow(context, arena, listing, capacity));
+    D9_TRY(d9_arena_format(context, arena, &path, "%s/%s", folder, name));
+    if (context->system->stat(context->system->user, path, &state) != 0) {
+        status = d9_fail(context, D9_DATA, "%s: %s", path, strerror(errno));
+        goto done;
+    }
+    listing->entries[listing->count++] =
+        (d9_entry){.name = path + strlen(folder) + 1, .path = path, .folder = S_ISDIR(state.st_mode)};
+done:
+    return status;
+}
+
+d9_status d9_listing_read(d9_context *context, d9_arena *arena, const char *folder, d9_listing *listing) {
+    d9_status status = D9_OK;
+    int64_t capacity = 0;
+    DIR *stream = opendir(folder);
+    *listing = (d9_listing){0};
+    if (!stream) {
+        status = d9_fail(context, D9_DATA, "%s: %s", folder, strerror(errno));
+        goto done;
+    }
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(stream);
+        if (!entry && errno) {
+            status = d9_fail(context, D9_DATA, "%s: %s", folder, strerror(errno));
+            goto done;
+        }
+        if (!entry) break;
+        if (entry->d_name[0] != '.') D9_TRY(add(context, arena, folder, entry->d_name, listing, &capacity));
+    }
+    if (listing->count) qsort(listing->entries, (size_t)listing->count, sizeof(d9_entry), compare_names);
+done:
+    if (stream) closedir(stream);
+    return status;
+}
+
+void d9_folder_remove(d9_context *context, const char *folder) {
+    const int handle = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *stream = handle < 0 ? NULL : fdopendir(handle);
+    for (const struct dirent *entry; stream && (entry = readdir(stream));) {
+        char path[4096];
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+        const int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (length > 0 && (size_t)length < sizeof path) d9_folder_remove(context, path);
+    }
+    if (stream) closedir(stream);
+    if (context->system->remove(context->system->user, folder) != 0) rmdir(folder);
+}

@@ -1,0 +1,103 @@
+/* posix_spawn, a wait that listens for signals, and the last line of the program's output for the message. */
+#define _GNU_SOURCE /* posix_spawn_file_actions_addchdir_np: glibc 2.29, musl 1.1.24 */
+#include "core/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/system.h"
+
+enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240 };
+
+extern char **environ;
+
+static void stop_signals(sigset_t *signals) {
+    sigemptyset(signals);
+    sigaddset(signals, SIGINT);
+    sigaddset(signals, SIGTERM);
+}
+
+void d9_signal_guard_begin(d9_signal_guard *guard) {
+    sigset_t signals;
+    stop_signals(&signals);
+    pthread_sigmask(SIG_BLOCK, &signals, &guard->before);
+}
+
+void d9_signal_guard_end(const d9_signal_guard *guard) { pthread_sigmask(SIG_SETMASK, &guard->before, NULL); }
+
+static int spawn(const d9_signal_guard *guard, const char *const *argv, const char *folder, const char *log,
+                 pid_t *child) {
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+    int error = posix_spawnattr_setsigmask(&attributes, &guard->before);
+    if (!error) error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    if (!error) error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (!error) {
+        error =
+            posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    }
+    if (!error) error = posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+    if (!error) error = posix_spawn_file_actions_addchdir_np(&files, folder);
+    if (!error) error = posix_spawnp(child, argv[0], &files, &attributes, (char *const *)argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+/* Returns the signal that interrupted the wait, or 0. */
+static int wait_for(pid_t child, int *state) {
+    const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS};
+    sigset_t signals;
+    int interrupted = 0;
+    stop_signals(&signals);
+    for (;;) {
+        const pid_t ended = waitpid(child, state, WNOHANG);
+        if (ended == child || (ended < 0 && errno != EINTR)) return interrupted;
+        const int signal = sigtimedwait(&signals, NULL, &poll);
+        if (signal <= 0) continue;
+        interrupted = signal;
+        kill(child, signal);
+    }
+}
+
+static void last_line(d9_context *context, const char *log, char line[LINE_SIZE]) {
+    uint8_t *bytes = NULL;
+    size_t end, begin;
+    d9_context quiet = *context; /* a log that cannot be read is no failure of its own */
+    line[0] = 0;
+    if (d9_file_read(&quiet, log, &bytes, &end) != D9_OK) return;
+    while (end > 0 && (bytes[end - 1] == '\n' || bytes[end - 1] == '\r' || bytes[end - 1] == ' ')) end--;
+    for (begin = end; begin > 0 && bytes[begin - 1] != '\n';) begin--;
+    snprintf(line, LINE_SIZE, "%.*s", (int)(end - begin), (const char *)bytes + begin);
+    d9_release(&quiet, bytes);
+}
+
+d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
+                         const char *folder) {
+    char log[4200], line[LINE_SIZE];
+    pid_t child;
+    int state = 0;
+    snprintf(log, sizeof log, "%s/log", folder);
+    const int error = spawn(guard, argv, folder, log, &child);
+    if (error == ENOENT) return d9_fail(context, D9_DATA, "%s is not installed", argv[0]);
+    if (error) return d9_fail(context, D9_DATA, "%s cannot be run: %s", argv[0], strerror(error));
+
+    const int interrupted = wait_for(child, &state);
+    if (interrupted) {
+        return d9_fail(context, interrupted == SIGINT ? D9_SIGINT : D9_SIGTERM, "interrupted while %s ran",
+                       argv[0]);
+    }
+    if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
+    last_line(context, log, line);
+    return d9_fail(context, D9_DATA, "%s ended with %s %d%s%s", argv[0],
+                   WIFEXITED(state) ? "status" : "signal",
+                   WIFEXITED(state) ? WEXITSTATUS(state) : WTERMSIG(state), *line ? ": " : "", line);
+}

@@ -1,0 +1,24 @@
+/* Running another program and waiting for it, without losing a Ctrl-C or what has to be cleared up after it.
+ */
+#ifndef D9_CORE_PROCESS_H
+#define D9_CORE_PROCESS_H
+
+#include <signal.h>
+
+#include "core/context.h"
+
+/* Between begin and end SIGINT and SIGTERM wait: d9_process_run hands them to its program and reports them,
+ * and what arrives elsewhere is delivered at the end, when everything is tidy. */
+typedef struct d9_signal_guard {
+    sigset_t before;
+} d9_signal_guard;
+void d9_signal_guard_begin(d9_signal_guard *guard);
+void d9_signal_guard_end(const d9_signal_guard *guard);
+
+/* Runs argv[0] from $PATH in `folder`; what it prints goes to folder/log. Not installed, or another exit
+ * status than 0: D9_DATA with the last line that it printed. Interrupted: D9_SIGINT or D9_SIGTERM. Call it
+ * inside a guard. */
+D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard,
+                                     const char *const *argv, const char *folder);
+
+#endif

@@ -1,0 +1,27 @@
+/* Schedules: pure functions of the step. */
+#include "core/schedule.h"
+
+static double knot_epochs(const d9_knot *knot, double epochs) {
+    switch (knot->unit) {
+    case D9_KNOT_PERCENT:
+        return epochs * knot->value / 100;
+    case D9_KNOT_BEFORE_END:
+        return epochs - knot->value;
+    default:
+        return knot->value;
+    }
+}
+
+double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_per_epoch, double epochs) {
+    double t = (double)(step + 1) / (double)steps_per_epoch;
+    double left = 0, left_value = schedule->values[0];
+    for (int i = 0; i < schedule->count; i++) {
+        double right = knot_epochs(&schedule->knots[i], epochs), right_value = schedule->values[i];
+        if (i > 0 && right < left) right = left; /* a knot never lies before its predecessor */
+        if (t < right)
+            return i == 0 ? right_value : left_value + (right_value - left_value) * (t - left) / (right - left);
+        left = right;
+        left_value = right_value;
+    }
+    return left_value;
+}

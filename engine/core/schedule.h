@@ -1,0 +1,20 @@
+/* A schedule: a number that changes over a run, linear between knots. */
+#ifndef D9_CORE_SCHEDULE_H
+#define D9_CORE_SCHEDULE_H
+
+#include <stdint.h>
+
+typedef enum d9_knot_unit { D9_KNOT_EPOCHS, D9_KNOT_PERCENT, D9_KNOT_BEFORE_END } d9_knot_unit;
+typedef struct d9_knot { double value; d9_knot_unit unit; } d9_knot;
+enum { D9_MAX_KNOTS = 16 };
+typedef struct d9_schedule { /* linear between knots, constant outside */
+    int count;
+    d9_knot knots[D9_MAX_KNOTS];
+    int value_count;
+    double values[D9_MAX_KNOTS];
+} d9_schedule;
+/* Value at `step` (from 0): evaluated at t = (step + 1) / steps_per_epoch epochs, as Page does. A knot never
+ * lies before its predecessor. */
+double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_per_epoch, double epochs);
+
+#endif

@@ -1,0 +1,217 @@
+/* The metadata of a model, written and read: see description.h. */
+#include "exchange/description.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/system.h"
+#include "record/effective.h"
+
+enum { BYTE_MAX = 255, CHANNELS_MAX = 4, SIDE_MAX = 4096 };
+
+/* ---- writing ---- */
+
+static d9_status json_text(d9_session *session, d9_arena *arena, json_t *json, const char **text) {
+    char *dumped = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    char *copy = NULL;
+    d9_status status = dumped ? d9_arena_copy(session->context, arena, dumped, &copy)
+                              : d9_fail(session->context, D9_DEVICE, "out of memory for a model's metadata");
+    *text = copy;
+    free(dumped);
+    json_decref(json);
+    return status;
+}
+
+static json_t *units(const double *values, int64_t channels) {
+    json_t *list = json_array();
+    for (int64_t c = 0; c < channels; c++) json_array_append_new(list, json_real(values[c] / BYTE_MAX));
+    return list;
+}
+
+static json_t *names(const d9_dataset *data) {
+    json_t *list = json_array();
+    for (int64_t c = 0; c < data->classes; c++) json_array_append_new(list, json_string(data->class_names[c]));
+    return list;
+}
+
+d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata metadata[D9_DESCRIPTION_ROWS]) {
+    d9_status status;
+    const d9_dataset *data = session->dataset;
+    const char *classes, *size, *mean, *std;
+    char *config = NULL;
+    d9_text yaml;
+    d9_text_init(session->context, &yaml);
+    D9_TRY(d9_effective_yaml(session->context, session->config, &yaml));
+    D9_TRY(d9_arena_copy(session->context, arena, d9_text_get(&yaml), &config));
+    D9_TRY(json_text(session, arena, names(data), &classes));
+    D9_TRY(json_text(session, arena, json_pack("[I, I]", (json_int_t)data->height, (json_int_t)data->width), &size));
+    D9_TRY(json_text(session, arena, units(data->mean, data->channels), &mean));
+    D9_TRY(json_text(session, arena, units(data->std, data->channels), &std));
+    const d9_metadata rows[D9_DESCRIPTION_ROWS] = {{"format", "pt"},
+                                                   {"dawn9.config", config},
+                                                   {"dawn9.classes", classes},
+                                                   {"dawn9.image_size", size},
+                                                   {"dawn9.mean", mean},
+                                                   {"dawn9.std", std},
+                                                   {"dawn9.version", d9_build_version()},
+                                                   {"dawn9.commit", d9_build_commit()}};
+    memcpy(metadata, rows, sizeof rows);
+done:
+    d9_text_free(&yaml);
+    return status;
+}
+
+/* ---- reading ---- */
+
+typedef struct reader {
+    d9_context *context;
+    const char *path;
+    const d9_safetensors *file;
+    d9_description *made;
+} reader;
+
+static d9_status bad(const reader *reader, const char *key, const char *what) {
+    return d9_fail(reader->context, D9_DATA, "%s: %s %s", reader->path, key, what);
+}
+
+static d9_status find(const reader *reader, const char *key, const char **text) {
+    *text = d9_safetensors_metadata(reader->file, key);
+    return *text ? D9_OK : bad(reader, key, "is missing from its metadata: not a model that this dawn9 wrote");
+}
+
+static d9_status read_list(const reader *reader, const char *key, json_t **list) {
+    d9_status status;
+    const char *text;
+    json_error_t error;
+    D9_TRY(find(reader, key, &text));
+    *list = json_loads(text, 0, &error);
+    if (!json_is_array(*list)) D9_TRY(bad(reader, key, "is no JSON list"));
+done:
+    return status;
+}
+
+static d9_status read_size(const reader *reader) {
+    d9_status status;
+    json_t *list = NULL;
+    json_int_t side[2] = {0, 0};
+    D9_TRY(read_list(reader, "dawn9.image_size", &list));
+    for (size_t i = 0; i < 2; i++) side[i] = json_integer_value(json_array_get(list, i));
+    if (json_array_size(list) != 2 || side[0] < 1 || side[1] < 1 || side[0] > SIDE_MAX || side[1] > SIDE_MAX)
+        D9_TRY(bad(reader, "dawn9.image_size", "must be a height and a width"));
+    reader->made->height = side[0];
+    reader->made->width = side[1];
+done:
+    json_decref(list);
+    return status;
+}
+
+static d9_status read_channels(const reader *reader, const char *key, double least, double *values) {
+    d9_status status;
+    json_t *list = NULL;
+    D9_TRY(read_list(reader, key, &list));
+    const int64_t count = (int64_t)json_array_size(list);
+    if (count < 1 || count > CHANNELS_MAX || (reader->made->channels && count != reader->made->channels))
+        D9_TRY(bad(reader, key, "has a wrong number of channels"));
+    reader->made->channels = count;
+    for (int64_t c = 0; c < count; c++) {
+        const json_t *entry = json_array_get(list, (size_t)c);
+        values[c] = json_is_number(entry) ? json_number_value(entry) * BYTE_MAX : NAN;
+        if (!isfinite(values[c]) || !(values[c] >= least)) D9_TRY(bad(reader, key, "holds what is no such number"));
+    }
+done:
+    json_decref(list);
+    return status;
+}
+
+static d9_status read_classes(const reader *reader) {
+    d9_status status;
+    json_t *list = NULL;
+    void *memory = NULL;
+    D9_TRY(read_list(reader, "dawn9.classes", &list));
+    const size_t count = json_array_size(list);
+    if (count < 1) D9_TRY(bad(reader, "dawn9.classes", "names no class"));
+    D9_TRY(d9_arena_allocate(reader->context, &reader->made->arena, count * sizeof(char *), &memory));
+    for (size_t i = 0; i < count; i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (!name) D9_TRY(bad(reader, "dawn9.classes", "holds what is no name"));
+        D9_TRY(d9_arena_copy(reader->context, &reader->made->arena, name, (char **)memory + i));
+    }
+    reader->made->classes = (int64_t)count;
+    reader->made->class_names = memory;
+done:
+    json_decref(list);
+    return status;
+}
+
+/* A text that is kept; without `needed` its absence is "". */
+static d9_status read_text(const reader *reader, const char *key, bool needed, const char **kept) {
+    d9_status status = D9_OK;
+    const char *text = d9_safetensors_metadata(reader->file, key);
+    char *copy = NULL;
+    if (needed) D9_TRY(find(reader, key, &text));
+    D9_TRY(d9_arena_copy(reader->context, &reader->made->arena, text ? text : "", &copy));
+    *kept = copy;
+done:
+    return status;
+}
+
+d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
+                              d9_description **description) {
+    d9_status status;
+    void *memory = NULL;
+    *description = NULL;
+    D9_TRY(d9_allocate(context, sizeof(d9_description), "a model's metadata", &memory));
+    const reader reader = {context, path, file, memory};
+    D9_TRY(read_text(&reader, "dawn9.config", true, &reader.made->config));
+    D9_TRY(read_classes(&reader));
+    D9_TRY(read_size(&reader));
+    D9_TRY(read_channels(&reader, "dawn9.mean", -INFINITY, reader.made->mean));
+    D9_TRY(read_channels(&reader, "dawn9.std", 1e-6, reader.made->std));
+    D9_TRY(read_text(&reader, "dawn9.version", false, &reader.made->version));
+    D9_TRY(read_text(&reader, "dawn9.commit", false, &reader.made->commit));
+    *description = memory;
+    memory = NULL;
+done:
+    d9_description_free(context, memory);
+    return status;
+}
+
+d9_status d9_description_read(d9_context *context, const char *path, d9_description **description) {
+    d9_status status;
+    d9_safetensors *file = NULL;
+    *description = NULL;
+    D9_TRY(d9_safetensors_read(context, path, &file));
+    D9_TRY(d9_description_find(context, path, file, description));
+done:
+    d9_safetensors_free(context, file);
+    return status;
+}
+
+/* ---- use ---- */
+
+d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
+                               d9_dataset *dataset) {
+    if (dataset->height != description->height || dataset->width != description->width ||
+        dataset->channels != description->channels)
+        return d9_fail(context, D9_DATA, "%s: made for images of %lldx%lld, these are of %lldx%lld", path,
+                       (long long)description->height, (long long)description->width, (long long)dataset->height,
+                       (long long)dataset->width);
+    if (dataset->classes != description->classes)
+        return d9_fail(context, D9_DATA, "%s: knows %lld classes, this dataset has %lld", path,
+                       (long long)description->classes, (long long)dataset->classes);
+    for (int64_t c = 0; c < dataset->classes; c++)
+        if (strcmp(dataset->class_names[c], description->class_names[c]) != 0)
+            return d9_fail(context, D9_DATA, "%s: class %lld is %s, in this dataset %s", path, (long long)c,
+                           description->class_names[c], dataset->class_names[c]);
+    memcpy(dataset->mean, description->mean, sizeof dataset->mean);
+    memcpy(dataset->std, description->std, sizeof dataset->std);
+    return D9_OK;
+}
+
+void d9_description_free(d9_context *context, d9_description *description) {
+    if (!description) return;
+    d9_arena_free(context, &description->arena);
+    d9_release(context, description);
+}

@@ -1,0 +1,40 @@
+/* What a model file says about itself, so that nothing else is needed to use it: __metadata__ of model.safetensors.
+ *
+ *   dawn9.config    the effective configuration, YAML (no absolute path)
+ *   dawn9.classes   JSON list of names; entry i is class i
+ *   dawn9.image_size   JSON list, height and width: what images are resized to
+ *   dawn9.mean, dawn9.std   JSON lists per channel, of pixels in 0..1: x = (pixel / 255 - mean) / std
+ *   dawn9.version, dawn9.commit   of the build that wrote it
+ *   format          "pt", which other tools look for */
+#ifndef D9_EXCHANGE_DESCRIPTION_H
+#define D9_EXCHANGE_DESCRIPTION_H
+
+#include "record/safetensors.h"
+#include "train/trainer.h"
+
+enum { D9_DESCRIPTION_ROWS = 8 };
+
+/* The rows for what the session trains; their texts live in `arena`. */
+D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
+                                          d9_metadata metadata[D9_DESCRIPTION_ROWS]);
+
+typedef struct d9_description {
+    d9_arena arena;
+    const char *config; /* YAML, for d9_config_parse */
+    int64_t height, width, channels, classes;
+    const char *const *class_names; /* (classes) */
+    double mean[4], std[4];         /* per channel, byte units as in d9_dataset */
+    const char *version, *commit;   /* "" where the file does not say */
+} d9_description;
+
+/* A file without a row, or with one that makes no sense: D9_DATA naming both. */
+D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
+/* The normalisation of a loaded dataset becomes the model's. Other classes or another size of image: D9_DATA. */
+D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
+                                           d9_dataset *dataset);
+/* The same of a file that was read before; `path` stands in messages. */
+D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
+                                          d9_description **description);
+void d9_description_free(d9_context *context, d9_description *description);
+
+#endif

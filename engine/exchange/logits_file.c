@@ -1,0 +1,48 @@
+/* Logits and the images they belong to, for a comparison with another framework: see model.h. */
+#include "core/system.h"
+#include "exchange/model.h"
+
+/* (count, H, W, C) to (count, C, H, W) */
+static void planes(const d9_dataset *data, uint8_t *out) {
+    const int64_t pixels = data->height * data->width, channels = data->channels;
+    for (int64_t i = 0; i < data->test.count; i++)
+        for (int64_t c = 0; c < channels; c++)
+            for (int64_t p = 0; p < pixels; p++) *out++ = data->test.images[(i * pixels + p) * channels + c];
+}
+
+static d9_status measure(d9_session *session, d9_arena *arena, const d9_views *views, const char *name,
+                         d9_tensor *tensor) {
+    d9_status status;
+    const d9_extent *extent = &session->program.extent;
+    const size_t count = (size_t)(extent->eval_images * extent->classes);
+    void *wide, *narrow;
+    D9_TRY(d9_arena_allocate(session->context, arena, count * sizeof(double), &wide));
+    D9_TRY(d9_arena_allocate(session->context, arena, count * sizeof(float), &narrow));
+    D9_TRY(d9_session_logits(session, views, wide));
+    for (size_t i = 0; i < count; i++) ((float *)narrow)[i] = (float)((double *)wide)[i];
+    *tensor =
+        (d9_tensor){name, D9_TENSOR_F32, {2, {extent->eval_images, extent->classes}}, narrow, count * sizeof(float)};
+done:
+    return status;
+}
+
+d9_status d9_logits_write(d9_session *session, const char *path) {
+    d9_status status;
+    const d9_dataset *data = session->dataset;
+    const int64_t count = data->test.count;
+    const size_t bytes = (size_t)(count * data->height * data->width * data->channels);
+    d9_arena arena = {0};
+    d9_tensor tensors[4];
+    void *images;
+    D9_TRY(measure(session, &arena, &(d9_views){1, {{.weight = 1}}}, "logits", &tensors[0]));
+    D9_TRY(measure(session, &arena, &session->program.views, "logits_tta", &tensors[1]));
+    D9_TRY(d9_arena_allocate(session->context, &arena, bytes, &images));
+    planes(data, images);
+    tensors[2] =
+        (d9_tensor){"images", D9_TENSOR_U8, {4, {count, data->channels, data->height, data->width}}, images, bytes};
+    tensors[3] = (d9_tensor){"labels", D9_TENSOR_I32, {1, {count}}, data->test.labels, (size_t)count * sizeof(int32_t)};
+    D9_TRY(d9_safetensors_write(session->context, path, tensors, 4, NULL, 0));
+done:
+    d9_arena_free(session->context, &arena);
+    return status;
+}

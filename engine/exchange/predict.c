@@ -1,0 +1,163 @@
+/* Predictions: a session over a dataset of one empty batch, whose images are written anew for each run. */
+#include "exchange/predict.h"
+#include "exchange/model.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/system.h"
+
+enum { CHANNELS = 3, BATCH_WANTED = 64, EDITS_MAX = 3 };
+
+/* ---- opening ---- */
+
+static d9_status load_config(d9_context *context, const d9_predictor_options *options, const char *yaml,
+                             d9_config **config) {
+    d9_status status = D9_OK;
+    d9_arena arena = {0};
+    const char *set[EDITS_MAX];
+    d9_config_edits edits = {.set = set};
+    char *name = NULL;
+    const struct {
+        const char *key, *value;
+    } wanted[EDITS_MAX] = {
+        {"backend", options->backend}, {"precision", options->precision}, {"threads", options->threads}};
+    for (int i = 0; i < EDITS_MAX; i++) {
+        char *edit = NULL;
+        if (!wanted[i].value) continue;
+        D9_TRY(d9_arena_format(context, &arena, &edit, "%s=%s", wanted[i].key, wanted[i].value));
+        set[edits.set_count++] = edit;
+    }
+    D9_TRY(d9_arena_format(context, &arena, &name, "%s dawn9.config", options->model));
+    D9_TRY(d9_config_parse(context, name, yaml, &edits, config));
+done:
+    d9_arena_free(context, &arena);
+    return status;
+}
+
+static d9_extent extent_of(const d9_predictor *predictor, int64_t batch) {
+    const d9_description *about = predictor->description;
+    return (d9_extent){.train_images = batch,
+                       .eval_images = batch,
+                       .height = about->height,
+                       .width = about->width,
+                       .channels = about->channels,
+                       .classes = about->classes,
+                       .batch = batch,
+                       .epochs = predictor->config->train.epochs};
+}
+
+/* Whether the configuration makes a network of this batch. */
+static bool fits(const d9_predictor *predictor, int64_t batch) {
+    d9_program program;
+    const d9_extent extent = extent_of(predictor, batch);
+    const d9_program_options options = {0};
+    d9_context quiet;
+    d9_context_init(&quiet);
+    quiet.system = predictor->context->system;
+    if (d9_program_build(&quiet, predictor->config, &extent, d9_precision_find("f32"), &options, &program) != D9_OK)
+        return false;
+    d9_program_free(&quiet, &program);
+    return true;
+}
+
+/* The training batch is larger than a few pictures need, and a trick may refuse a smaller one (ghost groups must divide
+ * it): the smallest of its divisors that holds the images, or 64 of them, and that the tricks accept. */
+static int64_t choose_batch(const d9_predictor *predictor, int64_t images) {
+    const int64_t whole = predictor->config->train.batch_size, least = images < BATCH_WANTED ? images : BATCH_WANTED;
+    for (int64_t batch = least > 1 ? least : 1; batch < whole; batch++)
+        if (whole % batch == 0 && fits(predictor, batch)) return batch;
+    return whole;
+}
+
+/* Every image black: what runs write there comes later. */
+static d9_status empty_dataset(const d9_predictor *predictor, int64_t batch, d9_dataset **dataset) {
+    d9_status status;
+    d9_context *context = predictor->context;
+    const d9_description *about = predictor->description;
+    void *memory = NULL, *images, *labels;
+    D9_TRY(d9_allocate(context, sizeof(d9_dataset), "a dataset", &memory));
+    d9_dataset *made = memory;
+    *made = (d9_dataset){.name = "pictures",
+                         .height = about->height,
+                         .width = about->width,
+                         .channels = about->channels,
+                         .classes = about->classes,
+                         .class_names = about->class_names};
+    memcpy(made->mean, about->mean, sizeof made->mean);
+    memcpy(made->std, about->std, sizeof made->std);
+    D9_TRY(d9_arena_allocate(context, &made->arena, (size_t)(batch * about->height * about->width * about->channels),
+                             &images));
+    D9_TRY(d9_arena_allocate(context, &made->arena, (size_t)batch * sizeof(int32_t), &labels));
+    made->train = made->test = (d9_split){.count = batch, .images = images, .labels = labels};
+    *dataset = made;
+    memory = NULL;
+done:
+    d9_dataset_free(context, memory);
+    return status;
+}
+
+d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *options, d9_predictor *predictor) {
+    d9_status status;
+    d9_session_options open = {.program = {.eval_only = true}, .no_train = true};
+    d9_safetensors *read = NULL;
+    *predictor = (d9_predictor){.context = context};
+    if (!options->file) D9_TRY(d9_safetensors_read(context, options->model, &read));
+    const d9_safetensors *file = options->file ? options->file : read;
+    D9_TRY(d9_description_find(context, options->model, file, &predictor->description));
+    if (predictor->description->channels != CHANNELS)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: made for images of %lld channels, pictures have %d", options->model,
+                       (long long)predictor->description->channels, CHANNELS));
+    const char *yaml = options->config ? options->config : predictor->description->config;
+    D9_TRY(load_config(context, options, yaml, &predictor->config));
+    const int64_t batch = choose_batch(predictor, options->images);
+    predictor->config->train.batch_size = batch;
+    D9_TRY(empty_dataset(predictor, batch, &open.dataset));
+    open.config = predictor->config;
+    D9_TRY(d9_session_open(context, &open, &predictor->session));
+    D9_TRY(d9_model_load(&predictor->session, options->model, file));
+done:
+    d9_safetensors_free(context, read);
+    if (status != D9_OK) d9_predictor_close(predictor);
+    return status;
+}
+
+void d9_predictor_close(d9_predictor *predictor) {
+    if (predictor->session.context) d9_session_close(&predictor->session);
+    d9_config_free(predictor->context, predictor->config);
+    d9_description_free(predictor->context, predictor->description);
+    *predictor = (d9_predictor){0};
+}
+
+/* ---- running ---- */
+
+/* False where the logits are not finite. */
+static bool softmax(const double *logits, int64_t classes, double *probabilities) {
+    double largest = -INFINITY, sum = 0;
+    for (int64_t c = 0; c < classes; c++) largest = fmax(largest, logits[c]);
+    for (int64_t c = 0; c < classes; c++) sum += probabilities[c] = exp(logits[c] - largest); /* NaN stays NaN */
+    for (int64_t c = 0; c < classes; c++) probabilities[c] /= sum;
+    return isfinite(sum) && isfinite(largest);
+}
+
+d9_status d9_predictor_run(d9_predictor *predictor, const uint8_t *pixels, int64_t count, double *probabilities) {
+    d9_status status = D9_OK;
+    d9_session *session = &predictor->session;
+    const d9_extent *extent = &session->program.extent;
+    const int64_t bytes = extent->height * extent->width * extent->channels, classes = extent->classes;
+    void *logits = NULL;
+    D9_TRY(d9_allocate(session->context, (size_t)(extent->batch * classes) * sizeof(double), "logits", &logits));
+    for (int64_t begin = 0; begin < count; begin += extent->batch) {
+        const int64_t left = count - begin, part = left < extent->batch ? left : extent->batch;
+        D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_EVAL_IMAGES, 0,
+                                       pixels + begin * bytes, part * bytes));
+        D9_TRY(d9_session_logits(session, &session->program.views, logits));
+        for (int64_t i = 0; i < part; i++)
+            if (!softmax((const double *)logits + i * classes, classes, probabilities + (begin + i) * classes))
+                D9_TRY(
+                    d9_fail(session->context, D9_DATA, "the model's logits are not finite: its weights are damaged"));
+    }
+done:
+    d9_release(session->context, logits);
+    return status;
+}

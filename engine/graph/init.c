@@ -1,0 +1,48 @@
+/* Initial parameters. Each has its own Philox stream, named by a hash of its role path, so that editing one
+ * part of a network moves no draw of another. */
+#include "graph/init.h"
+#include "kernels/formulas/philox.h"
+
+#include <string.h>
+
+d9_status d9_init_uniform(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
+                          int64_t count) {
+    (void)context;
+    for (int64_t i = 0; i < count; i += 4) {
+        d9_philox random = d9_philox4x32_10(site->seed, (uint32_t)(i / 4), site->stream, D9_STREAM_INIT, 0);
+        for (int64_t k = 0; k < 4 && i + k < count; k++)
+            values[i + k] = self->a * (2 * (random.v[k] + 0.5) / 4294967296.0 - 1);
+    }
+    return D9_OK;
+}
+
+d9_status d9_init_constant(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
+                           int64_t count) {
+    (void)context, (void)site;
+    for (int64_t i = 0; i < count; i++) values[i] = self->a;
+    return D9_OK;
+}
+
+/* FNV-1a */
+static uint32_t name_hash(const char *name) {
+    uint32_t hash = 2166136261u;
+    for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 16777619u;
+    return hash;
+}
+
+d9_status d9_init_state(d9_context *context, const d9_graph *graph, d9_type master, const d9_init_site *site,
+                        d9_init_phase phase, double *state) {
+    const int64_t size = (int64_t)d9_type_bytes(master);
+    for (int v = 0; v < graph->value_count; v++) {
+        const d9_value *value = &graph->values[v];
+        double *values = state + value->offset / size;
+        if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
+        if (value->init.phase != phase) continue;
+        d9_init_site own = *site;
+        own.parameter = value;
+        own.stream = name_hash(value->name);
+        d9_status status = value->init.fill(context, &value->init, &own, values, d9_shape_count(&value->shape));
+        if (status != D9_OK) return status;
+    }
+    return D9_OK;
+}

@@ -1,0 +1,174 @@
+/* Tables as TSV, HTML and JSON, and the escaping of each. */
+#include "report/figures.h"
+
+#include <math.h>
+#include <string.h>
+
+d9_status d9_figures_make(d9_context *context, d9_arena *arena, const char *name, const d9_column *columns,
+                          int column_count, int row_count, d9_figures *table) {
+    void *cells;
+    const size_t count = (size_t)column_count * (size_t)row_count;
+    *table = (d9_figures){.name = name, .columns = columns, .column_count = column_count};
+    d9_status status = d9_arena_allocate(context, arena, count * sizeof(d9_cell), &cells);
+    if (status != D9_OK) return status;
+    table->cells = cells;
+    table->row_count = row_count;
+    for (size_t i = 0; i < count; i++) {
+        const bool text = columns[i % (size_t)column_count].digits == D9_COLUMN_TEXT;
+        table->cells[i] = (d9_cell){.text = text ? "" : NULL, .number = NAN};
+    }
+    return D9_OK;
+}
+
+static d9_cell *cell_at(const d9_figures *table, int row, int column) {
+    return &table->cells[(size_t)row * (size_t)table->column_count + (size_t)column];
+}
+
+void d9_figures_link(d9_figures *table, int row, int column, const char *text, const char *link) {
+    cell_at(table, row, column)->text = text ? text : "";
+    cell_at(table, row, column)->link = link;
+}
+void d9_figures_text(d9_figures *table, int row, int column, const char *text) {
+    d9_figures_link(table, row, column, text, NULL);
+}
+void d9_figures_number(d9_figures *table, int row, int column, double number) {
+    cell_at(table, row, column)->number = number;
+}
+
+/* ---- TSV ---- */
+
+void d9_tsv_field(d9_text *text, const char *bytes) {
+    for (; *bytes; bytes++) d9_text_add(text, "%c", (unsigned char)*bytes < ' ' ? ' ' : *bytes);
+}
+
+void d9_tsv_number(d9_text *text, double number) {
+    if (!isnan(number)) d9_text_add(text, "%.10g", number);
+}
+
+void d9_figures_tsv(const d9_figures *table, d9_text *text) {
+    for (int c = 0; c < table->column_count; c++) d9_text_add(text, "%s%s", c ? "\t" : "", table->columns[c].key);
+    d9_text_add(text, "\n");
+    for (int r = 0; r < table->row_count; r++) {
+        for (int c = 0; c < table->column_count; c++) {
+            const d9_cell *cell = cell_at(table, r, c);
+            if (c) d9_text_add(text, "\t");
+            if (cell->text)
+                d9_tsv_field(text, cell->text);
+            else
+                d9_tsv_number(text, cell->number);
+        }
+        d9_text_add(text, "\n");
+    }
+}
+
+/* ---- HTML ---- */
+
+void d9_html_escape(d9_text *text, const char *bytes) {
+    static const char special[] = "&<>\"'";
+    static const char *const entities[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
+    for (; *bytes; bytes++) {
+        const char *at = strchr(special, *bytes);
+        if (at)
+            d9_text_add(text, "%s", entities[at - special]);
+        else
+            d9_text_add(text, "%c", (unsigned char)*bytes < ' ' ? ' ' : *bytes);
+    }
+}
+
+/* RFC 3986: what a path may hold as it is, the rest percent-encoded. A first "./" keeps a colon from being a scheme. */
+void d9_html_link(d9_text *text, const char *path) {
+    static const char plain[] = "-._~/,=+@!";
+    d9_text_add(text, "./");
+    for (; *path; path++) {
+        const unsigned char byte = (unsigned char)*path;
+        const bool letter =
+            (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9');
+        d9_text_add(text, letter || strchr(plain, byte) ? "%c" : "%%%02X", byte);
+    }
+}
+
+/* A true minus sign, as wide as a plus; never minus nothing, and nothing only where it is nothing (p < 0.0001). */
+static void html_number(const d9_column *column, double number, d9_text *text) {
+    const double least = pow(10, -column->digits), rounded = fabs(number) < 0.5 * least ? 0 : number;
+    if (!column->sign && number > 0 && rounded == 0) {
+        d9_text_add(text, "&lt;%.*f", column->digits, least);
+        return;
+    }
+    d9_text_add(text, "%s%.*f",
+                rounded < 0                   ? "\xe2\x88\x92"
+                : column->sign && rounded > 0 ? "+"
+                                              : "",
+                column->digits, fabs(rounded));
+}
+
+static void html_cell(const d9_column *column, const d9_cell *cell, d9_text *text) {
+    if (!cell->text && isnan(cell->number)) {
+        d9_text_add(text, "<td class=n>\xe2\x80\x93</td>");
+    } else if (!cell->text) {
+        d9_text_add(text, "<td class=n data-value=\"%.10g\">", cell->number);
+        html_number(column, cell->number, text);
+        d9_text_add(text, "</td>");
+    } else {
+        d9_text_add(text, "<td>");
+        if (cell->link) {
+            d9_text_add(text, "<a href=\"");
+            d9_html_link(text, cell->link);
+            d9_text_add(text, "\">");
+        }
+        d9_html_escape(text, cell->text);
+        d9_text_add(text, "%s</td>", cell->link ? "</a>" : "");
+    }
+}
+
+static void html_heading(const d9_column *column, d9_text *text) {
+    d9_text_add(text, "<th scope=col%s><button type=button", column->digits == D9_COLUMN_TEXT ? "" : " class=n");
+    if (column->hint) {
+        d9_text_add(text, " title=\"");
+        d9_html_escape(text, column->hint);
+        d9_text_add(text, "\"");
+    }
+    d9_text_add(text, ">");
+    d9_html_escape(text, column->heading);
+    d9_text_add(text, "</button></th>");
+}
+
+/* A column without a single entry is left out of the page. */
+static bool is_empty(const d9_figures *table, int column) {
+    for (int r = 0; r < table->row_count; r++) {
+        const d9_cell *cell = cell_at(table, r, column);
+        if (cell->text ? *cell->text != 0 : !isnan(cell->number)) return false;
+    }
+    return true;
+}
+
+void d9_figures_html(const d9_figures *table, d9_text *text) {
+    d9_text_add(text, "<div class=scroll tabindex=0><table id=\"table-%s\"><thead><tr>", table->name);
+    for (int c = 0; c < table->column_count; c++)
+        if (!is_empty(table, c)) html_heading(&table->columns[c], text);
+    d9_text_add(text, "</tr></thead>\n<tbody>\n");
+    for (int r = 0; r < table->row_count; r++) {
+        d9_text_add(text, "<tr>");
+        for (int c = 0; c < table->column_count; c++)
+            if (!is_empty(table, c)) html_cell(&table->columns[c], cell_at(table, r, c), text);
+        d9_text_add(text, "</tr>\n");
+    }
+    d9_text_add(text, "</tbody></table></div>\n");
+}
+
+/* ---- JSON ---- */
+
+json_t *d9_figures_json(const d9_figures *table) {
+    json_t *rows = json_array();
+    for (int r = 0; rows && r < table->row_count; r++) {
+        json_t *object = json_object();
+        for (int c = 0; c < table->column_count; c++) {
+            const d9_cell *cell = cell_at(table, r, c);
+            json_t *value = cell->text               ? json_string(cell->text)
+                            : isfinite(cell->number) ? json_real(cell->number)
+                                                     : NULL;
+            json_object_set_new(object, table->columns[c].key, value ? value : json_null());
+        }
+        json_array_append_new(rows, object);
+    }
+    return rows;
+}

@@ -1,0 +1,206 @@
+/* The figures of a report: what each arm's runs say, and how it differs from its baseline. */
+#include "report/report_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the runs of an arm ---- */
+
+static d9_status collect(d9_context *context, d9_report *report, int index) {
+    d9_status status = D9_OK;
+    d9_report_arm *arm = &report->arms[index];
+    void *memory;
+    double *seconds;
+    int timed = 0;
+    const size_t most = (size_t)arm->asked + 1;
+    D9_TRY(d9_arena_allocate(context, &report->arena, most * sizeof(double), &memory));
+    arm->accuracy = memory;
+    D9_TRY(d9_arena_allocate(context, &report->arena, most * sizeof(int64_t), &memory));
+    arm->seeds = memory;
+    D9_TRY(d9_arena_allocate(context, &report->arena, most * sizeof(double), &memory));
+    seconds = memory;
+    arm->epochs = NAN;
+    for (int r = 0; r < report->run_count; r++) {
+        const d9_report_run *run = &report->runs[r];
+        if (run->arm != index || !run->result) continue;
+        int at = arm->count++; /* in order of seed */
+        for (; at > 0 && arm->seeds[at - 1] > run->seed; at--) {
+            arm->seeds[at] = arm->seeds[at - 1];
+            arm->accuracy[at] = arm->accuracy[at - 1];
+        }
+        arm->seeds[at] = run->seed;
+        arm->accuracy[at] = run->accuracy;
+        if (!isnan(run->train_seconds)) seconds[timed++] = run->train_seconds;
+        arm->epochs = d9_json_real(json_object_get(json_object_get(run->result, "config"), "train"), "epochs");
+        arm->met += run->accuracy >= report->target;
+    }
+    d9_sample_describe(seconds, timed, &arm->seconds);
+done:
+    return status;
+}
+
+static void describe(d9_report *report, d9_report_arm *arm) {
+    d9_sample_describe(arm->accuracy, arm->count, &arm->sample);
+    d9_mean_estimate(arm->accuracy, arm->count, D9_REPORT_LEVEL, &arm->mean);
+    d9_chance_counted(arm->met, isnan(report->target) ? 0 : arm->count, D9_REPORT_LEVEL, &arm->chance);
+    if (arm->count > report->most_seeds) report->most_seeds = arm->count;
+}
+
+/* ---- an arm and its baseline ---- */
+
+static bool same_seeds(const d9_report_arm *a, const d9_report_arm *b) {
+    return a->count == b->count && memcmp(a->seeds, b->seeds, (size_t)a->count * sizeof *a->seeds) == 0;
+}
+
+static void compare(d9_report *report, d9_report_arm *arm) {
+    const d9_estimate nothing = {NAN, NAN, NAN, NAN, NAN, NAN};
+    arm->difference = arm->welch = nothing;
+    double deviation = arm->sample.deviation;
+    if (arm->baseline >= 0) {
+        const d9_report_arm *base = &report->arms[arm->baseline];
+        d9_welch_difference(arm->accuracy, arm->count, base->accuracy, base->count, D9_REPORT_LEVEL, &arm->welch);
+        arm->difference = arm->welch;
+        arm->paired = arm->count >= 2 && same_seeds(arm, base);
+        deviation =
+            sqrt((arm->sample.deviation * arm->sample.deviation + base->sample.deviation * base->sample.deviation) / 2);
+        if (arm->paired) {
+            d9_paired_difference(arm->accuracy, base->accuracy, arm->count, D9_REPORT_LEVEL, &arm->difference);
+            deviation = arm->difference.error * sqrt((double)arm->count);
+        }
+    }
+    arm->seeds_needed = d9_seeds_needed(arm->paired ? D9_DESIGN_PAIRED : D9_DESIGN_TWO_SAMPLES, D9_REPORT_DIFFERENCE,
+                                        deviation, 1 - D9_REPORT_LEVEL, D9_REPORT_POWER);
+}
+
+static d9_status adjust(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    void *memory;
+    const size_t count = (size_t)report->arm_count;
+    D9_TRY(d9_arena_allocate(context, &report->arena, 2 * count * sizeof(double), &memory));
+    double *p = memory, *adjusted = p + count;
+    for (size_t i = 0; i < count; i++) p[i] = report->arms[i].difference.p;
+    d9_holm(p, report->arm_count, adjusted);
+    for (size_t i = 0; i < count; i++) report->arms[i].holm = adjusted[i];
+done:
+    return status;
+}
+
+static void compare_runs(d9_report *report) {
+    for (int r = 0; r < report->run_count; r++) {
+        d9_report_run *run = &report->runs[r];
+        const int baseline = run->arm >= 0 ? report->arms[run->arm].baseline : -1;
+        if (!run->result || baseline < 0) continue;
+        const d9_report_arm *base = &report->arms[baseline];
+        double reference = base->sample.mean;
+        for (int i = 0; i < base->count; i++)
+            if (base->seeds[i] == run->seed) reference = base->accuracy[i];
+        run->difference = run->accuracy - reference;
+    }
+}
+
+/* ---- series: arms that differ in the number of epochs alone ---- */
+
+/* A grid's arms are named ARM[,KEY=VALUE...]: this name without the number of epochs. */
+static void series_name(const char *name, d9_text *text) {
+    static const char key[] = ",train.epochs=";
+    const char *at = strstr(name, key);
+    if (!at) {
+        d9_text_add(text, "%s", name);
+        return;
+    }
+    const char *rest = at + sizeof key - 1;
+    d9_text_add(text, "%.*s%s", (int)(at - name), name, rest + strcspn(rest, ","));
+}
+
+static d9_status find_series(d9_context *context, d9_report *report, d9_report_arm *arm) {
+    d9_status status = D9_OK;
+    d9_text text;
+    char *label;
+    d9_text_init(context, &text);
+    series_name(arm->name, &text);
+    D9_TRY(d9_text_status(&text));
+    const bool grid = strcmp(arm->name, d9_text_get(&text)) != 0;
+    D9_TRY(d9_arena_copy(context, &report->arena, grid ? d9_text_get(&text) : arm->label, &label));
+    for (arm->series = 0; arm->series < report->series_count; arm->series++)
+        if (strcmp(report->series[arm->series].label, label) == 0) break;
+    if (arm->series == report->series_count) report->series[report->series_count++].label = label;
+done:
+    d9_text_free(&text);
+    return status;
+}
+
+/* The first six get a colour: whoever others are compared with, then those that differ most, then as they come. */
+static void rank_series(d9_report *report) {
+    for (int rank = 1; rank <= D9_REPORT_SERIES && rank <= report->series_count; rank++) {
+        int best = -1;
+        double best_weight = -1;
+        for (int a = 0; a < report->arm_count; a++) {
+            const d9_report_arm *arm = &report->arms[a];
+            bool is_baseline = false;
+            for (int i = 0; i < report->arm_count; i++) is_baseline |= report->arms[i].baseline == a;
+            const double weight = is_baseline                       ? 1000
+                                  : isnan(arm->difference.estimate) ? 0
+                                                                    : fabs(arm->difference.estimate);
+            if (report->series[arm->series].rank || !(weight > best_weight)) continue;
+            best = arm->series;
+            best_weight = weight;
+        }
+        report->series[best].rank = rank;
+    }
+}
+
+/* The curve of a series: its arms' epochs and means, in order. Returns the number of points. */
+static int curve_of(const d9_report *report, int series, double *epochs, double *means) {
+    int count = 0;
+    for (int a = 0; a < report->arm_count; a++) {
+        const d9_report_arm *arm = &report->arms[a];
+        if (arm->series != series || arm->count == 0 || isnan(arm->epochs)) continue;
+        int at = count++;
+        for (; at > 0 && epochs[at - 1] > arm->epochs; at--) {
+            epochs[at] = epochs[at - 1];
+            means[at] = means[at - 1];
+        }
+        epochs[at] = arm->epochs;
+        means[at] = arm->sample.mean;
+    }
+    return count;
+}
+
+/* How much longer the other series would have to train for this arm's accuracy. */
+static d9_status save_epochs(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    void *memory;
+    const size_t count = (size_t)report->arm_count;
+    D9_TRY(d9_arena_allocate(context, &report->arena, 2 * count * sizeof(double), &memory));
+    double *epochs = memory, *means = epochs + count;
+    for (int a = 0; a < report->arm_count; a++) {
+        d9_report_arm *arm = &report->arms[a];
+        const int against = report->arms[arm->baseline >= 0 ? arm->baseline : 0].series;
+        const int points = curve_of(report, against, epochs, means);
+        arm->epochs_saved = NAN;
+        if (points > 1) report->sweep = true;
+        if (points > 1 && against != arm->series)
+            arm->epochs_saved = d9_epochs_to_reach(epochs, means, points, arm->sample.mean) - arm->epochs;
+    }
+done:
+    return status;
+}
+
+d9_status d9_report_compute(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    void *memory;
+    D9_TRY(d9_arena_allocate(context, &report->arena, (size_t)report->arm_count * sizeof(d9_report_series), &memory));
+    report->series = memory;
+    for (int a = 0; a < report->arm_count; a++) {
+        D9_TRY(collect(context, report, a));
+        describe(report, &report->arms[a]);
+        D9_TRY(find_series(context, report, &report->arms[a]));
+    }
+    for (int a = 0; a < report->arm_count; a++) compare(report, &report->arms[a]);
+    D9_TRY(adjust(context, report));
+    compare_runs(report);
+    rank_series(report);
+    D9_TRY(save_epochs(context, report));
+done:
+    return status;
+}

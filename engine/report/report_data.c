@@ -1,0 +1,346 @@
+/* The data of the plots, one TSV each, every figure in it computed here: the scripts of plots/ only draw. `rank` is the
+ * colour of a series, 1 to D9_REPORT_SERIES, and 0 for all that are grey. A blank line ends a curve. */
+#include "report/report_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/system.h"
+
+static int rank_of(const d9_report *report, int arm) { return report->series[report->arms[arm].series].rank; }
+
+static double final_accuracy(const json_t *object) {
+    const double views = d9_json_real(object, "accuracy_tta");
+    return isnan(views) ? d9_json_real(object, "accuracy") : views;
+}
+
+static void add_number(d9_text *text, double number) {
+    d9_text_add(text, "\t");
+    d9_tsv_number(text, number);
+}
+
+/* After so many epochs of an arm: its last may be a part of one. */
+static double epochs_trained(const d9_report *report, int arm, double epoch) {
+    return fmin(epoch, report->arms[arm].epochs);
+}
+
+/* ---- training curves: every run ---- */
+
+d9_status d9_report_curves(const d9_report *report, d9_text *text) {
+    size_t index;
+    const json_t *row;
+    d9_text_add(text, "rank\tarm\tseed\tepoch\ttrain_loss\taccuracy\n");
+    for (int r = 0; r < report->run_count; r++) {
+        const d9_report_run *run = &report->runs[r];
+        if (!run->result) continue;
+        json_array_foreach(json_object_get(run->result, "epochs"), index, row) {
+            d9_text_add(text, "%d\t", rank_of(report, run->arm));
+            d9_tsv_field(text, report->arms[run->arm].label);
+            d9_text_add(text, "\t%lld", (long long)run->seed);
+            add_number(text, epochs_trained(report, run->arm, d9_json_real(row, "epoch")));
+            add_number(text, d9_json_real(row, "train_loss"));
+            add_number(text, final_accuracy(row));
+            d9_text_add(text, "\n");
+        }
+        d9_text_add(text, "\n");
+    }
+    return d9_text_status(text);
+}
+
+/* ---- accuracy over epochs: final accuracies by length of training in a sweep, else over the epochs of the runs ----
+ */
+
+static void runs_row(const d9_report *report, const d9_report_run *run, double epoch, double accuracy, d9_text *text) {
+    if (isnan(epoch) || isnan(accuracy)) return;
+    d9_text_add(text, "%d\t", rank_of(report, run->arm));
+    d9_tsv_field(text, report->arms[run->arm].label);
+    d9_text_add(text, "\t%lld", (long long)run->seed);
+    add_number(text, epoch);
+    add_number(text, accuracy);
+    d9_text_add(text, "\n");
+}
+
+d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text) {
+    size_t index;
+    const json_t *row;
+    d9_text_add(text, "rank\tarm\tseed\tepoch\taccuracy\n");
+    for (int r = 0; r < report->run_count; r++) {
+        const d9_report_run *run = &report->runs[r];
+        if (!run->result) continue;
+        if (report->sweep) {
+            runs_row(report, run, report->arms[run->arm].epochs, run->accuracy, text);
+            continue;
+        }
+        json_array_foreach(json_object_get(run->result, "epochs"), index, row) runs_row(
+            report, run, epochs_trained(report, run->arm, d9_json_real(row, "epoch")), final_accuracy(row), text);
+    }
+    return d9_text_status(text);
+}
+
+static void means_row(const d9_report *report, int arm, double epoch, const d9_estimate *mean, d9_text *text) {
+    d9_text_add(text, "%d\t", rank_of(report, arm));
+    d9_tsv_field(text, report->sweep ? report->series[report->arms[arm].series].label : report->arms[arm].label);
+    add_number(text, epoch);
+    add_number(text, mean->estimate);
+    add_number(text, mean->low);
+    add_number(text, mean->high);
+    d9_text_add(text, "\n");
+}
+
+/* The mean over an arm's runs after one epoch; false: no run was evaluated then. `values` has room for every run. */
+static bool mean_at(const d9_report *report, int arm, int64_t epoch, double *values, d9_estimate *mean) {
+    int count = 0;
+    for (int r = 0; r < report->run_count; r++) {
+        const json_t *epochs = json_object_get(report->runs[r].result, "epochs");
+        if (report->runs[r].arm != arm) continue;
+        for (size_t i = 0; i < json_array_size(epochs); i++) {
+            const json_t *row = json_array_get(epochs, i);
+            if (d9_json_real(row, "epoch") != (double)epoch || isnan(final_accuracy(row))) continue;
+            values[count++] = final_accuracy(row);
+            break;
+        }
+    }
+    d9_mean_estimate(values, count, D9_REPORT_LEVEL, mean);
+    return count > 0;
+}
+
+static int64_t longest_run(const d9_report *report) {
+    size_t longest = 0;
+    for (int r = 0; r < report->run_count; r++) {
+        const size_t epochs = json_array_size(json_object_get(report->runs[r].result, "epochs"));
+        longest = epochs > longest ? epochs : longest;
+    }
+    return (int64_t)longest;
+}
+
+/* The arms of a series by length of training. */
+static void sweep_means(const d9_report *report, int series, d9_text *text) {
+    for (double last = -1;;) {
+        int next = -1;
+        for (int a = 0; a < report->arm_count; a++) {
+            const d9_report_arm *arm = &report->arms[a];
+            if (arm->series == series && arm->epochs > last && (next < 0 || arm->epochs < report->arms[next].epochs))
+                next = a;
+        }
+        if (next < 0) return;
+        last = report->arms[next].epochs;
+        means_row(report, next, last, &report->arms[next].mean, text);
+    }
+}
+
+static void epoch_means(const d9_report *report, double *values, d9_text *text) {
+    const int64_t longest = longest_run(report);
+    d9_estimate mean;
+    for (int a = 0; a < report->arm_count; a++) {
+        for (int64_t epoch = 1; epoch <= longest; epoch++)
+            if (mean_at(report, a, epoch, values, &mean))
+                means_row(report, a, epochs_trained(report, a, (double)epoch), &mean, text);
+        d9_text_add(text, "\n");
+    }
+}
+
+d9_status d9_report_lengths_means(const d9_report *report, d9_text *text) {
+    d9_status status = D9_OK;
+    d9_context *context = text->context;
+    void *values = NULL;
+    d9_text_add(text, "rank\tarm\tepoch\tmean\tlow\thigh\n");
+    for (int s = 0; report->sweep && s < report->series_count; s++) {
+        sweep_means(report, s, text);
+        d9_text_add(text, "\n");
+    }
+    if (report->sweep) goto done;
+    D9_TRY(d9_allocate(context, (size_t)report->run_count * sizeof(double), "accuracies", &values));
+    epoch_means(report, values, text);
+done:
+    d9_release(context, values);
+    return status;
+}
+
+d9_status d9_report_lengths_published(const d9_report *report, d9_text *text) {
+    d9_text_add(text, "rank\tarm\tepoch\taccuracy\n");
+    for (int a = 0; a < report->arm_count; a++) {
+        const d9_report_arm *arm = &report->arms[a];
+        if (isnan(arm->published_accuracy) || isnan(arm->published_epochs)) continue;
+        d9_text_add(text, "%d\t", rank_of(report, a));
+        d9_tsv_field(text, arm->label);
+        add_number(text, arm->published_epochs);
+        add_number(text, arm->published_accuracy);
+        d9_text_add(text, "\n");
+    }
+    return d9_text_status(text);
+}
+
+/* ---- the forest: differences, the best first, in a group for each baseline ---- */
+
+/* With a true minus sign, as wide as the plus. */
+static void say_signed(d9_text *text, double number) {
+    d9_text_add(text, "%s%.2f", number < -0.005 ? "\xe2\x88\x92" : "+", fabs(number));
+}
+
+/* `against`: its baseline's label, where no heading says it. */
+static void forest_row(const d9_report_arm *arm, const char *against, int row, d9_text *text) {
+    const d9_estimate *e = &arm->difference;
+    d9_text_add(text, "%d\t", row);
+    d9_tsv_field(text, arm->label);
+    if (against) {
+        d9_text_add(text, ", against ");
+        d9_tsv_field(text, against);
+    }
+    add_number(text, e->estimate);
+    add_number(text, e->low);
+    add_number(text, e->high);
+    d9_text_add(text, "\t%d\t", arm->holm < 1 - D9_REPORT_LEVEL);
+    say_signed(text, e->estimate);
+    if (!isnan(e->low)) {
+        d9_text_add(text, " [");
+        say_signed(text, e->low);
+        d9_text_add(text, ", ");
+        say_signed(text, e->high);
+        d9_text_add(text, "]");
+    }
+    d9_text_add(text, "\n");
+}
+
+static const d9_report_arm *next_of_group(const d9_report *report, int baseline, const d9_report_arm *before) {
+    const d9_report_arm *best = NULL;
+    for (int a = 0; a < report->arm_count; a++) {
+        const d9_report_arm *arm = &report->arms[a];
+        const double value = arm->difference.estimate;
+        if (arm->baseline != baseline || isnan(value)) continue;
+        if (before && (value > before->difference.estimate || (value == before->difference.estimate && arm <= before)))
+            continue;
+        if (!best || value > best->difference.estimate) best = arm;
+    }
+    return best;
+}
+
+/* Has every baseline just one arm, as on a ladder? */
+static bool each_its_own(const d9_report *report) {
+    for (int a = 0; a < report->arm_count; a++)
+        for (int b = 0; b < a; b++)
+            if (report->arms[a].baseline >= 0 && report->arms[a].baseline == report->arms[b].baseline) return false;
+    return true;
+}
+
+/* In the order of the experiment. */
+static void forest_list(const d9_report *report, d9_text *text) {
+    int row = 0;
+    for (int a = 0; a < report->arm_count; a++) {
+        const d9_report_arm *arm = &report->arms[a];
+        if (arm->baseline >= 0 && !isnan(arm->difference.estimate))
+            forest_row(arm, report->arms[arm->baseline].label, ++row, text);
+    }
+}
+
+static void forest_groups(const d9_report *report, d9_text *text) {
+    int row = 0;
+    for (int baseline = 0; baseline < report->arm_count; baseline++) {
+        const d9_report_arm *arm = next_of_group(report, baseline, NULL);
+        if (!arm) continue;
+        row += row ? 2 : 1; /* a blank row between groups */
+        d9_text_add(text, "%d\tagainst ", row);
+        d9_tsv_field(text, report->arms[baseline].label);
+        d9_text_add(text, "\t\t\t\t\t\n");
+        for (; arm; arm = next_of_group(report, baseline, arm)) forest_row(arm, NULL, ++row, text);
+    }
+}
+
+d9_status d9_report_forest(const d9_report *report, d9_text *text) {
+    d9_text_add(text, "row\tlabel\tdifference\tlow\thigh\tseen\twords\n");
+    if (each_its_own(report))
+        forest_list(report, text);
+    else
+        forest_groups(report, text);
+    return d9_text_status(text);
+}
+
+/* ---- the ladder: published beside measured, in the experiment's order ---- */
+
+bool d9_report_is_chain(const d9_report *report) {
+    for (int a = 1; a < report->arm_count; a++)
+        if (report->arms[a].baseline != a - 1) return false;
+    return report->arm_count > 2;
+}
+
+d9_status d9_report_ladder(const d9_report *report, d9_text *text) {
+    int row = 0;
+    d9_text_add(text, "row\tlabel\taccuracy\tlow\thigh\tpublished_accuracy\tseconds\tpublished_seconds\n");
+    for (int a = 0; a < report->arm_count; a++) {
+        const d9_report_arm *arm = &report->arms[a];
+        d9_text_add(text, "%d\t", ++row);
+        d9_tsv_field(text, arm->label);
+        add_number(text, arm->sample.mean);
+        add_number(text, isnan(arm->mean.low) ? arm->sample.mean : arm->mean.low); /* one run: a dot */
+        add_number(text, isnan(arm->mean.high) ? arm->sample.mean : arm->mean.high);
+        add_number(text, arm->published_accuracy);
+        add_number(text, arm->seconds.mean);
+        add_number(text, arm->published_seconds);
+        d9_text_add(text, "\n");
+    }
+    return d9_text_status(text);
+}
+
+/* ---- where a step's time goes: bench.json, as `dawn9 bench step --json` prints it ---- */
+
+enum { STEP_ROWS = 16 };
+
+typedef struct step_row {
+    const char *name;
+    double seconds, share;
+} step_row;
+
+static int by_seconds(const void *a, const void *b) {
+    const double x = ((const step_row *)a)->seconds, y = ((const step_row *)b)->seconds;
+    return (x < y) - (x > y);
+}
+
+/* One row for each rule, the slowest first, the last for all that do not fit. Returns how many. */
+static int step_rows(const json_t *nodes, step_row rows[64]) {
+    int count = 0, row;
+    size_t index;
+    const json_t *node;
+    json_array_foreach(nodes, index, node) {
+        const char *name = json_string_value(json_object_get(node, "rule"));
+        for (row = 0; row < count && name && strcmp(rows[row].name, name) != 0;) row++;
+        if (!name || row == 64) continue;
+        if (row == count) rows[count++] = (step_row){.name = name};
+        rows[row].seconds += d9_json_real(node, "seconds");
+        rows[row].share += d9_json_real(node, "share");
+    }
+    qsort(rows, (size_t)count, sizeof *rows, by_seconds);
+    for (row = STEP_ROWS; row < count; row++) {
+        rows[STEP_ROWS - 1].name = "the rest";
+        rows[STEP_ROWS - 1].seconds += rows[row].seconds;
+        rows[STEP_ROWS - 1].share += rows[row].share;
+    }
+    return count < STEP_ROWS ? count : STEP_ROWS;
+}
+
+d9_status d9_report_step(const d9_report *report, d9_text *text) {
+    d9_status status = D9_OK;
+    d9_context *context = text->context;
+    char path[4096];
+    uint8_t *bytes = NULL;
+    size_t size;
+    json_t *bench = NULL;
+    step_row rows[64];
+    snprintf(path, sizeof path, "%s/bench.json", report->folder);
+    d9_text_add(text, "row\trule\tmilliseconds\tshare\twords\n");
+    if (!d9_file_exists(context, path)) goto done;
+    D9_TRY(d9_file_read(context, path, &bytes, &size));
+    bench = json_loadb((const char *)bytes, size, 0, NULL);
+    const int count = step_rows(json_object_get(bench, "nodes"), rows);
+    for (int i = 0; i < count; i++) {
+        d9_text_add(text, "%d\t", i + 1);
+        d9_tsv_field(text, rows[i].name);
+        add_number(text, 1e3 * rows[i].seconds);
+        add_number(text, rows[i].share);
+        d9_text_add(text, "\t%.3g ms, %.1f%%\n", 1e3 * rows[i].seconds, 1e2 * rows[i].share);
+    }
+done:
+    json_decref(bench);
+    d9_release(context, bytes);
+    return status;
+}

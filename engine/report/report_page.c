@@ -1,0 +1,250 @@
+/* report.html: the template of plots/ with its {{places}} filled, and the entry points of the report. */
+#include "report/report_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/system.h"
+#include "record/record.h"
+
+typedef struct page {
+    d9_report *report;
+    d9_report_plot *plots;
+    int plot_count;
+    d9_text *text;
+} page;
+
+static void paragraph(d9_text *text, const char *class, const char *words) {
+    if (!words) return;
+    d9_text_add(text, "<p class=%s>", class);
+    d9_html_escape(text, words);
+    d9_text_add(text, "</p>\n");
+}
+
+/* ---- the places ---- */
+
+static void put_title(page *page) { d9_html_escape(page->text, page->report->title); }
+
+static void put_kind(page *page) {
+    const d9_report *report = page->report;
+    d9_text_add(page->text, "dawn9 report: %s",
+                report->ablation     ? "an ablation"
+                : report->experiment ? "an experiment"
+                                     : "a folder of runs");
+}
+
+static void put_question(page *page) { paragraph(page->text, "question", page->report->question); }
+
+static void put_verdict(page *page) { d9_html_escape(page->text, page->report->verdict); }
+
+static void put_facts(page *page) {
+    const d9_report *report = page->report;
+    d9_text_add(page->text, "%d of %d runs finished, in %d %s", report->finished, report->run_count, report->arm_count,
+                report->arm_count == 1 ? "arm" : "arms");
+    if (!isnan(report->target)) d9_text_add(page->text, "; target %g%%", report->target);
+    d9_text_add(page->text, ". Brackets are 95%% intervals.");
+    for (int i = 0; i < report->notes.count; i++) {
+        d9_text_add(page->text, " ");
+        d9_html_escape(page->text, report->notes.items[i]);
+    }
+}
+
+static void put_problems(page *page) {
+    const d9_report_lines *problems = &page->report->problems;
+    if (problems->count == 0) return;
+    d9_text_add(page->text, "<section><h2>Not counted</h2>\n<ul class=problems>\n");
+    for (int i = 0; i < problems->count; i++) {
+        d9_text_add(page->text, "<li>");
+        d9_html_escape(page->text, problems->items[i]);
+        d9_text_add(page->text, "</li>\n");
+    }
+    d9_text_add(page->text, "</ul></section>\n");
+}
+
+static void put_table(page *page, const d9_figures *table) {
+    d9_text_add(page->text, "<section><h2>");
+    d9_html_escape(page->text, table->title);
+    d9_text_add(page->text, "</h2>\n");
+    paragraph(page->text, "quiet", table->note);
+    d9_figures_html(table, page->text);
+    d9_text_add(page->text, "<p class=quiet><a href=\"report/%s.tsv\">as TSV</a></p></section>\n", table->name);
+}
+
+static bool about_runs(const d9_figures *table) {
+    return strcmp(table->name, "runs") == 0 || strcmp(table->name, "machines") == 0;
+}
+static void put_results(page *page) {
+    for (int i = 0; i < page->report->table_count; i++)
+        if (!about_runs(&page->report->tables[i])) put_table(page, &page->report->tables[i]);
+}
+
+static void put_plot(page *page, const d9_report_plot *plot) {
+    d9_text_add(page->text, "<section><h2>");
+    d9_html_escape(page->text, plot->title);
+    d9_text_add(page->text, "</h2>\n<figure id=\"plot-%s\"><div class=plot tabindex=0>%s</div>\n<figcaption>",
+                plot->name, plot->html);
+    d9_html_escape(page->text, plot->note);
+    d9_text_add(page->text, " <a href=\"");
+    if (!plot->file) d9_text_add(page->text, "report/");
+    d9_text_add(page->text, "%s%s\">PNG</a></figcaption></figure></section>\n", plot->file ? plot->file : plot->name,
+                plot->file ? "" : ".png");
+}
+
+/* The plot that tells most stands before the tables: the curve of a sweep, the ladder, the differences. */
+static int lead_of(const page *page) {
+    for (int i = 0; i < page->plot_count; i++)
+        if (strcmp(page->plots[i].name, page->report->sweep ? "accuracy" : "ladder") == 0) return i;
+    return 0;
+}
+static void put_lead(page *page) {
+    if (page->plot_count) put_plot(page, &page->plots[lead_of(page)]);
+}
+static void put_plots(page *page) {
+    for (int i = 0; i < page->plot_count; i++)
+        if (i != lead_of(page)) put_plot(page, &page->plots[i]);
+}
+
+static void put_runs(page *page) {
+    for (int i = 0; i < page->report->table_count; i++)
+        if (about_runs(&page->report->tables[i])) put_table(page, &page->report->tables[i]);
+    d9_text_add(page->text, "<section><h2>Again</h2>\n<p>With dawn9 at the commit of the table above:</p>\n<pre>");
+    d9_html_escape(page->text, page->report->command);
+    d9_text_add(page->text, "</pre></section>\n");
+}
+
+static void put_made(page *page) {
+    d9_text_add(page->text, "Made by dawn9 %s, commit ", d9_build_version());
+    d9_html_escape(page->text, d9_build_commit());
+    d9_text_add(page->text, ".");
+}
+
+static const struct {
+    const char *name;
+    void (*put)(page *page);
+} places[] = {
+    {"title", put_title}, {"kind", put_kind},         {"question", put_question}, {"verdict", put_verdict},
+    {"facts", put_facts}, {"problems", put_problems}, {"lead", put_lead},         {"results", put_results},
+    {"plots", put_plots}, {"runs", put_runs},         {"made", put_made},
+};
+
+static void fill(page *page, const char *template) {
+    for (const char *open; (open = strstr(template, "{{")); template = strstr(open, "}}") + 2) {
+        const size_t length = strcspn(open + 2, "}");
+        d9_text_add(page->text, "%.*s", (int)(open - template), template);
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+            if (strlen(places[i].name) == length && strncmp(places[i].name, open + 2, length) == 0) places[i].put(page);
+    }
+    d9_text_add(page->text, "%s", template);
+}
+
+/* ---- the command that makes it again ---- */
+
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static d9_status find_command(d9_context *context, d9_report *report) {
+    char *command = NULL;
+    const char *name = last_part(report->folder), *file = report->file ? report->file : "FILE";
+    int seeds = 1;
+    for (int i = 0; i < report->arm_count; i++)
+        if (report->arms[i].asked > seeds) seeds = report->arms[i].asked;
+    d9_status status;
+    if (report->ablation)
+        status =
+            d9_arena_format(context, &report->arena, &command,
+                            "dawn9 ablate %s --seeds %d --out runs/%s\ndawn9 report runs/%s", file, seeds, name, name);
+    else if (report->experiment)
+        status = d9_arena_format(context, &report->arena, &command,
+                                 "dawn9 experiment %s --out runs/%s\ndawn9 report runs/%s", file, name, name);
+    else
+        status =
+            d9_arena_format(context, &report->arena, &command,
+                            "dawn9 train %s/config.yaml --seed SEED --out runs/again    # any run's own config.yaml",
+                            report->runs[0].folder);
+    report->command = command;
+    return status;
+}
+
+/* ---- entry points ---- */
+
+d9_status d9_report_read(d9_context *context, const char *folder, d9_report **result) {
+    d9_status status = D9_OK;
+    void *memory;
+    char *copy;
+    size_t length = strlen(folder);
+    *result = NULL;
+    D9_TRY(d9_allocate(context, sizeof(d9_report), "a report", &memory));
+    d9_report *report = *result = memory;
+    report->target = NAN;
+    D9_TRY(d9_arena_copy(context, &report->arena, folder, &copy));
+    while (length > 1 && copy[length - 1] == '/') copy[--length] = 0;
+    report->folder = copy;
+    D9_TRY(d9_report_gather(context, report));
+    D9_TRY(d9_report_compute(context, report));
+    D9_TRY(d9_report_judge(context, report));
+    D9_TRY(d9_report_tabulate(context, report));
+    D9_TRY(d9_report_gather_answers(context, report));
+    D9_TRY(find_command(context, report));
+done:
+    if (status != D9_OK) {
+        d9_report_free(context, *result);
+        *result = NULL;
+    }
+    return status;
+}
+
+static d9_status write_text(d9_context *context, const d9_report *report, const char *name, const d9_text *text) {
+    d9_status status = D9_OK;
+    char path[4096];
+    D9_TRY(d9_text_status(text));
+    snprintf(path, sizeof path, "%s/%s", report->folder, name);
+    D9_TRY(d9_file_write(context, path, d9_text_get(text), text->size));
+done:
+    return status;
+}
+
+static d9_status write_tables(d9_context *context, const d9_report *report) {
+    d9_status status = D9_OK;
+    d9_text text;
+    char name[64];
+    d9_text_init(context, &text);
+    for (int i = 0; i < report->table_count; i++) {
+        snprintf(name, sizeof name, "report/%s.tsv", report->tables[i].name);
+        d9_figures_tsv(&report->tables[i], &text);
+        D9_TRY(write_text(context, report, name, &text));
+        d9_text_free(&text);
+    }
+done:
+    d9_text_free(&text);
+    return status;
+}
+
+d9_status d9_report_write(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    d9_text text;
+    char folder[4096];
+    d9_report_plot plots[D9_REPORT_PLOTS] = {0};
+    page page = {.report = report, .plots = plots, .text = &text};
+    d9_text_init(context, &text);
+    snprintf(folder, sizeof folder, "%s/report", report->folder);
+    D9_TRY(d9_directory_make(context, folder));
+    D9_TRY(write_tables(context, report));
+    D9_TRY(d9_report_draw(context, report, plots, &page.plot_count));
+    D9_TRY(d9_report_picture(context, report, plots, &page.plot_count));
+    fill(&page, d9_template_find("report.html"));
+    D9_TRY(write_text(context, report, "report.html", &text));
+done:
+    for (int i = 0; i < D9_REPORT_PLOTS; i++) d9_release(context, plots[i].html);
+    d9_text_free(&text);
+    return status;
+}
+
+void d9_report_free(d9_context *context, d9_report *report) {
+    if (!report) return;
+    for (int i = 0; i < report->run_count; i++) json_decref(report->runs[i].result);
+    d9_arena_free(context, &report->arena);
+    d9_release(context, report);
+}

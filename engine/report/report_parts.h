@@ -1,0 +1,59 @@
+/* Between the files of the report; nobody else includes this. Order: read, compute, judge, tabulate, answers,
+ * draw, picture, page. */
+#ifndef D9_REPORT_REPORT_PARTS_H
+#define D9_REPORT_REPORT_PARTS_H
+
+#include "report/report.h"
+
+/* ---- report_read.c ---- */
+D9_MUST_USE d9_status d9_report_gather(d9_context *context, d9_report *report);
+D9_MUST_USE d9_status d9_report_say(d9_context *context, d9_report *report, d9_report_lines *lines, const char *format,
+                                    ...) D9_PRINTF(4, 5);
+/* A number of a JSON object; NAN where there is none. */
+double d9_json_real(const json_t *object, const char *key);
+
+/* ---- report_compute.c ---- */
+D9_MUST_USE d9_status d9_report_compute(d9_context *context, d9_report *report);
+
+/* ---- report_verdict.c: report->verdict, a sentence or two ---- */
+D9_MUST_USE d9_status d9_report_judge(d9_context *context, d9_report *report);
+
+/* ---- report_tables.c ---- */
+D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report);
+
+/* ---- report_data.c: the data files of the plots, one text each ---- */
+D9_MUST_USE d9_status d9_report_curves(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_lengths_means(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_lengths_published(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
+bool d9_report_is_chain(const d9_report *report); /* each arm is compared with the one before it */
+D9_MUST_USE d9_status d9_report_ladder(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_step(const d9_report *report, d9_text *text);
+
+/* ---- report_answers.c: what the runs have kept of their answers (predictions.safetensors) ---- */
+/* report->answers of the best arm that kept any, and the table of what it mistakes for what. */
+D9_MUST_USE d9_status d9_report_gather_answers(d9_context *context, d9_report *report);
+D9_MUST_USE d9_status d9_report_confusion(const d9_report *report, d9_text *text); /* data of a plot */
+
+/* ---- report_plots.c, report_pictures.c ---- */
+typedef struct d9_report_plot {
+    const char *name, *title, *note;
+    char *html;       /* an svg or img element */
+    const char *file; /* the PNG, below the report's folder; NULL: report/NAME.png */
+} d9_report_plot;
+/* Writes the data and draws what there is data for; `plots` has room for D9_REPORT_PLOTS. */
+D9_MUST_USE d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot *plots, int *count);
+/* Adds the pictures there are: the worst mistakes, where the data set is at hand, and what `dawn9 data preview` has
+ * left beside the runs. */
+D9_MUST_USE d9_status d9_report_picture(d9_context *context, d9_report *report, d9_report_plot *plots, int *count);
+
+/* ---- report_templates.c: the files of plots/, built in ---- */
+typedef struct d9_template {
+    const char *name, *bytes;
+    size_t size;
+} d9_template;
+const d9_template *d9_template_at(int index); /* NULL: past the end */
+const char *d9_template_find(const char *name);
+
+#endif

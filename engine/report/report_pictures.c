@@ -1,0 +1,218 @@
+/* The pictures of a report, each a PNG beside the page and, as base64, in it: the worst mistakes, and the sheets that
+ * `dawn9 data preview CONFIG --out DIR/augmentation.png --filters DIR/filters.png` has left beside the runs. */
+#include "report/report_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/system.h"
+#include "data/dataset.h"
+#include "data/preview.h"
+#include "record/safetensors.h"
+
+enum { PATH_BYTES = 4096, COLUMNS = 8, MISTAKES = 24, TOLD = 8 };
+
+/* ---- a PNG in the page ---- */
+
+static void put_base64(d9_text *text, const uint8_t *bytes, size_t size) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        const unsigned long group = (unsigned long)bytes[i] << 16 |
+                                    (unsigned long)(i + 1 < size ? bytes[i + 1] : 0) << 8 |
+                                    (unsigned long)(i + 2 < size ? bytes[i + 2] : 0);
+        d9_text_add(text, "%c%c%c%c", digits[group >> 18 & 63], digits[group >> 12 & 63],
+                    i + 1 < size ? digits[group >> 6 & 63] : '=', i + 2 < size ? digits[group & 63] : '=');
+    }
+}
+
+/* `path` below the report's folder. */
+static d9_status embed(d9_context *context, const d9_report *report, const char *path, d9_report_plot *plot) {
+    d9_status status = D9_OK;
+    char whole[PATH_BYTES];
+    uint8_t *bytes = NULL;
+    size_t size;
+    d9_text text;
+    d9_text_init(context, &text);
+    snprintf(whole, sizeof whole, "%s/%s", report->folder, path);
+    D9_TRY(d9_file_read(context, whole, &bytes, &size));
+    d9_text_add(&text, "<img alt=\"%s\" src=\"data:image/png;base64,", plot->title);
+    put_base64(&text, bytes, size);
+    d9_text_add(&text, "\">");
+    D9_TRY(d9_text_status(&text));
+    plot->html = text.bytes; /* taken over */
+    text.bytes = NULL;
+done:
+    d9_text_free(&text);
+    d9_release(context, bytes);
+    return status;
+}
+
+/* ---- the worst mistakes: wrong answers that were given with the most confidence ---- */
+
+typedef struct answers { /* of one run */
+    size_t count;
+    double *top1, *label, *confidence; /* (count) */
+} answers;
+
+static d9_status read_answers(d9_context *context, const char *path, void **memory, answers *read) {
+    static const char *const names[] = {"top1", "label", "confidence"};
+    d9_status status = D9_OK;
+    d9_safetensors *file = NULL;
+    d9_context quiet = *context; /* a file that cannot be read costs a picture, no more */
+    d9_context_clear(&quiet);
+    if (!d9_file_exists(context, path) || d9_safetensors_read(&quiet, path, &file) != D9_OK) goto done;
+    for (int i = 0; i < 3; i++) {
+        const d9_tensor *tensor = d9_safetensors_find(file, names[i]);
+        const size_t count = tensor ? (size_t)d9_shape_count(&tensor->shape) : 0;
+        if (count == 0 || (i > 0 && count != read->count)) {
+            read->count = 0;
+            goto done;
+        }
+        if (i == 0) D9_TRY(d9_allocate(context, 3 * count * sizeof(double), "the answers of a run", memory));
+        double *values = (double *)*memory + (size_t)i * count;
+        d9_tensor_to_doubles(tensor, values);
+        *(i == 0 ? &read->top1 : i == 1 ? &read->label : &read->confidence) = values;
+        read->count = count;
+    }
+done:
+    d9_safetensors_free(context, file);
+    return status;
+}
+
+static int64_t whole(const json_t *data, const char *key) {
+    const double value = d9_json_real(data, key);
+    return isnan(value) ? 0 : (int64_t)value;
+}
+
+/* The data set of a run, if it is at hand and its test labels are those of the answers; else NULL and all is well. */
+static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, const answers *read) {
+    const json_t *data = json_object_get(json_object_get(run->result, "config"), "data");
+    d9_context quiet = *context;
+    d9_dataset *dataset = NULL;
+    const d9_dataset_options wanted = {.name = json_string_value(json_object_get(data, "dataset")),
+                                       .validation = whole(data, "validation"),
+                                       .image_size = whole(data, "image_size"),
+                                       .synthetic_train = whole(data, "synthetic_train"),
+                                       .synthetic_test = whole(data, "synthetic_test")};
+    d9_context_clear(&quiet);
+    if (!wanted.name || strcmp(wanted.name, "folder") == 0) return NULL; /* its path is in no record */
+    if (d9_dataset_load(&quiet, &wanted, &dataset) != D9_OK) return NULL;
+    bool same = dataset->test.count == (int64_t)read->count && dataset->channels == 3;
+    for (size_t i = 0; same && i < read->count; i++)
+        same =
+            read->label[i] == dataset->test.labels[i] && read->top1[i] >= 0 && read->top1[i] < (double)dataset->classes;
+    if (same) return dataset;
+    d9_dataset_free(&quiet, dataset);
+    return NULL;
+}
+
+/* The most confident wrong answers, the worst first. Returns how many. */
+static int find_mistakes(const answers *read, size_t mistakes[MISTAKES]) {
+    int count = 0;
+    for (size_t i = 0; i < read->count; i++) {
+        if (read->top1[i] == read->label[i]) continue;
+        int at = count < MISTAKES ? count : MISTAKES - 1;
+        if (count == MISTAKES && !(read->confidence[i] > read->confidence[mistakes[at]])) continue;
+        for (; at > 0 && read->confidence[i] > read->confidence[mistakes[at - 1]]; at--)
+            mistakes[at] = mistakes[at - 1];
+        mistakes[at] = i;
+        if (count < MISTAKES) count++;
+    }
+    return count;
+}
+
+static d9_status write_sheet(d9_context *context, const d9_report *report, const d9_dataset *dataset,
+                             const size_t *mistakes, int count) {
+    d9_status status = D9_OK;
+    char path[PATH_BYTES];
+    d9_sheet sheet = {0};
+    const int columns = count < COLUMNS ? count : COLUMNS, rows = (count + COLUMNS - 1) / COLUMNS;
+    const size_t pixels = (size_t)(dataset->height * dataset->width * dataset->channels);
+    const d9_sheet_options options = {.tile_height = (int)dataset->height, .tile_width = (int)dataset->width};
+    D9_TRY(d9_sheet_make(context, rows, columns, &options, &sheet));
+    for (int i = 0; i < count; i++)
+        d9_sheet_put_bytes(&sheet, i / COLUMNS, i % COLUMNS, dataset->test.images + mistakes[i] * pixels);
+    snprintf(path, sizeof path, "%s/report/mistakes.png", report->folder);
+    D9_TRY(d9_sheet_write(context, &sheet, path));
+done:
+    d9_sheet_free(context, &sheet);
+    return status;
+}
+
+/* "From the left, row by row: cat taken for dog (99.8%); ..." */
+static d9_status tell_mistakes(d9_context *context, d9_report *report, const d9_dataset *dataset, const answers *read,
+                               const size_t *mistakes, int count, const char **note) {
+    d9_status status = D9_OK;
+    d9_text text;
+    char *kept;
+    d9_text_init(context, &text);
+    d9_text_add(&text, "Wrong answers given with most confidence. From the left, row by row: ");
+    for (int i = 0; i < count && i < TOLD; i++) {
+        const size_t at = mistakes[i];
+        d9_text_add(&text, "%s%s taken for %s (%.1f%%)", i ? "; " : "", dataset->class_names[(int)read->label[at]],
+                    dataset->class_names[(int)read->top1[at]], 100 * read->confidence[at]);
+    }
+    d9_text_add(&text, count > TOLD ? "; and so on." : ".");
+    D9_TRY(d9_text_status(&text));
+    D9_TRY(d9_arena_copy(context, &report->arena, d9_text_get(&text), &kept));
+    *note = kept;
+done:
+    d9_text_free(&text);
+    return status;
+}
+
+static d9_status picture_mistakes(d9_context *context, d9_report *report, const d9_report_run *run,
+                                  d9_report_plot *plot) {
+    d9_status status = D9_OK;
+    char path[PATH_BYTES];
+    void *memory = NULL;
+    answers read = {0};
+    size_t mistakes[MISTAKES];
+    d9_dataset *dataset = NULL;
+    snprintf(path, sizeof path, "%.2000s/%.2000s/predictions.safetensors", report->folder, run->folder);
+    D9_TRY(read_answers(context, path, &memory, &read));
+    const int count = read.count ? find_mistakes(&read, mistakes) : 0;
+    if (count > 0) dataset = find_dataset(context, run, &read);
+    if (!dataset) goto done;
+    *plot = (d9_report_plot){.name = "mistakes", .title = "The worst mistakes of one run"};
+    D9_TRY(tell_mistakes(context, report, dataset, &read, mistakes, count, &plot->note));
+    D9_TRY(write_sheet(context, report, dataset, mistakes, count));
+    D9_TRY(embed(context, report, "report/mistakes.png", plot));
+done:
+    if (dataset) d9_dataset_free(context, dataset);
+    d9_release(context, memory);
+    return status;
+}
+
+/* ---- the sheets of `dawn9 data preview` ---- */
+
+static const struct {
+    const char *name, *file, *title, *note;
+} sheets[] = {
+    {"augmentation", "augmentation.png", "The images as the network sees them",
+     "Left: as they are. Then: under successive epochs."},
+    {"filters", "filters.png", "Filters of the first convolution",
+     "As initialised: zero is mid-grey, the largest magnitude full."},
+};
+
+d9_status d9_report_picture(d9_context *context, d9_report *report, d9_report_plot *plots, int *count) {
+    d9_status status = D9_OK;
+    char path[PATH_BYTES];
+    for (int r = 0; report->answers.classes > 0 && r < report->run_count; r++) {
+        if (report->runs[r].arm != report->answers.arm || !report->runs[r].result) continue;
+        D9_TRY(picture_mistakes(context, report, &report->runs[r], &plots[*count]));
+        *count += plots[*count].html != NULL;
+        break;
+    }
+    for (size_t i = 0; i < sizeof sheets / sizeof *sheets && *count < D9_REPORT_PLOTS; i++) {
+        snprintf(path, sizeof path, "%.4000s/%s", report->folder, sheets[i].file);
+        if (!d9_file_exists(context, path)) continue;
+        d9_report_plot *plot = &plots[*count];
+        *plot = (d9_report_plot){sheets[i].name, sheets[i].title, sheets[i].note, NULL, sheets[i].file};
+        D9_TRY(embed(context, report, sheets[i].file, plot));
+        ++*count;
+    }
+done:
+    return status;
+}

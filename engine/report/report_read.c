@@ -1,0 +1,351 @@
+/* Gathers the records: experiment.json or the folders that are there, and each run's result.json. A record that is not
+ * whole costs itself a line and nobody else anything. */
+#include "report/report_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/system.h"
+#include "core/listing.h"
+
+enum { PATH_BYTES = 4096, MESSAGE_BYTES = 1024 };
+
+double d9_json_real(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static const char *json_text(const json_t *object, const char *key) {
+    return json_string_value(json_object_get(object, key));
+}
+
+d9_status d9_report_say(d9_context *context, d9_report *report, d9_report_lines *lines, const char *format, ...) {
+    d9_status status = D9_OK;
+    char line[MESSAGE_BYTES], *kept;
+    void *larger;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (lines->count == lines->capacity) {
+        const int capacity = lines->capacity ? 2 * lines->capacity : 16;
+        D9_TRY(d9_arena_allocate(context, &report->arena, (size_t)capacity * sizeof(char *), &larger));
+        if (lines->count) memcpy(larger, lines->items, (size_t)lines->count * sizeof(char *));
+        lines->items = larger;
+        lines->capacity = capacity;
+    }
+    D9_TRY(d9_arena_copy(context, &report->arena, line, &kept));
+    lines->items[lines->count++] = kept;
+done:
+    return status;
+}
+
+static d9_status keep(d9_context *context, d9_report *report, const char *text, const char **kept) {
+    char *copy = NULL;
+    d9_status status = text ? d9_arena_copy(context, &report->arena, text, &copy) : D9_OK;
+    *kept = copy;
+    return status;
+}
+
+/* `problem` gets one line where the file is missing or no JSON object; then *object is NULL and all is well so far. */
+static json_t *read_object(d9_context *context, const char *path, char problem[MESSAGE_BYTES]) {
+    uint8_t *bytes = NULL;
+    size_t size;
+    json_error_t error;
+    json_t *object = NULL;
+    d9_context quiet = *context; /* what one record lacks is not the report's failure */
+    d9_context_clear(&quiet);
+    if (d9_file_read(&quiet, path, &bytes, &size) != D9_OK) {
+        snprintf(problem, MESSAGE_BYTES, "%s", quiet.message);
+        return NULL;
+    }
+    object = json_loadb((const char *)bytes, size, 0, &error);
+    if (!object)
+        snprintf(problem, MESSAGE_BYTES, "%s: cut short or not JSON: line %d: %s", path, error.line, error.text);
+    else if (!json_is_object(object)) {
+        snprintf(problem, MESSAGE_BYTES, "%s: must be a JSON object", path);
+        json_decref(object);
+        object = NULL;
+    }
+    d9_release(&quiet, bytes);
+    return object;
+}
+
+/* ---- one run ---- */
+
+/* How far an unfinished run got: the last line of events.jsonl that is whole. 0: nowhere. */
+static int64_t last_epoch(d9_context *context, const char *folder) {
+    char path[PATH_BYTES + 16];
+    uint8_t *bytes = NULL;
+    size_t size;
+    int64_t epoch = 0;
+    d9_context quiet = *context;
+    d9_context_clear(&quiet);
+    snprintf(path, sizeof path, "%s/events.jsonl", folder);
+    if (d9_file_read(&quiet, path, &bytes, &size) != D9_OK) return 0;
+    for (const char *line = (const char *)bytes, *end; (end = strchr(line, '\n')); line = end + 1) {
+        json_t *row = json_loadb(line, (size_t)(end - line), 0, NULL);
+        const json_t *value = json_object_get(row, "epoch");
+        if (json_is_integer(value)) epoch = json_integer_value(value);
+        json_decref(row);
+    }
+    d9_release(&quiet, bytes);
+    return epoch;
+}
+
+enum { NAMED_UNTOUCHED = 5 }; /* runs without a folder that are named; the others are counted */
+
+static d9_status say_unfinished(d9_context *context, d9_report *report, const d9_report_run *run, const char *path) {
+    char failure[PATH_BYTES + 16], problem[MESSAGE_BYTES];
+    snprintf(failure, sizeof failure, "%s/failure.json", path);
+    if (!d9_file_exists(context, path)) {
+        if (report->untouched++ >= NAMED_UNTOUCHED) return D9_OK;
+        return d9_report_say(context, report, &report->problems, "%s: not run yet", run->folder);
+    }
+    json_t *failed = d9_file_exists(context, failure) ? read_object(context, failure, problem) : NULL;
+    const char *message = json_text(failed, "message");
+    const int64_t epoch = last_epoch(context, path);
+    d9_status status =
+        message ? d9_report_say(context, report, &report->problems, "%s: failed: %s", run->folder, message)
+        : epoch ? d9_report_say(context, report, &report->problems, "%s: not finished: its last epoch is %lld",
+                                run->folder, (long long)epoch)
+                : d9_report_say(context, report, &report->problems, "%s: not finished", run->folder);
+    json_decref(failed);
+    return status;
+}
+
+/* What makes this result useless, or NULL. */
+static const char *fault(const json_t *result, const d9_report_arm *arm, int64_t seed) {
+    const char *hash = json_text(result, "config_hash");
+    const json_t *seeded = json_object_get(result, "seed");
+    if (isnan(d9_json_real(result, "accuracy"))) return "has no accuracy";
+    if (!json_is_array(json_object_get(result, "epochs"))) return "has no epochs";
+    if (!hash || !json_is_integer(seeded)) return "has no config_hash or seed";
+    if (arm && arm->config_hash && strcmp(arm->config_hash, hash) != 0) return "is the run of another configuration";
+    if (arm && json_integer_value(seeded) != seed) return "is the run of another seed";
+    return NULL;
+}
+
+/* A path, or a message that begins with one, without the report's folder: the page may move to another machine. */
+static const char *below(const d9_report *report, const char *text) {
+    const size_t length = strlen(report->folder);
+    return strncmp(text, report->folder, length) == 0 && text[length] == '/' ? text + length + 1 : text;
+}
+
+/* Fills run->result and its figures, or says what is wrong. `arm` NULL: the run says itself what it is. */
+static d9_status read_run(d9_context *context, d9_report *report, d9_report_run *run, const d9_report_arm *arm) {
+    d9_status status = D9_OK;
+    char folder[PATH_BYTES], path[PATH_BYTES + 16], problem[MESSAGE_BYTES];
+    json_t *result = NULL;
+    run->accuracy = run->train_seconds = run->process_seconds = run->epoch_to_target = run->difference = NAN;
+    snprintf(folder, sizeof folder, "%s/%s", report->folder, run->folder);
+    snprintf(path, sizeof path, "%s/result.json", folder);
+    if (!d9_file_exists(context, path)) {
+        D9_TRY(say_unfinished(context, report, run, folder));
+        goto done;
+    }
+    result = read_object(context, path, problem);
+    if (!result) D9_TRY(d9_report_say(context, report, &report->problems, "%s", below(report, problem)));
+    if (!result) goto done;
+    const char *wrong = fault(result, arm, run->seed);
+    if (wrong) D9_TRY(d9_report_say(context, report, &report->problems, "%s: %s", below(report, path), wrong));
+    if (wrong) goto done;
+    const double views = d9_json_real(result, "accuracy_tta");
+    run->accuracy = isnan(views) ? d9_json_real(result, "accuracy") : views;
+    run->train_seconds = d9_json_real(result, "train_seconds");
+    run->process_seconds = d9_json_real(result, "process_seconds");
+    run->epoch_to_target = d9_json_real(result, "epoch_to_target");
+    run->seed = json_integer_value(json_object_get(result, "seed"));
+    run->result = result;
+    result = NULL;
+    report->finished++;
+done:
+    json_decref(result);
+    return status;
+}
+
+/* ---- experiment.json ---- */
+
+/* {"accuracy", "seconds", "epochs", "hardware", "source"} of an arm or a configuration. */
+static d9_status read_published(d9_context *context, d9_report *report, const json_t *object, d9_report_arm *arm) {
+    d9_status status = D9_OK;
+    arm->published_accuracy = d9_json_real(object, "accuracy");
+    arm->published_seconds = d9_json_real(object, "seconds");
+    arm->published_epochs = d9_json_real(object, "epochs");
+    D9_TRY(keep(context, report, json_text(object, "hardware"), &arm->published_hardware));
+    D9_TRY(keep(context, report, json_text(object, "source"), &arm->published_source));
+done:
+    return status;
+}
+
+static d9_status join_edits(d9_context *context, d9_report *report, const json_t *edits, const char **joined) {
+    d9_text text;
+    size_t index;
+    const json_t *edit;
+    d9_text_init(context, &text);
+    json_array_foreach(edits, index, edit) {
+        if (json_is_string(edit)) d9_text_add(&text, "%s%s", text.size ? "; " : "", json_string_value(edit));
+    }
+    d9_status status = d9_text_status(&text);
+    if (status == D9_OK) status = keep(context, report, d9_text_get(&text), joined);
+    d9_text_free(&text);
+    return status;
+}
+
+static int find_arm(const d9_report *report, const char *name) {
+    for (int i = 0; name && i < report->arm_count; i++)
+        if (strcmp(report->arms[i].name, name) == 0) return i;
+    return -1;
+}
+
+static d9_status broken(d9_context *context, const d9_report *report, const char *what) {
+    return d9_fail(context, D9_DATA, "%s/experiment.json: %s", report->folder, what);
+}
+
+static d9_status read_arms(d9_context *context, d9_report *report, const json_t *arms) {
+    d9_status status = D9_OK;
+    void *memory;
+    const int count = (int)json_array_size(arms);
+    if (count == 0) D9_TRY(broken(context, report, "has no arms"));
+    D9_TRY(d9_arena_allocate(context, &report->arena, (size_t)count * sizeof(d9_report_arm), &memory));
+    report->arms = memory;
+    for (int i = 0; i < count; i++) {
+        const json_t *object = json_array_get(arms, (size_t)i);
+        d9_report_arm *arm = &report->arms[i];
+        const char *name = json_text(object, "name"), *label = json_text(object, "label");
+        if (!name) D9_TRY(broken(context, report, "an arm has no name"));
+        D9_TRY(keep(context, report, name, &arm->name));
+        D9_TRY(keep(context, report, label && *label ? label : name, &arm->label));
+        D9_TRY(keep(context, report, json_text(object, "config_hash"), &arm->config_hash));
+        D9_TRY(join_edits(context, report, json_object_get(object, "edits"), &arm->edits));
+        D9_TRY(read_published(context, report, json_object_get(object, "published"), arm));
+        report->arm_count = i + 1;
+    }
+    for (int i = 0; i < count; i++) {
+        const char *baseline = json_text(json_array_get(arms, (size_t)i), "baseline");
+        report->arms[i].baseline = find_arm(report, baseline);
+        if (baseline && report->arms[i].baseline < 0) D9_TRY(broken(context, report, "an arm's baseline is no arm"));
+        if (report->arms[i].baseline == i) report->arms[i].baseline = -1;
+    }
+done:
+    return status;
+}
+
+static d9_status read_listed_runs(d9_context *context, d9_report *report, const json_t *runs) {
+    d9_status status = D9_OK;
+    void *memory;
+    const int count = (int)json_array_size(runs);
+    D9_TRY(d9_arena_allocate(context, &report->arena, (size_t)count * sizeof(d9_report_run), &memory));
+    report->runs = memory;
+    for (int i = 0; i < count; i++) {
+        const json_t *object = json_array_get(runs, (size_t)i), *seed = json_object_get(object, "seed");
+        d9_report_run *run = &report->runs[i];
+        const char *folder = json_text(object, "folder");
+        run->arm = find_arm(report, json_text(object, "arm"));
+        run->seed = json_integer_value(seed);
+        if (run->arm < 0 || !folder || !json_is_integer(seed))
+            D9_TRY(broken(context, report, "a run has no arm, seed or folder"));
+        D9_TRY(keep(context, report, folder, &run->folder));
+        report->run_count = i + 1;
+        report->arms[run->arm].asked++;
+        D9_TRY(read_run(context, report, run, &report->arms[run->arm]));
+    }
+    if (report->untouched > NAMED_UNTOUCHED)
+        D9_TRY(d9_report_say(context, report, &report->problems, "and %d more runs not run yet",
+                             report->untouched - NAMED_UNTOUCHED));
+done:
+    return status;
+}
+
+static d9_status read_experiment(d9_context *context, d9_report *report, const char *path) {
+    d9_status status = D9_OK;
+    char problem[MESSAGE_BYTES];
+    json_t *object = read_object(context, path, problem);
+    if (!object) D9_TRY(d9_fail(context, D9_DATA, "%s", problem));
+    report->experiment = true;
+    report->ablation = strcmp(json_text(object, "kind") ? json_text(object, "kind") : "", "ablation") == 0;
+    report->target = d9_json_real(object, "target");
+    D9_TRY(keep(context, report, json_text(object, "title"), &report->title));
+    D9_TRY(keep(context, report, json_text(object, "question"), &report->question));
+    D9_TRY(keep(context, report, json_text(object, "file"), &report->file));
+    D9_TRY(read_arms(context, report, json_object_get(object, "arms")));
+    D9_TRY(read_listed_runs(context, report, json_object_get(object, "runs")));
+done:
+    json_decref(object);
+    return status;
+}
+
+/* ---- a folder of plain runs ---- */
+
+static bool is_run(d9_context *context, const char *folder) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%.4000s/config.yaml", folder);
+    if (d9_file_exists(context, path)) return true;
+    snprintf(path, sizeof path, "%.4000s/result.json", folder);
+    return d9_file_exists(context, path);
+}
+
+/* The arm of this configuration, made where it is new. Runs that did not finish belong to none. */
+static d9_status place_run(d9_context *context, d9_report *report, d9_report_run *run) {
+    d9_status status = D9_OK;
+    const char *hash = json_text(run->result, "config_hash"), *title = json_text(run->result, "title");
+    char *name;
+    for (run->arm = 0; run->arm < report->arm_count; run->arm++)
+        if (strcmp(report->arms[run->arm].config_hash, hash) == 0) break;
+    d9_report_arm *arm = &report->arms[run->arm];
+    arm->asked++;
+    if (run->arm < report->arm_count) goto done;
+    *arm = (d9_report_arm){.baseline = -1, .asked = 1, .edits = "", .config_hash = hash};
+    report->arm_count++;
+    if (isnan(report->target)) report->target = d9_json_real(run->result, "target");
+    if (!report->title) D9_TRY(keep(context, report, title, &report->title));
+    D9_TRY(d9_arena_format(context, &report->arena, &name, run->arm && title ? "%s (%s)" : "%s",
+                           title ? title : run->folder, run->folder));
+    arm->name = arm->label = name;
+    D9_TRY(read_published(context, report, json_object_get(json_object_get(run->result, "config"), "published"), arm));
+done:
+    return status;
+}
+
+static d9_status read_plain(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    void *memory;
+    d9_listing listing = {0};
+    const bool single = is_run(context, report->folder);
+    D9_TRY(d9_listing_read(context, &report->arena, report->folder, &listing));
+    const size_t most = (size_t)listing.count + 1;
+    D9_TRY(d9_arena_allocate(context, &report->arena, most * sizeof(d9_report_run), &memory));
+    report->runs = memory;
+    D9_TRY(d9_arena_allocate(context, &report->arena, most * sizeof(d9_report_arm), &memory));
+    report->arms = memory;
+    for (int64_t i = 0; i < (single ? 1 : listing.count); i++) {
+        const d9_entry *entry = single ? NULL : &listing.entries[i];
+        if (entry && (!entry->folder || !is_run(context, entry->path))) continue;
+        d9_report_run *run = &report->runs[report->run_count++];
+        run->folder = single ? "." : entry->name;
+        run->arm = -1;
+        D9_TRY(read_run(context, report, run, NULL));
+        if (run->result) D9_TRY(place_run(context, report, run));
+    }
+    if (report->run_count == 0)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: holds neither experiment.json nor a run", report->folder));
+done:
+    return status;
+}
+
+d9_status d9_report_gather(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    char path[PATH_BYTES];
+    if (strlen(report->folder) > 2000) D9_TRY(d9_fail(context, D9_DATA, "the folder's name is too long"));
+    if (!d9_file_exists(context, report->folder))
+        D9_TRY(d9_fail(context, D9_DATA, "%s: there is no such folder", report->folder));
+    snprintf(path, sizeof path, "%s/experiment.json", report->folder);
+    D9_TRY(d9_file_exists(context, path) ? read_experiment(context, report, path) : read_plain(context, report));
+    if (!report->title) report->title = "Runs";
+    if (report->finished == 0)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: no run has finished (%d begun or asked for)", report->folder,
+                       report->run_count));
+done:
+    return status;
+}

@@ -1,0 +1,253 @@
+/* The tables of a report: arms, effects, runs, machines. */
+#include "report/report_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TEXT D9_COLUMN_TEXT
+
+static d9_status add_table(d9_context *context, d9_report *report, const char *name, const d9_column *columns,
+                           size_t column_count, int row_count, d9_figures **table) {
+    *table = &report->tables[report->table_count];
+    d9_status status = d9_figures_make(context, &report->arena, name, columns, (int)column_count, row_count, *table);
+    if (status == D9_OK) report->table_count++;
+    return status;
+}
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* ---- arms ---- */
+
+static const d9_column arm_columns[] = {
+    {"arm", "Arm", NULL, TEXT, false},
+    {"runs", "Runs", "finished", 0, false},
+    {"asked", "of", "asked for", 0, false},
+    {"accuracy", "Accuracy %", "mean of the final accuracies, with the configuration's views", 2, false},
+    {"accuracy_low", "low", "lower end of the 95% interval of the mean (Student's t)", 2, false},
+    {"accuracy_high", "high", "upper end", 2, false},
+    {"deviation", "s.d.", "standard deviation from run to run", 2, false},
+    {"minimum", "min", NULL, 2, false},
+    {"maximum", "max", NULL, 2, false},
+    {"published_accuracy", "published %", "what the step's author reports", 2, false},
+    {"met", "Met target", "runs whose final accuracy is at least the target", 0, false},
+    {"chance", "chance", "of reaching the target in one run, counted", 2, false},
+    {"chance_low", "low", "exact 95% interval (Clopper and Pearson)", 2, false},
+    {"chance_high", "high", "upper end", 2, false},
+    {"epochs", "Epochs", NULL, 0, false},
+    {"seconds", "Train s", "mean of train_seconds, Page's timer", 2, false},
+    {"published_seconds", "published s", "on the author's machine", 2, false},
+    {"published_hardware", "on", NULL, TEXT, false},
+    {"edits", "What it changes", NULL, TEXT, false},
+};
+
+static d9_status make_arms(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    d9_figures *table;
+    D9_TRY(add_table(context, report, "arms", arm_columns, COUNT(arm_columns), report->arm_count, &table));
+    table->title = "Arms";
+    for (int i = 0; i < report->arm_count; i++) {
+        const d9_report_arm *arm = &report->arms[i];
+        const bool aimed = !isnan(report->target) && arm->count > 0;
+        const double numbers[] = {arm->count,
+                                  arm->asked,
+                                  arm->sample.mean,
+                                  arm->mean.low,
+                                  arm->mean.high,
+                                  arm->sample.deviation,
+                                  arm->sample.minimum,
+                                  arm->sample.maximum,
+                                  arm->published_accuracy,
+                                  aimed ? (double)arm->met : NAN,
+                                  arm->chance.share,
+                                  arm->chance.low,
+                                  arm->chance.high,
+                                  arm->epochs,
+                                  arm->seconds.mean,
+                                  arm->published_seconds};
+        d9_figures_text(table, i, 0, arm->label);
+        for (int n = 0; n < (int)COUNT(numbers); n++) d9_figures_number(table, i, 1 + n, numbers[n]);
+        d9_figures_text(table, i, 17, arm->published_hardware);
+        d9_figures_text(table, i, 18, arm->edits);
+    }
+done:
+    return status;
+}
+
+/* ---- effects ---- */
+
+static const d9_column effect_columns[] = {
+    {"arm", "Arm", NULL, TEXT, false},
+    {"baseline", "against", NULL, TEXT, false},
+    {"runs", "Runs", "finished in the arm", 0, false},
+    {"difference", "Difference", "percentage points, arm minus baseline", 2, true},
+    {"low", "low", "95% interval", 2, true},
+    {"high", "high", NULL, 2, true},
+    {"p", "p", "two-sided, of no difference", 4, false},
+    {"p_holm", "Holm's p", "adjusted over all rows", 4, false},
+    {"by", "by", "paired by seed where both arms have finished the same seeds; else Welch's t", TEXT, false},
+    {"welch_low", "Welch low", "95% interval that ignores the pairs", 2, true},
+    {"welch_high", "high", NULL, 2, true},
+    {"welch_p", "Welch p", NULL, 4, false},
+    {"seeds_needed", "Seeds to see 0.1", "in each arm, to see 0.1 points at 5% with a chance of 80%", 0, false},
+    {"epochs_saved", "Epochs saved", "that the baseline's curve would need more for this accuracy", 1, true},
+};
+
+static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_figures *table, int row) {
+    const double first[] = {arm->count,           arm->difference.estimate, arm->difference.low,
+                            arm->difference.high, arm->difference.p,        arm->holm};
+    const double second[] = {arm->welch.low, arm->welch.high, arm->welch.p,
+                             arm->seeds_needed ? (double)arm->seeds_needed : NAN, arm->epochs_saved};
+    d9_figures_text(table, row, 0, arm->label);
+    d9_figures_text(table, row, 1, report->arms[arm->baseline].label);
+    for (int n = 0; n < 6; n++) d9_figures_number(table, row, 2 + n, first[n]);
+    d9_figures_text(table, row, 8, isnan(arm->difference.low) ? "" : arm->paired ? "paired" : "Welch");
+    for (int n = 0; n < 5; n++) d9_figures_number(table, row, 9 + n, second[n]);
+}
+
+static d9_status make_effects(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    d9_figures *table;
+    int rows = 0, row = 0;
+    for (int i = 0; i < report->arm_count; i++) rows += report->arms[i].baseline >= 0;
+    if (rows == 0) goto done;
+    D9_TRY(add_table(context, report, "effects", effect_columns, COUNT(effect_columns), rows, &table));
+    table->title = "Differences";
+    table->note = "Accuracy in percentage points, arm minus baseline, with 95% intervals. A row counts as seen when "
+                  "Holm's p is below 0.05.";
+    for (int i = 0; i < report->arm_count; i++)
+        if (report->arms[i].baseline >= 0) fill_effect(report, &report->arms[i], table, row++);
+done:
+    return status;
+}
+
+/* ---- runs ---- */
+
+static const d9_column run_columns[] = {
+    {"arm", "Arm", NULL, TEXT, false},
+    {"seed", "Seed", NULL, 0, false},
+    {"accuracy", "Accuracy %", "final, with the configuration's views", 2, false},
+    {"accuracy_plain", "plain %", "final, of the images as they are", 2, false},
+    {"difference", "to baseline", "to the baseline's run of the same seed, or else to its mean; percentage points", 2,
+     true},
+    {"epoch_to_target", "Target at epoch", NULL, 0, false},
+    {"train_seconds", "Train s", "Page's timer", 2, false},
+    {"process_seconds", "Process s", "everything, from the start of the process", 2, false},
+    {"folder", "Record", NULL, TEXT, false},
+    {"result", "Result", NULL, TEXT, false},
+    {"config", "Config", NULL, TEXT, false},
+    {"epochs_tsv", "Epochs", "DAWNBench's table", TEXT, false},
+    {"submission", "Submission", "DAWNBench's record", TEXT, false},
+    {"plan_sha256", "Plan", "hash of the chosen implementations", TEXT, false},
+};
+
+static d9_status link_file(d9_context *context, d9_report *report, d9_figures *table, int row, int column,
+                           const char *folder, const char *name) {
+    char *path;
+    const char *prefix = strcmp(folder, ".") == 0 ? "" : folder;
+    d9_status status = d9_arena_format(context, &report->arena, &path, "%s%s%s", prefix, *prefix ? "/" : "", name);
+    if (status == D9_OK) d9_figures_link(table, row, column, *name ? name : folder, path);
+    return status;
+}
+
+static d9_status fill_run(d9_context *context, d9_report *report, const d9_report_run *run, d9_figures *table,
+                          int row) {
+    static const char *const files[] = {"", "result.json", "config.yaml", "epochs.tsv", "submission.json"};
+    d9_status status = D9_OK;
+    const char *plan = json_string_value(json_object_get(run->result, "plan_sha256"));
+    char *brief;
+    const double numbers[] = {(double)run->seed,   run->accuracy,        d9_json_real(run->result, "accuracy"),
+                              run->difference,     run->epoch_to_target, run->train_seconds,
+                              run->process_seconds};
+    d9_figures_text(table, row, 0, report->arms[run->arm].label);
+    for (int n = 0; n < 7; n++) d9_figures_number(table, row, 1 + n, numbers[n]);
+    for (int n = 0; n < 5; n++) D9_TRY(link_file(context, report, table, row, 8 + n, run->folder, files[n]));
+    D9_TRY(d9_arena_format(context, &report->arena, &brief, "%.12s", plan ? plan : ""));
+    d9_figures_text(table, row, 13, brief);
+done:
+    return status;
+}
+
+static d9_status make_runs(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    d9_figures *table;
+    int row = 0;
+    D9_TRY(add_table(context, report, "runs", run_columns, COUNT(run_columns), report->finished, &table));
+    table->title = "Every run";
+    for (int i = 0; i < report->run_count; i++)
+        if (report->runs[i].result) D9_TRY(fill_run(context, report, &report->runs[i], table, row++));
+done:
+    return status;
+}
+
+/* ---- machines ---- */
+
+static const d9_column machine_columns[] = {
+    {"device", "Device", NULL, TEXT, false},     {"isa", "Instructions", NULL, TEXT, false},
+    {"threads", "Threads", NULL, 0, false},      {"backend", "Backend", NULL, TEXT, false},
+    {"library", "Library", NULL, TEXT, false},   {"precision", "Precision", NULL, TEXT, false},
+    {"dawn9", "dawn9", NULL, TEXT, false},       {"commit", "Commit", NULL, TEXT, false},
+    {"compiler", "Compiler", NULL, TEXT, false}, {"runs", "Runs", NULL, 0, false},
+};
+enum { MACHINE_RUNS = COUNT(machine_columns) - 1, MACHINE_THREADS = 2 };
+
+/* Where each text column of the table is in a result. */
+static const char *machine_field(const json_t *result, int column) {
+    static const struct {
+        const char *group, *key;
+    } places[] = {{NULL, "device"},      {NULL, "isa"},           {NULL, NULL},
+                  {NULL, "backend"},     {"versions", "backend"}, {NULL, "precision"},
+                  {"versions", "dawn9"}, {NULL, "commit"},        {"versions", "compiler"}};
+    const json_t *object = places[column].group ? json_object_get(result, places[column].group) : result;
+    const char *text = places[column].key ? json_string_value(json_object_get(object, places[column].key)) : NULL;
+    return text ? text : "";
+}
+
+static bool same_machine(const json_t *a, const json_t *b) {
+    const json_t *x = json_object_get(a, "threads"), *y = json_object_get(b, "threads");
+    if (!json_equal(x, y)) return false;
+    for (int column = 0; column < MACHINE_RUNS; column++)
+        if (strcmp(machine_field(a, column), machine_field(b, column)) != 0) return false;
+    return true;
+}
+
+/* The first run on the same machine and build as run `index`: itself, where none came before. */
+static int first_alike(const d9_report *report, int index) {
+    int first = 0;
+    while (first < index &&
+           !(report->runs[first].result && same_machine(report->runs[first].result, report->runs[index].result)))
+        first++;
+    return first;
+}
+
+static d9_status make_machines(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    d9_figures *table;
+    int rows = 0, row = 0;
+    for (int i = 0; i < report->run_count; i++) rows += report->runs[i].result && first_alike(report, i) == i;
+    D9_TRY(add_table(context, report, "machines", machine_columns, COUNT(machine_columns), rows, &table));
+    table->title = "Machine and versions";
+    for (int i = 0; i < report->run_count; i++) {
+        const json_t *result = report->runs[i].result;
+        int runs = 0;
+        if (!result || first_alike(report, i) != i) continue;
+        for (int j = i; j < report->run_count; j++) runs += report->runs[j].result && first_alike(report, j) == i;
+        for (int column = 0; column < MACHINE_RUNS; column++)
+            if (column != MACHINE_THREADS) d9_figures_text(table, row, column, machine_field(result, column));
+        d9_figures_number(table, row, MACHINE_THREADS, d9_json_real(result, "threads"));
+        d9_figures_number(table, row++, MACHINE_RUNS, runs);
+    }
+    if (rows > 1)
+        D9_TRY(d9_report_say(context, report, &report->notes,
+                             "The runs come from %d machines or builds: times are not comparable across them.", rows));
+done:
+    return status;
+}
+
+d9_status d9_report_tabulate(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    D9_TRY(make_arms(context, report));
+    D9_TRY(make_effects(context, report));
+    D9_TRY(make_runs(context, report));
+    D9_TRY(make_machines(context, report));
+done:
+    return status;
+}

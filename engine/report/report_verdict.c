@@ -1,0 +1,214 @@
+/* The verdict of a report: one or two sentences that say what the statistics say, and no more. A difference counts as
+ * seen when Holm's p is below 1 - level; whatever is not seen is called that, with its interval. */
+#include "report/report_parts.h"
+
+#include <math.h>
+
+#define ALPHA (1 - D9_REPORT_LEVEL)
+#define MINUS "\xe2\x88\x92"
+
+enum { NAMED = 4 }; /* differences told in the sentence; the table has them all */
+
+static const char *sign_of(double value) { return value < 0 ? MINUS : value > 0 ? "+" : ""; }
+static const char *minus_of(double value) { return value < 0 ? MINUS : ""; }
+
+/* "−0.31 points [−0.45, −0.17]" */
+static void say_difference(d9_text *text, const d9_estimate *e) {
+    d9_text_add(text, "%s%.2f points", sign_of(e->estimate), fabs(e->estimate));
+    if (isnan(e->low)) return;
+    d9_text_add(text, " [%s%.2f, %s%.2f]", minus_of(e->low), fabs(e->low), minus_of(e->high), fabs(e->high));
+}
+
+static void say_mean(d9_text *text, const d9_report_arm *arm) {
+    d9_text_add(text, "%.2f%%", arm->sample.mean);
+    if (!isnan(arm->mean.low))
+        d9_text_add(text, " [%s%.2f, %.2f]", minus_of(arm->mean.low), fabs(arm->mean.low), arm->mean.high);
+}
+
+static void say_seeds(d9_text *text, int count) { d9_text_add(text, "%d %s", count, count == 1 ? "seed" : "seeds"); }
+
+static bool compared(const d9_report_arm *arm) { return arm->baseline >= 0 && !isnan(arm->difference.estimate); }
+static bool seen(const d9_report_arm *arm) { return arm->holm < ALPHA; }
+
+/* The compared arm, seen or not seen as asked, with the next smaller |difference| than `before`. NULL: no more. */
+static const d9_report_arm *next_largest(const d9_report *report, bool is_seen, const d9_report_arm *before) {
+    const d9_report_arm *best = NULL;
+    for (int i = 0; i < report->arm_count; i++) {
+        const d9_report_arm *arm = &report->arms[i];
+        const double size = fabs(arm->difference.estimate);
+        if (!compared(arm) || seen(arm) != is_seen) continue;
+        if (before) {
+            const double limit = fabs(before->difference.estimate);
+            if (size > limit || (size == limit && arm <= before)) continue;
+        }
+        if (!best || size > fabs(best->difference.estimate)) best = arm;
+    }
+    return best;
+}
+
+/* ---- one comparison ---- */
+
+static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_text *text) {
+    const char *base = report->arms[arm->baseline].label;
+    const d9_estimate *e = &arm->difference;
+    if (isnan(e->low)) {
+        d9_text_add(text, "%s against %s: ", arm->label, base);
+        say_difference(text, e);
+        d9_text_add(text, ", too few runs for an interval: an anecdote.");
+        return;
+    }
+    if (seen(arm)) {
+        d9_text_add(text, "%s is %s than %s: ", arm->label, e->estimate < 0 ? "worse" : "better", base);
+        say_difference(text, e);
+        d9_text_add(text, " (p = %.2g).", e->p);
+        return;
+    }
+    d9_text_add(text, "%s and %s cannot be told apart with ", arm->label, base);
+    say_seeds(text, arm->count);
+    d9_text_add(text, ": ");
+    say_difference(text, e);
+    d9_text_add(text, ", an interval that spans zero.");
+    if (arm->seeds_needed > arm->count)
+        d9_text_add(text, " To see %.1f points would take about %lld seeds in each arm.", D9_REPORT_DIFFERENCE,
+                    (long long)arm->seeds_needed);
+}
+
+/* ---- many comparisons ---- */
+
+static void name_largest(const d9_report *report, bool is_seen, int most, d9_text *text) {
+    const d9_report_arm *arm = NULL;
+    for (int i = 0; i < most && (arm = next_largest(report, is_seen, arm)); i++) {
+        d9_text_add(text, "%s%s ", i ? "; " : "", arm->label);
+        say_difference(text, &arm->difference);
+    }
+}
+
+static void judge_many(const d9_report *report, int comparisons, int told, int with_interval, d9_text *text) {
+    const int rest = comparisons - told;
+    if (with_interval == 0) {
+        d9_text_add(text,
+                    "%d comparisons of too few runs for an interval: no difference here is more than an anecdote.",
+                    comparisons);
+        return;
+    }
+    if (told == 0) {
+        d9_text_add(text, "None of %d differences can be told from zero with ", comparisons);
+        say_seeds(text, report->most_seeds);
+        d9_text_add(text, "; the largest: ");
+        name_largest(report, false, 1, text);
+        d9_text_add(text, ".");
+        return;
+    }
+    d9_text_add(text, "%d of %d differences can be told from zero: ", told, comparisons);
+    name_largest(report, true, NAMED, text);
+    if (told > NAMED) d9_text_add(text, "; and %d smaller", told - NAMED);
+    d9_text_add(text, ".");
+    if (rest > 0) {
+        d9_text_add(text, " The other %d cannot with ", rest);
+        say_seeds(text, report->most_seeds);
+        d9_text_add(text, " (Holm's p above %.2g).", ALPHA);
+    }
+}
+
+/* ---- no comparison was asked for ---- */
+
+static void judge_best(const d9_report *report, d9_text *text) {
+    const d9_report_arm *best = NULL, *second = NULL;
+    d9_estimate e;
+    for (int i = 0; i < report->arm_count; i++) {
+        const d9_report_arm *arm = &report->arms[i];
+        if (arm->count == 0) continue;
+        if (!best || arm->sample.mean > best->sample.mean) {
+            second = best;
+            best = arm;
+        } else if (!second || arm->sample.mean > second->sample.mean) {
+            second = arm;
+        }
+    }
+    d9_text_add(text, "%s has the highest mean accuracy, ", best->label);
+    say_mean(text, best);
+    if (!second) {
+        d9_text_add(text, "; no other arm has a finished run.");
+        return;
+    }
+    d9_welch_difference(best->accuracy, best->count, second->accuracy, second->count, D9_REPORT_LEVEL, &e);
+    d9_text_add(text, "; %s follows, ", second->label);
+    say_difference(text, &(d9_estimate){.estimate = -e.estimate, .low = -e.high, .high = -e.low});
+    d9_text_add(text, isnan(e.low) ? ": too few runs for an interval."
+                      : e.low > 0  ? "."
+                                   : ": the interval spans zero, so these runs do not tell them apart.");
+}
+
+static void judge_target(const d9_report *report, const d9_report_arm *arm, d9_text *text) {
+    if (arm->count == 1) {
+        d9_text_add(text, "One run: %.2f%%", arm->sample.mean);
+        if (!isnan(report->target))
+            d9_text_add(text, ", the target of %g%% %s", report->target, arm->met ? "met" : "not met");
+        d9_text_add(text, ". A single run has no interval.");
+        return;
+    }
+    d9_text_add(text, "%d runs: mean ", arm->count);
+    say_mean(text, arm);
+    d9_text_add(text, ", standard deviation %.2f. ", arm->sample.deviation);
+    if (isnan(report->target)) return;
+    d9_text_add(text, "%lld of %d reach %g%%; ", (long long)arm->met, arm->count, report->target);
+    d9_text_add(text, "the mean is %s.",
+                arm->mean.low > report->target    ? "above the target"
+                : arm->mean.high < report->target ? "below the target"
+                                                  : "not told from the target: its interval spans it");
+}
+
+/* ---- the time axis, and what is missing ---- */
+
+/* Only of differences that are seen: the curve would turn any other into epochs just as well. */
+static void judge_epochs(const d9_report *report, d9_text *text) {
+    double least = NAN, most = NAN;
+    for (int i = 0; i < report->arm_count; i++) {
+        if (!seen(&report->arms[i])) continue;
+        least = fmin(least, report->arms[i].epochs_saved); /* fmin and fmax pass over NAN */
+        most = fmax(most, report->arms[i].epochs_saved);
+    }
+    if (isnan(least)) return;
+    d9_text_add(text, " Read off the baseline's curve, that is worth %s%.1f", minus_of(least), fabs(least));
+    if (most - least >= 0.05) d9_text_add(text, " to %s%.1f", minus_of(most), fabs(most));
+    d9_text_add(text, " epochs.");
+}
+
+static void judge_missing(const d9_report *report, d9_text *text) {
+    const int missing = report->run_count - report->finished;
+    if (missing == 0) return;
+    d9_text_add(text, " %d of %d runs %s missing.", missing, report->run_count, missing == 1 ? "is" : "are");
+}
+
+d9_status d9_report_judge(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    d9_text text;
+    char *verdict;
+    int comparisons = 0, told = 0, with_interval = 0;
+    const d9_report_arm *only = NULL;
+    d9_text_init(context, &text);
+    for (int i = 0; i < report->arm_count; i++) {
+        const d9_report_arm *arm = &report->arms[i];
+        if (!compared(arm)) continue;
+        only = arm;
+        comparisons++;
+        told += seen(arm);
+        with_interval += !isnan(arm->difference.low);
+    }
+    if (comparisons > 1)
+        judge_many(report, comparisons, told, with_interval, &text);
+    else if (comparisons == 1)
+        judge_pair(report, only, &text);
+    else if (report->arm_count > 1)
+        judge_best(report, &text);
+    else
+        judge_target(report, &report->arms[0], &text);
+    judge_epochs(report, &text);
+    judge_missing(report, &text);
+    D9_TRY(d9_text_status(&text));
+    D9_TRY(d9_arena_copy(context, &report->arena, d9_text_get(&text), &verdict));
+    report->verdict = verdict;
+done:
+    d9_text_free(&text);
+    return status;
+}

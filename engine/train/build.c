@@ -1,0 +1,299 @@
+/* The order in which a program is built: the plain network, the tricks, the passes, the nodes around the network. */
+#include "train/build.h"
+#include "core/system.h"
+#include "step/layout.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the plain network, edited by the tricks ---- */
+
+static void default_groups(const d9_config *config, d9_groups *groups) {
+    double m = config->train.bias_lr_multiplier;
+    d9_group weights = {.name = "weights",
+                        .rate_multiplier = 1,
+                        .decay_multiplier = 1,
+                        .momentum = config->train.momentum,
+                        .form = (d9_momentum_form)config->train.momentum_form};
+    d9_group biases = weights;
+    biases.name = "biases";
+    biases.rate_multiplier = m;
+    biases.decay_multiplier = 1 / m; /* rate times decay is the same for both groups */
+    groups->count = 2;
+    groups->group[D9_GROUP_WEIGHTS] = weights;
+    groups->group[D9_GROUP_BIASES] = biases;
+}
+
+#define HOOK(hook, ...) (trick->hook ? trick->hook(context, config->trick_options[t], __VA_ARGS__) : D9_OK)
+
+static d9_status edit(d9_context *context, const d9_config *config, d9_program *program, d9_graph *forward) {
+    d9_status status = D9_OK;
+    for (int t = 0; t < D9_TRICK_COUNT; t++) {
+        const d9_trick *trick = d9_trick_at(t);
+        if (!config->trick_on[t]) continue;
+        D9_TRY(HOOK(on_model, forward));
+        D9_TRY(HOOK(on_loss, forward, d9_edit_next(forward, D9_OP_LOSS, 0)));
+        D9_TRY(HOOK(on_augment, &program->augmentation));
+        D9_TRY(HOOK(on_init, forward));
+        D9_TRY(HOOK(on_optimizer, &program->groups));
+        D9_TRY(HOOK(on_step, &program->tail));
+        D9_TRY(HOOK(on_views, &program->views));
+    }
+    D9_TRY(d9_graph_infer(context, forward));
+done:
+    return status;
+}
+
+/* What the augmentation asks of the images' size. */
+static d9_status check_augmentation(d9_context *context, const d9_program *program) {
+    const d9_extent *e = &program->extent;
+    int64_t side = e->height < e->width ? e->height : e->width;
+    int reach = d9_views_reach(&program->views),
+        pad = program->augmentation.pad > reach ? program->augmentation.pad : reach;
+    if (pad >= side)
+        return d9_fail(context, D9_USAGE, "images of %lldx%lld can be reflect-padded by at most %lld pixels, not by %d",
+                       (long long)e->height, (long long)e->width, (long long)side - 1, pad);
+    if (program->augmentation.cutout > side)
+        return d9_fail(context, D9_USAGE,
+                       "images of %lldx%lld have room for a cutout of at most %lld pixels, not of %d",
+                       (long long)e->height, (long long)e->width, (long long)side, program->augmentation.cutout);
+    return D9_OK;
+}
+
+static d9_status build_forward(d9_context *context, const d9_config *config, d9_program *program, d9_graph *forward) {
+    d9_status status;
+    const d9_extent *extent = &program->extent;
+    d9_shape shape = {4, {extent->batch, extent->height, extent->width, extent->channels}};
+    d9_value_id image, logits;
+    D9_TRY(d9_graph_image(context, forward, &shape, &image));
+    D9_TRY(config->model->build(context, config->model_options, extent->classes, forward, image, &logits));
+    D9_TRY(d9_graph_loss(context, forward, logits));
+    D9_TRY(edit(context, config, program, forward));
+    D9_TRY(check_augmentation(context, program));
+done:
+    return status;
+}
+
+/* ---- tables ---- */
+
+static d9_status add_table(d9_context *context, d9_program *program, const char *name, double **values, int *id) {
+    d9_status status;
+    void *memory = NULL;
+    if (program->table_count == D9_MAX_TABLES)
+        return d9_fail(context, D9_USAGE, "more than %d schedules", D9_MAX_TABLES);
+    D9_TRY(d9_arena_allocate(context, &program->arena, (size_t)(program->steps + 1) * sizeof(double), &memory));
+    *values = memory;
+    *id = program->table_count++;
+    program->table[*id] = (d9_table){name, memory, program->steps};
+done:
+    return status;
+}
+
+/* The rate of a group as it meets summed gradients: schedule * multiplier / batch. */
+static d9_status rate_table(d9_context *context, const d9_config *config, const d9_program_options *options,
+                            const d9_group *group, d9_program *program, int *id) {
+    double *values = NULL;
+    d9_status status = add_table(context, program, group->name, &values, id);
+    for (int64_t s = 0; status == D9_OK && s < program->steps; s++) {
+        double rate = options->rates
+                          ? options->rates[s]
+                          : d9_schedule_at(&config->train.lr, s, program->steps_per_epoch, program->extent.epochs);
+        values[s] = rate * group->rate_multiplier / (double)program->extent.batch;
+    }
+    return status;
+}
+
+/* ---- nodes around the network ---- */
+
+static d9_status stored(d9_context *context, d9_graph *graph, const char *name, d9_buffer buffer, d9_type type,
+                        d9_shape shape, int64_t offset, d9_value_id *id) {
+    d9_value value = {
+        .kind = D9_VALUE_STORED, .buffer = buffer, .type = type, .shape = shape, .offset = offset, .producer = D9_NONE};
+    snprintf(value.name, sizeof value.name, "%s", name);
+    return d9_graph_add_value(context, graph, &value, id);
+}
+
+/* draw, augment, gather at the head of the training list; augment alone at the head of the evaluation's. */
+static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, bool training) {
+    d9_status status;
+    const d9_extent *e = &program->extent;
+    int64_t images = training ? e->train_images : e->eval_images, per_epoch = training ? program->steps_per_epoch : 1;
+    d9_value_id order, pixels, table, labels, draws;
+    d9_type master = program->precision->master;
+    D9_TRY(stored(context, graph, "order", training ? D9_BUFFER_ORDER : D9_BUFFER_EVAL_ORDER, D9_I32,
+                  (d9_shape){1, {per_epoch * e->batch}}, 0, &order));
+    D9_TRY(stored(context, graph, "images", training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, D9_U8,
+                  (d9_shape){4, {images, e->height, e->width, e->channels}}, 0, &pixels));
+    D9_TRY(stored(context, graph, "table", D9_BUFFER_TABLE, master, (d9_shape){2, {e->channels, 256}}, 0, &table));
+    d9_augment_attributes augment = {training ? program->augmentation.pad : d9_views_reach(&program->views),
+                                     training ? program->augmentation.cutout : 0, e->batch, per_epoch};
+    if (training) {
+        d9_value value = {.name = "draws",
+                          .kind = D9_VALUE_ACTIVATION,
+                          .type = D9_I32,
+                          .shape = {2, {e->batch, D9_DRAW_SLOTS}},
+                          .producer = D9_NONE};
+        D9_TRY(d9_graph_add_value(context, graph, &value, &draws));
+        D9_TRY(stored(context, graph, "images.labels", D9_BUFFER_LABELS, D9_I32, (d9_shape){1, {images}}, 0, &labels));
+        d9_node gather = {.op = D9_OP_GATHER,
+                          .role = "labels",
+                          .inputs = {labels, order},
+                          .input_count = 2,
+                          .outputs = {graph->labels},
+                          .output_count = 1,
+                          .as.augment = augment};
+        D9_TRY(d9_graph_insert_node(context, graph, 0, &gather, NULL));
+    } else {
+        D9_TRY(stored(context, graph, "draws", D9_BUFFER_EVAL_DRAWS, D9_I32, (d9_shape){2, {e->batch, D9_DRAW_SLOTS}},
+                      0, &draws));
+    }
+    d9_node node = {.op = D9_OP_AUGMENT,
+                    .role = "image",
+                    .inputs = {pixels, order, draws, table},
+                    .input_count = 4,
+                    .outputs = {graph->image},
+                    .output_count = 1,
+                    .as.augment = augment};
+    D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
+    if (training) {
+        d9_node draw = {.op = D9_OP_DRAW,
+                        .role = "draws",
+                        .inputs = {order},
+                        .input_count = 1,
+                        .outputs = {draws},
+                        .output_count = 1,
+                        .as.draw = {program->seed, augment.pad, (int)program->augmentation.mirror, augment.cutout,
+                                    e->batch, per_epoch, images, (int)e->height, (int)e->width}};
+        D9_TRY(d9_graph_insert_node(context, graph, 0, &draw, NULL));
+    }
+done:
+    return status;
+}
+
+static d9_status add_metrics(d9_context *context, d9_graph *graph) {
+    d9_status status;
+    d9_value_id metrics;
+    D9_TRY(stored(context, graph, "metrics", D9_BUFFER_METRICS, D9_F64, (d9_shape){1, {4}}, 0, &metrics));
+    d9_node node = {.op = D9_OP_METRICS,
+                    .role = "metrics",
+                    .inputs = {graph->loss, graph->logits, graph->labels, metrics},
+                    .input_count = 4,
+                    .outputs = {metrics},
+                    .output_count = 1};
+    D9_TRY(d9_graph_add_node(context, graph, &node, NULL));
+done:
+    return status;
+}
+
+/* A range of a whole buffer as one value, "state[weights]". */
+static d9_status range(d9_context *context, d9_program *program, d9_buffer buffer, const char *what, int64_t begin,
+                       int64_t end, d9_value_id *id) {
+    char name[D9_NAME_SIZE];
+    d9_type type = program->precision->master;
+    snprintf(name, sizeof name, "%s[%s]", d9_buffer_name(buffer), what);
+    *id = d9_graph_find_value(&program->train, name);
+    if (*id != D9_NONE) return D9_OK;
+    return stored(context, &program->train, name, buffer, type, (d9_shape){1, {end - begin}},
+                  begin * (int64_t)d9_type_bytes(type), id);
+}
+
+static d9_status add_update(d9_context *context, const d9_config *config, const d9_program_options *options,
+                            d9_program *program, const d9_group *group) {
+    d9_status status;
+    d9_node node = {.op = D9_OP_SGD, .input_count = 3, .output_count = 2, .when = group->when};
+    d9_update_attributes *update = &node.as.update;
+    D9_TRY(range(context, program, D9_BUFFER_STATE, group->name, group->begin, group->end, &node.inputs[0]));
+    D9_TRY(range(context, program, D9_BUFFER_GRADIENT, group->name, group->begin, group->end, &node.inputs[1]));
+    D9_TRY(range(context, program, D9_BUFFER_VELOCITY, group->name, group->begin, group->end, &node.inputs[2]));
+    D9_TRY(rate_table(context, config, options, group, program, &update->rate.table));
+    node.outputs[0] = node.inputs[0];
+    node.outputs[1] = node.inputs[2];
+    update->decay =
+        (d9_coefficient){D9_NONE, config->train.weight_decay * (double)program->extent.batch * group->decay_multiplier};
+    update->momentum = group->momentum;
+    update->form = group->form;
+    snprintf(node.role, sizeof node.role, "update.%s", group->name);
+    D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
+done:
+    return status;
+}
+
+static d9_status add_tail_node(d9_context *context, d9_program *program, const d9_tail_node *tail) {
+    d9_status status;
+    d9_node node = {.op = tail->op, .output_count = 1, .when = tail->when, .as.lerp = {tail->ratio}};
+    d9_value_id to, from;
+    D9_TRY(range(context, program, tail->to, "all", 0, program->state_elements, &to));
+    D9_TRY(range(context, program, tail->from, "all", 0, program->state_elements, &from));
+    if (tail->op == D9_OP_LERP) node.inputs[node.input_count++] = to;
+    node.inputs[node.input_count++] = from;
+    node.outputs[0] = to;
+    snprintf(node.role, sizeof node.role, "tail.%s", d9_buffer_name(tail->to));
+    D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
+done:
+    return status;
+}
+
+/* ---- all of it ---- */
+
+static d9_status finish_train(d9_context *context, const d9_config *config, const d9_program_options *options,
+                              d9_program *program) {
+    d9_status status;
+    D9_TRY(d9_precision_apply(context, &program->train, program->precision));
+    D9_TRY(add_batch_nodes(context, program, &program->train, true));
+    D9_TRY(add_metrics(context, &program->train));
+    D9_TRY(d9_gradient_append(context, &program->train));
+    D9_TRY(d9_layout_state(context, program));
+    for (int g = 0; g < program->groups.count; g++)
+        if (program->groups.group[g].end > program->groups.group[g].begin)
+            D9_TRY(add_update(context, config, options, program, &program->groups.group[g]));
+    for (int t = 0; t < program->tail.count; t++) D9_TRY(add_tail_node(context, program, &program->tail.node[t]));
+done:
+    return status;
+}
+
+static d9_status finish_eval(d9_context *context, const d9_graph *forward, d9_program *program) {
+    d9_status status;
+    D9_TRY(d9_evaluation_make(context, forward, program->tail.evaluate, &program->eval));
+    D9_TRY(d9_precision_apply(context, &program->eval, program->precision));
+    D9_TRY(add_batch_nodes(context, program, &program->eval, false));
+    d9_layout_like(&program->train, &program->eval);
+done:
+    return status;
+}
+
+static d9_status check_extent(d9_context *context, const d9_extent *extent) {
+    if (extent->batch > extent->train_images)
+        return d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training images",
+                       (long long)extent->batch, (long long)extent->train_images);
+    return D9_OK;
+}
+
+d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
+                           const d9_precision *precision, const d9_program_options *options, d9_program *program) {
+    d9_status status;
+    d9_graph forward;
+    d9_graph_init(&forward);
+    memset(program, 0, sizeof *program);
+    d9_graph_init(&program->train);
+    d9_graph_init(&program->eval);
+    program->extent = *extent;
+    program->precision = precision;
+    program->seed = options->seed;
+    program->views = (d9_views){1, {{.weight = 1}}};
+    program->tail.evaluate = D9_BUFFER_STATE;
+    default_groups(config, &program->groups);
+    D9_TRY(check_extent(context, extent));
+    program->steps_per_epoch =
+        options->steps_per_epoch ? options->steps_per_epoch : extent->train_images / extent->batch;
+    program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
+    D9_TRY(build_forward(context, config, program, &forward));
+    D9_TRY(d9_graph_copy(context, &forward, &program->train));
+    D9_TRY(finish_train(context, config, options, program));
+    D9_TRY(finish_eval(context, &forward, program));
+    D9_TRY(d9_layout_buffers(context, program, options));
+done:
+    d9_graph_free(context, &forward);
+    if (status != D9_OK) d9_program_free(context, program);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* Building the step program: model, tricks, passes, and the list of nodes of a step. */
+#ifndef D9_TRAIN_BUILD_H
+#define D9_TRAIN_BUILD_H
+
+#include "config/config.h"
+#include "step/program.h"
+
+/* Builds the whole program. The configuration must outlive it. Failures: D9_USAGE with the trick or node named. */
+D9_MUST_USE d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
+                                       const d9_precision *precision, const d9_program_options *options,
+                                       d9_program *program);
+
+#endif

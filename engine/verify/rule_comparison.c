@@ -1,0 +1,247 @@
+/* Rule by rule comparison of one step with the reference backend: see verify.h. */
+#include "core/system.h"
+#include "train/trainer.h"
+#include "verify/verify.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_RULES = 1024 };
+
+typedef struct comparison {
+    d9_context *context;
+    d9_session *tested, *judge;
+    const d9_graph *graph;
+    int64_t step;
+    bool cut; /* what the judge is given of other rules is cut to tf32 */
+    d9_verify_row row;
+} comparison;
+
+/* ---- buffers and values from one device to the other ---- */
+
+/* f32 without the bits that tf32 has not: no tensor core moves a number further. */
+static void cut_to_tf32(uint32_t *values, int64_t count) {
+    for (int64_t i = 0; i < count; i++) values[i] &= 0xffffe000u;
+}
+
+static d9_status copy_bytes(comparison *c, d9_buffer buffer, int64_t offset, int64_t bytes) {
+    d9_status status;
+    void *memory = NULL;
+    if (bytes == 0) return D9_OK;
+    D9_TRY(d9_allocate(c->context, (size_t)bytes, "a tensor", &memory));
+    D9_TRY(c->tested->backend->read(c->context, c->tested->device, buffer, offset, memory, bytes));
+    if (c->cut) cut_to_tf32(memory, bytes / (int64_t)sizeof(uint32_t));
+    D9_TRY(c->judge->backend->write(c->context, c->judge->device, buffer, offset, memory, bytes));
+done:
+    d9_release(c->context, memory);
+    return status;
+}
+
+static d9_status copy_start(comparison *c) {
+    static const d9_buffer buffers[] = {D9_BUFFER_STATE, D9_BUFFER_VELOCITY, D9_BUFFER_AVERAGE, D9_BUFFER_METRICS,
+                                        D9_BUFFER_ORDER};
+    d9_status status = D9_OK;
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        D9_TRY(copy_bytes(c, buffers[i], 0, c->tested->program.buffer_bytes[buffers[i]]));
+done:
+    return status;
+}
+
+static bool made_in(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
+    for (d9_node_id n = begin; n < end; n++)
+        for (int i = 0; i < c->graph->nodes[n].output_count; i++)
+            if (c->graph->nodes[n].outputs[i] == id) return true;
+    return false;
+}
+
+static bool read_outside(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
+    if (c->graph->values[id].kind != D9_VALUE_ACTIVATION || id == c->graph->loss || id == c->graph->logits) return true;
+    for (d9_node_id n = 0; n < c->graph->node_count; n++)
+        for (int i = 0; (n < begin || n >= end) && i < c->graph->nodes[n].input_count; i++)
+            if (c->graph->nodes[n].inputs[i] == id) return true;
+    return false;
+}
+
+/* What a rule reads from other rules: activations and gradients. State and the like are the judge's own. */
+static d9_status copy_inputs(comparison *c, d9_node_id begin, d9_node_id end) {
+    d9_status status = D9_OK;
+    for (d9_node_id n = begin; n < end; n++)
+        for (int i = 0; i < c->graph->nodes[n].input_count; i++) {
+            d9_value_id id = c->graph->nodes[n].inputs[i];
+            const d9_value *value = &c->graph->values[id];
+            bool travels = value->kind == D9_VALUE_ACTIVATION || value->kind == D9_VALUE_GRADIENT ||
+                           value->buffer == D9_BUFFER_GRADIENT;
+            if (travels && !made_in(c, id, begin, end))
+                D9_TRY(copy_bytes(c, value->buffer, value->offset,
+                                  d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type)));
+        }
+done:
+    return status;
+}
+
+/* ---- the judge runs the same nodes ---- */
+
+static d9_status judge_rule(comparison *c, d9_node_id begin, d9_node_id end) {
+    d9_status status;
+    d9_graph part = *c->graph; /* shares the arrays: only looked at */
+    d9_plan *plan = NULL;
+    part.nodes += begin;
+    part.node_count = end - begin;
+    D9_TRY(copy_inputs(c, begin, end));
+    D9_TRY(c->judge->backend->plan(c->context, c->judge->device, &c->judge->program, &part, &plan));
+    D9_TRY(c->judge->backend->run(c->context, plan, c->step));
+done:
+    c->judge->backend->plan_free(c->context, plan);
+    return status;
+}
+
+/* ---- comparing ---- */
+
+/* What the value's numbers went through. */
+static d9_type type_of(const comparison *c, const d9_node *node, const d9_value *value) {
+    if (node->op == D9_OP_CONV_BACKWARD_WEIGHT && c->tested->info.narrow_gradients)
+        return c->tested->program.precision->compute;
+    return value->type;
+}
+
+/* Whether the node multiplied numbers that tensor cores may have rounded, which the judge does not do. */
+static bool is_tf32(const comparison *c, const d9_node *node) {
+    return c->tested->program.precision->tf32 &&
+           (node->op == D9_OP_CONV || node->op == D9_OP_CONV_BACKWARD_DATA || node->op == D9_OP_CONV_BACKWARD_WEIGHT);
+}
+
+static double limit_of(const comparison *c, const d9_node *node, const d9_value *value) {
+    if (is_tf32(c, node)) return 2e-3;
+    switch (type_of(c, node, value)) {
+    case D9_I32:
+    case D9_U8:
+        return 0;
+    case D9_BF16:
+    case D9_F16:
+        return node->op == D9_OP_AUGMENT ? 0 : 2e-3;
+    case D9_F32:
+        break;
+    default:
+        return c->judge->program.precision->master == D9_F64 ? 1e-9 : 1e-4; /* metrics are f64 sums */
+    }
+    if (node->op == D9_OP_AUGMENT) return 0;
+    bool summed = value->kind != D9_VALUE_ACTIVATION || node->op == D9_OP_NORM;
+    bool half = c->judge->program.precision->compute != c->judge->program.precision->master;
+    return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
+}
+
+static void measure(const double *got, const double *want, int64_t count, double *error, double *cosine) {
+    double difference = 0, mine = 0, theirs = 0, dot = 0;
+    for (int64_t i = 0; i < count; i++) {
+        difference += (got[i] - want[i]) * (got[i] - want[i]);
+        mine += got[i] * got[i];
+        theirs += want[i] * want[i];
+        dot += got[i] * want[i];
+    }
+    bool both_zero = theirs == 0 && difference == 0; /* NaN is neither zero nor above it: it fails, on both sides too */
+    *error = theirs > 0 ? sqrt(difference / theirs) : both_zero ? 0 : INFINITY;
+    *cosine = theirs > 0 ? dot / sqrt(mine * theirs) : both_zero ? 1 : -1;
+}
+
+/* What a convolution beyond its limit is held against: how far the judge's answer moves when its inputs are cut. */
+static d9_status sense(comparison *c, const d9_node *node, d9_value_id id, const double *want, int64_t count,
+                       double *error, double *cosine) {
+    d9_status status;
+    const d9_node_id n = (d9_node_id)(node - c->graph->nodes);
+    void *moved = NULL;
+    D9_TRY(d9_allocate(c->context, (size_t)count * sizeof(double), "values to compare", &moved));
+    c->cut = true;
+    status = judge_rule(c, n, n + 1);
+    c->cut = false;
+    D9_TRY(status);
+    D9_TRY(d9_session_read_value(c->judge, c->graph, id, moved));
+    measure(moved, want, count, error, cosine);
+done:
+    d9_release(c->context, moved);
+    return status;
+}
+
+static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id id) {
+    d9_status status;
+    const d9_value *value = &c->graph->values[id];
+    int64_t count = d9_shape_count(&value->shape);
+    double limit = limit_of(c, node, value), error, cosine;
+    void *memory = NULL;
+    D9_TRY(d9_allocate(c->context, (size_t)(2 * count) * sizeof(double), "values to compare", &memory));
+    double *got = memory, *want = got + count;
+    D9_TRY(d9_session_read_value(c->tested, c->graph, id, got));
+    D9_TRY(d9_session_read_value(c->judge, c->graph, id, want));
+    measure(got, want, count, &error, &cosine);
+    d9_type type = type_of(c, node, value);
+    bool half = type == D9_BF16 || type == D9_F16 || is_tf32(c, node);
+    bool passed = error <= limit && (!half || cosine >= 0.99999);
+    if (!passed && is_tf32(c, node) && isfinite(error)) {
+        double moved, angle;
+        D9_TRY(sense(c, node, id, want, count, &moved, &angle));
+        passed = error <= 2 * moved && (cosine >= 0.99999 || 1 - cosine <= 2 * (1 - angle));
+        c->row.sensitivity = moved;
+    }
+    if (!passed) c->row.passed = false;
+    if (c->row.compared == 0 || !(error * c->row.limit <= c->row.error * limit)) {
+        c->row.error = error;
+        c->row.limit = limit;
+        snprintf(c->row.note, sizeof c->row.note, "%s", value->name);
+    }
+    if (half && !(cosine >= c->row.cosine)) c->row.cosine = cosine;
+    c->row.compared += count;
+done:
+    d9_release(c->context, memory);
+    return status;
+}
+
+/* Everything the rule's nodes make that others see: outputs, and the running statistics a norm moves. */
+static d9_status compare_outputs(comparison *c, d9_node_id begin, d9_node_id end) {
+    d9_status status = D9_OK;
+    for (d9_node_id n = begin; n < end; n++) {
+        const d9_node *node = &c->graph->nodes[n];
+        for (int i = 0; i < node->output_count; i++)
+            if (node->outputs[i] != D9_NONE && read_outside(c, node->outputs[i], begin, end))
+                D9_TRY(compare_value(c, node, node->outputs[i]));
+        for (int i = 3; node->op == D9_OP_NORM && i < 5; i++) D9_TRY(compare_value(c, node, node->inputs[i]));
+    }
+done:
+    return status;
+}
+
+static bool inactive(const comparison *c, const d9_node *node) {
+    return !d9_when_active(&node->when, c->step, c->tested->program.steps_per_epoch);
+}
+
+d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, const char *name, d9_verify_sink sink,
+                           void *user, int *failed) {
+    d9_status status;
+    comparison c = {
+        .context = tested->context, .tested = tested, .judge = judge, .graph = &tested->program.train, .step = step};
+    void *memory = NULL;
+    *failed = 0;
+    D9_TRY(d9_allocate(c.context, (MAX_RULES + 1) * sizeof(d9_node_time), "rules", &memory));
+    d9_node_time *rules = memory;
+    int count = tested->backend->times(tested->train_plan, rules, MAX_RULES, false);
+    if (count < 1 || count > MAX_RULES)
+        D9_TRY(d9_fail(c.context, D9_CHECK_FAILED, "%s: a plan of %d rules cannot be compared", name, count));
+    rules[count].node = c.graph->node_count;
+    D9_TRY(copy_start(&c));
+    D9_TRY(d9_session_step(tested, step));
+    D9_TRY(tested->backend->sync(c.context, tested->device));
+    for (int r = 0; r < count; r++) {
+        const d9_node *first = &c.graph->nodes[rules[r].node];
+        if (inactive(&c, first)) continue;
+        c.row = (d9_verify_row){.passed = true, .cosine = NAN, .sensitivity = NAN};
+        snprintf(c.row.name, sizeof c.row.name, "%.20s %s", name, rules[r].rule);
+        snprintf(c.row.group, sizeof c.row.group, "%s", first->role);
+        D9_TRY(judge_rule(&c, rules[r].node, rules[r + 1].node));
+        D9_TRY(compare_outputs(&c, rules[r].node, rules[r + 1].node));
+        if (c.row.compared == 0) c.row.passed = false;
+        *failed += !c.row.passed;
+        sink(user, &c.row);
+    }
+done:
+    d9_release(c.context, memory);
+    return status;
+}
