@@ -35,6 +35,7 @@ engine/report              report templates.h data record config step graph core
 engine/api                 api exchange train data record config step graph core
 engine/dawn9.h             none
 engine/cli                 cli report experiment verify exchange train tricks models backends/backend.h data record config step graph core completions.h
+kernels                    kernels
 kernels/formulas           kernels/formulas
 kernels/cpu                kernels
 kernels/cuda               kernels

@@ -17,17 +17,21 @@ static const d9_option options[] = {
      "count the steps from each epoch's first (moves after steps 1, 6, 11, ... of an epoch)"},
     {0}};
 
-static d9_status on_step(d9_context *context, const void *opaque, d9_tail *tail) {
+static d9_status on_step(d9_context *context, const void *opaque, d9_accumulators *accumulators, d9_tail *tail) {
+    d9_status status;
     const ema *self = opaque;
+    d9_buffer average;
     if (tail->count == D9_MAX_TAIL) return d9_fail(context, D9_USAGE, "tricks.ema: the tail is full");
+    D9_TRY(d9_accumulator_add(context, accumulators, "average", D9_ACCUMULATOR_OF_STATE, &average));
     tail->node[tail->count++] =
         (d9_tail_node){.op = D9_OP_LERP,
-                       .to = D9_BUFFER_AVERAGE,
+                       .to = average,
                        .from = D9_BUFFER_STATE,
                        .ratio = {D9_NONE, pow(self->momentum, (double)self->every)},
                        .when = {.every = self->every, .restart_each_epoch = self->restart_each_epoch}};
-    tail->evaluate = D9_BUFFER_AVERAGE;
-    return D9_OK;
+    tail->evaluate = average;
+done:
+    return status;
 }
 
 const d9_trick d9_trick_ema = {

@@ -25,8 +25,8 @@ typedef struct d9_trick {
     d9_status (*on_loss)(d9_context *context, const void *options, d9_graph *graph, d9_node_id loss);
     d9_status (*on_augment)(d9_context *context, const void *options, d9_augmentation *augmentation);
     d9_status (*on_init)(d9_context *context, const void *options, d9_graph *graph); /* initialisers */
-    d9_status (*on_optimizer)(d9_context *context, const void *options, d9_groups *groups);
-    d9_status (*on_step)(d9_context *context, const void *options, d9_tail *tail);
+    d9_status (*on_optimizer)(d9_context *context, const void *options, const d9_graph *graph, d9_groups *groups);
+    d9_status (*on_step)(d9_context *context, const void *options, d9_accumulators *accumulators, d9_tail *tail);
     d9_status (*on_views)(d9_context *context, const void *options, d9_views *views);
 } d9_trick;
 

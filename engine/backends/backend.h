@@ -17,6 +17,7 @@ typedef struct d9_device_info {
     int64_t memory_bytes; /* what a run may use */
     bool precision[D9_PRECISIONS];
     bool narrow_gradients; /* a convolution's weight gradient is rounded to the compute type on its way to f32 */
+    int longest_rule;     /* nodes of the longest rule it may place: d9_program_options */
     bool asynchronous;    /* a step is submitted, not done, when `run` returns: looking at its results waits */
 } d9_device_info;
 

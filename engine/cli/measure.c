@@ -1,36 +1,13 @@
 /* Timing the nodes of a plan. */
 #include "cli/measure.h"
 #include "core/system.h"
+#include "graph/op.h"
+
+#include <math.h>
 
 enum { WARM_STEPS = 3 };
 
 /* ---- counting ---- */
-
-static double elements(const d9_graph *graph, d9_value_id id) {
-    return (double)d9_shape_count(&graph->values[id].shape);
-}
-
-/* Each is one product of the output's side, (N, OH, OW, O) or (N, O), with a weight of O rows. */
-static double node_operations(const d9_graph *graph, const d9_node *node) {
-    d9_value_id side, weight;
-    switch (node->op) {
-    case D9_OP_CONV:
-    case D9_OP_LINEAR:
-        side = node->outputs[0], weight = node->inputs[1];
-        break;
-    case D9_OP_CONV_BACKWARD_DATA:
-    case D9_OP_LINEAR_BACKWARD_DATA:
-        side = node->inputs[0], weight = node->inputs[1];
-        break;
-    case D9_OP_CONV_BACKWARD_WEIGHT:
-    case D9_OP_LINEAR_BACKWARD_WEIGHT:
-        side = node->inputs[0], weight = node->outputs[0];
-        break;
-    default:
-        return 0;
-    }
-    return 2 * elements(graph, side) * elements(graph, weight) / (double)graph->values[weight].shape.d[0];
-}
 
 /* A rule covers the nodes from its own to the next rule's. */
 static int row_end(const d9_measurement *m, int row) {
@@ -39,40 +16,47 @@ static int row_end(const d9_measurement *m, int row) {
 
 double d9_measured_operations(const d9_measurement *m, int row) {
     double operations = 0;
-    for (int n = m->rows[row].node; n < row_end(m, row); n++)
-        operations += node_operations(m->graph, &m->graph->nodes[n]);
+    for (int n = m->rows[row].node; n < row_end(m, row); n++) {
+        const d9_op_info *info = d9_op_info_of(m->graph->nodes[n].op);
+        if (info->operations) operations += info->operations(m->graph, &m->graph->nodes[n]);
+    }
     return operations;
 }
 
-/* Whether some node of [begin, end), or with `outside` some other node, has the value among its inputs (or outputs). */
-static bool touched(const d9_graph *graph, d9_value_id id, int begin, int end, bool outside, bool outputs) {
-    for (int n = 0; n < graph->node_count; n++) {
+/* Elements of the value that the nodes of [begin, end) read: the most that one of them does. */
+static double elements_read(const d9_graph *graph, d9_value_id id, int begin, int end) {
+    double most = 0;
+    for (int n = begin; n < end; n++) {
         const d9_node *node = &graph->nodes[n];
-        const d9_value_id *ids = outputs ? node->outputs : node->inputs;
-        const int count = outputs ? node->output_count : node->input_count;
-        for (int i = 0; (n < begin || n >= end) == outside && i < count; i++)
-            if (ids[i] == id) return true;
+        const d9_op_info *info = d9_op_info_of(node->op);
+        for (int i = 0; i < node->input_count; i++) {
+            if (node->inputs[i] != id) continue;
+            const double all = (double)d9_shape_count(&graph->values[id].shape);
+            most = fmax(most, info->read ? info->read(graph, node, i) : all);
+        }
     }
-    return false;
+    return most;
 }
 
-/* Of the dataset and the order, a batch's part. */
-static double value_bytes(const d9_measurement *m, d9_value_id id) {
-    const d9_value *value = &m->graph->values[id];
-    double count = elements(m->graph, id);
-    if (value->buffer == D9_BUFFER_IMAGES || value->buffer == D9_BUFFER_LABELS || value->buffer == D9_BUFFER_ORDER)
-        count *= (double)m->session->program.extent.batch / (double)value->shape.d[0];
-    return count * (double)d9_type_bytes(value->type);
+static double elements_written(const d9_graph *graph, d9_value_id id, int begin, int end) {
+    for (int n = begin; n < end; n++)
+        for (int i = 0; i < graph->nodes[n].output_count; i++)
+            if (graph->nodes[n].outputs[i] == id) return (double)d9_shape_count(&graph->values[id].shape);
+    return 0;
 }
 
 double d9_measured_bytes(const d9_measurement *m, int row) {
+    const d9_graph *graph = m->graph;
     const int begin = m->rows[row].node, end = row_end(m, row);
     double bytes = 0;
-    for (d9_value_id id = 0; id < m->graph->value_count; id++) {
-        const bool scratch = m->graph->values[id].buffer == D9_BUFFER_SCRATCH;
-        const bool made = touched(m->graph, id, begin, end, false, true);
-        if (touched(m->graph, id, begin, end, false, false) && !(made && scratch)) bytes += value_bytes(m, id);
-        if (made && (!scratch || touched(m->graph, id, begin, end, true, false))) bytes += value_bytes(m, id);
+    for (d9_value_id id = 0; id < graph->value_count; id++) {
+        const d9_value *value = &graph->values[id];
+        const bool scratch = value->buffer == D9_BUFFER_SCRATCH;
+        const double written = elements_written(graph, id, begin, end), read = elements_read(graph, id, begin, end);
+        const bool elsewhere = elements_read(graph, id, 0, begin) + elements_read(graph, id, end, graph->node_count) > 0;
+        double moved = written > 0 && scratch ? 0 : read; /* what a row makes for itself stays inside */
+        if (!scratch || elsewhere) moved += written;
+        bytes += moved * (double)d9_type_bytes(value->type);
     }
     return bytes;
 }

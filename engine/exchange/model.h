@@ -10,7 +10,7 @@
 D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
 /* The same file in memory, in the caller's release; `path` stands in messages. */
 D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size);
-/* Loads a model's weights into STATE and, where there is one, AVERAGE. Nothing else need be initialised to evaluate. */
+/* Loads a model's weights into STATE and what is kept as it. Nothing else need be initialised to evaluate. */
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
 /* The same from a file that was read (or decoded) before; `path` stands in messages. */
 D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);

@@ -81,9 +81,7 @@ d9_status d9_model_load(d9_session *session, const char *path, const d9_safetens
     D9_TRY(d9_allocate(session->context, (size_t)session->program.state_elements * sizeof(double), "state", &state));
     for (int v = 0; v < graph->value_count; v++)
         if (d9_exchange_has(&graph->values[v])) D9_TRY(import_value(session, path, file, &graph->values[v], state));
-    D9_TRY(d9_session_write_state(session, D9_BUFFER_STATE, state));
-    if (session->program.buffer_bytes[D9_BUFFER_AVERAGE])
-        D9_TRY(d9_session_write_state(session, D9_BUFFER_AVERAGE, state));
+    D9_TRY(d9_session_set_state(session, state));
 done:
     d9_release(session->context, state);
     return status;

@@ -5,6 +5,8 @@
 #include "record/record.h"
 #include "exchange/description.h"
 #include "exchange/exchange.h"
+#include "graph/onnx.h"
+#include "graph/op.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,28 +24,16 @@ enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_NAME = 2 };
 enum { IR_VERSION = 8, OPSET = 17 };
 
 typedef struct writer {
+    d9_onnx_writer hand; /* what the records are given */
     d9_context *context;
     const char *path; /* of the model, for messages */
     const d9_description *about;
     const d9_safetensors *file;
-    const d9_graph *graph;
     d9_message message;
+    size_t node; /* where the open one began */
 } writer;
 
 /* ---- pieces ---- */
-
-/* An initializer of one value a channel, (C, 1, 1), or of rank 0: count 0. */
-static void put_floats(writer *self, const char *name, const double *values, int64_t count) {
-    float narrow[4];
-    const int64_t dims[3] = {count, 1, 1};
-    const size_t begin = d9_message_begin(&self->message, GRAPH_INITIALIZER), elements = count ? (size_t)count : 1;
-    for (size_t i = 0; i < elements; i++) narrow[i] = (float)values[i];
-    if (count) d9_message_integers(&self->message, TENSOR_DIMS, dims, 3);
-    d9_message_integer(&self->message, TENSOR_TYPE, ELEMENT_FLOAT);
-    d9_message_text(&self->message, TENSOR_NAME, name);
-    d9_message_bytes(&self->message, TENSOR_RAW, narrow, elements * sizeof *narrow);
-    d9_message_end(&self->message, begin);
-}
 
 /* A weight or statistic of the file, as it lies there. */
 static d9_status put_tensor(writer *self, const d9_value *value) {
@@ -61,176 +51,71 @@ static d9_status put_tensor(writer *self, const d9_value *value) {
     return D9_OK;
 }
 
-/* A node is open between these; its attributes come in between. Inputs end with NULL. */
-static size_t begin_node(writer *self, const char *op, const char *name, const char *const *inputs,
-                         const char *output) {
-    const size_t begin = d9_message_begin(&self->message, GRAPH_NODE);
-    for (; *inputs; inputs++) d9_message_text(&self->message, NODE_INPUT, *inputs);
-    d9_message_text(&self->message, NODE_OUTPUT, output);
-    d9_message_text(&self->message, NODE_NAME, name);
-    d9_message_text(&self->message, NODE_OP, op);
-    return begin;
+/* ---- what the records of operations write with (graph/onnx.h) ---- */
+
+static writer *writer_of(d9_onnx_writer *hand) { return (writer *)(void *)hand; } /* its first member */
+
+static const char *value_name(const d9_onnx_writer *hand, d9_value_id id) {
+    return id == hand->graph->logits ? "logits" : hand->graph->values[id].name;
 }
 
-static void put_node(writer *self, const char *op, const char *name, const char *const *inputs, const char *output) {
-    d9_message_end(&self->message, begin_node(self, op, name, inputs, output));
+static void begin_node(d9_onnx_writer *hand, const char *op, const char *name, const char *const *inputs,
+                       const char *output) {
+    d9_message *message = &writer_of(hand)->message;
+    writer_of(hand)->node = d9_message_begin(message, GRAPH_NODE);
+    for (; *inputs; inputs++) d9_message_text(message, NODE_INPUT, *inputs);
+    d9_message_text(message, NODE_OUTPUT, output);
+    d9_message_text(message, NODE_NAME, name);
+    d9_message_text(message, NODE_OP, op);
 }
 
-static void put_integers(writer *self, const char *name, const int64_t *values, size_t count) {
-    const size_t begin = d9_message_begin(&self->message, NODE_ATTRIBUTE);
-    d9_message_text(&self->message, ATTRIBUTE_NAME, name);
-    d9_message_integers(&self->message, ATTRIBUTE_INTS, values, count);
-    d9_message_integer(&self->message, ATTRIBUTE_TYPE, TYPE_INTS);
-    d9_message_end(&self->message, begin);
+static void end_node(d9_onnx_writer *hand) { d9_message_end(&writer_of(hand)->message, writer_of(hand)->node); }
+
+static void put_integers(d9_onnx_writer *hand, const char *name, const int64_t *values, size_t count) {
+    d9_message *message = &writer_of(hand)->message;
+    const size_t begin = d9_message_begin(message, NODE_ATTRIBUTE);
+    d9_message_text(message, ATTRIBUTE_NAME, name);
+    d9_message_integers(message, ATTRIBUTE_INTS, values, count);
+    d9_message_integer(message, ATTRIBUTE_TYPE, TYPE_INTS);
+    d9_message_end(message, begin);
 }
 
-static void put_integer(writer *self, const char *name, int64_t value) {
-    const size_t begin = d9_message_begin(&self->message, NODE_ATTRIBUTE);
-    d9_message_text(&self->message, ATTRIBUTE_NAME, name);
-    d9_message_integer(&self->message, ATTRIBUTE_INT, value);
-    d9_message_integer(&self->message, ATTRIBUTE_TYPE, TYPE_INT);
-    d9_message_end(&self->message, begin);
+static void put_integer(d9_onnx_writer *hand, const char *name, int64_t value) {
+    d9_message *message = &writer_of(hand)->message;
+    const size_t begin = d9_message_begin(message, NODE_ATTRIBUTE);
+    d9_message_text(message, ATTRIBUTE_NAME, name);
+    d9_message_integer(message, ATTRIBUTE_INT, value);
+    d9_message_integer(message, ATTRIBUTE_TYPE, TYPE_INT);
+    d9_message_end(message, begin);
 }
 
-static void put_float(writer *self, const char *name, double value) {
-    const size_t begin = d9_message_begin(&self->message, NODE_ATTRIBUTE);
-    d9_message_text(&self->message, ATTRIBUTE_NAME, name);
-    d9_message_float(&self->message, ATTRIBUTE_FLOAT, (float)value);
-    d9_message_integer(&self->message, ATTRIBUTE_TYPE, TYPE_FLOAT);
-    d9_message_end(&self->message, begin);
+static void put_real(d9_onnx_writer *hand, const char *name, double value) {
+    d9_message *message = &writer_of(hand)->message;
+    const size_t begin = d9_message_begin(message, NODE_ATTRIBUTE);
+    d9_message_text(message, ATTRIBUTE_NAME, name);
+    d9_message_float(message, ATTRIBUTE_FLOAT, (float)value);
+    d9_message_integer(message, ATTRIBUTE_TYPE, TYPE_FLOAT);
+    d9_message_end(message, begin);
 }
 
-/* ---- nodes, one function a kind ---- */
-
-static const char *name_of(const writer *self, d9_value_id id) {
-    if (id == self->graph->logits) return "logits";
-    return self->graph->values[id].name;
+/* An initializer of one value a channel, (C, 1, 1), or of rank 0. */
+static void put_constant(d9_onnx_writer *hand, const char *name, const double *values, int64_t count) {
+    d9_message *message = &writer_of(hand)->message;
+    float narrow[4];
+    const int64_t dims[3] = {count, 1, 1};
+    const size_t begin = d9_message_begin(message, GRAPH_INITIALIZER), elements = count ? (size_t)count : 1;
+    for (size_t i = 0; i < elements; i++) narrow[i] = (float)values[i];
+    if (count) d9_message_integers(message, TENSOR_DIMS, dims, 3);
+    d9_message_integer(message, TENSOR_TYPE, ELEMENT_FLOAT);
+    d9_message_text(message, TENSOR_NAME, name);
+    d9_message_bytes(message, TENSOR_RAW, narrow, elements * sizeof *narrow);
+    d9_message_end(message, begin);
 }
 
-static const char *input(const writer *self, const d9_node *node, int slot) {
-    return name_of(self, node->inputs[slot]);
-}
-static const char *output(const writer *self, const d9_node *node) { return name_of(self, node->outputs[0]); }
-
-/* (pixel - mean) / std is what the batch nodes do. */
-static void put_image(writer *self, const d9_node *node) {
-    put_floats(self, "mean", self->about->mean, self->about->channels);
-    put_floats(self, "std", self->about->std, self->about->channels);
-    put_node(self, "Sub", "image.centre", (const char *[]){"images", "mean", NULL}, "image.centred");
-    put_node(self, "Div", "image.scale", (const char *[]){"image.centred", "std", NULL}, output(self, node));
-}
-
-static void put_conv(writer *self, const d9_node *node) {
-    const d9_conv_attributes *conv = &node->as.conv;
-    const size_t begin =
-        begin_node(self, "Conv", node->role, (const char *[]){input(self, node, 0), input(self, node, 1), NULL},
-                   output(self, node));
-    put_integers(self, "kernel_shape", (int64_t[]){conv->kernel, conv->kernel}, 2);
-    put_integers(self, "strides", (int64_t[]){conv->stride, conv->stride}, 2);
-    put_integers(self, "pads", (int64_t[]){conv->pad, conv->pad, conv->pad, conv->pad}, 4);
-    d9_message_end(&self->message, begin);
-}
-
-static void put_norm(writer *self, const d9_node *node) {
-    const char *inputs[6] = {NULL};
-    for (int i = 0; i < 5; i++) inputs[i] = input(self, node, i);
-    const size_t begin = begin_node(self, "BatchNormalization", node->role, inputs, output(self, node));
-    put_float(self, "epsilon", node->as.norm.epsilon);
-    d9_message_end(&self->message, begin);
-}
-
-static void put_pool(writer *self, const d9_node *node) {
-    const d9_pool_attributes *pool = &node->as.pool;
-    const size_t begin =
-        begin_node(self, "MaxPool", node->role, (const char *[]){input(self, node, 0), NULL}, output(self, node));
-    put_integers(self, "kernel_shape", (int64_t[]){pool->kernel, pool->kernel}, 2);
-    put_integers(self, "strides", (int64_t[]){pool->stride, pool->stride}, 2);
-    d9_message_end(&self->message, begin);
-}
-
-static d9_status put_act(writer *self, const d9_node *node) {
-    const char *const x[] = {input(self, node, 0), NULL}, *y = output(self, node);
-    char name[D9_NAME_SIZE + 8];
-    size_t begin;
-    switch (node->as.act.activation) {
-    case D9_ACT_RELU:
-        put_node(self, "Relu", node->role, x, y);
-        return D9_OK;
-    case D9_ACT_CELU:
-        begin = begin_node(self, "Celu", node->role, x, y);
-        put_float(self, "alpha", node->as.act.alpha);
-        d9_message_end(&self->message, begin);
-        return D9_OK;
-    case D9_ACT_SILU:
-        snprintf(name, sizeof name, "%s.gate", node->role);
-        put_node(self, "Sigmoid", name, x, name);
-        put_node(self, "Mul", node->role, (const char *[]){x[0], name, NULL}, y);
-        return D9_OK;
-    default:
-        return d9_fail(self->context, D9_USAGE, "%s: %s has no form in ONNX here", node->role,
-                       d9_activation_name(node->as.act.activation));
-    }
-}
-
-/* The weights count features as (H, W, C): where there is more than one pixel, so does the flattened input. */
-static void put_linear(writer *self, const d9_node *node) {
-    const d9_shape *shape = &self->graph->values[node->inputs[0]].shape;
-    char turned[D9_NAME_SIZE + 8], flat[D9_NAME_SIZE + 8];
-    const char *x = input(self, node, 0);
-    size_t begin;
-    snprintf(turned, sizeof turned, "%s.turned", node->role);
-    snprintf(flat, sizeof flat, "%s.flat", node->role);
-    if (shape->rank == 4 && shape->d[1] * shape->d[2] > 1) {
-        begin = begin_node(self, "Transpose", turned, (const char *[]){x, NULL}, turned);
-        put_integers(self, "perm", (int64_t[]){0, 2, 3, 1}, 4);
-        d9_message_end(&self->message, begin);
-        x = turned;
-    }
-    begin = begin_node(self, "Flatten", flat, (const char *[]){x, NULL}, flat);
-    put_integer(self, "axis", 1);
-    d9_message_end(&self->message, begin);
-    begin =
-        begin_node(self, "Gemm", node->role, (const char *[]){flat, input(self, node, 1), NULL}, output(self, node));
-    put_integer(self, "transB", 1);
-    d9_message_end(&self->message, begin);
-}
-
-static void put_scale(writer *self, const d9_node *node) {
-    char factor[D9_NAME_SIZE + 8];
-    snprintf(factor, sizeof factor, "%s.factor", node->role);
-    put_floats(self, factor, &node->as.scale.factor, 0);
-    put_node(self, "Mul", node->role, (const char *[]){input(self, node, 0), factor, NULL}, output(self, node));
-}
-
-static d9_status put_any(writer *self, const d9_node *node) {
-    switch (node->op) {
-    case D9_OP_AUGMENT:
-        put_image(self, node);
-        return D9_OK;
-    case D9_OP_CONV:
-        put_conv(self, node);
-        return D9_OK;
-    case D9_OP_NORM_EVAL:
-        put_norm(self, node);
-        return D9_OK;
-    case D9_OP_ACT:
-        return put_act(self, node);
-    case D9_OP_POOL:
-        put_pool(self, node);
-        return D9_OK;
-    case D9_OP_ADD:
-        put_node(self, "Add", node->role, (const char *[]){input(self, node, 0), input(self, node, 1), NULL},
-                 output(self, node));
-        return D9_OK;
-    case D9_OP_LINEAR:
-        put_linear(self, node);
-        return D9_OK;
-    case D9_OP_SCALE:
-        put_scale(self, node);
-        return D9_OK;
-    default:
-        return d9_fail(self->context, D9_USAGE, "%s: %s has no form in ONNX here", node->role, d9_op_name(node->op));
-    }
+static d9_status put_node(writer *self, const d9_node *node) {
+    const d9_op_info *info = d9_op_info_of(node->op);
+    if (info->onnx) return info->onnx(self->context, &self->hand, node);
+    return d9_fail(self->context, D9_USAGE, "%s: %s has no form in ONNX here", node->role, d9_op_name(node->op));
 }
 
 /* ---- the model ---- */
@@ -259,10 +144,10 @@ static void put_end(writer *self, int field, const char *name, const int64_t *di
 
 static d9_status put_graph(writer *self) {
     d9_status status = D9_OK;
-    const d9_graph *graph = self->graph;
+    const d9_graph *graph = self->hand.graph;
     const d9_description *about = self->about;
     const size_t begin = d9_message_begin(&self->message, MODEL_GRAPH);
-    for (int n = 0; n < graph->node_count; n++) D9_TRY(put_any(self, &graph->nodes[n]));
+    for (int n = 0; n < graph->node_count; n++) D9_TRY(put_node(self, &graph->nodes[n]));
     d9_message_text(&self->message, GRAPH_NAME, "dawn9");
     for (int v = 0; v < graph->value_count; v++)
         if (d9_exchange_has(&graph->values[v])) D9_TRY(put_tensor(self, &graph->values[v]));
@@ -329,7 +214,17 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
     self.about = about;
     self.file = file;
     D9_TRY(build(&self, config, &program));
-    self.graph = &program.eval;
+    self.hand = (d9_onnx_writer){.graph = &program.eval,
+                                 .mean = about->mean,
+                                 .std = about->std,
+                                 .channels = about->channels,
+                                 .value = value_name,
+                                 .begin = begin_node,
+                                 .integers = put_integers,
+                                 .integer = put_integer,
+                                 .real = put_real,
+                                 .end = end_node,
+                                 .constant = put_constant};
     D9_TRY(put_model(&self));
     D9_TRY(d9_file_write(context, path, self.message.bytes, self.message.size));
 done:

@@ -1,5 +1,14 @@
 /* The forward graph in evaluation mode. */
-#include "graph/passes.h"
+#include "graph/op.h"
+
+/* What reads output 0 of node n reads its input 0 from now on. */
+static void leave_out(d9_graph *graph, d9_node_id n) {
+    const d9_value_id x = graph->nodes[n].inputs[0], y = graph->nodes[n].outputs[0];
+    d9_graph_remove_node(graph, n);
+    for (d9_node_id m = 0; m < graph->node_count; m++)
+        for (int i = 0; i < graph->nodes[m].input_count; i++)
+            if (graph->nodes[m].inputs[i] == y) graph->nodes[m].inputs[i] = x;
+}
 
 d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state, d9_graph *evaluation) {
     d9_status status;
@@ -10,12 +19,9 @@ d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_bu
         if (value->kind == D9_VALUE_PARAMETER || value->kind == D9_VALUE_STATISTIC) value->buffer = state;
     }
     for (d9_node_id n = evaluation->node_count - 1; n >= 0; n--) {
-        d9_node *node = &evaluation->nodes[n];
-        if (node->op == D9_OP_NORM) {
-            node->op = D9_OP_NORM_EVAL;
-            node->output_count = 1;
-        }
-        if (node->op == D9_OP_LOSS) d9_graph_remove_node(evaluation, n);
+        const d9_op_info *info = d9_op_info_of(evaluation->nodes[n].op);
+        if (info->evaluation) info->evaluation(&evaluation->nodes[n]);
+        if (info->training_only) leave_out(evaluation, n);
     }
     evaluation->loss = evaluation->labels = D9_NONE;
     evaluation->values[evaluation->logits].kind = D9_VALUE_STORED;

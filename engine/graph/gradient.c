@@ -1,29 +1,9 @@
-/* Backward nodes: the chain rule over the list of forward nodes, last to first.
- *
- * grad[v] is the value that holds d(sum of losses)/dv so far. A second contribution adds an `add` node. Only
- * values that a trainable parameter feeds get one: `needed`. */
+/* The gradient pass: see gradient.h. A second contribution to a value's gradient adds an `add` node. */
+#include "graph/gradient.h"
 #include "core/system.h"
-#include "graph/passes.h"
+#include "graph/op.h"
 
 #include <stdio.h>
-#include <string.h>
-
-typedef struct gradients {
-    d9_context *context;
-    d9_graph *graph;
-    d9_value_id *grad; /* by forward value */
-    bool *needed;      /* by forward value */
-    int forward_values;
-} gradients;
-
-static bool from_output(d9_activation activation) {
-    static const bool table[D9_ACT_COUNT] = {
-#define D9_ACTIVATION(id, name, from_output, doc) from_output,
-#include "../kernels/formulas/activations.def"
-#undef D9_ACTIVATION
-    };
-    return table[activation];
-}
 
 /* The parameter behind a value: itself, or what a cast narrowed. */
 static d9_value_id parameter_of(const d9_graph *graph, d9_value_id id) {
@@ -33,13 +13,8 @@ static d9_value_id parameter_of(const d9_graph *graph, d9_value_id id) {
     return id;
 }
 
-static bool trainable(const d9_graph *graph, d9_value_id id) {
-    const d9_value *value = &graph->values[parameter_of(graph, id)];
-    return value->kind == D9_VALUE_PARAMETER && value->trainable;
-}
-
 /* A value of `like`'s shape and type to hold a gradient; parameters' gradients live in their own buffer. */
-static d9_status new_gradient(gradients *g, d9_value_id like, const char *suffix, d9_value_id *id) {
+static d9_status new_gradient(d9_gradients *g, d9_value_id like, const char *suffix, d9_value_id *id) {
     const d9_value *of = &g->graph->values[like];
     d9_value value = {.kind = D9_VALUE_ACTIVATION, .type = of->type, .shape = of->shape, .producer = D9_NONE};
     if (of->kind == D9_VALUE_PARAMETER) {
@@ -51,122 +26,80 @@ static d9_status new_gradient(gradients *g, d9_value_id like, const char *suffix
     return d9_graph_add_value(g->context, g->graph, &value, id);
 }
 
-static d9_status append(gradients *g, const d9_node *forward, d9_op op, d9_node node) {
-    node.op = op;
-    node.backward = true;
+d9_status d9_gradient_node(d9_gradients *g, const d9_node *forward, d9_node node) {
+    node.as = forward->as;
     snprintf(node.role, sizeof node.role, "%s", forward->role);
     return d9_graph_add_node(g->context, g->graph, &node, NULL);
 }
 
-/* Adds the contribution `part` to the gradient of `value`. */
-static d9_status accumulate(gradients *g, const d9_node *forward, d9_value_id value, d9_value_id part) {
+d9_status d9_gradient_add(d9_gradients *g, const d9_node *forward, d9_value_id value, d9_value_id part) {
     d9_status status = D9_OK;
     if (!g->needed[value]) return D9_OK;
-    if (g->grad[value] == D9_NONE) {
-        g->grad[value] = part;
+    if (g->of[value] == D9_NONE) {
+        g->of[value] = part;
         return D9_OK;
     }
-    d9_node sum = {.inputs = {g->grad[value], part}, .input_count = 2, .output_count = 1};
+    d9_node sum = {.op = D9_OP_ADD, .inputs = {g->of[value], part}, .input_count = 2, .output_count = 1};
     char suffix[16];
     snprintf(suffix, sizeof suffix, ".sum%d", g->graph->node_count);
     D9_TRY(new_gradient(g, value, suffix, &sum.outputs[0]));
-    D9_TRY(append(g, forward, D9_OP_ADD, sum));
-    g->grad[value] = sum.outputs[0];
+    D9_TRY(d9_gradient_node(g, forward, sum));
+    g->of[value] = sum.outputs[0];
 done:
     return status;
 }
 
-/* dx of one node by the backward node `node`, whose output 0 is added here. */
-static d9_status data_gradient(gradients *g, const d9_node *forward, d9_op op, d9_node node) {
+d9_status d9_gradient_of_input(d9_gradients *g, const d9_node *forward, int slot, d9_node node) {
     d9_status status = D9_OK;
-    d9_value_id x = forward->inputs[0];
+    const d9_value_id x = forward->inputs[slot];
     char suffix[16];
     snprintf(suffix, sizeof suffix, ".%d", g->graph->node_count);
     if (!g->needed[x]) return D9_OK;
     if (node.output_count == 0) node.output_count = 1;
     D9_TRY(new_gradient(g, x, suffix, &node.outputs[0]));
-    D9_TRY(append(g, forward, op, node));
-    D9_TRY(accumulate(g, forward, x, node.outputs[0]));
+    D9_TRY(d9_gradient_node(g, forward, node));
+    D9_TRY(d9_gradient_add(g, forward, x, node.outputs[0]));
 done:
     return status;
 }
 
-/* conv and linear: the weight's gradient, then the data's. */
-static d9_status weighted(gradients *g, const d9_node *forward, d9_value_id dy, d9_op weight_op, d9_op data_op) {
-    d9_status status = D9_OK;
-    d9_node node = {.inputs = {dy, forward->inputs[0]}, .input_count = 2, .output_count = 1, .as = forward->as};
-    if (trainable(g->graph, forward->inputs[1])) {
-        D9_TRY(new_gradient(g, parameter_of(g->graph, forward->inputs[1]), "", &node.outputs[0]));
-        D9_TRY(append(g, forward, weight_op, node));
-    }
-    d9_node data = {.inputs = {dy, forward->inputs[1]}, .input_count = 2, .as = forward->as};
-    D9_TRY(data_gradient(g, forward, data_op, data));
+d9_status d9_gradient_of_parameter(d9_gradients *g, d9_value_id parameter, d9_value_id *id) {
+    const d9_value_id master = parameter_of(g->graph, parameter);
+    const d9_value *value = &g->graph->values[master];
+    *id = D9_NONE;
+    if (value->kind != D9_VALUE_PARAMETER || !value->trainable) return D9_OK;
+    return new_gradient(g, master, "", id);
+}
+
+d9_status d9_gradient_weighted(d9_gradients *g, const d9_node *forward, d9_value_id dy, d9_op weight_op,
+                               d9_op data_op) {
+    d9_status status;
+    d9_node weight = {.op = weight_op, .inputs = {dy, forward->inputs[0]}, .input_count = 2, .output_count = 1};
+    d9_node data = {.op = data_op, .inputs = {dy, forward->inputs[1]}, .input_count = 2};
+    D9_TRY(d9_gradient_of_parameter(g, forward->inputs[1], &weight.outputs[0]));
+    if (weight.outputs[0] != D9_NONE) D9_TRY(d9_gradient_node(g, forward, weight));
+    D9_TRY(d9_gradient_of_input(g, forward, 0, data));
 done:
     return status;
 }
 
-static d9_status norm(gradients *g, const d9_node *forward, d9_value_id dy) {
-    d9_status status = D9_OK;
-    d9_node node = {.inputs = {dy, forward->inputs[0], forward->outputs[1], forward->outputs[2], forward->inputs[1]},
-                    .input_count = 5,
-                    .outputs = {D9_NONE, D9_NONE, D9_NONE},
-                    .output_count = 3,
-                    .as = forward->as};
-    for (int i = 0; i < 2; i++)
-        if (trainable(g->graph, forward->inputs[1 + i]))
-            D9_TRY(new_gradient(g, forward->inputs[1 + i], "", &node.outputs[1 + i]));
-    if (g->needed[forward->inputs[0]])
-        D9_TRY(data_gradient(g, forward, D9_OP_NORM_BACKWARD, node));
-    else
-        D9_TRY(append(g, forward, D9_OP_NORM_BACKWARD, node));
-done:
-    return status;
-}
-
-static d9_status differentiate(gradients *g, const d9_node *forward) {
-    d9_value_id x = forward->inputs[0], y = forward->outputs[0];
-    d9_value_id dy = forward->op == D9_OP_LOSS ? D9_NONE : g->grad[y];
-    d9_node node = {.inputs = {dy, x}, .input_count = 2, .as = forward->as};
-    if (forward->op == D9_OP_LOSS) {
-        node = (d9_node){.inputs = {x, forward->inputs[1]}, .input_count = 2, .as = forward->as};
-        return data_gradient(g, forward, D9_OP_LOSS_BACKWARD, node);
-    }
-    if (dy == D9_NONE) return D9_OK;
-    switch (forward->op) {
-    case D9_OP_ADD: {
-        d9_status status = accumulate(g, forward, forward->inputs[1], dy);
-        return status != D9_OK ? status : accumulate(g, forward, x, dy);
-    }
-    case D9_OP_SCALE:
-        node.input_count = 1;
-        return data_gradient(g, forward, D9_OP_SCALE, node);
-    case D9_OP_ACT:
-        if (from_output(forward->as.act.activation)) node.inputs[1] = y;
-        return data_gradient(g, forward, D9_OP_ACT_BACKWARD, node);
-    case D9_OP_POOL:
-        return data_gradient(g, forward, D9_OP_POOL_BACKWARD, node);
-    case D9_OP_NORM:
-        return norm(g, forward, dy);
-    case D9_OP_CONV:
-        return weighted(g, forward, dy, D9_OP_CONV_BACKWARD_WEIGHT, D9_OP_CONV_BACKWARD_DATA);
-    case D9_OP_LINEAR:
-        return weighted(g, forward, dy, D9_OP_LINEAR_BACKWARD_WEIGHT, D9_OP_LINEAR_BACKWARD_DATA);
-    case D9_OP_CAST:
-        return D9_OK; /* its reader's weight gradient went straight to the parameter */
-    default:
-        return d9_fail(g->context, D9_USAGE, "%s: no gradient is known for %s", forward->role, d9_op_name(forward->op));
-    }
+static d9_status differentiate(d9_gradients *g, const d9_node *forward) {
+    const d9_op_info *info = d9_op_info_of(forward->op);
+    const d9_value_id y = forward->outputs[0];
+    if (y != g->graph->loss && g->of[y] == D9_NONE) return D9_OK; /* nothing that counts depends on it */
+    if (info->gradient) return info->gradient(g, forward, g->of[y]);
+    return d9_fail(g->context, D9_USAGE, "%s: no gradient is known for %s", forward->role, d9_op_name(forward->op));
 }
 
 d9_status d9_gradient_append(d9_context *context, d9_graph *graph) {
     d9_status status;
-    void *grad = NULL, *needed = NULL;
+    void *of = NULL, *needed = NULL;
     int nodes = graph->node_count, values = graph->value_count;
-    D9_TRY(d9_allocate(context, (size_t)values * sizeof(d9_value_id), "gradients", &grad));
+    D9_TRY(d9_allocate(context, (size_t)values * sizeof(d9_value_id), "gradients", &of));
     D9_TRY(d9_allocate(context, (size_t)values * sizeof(bool), "gradients", &needed));
-    gradients g = {context, graph, grad, needed, values};
+    d9_gradients g = {context, graph, of, needed};
     for (int v = 0; v < values; v++) {
-        g.grad[v] = D9_NONE;
+        g.of[v] = D9_NONE;
         g.needed[v] = graph->values[v].kind == D9_VALUE_PARAMETER && graph->values[v].trainable;
     }
     for (d9_node_id n = 0; n < nodes; n++) {
@@ -179,7 +112,7 @@ d9_status d9_gradient_append(d9_context *context, d9_graph *graph) {
         D9_TRY(differentiate(&g, &forward));
     }
 done:
-    d9_release(context, grad);
+    d9_release(context, of);
     d9_release(context, needed);
     return status;
 }

@@ -16,26 +16,21 @@ const char *d9_type_name(d9_type type) {
 }
 
 const char *d9_buffer_name(d9_buffer buffer) {
-    static const char *const names[D9_BUFFER_COUNT] = {
-        "scratch",     "state", "gradient",   "velocity",   "average", "images",  "labels", "eval_images",
-        "eval_labels", "order", "eval_draws", "eval_order", "table",   "metrics", "logits",
-        "guard"};
-    return names[buffer];
-}
-
-const char *d9_op_name(d9_op op) {
-    static const char *const names[D9_OP_COUNT] = {
-#define D9_OP(id, name, doc) name,
-#include "graph/ops.def"
-#undef D9_OP
-    };
-    return names[op];
+    static const char *const names[D9_BUFFER_ACCUMULATORS] = {
+        [D9_BUFFER_SCRATCH] = "scratch",       [D9_BUFFER_STATE] = "state",
+        [D9_BUFFER_GRADIENT] = "gradient",     [D9_BUFFER_IMAGES] = "images",
+        [D9_BUFFER_LABELS] = "labels",         [D9_BUFFER_EVAL_IMAGES] = "eval_images",
+        [D9_BUFFER_EVAL_LABELS] = "eval_labels", [D9_BUFFER_ORDER] = "order",
+        [D9_BUFFER_EVAL_DRAWS] = "eval_draws", [D9_BUFFER_EVAL_ORDER] = "eval_order",
+        [D9_BUFFER_TABLE] = "table",           [D9_BUFFER_METRICS] = "metrics",
+        [D9_BUFFER_LOGITS] = "logits",         [D9_BUFFER_GUARD] = "guard"};
+    return buffer < D9_BUFFER_ACCUMULATORS ? names[buffer] : "accumulator";
 }
 
 const char *d9_activation_name(d9_activation activation) {
     static const char *const names[D9_ACT_COUNT] = {
 #define D9_ACTIVATION(id, name, from_output, doc) name,
-#include "../kernels/formulas/activations.def"
+#include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
     };
     return names[activation];

@@ -11,6 +11,7 @@
 
 #include "core/arena.h"
 #include "core/context.h"
+#include "kernels/formulas/rows.h"
 
 typedef enum d9_type { D9_F64, D9_F32, D9_BF16, D9_F16, D9_I32, D9_U8, D9_TYPE_COUNT } d9_type;
 size_t d9_type_bytes(d9_type type);
@@ -25,15 +26,13 @@ bool d9_shape_equal(const d9_shape *a, const d9_shape *b);
 
 typedef int d9_value_id; /* index into graph->values; -1: absent */
 typedef int d9_node_id;  /* index into graph->nodes */
-enum { D9_NONE = -1, D9_MAX_INPUTS = 8, D9_MAX_OUTPUTS = 4, D9_NAME_SIZE = 64 };
+enum { D9_NONE = -1, D9_MAX_INPUTS = 8, D9_MAX_OUTPUTS = 4, D9_NAME_SIZE = 64, D9_MAX_ACCUMULATORS = 8 };
 
 /* Where a value's bytes are: step/program.h sizes the buffers, a backend allocates them. */
 typedef enum d9_buffer {
     D9_BUFFER_SCRATCH,  /* activations and their gradients; reused within a step by graph/memory.h */
     D9_BUFFER_STATE,    /* parameters, then running statistics; master type */
     D9_BUFFER_GRADIENT, /* parameter gradients, at the offsets of their parameters; master type */
-    D9_BUFFER_VELOCITY, /* momentum, at the offsets of the parameters; master type */
-    D9_BUFFER_AVERAGE,  /* a second state (EMA, lookahead), laid out as STATE */
     D9_BUFFER_IMAGES,   /* u8 (count, H, W, C) of the training set */
     D9_BUFFER_LABELS,   /* i32 (count) */
     D9_BUFFER_EVAL_IMAGES,
@@ -45,9 +44,10 @@ typedef enum d9_buffer {
     D9_BUFFER_METRICS,    /* f64 (4): summed loss, images seen, correct, first bad step + 1 (0: none) */
     D9_BUFFER_LOGITS,     /* f32 or f64 (batch, classes): of an evaluation step */
     D9_BUFFER_GUARD,      /* fp16: the loss scale and what goes with it, a backend's own; else empty */
-    D9_BUFFER_COUNT
+    D9_BUFFER_ACCUMULATORS, /* the first of D9_MAX_ACCUMULATORS: what is kept by name (step/program.h); master type */
+    D9_BUFFER_COUNT = D9_BUFFER_ACCUMULATORS + D9_MAX_ACCUMULATORS
 } d9_buffer;
-const char *d9_buffer_name(d9_buffer buffer);
+const char *d9_buffer_name(d9_buffer buffer); /* "state"; of all accumulators "accumulator" */
 
 typedef enum d9_value_kind {
     D9_VALUE_ACTIVATION,
@@ -89,21 +89,15 @@ typedef struct d9_value {
     bool trainable;
 } d9_value;
 
-/* One row per operation in graph/ops.def: name, inputs, outputs. */
+/* One row per operation in graph/ops.def; what is known of it: graph/op.h. */
 typedef enum d9_op {
-#define D9_OP(id, name, doc) D9_OP_##id,
+#define D9_OP(id, name) D9_OP_##id,
 #include "graph/ops.def"
 #undef D9_OP
     D9_OP_COUNT
 } d9_op;
 const char *d9_op_name(d9_op op);
 
-typedef enum d9_activation {
-#define D9_ACTIVATION(id, name, from_output, doc) D9_ACT_##id,
-#include "../kernels/formulas/activations.def"
-#undef D9_ACTIVATION
-    D9_ACT_COUNT
-} d9_activation;
 const char *d9_activation_name(d9_activation activation);
 
 /* When an update or tail node runs. Steps count from 0; all fields in steps. every 0 means every step. */
@@ -119,8 +113,6 @@ typedef struct d9_coefficient {
     double constant;
 } d9_coefficient;
 
-typedef enum d9_momentum_form { D9_MOMENTUM_PAGE, D9_MOMENTUM_TORCH } d9_momentum_form;
-
 /* Attributes: one struct per kind of operation that has any. */
 typedef struct d9_conv_attributes { int kernel, stride, pad; } d9_conv_attributes;
 typedef struct d9_pool_attributes { int kernel, stride; } d9_pool_attributes; /* max; no padding */
@@ -130,11 +122,11 @@ typedef struct d9_norm_attributes {
 } d9_norm_attributes;
 typedef struct d9_act_attributes { d9_activation activation; double alpha; } d9_act_attributes;
 typedef struct d9_scale_attributes { double factor; } d9_scale_attributes;
-typedef struct d9_loss_attributes { double smoothing; } d9_loss_attributes;
+typedef struct d9_loss_attributes { d9_loss loss; double smoothing; } d9_loss_attributes;
 typedef struct d9_update_attributes {
-    d9_coefficient rate, decay; /* as applied to summed gradients: u = -rate * (g + decay * w) */
-    double momentum;
-    d9_momentum_form form;
+    d9_update update;
+    d9_coefficient rate, decay; /* as applied to summed gradients: rate / N, decay * N */
+    double numbers[D9_UPDATE_NUMBERS]; /* the row's: momentum, ... */
 } d9_update_attributes;
 typedef struct d9_lerp_attributes { d9_coefficient ratio; } d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
 typedef struct d9_draw_attributes {
@@ -152,7 +144,6 @@ typedef struct d9_node {
     int input_count;
     d9_value_id outputs[D9_MAX_OUTPUTS]; /* D9_NONE where an optional output is not wanted */
     int output_count;
-    bool backward; /* appended by graph/gradient.h */
     d9_when when;  /* updates and tail only */
     union {
         d9_conv_attributes conv;

@@ -3,10 +3,6 @@
 #include "core/system.h"
 #include "graph/passes.h"
 
-/* A value outlives its last reader by so many nodes, so that a rule of several nodes may write its outputs while
- * it still reads its inputs. */
-enum { SLACK = 3 };
-
 typedef struct block {
     int64_t offset, bytes;
     d9_node_id until;
@@ -43,7 +39,7 @@ static int64_t place(block *blocks, int *count, int64_t bytes, d9_node_id until)
     return offset;
 }
 
-d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, int64_t *scratch_bytes) {
+d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, int longest_rule, int64_t *scratch_bytes) {
     d9_status status;
     void *memory = NULL;
     int live = 0;
@@ -58,7 +54,7 @@ d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, in
             d9_value *value = &graph->values[id];
             int64_t bytes = aligned(d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type));
             value->buffer = D9_BUFFER_SCRATCH;
-            value->offset = place(blocks, &live, bytes, last_reader(graph, id) + SLACK);
+            value->offset = place(blocks, &live, bytes, last_reader(graph, id) + longest_rule - 1);
             if (value->offset + bytes > *scratch_bytes) *scratch_bytes = value->offset + bytes;
         }
     }

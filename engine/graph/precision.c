@@ -1,6 +1,6 @@
-/* The precision pass: a type for every value of a forward graph. Activations and weights are computed in the
- * compute type; per-channel scales and biases, statistics, logits and losses stay in the master type. */
-#include "graph/passes.h"
+/* The precision pass: a type for every value of a forward graph. Parameters and statistics are kept in the master
+ * type, weights are narrowed before they are multiplied, and each operation's record types its outputs. */
+#include "graph/op.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,23 +18,6 @@ const d9_precision *d9_precision_find(const char *name) {
     for (int i = 0; i < D9_PRECISIONS; i++)
         if (strcmp(d9_precision_at(i)->name, name) == 0) return d9_precision_at(i);
     return NULL;
-}
-
-static d9_type output_type(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
-    switch (node->op) {
-    case D9_OP_LINEAR: /* logits, or what a scale makes of them */
-    case D9_OP_LOSS:
-        return precision->master;
-    case D9_OP_NORM:
-        return slot == 0 ? precision->compute : precision->master;
-    case D9_OP_ADD:
-    case D9_OP_ACT:
-    case D9_OP_POOL:
-    case D9_OP_SCALE:
-        return graph->values[node->inputs[0]].type;
-    default:
-        return precision->compute;
-    }
 }
 
 /* The weight of node n in the compute type: one cast, just before its first reader. */
@@ -61,12 +44,13 @@ d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_prec
             graph->values[v].type = precision->master;
     graph->values[graph->image].type = precision->compute;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
-        bool weighted = graph->nodes[n].op == D9_OP_CONV || graph->nodes[n].op == D9_OP_LINEAR;
-        if (weighted && precision->compute != precision->master) D9_TRY(cast_weight(context, graph, n++, precision));
+        const d9_op_info *info = d9_op_info_of(graph->nodes[n].op);
+        if (info->weighted && precision->compute != precision->master)
+            D9_TRY(cast_weight(context, graph, n++, precision));
         const d9_node *node = &graph->nodes[n];
         for (int i = 0; i < node->output_count; i++)
             if (node->outputs[i] != D9_NONE)
-                graph->values[node->outputs[i]].type = output_type(graph, node, i, precision);
+                graph->values[node->outputs[i]].type = info->type(graph, node, i, precision);
     }
 done:
     return status;

@@ -4,11 +4,6 @@
 
 #include <stdlib.h>
 
-static int group_of(const d9_value *value) {
-    if (!value->trainable) return D9_NONE;
-    return value->parameter == D9_BIAS ? D9_GROUP_BIASES : D9_GROUP_WEIGHTS;
-}
-
 /* Places a value at the cursor; its gradient lies at the same offset of its own buffer. */
 static void place(d9_graph *graph, d9_value_id id, int64_t size, int64_t *cursor) {
     d9_value *value = &graph->values[id];
@@ -27,7 +22,8 @@ d9_status d9_layout_state(d9_context *context, d9_program *program) {
     for (int g = 0; g < program->groups.count; g++) {
         program->groups.group[g].begin = cursor;
         for (int v = 0; v < graph->value_count; v++) {
-            if (graph->values[v].kind != D9_VALUE_PARAMETER || group_of(&graph->values[v]) != g) continue;
+            if (graph->values[v].kind != D9_VALUE_PARAMETER || !graph->values[v].trainable) continue;
+            if (d9_groups_find(&program->groups, &graph->values[v]) != g) continue;
             if (d9_gradient_of(graph, v) == D9_NONE)
                 return d9_fail(context, D9_USAGE, "%s is trainable but the loss does not depend on it",
                                graph->values[v].name);
@@ -37,6 +33,10 @@ d9_status d9_layout_state(d9_context *context, d9_program *program) {
         program->groups.group[g].end = cursor;
     }
     program->group_elements = cursor;
+    for (int v = 0; v < graph->value_count; v++)
+        if (graph->values[v].kind == D9_VALUE_PARAMETER && graph->values[v].trainable &&
+            d9_groups_find(&program->groups, &graph->values[v]) == D9_NONE)
+            return d9_fail(context, D9_USAGE, "no parameter group selects %s", graph->values[v].name);
     for (int v = 0; v < graph->value_count; v++)
         if (graph->values[v].kind == D9_VALUE_PARAMETER && !graph->values[v].trainable) {
             place(graph, v, size, &cursor);
@@ -62,16 +62,17 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
     const d9_extent *e = &program->extent;
     int64_t train_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
     int64_t pixels = e->height * e->width * e->channels, *bytes = program->buffer_bytes;
-    bool averages = program->tail.evaluate == D9_BUFFER_AVERAGE;
-    for (int t = 0; t < program->tail.count; t++)
-        averages |= program->tail.node[t].to == D9_BUFFER_AVERAGE || program->tail.node[t].from == D9_BUFFER_AVERAGE;
-    D9_TRY(d9_memory_plan(context, &program->train, options->keep_all, &train_scratch));
-    D9_TRY(d9_memory_plan(context, &program->eval, options->keep_all, &eval_scratch));
+    const int longest = options->longest_rule ? options->longest_rule : D9_MAX_RULE_NODES;
+    D9_TRY(d9_memory_plan(context, &program->train, options->keep_all, longest, &train_scratch));
+    D9_TRY(d9_memory_plan(context, &program->eval, options->keep_all, longest, &eval_scratch));
     if (options->eval_only) train_scratch = 0;
     bytes[D9_BUFFER_SCRATCH] = train_scratch > eval_scratch ? train_scratch : eval_scratch;
     bytes[D9_BUFFER_STATE] = program->state_elements * size;
-    bytes[D9_BUFFER_GRADIENT] = bytes[D9_BUFFER_VELOCITY] = options->eval_only ? 0 : program->group_elements * size;
-    bytes[D9_BUFFER_AVERAGE] = averages ? program->state_elements * size : 0;
+    bytes[D9_BUFFER_GRADIENT] = options->eval_only ? 0 : program->group_elements * size;
+    for (int i = 0; i < program->accumulators.count; i++)
+        bytes[D9_BUFFER_ACCUMULATORS + i] = program->accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_STATE
+                                                ? bytes[D9_BUFFER_STATE]
+                                                : bytes[D9_BUFFER_GRADIENT];
     bytes[D9_BUFFER_IMAGES] = e->train_images * pixels;
     bytes[D9_BUFFER_LABELS] = e->train_images * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_IMAGES] = e->eval_images * pixels;

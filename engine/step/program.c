@@ -1,5 +1,61 @@
-/* When a node runs, with which coefficients, and the end of a program. Building one is train/build.c. */
+/* What a program's parts mean: accumulators, groups, when a node runs and with which coefficients. Building one is
+ * train/build.c. */
 #include "step/program.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+/* ---- accumulators ---- */
+
+d9_status d9_accumulator_add(d9_context *context, d9_accumulators *accumulators, const char *name,
+                             d9_accumulator_layout layout, d9_buffer *buffer) {
+    if (d9_accumulator_find(accumulators, name) != D9_BUFFER_COUNT)
+        return d9_fail(context, D9_USAGE, "two parts of the optimizer want an accumulator named %s", name);
+    if (accumulators->count == D9_MAX_ACCUMULATORS)
+        return d9_fail(context, D9_USAGE, "%s is one accumulator too many: %d is the most", name, D9_MAX_ACCUMULATORS);
+    *buffer = (d9_buffer)(D9_BUFFER_ACCUMULATORS + accumulators->count);
+    accumulators->accumulator[accumulators->count++] = (d9_accumulator){name, layout};
+    return D9_OK;
+}
+
+d9_buffer d9_accumulator_find(const d9_accumulators *accumulators, const char *name) {
+    for (int i = 0; i < accumulators->count; i++)
+        if (strcmp(accumulators->accumulator[i].name, name) == 0) return (d9_buffer)(D9_BUFFER_ACCUMULATORS + i);
+    return D9_BUFFER_COUNT;
+}
+
+const char *d9_program_buffer_name(const d9_program *program, d9_buffer buffer) {
+    const int i = (int)buffer - (int)D9_BUFFER_ACCUMULATORS;
+    return i >= 0 && i < program->accumulators.count ? program->accumulators.accumulator[i].name
+                                                     : d9_buffer_name(buffer);
+}
+
+/* ---- groups ---- */
+
+void d9_group_set_update(d9_group *group, d9_update update) {
+    static const char *const names[D9_UPDATE_COUNT][D9_UPDATE_STATES] = {
+#define D9_UPDATE(id, name, state, more_state, doc) {state, more_state},
+#include "kernels/formulas/updates.def"
+#undef D9_UPDATE
+    };
+    group->op = D9_OP_UPDATE;
+    group->update = update;
+    memcpy(group->accumulators, names[update], sizeof group->accumulators);
+}
+
+bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter) {
+    return (!selector->kinds || selector->kinds >> parameter->parameter & 1) &&
+           (!selector->rank || selector->rank == parameter->shape.rank) &&
+           (!selector->role || fnmatch(selector->role, parameter->name, 0) == 0);
+}
+
+int d9_groups_find(const d9_groups *groups, const d9_value *parameter) {
+    for (int g = 0; g < groups->count; g++)
+        if (d9_selector_takes(&groups->group[g].selects, parameter)) return g;
+    return D9_NONE;
+}
+
+/* ---- the step ---- */
 
 bool d9_when_active(const d9_when *when, int64_t step, int64_t steps_per_epoch) {
     if (step < when->from || (when->until > 0 && step >= when->until)) return false;

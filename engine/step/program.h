@@ -1,30 +1,65 @@
 /* The step program: a training run as data.
  *
- * config -> model -> tricks -> precision -> gradients -> groups and tail -> layout = this. A backend plans it
- * and runs it; nothing in it is a callback (initialisers apart, which run once before the first step). */
+ * config -> model -> tricks -> precision -> gradients -> groups and tail -> layout = this (train/build.h). A backend
+ * plans it and runs it; nothing in it is a callback (initialisers apart, which run once before the first step). */
 #ifndef D9_STEP_PROGRAM_H
 #define D9_STEP_PROGRAM_H
 
 #include "core/arena.h"
+#include "core/schedule.h"
 #include "graph/passes.h"
 #include "step/augment.h"
 
+/* ---- accumulators: what updates and the tail keep between steps beside the state, by name ---- */
+typedef enum d9_accumulator_layout {
+    D9_ACCUMULATOR_OF_GROUPS, /* an element for each of the groups' parameters, where GRADIENT has its; starts at zero */
+    D9_ACCUMULATOR_OF_STATE   /* an element for each of STATE's, which it starts as */
+} d9_accumulator_layout;
+typedef struct d9_accumulator { const char *name; d9_accumulator_layout layout; } d9_accumulator;
+typedef struct d9_accumulators { /* number i lies in the buffer D9_BUFFER_ACCUMULATORS + i */
+    int count;
+    d9_accumulator accumulator[D9_MAX_ACCUMULATORS];
+} d9_accumulators;
+/* A new one. The name was taken before: D9_USAGE, so that two tricks never share one by accident. */
+D9_MUST_USE d9_status d9_accumulator_add(d9_context *context, d9_accumulators *accumulators, const char *name,
+                                         d9_accumulator_layout layout, d9_buffer *buffer);
+/* D9_BUFFER_COUNT: there is none of this name. */
+d9_buffer d9_accumulator_find(const d9_accumulators *accumulators, const char *name);
+
 /* ---- parameter groups: what on_optimizer edits ---- */
+
+/* What agrees with all that is said. */
+typedef struct d9_selector {
+    unsigned kinds;   /* bits 1u << d9_parameter_kind; 0: any */
+    int rank;         /* of the shape; 0: any */
+    const char *role; /* pattern of the name, as a shell's: "head.*"; NULL: any */
+} d9_selector;
+
+/* Each trainable parameter belongs to the first group that selects it. */
 typedef struct d9_group {
     const char *name; /* "weights", "biases" */
-    double rate_multiplier, decay_multiplier;
-    double momentum;
-    d9_momentum_form form;
-    d9_when when;
-    int64_t begin, end; /* element range in STATE, GRADIENT and VELOCITY; set by the layout */
+    d9_selector selects;
+    d9_op op;         /* whose record says that it is an update */
+    d9_update update; /* of D9_OP_UPDATE: its row in kernels/formulas/updates.def */
+    double numbers[D9_UPDATE_NUMBERS];
+    const char *accumulators[D9_UPDATE_STATES]; /* by name, shared with other groups; NULL: zero at every step */
+    d9_schedule rate;                           /* as for a mean loss */
+    double rate_multiplier, weight_decay, decay_multiplier;
+    double from_epoch, until_epoch; /* the steps in which it moves; until 0: to the end */
+    int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */
 } d9_group;
-enum { D9_GROUP_WEIGHTS, D9_GROUP_BIASES, D9_MAX_GROUPS = 8 };
+enum { D9_MAX_GROUPS = 8 };
 typedef struct d9_groups { int count; d9_group group[D9_MAX_GROUPS]; } d9_groups;
+/* The row, and the names of what it keeps. */
+void d9_group_set_update(d9_group *group, d9_update update);
+bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter);
+/* The group a trainable parameter belongs to; D9_NONE: none. */
+int d9_groups_find(const d9_groups *groups, const d9_value *parameter);
 
 /* ---- the tail: whole-buffer nodes after the updates; what on_step edits ---- */
 typedef struct d9_tail_node {
     d9_op op; /* D9_OP_LERP or D9_OP_COPY */
-    d9_buffer to, from;
+    d9_buffer to, from; /* STATE, or an accumulator of it */
     d9_coefficient ratio;
     d9_when when;
 } d9_tail_node;
@@ -32,7 +67,7 @@ enum { D9_MAX_TAIL = 8 };
 typedef struct d9_tail {
     int count;
     d9_tail_node node[D9_MAX_TAIL];
-    d9_buffer evaluate; /* the state evaluations read: STATE, or AVERAGE */
+    d9_buffer evaluate; /* the state evaluations read: STATE, or an accumulator of it */
 } d9_tail;
 
 /* ---- evaluation views: what on_views edits. Logits are averaged with these weights. ---- */
@@ -58,6 +93,7 @@ typedef struct d9_program {
     uint64_t seed;
     d9_augmentation augmentation;
     d9_groups groups;
+    d9_accumulators accumulators;
     d9_tail tail;
     d9_views views;
     d9_graph train, eval; /* finished node lists */
@@ -65,21 +101,28 @@ typedef struct d9_program {
     int table_count;
     int64_t buffer_bytes[D9_BUFFER_COUNT];
     /* Elements. STATE holds the groups' parameters, the frozen ones, then the statistics, each value at a
-     * multiple of 64 bytes; GRADIENT and VELOCITY cover the groups alone. */
+     * multiple of 64 bytes; GRADIENT covers the groups alone. */
     int64_t state_elements, group_elements;
     int64_t trainable_count, frozen_count; /* parameters proper, without the gaps */
 } d9_program;
 
+struct d9_trick;
 typedef struct d9_program_options {
     uint64_t seed; /* of the run: key of every draw */
     const double *rates; /* one per step instead of the schedule; NULL: the schedule (verify sets it) */
     int64_t rate_count;
     int64_t steps_per_epoch; /* 0: from the extent (verify sets it) */
+    int longest_rule;        /* nodes of the longest rule of the backend; 0: not known, the longest there may be */
     bool keep_all;           /* every scratch value keeps its place after the step */
-    bool eval_only;          /* no memory for training: SCRATCH as evaluation needs it, GRADIENT and VELOCITY empty */
+    bool eval_only;          /* no memory for training: SCRATCH as evaluation needs it, GRADIENT and the like empty */
+    const struct d9_trick *const *tricks; /* further ones without options, after the configuration's (tests) */
+    int trick_count;
 } d9_program_options;
 
 void d9_program_free(d9_context *context, d9_program *program);
+
+/* "state", "velocity": an accumulator by its own name. */
+const char *d9_program_buffer_name(const d9_program *program, d9_buffer buffer);
 
 bool d9_when_active(const d9_when *when, int64_t step, int64_t steps_per_epoch);
 double d9_coefficient_at(const d9_program *program, const d9_coefficient *coefficient, int64_t step);

@@ -1,6 +1,7 @@
 /* The order in which a program is built: the plain network, the tricks, the passes, the nodes around the network. */
 #include "train/build.h"
 #include "core/system.h"
+#include "graph/op.h"
 #include "step/layout.h"
 
 #include <math.h>
@@ -10,36 +11,46 @@
 /* ---- the plain network, edited by the tricks ---- */
 
 static void default_groups(const d9_config *config, d9_groups *groups) {
-    double m = config->train.bias_lr_multiplier;
+    static const d9_update forms[] = {[D9_MOMENTUM_PAGE] = D9_UPDATE_SGD_PAGE, [D9_MOMENTUM_TORCH] = D9_UPDATE_SGD_TORCH};
+    const double m = config->train.bias_lr_multiplier;
     d9_group weights = {.name = "weights",
+                        .selects.kinds = 1u << D9_WEIGHT | 1u << D9_NORM_SCALE,
+                        .numbers = {config->train.momentum},
+                        .rate = config->train.lr,
                         .rate_multiplier = 1,
-                        .decay_multiplier = 1,
-                        .momentum = config->train.momentum,
-                        .form = (d9_momentum_form)config->train.momentum_form};
+                        .weight_decay = config->train.weight_decay,
+                        .decay_multiplier = 1};
+    d9_group_set_update(&weights, forms[config->train.momentum_form]);
     d9_group biases = weights;
     biases.name = "biases";
+    biases.selects.kinds = 1u << D9_BIAS;
     biases.rate_multiplier = m;
     biases.decay_multiplier = 1 / m; /* rate times decay is the same for both groups */
-    groups->count = 2;
-    groups->group[D9_GROUP_WEIGHTS] = weights;
-    groups->group[D9_GROUP_BIASES] = biases;
+    *groups = (d9_groups){2, {weights, biases}};
 }
 
-#define HOOK(hook, ...) (trick->hook ? trick->hook(context, config->trick_options[t], __VA_ARGS__) : D9_OK)
+#define HOOK(hook, ...) (trick->hook ? trick->hook(context, options, __VA_ARGS__) : D9_OK)
 
-static d9_status edit(d9_context *context, const d9_config *config, d9_program *program, d9_graph *forward) {
-    d9_status status = D9_OK;
-    for (int t = 0; t < D9_TRICK_COUNT; t++) {
-        const d9_trick *trick = d9_trick_at(t);
-        if (!config->trick_on[t]) continue;
-        D9_TRY(HOOK(on_model, forward));
-        D9_TRY(HOOK(on_loss, forward, d9_edit_next(forward, D9_OP_LOSS, 0)));
-        D9_TRY(HOOK(on_augment, &program->augmentation));
-        D9_TRY(HOOK(on_init, forward));
-        D9_TRY(HOOK(on_optimizer, &program->groups));
-        D9_TRY(HOOK(on_step, &program->tail));
-        D9_TRY(HOOK(on_views, &program->views));
-    }
+static d9_status edit(d9_context *context, const d9_trick *trick, const void *options, d9_program *program,
+                      d9_graph *forward) {
+    d9_status status;
+    D9_TRY(HOOK(on_model, forward));
+    D9_TRY(HOOK(on_loss, forward, d9_edit_next(forward, D9_OP_LOSS, 0)));
+    D9_TRY(HOOK(on_augment, &program->augmentation));
+    D9_TRY(HOOK(on_init, forward));
+    D9_TRY(HOOK(on_optimizer, forward, &program->groups));
+    D9_TRY(HOOK(on_step, &program->accumulators, &program->tail));
+    D9_TRY(HOOK(on_views, &program->views));
+done:
+    return status;
+}
+
+static d9_status edit_all(d9_context *context, const d9_config *config, const d9_program_options *options,
+                          d9_program *program, d9_graph *forward) {
+    d9_status status;
+    for (int t = 0; t < D9_TRICK_COUNT; t++)
+        if (config->trick_on[t]) D9_TRY(edit(context, d9_trick_at(t), config->trick_options[t], program, forward));
+    for (int t = 0; t < options->trick_count; t++) D9_TRY(edit(context, options->tricks[t], NULL, program, forward));
     D9_TRY(d9_graph_infer(context, forward));
 done:
     return status;
@@ -61,7 +72,8 @@ static d9_status check_augmentation(d9_context *context, const d9_program *progr
     return D9_OK;
 }
 
-static d9_status build_forward(d9_context *context, const d9_config *config, d9_program *program, d9_graph *forward) {
+static d9_status build_forward(d9_context *context, const d9_config *config, const d9_program_options *options,
+                               d9_program *program, d9_graph *forward) {
     d9_status status;
     const d9_extent *extent = &program->extent;
     d9_shape shape = {4, {extent->batch, extent->height, extent->width, extent->channels}};
@@ -69,7 +81,7 @@ static d9_status build_forward(d9_context *context, const d9_config *config, d9_
     D9_TRY(d9_graph_image(context, forward, &shape, &image));
     D9_TRY(config->model->build(context, config->model_options, extent->classes, forward, image, &logits));
     D9_TRY(d9_graph_loss(context, forward, logits));
-    D9_TRY(edit(context, config, program, forward));
+    D9_TRY(edit_all(context, config, options, program, forward));
     D9_TRY(check_augmentation(context, program));
 done:
     return status;
@@ -91,14 +103,14 @@ done:
 }
 
 /* The rate of a group as it meets summed gradients: schedule * multiplier / batch. */
-static d9_status rate_table(d9_context *context, const d9_config *config, const d9_program_options *options,
-                            const d9_group *group, d9_program *program, int *id) {
+static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
+                            d9_program *program, int *id) {
     double *values = NULL;
     d9_status status = add_table(context, program, group->name, &values, id);
     for (int64_t s = 0; status == D9_OK && s < program->steps; s++) {
         double rate = options->rates
                           ? options->rates[s]
-                          : d9_schedule_at(&config->train.lr, s, program->steps_per_epoch, program->extent.epochs);
+                          : d9_schedule_at(&group->rate, s, program->steps_per_epoch, program->extent.epochs);
         values[s] = rate * group->rate_multiplier / (double)program->extent.batch;
     }
     return status;
@@ -191,28 +203,50 @@ static d9_status range(d9_context *context, d9_program *program, d9_buffer buffe
                        int64_t end, d9_value_id *id) {
     char name[D9_NAME_SIZE];
     d9_type type = program->precision->master;
-    snprintf(name, sizeof name, "%s[%s]", d9_buffer_name(buffer), what);
+    snprintf(name, sizeof name, "%s[%s]", d9_program_buffer_name(program, buffer), what);
     *id = d9_graph_find_value(&program->train, name);
     if (*id != D9_NONE) return D9_OK;
     return stored(context, &program->train, name, buffer, type, (d9_shape){1, {end - begin}},
                   begin * (int64_t)d9_type_bytes(type), id);
 }
 
-static d9_status add_update(d9_context *context, const d9_config *config, const d9_program_options *options,
-                            d9_program *program, const d9_group *group) {
+/* Groups share an accumulator of one name, each its own range of it. */
+static d9_status add_accumulators(d9_context *context, const d9_group *group, d9_program *program, d9_node *node) {
+    d9_status status = D9_OK;
+    for (int i = 0; i < D9_UPDATE_STATES && group->accumulators[i]; i++) {
+        d9_buffer buffer = d9_accumulator_find(&program->accumulators, group->accumulators[i]);
+        if (buffer == D9_BUFFER_COUNT)
+            D9_TRY(d9_accumulator_add(context, &program->accumulators, group->accumulators[i], D9_ACCUMULATOR_OF_GROUPS,
+                                      &buffer));
+        if (program->accumulators.accumulator[buffer - D9_BUFFER_ACCUMULATORS].layout != D9_ACCUMULATOR_OF_GROUPS)
+            D9_TRY(d9_fail(context, D9_USAGE, "the group %s wants an accumulator named %s, which another part has",
+                           group->name, group->accumulators[i]));
+        D9_TRY(range(context, program, buffer, group->name, group->begin, group->end,
+                     &node->inputs[node->input_count]));
+        node->outputs[node->output_count++] = node->inputs[node->input_count++];
+    }
+done:
+    return status;
+}
+
+static d9_status add_update(d9_context *context, const d9_program_options *options, d9_program *program,
+                            const d9_group *group) {
     d9_status status;
-    d9_node node = {.op = D9_OP_SGD, .input_count = 3, .output_count = 2, .when = group->when};
+    const double per_epoch = (double)program->steps_per_epoch, batch = (double)program->extent.batch;
+    d9_node node = {.op = group->op, .input_count = 2, .output_count = 1};
     d9_update_attributes *update = &node.as.update;
+    if (!d9_op_info_of(group->op)->update)
+        return d9_fail(context, D9_USAGE, "the group %s cannot be updated by %s", group->name, d9_op_name(group->op));
     D9_TRY(range(context, program, D9_BUFFER_STATE, group->name, group->begin, group->end, &node.inputs[0]));
     D9_TRY(range(context, program, D9_BUFFER_GRADIENT, group->name, group->begin, group->end, &node.inputs[1]));
-    D9_TRY(range(context, program, D9_BUFFER_VELOCITY, group->name, group->begin, group->end, &node.inputs[2]));
-    D9_TRY(rate_table(context, config, options, group, program, &update->rate.table));
     node.outputs[0] = node.inputs[0];
-    node.outputs[1] = node.inputs[2];
-    update->decay =
-        (d9_coefficient){D9_NONE, config->train.weight_decay * (double)program->extent.batch * group->decay_multiplier};
-    update->momentum = group->momentum;
-    update->form = group->form;
+    D9_TRY(add_accumulators(context, group, program, &node));
+    node.when = (d9_when){.from = llround(group->from_epoch * per_epoch),
+                          .until = llround(group->until_epoch * per_epoch)};
+    D9_TRY(rate_table(context, options, group, program, &update->rate.table));
+    update->decay = (d9_coefficient){D9_NONE, group->weight_decay * batch * group->decay_multiplier};
+    update->update = group->update;
+    memcpy(update->numbers, group->numbers, sizeof update->numbers);
     snprintf(node.role, sizeof node.role, "update.%s", group->name);
     D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
 done:
@@ -228,7 +262,7 @@ static d9_status add_tail_node(d9_context *context, d9_program *program, const d
     if (tail->op == D9_OP_LERP) node.inputs[node.input_count++] = to;
     node.inputs[node.input_count++] = from;
     node.outputs[0] = to;
-    snprintf(node.role, sizeof node.role, "tail.%s", d9_buffer_name(tail->to));
+    snprintf(node.role, sizeof node.role, "tail.%s", d9_program_buffer_name(program, tail->to));
     D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
 done:
     return status;
@@ -236,8 +270,7 @@ done:
 
 /* ---- all of it ---- */
 
-static d9_status finish_train(d9_context *context, const d9_config *config, const d9_program_options *options,
-                              d9_program *program) {
+static d9_status finish_train(d9_context *context, const d9_program_options *options, d9_program *program) {
     d9_status status;
     D9_TRY(d9_precision_apply(context, &program->train, program->precision));
     D9_TRY(add_batch_nodes(context, program, &program->train, true));
@@ -246,7 +279,7 @@ static d9_status finish_train(d9_context *context, const d9_config *config, cons
     D9_TRY(d9_layout_state(context, program));
     for (int g = 0; g < program->groups.count; g++)
         if (program->groups.group[g].end > program->groups.group[g].begin)
-            D9_TRY(add_update(context, config, options, program, &program->groups.group[g]));
+            D9_TRY(add_update(context, options, program, &program->groups.group[g]));
     for (int t = 0; t < program->tail.count; t++) D9_TRY(add_tail_node(context, program, &program->tail.node[t]));
 done:
     return status;
@@ -287,9 +320,9 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->steps_per_epoch =
         options->steps_per_epoch ? options->steps_per_epoch : extent->train_images / extent->batch;
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
-    D9_TRY(build_forward(context, config, program, &forward));
+    D9_TRY(build_forward(context, config, options, program, &forward));
     D9_TRY(d9_graph_copy(context, &forward, &program->train));
-    D9_TRY(finish_train(context, config, options, program));
+    D9_TRY(finish_train(context, options, program));
     D9_TRY(finish_eval(context, &forward, program));
     D9_TRY(d9_layout_buffers(context, program, options));
 done:

@@ -8,7 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const d9_buffer kept[] = {D9_BUFFER_STATE, D9_BUFFER_VELOCITY, D9_BUFFER_AVERAGE, D9_BUFFER_METRICS,
+static const d9_buffer kept[] = {D9_BUFFER_STATE,
+                                 D9_BUFFER_ACCUMULATORS,
+                                 D9_BUFFER_ACCUMULATORS + 1,
+                                 D9_BUFFER_ACCUMULATORS + 2,
+                                 D9_BUFFER_ACCUMULATORS + 3,
+                                 D9_BUFFER_ACCUMULATORS + 4,
+                                 D9_BUFFER_ACCUMULATORS + 5,
+                                 D9_BUFFER_ACCUMULATORS + 6,
+                                 D9_BUFFER_ACCUMULATORS + 7,
+                                 D9_BUFFER_METRICS,
                                  D9_BUFFER_GUARD};
 enum { KEPT = sizeof kept / sizeof *kept };
 
@@ -41,7 +50,7 @@ static d9_status read_buffers(d9_session *session, d9_arena *arena, d9_tensor *t
         if (bytes == 0) continue;
         D9_TRY(d9_arena_allocate(session->context, arena, (size_t)bytes, &memory));
         D9_TRY(session->backend->read(session->context, session->device, kept[i], 0, memory, bytes));
-        tensors[(*count)++] = vector(d9_buffer_name(kept[i]), tensor_type(session, kept[i]), memory, bytes);
+        tensors[(*count)++] = vector(d9_program_buffer_name(&session->program, kept[i]), tensor_type(session, kept[i]), memory, bytes);
     }
 done:
     return status;
@@ -124,7 +133,7 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
     for (int i = 0; i < KEPT; i++) {
         int64_t bytes = session->program.buffer_bytes[kept[i]];
         if (bytes == 0) continue;
-        D9_TRY(expect(session, path, file, d9_buffer_name(kept[i]), bytes, &tensor));
+        D9_TRY(expect(session, path, file, d9_program_buffer_name(&session->program, kept[i]), bytes, &tensor));
         D9_TRY(session->backend->write(session->context, session->device, kept[i], 0, tensor->bytes, bytes));
     }
     D9_TRY(expect(session, path, file, "epochs", -1, &tensor));

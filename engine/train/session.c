@@ -70,6 +70,7 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     d9_extent extent = extent_of(options->config, session->dataset);
     d9_program_options wanted = options->program;
     wanted.seed = options->seed;
+    wanted.longest_rule = session->info.longest_rule;
     D9_TRY(d9_backend_precision(context, session->backend, &session->info, options->config->precision, &precision));
     D9_TRY(d9_program_build(context, options->config, &extent, precision, &wanted, &session->program));
     D9_TRY(session->backend->allocate(context, session->device, &session->program));
@@ -176,6 +177,17 @@ done:
     return status;
 }
 
+d9_status d9_session_set_state(d9_session *session, const double *state) {
+    d9_status status;
+    const d9_accumulators *kept = &session->program.accumulators;
+    D9_TRY(d9_session_write_state(session, D9_BUFFER_STATE, state));
+    for (int i = 0; i < kept->count; i++)
+        if (kept->accumulator[i].layout == D9_ACCUMULATOR_OF_STATE)
+            D9_TRY(d9_session_write_state(session, (d9_buffer)(D9_BUFFER_ACCUMULATORS + i), state));
+done:
+    return status;
+}
+
 static double element(d9_type type, const void *bytes, int64_t i) {
     switch (type) {
     case D9_F64:
@@ -240,9 +252,10 @@ d9_status d9_session_initialize(d9_session *session) {
         if (phase > 0) D9_TRY(d9_session_lap(session, paid_by[phase - 1], 0));
         D9_TRY(d9_init_state(session->context, &program->train, program->precision->master, &site, phase, state));
     }
-    D9_TRY(d9_session_write_state(session, D9_BUFFER_STATE, state));
-    if (program->buffer_bytes[D9_BUFFER_AVERAGE]) D9_TRY(d9_session_write_state(session, D9_BUFFER_AVERAGE, state));
-    D9_TRY(zero(session, D9_BUFFER_VELOCITY));
+    D9_TRY(d9_session_set_state(session, state));
+    for (int i = 0; i < program->accumulators.count; i++)
+        if (program->accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_GROUPS)
+            D9_TRY(zero(session, (d9_buffer)(D9_BUFFER_ACCUMULATORS + i)));
     D9_TRY(zero(session, D9_BUFFER_GRADIENT));
     D9_TRY(zero(session, D9_BUFFER_METRICS));
     D9_TRY(d9_session_lap(session, paid_by[D9_INIT_PHASES - 1], 0));
@@ -284,18 +297,21 @@ d9_status d9_session_step(d9_session *session, int64_t step) {
 
 d9_status d9_session_params_sha256(d9_session *session, char hex[65]) {
     d9_status status = D9_OK;
-    int64_t bytes = session->program.buffer_bytes[D9_BUFFER_STATE];
-    bool averages = session->program.buffer_bytes[D9_BUFFER_AVERAGE] > 0;
-    void *state = NULL, *average = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)bytes, "state", &state));
-    D9_TRY(session->backend->read(session->context, session->device, D9_BUFFER_STATE, 0, state, bytes));
-    if (averages) {
-        D9_TRY(d9_allocate(session->context, (size_t)bytes, "average", &average));
-        D9_TRY(session->backend->read(session->context, session->device, D9_BUFFER_AVERAGE, 0, average, bytes));
+    const d9_accumulators *kept = &session->program.accumulators;
+    const int64_t bytes = session->program.buffer_bytes[D9_BUFFER_STATE];
+    d9_bytes parts[1 + D9_MAX_ACCUMULATORS];
+    d9_arena arena = {0};
+    int count = 0;
+    for (int i = -1; i < kept->count; i++) {
+        const d9_buffer buffer = i < 0 ? D9_BUFFER_STATE : (d9_buffer)(D9_BUFFER_ACCUMULATORS + i);
+        void *state;
+        if (i >= 0 && kept->accumulator[i].layout != D9_ACCUMULATOR_OF_STATE) continue;
+        D9_TRY(d9_arena_allocate(session->context, &arena, (size_t)bytes, &state));
+        D9_TRY(session->backend->read(session->context, session->device, buffer, 0, state, bytes));
+        parts[count++] = (d9_bytes){state, (size_t)bytes};
     }
-    d9_sha256_hex((d9_bytes[]){{state, (size_t)bytes}, {average, averages ? (size_t)bytes : 0}}, averages ? 2 : 1, hex);
+    d9_sha256_hex(parts, count, hex);
 done:
-    d9_release(session->context, state);
-    d9_release(session->context, average);
+    d9_arena_free(session->context, &arena);
     return status;
 }

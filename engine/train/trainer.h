@@ -97,12 +97,14 @@ typedef struct d9_evaluation {
 D9_MUST_USE d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation);
 void d9_evaluation_free(d9_context *context, d9_evaluation *evaluation);
 
-/* STATE or AVERAGE as doubles: program.state_elements of them. */
+/* STATE, or an accumulator of it, as doubles: program.state_elements of them. */
 D9_MUST_USE d9_status d9_session_read_state(d9_session *session, d9_buffer buffer, double *state);
 D9_MUST_USE d9_status d9_session_write_state(d9_session *session, d9_buffer buffer, const double *state);
 /* Any value of a list as doubles: for tests and verify, in programs built with keep_all. */
 D9_MUST_USE d9_status d9_session_read_value(d9_session *session, const d9_graph *graph, d9_value_id id, double *values);
-/* SHA-256 over STATE (and AVERAGE where the tail keeps one). */
+/* Writes STATE, and every accumulator of it. */
+D9_MUST_USE d9_status d9_session_set_state(d9_session *session, const double *state);
+/* SHA-256 over STATE and every accumulator of it. */
 D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]);
 
 /* ---- checkpoints (train/checkpoint.c) ---- */

@@ -196,9 +196,7 @@ static d9_status load_initial(d9_session *session, const d9_case *self, const d9
         jitter_values(outside, d9_shape_count(&shape), how->jitter, how->jitter_exponent);
         d9_exchange_in(value, outside, (double *)state + value->offset / size);
     }
-    D9_TRY(d9_session_write_state(session, D9_BUFFER_STATE, state));
-    if (session->program.buffer_bytes[D9_BUFFER_AVERAGE])
-        D9_TRY(d9_session_write_state(session, D9_BUFFER_AVERAGE, state));
+    D9_TRY(d9_session_set_state(session, state));
 done:
     d9_release(session->context, outside);
     d9_release(session->context, state);
@@ -267,7 +265,8 @@ d9_status d9_case_observe(d9_context *context, const d9_case *self, const d9_cas
         if (step == 0) D9_TRY(note_gradients(&session, all));
     }
     D9_TRY(note_state(&session, all, "final/", D9_BUFFER_STATE));
-    if (session.program.buffer_bytes[D9_BUFFER_AVERAGE]) D9_TRY(note_state(&session, all, "ema/", D9_BUFFER_AVERAGE));
+    if (session.program.tail.evaluate != D9_BUFFER_STATE)
+        D9_TRY(note_state(&session, all, "ema/", session.program.tail.evaluate));
     D9_TRY(note_evaluation(&session, all));
 done:
     d9_session_close(&session);

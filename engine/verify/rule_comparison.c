@@ -1,5 +1,6 @@
 /* Rule by rule comparison of one step with the reference backend: see verify.h. */
 #include "core/system.h"
+#include "graph/op.h"
 #include "train/trainer.h"
 #include "verify/verify.h"
 
@@ -39,11 +40,13 @@ done:
 }
 
 static d9_status copy_start(comparison *c) {
-    static const d9_buffer buffers[] = {D9_BUFFER_STATE, D9_BUFFER_VELOCITY, D9_BUFFER_AVERAGE, D9_BUFFER_METRICS,
-                                        D9_BUFFER_ORDER};
+    static const d9_buffer buffers[] = {D9_BUFFER_STATE, D9_BUFFER_METRICS, D9_BUFFER_ORDER};
     d9_status status = D9_OK;
+    const d9_program *program = &c->tested->program;
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-        D9_TRY(copy_bytes(c, buffers[i], 0, c->tested->program.buffer_bytes[buffers[i]]));
+        D9_TRY(copy_bytes(c, buffers[i], 0, program->buffer_bytes[buffers[i]]));
+    for (int i = D9_BUFFER_ACCUMULATORS; i < D9_BUFFER_COUNT; i++)
+        D9_TRY(copy_bytes(c, (d9_buffer)i, 0, program->buffer_bytes[i]));
 done:
     return status;
 }
@@ -100,18 +103,19 @@ done:
 
 /* What the value's numbers went through. */
 static d9_type type_of(const comparison *c, const d9_node *node, const d9_value *value) {
-    if (node->op == D9_OP_CONV_BACKWARD_WEIGHT && c->tested->info.narrow_gradients)
+    if (d9_op_info_of(node->op)->convolution && value->kind == D9_VALUE_GRADIENT && c->tested->info.narrow_gradients)
         return c->tested->program.precision->compute;
     return value->type;
 }
 
 /* Whether the node multiplied numbers that tensor cores may have rounded, which the judge does not do. */
 static bool is_tf32(const comparison *c, const d9_node *node) {
-    return c->tested->program.precision->tf32 &&
-           (node->op == D9_OP_CONV || node->op == D9_OP_CONV_BACKWARD_DATA || node->op == D9_OP_CONV_BACKWARD_WEIGHT);
+    return c->tested->program.precision->tf32 && d9_op_info_of(node->op)->convolution;
 }
 
 static double limit_of(const comparison *c, const d9_node *node, const d9_value *value) {
+    const d9_op_info *info = d9_op_info_of(node->op);
+    if (info->exact) return 0;
     if (is_tf32(c, node)) return 2e-3;
     switch (type_of(c, node, value)) {
     case D9_I32:
@@ -119,14 +123,13 @@ static double limit_of(const comparison *c, const d9_node *node, const d9_value 
         return 0;
     case D9_BF16:
     case D9_F16:
-        return node->op == D9_OP_AUGMENT ? 0 : 2e-3;
+        return 2e-3;
     case D9_F32:
         break;
     default:
         return c->judge->program.precision->master == D9_F64 ? 1e-9 : 1e-4; /* metrics are f64 sums */
     }
-    if (node->op == D9_OP_AUGMENT) return 0;
-    bool summed = value->kind != D9_VALUE_ACTIVATION || node->op == D9_OP_NORM;
+    bool summed = value->kind != D9_VALUE_ACTIVATION || info->moves; /* statistics are */
     bool half = c->judge->program.precision->compute != c->judge->program.precision->master;
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
 }
@@ -195,7 +198,7 @@ done:
     return status;
 }
 
-/* Everything the rule's nodes make that others see: outputs, and the running statistics a norm moves. */
+/* Everything the rule's nodes make that others see: outputs, and the state that they move. */
 static d9_status compare_outputs(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status = D9_OK;
     for (d9_node_id n = begin; n < end; n++) {
@@ -203,7 +206,8 @@ static d9_status compare_outputs(comparison *c, d9_node_id begin, d9_node_id end
         for (int i = 0; i < node->output_count; i++)
             if (node->outputs[i] != D9_NONE && read_outside(c, node->outputs[i], begin, end))
                 D9_TRY(compare_value(c, node, node->outputs[i]));
-        for (int i = 3; node->op == D9_OP_NORM && i < 5; i++) D9_TRY(compare_value(c, node, node->inputs[i]));
+        for (int i = 0; i < node->input_count; i++)
+            if (d9_op_info_of(node->op)->moves >> i & 1) D9_TRY(compare_value(c, node, node->inputs[i]));
     }
 done:
     return status;

@@ -13,15 +13,15 @@ static inline int64_t piece_end(int64_t begin, int64_t count) {
     return count - begin < D9_PIECE ? count : begin + D9_PIECE;
 }
 
-void d9_cpu_cast(const d9_cpu *cpu, d9_cpu_in x, int64_t count, d9_cpu_out y) {
+void d9_cpu_cast(const d9_cpu *cpu, d9_kernel_in x, int64_t count, d9_kernel_out y) {
     FOR_PIECES(count) cpu->loops->cast(x, y, begin, piece_end(begin, count));
 }
 
-void d9_cpu_add(const d9_cpu *cpu, d9_cpu_in a, d9_cpu_in b, int64_t count, d9_cpu_out y) {
+void d9_cpu_add(const d9_cpu *cpu, d9_kernel_in a, d9_kernel_in b, int64_t count, d9_kernel_out y) {
     FOR_PIECES(count) cpu->loops->add(a, b, y, begin, piece_end(begin, count));
 }
 
-void d9_cpu_scale(const d9_cpu *cpu, d9_cpu_in x, float factor, int64_t count, d9_cpu_out y) {
+void d9_cpu_scale(const d9_cpu *cpu, d9_kernel_in x, float factor, int64_t count, d9_kernel_out y) {
     FOR_PIECES(count) cpu->loops->scale(x, factor, y, begin, piece_end(begin, count));
 }
 
@@ -29,32 +29,33 @@ void d9_cpu_copy(const d9_cpu *cpu, const void *x, int64_t bytes, void *y) {
     FOR_PIECES(bytes) memcpy((char *)y + begin, (const char *)x + begin, (size_t)(piece_end(begin, bytes) - begin));
 }
 
-void d9_cpu_act_forward(const d9_cpu *cpu, d9_cpu_in x, d9_cpu_act act, int64_t count, d9_cpu_out y) {
+void d9_cpu_act_forward(const d9_cpu *cpu, d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y) {
     FOR_PIECES(count) cpu->loops->act(x, act, y, begin, piece_end(begin, count));
 }
 
-void d9_cpu_act_backward(const d9_cpu *cpu, d9_cpu_in dy, d9_cpu_in reference, d9_cpu_act act, int64_t count,
-                         d9_cpu_out dx) {
+void d9_cpu_act_backward(const d9_cpu *cpu, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count,
+                         d9_kernel_out dx) {
     FOR_PIECES(count) cpu->loops->act_backward(dy, reference, act, dx, begin, piece_end(begin, count));
 }
 
-void d9_cpu_sgd_update(const d9_cpu *cpu, const d9_cpu_sgd *rule, const float *g, int64_t count, float *w, float *v) {
-    FOR_PIECES(count) cpu->loops->sgd(rule, g, w, v, begin, piece_end(begin, count));
+void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
+                         float *const state[D9_UPDATE_STATES]) {
+    FOR_PIECES(count) cpu->loops->update(rule, g, w, state, begin, piece_end(begin, count));
 }
 
 void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, float *a) {
     FOR_PIECES(count) cpu->loops->lerp(ratio, x, a, begin, piece_end(begin, count));
 }
 
-void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_cpu_out y) {
+void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_kernel_out y) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t n = 0; n < images; n++) cpu->loops->augment(batch, n, y);
 }
 
 /* ---- strips ---- */
 
-void d9_cpu_strip_pack(const d9_cpu *cpu, const d9_cpu_strip *s, const void *x, d9_cpu_store store, void *y) {
-    const int64_t pixel = s->channels * d9_cpu_store_bytes(store), row = s->width * pixel, gap = s->gap * pixel;
+void d9_cpu_strip_pack(const d9_cpu *cpu, const d9_cpu_strip *s, const void *x, d9_kernel_store store, void *y) {
+    const int64_t pixel = s->channels * d9_kernel_store_bytes(store), row = s->width * pixel, gap = s->gap * pixel;
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t line = 0; line < s->images / s->across * s->height; line++) {
         const int64_t strip = line / s->height, h = line % s->height;
@@ -66,8 +67,8 @@ void d9_cpu_strip_pack(const d9_cpu *cpu, const d9_cpu_strip *s, const void *x, 
     }
 }
 
-void d9_cpu_strip_unpack(const d9_cpu *cpu, const d9_cpu_strip *s, const void *y, d9_cpu_store store, void *x) {
-    const int64_t pixel = s->channels * d9_cpu_store_bytes(store), row = s->width * pixel, gap = s->gap * pixel;
+void d9_cpu_strip_unpack(const d9_cpu *cpu, const d9_cpu_strip *s, const void *y, d9_kernel_store store, void *x) {
+    const int64_t pixel = s->channels * d9_kernel_store_bytes(store), row = s->width * pixel, gap = s->gap * pixel;
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t line = 0; line < s->images / s->across * s->height; line++) {
         const int64_t strip = line / s->height, h = line % s->height;

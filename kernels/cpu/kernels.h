@@ -11,30 +11,15 @@
 #ifndef D9_KERNELS_CPU_H
 #define D9_KERNELS_CPU_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kernels/formulas/rows.h"
+#include "kernels/types.h"
 
-typedef enum d9_cpu_store { D9_CPU_F32, D9_CPU_BF16 } d9_cpu_store;
-static inline int64_t d9_cpu_store_bytes(d9_cpu_store store) { return store == D9_CPU_F32 ? 4 : 2; }
-
-typedef struct d9_cpu_in { const void *data; d9_cpu_store store; } d9_cpu_in;
-typedef struct d9_cpu_out { void *data; d9_cpu_store store; } d9_cpu_out;
-
-/* An activation by its row in kernels/formulas/activations.def; D9_CPU_NO_ACT: the identity. */
-enum { D9_CPU_NO_ACT = -1 };
-typedef struct d9_cpu_act { int activation; float alpha; } d9_cpu_act;
-
-typedef struct d9_cpu_norm { /* the shape a norm sees */
-    int64_t images, pixels, channels, groups; /* images % groups == 0 */
-} d9_cpu_norm;
-
-typedef struct d9_cpu_window { /* one pool: (N, H, W, C) -> (N, OH, OW, C), no padding */
-    int64_t images, height, width, channels, out_height, out_width;
-    int kernel, stride;
-} d9_cpu_window;
-
-typedef struct d9_cpu_sgd { float rate, decay, momentum; bool torch; } d9_cpu_sgd;
+/* An update by its row in kernels/formulas/updates.def. */
+typedef struct d9_cpu_update {
+    int update;
+    float rate, decay, step; /* step: from 1 */
+    float numbers[D9_UPDATE_NUMBERS];
+} d9_cpu_update;
 
 typedef struct d9_cpu_batch { /* one augmented batch */
     const uint8_t *images; /* (count, H, W, C) */
@@ -44,52 +29,45 @@ typedef struct d9_cpu_batch { /* one augmented batch */
     int height, width, channels, pad, cutout;
 } d9_cpu_batch;
 
-/* What follows a normalisation in the same pass, in this order. Each stage sees the value before it as storage
- * holds it, so fused and unfused bits are equal. */
-typedef struct d9_cpu_epilogue {
-    d9_cpu_act act;   /* its result goes to the norm's `y`; data NULL there: wanted by nobody else */
-    d9_cpu_in addend; /* data NULL: no addition; else sum = act(norm(x)) + addend */
-    d9_cpu_out sum;
-} d9_cpu_epilogue;
-
 /* What precedes the backward pass of a norm: dy * slope(reference), rounded as storage would. */
 typedef struct d9_cpu_prologue {
-    d9_cpu_act act;
-    d9_cpu_in reference; /* y or x of the activation, as its row says */
+    d9_kernel_act act;
+    d9_kernel_in reference; /* y or x of the activation, as its row says */
 } d9_cpu_prologue;
 
 /* ---- loops: serial, over [begin, end) elements or whole rows; offsets `at` and `to` count elements ---- */
 typedef struct d9_cpu_loops {
     const char *level; /* "plain", "v2", "v3", "v4", "v4bf16" */
-    void (*cast)(d9_cpu_in x, d9_cpu_out y, int64_t begin, int64_t end);
-    void (*add)(d9_cpu_in a, d9_cpu_in b, d9_cpu_out y, int64_t begin, int64_t end);
-    void (*scale)(d9_cpu_in x, float factor, d9_cpu_out y, int64_t begin, int64_t end);
-    void (*act)(d9_cpu_in x, d9_cpu_act act, d9_cpu_out y, int64_t begin, int64_t end);
-    void (*act_backward)(d9_cpu_in dy, d9_cpu_in reference, d9_cpu_act act, d9_cpu_out dx, int64_t begin, int64_t end);
+    void (*cast)(d9_kernel_in x, d9_kernel_out y, int64_t begin, int64_t end);
+    void (*add)(d9_kernel_in a, d9_kernel_in b, d9_kernel_out y, int64_t begin, int64_t end);
+    void (*scale)(d9_kernel_in x, float factor, d9_kernel_out y, int64_t begin, int64_t end);
+    void (*act)(d9_kernel_in x, d9_kernel_act act, d9_kernel_out y, int64_t begin, int64_t end);
+    void (*act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, d9_kernel_out dx, int64_t begin, int64_t end);
     /* sums (2, C): adds sum(x - pivot) and sum((x - pivot)^2) over `pixels` rows of C */
-    void (*norm_sums)(d9_cpu_in x, int64_t at, int64_t pixels, int64_t channels, const float *pivot, double *sums);
+    void (*norm_sums)(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *pivot, double *sums);
     /* terms (4, C): mean, inv_std, scale, bias */
-    void (*norm_apply)(d9_cpu_in x, int64_t at, int64_t pixels, int64_t channels, const float *terms,
-                       const d9_cpu_epilogue *epilogue, d9_cpu_out y);
+    void (*norm_apply)(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *terms,
+                       const d9_kernel_epilogue *epilogue, d9_kernel_out y);
     /* sums (2, C): adds sum(dz) and sum(dz * (x - mean)) */
-    void (*norm_backward_sums)(d9_cpu_in dy, const d9_cpu_prologue *prologue, d9_cpu_in x, int64_t at, int64_t pixels,
+    void (*norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at, int64_t pixels,
                                int64_t channels, const float *mean, double *sums);
     /* terms (4, C): mean, a, b, c of dx = a * (dz - b - (x - mean) * c) */
-    void (*norm_backward_apply)(d9_cpu_in dy, const d9_cpu_prologue *prologue, d9_cpu_in x, int64_t at, int64_t pixels,
-                                int64_t channels, const float *terms, d9_cpu_out dx);
+    void (*norm_backward_apply)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at, int64_t pixels,
+                                int64_t channels, const float *terms, d9_kernel_out dx);
     /* one row of windows: output row `oy` of image `n` */
-    void (*pool)(d9_cpu_in x, const d9_cpu_window *window, int64_t n, int64_t oy, d9_cpu_out y);
+    void (*pool)(d9_kernel_in x, const d9_kernel_window *window, int64_t n, int64_t oy, d9_kernel_out y);
     /* input row `iy` of image `n`; for stride >= kernel a whole row of windows, iy being its first input row */
-    void (*pool_backward)(d9_cpu_in dy, d9_cpu_in x, const d9_cpu_window *window, int64_t n, int64_t iy, d9_cpu_out dx);
+    void (*pool_backward)(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *window, int64_t n, int64_t iy, d9_kernel_out dx);
     /* y[o] = sum_i x[i] w[o, i] for one sample n */
-    void (*linear)(d9_cpu_in x, d9_cpu_in w, int64_t n, int64_t inputs, int64_t outputs, d9_cpu_out y);
-    void (*linear_backward_data)(d9_cpu_in dy, d9_cpu_in w, int64_t n, int64_t inputs, int64_t outputs, d9_cpu_out dx);
+    void (*linear)(d9_kernel_in x, d9_kernel_in w, int64_t n, int64_t inputs, int64_t outputs, d9_kernel_out y);
+    void (*linear_backward_data)(d9_kernel_in dy, d9_kernel_in w, int64_t n, int64_t inputs, int64_t outputs, d9_kernel_out dx);
     /* row o of dw (O, I), summed over all samples */
-    void (*linear_backward_weight)(d9_cpu_in dy, d9_cpu_in x, int64_t o, int64_t samples, int64_t inputs,
-                                   int64_t outputs, d9_cpu_out dw);
-    void (*sgd)(const d9_cpu_sgd *rule, const float *g, float *w, float *v, int64_t begin, int64_t end);
+    void (*linear_backward_weight)(d9_kernel_in dy, d9_kernel_in x, int64_t o, int64_t samples, int64_t inputs,
+                                   int64_t outputs, d9_kernel_out dw);
+    /* state: an array for each that the row has; NULL: zeros, and nothing is kept */
+    void (*update)(const d9_cpu_update *rule, const float *g, float *w, float *const *state, int64_t begin, int64_t end);
     void (*lerp)(float ratio, const float *x, float *a, int64_t begin, int64_t end);
-    void (*augment)(const d9_cpu_batch *batch, int64_t n, d9_cpu_out y); /* one image */
+    void (*augment)(const d9_cpu_batch *batch, int64_t n, d9_kernel_out y); /* one image */
 } d9_cpu_loops;
 
 /* The loops of one level, or with NULL the best this processor runs. NULL: unknown, not built, or not runnable. */
@@ -107,56 +85,47 @@ typedef struct d9_cpu {
     int threads;
 } d9_cpu;
 
-void d9_cpu_cast(const d9_cpu *cpu, d9_cpu_in x, int64_t count, d9_cpu_out y);
-void d9_cpu_add(const d9_cpu *cpu, d9_cpu_in a, d9_cpu_in b, int64_t count, d9_cpu_out y);
-void d9_cpu_scale(const d9_cpu *cpu, d9_cpu_in x, float factor, int64_t count, d9_cpu_out y);
+void d9_cpu_cast(const d9_cpu *cpu, d9_kernel_in x, int64_t count, d9_kernel_out y);
+void d9_cpu_add(const d9_cpu *cpu, d9_kernel_in a, d9_kernel_in b, int64_t count, d9_kernel_out y);
+void d9_cpu_scale(const d9_cpu *cpu, d9_kernel_in x, float factor, int64_t count, d9_kernel_out y);
 void d9_cpu_copy(const d9_cpu *cpu, const void *x, int64_t bytes, void *y);
-void d9_cpu_act_forward(const d9_cpu *cpu, d9_cpu_in x, d9_cpu_act act, int64_t count, d9_cpu_out y);
-void d9_cpu_act_backward(const d9_cpu *cpu, d9_cpu_in dy, d9_cpu_in reference, d9_cpu_act act, int64_t count,
-                         d9_cpu_out dx);
+void d9_cpu_act_forward(const d9_cpu *cpu, d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y);
+void d9_cpu_act_backward(const d9_cpu *cpu, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count,
+                         d9_kernel_out dx);
 
-typedef struct d9_cpu_norm_state { /* all f32 */
-    const float *scale, *bias;           /* (C) */
-    float *running_mean, *running_var;   /* (G, C): moved by `momentum` */
-    float *mean, *inv_std;               /* (G, C): written */
-    double epsilon, momentum;
-} d9_cpu_norm_state;
-
-int64_t d9_cpu_norm_scratch_bytes(const d9_cpu_norm *norm); /* of the four below */
-void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_cpu_norm *norm, d9_cpu_in x, const d9_cpu_norm_state *state,
-                         const d9_cpu_epilogue *epilogue, void *scratch, d9_cpu_out y);
+int64_t d9_cpu_norm_scratch_bytes(const d9_kernel_norm *norm); /* of the four below */
+void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
+                         const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);
 /* Statistics are averaged over the groups; mean and inv_std are not touched. */
-void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_cpu_norm *norm, d9_cpu_in x, const d9_cpu_norm_state *state,
-                      const d9_cpu_epilogue *epilogue, void *scratch, d9_cpu_out y);
+void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
+                      const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);
 
-typedef struct d9_cpu_norm_gradients { d9_cpu_out dx; float *dscale, *dbias; } d9_cpu_norm_gradients; /* NULL: not wanted */
-void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_cpu_norm *norm, d9_cpu_in dy, const d9_cpu_prologue *prologue,
-                          d9_cpu_in x, const float *mean, const float *inv_std, const float *scale, void *scratch,
-                          const d9_cpu_norm_gradients *gradients);
+void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in dy, const d9_cpu_prologue *prologue,
+                          d9_kernel_in x, const float *mean, const float *inv_std, const float *scale, void *scratch,
+                          const d9_kernel_norm_gradients *gradients);
 
-void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_cpu_window *window, d9_cpu_in x, d9_cpu_out y);
+void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
 /* To the first maximum of each window in row-major order; the rest of dx is zero. */
-void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_cpu_window *window, d9_cpu_in dy, d9_cpu_in x, d9_cpu_out dx);
+void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dx);
 
-typedef struct d9_cpu_linear { int64_t samples, inputs, outputs; } d9_cpu_linear;
-void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_cpu_linear *shape, d9_cpu_in x, d9_cpu_in w, d9_cpu_out y);
-void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_cpu_linear *shape, d9_cpu_in dy, d9_cpu_in w,
-                                 d9_cpu_out dx);
-void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_cpu_linear *shape, d9_cpu_in dy, d9_cpu_in x,
-                                   d9_cpu_out dw);
+void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w, d9_kernel_out y);
+void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in w,
+                                 d9_kernel_out dx);
+void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,
+                                   d9_kernel_out dw);
 
-typedef struct d9_cpu_loss { int64_t samples, classes; double smoothing; } d9_cpu_loss;
-void d9_cpu_loss_forward(const d9_cpu_loss *shape, const float *logits, const int32_t *labels, float *loss);
-void d9_cpu_loss_backward(const d9_cpu_loss *shape, const float *logits, const int32_t *labels, float *dlogits);
+void d9_cpu_loss_forward(const d9_kernel_loss *shape, const float *logits, const int32_t *labels, float *loss);
+void d9_cpu_loss_backward(const d9_kernel_loss *shape, const float *logits, const int32_t *labels, float *dlogits);
 /* metrics (4): adds summed loss, images, correct; notes step + 1 of the first non-finite loss. */
-void d9_cpu_metrics(const d9_cpu_loss *shape, const float *loss, const float *logits, const int32_t *labels,
+void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const float *logits, const int32_t *labels,
                     int64_t step, double *metrics);
 
-void d9_cpu_sgd_update(const d9_cpu *cpu, const d9_cpu_sgd *rule, const float *g, int64_t count, float *w, float *v);
+void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
+                         float *const state[D9_UPDATE_STATES]);
 void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, float *a);
 
 /* y (N, H, W, C): gather, reflect-pad, crop, mirror, normalise, zero the cutout square. */
-void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_cpu_out y);
+void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_kernel_out y);
 
 /* The weight gradient of a 3 x 3 convolution, stride 1, one pixel of padding, in bf16 on AMX: x (N, H, W, I),
  * dy (N, H, W, O), dw f32 (O, 3, 3, I). Its bits depend on the number of threads. Fits: AMX in the processor and the
@@ -170,7 +139,7 @@ void d9_cpu_conv_weight(const d9_cpu *cpu, const d9_cpu_conv *shape, const uint1
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), `gap` zero columns after each image.
  * Small images fill the wide tiles of a matrix unit badly; a strip of them does not (see onednn/conv.c). */
 typedef struct d9_cpu_strip { int64_t images, height, width, channels, across, gap; } d9_cpu_strip;
-void d9_cpu_strip_pack(const d9_cpu *cpu, const d9_cpu_strip *strip, const void *x, d9_cpu_store store, void *y);
-void d9_cpu_strip_unpack(const d9_cpu *cpu, const d9_cpu_strip *strip, const void *y, d9_cpu_store store, void *x);
+void d9_cpu_strip_pack(const d9_cpu *cpu, const d9_cpu_strip *strip, const void *x, d9_kernel_store store, void *y);
+void d9_cpu_strip_unpack(const d9_cpu *cpu, const d9_cpu_strip *strip, const void *y, d9_kernel_store store, void *x);
 
 #endif

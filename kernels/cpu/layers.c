@@ -7,13 +7,13 @@
 #include "kernels/formulas/loss.h"
 #undef D9_REAL
 
-void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_cpu_window *w, d9_cpu_in x, d9_cpu_out y) {
+void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in x, d9_kernel_out y) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t row = 0; row < w->images * w->out_height; row++)
         cpu->loops->pool(x, w, row / w->out_height, row % w->out_height, y);
 }
 
-void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_cpu_window *w, d9_cpu_in dy, d9_cpu_in x, d9_cpu_out dx) {
+void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dx) {
     const bool apart = w->stride >= w->kernel;
     const int64_t rows = apart ? w->out_height : w->height, step = apart ? w->stride : 1;
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
@@ -21,18 +21,18 @@ void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_cpu_window *w, d9_cpu_in d
         cpu->loops->pool_backward(dy, x, w, row / rows, row % rows * step, dx);
 }
 
-void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_cpu_linear *s, d9_cpu_in x, d9_cpu_in w, d9_cpu_out y) {
+void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in x, d9_kernel_in w, d9_kernel_out y) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t n = 0; n < s->samples; n++) cpu->loops->linear(x, w, n, s->inputs, s->outputs, y);
 }
 
-void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_cpu_linear *s, d9_cpu_in dy, d9_cpu_in w, d9_cpu_out dx) {
+void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in dy, d9_kernel_in w, d9_kernel_out dx) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t n = 0; n < s->samples; n++) cpu->loops->linear_backward_data(dy, w, n, s->inputs, s->outputs, dx);
 }
 
-void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_cpu_linear *s, d9_cpu_in dy, d9_cpu_in x,
-                                   d9_cpu_out dw) {
+void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in dy, d9_kernel_in x,
+                                   d9_kernel_out dw) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t o = 0; o < s->outputs; o++)
         cpu->loops->linear_backward_weight(dy, x, o, s->samples, s->inputs, s->outputs, dw);
@@ -40,33 +40,30 @@ void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_cpu_linear *s, d9
 
 /* ---- the loss: a few thousand elements, in double and in one thread ---- */
 
-typedef struct row_sums { double log_sum_exp, mean; } row_sums;
-
-static row_sums sum_row(const float *logits, int64_t classes) {
+static d9_loss_row_double row_of(const d9_kernel_loss *s, const float *logits, int32_t label) {
     double largest = -INFINITY, sum = 0, total = 0;
-    for (int64_t k = 0; k < classes; k++) largest = (double)logits[k] > largest ? (double)logits[k] : largest;
-    for (int64_t k = 0; k < classes; k++) {
+    for (int64_t k = 0; k < s->classes; k++) largest = (double)logits[k] > largest ? (double)logits[k] : largest;
+    for (int64_t k = 0; k < s->classes; k++) {
         sum += exp((double)logits[k] - largest);
-        total += (double)logits[k];
+        total += d9_loss_term_double(s->loss, (double)logits[k], k == label);
     }
-    return (row_sums){d9_log_sum_exp_double(largest, sum), total / (double)classes};
+    return (d9_loss_row_double){d9_log_sum_exp_double(largest, sum), (double)logits[label], total, (double)s->classes,
+                                s->smoothing};
 }
 
-void d9_cpu_loss_forward(const d9_cpu_loss *s, const float *logits, const int32_t *labels, float *loss) {
+void d9_cpu_loss_forward(const d9_kernel_loss *s, const float *logits, const int32_t *labels, float *loss) {
     for (int64_t n = 0; n < s->samples; n++) {
-        const float *row = logits + n * s->classes;
-        const row_sums sums = sum_row(row, s->classes);
-        loss[n] = (float)d9_cross_entropy_double(sums.log_sum_exp, (double)row[labels[n]], sums.mean, s->smoothing);
+        const d9_loss_row_double row = row_of(s, logits + n * s->classes, labels[n]);
+        loss[n] = (float)d9_loss_value_double(s->loss, &row);
     }
 }
 
-void d9_cpu_loss_backward(const d9_cpu_loss *s, const float *logits, const int32_t *labels, float *dlogits) {
+void d9_cpu_loss_backward(const d9_kernel_loss *s, const float *logits, const int32_t *labels, float *dlogits) {
     for (int64_t n = 0; n < s->samples; n++) {
-        const float *row = logits + n * s->classes;
-        const row_sums sums = sum_row(row, s->classes);
+        const float *z = logits + n * s->classes;
+        const d9_loss_row_double row = row_of(s, z, labels[n]);
         for (int64_t k = 0; k < s->classes; k++)
-            dlogits[n * s->classes + k] = (float)d9_cross_entropy_slope_double(
-                (double)row[k], sums.log_sum_exp, k == labels[n], (double)s->classes, s->smoothing);
+            dlogits[n * s->classes + k] = (float)d9_loss_slope_double(s->loss, (double)z[k], k == labels[n], &row);
     }
 }
 
@@ -76,7 +73,7 @@ static int64_t first_largest(const float *row, int64_t classes) {
     return best;
 }
 
-void d9_cpu_metrics(const d9_cpu_loss *s, const float *loss, const float *logits, const int32_t *labels, int64_t step,
+void d9_cpu_metrics(const d9_kernel_loss *s, const float *loss, const float *logits, const int32_t *labels, int64_t step,
                     double *metrics) {
     double sum = 0;
     int64_t correct = 0;

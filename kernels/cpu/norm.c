@@ -14,17 +14,17 @@ typedef struct layout {
     float *terms, *pivots;
 } layout;
 
-static int64_t slices_of(const d9_cpu_norm *norm) {
+static int64_t slices_of(const d9_kernel_norm *norm) {
     const int64_t members = norm->images / norm->groups, wanted = (SLICES + norm->groups - 1) / norm->groups;
     return wanted < members ? wanted : members;
 }
 
-int64_t d9_cpu_norm_scratch_bytes(const d9_cpu_norm *norm) {
+int64_t d9_cpu_norm_scratch_bytes(const d9_kernel_norm *norm) {
     const int64_t sums = norm->groups * slices_of(norm) * 2 * norm->channels;
     return sums * 8 + norm->groups * 5 * norm->channels * 4;
 }
 
-static layout lay_out(const d9_cpu_norm *norm, void *scratch) {
+static layout lay_out(const d9_kernel_norm *norm, void *scratch) {
     layout l = {.members = norm->images / norm->groups, .slices = slices_of(norm), .sums = scratch};
     l.terms = (float *)(void *)(l.sums + norm->groups * l.slices * 2 * norm->channels);
     l.pivots = l.terms + norm->groups * 4 * norm->channels;
@@ -32,12 +32,12 @@ static layout lay_out(const d9_cpu_norm *norm, void *scratch) {
 }
 
 /* Element offset of member `m` of group g, and the members of slice s: [from, until). */
-static int64_t member_at(const d9_cpu_norm *norm, int64_t g, int64_t m) {
+static int64_t member_at(const d9_kernel_norm *norm, int64_t g, int64_t m) {
     return (g + norm->groups * m) * norm->pixels * norm->channels;
 }
 static int64_t slice_from(const layout *l, int64_t s) { return l->members * s / l->slices; }
 
-static double *slice_sums(const d9_cpu_norm *norm, const layout *l, int64_t g, int64_t s) {
+static double *slice_sums(const d9_kernel_norm *norm, const layout *l, int64_t g, int64_t s) {
     return l->sums + (g * l->slices + s) * 2 * norm->channels;
 }
 
@@ -46,7 +46,7 @@ static void clear_sums(double *sums, int64_t count) {
 }
 
 /* Adds the slices of group g into its first. */
-static const double *combine(const d9_cpu_norm *norm, const layout *l, int64_t g) {
+static const double *combine(const d9_kernel_norm *norm, const layout *l, int64_t g) {
     double *total = slice_sums(norm, l, g, 0);
     for (int64_t s = 1; s < l->slices; s++) {
         const double *part = slice_sums(norm, l, g, s);
@@ -57,12 +57,12 @@ static const double *combine(const d9_cpu_norm *norm, const layout *l, int64_t g
 
 /* ---- forward ---- */
 
-static void forward_sums(const d9_cpu *cpu, const d9_cpu_norm *norm, const layout *l, d9_cpu_in x) {
+static void forward_sums(const d9_cpu *cpu, const d9_kernel_norm *norm, const layout *l, d9_kernel_in x) {
     const d9_cpu_loops *loops = cpu->loops;
     const int64_t c = norm->channels;
     for (int64_t g = 0; g < norm->groups; g++) { /* the group's first pixel is its pivot */
-        const d9_cpu_in first = {(const char *)x.data + member_at(norm, g, 0) * d9_cpu_store_bytes(x.store), x.store};
-        loops->cast(first, (d9_cpu_out){l->pivots + g * c, D9_CPU_F32}, 0, c);
+        const d9_kernel_in first = {(const char *)x.data + member_at(norm, g, 0) * d9_kernel_store_bytes(x.store), x.store};
+        loops->cast(first, (d9_kernel_out){l->pivots + g * c, D9_KERNEL_F32}, 0, c);
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < norm->groups * l->slices; i++) {
@@ -81,7 +81,7 @@ static void set_terms(float *terms, int64_t channels, int64_t c, float mean, flo
     terms[3 * channels + c] = bias;
 }
 
-static void forward_terms(const d9_cpu_norm *norm, const layout *l, int64_t g, const d9_cpu_norm_state *state) {
+static void forward_terms(const d9_kernel_norm *norm, const layout *l, int64_t g, const d9_kernel_norm_state *state) {
     const double *sums = combine(norm, l, g);
     const double n = (double)(l->members * norm->pixels), momentum = state->momentum;
     for (int64_t c = 0; c < norm->channels; c++) {
@@ -98,16 +98,16 @@ static void forward_terms(const d9_cpu_norm *norm, const layout *l, int64_t g, c
     }
 }
 
-static void apply(const d9_cpu *cpu, const d9_cpu_norm *norm, d9_cpu_in x, const float *terms, int64_t term_groups,
-                  const d9_cpu_epilogue *epilogue, d9_cpu_out y) {
+static void apply(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const float *terms, int64_t term_groups,
+                  const d9_kernel_epilogue *epilogue, d9_kernel_out y) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < norm->images; i++)
         cpu->loops->norm_apply(x, i * norm->pixels * norm->channels, norm->pixels, norm->channels,
                                terms + i % term_groups * 4 * norm->channels, epilogue, y);
 }
 
-void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_cpu_norm *norm, d9_cpu_in x, const d9_cpu_norm_state *state,
-                         const d9_cpu_epilogue *epilogue, void *scratch, d9_cpu_out y) {
+void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
+                         const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y) {
     const layout l = lay_out(norm, scratch);
     forward_sums(cpu, norm, &l, x);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
@@ -115,8 +115,8 @@ void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_cpu_norm *norm, d9_cpu_in x
     apply(cpu, norm, x, l.terms, norm->groups, epilogue, y);
 }
 
-void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_cpu_norm *norm, d9_cpu_in x, const d9_cpu_norm_state *state,
-                      const d9_cpu_epilogue *epilogue, void *scratch, d9_cpu_out y) {
+void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
+                      const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y) {
     float *terms = lay_out(norm, scratch).terms;
     for (int64_t c = 0; c < norm->channels; c++) {
         double mean = 0, variance = 0;
@@ -134,12 +134,12 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_cpu_norm *norm, d9_cpu_in x, c
 /* ---- backward ---- */
 
 typedef struct backward {
-    d9_cpu_in dy, x;
+    d9_kernel_in dy, x;
     const d9_cpu_prologue *prologue;
     const float *mean, *inv_std, *scale;
 } backward;
 
-static void backward_sums(const d9_cpu *cpu, const d9_cpu_norm *norm, const layout *l, const backward *b) {
+static void backward_sums(const d9_cpu *cpu, const d9_kernel_norm *norm, const layout *l, const backward *b) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < norm->groups * l->slices; i++) {
         const int64_t g = i / l->slices, s = i % l->slices;
@@ -152,7 +152,7 @@ static void backward_sums(const d9_cpu *cpu, const d9_cpu_norm *norm, const layo
 }
 
 /* dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n), with S1 = sum dz, S2 = sum dz (x - mean). */
-static void backward_terms(const d9_cpu_norm *norm, const layout *l, int64_t g, const backward *b) {
+static void backward_terms(const d9_kernel_norm *norm, const layout *l, int64_t g, const backward *b) {
     const double *sums = combine(norm, l, g);
     const double n = (double)(l->members * norm->pixels);
     for (int64_t c = 0; c < norm->channels; c++) {
@@ -164,7 +164,7 @@ static void backward_terms(const d9_cpu_norm *norm, const layout *l, int64_t g, 
 }
 
 /* After backward_terms: each group's sums lie in its first slice. */
-static void parameter_gradients(const d9_cpu_norm *norm, const layout *l, const float *inv_std, float *dscale,
+static void parameter_gradients(const d9_kernel_norm *norm, const layout *l, const float *inv_std, float *dscale,
                                 float *dbias) {
     for (int64_t c = 0; c < norm->channels; c++) {
         double scale = 0, bias = 0;
@@ -178,9 +178,9 @@ static void parameter_gradients(const d9_cpu_norm *norm, const layout *l, const 
     }
 }
 
-void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_cpu_norm *norm, d9_cpu_in dy, const d9_cpu_prologue *prologue,
-                          d9_cpu_in x, const float *mean, const float *inv_std, const float *scale, void *scratch,
-                          const d9_cpu_norm_gradients *gradients) {
+void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in dy, const d9_cpu_prologue *prologue,
+                          d9_kernel_in x, const float *mean, const float *inv_std, const float *scale, void *scratch,
+                          const d9_kernel_norm_gradients *gradients) {
     const layout l = lay_out(norm, scratch);
     const backward b = {dy, x, prologue, mean, inv_std, scale};
     backward_sums(cpu, norm, &l, &b);

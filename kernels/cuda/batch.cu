@@ -37,7 +37,7 @@ D9_DEVICE float value_at(const d9_cuda_batch &b, const uint8_t *image, const int
 
 /* A block per image. */
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK, 6) augment_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_cuda_out out) {
+__global__ void __launch_bounds__(D9_BLOCK, 6) augment_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
     D9_SHARED(int32_t, draws, 5);
     const int64_t n = blockIdx.x;
     const int row_size = b.rule.width * b.channels, size = b.rule.height * row_size;
@@ -72,7 +72,7 @@ int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int3
     return D9_LAUNCH(gather_kernel, d9_blocks(slice->batch), D9_BLOCK, stream, *slice, labels, gathered);
 }
 
-int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_cuda_out y) {
+int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y) {
     const int64_t size = static_cast<int64_t>(batch->rule.height) * batch->rule.width * batch->channels;
     const unsigned images = static_cast<unsigned>(slice->batch);
     if (slice->batch <= 0 || size <= 0) return 0;

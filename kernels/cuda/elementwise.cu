@@ -1,13 +1,13 @@
-/* Element by element: cast, add, scale, fill, copy, activations and their slopes. Memory-bound all of them: one run of
+/* Element by element: cast, add, scale, copy, activations and their slopes. Memory-bound all of them: one run of
  * eight elements a thread, whatever the stores. */
 #include "kernels/cuda/vector.h"
 
-template <int V> __global__ void __launch_bounds__(D9_BLOCK) cast_kernel(d9_cuda_in x, int64_t count, d9_cuda_out y) {
+template <int V> __global__ void __launch_bounds__(D9_BLOCK) cast_kernel(d9_kernel_in x, int64_t count, d9_kernel_out y) {
     D9_FOR_RUNS(count) d9_put<V, D9_ANY>(y, at, n, d9_load<V, D9_ANY>(x, at, n));
 }
 
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK) add_kernel(d9_cuda_in a, d9_cuda_in b, int64_t count, d9_cuda_out y) {
+__global__ void __launch_bounds__(D9_BLOCK) add_kernel(d9_kernel_in a, d9_kernel_in b, int64_t count, d9_kernel_out y) {
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(a, at, n);
         const d9_vector<V> u = d9_load<V, D9_ANY>(b, at, n);
@@ -17,18 +17,12 @@ __global__ void __launch_bounds__(D9_BLOCK) add_kernel(d9_cuda_in a, d9_cuda_in 
 }
 
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK) scale_kernel(d9_cuda_in x, float factor, int64_t count, d9_cuda_out y) {
+__global__ void __launch_bounds__(D9_BLOCK) scale_kernel(d9_kernel_in x, float factor, int64_t count, d9_kernel_out y) {
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
         for (int i = 0; i < V; i++) t.v[i] *= factor;
         d9_put<V, D9_ANY>(y, at, n, t);
     }
-}
-
-template <int V> __global__ void __launch_bounds__(D9_BLOCK) fill_kernel(float value, int64_t count, d9_cuda_out y) {
-    d9_vector<V> t;
-    for (int i = 0; i < V; i++) t.v[i] = value;
-    D9_FOR_RUNS(count) d9_put<V, D9_ANY>(y, at, n, t);
 }
 
 __global__ void __launch_bounds__(D9_BLOCK) copy_words_kernel(const uint4 *x, int64_t count, uint4 *y) {
@@ -40,7 +34,7 @@ __global__ void __launch_bounds__(D9_BLOCK) copy_bytes_kernel(const uint8_t *x, 
 }
 
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK) act_kernel(d9_cuda_in x, d9_cuda_act act, int64_t count, d9_cuda_out y) {
+__global__ void __launch_bounds__(D9_BLOCK) act_kernel(d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y) {
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
         d9_act_run(act, y.store, &t);
@@ -50,7 +44,7 @@ __global__ void __launch_bounds__(D9_BLOCK) act_kernel(d9_cuda_in x, d9_cuda_act
 
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
-    act_backward_kernel(d9_cuda_in dy, d9_cuda_in reference, d9_cuda_act act, int64_t count, d9_cuda_out dx) {
+    act_backward_kernel(d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count, d9_kernel_out dx) {
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(dy, at, n);
         d9_slope_run(act, d9_load<V, D9_ANY>(reference, at, n), &t);
@@ -60,21 +54,17 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- launchers ---- */
 
-int d9_cuda_cast(d9_cuda_stream stream, d9_cuda_in x, int64_t count, d9_cuda_out y) {
+int d9_cuda_cast(d9_cuda_stream stream, d9_kernel_in x, int64_t count, d9_kernel_out y) {
     return D9_LAUNCH_RUNS(cast_kernel, d9_aligned(x.data) && d9_aligned(y.data), count, stream, x, count, y);
 }
 
-int d9_cuda_add(d9_cuda_stream stream, d9_cuda_in a, d9_cuda_in b, int64_t count, d9_cuda_out y) {
+int d9_cuda_add(d9_cuda_stream stream, d9_kernel_in a, d9_kernel_in b, int64_t count, d9_kernel_out y) {
     const bool aligned = d9_aligned(a.data) && d9_aligned(b.data) && d9_aligned(y.data);
     return D9_LAUNCH_RUNS(add_kernel, aligned, count, stream, a, b, count, y);
 }
 
-int d9_cuda_scale(d9_cuda_stream stream, d9_cuda_in x, float factor, int64_t count, d9_cuda_out y) {
+int d9_cuda_scale(d9_cuda_stream stream, d9_kernel_in x, float factor, int64_t count, d9_kernel_out y) {
     return D9_LAUNCH_RUNS(scale_kernel, d9_aligned(x.data) && d9_aligned(y.data), count, stream, x, factor, count, y);
-}
-
-int d9_cuda_fill(d9_cuda_stream stream, float value, int64_t count, d9_cuda_out y) {
-    return D9_LAUNCH_RUNS(fill_kernel, d9_aligned(y.data), count, stream, value, count, y);
 }
 
 int d9_cuda_copy(d9_cuda_stream stream, const void *x, int64_t bytes, void *y) {
@@ -87,12 +77,12 @@ int d9_cuda_copy(d9_cuda_stream stream, const void *x, int64_t bytes, void *y) {
     return rest > 0 ? D9_LAUNCH(copy_bytes_kernel, d9_blocks(rest), D9_BLOCK, stream, from, rest, to) : 0;
 }
 
-int d9_cuda_act_forward(d9_cuda_stream stream, d9_cuda_in x, d9_cuda_act act, int64_t count, d9_cuda_out y) {
+int d9_cuda_act_forward(d9_cuda_stream stream, d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y) {
     return D9_LAUNCH_RUNS(act_kernel, d9_aligned(x.data) && d9_aligned(y.data), count, stream, x, act, count, y);
 }
 
-int d9_cuda_act_backward(d9_cuda_stream stream, d9_cuda_in dy, d9_cuda_in reference, d9_cuda_act act, int64_t count,
-                         d9_cuda_out dx) {
+int d9_cuda_act_backward(d9_cuda_stream stream, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count,
+                         d9_kernel_out dx) {
     const bool aligned = d9_aligned(dy.data) && d9_aligned(reference.data) && d9_aligned(dx.data);
     return D9_LAUNCH_RUNS(act_backward_kernel, aligned, count, stream, dy, reference, act, count, dx);
 }

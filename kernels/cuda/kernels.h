@@ -17,24 +17,14 @@
 #define D9_KERNELS_CUDA_H
 
 #include "kernels/formulas/augment.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kernels/formulas/rows.h"
+#include "kernels/types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef void *d9_cuda_stream; /* a cudaStream_t; NULL: the default stream */
-
-typedef enum d9_cuda_store { D9_CUDA_F32, D9_CUDA_BF16, D9_CUDA_F16 } d9_cuda_store;
-
-typedef struct d9_cuda_in { const void *data; d9_cuda_store store; } d9_cuda_in;
-typedef struct d9_cuda_out { void *data; d9_cuda_store store; } d9_cuda_out;
-
-/* An activation by its row in kernels/formulas/activations.def; D9_CUDA_NO_ACT: the identity. */
-enum { D9_CUDA_NO_ACT = -1 };
-typedef struct d9_cuda_act { int activation; float alpha; } d9_cuda_act;
 
 /* table[*step] where there is a table, else the constant. */
 typedef struct d9_cuda_coefficient { const float *table; float constant; } d9_cuda_coefficient;
@@ -61,7 +51,7 @@ typedef struct d9_cuda_batch {
 
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws);
 /* y (N, H, W, C): gather, reflect-pad, crop, mirror, normalise, zero the cutout square: the CPU's bits. */
-int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_cuda_out y);
+int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y);
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered);
 
 /* 0 .. count-1 sorted by the 64-bit Philox keys of the epoch, ties by index: d9_keyed_order's order. Once an epoch,
@@ -70,68 +60,43 @@ int d9_cuda_order_scratch_bytes(int64_t count, size_t *bytes);
 int d9_cuda_order(d9_cuda_stream stream, uint64_t seed, uint32_t epoch, int64_t count, void *scratch, int32_t *order);
 
 /* ---- element by element ---- */
-int d9_cuda_cast(d9_cuda_stream stream, d9_cuda_in x, int64_t count, d9_cuda_out y);
-int d9_cuda_add(d9_cuda_stream stream, d9_cuda_in a, d9_cuda_in b, int64_t count, d9_cuda_out y);
-int d9_cuda_scale(d9_cuda_stream stream, d9_cuda_in x, float factor, int64_t count, d9_cuda_out y);
-int d9_cuda_fill(d9_cuda_stream stream, float value, int64_t count, d9_cuda_out y);
+int d9_cuda_cast(d9_cuda_stream stream, d9_kernel_in x, int64_t count, d9_kernel_out y);
+int d9_cuda_add(d9_cuda_stream stream, d9_kernel_in a, d9_kernel_in b, int64_t count, d9_kernel_out y);
+int d9_cuda_scale(d9_cuda_stream stream, d9_kernel_in x, float factor, int64_t count, d9_kernel_out y);
 int d9_cuda_copy(d9_cuda_stream stream, const void *x, int64_t bytes, void *y);
-int d9_cuda_act_forward(d9_cuda_stream stream, d9_cuda_in x, d9_cuda_act act, int64_t count, d9_cuda_out y);
+int d9_cuda_act_forward(d9_cuda_stream stream, d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y);
 /* `reference`: y or x of the activation, as its row says. */
-int d9_cuda_act_backward(d9_cuda_stream stream, d9_cuda_in dy, d9_cuda_in reference, d9_cuda_act act, int64_t count,
-                         d9_cuda_out dx);
+int d9_cuda_act_backward(d9_cuda_stream stream, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count,
+                         d9_kernel_out dx);
 
 /* ---- normalisation ---- */
-typedef struct d9_cuda_norm { int64_t images, pixels, channels, groups; } d9_cuda_norm; /* images % groups == 0 */
-
-/* What follows a normalisation in the same pass, in this order. Each stage sees the value before it as storage
- * holds it, so fused and unfused bits are equal. */
-typedef struct d9_cuda_epilogue {
-    d9_cuda_act act;   /* its result goes to the norm's `y`; data NULL there: wanted by nobody else */
-    d9_cuda_in addend; /* data NULL: no addition; else sum = act(norm(x)) + addend */
-    d9_cuda_out sum;
-} d9_cuda_epilogue;
-
 /* What precedes the backward pass of a norm: dz = (dy + addend) * slope(reference), each stage rounded as dy's storage
  * would. */
 typedef struct d9_cuda_prologue {
-    d9_cuda_act act;
-    d9_cuda_in reference;
-    d9_cuda_in addend; /* data NULL: no addition */
+    d9_kernel_act act;
+    d9_kernel_in reference;
+    d9_kernel_in addend; /* data NULL: no addition */
 } d9_cuda_prologue;
 
-typedef struct d9_cuda_norm_state { /* all f32 */
-    const float *scale, *bias;         /* (C) */
-    float *running_mean, *running_var; /* (G, C): moved by `momentum` */
-    float *mean, *inv_std;             /* (G, C): written */
-    double epsilon, momentum;
-} d9_cuda_norm_state;
-
-int64_t d9_cuda_norm_scratch_bytes(const d9_cuda_norm *norm); /* of the three below; at a multiple of 16 bytes */
+int64_t d9_cuda_norm_scratch_bytes(const d9_kernel_norm *norm); /* of the three below; at a multiple of 16 bytes */
 /* Three launches: partial sums, terms, apply. */
-int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_cuda_norm *norm, d9_cuda_in x,
-                         const d9_cuda_norm_state *state, const d9_cuda_epilogue *epilogue, void *scratch,
-                         d9_cuda_out y);
+int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x,
+                         const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
+                         d9_kernel_out y);
 /* Two launches. Statistics are averaged over the groups; mean and inv_std are not touched and may be NULL. */
-int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_cuda_norm *norm, d9_cuda_in x, const d9_cuda_norm_state *state,
-                      const d9_cuda_epilogue *epilogue, void *scratch, d9_cuda_out y);
+int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
+                      const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);
 
-/* data NULL, NULL: not wanted. */
-typedef struct d9_cuda_norm_gradients { d9_cuda_out dx; float *dscale, *dbias; } d9_cuda_norm_gradients;
 /* Three launches, two where dx is not wanted. */
-int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_cuda_norm *norm, d9_cuda_in dy,
-                          const d9_cuda_prologue *prologue, d9_cuda_in x, const float *mean, const float *inv_std,
-                          const float *scale, void *scratch, const d9_cuda_norm_gradients *gradients);
+int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in dy,
+                          const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
+                          const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients);
 
 /* ---- pooling ---- */
-typedef struct d9_cuda_window { /* one pool: (N, H, W, C) -> (N, OH, OW, C), no padding */
-    int64_t images, height, width, channels, out_height, out_width;
-    int kernel, stride;
-} d9_cuda_window;
-
-int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_cuda_window *window, d9_cuda_in x, d9_cuda_out y);
+int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
 /* To the first maximum of each window in row-major order; the rest of dx is zero. dx must not be x. */
-int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_cuda_window *window, d9_cuda_in dy, d9_cuda_in x,
-                          d9_cuda_out dx);
+int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
+                          d9_kernel_out dx);
 
 /* ---- normalisation in one pass ----
  *
@@ -151,39 +116,37 @@ typedef struct d9_cuda_residence {
     bool keeps_x;        /* backward; false: x is read twice, and there is no room for a pool */
 } d9_cuda_residence;
 /* False: what a cluster would have to keep is more than there is room for, or channels are not divisible by 8. */
-bool d9_cuda_norm_fits(const d9_cuda_norm *norm, d9_cuda_store store, bool backward, const d9_cuda_room *room,
+bool d9_cuda_norm_fits(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, const d9_cuda_room *room,
                        d9_cuda_residence *residence);
 
 /* window: NULL, or a pool of 2 x 2 windows that tile x, of which the norm's input is the output; it is left in `pooled`
  * too, unless that has no data. */
-int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_cuda_norm *norm, const d9_cuda_residence *residence,
-                          const d9_cuda_window *window, d9_cuda_in x, d9_cuda_out pooled,
-                          const d9_cuda_norm_state *state, const d9_cuda_epilogue *epilogue, d9_cuda_out y);
+int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,
+                          const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out pooled,
+                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, d9_kernel_out y);
 /* dx is wanted. With a window, x is the pool's input and dx its gradient, which is no other array. scratch:
  * d9_cuda_norm_scratch_bytes. tickets (channels / 8): zeros before the first launch, and again after each. */
-int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_cuda_norm *norm, const d9_cuda_residence *residence,
-                                   const d9_cuda_window *window, d9_cuda_in dy, const d9_cuda_prologue *prologue,
-                                   d9_cuda_in x, const float *mean, const float *inv_std, const float *scale,
-                                   void *scratch, uint32_t *tickets, const d9_cuda_norm_gradients *gradients);
+int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,
+                                   const d9_kernel_window *window, d9_kernel_in dy, const d9_cuda_prologue *prologue,
+                                   d9_kernel_in x, const float *mean, const float *inv_std, const float *scale,
+                                   void *scratch, uint32_t *tickets, const d9_kernel_norm_gradients *gradients);
 
-/* ---- the classifier: x (N, I), w (O, I), y (N, O) ---- */
-typedef struct d9_cuda_linear { int64_t samples, inputs, outputs; } d9_cuda_linear;
-int d9_cuda_linear_forward(d9_cuda_stream stream, const d9_cuda_linear *shape, d9_cuda_in x, d9_cuda_in w,
-                           d9_cuda_out y);
-int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_cuda_linear *shape, d9_cuda_in dy, d9_cuda_in w,
-                                 d9_cuda_out dx);
-int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_cuda_linear *shape, d9_cuda_in dy, d9_cuda_in x,
-                                   d9_cuda_out dw);
+/* ---- the classifier ---- */
+int d9_cuda_linear_forward(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w,
+                           d9_kernel_out y);
+int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in w,
+                                 d9_kernel_out dx);
+int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,
+                                   d9_kernel_out dw);
 
 /* ---- the loss ---- */
-typedef struct d9_cuda_loss { int64_t samples, classes; double smoothing; } d9_cuda_loss;
-int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_cuda_loss *shape, const float *logits, const int32_t *labels,
+int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *logits, const int32_t *labels,
                          float *loss);
 /* Of the summed loss times *factor: the loss scale (d9_cuda_guard.scale). NULL: 1. */
-int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_cuda_loss *shape, const float *logits,
+int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *logits,
                           const int32_t *labels, const float *factor, float *dlogits);
 /* metrics (4): adds summed loss, images, correct; notes *step + 1 of the first non-finite loss. */
-int d9_cuda_metrics(d9_cuda_stream stream, const d9_cuda_loss *shape, const float *loss, const float *logits,
+int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, double *metrics);
 
 /* ---- the loss scale, and gradients that are not finite ----
@@ -209,29 +172,23 @@ typedef struct d9_cuda_guard_rule { /* all ones and zero: a static scale */
 
 /* g (count); ends (parameters): one past each parameter's last element, ascending; what lies beyond counts to the
  * last. Gaps between parameters count to the next, and must hold finite numbers. */
-int d9_cuda_guard_check(d9_cuda_stream stream, d9_cuda_in g, int64_t count, const int64_t *ends, int32_t parameters,
+int d9_cuda_guard_check(d9_cuda_stream stream, d9_kernel_in g, int64_t count, const int64_t *ends, int32_t parameters,
                         d9_cuda_guard *guard);
 int d9_cuda_guard_settle(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,
                          d9_cuda_guard *guard);
 
 /* ---- updates and the tail ---- */
-typedef struct d9_cuda_sgd {
+typedef struct d9_cuda_update { /* by its row in kernels/formulas/updates.def */
+    int update;
     d9_cuda_coefficient rate, decay;
-    float momentum;
-    bool torch;                 /* else page: kernels/formulas/update.h */
+    float numbers[D9_UPDATE_NUMBERS];
     const int64_t *step;        /* NULL: step 0 */
     const d9_cuda_guard *guard; /* NULL: gradients are taken as they are */
-} d9_cuda_sgd;
+} d9_cuda_update;
 
-typedef struct d9_cuda_sgd_more { /* done in the same pass with the new weights; also on a skipped step */
-    d9_cuda_out copy;          /* the weights in another store; data NULL: none */
-    float *average;            /* moved as d9_cuda_lerp would; NULL: not */
-    d9_cuda_coefficient ratio; /* of `average` */
-} d9_cuda_sgd_more;
-
-/* A whole group in one launch. `more` may be NULL. */
-int d9_cuda_sgd_update(d9_cuda_stream stream, const d9_cuda_sgd *rule, d9_cuda_in g, int64_t count, float *w, float *v,
-                       const d9_cuda_sgd_more *more);
+/* A whole group in one launch. state: an array for each that the row has; NULL: zeros, and nothing is kept. */
+int d9_cuda_update_group(d9_cuda_stream stream, const d9_cuda_update *rule, d9_kernel_in g, int64_t count, float *w,
+                         float *const state[D9_UPDATE_STATES]);
 /* a = ratio a + (1 - ratio) x */
 int d9_cuda_lerp(d9_cuda_stream stream, d9_cuda_coefficient ratio, const int64_t *step, const float *x, int64_t count,
                  float *a);

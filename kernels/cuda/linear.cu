@@ -10,7 +10,7 @@ enum {
 
 /* A warp per element of y: eight products in f32, then double. */
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK) linear_kernel(d9_cuda_linear s, d9_cuda_in x, d9_cuda_in w, d9_cuda_out y) {
+__global__ void __launch_bounds__(D9_BLOCK) linear_kernel(d9_kernel_linear s, d9_kernel_in x, d9_kernel_in w, d9_kernel_out y) {
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     const int64_t warps = d9_threads() / D9_WARP;
     for (int64_t at = d9_thread() / D9_WARP; at < s.samples * s.outputs; at += warps) {
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(D9_BLOCK) linear_kernel(d9_cuda_linear s, d9_c
 /* A thread per run of dx: along x the runs of a row, along y the samples. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
-    linear_backward_data_kernel(d9_cuda_linear s, d9_cuda_in dy, d9_cuda_in w, d9_cuda_out dx) {
+    linear_backward_data_kernel(d9_kernel_linear s, d9_kernel_in dy, d9_kernel_in w, d9_kernel_out dx) {
     for (int64_t n = blockIdx.y; n < s.samples; n += gridDim.y)
         for (int64_t i = d9_thread() * V; i < D9_END(s.inputs); i += d9_threads() * V) {
             d9_vector<V> sum = {};
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* A block per 32 columns of one row of dw; line l takes the samples l, l + 8 ..., FOLD of them in f32, then double. */
 __global__ void __launch_bounds__(D9_BLOCK)
-    linear_backward_weight_kernel(d9_cuda_linear s, d9_cuda_in dy, d9_cuda_in x, d9_cuda_out dw) {
+    linear_backward_weight_kernel(d9_kernel_linear s, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dw) {
     D9_SHARED(double, part, D9_BLOCK);
     const int column = static_cast<int>(threadIdx.x) % WEIGHT_COLUMNS,
               line = static_cast<int>(threadIdx.x) / WEIGHT_COLUMNS;
@@ -67,11 +67,11 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- launchers ---- */
 
-static bool is_empty(const d9_cuda_linear *s) { return s->samples <= 0 || s->inputs <= 0 || s->outputs <= 0; }
+static bool is_empty(const d9_kernel_linear *s) { return s->samples <= 0 || s->inputs <= 0 || s->outputs <= 0; }
 
-int d9_cuda_linear_forward(d9_cuda_stream stream, const d9_cuda_linear *shape, d9_cuda_in x, d9_cuda_in w,
-                           d9_cuda_out y) {
-    const d9_cuda_linear s = *shape;
+int d9_cuda_linear_forward(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w,
+                           d9_kernel_out y) {
+    const d9_kernel_linear s = *shape;
     const unsigned blocks = d9_blocks(s.samples * s.outputs * D9_WARP);
     if (is_empty(shape)) return 0;
     if (s.inputs % D9_WIDE == 0 && d9_aligned(x.data) && d9_aligned(w.data))
@@ -79,22 +79,22 @@ int d9_cuda_linear_forward(d9_cuda_stream stream, const d9_cuda_linear *shape, d
     return D9_LAUNCH(linear_kernel<1>, blocks, D9_BLOCK, stream, s, x, w, y);
 }
 
-static dim3 data_grid(const d9_cuda_linear &s, int lanes) {
+static dim3 data_grid(const d9_kernel_linear &s, int lanes) {
     return dim3(d9_blocks(d9_ceiling(s.inputs, lanes)), static_cast<unsigned>(s.samples < 65535 ? s.samples : 65535));
 }
 
-int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_cuda_linear *shape, d9_cuda_in dy, d9_cuda_in w,
-                                 d9_cuda_out dx) {
-    const d9_cuda_linear s = *shape;
+int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in w,
+                                 d9_kernel_out dx) {
+    const d9_kernel_linear s = *shape;
     if (is_empty(shape)) return 0;
     if (s.inputs % D9_WIDE == 0 && d9_aligned(w.data) && d9_aligned(dx.data))
         return D9_LAUNCH(linear_backward_data_kernel<D9_WIDE>, data_grid(s, D9_WIDE), D9_BLOCK, stream, s, dy, w, dx);
     return D9_LAUNCH(linear_backward_data_kernel<1>, data_grid(s, 1), D9_BLOCK, stream, s, dy, w, dx);
 }
 
-int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_cuda_linear *shape, d9_cuda_in dy, d9_cuda_in x,
-                                   d9_cuda_out dw) {
-    const d9_cuda_linear s = *shape;
+int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,
+                                   d9_kernel_out dw) {
+    const d9_kernel_linear s = *shape;
     const dim3 grid(static_cast<unsigned>(d9_ceiling(s.inputs, WEIGHT_COLUMNS)), static_cast<unsigned>(s.outputs));
     if (is_empty(shape)) return 0;
     return D9_LAUNCH(linear_backward_weight_kernel, grid, D9_BLOCK, stream, s, dy, x, dw);

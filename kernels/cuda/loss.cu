@@ -5,48 +5,40 @@
 #include "kernels/formulas/loss.h"
 #undef D9_REAL
 
-struct row_sums {
-    double log_sum_exp, mean;
-};
-
-/* Of one row of logits; all lanes get the same. */
-D9_DEVICE row_sums sum_row(const float *row, int64_t classes, int lane) {
+/* Of one sample; all lanes get the same. */
+D9_DEVICE d9_loss_row_double row_of(const d9_kernel_loss &s, const float *z, int32_t label, int lane) {
     double largest = -INFINITY, sum = 0, total = 0;
-    for (int64_t k = lane; k < D9_END(classes); k += D9_WARP)
-        largest = static_cast<double>(row[k]) > largest ? static_cast<double>(row[k]) : largest;
+    for (int64_t k = lane; k < D9_END(s.classes); k += D9_WARP)
+        largest = static_cast<double>(z[k]) > largest ? static_cast<double>(z[k]) : largest;
     largest = d9_warp_largest(largest);
-    for (int64_t k = lane; k < D9_END(classes); k += D9_WARP) {
-        sum += d9_exp_double(static_cast<double>(row[k]) - largest);
-        total += static_cast<double>(row[k]);
+    for (int64_t k = lane; k < D9_END(s.classes); k += D9_WARP) {
+        sum += d9_exp_double(static_cast<double>(z[k]) - largest);
+        total += d9_loss_term_double(s.loss, static_cast<double>(z[k]), k == label);
     }
-    const row_sums sums = {d9_log_sum_exp_double(largest, d9_warp_sum(sum)),
-                           d9_warp_sum(total) / static_cast<double>(classes)};
-    return sums;
+    const d9_loss_row_double row = {d9_log_sum_exp_double(largest, d9_warp_sum(sum)), static_cast<double>(z[label]),
+                                    d9_warp_sum(total), static_cast<double>(s.classes), s.smoothing};
+    return row;
 }
 
 __global__ void __launch_bounds__(D9_BLOCK)
-    loss_kernel(d9_cuda_loss s, const float *logits, const int32_t *labels, float *loss) {
+    loss_kernel(d9_kernel_loss s, const float *logits, const int32_t *labels, float *loss) {
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     for (int64_t n = d9_thread() / D9_WARP; n < s.samples; n += d9_threads() / D9_WARP) {
-        const float *row = logits + n * s.classes;
-        const row_sums sums = sum_row(row, s.classes, lane);
-        const double at_label = static_cast<double>(row[labels[n]]);
-        if (lane == 0)
-            loss[n] = static_cast<float>(d9_cross_entropy_double(sums.log_sum_exp, at_label, sums.mean, s.smoothing));
+        const d9_loss_row_double row = row_of(s, logits + n * s.classes, labels[n], lane);
+        if (lane == 0) loss[n] = static_cast<float>(d9_loss_value_double(s.loss, &row));
     }
 }
 
 __global__ void __launch_bounds__(D9_BLOCK)
-    loss_backward_kernel(d9_cuda_loss s, const float *logits, const int32_t *labels, const float *factor,
+    loss_backward_kernel(d9_kernel_loss s, const float *logits, const int32_t *labels, const float *factor,
                          float *dlogits) {
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
-    const double scale = factor ? static_cast<double>(*factor) : 1, classes = static_cast<double>(s.classes);
+    const double scale = factor ? static_cast<double>(*factor) : 1;
     for (int64_t n = d9_thread() / D9_WARP; n < s.samples; n += d9_threads() / D9_WARP) {
-        const float *row = logits + n * s.classes;
-        const row_sums sums = sum_row(row, s.classes, lane);
+        const float *z = logits + n * s.classes;
+        const d9_loss_row_double row = row_of(s, z, labels[n], lane);
         for (int64_t k = lane; k < s.classes; k += D9_WARP) {
-            const double slope = d9_cross_entropy_slope_double(static_cast<double>(row[k]), sums.log_sum_exp,
-                                                               k == labels[n], classes, s.smoothing);
+            const double slope = d9_loss_slope_double(s.loss, static_cast<double>(z[k]), k == labels[n], &row);
             dlogits[n * s.classes + k] = static_cast<float>(scale * slope);
         }
     }
@@ -60,7 +52,7 @@ D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
 
 /* One block. */
 __global__ void __launch_bounds__(D9_BLOCK)
-    metrics_kernel(d9_cuda_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
+    metrics_kernel(d9_kernel_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
                    double *metrics) {
     double sum = 0, correct = 0;
     for (int64_t n = threadIdx.x; n < D9_END(s.samples); n += D9_BLOCK) {
@@ -79,20 +71,20 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- launchers ---- */
 
-int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_cuda_loss *shape, const float *logits, const int32_t *labels,
+int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *logits, const int32_t *labels,
                          float *loss) {
     if (shape->samples <= 0) return 0;
     return D9_LAUNCH(loss_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, logits, labels, loss);
 }
 
-int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_cuda_loss *shape, const float *logits, const int32_t *labels,
+int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *logits, const int32_t *labels,
                           const float *factor, float *dlogits) {
     if (shape->samples <= 0) return 0;
     return D9_LAUNCH(loss_backward_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, logits,
                      labels, factor, dlogits);
 }
 
-int d9_cuda_metrics(d9_cuda_stream stream, const d9_cuda_loss *shape, const float *loss, const float *logits,
+int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, double *metrics) {
     if (shape->samples <= 0) return 0;
     return D9_LAUNCH(metrics_kernel, 1u, D9_BLOCK, stream, *shape, loss, logits, labels, step, metrics);

@@ -4,7 +4,7 @@
 #include "kernels/cuda/norm.h"
 
 template <int V, int S>
-__global__ void __launch_bounds__(D9_BLOCK) norm_sums_kernel(d9_norm_plan p, d9_cuda_in x, double *sums) {
+__global__ void __launch_bounds__(D9_BLOCK) norm_sums_kernel(d9_norm_plan p, d9_kernel_in x, double *sums) {
     const d9_norm_part part = d9_norm_share(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(D9_BLOCK) norm_sums_kernel(d9_norm_plan p, d9_
 
 /* One thread per group and channel. */
 __global__ void __launch_bounds__(D9_BLOCK)
-    norm_terms_kernel(d9_norm_plan p, d9_cuda_in x, const double *sums, d9_cuda_norm_state state, float *terms) {
+    norm_terms_kernel(d9_norm_plan p, d9_kernel_in x, const double *sums, d9_kernel_norm_state state, float *terms) {
     const double n = static_cast<double>(p.rows);
     for (int64_t at = d9_thread(); at < p.groups * p.channels; at += d9_threads()) {
         const int64_t g = at / p.channels, c = at % p.channels;
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* The same terms for every group: statistics averaged over the groups. One thread per channel. */
 __global__ void __launch_bounds__(D9_BLOCK)
-    norm_eval_terms_kernel(d9_norm_plan p, d9_cuda_norm_state state, float *terms) {
+    norm_eval_terms_kernel(d9_norm_plan p, d9_kernel_norm_state state, float *terms) {
     for (int64_t c = d9_thread(); c < p.channels; c += d9_threads()) {
         double mean = 0, variance = 0;
         for (int64_t g = 0; g < p.groups; g++) {
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
-    norm_apply_kernel(d9_norm_plan p, d9_cuda_in x, const float *terms, d9_cuda_epilogue epilogue, d9_cuda_out y) {
+    norm_apply_kernel(d9_norm_plan p, d9_kernel_in x, const float *terms, d9_kernel_epilogue epilogue, d9_kernel_out y) {
     const d9_norm_part part = d9_norm_share(p, V);
     if (!part.works) return;
     const float *from = terms + part.group * 4 * p.channels + part.c;
@@ -73,28 +73,28 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- launchers ---- */
 
-int64_t d9_cuda_norm_scratch_bytes(const d9_cuda_norm *norm) {
+int64_t d9_cuda_norm_scratch_bytes(const d9_kernel_norm *norm) {
     const int64_t wide = d9_norm_divide(norm, D9_WIDE).slices, narrow = d9_norm_divide(norm, 1).slices;
     const int64_t slices = wide > narrow ? wide : narrow;
     return norm->groups * norm->channels * (slices * 2 * 8 + 4 * 4);
 }
 
 /* Whether eight channels of everything the passes touch may be moved at once. */
-static bool is_wide(const d9_cuda_norm *norm, const void *scratch, d9_cuda_in x, const d9_cuda_epilogue *e,
-                    d9_cuda_out y) {
+static bool is_wide(const d9_kernel_norm *norm, const void *scratch, d9_kernel_in x, const d9_kernel_epilogue *e,
+                    d9_kernel_out y) {
     const bool stores =
         (!y.data || y.store == x.store) && (!e->addend.data || (e->addend.store == x.store && e->sum.store == x.store));
     return stores && d9_norm_wide(norm, scratch) && d9_aligned(x.data) && d9_aligned(y.data) &&
            d9_aligned(e->addend.data) && d9_aligned(e->sum.data);
 }
 
-static int apply(d9_cuda_stream stream, const d9_norm_plan &p, bool wide, d9_cuda_in x, const float *terms,
-                 const d9_cuda_epilogue *e, d9_cuda_out y) {
+static int apply(d9_cuda_stream stream, const d9_norm_plan &p, bool wide, d9_kernel_in x, const float *terms,
+                 const d9_kernel_epilogue *e, d9_kernel_out y) {
     return D9_LAUNCH_BY_STORE(norm_apply_kernel, wide, x.store, d9_norm_grid(p), stream, p, x, terms, *e, y);
 }
 
-int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_cuda_norm *norm, d9_cuda_in x, const d9_cuda_norm_state *state,
-                         const d9_cuda_epilogue *epilogue, void *scratch, d9_cuda_out y) {
+int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
+                         const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y) {
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     const bool wide = is_wide(norm, scratch, x, epilogue, y);
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
@@ -106,8 +106,8 @@ int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_cuda_norm *norm, d9_cud
     return apply(stream, p, wide, x, terms, epilogue, y);
 }
 
-int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_cuda_norm *norm, d9_cuda_in x, const d9_cuda_norm_state *state,
-                      const d9_cuda_epilogue *epilogue, void *scratch, d9_cuda_out y) {
+int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
+                      const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y) {
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     const bool wide = is_wide(norm, scratch, x, epilogue, y);
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);

@@ -23,7 +23,7 @@ struct d9_norm_plan {
     int columns, lines;
 };
 
-static inline d9_norm_plan d9_norm_divide(const d9_cuda_norm *norm, int64_t lanes) {
+static inline d9_norm_plan d9_norm_divide(const d9_kernel_norm *norm, int64_t lanes) {
     d9_norm_plan p;
     p.pixels = norm->pixels, p.channels = norm->channels, p.groups = norm->groups;
     p.rows = norm->images / norm->groups * norm->pixels;
@@ -128,7 +128,7 @@ D9_DEVICE d9_norm_pair d9_norm_total(const d9_norm_plan &p, const double *sums, 
 /* Forward, about a pivot: mean and variance of n values, noted in the state at group and channel `at`; 1 /
  * sqrt(variance
  * + epsilon). */
-D9_DEVICE float d9_norm_note(const d9_cuda_norm_state &state, int64_t at, double n, double pivot, d9_norm_pair total,
+D9_DEVICE float d9_norm_note(const d9_kernel_norm_state &state, int64_t at, double n, double pivot, d9_norm_pair total,
                              bool writes, double *mean) {
     const double shift = total.first / n, spread = total.second / n - shift * shift;
     const double variance = spread < 0 ? 0 : spread; /* a NaN stays */
@@ -147,9 +147,9 @@ D9_DEVICE float d9_norm_note(const d9_cuda_norm_state &state, int64_t at, double
 
 /* y, act(y) and the sum, each as the storage before it holds it. */
 template <int V, int S>
-D9_DEVICE void d9_norm_finish(const d9_cuda_epilogue &epilogue, int64_t at, d9_cuda_out y, d9_vector<V> *t) {
+D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, int64_t at, d9_kernel_out y, d9_vector<V> *t) {
     const int store = d9_store_of<S>(y.store);
-    if (epilogue.act.activation != D9_CUDA_NO_ACT) {
+    if (epilogue.act.activation != D9_KERNEL_NO_ACT) {
         d9_round(store, t);
         d9_act_run(epilogue.act, store, t);
     }
@@ -163,7 +163,7 @@ D9_DEVICE void d9_norm_finish(const d9_cuda_epilogue &epilogue, int64_t at, d9_c
 
 /* ---- backward: what every pass reads ---- */
 struct d9_norm_backward {
-    d9_cuda_in dy, x;
+    d9_kernel_in dy, x;
     d9_cuda_prologue prologue;
     const float *mean, *inv_std, *scale;
 };
@@ -177,7 +177,7 @@ template <int V, int S> D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backw
         for (int i = 0; i < V; i++) t.v[i] += more.v[i];
         d9_round(d9_store_of<S>(b.dy.store), &t);
     }
-    if (b.prologue.act.activation == D9_CUDA_NO_ACT) return t;
+    if (b.prologue.act.activation == D9_KERNEL_NO_ACT) return t;
     d9_slope_run(b.prologue.act, d9_load<V, S>(b.prologue.reference, at, V), &t);
     d9_round(d9_store_of<S>(b.dy.store), &t);
     return t;
@@ -193,14 +193,14 @@ D9_DEVICE void d9_norm_set_terms(const d9_norm_plan &p, int64_t group, int64_t c
 }
 
 /* ---- launching: the store known to the compiler where one is enough, and channels in eights ---- */
-static inline bool d9_norm_wide(const d9_cuda_norm *norm, const void *scratch) {
+static inline bool d9_norm_wide(const d9_kernel_norm *norm, const void *scratch) {
     return norm->channels % D9_WIDE == 0 && d9_aligned(scratch);
 }
 
 #define D9_LAUNCH_BY_STORE(kernel, wide, store, grid, stream, ...)                                                     \
     (!(wide)                  ? D9_LAUNCH((kernel<1, D9_ANY>), grid, D9_BLOCK, stream, __VA_ARGS__)                    \
-     : (store) == D9_CUDA_F32 ? D9_LAUNCH((kernel<D9_WIDE, D9_CUDA_F32>), grid, D9_BLOCK, stream, __VA_ARGS__)         \
-     : (store) == D9_CUDA_F16 ? D9_LAUNCH((kernel<D9_WIDE, D9_CUDA_F16>), grid, D9_BLOCK, stream, __VA_ARGS__)         \
-                              : D9_LAUNCH((kernel<D9_WIDE, D9_CUDA_BF16>), grid, D9_BLOCK, stream, __VA_ARGS__))
+     : (store) == D9_KERNEL_F32 ? D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_F32>), grid, D9_BLOCK, stream, __VA_ARGS__)         \
+     : (store) == D9_KERNEL_F16 ? D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_F16>), grid, D9_BLOCK, stream, __VA_ARGS__)         \
+                              : D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_BF16>), grid, D9_BLOCK, stream, __VA_ARGS__))
 
 #endif

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
-    norm_backward_apply_kernel(d9_norm_plan p, d9_norm_backward b, const float *terms, d9_cuda_out dx) {
+    norm_backward_apply_kernel(d9_norm_plan p, d9_norm_backward b, const float *terms, d9_kernel_out dx) {
     const d9_norm_part part = d9_norm_share(p, V);
     if (!part.works) return;
     const float *from = terms + part.group * 4 * p.channels + part.c;
@@ -82,8 +82,8 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- the launcher ---- */
 
-static bool is_wide(const d9_cuda_norm *norm, const void *scratch, const d9_norm_backward &b, d9_cuda_out dx) {
-    const bool slope = b.prologue.act.activation != D9_CUDA_NO_ACT;
+static bool is_wide(const d9_kernel_norm *norm, const void *scratch, const d9_norm_backward &b, d9_kernel_out dx) {
+    const bool slope = b.prologue.act.activation != D9_KERNEL_NO_ACT;
     const bool stores = b.dy.store == b.x.store && (!slope || b.prologue.reference.store == b.x.store) &&
                         (!b.prologue.addend.data || b.prologue.addend.store == b.x.store) &&
                         (!dx.data || dx.store == b.x.store);
@@ -92,12 +92,12 @@ static bool is_wide(const d9_cuda_norm *norm, const void *scratch, const d9_norm
            (!slope || d9_aligned(b.prologue.reference.data));
 }
 
-int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_cuda_norm *norm, d9_cuda_in dy,
-                          const d9_cuda_prologue *prologue, d9_cuda_in x, const float *mean, const float *inv_std,
-                          const float *scale, void *scratch, const d9_cuda_norm_gradients *gradients) {
+int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in dy,
+                          const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
+                          const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients) {
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     const d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
-    const d9_cuda_out dx = gradients->dx;
+    const d9_kernel_out dx = gradients->dx;
     const bool wide = is_wide(norm, scratch, b, dx);
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
     const dim3 grid = d9_norm_grid(p);

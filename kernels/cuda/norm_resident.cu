@@ -4,7 +4,7 @@
 #include "kernels/cuda/norm_resident.h"
 
 template <int V, int S, bool P>
-D9_DEVICE d9_vector<V> read(const d9_resident &plan, d9_cuda_in x, int64_t group, int64_t r, int64_t c) {
+D9_DEVICE d9_vector<V> read(const d9_resident &plan, d9_kernel_in x, int64_t group, int64_t r, int64_t c) {
     unsigned places;
     if (P) return d9_resident_largest<V, S>(plan.window, x, d9_resident_corner(plan, group, r, c), &places);
     return d9_load<V, S>(x, d9_norm_at(plan.norm, group, r, c), V);
@@ -12,7 +12,7 @@ D9_DEVICE d9_vector<V> read(const d9_resident &plan, d9_cuda_in x, int64_t group
 
 /* Mean, 1 / deviation, scale and bias of the block's channel j; the cluster's first block notes them. */
 D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64_t c, double pivot,
-                         const d9_cuda_norm_state &state, float *terms) {
+                         const d9_kernel_norm_state &state, float *terms) {
     const d9_norm_pair total = d9_resident_total(p, sums, j);
     double mean;
     terms[D9_RESIDENT_CHANNELS + j] = d9_norm_note(state, blockIdx.z * p.channels + c, static_cast<double>(p.rows),
@@ -24,16 +24,16 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64
 
 template <int V, int S, bool P>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
-    norm_resident_kernel(d9_resident plan, d9_cuda_in x, d9_cuda_out pooled, d9_cuda_norm_state state,
-                         d9_cuda_epilogue epilogue, d9_cuda_out y) {
+    norm_resident_kernel(d9_resident plan, d9_kernel_in x, d9_kernel_out pooled, d9_kernel_norm_state state,
+                         d9_kernel_epilogue epilogue, d9_kernel_out y) {
     D9_DYNAMIC_SHARED(memory);
     D9_SHARED(float, pivots, D9_RESIDENT_CHANNELS);
     D9_SHARED(double, sums, 2 * D9_RESIDENT_CHANNELS);
     D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
     const d9_norm_plan &p = plan.norm;
     const d9_norm_part part = d9_norm_share(p, V);
-    const d9_cuda_out keep = {memory, static_cast<d9_cuda_store>(S)};
-    const d9_cuda_in kept = {memory, static_cast<d9_cuda_store>(S)};
+    const d9_kernel_out keep = {memory, static_cast<d9_kernel_store>(S)};
+    const d9_kernel_in kept = {memory, static_cast<d9_kernel_store>(S)};
     const int thread = static_cast<int>(threadIdx.x);
     const int64_t chunk = d9_norm_chunk(p, V);
     d9_vector<V> first = {}, second = {};
@@ -77,20 +77,20 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 /* ---- launchers ---- */
 
 int d9_cuda_norm_room(d9_cuda_room *room) {
-    return d9_device_room(norm_resident_kernel<D9_WIDE, D9_CUDA_F16, false>, &room->block_bytes, &room->cluster_blocks);
+    return d9_device_room(norm_resident_kernel<D9_WIDE, D9_KERNEL_F16, false>, &room->block_bytes, &room->cluster_blocks);
 }
 
 /* FIXED: what both kernels have in static shared memory, and the system's part. EASY: three blocks of it fit an SM of
  * 228 KiB together. BLOCKS: three for each SM of a large GPU. */
 enum { FIXED_BYTES = 20 << 10, EASY_BYTES = 72 << 10, BLOCKS = 396 };
 
-static int64_t kept_bytes(const d9_cuda_norm *norm, int runs, int blocks, int64_t run_bytes) {
+static int64_t kept_bytes(const d9_kernel_norm *norm, int runs, int blocks, int64_t run_bytes) {
     const int64_t rows = d9_ceiling(norm->images / norm->groups * norm->pixels, blocks);
     return d9_ceiling(rows, D9_BLOCK / runs) * D9_BLOCK * run_bytes;
 }
 
 /* The widest slice of channels that fits, in the fewest blocks; more of them where the grid would leave SMs idle. */
-static bool divide(const d9_cuda_norm *norm, int64_t run_bytes, int64_t most_bytes, int most_blocks,
+static bool divide(const d9_kernel_norm *norm, int64_t run_bytes, int64_t most_bytes, int most_blocks,
                    d9_cuda_residence *r) {
     const int64_t all = norm->channels / D9_WIDE, rows = norm->images / norm->groups * norm->pixels;
     for (int runs = D9_RESIDENT_RUNS; runs >= (all == 1 ? 1 : 2); runs /= 2) {
@@ -108,9 +108,9 @@ static bool divide(const d9_cuda_norm *norm, int64_t run_bytes, int64_t most_byt
 
 /* A run of 8 lanes: forward x; backward dz, x and two bytes of the maximum's places, whether or not a pool is there: so
  * that both divide alike. */
-bool d9_cuda_norm_fits(const d9_cuda_norm *norm, d9_cuda_store store, bool backward, const d9_cuda_room *room,
+bool d9_cuda_norm_fits(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, const d9_cuda_room *room,
                        d9_cuda_residence *residence) {
-    const int64_t run = store == D9_CUDA_F32 ? 4 * D9_WIDE : 2 * D9_WIDE, both = 2 * run + 2;
+    const int64_t run = store == D9_KERNEL_F32 ? 4 * D9_WIDE : 2 * D9_WIDE, both = 2 * run + 2;
     const int64_t hard = room->block_bytes - FIXED_BYTES, easy = EASY_BYTES;
     const int blocks = room->cluster_blocks;
     *residence = {};
@@ -122,9 +122,9 @@ bool d9_cuda_norm_fits(const d9_cuda_norm *norm, d9_cuda_store store, bool backw
     return backward && divide(norm, run, hard, blocks, residence);
 }
 
-int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_cuda_norm *norm, const d9_cuda_residence *residence,
-                          const d9_cuda_window *window, d9_cuda_in x, d9_cuda_out pooled,
-                          const d9_cuda_norm_state *state, const d9_cuda_epilogue *epilogue, d9_cuda_out y) {
+int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,
+                          const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out pooled,
+                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, d9_kernel_out y) {
     const d9_resident plan = d9_resident_plan(norm, residence, window);
     return D9_LAUNCH_RESIDENT(norm_resident_kernel, plan, x.store, residence->block_bytes, stream, x, pooled, *state,
                               *epilogue, y);

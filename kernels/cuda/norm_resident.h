@@ -18,11 +18,11 @@ enum { D9_RESIDENT_RUNS = 8, D9_RESIDENT_CHANNELS = D9_RESIDENT_RUNS * D9_WIDE }
 struct d9_resident {
     d9_norm_plan norm;     /* slices: blocks of a cluster */
     int64_t elements;      /* of one kept tensor in a block */
-    d9_cuda_window window; /* kernel 0: none */
+    d9_kernel_window window; /* kernel 0: none */
 };
 
-static inline d9_resident d9_resident_plan(const d9_cuda_norm *norm, const d9_cuda_residence *residence,
-                                           const d9_cuda_window *window) {
+static inline d9_resident d9_resident_plan(const d9_kernel_norm *norm, const d9_cuda_residence *residence,
+                                           const d9_kernel_window *window) {
     d9_resident r = {};
     d9_norm_plan &p = r.norm;
     p.pixels = norm->pixels, p.channels = norm->channels, p.groups = norm->groups;
@@ -56,7 +56,7 @@ D9_DEVICE d9_norm_pair d9_resident_total(const d9_norm_plan &p, const double *su
 /* The pool's input at the corner of the window of row r. */
 D9_DEVICE int64_t d9_resident_corner(const d9_resident &plan, int64_t group, int64_t r, int64_t c) {
     const d9_norm_plan &p = plan.norm;
-    const d9_cuda_window &w = plan.window;
+    const d9_kernel_window &w = plan.window;
     const unsigned row = static_cast<unsigned>(r), pixels = static_cast<unsigned>(p.pixels);
     const unsigned width = static_cast<unsigned>(w.out_width), member = row / pixels, pixel = row - member * pixels;
     const unsigned oy = pixel / width, ox = pixel - oy * width;
@@ -64,13 +64,13 @@ D9_DEVICE int64_t d9_resident_corner(const d9_resident &plan, int64_t group, int
 }
 
 /* Element of place 0 .. 3 of the window at `corner`, in row-major order. */
-D9_DEVICE int64_t d9_resident_place(const d9_cuda_window &w, int64_t corner, int place) {
+D9_DEVICE int64_t d9_resident_place(const d9_kernel_window &w, int64_t corner, int place) {
     return corner + ((place >> 1) * w.width + (place & 1)) * w.channels;
 }
 
 /* The maximum of each lane; *places: two bits a lane, the first place that holds it. */
 template <int V, int S>
-D9_DEVICE d9_vector<V> d9_resident_largest(const d9_cuda_window &w, d9_cuda_in x, int64_t corner, unsigned *places) {
+D9_DEVICE d9_vector<V> d9_resident_largest(const d9_kernel_window &w, d9_kernel_in x, int64_t corner, unsigned *places) {
     d9_vector<V> t[4];
     for (int place = 0; place < 4; place++) t[place] = d9_load<V, S>(x, d9_resident_place(w, corner, place), V);
     *places = 0;
@@ -90,11 +90,11 @@ D9_DEVICE d9_vector<V> d9_resident_largest(const d9_cuda_window &w, d9_cuda_in x
     ((plan).window.kernel ? D9_LAUNCH_RESIDENT_BY_STORE(name, true, plan, store, bytes, stream, __VA_ARGS__)           \
                           : D9_LAUNCH_RESIDENT_BY_STORE(name, false, plan, store, bytes, stream, __VA_ARGS__))
 #define D9_LAUNCH_RESIDENT_BY_STORE(name, pools, plan, store, bytes, stream, ...)                                      \
-    ((store) == D9_CUDA_F32                                                                                            \
-         ? D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_CUDA_F32, pools>), plan, bytes, stream, __VA_ARGS__)                \
-     : (store) == D9_CUDA_F16                                                                                          \
-         ? D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_CUDA_F16, pools>), plan, bytes, stream, __VA_ARGS__)                \
-         : D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_CUDA_BF16, pools>), plan, bytes, stream, __VA_ARGS__))
+    ((store) == D9_KERNEL_F32                                                                                            \
+         ? D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_KERNEL_F32, pools>), plan, bytes, stream, __VA_ARGS__)                \
+     : (store) == D9_KERNEL_F16                                                                                          \
+         ? D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_KERNEL_F16, pools>), plan, bytes, stream, __VA_ARGS__)                \
+         : D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_KERNEL_BF16, pools>), plan, bytes, stream, __VA_ARGS__))
 #define D9_LAUNCH_RESIDENT_AS(name, plan, bytes, stream, ...)                                                          \
     D9_LAUNCH_CLUSTER(name, d9_norm_grid((plan).norm), D9_BLOCK, static_cast<unsigned>((plan).norm.slices), bytes,     \
                       stream, plan, __VA_ARGS__)

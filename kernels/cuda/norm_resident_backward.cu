@@ -8,19 +8,19 @@
 
 /* What a block keeps. */
 struct kept {
-    d9_cuda_out dz, x;
+    d9_kernel_out dz, x;
     uint16_t *places;
 };
 
 template <int S> D9_DEVICE kept divide(const d9_resident &plan, unsigned char *memory) {
-    const int64_t bytes = plan.elements * (S == D9_CUDA_F32 ? 4 : 2);
-    const d9_cuda_store store = static_cast<d9_cuda_store>(S);
+    const int64_t bytes = plan.elements * (S == D9_KERNEL_F32 ? 4 : 2);
+    const d9_kernel_store store = static_cast<d9_kernel_store>(S);
     const kept k = {{memory, store}, {memory + bytes, store}, reinterpret_cast<uint16_t *>(memory + 2 * bytes)};
     return k;
 }
 
-D9_DEVICE d9_cuda_in in(d9_cuda_out kept) {
-    const d9_cuda_in x = {kept.data, kept.store};
+D9_DEVICE d9_kernel_in in(d9_kernel_out kept) {
+    const d9_kernel_in x = {kept.data, kept.store};
     return x;
 }
 
@@ -43,7 +43,7 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const d9_norm_backward &b, const
 /* By the first block of each cluster, a barrier after it has left its shares: the fences around the ticket put them
  * before it, and those of the others before what is read here. The last that comes leaves the ticket as it was. */
 D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *shares, unsigned *tickets,
-                          const d9_cuda_norm_gradients &gradients) {
+                          const d9_kernel_norm_gradients &gradients) {
     D9_SHARED(unsigned, before, 1);
     if (threadIdx.x == 0) {
         __threadfence();
@@ -66,8 +66,8 @@ D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *sh
 
 /* The gradient to the first maximum of each lane's window, zero to the rest. */
 template <int V, int S>
-D9_DEVICE void scatter(const d9_cuda_window &w, int64_t corner, unsigned places, const d9_vector<V> &t,
-                       d9_cuda_out dx) {
+D9_DEVICE void scatter(const d9_kernel_window &w, int64_t corner, unsigned places, const d9_vector<V> &t,
+                       d9_kernel_out dx) {
     for (unsigned place = 0; place < 4; place++) {
         d9_vector<V> here;
         for (int i = 0; i < V; i++) here.v[i] = (places >> (2 * i) & 3) == place ? t.v[i] : 0.0f;
@@ -78,7 +78,7 @@ D9_DEVICE void scatter(const d9_cuda_window &w, int64_t corner, unsigned places,
 template <int V, int S, bool P>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     norm_resident_backward_kernel(d9_resident plan, d9_norm_backward b, bool keeps_x, double *shares, unsigned *tickets,
-                                  d9_cuda_norm_gradients gradients) {
+                                  d9_kernel_norm_gradients gradients) {
     D9_DYNAMIC_SHARED(memory);
     D9_SHARED(double, sums, 2 * D9_RESIDENT_CHANNELS);
     D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
@@ -135,10 +135,10 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     if (blockIdx.y == 0) add_shares(p, chunk, shares, tickets, gradients);
 }
 
-int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_cuda_norm *norm, const d9_cuda_residence *residence,
-                                   const d9_cuda_window *window, d9_cuda_in dy, const d9_cuda_prologue *prologue,
-                                   d9_cuda_in x, const float *mean, const float *inv_std, const float *scale,
-                                   void *scratch, uint32_t *tickets, const d9_cuda_norm_gradients *gradients) {
+int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,
+                                   const d9_kernel_window *window, d9_kernel_in dy, const d9_cuda_prologue *prologue,
+                                   d9_kernel_in x, const float *mean, const float *inv_std, const float *scale,
+                                   void *scratch, uint32_t *tickets, const d9_kernel_norm_gradients *gradients) {
     const d9_resident plan = d9_resident_plan(norm, residence, window);
     const d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
     return D9_LAUNCH_RESIDENT(norm_resident_backward_kernel, plan, x.store, residence->block_bytes, stream, b,

@@ -3,11 +3,11 @@
  * reads x once more and keeps no index. */
 #include "kernels/cuda/vector.h"
 
-D9_DEVICE int64_t input_at(const d9_cuda_window &w, int64_t n, int64_t iy, int64_t ix) {
+D9_DEVICE int64_t input_at(const d9_kernel_window &w, int64_t n, int64_t iy, int64_t ix) {
     return ((n * w.height + iy) * w.width + ix) * w.channels;
 }
 
-D9_DEVICE int64_t output_at(const d9_cuda_window &w, int64_t n, int64_t oy, int64_t ox) {
+D9_DEVICE int64_t output_at(const d9_kernel_window &w, int64_t n, int64_t oy, int64_t ox) {
     return ((n * w.out_height + oy) * w.out_width + ox) * w.channels;
 }
 
@@ -17,7 +17,7 @@ template <int V> struct found {
     int place[V];
 };
 
-template <int V> D9_DEVICE found<V> find(const d9_cuda_window &w, d9_cuda_in x, int64_t corner) {
+template <int V> D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in x, int64_t corner) {
     found<V> f;
     f.best = d9_load<V, D9_ANY>(x, corner, V);
     for (int i = 0; i < V; i++) f.place[i] = 0;
@@ -38,7 +38,7 @@ template <int V> D9_DEVICE found<V> find(const d9_cuda_window &w, d9_cuda_in x, 
     for (int64_t at = d9_thread() * V; at < D9_END((width) * (channels)); at += d9_threads() * V)
 
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_cuda_window w, d9_cuda_in x, d9_cuda_out y) {
+__global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d9_kernel_in x, d9_kernel_out y) {
     FOR_ROWS(row, w.images * w.out_height) {
         const int64_t n = row / w.out_height, oy = row % w.out_height;
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_cuda_window w, d9_
 /* Windows that do not overlap: each writes the inputs that belong to it, its own and what no window reaches up to the
  * next. */
 template <int V>
-D9_DEVICE void scatter(const d9_cuda_window &w, d9_cuda_in dy, d9_cuda_in x, int64_t n, int64_t oy, int64_t ox,
-                       int64_t c, d9_cuda_out dx) {
+D9_DEVICE void scatter(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox,
+                       int64_t c, d9_kernel_out dx) {
     const int64_t corner = input_at(w, n, oy * w.stride, ox * w.stride) + c;
     const int64_t below = oy + 1 == w.out_height ? w.height : (oy + 1) * w.stride;
     const int64_t right = ox + 1 == w.out_width ? w.width : (ox + 1) * w.stride;
@@ -71,7 +71,7 @@ D9_DEVICE void scatter(const d9_cuda_window &w, d9_cuda_in dy, d9_cuda_in x, int
 
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 3)
-    pool_scatter_kernel(d9_cuda_window w, d9_cuda_in dy, d9_cuda_in x, d9_cuda_out dx) {
+    pool_scatter_kernel(d9_kernel_window w, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dx) {
     FOR_ROWS(row, w.images * w.out_height) {
         const int64_t n = row / w.out_height, oy = row % w.out_height;
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
 
 /* Overlapping windows: each input asks the windows that cover it, in row-major order, whether their maximum is here. */
 template <int V>
-D9_DEVICE d9_vector<V> gather(const d9_cuda_window &w, d9_cuda_in dy, d9_cuda_in x, int64_t n, int64_t iy, int64_t ix,
+D9_DEVICE d9_vector<V> gather(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t iy, int64_t ix,
                               int64_t c) {
     d9_vector<V> sum = {};
     const int64_t top = iy < w.kernel ? 0 : (iy - w.kernel) / w.stride + 1;
@@ -100,7 +100,7 @@ D9_DEVICE d9_vector<V> gather(const d9_cuda_window &w, d9_cuda_in dy, d9_cuda_in
 
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 3)
-    pool_gather_kernel(d9_cuda_window w, d9_cuda_in dy, d9_cuda_in x, d9_cuda_out dx) {
+    pool_gather_kernel(d9_kernel_window w, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dx) {
     FOR_ROWS(row, w.images * w.height) {
         const int64_t n = row / w.height, iy = row % w.height;
         FOR_ROW_RUNS(at, w.width, w.channels) {
@@ -130,20 +130,20 @@ static dim3 grid_of(int64_t runs, int64_t rows) {
             : D9_LAUNCH(kernel<1>, grid_of((width) * (w).channels, rows), block_of((width) * (w).channels), stream, w, \
                         __VA_ARGS__))
 
-static bool is_empty(const d9_cuda_window *w) {
+static bool is_empty(const d9_kernel_window *w) {
     return w->images <= 0 || w->channels <= 0 || w->out_height <= 0 || w->out_width <= 0;
 }
 
-int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_cuda_window *window, d9_cuda_in x, d9_cuda_out y) {
-    const d9_cuda_window w = *window;
+int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y) {
+    const d9_kernel_window w = *window;
     const bool wide = w.channels % D9_WIDE == 0 && d9_aligned(x.data) && d9_aligned(y.data);
     if (is_empty(window)) return 0;
     return LAUNCH_ROWS(pool_kernel, wide, w.out_width, w.images * w.out_height, stream, w, x, y);
 }
 
-int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_cuda_window *window, d9_cuda_in dy, d9_cuda_in x,
-                          d9_cuda_out dx) {
-    const d9_cuda_window w = *window;
+int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
+                          d9_kernel_out dx) {
+    const d9_kernel_window w = *window;
     const bool wide = w.channels % D9_WIDE == 0 && d9_aligned(dy.data) && d9_aligned(x.data) && d9_aligned(dx.data);
     if (is_empty(window)) return 0;
     if (w.stride >= w.kernel)

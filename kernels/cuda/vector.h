@@ -33,30 +33,30 @@ enum { D9_ANY = -1, D9_WIDE = 8 }; /* D9_WIDE: elements of 16 bytes of half prec
 
 template <int V> struct d9_vector { float v[V]; };
 
-template <int S> D9_DEVICE int d9_store_of(d9_cuda_store store) { return S == D9_ANY ? static_cast<int>(store) : S; }
+template <int S> D9_DEVICE int d9_store_of(d9_kernel_store store) { return S == D9_ANY ? static_cast<int>(store) : S; }
 
 D9_DEVICE float d9_widen(int store, uint16_t bits) {
-    return store == D9_CUDA_BF16 ? d9_bf16_to_float(bits) : d9_widen_fp16(bits);
+    return store == D9_KERNEL_BF16 ? d9_bf16_to_float(bits) : d9_widen_fp16(bits);
 }
 
 D9_DEVICE uint16_t d9_narrow(int store, float x) {
-    return store == D9_CUDA_BF16 ? d9_narrow_bf16(x) : d9_narrow_fp16(x);
+    return store == D9_KERNEL_BF16 ? d9_narrow_bf16(x) : d9_narrow_fp16(x);
 }
 
 /* What storing and loading again would leave. */
 D9_DEVICE float d9_rounded(int store, float x) {
-    return store == D9_CUDA_F32 ? x : d9_widen(store, d9_narrow(store, x));
+    return store == D9_KERNEL_F32 ? x : d9_widen(store, d9_narrow(store, x));
 }
 
-template <int S> D9_DEVICE float d9_load_one(d9_cuda_in x, int64_t at) {
+template <int S> D9_DEVICE float d9_load_one(d9_kernel_in x, int64_t at) {
     const int store = d9_store_of<S>(x.store);
-    if (store == D9_CUDA_F32) return static_cast<const float *>(x.data)[at];
+    if (store == D9_KERNEL_F32) return static_cast<const float *>(x.data)[at];
     return d9_widen(store, static_cast<const uint16_t *>(x.data)[at]);
 }
 
-template <int S> D9_DEVICE void d9_store_one(d9_cuda_out y, int64_t at, float value) {
+template <int S> D9_DEVICE void d9_store_one(d9_kernel_out y, int64_t at, float value) {
     const int store = d9_store_of<S>(y.store);
-    if (store == D9_CUDA_F32)
+    if (store == D9_KERNEL_F32)
         static_cast<float *>(y.data)[at] = value;
     else
         static_cast<uint16_t *>(y.data)[at] = d9_narrow(store, value);
@@ -73,10 +73,10 @@ D9_DEVICE uint32_t d9_pack(int store, float low, float high) {
     return static_cast<uint32_t>(d9_narrow(store, low)) | static_cast<uint32_t>(d9_narrow(store, high)) << 16;
 }
 
-template <int S> D9_DEVICE d9_vector<8> d9_load_whole(d9_cuda_in x, int64_t at) {
+template <int S> D9_DEVICE d9_vector<8> d9_load_whole(d9_kernel_in x, int64_t at) {
     const int store = d9_store_of<S>(x.store);
     d9_vector<8> r;
-    if (store == D9_CUDA_F32) {
+    if (store == D9_KERNEL_F32) {
         const float4 *from = reinterpret_cast<const float4 *>(static_cast<const float *>(x.data) + at);
         const float4 a = from[0], b = from[1];
         r.v[0] = a.x, r.v[1] = a.y, r.v[2] = a.z, r.v[3] = a.w;
@@ -91,9 +91,9 @@ template <int S> D9_DEVICE d9_vector<8> d9_load_whole(d9_cuda_in x, int64_t at) 
     return r;
 }
 
-template <int S> D9_DEVICE void d9_store_whole(d9_cuda_out y, int64_t at, const d9_vector<8> &r) {
+template <int S> D9_DEVICE void d9_store_whole(d9_kernel_out y, int64_t at, const d9_vector<8> &r) {
     const int store = d9_store_of<S>(y.store);
-    if (store == D9_CUDA_F32) {
+    if (store == D9_KERNEL_F32) {
         float4 *to = reinterpret_cast<float4 *>(static_cast<float *>(y.data) + at);
         to[0] = make_float4(r.v[0], r.v[1], r.v[2], r.v[3]);
         to[1] = make_float4(r.v[4], r.v[5], r.v[6], r.v[7]);
@@ -104,7 +104,7 @@ template <int S> D9_DEVICE void d9_store_whole(d9_cuda_out y, int64_t at, const 
                    d9_pack(store, r.v[6], r.v[7]));
 }
 
-template <int S> D9_DEVICE d9_vector<1> d9_load_whole_one(d9_cuda_in x, int64_t at) {
+template <int S> D9_DEVICE d9_vector<1> d9_load_whole_one(d9_kernel_in x, int64_t at) {
     d9_vector<1> r;
     r.v[0] = d9_load_one<S>(x, at);
     return r;
@@ -113,13 +113,13 @@ template <int S> D9_DEVICE d9_vector<1> d9_load_whole_one(d9_cuda_in x, int64_t 
 /* ---- a run of V, of which n exist; the others load as 0 and are not stored ---- */
 
 template <int V, int S> struct d9_run {
-    D9_DEVICE d9_vector<V> load(d9_cuda_in x, int64_t at, int64_t n) {
+    D9_DEVICE d9_vector<V> load(d9_kernel_in x, int64_t at, int64_t n) {
         if (n >= V) return d9_load_whole<S>(x, at);
         d9_vector<V> r;
         for (int i = 0; i < V; i++) r.v[i] = i < n ? d9_load_one<S>(x, at + i) : 0.0f;
         return r;
     }
-    D9_DEVICE void store(d9_cuda_out y, int64_t at, int64_t n, const d9_vector<V> &r) {
+    D9_DEVICE void store(d9_kernel_out y, int64_t at, int64_t n, const d9_vector<V> &r) {
         if (n >= V) return d9_store_whole<S>(y, at, r);
         for (int i = 0; i < V; i++)
             if (i < n) d9_store_one<S>(y, at + i, r.v[i]);
@@ -127,25 +127,25 @@ template <int V, int S> struct d9_run {
 };
 
 template <int S> struct d9_run<1, S> {
-    D9_DEVICE d9_vector<1> load(d9_cuda_in x, int64_t at, int64_t) { return d9_load_whole_one<S>(x, at); }
-    D9_DEVICE void store(d9_cuda_out y, int64_t at, int64_t, const d9_vector<1> &r) { d9_store_one<S>(y, at, r.v[0]); }
+    D9_DEVICE d9_vector<1> load(d9_kernel_in x, int64_t at, int64_t) { return d9_load_whole_one<S>(x, at); }
+    D9_DEVICE void store(d9_kernel_out y, int64_t at, int64_t, const d9_vector<1> &r) { d9_store_one<S>(y, at, r.v[0]); }
 };
 
-template <int V, int S> D9_DEVICE d9_vector<V> d9_load(d9_cuda_in x, int64_t at, int64_t n) {
+template <int V, int S> D9_DEVICE d9_vector<V> d9_load(d9_kernel_in x, int64_t at, int64_t n) {
     return d9_run<V, S>::load(x, at, n);
 }
-template <int V, int S> D9_DEVICE void d9_put(d9_cuda_out y, int64_t at, int64_t n, const d9_vector<V> &r) {
+template <int V, int S> D9_DEVICE void d9_put(d9_kernel_out y, int64_t at, int64_t n, const d9_vector<V> &r) {
     d9_run<V, S>::store(y, at, n, r);
 }
 
 /* f32 arrays that need no struct around them. */
 template <int V> D9_DEVICE d9_vector<V> d9_load_floats(const float *x, int64_t at, int64_t n) {
-    const d9_cuda_in in = {x, D9_CUDA_F32};
-    return d9_run<V, D9_CUDA_F32>::load(in, at, n);
+    const d9_kernel_in in = {x, D9_KERNEL_F32};
+    return d9_run<V, D9_KERNEL_F32>::load(in, at, n);
 }
 template <int V> D9_DEVICE void d9_put_floats(float *y, int64_t at, int64_t n, const d9_vector<V> &r) {
-    const d9_cuda_out out = {y, D9_CUDA_F32};
-    d9_run<V, D9_CUDA_F32>::store(out, at, n, r);
+    const d9_kernel_out out = {y, D9_KERNEL_F32};
+    d9_run<V, D9_KERNEL_F32>::store(out, at, n, r);
 }
 
 /* ---- arithmetic on runs ---- */
@@ -154,7 +154,7 @@ template <int V> D9_DEVICE void d9_put_floats(float *y, int64_t at, int64_t n, c
 D9_DEVICE bool d9_wins(float x, float best) { return x > best || x != x; }
 
 template <int V> D9_DEVICE void d9_round(int store, d9_vector<V> *t) {
-    if (store == D9_CUDA_F32) return;
+    if (store == D9_KERNEL_F32) return;
     for (int i = 0; i < V; i++) t->v[i] = d9_rounded(store, t->v[i]);
 }
 
@@ -169,11 +169,11 @@ template <int V> D9_DEVICE void d9_celu_run(float alpha, d9_vector<V> *t) {
 }
 
 /* t = act(t) to be stored, and t = t * slope(reference): the row of activations.def is chosen once for the run. */
-template <int V> D9_DEVICE void d9_act_run(d9_cuda_act act, int store, d9_vector<V> *t) {
-    if (act.activation == D9_FORMULA_CELU && store != D9_CUDA_F32) return d9_celu_run<V>(act.alpha, t);
+template <int V> D9_DEVICE void d9_act_run(d9_kernel_act act, int store, d9_vector<V> *t) {
+    if (act.activation == D9_ACT_CELU && store != D9_KERNEL_F32) return d9_celu_run<V>(act.alpha, t);
     switch (act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
-    case D9_FORMULA_##id:                                                                                              \
+    case D9_ACT_##id:                                                                                              \
         for (int i = 0; i < V; i++) t->v[i] = d9_act_##id##_float(t->v[i], act.alpha);                                 \
         break;
 #include "kernels/formulas/activations.def"
@@ -183,10 +183,10 @@ template <int V> D9_DEVICE void d9_act_run(d9_cuda_act act, int store, d9_vector
     }
 }
 
-template <int V> D9_DEVICE void d9_slope_run(d9_cuda_act act, const d9_vector<V> &reference, d9_vector<V> *t) {
+template <int V> D9_DEVICE void d9_slope_run(d9_kernel_act act, const d9_vector<V> &reference, d9_vector<V> *t) {
     switch (act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
-    case D9_FORMULA_##id:                                                                                              \
+    case D9_ACT_##id:                                                                                              \
         for (int i = 0; i < V; i++) t->v[i] *= d9_act_slope_##id##_float(reference.v[i], act.alpha);                   \
         break;
 #include "kernels/formulas/activations.def"

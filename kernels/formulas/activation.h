@@ -3,26 +3,7 @@
  * d9_act_<ID>(x, alpha) and d9_act_slope_<ID>(t, alpha), where t is y for rows with from_output and x for the rest:
  * dx = dy * slope(t). A NaN stays one, the infinities go to the limits. No branches, no indices. */
 #include "kernels/formulas/real.h"
-
-#ifndef D9_FORMULAS_ACTIVATION_ONCE
-#define D9_FORMULAS_ACTIVATION_ONCE
-enum { /* the order of activations.def, which is d9_activation's (graph/graph.h) */
-#define D9_ACTIVATION(id, name, from_output, doc) D9_FORMULA_##id,
-#include "kernels/formulas/activations.def"
-#undef D9_ACTIVATION
-    D9_FORMULA_COUNT
-};
-
-/* 1: the slope is taken at y, and x need not be kept. */
-D9_FN int d9_activation_from_output(int activation) {
-    switch (activation) {
-#define D9_ACTIVATION(id, name, from_output, doc) case D9_FORMULA_##id: return from_output;
-#include "kernels/formulas/activations.def"
-#undef D9_ACTIVATION
-    default: return 0;
-    }
-}
-#endif
+#include "kernels/formulas/rows.h"
 
 D9_FN D9_REAL D9_OF(d9_act_RELU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
@@ -89,7 +70,7 @@ D9_FN D9_REAL D9_OF(d9_act_slope_SILU)(D9_REAL x, D9_REAL alpha) {
 /* By number, for code that is not hot: d9_activation's values. */
 D9_FN D9_REAL D9_OF(d9_activation_value)(int activation, D9_REAL x, D9_REAL alpha) {
     switch (activation) {
-#define D9_ACTIVATION(id, name, from_output, doc) case D9_FORMULA_##id: return D9_OF(d9_act_##id)(x, alpha);
+#define D9_ACTIVATION(id, name, from_output, doc) case D9_ACT_##id: return D9_OF(d9_act_##id)(x, alpha);
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
     default: return x;
@@ -98,7 +79,7 @@ D9_FN D9_REAL D9_OF(d9_activation_value)(int activation, D9_REAL x, D9_REAL alph
 
 D9_FN D9_REAL D9_OF(d9_activation_slope)(int activation, D9_REAL t, D9_REAL alpha) {
     switch (activation) {
-#define D9_ACTIVATION(id, name, from_output, doc) case D9_FORMULA_##id: return D9_OF(d9_act_slope_##id)(t, alpha);
+#define D9_ACTIVATION(id, name, from_output, doc) case D9_ACT_##id: return D9_OF(d9_act_slope_##id)(t, alpha);
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
     default: return 1;

@@ -404,7 +404,7 @@ static void every_rule_has_run(void **state) {
     d9_text rows;
     int rules = 0;
     op_ok(&f->context, d9_file_read(&f->context, D9_SOURCE_DIR "/engine/backends/cuda/rules.c", &source, &size));
-    const char *at = strstr((const char *)source, "const d9_rule d9_cuda_rules[] = {");
+    const char *at = strstr((const char *)source, "static const d9_rule d9_cuda_rules[] = {");
     assert_non_null(at);
     d9_text_init(&f->context, &rows);
     for (at = strchr(at, '\n'); at && strncmp(at, "\n};", 3) != 0; at = strchr(at + 1, '\n')) {

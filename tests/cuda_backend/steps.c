@@ -58,20 +58,20 @@ static void add_batch(training *t) {
 
 static void add_update(training *t) {
     op_case *c = &t->c;
-    d9_node update = {.op = D9_OP_SGD,
+    d9_node update = {.op = D9_OP_UPDATE,
                       .input_count = 3,
                       .output_count = 2,
-                      .as.update = {{0, 0}, {D9_NONE, 0.25}, 0.5, D9_MOMENTUM_PAGE}};
+                      .as.update = {D9_UPDATE_SGD_PAGE, {0, 0}, {D9_NONE, 0.25}, {0.5}}};
     t->w = update.inputs[0] = update.outputs[0] = op_input(c, "w", D9_BUFFER_STATE, D9_F32, vector(WEIGHTS), -2, 2);
     update.inputs[1] = op_input(c, "layer.weight.grad", D9_BUFFER_GRADIENT, D9_F32, vector(WEIGHTS), -2, 2);
-    t->v = update.inputs[2] = update.outputs[1] = op_input(c, "v", D9_BUFFER_VELOCITY, D9_F32, vector(WEIGHTS), -2, 2);
+    t->v = update.inputs[2] = update.outputs[1] = op_input(c, "v", D9_BUFFER_ACCUMULATORS, D9_F32, vector(WEIGHTS), -2, 2);
     d9_node lerp = {.op = D9_OP_LERP,
                     .input_count = 2,
                     .output_count = 1,
                     .as.lerp = {{1, 0}},
                     .when = {.every = 3, .offset = 1, .restart_each_epoch = true}};
     t->average = lerp.inputs[0] = lerp.outputs[0] =
-        op_input(c, "average", D9_BUFFER_AVERAGE, D9_F32, vector(WEIGHTS), -2, 2);
+        op_input(c, "average", D9_BUFFER_ACCUMULATORS + 1, D9_F32, vector(WEIGHTS), -2, 2);
     lerp.inputs[1] = t->w;
     op_node(c, &update);
     op_node(c, &lerp);

@@ -33,8 +33,8 @@ static void *get_memory(size_t bytes) {
 
 /* ---- arrays ---- */
 
-d9_array d9_array_new(d9_cuda_store store, int64_t count, int shift) {
-    const int64_t element = store == D9_CUDA_F32 ? 4 : 2;
+d9_array d9_array_new(d9_kernel_store store, int64_t count, int shift) {
+    const int64_t element = store == D9_KERNEL_F32 ? 4 : 2;
     d9_array array = {.bytes = count * element, .count = count, .store = store};
     const size_t before = (size_t)(GUARD_BYTES + shift * element), bytes = (size_t)array.bytes;
     array.block = get_memory(before + bytes + GUARD_BYTES);
@@ -46,12 +46,12 @@ d9_array d9_array_new(d9_cuda_store store, int64_t count, int shift) {
     return array;
 }
 
-d9_array d9_array_of(d9_cuda_store store, int64_t count, int shift, const float *values) {
+d9_array d9_array_of(d9_kernel_store store, int64_t count, int shift, const float *values) {
     const d9_array array = d9_array_new(store, count, shift);
     for (int64_t i = 0; i < count; i++) {
-        if (store == D9_CUDA_F32)
+        if (store == D9_KERNEL_F32)
             ((float *)array.data)[i] = values[i];
-        else if (store == D9_CUDA_BF16)
+        else if (store == D9_KERNEL_BF16)
             ((uint16_t *)array.data)[i] = d9_bf16_from_float(values[i]);
         else
             ((uint16_t *)array.data)[i] = d9_fp16_from_float(values[i]);
@@ -69,24 +69,24 @@ void d9_array_free(d9_check *check, d9_array *array) {
     free(array->block);
 }
 
-float d9_store_rounded(d9_cuda_store store, float value) {
-    if (store == D9_CUDA_F32) return value;
-    return store == D9_CUDA_BF16 ? d9_bf16_to_float(d9_bf16_from_float(value))
+float d9_store_rounded(d9_kernel_store store, float value) {
+    if (store == D9_KERNEL_F32) return value;
+    return store == D9_KERNEL_BF16 ? d9_bf16_to_float(d9_bf16_from_float(value))
                                  : d9_fp16_to_float(d9_fp16_from_float(value));
 }
 
-void d9_store_round(d9_cuda_store store, int64_t count, float *values) {
+void d9_store_round(d9_kernel_store store, int64_t count, float *values) {
     for (int64_t i = 0; i < count; i++) values[i] = d9_store_rounded(store, values[i]);
 }
 
 float d9_array_at(const d9_array *array, int64_t at) {
-    if (array->store == D9_CUDA_F32) return ((const float *)array->data)[at];
+    if (array->store == D9_KERNEL_F32) return ((const float *)array->data)[at];
     const uint16_t bits = ((const uint16_t *)array->data)[at];
-    return array->store == D9_CUDA_BF16 ? d9_bf16_to_float(bits) : d9_fp16_to_float(bits);
+    return array->store == D9_KERNEL_BF16 ? d9_bf16_to_float(bits) : d9_fp16_to_float(bits);
 }
 
-static double unit_of(d9_cuda_store store) {
-    return store == D9_CUDA_F32 ? 0 : store == D9_CUDA_BF16 ? 0x1p-7 : 0x1p-10;
+static double unit_of(d9_kernel_store store) {
+    return store == D9_KERNEL_F32 ? 0 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
 }
 
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance) {
@@ -99,7 +99,7 @@ void d9_check_array(d9_check *check, const char *what, const float *expected, co
     if (got->count > 8 && zeros * 20 > got->count * 19) d9_check_fail(check, "%s: a mostly zero output", what);
     for (int64_t i = 0; i < got->count; i++) {
         const double wanted = (double)d9_store_rounded(got->store, expected[i]), value = (double)d9_array_at(got, i);
-        const double unit = got->store == D9_CUDA_F16 ? 0x1p-24 : 0; /* of its denormals */
+        const double unit = got->store == D9_KERNEL_F16 ? 0x1p-24 : 0; /* of its denormals */
         const double limit = tolerance > 0 ? tolerance * largest + unit_of(got->store) * fabs(wanted) + unit : 0;
         check->compared++;
         if (!(fabs(wanted - value) <= limit))
@@ -118,7 +118,7 @@ float *d9_pool_floats(d9_pool *pool, int64_t count) {
     return values;
 }
 
-float *d9_pool_random(d9_pool *pool, d9_cuda_store store, int64_t count, uint32_t seed) {
+float *d9_pool_random(d9_pool *pool, d9_kernel_store store, int64_t count, uint32_t seed) {
     float *values = d9_pool_floats(pool, count);
     for (int64_t i = 0; i < count; i++) {
         const uint32_t word = d9_philox4x32_10(seed, (uint32_t)i, 0, 0, 0).v[0];

@@ -20,18 +20,18 @@ typedef struct d9_array {
     unsigned char *block;
     void *data;
     int64_t bytes, count;
-    d9_cuda_store store;
+    d9_kernel_store store;
 } d9_array;
 
 /* `shift`: elements past a multiple of 16 bytes. Exits where memory is short. */
-d9_array d9_array_new(d9_cuda_store store, int64_t count, int shift);
-d9_array d9_array_of(d9_cuda_store store, int64_t count, int shift, const float *values); /* rounded to the store */
+d9_array d9_array_new(d9_kernel_store store, int64_t count, int shift);
+d9_array d9_array_of(d9_kernel_store store, int64_t count, int shift, const float *values); /* rounded to the store */
 void d9_array_free(d9_check *check, d9_array *array); /* overwritten guards are a failure */
-static inline d9_cuda_in d9_array_in(const d9_array *array) { return (d9_cuda_in){array->data, array->store}; }
-static inline d9_cuda_out d9_array_out(const d9_array *array) { return (d9_cuda_out){array->data, array->store}; }
+static inline d9_kernel_in d9_array_in(const d9_array *array) { return (d9_kernel_in){array->data, array->store}; }
+static inline d9_kernel_out d9_array_out(const d9_array *array) { return (d9_kernel_out){array->data, array->store}; }
 
-float d9_store_rounded(d9_cuda_store store, float value);
-void d9_store_round(d9_cuda_store store, int64_t count, float *values);
+float d9_store_rounded(d9_kernel_store store, float value);
+void d9_store_round(d9_kernel_store store, int64_t count, float *values);
 float d9_array_at(const d9_array *array, int64_t at);
 
 /* got against expected, which is rounded to got's store first. tolerance 0: equal. Else a difference may be `tolerance`
@@ -41,15 +41,15 @@ void d9_check_array(d9_check *check, const char *what, const float *expected, co
 /* ---- memory and numbers; freed together ---- */
 typedef struct d9_pool { void *block[64]; int count; } d9_pool;
 float *d9_pool_floats(d9_pool *pool, int64_t count); /* zeros */
-float *d9_pool_random(d9_pool *pool, d9_cuda_store store, int64_t count, uint32_t seed); /* in (-1, 1), of the store */
+float *d9_pool_random(d9_pool *pool, d9_kernel_store store, int64_t count, uint32_t seed); /* in (-1, 1), of the store */
 float *d9_pool_integers(d9_pool *pool, int64_t count, uint32_t seed);                    /* -4 .. 4 */
 void d9_pool_free(d9_pool *pool);
 
-static inline d9_cpu_in d9_plain_in(const float *x) { return (d9_cpu_in){.data = x, .store = D9_CPU_F32}; }
-static inline d9_cpu_out d9_plain_out(float *y) { return (d9_cpu_out){.data = y, .store = D9_CPU_F32}; }
+static inline d9_kernel_in d9_plain_in(const float *x) { return (d9_kernel_in){.data = x, .store = D9_KERNEL_F32}; }
+static inline d9_kernel_out d9_plain_out(float *y) { return (d9_kernel_out){.data = y, .store = D9_KERNEL_F32}; }
 d9_cpu d9_plain_cpu(void); /* level "plain", one thread */
 
-#define D9_FOR_STORES(store) for (d9_cuda_store store = D9_CUDA_F32; store <= D9_CUDA_F16; store++)
+#define D9_FOR_STORES(store) for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)
 enum { D9_COUNT_OF_SHIFTS = 2 }; /* 0: on a multiple of 16 bytes; 1: one element beyond */
 
 #endif

@@ -7,25 +7,25 @@ const int d9_cuda_check_count = (int)(sizeof d9_cuda_checks / sizeof *d9_cuda_ch
 
 /* Counts of 0 return 0 and touch no array. */
 void d9_cuda_check_empty(d9_check *check) {
-    const d9_cuda_in in = {NULL, D9_CUDA_F32};
-    const d9_cuda_out out = {NULL, D9_CUDA_F32};
-    const d9_cuda_act act = {D9_CUDA_NO_ACT, 0};
-    const d9_cuda_norm norm = {0, 4, 8, 1};
-    const d9_cuda_window window = {.images = 0, .height = 4, .width = 4, .channels = 8, .kernel = 2, .stride = 2};
-    const d9_cuda_linear linear = {0, 8, 8};
-    const d9_cuda_loss loss = {0, 10, 0};
+    const d9_kernel_in in = {NULL, D9_KERNEL_F32};
+    const d9_kernel_out out = {NULL, D9_KERNEL_F32};
+    const d9_kernel_act act = {D9_KERNEL_NO_ACT, 0};
+    const d9_kernel_norm norm = {0, 4, 8, 1};
+    const d9_kernel_window window = {.images = 0, .height = 4, .width = 4, .channels = 8, .kernel = 2, .stride = 2};
+    const d9_kernel_linear linear = {0, 8, 8};
+    const d9_kernel_loss loss = {0, 10, 0, D9_LOSS_CROSS_ENTROPY};
     const d9_cuda_slice slice = {.batch = 0, .steps_per_epoch = 1};
-    const d9_cuda_sgd sgd = {.momentum = 0};
-    const d9_cuda_epilogue epilogue = {.act = act};
+    const d9_cuda_update update = {.update = D9_UPDATE_SGD_PAGE};
+    float *const nothing[D9_UPDATE_STATES] = {NULL};
+    const d9_kernel_epilogue epilogue = {.act = act};
     const d9_cuda_prologue prologue = {.act = act};
-    const d9_cuda_norm_state state = {.epsilon = 1};
-    const d9_cuda_norm_gradients gradients = {.dscale = NULL};
+    const d9_kernel_norm_state state = {.epsilon = 1};
+    const d9_kernel_norm_gradients gradients = {.dscale = NULL};
     const d9_cuda_batch batch = {.channels = 3};
     const d9_augment_rule rule = {.pad = 0};
     const int errors[] = {d9_cuda_cast(NULL, in, 0, out),
                           d9_cuda_add(NULL, in, in, 0, out),
                           d9_cuda_scale(NULL, in, 1, 0, out),
-                          d9_cuda_fill(NULL, 1, 0, out),
                           d9_cuda_copy(NULL, NULL, 0, NULL),
                           d9_cuda_act_forward(NULL, in, act, 0, out),
                           d9_cuda_act_backward(NULL, in, in, act, 0, out),
@@ -40,7 +40,7 @@ void d9_cuda_check_empty(d9_check *check) {
                           d9_cuda_loss_forward(NULL, &loss, NULL, NULL, NULL),
                           d9_cuda_loss_backward(NULL, &loss, NULL, NULL, NULL, NULL),
                           d9_cuda_metrics(NULL, &loss, NULL, NULL, NULL, NULL, NULL),
-                          d9_cuda_sgd_update(NULL, &sgd, in, 0, NULL, NULL, NULL),
+                          d9_cuda_update_group(NULL, &update, in, 0, NULL, nothing),
                           d9_cuda_lerp(NULL, (d9_cuda_coefficient){NULL, 1}, NULL, NULL, 0, NULL),
                           d9_cuda_guard_check(NULL, in, 0, NULL, 0, NULL),
                           d9_cuda_draw(NULL, &slice, &rule, NULL),

@@ -5,13 +5,13 @@
 #include "tests/cuda_model/check.h"
 
 #define D9_CUDA_CHECKS(row)                                                                                            \
-    row(cast) row(add) row(scale) row(fill) row(copy) row(act_forward) row(act_backward)                               \
+    row(cast) row(add) row(scale) row(copy) row(act_forward) row(act_backward)                               \
     row(norm_forward) row(norm_epilogue) row(norm_eval) row(norm_backward) row(norm_shifted)                           \
     row(resident) row(resident_backward) row(resident_sizes)                                                           \
     row(pool_forward) row(pool_backward) row(pool_nan)                                                                 \
     row(linear_forward) row(linear_backward_data) row(linear_backward_weight)                                          \
     row(loss_forward) row(loss_backward) row(metrics)                                                                  \
-    row(sgd) row(sgd_more) row(sgd_guarded) row(lerp) row(advance) row(guard_check) row(guard_settle)                  \
+    row(update) row(update_guarded) row(lerp) row(advance) row(guard_check) row(guard_settle)                  \
     row(draw) row(gather) row(augment) row(order) row(repeated) row(empty)
 
 #define D9_CUDA_CHECK_DECLARE(name) void d9_cuda_check_##name(d9_check *check);

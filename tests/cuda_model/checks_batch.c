@@ -38,7 +38,7 @@ static site open_site(const batch_case *c) {
     s.draws = (int32_t *)(void *)d9_pool_floats(&s.pool, c->batch * 5);
     s.labels = (int32_t *)(void *)d9_pool_floats(&s.pool, c->images);
     for (int i = 0; i < c->images; i++) s.labels[i] = i * 3 + 1;
-    s.table = d9_pool_random(&s.pool, D9_CUDA_F32, c->channels * 256, 51);
+    s.table = d9_pool_random(&s.pool, D9_KERNEL_F32, c->channels * 256, 51);
     for (int n = 0; n < c->batch; n++) {
         const d9_augment_draws drawn = d9_augment_draw(&s.rule, (uint32_t)s.order[s.from + n], 3);
         memcpy(s.draws + n * 5, drawn.slot, sizeof drawn.slot);
@@ -63,7 +63,7 @@ void d9_cuda_check_draw(d9_check *check) {
     for (int i = 0; i < CASES; i++) {
         site s = open_site(&cases[i]);
         const d9_cuda_slice slice = slice_of(&s);
-        d9_array got = d9_array_new(D9_CUDA_F32, s.c->batch * 5, 0);
+        d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch * 5, 0);
         d9_check_launch(check, "draw", d9_cuda_draw(NULL, &slice, &s.rule, got.data));
         check_integers(check, "draw", s.draws, &got);
         d9_array_free(check, &got);
@@ -79,7 +79,7 @@ void d9_cuda_check_gather(d9_check *check) {
             if (!with_step) slice.step = NULL;
             int32_t *expected = (int32_t *)(void *)d9_pool_floats(&s.pool, s.c->batch);
             for (int n = 0; n < s.c->batch; n++) expected[n] = s.labels[s.order[(with_step ? s.from : 0) + n]];
-            d9_array got = d9_array_new(D9_CUDA_F32, s.c->batch, 0);
+            d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch, 0);
             d9_check_launch(check, "gather", d9_cuda_gather(NULL, &slice, s.labels, got.data));
             check_integers(check, "gather", expected, &got);
             d9_array_free(check, &got);
@@ -119,8 +119,8 @@ void d9_cuda_check_order(d9_check *check) {
         if (d9_keyed_order(&context, SEED, 5, D9_STREAM_ORDER, 0, sizes[i], expected))
             d9_check_fail(check, "order: the CPU's");
         d9_check_launch(check, "order", d9_cuda_order_scratch_bytes(sizes[i], &bytes));
-        d9_array scratch = d9_array_new(D9_CUDA_F32, (int64_t)(bytes + 3) / 4, 0);
-        d9_array got = d9_array_new(D9_CUDA_F32, sizes[i], 0);
+        d9_array scratch = d9_array_new(D9_KERNEL_F32, (int64_t)(bytes + 3) / 4, 0);
+        d9_array got = d9_array_new(D9_KERNEL_F32, sizes[i], 0);
         d9_check_launch(check, "order", d9_cuda_order(NULL, SEED, 5, sizes[i], scratch.data, got.data));
         check_integers(check, "order", expected, &got);
         d9_array_free(check, &scratch);

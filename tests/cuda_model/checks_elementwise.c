@@ -14,7 +14,7 @@ enum { COUNTS = sizeof counts / sizeof *counts };
 #define FOR_ALL(count, store, shift)                                                                                   \
     for (int which = 0; which < COUNTS; which++)                                                                       \
         for (int64_t count = counts[which], once = 1; once; once = 0)                                                  \
-            for (d9_cuda_store store = D9_CUDA_F32; store <= D9_CUDA_F16; store++)                                     \
+            for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)                                     \
                 for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++)
 
 void d9_cuda_check_cast(d9_check *check) {
@@ -34,10 +34,10 @@ void d9_cuda_check_add(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     FOR_ALL(count, store, shift) {
         d9_pool pool = {.count = 0};
-        const float *a = d9_pool_random(&pool, store, count, 1), *b = d9_pool_random(&pool, D9_CUDA_F32, count, 2);
+        const float *a = d9_pool_random(&pool, store, count, 1), *b = d9_pool_random(&pool, D9_KERNEL_F32, count, 2);
         float *expected = d9_pool_floats(&pool, count);
         d9_cpu_add(&cpu, d9_plain_in(a), d9_plain_in(b), count, d9_plain_out(expected));
-        d9_array x = d9_array_of(store, count, shift, a), y = d9_array_of(D9_CUDA_F32, count, 0, b);
+        d9_array x = d9_array_of(store, count, shift, a), y = d9_array_of(D9_KERNEL_F32, count, 0, b);
         /* in place: the sum goes where a was */
         d9_check_launch(check, "add", d9_cuda_add(NULL, d9_array_in(&x), d9_array_in(&y), count, d9_array_out(&x)));
         d9_check_array(check, "add", expected, &x, 0);
@@ -54,23 +54,10 @@ void d9_cuda_check_scale(d9_check *check) {
         const float *values = d9_pool_random(&pool, store, count, 3);
         float *expected = d9_pool_floats(&pool, count);
         d9_cpu_scale(&cpu, d9_plain_in(values), 0.0625f, count, d9_plain_out(expected));
-        d9_array x = d9_array_of(store, count, shift, values), y = d9_array_new(D9_CUDA_F32, count, 0);
+        d9_array x = d9_array_of(store, count, shift, values), y = d9_array_new(D9_KERNEL_F32, count, 0);
         d9_check_launch(check, "scale", d9_cuda_scale(NULL, d9_array_in(&x), 0.0625f, count, d9_array_out(&y)));
         d9_check_array(check, "scale", expected, &y, 0);
         d9_array_free(check, &x);
-        d9_array_free(check, &y);
-        d9_pool_free(&pool);
-    }
-}
-
-void d9_cuda_check_fill(d9_check *check) {
-    FOR_ALL(count, store, shift) {
-        d9_pool pool = {.count = 0};
-        float *expected = d9_pool_floats(&pool, count);
-        for (int64_t i = 0; i < count; i++) expected[i] = -1.5f;
-        d9_array y = d9_array_new(store, count, shift);
-        d9_check_launch(check, "fill", d9_cuda_fill(NULL, -1.5f, count, d9_array_out(&y)));
-        d9_check_array(check, "fill", expected, &y, 0);
         d9_array_free(check, &y);
         d9_pool_free(&pool);
     }
@@ -95,14 +82,14 @@ static void scale_by(float factor, int64_t count, float *values) {
 
 void d9_cuda_check_act_forward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
-    for (int activation = 0; activation < D9_FORMULA_COUNT; activation++) FOR_ALL(count, store, shift) {
+    for (int activation = 0; activation < D9_ACT_COUNT; activation++) FOR_ALL(count, store, shift) {
             d9_pool pool = {.count = 0};
             float *values = d9_pool_random(&pool, store, count, 5), *expected = d9_pool_floats(&pool, count);
             scale_by(4, count, values);
-            d9_cpu_act_forward(&cpu, d9_plain_in(values), (d9_cpu_act){activation, 0.3f}, count,
+            d9_cpu_act_forward(&cpu, d9_plain_in(values), (d9_kernel_act){activation, 0.3f}, count,
                                d9_plain_out(expected));
             d9_array x = d9_array_of(store, count, shift, values), y = d9_array_new(store, count, shift);
-            const d9_cuda_act act = {activation, 0.3f};
+            const d9_kernel_act act = {activation, 0.3f};
             d9_check_launch(check, "act", d9_cuda_act_forward(NULL, d9_array_in(&x), act, count, d9_array_out(&y)));
             d9_check_array(check, "act", expected, &y, 1e-6);
             d9_array_free(check, &x);
@@ -113,15 +100,15 @@ void d9_cuda_check_act_forward(d9_check *check) {
 
 void d9_cuda_check_act_backward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
-    for (int activation = 0; activation < D9_FORMULA_COUNT; activation++) FOR_ALL(count, store, shift) {
+    for (int activation = 0; activation < D9_ACT_COUNT; activation++) FOR_ALL(count, store, shift) {
             d9_pool pool = {.count = 0};
             const float *dy = d9_pool_random(&pool, store, count, 6),
                         *reference = d9_pool_random(&pool, store, count, 7);
             float *expected = d9_pool_floats(&pool, count);
-            d9_cpu_act_backward(&cpu, d9_plain_in(dy), d9_plain_in(reference), (d9_cpu_act){activation, 0.3f}, count,
+            d9_cpu_act_backward(&cpu, d9_plain_in(dy), d9_plain_in(reference), (d9_kernel_act){activation, 0.3f}, count,
                                 d9_plain_out(expected));
             d9_array g = d9_array_of(store, count, shift, dy), t = d9_array_of(store, count, shift, reference);
-            const d9_cuda_act act = {activation, 0.3f};
+            const d9_kernel_act act = {activation, 0.3f};
             d9_check_launch(check, "act_backward",
                             d9_cuda_act_backward(NULL, d9_array_in(&g), d9_array_in(&t), act, count, d9_array_out(&t)));
             d9_check_array(check, "act_backward", expected, &t, 1e-6);

@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-static const d9_cpu_linear shapes[] = {{1, 3, 10}, {7, 27, 10}, {65, 65, 3}, {7, 64, 10}, {65, 520, 10}, {700, 24, 2}};
+static const d9_kernel_linear shapes[] = {{1, 3, 10}, {7, 27, 10}, {65, 65, 3}, {7, 64, 10}, {65, 520, 10}, {700, 24, 2}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* Even shapes hold integers: sums are exact and must be equal. */
-static float *fill(d9_pool *pool, d9_cuda_store store, int64_t count, uint32_t seed, int i) {
+static float *fill(d9_pool *pool, d9_kernel_store store, int64_t count, uint32_t seed, int i) {
     return i % 2 ? d9_pool_random(pool, store, count, seed) : d9_pool_integers(pool, count, seed);
 }
 static double tolerance_of(int i) { return i % 2 ? 1e-6 : 0; }
@@ -19,7 +19,7 @@ typedef struct operands {
     d9_array x, y, out;
 } operands;
 
-static operands open_operands(d9_cuda_store store, int i, int64_t a, int64_t b, int64_t out, d9_cuda_store out_store) {
+static operands open_operands(d9_kernel_store store, int i, int64_t a, int64_t b, int64_t out, d9_kernel_store out_store) {
     operands o = {.pool.count = 0};
     const int shift = i % 3 == 2;
     o.a = fill(&o.pool, store, a, 31, i);
@@ -42,10 +42,10 @@ static void close_operands(d9_check *check, const char *what, operands *o, doubl
 void d9_cuda_check_linear_forward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
-            const d9_cpu_linear *s = &shapes[i];
-            const d9_cuda_linear shape = {s->samples, s->inputs, s->outputs};
+            const d9_kernel_linear *s = &shapes[i];
+            const d9_kernel_linear shape = {s->samples, s->inputs, s->outputs};
             operands o = open_operands(store, i, s->samples * s->inputs, s->outputs * s->inputs,
-                                       s->samples * s->outputs, D9_CUDA_F32);
+                                       s->samples * s->outputs, D9_KERNEL_F32);
             d9_cpu_linear_forward(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), d9_plain_out(o.expected));
             d9_check_launch(
                 check, "linear",
@@ -57,8 +57,8 @@ void d9_cuda_check_linear_forward(d9_check *check) {
 void d9_cuda_check_linear_backward_data(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
-            const d9_cpu_linear *s = &shapes[i];
-            const d9_cuda_linear shape = {s->samples, s->inputs, s->outputs};
+            const d9_kernel_linear *s = &shapes[i];
+            const d9_kernel_linear shape = {s->samples, s->inputs, s->outputs};
             operands o =
                 open_operands(store, i, s->samples * s->outputs, s->outputs * s->inputs, s->samples * s->inputs, store);
             d9_cpu_linear_backward_data(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), d9_plain_out(o.expected));
@@ -72,10 +72,10 @@ void d9_cuda_check_linear_backward_data(d9_check *check) {
 void d9_cuda_check_linear_backward_weight(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
-            const d9_cpu_linear *s = &shapes[i];
-            const d9_cuda_linear shape = {s->samples, s->inputs, s->outputs};
+            const d9_kernel_linear *s = &shapes[i];
+            const d9_kernel_linear shape = {s->samples, s->inputs, s->outputs};
             operands o = open_operands(store, i, s->samples * s->outputs, s->samples * s->inputs,
-                                       s->outputs * s->inputs, D9_CUDA_F32);
+                                       s->outputs * s->inputs, D9_KERNEL_F32);
             d9_cpu_linear_backward_weight(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), d9_plain_out(o.expected));
             d9_check_launch(check, "linear_backward_weight",
                             d9_cuda_linear_backward_weight(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y),
@@ -86,7 +86,8 @@ void d9_cuda_check_linear_backward_weight(d9_check *check) {
 
 /* ---- the loss ---- */
 
-static const d9_cpu_loss losses[] = {{1, 3, 0.0}, {7, 10, 0.2}, {65, 27, 0.1}, {65, 65, 0.2}, {300, 10, 0.2}};
+/* The first row of losses.def; what the others make of a row is the formula's own test. */
+static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0}, {7, 10, 0.2, 0}, {65, 27, 0.1, 0}, {65, 65, 0.2, 0}, {300, 10, 0.2, 0}};
 enum { LOSSES = sizeof losses / sizeof *losses };
 
 typedef struct batch {
@@ -94,20 +95,20 @@ typedef struct batch {
     float *logits, *loss, *dlogits;
     int32_t *labels;
     d9_array gpu_loss, gpu_dlogits;
-    d9_cuda_loss shape;
+    d9_kernel_loss shape;
 } batch;
 
-static batch open_batch(const d9_cpu_loss *s) {
+static batch open_batch(const d9_kernel_loss *s) {
     batch b = {.shape = {s->samples, s->classes, s->smoothing}};
     const int64_t count = s->samples * s->classes;
-    b.logits = d9_pool_random(&b.pool, D9_CUDA_F32, count, 33);
+    b.logits = d9_pool_random(&b.pool, D9_KERNEL_F32, count, 33);
     for (int64_t i = 0; i < count; i++) b.logits[i] *= 8;
     b.loss = d9_pool_floats(&b.pool, s->samples);
     b.dlogits = d9_pool_floats(&b.pool, count);
     b.labels = (int32_t *)(void *)d9_pool_floats(&b.pool, s->samples);
     for (int64_t n = 0; n < s->samples; n++) b.labels[n] = (int32_t)(n * 7 % s->classes);
-    b.gpu_loss = d9_array_new(D9_CUDA_F32, s->samples, 0);
-    b.gpu_dlogits = d9_array_new(D9_CUDA_F32, count, 0);
+    b.gpu_loss = d9_array_new(D9_KERNEL_F32, s->samples, 0);
+    b.gpu_dlogits = d9_array_new(D9_KERNEL_F32, count, 0);
     return b;
 }
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static const d9_cpu_norm shapes[] = {
+static const d9_kernel_norm shapes[] = {
     {1, 5, 3, 1},   {7, 9, 27, 1},  {6, 4, 65, 3},  {65, 3, 8, 13}, {4, 33, 72, 2},
     {8, 16, 64, 4}, {2, 700, 8, 1}, {2, 1, 264, 1}, {2, 300, 3, 2}}; /* images, pixels, channels, groups */
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -16,9 +16,9 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 /* Everything one shape and store needs, on both sides. */
 typedef struct site {
     d9_cpu cpu;
-    d9_cpu_norm cpu_norm;
-    d9_cuda_norm norm;
-    d9_cuda_store store;
+    d9_kernel_norm cpu_norm;
+    d9_kernel_norm norm;
+    d9_kernel_store store;
     int64_t count, channels, statistics; /* N P C, C, G C */
     d9_pool pool;
     float *x, *scale, *bias;            /* both sides read these */
@@ -27,27 +27,27 @@ typedef struct site {
     double *cpu_scratch;
 } site;
 
-static site open_site(const d9_cpu_norm *shape, d9_cuda_store store, int shift, float offset) {
+static site open_site(const d9_kernel_norm *shape, d9_kernel_store store, int shift, float offset) {
     site s = {.cpu = d9_plain_cpu(), .cpu_norm = *shape, .store = store};
-    s.norm = (d9_cuda_norm){shape->images, shape->pixels, shape->channels, shape->groups};
+    s.norm = (d9_kernel_norm){shape->images, shape->pixels, shape->channels, shape->groups};
     s.count = shape->images * shape->pixels * shape->channels;
     s.channels = shape->channels;
     s.statistics = shape->groups * shape->channels;
     s.x = d9_pool_random(&s.pool, store, s.count, 11);
     for (int64_t i = 0; i < s.count; i++) s.x[i] = d9_store_rounded(store, s.x[i] + offset);
-    s.scale = d9_pool_random(&s.pool, D9_CUDA_F32, s.channels, 12);
-    s.bias = d9_pool_random(&s.pool, D9_CUDA_F32, s.channels, 13);
+    s.scale = d9_pool_random(&s.pool, D9_KERNEL_F32, s.channels, 12);
+    s.bias = d9_pool_random(&s.pool, D9_KERNEL_F32, s.channels, 13);
     s.mean = d9_pool_floats(&s.pool, s.statistics);
     s.inv_std = d9_pool_floats(&s.pool, s.statistics);
     for (int i = 0; i < 2; i++) {
-        s.running[i] = d9_pool_random(&s.pool, D9_CUDA_F32, s.statistics, 14 + (uint32_t)i);
+        s.running[i] = d9_pool_random(&s.pool, D9_KERNEL_F32, s.statistics, 14 + (uint32_t)i);
         for (int64_t k = 0; k < s.statistics; k++) s.running[i][k] += 1.5f; /* a variance is positive */
-        s.gpu_running[i] = d9_array_of(D9_CUDA_F32, s.statistics, 0, s.running[i]);
+        s.gpu_running[i] = d9_array_of(D9_KERNEL_F32, s.statistics, 0, s.running[i]);
     }
     s.gpu_x = d9_array_of(store, s.count, shift, s.x);
-    s.gpu_mean = d9_array_new(D9_CUDA_F32, s.statistics, 0);
-    s.gpu_inv_std = d9_array_new(D9_CUDA_F32, s.statistics, 0);
-    s.scratch = d9_array_new(D9_CUDA_F32, d9_cuda_norm_scratch_bytes(&s.norm) / 4, 0);
+    s.gpu_mean = d9_array_new(D9_KERNEL_F32, s.statistics, 0);
+    s.gpu_inv_std = d9_array_new(D9_KERNEL_F32, s.statistics, 0);
+    s.scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_norm_scratch_bytes(&s.norm) / 4, 0);
     s.cpu_scratch = (double *)(void *)d9_pool_floats(&s.pool, d9_cpu_norm_scratch_bytes(shape) / 4);
     return s;
 }
@@ -61,12 +61,12 @@ static void close_site(d9_check *check, site *s) {
     d9_pool_free(&s->pool);
 }
 
-static d9_cpu_norm_state cpu_state(const site *s) {
-    return (d9_cpu_norm_state){s->scale, s->bias, s->running[0], s->running[1], s->mean, s->inv_std, 1e-5, 0.1};
+static d9_kernel_norm_state cpu_state(const site *s) {
+    return (d9_kernel_norm_state){s->scale, s->bias, s->running[0], s->running[1], s->mean, s->inv_std, 1e-5, 0.1};
 }
 
-static d9_cuda_norm_state gpu_state(const site *s) {
-    return (d9_cuda_norm_state){
+static d9_kernel_norm_state gpu_state(const site *s) {
+    return (d9_kernel_norm_state){
         s->scale, s->bias, s->gpu_running[0].data, s->gpu_running[1].data, s->gpu_mean.data, s->gpu_inv_std.data,
         1e-5,     0.1};
 }
@@ -74,8 +74,8 @@ static d9_cuda_norm_state gpu_state(const site *s) {
 /* norm(x) of the CPU, not rounded yet. */
 static float *normalise(site *s) {
     float *y = d9_pool_floats(&s->pool, s->count);
-    const d9_cpu_epilogue none = {.act = {D9_CPU_NO_ACT, 0}};
-    const d9_cpu_norm_state state = cpu_state(s);
+    const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
+    const d9_kernel_norm_state state = cpu_state(s);
     d9_cpu_norm_forward(&s->cpu, &s->cpu_norm, d9_plain_in(s->x), &state, &none, s->cpu_scratch, d9_plain_out(y));
     return y;
 }
@@ -87,11 +87,11 @@ static void check_statistics(d9_check *check, site *s) {
     d9_check_array(check, "running_var", s->running[1], &s->gpu_running[1], 1e-6);
 }
 
-static void check_forward(d9_check *check, const d9_cpu_norm *shape, d9_cuda_store store, int shift, float offset) {
+static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store, int shift, float offset) {
     site s = open_site(shape, store, shift, offset);
     float *expected = normalise(&s);
-    const d9_cuda_epilogue none = {.act = {D9_CUDA_NO_ACT, 0}};
-    const d9_cuda_norm_state state = gpu_state(&s);
+    const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
+    const d9_kernel_norm_state state = gpu_state(&s);
     d9_array y = d9_array_new(store, s.count, shift);
     d9_check_launch(
         check, "norm_forward",
@@ -110,12 +110,12 @@ void d9_cuda_check_norm_forward(d9_check *check) {
 
 /* A mean of a thousand standard deviations: the variance keeps its digits. */
 void d9_cuda_check_norm_shifted(d9_check *check) {
-    const d9_cpu_norm shape = {4, 100, 8, 2};
-    site s = open_site(&shape, D9_CUDA_F32, 0, 600);
+    const d9_kernel_norm shape = {4, 100, 8, 2};
+    site s = open_site(&shape, D9_KERNEL_F32, 0, 600);
     normalise(&s);
-    const d9_cuda_epilogue none = {.act = {D9_CUDA_NO_ACT, 0}};
-    const d9_cuda_norm_state state = gpu_state(&s);
-    d9_array y = d9_array_new(D9_CUDA_F32, s.count, 0);
+    const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
+    const d9_kernel_norm_state state = gpu_state(&s);
+    d9_array y = d9_array_new(D9_KERNEL_F32, s.count, 0);
     d9_check_launch(
         check, "norm_shifted",
         d9_cuda_norm_forward(NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &none, s.scratch.data, d9_array_out(&y)));
@@ -146,14 +146,14 @@ void d9_cuda_check_norm_shifted(d9_check *check) {
 /* The unfused stages: y is what the activation's node holds, sum what the addition's does. */
 static void stage(const site *s, int activation, const float *addend, float *y, float *sum) {
     d9_store_round(s->store, s->count, y);
-    if (activation != D9_CUDA_NO_ACT) {
-        d9_cpu_act_forward(&s->cpu, d9_plain_in(y), (d9_cpu_act){activation, 0.3f}, s->count, d9_plain_out(y));
+    if (activation != D9_KERNEL_NO_ACT) {
+        d9_cpu_act_forward(&s->cpu, d9_plain_in(y), (d9_kernel_act){activation, 0.3f}, s->count, d9_plain_out(y));
         d9_store_round(s->store, s->count, y);
     }
     d9_cpu_add(&s->cpu, d9_plain_in(y), d9_plain_in(addend), s->count, d9_plain_out(sum));
 }
 
-static void check_epilogue(d9_check *check, const d9_cpu_norm *shape, d9_cuda_store store, int activation,
+static void check_epilogue(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store, int activation,
                            bool keeps_y) {
     site s = open_site(shape, store, 0, 0);
     float *expected = normalise(&s), *sum = d9_pool_floats(&s.pool, s.count);
@@ -161,14 +161,14 @@ static void check_epilogue(d9_check *check, const d9_cpu_norm *shape, d9_cuda_st
     stage(&s, activation, addend, expected, sum);
     d9_array y = d9_array_new(store, s.count, 0), b = d9_array_of(store, s.count, 0, addend);
     d9_array out = d9_array_new(store, s.count, 0);
-    const d9_cuda_epilogue epilogue = {{activation, 0.3f}, d9_array_in(&b), d9_array_out(&out)};
-    const d9_cuda_norm_state state = gpu_state(&s);
-    const d9_cuda_out kept = {keeps_y ? y.data : NULL, store};
+    const d9_kernel_epilogue epilogue = {{activation, 0.3f}, d9_array_in(&b), d9_array_out(&out)};
+    const d9_kernel_norm_state state = gpu_state(&s);
+    const d9_kernel_out kept = {keeps_y ? y.data : NULL, store};
     d9_check_launch(
         check, "norm_epilogue",
         d9_cuda_norm_forward(NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, kept));
     /* one unit of a stage may have become several of the next: two at the magnitude of the largest */
-    const double tolerance = store == D9_CUDA_F32 ? 4e-6 : store == D9_CUDA_BF16 ? 0x1p-7 : 0x1p-10;
+    const double tolerance = store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
     if (keeps_y) d9_check_array(check, "norm_epilogue y", expected, &y, tolerance);
     d9_check_array(check, "norm_epilogue sum", sum, &out, tolerance);
     d9_array_free(check, &y);
@@ -179,7 +179,7 @@ static void check_epilogue(d9_check *check, const d9_cpu_norm *shape, d9_cuda_st
 
 void d9_cuda_check_norm_epilogue(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
-            for (int activation = D9_CUDA_NO_ACT; activation < D9_FORMULA_COUNT; activation++)
+            for (int activation = D9_KERNEL_NO_ACT; activation < D9_ACT_COUNT; activation++)
                 check_epilogue(check, &shapes[i], store, activation, (activation & 1) == 0);
         }
 }
@@ -189,20 +189,20 @@ void d9_cuda_check_norm_eval(d9_check *check) {
             site s = open_site(&shapes[i], store, 0, 0);
             float *expected = d9_pool_floats(&s.pool, s.count), *sum = d9_pool_floats(&s.pool, s.count);
             const float *addend = d9_pool_random(&s.pool, store, s.count, 17);
-            const d9_cpu_epilogue cpu_none = {.act = {D9_CPU_NO_ACT, 0}};
-            const d9_cpu_norm_state on_cpu = cpu_state(&s);
+            const d9_kernel_epilogue cpu_none = {.act = {D9_KERNEL_NO_ACT, 0}};
+            const d9_kernel_norm_state on_cpu = cpu_state(&s);
             d9_cpu_norm_eval(&s.cpu, &s.cpu_norm, d9_plain_in(s.x), &on_cpu, &cpu_none, s.cpu_scratch,
                              d9_plain_out(expected));
-            stage(&s, D9_FORMULA_CELU, addend, expected, sum);
+            stage(&s, D9_ACT_CELU, addend, expected, sum);
             d9_array b = d9_array_of(store, s.count, 0, addend), out = d9_array_new(store, s.count, 0);
-            const d9_cuda_epilogue epilogue = {{D9_FORMULA_CELU, 0.3f}, d9_array_in(&b), d9_array_out(&out)};
-            d9_cuda_norm_state state = gpu_state(&s);
+            const d9_kernel_epilogue epilogue = {{D9_ACT_CELU, 0.3f}, d9_array_in(&b), d9_array_out(&out)};
+            d9_kernel_norm_state state = gpu_state(&s);
             state.mean = state.inv_std = NULL;
-            const d9_cuda_out dropped = {NULL, store};
+            const d9_kernel_out dropped = {NULL, store};
             d9_check_launch(
                 check, "norm_eval",
                 d9_cuda_norm_eval(NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, dropped));
-            const double tolerance = store == D9_CUDA_F32 ? 4e-6 : store == D9_CUDA_BF16 ? 0x1p-7 : 0x1p-10;
+            const double tolerance = store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
             d9_check_array(check, "norm_eval", sum, &out, tolerance);
             d9_check_array(check, "norm_eval running_mean", s.running[0], &s.gpu_running[0], 0);
             d9_array_free(check, &b);
@@ -214,13 +214,13 @@ void d9_cuda_check_norm_eval(d9_check *check) {
 /* ---- backward ---- */
 
 typedef struct backward_case {
-    d9_cuda_store store;
+    d9_kernel_store store;
     int activation;
     bool wants_dx, wants_scale;
     int shift;
 } backward_case;
 
-static void check_backward(d9_check *check, const d9_cpu_norm *shape, const backward_case *how) {
+static void check_backward(d9_check *check, const d9_kernel_norm *shape, const backward_case *how) {
     site s = open_site(shape, how->store, how->shift, 0);
     normalise(&s); /* mean and inv_std */
     float *dy = d9_pool_random(&s.pool, how->store, s.count, 18), *dz = d9_pool_floats(&s.pool, s.count);
@@ -228,21 +228,21 @@ static void check_backward(d9_check *check, const d9_cpu_norm *shape, const back
     float *dx = d9_pool_floats(&s.pool, s.count), *dscale = d9_pool_floats(&s.pool, s.channels);
     float *dbias = d9_pool_floats(&s.pool, s.channels);
     memcpy(dz, dy, (size_t)s.count * sizeof *dz);
-    if (how->activation != D9_CUDA_NO_ACT)
-        d9_cpu_act_backward(&s.cpu, d9_plain_in(dy), d9_plain_in(reference), (d9_cpu_act){how->activation, 0.3f},
+    if (how->activation != D9_KERNEL_NO_ACT)
+        d9_cpu_act_backward(&s.cpu, d9_plain_in(dy), d9_plain_in(reference), (d9_kernel_act){how->activation, 0.3f},
                             s.count, d9_plain_out(dz));
     d9_store_round(how->store, s.count, dz);
-    const d9_cpu_prologue cpu_none = {.act = {D9_CPU_NO_ACT, 0}};
-    const d9_cpu_norm_gradients wanted = {d9_plain_out(dx), dscale, dbias};
+    const d9_cpu_prologue cpu_none = {.act = {D9_KERNEL_NO_ACT, 0}};
+    const d9_kernel_norm_gradients wanted = {d9_plain_out(dx), dscale, dbias};
     d9_cpu_norm_backward(&s.cpu, &s.cpu_norm, d9_plain_in(dz), &cpu_none, d9_plain_in(s.x), s.mean, s.inv_std, s.scale,
                          s.cpu_scratch, &wanted);
 
     d9_array g = d9_array_of(how->store, s.count, how->shift, dy),
              t = d9_array_of(how->store, s.count, how->shift, reference);
-    d9_array gpu_dscale = d9_array_new(D9_CUDA_F32, s.channels, 0),
-             gpu_dbias = d9_array_new(D9_CUDA_F32, s.channels, 0);
+    d9_array gpu_dscale = d9_array_new(D9_KERNEL_F32, s.channels, 0),
+             gpu_dbias = d9_array_new(D9_KERNEL_F32, s.channels, 0);
     const d9_cuda_prologue prologue = {.act = {how->activation, 0.3f}, .reference = d9_array_in(&t)};
-    const d9_cuda_norm_gradients got = {{how->wants_dx ? g.data : NULL, how->store}, /* dx where dy was */
+    const d9_kernel_norm_gradients got = {{how->wants_dx ? g.data : NULL, how->store}, /* dx where dy was */
                                         how->wants_scale ? gpu_dscale.data : NULL,
                                         gpu_dbias.data};
     d9_check_launch(check, "norm_backward",
@@ -250,7 +250,7 @@ static void check_backward(d9_check *check, const d9_cpu_norm *shape, const back
                                           s.inv_std, s.scale, s.scratch.data, &got));
     d9_check_array(check, "dbias", dbias, &gpu_dbias, 2e-6);
     if (how->wants_scale) d9_check_array(check, "dscale", dscale, &gpu_dscale, 4e-6);
-    const double tolerance = how->store == D9_CUDA_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit here and there */
+    const double tolerance = how->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit here and there */
     if (how->wants_dx) d9_check_array(check, "norm_backward", dx, &g, tolerance);
     d9_array_free(check, &g);
     d9_array_free(check, &t);
@@ -263,7 +263,7 @@ void d9_cuda_check_norm_backward(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) {
         if (shapes[i].images / shapes[i].groups * shapes[i].pixels < 3) continue; /* dx is 0 but for rounding */
         D9_FOR_STORES(store) {
-            for (int activation = D9_CUDA_NO_ACT; activation < D9_FORMULA_COUNT; activation++)
+            for (int activation = D9_KERNEL_NO_ACT; activation < D9_ACT_COUNT; activation++)
                 check_backward(check, &shapes[i],
                                &(backward_case){store, activation, activation != 0, activation != 1, activation == 2});
         }

@@ -4,28 +4,28 @@
 #include <math.h>
 
 /* images, height, width, channels, out_height, out_width, kernel, stride */
-static const d9_cpu_window windows[] = {
+static const d9_kernel_window windows[] = {
     {1, 4, 4, 3, 2, 2, 2, 2}, {7, 5, 7, 27, 2, 3, 2, 2}, {2, 6, 6, 65, 2, 2, 3, 2},   {2, 8, 8, 64, 2, 2, 4, 4},
     {3, 5, 5, 8, 3, 3, 3, 1}, {2, 7, 7, 16, 2, 2, 2, 3}, {65, 2, 2, 264, 1, 1, 2, 2}, {1, 4, 40, 72, 2, 20, 2, 2}};
 enum { WINDOWS = sizeof windows / sizeof *windows };
 
-static int64_t input_count(const d9_cpu_window *w) { return w->images * w->height * w->width * w->channels; }
-static int64_t output_count(const d9_cpu_window *w) { return w->images * w->out_height * w->out_width * w->channels; }
+static int64_t input_count(const d9_kernel_window *w) { return w->images * w->height * w->width * w->channels; }
+static int64_t output_count(const d9_kernel_window *w) { return w->images * w->out_height * w->out_width * w->channels; }
 
-static d9_cuda_window on_gpu(const d9_cpu_window *w) {
-    return (d9_cuda_window){w->images,     w->height,    w->width,  w->channels,
+static d9_kernel_window on_gpu(const d9_kernel_window *w) {
+    return (d9_kernel_window){w->images,     w->height,    w->width,  w->channels,
                             w->out_height, w->out_width, w->kernel, w->stride};
 }
 
 /* Integers first: ties; then random numbers. */
-static float *fill(d9_pool *pool, d9_cuda_store store, int64_t count, uint32_t seed, int shift) {
+static float *fill(d9_pool *pool, d9_kernel_store store, int64_t count, uint32_t seed, int shift) {
     return shift ? d9_pool_random(pool, store, count, seed) : d9_pool_integers(pool, count, seed);
 }
 
 void d9_cuda_check_pool_forward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
-            const d9_cuda_window window = on_gpu(&windows[i]);
+            const d9_kernel_window window = on_gpu(&windows[i]);
             d9_pool pool = {.count = 0};
             const float *values = fill(&pool, store, input_count(&windows[i]), 21, shift);
             float *expected = d9_pool_floats(&pool, output_count(&windows[i]));
@@ -43,7 +43,7 @@ void d9_cuda_check_pool_forward(d9_check *check) {
 void d9_cuda_check_pool_backward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
-            const d9_cuda_window window = on_gpu(&windows[i]);
+            const d9_kernel_window window = on_gpu(&windows[i]);
             d9_pool pool = {.count = 0};
             const float *values = fill(&pool, store, input_count(&windows[i]), 22, shift);
             const float *dy = d9_pool_random(&pool, store, output_count(&windows[i]), 23);
@@ -66,14 +66,14 @@ void d9_cuda_check_pool_backward(d9_check *check) {
 void d9_cuda_check_pool_nan(d9_check *check) {
     enum { CHANNELS = 8, COUNT = 4 * 4 * CHANNELS, OUT = COUNT / 4, HERE = 5 * CHANNELS + 3, BEFORE = CHANNELS + 3 };
     const d9_cpu cpu = d9_plain_cpu();
-    const d9_cpu_window shape = {1, 4, 4, CHANNELS, 2, 2, 2, 2};
-    const d9_cuda_window window = on_gpu(&shape);
+    const d9_kernel_window shape = {1, 4, 4, CHANNELS, 2, 2, 2, 2};
+    const d9_kernel_window window = on_gpu(&shape);
     d9_pool pool = {.count = 0};
-    float *values = d9_pool_random(&pool, D9_CUDA_F32, COUNT, 24), *expected = d9_pool_floats(&pool, COUNT);
-    const float *dy = d9_pool_random(&pool, D9_CUDA_F32, OUT, 25);
+    float *values = d9_pool_random(&pool, D9_KERNEL_F32, COUNT, 24), *expected = d9_pool_floats(&pool, COUNT);
+    const float *dy = d9_pool_random(&pool, D9_KERNEL_F32, OUT, 25);
     values[BEFORE] = values[HERE] = NAN;
-    d9_array x = d9_array_of(D9_CUDA_F32, COUNT, 0, values), y = d9_array_new(D9_CUDA_F32, OUT, 0);
-    d9_array g = d9_array_of(D9_CUDA_F32, OUT, 0, dy), dx = d9_array_new(D9_CUDA_F32, COUNT, 0);
+    d9_array x = d9_array_of(D9_KERNEL_F32, COUNT, 0, values), y = d9_array_new(D9_KERNEL_F32, OUT, 0);
+    d9_array g = d9_array_of(D9_KERNEL_F32, OUT, 0, dy), dx = d9_array_new(D9_KERNEL_F32, COUNT, 0);
     d9_check_launch(check, "pool_nan", d9_cuda_pool_forward(NULL, &window, d9_array_in(&x), d9_array_out(&y)));
     d9_check_launch(check, "pool_nan",
                     d9_cuda_pool_backward(NULL, &window, d9_array_in(&g), d9_array_in(&x), d9_array_out(&dx)));

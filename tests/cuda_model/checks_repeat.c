@@ -16,7 +16,7 @@ typedef struct results {
     d9_array array[RESULTS];
 } results;
 
-static results new_results(const d9_cuda_norm *norm) {
+static results new_results(const d9_kernel_norm *norm) {
     const int64_t counts[RESULTS] = {COUNT,
                                      GROUPS * CHANNELS,
                                      GROUPS * CHANNELS,
@@ -27,24 +27,24 @@ static results new_results(const d9_cuda_norm *norm) {
                                      OUTPUTS * INPUTS,
                                      d9_cuda_norm_scratch_bytes(norm) / 4};
     results r;
-    for (int i = 0; i < RESULTS; i++) r.array[i] = d9_array_new(D9_CUDA_F32, counts[i], 0);
+    for (int i = 0; i < RESULTS; i++) r.array[i] = d9_array_new(D9_KERNEL_F32, counts[i], 0);
     return r;
 }
 
-static void run_all(d9_check *check, d9_pool *pool, const d9_cuda_norm *norm, const results *r, double *metrics) {
-    const float *x = d9_pool_random(pool, D9_CUDA_F32, COUNT, 61), *dy = d9_pool_random(pool, D9_CUDA_F32, COUNT, 62);
-    const float *scale = d9_pool_random(pool, D9_CUDA_F32, CHANNELS, 63), *bias = scale;
+static void run_all(d9_check *check, d9_pool *pool, const d9_kernel_norm *norm, const results *r, double *metrics) {
+    const float *x = d9_pool_random(pool, D9_KERNEL_F32, COUNT, 61), *dy = d9_pool_random(pool, D9_KERNEL_F32, COUNT, 62);
+    const float *scale = d9_pool_random(pool, D9_KERNEL_F32, CHANNELS, 63), *bias = scale;
     float *running = d9_pool_floats(pool, 2 * GROUPS * CHANNELS);
     int32_t *labels = (int32_t *)(void *)d9_pool_floats(pool, SAMPLES);
-    const d9_cuda_act act = {D9_FORMULA_CELU, 0.3f};
-    const d9_cuda_epilogue epilogue = {.act = act};
-    const d9_cuda_prologue prologue = {.act = act, .reference = {dy, D9_CUDA_F32}};
-    const d9_cuda_in in = {x, D9_CUDA_F32}, gradient = {dy, D9_CUDA_F32};
+    const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
+    const d9_kernel_epilogue epilogue = {.act = act};
+    const d9_cuda_prologue prologue = {.act = act, .reference = {dy, D9_KERNEL_F32}};
+    const d9_kernel_in in = {x, D9_KERNEL_F32}, gradient = {dy, D9_KERNEL_F32};
     float *mean = r->array[1].data, *inv_std = r->array[2].data;
-    const d9_cuda_norm_state state = {scale, bias, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5, 0.1};
-    const d9_cuda_norm_gradients gradients = {d9_array_out(&r->array[3]), r->array[4].data, r->array[5].data};
-    const d9_cuda_linear linear = {SAMPLES, INPUTS, OUTPUTS};
-    const d9_cuda_loss loss = {SAMPLES, OUTPUTS, 0.2};
+    const d9_kernel_norm_state state = {scale, bias, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5, 0.1};
+    const d9_kernel_norm_gradients gradients = {d9_array_out(&r->array[3]), r->array[4].data, r->array[5].data};
+    const d9_kernel_linear linear = {SAMPLES, INPUTS, OUTPUTS};
+    const d9_kernel_loss loss = {SAMPLES, OUTPUTS, 0.2, D9_LOSS_CROSS_ENTROPY};
     const int64_t step = 3;
     void *scratch = r->array[8].data;
     const int errors[] = {
@@ -57,7 +57,7 @@ static void run_all(d9_check *check, d9_pool *pool, const d9_cuda_norm *norm, co
 }
 
 void d9_cuda_check_repeated(d9_check *check) {
-    const d9_cuda_norm norm = {IMAGES, PIXELS, CHANNELS, GROUPS};
+    const d9_kernel_norm norm = {IMAGES, PIXELS, CHANNELS, GROUPS};
     results first = new_results(&norm);
     double first_metrics[4] = {0, 0, 0, 0};
     for (int turn = 0; turn < 3; turn++) {

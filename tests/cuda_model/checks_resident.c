@@ -22,10 +22,10 @@ typedef struct way { /* one of the two ways to compute */
 } way;
 
 typedef struct site {
-    d9_cuda_norm norm;
-    d9_cuda_window window; /* kernel 0: none */
-    d9_cuda_store store;
-    d9_cuda_act act;
+    d9_kernel_norm norm;
+    d9_kernel_window window; /* kernel 0: none */
+    d9_kernel_store store;
+    d9_kernel_act act;
     bool adds;
     int64_t count, input_count; /* of the norm's input, of the pool's */
     d9_pool pool;
@@ -34,7 +34,7 @@ typedef struct site {
     way apart, once;
 } site;
 
-static d9_array new_random(site *s, d9_cuda_store store, int64_t count, uint32_t seed) {
+static d9_array new_random(site *s, d9_kernel_store store, int64_t count, uint32_t seed) {
     return d9_array_of(store, count, 0, d9_pool_random(&s->pool, store, count, seed));
 }
 
@@ -44,30 +44,30 @@ static way new_way(site *s) {
              .sum = d9_array_new(s->store, s->count, 0),
              .pooled = d9_array_new(s->store, s->count, 0),
              .dx = d9_array_new(s->store, s->input_count, 0),
-             .dscale = d9_array_new(D9_CUDA_F32, s->norm.channels, 0),
-             .dbias = d9_array_new(D9_CUDA_F32, s->norm.channels, 0)};
-    for (int i = 0; i < STATISTICS; i++) w.statistics[i] = new_random(s, D9_CUDA_F32, statistics, 31 + (uint32_t)i);
+             .dscale = d9_array_new(D9_KERNEL_F32, s->norm.channels, 0),
+             .dbias = d9_array_new(D9_KERNEL_F32, s->norm.channels, 0)};
+    for (int i = 0; i < STATISTICS; i++) w.statistics[i] = new_random(s, D9_KERNEL_F32, statistics, 31 + (uint32_t)i);
     return w;
 }
 
-static site open_site(const struct shape *shape, d9_cuda_store store, int activation, bool adds, bool pools) {
+static site open_site(const struct shape *shape, d9_kernel_store store, int activation, bool adds, bool pools) {
     site s = {.norm = {shape->images, shape->height * shape->width, shape->channels, shape->groups},
               .store = store,
               .act = {activation, 0.3f},
               .adds = adds};
     s.count = s.input_count = s.norm.images * s.norm.pixels * s.norm.channels;
     if (pools) {
-        s.window = (d9_cuda_window){
+        s.window = (d9_kernel_window){
             shape->images, 2 * shape->height, 2 * shape->width, shape->channels, shape->height, shape->width, 2, 2};
         s.input_count *= 4;
     }
-    s.scale = d9_pool_random(&s.pool, D9_CUDA_F32, s.norm.channels, 21);
-    s.bias = d9_pool_random(&s.pool, D9_CUDA_F32, s.norm.channels, 22);
+    s.scale = d9_pool_random(&s.pool, D9_KERNEL_F32, s.norm.channels, 21);
+    s.bias = d9_pool_random(&s.pool, D9_KERNEL_F32, s.norm.channels, 22);
     s.x = new_random(&s, store, s.input_count, 23);
     s.addend = new_random(&s, store, s.count, 24);
     s.dy = new_random(&s, store, s.count, 25);
     s.reference = new_random(&s, store, s.count, 26);
-    s.scratch = d9_array_new(D9_CUDA_F32, d9_cuda_norm_scratch_bytes(&s.norm) / 4, 0);
+    s.scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_norm_scratch_bytes(&s.norm) / 4, 0);
     s.apart = new_way(&s);
     s.once = new_way(&s);
     return s;
@@ -94,8 +94,8 @@ static void close_site(d9_check *check, site *s) {
     d9_pool_free(&s->pool);
 }
 
-static d9_cuda_norm_state state_of(const site *s, const way *w) {
-    return (d9_cuda_norm_state){.scale = s->scale,
+static d9_kernel_norm_state state_of(const site *s, const way *w) {
+    return (d9_kernel_norm_state){.scale = s->scale,
                                 .bias = s->bias,
                                 .running_mean = w->statistics[RUNNING_MEAN].data,
                                 .running_var = w->statistics[RUNNING_VAR].data,
@@ -105,8 +105,8 @@ static d9_cuda_norm_state state_of(const site *s, const way *w) {
                                 .momentum = 0.1};
 }
 
-static d9_cuda_epilogue epilogue_of(const site *s, const way *w) {
-    d9_cuda_epilogue epilogue = {.act = s->act};
+static d9_kernel_epilogue epilogue_of(const site *s, const way *w) {
+    d9_kernel_epilogue epilogue = {.act = s->act};
     if (s->adds) epilogue.addend = d9_array_in(&s->addend), epilogue.sum = d9_array_out(&w->sum);
     return epilogue;
 }
@@ -121,7 +121,7 @@ static void compare(d9_check *check, site *s, const char *what, const d9_array *
 /* ---- forward ---- */
 
 /* The norm's input: the pool's output where there is one. */
-static d9_cuda_in norm_input(d9_check *check, const site *s) {
+static d9_kernel_in norm_input(d9_check *check, const site *s) {
     if (!s->window.kernel) return d9_array_in(&s->x);
     d9_check_launch(check, "pool",
                     d9_cuda_pool_forward(NULL, &s->window, d9_array_in(&s->x), d9_array_out(&s->apart.pooled)));
@@ -129,8 +129,8 @@ static d9_cuda_in norm_input(d9_check *check, const site *s) {
 }
 
 static void forward_apart(d9_check *check, const site *s) {
-    const d9_cuda_norm_state state = state_of(s, &s->apart);
-    const d9_cuda_epilogue epilogue = epilogue_of(s, &s->apart);
+    const d9_kernel_norm_state state = state_of(s, &s->apart);
+    const d9_kernel_epilogue epilogue = epilogue_of(s, &s->apart);
     d9_check_launch(check, "norm_forward",
                     d9_cuda_norm_forward(NULL, &s->norm, norm_input(check, s), &state, &epilogue, s->scratch.data,
                                          d9_array_out(&s->apart.y)));
@@ -138,8 +138,8 @@ static void forward_apart(d9_check *check, const site *s) {
 
 static void forward_once(d9_check *check, const site *s, const d9_cuda_residence *residence) {
     const bool pools = s->window.kernel > 0;
-    const d9_cuda_norm_state state = state_of(s, &s->once);
-    const d9_cuda_epilogue epilogue = epilogue_of(s, &s->once);
+    const d9_kernel_norm_state state = state_of(s, &s->once);
+    const d9_kernel_epilogue epilogue = epilogue_of(s, &s->once);
     d9_check_launch(check, "norm_resident",
                     d9_cuda_norm_resident(NULL, &s->norm, residence, pools ? &s->window : NULL, d9_array_in(&s->x),
                                           d9_array_out(&s->once.pooled), &state, &epilogue, d9_array_out(&s->once.y)));
@@ -147,12 +147,12 @@ static void forward_once(d9_check *check, const site *s, const d9_cuda_residence
 
 static void check_forward(d9_check *check, site *s, const d9_cuda_residence *residence) {
     static const char *const names[] = {"mean", "inv_std", "running_mean", "running_var"};
-    const double stages = s->store == D9_CUDA_F32 ? 4e-6 : s->store == D9_CUDA_BF16 ? 0x1p-7 : 0x1p-10;
+    const double stages = s->store == D9_KERNEL_F32 ? 4e-6 : s->store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
     forward_apart(check, s);
     forward_once(check, s, residence);
     for (int i = 0; i < STATISTICS; i++)
         compare(check, s, names[i], &s->apart.statistics[i], &s->once.statistics[i], 2e-6);
-    compare(check, s, "norm_resident", &s->apart.y, &s->once.y, s->act.activation == D9_CUDA_NO_ACT ? 4e-6 : stages);
+    compare(check, s, "norm_resident", &s->apart.y, &s->once.y, s->act.activation == D9_KERNEL_NO_ACT ? 4e-6 : stages);
     if (s->adds) compare(check, s, "norm_resident sum", &s->apart.sum, &s->once.sum, stages);
     if (s->window.kernel) compare(check, s, "norm_resident pooled", &s->apart.pooled, &s->once.pooled, 0);
 }
@@ -169,8 +169,8 @@ static void backward_apart(d9_check *check, const site *s) {
     const d9_cuda_prologue prologue = prologue_of(s);
     const way *w = &s->apart;
     const bool pools = s->window.kernel > 0;
-    const d9_cuda_in x = norm_input(check, s), between = d9_array_in(&w->sum);
-    const d9_cuda_norm_gradients gradients = {d9_array_out(pools ? &w->sum : &w->dx), w->dscale.data, w->dbias.data};
+    const d9_kernel_in x = norm_input(check, s), between = d9_array_in(&w->sum);
+    const d9_kernel_norm_gradients gradients = {d9_array_out(pools ? &w->sum : &w->dx), w->dscale.data, w->dbias.data};
     d9_check_launch(check, "norm_backward",
                     d9_cuda_norm_backward(NULL, &s->norm, d9_array_in(&s->dy), &prologue, x, w->statistics[MEAN].data,
                                           w->statistics[INV_STD].data, s->scale, s->scratch.data, &gradients));
@@ -182,7 +182,7 @@ static void backward_apart(d9_check *check, const site *s) {
 static void backward_once(d9_check *check, const site *s, const d9_cuda_residence *residence, uint32_t *tickets) {
     const d9_cuda_prologue prologue = prologue_of(s);
     const way *w = &s->once;
-    const d9_cuda_norm_gradients gradients = {d9_array_out(&w->dx), w->dscale.data, w->dbias.data};
+    const d9_kernel_norm_gradients gradients = {d9_array_out(&w->dx), w->dscale.data, w->dbias.data};
     d9_check_launch(check, "norm_resident_backward",
                     d9_cuda_norm_resident_backward(NULL, &s->norm, residence, s->window.kernel ? &s->window : NULL,
                                                    d9_array_in(&s->dy), &prologue, d9_array_in(&s->x),
@@ -192,9 +192,9 @@ static void backward_once(d9_check *check, const site *s, const d9_cuda_residenc
 
 /* Twice, for the tickets must be as new, and the bits the same in another order of the threads. */
 static void check_backward(d9_check *check, site *s, const d9_cuda_residence *residence) {
-    const double tolerance = s->store == D9_CUDA_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit here and there */
+    const double tolerance = s->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit here and there */
     float *before = d9_pool_floats(&s->pool, s->norm.channels);
-    d9_array tickets = d9_array_of(D9_CUDA_F32, s->norm.channels / 8, 0, d9_pool_floats(&s->pool, s->norm.channels));
+    d9_array tickets = d9_array_of(D9_KERNEL_F32, s->norm.channels / 8, 0, d9_pool_floats(&s->pool, s->norm.channels));
     forward_apart(check, s); /* mean and inv_std */
     backward_apart(check, s);
     for (int turn = 0; turn < 2; turn++) {
@@ -219,8 +219,8 @@ static void check_all(d9_check *check, bool backward, run_check *run) {
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
             for (int k = 0; k < ROOMS; k++) {
                 const struct shape *shape = &shapes[i];
-                const d9_cuda_norm norm = {shape->images, shape->height * shape->width, shape->channels, shape->groups};
-                const int variant = i + k + (int)store, activation = variant % (D9_FORMULA_COUNT + 1) - 1;
+                const d9_kernel_norm norm = {shape->images, shape->height * shape->width, shape->channels, shape->groups};
+                const int variant = i + k + (int)store, activation = variant % (D9_ACT_COUNT + 1) - 1;
                 d9_cuda_residence residence;
                 if (!d9_cuda_norm_fits(&norm, store, backward, &rooms[k], &residence)) continue;
                 const bool pools = variant % 2 && residence.keeps_x;
@@ -242,7 +242,7 @@ void d9_cuda_check_resident_backward(d9_check *check) { check_all(check, true, c
 /* What the sizes of dawn94 ask for on an H100, batch 512 in ghost groups of 32, in half precision. */
 void d9_cuda_check_resident_sizes(d9_check *check) {
     static const struct size {
-        d9_cuda_norm norm;
+        d9_kernel_norm norm;
         int runs[2], blocks[2];
         bool keeps_x;
     } sizes[] = {{{512, 1024, 64, 16}, {2, 2}, {8, 8}, false},
@@ -252,14 +252,14 @@ void d9_cuda_check_resident_sizes(d9_check *check) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int backward = 0; backward < 2; backward++) {
             d9_cuda_residence r;
-            const bool fits = d9_cuda_norm_fits(&sizes[i].norm, D9_CUDA_F16, backward, &rooms[0], &r);
+            const bool fits = d9_cuda_norm_fits(&sizes[i].norm, D9_KERNEL_F16, backward, &rooms[0], &r);
             check->compared++;
             if (!fits || r.runs != sizes[i].runs[backward] || r.blocks != sizes[i].blocks[backward] ||
                 r.keeps_x != (!backward || sizes[i].keeps_x) || r.block_bytes + (20 << 10) > rooms[0].block_bytes)
                 d9_check_fail(check, "size %zu: %d x %d of %lld bytes", i, r.runs, r.blocks, (long long)r.block_bytes);
         }
-    const d9_cuda_norm odd = {512, 64, 12, 16}, large = {32, 65536, 64, 1};
+    const d9_kernel_norm odd = {512, 64, 12, 16}, large = {32, 65536, 64, 1};
     d9_cuda_residence r;
-    if (d9_cuda_norm_fits(&odd, D9_CUDA_F16, false, &rooms[0], &r)) d9_check_fail(check, "12 channels fit");
-    if (d9_cuda_norm_fits(&large, D9_CUDA_F16, false, &rooms[0], &r)) d9_check_fail(check, "2 million rows fit");
+    if (d9_cuda_norm_fits(&odd, D9_KERNEL_F16, false, &rooms[0], &r)) d9_check_fail(check, "12 channels fit");
+    if (d9_cuda_norm_fits(&large, D9_KERNEL_F16, false, &rooms[0], &r)) d9_check_fail(check, "2 million rows fit");
 }

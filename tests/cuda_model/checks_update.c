@@ -11,98 +11,80 @@ static const int64_t step = STEP;
 /* Both sides of one group. */
 typedef struct group {
     d9_pool pool;
-    float *g, *w, *v, *average;
-    d9_array gpu_g, gpu_w, gpu_v, gpu_average, copy;
+    float *g, *w, *state[D9_UPDATE_STATES];
+    d9_array gpu_g, gpu_w, gpu_state[D9_UPDATE_STATES];
+    float *gpu[D9_UPDATE_STATES];
+    int kept; /* arrays of state; the others are NULL */
 } group;
 
-static group open_group(int64_t count, d9_cuda_store store, int shift) {
-    group s = {.pool.count = 0};
+static group open_group(int64_t count, d9_kernel_store store, int shift, int kept) {
+    group s = {.kept = kept};
     s.g = d9_pool_random(&s.pool, store, count, 41);
-    s.w = d9_pool_random(&s.pool, D9_CUDA_F32, count, 42);
-    s.v = d9_pool_random(&s.pool, D9_CUDA_F32, count, 43);
-    s.average = d9_pool_random(&s.pool, D9_CUDA_F32, count, 44);
+    s.w = d9_pool_random(&s.pool, D9_KERNEL_F32, count, 42);
     s.gpu_g = d9_array_of(store, count, shift, s.g);
-    s.gpu_w = d9_array_of(D9_CUDA_F32, count, shift, s.w);
-    s.gpu_v = d9_array_of(D9_CUDA_F32, count, shift, s.v);
-    s.gpu_average = d9_array_of(D9_CUDA_F32, count, shift, s.average);
-    s.copy = d9_array_new(store, count, shift);
+    s.gpu_w = d9_array_of(D9_KERNEL_F32, count, shift, s.w);
+    for (int k = 0; k < kept; k++) {
+        s.state[k] = d9_pool_random(&s.pool, D9_KERNEL_F32, count, 43 + (uint32_t)k);
+        s.gpu_state[k] = d9_array_of(D9_KERNEL_F32, count, shift, s.state[k]);
+        s.gpu[k] = s.gpu_state[k].data;
+    }
     return s;
 }
 
 static void close_group(d9_check *check, group *s) {
-    d9_check_array(check, "sgd w", s->w, &s->gpu_w, 1e-6);
-    d9_check_array(check, "sgd v", s->v, &s->gpu_v, 1e-6);
+    d9_check_array(check, "update w", s->w, &s->gpu_w, 1e-6);
+    for (int k = 0; k < s->kept; k++) {
+        d9_check_array(check, "update state", s->state[k], &s->gpu_state[k], 1e-6);
+        d9_array_free(check, &s->gpu_state[k]);
+    }
     d9_array_free(check, &s->gpu_g);
     d9_array_free(check, &s->gpu_w);
-    d9_array_free(check, &s->gpu_v);
-    d9_array_free(check, &s->gpu_average);
-    d9_array_free(check, &s->copy);
     d9_pool_free(&s->pool);
 }
 
-static d9_cuda_sgd rule_of(bool torch, bool tables) {
-    const d9_cuda_sgd rule = {.rate = {tables ? rates : NULL, rates[STEP]},
-                              .decay = {tables ? decays : NULL, decays[STEP]},
-                              .momentum = 0.9f,
-                              .torch = torch,
-                              .step = tables ? &step : NULL};
+static d9_cuda_update rule_of(int update, bool tables) {
+    const d9_cuda_update rule = {.update = update,
+                                 .rate = {tables ? rates : NULL, rates[STEP]},
+                                 .decay = {tables ? decays : NULL, decays[STEP]},
+                                 .numbers = {0.9f, 0.8f, 0.7f},
+                                 .step = tables ? &step : NULL};
     return rule;
 }
 
-static void update_on_cpu(group *s, bool torch) {
+static void update_on_cpu(group *s, const d9_cuda_update *as) {
     const d9_cpu cpu = d9_plain_cpu();
-    const d9_cpu_sgd rule = {rates[STEP], decays[STEP], 0.9f, torch};
-    d9_cpu_sgd_update(&cpu, &rule, s->g, s->gpu_w.count, s->w, s->v);
+    d9_cpu_update rule = {as->update, rates[STEP], decays[STEP], as->step ? STEP + 1 : 1, {0}};
+    for (int i = 0; i < D9_UPDATE_NUMBERS; i++) rule.numbers[i] = as->numbers[i];
+    d9_cpu_update_group(&cpu, &rule, s->g, s->gpu_w.count, s->w, s->state);
 }
 
-void d9_cuda_check_sgd(d9_check *check) {
-    for (int i = 0; i < COUNTS; i++) D9_FOR_STORES(store) for (int how = 0; how < 4; how++) {
-            group s = open_group(counts[i], store, how == 3);
-            const d9_cuda_sgd rule = rule_of(how & 1, how & 2);
-            update_on_cpu(&s, how & 1);
-            d9_check_launch(
-                check, "sgd",
-                d9_cuda_sgd_update(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu_v.data, NULL));
-            close_group(check, &s);
-        }
+/* Every row of updates.def, with as many arrays of state as it may have. */
+void d9_cuda_check_update(d9_check *check) {
+    for (int i = 0; i < COUNTS; i++)
+        for (int row = 0; row < D9_UPDATE_COUNT; row++) D9_FOR_STORES(store) for (int how = 0; how < 4; how++)
+                for (int kept = 0; kept <= D9_UPDATE_STATES; kept++) {
+                    group s = open_group(counts[i], store, how == 3, kept);
+                    const d9_cuda_update rule = rule_of(row, how & 2);
+                    update_on_cpu(&s, &rule);
+                    d9_check_launch(
+                        check, "update",
+                        d9_cuda_update_group(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
+                    close_group(check, &s);
+                }
 }
 
-/* The copy and the average hold what separate passes would leave. */
-void d9_cuda_check_sgd_more(d9_check *check) {
-    const d9_cpu cpu = d9_plain_cpu();
-    for (int i = 0; i < COUNTS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
-            group s = open_group(counts[i], store, shift);
-            const d9_cuda_sgd rule = rule_of(false, true);
-            const d9_cuda_sgd_more more = {d9_array_out(&s.copy), s.gpu_average.data, {ratios, 0}};
-            update_on_cpu(&s, false);
-            d9_cpu_lerp(&cpu, ratios[STEP], s.w, counts[i], s.average);
-            d9_check_launch(
-                check, "sgd_more",
-                d9_cuda_sgd_update(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu_v.data, &more));
-            d9_check_array(check, "sgd_more copy", s.w, &s.copy, 1e-6);
-            d9_check_array(check, "sgd_more average", s.average, &s.gpu_average, 1e-6);
-            close_group(check, &s);
-        }
-}
-
-/* Under a guard gradients are unscaled; with a bad one nothing moves but the copy and the average. */
-void d9_cuda_check_sgd_guarded(d9_check *check) {
-    const d9_cpu cpu = d9_plain_cpu();
+/* Under a guard gradients are unscaled; with a bad one nothing moves. */
+void d9_cuda_check_update_guarded(d9_check *check) {
     for (int i = 0; i < COUNTS; i++)
         for (int bad = 0; bad < 2; bad++) {
-            group s = open_group(counts[i], D9_CUDA_F16, 0);
+            group s = open_group(counts[i], D9_KERNEL_F16, 0, 1);
             d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = bad ? 0 : D9_CUDA_FINE};
-            d9_cuda_sgd rule = rule_of(false, true);
+            d9_cuda_update rule = rule_of(D9_UPDATE_SGD_PAGE, true);
             rule.guard = &guard;
-            const d9_cuda_sgd_more more = {d9_array_out(&s.copy), s.gpu_average.data, {NULL, 0.75f}};
             for (int64_t k = 0; k < counts[i]; k++) s.g[k] *= 0.25f;
-            if (!bad) update_on_cpu(&s, false);
-            d9_cpu_lerp(&cpu, 0.75f, s.w, counts[i], s.average);
-            d9_check_launch(
-                check, "sgd_guarded",
-                d9_cuda_sgd_update(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu_v.data, &more));
-            d9_check_array(check, "sgd_guarded copy", s.w, &s.copy, 1e-6);
-            d9_check_array(check, "sgd_guarded average", s.average, &s.gpu_average, 1e-6);
+            if (!bad) update_on_cpu(&s, &rule);
+            d9_check_launch(check, "update_guarded",
+                            d9_cuda_update_group(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
             close_group(check, &s);
         }
 }
@@ -112,10 +94,10 @@ void d9_cuda_check_lerp(d9_check *check) {
     for (int i = 0; i < COUNTS; i++)
         for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
             d9_pool pool = {.count = 0};
-            const float *x = d9_pool_random(&pool, D9_CUDA_F32, counts[i], 45);
-            float *a = d9_pool_random(&pool, D9_CUDA_F32, counts[i], 46);
-            d9_array gpu_x = d9_array_of(D9_CUDA_F32, counts[i], shift, x);
-            d9_array gpu_a = d9_array_of(D9_CUDA_F32, counts[i], shift, a);
+            const float *x = d9_pool_random(&pool, D9_KERNEL_F32, counts[i], 45);
+            float *a = d9_pool_random(&pool, D9_KERNEL_F32, counts[i], 46);
+            d9_array gpu_x = d9_array_of(D9_KERNEL_F32, counts[i], shift, x);
+            d9_array gpu_a = d9_array_of(D9_KERNEL_F32, counts[i], shift, a);
             d9_cpu_lerp(&cpu, ratios[STEP], x, counts[i], a);
             d9_check_launch(
                 check, "lerp",
@@ -157,7 +139,7 @@ void d9_cuda_check_guard_check(d9_check *check) {
             float *g = d9_pool_random(&pool, store, COUNT, 47);
             if (places[p].at >= 0) g[places[p].at] = places[p].value;
             if (places[p].at >= 0) g[COUNT - 1] = NAN; /* a later one does not hide it */
-            d9_array array = d9_array_of(store, COUNT, store == D9_CUDA_BF16, g);
+            d9_array array = d9_array_of(store, COUNT, store == D9_KERNEL_BF16, g);
             d9_cuda_guard guard = {.scale = 1, .inverse = 1, .bad = D9_CUDA_FINE};
             d9_check_launch(check, "guard_check",
                             d9_cuda_guard_check(NULL, d9_array_in(&array), COUNT, ends, 4, &guard));

@@ -325,7 +325,7 @@ void wait_here(wait kind, const char *file, int line) {
     to_scheduler(t.on);
 }
 
-/* "(norm_sums_kernel<8, D9_CUDA_F16>)" -> "norm_sums_kernel" */
+/* "(norm_sums_kernel<8, D9_KERNEL_F16>)" -> "norm_sums_kernel" */
 std::string bare_name(const char *kernel) {
     const char *from = kernel + strspn(kernel, "( ");
     return std::string(from, strcspn(from, "< )"));

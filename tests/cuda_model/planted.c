@@ -14,9 +14,9 @@
 /* Every check that runs a kernel with that part. */
 static const char *const noticed_by[] = {
     /* the end of an array comes one early (not `order`: it would sort by what was never written) */
-    (" cast add scale fill copy act_forward act_backward norm_forward norm_epilogue norm_backward norm_shifted"
+    (" cast add scale copy act_forward act_backward norm_forward norm_epilogue norm_backward norm_shifted"
      " pool_forward pool_backward pool_nan linear_forward linear_backward_data linear_backward_weight loss_forward"
-     " loss_backward metrics sgd sgd_more sgd_guarded lerp guard_check draw gather augment resident "
+     " loss_backward metrics update update_guarded lerp guard_check draw gather augment resident "
      "resident_backward "),
     /* barriers are missing */
     (" norm_forward norm_epilogue norm_backward norm_shifted linear_backward_weight metrics augment repeated"

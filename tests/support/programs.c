@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "graph/edit.h"
+#include "graph/op.h"
 #include "tests/support/programs.h"
 
 #include <stdio.h>
@@ -77,8 +78,15 @@ void program_check_graph(const d9_graph *graph) {
 int program_count(const d9_graph *graph, d9_op op, bool backward) {
     int count = 0;
     for (d9_node_id n = 0; n < graph->node_count; n++)
-        count += graph->nodes[n].op == op && graph->nodes[n].backward == backward;
+        count += graph->nodes[n].op == op && program_is_backward(graph, n) == backward;
     return count;
+}
+
+bool program_is_backward(const d9_graph *graph, d9_node_id n) {
+    const d9_node_id loss = d9_edit_next(graph, D9_OP_LOSS, 0);
+    const d9_op op = graph->nodes[n].op;
+    return loss != D9_NONE && n > loss && op != D9_OP_METRICS && !d9_op_info_of(op)->update && op != D9_OP_LERP &&
+           op != D9_OP_COPY;
 }
 
 d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role) {
@@ -125,14 +133,15 @@ static void write_attributes(const d9_node *node, d9_text *text) {
         break;
     case D9_OP_LOSS:
     case D9_OP_LOSS_BACKWARD:
-        d9_text_add(text, " smoothing %g", node->as.loss.smoothing);
+        d9_text_add(text, " row %d smoothing %g", (int)node->as.loss.loss, node->as.loss.smoothing);
         break;
     case D9_OP_LERP:
         d9_text_add(text, " ratio %.17g (table %d)", node->as.lerp.ratio.constant, node->as.lerp.ratio.table);
         break;
-    case D9_OP_SGD:
-        d9_text_add(text, " rate table %d decay %.17g momentum %g form %d", node->as.update.rate.table,
-                    node->as.update.decay.constant, node->as.update.momentum, (int)node->as.update.form);
+    case D9_OP_UPDATE:
+        d9_text_add(text, " row %d rate table %d decay %.17g numbers %g %g %g", (int)node->as.update.update,
+                    node->as.update.rate.table, node->as.update.decay.constant, node->as.update.numbers[0],
+                    node->as.update.numbers[1], node->as.update.numbers[2]);
         break;
     case D9_OP_DRAW:
         d9_text_add(text, " seed %llu pad %d mirror %d cutout %d of %dx%d batch %lld steps %lld samples %lld",
@@ -175,7 +184,7 @@ static void write_node(const d9_graph *graph, const d9_node *node, bool places, 
 static void write_forward(const d9_graph *graph, d9_text *text) {
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
-        if (!node->backward && node->op >= D9_OP_CAST && node->op <= D9_OP_SCALE) write_node(graph, node, false, text);
+        if (!program_is_backward(graph, n) && node->op >= D9_OP_CAST && node->op <= D9_OP_SCALE) write_node(graph, node, false, text);
     }
 }
 
@@ -209,19 +218,21 @@ static void write_ops(const d9_program *program, d9_op first, d9_op last, d9_tex
 static void write_groups(const d9_program *program, d9_text *text) {
     for (int g = 0; g < program->groups.count; g++) {
         const d9_group *group = &program->groups.group[g];
-        d9_text_add(text, "%s rate %.17g decay %.17g momentum %g form %d", group->name, group->rate_multiplier,
-                    group->decay_multiplier, group->momentum, (int)group->form);
-        write_when(&group->when, text);
-        d9_text_add(text, "\n");
+        d9_text_add(text, "%s kinds %x rank %d role %s rate %.17g decay %.17g * %.17g %s row %d numbers %g %g %g",
+                    group->name, group->selects.kinds, group->selects.rank,
+                    group->selects.role ? group->selects.role : "any", group->rate_multiplier, group->weight_decay,
+                    group->decay_multiplier, d9_op_name(group->op), (int)group->update, group->numbers[0],
+                    group->numbers[1], group->numbers[2]);
+        d9_text_add(text, " epochs %g to %g\n", group->from_epoch, group->until_epoch);
     }
 }
 
 static void write_tail(const d9_program *program, d9_text *text) {
-    d9_text_add(text, "evaluates %s\n", d9_buffer_name(program->tail.evaluate));
+    d9_text_add(text, "evaluates %s\n", d9_program_buffer_name(program, program->tail.evaluate));
     for (int t = 0; t < program->tail.count; t++) {
         const d9_tail_node *node = &program->tail.node[t];
-        d9_text_add(text, "%s %s <- %s ratio %.17g (table %d)", d9_op_name(node->op), d9_buffer_name(node->to),
-                    d9_buffer_name(node->from), node->ratio.constant, node->ratio.table);
+        d9_text_add(text, "%s %s <- %s ratio %.17g (table %d)", d9_op_name(node->op), d9_program_buffer_name(program, node->to),
+                    d9_program_buffer_name(program, node->from), node->ratio.constant, node->ratio.table);
         write_when(&node->when, text);
         d9_text_add(text, "\n");
     }
@@ -275,5 +286,5 @@ void program_write_lists(const d9_program *program, d9_text *text) {
     for (d9_node_id n = 0; n < program->eval.node_count; n++)
         write_node(&program->eval, &program->eval.nodes[n], true, text);
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
-        d9_text_add(text, "%s %lld\n", d9_buffer_name((d9_buffer)b), (long long)program->buffer_bytes[b]);
+        d9_text_add(text, "%s %lld\n", d9_program_buffer_name(program, (d9_buffer)b), (long long)program->buffer_bytes[b]);
 }

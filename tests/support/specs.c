@@ -68,8 +68,9 @@ static const op_spec specs[] = {
     {.op = D9_OP_LOSS_BACKWARD, .n = 7, .o = 10},
     {.op = D9_OP_LOSS_BACKWARD, .n = 65, .o = 3, .parameter = 0.2},
     {.op = D9_OP_METRICS, .n = 65, .o = 10},
-    {.op = D9_OP_SGD, .n = 1003, .variant = D9_MOMENTUM_PAGE},
-    {.op = D9_OP_SGD, .n = 7, .variant = D9_MOMENTUM_TORCH},
+    {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_SGD_PAGE, .kernel = 1},
+    {.op = D9_OP_UPDATE, .n = 7, .variant = D9_UPDATE_SGD_TORCH, .kernel = 1},
+    {.op = D9_OP_UPDATE, .n = 65, .variant = D9_UPDATE_SGD_PAGE} /* nothing kept */,
     {.op = D9_OP_LERP, .n = 1003},
     {.op = D9_OP_COPY, .n = 1003},
     {.op = D9_OP_DRAW, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .variant = D9_MIRROR_RANDOM},
@@ -203,19 +204,23 @@ static void build_metrics(op_case *c, const op_spec *s, d9_node *node) {
 static void build_update(op_case *c, const op_spec *s, d9_node *node) {
     d9_coefficient rate = {D9_NONE, 0.125}, decay = {D9_NONE, 0.25}, ratio = {D9_NONE, 0.75};
     node->inputs[0] = op_input(c, "w", D9_BUFFER_STATE, c->master, vector(s->n), -2, 2);
-    if (s->op == D9_OP_SGD) {
-        node->as.update = (d9_update_attributes){rate, decay, 0.5, (d9_momentum_form)s->variant};
+    if (s->op == D9_OP_UPDATE) { /* kernel: arrays of state */
+        node->as.update = (d9_update_attributes){(d9_update)s->variant, rate, decay, {0.5, 0.75, 0.25}};
         node->inputs[1] = op_input(c, "g", D9_BUFFER_GRADIENT, c->master, vector(s->n), -2, 2);
-        node->inputs[2] = op_input(c, "v", D9_BUFFER_VELOCITY, c->master, vector(s->n), -2, 2);
-        node->outputs[1] = node->inputs[2];
-        node->input_count = 3;
-        node->output_count = 2;
+        node->input_count = 2;
+        for (int k = 0; k < s->kernel; k++) {
+            const d9_buffer buffer = (d9_buffer)(D9_BUFFER_ACCUMULATORS + k);
+            node->inputs[2 + k] = op_input(c, k ? "more state" : "state", buffer, c->master, vector(s->n), -2, 2);
+            node->outputs[1 + k] = node->inputs[2 + k];
+            node->input_count++;
+            node->output_count++;
+        }
     } else if (s->op == D9_OP_LERP) {
         node->as.lerp.ratio = ratio;
-        node->inputs[1] = op_input(c, "x", D9_BUFFER_AVERAGE, c->master, vector(s->n), -2, 2);
+        node->inputs[1] = op_input(c, "x", D9_BUFFER_ACCUMULATORS, c->master, vector(s->n), -2, 2);
         node->input_count = 2;
     }
-    node->outputs[0] = s->op == D9_OP_COPY ? op_output(c, "y", D9_BUFFER_AVERAGE, c->master, vector(s->n)) : node->inputs[0];
+    node->outputs[0] = s->op == D9_OP_COPY ? op_output(c, "y", D9_BUFFER_ACCUMULATORS, c->master, vector(s->n)) : node->inputs[0];
 }
 
 enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
@@ -262,7 +267,7 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_NORM_BACKWARD] = build_norm_backward, [D9_OP_POOL] = build_pool, [D9_OP_POOL_BACKWARD] = build_pool,
         [D9_OP_ACT] = build_elementwise, [D9_OP_ACT_BACKWARD] = build_elementwise, [D9_OP_ADD] = build_elementwise,
         [D9_OP_SCALE] = build_elementwise, [D9_OP_CAST] = build_elementwise, [D9_OP_LOSS] = build_loss,
-        [D9_OP_LOSS_BACKWARD] = build_loss, [D9_OP_METRICS] = build_metrics, [D9_OP_SGD] = build_update,
+        [D9_OP_LOSS_BACKWARD] = build_loss, [D9_OP_METRICS] = build_metrics, [D9_OP_UPDATE] = build_update,
         [D9_OP_LERP] = build_update, [D9_OP_COPY] = build_update, [D9_OP_DRAW] = build_batch,
         [D9_OP_AUGMENT] = build_batch, [D9_OP_GATHER] = build_batch,
     };

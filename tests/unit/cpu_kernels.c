@@ -22,7 +22,7 @@ enum { MANY = 1 << 18, ARRAYS = 8 };
 typedef struct array {
     double *want;  /* what it holds, or shall hold */
     float *f32;    /* storage for either type */
-    d9_cpu_store store;
+    d9_kernel_store store;
     int64_t count;
 } array;
 
@@ -35,7 +35,7 @@ typedef struct fixture {
 
 typedef struct setting { /* what a check runs under */
     d9_cpu cpu;
-    d9_cpu_store store;
+    d9_kernel_store store;
     bool integers;
 } setting;
 
@@ -60,15 +60,15 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static d9_cpu_in in(const array *a) { return (d9_cpu_in){a->f32, a->store}; }
-static d9_cpu_out out(const array *a) { return (d9_cpu_out){a->f32, a->store}; }
+static d9_kernel_in in(const array *a) { return (d9_kernel_in){a->f32, a->store}; }
+static d9_kernel_out out(const array *a) { return (d9_kernel_out){a->f32, a->store}; }
 
-static double rounded(d9_cpu_store store, double x) {
-    return store == D9_CPU_BF16 ? (double)d9_bf16_to_float(d9_bf16_from_float((float)x)) : (double)(float)x;
+static double rounded(d9_kernel_store store, double x) {
+    return store == D9_KERNEL_BF16 ? (double)d9_bf16_to_float(d9_bf16_from_float((float)x)) : (double)(float)x;
 }
 
 static double stored(const array *a, int64_t i) {
-    return a->store == D9_CPU_F32 ? (double)a->f32[i] : (double)d9_bf16_to_float(((const uint16_t *)(void *)a->f32)[i]);
+    return a->store == D9_KERNEL_F32 ? (double)a->f32[i] : (double)d9_bf16_to_float(((const uint16_t *)(void *)a->f32)[i]);
 }
 
 static double next(fixture *f, bool integers) {
@@ -77,26 +77,26 @@ static double next(fixture *f, bool integers) {
 }
 
 /* Values in [-2, 2), or the integers -3 .. 3, as the type holds them. */
-static array *fill(fixture *f, int i, int64_t count, d9_cpu_store store, bool integers) {
+static array *fill(fixture *f, int i, int64_t count, d9_kernel_store store, bool integers) {
     array *a = &f->a[i];
     assert_true(count <= MANY);
     a->store = store;
     a->count = count;
     for (int64_t k = 0; k < count; k++) {
         a->want[k] = rounded(store, next(f, integers));
-        if (store == D9_CPU_F32) a->f32[k] = (float)a->want[k];
+        if (store == D9_KERNEL_F32) a->f32[k] = (float)a->want[k];
         else ((uint16_t *)(void *)a->f32)[k] = d9_bf16_from_float((float)a->want[k]);
     }
     return a;
 }
 
 /* An output of NaNs: what is not written shows. Two elements behind it are guards. */
-static array *empty(fixture *f, int i, int64_t count, d9_cpu_store store) {
+static array *empty(fixture *f, int i, int64_t count, d9_kernel_store store) {
     array *a = &f->a[i];
     assert_true(count + 4 <= MANY);
     a->store = store;
     a->count = count;
-    memset(a->f32, 0xff, (size_t)((count + 4) * d9_cpu_store_bytes(store)));
+    memset(a->f32, 0xff, (size_t)((count + 4) * d9_kernel_store_bytes(store)));
     for (int64_t k = 0; k < count; k++) a->want[k] = 0;
     return a;
 }
@@ -115,10 +115,10 @@ static void check(const array *a, const setting *s, const char *what, double f32
         wrong += !(got == rounded(a->store, want));
     }
     for (int64_t k = a->count; k < a->count + 4; k++) assert_true(isnan(stored(a, k)));
-    const double relative = sqrt(error / norm), limit = a->store == D9_CPU_BF16 ? 0x1p-8 : f32_limit;
+    const double relative = sqrt(error / norm), limit = a->store == D9_KERNEL_BF16 ? 0x1p-8 : f32_limit;
     if (!(relative <= limit) || zeros == a->count || (s->integers && f32_limit == 0 && wrong > 0))
         fail_msg("%s at level %s, %s, %d threads: error %.3g, limit %.3g, %lld of %lld wrong", what, s->cpu.loops->level,
-                 a->store == D9_CPU_BF16 ? "bf16" : "f32", s->cpu.threads, relative, limit, (long long)wrong,
+                 a->store == D9_KERNEL_BF16 ? "bf16" : "f32", s->cpu.threads, relative, limit, (long long)wrong,
                  (long long)a->count);
 }
 
@@ -130,7 +130,7 @@ static void everywhere(fixture *f, void (*run)(fixture *, const setting *)) {
         if (!loops) continue;
         levels++;
         for (int i = 0; i < 8; i++) {
-            const setting s = {{loops, i & 1 ? 3 : 1}, i & 2 ? D9_CPU_BF16 : D9_CPU_F32, (i & 4) != 0};
+            const setting s = {{loops, i & 1 ? 3 : 1}, i & 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32, (i & 4) != 0};
             run(f, &s);
         }
     }
@@ -152,7 +152,7 @@ static void elementwise(fixture *f, const setting *s) {
         double sum = 0;
         for (int64_t i = 0; i < n; i++) y->want[i] = a->want[i] + b->want[i], sum += fabs(y->want[i]);
         if (sum > 0) check(y, s, "add", s->integers ? 0 : 1e-7);
-        y = empty(f, 2, n, D9_CPU_F32);
+        y = empty(f, 2, n, D9_KERNEL_F32);
         d9_cpu_scale(&s->cpu, in(a), 0.375f, n, out(y));
         sum = 0;
         for (int64_t i = 0; i < n; i++) y->want[i] = 0.375 * a->want[i], sum += fabs(y->want[i]);
@@ -167,20 +167,20 @@ static void casts(fixture *f, const setting *s) {
     uint16_t *to = (uint16_t *)(void *)f->a[1].f32;
     for (int64_t i = 0; i < n; i++) from[i] = d9_float_of_bits((uint32_t)(0x3f000000 + i * 0x1555 + i % 3 * 0x7fff));
     from[0] = INFINITY, from[1] = -INFINITY, from[2] = NAN, from[3] = 3.4e38f, from[4] = -0.0f;
-    d9_cpu_cast(&s->cpu, (d9_cpu_in){from, D9_CPU_F32}, n, (d9_cpu_out){to, D9_CPU_BF16});
+    d9_cpu_cast(&s->cpu, (d9_kernel_in){from, D9_KERNEL_F32}, n, (d9_kernel_out){to, D9_KERNEL_BF16});
     for (int64_t i = 0; i < n; i++)
         if (to[i] != d9_bf16_from_float(from[i]) && !isnan(from[i]))
             fail_msg("%s: %a became %04x, must be %04x", s->cpu.loops->level, (double)from[i], to[i], d9_bf16_from_float(from[i]));
     assert_true(isnan(d9_bf16_to_float(to[2])));
-    d9_cpu_cast(&s->cpu, (d9_cpu_in){to, D9_CPU_BF16}, n, (d9_cpu_out){from, D9_CPU_F32});
+    d9_cpu_cast(&s->cpu, (d9_kernel_in){to, D9_KERNEL_BF16}, n, (d9_kernel_out){from, D9_KERNEL_F32});
     for (int64_t i = 0; i < n; i++) assert_true(d9_float_bits(from[i]) == (uint32_t)to[i] << 16);
 }
 
 static void activations(fixture *f, const setting *s) {
-    for (int id = 0; id < D9_FORMULA_COUNT; id++)
+    for (int id = 0; id < D9_ACT_COUNT; id++)
         FOR_COUNTS {
             const int64_t n = counts[z];
-            const d9_cpu_act act = {id, 0.3f};
+            const d9_kernel_act act = {id, 0.3f};
             array *x = fill(f, 0, n, s->store, false), *dy = fill(f, 1, n, s->store, false), *y;
             if (x->want[0] <= 0) continue; /* a single negative ReLU would be all zero */
             y = empty(f, 2, n, s->store);
@@ -195,22 +195,24 @@ static void activations(fixture *f, const setting *s) {
 }
 
 static void updates(fixture *f, const setting *s) {
-    if (s->store != D9_CPU_F32) return; /* master type alone */
-    for (int torch = 0; torch < 2; torch++) {
+    if (s->store != D9_KERNEL_F32) return; /* master type alone */
+    for (int way = 0; way < 4; way++) {
+        const bool torch = way & 1, kept = way & 2;
         const int64_t n = 40007;
-        const d9_cpu_sgd rule = {0.125f, 0.25f, 0.5f, torch != 0};
-        array *w = fill(f, 0, n, D9_CPU_F32, false), *g = fill(f, 1, n, D9_CPU_F32, false), *v = fill(f, 2, n, D9_CPU_F32, false);
+        const d9_cpu_update rule = {torch ? D9_UPDATE_SGD_TORCH : D9_UPDATE_SGD_PAGE, 0.125f, 0.25f, 1, {0.5f}};
+        array *w = fill(f, 0, n, D9_KERNEL_F32, false), *g = fill(f, 1, n, D9_KERNEL_F32, false), *v = fill(f, 2, n, D9_KERNEL_F32, false);
         memset(w->f32 + n, 0xff, 16), memset(v->f32 + n, 0xff, 16);
-        d9_cpu_sgd_update(&s->cpu, &rule, g->f32, n, w->f32, v->f32);
+        d9_cpu_update_group(&s->cpu, &rule, g->f32, n, w->f32, (float *[]){kept ? v->f32 : NULL, NULL});
+        for (int64_t i = 0; i < n && !kept; i++) v->want[i] = 0;
         for (int64_t i = 0; i < n; i++) {
             const double pull = g->want[i] + 0.25 * w->want[i];
             v->want[i] = torch ? 0.5 * v->want[i] + pull : 0.5 * v->want[i] - 0.125 * pull;
             w->want[i] += torch ? -0.125 * (pull + 0.5 * v->want[i]) : -0.125 * pull + 0.5 * v->want[i];
         }
-        check(w, s, "sgd weights", 3e-7);
-        check(v, s, "sgd velocity", 3e-7);
+        check(w, s, "updated weights", 3e-7);
+        if (kept) check(v, s, "velocity", 3e-7);
     }
-    array *a = fill(f, 0, 40007, D9_CPU_F32, false), *x = fill(f, 1, 40007, D9_CPU_F32, false);
+    array *a = fill(f, 0, 40007, D9_KERNEL_F32, false), *x = fill(f, 1, 40007, D9_KERNEL_F32, false);
     memset(a->f32 + a->count, 0xff, 16);
     d9_cpu_lerp(&s->cpu, 0.95f, x->f32, a->count, a->f32);
     for (int64_t i = 0; i < a->count; i++) a->want[i] = (double)0.95f * a->want[i] + (1 - (double)0.95f) * x->want[i];
@@ -228,21 +230,21 @@ static const norm_sizes norms[] = {{1, 15, 3, 1}, {7, 6, 27, 1}, {65, 4, 27, 5},
         for (int64_t at = i_ * (n)->pixels * (n)->channels + (c); at < (i_ + 1) * (n)->pixels * (n)->channels;     \
              at += (n)->channels)
 
-static void norm_case(fixture *f, const setting *s, const d9_cpu_norm *n, double offset) {
+static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, double offset) {
     const int64_t count = n->images * n->pixels * n->channels, c_count = n->channels, gc = n->groups * c_count;
     const double members = (double)(n->images / n->groups * n->pixels);
-    array *x = fill(f, 0, count, s->store, s->integers), *scale = fill(f, 1, 2 * c_count, D9_CPU_F32, false);
+    array *x = fill(f, 0, count, s->store, s->integers), *scale = fill(f, 1, 2 * c_count, D9_KERNEL_F32, false);
     for (int64_t i = 0; i < count; i++) { /* a mean that dwarfs the spread */
         x->want[i] = rounded(s->store, x->want[i] + offset);
-        if (s->store == D9_CPU_F32) x->f32[i] = (float)x->want[i];
+        if (s->store == D9_KERNEL_F32) x->f32[i] = (float)x->want[i];
         else ((uint16_t *)(void *)x->f32)[i] = d9_bf16_from_float((float)x->want[i]);
     }
-    array *mean = empty(f, 2, gc, D9_CPU_F32), *inv_std = empty(f, 3, gc, D9_CPU_F32), *y = empty(f, 4, count, s->store);
-    array *running = fill(f, 5, 2 * gc, D9_CPU_F32, false);
+    array *mean = empty(f, 2, gc, D9_KERNEL_F32), *inv_std = empty(f, 3, gc, D9_KERNEL_F32), *y = empty(f, 4, count, s->store);
+    array *running = fill(f, 5, 2 * gc, D9_KERNEL_F32, false);
     assert_true(d9_cpu_norm_scratch_bytes(n) <= 1 << 24);
     memset(running->f32 + 2 * gc, 0xff, 16);
-    const d9_cpu_norm_state state = {scale->f32, scale->f32 + c_count, running->f32, running->f32 + gc, mean->f32, inv_std->f32, 1e-2, 0.1};
-    const d9_cpu_epilogue none = {.act = {D9_CPU_NO_ACT, 0}};
+    const d9_kernel_norm_state state = {scale->f32, scale->f32 + c_count, running->f32, running->f32 + gc, mean->f32, inv_std->f32, 1e-2, 0.1};
+    const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     d9_cpu_norm_forward(&s->cpu, n, in(x), &state, &none, f->scratch, out(y));
     double means = 0, sizes = 0;
     for (int64_t g = 0; g < n->groups; g++)
@@ -267,14 +269,14 @@ static void norm_case(fixture *f, const setting *s, const d9_cpu_norm *n, double
     check(y, s, "norm", cancelled);
 }
 
-static void norm_backward_case(fixture *f, const setting *s, const d9_cpu_norm *n) {
+static void norm_backward_case(fixture *f, const setting *s, const d9_kernel_norm *n) {
     const int64_t count = n->images * n->pixels * n->channels, c_count = n->channels, gc = n->groups * c_count;
     const double members = (double)(n->images / n->groups * n->pixels);
     array *x = fill(f, 0, count, s->store, s->integers), *dy = fill(f, 1, count, s->store, s->integers);
-    array *mean = fill(f, 2, gc, D9_CPU_F32, false), *inv_std = fill(f, 3, gc, D9_CPU_F32, false), *scale = fill(f, 4, c_count, D9_CPU_F32, false);
-    array *dx = empty(f, 5, count, s->store), *dscale = empty(f, 6, c_count, D9_CPU_F32), *dbias = empty(f, 7, c_count, D9_CPU_F32);
-    const d9_cpu_prologue none = {.act = {D9_CPU_NO_ACT, 0}};
-    const d9_cpu_norm_gradients gradients = {out(dx), dscale->f32, dbias->f32};
+    array *mean = fill(f, 2, gc, D9_KERNEL_F32, false), *inv_std = fill(f, 3, gc, D9_KERNEL_F32, false), *scale = fill(f, 4, c_count, D9_KERNEL_F32, false);
+    array *dx = empty(f, 5, count, s->store), *dscale = empty(f, 6, c_count, D9_KERNEL_F32), *dbias = empty(f, 7, c_count, D9_KERNEL_F32);
+    const d9_cpu_prologue none = {.act = {D9_KERNEL_NO_ACT, 0}};
+    const d9_kernel_norm_gradients gradients = {out(dx), dscale->f32, dbias->f32};
     d9_cpu_norm_backward(&s->cpu, n, in(dy), &none, in(x), mean->f32, inv_std->f32, scale->f32, f->scratch, &gradients);
     for (int64_t g = 0; g < n->groups; g++)
         for (int64_t c = 0; c < c_count; c++) {
@@ -295,7 +297,7 @@ static void norm_backward_case(fixture *f, const setting *s, const d9_cpu_norm *
 
 static void normalisation(fixture *f, const setting *s) {
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
-        const d9_cpu_norm n = {norms[i].images, norms[i].pixels, norms[i].channels, norms[i].groups};
+        const d9_kernel_norm n = {norms[i].images, norms[i].pixels, norms[i].channels, norms[i].groups};
         if (n.pixels * n.images / n.groups > 2) norm_case(f, s, &n, 0);
         if (n.pixels * n.images / n.groups > 2) norm_case(f, s, &n, 30);
         norm_backward_case(f, s, &n);
@@ -304,7 +306,7 @@ static void normalisation(fixture *f, const setting *s) {
 
 /* ---- pool and linear ---- */
 
-static int64_t window_winner(const d9_cpu_window *w, const double *x, int64_t corner) {
+static int64_t window_winner(const d9_kernel_window *w, const double *x, int64_t corner) {
     int64_t best = corner;
     for (int64_t k = 0; k < (int64_t)w->kernel * w->kernel; k++) {
         const int64_t at = corner + (k / w->kernel * w->width + k % w->kernel) * w->channels;
@@ -314,10 +316,10 @@ static int64_t window_winner(const d9_cpu_window *w, const double *x, int64_t co
 }
 
 static void pools(fixture *f, const setting *s) {
-    static const d9_cpu_window windows[] = {{7, 8, 6, 27, 4, 3, 2, 2}, {3, 9, 7, 65, 4, 3, 2, 2}, {2, 4, 4, 513, 1, 1, 4, 4},
+    static const d9_kernel_window windows[] = {{7, 8, 6, 27, 4, 3, 2, 2}, {3, 9, 7, 65, 4, 3, 2, 2}, {2, 4, 4, 513, 1, 1, 4, 4},
                                             {1, 7, 7, 3, 3, 3, 3, 2}, {2, 7, 7, 65, 2, 2, 2, 4}};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
-        const d9_cpu_window *w = &windows[i];
+        const d9_kernel_window *w = &windows[i];
         const int64_t in_count = w->images * w->height * w->width * w->channels;
         const int64_t out_count = w->images * w->out_height * w->out_width * w->channels;
         array *x = fill(f, 0, in_count, s->store, s->integers), *dy = fill(f, 1, out_count, s->store, s->integers);
@@ -338,12 +340,12 @@ static void pools(fixture *f, const setting *s) {
 }
 
 static void linears(fixture *f, const setting *s) {
-    static const d9_cpu_linear shapes[] = {{7, 65, 10}, {65, 162, 3}, {1, 1027, 27}};
+    static const d9_kernel_linear shapes[] = {{7, 65, 10}, {65, 162, 3}, {1, 1027, 27}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const d9_cpu_linear *l = &shapes[i];
+        const d9_kernel_linear *l = &shapes[i];
         array *x = fill(f, 0, l->samples * l->inputs, s->store, s->integers), *w = fill(f, 1, l->outputs * l->inputs, s->store, s->integers);
-        array *dy = fill(f, 2, l->samples * l->outputs, D9_CPU_F32, s->integers), *y = empty(f, 3, l->samples * l->outputs, D9_CPU_F32);
-        array *dx = empty(f, 4, l->samples * l->inputs, s->store), *dw = empty(f, 5, l->outputs * l->inputs, D9_CPU_F32);
+        array *dy = fill(f, 2, l->samples * l->outputs, D9_KERNEL_F32, s->integers), *y = empty(f, 3, l->samples * l->outputs, D9_KERNEL_F32);
+        array *dx = empty(f, 4, l->samples * l->inputs, s->store), *dw = empty(f, 5, l->outputs * l->inputs, D9_KERNEL_F32);
         d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), out(y));
         d9_cpu_linear_backward_data(&s->cpu, l, in(dy), in(w), out(dx));
         d9_cpu_linear_backward_weight(&s->cpu, l, in(dy), in(x), out(dw));
@@ -399,38 +401,38 @@ static void strips(fixture *f, const setting *s) {
     check(y, s, "strip", 0);
     back = empty(f, 2, x->count, s->store);
     d9_cpu_strip_unpack(&s->cpu, &strip, y->f32, s->store, back->f32);
-    assert_memory_equal(back->f32, x->f32, (size_t)(x->count * d9_cpu_store_bytes(s->store)));
+    assert_memory_equal(back->f32, x->f32, (size_t)(x->count * d9_kernel_store_bytes(s->store)));
 }
 
 /* ---- fused is unfused, bit for bit, whatever the threads ---- */
 
 static void fusion(fixture *f, const setting *s) {
-    const d9_cpu_norm n = {12, 10, 65, 3};
+    const d9_kernel_norm n = {12, 10, 65, 3};
     const int64_t count = n.images * n.pixels * n.channels, gc = n.groups * n.channels;
-    const size_t bytes = (size_t)(count * d9_cpu_store_bytes(s->store));
+    const size_t bytes = (size_t)(count * d9_kernel_store_bytes(s->store));
     const d9_cpu other = {s->cpu.loops, 2}; /* the fused side runs on 2 threads */
-    const d9_cpu_act celu = {D9_FORMULA_CELU, 0.3f};
-    array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, count, s->store, s->integers), *vectors = fill(f, 2, 8 * gc, D9_CPU_F32, false);
+    const d9_kernel_act celu = {D9_ACT_CELU, 0.3f};
+    array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, count, s->store, s->integers), *vectors = fill(f, 2, 8 * gc, D9_KERNEL_F32, false);
     float *v = vectors->f32;
-    const d9_cpu_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1};
-    const d9_cpu_epilogue none = {.act = {D9_CPU_NO_ACT, 0}};
+    const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1};
+    const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     array *y = empty(f, 3, count, s->store), *sum = empty(f, 4, count, s->store);
     d9_cpu_norm_forward(&s->cpu, &n, in(x), &state, &none, f->scratch, out(y));
     d9_cpu_act_forward(&s->cpu, in(y), celu, count, out(y));
     d9_cpu_add(&s->cpu, in(y), in(b), count, out(sum));
     array *fused = empty(f, 5, count, s->store), *fused_sum = empty(f, 6, count, s->store);
-    const d9_cpu_epilogue epilogue = {celu, in(b), out(fused_sum)};
+    const d9_kernel_epilogue epilogue = {celu, in(b), out(fused_sum)};
     d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, out(fused));
     assert_memory_equal(fused->f32, y->f32, bytes);
     assert_memory_equal(fused_sum->f32, sum->f32, bytes);
     memset(fused_sum->f32, 0, bytes); /* again without keeping act(norm(x)) */
-    d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, (d9_cpu_out){NULL, s->store});
+    d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, (d9_kernel_out){NULL, s->store});
     assert_memory_equal(fused_sum->f32, sum->f32, bytes);
 
     array *dz = empty(f, 7, count, s->store), *dx = empty(f, 4, count, s->store), *fused_dx = empty(f, 5, count, s->store);
-    const d9_cpu_prologue plain = {.act = {D9_CPU_NO_ACT, 0}}, slope = {celu, in(y)};
-    const d9_cpu_norm_gradients a = {out(dx), v + 6 * gc, v + 6 * gc + n.channels};
-    const d9_cpu_norm_gradients c = {out(fused_dx), v + 7 * gc, v + 7 * gc + n.channels};
+    const d9_cpu_prologue plain = {.act = {D9_KERNEL_NO_ACT, 0}}, slope = {celu, in(y)};
+    const d9_kernel_norm_gradients a = {out(dx), v + 6 * gc, v + 6 * gc + n.channels};
+    const d9_kernel_norm_gradients c = {out(fused_dx), v + 7 * gc, v + 7 * gc + n.channels};
     d9_cpu_act_backward(&s->cpu, in(b), in(y), celu, count, out(dz));
     d9_cpu_norm_backward(&s->cpu, &n, in(dz), &plain, in(x), state.mean, state.inv_std, v, f->scratch, &a);
     d9_cpu_norm_backward(&other, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, &c);

@@ -67,7 +67,7 @@ static void exponentials_at_the_ends(void **state) {
 
 static void activations_agree_across_precisions(void **state) {
     (void)state;
-    for (int a = 0; a < D9_FORMULA_COUNT; a++)
+    for (int a = 0; a < D9_ACT_COUNT; a++)
         for (double x = -12; x <= 12; x += 0.0371) {
             const float xf = (float)x;
             NEAR((double)d9_activation_value_float(a, xf, 0.3f),
@@ -81,7 +81,7 @@ static void activations_agree_across_precisions(void **state) {
 static void slopes_are_derivatives(void **state) {
     const double h = 1e-5, alphas[] = {0.075, 0.3, 1};
     (void)state;
-    for (int a = 0; a < D9_FORMULA_COUNT; a++)
+    for (int a = 0; a < D9_ACT_COUNT; a++)
         for (int k = 0; k < 3; k++)
             for (double x = -6.01; x <= 6; x += 0.1) {
                 const double y = d9_activation_value_double(a, x, alphas[k]);
@@ -95,7 +95,7 @@ static void slopes_are_derivatives(void **state) {
 static void activations_at_special_values(void **state) {
     const double left[] = {0, -0.3, 0, 0}, left_slope[] = {0, 0, 0, 0}; /* at -infinity */
     (void)state;
-    for (int a = 0; a < D9_FORMULA_COUNT; a++) {
+    for (int a = 0; a < D9_ACT_COUNT; a++) {
         const int output = d9_activation_from_output(a);
         assert_true(isnan(d9_activation_value_double(a, NAN, 0.3)) && isnan(d9_activation_value_float(a, NAN, 0.3f)));
         assert_true(d9_activation_value_double(a, 0, 0.3) == 0 && d9_activation_value_double(a, -0.0, 0.3) == 0);
@@ -191,26 +191,28 @@ static double long_loss(const double *z, int classes, int label, double s) {
 }
 
 static void loss_is_smoothed_cross_entropy(void **state) {
-    double z[5] = {0.3, -1.2, 2.5, 0.1, -0.4}, sum = 0, mean = 0;
+    double z[5] = {0.3, -1.2, 2.5, 0.1, -0.4}, sum = 0, total = 0;
     (void)state;
     for (int k = 0; k < 5; k++) {
         sum += exp(z[k] - 2.5);
-        mean += z[k] / 5;
+        total += d9_loss_term_double(D9_LOSS_CROSS_ENTROPY, z[k], k == 3);
     }
     const double lse = d9_log_sum_exp_double(2.5, sum);
     for (double s = 0; s <= 0.2; s += 0.2) {
-        NEAR(d9_cross_entropy_double(lse, z[3], mean, s), long_loss(z, 5, 3, s), 1e-14);
-        NEAR((double)d9_cross_entropy_float((float)lse, (float)z[3], (float)mean, (float)s), long_loss(z, 5, 3, s),
-             1e-6);
+        const d9_loss_row_double row = {lse, z[3], total, 5, s};
+        const d9_loss_row_float narrow = {(float)lse, (float)z[3], (float)total, 5, (float)s};
+        NEAR(d9_loss_value_double(D9_LOSS_CROSS_ENTROPY, &row), long_loss(z, 5, 3, s), 1e-14);
+        NEAR((double)d9_loss_value_float(D9_LOSS_CROSS_ENTROPY, &narrow), long_loss(z, 5, 3, s), 1e-6);
         for (int k = 0; k < 5; k++) {
-            const double h = 1e-5, kept = z[k], slope = d9_cross_entropy_slope_double(kept, lse, k == 3, 5, s);
+            const double h = 1e-5, kept = z[k];
+            const double slope = d9_loss_slope_double(D9_LOSS_CROSS_ENTROPY, kept, k == 3, &row);
             z[k] = kept + h;
             const double above = long_loss(z, 5, 3, s);
             z[k] = kept - h;
             const double below = long_loss(z, 5, 3, s);
             z[k] = kept;
             NEAR(slope, (above - below) / (2 * h), 1e-9);
-            NEAR((double)d9_cross_entropy_slope_float((float)kept, (float)lse, k == 3, 5, (float)s), slope, 1e-6);
+            NEAR((double)d9_loss_slope_float(D9_LOSS_CROSS_ENTROPY, (float)kept, k == 3, &narrow), slope, 1e-6);
         }
     }
 }
@@ -226,13 +228,14 @@ static void norm_pieces(void **state) {
 }
 
 static void updates_by_hand(void **state) {
-    double w = 2, v = 0.5, tw = 2, tv = -0.5 / 0.125;
+    const d9_update_terms_double terms = {0.125, 0.25, 1, {0.9}};
+    double w = 2, v = 0.5, tw = 2, tv = -0.5 / 0.125, none = 0;
     (void)state;
     /* u = -1/8 (3 + 1/4 * 2) = -0.4375; v = 0.9 * 0.5 + u = 0.0125; w = 2 + u + 0.9 v */
-    d9_sgd_page_double(3, 0.125, 0.25, 0.9, &w, &v);
+    d9_update_one_double(D9_UPDATE_SGD_PAGE, 3, &terms, &w, &v, &none);
     NEAR(v, 0.0125, 1e-15);
     NEAR(w, 2 - 0.4375 + 0.01125, 1e-15);
-    d9_sgd_torch_double(3, 0.125, 0.25, 0.9, &tw, &tv); /* at a constant rate the same update */
+    d9_update_one_double(D9_UPDATE_SGD_TORCH, 3, &terms, &tw, &tv, &none); /* at a constant rate the same update */
     NEAR(tw, w, 1e-15);
     NEAR(-0.125 * tv, v, 1e-14);
     NEAR(d9_lerp_double(2, 10, 0.75), 4, 1e-15);

@@ -8,6 +8,7 @@
 
 #include "core/system.h"
 #include "graph/edit.h"
+#include "graph/op.h"
 #include "tests/support/programs.h"
 
 #include <stdio.h>
@@ -179,7 +180,7 @@ static void test_residuals_accumulate(void **state) {
     for (d9_node_id n = 0; n < g->node_count; n++) {
         const d9_node *node = &g->nodes[n];
         d9_node_id reader;
-        if (node->op != D9_OP_ADD || !node->backward) continue;
+        if (node->op != D9_OP_ADD || !program_is_backward(g, n)) continue;
         assert_true(node->inputs[0] != node->inputs[1]);
         assert_int_equal(d9_graph_consumers(g, node->outputs[0], &reader), 1);
         assert_int_equal(g->nodes[reader].op, D9_OP_POOL_BACKWARD);
@@ -245,12 +246,12 @@ static void test_evaluation_list(void **state) {
     for (int v = 0; v < e->value_count; v++) { /* the average, read where the training list keeps the state */
         const d9_value *value = &e->values[v];
         if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
-        assert_int_equal(value->buffer, D9_BUFFER_AVERAGE);
+        assert_int_equal(value->buffer, d9_accumulator_find(&program.accumulators, "average"));
         assert_int_equal(value->offset, g->values[d9_graph_find_value(g, value->name)].offset);
         compared++;
     }
     assert_int_equal(compared, 10 + 8 * 4);
-    for (d9_node_id n = 0; n < e->node_count; n++) assert_false(e->nodes[n].backward);
+    for (d9_node_id n = 0; n < e->node_count; n++) assert_false(d9_op_info_of(e->nodes[n].op)->training_only);
     d9_program_free(&context, &program);
     make("", "bf16", false, &program);
     assert_int_equal(program.eval.values[d9_graph_find_value(&program.eval, "head.weight")].buffer, D9_BUFFER_STATE);

@@ -100,8 +100,9 @@ static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows
     {.name = "scale+add", .node_count = 2, .ops = {D9_OP_SCALE, D9_OP_ADD}, .match = fits, .run = runs}
 static const d9_rule plain_rules[] = {FUSED_RULE(NULL, run_fused), ADD_RULE, SCALE_RULE, {.name = NULL}};
 static const d9_rule writing_rules[] = {FUSED_RULE(feeds, run_writing), ADD_RULE, SCALE_RULE, {.name = NULL}};
-static const d9_host_kind plain_kind = {.rules = plain_rules, .open = toy_open, .close = toy_close, .describe = toy_describe};
-static const d9_host_kind writing_kind = {.rules = writing_rules, .open = toy_open, .close = toy_close, .describe = toy_describe};
+static const d9_rule *const plain_tables[] = {plain_rules, NULL}, *const writing_tables[] = {writing_rules, NULL};
+static const d9_host_kind plain_kind = {.rules = plain_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
+static const d9_host_kind writing_kind = {.rules = writing_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
 
 static d9_status open_plain(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &plain_kind, options, device);
@@ -203,8 +204,8 @@ static void a_value_wanted_outside_stops_a_rule_that_does_not_write_it(void **st
     expect_plan(&t, &writing, &fused, "scale+add\tfirst\t\nadd\tthird\t\n");
     op_case_free(&t.c);
     make_chain(&t, false);
-    t.c.graph->values[t.y].buffer = D9_BUFFER_AVERAGE; /* not scratch: it outlives the step */
-    t.c.program.buffer_bytes[D9_BUFFER_AVERAGE] = t.c.program.buffer_bytes[D9_BUFFER_SCRATCH];
+    t.c.graph->values[t.y].buffer = D9_BUFFER_ACCUMULATORS; /* not scratch: it outlives the step */
+    t.c.program.buffer_bytes[D9_BUFFER_ACCUMULATORS] = t.c.program.buffer_bytes[D9_BUFFER_SCRATCH];
     expect_plan(&t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
     op_case_free(&t.c);
 }

@@ -7,6 +7,7 @@
 
 #include "core/system.h"
 #include "graph/edit.h"
+#include "graph/op.h"
 #include "step/layout.h"
 #include "tests/support/programs.h"
 
@@ -60,7 +61,7 @@ static void test_steps(void **state) {
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_IMAGES], 35 * 32 * 32 * 3);
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_EVAL_LABELS], 17 * 4);
-    assert_int_equal(b.program.buffer_bytes[D9_BUFFER_AVERAGE], 0); /* nobody wants one */
+    assert_int_equal(d9_accumulator_find(&b.program.accumulators, "average"), D9_BUFFER_COUNT); /* nobody wants one */
     drop(&b);
 }
 
@@ -73,8 +74,8 @@ static void test_rates_given_instead_of_a_schedule(void **state) {
     d9_program program;
     op_ok(&context, d9_program_build(&context, config, &extent, d9_precision_find("f64"), &options, &program));
     assert_int_equal(program.steps, 3);
-    const d9_node *weights = &program.train.nodes[program_find(&program.train, D9_OP_SGD, "update.weights")];
-    const d9_node *biases = &program.train.nodes[program_find(&program.train, D9_OP_SGD, "update.biases")];
+    const d9_node *weights = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.weights")];
+    const d9_node *biases = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.biases")];
     for (int s = 0; s < 3; s++) {
         assert_true(d9_coefficient_at(&program, &weights->as.update.rate, s) == rates[s] / 8);
         assert_true(d9_coefficient_at(&program, &biases->as.update.rate, s) == 16 * rates[s] / 8);
@@ -130,7 +131,8 @@ static void check_layout(const d9_program *program, const int *wanted) {
     assert_int_equal(program->groups.group[1].end, program->group_elements);
     assert_true(program->state_elements * size >= end[STATISTICS]);
     assert_int_equal(program->buffer_bytes[D9_BUFFER_STATE], program->state_elements * size);
-    assert_int_equal(program->buffer_bytes[D9_BUFFER_VELOCITY], program->group_elements * size);
+    assert_int_equal(program->buffer_bytes[d9_accumulator_find(&program->accumulators, "velocity")],
+                     program->group_elements * size);
     assert_int_equal(program->buffer_bytes[D9_BUFFER_GRADIENT], program->group_elements * size);
 }
 
@@ -141,7 +143,7 @@ static void test_layout(void **state) {
     drop(&b);
     b = make(program_all_tricks, 32, "f64");
     check_layout(&b.program, (const int[]){9, 8, 1 + 8, 16});
-    assert_int_equal(b.program.buffer_bytes[D9_BUFFER_AVERAGE], b.program.buffer_bytes[D9_BUFFER_STATE]);
+    assert_int_equal(b.program.buffer_bytes[d9_accumulator_find(&b.program.accumulators, "average")], b.program.buffer_bytes[D9_BUFFER_STATE]);
     drop(&b);
 }
 
@@ -171,12 +173,17 @@ static void test_order_of_the_list(void **state) {
     assert_int_equal(g->nodes[1].op, D9_OP_AUGMENT);
     assert_int_equal(g->nodes[2].op, D9_OP_GATHER);
     d9_node_id metrics = program_find(g, D9_OP_METRICS, "metrics"), loss = program_find(g, D9_OP_LOSS, "loss");
-    d9_node_id weights = program_find(g, D9_OP_SGD, "update.weights"),
-               biases = program_find(g, D9_OP_SGD, "update.biases");
+    d9_node_id weights = program_find(g, D9_OP_UPDATE, "update.weights"),
+               biases = program_find(g, D9_OP_UPDATE, "update.biases");
     d9_node_id average = program_find(g, D9_OP_LERP, "tail.average");
     assert_true(loss < metrics && metrics < weights && weights < biases && biases < average);
     assert_int_equal(average, g->node_count - 1);
-    for (d9_node_id n = 0; n < g->node_count; n++) assert_int_equal(g->nodes[n].backward, n > metrics && n < weights);
+    for (d9_node_id n = 0; n < g->node_count; n++) { /* what has no gradient itself, and is no end of the list, is one */
+        const d9_op_info *info = d9_op_info_of(g->nodes[n].op);
+        const bool end = info->batch || info->update || n == metrics || n == average;
+        if (!end && !info->gradient) assert_true(n > metrics && n < weights);
+        if (!end && !(n > metrics && n < weights)) assert_true(info->gradient != NULL);
+    }
     drop(&b);
 }
 

@@ -204,9 +204,10 @@ static double same(const op_case *c, int64_t i) { return content(c, 0)[i]; }
 static double lerp_by_hand(const op_case *c, int64_t i) { return 0.75 * content(c, 0)[i] + 0.25 * content(c, 1)[i]; }
 
 /* rate 1/8, decay 1/4, momentum 1/2 (specs.c) */
-static double sgd_by_hand(const op_case *c, int64_t i) {
-    double w = content(c, 0)[i], g = content(c, 1)[i], v = content(c, 2)[i], s = g + w / 4;
-    if (c->graph->nodes[0].as.update.form == D9_MOMENTUM_TORCH) return w - (s + (v / 2 + s) / 2) / 8;
+static double update_by_hand(const op_case *c, int64_t i) {
+    const d9_node *node = &c->graph->nodes[0];
+    double w = content(c, 0)[i], g = content(c, 1)[i], v = node->input_count > 2 ? content(c, 2)[i] : 0, s = g + w / 4;
+    if (node->as.update.update == D9_UPDATE_SGD_TORCH) return w - (s + (v / 2 + s) / 2) / 8;
     return w - s / 8 + (v / 2 - s / 8) / 2;
 }
 
@@ -256,7 +257,7 @@ static void forward_agrees_with_loops_by_hand(void **state) {
                                                [D9_OP_CAST] = same,
                                                [D9_OP_COPY] = same,
                                                [D9_OP_LERP] = lerp_by_hand,
-                                               [D9_OP_SGD] = sgd_by_hand,
+                                               [D9_OP_UPDATE] = update_by_hand,
                                                [D9_OP_GATHER] = gather_by_hand,
                                                [D9_OP_DRAW] = draw_by_hand,
                                                [D9_OP_AUGMENT] = augment_by_hand};
@@ -304,12 +305,16 @@ static void sgd_keeps_the_velocity(void **state) {
     fixture *f = *state;
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
-        if (op_spec_op(i) != D9_OP_SGD) continue;
+        if (op_spec_op(i) != D9_OP_UPDATE) continue;
         op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
+        if (c.graph->nodes[0].output_count == 1) { /* nothing kept */
+            op_case_free(&c);
+            continue;
+        }
         run_once(&c, 1, 1, f->a);
         for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].outputs[1]); k++) {
             double s = content(&c, 1)[k] + content(&c, 0)[k] / 4;
-            bool torch = c.graph->nodes[0].as.update.form == D9_MOMENTUM_TORCH;
+            bool torch = c.graph->nodes[0].as.update.update == D9_UPDATE_SGD_TORCH;
             NEAR(f->a[k], content(&c, 2)[k] / 2 + (torch ? s : -s / 8), 1e-14);
         }
         op_case_free(&c);

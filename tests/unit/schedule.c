@@ -48,8 +48,8 @@ static void test_dawn94_rates(void **state) {
     program_make(&context, config, &extent, "f32", false, &program);
     assert_int_equal(program.steps_per_epoch, 97);
     assert_int_equal(program.steps, 970);
-    const d9_node *weights = &program.train.nodes[program_find(&program.train, D9_OP_SGD, "update.weights")];
-    const d9_node *biases = &program.train.nodes[program_find(&program.train, D9_OP_SGD, "update.biases")];
+    const d9_node *weights = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.weights")];
+    const d9_node *biases = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.biases")];
     NEAR(d9_schedule_at(&config->train.lr, 0, 97, 10), 0.0051546, 5e-8);
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         int64_t step = published[i].step - 1;

@@ -275,14 +275,16 @@ static void test_average(void **state) {
     build(TINY, "ema: {momentum: 0.9, every: 3, restart_each_epoch: off}", &b);
     const d9_node *lerp = node_at(&b, D9_OP_LERP, "tail.average");
     const d9_graph *g = &b.program.train;
+    const d9_buffer average = d9_accumulator_find(&b.program.accumulators, "average");
+    assert_true(average != D9_BUFFER_COUNT);
     assert_true(fabs(lerp->as.lerp.ratio.constant - 0.729) <= 1e-15);
     assert_int_equal(lerp->when.every, 3);
     assert_false(lerp->when.restart_each_epoch);
-    assert_int_equal(g->values[lerp->inputs[0]].buffer, D9_BUFFER_AVERAGE);
+    assert_int_equal(g->values[lerp->inputs[0]].buffer, average);
     assert_int_equal(g->values[lerp->inputs[1]].buffer, D9_BUFFER_STATE);
-    assert_int_equal(g->values[lerp->outputs[0]].buffer, D9_BUFFER_AVERAGE);
+    assert_int_equal(g->values[lerp->outputs[0]].buffer, average);
     assert_int_equal(g->values[lerp->inputs[1]].shape.d[0], b.program.state_elements); /* statistics move, too */
-    assert_int_equal(b.program.tail.evaluate, D9_BUFFER_AVERAGE);
+    assert_int_equal(b.program.tail.evaluate, average);
     drop(&b);
 }
 
@@ -361,14 +363,20 @@ static void test_what_is_left_is_edited(void **state) {
 
 static void test_hooks_refuse(void **state) {
     (void)state;
+    d9_accumulators accumulators = {0};
     d9_tail tail = {0};
     d9_views views = {1, {{.weight = 1}}};
     built b;
     build(TINY, "ema: {}, label_smoothing: {}", &b);
     const void *ema = b.config->trick_options[D9_TRICK_ema],
                *smoothing = b.config->trick_options[D9_TRICK_label_smoothing];
-    for (int i = 0; i < D9_MAX_TAIL; i++) op_ok(&context, d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &tail));
-    assert_int_equal(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &tail), D9_USAGE);
+    op_ok(&context, d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail));
+    assert_int_equal(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail), D9_USAGE);
+    assert_string_equal(context.message, "two parts of the optimizer want an accumulator named average");
+    assert_int_equal(tail.count, 1);
+    d9_context_clear(&context);
+    tail.count = D9_MAX_TAIL;
+    assert_int_equal(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail), D9_USAGE);
     assert_string_equal(context.message, "tricks.ema: the tail is full");
     assert_int_equal(tail.count, D9_MAX_TAIL);
     d9_context_clear(&context);

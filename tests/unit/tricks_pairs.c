@@ -91,7 +91,7 @@ static void train_two_steps(const d9_config *config) {
     assert_true(isfinite(metrics[0]) && metrics[0] > 0);
     assert_true(metrics[1] == 16 && metrics[3] == 0); /* images seen; no step that went wrong */
     check_finite(&session, D9_BUFFER_STATE);
-    if (session.program.buffer_bytes[D9_BUFFER_AVERAGE]) check_finite(&session, D9_BUFFER_AVERAGE);
+    check_finite(&session, session.program.tail.evaluate);
     op_ok(&context, d9_session_evaluate(&session, &evaluation));
     assert_true(evaluation.accuracy >= 0 && evaluation.accuracy <= 100);
     for (int i = 0; i < 12; i++)

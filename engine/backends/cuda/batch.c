@@ -78,20 +78,22 @@ D9_CUDA_RUN(gather) {
 
 /* ---- updates and the tail ---- */
 
-D9_CUDA_RUN(sgd) {
+D9_CUDA_RUN(update) {
     const d9_node *node = site->nodes[0];
     const d9_update_attributes *update = &node->as.update;
-    const d9_cuda_sgd rule = {.rate = d9_cuda_coefficient_of(site, &update->rate),
-                              .decay = d9_cuda_coefficient_of(site, &update->decay),
-                              .momentum = (float)update->momentum,
-                              .torch = update->form == D9_MOMENTUM_TORCH,
-                              .step = d9_cuda_of(site)->step,
-                              .guard = d9_cuda_of(site)->guard};
+    d9_cuda_update rule = {.update = (int)update->update,
+                           .rate = d9_cuda_coefficient_of(site, &update->rate),
+                           .decay = d9_cuda_coefficient_of(site, &update->decay),
+                           .step = d9_cuda_of(site)->step,
+                           .guard = d9_cuda_of(site)->guard};
+    float *state[D9_UPDATE_STATES] = {NULL};
     (void)step;
+    for (int i = 0; i < D9_UPDATE_NUMBERS; i++) rule.numbers[i] = (float)update->numbers[i];
+    for (int i = 0; i + 1 < node->output_count; i++) state[i] = d9_site_data(site, node->outputs[1 + i]);
     return d9_cuda_check(context, site,
-                         d9_cuda_sgd_update(d9_cuda_stream_of(site), &rule, d9_cuda_input(site, node->inputs[1]),
-                                            d9_site_count(site, node->inputs[0]), d9_site_data(site, node->outputs[0]),
-                                            d9_site_data(site, node->outputs[1]), NULL));
+                         d9_cuda_update_group(d9_cuda_stream_of(site), &rule, d9_cuda_input(site, node->inputs[1]),
+                                              d9_site_count(site, node->inputs[0]),
+                                              d9_site_data(site, node->outputs[0]), state));
 }
 
 D9_CUDA_RUN(lerp) {

@@ -50,8 +50,8 @@ static d9_status run_job(d9_context *context, void *what) {
     if (c->staged_bytes > 0) data[c->graph.description.written] = j->cuda->scratch;
     D9_TRY(d9_cudnn_run(context, target_of(j->cuda).handle, &c->graph, &j->convolution->plan, data, workspace));
     if (c->staged_bytes == 0) goto done;
-    const d9_cuda_in narrow = {j->cuda->scratch, d9_cuda_store_of(written->type)};
-    const d9_cuda_out wide = {j->data[D9_CONV_WEIGHTS], D9_CUDA_F32};
+    const d9_kernel_in narrow = {j->cuda->scratch, d9_cuda_store_of(written->type)};
+    const d9_kernel_out wide = {j->data[D9_CONV_WEIGHTS], D9_KERNEL_F32};
     D9_TRY(d9_cuda_check(
         context, j->site,
         d9_cuda_cast(j->cuda->stream, narrow, written->bytes / (int64_t)d9_type_bytes(written->type), wide)));

@@ -68,7 +68,7 @@ void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_ceilings(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings);
 extern const d9_host_memory d9_cuda_memory;
-extern const d9_rule d9_cuda_rules[];
+extern const d9_rule *const d9_cuda_tables[];
 /* Says what was asked, what is free and what would fit where the program is too large. */
 d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program);
 d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
@@ -99,7 +99,7 @@ D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_
 /* A d9_host_kind and a d9_backend of this folder. */
 #define D9_CUDA_KIND(open_function, describe_function)                                                                 \
     {                                                                                                                  \
-        .rules = d9_cuda_rules, .open = open_function, .close = d9_cuda_close, .describe = describe_function,          \
+        .rules = d9_cuda_tables, .open = open_function, .close = d9_cuda_close, .describe = describe_function,          \
         .ceilings = d9_cuda_ceilings, .memory = &d9_cuda_memory                                                        \
     }
 #define D9_CUDA_BACKEND(backend_name, backend_doc, probe_function, open_function)                                      \
@@ -116,7 +116,7 @@ D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_
 /* D9_OK, or D9_DEVICE naming the node and what CUDA says of a launcher's answer. */
 D9_MUST_USE d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error);
 /* Of a pool, or of a pool's gradient: what it reads and what it makes of it (rules.c). */
-d9_cuda_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
+d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 
 /* Makes the shared scratch at least this large: for as long as plans live (in prepare only), or until it is trimmed to
  * that again. */
@@ -125,41 +125,28 @@ D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t
 D9_MUST_USE d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda);
 
 static inline bool d9_cuda_storable(d9_type type) { return type == D9_F32 || type == D9_BF16 || type == D9_F16; }
-static inline d9_cuda_store d9_cuda_store_of(d9_type type) {
-    return type == D9_BF16 ? D9_CUDA_BF16 : type == D9_F16 ? D9_CUDA_F16 : D9_CUDA_F32;
+static inline d9_kernel_store d9_cuda_store_of(d9_type type) {
+    return type == D9_BF16 ? D9_KERNEL_BF16 : type == D9_F16 ? D9_KERNEL_F16 : D9_KERNEL_F32;
 }
-static inline d9_cuda_in d9_cuda_input(const d9_site *site, d9_value_id id) {
-    return (d9_cuda_in){d9_site_data(site, id), d9_cuda_store_of(d9_site_value(site, id)->type)};
+static inline d9_kernel_in d9_cuda_input(const d9_site *site, d9_value_id id) {
+    return (d9_kernel_in){d9_site_data(site, id), d9_cuda_store_of(d9_site_value(site, id)->type)};
 }
-static inline d9_cuda_out d9_cuda_output(const d9_site *site, d9_value_id id) {
-    if (id == D9_NONE) return (d9_cuda_out){NULL, D9_CUDA_F32};
-    return (d9_cuda_out){d9_site_data(site, id), d9_cuda_store_of(d9_site_value(site, id)->type)};
+static inline d9_kernel_out d9_cuda_output(const d9_site *site, d9_value_id id) {
+    if (id == D9_NONE) return (d9_kernel_out){NULL, D9_KERNEL_F32};
+    return (d9_kernel_out){d9_site_data(site, id), d9_cuda_store_of(d9_site_value(site, id)->type)};
 }
 static inline d9_cuda_coefficient d9_cuda_coefficient_of(const d9_site *site, const d9_coefficient *coefficient) {
     if (coefficient->table == D9_NONE) return (d9_cuda_coefficient){NULL, (float)coefficient->constant};
     return (d9_cuda_coefficient){d9_cuda_of(site)->table[coefficient->table], 0};
 }
 
-/* ---- rules: match, prepare, run ---- */
+/* ---- rules of other files than rules.c: match, prepare, run ---- */
 #define D9_CUDA_RUN(name) d9_status d9_cuda_run_##name(d9_context *context, const d9_site *site, int64_t step)
 D9_CUDA_RUN(draw_augment);
 D9_CUDA_RUN(draw);
 D9_CUDA_RUN(augment);
 D9_CUDA_RUN(gather);
-D9_CUDA_RUN(cast);
-D9_CUDA_RUN(act);
-D9_CUDA_RUN(act_backward);
-D9_CUDA_RUN(pool);
-D9_CUDA_RUN(pool_backward);
-D9_CUDA_RUN(add);
-D9_CUDA_RUN(linear_forward);
-D9_CUDA_RUN(linear_backward_data);
-D9_CUDA_RUN(linear_backward_weight);
-D9_CUDA_RUN(scale);
-D9_CUDA_RUN(loss);
-D9_CUDA_RUN(loss_backward);
-D9_CUDA_RUN(metrics);
-D9_CUDA_RUN(sgd);
+D9_CUDA_RUN(update);
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);
 D9_CUDA_RUN(norm);          /* norm or norm_eval, alone or followed by act, by act and add; pool, norm, act */

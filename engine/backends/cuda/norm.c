@@ -63,10 +63,10 @@ static d9_site inner_of(const d9_site *site) {
     return inner;
 }
 
-static d9_cuda_norm shape_of(const d9_site *site) {
+static d9_kernel_norm shape_of(const d9_site *site) {
     const d9_site inner = inner_of(site);
     const d9_norm_extent extent = d9_chain_extent(&inner);
-    return (d9_cuda_norm){extent.images, extent.pixels, extent.channels, extent.groups};
+    return (d9_kernel_norm){extent.images, extent.pixels, extent.channels, extent.groups};
 }
 
 static d9_value_id x_of(const parts *p) { return p->norm->inputs[is_backward(p) ? 1 : 0]; }
@@ -97,7 +97,7 @@ static bool are_even(const d9_site *site, const parts *p) {
 
 static bool fits(const d9_site *site, d9_cuda_residence *residence) {
     const parts p = parts_of(site);
-    const d9_cuda_norm shape = shape_of(site);
+    const d9_kernel_norm shape = shape_of(site);
     d9_cuda_room room;
     *residence = (d9_cuda_residence){.runs = 0};
     return p.norm->op != D9_OP_NORM_EVAL && are_even(site, &p) && d9_cuda_norm_room(&room) == 0 &&
@@ -108,7 +108,7 @@ static bool fits(const d9_site *site, d9_cuda_residence *residence) {
 /* 2 x 2 windows that tile the pool's input, whose output is the norm's x. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
-    const d9_cuda_window w = d9_cuda_window_of(site, p.pool);
+    const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
     d9_cuda_residence residence;
     if (w.kernel != 2 || w.stride != 2 || w.height != 2 * w.out_height || w.width != 2 * w.out_width) return false;
     if (!is_backward(&p)) return p.pool->outputs[0] == x_of(&p) && fits(site, &residence);
@@ -146,15 +146,15 @@ bool d9_cuda_norm_backward_match(const d9_site *site) {
 
 /* ---- running ---- */
 
-static d9_cuda_act act_of(const d9_node *act) {
-    if (!act) return (d9_cuda_act){D9_CUDA_NO_ACT, 0};
-    return (d9_cuda_act){(int)act->as.act.activation, (float)act->as.act.alpha};
+static d9_kernel_act act_of(const d9_node *act) {
+    if (!act) return (d9_kernel_act){D9_KERNEL_NO_ACT, 0};
+    return (d9_kernel_act){(int)act->as.act.activation, (float)act->as.act.alpha};
 }
 
 /* What follows the norm, and where the value before the addition goes. */
-static d9_cuda_epilogue epilogue_of(const d9_site *site, const parts *p, d9_cuda_out *y) {
+static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_kernel_out *y) {
     const d9_site inner = inner_of(site);
-    d9_cuda_epilogue after = {.act = act_of(p->act)};
+    d9_kernel_epilogue after = {.act = act_of(p->act)};
     *y = d9_cuda_output(site, (p->act ? p->act : p->norm)->outputs[0]);
     if (!p->add) return after;
     after.addend = d9_cuda_input(site, d9_chain_addend(&inner));
@@ -164,9 +164,9 @@ static d9_cuda_epilogue epilogue_of(const d9_site *site, const parts *p, d9_cuda
 }
 
 /* Scratch: what the launchers want, then running statistics of a measurement. */
-static d9_cuda_norm_state state_of(const d9_site *site, const d9_node *norm, const d9_cuda_norm *shape) {
+static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, const d9_kernel_norm *shape) {
     const norm_site *own = site->data;
-    d9_cuda_norm_state state = {.scale = d9_site_data(site, norm->inputs[1]),
+    d9_kernel_norm_state state = {.scale = d9_site_data(site, norm->inputs[1]),
                                 .bias = d9_site_data(site, norm->inputs[2]),
                                 .running_mean = d9_site_data(site, norm->inputs[3]),
                                 .running_var = d9_site_data(site, norm->inputs[4]),
@@ -183,15 +183,15 @@ static d9_cuda_norm_state state_of(const d9_site *site, const d9_node *norm, con
     return state;
 }
 
-static int run_forward_once(const d9_site *site, const parts *p, const d9_cuda_norm *shape,
-                            const d9_cuda_norm_state *state, const d9_cuda_epilogue *after, d9_cuda_out y) {
+static int run_forward_once(const d9_site *site, const parts *p, const d9_kernel_norm *shape,
+                            const d9_kernel_norm_state *state, const d9_kernel_epilogue *after, d9_kernel_out y) {
     const norm_site *own = site->data;
-    const d9_cuda_out none = {NULL, D9_CUDA_F32};
+    const d9_kernel_out none = {NULL, D9_KERNEL_F32};
     if (!p->pool)
         return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->residence, NULL,
                                      d9_cuda_input(site, x_of(p)), none, state, after, y);
-    const d9_cuda_window window = d9_cuda_window_of(site, p->pool);
-    const d9_cuda_out pooled = d9_site_internal(site, x_of(p)) ? none : d9_cuda_output(site, x_of(p));
+    const d9_kernel_window window = d9_cuda_window_of(site, p->pool);
+    const d9_kernel_out pooled = d9_site_internal(site, x_of(p)) ? none : d9_cuda_output(site, x_of(p));
     return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->residence, &window,
                                  d9_cuda_input(site, whole_of(p)), pooled, state, after, y);
 }
@@ -199,10 +199,10 @@ static int run_forward_once(const d9_site *site, const parts *p, const d9_cuda_n
 D9_CUDA_RUN(norm) {
     const parts p = parts_of(site);
     const norm_site *own = site->data;
-    const d9_cuda_norm shape = shape_of(site);
-    const d9_cuda_norm_state state = state_of(site, p.norm, &shape);
-    d9_cuda_out y;
-    const d9_cuda_epilogue after = epilogue_of(site, &p, &y);
+    const d9_kernel_norm shape = shape_of(site);
+    const d9_kernel_norm_state state = state_of(site, p.norm, &shape);
+    d9_kernel_out y;
+    const d9_kernel_epilogue after = epilogue_of(site, &p, &y);
     (void)step;
     if (own->once) return d9_cuda_check(context, site, run_forward_once(site, &p, &shape, &state, &after, y));
     return d9_cuda_check(context, site,
@@ -214,15 +214,15 @@ D9_CUDA_RUN(norm) {
 D9_CUDA_RUN(norm_backward) {
     const parts p = parts_of(site);
     const norm_site *own = site->data;
-    const d9_cuda_norm shape = shape_of(site);
+    const d9_kernel_norm shape = shape_of(site);
     d9_cuda_prologue before = {.act = act_of(p.act)};
-    d9_cuda_in dy = d9_cuda_input(site, (p.act ? p.act : p.norm)->inputs[0]);
+    d9_kernel_in dy = d9_cuda_input(site, (p.act ? p.act : p.norm)->inputs[0]);
     const float *mean = d9_site_data(site, p.norm->inputs[2]), *inv_std = d9_site_data(site, p.norm->inputs[3]);
     const float *scale = d9_site_data(site, p.norm->inputs[4]);
-    const d9_cuda_norm_gradients gradients = {d9_cuda_output(site, (p.pool ? p.pool : p.norm)->outputs[0]),
+    const d9_kernel_norm_gradients gradients = {d9_cuda_output(site, (p.pool ? p.pool : p.norm)->outputs[0]),
                                               d9_site_data(site, p.norm->outputs[1]),
                                               d9_site_data(site, p.norm->outputs[2])};
-    const d9_cuda_window window = p.pool ? d9_cuda_window_of(site, p.pool) : (d9_cuda_window){.kernel = 0};
+    const d9_kernel_window window = p.pool ? d9_cuda_window_of(site, p.pool) : (d9_kernel_window){.kernel = 0};
     void *scratch = d9_cuda_of(site)->scratch;
     (void)step;
     if (p.act) before.reference = d9_cuda_input(site, p.act->inputs[1]);
@@ -230,7 +230,7 @@ D9_CUDA_RUN(norm_backward) {
         dy = d9_cuda_input(site, p.add->inputs[0]);
         before.addend = d9_cuda_input(site, p.add->inputs[1]);
     }
-    const d9_cuda_in x = d9_cuda_input(site, p.pool ? whole_of(&p) : x_of(&p));
+    const d9_kernel_in x = d9_cuda_input(site, p.pool ? whole_of(&p) : x_of(&p));
     return d9_cuda_check(context, site,
                          own->once ? d9_cuda_norm_resident_backward(d9_cuda_stream_of(site), &shape, &own->residence,
                                                                     p.pool ? &window : NULL, dy, &before, x, mean,
@@ -292,7 +292,7 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     d9_status status;
     void *memory;
     const parts p = parts_of(site);
-    const d9_cuda_norm shape = shape_of(site);
+    const d9_kernel_norm shape = shape_of(site);
     d9_cuda *cuda = d9_cuda_of(site);
     const int64_t statistics = 2 * shape.groups * shape.channels * (int64_t)sizeof(float);
     D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_norm_scratch_bytes(&shape) + statistics));

@@ -3,23 +3,23 @@
 
 static d9_value_id input(const d9_site *site, int i) { return site->nodes[0]->inputs[i]; }
 static d9_value_id output(const d9_site *site, int i) { return site->nodes[0]->outputs[i]; }
-static d9_cuda_in in(const d9_site *site, int i) { return d9_cuda_input(site, input(site, i)); }
-static d9_cuda_out out(const d9_site *site) { return d9_cuda_output(site, output(site, 0)); }
+static d9_kernel_in in(const d9_site *site, int i) { return d9_cuda_input(site, input(site, i)); }
+static d9_kernel_out out(const d9_site *site) { return d9_cuda_output(site, output(site, 0)); }
 static void *data(const d9_site *site, int i) { return d9_site_data(site, input(site, i)); }
 static int64_t count(const d9_site *site) { return d9_site_count(site, input(site, 0)); }
 
 /* A rule that is one launch on the site's stream: RULE(name, the launcher, its other arguments). */
 #define RULE(name, launcher, ...)                                                                                      \
-    D9_CUDA_RUN(name) {                                                                                                \
+    static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
         (void)step;                                                                                                    \
         return d9_cuda_check(context, site, launcher(d9_cuda_stream_of(site), __VA_ARGS__));                           \
     }
 
 /* ---- element by element ---- */
 
-static d9_cuda_act act_of(const d9_site *site) {
+static d9_kernel_act act_of(const d9_site *site) {
     const d9_act_attributes *act = &site->nodes[0]->as.act;
-    return (d9_cuda_act){(int)act->activation, (float)act->alpha};
+    return (d9_kernel_act){(int)act->activation, (float)act->alpha};
 }
 
 RULE(cast, d9_cuda_cast, in(site, 0), count(site), out(site))
@@ -30,11 +30,11 @@ RULE(act_backward, d9_cuda_act_backward, in(site, 0), in(site, 1), act_of(site),
 
 /* ---- pool ---- */
 
-d9_cuda_window d9_cuda_window_of(const d9_site *site, const d9_node *pool) {
+d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool) {
     const bool backward = pool->op == D9_OP_POOL_BACKWARD;
     const d9_shape *whole = &d9_site_value(site, pool->inputs[backward ? 1 : 0])->shape;
     const d9_shape *pooled = &d9_site_value(site, backward ? pool->inputs[0] : pool->outputs[0])->shape;
-    return (d9_cuda_window){.images = whole->d[0],
+    return (d9_kernel_window){.images = whole->d[0],
                             .height = whole->d[1],
                             .width = whole->d[2],
                             .channels = whole->d[3],
@@ -44,14 +44,14 @@ d9_cuda_window d9_cuda_window_of(const d9_site *site, const d9_node *pool) {
                             .stride = pool->as.pool.stride};
 }
 
-D9_CUDA_RUN(pool) {
-    const d9_cuda_window window = d9_cuda_window_of(site, site->nodes[0]);
+static d9_status run_pool(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_kernel_window window = d9_cuda_window_of(site, site->nodes[0]);
     (void)step;
     return d9_cuda_check(context, site, d9_cuda_pool_forward(d9_cuda_stream_of(site), &window, in(site, 0), out(site)));
 }
 
-D9_CUDA_RUN(pool_backward) {
-    const d9_cuda_window window = d9_cuda_window_of(site, site->nodes[0]);
+static d9_status run_pool_backward(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_kernel_window window = d9_cuda_window_of(site, site->nodes[0]);
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_pool_backward(d9_cuda_stream_of(site), &window, in(site, 0), in(site, 1), out(site)));
@@ -60,15 +60,15 @@ D9_CUDA_RUN(pool_backward) {
 /* ---- the classifier ---- */
 
 /* From the weight's shape (O, I) and input 0, which has the samples first. */
-static d9_cuda_linear linear_of(const d9_site *site) {
+static d9_kernel_linear linear_of(const d9_site *site) {
     const bool gradient = site->nodes[0]->op == D9_OP_LINEAR_BACKWARD_WEIGHT;
     const d9_shape *weight = &d9_site_value(site, gradient ? output(site, 0) : input(site, 1))->shape;
-    return (d9_cuda_linear){d9_site_value(site, input(site, 0))->shape.d[0], weight->d[1], weight->d[0]};
+    return (d9_kernel_linear){d9_site_value(site, input(site, 0))->shape.d[0], weight->d[1], weight->d[0]};
 }
 
 #define LINEAR(name)                                                                                                   \
-    D9_CUDA_RUN(linear_##name) {                                                                                       \
-        const d9_cuda_linear shape = linear_of(site);                                                                  \
+    static d9_status run_linear_##name(d9_context *context, const d9_site *site, int64_t step) {                       \
+        const d9_kernel_linear shape = linear_of(site);                                                                  \
         (void)step;                                                                                                    \
         return d9_cuda_check(                                                                                          \
             context, site,                                                                                             \
@@ -80,22 +80,22 @@ LINEAR(backward_weight)
 
 /* ---- the loss ---- */
 
-static d9_cuda_loss loss_of(const d9_site *site, int logits) {
+static d9_kernel_loss loss_of(const d9_site *site, int logits) {
     const d9_shape *shape = &d9_site_value(site, input(site, logits))->shape;
-    const bool smoothed = site->nodes[0]->op != D9_OP_METRICS;
-    return (d9_cuda_loss){shape->d[0], shape->d[1], smoothed ? site->nodes[0]->as.loss.smoothing : 0};
+    const d9_loss_attributes *loss = &site->nodes[0]->as.loss; /* zeros in a metrics node, which asks for neither */
+    return (d9_kernel_loss){shape->d[0], shape->d[1], loss->smoothing, (int)loss->loss};
 }
 
-D9_CUDA_RUN(loss) {
-    const d9_cuda_loss shape = loss_of(site, 0);
+static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_kernel_loss shape = loss_of(site, 0);
     (void)step;
     return d9_cuda_check(
         context, site,
         d9_cuda_loss_forward(d9_cuda_stream_of(site), &shape, data(site, 0), data(site, 1), out(site).data));
 }
 
-D9_CUDA_RUN(loss_backward) {
-    const d9_cuda_loss shape = loss_of(site, 0);
+static d9_status run_loss_backward(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_kernel_loss shape = loss_of(site, 0);
     const d9_cuda_guard *guard = d9_cuda_of(site)->guard;
     (void)step;
     return d9_cuda_check(context, site,
@@ -103,8 +103,8 @@ D9_CUDA_RUN(loss_backward) {
                                                guard ? &guard->scale : NULL, out(site).data));
 }
 
-D9_CUDA_RUN(metrics) {
-    const d9_cuda_loss shape = loss_of(site, 1);
+static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_kernel_loss shape = loss_of(site, 1);
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_metrics(d9_cuda_stream_of(site), &shape, data(site, 0), data(site, 1), data(site, 2),
@@ -145,7 +145,7 @@ static bool augment_match(const d9_site *site) {
 }
 
 #define PLAIN(rule_op, rule_name, matches, runs)                                                                       \
-    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = d9_cuda_run_##runs }
+    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = runs }
 #define CONV(rule_op, rule_name)                                                                                       \
     {                                                                                                                  \
         .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = conv_match, .prepare = conv_prepare,            \
@@ -164,7 +164,7 @@ static bool augment_match(const d9_site *site) {
         .survey = d9_cuda_norm_survey                                                                                  \
     }
 
-const d9_rule d9_cuda_rules[] = {
+static const d9_rule d9_cuda_rules[] = {
     NORM_BACKWARD("add+act_backward+norm_backward+pool_backward", 4, D9_OP_ADD, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD,
                   D9_OP_POOL_BACKWARD),
     NORM("pool+norm+act", 3, D9_OP_POOL, D9_OP_NORM, D9_OP_ACT),
@@ -187,24 +187,26 @@ const d9_rule d9_cuda_rules[] = {
     CONV(D9_OP_CONV, "conv"),
     CONV(D9_OP_CONV_BACKWARD_DATA, "conv_backward_data"),
     CONV(D9_OP_CONV_BACKWARD_WEIGHT, "conv_backward_weight"),
-    PLAIN(D9_OP_DRAW, "draw", NULL, draw),
-    PLAIN(D9_OP_AUGMENT, "augment", augment_match, augment),
-    PLAIN(D9_OP_GATHER, "gather", NULL, gather),
-    PLAIN(D9_OP_CAST, "cast", any, cast),
-    PLAIN(D9_OP_ACT, "act", any, act),
-    PLAIN(D9_OP_ACT_BACKWARD, "act_backward", any, act_backward),
-    PLAIN(D9_OP_POOL, "pool", any, pool),
-    PLAIN(D9_OP_POOL_BACKWARD, "pool_backward", any, pool_backward),
-    PLAIN(D9_OP_ADD, "add", any, add),
-    PLAIN(D9_OP_LINEAR, "linear", any, linear_forward),
-    PLAIN(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", any, linear_backward_data),
-    PLAIN(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", any, linear_backward_weight),
-    PLAIN(D9_OP_SCALE, "scale", any, scale),
-    PLAIN(D9_OP_LOSS, "loss", f32, loss),
-    PLAIN(D9_OP_LOSS_BACKWARD, "loss_backward", f32, loss_backward),
-    PLAIN(D9_OP_METRICS, "metrics", metrics_match, metrics),
-    PLAIN(D9_OP_SGD, "sgd", f32, sgd),
-    PLAIN(D9_OP_LERP, "lerp", f32, lerp),
-    PLAIN(D9_OP_COPY, "copy", NULL, copy),
+    PLAIN(D9_OP_DRAW, "draw", NULL, d9_cuda_run_draw),
+    PLAIN(D9_OP_AUGMENT, "augment", augment_match, d9_cuda_run_augment),
+    PLAIN(D9_OP_GATHER, "gather", NULL, d9_cuda_run_gather),
+    PLAIN(D9_OP_CAST, "cast", any, run_cast),
+    PLAIN(D9_OP_ACT, "act", any, run_act),
+    PLAIN(D9_OP_ACT_BACKWARD, "act_backward", any, run_act_backward),
+    PLAIN(D9_OP_POOL, "pool", any, run_pool),
+    PLAIN(D9_OP_POOL_BACKWARD, "pool_backward", any, run_pool_backward),
+    PLAIN(D9_OP_ADD, "add", any, run_add),
+    PLAIN(D9_OP_LINEAR, "linear", any, run_linear_forward),
+    PLAIN(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", any, run_linear_backward_data),
+    PLAIN(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", any, run_linear_backward_weight),
+    PLAIN(D9_OP_SCALE, "scale", any, run_scale),
+    PLAIN(D9_OP_LOSS, "loss", f32, run_loss),
+    PLAIN(D9_OP_LOSS_BACKWARD, "loss_backward", f32, run_loss_backward),
+    PLAIN(D9_OP_METRICS, "metrics", metrics_match, run_metrics),
+    PLAIN(D9_OP_UPDATE, "update", f32, d9_cuda_run_update),
+    PLAIN(D9_OP_LERP, "lerp", f32, d9_cuda_run_lerp),
+    PLAIN(D9_OP_COPY, "copy", NULL, d9_cuda_run_copy),
     {.name = NULL},
 };
+
+const d9_rule *const d9_cuda_tables[] = {d9_cuda_rules, NULL};

@@ -5,6 +5,7 @@
  * A recorded launch is repeated to the letter, so rules read the step's number on the device and are given 0 here. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
+#include "graph/op.h"
 
 #include <string.h>
 
@@ -31,11 +32,11 @@ static d9_cuda *cuda_of(const d9_plan *plan) { return plan->device->backend; }
 
 /* ---- one walk over the active rules ---- */
 
-static bool updates(const d9_placed_rule *placed) { return placed->site.nodes[0]->op == D9_OP_SGD; }
+static bool updates(const d9_placed_rule *placed) { return d9_op_info_of(placed->site.nodes[0]->op)->update; }
 
 static d9_status check_gradients(d9_context *context, const d9_plan *plan, const d9_site *site) {
     const d9_cuda *cuda = cuda_of(plan);
-    const d9_cuda_in gradients = {plan->device->buffers[D9_BUFFER_GRADIENT], D9_CUDA_F32};
+    const d9_kernel_in gradients = {plan->device->buffers[D9_BUFFER_GRADIENT], D9_KERNEL_F32};
     return d9_cuda_check(context, site,
                          d9_cuda_guard_check(cuda->stream, gradients, plan->program->group_elements,
                                              cuda->gradient_ends, cuda->gradient_count, cuda->guard));

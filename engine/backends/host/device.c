@@ -50,6 +50,10 @@ void d9_host_describe(const d9_device *device, d9_device_info *info) {
     *info = (d9_device_info){.threads = device->threads,
                              .memory_bytes = d9_host_memory_bytes(),
                              .asynchronous = device->kind->memory != NULL};
+    for (const d9_rule *const *table = device->kind->rules; *table; table++)
+        for (const d9_rule *rule = *table; rule->name; rule++)
+            if (rule->node_count > info->longest_rule) info->longest_rule = rule->node_count;
+    if (!device->options.fuse) info->longest_rule = 1;
     d9_host_processor(info->name, sizeof info->name);
     device->kind->describe(device->backend, info);
 }
@@ -65,7 +69,7 @@ d9_status d9_host_allocate(d9_context *context, d9_device *device, const d9_prog
     for (int b = 0; b < D9_BUFFER_COUNT; b++) {
         char purpose[64];
         void *memory;
-        snprintf(purpose, sizeof purpose, "the buffer %s", d9_buffer_name((d9_buffer)b));
+        snprintf(purpose, sizeof purpose, "the buffer %s", d9_program_buffer_name(program, (d9_buffer)b));
         D9_TRY(allocate_buffer(context, device, program->buffer_bytes[b], purpose, &memory));
         device->buffers[b] = memory;
         device->bytes[b] = program->buffer_bytes[b];

@@ -12,8 +12,6 @@
 
 #include "backends/backend.h"
 
-enum { D9_MAX_RULE_NODES = 6 };
-
 /* Where a rule sits in a plan: its nodes, and its private data. */
 typedef struct d9_site {
     const d9_program *program;
@@ -62,7 +60,7 @@ typedef struct d9_host_memory {
 } d9_host_memory;
 
 typedef struct d9_host_kind { /* what distinguishes one backend from another */
-    const d9_rule *rules;     /* longest first; ends with a NULL name */
+    const d9_rule *const *rules; /* tables; the list ends with NULL, each table with a row without a name */
     d9_status (*open)(d9_context *context, const d9_backend_options *options, void **backend); /* may be NULL */
     void (*close)(d9_context *context, void *backend);
     /* Fills precision, version and isa; name, threads and memory hold the host's. */

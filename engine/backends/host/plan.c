@@ -43,8 +43,9 @@ static bool role_known(const d9_plan *plan, const char *role) {
 }
 
 static bool rule_known(const d9_host_kind *kind, const char *name) {
-    for (const d9_rule *rule = kind->rules; rule->name; rule++)
-        if (strcmp(rule->name, name) == 0) return true;
+    for (const d9_rule *const *table = kind->rules; *table; table++)
+        for (const d9_rule *rule = *table; rule->name; rule++)
+            if (strcmp(rule->name, name) == 0) return true;
     return false;
 }
 
@@ -121,23 +122,29 @@ static void fill_site(const d9_plan *plan, const d9_rule *rule, d9_node_id first
     for (int n = 0; n < rule->node_count; n++) site->nodes[n] = &plan->graph->nodes[first + n];
 }
 
-/* The longest rule that fits at `first`, under the forced plan where there is one; NULL: none. */
-static const d9_rule *choose_rule(const planner *p, d9_node_id first, d9_site *site, forced_line **line) {
+/* A rule that fits at `first` and is longer than `best`, under the forced plan where there is one. */
+static bool is_better(const planner *p, const d9_rule *rule, const d9_rule *best, d9_node_id first, d9_site *site,
+                      forced_line **line) {
     const d9_plan *plan = p->plan;
+    d9_site candidate;
+    forced_line *wanted = NULL;
+    if (first + rule->node_count > plan->graph->node_count || (best && rule->node_count <= best->node_count))
+        return false;
+    if (rule->node_count > 1 && !plan->device->options.fuse) return false;
+    if (p->line_count > 0 && !(wanted = find_line(p, rule, &plan->graph->nodes[first]))) return false;
+    fill_site(plan, rule, first, &candidate);
+    if (!d9_rule_fits(rule, &candidate)) return false;
+    *site = candidate;
+    *line = wanted;
+    return true;
+}
+
+/* The longest rule that fits at `first`; NULL: none. */
+static const d9_rule *choose_rule(const planner *p, d9_node_id first, d9_site *site, forced_line **line) {
     const d9_rule *best = NULL;
-    for (const d9_rule *rule = plan->device->kind->rules; rule->name; rule++) {
-        d9_site candidate;
-        forced_line *wanted = NULL;
-        if (first + rule->node_count > plan->graph->node_count || (best && rule->node_count <= best->node_count))
-            continue;
-        if (rule->node_count > 1 && !plan->device->options.fuse) continue;
-        if (p->line_count > 0 && !(wanted = find_line(p, rule, &plan->graph->nodes[first]))) continue;
-        fill_site(plan, rule, first, &candidate);
-        if (!d9_rule_fits(rule, &candidate)) continue;
-        best = rule;
-        *site = candidate;
-        *line = wanted;
-    }
+    for (const d9_rule *const *table = p->plan->device->kind->rules; *table; table++)
+        for (const d9_rule *rule = *table; rule->name; rule++)
+            if (is_better(p, rule, best, first, site, line)) best = rule;
     return best;
 }
 

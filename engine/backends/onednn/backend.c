@@ -15,61 +15,6 @@ static bool not_half(d9_type type) { return type != D9_F64 && type != D9_F16 && 
 bool d9_onednn_any(const d9_site *site) { return d9_site_types(site, not_wide); }
 bool d9_onednn_f32(const d9_site *site) { return d9_site_types(site, not_half); }
 
-/* The metrics themselves are f64 everywhere. */
-static bool metrics_match(const d9_site *site) {
-    return d9_onednn_value(site, site->nodes[0]->inputs[0])->type == D9_F32 &&
-           d9_onednn_value(site, site->nodes[0]->inputs[1])->type == D9_F32;
-}
-
-/* ---- the rules ---- */
-
-#define CONV(rule_op, rule_name)                                                                                   \
-    {.name = rule_name, .node_count = 1, .ops = {rule_op}, .match = d9_onednn_conv_match,                          \
-     .prepare = d9_onednn_conv_prepare, .run = d9_onednn_conv, .release = d9_onednn_conv_release,                  \
-     .survey = d9_onednn_conv_survey}
-#define NORM(rule_name, count, ...)                                                                                \
-    {.name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_onednn_norm_match,                  \
-     .prepare = d9_onednn_norm_prepare, .run = d9_onednn_norm}
-#define NORM_BACKWARD(rule_name, count, ...)                                                                       \
-    {.name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_onednn_norm_backward_match,         \
-     .prepare = d9_onednn_norm_prepare, .run = d9_onednn_norm_backward}
-#define PLAIN(rule_op, rule_name, matches, runs)                                                                   \
-    {.name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = runs}
-
-static const d9_rule rules[] = {
-    NORM("norm+act+add", 3, D9_OP_NORM, D9_OP_ACT, D9_OP_ADD),
-    NORM("norm_eval+act+add", 3, D9_OP_NORM_EVAL, D9_OP_ACT, D9_OP_ADD),
-    NORM("norm+act", 2, D9_OP_NORM, D9_OP_ACT),
-    NORM("norm_eval+act", 2, D9_OP_NORM_EVAL, D9_OP_ACT),
-    NORM_BACKWARD("act_backward+norm_backward", 2, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD),
-    NORM("norm", 1, D9_OP_NORM),
-    NORM("norm_eval", 1, D9_OP_NORM_EVAL),
-    NORM_BACKWARD("norm_backward", 1, D9_OP_NORM_BACKWARD),
-    CONV(D9_OP_CONV, "conv"),
-    CONV(D9_OP_CONV_BACKWARD_DATA, "conv_backward_data"),
-    CONV(D9_OP_CONV_BACKWARD_WEIGHT, "conv_backward_weight"),
-    PLAIN(D9_OP_DRAW, "draw", NULL, d9_onednn_draw),
-    PLAIN(D9_OP_AUGMENT, "augment", d9_onednn_any, d9_onednn_augment),
-    PLAIN(D9_OP_GATHER, "gather", NULL, d9_onednn_gather),
-    PLAIN(D9_OP_CAST, "cast", d9_onednn_any, d9_onednn_cast),
-    PLAIN(D9_OP_ACT, "act", d9_onednn_any, d9_onednn_act),
-    PLAIN(D9_OP_ACT_BACKWARD, "act_backward", d9_onednn_any, d9_onednn_act_backward),
-    PLAIN(D9_OP_POOL, "pool", d9_onednn_any, d9_onednn_pool),
-    PLAIN(D9_OP_POOL_BACKWARD, "pool_backward", d9_onednn_any, d9_onednn_pool_backward),
-    PLAIN(D9_OP_ADD, "add", d9_onednn_any, d9_onednn_add),
-    PLAIN(D9_OP_LINEAR, "linear", d9_onednn_any, d9_onednn_linear),
-    PLAIN(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", d9_onednn_any, d9_onednn_linear_backward_data),
-    PLAIN(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", d9_onednn_any, d9_onednn_linear_backward_weight),
-    PLAIN(D9_OP_SCALE, "scale", d9_onednn_any, d9_onednn_scale),
-    PLAIN(D9_OP_LOSS, "loss", d9_onednn_f32, d9_onednn_loss),
-    PLAIN(D9_OP_LOSS_BACKWARD, "loss_backward", d9_onednn_f32, d9_onednn_loss_backward),
-    PLAIN(D9_OP_METRICS, "metrics", metrics_match, d9_onednn_metrics),
-    PLAIN(D9_OP_SGD, "sgd", d9_onednn_f32, d9_onednn_sgd),
-    PLAIN(D9_OP_LERP, "lerp", d9_onednn_f32, d9_onednn_lerp),
-    PLAIN(D9_OP_COPY, "copy", NULL, d9_onednn_copy),
-    {.name = NULL},
-};
-
 /* ---- the device ---- */
 
 d9_status d9_onednn_check(d9_context *context, const d9_site *site, dnnl_status_t result) {
@@ -129,7 +74,9 @@ static void describe(const void *data, d9_device_info *info) {
     info->precision[D9_PRECISION_BF16] = bf16;
 }
 
-static const d9_host_kind kind = {rules, open_backend, close_backend, describe, d9_onednn_ceilings, NULL};
+static const d9_rule *const tables[] = {d9_onednn_norm_rules, d9_onednn_conv_rules, d9_onednn_layer_rules,
+                                       d9_onednn_batch_rules, NULL};
+static const d9_host_kind kind = {tables, open_backend, close_backend, describe, d9_onednn_ceilings, NULL};
 
 static d9_status open_device(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &kind, options, device);

@@ -17,7 +17,7 @@ static d9_status order_slice(d9_context *context, const d9_site *site, d9_value_
     return D9_OK;
 }
 
-d9_status d9_onednn_draw(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_draw(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *node = site->nodes[0];
     const d9_draw_attributes *draw = &node->as.draw;
@@ -35,7 +35,7 @@ done:
     return status;
 }
 
-d9_status d9_onednn_augment(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_augment(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *node = site->nodes[0];
     const d9_augment_attributes *augment = &node->as.augment;
@@ -55,7 +55,7 @@ done:
     return status;
 }
 
-d9_status d9_onednn_gather(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_gather(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *node = site->nodes[0];
     const d9_augment_attributes *augment = &node->as.augment;
@@ -70,20 +70,23 @@ done:
 
 /* ---- updates and the tail ---- */
 
-d9_status d9_onednn_sgd(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_update(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *node = site->nodes[0];
     const d9_update_attributes *update = &node->as.update;
-    const d9_cpu_sgd rule = {.rate = (float)d9_coefficient_at(site->program, &update->rate, step),
-                             .decay = (float)d9_coefficient_at(site->program, &update->decay, step),
-                             .momentum = (float)update->momentum,
-                             .torch = update->form == D9_MOMENTUM_TORCH};
+    d9_cpu_update rule = {.update = (int)update->update,
+                          .rate = (float)d9_coefficient_at(site->program, &update->rate, step),
+                          .decay = (float)d9_coefficient_at(site->program, &update->decay, step),
+                          .step = (float)(step + 1)};
+    float *state[D9_UPDATE_STATES] = {NULL};
     (void)context;
-    d9_cpu_sgd_update(d9_onednn_cpu(site), &rule, d9_site_data(site, node->inputs[1]), d9_onednn_count(site, node->inputs[0]),
-                      d9_site_data(site, node->outputs[0]), d9_site_data(site, node->outputs[1]));
+    for (int i = 0; i < D9_UPDATE_NUMBERS; i++) rule.numbers[i] = (float)update->numbers[i];
+    for (int i = 0; i + 1 < node->output_count; i++) state[i] = d9_site_data(site, node->outputs[1 + i]);
+    d9_cpu_update_group(d9_onednn_cpu(site), &rule, d9_site_data(site, node->inputs[1]),
+                        d9_onednn_count(site, node->inputs[0]), d9_site_data(site, node->outputs[0]), state);
     return D9_OK;
 }
 
-d9_status d9_onednn_lerp(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_lerp(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *node = site->nodes[0];
     (void)context;
     d9_cpu_lerp(d9_onednn_cpu(site), (float)d9_coefficient_at(site->program, &node->as.lerp.ratio, step),
@@ -92,7 +95,7 @@ d9_status d9_onednn_lerp(d9_context *context, const d9_site *site, int64_t step)
     return D9_OK;
 }
 
-d9_status d9_onednn_copy(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_copy(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *node = site->nodes[0];
     const int64_t element = (int64_t)d9_type_bytes(d9_onednn_value(site, node->inputs[0])->type);
     (void)context, (void)step;
@@ -100,3 +103,18 @@ d9_status d9_onednn_copy(d9_context *context, const d9_site *site, int64_t step)
                 d9_site_data(site, node->outputs[0]));
     return D9_OK;
 }
+
+/* ---- the table ---- */
+
+#define PLAIN(rule_op, rule_name, matches, runs) \
+    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = runs }
+
+const d9_rule d9_onednn_batch_rules[] = {
+    PLAIN(D9_OP_DRAW, "draw", NULL, run_draw),
+    PLAIN(D9_OP_AUGMENT, "augment", d9_onednn_any, run_augment),
+    PLAIN(D9_OP_GATHER, "gather", NULL, run_gather),
+    PLAIN(D9_OP_UPDATE, "update", d9_onednn_f32, run_update),
+    PLAIN(D9_OP_LERP, "lerp", d9_onednn_f32, run_lerp),
+    PLAIN(D9_OP_COPY, "copy", NULL, run_copy),
+    {.name = NULL},
+};

@@ -225,7 +225,7 @@ done:
 
 /* Brings an argument into its staged place, or what was written there back. */
 static d9_status stage(d9_context *context, const d9_site *site, const d9_conv *c, int argument) {
-    const d9_cpu_store store = c->g.type == D9_BF16 ? D9_CPU_BF16 : D9_CPU_F32;
+    const d9_kernel_store store = c->g.type == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
     void *plain = d9_site_data(site, c->g.value[argument]), *own = argument_data(site, c, argument);
     if (!staged(c, argument)) return D9_OK;
     if (c->reorder[argument]) return run_reorder(context, site, c, argument);
@@ -268,9 +268,4 @@ d9_status d9_conv_run(d9_context *context, const d9_site *site, const d9_conv *c
     D9_TRY(stage(context, site, c, out));
 done:
     return status;
-}
-
-d9_status d9_onednn_conv(d9_context *context, const d9_site *site, int64_t step) {
-    (void)step;
-    return d9_conv_run(context, site, site->data);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool d9_onednn_conv_match(const d9_site *site) {
+static bool match(const d9_site *site) {
     const d9_conv_geometry g = d9_conv_geometry_of(site);
     if (g.type != D9_F32 && !(g.type == D9_BF16 && d9_cpu_has_bf16())) return false;
     return d9_conv_typed(site, &g);
@@ -73,7 +73,7 @@ done:
 }
 
 /* Every way that fits, timed; at most `capacity` rows. */
-d9_status d9_onednn_conv_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
+static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     static const d9_conv_way ways[] = {{D9_CONV_PLAIN, 1},  {D9_CONV_PLAIN, 4},   {D9_CONV_PLAIN, 8},   {D9_CONV_PLAIN, 16},
                                        {D9_CONV_PLAIN, 32}, {D9_CONV_BLOCKED, 1}, {D9_CONV_WINOGRAD, 1}, {D9_CONV_OWN, 1}};
     d9_status status = D9_OK;
@@ -127,7 +127,7 @@ static d9_status tune(d9_context *context, d9_site *site, const d9_conv_geometry
     int count, best = 0;
     const d9_conv_way was = *way;
     if (operations(g) < 4e9) return D9_OK;
-    D9_TRY(d9_onednn_conv_survey(context, site, rows, WAYS, &count));
+    D9_TRY(survey(context, site, rows, WAYS, &count));
     for (int i = 0; i < count; i++) {
         const d9_conv_way here = way_named(d9_onednn_cpu(site), g, rows[i].choice);
         if (here.layout == was.layout && here.across == was.across) first = rows[i].seconds;
@@ -139,7 +139,7 @@ done:
     return status;
 }
 
-d9_status d9_onednn_conv_prepare(d9_context *context, d9_site *site) {
+static d9_status prepare(d9_context *context, d9_site *site) {
     d9_status status;
     void *memory;
     bool built;
@@ -159,9 +159,29 @@ done:
     return status;
 }
 
-void d9_onednn_conv_release(d9_context *context, d9_site *site) {
+static void release(d9_context *context, d9_site *site) {
     if (!site->data) return;
     d9_conv_destroy(site->data);
     d9_release(context, site->data);
     site->data = NULL;
 }
+
+static d9_status run(d9_context *context, const d9_site *site, int64_t step) {
+    (void)step;
+    return d9_conv_run(context, site, site->data);
+}
+
+/* ---- the table ---- */
+
+#define CONV(rule_op, rule_name)                                                                                       \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = match, .prepare = prepare,       \
+        .run = run, .release = release, .survey = survey                                                \
+    }
+
+const d9_rule d9_onednn_conv_rules[] = {
+    CONV(D9_OP_CONV, "conv"),
+    CONV(D9_OP_CONV_BACKWARD_DATA, "conv_backward_data"),
+    CONV(D9_OP_CONV_BACKWARD_WEIGHT, "conv_backward_weight"),
+    {.name = NULL},
+};

@@ -4,40 +4,40 @@
 static d9_value_id input(const d9_site *site, int i) { return site->nodes[0]->inputs[i]; }
 static d9_value_id output(const d9_site *site, int i) { return site->nodes[0]->outputs[i]; }
 
-static d9_cpu_act act_of(const d9_site *site) {
+static d9_kernel_act act_of(const d9_site *site) {
     const d9_act_attributes *act = &site->nodes[0]->as.act;
-    return (d9_cpu_act){(int)act->activation, (float)act->alpha};
+    return (d9_kernel_act){(int)act->activation, (float)act->alpha};
 }
 
-d9_status d9_onednn_cast(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_cast(d9_context *context, const d9_site *site, int64_t step) {
     (void)context, (void)step;
     d9_cpu_cast(d9_onednn_cpu(site), d9_onednn_in(site, input(site, 0)), d9_onednn_count(site, input(site, 0)),
                 d9_onednn_out(site, output(site, 0)));
     return D9_OK;
 }
 
-d9_status d9_onednn_act(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_act(d9_context *context, const d9_site *site, int64_t step) {
     (void)context, (void)step;
     d9_cpu_act_forward(d9_onednn_cpu(site), d9_onednn_in(site, input(site, 0)), act_of(site),
                        d9_onednn_count(site, input(site, 0)), d9_onednn_out(site, output(site, 0)));
     return D9_OK;
 }
 
-d9_status d9_onednn_act_backward(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_act_backward(d9_context *context, const d9_site *site, int64_t step) {
     (void)context, (void)step;
     d9_cpu_act_backward(d9_onednn_cpu(site), d9_onednn_in(site, input(site, 0)), d9_onednn_in(site, input(site, 1)),
                         act_of(site), d9_onednn_count(site, input(site, 0)), d9_onednn_out(site, output(site, 0)));
     return D9_OK;
 }
 
-d9_status d9_onednn_add(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_add(d9_context *context, const d9_site *site, int64_t step) {
     (void)context, (void)step;
     d9_cpu_add(d9_onednn_cpu(site), d9_onednn_in(site, input(site, 0)), d9_onednn_in(site, input(site, 1)),
                d9_onednn_count(site, input(site, 0)), d9_onednn_out(site, output(site, 0)));
     return D9_OK;
 }
 
-d9_status d9_onednn_scale(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_scale(d9_context *context, const d9_site *site, int64_t step) {
     (void)context, (void)step;
     d9_cpu_scale(d9_onednn_cpu(site), d9_onednn_in(site, input(site, 0)), (float)site->nodes[0]->as.scale.factor,
                  d9_onednn_count(site, input(site, 0)), d9_onednn_out(site, output(site, 0)));
@@ -46,22 +46,22 @@ d9_status d9_onednn_scale(d9_context *context, const d9_site *site, int64_t step
 
 /* ---- pool ---- */
 
-static d9_cpu_window window_of(const d9_site *site, d9_value_id x, d9_value_id y) {
+static d9_kernel_window window_of(const d9_site *site, d9_value_id x, d9_value_id y) {
     const d9_shape *in = &d9_onednn_value(site, x)->shape, *out = &d9_onednn_value(site, y)->shape;
     const d9_pool_attributes *pool = &site->nodes[0]->as.pool;
-    return (d9_cpu_window){in->d[0], in->d[1], in->d[2], in->d[3], out->d[1], out->d[2], pool->kernel, pool->stride};
+    return (d9_kernel_window){in->d[0], in->d[1], in->d[2], in->d[3], out->d[1], out->d[2], pool->kernel, pool->stride};
 }
 
-d9_status d9_onednn_pool(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_cpu_window window = window_of(site, input(site, 0), output(site, 0));
+static d9_status run_pool(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_kernel_window window = window_of(site, input(site, 0), output(site, 0));
     (void)context, (void)step;
     d9_cpu_pool_forward(d9_onednn_cpu(site), &window, d9_onednn_in(site, input(site, 0)),
                         d9_onednn_out(site, output(site, 0)));
     return D9_OK;
 }
 
-d9_status d9_onednn_pool_backward(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_cpu_window window = window_of(site, input(site, 1), input(site, 0));
+static d9_status run_pool_backward(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_kernel_window window = window_of(site, input(site, 1), input(site, 0));
     (void)context, (void)step;
     d9_cpu_pool_backward(d9_onednn_cpu(site), &window, d9_onednn_in(site, input(site, 0)),
                          d9_onednn_in(site, input(site, 1)), d9_onednn_out(site, output(site, 0)));
@@ -71,29 +71,29 @@ d9_status d9_onednn_pool_backward(d9_context *context, const d9_site *site, int6
 /* ---- the classifier ---- */
 
 /* From the weight's shape (O, I) and any value that has the samples first. */
-static d9_cpu_linear linear_of(const d9_site *site, d9_value_id weight, d9_value_id batch) {
+static d9_kernel_linear linear_of(const d9_site *site, d9_value_id weight, d9_value_id batch) {
     const d9_shape *w = &d9_onednn_value(site, weight)->shape;
-    return (d9_cpu_linear){d9_onednn_value(site, batch)->shape.d[0], w->d[1], w->d[0]};
+    return (d9_kernel_linear){d9_onednn_value(site, batch)->shape.d[0], w->d[1], w->d[0]};
 }
 
-d9_status d9_onednn_linear(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_cpu_linear shape = linear_of(site, input(site, 1), input(site, 0));
+static d9_status run_linear(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_kernel_linear shape = linear_of(site, input(site, 1), input(site, 0));
     (void)context, (void)step;
     d9_cpu_linear_forward(d9_onednn_cpu(site), &shape, d9_onednn_in(site, input(site, 0)),
                           d9_onednn_in(site, input(site, 1)), d9_onednn_out(site, output(site, 0)));
     return D9_OK;
 }
 
-d9_status d9_onednn_linear_backward_data(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_cpu_linear shape = linear_of(site, input(site, 1), input(site, 0));
+static d9_status run_linear_backward_data(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_kernel_linear shape = linear_of(site, input(site, 1), input(site, 0));
     (void)context, (void)step;
     d9_cpu_linear_backward_data(d9_onednn_cpu(site), &shape, d9_onednn_in(site, input(site, 0)),
                                 d9_onednn_in(site, input(site, 1)), d9_onednn_out(site, output(site, 0)));
     return D9_OK;
 }
 
-d9_status d9_onednn_linear_backward_weight(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_cpu_linear shape = linear_of(site, output(site, 0), input(site, 0));
+static d9_status run_linear_backward_weight(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_kernel_linear shape = linear_of(site, output(site, 0), input(site, 0));
     (void)context, (void)step;
     d9_cpu_linear_backward_weight(d9_onednn_cpu(site), &shape, d9_onednn_in(site, input(site, 0)),
                                   d9_onednn_in(site, input(site, 1)), d9_onednn_out(site, output(site, 0)));
@@ -102,12 +102,13 @@ d9_status d9_onednn_linear_backward_weight(d9_context *context, const d9_site *s
 
 /* ---- the loss ---- */
 
-static d9_cpu_loss loss_of(const d9_site *site, d9_value_id logits) {
+static d9_kernel_loss loss_of(const d9_site *site, d9_value_id logits) {
     const d9_shape *shape = &d9_onednn_value(site, logits)->shape;
-    return (d9_cpu_loss){shape->d[0], shape->d[1], site->nodes[0]->op == D9_OP_METRICS ? 0 : site->nodes[0]->as.loss.smoothing};
+    const d9_loss_attributes *loss = &site->nodes[0]->as.loss; /* zeros in a metrics node, which asks for neither */
+    return (d9_kernel_loss){shape->d[0], shape->d[1], loss->smoothing, (int)loss->loss};
 }
 
-static d9_status check_labels(d9_context *context, const d9_site *site, const d9_cpu_loss *shape, const int32_t *labels) {
+static d9_status check_labels(d9_context *context, const d9_site *site, const d9_kernel_loss *shape, const int32_t *labels) {
     for (int64_t n = 0; n < shape->samples; n++)
         if (labels[n] < 0 || labels[n] >= shape->classes)
             return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld: there are %lld classes", site->nodes[0]->role,
@@ -115,9 +116,9 @@ static d9_status check_labels(d9_context *context, const d9_site *site, const d9
     return D9_OK;
 }
 
-d9_status d9_onednn_loss(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
-    const d9_cpu_loss shape = loss_of(site, input(site, 0));
+    const d9_kernel_loss shape = loss_of(site, input(site, 0));
     const int32_t *labels = d9_site_data(site, input(site, 1));
     (void)step;
     D9_TRY(check_labels(context, site, &shape, labels));
@@ -126,9 +127,9 @@ done:
     return status;
 }
 
-d9_status d9_onednn_loss_backward(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_loss_backward(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
-    const d9_cpu_loss shape = loss_of(site, input(site, 0));
+    const d9_kernel_loss shape = loss_of(site, input(site, 0));
     const int32_t *labels = d9_site_data(site, input(site, 1));
     (void)step;
     D9_TRY(check_labels(context, site, &shape, labels));
@@ -137,10 +138,37 @@ done:
     return status;
 }
 
-d9_status d9_onednn_metrics(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_cpu_loss shape = loss_of(site, input(site, 1));
+static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_kernel_loss shape = loss_of(site, input(site, 1));
     (void)context;
     d9_cpu_metrics(&shape, d9_site_data(site, input(site, 0)), d9_site_data(site, input(site, 1)),
                    d9_site_data(site, input(site, 2)), step, d9_site_data(site, output(site, 0)));
     return D9_OK;
 }
+
+/* ---- the table ---- */
+
+/* The metrics themselves are f64 everywhere. */
+static bool metrics_match(const d9_site *site) {
+    return d9_onednn_value(site, input(site, 0))->type == D9_F32 && d9_onednn_value(site, input(site, 1))->type == D9_F32;
+}
+
+#define PLAIN(rule_op, rule_name, matches, runs) \
+    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = runs }
+
+const d9_rule d9_onednn_layer_rules[] = {
+    PLAIN(D9_OP_CAST, "cast", d9_onednn_any, run_cast),
+    PLAIN(D9_OP_ACT, "act", d9_onednn_any, run_act),
+    PLAIN(D9_OP_ACT_BACKWARD, "act_backward", d9_onednn_any, run_act_backward),
+    PLAIN(D9_OP_POOL, "pool", d9_onednn_any, run_pool),
+    PLAIN(D9_OP_POOL_BACKWARD, "pool_backward", d9_onednn_any, run_pool_backward),
+    PLAIN(D9_OP_ADD, "add", d9_onednn_any, run_add),
+    PLAIN(D9_OP_LINEAR, "linear", d9_onednn_any, run_linear),
+    PLAIN(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", d9_onednn_any, run_linear_backward_data),
+    PLAIN(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", d9_onednn_any, run_linear_backward_weight),
+    PLAIN(D9_OP_SCALE, "scale", d9_onednn_any, run_scale),
+    PLAIN(D9_OP_LOSS, "loss", d9_onednn_f32, run_loss),
+    PLAIN(D9_OP_LOSS_BACKWARD, "loss_backward", d9_onednn_f32, run_loss_backward),
+    PLAIN(D9_OP_METRICS, "metrics", metrics_match, run_metrics),
+    {.name = NULL},
+};

@@ -5,29 +5,29 @@
 #include "backends/onednn/onednn.h"
 #include "backends/host/shapes.h"
 
-static d9_cpu_norm shape_of(const d9_site *site) {
+static d9_kernel_norm shape_of(const d9_site *site) {
     const d9_norm_extent extent = d9_chain_extent(site);
-    return (d9_cpu_norm){extent.images, extent.pixels, extent.channels, extent.groups};
+    return (d9_kernel_norm){extent.images, extent.pixels, extent.channels, extent.groups};
 }
 
 static bool storable(d9_type type) { return type == D9_F32 || type == D9_BF16; }
 
 /* ---- forward ---- */
 
-bool d9_onednn_norm_match(const d9_site *site) { return d9_chain_norm_fits(site, storable); }
+static bool norm_match(const d9_site *site) { return d9_chain_norm_fits(site, storable); }
 
-d9_status d9_onednn_norm_prepare(d9_context *context, d9_site *site) {
-    const d9_cpu_norm shape = shape_of(site);
+static d9_status prepare(d9_context *context, d9_site *site) {
+    const d9_kernel_norm shape = shape_of(site);
     return d9_onednn_reserve(context, d9_onednn_of(site), d9_cpu_norm_scratch_bytes(&shape));
 }
 
-static d9_cpu_act act_of(const d9_node *node) {
-    return (d9_cpu_act){(int)node->as.act.activation, (float)node->as.act.alpha};
+static d9_kernel_act act_of(const d9_node *node) {
+    return (d9_kernel_act){(int)node->as.act.activation, (float)node->as.act.alpha};
 }
 
 /* What follows the norm, and where the value before the addition goes. */
-static d9_cpu_epilogue epilogue_of(const d9_site *site, d9_cpu_out *y) {
-    d9_cpu_epilogue epilogue = {.act = {D9_CPU_NO_ACT, 0}};
+static d9_kernel_epilogue epilogue_of(const d9_site *site, d9_kernel_out *y) {
+    d9_kernel_epilogue epilogue = {.act = {D9_KERNEL_NO_ACT, 0}};
     *y = d9_onednn_out(site, site->nodes[0]->outputs[0]);
     if (site->node_count == 1) return epilogue;
     epilogue.act = act_of(site->nodes[1]);
@@ -39,11 +39,11 @@ static d9_cpu_epilogue epilogue_of(const d9_site *site, d9_cpu_out *y) {
     return epilogue;
 }
 
-d9_status d9_onednn_norm(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_norm(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *norm = site->nodes[0];
-    const d9_cpu_norm shape = shape_of(site);
+    const d9_kernel_norm shape = shape_of(site);
     const bool evaluate = norm->op == D9_OP_NORM_EVAL;
-    const d9_cpu_norm_state state = {.scale = d9_site_data(site, norm->inputs[1]),
+    const d9_kernel_norm_state state = {.scale = d9_site_data(site, norm->inputs[1]),
                                      .bias = d9_site_data(site, norm->inputs[2]),
                                      .running_mean = d9_site_data(site, norm->inputs[3]),
                                      .running_var = d9_site_data(site, norm->inputs[4]),
@@ -51,8 +51,8 @@ d9_status d9_onednn_norm(d9_context *context, const d9_site *site, int64_t step)
                                      .inv_std = evaluate ? NULL : d9_site_data(site, norm->outputs[2]),
                                      .epsilon = norm->as.norm.epsilon,
                                      .momentum = norm->as.norm.momentum};
-    d9_cpu_out y;
-    const d9_cpu_epilogue epilogue = epilogue_of(site, &y);
+    d9_kernel_out y;
+    const d9_kernel_epilogue epilogue = epilogue_of(site, &y);
     void *scratch = d9_onednn_of(site)->scratch;
     (void)context, (void)step;
     if (evaluate) d9_cpu_norm_eval(d9_onednn_cpu(site), &shape, d9_onednn_in(site, norm->inputs[0]), &state, &epilogue, scratch, y);
@@ -62,18 +62,18 @@ d9_status d9_onednn_norm(d9_context *context, const d9_site *site, int64_t step)
 
 /* ---- backward ---- */
 
-bool d9_onednn_norm_backward_match(const d9_site *site) { return d9_chain_norm_backward_fits(site, storable); }
+static bool norm_backward_match(const d9_site *site) { return d9_chain_norm_backward_fits(site, storable); }
 
-d9_status d9_onednn_norm_backward(d9_context *context, const d9_site *site, int64_t step) {
+static d9_status run_norm_backward(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *norm = d9_chain_norm(site), *act = site->nodes[0];
-    const d9_cpu_norm shape = shape_of(site);
-    d9_cpu_prologue prologue = {.act = {D9_CPU_NO_ACT, 0}};
-    d9_cpu_in dy = d9_onednn_in(site, norm->inputs[0]);
+    const d9_kernel_norm shape = shape_of(site);
+    d9_cpu_prologue prologue = {.act = {D9_KERNEL_NO_ACT, 0}};
+    d9_kernel_in dy = d9_onednn_in(site, norm->inputs[0]);
     if (site->node_count == 2) {
         prologue = (d9_cpu_prologue){act_of(act), d9_onednn_in(site, act->inputs[1])};
         dy = d9_onednn_in(site, act->inputs[0]);
     }
-    const d9_cpu_norm_gradients gradients = {d9_onednn_out(site, norm->outputs[0]), d9_site_data(site, norm->outputs[1]),
+    const d9_kernel_norm_gradients gradients = {d9_onednn_out(site, norm->outputs[0]), d9_site_data(site, norm->outputs[1]),
                                              d9_site_data(site, norm->outputs[2])};
     (void)context, (void)step;
     d9_cpu_norm_backward(d9_onednn_cpu(site), &shape, dy, &prologue, d9_onednn_in(site, norm->inputs[1]),
@@ -81,3 +81,28 @@ d9_status d9_onednn_norm_backward(d9_context *context, const d9_site *site, int6
                          d9_site_data(site, norm->inputs[4]), d9_onednn_of(site)->scratch, &gradients);
     return D9_OK;
 }
+
+/* ---- the table ---- */
+
+#define NORM(rule_name, count, ...)                                                                                    \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = norm_match, .prepare = prepare,         \
+        .run = run_norm                                                                                                \
+    }
+#define NORM_BACKWARD(rule_name, count, ...)                                                                           \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = norm_backward_match,                    \
+        .prepare = prepare, .run = run_norm_backward                                                                   \
+    }
+
+const d9_rule d9_onednn_norm_rules[] = {
+    NORM("norm+act+add", 3, D9_OP_NORM, D9_OP_ACT, D9_OP_ADD),
+    NORM("norm_eval+act+add", 3, D9_OP_NORM_EVAL, D9_OP_ACT, D9_OP_ADD),
+    NORM("norm+act", 2, D9_OP_NORM, D9_OP_ACT),
+    NORM("norm_eval+act", 2, D9_OP_NORM_EVAL, D9_OP_ACT),
+    NORM_BACKWARD("act_backward+norm_backward", 2, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD),
+    NORM("norm", 1, D9_OP_NORM),
+    NORM("norm_eval", 1, D9_OP_NORM_EVAL),
+    NORM_BACKWARD("norm_backward", 1, D9_OP_NORM_BACKWARD),
+    {.name = NULL},
+};

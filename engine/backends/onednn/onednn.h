@@ -1,5 +1,5 @@
-/* The oneDNN backend from inside: convolutions by oneDNN primitives, everything else by kernels/cpu, behind one table
- * of rules (rules.c). Activations stay (N, H, W, C) in the graph's buffers; weights (O, KH, KW, I) are reordered inside
+/* The oneDNN backend from inside: convolutions by oneDNN primitives, everything else by kernels/cpu, behind tables
+ * of rules. Activations stay (N, H, W, C) in the graph's buffers; weights (O, KH, KW, I) are reordered inside
  * a convolution's rule into whatever its implementation wants. */
 #ifndef D9_BACKENDS_ONEDNN_H
 #define D9_BACKENDS_ONEDNN_H
@@ -28,15 +28,15 @@ D9_MUST_USE d9_status d9_onednn_check(d9_context *context, const d9_site *site, 
 
 /* ---- values as the kernels take them ---- */
 static inline const d9_value *d9_onednn_value(const d9_site *site, d9_value_id id) { return &site->graph->values[id]; }
-static inline d9_cpu_store d9_onednn_store(const d9_site *site, d9_value_id id) {
-    return d9_onednn_value(site, id)->type == D9_BF16 ? D9_CPU_BF16 : D9_CPU_F32;
+static inline d9_kernel_store d9_onednn_store(const d9_site *site, d9_value_id id) {
+    return d9_onednn_value(site, id)->type == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
 }
-static inline d9_cpu_in d9_onednn_in(const d9_site *site, d9_value_id id) {
-    return (d9_cpu_in){d9_site_data(site, id), d9_onednn_store(site, id)};
+static inline d9_kernel_in d9_onednn_in(const d9_site *site, d9_value_id id) {
+    return (d9_kernel_in){d9_site_data(site, id), d9_onednn_store(site, id)};
 }
-static inline d9_cpu_out d9_onednn_out(const d9_site *site, d9_value_id id) {
-    if (id == D9_NONE) return (d9_cpu_out){NULL, D9_CPU_F32};
-    return (d9_cpu_out){d9_site_data(site, id), d9_onednn_store(site, id)};
+static inline d9_kernel_out d9_onednn_out(const d9_site *site, d9_value_id id) {
+    if (id == D9_NONE) return (d9_kernel_out){NULL, D9_KERNEL_F32};
+    return (d9_kernel_out){d9_site_data(site, id), d9_onednn_store(site, id)};
 }
 static inline int64_t d9_onednn_count(const d9_site *site, d9_value_id id) {
     return d9_shape_count(&d9_onednn_value(site, id)->shape);
@@ -46,40 +46,8 @@ static inline int64_t d9_onednn_count(const d9_site *site, d9_value_id id) {
 bool d9_onednn_any(const d9_site *site);
 bool d9_onednn_f32(const d9_site *site);
 
-/* ---- rules: match, prepare, run, release ---- */
-#define D9_ONEDNN_RUN(name) d9_status d9_onednn_##name(d9_context *context, const d9_site *site, int64_t step)
-D9_ONEDNN_RUN(draw);
-D9_ONEDNN_RUN(augment);
-D9_ONEDNN_RUN(gather);
-D9_ONEDNN_RUN(cast);
-D9_ONEDNN_RUN(act);
-D9_ONEDNN_RUN(act_backward);
-D9_ONEDNN_RUN(pool);
-D9_ONEDNN_RUN(pool_backward);
-D9_ONEDNN_RUN(add);
-D9_ONEDNN_RUN(linear);
-D9_ONEDNN_RUN(linear_backward_data);
-D9_ONEDNN_RUN(linear_backward_weight);
-D9_ONEDNN_RUN(scale);
-D9_ONEDNN_RUN(loss);
-D9_ONEDNN_RUN(loss_backward);
-D9_ONEDNN_RUN(metrics);
-D9_ONEDNN_RUN(sgd);
-D9_ONEDNN_RUN(lerp);
-D9_ONEDNN_RUN(copy);
-D9_ONEDNN_RUN(norm);          /* norm or norm_eval, alone or followed by act, by act and add */
-D9_ONEDNN_RUN(norm_backward); /* alone, or after act_backward */
-D9_ONEDNN_RUN(conv);          /* all three passes */
-#undef D9_ONEDNN_RUN
-
-bool d9_onednn_norm_match(const d9_site *site);
-bool d9_onednn_norm_backward_match(const d9_site *site);
-d9_status d9_onednn_norm_prepare(d9_context *context, d9_site *site);
-
-bool d9_onednn_conv_match(const d9_site *site);
-d9_status d9_onednn_conv_prepare(d9_context *context, d9_site *site);
-void d9_onednn_conv_release(d9_context *context, d9_site *site);
-d9_status d9_onednn_conv_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
+/* ---- the tables of rules, each at the foot of its file ---- */
+extern const d9_rule d9_onednn_norm_rules[], d9_onednn_conv_rules[], d9_onednn_layer_rules[], d9_onednn_batch_rules[];
 
 /* How fast oneDNN multiplies large matrices of the type, and how fast memory is copied (bytes read and written). */
 d9_status d9_onednn_ceilings(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings);

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-_Static_assert((int)D9_FORMULA_COUNT == (int)D9_ACT_COUNT, "activation.h and graph.h number the activations alike");
-
 static int64_t count_of(const d9_site *site) { return d9_shape_count(&d9_reference_in(site, 0)->shape); }
 
 d9_status d9_reference_CAST(d9_context *context, const d9_site *site, int64_t step) {
@@ -82,31 +80,33 @@ done:
     return status;
 }
 
-/* w and v are replaced; each element reads its own three numbers before it writes. */
-d9_status d9_reference_SGD(d9_context *context, const d9_site *site, int64_t step) {
+/* The weights and the state are replaced; each element reads its own numbers before it writes. */
+d9_status d9_reference_UPDATE(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_update_attributes *update = &site->nodes[0]->as.update;
-    const double rate = d9_coefficient_at(site->program, &update->rate, step);
-    const double decay = d9_coefficient_at(site->program, &update->decay, step);
-    const double *w, *g, *v;
-    double *w_out, *v_out;
+    d9_update_terms_double terms = {.rate = d9_coefficient_at(site->program, &update->rate, step),
+                                    .decay = d9_coefficient_at(site->program, &update->decay, step),
+                                    .step = (double)(step + 1)};
+    const double *w, *g, *state[D9_UPDATE_STATES];
+    double *w_out, *state_out[D9_UPDATE_STATES];
+    memcpy(terms.numbers, update->numbers, sizeof terms.numbers);
     D9_TRY(d9_reference_input(context, site, 0, &w));
     D9_TRY(d9_reference_input(context, site, 1, &g));
-    D9_TRY(d9_reference_input(context, site, 2, &v));
     D9_TRY(d9_reference_output(context, site, 0, &w_out));
-    D9_TRY(d9_reference_output(context, site, 1, &v_out));
+    for (int s = 0; s < D9_UPDATE_STATES; s++) {
+        D9_TRY(d9_reference_input(context, site, 2 + s, &state[s]));
+        D9_TRY(d9_reference_output(context, site, 1 + s, &state_out[s]));
+    }
 #pragma omp parallel for num_threads(site->threads) schedule(static)
     for (int64_t i = 0; i < count_of(site); i++) {
-        double weight = w[i], velocity = v[i];
-        if (update->form == D9_MOMENTUM_PAGE)
-            d9_sgd_page_double(g[i], rate, decay, update->momentum, &weight, &velocity);
-        else
-            d9_sgd_torch_double(g[i], rate, decay, update->momentum, &weight, &velocity);
+        double weight = w[i], kept[D9_UPDATE_STATES];
+        for (int s = 0; s < D9_UPDATE_STATES; s++) kept[s] = state[s] ? state[s][i] : 0;
+        d9_update_one_double((int)update->update, g[i], &terms, &weight, &kept[0], &kept[1]);
         w_out[i] = weight;
-        v_out[i] = velocity;
+        for (int s = 0; s < D9_UPDATE_STATES; s++)
+            if (state_out[s]) state_out[s][i] = kept[s];
     }
-    d9_reference_store(site, 0);
-    d9_reference_store(site, 1);
+    for (int i = 0; i <= D9_UPDATE_STATES; i++) d9_reference_store(site, i);
 done:
     return status;
 }

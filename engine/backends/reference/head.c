@@ -65,18 +65,15 @@ done:
 
 /* ---- loss ---- */
 
-typedef struct row_sums {
-    double log_sum_exp, mean;
-} row_sums;
-
-static row_sums sums_of(const double *logits, int64_t classes) {
-    double largest = logits[0], exponentials = 0, sum = 0;
+static d9_loss_row_double row_of(const d9_loss_attributes *how, const double *logits, int64_t classes, int32_t label) {
+    double largest = logits[0], exponentials = 0, total = 0;
     for (int64_t k = 1; k < classes; k++) largest = fmax(largest, logits[k]);
     for (int64_t k = 0; k < classes; k++) {
         exponentials += exp(logits[k] - largest);
-        sum += logits[k];
+        total += d9_loss_term_double((int)how->loss, logits[k], k == label);
     }
-    return (row_sums){d9_log_sum_exp_double(largest, exponentials), sum / (double)classes};
+    return (d9_loss_row_double){d9_log_sum_exp_double(largest, exponentials), logits[label], total, (double)classes,
+                                how->smoothing};
 }
 
 /* The label's index must lie in [0, classes), else D9_DEVICE. */
@@ -93,16 +90,16 @@ d9_status d9_reference_LOSS(d9_context *context, const d9_site *site, int64_t st
     d9_status status;
     const d9_shape *shape = &d9_reference_in(site, 0)->shape; /* (N, classes) */
     const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[1]);
-    const double smoothing = site->nodes[0]->as.loss.smoothing, *logits;
+    const d9_loss_attributes *how = &site->nodes[0]->as.loss;
+    const double *logits;
     double *loss;
     (void)step;
     D9_TRY(check_labels(context, site, labels, shape->d[0], shape->d[1]));
     D9_TRY(d9_reference_input(context, site, 0, &logits));
     D9_TRY(d9_reference_output(context, site, 0, &loss));
     for (int64_t n = 0; n < shape->d[0]; n++) {
-        const double *row = logits + n * shape->d[1];
-        const row_sums sums = sums_of(row, shape->d[1]);
-        loss[n] = d9_cross_entropy_double(sums.log_sum_exp, row[labels[n]], sums.mean, smoothing);
+        const d9_loss_row_double row = row_of(how, logits + n * shape->d[1], shape->d[1], labels[n]);
+        loss[n] = d9_loss_value_double((int)how->loss, &row);
     }
     d9_reference_store(site, 0);
 done:
@@ -113,17 +110,18 @@ d9_status d9_reference_LOSS_BACKWARD(d9_context *context, const d9_site *site, i
     d9_status status;
     const d9_shape *shape = &d9_reference_in(site, 0)->shape;
     const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[1]);
-    const double smoothing = site->nodes[0]->as.loss.smoothing, *logits;
+    const d9_loss_attributes *how = &site->nodes[0]->as.loss;
+    const double *logits;
     double *dlogits;
     (void)step;
     D9_TRY(check_labels(context, site, labels, shape->d[0], shape->d[1]));
     D9_TRY(d9_reference_input(context, site, 0, &logits));
     D9_TRY(d9_reference_output(context, site, 0, &dlogits));
     for (int64_t n = 0; n < shape->d[0]; n++) {
-        const double *row = logits + n * shape->d[1], log_sum_exp = sums_of(row, shape->d[1]).log_sum_exp;
+        const double *z = logits + n * shape->d[1];
+        const d9_loss_row_double row = row_of(how, z, shape->d[1], labels[n]);
         for (int64_t k = 0; k < shape->d[1]; k++)
-            dlogits[n * shape->d[1] + k] =
-                d9_cross_entropy_slope_double(row[k], log_sum_exp, k == labels[n], (double)shape->d[1], smoothing);
+            dlogits[n * shape->d[1] + k] = d9_loss_slope_double((int)how->loss, z[k], k == labels[n], &row);
     }
     d9_reference_store(site, 0);
 done:

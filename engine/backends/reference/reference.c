@@ -119,7 +119,7 @@ void d9_reference_store(const d9_site *site, int i) {
 /* ---- the backend ---- */
 
 static const d9_rule rules[] = {
-#define D9_OP(id, text, doc) {.name = text, .node_count = 1, .ops = {D9_OP_##id}, .run = d9_reference_##id},
+#define D9_OP(id, text) {.name = text, .node_count = 1, .ops = {D9_OP_##id}, .run = d9_reference_##id},
 #include "graph/ops.def"
 #undef D9_OP
     {.name = NULL},
@@ -132,7 +132,8 @@ static void describe(const void *backend, d9_device_info *info) {
     for (int p = 0; p < D9_PRECISIONS; p++) info->precision[p] = !d9_precision_at(p)->tf32; /* half by rounding */
 }
 
-static const d9_host_kind kind = {.rules = rules, .open = open_workspace, .close = close_workspace, .describe = describe};
+static const d9_rule *const tables[] = {rules, NULL};
+static const d9_host_kind kind = {.rules = tables, .open = open_workspace, .close = close_workspace, .describe = describe};
 
 static d9_status open_device(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &kind, options, device);

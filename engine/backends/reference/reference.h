@@ -37,7 +37,7 @@ void d9_reference_matmul(const double *a, int64_t a_row, int64_t a_column, const
                          int64_t depth, int64_t columns, double *c);
 
 /* One per operation: its d9_rule's run. */
-#define D9_OP(id, name, doc) d9_status d9_reference_##id(d9_context *context, const d9_site *site, int64_t step);
+#define D9_OP(id, name) d9_status d9_reference_##id(d9_context *context, const d9_site *site, int64_t step);
 #include "graph/ops.def"
 #undef D9_OP
 

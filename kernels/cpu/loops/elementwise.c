@@ -8,17 +8,17 @@ static inline void copy_tile(const float *from, int64_t n, float *to) {
     for (int64_t i = 0; i < n; i++) to[i] = from[i];
 }
 
-void d9_loop_cast(d9_cpu_in x, d9_cpu_out y, int64_t begin, int64_t end) {
+void d9_loop_cast(d9_kernel_in x, d9_kernel_out y, int64_t begin, int64_t end) {
     d9_tile tile;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
         const float *from = d9_tile_load(x, at, n, tile);
-        if (y.store == D9_CPU_F32) copy_tile(from, n, d9_tile_target(y, at, tile));
+        if (y.store == D9_KERNEL_F32) copy_tile(from, n, d9_tile_target(y, at, tile));
         d9_tile_store(y, at, n, from);
     }
 }
 
-void d9_loop_add(d9_cpu_in a, d9_cpu_in b, d9_cpu_out y, int64_t begin, int64_t end) {
+void d9_loop_add(d9_kernel_in a, d9_kernel_in b, d9_kernel_out y, int64_t begin, int64_t end) {
     d9_tile a_tile, b_tile;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
@@ -30,7 +30,7 @@ void d9_loop_add(d9_cpu_in a, d9_cpu_in b, d9_cpu_out y, int64_t begin, int64_t 
     }
 }
 
-void d9_loop_scale(d9_cpu_in x, float factor, d9_cpu_out y, int64_t begin, int64_t end) {
+void d9_loop_scale(d9_kernel_in x, float factor, d9_kernel_out y, int64_t begin, int64_t end) {
     d9_tile tile;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
@@ -43,11 +43,11 @@ void d9_loop_scale(d9_cpu_in x, float factor, d9_cpu_out y, int64_t begin, int64
 }
 
 /* No `omp simd` here: the compiler decides per activation, for erfc has no vector form. */
-void d9_tile_act(d9_cpu_act act, int64_t n, float *t) {
+void d9_tile_act(d9_kernel_act act, int64_t n, float *t) {
     const float alpha = act.alpha;
     switch (act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                  \
-    case D9_FORMULA_##id:                                                                                          \
+    case D9_ACT_##id:                                                                                          \
         for (int64_t i = 0; i < n; i++) t[i] = d9_act_##id##_float(t[i], alpha);                                   \
         break;
 #include "kernels/formulas/activations.def"
@@ -56,11 +56,11 @@ void d9_tile_act(d9_cpu_act act, int64_t n, float *t) {
     }
 }
 
-void d9_tile_slope(d9_cpu_act act, const float *restrict reference, int64_t n, float *restrict t) {
+void d9_tile_slope(d9_kernel_act act, const float *restrict reference, int64_t n, float *restrict t) {
     const float alpha = act.alpha;
     switch (act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                  \
-    case D9_FORMULA_##id:                                                                                          \
+    case D9_ACT_##id:                                                                                          \
         for (int64_t i = 0; i < n; i++) t[i] *= d9_act_slope_##id##_float(reference[i], alpha);                    \
         break;
 #include "kernels/formulas/activations.def"
@@ -69,7 +69,7 @@ void d9_tile_slope(d9_cpu_act act, const float *restrict reference, int64_t n, f
     }
 }
 
-void d9_loop_act(d9_cpu_in x, d9_cpu_act act, d9_cpu_out y, int64_t begin, int64_t end) {
+void d9_loop_act(d9_kernel_in x, d9_kernel_act act, d9_kernel_out y, int64_t begin, int64_t end) {
     d9_tile tile;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
@@ -81,7 +81,7 @@ void d9_loop_act(d9_cpu_in x, d9_cpu_act act, d9_cpu_out y, int64_t begin, int64
     }
 }
 
-void d9_loop_act_backward(d9_cpu_in dy, d9_cpu_in reference, d9_cpu_act act, d9_cpu_out dx, int64_t begin, int64_t end) {
+void d9_loop_act_backward(d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, d9_kernel_out dx, int64_t begin, int64_t end) {
     d9_tile tile, reference_tile, slopes;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
@@ -94,14 +94,30 @@ void d9_loop_act_backward(d9_cpu_in dy, d9_cpu_in reference, d9_cpu_act act, d9_
     }
 }
 
-void d9_loop_sgd(const d9_cpu_sgd *rule, const float *g, float *w, float *v, int64_t begin, int64_t end) {
-    const float rate = rule->rate, decay = rule->decay, momentum = rule->momentum;
-    if (rule->torch) {
-#pragma omp simd
-        for (int64_t i = begin; i < end; i++) d9_sgd_torch_float(g[i], rate, decay, momentum, &w[i], &v[i]);
-    } else {
-#pragma omp simd
-        for (int64_t i = begin; i < end; i++) d9_sgd_page_float(g[i], rate, decay, momentum, &w[i], &v[i]);
+/* Whatever a row keeps, or does not, the loop is the same: a state that it has no array for is zero. */
+#define UPDATE_LOOP(id, first, second)                                                                             \
+    _Pragma("omp simd") for (int64_t i = begin; i < end; i++) {                                                    \
+        float weight = w[i], nothing = 0, none = 0;                                                                \
+        d9_update_##id##_float(g[i], &terms, &weight, first, second);                                              \
+        w[i] = weight;                                                                                             \
+        (void)nothing, (void)none;                                                                                 \
+    }
+
+void d9_loop_update(const d9_cpu_update *rule, const float *g, float *w, float *const *state, int64_t begin,
+                    int64_t end) {
+    float *a = state[0], *b = state[1];
+    d9_update_terms_float terms = {rule->rate, rule->decay, rule->step, {0}};
+    for (int i = 0; i < D9_UPDATE_NUMBERS; i++) terms.numbers[i] = rule->numbers[i];
+    switch (rule->update) {
+#define D9_UPDATE(id, name, state, more_state, doc)                                                                \
+    case D9_UPDATE_##id:                                                                                           \
+        if (a && b) UPDATE_LOOP(id, &a[i], &b[i])                                                                  \
+        else if (a) UPDATE_LOOP(id, &a[i], &none)                                                                  \
+        else UPDATE_LOOP(id, &nothing, &none)                                                                      \
+        break;
+#include "kernels/formulas/updates.def"
+#undef D9_UPDATE
+    default: break;
     }
 }
 

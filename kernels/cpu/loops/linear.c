@@ -3,17 +3,17 @@
 
 enum { D9_FOLD = 64 }; /* samples */
 
-static float element(d9_cpu_in x, int64_t at) {
-    if (x.store == D9_CPU_F32) return ((const float *)x.data)[at];
+static float element(d9_kernel_in x, int64_t at) {
+    if (x.store == D9_KERNEL_F32) return ((const float *)x.data)[at];
     return d9_bf16_to_float(((const uint16_t *)x.data)[at]);
 }
 
-static void put(d9_cpu_out y, int64_t at, float value) {
-    if (y.store == D9_CPU_F32) ((float *)y.data)[at] = value;
+static void put(d9_kernel_out y, int64_t at, float value) {
+    if (y.store == D9_KERNEL_F32) ((float *)y.data)[at] = value;
     else ((uint16_t *)y.data)[at] = d9_bf16_from_float(value);
 }
 
-void d9_loop_linear(d9_cpu_in x, d9_cpu_in w, int64_t n, int64_t inputs, int64_t outputs, d9_cpu_out y) {
+void d9_loop_linear(d9_kernel_in x, d9_kernel_in w, int64_t n, int64_t inputs, int64_t outputs, d9_kernel_out y) {
     d9_tile x_tile, w_tile;
     for (int64_t o = 0; o < outputs; o++) {
         double sum = 0;
@@ -35,8 +35,8 @@ static inline void add_scaled(const float *from, float factor, int64_t n, float 
     for (int64_t i = 0; i < n; i++) sum[i] += factor * from[i];
 }
 
-void d9_loop_linear_backward_data(d9_cpu_in dy, d9_cpu_in w, int64_t n, int64_t inputs, int64_t outputs,
-                                  d9_cpu_out dx) {
+void d9_loop_linear_backward_data(d9_kernel_in dy, d9_kernel_in w, int64_t n, int64_t inputs, int64_t outputs,
+                                  d9_kernel_out dx) {
     d9_tile w_tile, sum;
     for (int64_t i = 0, count; i < inputs; i += count) {
         count = d9_tile_count(i, inputs);
@@ -49,8 +49,8 @@ void d9_loop_linear_backward_data(d9_cpu_in dy, d9_cpu_in w, int64_t n, int64_t 
     }
 }
 
-void d9_loop_linear_backward_weight(d9_cpu_in dy, d9_cpu_in x, int64_t o, int64_t samples, int64_t inputs,
-                                    int64_t outputs, d9_cpu_out dw) {
+void d9_loop_linear_backward_weight(d9_kernel_in dy, d9_kernel_in x, int64_t o, int64_t samples, int64_t inputs,
+                                    int64_t outputs, d9_kernel_out dw) {
     d9_tile x_tile, part;
     double sum[D9_TILE];
     for (int64_t i = 0, count; i < inputs; i += count) {

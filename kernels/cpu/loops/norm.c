@@ -60,7 +60,7 @@ static inline void add_products(const float *u, const float *v, const float *shi
     }
 }
 
-void d9_loop_norm_sums(d9_cpu_in x, int64_t at, int64_t pixels, int64_t channels, const float *pivot, double *sums) {
+void d9_loop_norm_sums(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *pivot, double *sums) {
     d9_tile tile, first, second, repeated;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
         const walk w = walk_of(c, channels);
@@ -79,10 +79,10 @@ void d9_loop_norm_sums(d9_cpu_in x, int64_t at, int64_t pixels, int64_t channels
 }
 
 /* dz of n channels from element `at`: dy, through the activation's slope where there is one. */
-static inline const float *load_slope(d9_cpu_in dy, const d9_cpu_prologue *prologue, int64_t at, int64_t n,
+static inline const float *load_slope(d9_kernel_in dy, const d9_cpu_prologue *prologue, int64_t at, int64_t n,
                                       float *tile, float *reference) {
     const float *from = d9_tile_load(dy, at, n, tile);
-    if (prologue->act.activation == D9_CPU_NO_ACT) return from;
+    if (prologue->act.activation == D9_KERNEL_NO_ACT) return from;
     if (from != tile)
         for (int64_t i = 0; i < n; i++) tile[i] = from[i];
     d9_tile_slope(prologue->act, d9_tile_load(prologue->reference, at, n, reference), n, tile);
@@ -90,7 +90,7 @@ static inline const float *load_slope(d9_cpu_in dy, const d9_cpu_prologue *prolo
     return tile;
 }
 
-void d9_loop_norm_backward_sums(d9_cpu_in dy, const d9_cpu_prologue *prologue, d9_cpu_in x, int64_t at, int64_t pixels,
+void d9_loop_norm_backward_sums(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at, int64_t pixels,
                                 int64_t channels, const float *mean, double *sums) {
     d9_tile dy_tile, reference, x_tile, first, second, repeated;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
@@ -111,9 +111,9 @@ void d9_loop_norm_backward_sums(d9_cpu_in dy, const d9_cpu_prologue *prologue, d
 }
 
 /* y, and act(y) and the sum where they are wanted, for n channels from element `at`. */
-static inline void finish(const d9_cpu_epilogue *epilogue, int64_t at, int64_t n, d9_cpu_out y, float *t) {
+static inline void finish(const d9_kernel_epilogue *epilogue, int64_t at, int64_t n, d9_kernel_out y, float *t) {
     d9_tile addend;
-    if (epilogue->act.activation != D9_CPU_NO_ACT) {
+    if (epilogue->act.activation != D9_KERNEL_NO_ACT) {
         d9_tile_round(y.store, n, t);
         d9_tile_act(epilogue->act, n, t);
     }
@@ -133,8 +133,8 @@ static void load_terms(const float *terms, int64_t c, int64_t channels, const wa
     for (int i = 0; i < 4; i++) four->term[i] = repeat(terms + i * channels + c, w, four->repeated[i]);
 }
 
-void d9_loop_norm_apply(d9_cpu_in x, int64_t at, int64_t pixels, int64_t channels, const float *terms,
-                        const d9_cpu_epilogue *epilogue, d9_cpu_out y) {
+void d9_loop_norm_apply(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *terms,
+                        const d9_kernel_epilogue *epilogue, d9_kernel_out y) {
     d9_tile tile;
     four_terms four;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
@@ -152,8 +152,8 @@ void d9_loop_norm_apply(d9_cpu_in x, int64_t at, int64_t pixels, int64_t channel
     }
 }
 
-void d9_loop_norm_backward_apply(d9_cpu_in dy, const d9_cpu_prologue *prologue, d9_cpu_in x, int64_t at,
-                                 int64_t pixels, int64_t channels, const float *terms, d9_cpu_out dx) {
+void d9_loop_norm_backward_apply(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at,
+                                 int64_t pixels, int64_t channels, const float *terms, d9_kernel_out dx) {
     d9_tile dy_tile, reference, x_tile;
     four_terms four;
     for (int64_t i = 0; i < channels; i += D9_TILE) {

@@ -2,11 +2,11 @@
  * every number, and a later NaN over an earlier one. */
 #include "kernels/cpu/loops/tile.h"
 
-static int64_t input_at(const d9_cpu_window *w, int64_t n, int64_t iy, int64_t ix) {
+static int64_t input_at(const d9_kernel_window *w, int64_t n, int64_t iy, int64_t ix) {
     return ((n * w->height + iy) * w->width + ix) * w->channels;
 }
 
-static int64_t output_at(const d9_cpu_window *w, int64_t n, int64_t oy, int64_t ox) {
+static int64_t output_at(const d9_kernel_window *w, int64_t n, int64_t oy, int64_t ox) {
     return ((n * w->out_height + oy) * w->out_width + ox) * w->channels;
 }
 
@@ -22,7 +22,7 @@ static inline void copy_lanes(const float *from, int64_t n, float *to) {
     for (int64_t i = 0; i < n; i++) to[i] = from[i];
 }
 
-void d9_loop_pool(d9_cpu_in x, const d9_cpu_window *w, int64_t n, int64_t oy, d9_cpu_out y) {
+void d9_loop_pool(d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t oy, d9_kernel_out y) {
     d9_tile tile, best;
     const int64_t places = (int64_t)w->kernel * w->kernel;
     for (int64_t ox = 0; ox < w->out_width; ox++) {
@@ -34,14 +34,14 @@ void d9_loop_pool(d9_cpu_in x, const d9_cpu_window *w, int64_t n, int64_t oy, d9
                 const int64_t there = corner + (k / w->kernel * w->width + k % w->kernel) * w->channels + c;
                 keep_larger(d9_tile_load(x, there, count, tile), count, best);
             }
-            if (y.store == D9_CPU_F32) copy_lanes(best, count, d9_tile_target(y, out + c, best));
+            if (y.store == D9_KERNEL_F32) copy_lanes(best, count, d9_tile_target(y, out + c, best));
             d9_tile_store(y, out + c, count, best);
         }
     }
 }
 
 /* The place 0 .. kernel * kernel - 1 of each lane's maximum in the window at `corner`. */
-static void find_places(d9_cpu_in x, const d9_cpu_window *w, int64_t corner, int64_t n, int32_t *place) {
+static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t corner, int64_t n, int32_t *place) {
     d9_tile tile, best;
     copy_lanes(d9_tile_load(x, corner, n, tile), n, best);
     for (int64_t i = 0; i < n; i++) place[i] = 0;
@@ -58,14 +58,14 @@ static void find_places(d9_cpu_in x, const d9_cpu_window *w, int64_t corner, int
 /* The rectangle of inputs that belongs to one window: itself, and what no window reaches up to the next. */
 typedef struct rectangle { int64_t rows, columns; } rectangle;
 
-static rectangle owned(const d9_cpu_window *w, int64_t oy, int64_t ox) {
+static rectangle owned(const d9_kernel_window *w, int64_t oy, int64_t ox) {
     const int64_t below = oy + 1 == w->out_height ? w->height : (oy + 1) * w->stride;
     const int64_t right = ox + 1 == w->out_width ? w->width : (ox + 1) * w->stride;
     return (rectangle){below - oy * w->stride, right - ox * w->stride};
 }
 
-static void scatter_window(d9_cpu_in dy, d9_cpu_in x, const d9_cpu_window *w, int64_t n, int64_t oy, int64_t ox,
-                           d9_cpu_out dx) {
+static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t oy, int64_t ox,
+                           d9_kernel_out dx) {
     d9_tile dy_tile, tile;
     int32_t place[D9_TILE];
     const int64_t corner = input_at(w, n, oy * w->stride, ox * w->stride), out = output_at(w, n, oy, ox);
@@ -87,8 +87,8 @@ static void scatter_window(d9_cpu_in dy, d9_cpu_in x, const d9_cpu_window *w, in
 }
 
 /* One input pixel of overlapping windows: asks each window that covers it whether its maximum is here. */
-static void gather_pixel(d9_cpu_in dy, d9_cpu_in x, const d9_cpu_window *w, int64_t n, int64_t iy, int64_t ix,
-                         d9_cpu_out dx) {
+static void gather_pixel(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t iy, int64_t ix,
+                         d9_kernel_out dx) {
     d9_tile dy_tile, sum;
     int32_t place[D9_TILE];
     for (int64_t c = 0, count; c < w->channels; c += count) {
@@ -103,12 +103,12 @@ static void gather_pixel(d9_cpu_in dy, d9_cpu_in x, const d9_cpu_window *w, int6
                 for (int64_t i = 0; i < count; i++) sum[i] += place[i] == r * w->kernel + q ? from[i] : 0;
             }
         const int64_t there = input_at(w, n, iy, ix) + c;
-        if (dx.store == D9_CPU_F32) copy_lanes(sum, count, d9_tile_target(dx, there, sum));
+        if (dx.store == D9_KERNEL_F32) copy_lanes(sum, count, d9_tile_target(dx, there, sum));
         d9_tile_store(dx, there, count, sum);
     }
 }
 
-void d9_loop_pool_backward(d9_cpu_in dy, d9_cpu_in x, const d9_cpu_window *w, int64_t n, int64_t iy, d9_cpu_out dx) {
+void d9_loop_pool_backward(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t iy, d9_kernel_out dx) {
     if (w->stride >= w->kernel) {
         for (int64_t ox = 0; ox < w->out_width; ox++) scatter_window(dy, x, w, n, iy / w->stride, ox, dx);
     } else {

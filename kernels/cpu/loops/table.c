@@ -20,7 +20,7 @@ const d9_cpu_loops D9_ISA(d9_cpu_loops) = {
     .linear = d9_loop_linear,
     .linear_backward_data = d9_loop_linear_backward_data,
     .linear_backward_weight = d9_loop_linear_backward_weight,
-    .sgd = d9_loop_sgd,
+    .update = d9_loop_update,
     .lerp = d9_loop_lerp,
     .augment = d9_loop_augment,
 };

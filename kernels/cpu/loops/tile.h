@@ -19,29 +19,29 @@ static inline int64_t d9_tile_count(int64_t begin, int64_t end) {
 }
 
 /* n <= D9_TILE floats of x from element `at`: x itself, or the tile filled. */
-static inline const float *d9_tile_load(d9_cpu_in x, int64_t at, int64_t n, float *tile) {
-    if (x.store == D9_CPU_F32) return (const float *)x.data + at;
+static inline const float *d9_tile_load(d9_kernel_in x, int64_t at, int64_t n, float *tile) {
+    if (x.store == D9_KERNEL_F32) return (const float *)x.data + at;
     d9_bf16_widen((const uint16_t *)x.data + at, n, tile);
     return tile;
 }
 
 /* Where to compute what d9_tile_store then puts into y at element `at`. Without data nothing is kept. */
-static inline float *d9_tile_target(d9_cpu_out y, int64_t at, float *tile) {
-    return y.store == D9_CPU_F32 && y.data ? (float *)y.data + at : tile;
+static inline float *d9_tile_target(d9_kernel_out y, int64_t at, float *tile) {
+    return y.store == D9_KERNEL_F32 && y.data ? (float *)y.data + at : tile;
 }
 
-static inline void d9_tile_store(d9_cpu_out y, int64_t at, int64_t n, const float *tile) {
-    if (y.store == D9_CPU_BF16 && y.data) d9_bf16_narrow(tile, n, (uint16_t *)y.data + at);
+static inline void d9_tile_store(d9_kernel_out y, int64_t at, int64_t n, const float *tile) {
+    if (y.store == D9_KERNEL_BF16 && y.data) d9_bf16_narrow(tile, n, (uint16_t *)y.data + at);
 }
 
 /* What storing and loading again would leave. */
-static inline void d9_tile_round(d9_cpu_store store, int64_t n, float *tile) {
-    if (store == D9_CPU_BF16) d9_bf16_round(n, tile);
+static inline void d9_tile_round(d9_kernel_store store, int64_t n, float *tile) {
+    if (store == D9_KERNEL_BF16) d9_bf16_round(n, tile);
 }
 
 /* t = act(t), and t = t * slope(reference) from another tile. */
-void D9_ISA(d9_tile_act)(d9_cpu_act act, int64_t n, float *t);
-void D9_ISA(d9_tile_slope)(d9_cpu_act act, const float *restrict reference, int64_t n, float *restrict t);
+void D9_ISA(d9_tile_act)(d9_kernel_act act, int64_t n, float *t);
+void D9_ISA(d9_tile_slope)(d9_kernel_act act, const float *restrict reference, int64_t n, float *restrict t);
 #define d9_tile_act   D9_ISA(d9_tile_act)
 #define d9_tile_slope D9_ISA(d9_tile_slope)
 

@@ -1,0 +1,37 @@
+/* What the records under graph/ops/ write an ONNX model with; exchange/onnx.c supplies the functions. A node is open
+ * between `begin` and `end`; its attributes come in between. */
+#ifndef D9_GRAPH_ONNX_H
+#define D9_GRAPH_ONNX_H
+
+#include "graph/graph.h"
+
+typedef struct d9_onnx_writer {
+    const d9_graph *graph;
+    const double *mean, *std; /* per channel, of pixels in 0..1 */
+    int64_t channels;
+    const char *(*value)(const struct d9_onnx_writer *self, d9_value_id id); /* its name in the model */
+    /* `inputs` ends with NULL. */
+    void (*begin)(struct d9_onnx_writer *self, const char *op, const char *name, const char *const *inputs,
+                  const char *output);
+    void (*integers)(struct d9_onnx_writer *self, const char *name, const int64_t *values, size_t count);
+    void (*integer)(struct d9_onnx_writer *self, const char *name, int64_t value);
+    void (*real)(struct d9_onnx_writer *self, const char *name, double value);
+    void (*end)(struct d9_onnx_writer *self);
+    /* A constant of the model; count 0: a scalar. */
+    void (*constant)(struct d9_onnx_writer *self, const char *name, const double *values, int64_t count);
+} d9_onnx_writer;
+
+static inline const char *d9_onnx_input(const d9_onnx_writer *writer, const d9_node *node, int slot) {
+    return writer->value(writer, node->inputs[slot]);
+}
+static inline const char *d9_onnx_output(const d9_onnx_writer *writer, const d9_node *node) {
+    return writer->value(writer, node->outputs[0]);
+}
+/* A node without attributes. */
+static inline void d9_onnx_node(d9_onnx_writer *writer, const char *op, const char *name, const char *const *inputs,
+                                const char *output) {
+    writer->begin(writer, op, name, inputs, output);
+    writer->end(writer);
+}
+
+#endif

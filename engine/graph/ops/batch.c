@@ -1,0 +1,56 @@
+/* The batch: draws, augmented images and labels, from the data set by the epoch's order. */
+#include "graph/onnx.h"
+#include "graph/op.h"
+
+/* Of the data set and the order, a batch's part. */
+static double read_batch(const d9_graph *graph, const d9_node *node, int input) {
+    const d9_shape *shape = d9_input_shape(graph, node, input);
+    const double all = (double)d9_shape_count(shape);
+    const int64_t batch = node->op == D9_OP_DRAW ? node->as.draw.batch : node->as.augment.batch;
+    return input < 2 ? all * (double)batch / (double)shape->d[0] : all;
+}
+
+/* (pixel - mean) / std */
+static d9_status image_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+    (void)context;
+    writer->constant(writer, "mean", writer->mean, writer->channels);
+    writer->constant(writer, "std", writer->std, writer->channels);
+    d9_onnx_node(writer, "Sub", "image.centre", (const char *[]){"images", "mean", NULL}, "image.centred");
+    d9_onnx_node(writer, "Div", "image.scale", (const char *[]){"image.centred", "std", NULL},
+                 d9_onnx_output(writer, node));
+    return D9_OK;
+}
+
+const d9_op_info d9_op_DRAW = {
+    .doc = "order -> draws i32 (N, 5): crop_y, crop_x, mirror, cutout_y, cutout_x (step/augment.h)",
+    .inputs = 1,
+    .outputs = 1,
+    .batch = true,
+    .exact = true,
+    .shape = d9_shape_given,
+    .type = d9_type_given,
+    .read = read_batch,
+};
+
+const d9_op_info d9_op_AUGMENT = {
+    .doc = "images, order, draws, table -> image (N, H, W, C)",
+    .inputs = 4,
+    .outputs = 1,
+    .batch = true,
+    .exact = true,
+    .shape = d9_shape_given,
+    .type = d9_type_given,
+    .read = read_batch,
+    .onnx = image_to_onnx,
+};
+
+const d9_op_info d9_op_GATHER = {
+    .doc = "labels, order -> the batch's labels i32 (N)",
+    .inputs = 2,
+    .outputs = 1,
+    .batch = true,
+    .exact = true,
+    .shape = d9_shape_given,
+    .type = d9_type_given,
+    .read = read_batch,
+};

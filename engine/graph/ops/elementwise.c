@@ -1,0 +1,80 @@
+/* Operations that treat every element alike: cast, addition, scale. */
+#include "graph/onnx.h"
+#include "graph/op.h"
+
+#include <stdio.h>
+
+/* ---- cast: what narrows a weight (precision.c) ---- */
+
+/* The gradient of its only reader goes straight to the parameter behind the cast. */
+static d9_status no_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
+    (void)gradients, (void)forward, (void)dy;
+    return D9_OK;
+}
+
+const d9_op_info d9_op_CAST = {
+    .doc = "x -> x in the output's type",
+    .inputs = 1,
+    .outputs = 1,
+    .shape = d9_shape_same,
+    .type = d9_type_given,
+    .gradient = no_gradient,
+};
+
+/* ---- add ---- */
+
+static d9_status add_shape(d9_context *context, d9_graph *graph, const d9_node *node) {
+    if (!d9_shape_equal(d9_input_shape(graph, node, 0), d9_input_shape(graph, node, 1)))
+        return d9_fail(context, D9_USAGE, "%s: the two sides of the addition differ in shape", node->role);
+    return d9_shape_same(context, graph, node);
+}
+
+static d9_status add_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
+    d9_status status = d9_gradient_add(gradients, forward, forward->inputs[1], dy);
+    return status != D9_OK ? status : d9_gradient_add(gradients, forward, forward->inputs[0], dy);
+}
+
+static d9_status add_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+    (void)context;
+    d9_onnx_node(writer, "Add", node->role,
+                 (const char *[]){d9_onnx_input(writer, node, 0), d9_onnx_input(writer, node, 1), NULL},
+                 d9_onnx_output(writer, node));
+    return D9_OK;
+}
+
+const d9_op_info d9_op_ADD = {
+    .doc = "a, b -> a + b",
+    .inputs = 2,
+    .outputs = 1,
+    .shape = add_shape,
+    .type = d9_type_of_input,
+    .gradient = add_gradient,
+    .onnx = add_to_onnx,
+};
+
+/* ---- scale ---- */
+
+static d9_status scale_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
+    return d9_gradient_of_input(gradients, forward, 0,
+                                (d9_node){.op = D9_OP_SCALE, .inputs = {dy}, .input_count = 1});
+}
+
+static d9_status scale_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+    char factor[D9_NAME_SIZE + 8];
+    (void)context;
+    snprintf(factor, sizeof factor, "%s.factor", node->role);
+    writer->constant(writer, factor, &node->as.scale.factor, 0);
+    d9_onnx_node(writer, "Mul", node->role, (const char *[]){d9_onnx_input(writer, node, 0), factor, NULL},
+                 d9_onnx_output(writer, node));
+    return D9_OK;
+}
+
+const d9_op_info d9_op_SCALE = {
+    .doc = "x -> factor * x",
+    .inputs = 1,
+    .outputs = 1,
+    .shape = d9_shape_same,
+    .type = d9_type_of_input,
+    .gradient = scale_gradient,
+    .onnx = scale_to_onnx,
+};

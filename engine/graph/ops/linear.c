@@ -1,0 +1,72 @@
+/* The linear layer: y = x w^T, x seen as (N, I). */
+#include "graph/onnx.h"
+#include "graph/op.h"
+
+#include <stdio.h>
+
+static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
+    const d9_shape *x = d9_input_shape(graph, node, 0), *w = d9_input_shape(graph, node, 1);
+    if (d9_shape_count(x) / x->d[0] != w->d[1])
+        return d9_fail(context, D9_USAGE, "%s: %lld features do not fit a weight of %lld", node->role,
+                       (long long)(d9_shape_count(x) / x->d[0]), (long long)w->d[1]);
+    d9_set_shape(graph, node->outputs[0], (d9_shape){2, {x->d[0], w->d[0]}});
+    return D9_OK;
+}
+
+static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
+    return d9_gradient_weighted(gradients, forward, dy, D9_OP_LINEAR_BACKWARD_WEIGHT, D9_OP_LINEAR_BACKWARD_DATA);
+}
+
+/* The weights count features as (H, W, C): where there is more than one pixel, so does the flattened input. */
+static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+    const d9_shape *in = d9_input_shape(writer->graph, node, 0);
+    char turned[D9_NAME_SIZE + 8], flat[D9_NAME_SIZE + 8];
+    const char *x = d9_onnx_input(writer, node, 0);
+    (void)context;
+    snprintf(turned, sizeof turned, "%s.turned", node->role);
+    snprintf(flat, sizeof flat, "%s.flat", node->role);
+    if (in->rank == 4 && in->d[1] * in->d[2] > 1) {
+        writer->begin(writer, "Transpose", turned, (const char *[]){x, NULL}, turned);
+        writer->integers(writer, "perm", (int64_t[]){0, 2, 3, 1}, 4);
+        writer->end(writer);
+        x = turned;
+    }
+    writer->begin(writer, "Flatten", flat, (const char *[]){x, NULL}, flat);
+    writer->integer(writer, "axis", 1);
+    writer->end(writer);
+    writer->begin(writer, "Gemm", node->role, (const char *[]){flat, d9_onnx_input(writer, node, 1), NULL},
+                  d9_onnx_output(writer, node));
+    writer->integer(writer, "transB", 1);
+    writer->end(writer);
+    return D9_OK;
+}
+
+const d9_op_info d9_op_LINEAR = {
+    .doc = "x (N, ...) seen as (N, I), weight (O, I) -> y (N, O)",
+    .inputs = 2,
+    .outputs = 1,
+    .weighted = true,
+    .shape = shape,
+    .type = d9_type_master, /* logits, or what a scale makes of them */
+    .gradient = gradient,
+    .operations = d9_operations_forward,
+    .onnx = to_onnx,
+};
+
+const d9_op_info d9_op_LINEAR_BACKWARD_DATA = {
+    .doc = "dy, weight -> dx",
+    .inputs = 2,
+    .outputs = 1,
+    .shape = d9_shape_given,
+    .type = d9_type_given,
+    .operations = d9_operations_backward_data,
+};
+
+const d9_op_info d9_op_LINEAR_BACKWARD_WEIGHT = {
+    .doc = "dy, x -> dweight",
+    .inputs = 2,
+    .outputs = 1,
+    .shape = d9_shape_given,
+    .type = d9_type_given,
+    .operations = d9_operations_backward_weight,
+};

@@ -1,0 +1,42 @@
+/* The loss of each sample, its gradient, and the metrics of a batch. The objective is the sum over the batch. */
+#include "graph/op.h"
+
+static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
+    (void)context;
+    d9_set_shape(graph, node->outputs[0], (d9_shape){1, {d9_input_shape(graph, node, 0)->d[0]}});
+    return D9_OK;
+}
+
+static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
+    (void)dy; /* 1 */
+    return d9_gradient_of_input(gradients, forward, 0,
+                                (d9_node){.op = D9_OP_LOSS_BACKWARD,
+                                          .inputs = {forward->inputs[0], forward->inputs[1]},
+                                          .input_count = 2});
+}
+
+const d9_op_info d9_op_LOSS = {
+    .doc = "logits (N, classes), labels -> loss (N): by its row in kernels/formulas/losses.def",
+    .inputs = 2,
+    .outputs = 1,
+    .training_only = true,
+    .shape = shape,
+    .type = d9_type_master,
+    .gradient = gradient,
+};
+
+const d9_op_info d9_op_LOSS_BACKWARD = {
+    .doc = "logits, labels -> dlogits of the summed loss",
+    .inputs = 2,
+    .outputs = 1,
+    .shape = d9_shape_given,
+    .type = d9_type_given,
+};
+
+const d9_op_info d9_op_METRICS = {
+    .doc = "loss, logits, labels, metrics -> metrics: adds the batch; notes the first non-finite step",
+    .inputs = 4,
+    .outputs = 1,
+    .shape = d9_shape_given,
+    .type = d9_type_given,
+};

@@ -1,0 +1,43 @@
+/* The rows of activations.def, losses.def and updates.def, numbered: what graph, kernels and formulas know them by. */
+#ifndef D9_FORMULAS_ROWS_H
+#define D9_FORMULAS_ROWS_H
+
+#include "kernels/formulas/common.h"
+
+typedef enum d9_activation {
+#define D9_ACTIVATION(id, name, from_output, doc) D9_ACT_##id,
+#include "kernels/formulas/activations.def"
+#undef D9_ACTIVATION
+    D9_ACT_COUNT
+} d9_activation;
+
+/* 1: the slope is taken at y, and x need not be kept. */
+D9_FN int d9_activation_from_output(int activation) {
+    switch (activation) {
+#define D9_ACTIVATION(id, name, from_output, doc) case D9_ACT_##id: return from_output;
+#include "kernels/formulas/activations.def"
+#undef D9_ACTIVATION
+    default: return 0;
+    }
+}
+
+typedef enum d9_loss {
+#define D9_LOSS(id, name, doc) D9_LOSS_##id,
+#include "kernels/formulas/losses.def"
+#undef D9_LOSS
+    D9_LOSS_COUNT
+} d9_loss;
+
+typedef enum d9_update {
+#define D9_UPDATE(id, name, state, more_state, doc) D9_UPDATE_##id,
+#include "kernels/formulas/updates.def"
+#undef D9_UPDATE
+    D9_UPDATE_COUNT
+} d9_update;
+
+enum {
+    D9_UPDATE_STATES = 2,  /* kept between steps for each parameter, at most */
+    D9_UPDATE_NUMBERS = 3, /* constants of an update, at most: momentum, ... */
+};
+
+#endif
