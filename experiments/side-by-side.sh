@@ -41,15 +41,4 @@ while [ "$round" -le "$rounds" ]; do
     round=$((round + 1))
 done
 
-python3 - "$out" <<'PYTHON' | tee "$out/summary.txt"
-import glob, json, statistics, sys
-def rates(pattern):
-    rows = [json.load(open(path)) for path in sorted(glob.glob(sys.argv[1] + "/" + pattern + "-*.json"))]
-    return [row["images_per_second"] for row in rows], rows[0]
-first = rates("alone-all-cores")[1]
-print(f'{first["device"]}, {first["threads"]} thread(s) by default, {first["precision"]}, batches of {first["batch_size"]}, {first["steps"]} steps')
-print(f'{"images/s, medians":34} {"alone":>8} {"beside another":>15} {"kept":>6} {"both together":>14}')
-for name, what in (("one-thread", "told: --threads 1 each"), ("all-cores", "not told: all cores each")):
-    alone, beside = statistics.median(rates("alone-" + name)[0]), statistics.median(rates("pair-" + name)[0])
-    print(f"{what:34} {alone:8.0f} {beside:15.0f} {100 * beside / alone:5.0f}% {2 * beside:14.0f}")
-PYTHON
+python3 experiments/side-by-side.py "$out" | tee "$out/summary.txt"

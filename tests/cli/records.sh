@@ -8,14 +8,14 @@ import json, sys
 source = sys.argv[1]
 curve = [line.split() for line in open(source + "/tests/golden/dawn94_curve.tsv")][1:]
 accuracies = {}
-for precision, seed in (("bf16", 1), ("bf16", 2), ("bf16", 3), ("f32", 1)):
-    record = json.load(open(f"{source}/experiments/results/cpu/dawn94-{precision}-seed{seed}/result.json"))
+for precision, seed, name in (("bf16", 1, ""), ("bf16", 2, ""), ("bf16", 3, ""), ("f32", 1, ""), ("bf16", 1, "-shared")):
+    record = json.load(open(f"{source}/experiments/results/cpu/dawn94-{precision}-seed{seed}{name}/result.json"))
     ours = {row["epoch"]: row["train_loss"] for row in record["epochs"]}
     assert len(curve) == 10 and sorted(ours) == list(range(1, 11)), sorted(ours)
     for epoch, loss, *_ in curve:
         assert abs(ours[int(epoch)] - float(loss)) <= 0.010, (precision, seed, epoch, loss, ours[int(epoch)])
     assert record["accuracy_tta"] >= 93.7 and record["precision"] == precision and record["seed"] == seed
-    accuracies.setdefault(precision, []).append(record["accuracy_tta"])
+    accuracies.setdefault(precision + name, []).append(record["accuracy_tta"])
 assert sum(accuracies["bf16"]) / 3 >= 93.95, accuracies
 PYTHON
 accepts python3 "$scratch/curve.py" "$source"

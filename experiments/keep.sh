@@ -1,0 +1,66 @@
+#!/bin/sh
+# What is kept of measurements under experiments/results: their records in one archive, records.tar.gz, and plain beside
+# it what is read: experiment.json, report.html and its tables, summary.txt.
+#
+# usage: experiments/keep.sh pack FOLDER KEPT             the files of FOLDER into KEPT, a folder two below results/
+#        experiments/keep.sh unpack KEPT FOLDER           and back
+#        experiments/keep.sh report KEPT FOLDER [DAWN9]   and back, with page and tables made again (build/dawn9)
+#        experiments/keep.sh write KEPT [DAWN9]           the same, then page and tables into KEPT
+#
+# The same records give the same archive: names in order, no times, no owners. It holds no weights and no answers
+# (*.safetensors), so a page made again has no confusion matrix and no mistakes. In the page that is kept a link to a
+# run leads to the archive, and no plot links a PNG beside it.
+set -eu
+
+usage() { sed -n '5,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+
+archive() { # FOLDER: to standard output
+    (cd "$1" && find . -type f ! -name '*.safetensors' ! -path './report/*' ! -path ./report.html \
+        ! -path ./experiment.json ! -path ./summary.txt ! -path ./records.tar.gz -printf '%P\n' | LC_ALL=C sort |
+        tar --create --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rw,go=r --files-from=-)
+}
+
+pack() { # FOLDER KEPT
+    mkdir -p "$2"
+    archive "$1" | gzip -9n >"$2/records.tar.gz"
+    for plain in experiment.json summary.txt; do
+        [ ! -f "$1/$plain" ] || [ "$1" -ef "$2" ] || cp "$1/$plain" "$2"
+    done
+    (cd "$2/../.." && sha256sum */*/records.tar.gz >archives.sha256)
+}
+
+unpack() { # KEPT FOLDER
+    mkdir -p "$2"
+    gzip -dc "$1/records.tar.gz" | tar --extract --directory "$2"
+    [ ! -f "$1/experiment.json" ] || cp "$1/experiment.json" "$2/"
+}
+
+report() { # KEPT FOLDER DAWN9
+    unpack "$1" "$2"
+    "$3" report "$2"
+    sed -E -e 's#href="\./runs/[^"]*"#href="records.tar.gz"#g' -e 's# <a href="[^"]*\.png">PNG</a>##g' \
+        "$2/report.html" >"$2/report.part"
+    mv "$2/report.part" "$2/report.html"
+}
+
+write() { # KEPT DAWN9
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    name=$(basename "$1") # the page says it
+    report "$1" "$work/$name" "$2"
+    rm -rf "$1/report"
+    mkdir "$1/report"
+    cp "$work/$name/report.html" "$1/"
+    for table in $(grep -o 'href="report/[a-z]*\.tsv"' "$1/report.html" | cut -d '"' -f 2); do
+        cp "$work/$name/$table" "$1/report/"
+    done
+}
+
+dawn9=$(dirname "$0")/../build/dawn9
+case $#:${1-} in
+3:pack) pack "$2" "$3" ;;
+3:unpack) unpack "$2" "$3" ;;
+3:report | 4:report) report "$2" "$3" "${4-$dawn9}" ;;
+2:write | 3:write) write "$2" "${3-$dawn9}" ;;
+*) usage ;;
+esac

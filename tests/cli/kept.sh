@@ -1,0 +1,87 @@
+# What is kept of measurements (experiments/keep.sh): from the archives alone every page, table and summary that is
+# committed beside them is made again, and tricks/measured.def; all equal to the last byte. What may differ in a page:
+# the line that says which dawn9 made it, and the plots where another gnuplot drew them.
+. "$(dirname "$0")/lib.sh"
+command -v gnuplot >/dev/null || { echo "no gnuplot: skipped"; exit 77; }
+results=$source/experiments/results
+keep=$source/experiments/keep.sh
+
+same() { # OURS COMMITTED
+    checks=$((checks + 1))
+    cmp "$1" "$2" >"$err" 2>&1 || fail "not what its records give (meant so? experiments/keep.sh write): $2"
+}
+
+# ---- the archives are the ones that were measured, and packed the one way there is ----
+accepts env -C "$results" sha256sum --check --quiet archives.sha256
+for archive in "$results"/*/*/records.tar.gz; do
+    kept=$(dirname "$archive") name=$(basename "$(dirname "$archive")")
+    grep -q "  cpu/$name/records.tar.gz$" "$results/archives.sha256" || fail "$archive is not in archives.sha256"
+    accepts "$keep" unpack "$kept" "unpacked/$name"
+    accepts "$keep" pack "unpacked/$name" "packed/cpu/$name"
+    gzip -dc "$archive" >committed.tar
+    gzip -dc "packed/cpu/$name/records.tar.gz" >again.tar
+    same again.tar committed.tar
+done
+
+# ---- experiments: tables and pages ----
+gnuplots() { grep -o 'Produced by GNUPLOT [^<]*' "$1" | sort -u; }
+comparable() { # PAGE
+    sed "/^<p>Made by dawn9 [^<]*<\/p>$/d; $but" "$1"
+}
+
+for name in ablate-small ladder-small; do
+    kept=$results/cpu/$name
+    accepts "$keep" report "$kept" "$name" "$dawn9"
+    tables=$(grep -o 'href="report/[^"]*"' "$name/report.html" | cut -d '"' -f 2 | LC_ALL=C sort)
+    [ "$tables" = "$(cd "$kept" && find report -type f | LC_ALL=C sort)" ] || fail "$kept/report: not its page's tables"
+    for table in arms effects runs machines; do same "$name/report/$table.tsv" "$kept/report/$table.tsv"; done
+    but=
+    [ "$(gnuplots "$name/report.html")" = "$(gnuplots "$kept/report.html")" ] || but='/<svg role=img/,/<\/svg>/d'
+    comparable "$name/report.html" >ours.html
+    comparable "$kept/report.html" >committed.html
+    same ours.html committed.html
+    for link in $(grep -o 'href="[^"#]*' "$kept/report.html" | cut -d '"' -f 2 | grep -v '^data:' | sort -u); do
+        checks=$((checks + 1))
+        [ -f "$kept/$link" ] || fail "$kept/report.html links what is not there: $link"
+    done
+done
+python3 "$source/experiments/measured.py" ablate-small ablate-small/report/effects.tsv >measured.def
+same measured.def "$source/tricks/measured.def"
+
+# ---- one run changed, and the tables tell ----
+sed -E 's/^(  "accuracy_tta": [0-9])[0-9]*/\10/' ladder-small/runs/11-ema/seed3/result.json >changed
+cmp -s changed ladder-small/runs/11-ema/seed3/result.json && fail "no run was changed"
+mv changed ladder-small/runs/11-ema/seed3/result.json
+accepts "$dawn9" report ladder-small
+for table in arms effects runs; do
+    cmp -s "ladder-small/report/$table.tsv" "$results/cpu/ladder-small/report/$table.tsv" &&
+        fail "a changed run leaves $table.tsv as it was"
+done
+
+# ---- measurements of speed: their summaries, and the table of the half epoch ----
+for name in bench-bf16 bench-f32 side-by-side; do
+    script=$source/experiments/bench-cpu.py
+    [ $name != side-by-side ] || script=$source/experiments/side-by-side.py
+    accepts python3 "$script" "unpacked/$name"
+    same "$out" "$results/cpu/$name/summary.txt"
+done
+cat >half_epoch.py <<'PYTHON'
+import json, statistics
+for what, name in (("training", "epoch"), ("`bench step`, same settings", "same"), ("`bench step`", "plain")):
+    rows = [json.load(open(f"unpacked/half-epoch/{name}-{i}.json")) for i in (1, 2, 3)]
+    rates = [(row["epochs"][-1] if name == "epoch" else row)["images_per_second"] for row in rows]
+    print("|", what, "|", " | ".join(f"{rate:.0f}" for rate in (*rates, statistics.median(rates))), "|")
+PYTHON
+accepts python3 half_epoch.py
+while read -r row; do
+    checks=$((checks + 1))
+    grep -qFx -- "$row" "$results/README.md" || fail "$results/README.md lacks the row $row"
+done <"$out"
+
+# ---- and nothing that is committed is large ----
+if git -C "$source" rev-parse >/dev/null 2>&1; then
+    checks=$((checks + 1))
+    (cd "$source" && git ls-files -z | xargs -0 sh -c 'find "$@" -maxdepth 0 -size +4096k' find) >large 2>"$err"
+    [ ! -s large ] || fail "more than 4 MiB: $(cat large)"
+fi
+verdict
