@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""dawn9's model.safetensors as a PyTorch module, and back. Needs torch and nothing else.
+"""A model.safetensors of dawn9's resnet9 as a PyTorch module, and back. Needs torch and nothing else.
 
     from load_in_pytorch import load, save
     net = load("runs/dawn94-seed1/model.safetensors")   # in eval mode

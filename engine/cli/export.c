@@ -30,8 +30,8 @@ static const d9_example examples[] = {
 const d9_command d9_command_export = {
     .name = "export",
     .doc = "Write a trained model as ONNX",
-    .about = "The network takes pixels of 0 to 255 and normalises them itself; the views of the configuration\n"
-             "(flip_tta) are not part of it. docs/models.md has an example.",
+    .about = "The network takes pixels of 0 to 255 and normalises them itself; the views of the configuration,\n"
+             "mirrored images for example, are not part of it. docs/models.md has an example.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(export_options),

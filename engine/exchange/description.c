@@ -210,6 +210,17 @@ d9_status d9_description_apply(d9_context *context, const d9_description *descri
     return D9_OK;
 }
 
+d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch) {
+    return (d9_extent){.train_images = batch,
+                       .eval_images = batch,
+                       .height = description->height,
+                       .width = description->width,
+                       .channels = description->channels,
+                       .classes = description->classes,
+                       .batch = batch,
+                       .epochs = config->train.epochs};
+}
+
 void d9_description_free(d9_context *context, d9_description *description) {
     if (!description) return;
     d9_arena_free(context, &description->arena);

@@ -1,11 +1,12 @@
-/* What a model file says about itself, so that nothing else is needed to use it: __metadata__ of model.safetensors.
+/* What a model file says about itself, so that nothing else is needed to use it: __metadata__ of model.safetensors. The
+ * files of reference cases (verify/reference_case.h) say the same.
  *
- *   dawn9.config    the effective configuration, YAML (no absolute path)
- *   dawn9.classes   JSON list of names; entry i is class i
- *   dawn9.image_size   JSON list, height and width: what images are resized to
- *   dawn9.mean, dawn9.std   JSON lists per channel, of pixels in 0..1: x = (pixel / 255 - mean) / std
- *   dawn9.version, dawn9.commit   of the build that wrote it
- *   format          "pt", which other tools look for */
+ *   dawn9.config                  the effective configuration, YAML (no absolute path)
+ *   dawn9.classes                 JSON list of names; entry i is class i
+ *   dawn9.image_size              JSON list, height and width: what images are resized to
+ *   dawn9.mean, dawn9.std         JSON lists per channel, of pixels in 0..1: x = (pixel / 255 - mean) / std
+ *   dawn9.version, dawn9.commit   of the build that wrote it; may be absent
+ *   format                        "pt", which other tools look for; may be absent */
 #ifndef D9_EXCHANGE_DESCRIPTION_H
 #define D9_EXCHANGE_DESCRIPTION_H
 
@@ -35,6 +36,8 @@ D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_descrip
 /* The same of a file that was read before; `path` stands in messages. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
                                           d9_description **description);
+/* A run of `config` over images and classes as described, a batch in all. */
+d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch);
 void d9_description_free(d9_context *context, d9_description *description);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef D9_EXCHANGE_EXCHANGE_H
 #define D9_EXCHANGE_EXCHANGE_H
 
-#include "step/program.h"
+#include "graph/graph.h"
 
 /* Elements and shape of a parameter or statistic outside: (O,I,H,W), (O,I), (C). */
 d9_shape d9_exchange_shape(const d9_value *value);

@@ -1,12 +1,12 @@
 /* The evaluation graph as ONNX: see onnx.h. Activations are N,C,H,W there, weights as in model.safetensors. */
 #include "exchange/onnx.h"
 #include "core/system.h"
-#include "record/message.h"
-#include "record/record.h"
 #include "exchange/description.h"
 #include "exchange/exchange.h"
 #include "graph/onnx.h"
 #include "graph/op.h"
+#include "record/message.h"
+#include "record/record.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -187,15 +187,7 @@ done:
 
 /* The program of the model's own configuration, in f32: no node casts. */
 static d9_status build(writer *self, const d9_config *config, d9_program *program) {
-    const d9_description *about = self->about;
-    const d9_extent extent = {.train_images = config->train.batch_size,
-                              .eval_images = config->train.batch_size,
-                              .height = about->height,
-                              .width = about->width,
-                              .channels = about->channels,
-                              .classes = about->classes,
-                              .batch = config->train.batch_size,
-                              .epochs = config->train.epochs};
+    const d9_extent extent = d9_description_extent(self->about, config, config->train.batch_size);
     return d9_program_build(self->context, config, &extent, d9_precision_find("f32"), &(d9_program_options){0},
                             program);
 }

@@ -35,22 +35,10 @@ done:
     return status;
 }
 
-static d9_extent extent_of(const d9_predictor *predictor, int64_t batch) {
-    const d9_description *about = predictor->description;
-    return (d9_extent){.train_images = batch,
-                       .eval_images = batch,
-                       .height = about->height,
-                       .width = about->width,
-                       .channels = about->channels,
-                       .classes = about->classes,
-                       .batch = batch,
-                       .epochs = predictor->config->train.epochs};
-}
-
 /* Whether the configuration makes a network of this batch. */
 static bool fits(const d9_predictor *predictor, int64_t batch) {
     d9_program program;
-    const d9_extent extent = extent_of(predictor, batch);
+    const d9_extent extent = d9_description_extent(predictor->description, predictor->config, batch);
     const d9_program_options options = {0};
     d9_context quiet;
     d9_context_init(&quiet);
