@@ -1,7 +1,7 @@
 /* The graph: what one step computes, as data. Values are tensors, nodes are operations.
  *
- * A model file builds the plain forward graph; tricks edit it (graph/edit.h); graph/precision.h gives every
- * value a type; graph/gradient.h appends the backward nodes; step/ adds updates and the tail. A backend only
+ * A model file builds the plain forward graph; tricks edit it (graph/edit.h); graph/precision.c gives every
+ * value a type; graph/gradient.c appends the backward nodes; step/ adds updates and the tail. A backend only
  * ever sees the finished list of nodes, in the order in which they run.
  *
  * Activations are (N, H, W, C); convolution weights (O, KH, KW, I); linear weights (O, I); per-channel
@@ -30,7 +30,7 @@ enum { D9_NONE = -1, D9_MAX_INPUTS = 8, D9_MAX_OUTPUTS = 4, D9_NAME_SIZE = 64, D
 
 /* Where a value's bytes are: step/program.h sizes the buffers, a backend allocates them. */
 typedef enum d9_buffer {
-    D9_BUFFER_SCRATCH,  /* activations and their gradients; reused within a step by graph/memory.h */
+    D9_BUFFER_SCRATCH,  /* activations and their gradients; reused within a step by graph/memory.c */
     D9_BUFFER_STATE,    /* parameters, then running statistics; master type */
     D9_BUFFER_GRADIENT, /* parameter gradients, at the offsets of their parameters; master type */
     D9_BUFFER_IMAGES,   /* u8 (count, H, W, C) of the training set */
@@ -82,7 +82,7 @@ typedef struct d9_value {
     d9_shape shape;
     d9_node_id producer; /* D9_NONE for parameters and stored values */
     d9_buffer buffer;
-    int64_t offset; /* bytes into the buffer; set by graph/memory.h and step/layout.c */
+    int64_t offset; /* bytes into the buffer; set by graph/memory.c and step/layout.c */
     d9_initializer init; /* parameters and statistics */
     /* parameters only */
     d9_parameter_kind parameter;

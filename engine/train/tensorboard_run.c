@@ -1,4 +1,4 @@
-/* What TensorBoard is given of a run: see board.h. */
+/* What TensorBoard is given of a run: see tensorboard_run.h. */
 #include "train/tensorboard_run.h"
 #include "core/system.h"
 #include "data/preview.h"

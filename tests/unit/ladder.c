@@ -1,4 +1,4 @@
-/* configs/ladder/ beside the published table (RECIPES.md, section 1.1). */
+/* configs/ladder/ beside the table that was published of its steps (`published.source` of each file). */
 #include "config_testing.h"
 
 /* ---- the ladder, beside the published table ---- */
@@ -46,7 +46,7 @@ typedef struct step {
 #define FIFTH "0, 20%, end"
 #define FLOOR "0, 20%, end-2"
 #define NONE  ((double)NAN)
-/* RECIPES.md, section 1.1, row by row */
+/* the published table, row by row */
 static const step table[LADDER_COUNT] = {
     {75, 94.1, 24, FIVE, "0, 0.4, 0", "host", NULL, NULL, "8", 0.125, 1, FIRST},
     {70, 94.1, 24, FIVE, "0, 0.4, 0", "device", NULL, NULL, "8", 0.125, 1, FIRST},
