@@ -32,7 +32,7 @@ static const d9_flag flags[] = {
      .type = D9_FLAG_TEXT,
      .offset = offsetof(verify_options, data),
      .value = "DIR",
-     .doc = "folder of CIFAR-10, for the patch statistics; they are skipped by name without it"},
+     .doc = "folder of the cases' data set, for their patch statistics; where it is not there, a row says so"},
     {.name = "threads",
      .type = D9_FLAG_INTEGER,
      .offset = offsetof(verify_options, threads),
@@ -54,10 +54,11 @@ typedef struct tally {
 static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 static void keep_json(tally *tally, const d9_verify_row *row) {
-    json_t *object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:b, s:b, s:s}", "case", row->name, "group",
-                               row->group, "error", number(row->error), "limit", number(row->limit), "cosine",
-                               number(row->cosine), "sensitivity", number(row->sensitivity), "compared", (json_int_t)row->compared, "passed",
-                               row->passed, "skipped", row->skipped, "note", row->note);
+    json_t *object =
+        json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:b, s:b, s:s}", "case", row->name, "group", row->group, "error",
+                  number(row->error), "limit", number(row->limit), "cosine", number(row->cosine), "sensitivity",
+                  number(row->sensitivity), "compared", (json_int_t)row->compared, "passed", row->passed, "skipped",
+                  row->skipped, "note", row->note);
     json_array_append_new(tally->rows, object);
 }
 
@@ -106,9 +107,8 @@ static d9_status run(d9_cli *cli, const void *options) {
     };
     d9_status status = d9_verify(&cli->context, &verify, on_row, &tally);
     if (chosen->json) {
-        d9_cli_print_json(cli, json_pack("{s:O, s:i, s:i, s:i, s:i}", "rows", tally.rows, "cases",
-                                         tally.cases, "passed", tally.passed, "failed", tally.failed,
-                                         "skipped", tally.skipped));
+        d9_cli_print_json(cli, json_pack("{s:O, s:i, s:i, s:i, s:i}", "rows", tally.rows, "cases", tally.cases,
+                                         "passed", tally.passed, "failed", tally.failed, "skipped", tally.skipped));
     } else if (status == D9_OK || status == D9_CHECK_FAILED) {
         d9_cli_print(cli, "%d cases: %d comparisons ok, %d FAILED, %d skipped\n", tally.cases, tally.passed,
                      tally.failed, tally.skipped);

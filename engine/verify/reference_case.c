@@ -1,142 +1,264 @@
-/* Reading a reference case: its settings become a configuration, its batch a dataset. */
+/* Reading a reference case: see reference_case.h. */
 #include "verify/reference_case.h"
 #include "core/system.h"
+#include "train/build.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-bool d9_case_is_pipeline(const d9_safetensors *file) { return d9_safetensors_find(file, "crop_y") != NULL; }
+static const double norm_epsilon = 1e-5, norm_momentum = 0.1; /* as d9_graph_norm makes every norm */
+enum { LARGEST_PATCH = 16 };                                  /* pixels on a side */
 
-static d9_status setting(d9_context *context, const d9_case *self, const json_t *json, const char *key,
-                         json_t **value) {
-    *value = json_object_get(json, key);
-    return *value ? D9_OK : d9_fail(context, D9_DATA, "case %s: its settings lack %s", self->name, key);
+/* ---- metadata ---- */
+
+static d9_status bad(d9_context *context, const d9_reference_case *self, const char *what) {
+    return d9_fail(context, D9_DATA, "case %s: %s", self->name, what);
 }
 
-static d9_status number(d9_context *context, const d9_case *self, const json_t *json, const char *key, double *value) {
-    json_t *found;
-    d9_status status = setting(context, self, json, key, &found);
-    if (status == D9_OK && !json_is_number(found))
-        return d9_fail(context, D9_DATA, "case %s: %s is not a number", self->name, key);
-    if (status == D9_OK) *value = json_number_value(found);
+/* A row of the metadata that holds a JSON object; NULL where there is no such row. */
+static d9_status read_object(d9_context *context, const d9_reference_case *self, const char *key, json_t **object) {
+    const char *text = d9_safetensors_metadata(self->file, key);
+    json_error_t error;
+    *object = text ? json_loads(text, 0, &error) : NULL;
+    return !text || json_is_object(*object)
+               ? D9_OK
+               : d9_fail(context, D9_DATA, "case %s: %s in its metadata is no JSON object", self->name, key);
+}
+
+static d9_status read_names(d9_context *context, d9_reference_case *self) {
+    d9_status status;
+    json_t *object = NULL, *value;
+    const char *key;
+    void *memory;
+    D9_TRY(read_object(context, self, "dawn9.names", &object));
+    D9_TRY(d9_arena_allocate(context, &self->arena, (json_object_size(object) + 1) * sizeof(d9_name_pair), &memory));
+    d9_name_pair *pairs = memory;
+    self->names = pairs;
+    json_object_foreach(object, key, value) {
+        char *in_file, *in_engine;
+        if (!json_is_string(value)) D9_TRY(bad(context, self, "dawn9.names in its metadata holds what is no name"));
+        D9_TRY(d9_arena_copy(context, &self->arena, key, &in_file));
+        D9_TRY(d9_arena_copy(context, &self->arena, json_string_value(value), &in_engine));
+        pairs[self->name_count++] = (d9_name_pair){in_file, in_engine};
+    }
+done:
+    json_decref(object);
     return status;
 }
 
-typedef struct settings {
-    double batch, steps, weight_decay, momentum, bn_eps, bn_momentum, smoothing, celu, groups, bias_lr, scale, whiten,
-        ema, ema_every;
-    json_t *channels, *rates, *pool, *frozen;
-} settings;
-
-static d9_status read_settings(d9_context *context, const d9_case *self, const json_t *json, settings *s) {
+static d9_status read_patches(d9_context *context, d9_reference_case *self) {
     d9_status status;
-    const struct {
-        const char *key;
-        double *value;
-    } numbers[] = {{"batch", &s->batch},
-                   {"steps", &s->steps},
-                   {"weight_decay", &s->weight_decay},
-                   {"momentum", &s->momentum},
-                   {"bn_eps", &s->bn_eps},
-                   {"bn_momentum", &s->bn_momentum},
-                   {"label_smoothing", &s->smoothing},
-                   {"celu_alpha", &s->celu},
-                   {"ghost_groups", &s->groups},
-                   {"bias_lr_multiplier", &s->bias_lr},
-                   {"logits_scale", &s->scale},
-                   {"whitening_eps", &s->whiten},
-                   {"ema_momentum", &s->ema},
-                   {"ema_every", &s->ema_every}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        D9_TRY(number(context, self, json, numbers[i].key, numbers[i].value));
-    D9_TRY(setting(context, self, json, "channels", &s->channels));
-    D9_TRY(setting(context, self, json, "lr", &s->rates));
-    D9_TRY(setting(context, self, json, "pool_position", &s->pool));
-    D9_TRY(setting(context, self, json, "frozen_bn_scale", &s->frozen));
-    if (s->bn_eps != 1e-5 || s->bn_momentum != 0.1)
+    json_t *object = NULL;
+    d9_patch_settings *patches = &self->patches;
+    D9_TRY(read_object(context, self, "dawn9.patches", &object));
+    if (!object) goto done;
+    const char *covariance = json_string_value(json_object_get(object, "covariance"));
+    const char *eigenvalues = json_string_value(json_object_get(object, "eigenvalues"));
+    patches->images = json_integer_value(json_object_get(object, "images"));
+    patches->size = (int)json_integer_value(json_object_get(object, "size"));
+    if (!covariance || !eigenvalues || patches->images < 1 || patches->size < 1 || patches->size > LARGEST_PATCH ||
+        patches->size > self->description->height || patches->size > self->description->width)
+        D9_TRY(bad(context, self, "dawn9.patches in its metadata needs images, size, covariance and eigenvalues"));
+    char *copies[2];
+    D9_TRY(d9_arena_copy(context, &self->arena, covariance, &copies[0]));
+    D9_TRY(d9_arena_copy(context, &self->arena, eigenvalues, &copies[1]));
+    patches->covariance = copies[0];
+    patches->eigenvalues = copies[1];
+done:
+    json_decref(object);
+    return status;
+}
+
+/* `value` keeps what it is where the settings do not say. */
+static d9_status read_number(d9_context *context, const d9_reference_case *self, const json_t *settings,
+                             const char *key, double *value) {
+    const json_t *found = json_object_get(settings, key);
+    if (found && !json_is_number(found))
+        return d9_fail(context, D9_DATA, "case %s: %s is not a number", self->name, key);
+    if (found) *value = json_number_value(found);
+    return D9_OK;
+}
+
+static d9_status read_rates(d9_context *context, d9_reference_case *self, const json_t *settings) {
+    d9_status status;
+    const json_t *list = json_object_get(settings, "lr");
+    double steps = 0;
+    void *memory;
+    if (!list) D9_TRY(bad(context, self, "its settings lack lr"));
+    D9_TRY(read_number(context, self, settings, "steps", &steps));
+    if (steps < 1 || (double)json_array_size(list) != steps)
+        D9_TRY(d9_fail(context, D9_DATA, "case %s: %g steps and %zu learning rates do not go together", self->name,
+                       steps, json_array_size(list)));
+    self->steps = (int64_t)steps;
+    D9_TRY(d9_arena_allocate(context, &self->arena, (size_t)self->steps * sizeof(double), &memory));
+    for (int64_t k = 0; k < self->steps; k++) {
+        const json_t *rate = json_array_get(list, (size_t)k);
+        if (!json_is_number(rate)) D9_TRY(bad(context, self, "lr holds what is not a number"));
+        ((double *)memory)[k] = json_number_value(rate);
+    }
+    self->rates = memory;
+done:
+    return status;
+}
+
+static d9_status read_settings(d9_context *context, d9_reference_case *self) {
+    d9_status status;
+    json_t *settings = NULL;
+    double epsilon = norm_epsilon, momentum = norm_momentum;
+    D9_TRY(read_object(context, self, "case", &settings));
+    if (!settings && !self->augmentation) D9_TRY(bad(context, self, "its metadata has no settings (case)"));
+    if (!self->augmentation) D9_TRY(read_rates(context, self, settings));
+    D9_TRY(read_number(context, self, settings, "bn_eps", &epsilon));
+    D9_TRY(read_number(context, self, settings, "bn_momentum", &momentum));
+    if (epsilon != norm_epsilon || momentum != norm_momentum)
         D9_TRY(d9_fail(context, D9_DATA,
                        "case %s: batch norm epsilon %g and momentum %g; the networks have 1e-5 and 0.1", self->name,
-                       s->bn_eps, s->bn_momentum));
-    if (s->batch < 1 || s->steps < 1 || s->groups < 1 || fmod(s->batch, s->groups) != 0 ||
-        (double)json_array_size(s->rates) != s->steps)
-        D9_TRY(d9_fail(context, D9_DATA,
-                       "case %s: batch %g, ghost groups %g, steps %g and %zu rates do not go together", self->name,
-                       s->batch, s->groups, s->steps, json_array_size(s->rates)));
+                       epsilon, momentum));
 done:
+    json_decref(settings);
     return status;
 }
 
-/* The case as a configuration file would say it. */
-static void write_config(const settings *s, d9_text *yaml) {
-    d9_text_add(yaml, "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [");
-    for (size_t i = 0; i < json_array_size(s->channels); i++)
-        d9_text_add(yaml, "%s%lld", i ? ", " : "", (long long)json_integer_value(json_array_get(s->channels, i)));
-    d9_text_add(yaml, "], logits_scale: %.17g}\n", s->scale);
-    d9_text_add(yaml,
-                "train: {epochs: 1, batch_size: %.0f, weight_decay: %.17g, momentum: %.17g, bias_lr_multiplier: %.17g, "
-                "lr: {knots: [0], values: [0.1]}}\ntricks:\n",
-                s->batch, s->weight_decay, s->momentum, s->bias_lr);
-    const char *pool = json_string_value(s->pool);
-    if (pool && strcmp(pool, "after_act") != 0) d9_text_add(yaml, "  pool_before_activation: {position: %s}\n", pool);
-    if (s->smoothing > 0) d9_text_add(yaml, "  label_smoothing: {alpha: %.17g}\n", s->smoothing);
-    if (s->celu > 0) d9_text_add(yaml, "  celu: {alpha: %.17g}\n", s->celu);
-    if (s->groups > 1) d9_text_add(yaml, "  ghost_batchnorm: {group_size: %.0f}\n", s->batch / s->groups);
-    if (json_is_true(s->frozen)) d9_text_add(yaml, "  frozen_bn_scale: {scale: 1}\n");
-    if (s->whiten > 0) d9_text_add(yaml, "  patch_whitening: {size: 3, epsilon: %.17g}\n", s->whiten);
-    if (s->ema > 0)
-        d9_text_add(yaml, "  ema: {momentum: %.17g, every: %.0f, restart_each_epoch: on}\n", s->ema, s->ema_every);
-    d9_text_add(yaml, "  flip_tta: {}\n");
+/* ---- configuration ---- */
+
+/* Builds the program once, so that a network or trick that refuses this batch does so before anything is run. */
+static d9_status try_program(d9_context *context, const d9_reference_case *self) {
+    const d9_extent extent = d9_description_extent(self->description, self->config, self->config->train.batch_size);
+    const d9_program_options options = {0};
+    d9_program program;
+    d9_status status = d9_program_build(context, self->config, &extent, d9_precision_find("f32"), &options, &program);
+    if (status == D9_OK) d9_program_free(context, &program);
+    return status;
 }
 
-static d9_status read_case(d9_context *context, const char *path, d9_case *self, const json_t *json) {
+static d9_status read_config(d9_context *context, const char *path, d9_reference_case *self) {
     d9_status status;
-    settings s;
-    d9_text yaml;
-    void *rates;
-    d9_text_init(context, &yaml);
-    D9_TRY(read_settings(context, self, json, &s));
-    self->batch = (int64_t)s.batch;
-    self->steps = (int64_t)s.steps;
-    D9_TRY(d9_arena_allocate(context, &self->arena, (size_t)self->steps * sizeof(double), &rates));
-    for (int64_t k = 0; k < self->steps; k++)
-        ((double *)rates)[k] = json_number_value(json_array_get(s.rates, (size_t)k));
-    self->rates = rates;
-    write_config(&s, &yaml);
-    D9_TRY(d9_text_status(&yaml));
-    D9_TRY(d9_config_parse(context, path, d9_text_get(&yaml), NULL, &self->config));
+    char *name;
+    D9_TRY(d9_arena_format(context, &self->arena, &name, "%s dawn9.config", path));
+    D9_TRY(d9_config_parse(context, name, self->description->config, NULL, &self->config));
+    D9_TRY(try_program(context, self));
 done:
-    d9_text_free(&yaml);
+    if (status == D9_USAGE) status = context->status = D9_DATA; /* the file is wrong, not the command line */
     return status;
 }
 
-static void name_of(const char *path, char *name, size_t size) {
+/* ---- opening ---- */
+
+static void set_name(const char *path, char *name, size_t size) {
     const char *slash = strrchr(path, '/'), *begin = slash ? slash + 1 : path, *dot = strrchr(begin, '.');
     snprintf(name, size, "%.*s", dot ? (int)(dot - begin) : (int)strlen(begin), begin);
 }
 
-d9_status d9_case_open(d9_context *context, const char *path, d9_case *self) {
+d9_status d9_reference_case_open(d9_context *context, const char *path, d9_reference_case *self) {
     d9_status status;
-    json_error_t error;
-    json_t *json = NULL;
     memset(self, 0, sizeof *self);
-    name_of(path, self->name, sizeof self->name);
+    set_name(path, self->name, sizeof self->name);
     D9_TRY(d9_safetensors_read(context, path, &self->file));
-    if (d9_case_is_pipeline(self->file)) goto done;
-    const char *text = d9_safetensors_metadata(self->file, "case");
-    json = text ? json_loads(text, 0, &error) : NULL;
-    if (!json) D9_TRY(d9_fail(context, D9_DATA, "%s: is no reference case: its metadata has no settings", path));
-    D9_TRY(read_case(context, path, self, json));
+    if (!d9_safetensors_metadata(self->file, "dawn9.config"))
+        D9_TRY(
+            d9_fail(context, D9_DATA,
+                    "%s: its metadata has no dawn9.config: no reference case, or one made before cases carried their "
+                    "configuration (tests/golden/generate.py writes it)",
+                    path));
+    self->augmentation = d9_safetensors_find(self->file, "crop_y") != NULL;
+    D9_TRY(d9_description_find(context, path, self->file, &self->description));
+    D9_TRY(read_settings(context, self));
+    D9_TRY(read_names(context, self));
+    D9_TRY(read_patches(context, self));
+    D9_TRY(read_config(context, path, self));
 done:
-    json_decref(json);
-    if (status != D9_OK) d9_case_close(context, self);
+    if (status != D9_OK) d9_reference_case_close(context, self);
     return status;
 }
 
-void d9_case_close(d9_context *context, d9_case *self) {
-    d9_safetensors_free(context, self->file);
+void d9_reference_case_close(d9_context *context, d9_reference_case *self) {
     d9_config_free(context, self->config);
+    d9_description_free(context, self->description);
+    d9_safetensors_free(context, self->file);
     d9_arena_free(context, &self->arena);
     memset(self, 0, sizeof *self);
+}
+
+/* ---- names and tensors ---- */
+
+const char *d9_reference_case_file_name(const d9_reference_case *self, const char *in_engine) {
+    for (int i = 0; i < self->name_count; i++)
+        if (strcmp(self->names[i].in_engine, in_engine) == 0) return self->names[i].in_file;
+    return in_engine;
+}
+
+const d9_tensor *d9_reference_case_initial(const d9_reference_case *self, const char *in_file) {
+    char key[160];
+    snprintf(key, sizeof key, "init/%s", in_file);
+    const d9_tensor *initial = d9_safetensors_find(self->file, key);
+    return initial ? initial : d9_safetensors_find(self->file, in_file);
+}
+
+/* ---- the batch ---- */
+
+/* (N, C, H, W) to (N, H, W, C) */
+static void copy_pixels(const d9_tensor *images, uint8_t *pixels) {
+    const int64_t *d = images->shape.d, plane = d[2] * d[3];
+    const uint8_t *bytes = images->bytes;
+    for (int64_t n = 0; n < d[0]; n++)
+        for (int64_t c = 0; c < d[1]; c++)
+            for (int64_t p = 0; p < plane; p++) pixels[(n * plane + p) * d[1] + c] = *bytes++;
+}
+
+static d9_status copy_labels(d9_context *context, const d9_reference_case *self, const d9_tensor *labels, int64_t count,
+                             int32_t *classes) {
+    d9_status status;
+    void *wide = NULL;
+    D9_TRY(d9_allocate(context, (size_t)count * sizeof(double), "labels", &wide));
+    d9_tensor_to_doubles(labels, wide);
+    for (int64_t i = 0; i < count; i++) {
+        const double label = ((const double *)wide)[i];
+        if (!(label >= 0 && label < (double)self->description->classes))
+            D9_TRY(d9_fail(context, D9_DATA, "case %s: label %g of image %lld, must be 0 to %lld", self->name, label,
+                           (long long)i, (long long)self->description->classes - 1));
+        classes[i] = (int32_t)label;
+    }
+done:
+    d9_release(context, wide);
+    return status;
+}
+
+d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case *self, d9_dataset **dataset) {
+    d9_status status;
+    const d9_description *about = self->description;
+    const d9_tensor *images = d9_safetensors_find(self->file, "images");
+    const d9_tensor *labels = d9_safetensors_find(self->file, "labels"); /* an augmentation case has none */
+    const int64_t n = self->config->train.batch_size;
+    const d9_shape wanted = {4, {n, about->channels, about->height, about->width}};
+    void *memory = NULL, *pixels, *classes;
+    *dataset = NULL;
+    if (!images || images->type != D9_TENSOR_U8 || images->shape.rank != 4)
+        D9_TRY(bad(context, self, "needs images u8 (N, C, H, W)"));
+    if (images->shape.d[0] != n || (labels && d9_shape_count(&labels->shape) != n))
+        D9_TRY(d9_fail(context, D9_DATA, "case %s: %lld images for a batch of %lld with as many labels", self->name,
+                       (long long)images->shape.d[0], (long long)n));
+    if (!d9_shape_equal(&images->shape, &wanted))
+        D9_TRY(d9_fail(context, D9_DATA, "case %s: its images are not of %lld channels, %lldx%lld", self->name,
+                       (long long)about->channels, (long long)about->height, (long long)about->width));
+    D9_TRY(d9_allocate(context, sizeof **dataset, "a case's batch", &memory));
+    d9_dataset *made = memory;
+    *made = (d9_dataset){.name = "reference case",
+                         .height = about->height,
+                         .width = about->width,
+                         .channels = about->channels,
+                         .classes = about->classes,
+                         .class_names = about->class_names};
+    memcpy(made->mean, about->mean, sizeof made->mean);
+    memcpy(made->std, about->std, sizeof made->std);
+    D9_TRY(d9_arena_allocate(context, &made->arena, images->size, &pixels));
+    D9_TRY(d9_arena_allocate(context, &made->arena, (size_t)n * sizeof(int32_t), &classes));
+    copy_pixels(images, pixels);
+    if (labels) D9_TRY(copy_labels(context, self, labels, n, classes));
+    made->train = made->test = (d9_split){n, pixels, classes};
+    *dataset = made;
+    memory = NULL;
+done:
+    d9_dataset_free(context, memory);
+    return status;
 }

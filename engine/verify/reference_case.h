@@ -1,51 +1,59 @@
-/* A reference case: settings, one batch, initial weights and what must come of them (reference/README.md says
- * how the files are made), and the same numbers observed on a backend. Private to train/. */
+/* A reference case: a safetensors file with one batch, initial weights and what another framework made of them
+ * (tests/golden/README.md lists its tensors). Its metadata say all that is needed to run it here:
+ *
+ *   dawn9.config, dawn9.classes, dawn9.image_size, dawn9.mean, dawn9.std   as in a model file (exchange/description.h):
+ *                   network and tricks, classes, size of the images, normalisation
+ *   case            JSON object of settings: "steps", and "lr", a list with the learning rate of each step, which
+ * stands in place of the configuration's schedule; "bn_eps" and "bn_momentum" where there are norms dawn9.names JSON
+ * object, from a name in the file to the engine's name of that value, where the two differ:
+ *                   {"prep.conv.weight": "stem.conv.weight"}; may be absent
+ *   dawn9.patches   JSON object, in a file with statistics of image patches: {"images": 2000, "size": 3,
+ *                   "covariance": TENSOR, "eigenvalues": TENSOR}, of the first `images` training images of the
+ *                   configuration's data set; may be absent */
 #ifndef D9_VERIFY_REFERENCE_CASE_H
 #define D9_VERIFY_REFERENCE_CASE_H
 
+#include "config/config.h"
+#include "data/dataset.h"
+#include "exchange/description.h"
 #include "record/safetensors.h"
-#include "train/trainer.h"
 
-typedef struct d9_case {
-    char name[64];
+typedef struct d9_name_pair {
+    const char *in_file, *in_engine;
+} d9_name_pair;
+
+typedef struct d9_patch_settings {
+    int64_t images;
+    int size;
+    const char *covariance, *eigenvalues; /* names of tensors; NULL: the file has no such statistics */
+} d9_patch_settings;
+
+typedef struct d9_reference_case {
+    char name[64]; /* the file's, without folder and ending */
     d9_safetensors *file;
-    d9_config *config; /* made from the case's settings: a network and tricks like any other */
-    const double *rates;
-    int64_t batch, steps;
+    d9_description *description;
+    d9_config *config;
+    const d9_name_pair *names;
+    int name_count;
+    /* True: the file holds a batch, the random draws of its augmentation and the augmented batch; no step is run. */
+    bool augmentation;
+    const double *rates; /* (steps) learning rates; NULL in an augmentation case */
+    int64_t steps;
+    d9_patch_settings patches;
     d9_arena arena;
-} d9_case;
+} d9_reference_case;
 
-D9_MUST_USE d9_status d9_case_open(d9_context *context, const char *path, d9_case *self);
-void d9_case_close(d9_context *context, d9_case *self);
+/* D9_DATA: not a reference case, or one whose parts do not go together; the message names the file and the part. */
+D9_MUST_USE d9_status d9_reference_case_open(d9_context *context, const char *path, d9_reference_case *self);
+void d9_reference_case_close(d9_context *context, d9_reference_case *self);
 
-/* True for the file of the data pipeline, which has no network. */
-bool d9_case_is_pipeline(const d9_safetensors *file);
-
-/* Named tensors, in the files' names and layout: "step2/loss", "grad/layer1.conv.weight", "eval/logits_tta". */
-typedef struct d9_observation { const char *name; double *values; int64_t count; } d9_observation;
-typedef struct d9_observations {
-    d9_arena arena;
-    d9_observation *rows;
-    int count, capacity;
-} d9_observations;
-
-typedef struct d9_case_run { /* where and how a case is run */
-    const char *backend, *precision;
-    int threads;
-    int jitter; /* above 0: initial weights are moved by up to 2^jitter_exponent of themselves, by this seed */
-    int jitter_exponent;
-} d9_case_run;
-
-/* Runs the case's steps through a session, and notes everything a case file may hold. */
-D9_MUST_USE d9_status d9_case_observe(d9_context *context, const d9_case *self, const d9_case_run *how,
-                                      d9_observations *observations);
-/* A session ready for the case's first step. */
-D9_MUST_USE d9_status d9_case_session(d9_context *context, const d9_case *self, const d9_case_run *how, d9_config *config,
-                                      d9_session *session);
-/* The same for the pipeline file: "output". */
-D9_MUST_USE d9_status d9_pipeline_observe(d9_context *context, const d9_safetensors *file, const d9_case_run *how,
-                                          d9_observations *observations);
-const d9_observation *d9_observations_find(const d9_observations *observations, const char *name);
-void d9_observations_free(d9_context *context, d9_observations *observations);
+/* What the file calls a value of the engine. */
+const char *d9_reference_case_file_name(const d9_reference_case *self, const char *in_engine);
+/* The tensor a value starts from, by the file's name: init/NAME, or NAME itself where no step moves it. NULL: neither.
+ */
+const d9_tensor *d9_reference_case_initial(const d9_reference_case *self, const char *in_file);
+/* The batch as a data set, for training and evaluation alike. It refers to the case, which must outlive it. */
+D9_MUST_USE d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case *self,
+                                                d9_dataset **dataset);
 
 #endif

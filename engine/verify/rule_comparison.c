@@ -1,27 +1,28 @@
-/* Rule by rule comparison of one step with the reference backend: see verify.h. */
+/* One training step, compared with the reference backend rule by rule: see rule_comparison.h. */
+#include "verify/rule_comparison.h"
 #include "core/system.h"
 #include "graph/op.h"
-#include "train/trainer.h"
-#include "verify/verify.h"
+#include "verify/tensor_difference.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { MAX_RULES = 1024 };
+static const double least_cosine = 0.99999; /* of values that were rounded to half precision or tf32 */
 
 typedef struct comparison {
     d9_context *context;
     d9_session *tested, *judge;
     const d9_graph *graph;
     int64_t step;
-    bool cut; /* what the judge is given of other rules is cut to tf32 */
+    bool cut; /* the judge's inputs from other rules are cut to tf32 */
     d9_verify_row row;
 } comparison;
 
 /* ---- buffers and values from one device to the other ---- */
 
-/* f32 without the bits that tf32 has not: no tensor core moves a number further. */
+/* Clears the 13 low bits of each f32, which tf32 does not have. No tensor core rounds a number further than that. */
 static void cut_to_tf32(uint32_t *values, int64_t count) {
     for (int64_t i = 0; i < count; i++) values[i] &= 0xffffe000u;
 }
@@ -134,34 +135,32 @@ static double limit_of(const comparison *c, const d9_node *node, const d9_value 
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
 }
 
-static void measure(const double *got, const double *want, int64_t count, double *error, double *cosine) {
-    double difference = 0, mine = 0, theirs = 0, dot = 0;
-    for (int64_t i = 0; i < count; i++) {
-        difference += (got[i] - want[i]) * (got[i] - want[i]);
-        mine += got[i] * got[i];
-        theirs += want[i] * want[i];
-        dot += got[i] * want[i];
-    }
-    bool both_zero = theirs == 0 && difference == 0; /* NaN is neither zero nor above it: it fails, on both sides too */
-    *error = theirs > 0 ? sqrt(difference / theirs) : both_zero ? 0 : INFINITY;
-    *cosine = theirs > 0 ? dot / sqrt(mine * theirs) : both_zero ? 1 : -1;
+typedef struct output_error {
+    double error, cosine;
+} output_error;
+
+static output_error error_of(const double *got, const double *want, int64_t count) {
+    const d9_tensor_difference difference = d9_tensor_difference_of(got, want, count);
+    const double error = d9_relative_error(difference.distance, difference.want_norm);
+    if (!isnan(difference.cosine)) return (output_error){error, difference.cosine};
+    return (output_error){error, error == 0 ? 1 : -1}; /* both are all zeros, or one of them is, or one holds NaN */
 }
 
-/* What a convolution beyond its limit is held against: how far the judge's answer moves when its inputs are cut. */
-static d9_status sense(comparison *c, const d9_node *node, d9_value_id id, const double *want, int64_t count,
-                       double *error, double *cosine) {
+/* How far the judge's output `want` moves when the node's inputs are cut to tf32. */
+static d9_status find_sensitivity(comparison *c, const d9_node *node, d9_value_id id, const double *want, int64_t count,
+                                  output_error *moved) {
     d9_status status;
     const d9_node_id n = (d9_node_id)(node - c->graph->nodes);
-    void *moved = NULL;
-    D9_TRY(d9_allocate(c->context, (size_t)count * sizeof(double), "values to compare", &moved));
+    void *values = NULL;
+    D9_TRY(d9_allocate(c->context, (size_t)count * sizeof(double), "values to compare", &values));
     c->cut = true;
     status = judge_rule(c, n, n + 1);
     c->cut = false;
     D9_TRY(status);
-    D9_TRY(d9_session_read_value(c->judge, c->graph, id, moved));
-    measure(moved, want, count, error, cosine);
+    D9_TRY(d9_session_read_value(c->judge, c->graph, id, values));
+    *moved = error_of(values, want, count);
 done:
-    d9_release(c->context, moved);
+    d9_release(c->context, values);
     return status;
 }
 
@@ -169,29 +168,30 @@ static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id i
     d9_status status;
     const d9_value *value = &c->graph->values[id];
     int64_t count = d9_shape_count(&value->shape);
-    double limit = limit_of(c, node, value), error, cosine;
+    double limit = limit_of(c, node, value);
     void *memory = NULL;
     D9_TRY(d9_allocate(c->context, (size_t)(2 * count) * sizeof(double), "values to compare", &memory));
     double *got = memory, *want = got + count;
     D9_TRY(d9_session_read_value(c->tested, c->graph, id, got));
     D9_TRY(d9_session_read_value(c->judge, c->graph, id, want));
-    measure(got, want, count, &error, &cosine);
+    const output_error made = error_of(got, want, count);
     d9_type type = type_of(c, node, value);
     bool half = type == D9_BF16 || type == D9_F16 || is_tf32(c, node);
-    bool passed = error <= limit && (!half || cosine >= 0.99999);
-    if (!passed && is_tf32(c, node) && isfinite(error)) {
-        double moved, angle;
-        D9_TRY(sense(c, node, id, want, count, &moved, &angle));
-        passed = error <= 2 * moved && (cosine >= 0.99999 || 1 - cosine <= 2 * (1 - angle));
-        c->row.sensitivity = moved;
+    bool passed = made.error <= limit && (!half || made.cosine >= least_cosine);
+    if (!passed && is_tf32(c, node) && isfinite(made.error)) {
+        output_error moved;
+        D9_TRY(find_sensitivity(c, node, id, want, count, &moved));
+        passed =
+            made.error <= 2 * moved.error && (made.cosine >= least_cosine || 1 - made.cosine <= 2 * (1 - moved.cosine));
+        c->row.sensitivity = moved.error;
     }
     if (!passed) c->row.passed = false;
-    if (c->row.compared == 0 || !(error * c->row.limit <= c->row.error * limit)) {
-        c->row.error = error;
+    if (c->row.compared == 0 || d9_error_is_worse(made.error, limit, c->row.error, c->row.limit)) {
+        c->row.error = made.error;
         c->row.limit = limit;
         snprintf(c->row.note, sizeof c->row.note, "%s", value->name);
     }
-    if (half && !(cosine >= c->row.cosine)) c->row.cosine = cosine;
+    if (half && !(made.cosine >= c->row.cosine)) c->row.cosine = made.cosine;
     c->row.compared += count;
 done:
     d9_release(c->context, memory);

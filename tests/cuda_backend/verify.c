@@ -9,7 +9,7 @@
 
 #include "tests/cuda_backend/fake.h"
 #include "tests/support/runs.h"
-#include "verify/verify.h"
+#include "verify/rule_comparison.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 
 #include "exchange/model.h"
 #include "tests/support/runs.h"
+#include "verify/rule_comparison.h"
 #include "verify/verify.h"
 
 #include <dirent.h>

@@ -1,0 +1,287 @@
+/* Tensor groups against the file, or in half precision against the reference backend that rounds at the same edges.
+ * Relative error is L2. A state's error is taken relative to how far training moved it, so that an optimizer that does
+ * nothing scores 1. See verify.h for what a row beyond its limit is held against. */
+#include "verify/group_comparison.h"
+#include "core/system.h"
+#include "verify/tensor_difference.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef enum measure { RELATIVE, MOVEMENT, ABSOLUTE } measure;
+
+typedef struct group {                  /* one row of the table: the tensors whose names begin so */
+    const char *name, *prefix, *suffix; /* suffix: NULL, or what the name ends in */
+    measure measure;
+    double f64, f32, half; /* limits */
+    bool cosine;           /* half precision and tf32: a cosine of at least 0.999 as well */
+} group;
+
+/* tests/golden/README.md, "Tolerance". The files were computed in f64 but hold their initial weights in f32. So f64
+ * cannot come closer than what that rounding does to a gradient: PyTorch in f64, started from the files' weights,
+ * differs from them by up to 1.7e-6 in gradients, the same as this engine does. */
+static const group groups[] = {
+    {"loss", "step", "/loss", RELATIVE, 1e-6, 1e-5, 2e-3, false},
+    {"logits", "step", "/logits", RELATIVE, 1e-6, 1e-5, 2e-3, false},
+    {"gradients", "grad/", NULL, RELATIVE, 3e-6, 1e-4, 2e-2, true},
+    {"final state", "final/", NULL, MOVEMENT, 3e-6, 1e-2, 5e-2, false},
+    {"average", "ema/", NULL, MOVEMENT, 3e-6, 1e-2, 5e-2, false},
+    {"evaluation", "eval/", NULL, RELATIVE, 1e-6, 1e-4, 5e-3, false},
+    {"augmented batch", "output", NULL, ABSOLUTE, 1e-6, 1e-6, 0, false},
+};
+enum { GROUPS = sizeof groups / sizeof *groups };
+
+static const double least_cosine = 0.999;
+
+/* ---- the verification and its rows ---- */
+
+bool d9_verification_is_half(const d9_verification *self) {
+    return self->precision->compute != self->precision->master;
+}
+
+const char *d9_verification_reference_precision(const d9_verification *self) {
+    return self->precision->tf32 ? "f32" : self->precision->name;
+}
+
+void d9_verification_report(d9_verification *self, const d9_verify_row *row) {
+    self->rows++;
+    if (!row->passed && !row->skipped) self->failed++;
+    self->sink(self->user, row);
+}
+
+d9_verify_row d9_verification_row(const d9_verification *self, const char *group, double limit) {
+    d9_verify_row row = {.passed = true, .limit = limit, .cosine = NAN, .sensitivity = NAN};
+    snprintf(row.name, sizeof row.name, "%s", self->reference.name);
+    snprintf(row.group, sizeof row.group, "%s", group);
+    return row;
+}
+
+static bool belongs(const group *g, const char *name) {
+    size_t length = strlen(name), tail = g->suffix ? strlen(g->suffix) : 0;
+    return strncmp(name, g->prefix, strlen(g->prefix)) == 0 &&
+           (!g->suffix || (length > tail && strcmp(name + length - tail, g->suffix) == 0));
+}
+
+/* tf32 has the limits of half precision, except for what is compared absolutely: an augmented batch, in which nothing
+ * is convolved. */
+static double limit_of(const d9_verification *self, const group *g) {
+    if (d9_verification_is_half(self) || (self->precision->tf32 && g->measure != ABSOLUTE)) return g->half;
+    return self->precision->compute == D9_F64 ? g->f64 : g->f32;
+}
+
+/* ---- the error of one tensor ---- */
+
+/* Where a tensor of the final state started: the file's initial values, or 0 and 1 for running statistics. */
+static d9_status read_initial(d9_verification *self, const char *name, int64_t count, double *values) {
+    const char *parameter = strchr(name, '/') + 1;
+    const size_t length = strlen(parameter);
+    const bool variance = length > 11 && strcmp(parameter + length - 11, "running_var") == 0;
+    const d9_tensor *tensor = d9_reference_case_initial(&self->reference, parameter);
+    for (int64_t i = 0; i < count; i++) values[i] = variance;
+    if (!tensor) return D9_OK;
+    if (d9_shape_count(&tensor->shape) != count)
+        return d9_fail(self->context, D9_DATA, "case %s: init/%s has another size", self->reference.name, parameter);
+    d9_tensor_to_doubles(tensor, values);
+    return D9_OK;
+}
+
+typedef struct tensor_error {
+    double error;   /* by the group's measure */
+    double cosine;  /* NaN: the group has none, or nothing points anywhere */
+    double storage; /* the part of it that storing the file in float32 alone may cost */
+} tensor_error;
+
+static d9_status measure_error(d9_verification *self, const group *g, const d9_recorded_tensor *got, const double *want,
+                               tensor_error *made) {
+    d9_status status = D9_OK;
+    void *start = NULL;
+    if (g->measure == ABSOLUTE) {
+        *made = (tensor_error){d9_tensor_largest_difference(got->values, want, got->count), NAN, 0};
+        return D9_OK;
+    }
+    const d9_tensor_difference difference = d9_tensor_difference_of(got->values, want, got->count);
+    double scale = difference.want_norm;
+    *made = (tensor_error){.cosine = g->cosine ? difference.cosine : NAN};
+    if (g->measure == MOVEMENT) {
+        D9_TRY(d9_allocate(self->context, (size_t)got->count * sizeof(double), "initial state", &start));
+        D9_TRY(read_initial(self, got->name, got->count, start));
+        scale = d9_tensor_distance(want, start, got->count);
+        made->storage = scale > 0 ? 6e-8 * difference.want_norm / scale : 0;
+    }
+    made->error = d9_relative_error(difference.distance, scale);
+done:
+    d9_release(self->context, start);
+    return status;
+}
+
+/* ---- comparing ---- */
+
+/* The tensors to compare with: the file's, or in half precision those of a run. */
+typedef struct expected {
+    const d9_safetensors *file;
+    const d9_recorded_tensors *run; /* NULL: the file's */
+} expected;
+
+static int expected_count(const expected *e) { return e->run ? e->run->count : e->file->tensor_count; }
+static const char *expected_name(const expected *e, int i) {
+    return e->run ? e->run->rows[i].name : e->file->tensors[i].name;
+}
+
+static d9_status read_expected(d9_verification *self, const expected *e, int i, int64_t *count, double **values) {
+    void *memory;
+    *count = e->run ? e->run->rows[i].count : d9_shape_count(&e->file->tensors[i].shape);
+    d9_status status = d9_allocate(self->context, (size_t)*count * sizeof(double), "expected values", &memory);
+    if (status != D9_OK) return status;
+    *values = memory;
+    if (e->run)
+        memcpy(memory, e->run->rows[i].values, (size_t)*count * sizeof(double));
+    else
+        d9_tensor_to_doubles(&e->file->tensors[i], memory);
+    return D9_OK;
+}
+
+static d9_status compare_tensor(d9_verification *self, const group *g, const expected *e, int i,
+                                const d9_recorded_tensors *recorded, d9_verify_row *row) {
+    d9_status status;
+    const char *name = expected_name(e, i);
+    const d9_recorded_tensor *got = d9_recorded_tensors_find(recorded, name);
+    const bool coarse = d9_verification_is_half(self) || self->precision->tf32;
+    tensor_error made = {.error = INFINITY};
+    double *want = NULL;
+    int64_t count;
+    D9_TRY(read_expected(self, e, i, &count, &want));
+    const bool present = got && got->count == count;
+    if (present) D9_TRY(measure_error(self, g, got, want, &made));
+    const double limit = limit_of(self, g) + (self->precision->compute == D9_F64 ? made.storage : 0);
+    if (!present || !(made.error <= limit)) row->passed = false;
+    if (present && g->cosine && coarse) {
+        const double cosine = isnan(made.cosine) ? -1 : made.cosine;
+        if (!(cosine >= least_cosine)) row->passed = false;
+        if (!(cosine >= row->cosine)) row->cosine = cosine;
+    }
+    if (!row->note[0] || d9_error_is_worse(made.error, limit, row->error, row->limit)) {
+        row->error = made.error;
+        row->limit = limit;
+        snprintf(row->note, sizeof row->note, "%s%s", name, present ? "" : " is missing");
+    }
+    row->compared += present ? count : 0;
+done:
+    d9_release(self->context, want);
+    return status;
+}
+
+/* Tensors that the run made and the file should hold, too. A value that no step moves may stand in the file without a
+ * prefix, once for all. Returns their number. */
+static int find_unexpected(const group *g, const expected *e, const d9_recorded_tensors *recorded, d9_verify_row *row) {
+    int count = 0;
+    for (int i = 0; !e->run && i < recorded->count; i++) {
+        const char *name = recorded->rows[i].name, *slash = strchr(name, '/');
+        if (!belongs(g, name) || d9_safetensors_find(e->file, name)) continue;
+        if (g->measure == MOVEMENT && slash && d9_safetensors_find(e->file, slash + 1)) continue;
+        row->passed = false;
+        row->error = INFINITY;
+        snprintf(row->note, sizeof row->note, "%.70s is not in the file", name);
+        count++;
+    }
+    return count;
+}
+
+/* ---- the case's own sensitivity ---- */
+
+/* f32: the last bit. Half precisions: a thirty-second of their rounding, so that three weights in a hundred round
+ * otherwise. tf32: all of its rounding, which the reference in f32 does not do. */
+static int perturbation_exponent(const d9_precision *precision) {
+    if (precision->tf32) return -11;
+    return precision->compute == D9_BF16 ? -14 : precision->compute == D9_F16 ? -17 : -23;
+}
+
+/* The case on the reference backend; `perturbation` 0: from the weights in the file. */
+static d9_status run_reference(d9_verification *self, int perturbation, d9_recorded_tensors *recorded) {
+    const d9_case_run_options options = {"reference", d9_verification_reference_precision(self), self->options->threads,
+                                         perturbation, perturbation_exponent(self->precision)};
+    return recorded->count ? D9_OK : d9_case_run(self->context, &self->reference, &options, recorded);
+}
+
+/* The largest error and the smallest cosine of any of the group's tensors, over all perturbations. */
+static d9_status find_sensitivity(d9_verification *self, const group *g, double *error, double *cosine) {
+    d9_status status = D9_OK;
+    *error = 0;
+    *cosine = 1;
+    D9_TRY(run_reference(self, 0, &self->unperturbed));
+    for (int p = 0; p < D9_PERTURBATIONS; p++) {
+        D9_TRY(run_reference(self, p + 1, &self->perturbed[p]));
+        for (int i = 0; i < self->unperturbed.count; i++) {
+            const d9_recorded_tensor *want = &self->unperturbed.rows[i],
+                                     *got = d9_recorded_tensors_find(&self->perturbed[p], want->name);
+            tensor_error made;
+            if (!belongs(g, want->name) || !got) continue;
+            D9_TRY(measure_error(self, g, got, want->values, &made));
+            if (isfinite(made.error))
+                *error = fmax(*error, made.error); /* infinite: frozen, only perturbation moved it */
+            *cosine = fmin(*cosine, made.cosine);  /* of a number and NaN: the number */
+        }
+    }
+done:
+    return status;
+}
+
+/* A row beyond its limit passes within twice what perturbation alone does to the group. */
+static d9_status judge_by_sensitivity(d9_verification *self, const group *g, d9_verify_row *row) {
+    d9_status status = D9_OK;
+    double cosine;
+    const bool comparable =
+        self->precision->compute != D9_F64 && g->measure != ABSOLUTE && isfinite(row->error) && row->compared > 0;
+    if (row->passed || !comparable) return D9_OK;
+    D9_TRY(find_sensitivity(self, g, &row->sensitivity, &cosine));
+    row->passed = row->error <= 2 * row->sensitivity && (isnan(row->cosine) || 1 - row->cosine <= 2 * (1 - cosine));
+done:
+    return status;
+}
+
+/* ---- rows ---- */
+
+static d9_status compare_group(d9_verification *self, const group *g, const expected *e,
+                               const d9_recorded_tensors *recorded) {
+    d9_status status = D9_OK;
+    d9_verify_row row = d9_verification_row(self, g->name, limit_of(self, g));
+    int tensors = 0;
+    for (int i = 0; i < expected_count(e); i++) {
+        if (!belongs(g, expected_name(e, i))) continue;
+        D9_TRY(compare_tensor(self, g, e, i, recorded, &row));
+        tensors++;
+    }
+    tensors += find_unexpected(g, e, recorded, &row);
+    if (tensors == 0) return D9_OK; /* the case has none of these */
+    if (row.compared == 0) row.passed = false;
+    D9_TRY(judge_by_sensitivity(self, g, &row));
+    d9_verification_report(self, &row);
+done:
+    return status;
+}
+
+d9_status d9_verification_compare_groups(d9_verification *self) {
+    d9_status status;
+    const d9_case_run_options options = {
+        .backend = self->options->backend, .precision = self->precision->name, .threads = self->options->threads};
+    d9_recorded_tensors recorded = {0};
+    expected e = {.file = self->reference.file};
+    D9_TRY(d9_case_run(self->context, &self->reference, &options, &recorded));
+    if (d9_verification_is_half(self)) {
+        D9_TRY(run_reference(self, 0, &self->unperturbed));
+        e.run = &self->unperturbed;
+    }
+    for (int g = 0; g < GROUPS; g++) D9_TRY(compare_group(self, &groups[g], &e, &recorded));
+done:
+    d9_recorded_tensors_free(self->context, &recorded);
+    return status;
+}
+
+d9_status d9_verification_compare_tensor(d9_verification *self, const char *name, double *values, int64_t count,
+                                         double limit) {
+    d9_recorded_tensor row = {name, values, count};
+    const d9_recorded_tensors recorded = {.rows = &row, .count = 1};
+    const expected e = {.file = self->reference.file};
+    const group g = {name, name, NULL, RELATIVE, limit, limit, limit, false};
+    return compare_group(self, &g, &e, &recorded);
+}

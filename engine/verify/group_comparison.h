@@ -1,0 +1,39 @@
+/* Comparing the tensors that a backend made of a reference case with the expected ones, group by group. */
+#ifndef D9_VERIFY_GROUP_COMPARISON_H
+#define D9_VERIFY_GROUP_COMPARISON_H
+
+#include "verify/case_run.h"
+#include "verify/verify.h"
+
+enum { D9_PERTURBATIONS = 8 };
+
+/* One verification: what was asked, and the case at hand. */
+typedef struct d9_verification {
+    d9_context *context;
+    const d9_verify_options *options;
+    const d9_precision *precision;
+    d9_verify_sink sink;
+    void *user;
+    int failed, rows;
+
+    d9_reference_case reference; /* the case at hand */
+    /* What the reference backend makes of it, from the file's weights and from perturbed ones; run when first asked
+     * for, count 0: not yet. */
+    d9_recorded_tensors unperturbed, perturbed[D9_PERTURBATIONS];
+} d9_verification;
+
+/* Half precision: values are rounded on their way, and the files are not what to compare with. */
+bool d9_verification_is_half(const d9_verification *self);
+/* The precision in which the reference backend is compared with this one: f32 for tf32, else the same. */
+const char *d9_verification_reference_precision(const d9_verification *self);
+
+/* Runs the case on the backend under test, and reports a row for each group of tensors. */
+D9_MUST_USE d9_status d9_verification_compare_groups(d9_verification *self);
+/* Reports a row for one tensor of the file, held to `limit` in every precision. */
+D9_MUST_USE d9_status d9_verification_compare_tensor(d9_verification *self, const char *name, double *values,
+                                                     int64_t count, double limit);
+void d9_verification_report(d9_verification *self, const d9_verify_row *row);
+/* A row about the case at hand in which nothing was compared yet. */
+d9_verify_row d9_verification_row(const d9_verification *self, const char *group, double limit);
+
+#endif

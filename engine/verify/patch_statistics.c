@@ -1,0 +1,66 @@
+/* Covariance and eigenvalues of the patches of the first images of a data set: see patch_statistics.h. */
+#include "step/patches.h"
+#include "core/system.h"
+#include "verify/patch_statistics.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BYTES = 256 };
+static const double limit = 1e-6;
+
+static void report_absence(d9_verification *self, const char *dataset) {
+    d9_verify_row row = d9_verification_row(self, self->reference.patches.covariance, limit);
+    row.passed = false;
+    row.skipped = true;
+    row.error = NAN;
+    snprintf(row.note, sizeof row.note, "%.60s is not here", dataset);
+    d9_verification_report(self, &row);
+}
+
+static d9_status compare_with(d9_verification *self, const d9_dataset *data) {
+    d9_status status;
+    const d9_patch_settings *patches = &self->reference.patches;
+    const int d = (int)data->channels * patches->size * patches->size;
+    const int64_t table_entries = data->channels * BYTES;
+    void *memory = NULL;
+    D9_TRY(d9_allocate(self->context, (size_t)(table_entries + 3 * d * d + d) * sizeof(double), "patch statistics",
+                       &memory));
+    double *table = memory, *covariance = table + table_entries, *matrix = covariance + d * d,
+           *vectors = matrix + d * d, *eigenvalues = vectors + d * d;
+    for (int64_t i = 0; i < table_entries; i++)
+        table[i] = ((double)(i % BYTES) - data->mean[i / BYTES]) / data->std[i / BYTES];
+    const d9_init_site site = {.images = data->train.images,
+                               .image_count = data->train.count,
+                               .height = data->height,
+                               .width = data->width,
+                               .channels = data->channels,
+                               .table = table};
+    D9_TRY(d9_patch_covariance(self->context, &site, patches->images, patches->size, covariance));
+    memcpy(matrix, covariance, (size_t)(d * d) * sizeof(double));
+    D9_TRY(d9_symmetric_eigen(self->context, matrix, d, eigenvalues, vectors));
+    D9_TRY(d9_verification_compare_tensor(self, patches->covariance, covariance, d * d, limit));
+    D9_TRY(d9_verification_compare_tensor(self, patches->eigenvalues, eigenvalues, d, limit));
+done:
+    d9_release(self->context, memory);
+    return status;
+}
+
+d9_status d9_patch_statistics_compare(d9_verification *self) {
+    d9_status status = D9_OK;
+    const d9_config *config = self->reference.config;
+    const d9_dataset_options wanted = {
+        .name = config->data.dataset, .path = self->options->data, .image_size = self->reference.description->height};
+    d9_dataset *data = NULL;
+    d9_context quiet = *self->context; /* absence is no failure */
+    quiet.status = D9_OK;
+    if (!self->reference.patches.covariance) return D9_OK;
+    if (d9_dataset_load(&quiet, &wanted, &data) == D9_OK)
+        D9_TRY(compare_with(self, data));
+    else
+        report_absence(self, config->data.dataset);
+done:
+    d9_dataset_free(self->context, data);
+    return status;
+}

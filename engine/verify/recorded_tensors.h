@@ -1,0 +1,28 @@
+/* What the run of a reference case leaves: named tensors in the names and layout of a case file, "step2/loss",
+ * "grad/layer1.conv.weight", "eval/logits". */
+#ifndef D9_VERIFY_RECORDED_TENSORS_H
+#define D9_VERIFY_RECORDED_TENSORS_H
+
+#include "core/arena.h"
+
+typedef struct d9_recorded_tensor {
+    const char *name;
+    double *values;
+    int64_t count;
+} d9_recorded_tensor;
+
+typedef struct d9_recorded_tensors {
+    d9_arena arena;
+    d9_recorded_tensor *rows;
+    int count, capacity;
+} d9_recorded_tensors;
+
+/* Empty, with room for what a case file may hold. */
+D9_MUST_USE d9_status d9_recorded_tensors_init(d9_context *context, d9_recorded_tensors *self);
+/* A new row PREFIX NAME, whose `count` values the caller fills. */
+D9_MUST_USE d9_status d9_recorded_tensors_add(d9_context *context, d9_recorded_tensors *self, const char *prefix,
+                                              const char *name, int64_t count, double **values);
+const d9_recorded_tensor *d9_recorded_tensors_find(const d9_recorded_tensors *self, const char *name); /* or NULL */
+void d9_recorded_tensors_free(d9_context *context, d9_recorded_tensors *self);
+
+#endif

@@ -1,0 +1,77 @@
+/* Errors and cosines as verify computes them: by hand for a small case, and where there are zeros, NaN or infinity. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "verify/tensor_difference.h"
+
+#include <math.h>
+
+static void close_to(double got, double want) {
+    if (!(fabs(got - want) <= 1e-15 * fabs(want))) fail_msg("%.17g, not %.17g", got, want);
+}
+
+static void test_by_hand(void **state) {
+    (void)state;
+    const double got[] = {3, 0, 4}, want[] = {3, 4, 0};
+    const d9_tensor_difference difference = d9_tensor_difference_of(got, want, 3);
+    close_to(difference.distance, sqrt(32));
+    close_to(difference.want_norm, 5);
+    close_to(difference.cosine, 9.0 / 25);
+    close_to(d9_tensor_distance(got, want, 3), sqrt(32));
+    close_to(d9_tensor_largest_difference(got, want, 3), 4);
+    close_to(d9_relative_error(difference.distance, difference.want_norm), sqrt(32) / 5);
+}
+
+static void test_zeros_point_nowhere(void **state) {
+    (void)state;
+    const double zeros[2] = {0}, ones[] = {1, 1};
+    assert_true(isnan(d9_tensor_difference_of(zeros, ones, 2).cosine));
+    assert_true(isnan(d9_tensor_difference_of(ones, zeros, 2).cosine));
+    assert_true(isnan(d9_tensor_difference_of(zeros, zeros, 2).cosine));
+    assert_true(d9_relative_error(0, 0) == 0);
+    assert_true(isinf(d9_relative_error(1e-300, 0))); /* what must not differ differs */
+}
+
+/* Wherever it stands, and whatever follows it. */
+static void test_nan_stays(void **state) {
+    (void)state;
+    for (int at = 0; at < 3; at++) {
+        double spoilt[] = {1, 2, 3};
+        const double whole[] = {1, 2, 4};
+        spoilt[at] = NAN;
+        assert_true(isnan(d9_tensor_largest_difference(spoilt, whole, 3)));
+        assert_true(isnan(d9_tensor_largest_difference(whole, spoilt, 3)));
+        assert_true(isnan(d9_tensor_distance(spoilt, whole, 3)));
+        const d9_tensor_difference got = d9_tensor_difference_of(spoilt, whole, 3),
+                                   want = d9_tensor_difference_of(whole, spoilt, 3);
+        assert_true(isnan(got.cosine) && isnan(want.cosine));
+        assert_true(isnan(d9_relative_error(got.distance, got.want_norm)));
+        assert_true(isnan(d9_relative_error(want.distance, want.want_norm)));
+    }
+    assert_true(isnan(d9_relative_error(NAN, 0)) && isnan(d9_relative_error(0, NAN)));
+}
+
+static void test_the_worst(void **state) {
+    (void)state;
+    assert_true(d9_error_is_worse(2e-5, 1e-5, 1e-3, 1e-3));
+    assert_false(d9_error_is_worse(1e-4, 1e-3, 1e-6, 1e-6)); /* larger, and further within its limit */
+    assert_true(d9_error_is_worse(1, 0, 1e-3, 1e-5));        /* of a limit of 0: beyond it */
+    assert_false(d9_error_is_worse(0, 0, 1e-9, 1e-5));
+    assert_true(d9_error_is_worse(NAN, 1, 5, 1));
+    assert_true(d9_error_is_worse(INFINITY, 1, 5, 0));
+    assert_false(d9_error_is_worse(5, 1, NAN, 1));
+    assert_false(d9_error_is_worse(5, 1, INFINITY, 1));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_zeros_point_nowhere),
+        cmocka_unit_test(test_nan_stays),
+        cmocka_unit_test(test_the_worst),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
