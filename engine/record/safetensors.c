@@ -1,8 +1,9 @@
-/* safetensors, read strictly and written atomically.
+/* safetensors, read strictly.
  *
  *     8 bytes   header length n, little-endian
- *     n bytes   {"__metadata__": {"k": "v"}, "stem.weight": {"dtype": "F32", "shape": [64, 3],
- * "data_offsets": [0, 768]}} the rest  every tensor's bytes: no gap, no overlap, nothing after the last
+ *     n bytes   {"__metadata__": {"k": "v"},
+ *                "stem.weight": {"dtype": "F32", "shape": [64, 3], "data_offsets": [0, 768]}}
+ *     the rest  every tensor's bytes: no gap, no overlap, nothing after the last
  *
  * Files come from other programs, so every number of the header is checked against the file before it is
  * used. Tensors are copied out of the file, because their offsets need not suit their types. */
@@ -13,20 +14,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "tensor data is copied as it lies: little-endian hosts only");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensor data is copied as it lies: little-endian hosts only");
 
-enum { LENGTH_BYTES = 8, MAX_HEADER_BYTES = 100000000 }; /* the format's own limit */
+enum { LENGTH_BYTES = 8, MAX_HEADER_BYTES = 100000000 }; /* of the header's length; the format's own limit */
 
 static const struct {
     const char *name;
-    int bytes;
+    size_t bytes;
 } types[] = {
     [D9_TENSOR_F64] = {"F64", 8}, [D9_TENSOR_F32] = {"F32", 4}, [D9_TENSOR_BF16] = {"BF16", 2},
     [D9_TENSOR_F16] = {"F16", 2}, [D9_TENSOR_I64] = {"I64", 8}, [D9_TENSOR_I32] = {"I32", 4},
     [D9_TENSOR_U8] = {"U8", 1},
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
+
+const char *d9_tensor_type_name(d9_tensor_type type) { return types[type].name; }
+size_t d9_tensor_type_bytes(d9_tensor_type type) { return types[type].bytes; }
 
 /* ---- reading ---- */
 
@@ -49,9 +52,8 @@ static d9_status read_type(const reader *reader, const json_t *entry, d9_tensor 
         tensor->type = (d9_tensor_type)i;
         return D9_OK;
     }
-    return d9_fail(reader->context, D9_DATA,
-                   "%s: tensor %s: dtype is %s, must be F64, F32, BF16, F16, I64, I32 or U8", reader->path,
-                   tensor->name, name ? name : "missing");
+    return d9_fail(reader->context, D9_DATA, "%s: tensor %s: dtype is %s, must be F64, F32, BF16, F16, I64, I32 or U8",
+                   reader->path, tensor->name, name ? name : "missing");
 }
 
 /* Fills shape and size. Products are checked before they are made. */
@@ -61,14 +63,12 @@ static d9_status read_shape(const reader *reader, const json_t *entry, d9_tensor
     if (!json_is_array(shape)) return bad(reader, tensor->name, "shape is missing or no list");
     if (rank > 4) return bad(reader, tensor->name, "shape has more than 4 dimensions");
     tensor->shape = (d9_shape){.rank = rank ? (int)rank : 1, .d = {1, 0, 0, 0}};
-    int64_t bytes = types[tensor->type].bytes;
+    int64_t bytes = (int64_t)types[tensor->type].bytes;
     for (size_t i = 0; i < rank; i++) {
         const json_t *extent = json_array_get(shape, i);
         int64_t d = json_integer_value(extent);
-        if (!json_is_integer(extent) || d < 0)
-            return bad(reader, tensor->name, "shape holds what is no size");
-        if (__builtin_mul_overflow(bytes, d, &bytes))
-            return bad(reader, tensor->name, "shape is larger than any file");
+        if (!json_is_integer(extent) || d < 0) return bad(reader, tensor->name, "shape holds what is no size");
+        if (__builtin_mul_overflow(bytes, d, &bytes)) return bad(reader, tensor->name, "shape is larger than any file");
         tensor->shape.d[i] = d;
     }
     tensor->size = (size_t)bytes;
@@ -83,13 +83,12 @@ static d9_status read_offsets(const reader *reader, const json_t *entry, d9_tens
         return bad(reader, tensor->name, "data_offsets must be two integers");
     int64_t begin = json_integer_value(first), end = json_integer_value(last);
     if (begin < 0 || end < begin || end > reader->data_bytes)
-        return d9_fail(
-            reader->context, D9_DATA,
-            "%s: tensor %s: bytes %lld to %lld, but the file holds %lld after its header (truncated?)",
-            reader->path, tensor->name, (long long)begin, (long long)end, (long long)reader->data_bytes);
+        return d9_fail(reader->context, D9_DATA,
+                       "%s: tensor %s: bytes %lld to %lld, but the file holds %lld after its header (truncated?)",
+                       reader->path, tensor->name, (long long)begin, (long long)end, (long long)reader->data_bytes);
     if ((uint64_t)(end - begin) != tensor->size)
-        return d9_fail(reader->context, D9_DATA, "%s: tensor %s: %lld bytes, but its shape needs %zu",
-                       reader->path, tensor->name, (long long)(end - begin), tensor->size);
+        return d9_fail(reader->context, D9_DATA, "%s: tensor %s: %lld bytes, but its shape needs %zu", reader->path,
+                       tensor->name, (long long)(end - begin), tensor->size);
     tensor->bytes = reader->data + begin;
     return D9_OK;
 }
@@ -106,11 +105,10 @@ static d9_status read_tensor(const reader *reader, const char *name, const json_
         goto done;
     }
     json_object_foreach((json_t *)entry, key, value) {
-        if (strcmp(key, "dtype") == 0 || strcmp(key, "shape") == 0 || strcmp(key, "data_offsets") == 0)
-            continue;
-        status = d9_fail(reader->context, D9_DATA,
-                         "%s: tensor %s: unknown field %s, must be dtype, shape and data_offsets",
-                         reader->path, name, key);
+        if (strcmp(key, "dtype") == 0 || strcmp(key, "shape") == 0 || strcmp(key, "data_offsets") == 0) continue;
+        status =
+            d9_fail(reader->context, D9_DATA, "%s: tensor %s: unknown field %s, must be dtype, shape and data_offsets",
+                    reader->path, name, key);
         goto done;
     }
     D9_TRY(read_type(reader, entry, tensor));
@@ -130,14 +128,13 @@ static d9_status read_metadata(const reader *reader, json_t *object) {
         goto done;
     }
     if (json_object_size(object) == 0) goto done;
-    D9_TRY(d9_arena_allocate(reader->context, &reader->file->arena,
-                             json_object_size(object) * sizeof(d9_metadata), &rows));
+    D9_TRY(d9_arena_allocate(reader->context, &reader->file->arena, json_object_size(object) * sizeof(d9_metadata),
+                             &rows));
     reader->file->metadata = rows;
     json_object_foreach(object, key, value) {
         char *key_copy = NULL, *value_copy = NULL;
         if (!json_is_string(value)) {
-            status =
-                d9_fail(reader->context, D9_DATA, "%s: __metadata__: %s is no string", reader->path, key);
+            status = d9_fail(reader->context, D9_DATA, "%s: __metadata__: %s is no string", reader->path, key);
             goto done;
         }
         D9_TRY(d9_arena_copy(reader->context, &reader->file->arena, key, &key_copy));
@@ -161,8 +158,8 @@ static d9_status settle(const reader *reader) {
     d9_safetensors *file = reader->file;
     void *order_bytes = NULL;
     const uint8_t *position = reader->data;
-    D9_TRY(d9_allocate(reader->context, ((size_t)file->tensor_count + 1) * sizeof(d9_tensor *),
-                       "a tensor list", &order_bytes));
+    D9_TRY(d9_allocate(reader->context, ((size_t)file->tensor_count + 1) * sizeof(d9_tensor *), "a tensor list",
+                       &order_bytes));
     d9_tensor **order = order_bytes;
     for (int i = 0; i < file->tensor_count; i++) order[i] = &file->tensors[i];
     qsort(order, (size_t)file->tensor_count, sizeof *order, by_offset);
@@ -195,18 +192,16 @@ static d9_status parse_header(reader *reader, const uint8_t *bytes, size_t size,
     json_error_t error;
     uint64_t length = 0;
     if (size < LENGTH_BYTES)
-        return d9_fail(reader->context, D9_DATA, "%s: %zu bytes are too few for a safetensors file",
-                       reader->path, size);
+        return d9_fail(reader->context, D9_DATA, "%s: %zu bytes are too few for a safetensors file", reader->path,
+                       size);
     for (int i = LENGTH_BYTES; i-- > 0;) length = length << 8 | bytes[i];
     if (length > MAX_HEADER_BYTES || length > size - LENGTH_BYTES)
-        return d9_fail(
-            reader->context, D9_DATA,
-            "%s: the header claims %llu bytes, the file has %zu: no safetensors file, or truncated",
-            reader->path, (unsigned long long)length, size);
+        return d9_fail(reader->context, D9_DATA,
+                       "%s: the header claims %llu bytes, the file has %zu: no safetensors file, or truncated",
+                       reader->path, (unsigned long long)length, size);
     *root = json_loadb((const char *)bytes + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(*root))
-        return d9_fail(reader->context, D9_DATA, "%s: header: %s", reader->path,
-                       *root ? "no object" : error.text);
+        return d9_fail(reader->context, D9_DATA, "%s: header: %s", reader->path, *root ? "no object" : error.text);
     reader->data = bytes + LENGTH_BYTES + length;
     reader->data_bytes = (int64_t)(size - LENGTH_BYTES - (size_t)length);
     return D9_OK;
@@ -223,8 +218,7 @@ d9_status d9_safetensors_decode(d9_context *context, const char *path, const uin
     D9_TRY(parse_header(&reader, bytes, size, &root));
     D9_TRY(d9_allocate(context, sizeof *reader.file, "a safetensors file", &memory));
     reader.file = memory;
-    D9_TRY(d9_arena_allocate(context, &reader.file->arena, (json_object_size(root) + 1) * sizeof(d9_tensor),
-                             &memory));
+    D9_TRY(d9_arena_allocate(context, &reader.file->arena, (json_object_size(root) + 1) * sizeof(d9_tensor), &memory));
     reader.file->tensors = memory;
     json_object_foreach(root, name, entry) {
         if (strcmp(name, "__metadata__") == 0) {
@@ -318,95 +312,4 @@ void d9_tensor_to_doubles(const d9_tensor *tensor, double *values) {
             break;
         }
     }
-}
-
-/* ---- writing ---- */
-
-/* False when jansson is out of memory or a name is given twice. */
-static bool add_entry(json_t *root, const d9_tensor *tensor, size_t offset) {
-    json_t *shape = json_array();
-    bool fine = shape && !json_object_get(root, tensor->name);
-    for (int i = 0; fine && i < tensor->shape.rank; i++)
-        fine = json_array_append_new(shape, json_integer(tensor->shape.d[i])) == 0;
-    if (fine && tensor->shape.rank == 0) fine = json_array_append_new(shape, json_integer(1)) == 0;
-    json_t *entry = fine
-                        ? json_pack("{s:s, s:O, s:[I, I]}", "dtype", types[tensor->type].name, "shape", shape,
-                                    "data_offsets", (json_int_t)offset, (json_int_t)(offset + tensor->size))
-                        : NULL;
-    json_decref(shape);
-    return entry && json_object_set_new(root, tensor->name, entry) == 0;
-}
-
-static d9_status make_header(d9_context *context, const char *path, const d9_tensor *tensors, int count,
-                             const d9_metadata *metadata, int metadata_count, char **header,
-                             size_t *data_bytes) {
-    d9_status status = D9_OK;
-    json_t *root = json_object(), *strings = json_object();
-    bool fine = root && strings;
-    for (int i = 0; fine && i < metadata_count; i++)
-        fine = json_object_set_new(strings, metadata[i].key, json_string(metadata[i].value)) == 0;
-    if (fine && metadata_count > 0) fine = json_object_set(root, "__metadata__", strings) == 0;
-    *data_bytes = 0;
-    for (int i = 0; fine && i < count; i++) {
-        d9_shape shape = tensors[i].shape;
-        int64_t elements = shape.rank == 0 ? 1 : d9_shape_count(&shape);
-        if ((uint64_t)elements * (uint64_t)types[tensors[i].type].bytes != tensors[i].size) {
-            status = d9_fail(context, D9_OUTPUT, "%s: tensor %s: %zu bytes do not fit its shape", path,
-                             tensors[i].name, tensors[i].size);
-            goto done;
-        }
-        fine = add_entry(root, &tensors[i], *data_bytes);
-        if (!fine) {
-            status = d9_fail(context, D9_OUTPUT, "%s: tensor %s: no valid name, or given twice", path,
-                             tensors[i].name);
-            goto done;
-        }
-        *data_bytes += tensors[i].size;
-    }
-    *header = fine ? json_dumps(root, JSON_COMPACT) : NULL;
-    if (!*header)
-        status =
-            d9_fail(context, D9_DEVICE, "%s: out of memory for the header, or text that is not UTF-8", path);
-done:
-    json_decref(strings);
-    json_decref(root);
-    return status;
-}
-
-d9_status d9_safetensors_encode(d9_context *context, const char *path, const d9_tensor *tensors, int count,
-                                const d9_metadata *metadata, int metadata_count, uint8_t **bytes, size_t *size) {
-    d9_status status = D9_OK;
-    char *header = NULL;
-    void *memory = NULL;
-    size_t data_bytes = 0;
-    *bytes = NULL;
-    D9_TRY(make_header(context, path, tensors, count, metadata, metadata_count, &header, &data_bytes));
-    size_t text_bytes = strlen(header),
-           header_bytes = (text_bytes + 7) / 8 * 8; /* padded: data starts aligned */
-    *size = LENGTH_BYTES + header_bytes + data_bytes;
-    D9_TRY(d9_allocate(context, *size, "a safetensors file", &memory));
-    *bytes = memory;
-    uint8_t *position = *bytes + LENGTH_BYTES + header_bytes;
-    for (int i = 0; i < LENGTH_BYTES; i++) (*bytes)[i] = (uint8_t)(header_bytes >> 8 * i);
-    memset(*bytes + LENGTH_BYTES, ' ', header_bytes);
-    memcpy(*bytes + LENGTH_BYTES, header, text_bytes);
-    for (int i = 0; i < count; i++) {
-        if (tensors[i].size) memcpy(position, tensors[i].bytes, tensors[i].size);
-        position += tensors[i].size;
-    }
-done:
-    free(header);
-    return status;
-}
-
-d9_status d9_safetensors_write(d9_context *context, const char *path, const d9_tensor *tensors, int count,
-                               const d9_metadata *metadata, int metadata_count) {
-    d9_status status;
-    uint8_t *bytes;
-    size_t size;
-    D9_TRY(d9_safetensors_encode(context, path, tensors, count, metadata, metadata_count, &bytes, &size));
-    D9_TRY(d9_file_write(context, path, bytes, size));
-done:
-    d9_release(context, bytes);
-    return status;
 }

@@ -8,6 +8,8 @@
 /* Types as the format names them; everything dawn9 reads or writes. */
 typedef enum d9_tensor_type { D9_TENSOR_F64, D9_TENSOR_F32, D9_TENSOR_BF16, D9_TENSOR_F16, D9_TENSOR_I64,
                               D9_TENSOR_I32, D9_TENSOR_U8 } d9_tensor_type;
+const char *d9_tensor_type_name(d9_tensor_type type); /* "F32", as the format writes it */
+size_t d9_tensor_type_bytes(d9_tensor_type type);     /* of one element */
 
 typedef struct d9_tensor {
     const char *name;

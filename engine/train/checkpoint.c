@@ -1,119 +1,302 @@
 /* Checkpoints: everything a run needs to go on as if nothing had happened. Draws and orders are functions of
- * (seed, step), so the buffers, the step and the timeline so far are all there is. */
+ * (seed, step), so the buffers, the step, the finished epochs' rows and the timeline so far are all there is.
+ *
+ * A checkpoint is one safetensors file in which each value has a name, a type and a shape of its own:
+ *
+ *     state/VALUE                  each parameter and running statistic, in the master type and in the engine's layout
+ *     average/VALUE                the same, of each accumulator that is laid out as the state, by its name
+ *     velocity/VALUE               each trained parameter, of each accumulator of the groups
+ *     metrics                      f64 (4), as D9_BUFFER_METRICS
+ *     guard                        u8, of an fp16 run, as its backend left it
+ *     epochs/COLUMN                f64 (epochs finished), in their order
+ *     timeline/SEGMENT/epoch       i64 (segments of this kind); 0: of no epoch
+ *     timeline/SEGMENT/seconds     f64, beside it
+ *
+ * Its metadata holds the format, what must agree with the run that reads it, and the step. A file may hold more than
+ * is listed here; what is listed must be there, in the type and shape that the run itself has. */
 #include "core/system.h"
 #include "record/safetensors.h"
 #include "train/trainer.h"
 
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const d9_buffer kept[] = {D9_BUFFER_STATE,
-                                 D9_BUFFER_ACCUMULATORS,
-                                 D9_BUFFER_ACCUMULATORS + 1,
-                                 D9_BUFFER_ACCUMULATORS + 2,
-                                 D9_BUFFER_ACCUMULATORS + 3,
-                                 D9_BUFFER_ACCUMULATORS + 4,
-                                 D9_BUFFER_ACCUMULATORS + 5,
-                                 D9_BUFFER_ACCUMULATORS + 6,
-                                 D9_BUFFER_ACCUMULATORS + 7,
-                                 D9_BUFFER_METRICS,
-                                 D9_BUFFER_GUARD};
-enum { KEPT = sizeof kept / sizeof *kept };
+#define FORMAT_NAME "dawn9 checkpoint "
+static const char format[] = FORMAT_NAME "2";
 
-static d9_tensor_type tensor_type(const d9_session *session, d9_buffer buffer) {
-    if (buffer == D9_BUFFER_GUARD) return D9_TENSOR_U8;
-    if (buffer == D9_BUFFER_METRICS || session->program.precision->master == D9_F64) return D9_TENSOR_F64;
-    return D9_TENSOR_F32;
+/* ---- what is kept ---- */
+
+typedef enum contents {
+    STATE_VALUES,   /* every parameter and statistic, at its offset in STATE */
+    TRAINED_VALUES, /* the trained parameters alone, at the same offsets */
+    ONE_TENSOR      /* the buffer as it is */
+} contents;
+
+typedef struct kept {
+    d9_buffer buffer;
+    const char *name;
+    contents contents;
+    d9_tensor_type type; /* of ONE_TENSOR; values have the master type */
+} kept;
+enum { MAX_KEPT = 3 + D9_MAX_ACCUMULATORS };
+
+static int list_kept(const d9_program *program, kept all[MAX_KEPT]) {
+    int count = 0;
+    all[count++] = (kept){D9_BUFFER_STATE, "state", STATE_VALUES, 0};
+    for (int i = 0; i < program->accumulators.count; i++) {
+        const d9_accumulator *one = &program->accumulators.accumulator[i];
+        all[count++] = (kept){(d9_buffer)(D9_BUFFER_ACCUMULATORS + i), one->name,
+                              one->layout == D9_ACCUMULATOR_OF_STATE ? STATE_VALUES : TRAINED_VALUES, 0};
+    }
+    all[count++] = (kept){D9_BUFFER_METRICS, "metrics", ONE_TENSOR, D9_TENSOR_F64};
+    all[count++] = (kept){D9_BUFFER_GUARD, "guard", ONE_TENSOR, D9_TENSOR_U8};
+    return count;
 }
 
-static d9_tensor vector(const char *name, d9_tensor_type type, const void *bytes, int64_t size) {
-    int64_t element = type == D9_TENSOR_F64 ? 8 : type == D9_TENSOR_F32 ? 4 : 1;
-    return (d9_tensor){name, type, {1, {size / element}}, bytes, (size_t)size};
+/* A row of an epoch less its number: row i is epoch i + 1. */
+static const struct {
+    const char *name;
+    size_t offset; /* of a double */
+} columns[] = {
+    {"train_loss", offsetof(d9_epoch_row, train_loss)},
+    {"train_accuracy", offsetof(d9_epoch_row, train_accuracy)},
+    {"accuracy", offsetof(d9_epoch_row, accuracy)},
+    {"accuracy_tta", offsetof(d9_epoch_row, accuracy_tta)},
+    {"images_per_second", offsetof(d9_epoch_row, images_per_second)},
+    {"seconds", offsetof(d9_epoch_row, seconds)},
+    {"hours", offsetof(d9_epoch_row, hours)},
+    {"rate", offsetof(d9_epoch_row, rate)},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static double *cell(d9_epoch_row *row, int column) { return (double *)((char *)row + columns[column].offset); }
+
+/* A checkpoint in memory. Its tensors point into the buffers and columns beside them. */
+typedef struct snapshot {
+    d9_arena arena;
+    kept kept[MAX_KEPT];
+    int kept_count;
+    uint8_t *buffers[MAX_KEPT]; /* each as large as the program's; NULL: this run has none */
+    double *columns[COLUMNS]; /* (epochs finished) */
+    d9_tensor *tensors;
+    int count;
+} snapshot;
+
+/* Adds the tensor `group/name`, or `group` where there is no name. */
+static d9_status add(d9_session *session, snapshot *all, const char *group, const char *name, d9_tensor_type type,
+                     const d9_shape *shape, void *bytes) {
+    char *full;
+    d9_status status =
+        d9_arena_format(session->context, &all->arena, &full, "%s%s%s", group, name ? "/" : "", name ? name : "");
+    const size_t size = (size_t)d9_shape_count(shape) * d9_tensor_type_bytes(type);
+    if (status == D9_OK) all->tensors[all->count++] = (d9_tensor){full, type, *shape, bytes, size};
+    return status;
+}
+
+static d9_status add_values(d9_session *session, snapshot *all, int k) {
+    d9_status status = D9_OK;
+    const d9_graph *graph = &session->program.train;
+    const d9_tensor_type type = session->program.precision->master == D9_F64 ? D9_TENSOR_F64 : D9_TENSOR_F32;
+    for (int v = 0; v < graph->value_count; v++) {
+        const d9_value *value = &graph->values[v];
+        bool trained = value->kind == D9_VALUE_PARAMETER && value->trainable;
+        bool state = value->kind == D9_VALUE_PARAMETER || value->kind == D9_VALUE_STATISTIC;
+        if (all->kept[k].contents == TRAINED_VALUES ? trained : state)
+            D9_TRY(add(session, all, all->kept[k].name, value->name, type, &value->shape, all->buffers[k] + value->offset));
+    }
+done:
+    return status;
+}
+
+static d9_status add_buffer(d9_session *session, snapshot *all, int k) {
+    d9_status status;
+    const int64_t bytes = session->program.buffer_bytes[all->kept[k].buffer];
+    void *memory;
+    if (bytes == 0) return D9_OK;
+    D9_TRY(d9_arena_allocate(session->context, &all->arena, (size_t)bytes, &memory));
+    all->buffers[k] = memory;
+    if (all->kept[k].contents != ONE_TENSOR) return add_values(session, all, k);
+    const d9_shape shape = {1, {bytes / (int64_t)d9_tensor_type_bytes(all->kept[k].type)}};
+    D9_TRY(add(session, all, all->kept[k].name, NULL, all->kept[k].type, &shape, memory));
+done:
+    return status;
+}
+
+/* Every tensor of a checkpoint of this session but the timeline's, with the memory for it, all zeros. */
+static d9_status outline(d9_session *session, int64_t epochs, snapshot *all) {
+    d9_status status;
+    void *memory;
+    const size_t most = (size_t)(MAX_KEPT * (session->program.train.value_count + 1) + COLUMNS + 2 * D9_SEGMENT_COUNT);
+    D9_TRY(d9_arena_allocate(session->context, &all->arena, most * sizeof *all->tensors, &memory));
+    all->tensors = memory;
+    all->kept_count = list_kept(&session->program, all->kept);
+    for (int k = 0; k < all->kept_count; k++) D9_TRY(add_buffer(session, all, k));
+    for (int c = 0; c < COLUMNS; c++) {
+        D9_TRY(d9_arena_allocate(session->context, &all->arena, (size_t)epochs * sizeof(double), &memory));
+        all->columns[c] = memory;
+        D9_TRY(add(session, all, "epochs", columns[c].name, D9_TENSOR_F64, &(d9_shape){1, {epochs}}, memory));
+    }
+done:
+    return status;
 }
 
 /* What must agree between the checkpoint and the run that reads it. */
-static void identity(const d9_session *session, char hash[65], char seed[32], d9_metadata metadata[4]) {
-    d9_config_hash(session->context, session->config, hash);
-    snprintf(seed, 32, "%llu", (unsigned long long)session->seed);
-    metadata[0] = (d9_metadata){"config_hash", hash};
-    metadata[1] = (d9_metadata){"seed", seed};
-    metadata[2] = (d9_metadata){"precision", session->program.precision->name};
-    metadata[3] = (d9_metadata){"backend", session->backend->name};
+typedef struct identity {
+    char hash[65], seed[32];
+    d9_metadata rows[4];
+} identity;
+
+static void identify(const d9_session *session, identity *self) {
+    d9_config_hash(session->context, session->config, self->hash);
+    snprintf(self->seed, sizeof self->seed, "%llu", (unsigned long long)session->seed);
+    self->rows[0] = (d9_metadata){"config_hash", self->hash};
+    self->rows[1] = (d9_metadata){"seed", self->seed};
+    self->rows[2] = (d9_metadata){"precision", session->program.precision->name};
+    self->rows[3] = (d9_metadata){"backend", session->backend->name};
 }
 
-static d9_status read_buffers(d9_session *session, d9_arena *arena, d9_tensor *tensors, int *count) {
-    d9_status status = D9_OK;
-    for (int i = 0; i < KEPT; i++) {
-        int64_t bytes = session->program.buffer_bytes[kept[i]];
-        void *memory;
-        if (bytes == 0) continue;
-        D9_TRY(d9_arena_allocate(session->context, arena, (size_t)bytes, &memory));
-        D9_TRY(session->backend->read(session->context, session->device, kept[i], 0, memory, bytes));
-        tensors[(*count)++] = vector(d9_program_buffer_name(&session->program, kept[i]), tensor_type(session, kept[i]), memory, bytes);
+/* ---- writing ---- */
+
+static d9_status add_segments(d9_session *session, snapshot *all, d9_segment_kind kind) {
+    d9_status status;
+    const d9_timeline *timeline = &session->timeline;
+    void *epochs, *seconds;
+    char *group;
+    int64_t count = 0;
+    D9_TRY(d9_arena_format(session->context, &all->arena, &group, "timeline/%s", d9_segment_name(kind)));
+    D9_TRY(d9_arena_allocate(session->context, &all->arena, (size_t)timeline->count * sizeof(int64_t), &epochs));
+    D9_TRY(d9_arena_allocate(session->context, &all->arena, (size_t)timeline->count * sizeof(double), &seconds));
+    for (int i = 0; i < timeline->count; i++) {
+        if (timeline->segments[i].kind != kind) continue;
+        ((int64_t *)epochs)[count] = timeline->segments[i].epoch;
+        ((double *)seconds)[count++] = timeline->segments[i].seconds;
     }
+    D9_TRY(add(session, all, group, "epoch", D9_TENSOR_I64, &(d9_shape){1, {count}}, epochs));
+    D9_TRY(add(session, all, group, "seconds", D9_TENSOR_F64, &(d9_shape){1, {count}}, seconds));
 done:
     return status;
 }
 
 d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_progress_state *progress) {
     d9_status status;
-    d9_arena arena = {0};
-    d9_tensor tensors[KEPT + 2];
-    d9_metadata metadata[6];
-    char hash[65], seed[32], step[32];
-    int count = 0;
-    const d9_timeline *timeline = &session->timeline;
-    identity(session, hash, seed, metadata);
+    snapshot all = {0};
+    identity mine;
+    char step[32];
+    D9_TRY(outline(session, progress->epoch_count, &all));
+    for (int k = 0; k < all.kept_count; k++)
+        if (all.buffers[k])
+            D9_TRY(session->backend->read(session->context, session->device, all.kept[k].buffer, 0, all.buffers[k],
+                                          session->program.buffer_bytes[all.kept[k].buffer]));
+    for (int64_t e = 0; e < progress->epoch_count; e++)
+        for (int c = 0; c < COLUMNS; c++) all.columns[c][e] = *cell(&progress->epochs[e], c);
+    for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++) D9_TRY(add_segments(session, &all, kind));
+    identify(session, &mine);
     snprintf(step, sizeof step, "%lld", (long long)progress->step);
-    metadata[4] = (d9_metadata){"step", step};
-    metadata[5] = (d9_metadata){"format", "dawn9 checkpoint 1"};
-    D9_TRY(read_buffers(session, &arena, tensors, &count));
-    /* Rows and segments are structs of eight-byte fields (and one int); they travel as the bytes they are. */
-    tensors[count++] =
-        vector("epochs", D9_TENSOR_U8, progress->epochs, progress->epoch_count * (int64_t)sizeof(d9_epoch_row));
-    tensors[count++] =
-        vector("timeline", D9_TENSOR_U8, timeline->segments, timeline->count * (int64_t)sizeof(d9_segment));
-    D9_TRY(d9_safetensors_write(session->context, path, tensors, count, metadata, 6));
+    const d9_metadata metadata[] = {{"format", format}, mine.rows[0], mine.rows[1],
+                                    mine.rows[2],       mine.rows[3], {"step", step}};
+    D9_TRY(d9_safetensors_write(session->context, path, all.tensors, all.count, metadata,
+                                sizeof metadata / sizeof *metadata));
 done:
-    d9_arena_free(session->context, &arena);
+    d9_arena_free(session->context, &all.arena);
     return status;
 }
 
+/* ---- reading ---- */
+
+static d9_status check_format(d9_session *session, const char *path, const d9_safetensors *file) {
+    const char *theirs = d9_safetensors_metadata(file, "format");
+    if (!theirs || strncmp(theirs, FORMAT_NAME, strlen(FORMAT_NAME)) != 0)
+        return d9_fail(session->context, D9_DATA, "%s: is no checkpoint: its format is %.40s, must be %s", path,
+                       theirs ? theirs : "not said", format);
+    if (strcmp(theirs, format) != 0)
+        return d9_fail(session->context, D9_USAGE,
+                       "%s: is a %.40s, this version reads %s: start anew without --resume, or go on with the version "
+                       "that wrote it",
+                       path, theirs, format);
+    return D9_OK;
+}
+
 static d9_status check_identity(d9_session *session, const char *path, const d9_safetensors *file) {
-    static const char *const what[4] = {"configuration", "seed", "precision", "backend"};
-    char hash[65], seed[32];
-    d9_metadata mine[4];
-    identity(session, hash, seed, mine);
+    static const char *const what[] = {"configuration", "seed", "precision", "backend"};
+    identity mine;
+    identify(session, &mine);
     for (int i = 0; i < 4; i++) {
-        const char *theirs = d9_safetensors_metadata(file, mine[i].key);
+        const char *theirs = d9_safetensors_metadata(file, mine.rows[i].key);
         if (!theirs)
             return d9_fail(session->context, D9_DATA, "%s: is no checkpoint: it does not say its %s", path, what[i]);
-        if (strcmp(theirs, mine[i].value) != 0)
+        if (strcmp(theirs, mine.rows[i].value) != 0)
             return d9_fail(session->context, D9_USAGE,
                            "%s: is a checkpoint of another %s (%.16s, this run has %.16s): start anew without "
                            "--resume, or in another folder",
-                           path, what[i], theirs, mine[i].value);
+                           path, what[i], theirs, mine.rows[i].value);
     }
     return D9_OK;
 }
 
-static d9_status expect(d9_session *session, const char *path, const d9_safetensors *file, const char *name,
-                        int64_t bytes, const d9_tensor **tensor) {
-    *tensor = d9_safetensors_find(file, name);
-    if (!*tensor) return d9_fail(session->context, D9_DATA, "%s: has no tensor %s", path, name);
-    if (bytes >= 0 && (*tensor)->size != (size_t)bytes)
-        return d9_fail(session->context, D9_DATA, "%s: %s has %zu bytes, %lld expected", path, name, (*tensor)->size,
-                       (long long)bytes);
-    return D9_OK;
+static d9_status read_step(d9_session *session, const char *path, const d9_safetensors *file, int64_t *step) {
+    const char *said = d9_safetensors_metadata(file, "step");
+    if (said && d9_text_to_integer(said, step) && *step >= 0 && *step <= session->program.steps) return D9_OK;
+    return d9_fail(session->context, D9_DATA, "%s: step %.40s is outside this run's 0 to %lld", path,
+                   said ? said : "(none)", (long long)session->program.steps);
 }
 
-static d9_status restore_timeline(d9_session *session, const d9_tensor *tensor) {
+/* The epochs that are finished before `step`. The last one of a run may be a part. */
+static int64_t finished_epochs(const d9_program *program, int64_t step) {
+    const int64_t each = program->steps_per_epoch;
+    return step == program->steps ? (step + each - 1) / each : step / each;
+}
+
+/* "F32 (64, 3, 3, 3)" */
+static void describe(d9_tensor_type type, const d9_shape *shape, char text[128]) {
+    int length = snprintf(text, 128, "%s (", d9_tensor_type_name(type));
+    for (int i = 0; i < shape->rank; i++)
+        length += snprintf(text + length, (size_t)(128 - length), "%s%lld", i ? ", " : "", (long long)shape->d[i]);
+    snprintf(text + length, (size_t)(128 - length), ")");
+}
+
+/* The tensor of this name; a type or a shape that is not the one expected is refused. */
+static d9_status find(d9_session *session, const char *path, const d9_safetensors *file, const char *name,
+                      d9_tensor_type type, const d9_shape *shape, const d9_tensor **found) {
+    char theirs[128], mine[128];
+    *found = d9_safetensors_find(file, name);
+    if (!*found) return d9_fail(session->context, D9_DATA, "%s: has no tensor %s", path, name);
+    if ((*found)->type == type && d9_shape_equal(&(*found)->shape, shape)) return D9_OK;
+    describe((*found)->type, &(*found)->shape, theirs);
+    describe(type, shape, mine);
+    return d9_fail(session->context, D9_DATA, "%s: tensor %s is %s, must be %s", path, name, theirs, mine);
+}
+
+/* Fills the snapshot's buffers and columns. What lies between two values of a buffer stays zero. */
+static d9_status copy_tensors(d9_session *session, const char *path, const d9_safetensors *file, snapshot *all) {
     d9_status status = D9_OK;
-    const d9_segment *segments = tensor->bytes;
-    for (size_t i = 0; i < tensor->size / sizeof *segments; i++) {
-        if (segments[i].kind < 0 || segments[i].kind >= D9_SEGMENT_COUNT) continue;
-        D9_TRY(d9_timeline_add(&session->timeline, segments[i].kind, segments[i].epoch, 0, segments[i].seconds));
+    const d9_tensor *found;
+    for (int t = 0; t < all->count; t++) {
+        const d9_tensor *mine = &all->tensors[t];
+        D9_TRY(find(session, path, file, mine->name, mine->type, &mine->shape, &found));
+        memcpy((void *)mine->bytes, found->bytes, mine->size);
+    }
+done:
+    return status;
+}
+
+static d9_status restore_segments(d9_session *session, const char *path, const d9_safetensors *file,
+                                  d9_segment_kind kind) {
+    d9_status status;
+    const d9_tensor *epochs, *seconds;
+    char name[64];
+    snprintf(name, sizeof name, "timeline/%s/seconds", d9_segment_name(kind));
+    seconds = d9_safetensors_find(file, name); /* how many there are, it says itself */
+    const d9_shape shape = {1, {seconds ? seconds->shape.d[0] : 0}};
+    D9_TRY(find(session, path, file, name, D9_TENSOR_F64, &shape, &seconds));
+    snprintf(name, sizeof name, "timeline/%s/epoch", d9_segment_name(kind));
+    D9_TRY(find(session, path, file, name, D9_TENSOR_I64, &shape, &epochs));
+    for (int64_t i = 0; i < shape.d[0]; i++) {
+        const double took = ((const double *)seconds->bytes)[i];
+        if (!(took >= 0 && isfinite(took)))
+            D9_TRY(d9_fail(session->context, D9_DATA, "%s: tensor %s holds %g, which is no time", path, seconds->name,
+                           took));
+        D9_TRY(d9_timeline_add(&session->timeline, kind, ((const int64_t *)epochs->bytes)[i], 0, took));
     }
 done:
     return status;
@@ -122,29 +305,28 @@ done:
 d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capacity, d9_progress_state *progress) {
     d9_status status;
     d9_safetensors *file = NULL;
-    const d9_tensor *tensor;
+    snapshot all = {0};
     D9_TRY(d9_safetensors_read(session->context, path, &file));
+    D9_TRY(check_format(session, path, file));
     D9_TRY(check_identity(session, path, file));
-    const char *step = d9_safetensors_metadata(file, "step");
-    if (!step || !d9_text_to_integer(step, &progress->step) || progress->step < 0 ||
-        progress->step > session->program.steps)
-        D9_TRY(d9_fail(session->context, D9_DATA, "%s: step %s is outside this run's 0 to %lld", path,
-                       step ? step : "(none)", (long long)session->program.steps));
-    for (int i = 0; i < KEPT; i++) {
-        int64_t bytes = session->program.buffer_bytes[kept[i]];
-        if (bytes == 0) continue;
-        D9_TRY(expect(session, path, file, d9_program_buffer_name(&session->program, kept[i]), bytes, &tensor));
-        D9_TRY(session->backend->write(session->context, session->device, kept[i], 0, tensor->bytes, bytes));
-    }
-    D9_TRY(expect(session, path, file, "epochs", -1, &tensor));
-    progress->epoch_count = (int64_t)(tensor->size / sizeof(d9_epoch_row));
+    D9_TRY(read_step(session, path, file, &progress->step));
+    progress->epoch_count = finished_epochs(&session->program, progress->step);
     if (progress->epoch_count > capacity)
-        D9_TRY(d9_fail(session->context, D9_DATA, "%s: has %lld epochs, more than this run", path,
-                       (long long)progress->epoch_count));
-    memcpy(progress->epochs, tensor->bytes, tensor->size);
-    D9_TRY(expect(session, path, file, "timeline", -1, &tensor));
-    D9_TRY(restore_timeline(session, tensor));
+        D9_TRY(d9_fail(session->context, D9_DATA, "%s: has %lld epochs, there is room for %lld", path,
+                       (long long)progress->epoch_count, (long long)capacity));
+    D9_TRY(outline(session, progress->epoch_count, &all));
+    D9_TRY(copy_tensors(session, path, file, &all));
+    for (int k = 0; k < all.kept_count; k++)
+        if (all.buffers[k])
+            D9_TRY(session->backend->write(session->context, session->device, all.kept[k].buffer, 0, all.buffers[k],
+                                           session->program.buffer_bytes[all.kept[k].buffer]));
+    for (int64_t e = 0; e < progress->epoch_count; e++) {
+        progress->epochs[e].epoch = e + 1;
+        for (int c = 0; c < COLUMNS; c++) *cell(&progress->epochs[e], c) = all.columns[c][e];
+    }
+    for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++) D9_TRY(restore_segments(session, path, file, kind));
 done:
+    d9_arena_free(session->context, &all.arena);
     d9_safetensors_free(session->context, file);
     return status;
 }

@@ -60,12 +60,16 @@ done:
     return status;
 }
 
+/* The last epoch may be a part. */
+static int64_t epochs_in(const d9_program *program) {
+    return (program->steps + program->steps_per_epoch - 1) / program->steps_per_epoch;
+}
+
 static d9_status describe(d9_context *context, run *self) {
     d9_result *result = self->result;
     const d9_session *session = &self->session;
     const d9_program *program = &session->program;
     void *epochs = NULL;
-    int64_t rows = (program->steps + program->steps_per_epoch - 1) / program->steps_per_epoch + 1;
     result->seed = session->seed;
     result->config = session->config;
     d9_config_hash(context, session->config, result->config_hash);
@@ -80,7 +84,7 @@ static d9_status describe(d9_context *context, run *self) {
     result->eval_images = program->extent.eval_images;
     result->parameters = program->trainable_count + program->frozen_count;
     result->accuracy = result->accuracy_tta = NAN;
-    d9_status status = d9_allocate(context, (size_t)rows * sizeof *result->epochs, "epoch rows", &epochs);
+    d9_status status = d9_allocate(context, (size_t)epochs_in(program) * sizeof *result->epochs, "epoch rows", &epochs);
     result->epochs = epochs;
     return status == D9_OK ? describe_data(context, session->dataset, result) : status;
 }
@@ -93,7 +97,7 @@ static d9_status resume(d9_context *context, run *self) {
     if (!self->options->out || !self->options->resume) return D9_OK;
     if (!d9_file_exists(context, path_in(self->options->out, "checkpoint.safetensors", path, sizeof path)))
         return D9_OK;
-    D9_TRY(d9_checkpoint_read(&self->session, path, program->steps / program->steps_per_epoch + 1, &progress));
+    D9_TRY(d9_checkpoint_read(&self->session, path, epochs_in(program), &progress));
     self->step = progress.step;
     self->result->epoch_count = progress.epoch_count;
     self->result->resumed = true;

@@ -34,20 +34,24 @@ static void fill(const d9_result *result, run_report *report) {
     }
 }
 
-/* Hundreds of small files: waiting for the disk each time would take minutes where it is busy. */
 static int no_sync(void *user, int file) {
     (void)user, (void)file;
     return 0;
 }
 
+const d9_system *run_system(void) {
+    static d9_system quick;
+    quick = *d9_system_default();
+    quick.sync = no_sync;
+    return &quick;
+}
+
 run_report run_train(const d9_train_options *options, const d9_system *system) {
-    d9_system quick = *d9_system_default();
     d9_context context;
     d9_result result;
     run_report report = {0};
     d9_context_init(&context);
-    quick.sync = no_sync;
-    context.system = system ? system : &quick;
+    context.system = system ? system : run_system();
     d9_train_options wanted = *options;
     wanted.write_model = d9_model_write;
     report.status = d9_train(&context, &wanted, &result);

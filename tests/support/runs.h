@@ -19,7 +19,10 @@ typedef struct run_report {
     bool resumed;
 } run_report;
 
-/* d9_train in a context of its own. `system`: NULL (files are not synced), or a table with planted faults. */
+/* The system without syncing: hundreds of small files would take minutes where the disk is busy. */
+const d9_system *run_system(void);
+
+/* d9_train in a context of its own. `system`: NULL (that one), or a table with planted faults. */
 run_report run_train(const d9_train_options *options, const d9_system *system);
 /* The same, and it must end well. */
 run_report run_train_ok(const d9_train_options *options);

@@ -1,0 +1,402 @@
+/* Checkpoints: what they hold, and those that are another run's, another version's or not whole. Whatever is wrong
+ * with one, the file and the piece are named, and nothing starts from nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/formulas/philox.h"
+#include "record/safetensors.h"
+#include "tests/support/runs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STOP = 7, MOST_ROWS = 8 };
+static const char checkpoint[] = "checkpoint.safetensors";
+
+/* A run that stopped after STOP steps, and a session of it that reads checkpoints. */
+typedef struct bench {
+    d9_context context;
+    d9_config *config;
+    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    d9_session session;
+    d9_safetensors *file; /* the checkpoint as it was written */
+    d9_epoch_row rows[MOST_ROWS];
+    d9_progress_state progress;
+} bench;
+
+static int set_up(void **state) {
+    static bench b;
+    memset(&b, 0, sizeof b);
+    d9_context_init(&b.context);
+    b.context.system = run_system();
+    b.config = run_config(&b.context, "reference", "f32", "");
+    run_folder_make(b.folder);
+    run_path(b.folder, checkpoint, b.path);
+    d9_train_options options = {.config = b.config, .seed = 7, .out = b.folder, .stop_after_steps = STOP};
+    assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
+    op_ok(&b.context, d9_session_open(&b.context, &(d9_session_options){.config = b.config, .seed = 7}, &b.session));
+    op_ok(&b.context, d9_safetensors_read(&b.context, b.path, &b.file));
+    *state = &b;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    bench *b = *state;
+    d9_safetensors_free(&b->context, b->file);
+    d9_session_close(&b->session);
+    run_folder_remove(b->folder);
+    d9_config_free(&b->context, b->config);
+    return 0;
+}
+
+/* The checkpoint of the folder becomes what `file` holds now. */
+static void put(bench *b) {
+    op_ok(&b->context, d9_safetensors_write(&b->context, b->path, b->file->tensors, b->file->tensor_count,
+                                            b->file->metadata, b->file->metadata_count));
+}
+
+static d9_status read_back(bench *b) {
+    b->progress = (d9_progress_state){.epochs = b->rows};
+    return d9_checkpoint_read(&b->session, b->path, MOST_ROWS, &b->progress);
+}
+
+/* Reading fails so, and the message names the file and says `says`. */
+static void assert_refused(bench *b, d9_status wanted, const char *says) {
+    const d9_status status = read_back(b);
+    if (status != wanted || !strstr(b->context.message, says) || !strstr(b->context.message, b->path))
+        fail_msg("\"%s\" was expected: status %d: %s", says, (int)status, b->context.message);
+    d9_context_clear(&b->context);
+}
+
+static d9_tensor *tensor(bench *b, const char *name) {
+    for (int t = 0; t < b->file->tensor_count; t++)
+        if (strcmp(b->file->tensors[t].name, name) == 0) return &b->file->tensors[t];
+    fail_msg("the checkpoint has no %s", name);
+    return NULL;
+}
+
+static const char **metadata(bench *b, const char *key) {
+    for (int m = 0; m < b->file->metadata_count; m++)
+        if (strcmp(b->file->metadata[m].key, key) == 0) return &b->file->metadata[m].value;
+    fail_msg("the metadata has no %s", key);
+    return NULL;
+}
+
+/* ---- what it holds ---- */
+
+/* Every value under its name, in the shape and with the numbers that the session has after reading. */
+static void test_values_by_name(void **state) {
+    bench *b = *state;
+    const d9_graph *graph = &b->session.program.train;
+    int values = 0;
+    op_ok(&b->context, read_back(b));
+    for (int v = 0; v < graph->value_count; v++) {
+        const d9_value *value = &graph->values[v];
+        if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
+        static const struct {
+            const char *prefix;
+            d9_buffer buffer;
+        } parts[] = {{"state", D9_BUFFER_STATE}, {"average", D9_BUFFER_AVERAGE}, {"velocity", D9_BUFFER_VELOCITY}};
+        for (int p = 0; p < (value->kind == D9_VALUE_PARAMETER && value->trainable ? 3 : 2); p++, values++) {
+            char name[128];
+            float held[4096];
+            snprintf(name, sizeof name, "%s/%s", parts[p].prefix, value->name);
+            const d9_tensor *found = tensor(b, name);
+            assert_true(found->type == D9_TENSOR_F32 && d9_shape_equal(&found->shape, &value->shape));
+            assert_true(found->size <= sizeof held);
+            op_ok(&b->context, b->session.backend->read(&b->context, b->session.device, parts[p].buffer, value->offset,
+                                                        held, (int64_t)found->size));
+            assert_memory_equal(held, found->bytes, found->size);
+        }
+    }
+    assert_true(values > 60);
+    assert_int_equal(b->file->tensor_count, values + 1 + 8 + 2 * D9_SEGMENT_COUNT); /* metrics, columns, segments */
+    assert_true(b->progress.step == STOP && b->progress.epoch_count == 1 && b->rows[0].epoch == 1);
+    assert_true(b->rows[0].train_loss == *(const double *)tensor(b, "epochs/train_loss")->bytes);
+    assert_int_equal(tensor(b, "metrics")->shape.d[0], 4);
+    assert_int_equal(tensor(b, "timeline/train/epoch")->shape.d[0], 2); /* a whole epoch and a part */
+}
+
+/* What was in the buffers before is gone, between the values too. */
+static void test_gaps_are_zero(void **state) {
+    bench *b = *state;
+    static const d9_buffer buffers[] = {D9_BUFFER_STATE, D9_BUFFER_AVERAGE, D9_BUFFER_VELOCITY};
+    const d9_graph *graph = &b->session.program.train;
+    int64_t gaps = 0;
+    for (int i = 0; i < 3; i++) {
+        const int64_t bytes = b->session.program.buffer_bytes[buffers[i]];
+        uint8_t *held = test_malloc((size_t)bytes);
+        memset(held, 0xff, (size_t)bytes);
+        op_ok(&b->context, b->session.backend->write(&b->context, b->session.device, buffers[i], 0, held, bytes));
+        op_ok(&b->context, read_back(b));
+        op_ok(&b->context, b->session.backend->read(&b->context, b->session.device, buffers[i], 0, held, bytes));
+        for (int v = 0; v < graph->value_count; v++) {
+            const d9_value *value = &graph->values[v];
+            if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
+            if (value->offset >= bytes) continue; /* not trained: no velocity */
+            memset(held + value->offset, 1, (size_t)d9_shape_count(&value->shape) * sizeof(float));
+        }
+        for (int64_t at = 0; at < bytes; at++) {
+            if (held[at] > 1) fail_msg("%s: byte %lld is left over", d9_buffer_name(buffers[i]), (long long)at);
+            gaps += held[at] == 0;
+        }
+        test_free(held);
+    }
+    assert_true(gaps > 0);
+}
+
+/* What this version does not know is no reason to refuse. */
+static void test_more_is_read(void **state) {
+    bench *b = *state;
+    d9_tensor more[512];
+    static const float number = 1;
+    assert_true(b->file->tensor_count < 512);
+    memcpy(more, b->file->tensors, (size_t)b->file->tensor_count * sizeof *more);
+    more[b->file->tensor_count] = (d9_tensor){"state/of.the.weather", D9_TENSOR_F32, {1, {1}}, &number, sizeof number};
+    op_ok(&b->context, d9_safetensors_write(&b->context, b->path, more, b->file->tensor_count + 1, b->file->metadata,
+                                            b->file->metadata_count));
+    op_ok(&b->context, read_back(b));
+}
+
+/* ---- another run's ---- */
+
+static run_report resume(bench *b, const d9_config *config, uint64_t seed) {
+    return run_train(&(d9_train_options){.config = config, .seed = seed, .out = b->folder, .resume = true}, NULL);
+}
+
+/* The refused run left the checkpoint as it was, and its own run goes on from it. */
+static void assert_goes_on(bench *b, const char *what) {
+    run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
+    run_report rest =
+        run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder, .resume = true});
+    assert_true(rest.resumed);
+    run_assert_equal(&rest, &whole, what);
+}
+
+static void test_another_seed(void **state) {
+    bench *b = *state;
+    char message[1024];
+    run_report report = resume(b, b->config, 8);
+    assert_int_equal(report.status, D9_USAGE);
+    snprintf(
+        message, sizeof message,
+        "%s: is a checkpoint of another seed (7, this run has 8): start anew without --resume, or in another folder",
+        b->path);
+    assert_string_equal(report.message, message);
+    assert_goes_on(b, "its own seed");
+}
+
+static void test_another_configuration(void **state) {
+    bench *b = *state;
+    d9_config *other = run_config(&b->context, "reference", "f32", "");
+    other->train.weight_decay = 0.25;
+    assert_int_equal(resume(b, other, 7).status, D9_USAGE); /* the folder says so */
+    /* the checkpoint alone says so, too */
+    d9_session session;
+    op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = other, .seed = 7}, &session));
+    b->progress = (d9_progress_state){.epochs = b->rows};
+    assert_int_equal(d9_checkpoint_read(&session, b->path, MOST_ROWS, &b->progress), D9_USAGE);
+    assert_non_null(strstr(b->context.message, "is a checkpoint of another configuration"));
+    d9_context_clear(&b->context);
+    d9_session_close(&session);
+    d9_config_free(&b->context, other);
+    assert_goes_on(b, "its own configuration");
+}
+
+/* ---- another version's, and what is none ---- */
+
+static void test_metadata(void **state) {
+    bench *b = *state;
+    static const struct {
+        const char *key, *value;
+        d9_status status;
+        const char *says;
+    } wrongs[] = {
+        {"format", "dawn9 checkpoint 1", D9_USAGE,
+         "is a dawn9 checkpoint 1, this version reads dawn9 checkpoint 2: start anew without --resume"},
+        {"format", "dawn9 checkpoint 20", D9_USAGE, "is a dawn9 checkpoint 20, this version reads"},
+        {"format", "a model", D9_DATA, "is no checkpoint: its format is a model, must be dawn9 checkpoint 2"},
+        {"precision", "f64", D9_USAGE, "is a checkpoint of another precision (f64, this run has f32)"},
+        {"backend", "onednn", D9_USAGE, "is a checkpoint of another backend (onednn, this run has reference)"},
+        {"step", "14", D9_DATA, "step 14 is outside this run's 0 to 13"},
+        {"step", "-1", D9_DATA, "step -1 is outside"},
+        {"step", "seven", D9_DATA, "step seven is outside"},
+        {"step", "4", D9_DATA, "tensor epochs/train_loss is F64 (1), must be F64 (0)"},
+        {"step", "10", D9_DATA, "tensor epochs/train_loss is F64 (1), must be F64 (2)"},
+        {"step", "13", D9_DATA, "tensor epochs/train_loss is F64 (1), must be F64 (3)"}, /* the last epoch is a part */
+    };
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+        const char **value = metadata(b, wrongs[i].key), *before = *value;
+        *value = wrongs[i].value;
+        put(b);
+        assert_refused(b, wrongs[i].status, wrongs[i].says);
+        *value = before;
+    }
+    d9_metadata kept = b->file->metadata[0];
+    assert_string_equal(kept.key, "format");
+    b->file->metadata[0] = (d9_metadata){"key", "value"};
+    put(b);
+    assert_refused(b, D9_DATA, "is no checkpoint: its format is not said");
+    b->file->metadata[0] = kept;
+    put(b);
+    assert_goes_on(b, "the metadata as it was");
+}
+
+/* Cut at the start, in the header, in the data, by one byte: always bad data, never a start from nothing. */
+static void test_truncated(void **state) {
+    bench *b = *state;
+    uint8_t *bytes;
+    size_t size;
+    op_ok(&b->context, d9_file_read(&b->context, b->path, &bytes, &size));
+    const size_t cuts[] = {0, 4, 8, 100, size / 2, size - 1};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        op_ok(&b->context, d9_file_write(&b->context, b->path, bytes, cuts[i]));
+        run_report report = resume(b, b->config, 7);
+        if (report.status != D9_DATA)
+            fail_msg("cut to %zu bytes: status %d: %s", cuts[i], (int)report.status, report.message);
+        assert_non_null(strstr(report.message, checkpoint));
+        assert_false(run_has(b->folder, "result.json"));
+    }
+    op_ok(&b->context, d9_file_write(&b->context, b->path, bytes, size));
+    assert_goes_on(b, "the whole checkpoint");
+    d9_release(&b->context, bytes);
+}
+
+/* ---- wrong tensors ---- */
+
+/* Each one missing, of another type, an element longer, of another rank. */
+static void test_each_tensor(void **state) {
+    bench *b = *state;
+    static const uint8_t zeros[65536];
+    for (int t = 0; t < b->file->tensor_count; t++) {
+        const d9_tensor whole = b->file->tensors[t];
+        char says[160];
+        b->file->tensors[t].name = "another";
+        put(b);
+        snprintf(says, sizeof says, "has no tensor %s", whole.name);
+        assert_refused(b, D9_DATA, says);
+
+        snprintf(says, sizeof says, "tensor %s is ", whole.name);
+        b->file->tensors[t] = whole;
+        b->file->tensors[t].type = D9_TENSOR_U8;
+        b->file->tensors[t].shape = (d9_shape){1, {(int64_t)whole.size}};
+        put(b);
+        assert_refused(b, D9_DATA, says);
+
+        const size_t longer = whole.size + whole.size / (size_t)(whole.shape.d[0] ? whole.shape.d[0] : 1) +
+                              (whole.size ? 0 : d9_tensor_type_bytes(whole.type));
+        b->file->tensors[t] = whole;
+        b->file->tensors[t].shape.d[0]++;
+        b->file->tensors[t].size = longer;
+        b->file->tensors[t].bytes = zeros;
+        assert_true(longer <= sizeof zeros);
+        put(b);
+        /* how many segments there are, the seconds say: their epochs must follow */
+        if (strncmp(whole.name, "timeline/", 9) == 0)
+            snprintf(says, sizeof says, "tensor %.*s/epoch is I64 (", (int)(strrchr(whole.name, '/') - whole.name),
+                     whole.name);
+        assert_refused(b, D9_DATA, says);
+
+        b->file->tensors[t] = whole;
+        b->file->tensors[t].shape = (d9_shape){2, {1, d9_shape_count(&whole.shape)}};
+        put(b);
+        if (whole.shape.rank != 2 || whole.shape.d[0] != 1) {
+            snprintf(says, sizeof says, "tensor %s is ", whole.name);
+            assert_refused(b, D9_DATA, says);
+        }
+        b->file->tensors[t] = whole;
+    }
+    put(b);
+    assert_goes_on(b, "every tensor as it was");
+}
+
+/* Sizes that once went past the end of the rows: nine of them and a byte less than ten, as raw structs of 72 bytes. */
+static void test_epoch_rows(void **state) {
+    bench *b = *state;
+    static const uint8_t zeros[719];
+    static const struct {
+        d9_tensor_type type;
+        size_t size;
+        const char *says;
+    } wrongs[] = {
+        {D9_TENSOR_U8, 648, "tensor epochs/hours is U8 (648), must be F64 (1)"},
+        {D9_TENSOR_U8, 719, "tensor epochs/hours is U8 (719), must be F64 (1)"},
+        {D9_TENSOR_F64, 648, "tensor epochs/hours is F64 (81), must be F64 (1)"},
+        {D9_TENSOR_F64, 0, "tensor epochs/hours is F64 (0), must be F64 (1)"},
+        {D9_TENSOR_I64, 8, "tensor epochs/hours is I64 (1), must be F64 (1)"},
+    };
+    d9_tensor *hours = tensor(b, "epochs/hours"), whole = *hours;
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+        const int64_t count = (int64_t)(wrongs[i].size / d9_tensor_type_bytes(wrongs[i].type));
+        *hours = (d9_tensor){whole.name, wrongs[i].type, {1, {count}}, zeros, wrongs[i].size};
+        put(b);
+        assert_refused(b, D9_DATA, wrongs[i].says);
+        run_report report = resume(b, b->config, 7);
+        assert_int_equal(report.status, D9_DATA);
+        assert_non_null(strstr(report.message, wrongs[i].says));
+    }
+    *hours = whole;
+    put(b);
+    b->progress = (d9_progress_state){.epochs = b->rows};
+    assert_int_equal(d9_checkpoint_read(&b->session, b->path, 0, &b->progress), D9_DATA);
+    assert_non_null(strstr(b->context.message, "has 1 epochs, there is room for 0"));
+    d9_context_clear(&b->context);
+}
+
+static void test_times(void **state) {
+    bench *b = *state;
+    static const double wrongs[] = {-1, (double)NAN, (double)INFINITY};
+    d9_tensor *seconds = tensor(b, "timeline/load/seconds"), whole = *seconds;
+    assert_int_equal(whole.shape.d[0], 1);
+    for (int i = 0; i < 3; i++) {
+        seconds->bytes = &wrongs[i];
+        put(b);
+        assert_refused(b, D9_DATA, "tensor timeline/load/seconds holds ");
+    }
+    *seconds = whole;
+}
+
+/* Bytes changed anywhere: whatever becomes of the file, it is read or refused by name. The draws have a fixed key. */
+static void test_changed_bytes(void **state) {
+    bench *b = *state;
+    enum { TRIES = 400 };
+    uint8_t *bytes;
+    size_t size;
+    int refused = 0;
+    op_ok(&b->context, d9_file_read(&b->context, b->path, &bytes, &size));
+    for (uint32_t i = 0; i < TRIES; i++) {
+        const d9_philox draw = d9_philox4x32_10(7, i, 0, 0, 0);
+        const size_t header = 8 + (size_t)bytes[0] + ((size_t)bytes[1] << 8) + ((size_t)bytes[2] << 16);
+        const size_t at = draw.v[0] % (i % 4 ? header : size); /* mostly in the header */
+        const uint8_t before = bytes[at];
+        bytes[at] = i % 2 ? (uint8_t)draw.v[1] : (uint8_t)('0' + draw.v[1] % 10);
+        op_ok(&b->context, d9_file_write(&b->context, b->path, bytes, size));
+        const d9_status status = read_back(b);
+        if (status != D9_OK && status != D9_DATA && status != D9_USAGE)
+            fail_msg("byte %zu: status %d: %s", at, (int)status, b->context.message);
+        if (status != D9_OK && !strstr(b->context.message, b->path))
+            fail_msg("byte %zu: \"%s\" names no file", at, b->context.message);
+        refused += status != D9_OK;
+        d9_context_clear(&b->context);
+        bytes[at] = before;
+    }
+    assert_true(refused > TRIES / 4);
+    d9_release(&b->context, bytes);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_values_by_name), TEST(test_gaps_are_zero), TEST(test_more_is_read),
+        TEST(test_another_seed),   TEST(test_metadata),      TEST(test_another_configuration),
+        TEST(test_truncated),      TEST(test_each_tensor),   TEST(test_epoch_rows),
+        TEST(test_times),          TEST(test_changed_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
