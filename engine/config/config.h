@@ -4,7 +4,8 @@
  * "FILE:LINE:COLUMN: ...", the legal values and the nearest known key. `base: FILE` (relative to the file
  * that says it) is loaded first and merged under: maps by key, everything else replaced; `tricks: {x: off}`
  * removes an inherited trick, `on` means `{}`; another model.name drops the inherited model options. `title` and
- * `published` speak about one file and are not inherited. A file that inherits itself is refused with the chain. */
+ * `published` speak about one file and are not inherited. A file that inherits itself is refused with the chain. A
+ * key that earlier versions had (config/retired.h) is ignored with a warning. */
 #ifndef D9_CONFIG_CONFIG_H
 #define D9_CONFIG_CONFIG_H
 
@@ -14,7 +15,6 @@
 #include "tricks/trick.h"
 
 typedef enum d9_momentum_form { D9_MOMENTUM_PAGE, D9_MOMENTUM_TORCH } d9_momentum_form;
-typedef enum d9_placement { D9_PLACE_DEVICE, D9_PLACE_HOST } d9_placement;
 typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL } d9_keep;
 
 typedef struct d9_config {
@@ -32,8 +32,8 @@ typedef struct d9_config {
 
     struct { bool fuse; int tune; const char *cpu_level; double loss_scale; int64_t loss_scale_every; } backend_options;
     /* tune: d9_tune (backends/backend.h) */
-    struct { const char *dataset; const char *path; int placement; int64_t validation, image_size, synthetic_train,
-             synthetic_test; } data;
+    struct { const char *dataset; const char *path; int64_t validation, image_size, synthetic_train, synthetic_test;
+    } data;
     struct { double every; } eval; /* epochs between evaluations; 0: only at the end */
     struct {
         double epochs, weight_decay, momentum, bias_lr_multiplier;
@@ -83,7 +83,8 @@ void d9_config_free(d9_context *context, d9_config *config);
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 of the printout less the seed and what cannot change a result (title, keep, published, ablate,
- * eval.every, threads, data.path, target): the runs of one experiment differ in seed and agree in this. */
+ * eval.every, threads, data.path, target), with retired keys where they stood: the runs of one experiment differ in
+ * seed and agree in this. */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
 /* Each option table there is, for help and the reference page: section "train", "tricks.ema", "model (resnet9)".

@@ -1,5 +1,6 @@
 /* The effective configuration as YAML, for people, for the record and for the hash. */
 #include "config/config.h"
+#include "config/retired.h"
 #include "config/sections.h"
 #include "config/tree.h"
 #include "config/values.h"
@@ -64,6 +65,7 @@ static int print_block(const printer *printer, const block *block) {
     int lines = 0;
     for (const d9_option *option = block->options; option && option->type != D9_OPTION_NONE; option++) {
         if (printer->results_only && is_result_free(block->section, option->key)) continue;
+        if (printer->results_only) d9_retired_add_hashed(block->section, option->key, printer->text);
         d9_text value;
         d9_text_init(printer->text->context, &value);
         if (d9_value_write(option, block->base, &value)) {

@@ -41,8 +41,6 @@ static const d9_option data_options[] = {
      "what is learned; synthetic needs no files"},
     {"path", D9_OPTION_TEXT, FIELD(data.path), "", 0, 0, NULL,
      "folder of the dataset; not given: the places where setup.sh puts it"},
-    {"placement", D9_OPTION_CHOICE, FIELD(data.placement), "device", 0, 0, "device|host",
-     "where images are stored and batches are made; no difference where the device is the host"},
     {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
      "training images set aside and evaluated instead of the test set; 0: none"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,

@@ -88,7 +88,7 @@ static void write_node(const d9_tree *node, bool bracketed, d9_text *text) {
 
 void d9_tree_write(const d9_tree *node, d9_text *text) { write_node(node, false, text); }
 
-/* ---- failures with a place ---- */
+/* ---- failures and warnings with a place ---- */
 
 static void add_path(d9_text *text, const d9_tree *node) {
     if (!node->parent) return;
@@ -109,16 +109,21 @@ static void add_place(d9_text *text, const d9_place *place) {
     d9_text_add(text, ": ");
 }
 
-static d9_status fail_at(d9_context *context, const d9_place *place, const d9_tree *node, const char *format,
-                         va_list arguments) {
+static void add_message(d9_text *text, const d9_place *place, const d9_tree *node, const char *format,
+                        va_list arguments) {
     char reason[1024];
     vsnprintf(reason, sizeof reason, format, arguments);
+    add_place(text, place);
+    size_t before = text->size;
+    if (node) add_path(text, node);
+    d9_text_add(text, "%s%s", text->size > before ? ": " : "", reason);
+}
+
+static d9_status fail_at(d9_context *context, const d9_place *place, const d9_tree *node, const char *format,
+                         va_list arguments) {
     d9_text text;
     d9_text_init(context, &text);
-    add_place(&text, place);
-    size_t before = text.size;
-    if (node) add_path(&text, node);
-    d9_text_add(&text, "%s%s", text.size > before ? ": " : "", reason);
+    add_message(&text, place, node, format, arguments);
     d9_status status = d9_text_status(&text);
     if (status == D9_OK) status = d9_fail(context, D9_USAGE, "%s", d9_text_get(&text));
     d9_text_free(&text);
@@ -139,6 +144,17 @@ d9_status d9_tree_fail_key(d9_context *context, const d9_tree *node, const char 
     d9_status status = fail_at(context, &node->key_place, node, format, arguments);
     va_end(arguments);
     return status;
+}
+
+void d9_tree_warn_key(d9_context *context, const d9_tree *node, const char *format, ...) {
+    va_list arguments;
+    d9_text text;
+    d9_text_init(context, &text);
+    va_start(arguments, format);
+    add_message(&text, &node->key_place, node, format, arguments);
+    va_end(arguments);
+    d9_log(context, D9_LOG_WARNING, "%s", d9_text_get(&text));
+    d9_text_free(&text);
 }
 
 /* ---- reading ---- */

@@ -40,9 +40,10 @@ d9_tree *d9_tree_find(const d9_tree *map, const char *key); /* NULL: no such key
 /* Appends the node as YAML in one line that reads back to the same tree: 0.3, "a b", [64, 128], {celu.alpha: 0.3}. */
 void d9_tree_write(const d9_tree *node, d9_text *text);
 
-/* Fails with the place of the value, or of its key, and the node's path in front. */
+/* Fails with the place of the value, or of its key, and the node's path in front. `warn` only logs it. */
 D9_MUST_USE d9_status d9_tree_fail(d9_context *context, const d9_tree *node, const char *format, ...) D9_PRINTF(3, 4);
 D9_MUST_USE d9_status d9_tree_fail_key(d9_context *context, const d9_tree *node, const char *format, ...)
     D9_PRINTF(3, 4);
+void d9_tree_warn_key(d9_context *context, const d9_tree *node, const char *format, ...) D9_PRINTF(3, 4);
 
 #endif

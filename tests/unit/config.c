@@ -195,7 +195,7 @@ static void test_defaults(void **state) {
     assert_true(config->backend_options.fuse && config->backend_options.tune == D9_TUNE_AUTO);
     assert_string_equal(config->data.dataset, "cifar10");
     assert_null(config->data.path);
-    assert_true(config->data.placement == D9_PLACE_DEVICE && config->data.validation == 0);
+    assert_true(config->data.validation == 0);
     assert_true(config->data.image_size == 32 && config->data.synthetic_train == 2048 &&
                 config->data.synthetic_test == 512);
     assert_true(config->eval.every == 1);
@@ -222,6 +222,59 @@ static void test_every_trick_by_default(void **state) {
         }
         d9_config_free(&context, config);
     }
+}
+
+/* ---- keys of earlier versions ---- */
+
+typedef struct warnings {
+    int count;
+    char last[256];
+} warnings;
+
+static void keep_warning(void *user, d9_log_level level, const char *line) {
+    warnings *all = user;
+    assert_int_equal(level, D9_LOG_WARNING);
+    all->count++;
+    snprintf(all->last, sizeof all->last, "%s", line);
+}
+
+/* Read as if it were not there, with a warning: in a file, in an old record, on the command line. */
+static void test_retired_key(void **state) {
+    (void)state;
+    static const char *const placement[] = {"data.placement=device"};
+    static const d9_config_edits set = {.set = placement, .set_count = 1};
+    static const struct {
+        const char *yaml;
+        const d9_config_edits *edits;
+        const char *warning; /* NULL: none */
+    } rows[] = {
+        {"data: {validation: 3}", NULL, NULL},
+        {"data: {validation: 3, placement: host}", NULL, "x.yaml:1:23: data.placement: is a key of earlier versions"},
+        {"data: {placement: {nothing: of it}, validation: 3}", NULL, "x.yaml:1:8: data.placement: is a key of"},
+        {"data: {validation: 3}", &set,
+         "--set data.placement=device: data.placement: is a key of earlier versions and is ignored: "},
+    };
+    char first[65], hash[65];
+    for (int i = 0; i < COUNT(rows); i++) {
+        warnings all = {0};
+        d9_text text;
+        context.log = keep_warning;
+        context.log_user = &all;
+        d9_config *config = parse(rows[i].yaml, rows[i].edits);
+        assert_int_equal(all.count, rows[i].warning != NULL);
+        if (rows[i].warning && !strstr(all.last, rows[i].warning)) fail_msg("%s", all.last);
+        d9_config_hash(&context, config, i == 0 ? first : hash);
+        if (i > 0) assert_string_equal(hash, first);
+        d9_text_init(&context, &text);
+        d9_config_print(config, true, &text);
+        assert_null(strstr(d9_text_get(&text), "placement"));
+        d9_text_free(&text);
+        assert_int_equal(config->data.validation, 3);
+        d9_config_free(&context, config);
+    }
+    assert_refused("data: {placements: host}", NULL,
+                   "x.yaml:1:8: data.placements: unknown key; known: dataset, path, validation, image_size, "
+                   "synthetic_train, synthetic_test");
 }
 
 static void test_schedule(void **state) {
@@ -273,6 +326,7 @@ int main(void) {
         cmocka_unit_test_setup(test_required_option, reset),
         cmocka_unit_test_setup(test_defaults, reset),
         cmocka_unit_test_setup(test_every_trick_by_default, reset),
+        cmocka_unit_test_setup(test_retired_key, reset),
         cmocka_unit_test_setup(test_schedule, reset),
         cmocka_unit_test_setup(test_sections, reset),
     };
