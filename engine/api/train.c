@@ -50,13 +50,9 @@ static d9_status on_finished(void *user, d9_session *session) {
 /* ---- the result ---- */
 
 static double clock_seconds(const d9_result *result, const char *name) {
-    for (int i = 0; d9_clock_at(i); i++) {
-        const d9_clock *clock = d9_clock_at(i);
-        if (strcmp(clock->name, name) != 0) continue;
-        if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY) return NAN; /* several calls */
-        return d9_timeline_sum(result->timeline, clock, result->epoch_to_target);
-    }
-    return NAN;
+    const d9_clock *clock = d9_clock_find(name);
+    if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY) return NAN; /* several calls */
+    return d9_timeline_sum(result->timeline, clock, result->epoch_to_target);
 }
 
 static void copy_result(const d9_result *from, dawn9_result *to) {

@@ -198,9 +198,7 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     state->kind = D9_RUN_DONE;
     state->accuracy = result.accuracy;
     state->accuracy_tta = result.accuracy_tta;
-    for (int i = 0; d9_clock_at(i); i++)
-        if (strcmp(d9_clock_at(i)->name, "train_seconds") == 0)
-            state->train_seconds = d9_timeline_sum(result.timeline, d9_clock_at(i), result.epoch_to_target);
+    state->train_seconds = d9_timeline_sum(result.timeline, d9_clock_find("train_seconds"), result.epoch_to_target);
     d9_result_free(self->context, &result);
     return D9_OK;
 }

@@ -36,7 +36,6 @@ typedef enum d9_buffer {
     D9_BUFFER_IMAGES,   /* u8 (count, H, W, C) of the training set */
     D9_BUFFER_LABELS,   /* i32 (count) */
     D9_BUFFER_EVAL_IMAGES,
-    D9_BUFFER_EVAL_LABELS,
     D9_BUFFER_ORDER,      /* i32 (steps_per_epoch * batch): the epoch's sample indices */
     D9_BUFFER_EVAL_DRAWS, /* i32 (batch, 5): explicit draws, for evaluation views */
     D9_BUFFER_EVAL_ORDER, /* i32 (batch) */

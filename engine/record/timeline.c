@@ -8,17 +8,11 @@
 #include <string.h>
 
 static const char *const segment_names[D9_SEGMENT_COUNT] = {
-    [D9_SEGMENT_PROCESS] = "process",
-    [D9_SEGMENT_CONTEXT] = "context",
-    [D9_SEGMENT_LOAD] = "load",
-    [D9_SEGMENT_PLAN] = "plan_and_tune",
-    [D9_SEGMENT_UPLOAD] = "upload",
-    [D9_SEGMENT_INIT] = "init",
-    [D9_SEGMENT_PREPROCESS] = "preprocess",
-    [D9_SEGMENT_WHITEN] = "whiten",
-    [D9_SEGMENT_TRAIN] = "train",
-    [D9_SEGMENT_EVALUATE] = "evaluate",
-    [D9_SEGMENT_FINAL_EVALUATE] = "final_evaluate",
+    [D9_SEGMENT_PROCESS] = "process",   [D9_SEGMENT_CONTEXT] = "context",
+    [D9_SEGMENT_LOAD] = "load",         [D9_SEGMENT_PLAN] = "plan_and_tune",
+    [D9_SEGMENT_UPLOAD] = "upload",     [D9_SEGMENT_INIT] = "init",
+    [D9_SEGMENT_WHITEN] = "whiten",     [D9_SEGMENT_TRAIN] = "train",
+    [D9_SEGMENT_EVALUATE] = "evaluate", [D9_SEGMENT_FINAL_EVALUATE] = "final_evaluate",
     [D9_SEGMENT_SAVE] = "save",
 };
 
@@ -27,12 +21,9 @@ static const char *const segment_names[D9_SEGMENT_COUNT] = {
 static const d9_clock clocks[] = {
     {.name = "train_seconds",
      .brief = "Page's timer",
-     .doc = "upload, preprocess, whiten and train: no reading of the disk, tuning or evaluation",
+     .doc = "upload, whiten and train: no reading of the disk, tuning or evaluation",
      .until = D9_CLOCK_WHOLE_RUN,
-     .in = {[D9_SEGMENT_UPLOAD] = true,
-            [D9_SEGMENT_PREPROCESS] = true,
-            [D9_SEGMENT_WHITEN] = true,
-            [D9_SEGMENT_TRAIN] = true}},
+     .in = {[D9_SEGMENT_UPLOAD] = true, [D9_SEGMENT_WHITEN] = true, [D9_SEGMENT_TRAIN] = true}},
     {.name = "airbench_seconds",
      .brief = "whiten, train, one evaluation",
      .doc = "whiten, train and the final evaluation with its views, as airbench counts",
@@ -47,7 +38,6 @@ static const d9_clock clocks[] = {
             [D9_SEGMENT_PLAN] = true,
             [D9_SEGMENT_UPLOAD] = true,
             [D9_SEGMENT_INIT] = true,
-            [D9_SEGMENT_PREPROCESS] = true,
             [D9_SEGMENT_WHITEN] = true,
             [D9_SEGMENT_TRAIN] = true,
             [D9_SEGMENT_SAVE] = true}},
@@ -61,7 +51,6 @@ static const d9_clock clocks[] = {
             [D9_SEGMENT_PLAN] = true,
             [D9_SEGMENT_UPLOAD] = true,
             [D9_SEGMENT_INIT] = true,
-            [D9_SEGMENT_PREPROCESS] = true,
             [D9_SEGMENT_WHITEN] = true,
             [D9_SEGMENT_TRAIN] = true,
             [D9_SEGMENT_EVALUATE] = true,
@@ -74,6 +63,12 @@ const char *d9_segment_name(d9_segment_kind kind) { return segment_names[kind]; 
 const d9_clock *d9_clock_at(int index) {
     int count = (int)(sizeof clocks / sizeof clocks[0]);
     return index >= 0 && index < count ? &clocks[index] : NULL;
+}
+
+const d9_clock *d9_clock_find(const char *name) {
+    for (int i = 0; d9_clock_at(i); i++)
+        if (strcmp(clocks[i].name, name) == 0) return &clocks[i];
+    return NULL;
 }
 
 static double segment_end(const d9_segment *segment) { return segment->start + segment->seconds; }
@@ -116,10 +111,8 @@ static d9_status grow(d9_timeline *timeline) {
     d9_status status = D9_OK;
     int capacity = timeline->capacity ? 2 * timeline->capacity : 64;
     void *segments = NULL;
-    D9_TRY(d9_allocate(timeline->context, (size_t)capacity * sizeof *timeline->segments, "the timeline",
-                       &segments));
-    if (timeline->count)
-        memcpy(segments, timeline->segments, (size_t)timeline->count * sizeof *timeline->segments);
+    D9_TRY(d9_allocate(timeline->context, (size_t)capacity * sizeof *timeline->segments, "the timeline", &segments));
+    if (timeline->count) memcpy(segments, timeline->segments, (size_t)timeline->count * sizeof *timeline->segments);
     d9_release(timeline->context, timeline->segments);
     timeline->segments = segments;
     timeline->capacity = capacity;
@@ -127,8 +120,7 @@ done:
     return status;
 }
 
-d9_status d9_timeline_add(d9_timeline *timeline, d9_segment_kind kind, int64_t epoch, double start,
-                          double end) {
+d9_status d9_timeline_add(d9_timeline *timeline, d9_segment_kind kind, int64_t epoch, double start, double end) {
     d9_status status = D9_OK;
     if (timeline->count == timeline->capacity) D9_TRY(grow(timeline));
     timeline->segments[timeline->count++] =

@@ -11,7 +11,6 @@ typedef enum d9_segment_kind {
     D9_SEGMENT_PLAN,          /* "plan_and_tune": building the program, planning, timing candidates */
     D9_SEGMENT_UPLOAD,        /* images, labels, tables to the device */
     D9_SEGMENT_INIT,          /* initial parameters */
-    D9_SEGMENT_PREPROCESS,    /* what a backend does to the whole dataset before the first step */
     D9_SEGMENT_WHITEN,        /* patch statistics and whitening filters */
     D9_SEGMENT_TRAIN,         /* per epoch */
     D9_SEGMENT_EVALUATE,      /* per epoch, final excluded */
@@ -44,6 +43,7 @@ typedef struct d9_clock {
     bool in[D9_SEGMENT_COUNT];
 } d9_clock;
 const d9_clock *d9_clock_at(int index); /* train, airbench, dawnbench, process; NULL: past the end */
+const d9_clock *d9_clock_find(const char *name); /* NULL: no such clock */
 
 /* Seconds of a clock. dawnbench ends after the training of `epoch_to_target` (0: target never met: NAN). A run
  * that was resumed adds the segments of its earlier parts with starts before its own. */

@@ -76,7 +76,6 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
     bytes[D9_BUFFER_IMAGES] = e->train_images * pixels;
     bytes[D9_BUFFER_LABELS] = e->train_images * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_IMAGES] = e->eval_images * pixels;
-    bytes[D9_BUFFER_EVAL_LABELS] = e->eval_images * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_ORDER] = program->steps_per_epoch * e->batch * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_DRAWS] = e->batch * D9_DRAW_SLOTS * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_ORDER] = e->batch * (int64_t)sizeof(int32_t);

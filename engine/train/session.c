@@ -106,7 +106,6 @@ static d9_status upload(d9_session *session) {
     } parts[] = {{D9_BUFFER_IMAGES, data->train.images},
                  {D9_BUFFER_LABELS, data->train.labels},
                  {D9_BUFFER_EVAL_IMAGES, data->test.images},
-                 {D9_BUFFER_EVAL_LABELS, data->test.labels},
                  {D9_BUFFER_TABLE, &table}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         D9_TRY(session->backend->write(session->context, session->device, parts[i].buffer, 0, parts[i].from,

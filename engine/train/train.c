@@ -174,12 +174,6 @@ done:
     return status;
 }
 
-static const d9_clock *dawnbench_clock(void) {
-    for (int i = 0; d9_clock_at(i); i++)
-        if (strcmp(d9_clock_at(i)->name, "dawnbench_seconds") == 0) return d9_clock_at(i);
-    return NULL;
-}
-
 static d9_status end_epoch(run *self, int64_t epoch, bool last) {
     d9_status status;
     d9_session *session = &self->session;
@@ -196,7 +190,7 @@ static d9_status end_epoch(run *self, int64_t epoch, bool last) {
                         .accuracy_tta = NAN};
     row.seconds = segment_seconds(&session->timeline, D9_SEGMENT_TRAIN, epoch);
     row.images_per_second = metrics[1] / row.seconds;
-    row.hours = d9_timeline_sum(&session->timeline, dawnbench_clock(), epoch) / 3600;
+    row.hours = d9_timeline_sum(&session->timeline, d9_clock_find("dawnbench_seconds"), epoch) / 3600;
     row.rate = d9_schedule_at(&self->options->config->train.lr, self->step - 1, program->steps_per_epoch,
                               program->extent.epochs);
     if (evaluation_due(self, epoch, last)) {

@@ -60,7 +60,7 @@ static void test_steps(void **state) {
     assert_int_equal(b.program.steps, 12);
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_IMAGES], 35 * 32 * 32 * 3);
-    assert_int_equal(b.program.buffer_bytes[D9_BUFFER_EVAL_LABELS], 17 * 4);
+    assert_int_equal(b.program.buffer_bytes[D9_BUFFER_EVAL_IMAGES], 17 * 32 * 32 * 3);
     assert_int_equal(d9_accumulator_find(&b.program.accumulators, "average"), D9_BUFFER_COUNT); /* nobody wants one */
     drop(&b);
 }
