@@ -217,3 +217,8 @@ void d9_dataset_free(d9_context *context, d9_dataset *dataset) {
     d9_arena_free(context, &dataset->arena);
     d9_release(context, dataset);
 }
+
+void d9_normal_table(const double *mean, const double *std, int64_t channels, double *table) {
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t byte = 0; byte < 256; byte++) table[c * 256 + byte] = ((double)byte - mean[c]) / std[c];
+}

@@ -37,6 +37,9 @@ typedef struct d9_dataset_options {
 D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options, d9_dataset **dataset);
 void d9_dataset_free(d9_context *context, d9_dataset *dataset);
 
+/* The value that each byte has for the network: table (channels, 256) of (byte - mean) / std of its channel. */
+void d9_normal_table(const double *mean, const double *std, int64_t channels, double *table);
+
 /* Warns, one line each, where a folder's largest class has at least 3 times the training images of its smallest, and
  * where classes have fewer than 20. Other datasets are as they were published. */
 D9_MUST_USE d9_status d9_dataset_remark(d9_context *context, const d9_dataset *dataset);

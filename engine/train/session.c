@@ -89,24 +89,17 @@ static d9_status upload(d9_session *session) {
     const d9_dataset *data = session->dataset;
     const d9_program *program = &session->program;
     const int64_t *bytes = program->buffer_bytes;
-    union {
-        double f64[4 * 256];
-        float f32[4 * 256];
-    } table;
-    for (int64_t i = 0; i < data->channels * 256; i++) {
-        double value = ((double)(i % 256) - data->mean[i / 256]) / data->std[i / 256];
-        if (program->precision->master == D9_F64)
-            table.f64[i] = value;
-        else
-            table.f32[i] = (float)value;
-    }
+    double table[4 * 256];
+    float narrow[4 * 256];
+    d9_normal_table(data->mean, data->std, data->channels, table);
+    for (int64_t i = 0; i < data->channels * 256; i++) narrow[i] = (float)table[i];
     const struct {
         d9_buffer buffer;
         const void *from;
     } parts[] = {{D9_BUFFER_IMAGES, data->train.images},
                  {D9_BUFFER_LABELS, data->train.labels},
                  {D9_BUFFER_EVAL_IMAGES, data->test.images},
-                 {D9_BUFFER_TABLE, &table}};
+                 {D9_BUFFER_TABLE, program->precision->master == D9_F64 ? (const void *)table : narrow}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         D9_TRY(session->backend->write(session->context, session->device, parts[i].buffer, 0, parts[i].from,
                                        bytes[parts[i].buffer]));
@@ -236,8 +229,7 @@ d9_status d9_session_initialize(d9_session *session) {
     static const d9_segment_kind paid_by[D9_INIT_PHASES] = {D9_SEGMENT_INIT, D9_SEGMENT_WHITEN};
     void *state = NULL;
     double table[4 * 256];
-    for (int64_t i = 0; i < data->channels * 256; i++)
-        table[i] = ((double)(i % 256) - data->mean[i / 256]) / data->std[i / 256];
+    d9_normal_table(data->mean, data->std, data->channels, table);
     d9_init_site site = {.seed = session->seed,
                          .images = data->train.images,
                          .image_count = data->train.count,

@@ -29,8 +29,7 @@ static d9_status compare_with(d9_verification *self, const d9_dataset *data) {
                        &memory));
     double *table = memory, *covariance = table + table_entries, *matrix = covariance + d * d,
            *vectors = matrix + d * d, *eigenvalues = vectors + d * d;
-    for (int64_t i = 0; i < table_entries; i++)
-        table[i] = ((double)(i % BYTES) - data->mean[i / BYTES]) / data->std[i / BYTES];
+    d9_normal_table(data->mean, data->std, data->channels, table);
     const d9_init_site site = {.images = data->train.images,
                                .image_count = data->train.count,
                                .height = data->height,
