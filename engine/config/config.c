@@ -13,8 +13,7 @@
 /* ---- sections ---- */
 
 /* A map that the file leaves out is there, and empty. */
-static d9_status find_map(d9_context *context, d9_arena *arena, d9_tree *root, const char *key,
-                          d9_tree **map) {
+static d9_status find_map(d9_context *context, d9_arena *arena, d9_tree *root, const char *key, d9_tree **map) {
     *map = d9_tree_find(root, key);
     if (*map) return D9_OK;
     d9_status status = d9_tree_make(context, arena, D9_TREE_MAP, &root->place, key, map);
@@ -96,8 +95,7 @@ static d9_status bind_model(d9_context *context, d9_config *config, d9_tree *roo
     const char *name = NULL;
     const d9_option *row = d9_section_model_name();
     D9_TRY(find_map(context, &config->arena, root, "model", &map));
-    if (map->kind != D9_TREE_MAP)
-        D9_TRY(d9_tree_fail(context, map, "needs a map, like {name: %s}", row->fallback));
+    if (map->kind != D9_TREE_MAP) D9_TRY(d9_tree_fail(context, map, "needs a map, like {name: %s}", row->fallback));
     const d9_tree *node = d9_tree_find(map, "name");
     D9_TRY(d9_value_read(context, &config->arena, row, node, &name));
     config->model = name ? d9_model_find(name) : NULL;
@@ -119,8 +117,8 @@ static d9_status bind_trick(d9_context *context, d9_config *config, const d9_tre
     if (node->kind != D9_TREE_MAP)
         D9_TRY(d9_tree_fail(context, node, "needs a map of options ({} for the defaults), on, or off"));
     D9_TRY(d9_arena_allocate(context, &config->arena, trick->options_size, &config->trick_options[index]));
-    D9_TRY(d9_values_bind(context, &config->arena, node,
-                          &(d9_binding){trick->options, config->trick_options[index]}, 1, NULL));
+    D9_TRY(d9_values_bind(context, &config->arena, node, &(d9_binding){trick->options, config->trick_options[index]}, 1,
+                          NULL));
     config->trick_on[index] = true;
 done:
     return status;
@@ -223,14 +221,13 @@ bool d9_config_find(d9_context *context, const char *path, char found[D9_INSTALL
     return *path && *path != '/' && *path != '.' && d9_installed_find(context, D9_INSTALLED_CONFIGS, path, found);
 }
 
-d9_status d9_config_load(d9_context *context, const char *path, const d9_config_edits *edits,
-                         d9_config **config) {
+d9_status d9_config_load(d9_context *context, const char *path, const d9_config_edits *edits, d9_config **config) {
     char found[D9_INSTALLED_BYTES];
     return make(context, d9_config_find(context, path, found) ? found : path, NULL, edits, config);
 }
 
-d9_status d9_config_parse(d9_context *context, const char *name, const char *yaml,
-                          const d9_config_edits *edits, d9_config **config) {
+d9_status d9_config_parse(d9_context *context, const char *name, const char *yaml, const d9_config_edits *edits,
+                          d9_config **config) {
     return make(context, name, yaml, edits, config);
 }
 

@@ -48,8 +48,9 @@ typedef struct d9_config {
     bool trick_on[D9_TRICK_COUNT];
     void *trick_options[D9_TRICK_COUNT]; /* NULL when off */
 
-    const struct d9_tree *ablate; /* `ablate:`, a map TRICK -> {KEY: VALUE}: its companions, what else changes when the
-                                     trick leaves; KEY as in --set, or TRICK.OPTION; data for `dawn9 ablate`; NULL: none */
+    /* `ablate:`, a map TRICK -> {KEY: VALUE}: its companions, what else changes when the trick leaves; KEY as in --set,
+     * or TRICK.OPTION; data for `dawn9 ablate`; NULL: none */
+    const struct d9_tree *ablate;
     const struct d9_tree *tree; /* config/tree.h: the merged layers, where the printout finds origins */
 } d9_config;
 

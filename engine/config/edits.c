@@ -16,8 +16,7 @@ static d9_status parse_value(d9_context *context, d9_arena *arena, const d9_plac
     return D9_OK;
 }
 
-static d9_status add_value(d9_context *context, d9_arena *arena, d9_tree *map, const char *key,
-                           const char *value) {
+static d9_status add_value(d9_context *context, d9_arena *arena, d9_tree *map, const char *key, const char *value) {
     d9_status status = D9_OK;
     d9_tree *node;
     char *copy;
@@ -30,8 +29,7 @@ done:
     return status;
 }
 
-static d9_status add_map(d9_context *context, d9_arena *arena, d9_tree *parent, const char *key,
-                         d9_tree **map) {
+static d9_status add_map(d9_context *context, d9_arena *arena, d9_tree *parent, const char *key, d9_tree **map) {
     d9_status status = d9_tree_make(context, arena, D9_TREE_MAP, &parent->place, key, map);
     if (status == D9_OK) d9_tree_append(parent, *map);
     return status;
@@ -44,8 +42,7 @@ static d9_status make_layer(d9_context *context, d9_arena *arena, const char *so
     char *kept = NULL;
     if (status == D9_OK) status = d9_arena_copy(context, arena, said, &kept);
     if (status != D9_OK) return status;
-    return d9_tree_make(context, arena, D9_TREE_MAP, &(d9_place){.source = source, .edit = kept}, NULL,
-                        layer);
+    return d9_tree_make(context, arena, D9_TREE_MAP, &(d9_place){.source = source, .edit = kept}, NULL, layer);
 }
 
 /* ---- --with NAME[:KEY=VALUE,...] ---- */
@@ -122,8 +119,7 @@ done:
 /* An option of a trick that is off would switch it on by surprise. */
 static d9_status check_trick_is_on(d9_context *context, const d9_tree *root, const d9_tree *layer) {
     const d9_tree *wanted = layer->first, *trick = wanted->first;
-    if (strcmp(wanted->key, "tricks") != 0 || !trick || !trick->first || d9_trick_index(trick->key) < 0)
-        return D9_OK;
+    if (strcmp(wanted->key, "tricks") != 0 || !trick || !trick->first || d9_trick_index(trick->key) < 0) return D9_OK;
     const d9_tree *present = d9_tree_find(d9_tree_find(root, "tricks"), trick->key);
     if (present && !d9_layers_is_off(present)) return D9_OK;
     return d9_tree_fail(context, layer, "tricks.%s is off; --with %s switches it on", trick->key, trick->key);
@@ -137,8 +133,7 @@ static d9_status apply_set(d9_context *context, d9_arena *arena, const char *by,
     D9_TRY(make_layer(context, arena, by ? by : "--set", equals ? equals + 1 : edit, edit, &layer, &key));
     char *value = split(key, '=');
     if (!value || !*key) D9_TRY(d9_tree_fail(context, layer, "write KEY=VALUE, like train.epochs=3"));
-    if (strcmp(key, "base") == 0)
-        D9_TRY(d9_tree_fail(context, layer, "a base is named in a file; it cannot be set"));
+    if (strcmp(key, "base") == 0) D9_TRY(d9_tree_fail(context, layer, "a base is named in a file; it cannot be set"));
     map = layer;
     for (char *rest; (rest = split(key, '.')); key = rest) {
         if (!*key) D9_TRY(d9_tree_fail(context, layer, "a part of the key is empty"));
@@ -156,8 +151,7 @@ done:
 d9_status d9_layers_edit(d9_context *context, d9_arena *arena, const d9_config_edits *edits, d9_tree *root) {
     d9_status status = D9_OK;
     for (int i = 0; i < edits->with_count; i++) D9_TRY(apply_with(context, arena, edits->with[i], root));
-    for (int i = 0; i < edits->without_count; i++)
-        D9_TRY(apply_without(context, arena, edits->without[i], root));
+    for (int i = 0; i < edits->without_count; i++) D9_TRY(apply_without(context, arena, edits->without[i], root));
     for (int i = 0; i < edits->set_count; i++)
         D9_TRY(apply_set(context, arena, edits->set_by ? edits->set_by[i] : NULL, edits->set[i], root));
 done:

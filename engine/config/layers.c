@@ -60,9 +60,7 @@ static bool is_word(const d9_tree *node, const char *const *words, int count) {
     return false;
 }
 
-bool d9_layers_is_off(const d9_tree *trick) {
-    return is_word(trick, (const char *const[]){"off", "false", "no"}, 3);
-}
+bool d9_layers_is_off(const d9_tree *trick) { return is_word(trick, (const char *const[]){"off", "false", "no"}, 3); }
 
 void d9_layers_normalize(d9_tree *root) {
     d9_tree *tricks = d9_tree_find(root, "tricks");
@@ -76,8 +74,7 @@ void d9_layers_normalize(d9_tree *root) {
 static d9_status load(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root);
 
 /* A configuration that cannot be read is a usage error, whatever the file layer calls it. */
-static d9_status read_file(d9_context *context, const char *path, const d9_tree *base, uint8_t **bytes,
-                           size_t *size) {
+static d9_status read_file(d9_context *context, const char *path, const d9_tree *base, uint8_t **bytes, size_t *size) {
     d9_context quiet = *context;
     d9_context_clear(&quiet);
     d9_status status = d9_file_read(&quiet, path, bytes, size);
@@ -88,8 +85,7 @@ static d9_status read_file(d9_context *context, const char *path, const d9_tree 
 }
 
 /* Relative to the file that says it; text has no folder of its own and means the current one. */
-static d9_status join(d9_context *context, d9_arena *arena, const ancestry *from, const char *path,
-                      char **joined) {
+static d9_status join(d9_context *context, d9_arena *arena, const ancestry *from, const char *path, char **joined) {
     const char *slash = from->is_file ? strrchr(from->path, '/') : NULL;
     if (*path == '/' || !slash) return d9_arena_copy(context, arena, path, joined);
     return d9_arena_format(context, arena, joined, "%.*s/%s", (int)(slash - from->path), from->path, path);
@@ -104,19 +100,16 @@ static d9_status check_chain(d9_context *context, const ancestry *link, const d9
     int length = 0;
     bool closed = false;
     for (const struct ancestry *earlier = link->from; earlier; earlier = earlier->from, length++)
-        closed =
-            closed || (earlier->is_file && link->is_file && earlier->state.st_dev == link->state.st_dev &&
-                       earlier->state.st_ino == link->state.st_ino);
+        closed = closed || (earlier->is_file && link->is_file && earlier->state.st_dev == link->state.st_dev &&
+                            earlier->state.st_ino == link->state.st_ino);
     if (!closed && length < CHAIN_MAX) return D9_OK;
-    if (!closed)
-        return d9_tree_fail(context, base, "more than %d files inherit one from the other", CHAIN_MAX);
+    if (!closed) return d9_tree_fail(context, base, "more than %d files inherit one from the other", CHAIN_MAX);
     d9_text chain;
     d9_text_init(context, &chain);
     add_chain(&chain, link->from);
     d9_text_add(&chain, "%s", link->path);
     d9_status status = d9_text_status(&chain);
-    if (status == D9_OK)
-        status = d9_tree_fail(context, base, "a file inherits itself: %s", d9_text_get(&chain));
+    if (status == D9_OK) status = d9_tree_fail(context, base, "a file inherits itself: %s", d9_text_get(&chain));
     d9_text_free(&chain);
     return status;
 }
@@ -128,15 +121,13 @@ static d9_status load_base(d9_context *context, d9_arena *arena, const ancestry 
     uint8_t *bytes = NULL;
     size_t size;
     char *path;
-    if (base->kind != D9_TREE_SCALAR || !*base->text)
-        D9_TRY(d9_tree_fail(context, base, "needs a file name"));
+    if (base->kind != D9_TREE_SCALAR || !*base->text) D9_TRY(d9_tree_fail(context, base, "needs a file name"));
     D9_TRY(join(context, arena, from, base->text, &path));
     ancestry link = {.from = from, .path = path};
     link.is_file = context->system->stat(context->system->user, path, &link.state) == 0;
     D9_TRY(check_chain(context, &link, base));
     D9_TRY(read_file(context, path, base, &bytes, &size));
-    if (strlen((char *)bytes) != size)
-        D9_TRY(d9_tree_fail(context, base, "%s: not YAML: it holds a zero byte", path));
+    if (strlen((char *)bytes) != size) D9_TRY(d9_tree_fail(context, base, "%s: not YAML: it holds a zero byte", path));
     D9_TRY(load(context, arena, &link, (char *)bytes, root));
     d9_tree_remove(*root, "title");
     d9_tree_remove(*root, "published");
@@ -150,8 +141,7 @@ static d9_status load(d9_context *context, d9_arena *arena, ancestry *link, cons
     d9_tree *tree, *under;
     char *source;
     D9_TRY(d9_arena_copy(context, arena, link->path, &source));
-    D9_TRY(
-        d9_tree_parse(context, arena, &(d9_place){.source = source, .line = 1}, yaml, strlen(yaml), &tree));
+    D9_TRY(d9_tree_parse(context, arena, &(d9_place){.source = source, .line = 1}, yaml, strlen(yaml), &tree));
     if (tree->kind != D9_TREE_MAP)
         D9_TRY(d9_tree_fail(context, tree, "a configuration is a map of keys, like {seed: 1}"));
     d9_layers_normalize(tree);
@@ -166,8 +156,7 @@ done:
     return status;
 }
 
-d9_status d9_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml,
-                         d9_tree **root) {
+d9_status d9_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml, d9_tree **root) {
     d9_status status = D9_OK;
     uint8_t *bytes = NULL;
     size_t size;
@@ -175,8 +164,7 @@ d9_status d9_layers_load(d9_context *context, d9_arena *arena, const char *path,
     if (yaml) return load(context, arena, &link, yaml, root);
     link.is_file = context->system->stat(context->system->user, path, &link.state) == 0;
     D9_TRY(read_file(context, path, NULL, &bytes, &size));
-    if (strlen((char *)bytes) != size)
-        D9_TRY(d9_fail(context, D9_USAGE, "%s: not YAML: it holds a zero byte", path));
+    if (strlen((char *)bytes) != size) D9_TRY(d9_fail(context, D9_USAGE, "%s: not YAML: it holds a zero byte", path));
     D9_TRY(load(context, arena, &link, (char *)bytes, root));
 done:
     d9_release(context, bytes);

@@ -84,8 +84,7 @@ static void print_sections(const printer *printer, const d9_config *config) {
     char head[64];
     for (int i = 0; d9_section_at(i); i++) {
         const d9_section *section = d9_section_at(i);
-        block block = {
-            .section = section->name, .options = section->options, .base = config, .map = config->tree};
+        block block = {.section = section->name, .options = section->options, .base = config, .map = config->tree};
         if (i > 0) {
             snprintf(head, sizeof head, "%s:", section->name);
             block.head = head;

@@ -53,8 +53,7 @@ static const d9_option data_options[] = {
 };
 
 static const d9_option eval_options[] = {
-    {"every", D9_OPTION_REAL, FIELD(eval.every), "1", 0, 1e6, NULL,
-     "epochs between evaluations; 0: only at the end"},
+    {"every", D9_OPTION_REAL, FIELD(eval.every), "1", 0, 1e6, NULL, "epochs between evaluations; 0: only at the end"},
     {0},
 };
 
@@ -64,8 +63,7 @@ static const d9_option train_options[] = {
     {"batch_size", D9_OPTION_INT, FIELD(train.batch_size), "512", 1, 1e6, NULL, "images per step"},
     {"weight_decay", D9_OPTION_REAL, FIELD(train.weight_decay), "5.0e-4", 0, 1e3, NULL,
      "decay of the weights, as for a mean loss"},
-    {"momentum", D9_OPTION_REAL, FIELD(train.momentum), "0.9", 0, 0.999999, NULL,
-     "Nesterov momentum, below 1"},
+    {"momentum", D9_OPTION_REAL, FIELD(train.momentum), "0.9", 0, 0.999999, NULL, "Nesterov momentum, below 1"},
     {"bias_lr_multiplier", D9_OPTION_REAL, FIELD(train.bias_lr_multiplier), "1", 1e-6, 1e6, NULL,
      "biases take this times the rate, and the decay divided by it"},
     {"momentum_form", D9_OPTION_CHOICE, FIELD(train.momentum_form), "page", 0, 0, "page|torch",
@@ -96,13 +94,10 @@ static const d9_section sections[] = {
 };
 enum { SECTION_COUNT = sizeof sections / sizeof sections[0] };
 
-const d9_section *d9_section_at(int index) {
-    return index >= 0 && index < SECTION_COUNT ? &sections[index] : NULL;
-}
+const d9_section *d9_section_at(int index) { return index >= 0 && index < SECTION_COUNT ? &sections[index] : NULL; }
 
 static const d9_option model_name[] = {
-    {"name", D9_OPTION_TEXT, 0, "resnet9", 0, 0, NULL,
-     "the network; another name drops inherited model options"},
+    {"name", D9_OPTION_TEXT, 0, "resnet9", 0, 0, NULL, "the network; another name drops inherited model options"},
     {0},
 };
 
@@ -131,15 +126,13 @@ bool d9_config_section(int index, const char **section, const char **doc, const 
     }
     index -= SECTION_COUNT;
     if (index == 0) {
-        *section = "model", *doc = "the network by name; its options are beside the name",
-        *options = model_name;
+        *section = "model", *doc = "the network by name; its options are beside the name", *options = model_name;
         return true;
     }
     index -= 1;
     if (index < MODEL_COUNT) {
         const d9_model *model = d9_model_at(index);
-        *section = model_sections[index], *doc = model->doc,
-        *options = model->options ? model->options : none;
+        *section = model_sections[index], *doc = model->doc, *options = model->options ? model->options : none;
         return true;
     }
     index -= MODEL_COUNT;

@@ -9,8 +9,8 @@ enum { DEPTH_MAX = 32 };
 
 /* ---- nodes ---- */
 
-d9_status d9_tree_make(d9_context *context, d9_arena *arena, d9_tree_kind kind, const d9_place *place,
-                       const char *key, d9_tree **node) {
+d9_status d9_tree_make(d9_context *context, d9_arena *arena, d9_tree_kind kind, const d9_place *place, const char *key,
+                       d9_tree **node) {
     d9_status status = D9_OK;
     void *pointer;
     char *copy = NULL;
@@ -186,11 +186,9 @@ static d9_status advance(reader *reader) {
     yaml_event_delete(&reader->event);
     if (yaml_parser_parse(&reader->parser, &reader->event)) return D9_OK;
     const yaml_parser_t *parser = &reader->parser;
-    if (parser->error == YAML_MEMORY_ERROR)
-        return d9_fail(reader->context, D9_DEVICE, "out of memory: reading YAML");
+    if (parser->error == YAML_MEMORY_ERROR) return d9_fail(reader->context, D9_DEVICE, "out of memory: reading YAML");
     if (parser->error == YAML_READER_ERROR)
-        return refuse(reader, &parser->mark, "not YAML: %s (byte %zu)", parser->problem,
-                      parser->problem_offset);
+        return refuse(reader, &parser->mark, "not YAML: %s (byte %zu)", parser->problem, parser->problem_offset);
     return refuse(reader, &parser->problem_mark, "not YAML: %s%s%s", parser->context ? parser->context : "",
                   parser->context ? ": " : "", parser->problem);
 }
@@ -217,11 +215,9 @@ static d9_status refuse_extras(reader *reader) {
     }
     if (anchor)
         return refuse(reader, &event->start_mark,
-                      "anchors (&%s) are not read here: write the value out where it is used",
-                      (const char *)anchor);
+                      "anchors (&%s) are not read here: write the value out where it is used", (const char *)anchor);
     if (tag)
-        return refuse(reader, &event->start_mark,
-                      "tags (%s) are not read here: a key's type is fixed, remove the tag",
+        return refuse(reader, &event->start_mark, "tags (%s) are not read here: a key's type is fixed, remove the tag",
                       (const char *)tag);
     return D9_OK;
 }
@@ -236,8 +232,8 @@ static d9_status copy_scalar(reader *reader, const char **text) {
     return status;
 }
 
-static d9_status read_node(reader *reader, d9_tree *parent, const char *key, const d9_place *key_place,
-                           int depth, d9_tree **node);
+static d9_status read_node(reader *reader, d9_tree *parent, const char *key, const d9_place *key_place, int depth,
+                           d9_tree **node);
 
 static d9_status read_list(reader *reader, d9_tree *list, int depth) {
     d9_status status = D9_OK;
@@ -267,8 +263,8 @@ static d9_status read_map(reader *reader, d9_tree *map, int depth) {
             d9_tree second = *twin;
             second.key_place = place;
             if (place.line > 0)
-                D9_TRY(d9_tree_fail_key(reader->context, &second, "given twice; first on line %d",
-                                        twin->key_place.line));
+                D9_TRY(
+                    d9_tree_fail_key(reader->context, &second, "given twice; first on line %d", twin->key_place.line));
             D9_TRY(d9_tree_fail_key(reader->context, &second, "given twice"));
         }
         D9_TRY(read_node(reader, map, key, &place, depth + 1, NULL));
@@ -278,13 +274,12 @@ done:
 }
 
 /* The node whose first event is the current one. */
-static d9_status read_node(reader *reader, d9_tree *parent, const char *key, const d9_place *key_place,
-                           int depth, d9_tree **result) {
+static d9_status read_node(reader *reader, d9_tree *parent, const char *key, const d9_place *key_place, int depth,
+                           d9_tree **result) {
     d9_status status = D9_OK;
     const yaml_event_t *event = &reader->event;
     d9_tree *node;
-    if (depth > DEPTH_MAX)
-        D9_TRY(refuse(reader, &event->start_mark, "nested deeper than %d levels", DEPTH_MAX));
+    if (depth > DEPTH_MAX) D9_TRY(refuse(reader, &event->start_mark, "nested deeper than %d levels", DEPTH_MAX));
     D9_TRY(refuse_extras(reader));
     d9_place place = place_at(reader, &event->start_mark);
     d9_tree_kind kind = event->type == YAML_SCALAR_EVENT           ? D9_TREE_SCALAR
@@ -310,8 +305,7 @@ static d9_status read_document(reader *reader, d9_tree **root) {
     D9_TRY(advance(reader)); /* stream start */
     D9_TRY(advance(reader)); /* document start */
     if (reader->event.type == YAML_STREAM_END_EVENT)
-        D9_TRY(refuse(reader, &reader->event.start_mark,
-                      "there is nothing in it; a configuration is a map of keys"));
+        D9_TRY(refuse(reader, &reader->event.start_mark, "there is nothing in it; a configuration is a map of keys"));
     D9_TRY(advance(reader));
     D9_TRY(read_node(reader, NULL, NULL, NULL, 0, root));
     D9_TRY(advance(reader)); /* document end */
@@ -322,12 +316,11 @@ done:
     return status;
 }
 
-d9_status d9_tree_parse(d9_context *context, d9_arena *arena, const d9_place *place, const char *yaml,
-                        size_t size, d9_tree **root) {
+d9_status d9_tree_parse(d9_context *context, d9_arena *arena, const d9_place *place, const char *yaml, size_t size,
+                        d9_tree **root) {
     reader reader = {.context = context, .arena = arena, .place = *place};
     *root = NULL;
-    if (!yaml_parser_initialize(&reader.parser))
-        return d9_fail(context, D9_DEVICE, "out of memory: reading YAML");
+    if (!yaml_parser_initialize(&reader.parser)) return d9_fail(context, D9_DEVICE, "out of memory: reading YAML");
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)yaml, size);
     d9_status status = read_document(&reader, root);
     yaml_event_delete(&reader.event);

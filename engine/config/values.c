@@ -28,12 +28,10 @@ static d9_status fail_with(d9_context *context, const d9_tree *node, d9_text *te
 
 static bool is_bounded(const d9_option *option) { return option->minimum != 0 || option->maximum != 0; }
 
-static d9_status check_bounds(d9_context *context, const d9_option *option, const d9_tree *node,
-                              double value) {
+static d9_status check_bounds(d9_context *context, const d9_option *option, const d9_tree *node, double value) {
     if (!is_bounded(option) || (value >= option->minimum && value <= option->maximum)) return D9_OK;
     if (option->maximum >= 1e15 && value < option->minimum)
-        return d9_tree_fail(context, node, "%s is out of range; must be at least %.10g", node->text,
-                            option->minimum);
+        return d9_tree_fail(context, node, "%s is out of range; must be at least %.10g", node->text, option->minimum);
     return d9_tree_fail(context, node, "%s is out of range; must lie between %.10g and %.10g", node->text,
                         option->minimum, option->maximum);
 }
@@ -44,21 +42,20 @@ static const char *describe(const d9_tree *node) {
     return *node->text ? node->text : node->quoted ? "an empty text" : "nothing";
 }
 
-static d9_status wrong_type(d9_context *context, const d9_tree *node, const char *needed) {
+d9_status d9_value_wrong_type(d9_context *context, const d9_tree *node, const char *needed) {
     bool text = node->kind == D9_TREE_SCALAR && node->quoted && *node->text;
     return d9_tree_fail(context, node, "needs %s, not %s%s", needed, text ? "the text " : "", describe(node));
 }
 
 static d9_status read_real(d9_context *context, const d9_option *option, const d9_tree *node, double *value) {
     if (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_real(node->text, value))
-        return wrong_type(context, node, "a finite number");
+        return d9_value_wrong_type(context, node, "a finite number");
     return check_bounds(context, option, node, *value);
 }
 
-static d9_status read_integer(d9_context *context, const d9_option *option, const d9_tree *node,
-                              int64_t *value) {
+static d9_status read_integer(d9_context *context, const d9_option *option, const d9_tree *node, int64_t *value) {
     if (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_integer(node->text, value))
-        return wrong_type(context, node, "a whole number");
+        return d9_value_wrong_type(context, node, "a whole number");
     return check_bounds(context, option, node, (double)*value);
 }
 
@@ -108,7 +105,7 @@ static d9_status read_bool(d9_context *context, const d9_tree *node, bool *value
             *value = i % 2 == 1;
             return D9_OK;
         }
-    return wrong_type(context, node, "on or off");
+    return d9_value_wrong_type(context, node, "on or off");
 }
 
 /* An optional text says "" for none. */
@@ -117,7 +114,7 @@ static d9_status read_text(d9_context *context, d9_arena *arena, const d9_option
     int index;
     char *copy;
     if (node->kind != D9_TREE_SCALAR || (!*node->text && !node->quoted))
-        return wrong_type(context, node, "a text");
+        return d9_value_wrong_type(context, node, "a text");
     d9_status status = option->choices ? read_choice(context, option, node, &index) : D9_OK;
     if (status == D9_OK) status = d9_arena_copy(context, arena, node->text, &copy);
     if (status == D9_OK) *value = *copy ? copy : NULL;
@@ -125,8 +122,7 @@ static d9_status read_text(d9_context *context, d9_arena *arena, const d9_option
 }
 
 static bool is_plain(const char *text) {
-    return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") ==
-               strlen(text) &&
+    return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") == strlen(text) &&
            strchr("+-", *text) == NULL;
 }
 
@@ -150,14 +146,13 @@ static void write_text(d9_text *text, const char *value) {
 /* ---- lists ---- */
 
 static d9_status check_list(d9_context *context, const d9_tree *node, const char *needed) {
-    if (node->kind != D9_TREE_LIST || node->count == 0) return wrong_type(context, node, needed);
+    if (node->kind != D9_TREE_LIST || node->count == 0) return d9_value_wrong_type(context, node, needed);
     if (node->count > D9_LIST_MAX)
         return d9_tree_fail(context, node, "has %d elements; at most %d", node->count, D9_LIST_MAX);
     return D9_OK;
 }
 
-static d9_status read_integers(d9_context *context, const d9_option *option, const d9_tree *node,
-                               d9_int_list *list) {
+static d9_status read_integers(d9_context *context, const d9_option *option, const d9_tree *node, d9_int_list *list) {
     d9_status status = D9_OK;
     D9_TRY(check_list(context, node, "a list of whole numbers, like [64, 128]"));
     list->count = 0;
@@ -217,7 +212,7 @@ static d9_status read_knots(d9_context *context, const d9_tree *node, d9_schedul
     for (const d9_tree *child = node->first; child; child = child->next) {
         d9_knot *knot = &schedule->knots[schedule->count];
         if (child->kind != D9_TREE_SCALAR || child->quoted || !parse_knot(child->text, knot))
-            D9_TRY(wrong_type(context, child, "a knot: a number of epochs, 0% to 100%, end, or end-N"));
+            D9_TRY(d9_value_wrong_type(context, child, "a knot: a number of epochs, 0% to 100%, end, or end-N"));
         if (schedule->count > 0 && goes_back(knot - 1, knot))
             D9_TRY(d9_tree_fail(context, child, "%s lies before the knot in front of it", child->text));
         schedule->count++;
@@ -232,16 +227,15 @@ static d9_status read_schedule(d9_context *context, const d9_option *option, con
     d9_status status = D9_OK;
     d9_schedule read = {0};
     if (node->kind != D9_TREE_MAP)
-        D9_TRY(wrong_type(context, node, "a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]}"));
+        D9_TRY(d9_value_wrong_type(context, node, "a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]}"));
     D9_TRY(d9_values_bind(context, NULL, node, NULL, 0, keys));
     const d9_tree *knots = d9_tree_find(node, "knots"), *values = d9_tree_find(node, "values");
-    if (!knots || !values)
-        D9_TRY(d9_tree_fail(context, node, "%s must be given", knots ? "values" : "knots"));
+    if (!knots || !values) D9_TRY(d9_tree_fail(context, node, "%s must be given", knots ? "values" : "knots"));
     D9_TRY(read_knots(context, knots, &read));
     D9_TRY(read_reals(context, option, values, read.values, &read.value_count));
     if (read.count != read.value_count)
-        D9_TRY(d9_tree_fail(context, node, "%d values for %d knots; there must be one for each",
-                            read.value_count, read.count)); /* at the map: either list may be inherited */
+        D9_TRY(d9_tree_fail(context, node, "%d values for %d knots; there must be one for each", read.value_count,
+                            read.count)); /* at the map: either list may be inherited */
     *schedule = read;
 done:
     return status;
@@ -307,8 +301,7 @@ static d9_status read_default(d9_context *context, d9_arena *arena, const d9_opt
 d9_status d9_value_read(d9_context *context, d9_arena *arena, const d9_option *option, const d9_tree *node,
                         void *base) {
     void *field = (char *)base + option->offset;
-    return node ? read_node(context, arena, option, node, field)
-                : read_default(context, arena, option, field);
+    return node ? read_node(context, arena, option, node, field) : read_default(context, arena, option, field);
 }
 
 bool d9_value_write(const d9_option *option, const void *base, d9_text *text) {
@@ -333,15 +326,13 @@ bool d9_value_write(const d9_option *option, const void *base, d9_text *text) {
         write_text(text, *(const char *const *)field);
         break;
     case D9_OPTION_CHOICE: {
-        int count = split_choices(option->choices, storage, sizeof storage, words),
-            index = *(const int *)field;
+        int count = split_choices(option->choices, storage, sizeof storage, words), index = *(const int *)field;
         d9_text_add(text, "%s", index >= 0 && index < count ? words[index] : "?");
         break;
     }
     case D9_OPTION_INTS: {
         const d9_int_list *list = field;
-        for (int i = 0; i < list->count; i++)
-            d9_text_add(text, "%s%lld", i ? ", " : "[", (long long)list->values[i]);
+        for (int i = 0; i < list->count; i++) d9_text_add(text, "%s%lld", i ? ", " : "[", (long long)list->values[i]);
         d9_text_add(text, "]");
         break;
     }
@@ -353,63 +344,4 @@ bool d9_value_write(const d9_option *option, const void *base, d9_text *text) {
         break;
     }
     return true;
-}
-
-/* ---- a whole map ---- */
-
-const d9_option *d9_option_find(const d9_option *options, const char *key) {
-    for (; options && options->type != D9_OPTION_NONE; options++)
-        if (strcmp(options->key, key) == 0) return options;
-    return NULL;
-}
-
-static d9_status unknown_key(d9_context *context, const d9_tree *node, const d9_binding *bindings, int count,
-                             const char *const *others) {
-    const char *words[WORDS_MAX];
-    int word_count = 0;
-    for (int i = 0; i < count; i++)
-        for (const d9_option *o = bindings[i].options;
-             o && o->type != D9_OPTION_NONE && word_count < WORDS_MAX; o++)
-            words[word_count++] = o->key;
-    for (; others && *others && word_count < WORDS_MAX; others++) words[word_count++] = *others;
-    d9_text text;
-    d9_text_init(context, &text);
-    d9_text_add(&text, "unknown key; ");
-    if (word_count == 0)
-        d9_text_add(&text, "there are no options here");
-    else
-        d9_suggest(&text, "known:", node->key, words, word_count);
-    d9_status status = d9_text_status(&text);
-    if (status == D9_OK) status = d9_tree_fail_key(context, node, "%s", d9_text_get(&text));
-    d9_text_free(&text);
-    return status;
-}
-
-static d9_status check_keys(d9_context *context, const d9_tree *map, const d9_binding *bindings, int count,
-                            const char *const *others) {
-    for (const d9_tree *child = map->first; child; child = child->next) {
-        bool known = false;
-        for (int i = 0; i < count; i++) known = known || d9_option_find(bindings[i].options, child->key);
-        for (const char *const *other = others; other && *other; other++)
-            known = known || strcmp(*other, child->key) == 0;
-        if (!known) return unknown_key(context, child, bindings, count, others);
-    }
-    return D9_OK;
-}
-
-d9_status d9_values_bind(d9_context *context, d9_arena *arena, const d9_tree *map, const d9_binding *bindings,
-                         int count, const char *const *others) {
-    d9_status status = D9_OK;
-    if (map->kind != D9_TREE_MAP) D9_TRY(wrong_type(context, map, "a map of keys, like {key: value}"));
-    D9_TRY(check_keys(context, map, bindings, count, others));
-    for (int i = 0; i < count; i++)
-        for (const d9_option *option = bindings[i].options; option && option->type != D9_OPTION_NONE;
-             option++) {
-            const d9_tree *node = d9_tree_find(map, option->key);
-            if (!node && !option->fallback)
-                D9_TRY(d9_tree_fail(context, map, "%s must be given", option->key));
-            D9_TRY(d9_value_read(context, arena, option, node, bindings[i].base));
-        }
-done:
-    return status;
 }

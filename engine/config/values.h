@@ -1,4 +1,4 @@
-/* One option's value: from a tree node into its field, and back to YAML. */
+/* One option's value: from a tree node into its field, and back to YAML (values.c). A map of them (bind.c). */
 #ifndef D9_CONFIG_VALUES_H
 #define D9_CONFIG_VALUES_H
 
@@ -8,6 +8,9 @@
 /* Reads `node` into `base + option->offset`, checked against type, bounds and choices. NULL: the default. */
 D9_MUST_USE d9_status d9_value_read(d9_context *context, d9_arena *arena, const d9_option *option,
                                     const d9_tree *node, void *base);
+
+/* Fails at the node: "needs NEEDED, not what it is". */
+D9_MUST_USE d9_status d9_value_wrong_type(d9_context *context, const d9_tree *node, const char *needed);
 
 /* Appends the field as YAML; false, and nothing appended, where an optional value is absent. */
 bool d9_value_write(const d9_option *option, const void *base, d9_text *text);

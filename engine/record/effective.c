@@ -10,8 +10,7 @@ json_t *d9_json_number(double value) { return isfinite(value) ? json_real(value)
 d9_status d9_effective_yaml(d9_context *context, const d9_config *config, d9_text *text) {
     (void)context;
     d9_config shown = *config;
-    json_t *title =
-        json_string(shown.title); /* NULL: a file's name that is not UTF-8, and so not YAML either */
+    json_t *title = json_string(shown.title); /* NULL: a file's name that is not UTF-8, and so not YAML either */
     if (!title) shown.title = "untitled";
     json_decref(title);
     if (shown.data.path && shown.data.path[0] == '/') shown.data.path = NULL;
@@ -39,17 +38,14 @@ static json_t *convert(yaml_document_t *document, const yaml_node_t *node) {
     bool map = node->type == YAML_MAPPING_NODE, fine = true;
     json_t *result = map ? json_object() : json_array();
     if (map) {
-        for (yaml_node_pair_t *p = node->data.mapping.pairs.start; fine && p < node->data.mapping.pairs.top;
-             p++) {
+        for (yaml_node_pair_t *p = node->data.mapping.pairs.start; fine && p < node->data.mapping.pairs.top; p++) {
             const yaml_node_t *key = yaml_document_get_node(document, p->key);
             json_t *value = convert(document, yaml_document_get_node(document, p->value));
             fine = json_object_set_new(result, (const char *)key->data.scalar.value, value) == 0;
         }
     } else {
-        for (yaml_node_item_t *i = node->data.sequence.items.start; fine && i < node->data.sequence.items.top;
-             i++)
-            fine =
-                json_array_append_new(result, convert(document, yaml_document_get_node(document, *i))) == 0;
+        for (yaml_node_item_t *i = node->data.sequence.items.start; fine && i < node->data.sequence.items.top; i++)
+            fine = json_array_append_new(result, convert(document, yaml_document_get_node(document, *i))) == 0;
     }
     if (fine) return result;
     json_decref(result);
@@ -64,16 +60,14 @@ d9_status d9_effective_json(d9_context *context, const d9_config *config, json_t
     d9_text_init(context, &yaml);
     *object = NULL;
     D9_TRY(d9_effective_yaml(context, config, &yaml));
-    if (!yaml_parser_initialize(&parser))
-        D9_TRY(d9_fail(context, D9_DEVICE, "out of memory for a YAML parser"));
+    if (!yaml_parser_initialize(&parser)) D9_TRY(d9_fail(context, D9_DEVICE, "out of memory for a YAML parser"));
     yaml_parser_set_input_string(&parser, (const unsigned char *)d9_text_get(&yaml), yaml.size);
     if (yaml_parser_load(&parser, &document)) {
         *object = convert(&document, yaml_document_get_root_node(&document));
         yaml_document_delete(&document);
     }
     yaml_parser_delete(&parser);
-    if (!*object)
-        status = d9_fail(context, D9_DEVICE, "the effective configuration could not be turned into JSON");
+    if (!*object) status = d9_fail(context, D9_DEVICE, "the effective configuration could not be turned into JSON");
 done:
     d9_text_free(&yaml);
     return status;

@@ -36,10 +36,9 @@ static d9_status check_owner(d9_record *record, const d9_config *config) {
     d9_config_hash(record->context, held, held_hash);
     d9_config_hash(record->context, config, hash);
     if (strcmp(hash, held_hash) != 0)
-        status =
-            d9_fail(record->context, D9_USAGE,
-                    "%s: holds a run of another configuration (%s); give another --out, or remove the folder",
-                    record->folder, path);
+        status = d9_fail(record->context, D9_USAGE,
+                         "%s: holds a run of another configuration (%s); give another --out, or remove the folder",
+                         record->folder, path);
 done:
     if (held) d9_config_free(record->context, held);
     return status;
@@ -62,8 +61,7 @@ static int64_t line_epoch(const char *line, size_t length, bool json) {
         return end > line && *end == '\t' ? value : -1;
     }
     json_t *row = json_loadb(line, length, 0, NULL);
-    if (json_is_integer(json_object_get(row, "epoch")))
-        epoch = json_integer_value(json_object_get(row, "epoch"));
+    if (json_is_integer(json_object_get(row, "epoch"))) epoch = json_integer_value(json_object_get(row, "epoch"));
     json_decref(row);
     return epoch;
 }
@@ -78,13 +76,11 @@ static d9_status keep_rows(d9_record *record, const char *name, const char *head
     d9_text_init(record->context, &text);
     path_in(record, name, path);
     d9_text_add(&text, "%s", header);
-    if (kept > 0 && d9_file_exists(record->context, path))
-        D9_TRY(d9_file_read(record->context, path, &bytes, &size));
+    if (kept > 0 && d9_file_exists(record->context, path)) D9_TRY(d9_file_read(record->context, path, &bytes, &size));
     for (const char *line = (const char *)bytes; line && *line;) {
         size_t length = strcspn(line, "\n");
         int64_t epoch = line_epoch(line, length, json);
-        if (epoch >= 1 && epoch <= kept && line[length] == '\n')
-            d9_text_add(&text, "%.*s\n", (int)length, line);
+        if (epoch >= 1 && epoch <= kept && line[length] == '\n') d9_text_add(&text, "%.*s\n", (int)length, line);
         line += length + (line[length] == '\n');
     }
     D9_TRY(d9_text_status(&text));
@@ -113,7 +109,8 @@ d9_status d9_record_check(d9_context *context, const char *folder, const d9_conf
     path_in(&record, "result.json", path);
     if (resume && d9_file_exists(context, path))
         D9_TRY(d9_fail(context, D9_USAGE,
-                       "%s: this run is finished; train without --resume to do it again, or give another --out", folder));
+                       "%s: this run is finished; train without --resume to do it again, or give another --out",
+                       folder));
 done:
     return status;
 }
@@ -127,8 +124,7 @@ d9_status d9_record_open(d9_context *context, d9_record *record, const char *fol
     D9_TRY(set_folder(context, record, folder));
     D9_TRY(d9_directory_make(context, folder));
     D9_TRY(check_owner(record, config));
-    for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++)
-        D9_TRY(remove_in(record, leftovers[i]));
+    for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) D9_TRY(remove_in(record, leftovers[i]));
     if (!resume) D9_TRY(remove_in(record, "checkpoint.safetensors"));
     D9_TRY(d9_effective_yaml(context, config, &text));
     path_in(record, "config.yaml", path);
@@ -147,12 +143,12 @@ static d9_status append_line(d9_record *record, const char *name, const char *li
 }
 
 d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *text) {
-    json_t *object = json_pack(
-        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "epoch", (json_int_t)row->epoch, "train_loss",
-        d9_json_number(row->train_loss), "train_accuracy", d9_json_number(row->train_accuracy), "accuracy",
-        d9_json_number(row->accuracy), "accuracy_tta", d9_json_number(row->accuracy_tta), "images_per_second",
-        d9_json_number(row->images_per_second), "seconds", d9_json_number(row->seconds), "hours",
-        d9_json_number(row->hours), "learning_rate", d9_json_number(row->rate));
+    json_t *object =
+        json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "epoch", (json_int_t)row->epoch, "train_loss",
+                  d9_json_number(row->train_loss), "train_accuracy", d9_json_number(row->train_accuracy), "accuracy",
+                  d9_json_number(row->accuracy), "accuracy_tta", d9_json_number(row->accuracy_tta), "images_per_second",
+                  d9_json_number(row->images_per_second), "seconds", d9_json_number(row->seconds), "hours",
+                  d9_json_number(row->hours), "learning_rate", d9_json_number(row->rate));
     char *dump = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
     if (dump) d9_text_add(text, "%s\n", dump);
     d9_status status = dump ? d9_text_status(text) : d9_fail(context, D9_DEVICE, "out of memory for an epoch's row");
@@ -178,8 +174,8 @@ done:
     return status;
 }
 
-d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
-                                const int32_t *labels, int64_t count) {
+d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence, const int32_t *labels,
+                                int64_t count) {
     char path[PATH_BYTES];
     const d9_shape shape = {.rank = 1, .d = {count}};
     const size_t bytes = (size_t)count * 4;

@@ -9,9 +9,7 @@
 #include <time.h>
 
 /* jansson's setters take over the new reference and fail on NULL, so a chain of failures ends up here. */
-static bool set(json_t *object, const char *key, json_t *value) {
-    return json_object_set_new(object, key, value) == 0;
-}
+static bool set(json_t *object, const char *key, json_t *value) { return json_object_set_new(object, key, value) == 0; }
 
 /* A title made of a file's name need not be UTF-8; that must not cost a finished run its record. */
 static json_t *text_or_null(const char *text) {
@@ -29,8 +27,8 @@ static json_t *rules_json(const char *plan) {
         const char *role = line + rule + (line[rule] == '\t'), *choice;
         size_t role_length = strcspn(role, "\t\n");
         choice = role + role_length + (role[role_length] == '\t');
-        json_t *row = json_pack("{s:s%, s:s%, s:s%}", "rule", line, rule, "role", role, role_length, "choice",
-                                choice, strcspn(choice, "\n"));
+        json_t *row = json_pack("{s:s%, s:s%, s:s%}", "rule", line, rule, "role", role, role_length, "choice", choice,
+                                strcspn(choice, "\n"));
         if (json_array_append_new(rules, row) != 0) break;
         line += length + (line[length] == '\n');
     }
@@ -42,10 +40,10 @@ static json_t *epochs_json(const d9_result *result) {
     for (int64_t i = 0; i < result->epoch_count; i++) {
         const d9_epoch_row *row = &result->epochs[i];
         json_array_append_new(
-            rows, json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "epoch", (json_int_t)row->epoch,
-                            "train_loss", d9_json_number(row->train_loss), "train_accuracy",
-                            d9_json_number(row->train_accuracy), "accuracy", d9_json_number(row->accuracy),
-                            "accuracy_tta", d9_json_number(row->accuracy_tta), "images_per_second",
+            rows, json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "epoch", (json_int_t)row->epoch, "train_loss",
+                            d9_json_number(row->train_loss), "train_accuracy", d9_json_number(row->train_accuracy),
+                            "accuracy", d9_json_number(row->accuracy), "accuracy_tta",
+                            d9_json_number(row->accuracy_tta), "images_per_second",
                             d9_json_number(row->images_per_second), "seconds", d9_json_number(row->seconds)));
     }
     return rows;
@@ -56,9 +54,9 @@ static json_t *timeline_json(const d9_timeline *timeline) {
     json_t *rows = json_array();
     for (int i = 0; i < timeline->count; i++) {
         const d9_segment *segment = &timeline->segments[i];
-        json_t *row = json_pack("{s:s, s:o, s:o}", "name", d9_segment_name(segment->kind), "start",
-                                d9_json_number(segment->start - timeline->origin), "seconds",
-                                d9_json_number(segment->seconds));
+        json_t *row =
+            json_pack("{s:s, s:o, s:o}", "name", d9_segment_name(segment->kind), "start",
+                      d9_json_number(segment->start - timeline->origin), "seconds", d9_json_number(segment->seconds));
         if (segment->epoch > 0) json_object_set_new(row, "epoch", json_integer(segment->epoch));
         json_array_append_new(rows, row);
     }
@@ -69,20 +67,18 @@ static bool set_clocks(json_t *root, const d9_result *result) {
     const d9_clock *clock;
     bool fine = true;
     for (int i = 0; fine && (clock = d9_clock_at(i)); i++) {
-        if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY)
-            continue; /* no one process did it all */
-        fine = set(root, clock->name,
-                   d9_json_number(d9_timeline_sum(result->timeline, clock, result->epoch_to_target)));
+        if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY) continue; /* no one process did it all */
+        fine =
+            set(root, clock->name, d9_json_number(d9_timeline_sum(result->timeline, clock, result->epoch_to_target)));
     }
     return fine;
 }
 
 static bool set_machine(json_t *root, const d9_result *result) {
-    json_t *versions = json_pack("{s:s, s:s, s:s}", "dawn9", d9_build_version(), "compiler",
-                                 d9_build_compiler(), "backend", result->device.version);
+    json_t *versions = json_pack("{s:s, s:s, s:s}", "dawn9", d9_build_version(), "compiler", d9_build_compiler(),
+                                 "backend", result->device.version);
     return set(root, "backend", json_string(result->backend)) &&
-           set(root, "device", json_string(result->device.name)) &&
-           set(root, "isa", json_string(result->device.isa)) &&
+           set(root, "device", json_string(result->device.name)) && set(root, "isa", json_string(result->device.isa)) &&
            set(root, "threads", json_integer(result->device.threads)) &&
            set(root, "precision", json_string(result->precision)) && set(root, "versions", versions) &&
            set(root, "plan_sha256", json_string(result->plan_sha256)) &&
@@ -107,8 +103,7 @@ static bool set_outcome(json_t *root, const d9_result *result) {
            set(root, "epoch_to_target", integer_or_null(result->epoch_to_target)) &&
            set(root, "params_sha256", json_string(result->params_sha256)) &&
            set(root, "parameters", json_integer(result->parameters)) &&
-           set(root, "batch_size", json_integer(result->batch)) &&
-           set(root, "steps", json_integer(result->steps)) &&
+           set(root, "batch_size", json_integer(result->batch)) && set(root, "steps", json_integer(result->steps)) &&
            set(root, "train_images", json_integer(result->train_images)) &&
            set(root, "eval_images", json_integer(result->eval_images)) &&
            set(root, "resumed", json_boolean(result->resumed)) && set_clocks(root, result) &&
@@ -128,13 +123,11 @@ d9_status d9_result_json(d9_context *context, const d9_result *result, d9_text *
     json_t *root = json_object(), *config = NULL;
     D9_TRY(d9_effective_json(context, result->config, &config));
     bool fine = set(root, "title", text_or_null(result->config->title)) &&
-                set(root, "commit", json_string(d9_build_commit())) &&
-                set(root, "config", json_incref(config)) &&
+                set(root, "commit", json_string(d9_build_commit())) && set(root, "config", json_incref(config)) &&
                 set(root, "config_hash", json_string(result->config_hash)) &&
                 set(root, "seed", json_integer((json_int_t)result->seed)) && set_machine(root, result) &&
                 set_data(root, result) && set_outcome(root, result);
-    if (!fine)
-        D9_TRY(d9_fail(context, D9_DEVICE, "the result holds text that is not UTF-8, or memory ran out"));
+    if (!fine) D9_TRY(d9_fail(context, D9_DEVICE, "the result holds text that is not UTF-8, or memory ran out"));
     D9_TRY(add_dump(context, root, text));
 done:
     json_decref(config);
@@ -151,15 +144,13 @@ static json_t *submission_json(const d9_result *result) {
     if (gmtime_r(&now, &day)) strftime(date, sizeof date, "%Y-%m-%d", &day);
     snprintf(hardware, sizeof hardware, result->device.threads ? "%s, %d threads" : "%s", result->device.name,
              result->device.threads);
-    json_t *misc =
-        json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:s, s:s}", "title", text_or_null(result->config->title),
-                  "commit", d9_build_commit(), "backend", result->backend, "precision", result->precision,
-                  "seed", (json_int_t)result->seed, "batch_size", (json_int_t)result->batch, "config_hash",
-                  result->config_hash, "library", result->device.version);
+    json_t *misc = json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:s, s:s}", "title", text_or_null(result->config->title),
+                             "commit", d9_build_commit(), "backend", result->backend, "precision", result->precision,
+                             "seed", (json_int_t)result->seed, "batch_size", (json_int_t)result->batch, "config_hash",
+                             result->config_hash, "library", result->device.version);
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:n, s:s, s:o}", "version", "v1.0", "author", "",
-                     "authorEmail", "", "framework", "dawn9", "codeURL", "", "model",
-                     result->config->model->name, "hardware", hardware, "costPerHour", "timestamp", date,
-                     "misc", misc);
+                     "authorEmail", "", "framework", "dawn9", "codeURL", "", "model", result->config->model->name,
+                     "hardware", hardware, "costPerHour", "timestamp", date, "misc", misc);
 }
 
 static d9_status write_in(d9_record *record, const char *name, const d9_text *text) {

@@ -93,9 +93,9 @@ static void predict(const d9_session *session, const double *logits, d9_evaluati
 
 static bool is_plain(const d9_view *view) { return !view->mirror && view->dy == 0 && view->dx == 0; }
 
-/* Logits of one view into `one`, and their weighted sum over all views into `mean`. The plain view is run once
- * more only where the configuration has none. */
-static d9_status run_views(d9_session *session, double *one, double *mean, double *plain_accuracy) {
+/* `view_logits` is room for one view; `mean_logits`, zeros, becomes the weighted sum over all views. The plain view is
+ * run once more only where the configuration has none. */
+static d9_status run_views(d9_session *session, double *view_logits, double *mean_logits, double *plain_accuracy) {
     d9_status status = D9_OK;
     const d9_views *views = &session->program.views;
     int64_t count = session->program.extent.eval_images * session->program.extent.classes;
@@ -103,13 +103,13 @@ static d9_status run_views(d9_session *session, double *one, double *mean, doubl
     for (int v = 0; v < views->count; v++) {
         d9_views single = {1, {views->view[v]}};
         single.view[0].weight = 1;
-        D9_TRY(d9_session_logits(session, &single, one));
-        if (is_plain(&views->view[v])) *plain_accuracy = percent_correct(session, one);
-        for (int64_t i = 0; i < count; i++) mean[i] += views->view[v].weight * one[i];
+        D9_TRY(d9_session_logits(session, &single, view_logits));
+        if (is_plain(&views->view[v])) *plain_accuracy = percent_correct(session, view_logits);
+        for (int64_t i = 0; i < count; i++) mean_logits[i] += views->view[v].weight * view_logits[i];
     }
     if (*plain_accuracy < 0) {
-        D9_TRY(d9_session_logits(session, &(d9_views){1, {{.weight = 1}}}, one));
-        *plain_accuracy = percent_correct(session, one);
+        D9_TRY(d9_session_logits(session, &(d9_views){1, {{.weight = 1}}}, view_logits));
+        *plain_accuracy = percent_correct(session, view_logits);
     }
 done:
     return status;
@@ -126,8 +126,8 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     evaluation->top1 = top1;
     D9_TRY(d9_allocate(session->context, (size_t)extent->eval_images * sizeof(float), "predictions", &confidence));
     evaluation->confidence = confidence;
-    double *mean = logits, *one = mean + count;
-    D9_TRY(run_views(session, one, mean, &evaluation->accuracy));
+    double *mean = logits, *view = mean + count;
+    D9_TRY(run_views(session, view, mean, &evaluation->accuracy));
     evaluation->accuracy_tta = percent_correct(session, mean);
     predict(session, mean, evaluation);
 done:

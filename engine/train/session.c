@@ -180,7 +180,7 @@ done:
     return status;
 }
 
-static double element(d9_type type, const void *bytes, int64_t i) {
+static double element_as_double(d9_type type, const void *bytes, int64_t i) {
     switch (type) {
     case D9_F64:
         return ((const double *)bytes)[i];
@@ -204,13 +204,13 @@ d9_status d9_session_read_value(d9_session *session, const d9_graph *graph, d9_v
     void *raw = NULL;
     D9_TRY(d9_allocate(session->context, (size_t)bytes, "a tensor", &raw));
     D9_TRY(session->backend->read(session->context, session->device, value->buffer, value->offset, raw, bytes));
-    for (int64_t i = 0; i < count; i++) values[i] = element(value->type, raw, i);
+    for (int64_t i = 0; i < count; i++) values[i] = element_as_double(value->type, raw, i);
 done:
     d9_release(session->context, raw);
     return status;
 }
 
-static d9_status zero(d9_session *session, d9_buffer buffer) {
+static d9_status zero_buffer(d9_session *session, d9_buffer buffer) {
     d9_status status;
     void *zeros = NULL;
     int64_t bytes = session->program.buffer_bytes[buffer];
@@ -226,7 +226,7 @@ d9_status d9_session_initialize(d9_session *session) {
     d9_status status;
     const d9_program *program = &session->program;
     const d9_dataset *data = session->dataset;
-    static const d9_segment_kind paid_by[D9_INIT_PHASES] = {D9_SEGMENT_INIT, D9_SEGMENT_WHITEN};
+    static const d9_segment_kind segment_of[D9_INIT_PHASES] = {D9_SEGMENT_INIT, D9_SEGMENT_WHITEN};
     void *state = NULL;
     double table[4 * 256];
     d9_normal_table(data->mean, data->std, data->channels, table);
@@ -240,16 +240,16 @@ d9_status d9_session_initialize(d9_session *session) {
                          .threads = session->info.threads};
     D9_TRY(d9_allocate(session->context, (size_t)program->state_elements * sizeof(double), "initial state", &state));
     for (d9_init_phase phase = 0; phase < D9_INIT_PHASES; phase++) {
-        if (phase > 0) D9_TRY(d9_session_lap(session, paid_by[phase - 1], 0));
+        if (phase > 0) D9_TRY(d9_session_lap(session, segment_of[phase - 1], 0));
         D9_TRY(d9_init_state(session->context, &program->train, program->precision->master, &site, phase, state));
     }
     D9_TRY(d9_session_set_state(session, state));
     for (int i = 0; i < program->accumulators.count; i++)
         if (program->accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_GROUPS)
-            D9_TRY(zero(session, (d9_buffer)(D9_BUFFER_ACCUMULATORS + i)));
-    D9_TRY(zero(session, D9_BUFFER_GRADIENT));
-    D9_TRY(zero(session, D9_BUFFER_METRICS));
-    D9_TRY(d9_session_lap(session, paid_by[D9_INIT_PHASES - 1], 0));
+            D9_TRY(zero_buffer(session, (d9_buffer)(D9_BUFFER_ACCUMULATORS + i)));
+    D9_TRY(zero_buffer(session, D9_BUFFER_GRADIENT));
+    D9_TRY(zero_buffer(session, D9_BUFFER_METRICS));
+    D9_TRY(d9_session_lap(session, segment_of[D9_INIT_PHASES - 1], 0));
 done:
     d9_release(session->context, state);
     return status;
@@ -277,7 +277,7 @@ d9_status d9_session_begin_epoch(d9_session *session, int64_t step) {
         D9_TRY(session->backend->order(session->context, session->device, session->seed, epoch, count));
     else
         D9_TRY(write_order(session, epoch, count));
-    if (step % program->steps_per_epoch == 0) D9_TRY(zero(session, D9_BUFFER_METRICS));
+    if (step % program->steps_per_epoch == 0) D9_TRY(zero_buffer(session, D9_BUFFER_METRICS));
 done:
     return status;
 }

@@ -49,7 +49,7 @@ done:
     return status;
 }
 
-static d9_status add_sheet(d9_tensorboard_run *board, d9_session *session) {
+static d9_status add_sheet(d9_tensorboard_run *run, d9_session *session) {
     d9_status status;
     d9_context *context = session->context;
     const d9_extent *extent = &session->program.extent;
@@ -65,9 +65,9 @@ static d9_status add_sheet(d9_tensorboard_run *board, d9_session *session) {
     D9_TRY(d9_batch_plan(session, &graph, &plan));
     D9_TRY(fill_sheet(session, &graph, plan, &sheet));
     D9_TRY(d9_png_encode(context, sheet.pixels, sheet.width, sheet.height, &png, &size));
-    d9_tensorboard_begin(&board->files, 0, d9_clock_wall());
-    d9_tensorboard_image(&board->files, "augmentation", sheet.height, sheet.width, png, size);
-    D9_TRY(d9_tensorboard_end(&board->files));
+    d9_tensorboard_begin(&run->files, 0, d9_clock_wall());
+    d9_tensorboard_image(&run->files, "augmentation", sheet.height, sheet.width, png, size);
+    D9_TRY(d9_tensorboard_end(&run->files));
 done:
     d9_release(context, png);
     d9_sheet_free(context, &sheet);
@@ -78,33 +78,34 @@ done:
 
 /* ---- the run ---- */
 
-d9_status d9_tensorboard_run_open(d9_tensorboard_run *board, d9_session *session, const char *folder, int64_t step) {
+d9_status d9_tensorboard_run_open(d9_tensorboard_run *run, d9_session *session, const char *folder, int64_t step) {
     d9_status status;
     void *state = NULL;
-    D9_TRY(d9_tensorboard_open(session->context, &board->files, folder, step, d9_clock_wall()));
+    D9_TRY(d9_tensorboard_open(session->context, &run->files, folder, step, d9_clock_wall()));
     D9_TRY(d9_allocate(session->context, (size_t)session->program.state_elements * sizeof(double), "state", &state));
-    board->state = state;
-    if (step == 0 && session->dataset->channels == 3) D9_TRY(add_sheet(board, session));
+    run->state = state;
+    if (step == 0 && session->dataset->channels == 3) D9_TRY(add_sheet(run, session));
 done:
     return status;
 }
 
-static void add_histograms(d9_tensorboard_run *board, const d9_session *session) {
+static void add_histograms(d9_tensorboard_run *run, const d9_session *session) {
     const d9_graph *graph = &session->program.train;
     const int64_t size = (int64_t)d9_type_bytes(session->program.precision->master);
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
         if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
-        d9_tensorboard_histogram(&board->files, value->name, board->state + value->offset / size,
+        d9_tensorboard_histogram(&run->files, value->name, run->state + value->offset / size,
                                  d9_shape_count(&value->shape));
     }
 }
 
-d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *board, d9_session *session, int64_t step, const d9_epoch_row *row) {
+d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session, int64_t step,
+                                   const d9_epoch_row *row) {
     d9_status status;
     const d9_groups *groups = &session->program.groups;
-    d9_tensorboard *files = &board->files;
-    D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, board->state));
+    d9_tensorboard *files = &run->files;
+    D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, run->state));
     d9_tensorboard_begin(files, step, d9_clock_wall());
     d9_tensorboard_scalar(files, "loss/train", row->train_loss);
     d9_tensorboard_scalar(files, "accuracy/train", row->train_accuracy);
@@ -116,14 +117,14 @@ d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *board, d9_session *sessio
         d9_tensorboard_scalar(files, tag, row->rate * groups->group[g].rate_multiplier);
     }
     d9_tensorboard_scalar(files, "speed/images_per_second", row->images_per_second);
-    add_histograms(board, session);
+    add_histograms(run, session);
     D9_TRY(d9_tensorboard_end(files));
 done:
     return status;
 }
 
-void d9_tensorboard_run_close(d9_context *context, d9_tensorboard_run *board) {
-    d9_tensorboard_close(&board->files);
-    d9_release(context, board->state);
-    board->state = NULL;
+void d9_tensorboard_run_close(d9_context *context, d9_tensorboard_run *run) {
+    d9_tensorboard_close(&run->files);
+    d9_release(context, run->state);
+    run->state = NULL;
 }

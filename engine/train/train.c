@@ -12,11 +12,11 @@ typedef struct run { /* a run in progress */
     const d9_train_options *options;
     d9_session session;
     d9_record record;
-    d9_tensorboard_run board;
+    d9_tensorboard_run tensorboard;
     d9_result *result;
-    int64_t step;       /* the next one */
-    d9_evaluation last; /* the latest evaluation */
-    int64_t evaluated;  /* epochs done when it was made; -1: never */
+    int64_t step;         /* the next one */
+    d9_evaluation latest; /* zeroed: none yet */
+    int64_t latest_epoch; /* epochs done when it was made; -1: never */
 } run;
 
 static const char *path_in(const char *folder, const char *name, char *path, size_t size) {
@@ -45,7 +45,7 @@ done:
     return status;
 }
 
-static d9_status describe_data(d9_context *context, const d9_dataset *data, d9_result *result) {
+static d9_status describe_dataset(d9_context *context, const d9_dataset *data, d9_result *result) {
     d9_status status;
     void *names = NULL;
     D9_TRY(d9_arena_allocate(context, &result->arena, (size_t)data->classes * sizeof(char *), &names));
@@ -65,7 +65,7 @@ static int64_t epochs_in(const d9_program *program) {
     return (program->steps + program->steps_per_epoch - 1) / program->steps_per_epoch;
 }
 
-static d9_status describe(d9_context *context, run *self) {
+static d9_status describe_run(d9_context *context, run *self) {
     d9_result *result = self->result;
     const d9_session *session = &self->session;
     const d9_program *program = &session->program;
@@ -86,7 +86,7 @@ static d9_status describe(d9_context *context, run *self) {
     result->accuracy = result->accuracy_tta = NAN;
     d9_status status = d9_allocate(context, (size_t)epochs_in(program) * sizeof *result->epochs, "epoch rows", &epochs);
     result->epochs = epochs;
-    return status == D9_OK ? describe_data(context, session->dataset, result) : status;
+    return status == D9_OK ? describe_dataset(context, session->dataset, result) : status;
 }
 
 static d9_status resume(d9_context *context, run *self) {
@@ -119,13 +119,14 @@ static d9_status open_run(d9_context *context, run *self) {
     D9_TRY(d9_session_open(context, &wanted, &self->session));
     D9_TRY(d9_dataset_remark(context, self->session.dataset));
     D9_TRY(save_plan(context, options->save_plan, &self->session));
-    D9_TRY(describe(context, self));
+    D9_TRY(describe_run(context, self));
     D9_TRY(d9_session_initialize(&self->session));
     D9_TRY(resume(context, self));
     if (options->out)
         D9_TRY(d9_record_open(context, &self->record, options->out, options->config, options->resume,
                               self->result->epoch_count));
-    if (options->tensorboard) D9_TRY(d9_tensorboard_run_open(&self->board, &self->session, options->tensorboard, self->step));
+    if (options->tensorboard)
+        D9_TRY(d9_tensorboard_run_open(&self->tensorboard, &self->session, options->tensorboard, self->step));
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, 0));
     if (options->observer.planned)
         options->observer.planned(options->observer.user, &self->session.program, &self->session.info,
@@ -166,9 +167,9 @@ static bool evaluation_due(const run *self, int64_t epoch, bool last) {
 
 static d9_status evaluate(run *self, int64_t epoch, bool last) {
     d9_status status;
-    d9_evaluation_free(self->session.context, &self->last);
-    D9_TRY(d9_session_evaluate(&self->session, &self->last));
-    self->evaluated = epoch;
+    d9_evaluation_free(self->session.context, &self->latest);
+    D9_TRY(d9_session_evaluate(&self->session, &self->latest));
+    self->latest_epoch = epoch;
     D9_TRY(d9_session_lap(&self->session, last ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, epoch));
 done:
     return status;
@@ -195,12 +196,12 @@ static d9_status end_epoch(run *self, int64_t epoch, bool last) {
                               program->extent.epochs);
     if (evaluation_due(self, epoch, last)) {
         D9_TRY(evaluate(self, epoch, last));
-        row.accuracy = self->last.accuracy;
-        row.accuracy_tta = self->last.accuracy_tta;
+        row.accuracy = self->latest.accuracy;
+        row.accuracy_tta = self->latest.accuracy_tta;
     }
     self->result->epochs[self->result->epoch_count++] = row;
     if (self->options->out) D9_TRY(d9_record_epoch(&self->record, &row, program->views.count > 1));
-    if (self->board.state) D9_TRY(d9_tensorboard_run_epoch(&self->board, session, self->step, &row));
+    if (self->tensorboard.state) D9_TRY(d9_tensorboard_run_epoch(&self->tensorboard, session, self->step, &row));
     if (self->options->observer.epoch) self->options->observer.epoch(self->options->observer.user, program, &row);
     D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, epoch));
 done:
@@ -223,14 +224,14 @@ done:
 }
 
 /* Why the run should stop before its next step: D9_OK when it should not. */
-static d9_status wanted_stop(const run *self) {
+static d9_status stop_reason(const run *self) {
     const d9_train_options *options = self->options;
     if (options->interrupt && *options->interrupt) return *options->interrupt == SIGTERM ? D9_SIGTERM : D9_SIGINT;
     if (options->stop_after_steps && self->step >= options->stop_after_steps) return D9_SIGINT;
     return D9_OK;
 }
 
-static d9_status interrupted(run *self, d9_status why) {
+static d9_status stop(run *self, d9_status why) {
     d9_status status = checkpoint(self);
     if (status != D9_OK) return status;
     return d9_fail(self->session.context, why, "interrupted before step %lld of %lld%s", (long long)self->step + 1,
@@ -240,7 +241,7 @@ static d9_status interrupted(run *self, d9_status why) {
 
 /* ---- the loop ---- */
 
-static d9_status watch(run *self) {
+static d9_status observe_step(run *self) {
     d9_session *session = &self->session;
     double metrics[4];
     if (!self->options->observer.step) return D9_OK;
@@ -260,12 +261,12 @@ static d9_status train(run *self) {
     d9_session *session = &self->session;
     int64_t per_epoch = session->program.steps_per_epoch, steps = session->program.steps;
     while (self->step < steps) {
-        d9_status stop = wanted_stop(self);
-        if (stop != D9_OK) return interrupted(self, stop);
+        d9_status why = stop_reason(self);
+        if (why != D9_OK) return stop(self, why);
         if (self->step % per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, self->step));
         D9_TRY(d9_session_step(session, self->step));
         self->step++;
-        D9_TRY(watch(self));
+        D9_TRY(observe_step(self));
         bool last = self->step == steps;
         if (self->step % per_epoch == 0 || last) {
             int64_t epoch = (self->step + per_epoch - 1) / per_epoch, every = self->options->checkpoint_every;
@@ -285,24 +286,25 @@ static int64_t epoch_to_target(const run *self) {
     return 0;
 }
 
-static d9_status finish(d9_context *context, run *self) {
+static d9_status write_outcome(d9_context *context, run *self) {
     d9_status status;
     d9_session *session = &self->session;
     d9_result *result = self->result;
     char path[600];
-    if (self->evaluated < 0) D9_TRY(evaluate(self, result->epoch_count, true)); /* resumed after the last step */
-    result->accuracy = self->last.accuracy;
-    result->accuracy_tta = self->last.accuracy_tta;
+    if (self->latest_epoch < 0) D9_TRY(evaluate(self, result->epoch_count, true)); /* resumed after the last step */
+    result->accuracy = self->latest.accuracy;
+    result->accuracy_tta = self->latest.accuracy_tta;
     result->epoch_to_target = epoch_to_target(self);
     D9_TRY(d9_session_params_sha256(session, result->params_sha256));
     result->plan_text = session->backend->plan_text(session->train_plan);
     result->timeline = &session->timeline;
     if (self->options->out) {
         int64_t count = session->program.extent.eval_images;
-        D9_TRY(d9_record_predictions(&self->record, self->last.top1, self->last.confidence,
+        D9_TRY(d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
                                      session->dataset->test.labels, count));
         if (self->options->config->keep != D9_KEEP_NONE && self->options->write_model)
-            D9_TRY(self->options->write_model(session, path_in(self->options->out, "model.safetensors", path, sizeof path)));
+            D9_TRY(self->options->write_model(session,
+                                              path_in(self->options->out, "model.safetensors", path, sizeof path)));
         if (self->options->config->keep == D9_KEEP_ALL) D9_TRY(checkpoint(self));
         D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, 0));
         D9_TRY(d9_record_result(&self->record, result));
@@ -315,7 +317,7 @@ done:
 }
 
 /* The result outlives the session: it takes the timeline and a copy of the plan. */
-static d9_status hand_over(d9_context *context, run *self) {
+static d9_status keep_timeline_and_plan(d9_context *context, run *self) {
     d9_status status;
     void *timeline = NULL, *plan = NULL;
     d9_result *result = self->result;
@@ -337,16 +339,16 @@ done:
 
 d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result) {
     d9_status status;
-    run self = {.options = options, .result = result, .evaluated = -1};
+    run self = {.options = options, .result = result, .latest_epoch = -1};
     memset(result, 0, sizeof *result);
     D9_TRY(open_run(context, &self));
     D9_TRY(train(&self));
-    D9_TRY(finish(context, &self));
+    D9_TRY(write_outcome(context, &self));
     if (options->finished) D9_TRY(options->finished(options->observer.user, &self.session));
-    D9_TRY(hand_over(context, &self));
+    D9_TRY(keep_timeline_and_plan(context, &self));
 done:
-    d9_evaluation_free(context, &self.last);
-    d9_tensorboard_run_close(context, &self.board);
+    d9_evaluation_free(context, &self.latest);
+    d9_tensorboard_run_close(context, &self.tensorboard);
     d9_session_close(&self.session);
     if (status != D9_OK) {
         result->timeline = NULL;

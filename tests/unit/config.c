@@ -15,8 +15,7 @@ static const refusal yaml_refusals[] = {
     {"seed", "x.yaml:1:1: a configuration is a map of keys, like {seed: 1}"},
     {"seed: 1\nthreads: 2\nseed: 2\n", "x.yaml:3:1: seed: given twice; first on line 1"},
     {"train: {epochs: 1, epochs: 1}\n", "x.yaml:1:20: train.epochs: given twice; first on line 1"},
-    {"train: &a {epochs: 1}\n",
-     "x.yaml:1:8: anchors (&a) are not read here: write the value out where it is used"},
+    {"train: &a {epochs: 1}\n", "x.yaml:1:8: anchors (&a) are not read here: write the value out where it is used"},
     {"train: *a\n", "x.yaml:1:8: aliases (*a) are not read here: write the value out"},
     {"seed: !!int 3\n",
      "x.yaml:1:7: tags (tag:yaml.org,2002:int) are not read here: a key's type is fixed, remove the tag"},
@@ -30,23 +29,18 @@ static const refusal yaml_refusals[] = {
 };
 
 static const refusal key_refusals[] = {
-    {"train:\n  epoch: 3\n",
-     "x.yaml:2:3: train.epoch: unknown key; known: epochs, batch_size, weight_decay, momentum, "
-     "bias_lr_multiplier, momentum_form, lr; did you mean epochs?"},
-    {"dta: {}\n",
-     "x.yaml:1:1: dta: unknown key; known: title, target, backend, precision, seed, threads, keep, base, "
-     "model, tricks, ablate, backend_options, data, eval, train, published; did you mean data?"},
+    {"train:\n  epoch: 3\n", "x.yaml:2:3: train.epoch: unknown key; known: epochs, batch_size, weight_decay, momentum, "
+                             "bias_lr_multiplier, momentum_form, lr; did you mean epochs?"},
+    {"dta: {}\n", "x.yaml:1:1: dta: unknown key; known: title, target, backend, precision, seed, threads, keep, base, "
+                  "model, tricks, ablate, backend_options, data, eval, train, published; did you mean data?"},
     {"tricks:\n  celu: {alhpa: 0.3}\n",
      "x.yaml:2:10: tricks.celu.alhpa: unknown key; known: alpha; did you mean alpha?"},
-    {"tricks: {flip_tta: {a: 1}}\n",
-     "x.yaml:1:21: tricks.flip_tta.a: unknown key; there are no options here"},
-    {"tricks: {cellu: {}}\n",
-     "x.yaml:1:10: tricks.cellu: unknown key; known: " TRICKS "; did you mean celu?"},
+    {"tricks: {flip_tta: {a: 1}}\n", "x.yaml:1:21: tricks.flip_tta.a: unknown key; there are no options here"},
+    {"tricks: {cellu: {}}\n", "x.yaml:1:10: tricks.cellu: unknown key; known: " TRICKS "; did you mean celu?"},
     {"model: {name: resnet}\n",
      "x.yaml:1:15: model.name: no model is called resnet; known: resnet9; did you mean resnet9?"},
-    {"model: {name: resnet9, chanels: [1]}\n",
-     "x.yaml:1:24: model.chanels: unknown key; known: name, channels, "
-     "logits_scale; did you mean channels?"},
+    {"model: {name: resnet9, chanels: [1]}\n", "x.yaml:1:24: model.chanels: unknown key; known: name, channels, "
+                                               "logits_scale; did you mean channels?"},
     {"train: {lr: {knots: [0], value: [1]}}\n",
      "x.yaml:1:26: train.lr.value: unknown key; known: knots, values; did you mean values?"},
 };
@@ -55,10 +49,8 @@ static const refusal value_refusals[] = {
     {"train: 3\n", "x.yaml:1:8: train: needs a map of keys, like {key: value}, not 3"},
     {"train:\n", "x.yaml:1:7: train: needs a map of keys, like {key: value}, not nothing"},
     {"tricks: off\n", "x.yaml:1:9: tricks: needs a map of keys, like {key: value}, not off"},
-    {"tricks: {celu: 0.3}\n",
-     "x.yaml:1:16: tricks.celu: needs a map of options ({} for the defaults), on, or off"},
-    {"tricks: {celu: }\n",
-     "x.yaml:1:16: tricks.celu: needs a map of options ({} for the defaults), on, or off"},
+    {"tricks: {celu: 0.3}\n", "x.yaml:1:16: tricks.celu: needs a map of options ({} for the defaults), on, or off"},
+    {"tricks: {celu: }\n", "x.yaml:1:16: tricks.celu: needs a map of options ({} for the defaults), on, or off"},
     {"model: resnet9\n", "x.yaml:1:8: model: needs a map, like {name: resnet9}"},
     {"title:\n", "x.yaml:1:7: title: needs a text, not nothing"},
     {"title: [a]\n", "x.yaml:1:8: title: needs a text, not a list"},
@@ -81,8 +73,7 @@ static const refusal value_refusals[] = {
      "x.yaml:1:45: tricks.pool_before_activation.position: before is not known here; one of: before_act, "
      "before_norm; "
      "did you mean before_act?"},
-    {"model: {channels: 64}\n",
-     "x.yaml:1:19: model.channels: needs a list of whole numbers, like [64, 128], not 64"},
+    {"model: {channels: 64}\n", "x.yaml:1:19: model.channels: needs a list of whole numbers, like [64, 128], not 64"},
     {"model: {channels: []}\n",
      "x.yaml:1:19: model.channels: needs a list of whole numbers, like [64, 128], not a list"},
     {"model: {channels: [64, 1.5]}\n", "x.yaml:1:24: model.channels[1]: needs a whole number, not 1.5"},
@@ -91,24 +82,18 @@ static const refusal value_refusals[] = {
 };
 
 static const refusal range_refusals[] = {
-    {"train: {epochs: 0}\n",
-     "x.yaml:1:17: train.epochs: 0 is out of range; must lie between 0.001 and 1000000"},
-    {"train: {batch_size: 0}\n",
-     "x.yaml:1:21: train.batch_size: 0 is out of range; must lie between 1 and 1000000"},
-    {"train: {momentum: 1}\n",
-     "x.yaml:1:19: train.momentum: 1 is out of range; must lie between 0 and 0.999999"},
-    {"train: {weight_decay: -1}\n",
-     "x.yaml:1:23: train.weight_decay: -1 is out of range; must lie between 0 and 1000"},
+    {"train: {epochs: 0}\n", "x.yaml:1:17: train.epochs: 0 is out of range; must lie between 0.001 and 1000000"},
+    {"train: {batch_size: 0}\n", "x.yaml:1:21: train.batch_size: 0 is out of range; must lie between 1 and 1000000"},
+    {"train: {momentum: 1}\n", "x.yaml:1:19: train.momentum: 1 is out of range; must lie between 0 and 0.999999"},
+    {"train: {weight_decay: -1}\n", "x.yaml:1:23: train.weight_decay: -1 is out of range; must lie between 0 and 1000"},
     {"train: {bias_lr_multiplier: 0}\n",
      "x.yaml:1:29: train.bias_lr_multiplier: 0 is out of range; must lie between 1e-06 and 1000000"},
     {"target: 101\n", "x.yaml:1:9: target: 101 is out of range; must lie between 0 and 100"},
     {"seed: -1\n", "x.yaml:1:7: seed: -1 is out of range; must be at least 0"},
-    {"data: {validation: -5}\n",
-     "x.yaml:1:20: data.validation: -5 is out of range; must lie between 0 and 1000000000"},
+    {"data: {validation: -5}\n", "x.yaml:1:20: data.validation: -5 is out of range; must lie between 0 and 1000000000"},
     {"eval: {every: -1}\n", "x.yaml:1:15: eval.every: -1 is out of range; must lie between 0 and 1000000"},
     {"published: {seconds: -1}\n", "x.yaml:1:22: published.seconds: -1 is out of range; must be at least 0"},
-    {"model: {channels: [64, 0]}\n",
-     "x.yaml:1:24: model.channels[1]: 0 is out of range; must lie between 1 and 4096"},
+    {"model: {channels: [64, 0]}\n", "x.yaml:1:24: model.channels[1]: 0 is out of range; must lie between 1 and 4096"},
 };
 
 #define KNOT "a knot: a number of epochs, 0% to 100%, end, or end-N"
@@ -121,24 +106,18 @@ static const refusal schedule_refusals[] = {
      "x.yaml:1:13: train.lr: 1 values for 2 knots; there must be one for each"},
     {"train: {lr: {knots: [], values: []}}\n",
      "x.yaml:1:21: train.lr.knots: needs a list of knots, like [0, 20%, end-2], not a list"},
-    {"train: {lr: {knots: [0, ned], values: [1, 2]}}\n",
-     "x.yaml:1:25: train.lr.knots[1]: needs " KNOT ", not ned"},
-    {"train: {lr: {knots: [101%], values: [1]}}\n",
-     "x.yaml:1:22: train.lr.knots[0]: needs " KNOT ", not 101%"},
+    {"train: {lr: {knots: [0, ned], values: [1, 2]}}\n", "x.yaml:1:25: train.lr.knots[1]: needs " KNOT ", not ned"},
+    {"train: {lr: {knots: [101%], values: [1]}}\n", "x.yaml:1:22: train.lr.knots[0]: needs " KNOT ", not 101%"},
     {"train: {lr: {knots: [-1], values: [1]}}\n", "x.yaml:1:22: train.lr.knots[0]: needs " KNOT ", not -1"},
-    {"train: {lr: {knots: [end-2%], values: [1]}}\n",
-     "x.yaml:1:22: train.lr.knots[0]: needs " KNOT ", not end-2%"},
-    {"train: {lr: {knots: [end--2], values: [1]}}\n",
-     "x.yaml:1:22: train.lr.knots[0]: needs " KNOT ", not end--2"},
+    {"train: {lr: {knots: [end-2%], values: [1]}}\n", "x.yaml:1:22: train.lr.knots[0]: needs " KNOT ", not end-2%"},
+    {"train: {lr: {knots: [end--2], values: [1]}}\n", "x.yaml:1:22: train.lr.knots[0]: needs " KNOT ", not end--2"},
     {"train: {lr: {knots: [inf], values: [1]}}\n", "x.yaml:1:22: train.lr.knots[0]: needs " KNOT ", not inf"},
-    {"train: {lr: {knots: [\"0\"], values: [1]}}\n",
-     "x.yaml:1:22: train.lr.knots[0]: needs " KNOT ", not the text 0"},
+    {"train: {lr: {knots: [\"0\"], values: [1]}}\n", "x.yaml:1:22: train.lr.knots[0]: needs " KNOT ", not the text 0"},
     {"train: {lr: {knots: [5, 3], values: [1, 2]}}\n",
      "x.yaml:1:25: train.lr.knots[1]: 3 lies before the knot in front of it"},
     {"train: {lr: {knots: [end-2, end-3], values: [1, 2]}}\n",
      "x.yaml:1:29: train.lr.knots[1]: end-3 lies before the knot in front of it"},
-    {"train: {lr: {knots: [0], values: [.nan]}}\n",
-     "x.yaml:1:35: train.lr.values[0]: needs a finite number, not .nan"},
+    {"train: {lr: {knots: [0], values: [.nan]}}\n", "x.yaml:1:35: train.lr.values[0]: needs a finite number, not .nan"},
     {"train: {lr: {knots: [0], values: [-1]}}\n",
      "x.yaml:1:35: train.lr.values[0]: -1 is out of range; must lie between 0 and 1000000"},
 };
@@ -148,16 +127,10 @@ static void assert_table(const refusal *rows, int count) {
     for (int i = 0; i < count; i++) assert_refused(rows[i].yaml, NULL, rows[i].message);
 }
 
-static void test_refuses_yaml(void **state) {
-    (void)state, assert_table(yaml_refusals, COUNT(yaml_refusals));
-}
+static void test_refuses_yaml(void **state) { (void)state, assert_table(yaml_refusals, COUNT(yaml_refusals)); }
 static void test_refuses_keys(void **state) { (void)state, assert_table(key_refusals, COUNT(key_refusals)); }
-static void test_refuses_values(void **state) {
-    (void)state, assert_table(value_refusals, COUNT(value_refusals));
-}
-static void test_refuses_ranges(void **state) {
-    (void)state, assert_table(range_refusals, COUNT(range_refusals));
-}
+static void test_refuses_values(void **state) { (void)state, assert_table(value_refusals, COUNT(value_refusals)); }
+static void test_refuses_ranges(void **state) { (void)state, assert_table(range_refusals, COUNT(range_refusals)); }
 static void test_refuses_schedules(void **state) {
     (void)state, assert_table(schedule_refusals, COUNT(schedule_refusals));
 }
@@ -188,8 +161,7 @@ static void test_defaults(void **state) {
     (void)state;
     d9_config *config = parse("{}", NULL);
     assert_string_equal(config->title, "x");
-    assert_true(config->target == 94 && config->seed == 1 && config->threads == 0 &&
-                config->keep == D9_KEEP_MODEL);
+    assert_true(config->target == 94 && config->seed == 1 && config->threads == 0 && config->keep == D9_KEEP_MODEL);
     assert_string_equal(config->backend, "auto");
     assert_string_equal(config->precision, "auto");
     assert_true(config->backend_options.fuse && config->backend_options.tune == D9_TUNE_AUTO);
@@ -199,8 +171,7 @@ static void test_defaults(void **state) {
     assert_true(config->data.image_size == 32 && config->data.synthetic_train == 2048 &&
                 config->data.synthetic_test == 512);
     assert_true(config->eval.every == 1);
-    assert_true(config->train.epochs == 24 && config->train.batch_size == 512 &&
-                config->train.momentum == 0.9);
+    assert_true(config->train.epochs == 24 && config->train.batch_size == 512 && config->train.momentum == 0.9);
     assert_true(config->train.weight_decay == 5e-4 && config->train.bias_lr_multiplier == 1);
     assert_int_equal(config->train.momentum_form, D9_MOMENTUM_PAGE);
     assert_true(isnan(config->published.accuracy) && isnan(config->published.seconds) &&
@@ -279,8 +250,7 @@ static void test_retired_key(void **state) {
 
 static void test_schedule(void **state) {
     (void)state;
-    d9_config *config =
-        parse("train: {lr: {knots: [0, 2.5, 20%, end-2, end], values: [0, 1, 0.5, 1.0e-1, 0]}}", NULL);
+    d9_config *config = parse("train: {lr: {knots: [0, 2.5, 20%, end-2, end], values: [0, 1, 0.5, 1.0e-1, 0]}}", NULL);
     static const d9_knot knots[] = {{0, D9_KNOT_EPOCHS},
                                     {2.5, D9_KNOT_EPOCHS},
                                     {20, D9_KNOT_PERCENT},
@@ -289,8 +259,7 @@ static void test_schedule(void **state) {
     static const double values[] = {0, 1, 0.5, 0.1, 0};
     assert_true(config->train.lr.count == 5 && config->train.lr.value_count == 5);
     for (int i = 0; i < 5; i++) {
-        assert_true(config->train.lr.knots[i].value == knots[i].value &&
-                    config->train.lr.values[i] == values[i]);
+        assert_true(config->train.lr.knots[i].value == knots[i].value && config->train.lr.values[i] == values[i]);
         assert_int_equal(config->train.lr.knots[i].unit, knots[i].unit);
     }
     d9_config_free(&context, config);

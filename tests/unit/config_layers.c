@@ -8,8 +8,7 @@ static double celu_alpha(const d9_config *config) {
     double alpha = NAN;
     int index = d9_trick_index("celu");
     d9_text_init(&context, &text);
-    if (config->trick_on[index])
-        d9_value_write(d9_trick_at(index)->options, config->trick_options[index], &text);
+    if (config->trick_on[index]) d9_value_write(d9_trick_at(index)->options, config->trick_options[index], &text);
     if (!d9_text_to_real(d9_text_get(&text), &alpha)) alpha = NAN;
     d9_text_free(&text);
     return alpha;
@@ -17,8 +16,7 @@ static double celu_alpha(const d9_config *config) {
 
 static void test_edits(void **state) {
     (void)state;
-    static const char *const with[] = {"celu:alpha=0.2", "celu", "flip"},
-                             *const without[] = {"flip", "cutout"},
+    static const char *const with[] = {"celu:alpha=0.2", "celu", "flip"}, *const without[] = {"flip", "cutout"},
                              *const set[] = {"train.epochs=3",
                                              "tricks.celu.alpha=0.5",
                                              "train.epochs=4.5",
@@ -42,23 +40,18 @@ static void test_edits(void **state) {
 
 static void test_refuses_edits(void **state) {
     (void)state;
-    assert_refused("{}", EDITS(set, "train.epochs"),
-                   "--set train.epochs: write KEY=VALUE, like train.epochs=3");
+    assert_refused("{}", EDITS(set, "train.epochs"), "--set train.epochs: write KEY=VALUE, like train.epochs=3");
     assert_refused("{}", EDITS(set, "=3"), "--set =3: write KEY=VALUE, like train.epochs=3");
     assert_refused("{}", EDITS(set, "train..epochs=3"), "--set train..epochs=3: a part of the key is empty");
     assert_refused("{}", EDITS(set, "train.=3"), "--set train.=3: a part of the key is empty");
-    assert_refused("{}", EDITS(set, "base=a.yaml"),
-                   "--set base=a.yaml: a base is named in a file; it cannot be set");
-    assert_refused(
-        "{}", EDITS(set, "seed=[1"),
-        "--set seed=[1: not YAML: while parsing a flow sequence: did not find expected ',' or ']'");
-    assert_refused(
-        "{}", EDITS(set, "train.epoch=3"),
-        "--set train.epoch=3: train.epoch: unknown key; known: epochs, batch_size, weight_decay, momentum, "
-        "bias_lr_multiplier, momentum_form, lr; did you mean epochs?");
-    assert_refused(
-        "{}", EDITS(set, "train.epochs=0"),
-        "--set train.epochs=0: train.epochs: 0 is out of range; must lie between 0.001 and 1000000");
+    assert_refused("{}", EDITS(set, "base=a.yaml"), "--set base=a.yaml: a base is named in a file; it cannot be set");
+    assert_refused("{}", EDITS(set, "seed=[1"),
+                   "--set seed=[1: not YAML: while parsing a flow sequence: did not find expected ',' or ']'");
+    assert_refused("{}", EDITS(set, "train.epoch=3"),
+                   "--set train.epoch=3: train.epoch: unknown key; known: epochs, batch_size, weight_decay, momentum, "
+                   "bias_lr_multiplier, momentum_form, lr; did you mean epochs?");
+    assert_refused("{}", EDITS(set, "train.epochs=0"),
+                   "--set train.epochs=0: train.epochs: 0 is out of range; must lie between 0.001 and 1000000");
     assert_refused("{}", EDITS(set, "train.epochs.x=0"),
                    "--set train.epochs.x=0: train.epochs: needs a finite number, not a map");
     assert_refused("{}", EDITS(set, "tricks.celu.alpha=1"),
@@ -158,12 +151,12 @@ static void test_refuses_files(void **state) {
     put("a.yaml", "seed: 2\nbase: sub/c.yaml\n");
     put("sub/c.yaml", "base: ../b.yaml\n");
     put("b.yaml", "base: sub/../a.yaml\n"); /* another name of the same file */
-    assert_not_loaded(
-        "a.yaml", "sub/../b.yaml:1:7: base: a file inherits itself: a.yaml -> sub/c.yaml -> sub/../b.yaml -> "
-                  "sub/../sub/../a.yaml");
+    assert_not_loaded("a.yaml",
+                      "sub/../b.yaml:1:7: base: a file inherits itself: a.yaml -> sub/c.yaml -> sub/../b.yaml -> "
+                      "sub/../sub/../a.yaml");
     put("b.yaml", "train: {epochs: 0}\n"); /* the place is where the value was said */
-    assert_not_loaded(
-        "a.yaml", "sub/../b.yaml:1:17: train.epochs: 0 is out of range; must lie between 0.001 and 1000000");
+    assert_not_loaded("a.yaml",
+                      "sub/../b.yaml:1:17: train.epochs: 0 is out of range; must lie between 0.001 and 1000000");
     assert_int_equal(d9_file_write(&context, "b.yaml", "seed: 1\0", 8), D9_OK);
     assert_not_loaded("b.yaml", "b.yaml: not YAML: it holds a zero byte");
     put("b.yaml", "title: \x01\n");
@@ -197,8 +190,8 @@ static void test_out_of_memory(void **state) {
         d9_config *config;
         d9_context_clear(&context);
         allocations_left = most;
-        status = d9_config_load(&context, "configs/ladder/13-ten-epochs.yaml",
-                                EDITS(set, "tricks.ema.every=3"), &config);
+        status =
+            d9_config_load(&context, "configs/ladder/13-ten-epochs.yaml", EDITS(set, "tricks.ema.every=3"), &config);
         assert_true(status == D9_OK || status == D9_DEVICE);
         if (status != D9_OK) assert_non_null(strstr(context.message, "out of memory"));
         d9_config_free(&context, config);

@@ -30,12 +30,11 @@ static void test_print_round_trip(void **state) {
         assert_round_trip(config);
         d9_config_free(&context, config);
     }
-    d9_config *config =
-        parse("title: 'a \"q\" \\ # : é'\ntarget: 0.1\ndata: {path: \"a\\tb c\"}\nkeep: all\n"
-              "backend_options: {fuse: no, tune: on}\ntricks: {flip: {rule: alternating}}\n"
-              "train: {epochs: 0.30000000000000004, weight_decay: 1.0e-30, momentum_form: torch,\n"
-              "  lr: {knots: [0.1, 33.3%, end-0.5], values: [1.0e-3, 0.3333333333333333, 0]}}\n",
-              NULL);
+    d9_config *config = parse("title: 'a \"q\" \\ # : é'\ntarget: 0.1\ndata: {path: \"a\\tb c\"}\nkeep: all\n"
+                              "backend_options: {fuse: no, tune: on}\ntricks: {flip: {rule: alternating}}\n"
+                              "train: {epochs: 0.30000000000000004, weight_decay: 1.0e-30, momentum_form: torch,\n"
+                              "  lr: {knots: [0.1, 33.3%, end-0.5], values: [1.0e-3, 0.3333333333333333, 0]}}\n",
+                              NULL);
     assert_string_equal(config->title, "a \"q\" \\ # : é");
     assert_string_equal(config->data.path, "a\tb c");
     assert_round_trip(config);
@@ -70,8 +69,7 @@ static void test_print_origins(void **state) {
     d9_text_init(&context, &text);
     d9_config_print(config, true, &text);
     for (int i = 0; i < COUNT(lines); i++)
-        if (!strstr(d9_text_get(&text), lines[i]))
-            fail_msg("no line %s in\n%s", lines[i], d9_text_get(&text));
+        if (!strstr(d9_text_get(&text), lines[i])) fail_msg("no line %s in\n%s", lines[i], d9_text_get(&text));
     d9_text_free(&text);
     d9_config_free(&context, config);
 }
@@ -100,14 +98,10 @@ static void test_hash(void **state) {
                                        "published: {seconds: 1}",
                                        "tricks: {celu: off}",
                                        "train: {epochs: 24}"},
-                             *const other[] = {"backend: reference",
-                                               "precision: f32",
-                                               "train: {epochs: 25}",
-                                               "data: {validation: 10}",
-                                               "tricks: {celu: {}}",
-                                               "backend_options: {fuse: off}",
-                                               "model: {logits_scale: 1}",
-                                               "train: {lr: {knots: [0], values: [1]}}"};
+                             *const other[] = {"backend: reference",       "precision: f32",
+                                               "train: {epochs: 25}",      "data: {validation: 10}",
+                                               "tricks: {celu: {}}",       "backend_options: {fuse: off}",
+                                               "model: {logits_scale: 1}", "train: {lr: {knots: [0], values: [1]}}"};
     char plain[65], hash[65];
     for (int i = -1; i < COUNT(same) + COUNT(other); i++) {
         d9_config *config = parse(i < 0 ? "{}" : i < COUNT(same) ? same[i] : other[i - COUNT(same)], NULL);

@@ -53,10 +53,8 @@ static const step table[LADDER_COUNT] = {
     {67, NONE, 24, FIVE, "0, 0.4, 0", "before_act", NULL, "8", 0.125, 1, FIRST | POOL},
     {64, 94.1, 25, FIVE, "0, 0.4, 0", "before_norm", NULL, "8", 0.125, 1, FIRST | POOL},
     {59, 94.1, 23, FIFTH, "0, 0.4, 0", "before_norm", NULL, "8", 0.125, 1, FIRST | POOL | SMOOTH},
-    {52, 94.1, 20, FIFTH, "0, 0.4, 0", "before_norm", "0.075", "8", 0.125, 1,
-     FIRST | POOL | SMOOTH | CELU},
-    {46, 94.1, 18, FIFTH, "0, 0.6, 0", "before_norm", "0.075", "8", 0.125, 1,
-     FIRST | POOL | SMOOTH | CELU | GHOST},
+    {52, 94.1, 20, FIFTH, "0, 0.4, 0", "before_norm", "0.075", "8", 0.125, 1, FIRST | POOL | SMOOTH | CELU},
+    {46, 94.1, 18, FIFTH, "0, 0.6, 0", "before_norm", "0.075", "8", 0.125, 1, FIRST | POOL | SMOOTH | CELU | GHOST},
     {43, 94.1, 17, FIFTH, "0, 0.6, 0", "before_norm", "0.3", "8", 0.0625, 64,
      FIRST | POOL | SMOOTH | CELU | GHOST | FROZEN},
     {39, 94.1, 15, FIFTH, "0, 0.6, 0", "before_norm", "0.3", "8", 0.0625, 64,
@@ -100,8 +98,8 @@ static void assert_step(const char *path, const d9_config *config, const step *s
     d9_text text, wanted;
     d9_text_init(&context, &text), d9_text_init(&context, &wanted);
     d9_config_print(config, false, &text);
-    d9_text_add(&wanted, "  lr: {knots: [%s], values: [%s]}\n|  logits_scale: %.10g\n|",
-                step->knots, step->values, step->logits_scale);
+    d9_text_add(&wanted, "  lr: {knots: [%s], values: [%s]}\n|  logits_scale: %.10g\n|", step->knots, step->values,
+                step->logits_scale);
     d9_text_add(&wanted,
                 "  epochs: %.10g\n  batch_size: 512\n  weight_decay: 0.0005\n  momentum: 0.9\n"
                 "  bias_lr_multiplier: %.10g\n  momentum_form: page\n|  channels: [64, 128, 256, 512]\n|",
@@ -118,8 +116,7 @@ static void assert_step(const char *path, const d9_config *config, const step *s
     for (int i = 0; i < COUNT(bits); i++)
         if (config->trick_on[d9_trick_index(bits[i].name)]) tricks |= bits[i].bit;
     assert_int_equal(tricks, step->tricks);
-    assert_true(same(config->published.seconds, step->seconds) &&
-                same(config->published.accuracy, step->accuracy));
+    assert_true(same(config->published.seconds, step->seconds) && same(config->published.accuracy, step->accuracy));
     assert_true(same(config->published.epochs, step->epochs) && config->target == 94);
     assert_string_equal(config->published.hardware, "V100");
     assert_non_null(strstr(config->published.source, "cifar10-fast bag_of_tricks.ipynb, cell "));
@@ -135,8 +132,8 @@ static void test_ladder(void **state) {
     for (int i = 0; i < LADDER_COUNT; i++) {
         const char *path = config_files[LADDER + i];
         d9_config *config = load(path);
-        printf("%-42s %7.4g %8.4g %6.4g ", config->title, config->published.seconds,
-               config->published.accuracy, config->train.epochs);
+        printf("%-42s %7.4g %8.4g %6.4g ", config->title, config->published.seconds, config->published.accuracy,
+               config->train.epochs);
         for (int t = 0; t < D9_TRICK_COUNT; t++)
             if (config->trick_on[t]) printf(" %s", d9_trick_at(t)->name);
         printf("\n");

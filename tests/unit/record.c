@@ -48,8 +48,9 @@ static const char *in(const bench *bench, const char *name, char path[512]) {
 }
 
 static int end(void **state) {
-    static const char *const names[] = {"config.yaml", "events.jsonl", "epochs.tsv", "result.json", "submission.json",
-                                        "predictions.safetensors", "model.safetensors", "checkpoint.safetensors"};
+    static const char *const names[] = {"config.yaml",       "events.jsonl",          "epochs.tsv",
+                                        "result.json",       "submission.json",       "predictions.safetensors",
+                                        "model.safetensors", "checkpoint.safetensors"};
     bench *bench = *state;
     char path[512];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unlink(in(bench, names[i], path));
@@ -76,11 +77,29 @@ static void open_record(bench *bench, d9_record *record, bool resume, int64_t ke
 /* ---- clocks ---- */
 
 /* Each segment lasts a power of two, so that a sum says which are in it. */
-static const struct { d9_segment_kind kind; int64_t epoch; } run[] = {
-    {D9_SEGMENT_PROCESS, 0},  {D9_SEGMENT_LOAD, 0},  {D9_SEGMENT_CONTEXT, 0},        {D9_SEGMENT_PLAN, 0},  /* 1 2 4 8 */
-    {D9_SEGMENT_UPLOAD, 0},   {D9_SEGMENT_INIT, 0},  {D9_SEGMENT_WHITEN, 0},                                /* 16 to 64 */
-    {D9_SEGMENT_TRAIN, 1},    {D9_SEGMENT_EVALUATE, 1}, {D9_SEGMENT_SAVE, 1},        {D9_SEGMENT_TRAIN, 2}, /* 128 to 1024 */
-    {D9_SEGMENT_EVALUATE, 2}, {D9_SEGMENT_TRAIN, 3}, {D9_SEGMENT_FINAL_EVALUATE, 3}, {D9_SEGMENT_SAVE, 0},  /* 2048 to 16384 */
+static const struct {
+    d9_segment_kind kind;
+    int64_t epoch;
+} run[] = {
+    /* 1 to 8 */
+    {D9_SEGMENT_PROCESS, 0},
+    {D9_SEGMENT_LOAD, 0},
+    {D9_SEGMENT_CONTEXT, 0},
+    {D9_SEGMENT_PLAN, 0},
+    /* 16 to 64 */
+    {D9_SEGMENT_UPLOAD, 0},
+    {D9_SEGMENT_INIT, 0},
+    {D9_SEGMENT_WHITEN, 0},
+    /* 128 to 1024 */
+    {D9_SEGMENT_TRAIN, 1},
+    {D9_SEGMENT_EVALUATE, 1},
+    {D9_SEGMENT_SAVE, 1},
+    {D9_SEGMENT_TRAIN, 2},
+    /* 2048 to 16384 */
+    {D9_SEGMENT_EVALUATE, 2},
+    {D9_SEGMENT_TRAIN, 3},
+    {D9_SEGMENT_FINAL_EVALUATE, 3},
+    {D9_SEGMENT_SAVE, 0},
 };
 enum { RUN_SEGMENTS = sizeof run / sizeof run[0] };
 
@@ -128,8 +147,15 @@ static void test_process_clock_counts_gaps(void **state) {
 /* ---- the folder ---- */
 
 static d9_epoch_row row_of(int64_t epoch, double accuracy) {
-    return (d9_epoch_row){.epoch = epoch, .train_loss = 1.5, .train_accuracy = 50, .accuracy = accuracy,
-                          .accuracy_tta = accuracy + 0.25, .images_per_second = 100, .seconds = 2, .hours = 0.5, .rate = 0.25};
+    return (d9_epoch_row){.epoch = epoch,
+                          .train_loss = 1.5,
+                          .train_accuracy = 50,
+                          .accuracy = accuracy,
+                          .accuracy_tta = accuracy + 0.25,
+                          .images_per_second = 100,
+                          .seconds = 2,
+                          .hours = 0.5,
+                          .rate = 0.25};
 }
 
 static void test_rows(void **state) {
@@ -212,11 +238,25 @@ static void test_unwritable(void **state) {
 static void make_result(bench *bench, d9_result *result, d9_epoch_row *rows, const d9_timeline *timeline) {
     rows[0] = row_of(1, 93.5);
     rows[1] = row_of(2, 94.0);
-    *result = (d9_result){.seed = 7, .config = bench->config, .config_hash = "c0", .plan_sha256 = "p0", .params_sha256 = "w0",
-                          .backend = "reference", .precision = "f32", .batch = 64, .steps = 12, .train_images = 256,
-                          .eval_images = 64, .parameters = 99, .epochs = rows, .epoch_count = 2, .accuracy = 94.0,
-                          .accuracy_tta = 94.25, .epoch_to_target = 2,
-                          .plan_text = "conv\tstem.conv\tjit:avx512\nsgd\tupdate.weights\t\n", .timeline = timeline};
+    *result = (d9_result){.seed = 7,
+                          .config = bench->config,
+                          .config_hash = "c0",
+                          .plan_sha256 = "p0",
+                          .params_sha256 = "w0",
+                          .backend = "reference",
+                          .precision = "f32",
+                          .batch = 64,
+                          .steps = 12,
+                          .train_images = 256,
+                          .eval_images = 64,
+                          .parameters = 99,
+                          .epochs = rows,
+                          .epoch_count = 2,
+                          .accuracy = 94.0,
+                          .accuracy_tta = 94.25,
+                          .epoch_to_target = 2,
+                          .plan_text = "conv\tstem.conv\tjit:avx512\nsgd\tupdate.weights\t\n",
+                          .timeline = timeline};
     result->device = (d9_device_info){.name = "A processor", .version = "1.2", .isa = "plain", .threads = 2};
 }
 
@@ -266,7 +306,8 @@ static void test_result(void **state) {
 
     const json_t *config = json_object_get(root, "config"), *train = json_object_get(config, "train");
     assert_true(real_at(train, "epochs") == 3 && real_at(train, "batch_size") == 64);
-    assert_string_equal(json_string_value(json_array_get(json_object_get(json_object_get(train, "lr"), "knots"), 2)), "end-2");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(json_object_get(train, "lr"), "knots"), 2)),
+                        "end-2");
     assert_true(json_is_object(json_object_get(json_object_get(config, "tricks"), "flip_tta")));
     assert_null(json_object_get(json_object_get(config, "data"), "path"));
 
@@ -310,8 +351,8 @@ static void test_result_of_a_resumed_run_without_target(void **state) {
 
 /* Every field that DAWNBench's README asks for. */
 static void test_submission(void **state) {
-    static const char *const fields[] = {"version", "author", "authorEmail", "framework", "codeURL", "model",
-                                         "hardware", "costPerHour", "timestamp", "misc"};
+    static const char *const fields[] = {"version", "author",   "authorEmail", "framework", "codeURL",
+                                         "model",   "hardware", "costPerHour", "timestamp", "misc"};
     bench *bench = *state;
     d9_record record;
     d9_timeline timeline;
@@ -331,12 +372,14 @@ static void test_submission(void **state) {
 }
 
 static void test_leftovers_go(void **state) {
-    static const char *const names[] = {"result.json", "submission.json", "predictions.safetensors", "model.safetensors"};
+    static const char *const names[] = {"result.json", "submission.json", "predictions.safetensors",
+                                        "model.safetensors"};
     bench *bench = *state;
     d9_record record;
     char path[512];
     for (int resume = 0; resume < 2; resume++) {
-        for (size_t i = 0; i < 4; i++) assert_int_equal(d9_file_write(&bench->context, in(bench, names[i], path), "x", 1), D9_OK);
+        for (size_t i = 0; i < 4; i++)
+            assert_int_equal(d9_file_write(&bench->context, in(bench, names[i], path), "x", 1), D9_OK);
         assert_int_equal(d9_file_write(&bench->context, in(bench, "checkpoint.safetensors", path), "x", 1), D9_OK);
         open_record(bench, &record, resume, 0);
         for (size_t i = 0; i < 4; i++) assert_false(d9_file_exists(&bench->context, in(bench, names[i], path)));

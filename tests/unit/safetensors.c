@@ -36,10 +36,14 @@ static void test_round_trip(void **state) {
     const int32_t i32[3] = {-1, 0, 7};
     const uint8_t u8[3] = {0, 128, 255};
     const d9_tensor tensors[] = {
-        {"wide", D9_TENSOR_F64, {1, {2}}, f64, sizeof f64},       {"a/b.weight", D9_TENSOR_F32, {2, {2, 3}}, f32, sizeof f32},
-        {"brain", D9_TENSOR_BF16, {4, {1, 2, 1, 2}}, bf16, 8},    {"half", D9_TENSOR_F16, {1, {5}}, f16, sizeof f16},
-        {"scalar", D9_TENSOR_I64, {0, {0}}, i64, sizeof i64},     {"int", D9_TENSOR_I32, {1, {3}}, i32, sizeof i32},
-        {"bytes \"q\"", D9_TENSOR_U8, {1, {3}}, u8, sizeof u8},   {"empty", D9_TENSOR_F32, {2, {0, 3}}, NULL, 0},
+        {"wide", D9_TENSOR_F64, {1, {2}}, f64, sizeof f64},
+        {"a/b.weight", D9_TENSOR_F32, {2, {2, 3}}, f32, sizeof f32},
+        {"brain", D9_TENSOR_BF16, {4, {1, 2, 1, 2}}, bf16, 8},
+        {"half", D9_TENSOR_F16, {1, {5}}, f16, sizeof f16},
+        {"scalar", D9_TENSOR_I64, {0, {0}}, i64, sizeof i64},
+        {"int", D9_TENSOR_I32, {1, {3}}, i32, sizeof i32},
+        {"bytes \"q\"", D9_TENSOR_U8, {1, {3}}, u8, sizeof u8},
+        {"empty", D9_TENSOR_F32, {2, {0, 3}}, NULL, 0},
     };
     const d9_metadata metadata[] = {{"case", "{\"n\": 1}"}, {"format", "dawn9"}};
     d9_safetensors *file;
@@ -64,7 +68,8 @@ static void test_round_trip(void **state) {
     d9_tensor_to_doubles(d9_safetensors_find(file, "brain"), values);
     assert_true(values[0] == 1 && values[1] == -2 && isinf(values[2]) && values[3] == ldexp(1, -133));
     d9_tensor_to_doubles(d9_safetensors_find(file, "half"), values);
-    assert_true(values[0] == 1 && values[1] == -2 && values[2] == ldexp(1, -24) && isinf(values[3]) && values[4] == -65504);
+    assert_true(values[0] == 1 && values[1] == -2 && values[2] == ldexp(1, -24) && isinf(values[3]) &&
+                values[4] == -65504);
     d9_tensor_to_doubles(d9_safetensors_find(file, "a/b.weight"), values);
     assert_true(values[1] == -2.5 && values[5] == (double)1e-40f);
     d9_tensor_to_doubles(d9_safetensors_find(file, "scalar"), values);
@@ -79,7 +84,8 @@ static void test_round_trip(void **state) {
 static void test_reads_golden_cases(void **state) {
     d9_context *context = *state;
     d9_safetensors *file;
-    assert_int_equal(d9_safetensors_read(context, D9_SOURCE_DIR "/tests/golden/cases/baseline.safetensors", &file), D9_OK);
+    assert_int_equal(d9_safetensors_read(context, D9_SOURCE_DIR "/tests/golden/cases/baseline.safetensors", &file),
+                     D9_OK);
     const d9_tensor *images = d9_safetensors_find(file, "images"), *labels = d9_safetensors_find(file, "labels");
     assert_non_null(images);
     assert_non_null(labels);
@@ -121,7 +127,8 @@ static const struct {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4, "tensor a: unknown field x"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "tensor a: a gap or an overlap"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-     "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "tensor b: a gap or an overlap"},
+     "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+     4, "tensor b: a gap or an overlap"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "1 bytes follow the last tensor"},
     {"{\"__metadata__\":[]}", 0, "__metadata__ is no object"},
     {"{\"__metadata__\":{\"k\":1}}", 0, "__metadata__: k is no string"},

@@ -296,12 +296,9 @@ static void test_saved_plan(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_each_file_each_fault),
-        TEST(test_full_disk),
-        TEST(test_full_disk_at_an_interrupt),
-        TEST(test_old_checkpoint_survives),
-        TEST(test_folder_that_cannot_be_made),
-        TEST(test_saved_plan),
+        TEST(test_each_file_each_fault),       TEST(test_full_disk),
+        TEST(test_full_disk_at_an_interrupt),  TEST(test_old_checkpoint_survives),
+        TEST(test_folder_that_cannot_be_made), TEST(test_saved_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
