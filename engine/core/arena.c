@@ -42,6 +42,15 @@ d9_status d9_arena_allocate(d9_context *context, d9_arena *arena, size_t bytes, 
     return D9_OK;
 }
 
+d9_status d9_arena_allocate_items(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,
+                                  void *pointer) {
+    void *items = NULL;
+    const size_t bytes = count > SIZE_MAX / item_bytes ? SIZE_MAX : count * item_bytes;
+    const d9_status status = d9_arena_allocate(context, arena, bytes, &items);
+    memcpy(pointer, &items, sizeof items); /* all pointers to objects look alike, as POSIX has it */
+    return status;
+}
+
 d9_status d9_arena_copy(d9_context *context, d9_arena *arena, const char *text, char **copy) {
     size_t size = strlen(text) + 1;
     void *pointer;

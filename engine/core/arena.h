@@ -10,6 +10,11 @@ typedef struct d9_arena {
 } d9_arena;
 
 D9_MUST_USE d9_status d9_arena_allocate(d9_context *context, d9_arena *arena, size_t bytes, void **pointer);
+/* `count` items of the type that `*pointer` points at, as D9_ALLOCATE in core/system.h. */
+#define D9_ARENA_ALLOCATE(context, arena, count, pointer)                                                              \
+    d9_arena_allocate_items((context), (arena), (size_t)(count), sizeof **(pointer), (pointer))
+D9_MUST_USE d9_status d9_arena_allocate_items(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,
+                                              void *pointer); /* the address of a pointer to any object */
 D9_MUST_USE d9_status d9_arena_copy(d9_context *context, d9_arena *arena, const char *text, char **copy);
 D9_MUST_USE d9_status d9_arena_format(d9_context *context, d9_arena *arena, char **text, const char *format, ...)
     D9_PRINTF(4, 5);

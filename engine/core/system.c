@@ -104,9 +104,17 @@ enum { MEMORY_ALIGNMENT = 64 };
 
 d9_status d9_allocate(d9_context *context, size_t bytes, const char *purpose, void **pointer) {
     const d9_system *system = context->system;
-    *pointer = system->allocate(system->user, MEMORY_ALIGNMENT, bytes ? bytes : 1);
+    *pointer = bytes > SIZE_MAX / 2 ? NULL : system->allocate(system->user, MEMORY_ALIGNMENT, bytes ? bytes : 1);
     if (!*pointer) return d9_fail(context, D9_DEVICE, "out of memory: %zu bytes for %s", bytes, purpose);
     return D9_OK;
+}
+
+d9_status d9_allocate_items(d9_context *context, size_t count, size_t item_bytes, const char *purpose, void *pointer) {
+    void *items = NULL;
+    const size_t bytes = count > SIZE_MAX / item_bytes ? SIZE_MAX : count * item_bytes;
+    const d9_status status = d9_allocate(context, bytes, purpose, &items);
+    memcpy(pointer, &items, sizeof items); /* all pointers to objects look alike, as POSIX has it */
+    return status;
 }
 
 void d9_release(d9_context *context, void *pointer) {

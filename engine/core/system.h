@@ -29,6 +29,12 @@ const d9_system *d9_system_default(void);
 
 /* Memory: zeroed, 64-byte aligned. A failure says how much was asked for and what for. */
 D9_MUST_USE d9_status d9_allocate(d9_context *context, size_t bytes, const char *purpose, void **pointer);
+/* `count` items of the type that `*pointer` points at: `float *x; D9_TRY(D9_ALLOCATE(context, count, "x", &x));`. A
+ * count that no memory can hold fails as any other that is too large. */
+#define D9_ALLOCATE(context, count, purpose, pointer)                                                                  \
+    d9_allocate_items((context), (size_t)(count), sizeof **(pointer), (purpose), (pointer))
+D9_MUST_USE d9_status d9_allocate_items(d9_context *context, size_t count, size_t item_bytes, const char *purpose,
+                                        void *pointer); /* the address of a pointer to any object */
 void d9_release(d9_context *context, void *pointer); /* NULL is fine */
 
 /* Reads a whole file (one zero byte follows the contents). Missing or unreadable: D9_DATA, naming the path. */

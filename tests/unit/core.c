@@ -189,6 +189,28 @@ static void test_memory(void **state) {
     assert_string_equal(bench->context.message, "out of memory: 1000 bytes for the weights");
 }
 
+static void test_typed_memory(void **state) {
+    bench *bench = *state;
+    d9_arena arena = {0};
+    double *numbers = NULL, *more = NULL;
+    const double **table = NULL;
+    assert_int_equal(D9_ALLOCATE(&bench->context, 10, "numbers", &numbers), D9_OK);
+    for (int i = 0; i < 10; i++) assert_true(numbers[i] == 0);
+    assert_int_equal(D9_ARENA_ALLOCATE(&bench->context, &arena, 3, &table), D9_OK);
+    for (int i = 0; i < 3; i++) assert_null(table[i]);
+    table[2] = numbers; /* a type that is right in itself: read back as it was written */
+    assert_ptr_equal(table[2], numbers);
+
+    assert_int_equal(D9_ALLOCATE(&bench->context, SIZE_MAX / 8 + 2, "numbers", &more), D9_DEVICE); /* 8 when it wraps */
+    assert_null(more);
+    d9_context_clear(&bench->context);
+    more = numbers;
+    assert_int_equal(D9_ARENA_ALLOCATE(&bench->context, &arena, SIZE_MAX / 8 + 2, &more), D9_DEVICE);
+    assert_null(more);
+    d9_release(&bench->context, numbers);
+    d9_arena_free(&bench->context, &arena);
+}
+
 static void test_arena(void **state) {
     bench *bench = *state;
     d9_arena arena = {0};
@@ -405,6 +427,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_context_keeps_the_first_message),
         WITH_BENCH(test_memory),
+        WITH_BENCH(test_typed_memory),
         WITH_BENCH(test_arena),
         WITH_BENCH(test_text_grows),
         cmocka_unit_test(test_nearest),
