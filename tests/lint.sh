@@ -30,7 +30,7 @@ engine/record              record backends/backend.h config step graph core comm
 engine/train               train tricks models backends/backend.h data record config step graph core kernels/formulas
 engine/exchange            exchange train data record config step graph core
 engine/verify              verify exchange train backends/backend.h data record config step graph core kernels/formulas
-engine/experiment          experiment exchange train data record config step graph core
+engine/experiment          experiment exchange train backends/backend.h data record config step graph core
 engine/report              report templates.h data record config step graph core
 engine/api                 api exchange train data record config step graph core
 engine/dawn9.h             none

@@ -1,8 +1,10 @@
 /* The options that experiments and ablations share, and which of the batch's parts they ask for. */
 #include "cli/batch.h"
 #include "core/system.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 const d9_flag d9_cli_batch_flags[] = {
     {.name = "seeds",
@@ -116,8 +118,8 @@ static d9_status read_shard(d9_cli *cli, const char *text, d9_batch *batch) {
     if (!slash || !d9_text_to_integer(first, &index) || !d9_text_to_integer(slash + 1, &count) || index < 1 ||
         index > count)
         return d9_fail(&cli->context, D9_USAGE, "--shard: \"%s\" is not I/N with I from 1 to N, like 1/4", text);
-    batch->shard = index - 1;
-    batch->shards = count;
+    batch->work.shard = index - 1;
+    batch->work.shards = count;
     return D9_OK;
 }
 
@@ -138,13 +140,19 @@ static d9_status open_batch(d9_cli *cli, const d9_experiment *experiment, const 
                         .options = options,
                         .out = options->out,
                         .runs = d9_experiment_runs(experiment),
-                        .shards = 1,
-                        .worker_count = options->workers.given ? (int)options->workers.value : 1};
+                        .work = {.shards = 1,
+                                 .worker_count = options->workers.given ? (int)options->workers.value : 1,
+                                 .devices = options->devices,
+                                 .run = {.threads = options->edits.threads.value,
+                                         .data = options->edits.data,
+                                         .process_start = cli->process_start,
+                                         .interrupt = cli->interrupt}},
+                        .live = {.cli = cli}};
     if (!batch->out) D9_TRY(default_out(cli, experiment->title, &batch->out));
     if (options->shard) D9_TRY(read_shard(cli, options->shard, batch));
     if (options->devices && options->workers.given)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--workers: --devices says how many already"));
-    if (options->devices) D9_TRY(count_devices(cli, options->devices, &batch->worker_count));
+    if (options->devices) D9_TRY(count_devices(cli, options->devices, &batch->work.worker_count));
     if (options->sbatch.count && !options->slurm)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--sbatch: only with --slurm"));
 done:
@@ -156,9 +164,20 @@ done:
 static d9_status forget_failures(const d9_batch *batch) {
     d9_status status = D9_OK;
     for (int64_t i = 0; i < batch->runs; i++)
-        if (d9_batch_has(batch, i))
+        if (d9_work_has(&batch->work, i))
             D9_TRY(d9_run_forget_failure(&batch->cli->context, batch->experiment, batch->out, i));
 done:
+    return status;
+}
+
+/* Trains what is left. `*worker`: in one of several processes, which now ends; its parent prints the error. */
+static d9_status work(d9_batch *batch, bool *worker) {
+    const d9_system *system = batch->cli->context.system;
+    batch->work.observer = d9_batch_observer(batch);
+    d9_status status = d9_experiment_work(&batch->cli->context, batch->experiment, batch->out, &batch->work, worker);
+    d9_live_line_clear(&batch->live);
+    const int nowhere = *worker && status != D9_OK ? system->open(system->user, "/dev/null", O_WRONLY, 0) : -1;
+    if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
     return status;
 }
 
@@ -182,7 +201,7 @@ d9_status d9_batch_run(d9_cli *cli, const d9_experiment *experiment, const d9_ba
         goto done;
     }
     d9_batch_show_start(&batch);
-    D9_TRY(d9_batch_work(&batch, &worker));
+    D9_TRY(work(&batch, &worker));
     if (!worker) status = d9_batch_show_end(&batch);
 done:
     return status;

@@ -3,7 +3,8 @@
 #define D9_CLI_BATCH_H
 
 #include "cli/cli.h"
-#include "experiment/experiment.h"
+#include "cli/progress.h"
+#include "experiment/work.h"
 
 typedef struct d9_batch_options {
     d9_cli_edits edits;
@@ -26,25 +27,20 @@ typedef struct d9_batch {
     const d9_experiment *experiment;
     const d9_batch_options *options;
     const char *out;
-    int64_t runs, shard, shards; /* this process may do run i when i % shards == shard */
-    int worker_count;            /* processes on this machine */
-    int64_t trained;             /* in this process, so far */
-    double trained_seconds;      /* wall clock of them */
+    int64_t runs;
+    d9_work_options work;
+    d9_live_line live;      /* of the run at hand */
+    int64_t trained;        /* in this process, so far */
+    double trained_seconds; /* wall clock of them */
 } d9_batch;
-
-static inline bool d9_batch_has(const d9_batch *batch, int64_t index) { return index % batch->shards == batch->shard; }
 
 /* batch_show.c */
 void d9_batch_show_plan(const d9_batch *batch);
 D9_MUST_USE d9_status d9_batch_show_status(const d9_batch *batch);
 void d9_batch_show_start(const d9_batch *batch);
-void d9_batch_show_run(const d9_batch *batch, int64_t index, const d9_run_state *state, double seconds);
+d9_work_observer d9_batch_observer(d9_batch *batch); /* a line for each finished run, and on a terminal a live one */
 /* The last lines; a failure of runs is the command's. */
 D9_MUST_USE d9_status d9_batch_show_end(const d9_batch *batch);
-
-/* batch_work.c: does what is left, here or in worker processes. In a worker this returns like everywhere, and the
- * process ends; the parent returns when all have. `*worker` is true there. */
-D9_MUST_USE d9_status d9_batch_work(d9_batch *batch, bool *worker);
 
 /* batch_slurm.c: one array task for each run that is left. */
 D9_MUST_USE d9_status d9_batch_submit(const d9_batch *batch);

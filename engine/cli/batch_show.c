@@ -6,7 +6,6 @@
  *     record     runs/short
  *     report     dawn9 report runs/short */
 #include "cli/batch.h"
-#include "cli/progress.h"
 #include "core/system.h"
 #include <math.h>
 #include <stdio.h>
@@ -180,29 +179,62 @@ void d9_batch_show_start(const d9_batch *batch) {
     print_size(batch);
     int64_t before = count_with(batch, "result.json");
     if (before > 0) d9_cli_print(batch->cli, ", %lld done before", (long long)before);
-    if (batch->worker_count > 1) d9_cli_print(batch->cli, ", %d at a time", batch->worker_count);
-    if (batch->shards > 1)
-        d9_cli_print(batch->cli, ", shard %lld of %lld", (long long)batch->shard + 1, (long long)batch->shards);
+    if (batch->work.worker_count > 1) d9_cli_print(batch->cli, ", %d at a time", batch->work.worker_count);
+    if (batch->work.shards > 1)
+        d9_cli_print(batch->cli, ", shard %lld of %lld", (long long)batch->work.shard + 1,
+                     (long long)batch->work.shards);
     d9_cli_print(batch->cli, "\n");
 }
 
+/* Never wider than the screen: a line that has wrapped cannot be taken off again. */
+static void on_step(void *user, int64_t index, const d9_program *program, int64_t step, double loss) {
+    d9_batch *batch = user;
+    char text[200], loss_text[32] = "";
+    const double now = d9_clock_now();
+    const int room = d9_cli_columns(batch->cli) - 1;
+    const int64_t per_epoch = program->steps_per_epoch;
+    if (now - batch->live.shown_seconds < 0.2) return;
+    batch->live.shown_seconds = now;
+    if (isfinite(loss)) snprintf(loss_text, sizeof loss_text, "  loss %.4f", loss);
+    int width = snprintf(
+        text, sizeof text, "epoch %lld/%lld  %.60s seed %lld%s", (long long)((step + per_epoch - 1) / per_epoch),
+        (long long)((program->steps + per_epoch - 1) / per_epoch), d9_experiment_arm(batch->experiment, index)->name,
+        (long long)d9_experiment_seed(batch->experiment, index), loss_text);
+    if (width > room) width = room;
+    d9_cli_print(batch->cli, "\r%.*s%*s", width, text, d9_live_line_padding(&batch->live, width), "");
+    batch->live.width = width;
+}
+
 /* One write, because several workers share the screen. */
-void d9_batch_show_run(const d9_batch *batch, int64_t index, const d9_run_state *state, double seconds) {
+static void print_run(const d9_batch *batch, int64_t index, const d9_run_state *state, double seconds) {
     char figures[1100], left[48] = "", duration[24];
-    if (is_quiet(batch)) return;
     const int64_t done = count_with(batch, "result.json"), failed = count_with(batch, "failure.json"),
-                  rest = (batch->runs - done - failed + batch->shards - 1) / batch->shards;
+                  shards = batch->work.shards, rest = (batch->runs - done - failed + shards - 1) / shards;
     snprintf(figures, sizeof figures, "%6.2f%%, with TTA %6.2f%%  %7.1f s", state->accuracy, state->accuracy_tta,
              seconds);
     if (state->kind == D9_RUN_FAILED) snprintf(figures, sizeof figures, "failed: %s", state->message);
     if (rest > 0 && state->kind == D9_RUN_DONE) {
-        d9_duration_format((double)rest * batch->trained_seconds / (double)batch->trained / batch->worker_count,
+        d9_duration_format((double)rest * batch->trained_seconds / (double)batch->trained / batch->work.worker_count,
                            duration, sizeof duration);
         snprintf(left, sizeof left, "  about %s left", duration);
     }
     d9_cli_print(batch->cli, "%4lld/%lld  %-*s  seed %-3lld  %s%s\n", (long long)done, (long long)batch->runs,
                  name_width(batch->experiment), d9_experiment_arm(batch->experiment, index)->name,
                  (long long)d9_experiment_seed(batch->experiment, index), figures, left);
+}
+
+static void on_run(void *user, int64_t index, const d9_run_state *state, double seconds) {
+    d9_batch *batch = user;
+    d9_live_line_clear(&batch->live);
+    batch->trained++;
+    batch->trained_seconds += seconds;
+    print_run(batch, index, state, seconds);
+}
+
+d9_work_observer d9_batch_observer(d9_batch *batch) {
+    if (is_quiet(batch)) return (d9_work_observer){0};
+    const bool live = batch->cli->terminal && batch->work.worker_count == 1;
+    return (d9_work_observer){.user = batch, .step = live ? on_step : NULL, .run = on_run};
 }
 
 /* ---- the end ---- */

@@ -25,34 +25,31 @@ void d9_duration_format(double seconds, char *text, size_t size) {
 
 /* ---- the live line ---- */
 
-/* Spaces that take the rest of the line before off the screen, behind `width` columns of the new one; never so many
- * that a terminal that was narrowed meanwhile would wrap. */
-static int padding(const d9_progress *progress, int width) {
-    const int room = d9_cli_columns(progress->cli) - 1, old = progress->live_width < room ? progress->live_width : room;
+int d9_live_line_padding(const d9_live_line *line, int width) {
+    const int room = d9_cli_columns(line->cli) - 1, old = line->width < room ? line->width : room;
     return old > width ? old - width : 0;
 }
 
-void d9_progress_clear(d9_progress *progress) {
-    if (progress->live_width == 0) return;
-    d9_cli_print(progress->cli, "\r%*s\r", padding(progress, 0), "");
-    progress->live_width = 0;
+void d9_live_line_clear(d9_live_line *line) {
+    if (line->width) d9_cli_print(line->cli, "\r%*s\r", d9_live_line_padding(line, 0), "");
+    line->width = 0;
 }
 
 /* The parts of a live line from left to right, and in which order they are left out (empty) where space is short. */
 typedef enum part { PART_EPOCH, PART_BAR, PART_LOSS, PART_ACCURACY, PART_RATE, PART_LEFT, PART_COUNT } part;
 static const part expendable[] = {PART_RATE, PART_ACCURACY, PART_BAR, PART_LOSS, PART_LEFT};
 
-typedef struct live_line {
+typedef struct line_parts {
     char parts[PART_COUNT][40];
-} live_line;
+} line_parts;
 
-static int line_width(const live_line *line) {
+static int line_width(const line_parts *line) {
     int width = 0;
     for (int p = 0; p < PART_COUNT; p++) width += (int)strlen(line->parts[p]);
     return width;
 }
 
-static void set_bar(live_line *line, int columns, int64_t done, int64_t all) {
+static void set_bar(line_parts *line, int columns, int64_t done, int64_t all) {
     char bar[BAR_COLUMNS + 1];
     const int64_t filled = done * columns / all;
     memset(bar, '.', sizeof bar);
@@ -62,26 +59,26 @@ static void set_bar(live_line *line, int columns, int64_t done, int64_t all) {
 }
 
 /* Shortens the bar, then leaves parts out, until the line leaves the last column free: some terminals wrap there. */
-static void fit(live_line *line, int columns, int64_t done, int64_t all) {
+static void fit(line_parts *line, int columns, int64_t done, int64_t all) {
     for (int bar = BAR_COLUMNS - 1; line_width(line) >= columns && bar >= BAR_LEAST; bar--)
         set_bar(line, bar, done, all);
     for (size_t i = 0; line_width(line) >= columns && i < sizeof expendable / sizeof *expendable; i++)
         line->parts[expendable[i]][0] = 0;
 }
 
-static void show(d9_progress *progress, const live_line *line) {
+static void show(d9_progress *progress, const line_parts *line) {
     const int width = line_width(line);
     d9_cli_print(progress->cli, progress->cli->colour ? "\r\033[36m%s%s%s%s%s%s\033[0m%*s" : "\r%s%s%s%s%s%s%*s",
                  line->parts[PART_EPOCH], line->parts[PART_BAR], line->parts[PART_LOSS], line->parts[PART_ACCURACY],
-                 line->parts[PART_RATE], line->parts[PART_LEFT], padding(progress, width), "");
-    progress->live_width = width;
+                 line->parts[PART_RATE], line->parts[PART_LEFT], d9_live_line_padding(&progress->live, width), "");
+    progress->live.width = width;
 }
 
 /* The line after `steps` of the run. */
 static void draw(d9_progress *progress, const d9_program *program, int64_t steps, double loss,
                  double seconds_per_step) {
     const int64_t per_epoch = program->steps_per_epoch, epochs = (program->steps + per_epoch - 1) / per_epoch;
-    live_line line = {0};
+    line_parts line = {0};
     char left[24];
     d9_duration_format(seconds_per_step * (double)(program->steps - steps), left, sizeof left);
     snprintf(line.parts[PART_EPOCH], sizeof line.parts[0], "%3lld/%lld",
@@ -112,8 +109,8 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
         progress->epoch_first_step = steps - 1;
     }
     if (!(epoch_seconds > 0)) return;
-    if (!last && now - progress->shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
-    progress->shown_seconds = now;
+    if (!last && now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
+    progress->live.shown_seconds = now;
     draw(progress, program, steps, loss, epoch_seconds / (double)(steps - progress->epoch_first_step));
 }
 
@@ -123,7 +120,7 @@ static bool wide(const d9_progress *progress) { return d9_cli_columns(progress->
 
 static void planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
     d9_progress *progress = user;
-    d9_progress_clear(progress);
+    d9_live_line_clear(&progress->live);
     d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld images, %lld parameters, %s", progress->config->title,
                  precision, (long long)program->steps, (long long)program->extent.batch,
                  (long long)(program->trainable_count + program->frozen_count), device->name);
@@ -143,7 +140,7 @@ static void print_percent(d9_cli *cli, double value) {
 static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     d9_progress *progress = user;
     (void)program;
-    d9_progress_clear(progress);
+    d9_live_line_clear(&progress->live);
     if (isfinite(row->accuracy_tta)) progress->accuracy = row->accuracy_tta;
     d9_cli_print(progress->cli, "%5lld  %10.4f", (long long)row->epoch, row->train_loss);
     print_percent(progress->cli, row->accuracy);
@@ -154,9 +151,9 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
 
 /* On a terminal a line stands from the beginning: reading the data and trying convolutions may take seconds. */
 d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, bool quiet) {
-    *progress = (d9_progress){.cli = cli, .config = config, .accuracy = NAN};
+    *progress = (d9_progress){.cli = cli, .config = config, .live = {.cli = cli}, .accuracy = NAN};
     if (quiet) return (d9_observer){0};
-    if (cli->terminal) show(progress, &(live_line){.parts = {[PART_EPOCH] = "reading data and planning ..."}});
+    if (cli->terminal) show(progress, &(line_parts){.parts = {[PART_EPOCH] = "reading data and planning ..."}});
     return (d9_observer){
         .user = progress, .planned = planned, .step = cli->terminal ? on_step : NULL, .epoch = on_epoch};
 }

@@ -208,7 +208,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
         .observer = observer(cli, options, config, &progress),
     };
     d9_status status = d9_train(&cli->context, &train, result);
-    d9_progress_clear(&progress);
+    d9_live_line_clear(&progress.live);
     return say_how_to_go_on(cli, status);
 }
 

@@ -1,0 +1,235 @@
+/* The loop over the runs of an experiment.
+ *
+ * Every process goes over all runs and trains each one that is neither finished nor locked. The lock files in the run
+ * folders are all that processes share, so workers, a second command and another machine on the same disk work
+ * together alike. A process that finds only locked runs waits, and takes over the run of a process that was killed. */
+#include "experiment/work.h"
+#include "backends/backend.h"
+#include "core/system.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void pause_seconds(double seconds) {
+    const struct timespec time = {(time_t)seconds, (long)(1e9 * (seconds - floor(seconds)))};
+    nanosleep(&time, NULL); /* may end early, by a signal: the caller looks again */
+}
+
+static d9_status interrupted(d9_context *context, int number) {
+    d9_context_clear(context);
+    return d9_fail(context, number == SIGTERM ? D9_SIGTERM : D9_SIGINT,
+                   "interrupted: what is done stays done, and the same command goes on");
+}
+
+/* ---- one process ---- */
+
+typedef struct worker {
+    d9_context *context;
+    const d9_experiment *experiment;
+    const char *out;
+    const d9_work_options *options;
+    d9_run_options run;
+    int64_t index;    /* the run at hand */
+    bool *settled;    /* per run: done or failed, in whatever process */
+    bool any_running; /* elsewhere, in the last pass over the runs */
+    bool any_trained; /* here, in the last pass */
+} worker;
+
+static void on_step(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds) {
+    const worker *self = user;
+    (void)epoch_seconds;
+    self->options->observer.step(self->options->observer.user, self->index, program, step, loss);
+}
+
+static d9_status do_one(worker *self, int64_t index) {
+    d9_status status;
+    d9_run_state state;
+    bool trained;
+    const d9_work_observer *observer = &self->options->observer;
+    const double start = d9_clock_now();
+    self->index = index;
+    D9_TRY(d9_run_do(self->context, self->experiment, self->out, index, &self->run, &state, &trained));
+    self->settled[index] = state.kind == D9_RUN_DONE || state.kind == D9_RUN_FAILED;
+    self->any_running = self->any_running || state.kind == D9_RUN_RUNNING;
+    if (!trained) goto done;
+    self->any_trained = true;
+    self->run.process_start = 0; /* later runs did not start with the process */
+    if (observer->run) observer->run(observer->user, index, &state, d9_clock_now() - start);
+done:
+    return status;
+}
+
+static d9_status do_all(worker *self) {
+    d9_status status = D9_OK;
+    const volatile sig_atomic_t *interrupt = self->run.interrupt;
+    self->any_running = self->any_trained = false;
+    for (int64_t i = 0; i < d9_experiment_runs(self->experiment); i++) {
+        if (interrupt && *interrupt) return interrupted(self->context, *interrupt);
+        if (!self->settled[i] && d9_work_has(self->options, i)) D9_TRY(do_one(self, i));
+    }
+done:
+    if (status == D9_SIGINT || status == D9_SIGTERM) return interrupted(self->context, (int)status - 128);
+    return status;
+}
+
+/* The threads of each worker where a configuration does not say. */
+static d9_status share_threads(d9_context *context, int worker_count, int64_t *threads) {
+    d9_status status;
+    const d9_backend *backend;
+    d9_device *device;
+    d9_device_info info;
+    const d9_backend_options options = {.fuse = true};
+    D9_TRY(d9_backend_find(context, "reference", &backend));
+    D9_TRY(backend->open(context, &options, &device));
+    backend->describe(device, &info);
+    backend->close(context, device);
+    *threads = info.threads > worker_count ? info.threads / worker_count : 1;
+done:
+    return status;
+}
+
+static d9_status work(worker *self) {
+    d9_status status;
+    if (self->options->observer.step) self->run.observer = (d9_observer){.user = self, .step = on_step};
+    if (self->options->worker_count > 1)
+        D9_TRY(share_threads(self->context, self->options->worker_count, &self->run.threads_default));
+    D9_TRY(D9_ALLOCATE(self->context, d9_experiment_runs(self->experiment), "the runs", &self->settled));
+    for (double pause = 0.05;; pause = fmin(2 * pause, 1)) {
+        D9_TRY(do_all(self));
+        if (!self->any_running) break;
+        if (self->any_trained) pause = 0.05;
+        pause_seconds(pause);
+    }
+done:
+    d9_release(self->context, self->settled);
+    return status;
+}
+
+/* ---- several processes ---- */
+
+typedef struct worker_pool {
+    worker *self;        /* what each worker begins with */
+    pid_t *pids;         /* 0: has ended */
+    int started, killed; /* how many */
+    int pipe[2];         /* a worker that fails writes its message to [1]; the parent reads the first at [0] */
+} worker_pool;
+
+/* The `index`th of "0,2,5". */
+static void choose_device(const char *list, int index) {
+    char device[24];
+    for (; index > 0; index--) list = strchr(list, ',') + 1;
+    snprintf(device, sizeof device, "%.*s", (int)strcspn(list, ","), list);
+    setenv("CUDA_VISIBLE_DEVICES", device, 1);
+}
+
+/* One line, short enough for the pipe to keep it in one piece. */
+static void report_error(const worker_pool *pool) {
+    const d9_context *context = pool->self->context;
+    char line[sizeof context->message + 1];
+    const int length = snprintf(line, sizeof line, "%s\n", context->message);
+    const ssize_t put = context->system->write(context->system->user, pool->pipe[1], line, (size_t)length);
+    (void)put; /* the parent sees the exit status in any case */
+}
+
+static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
+    worker *self = pool->self;
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* the worker ends with its parent */
+    if (getppid() != parent) raise(SIGTERM);
+    self->run.process_start = 0;
+    if (self->options->devices) choose_device(self->options->devices, index);
+    d9_status status = work(self);
+    if (status != D9_OK) report_error(pool);
+    return status;
+}
+
+static void signal_all(const worker_pool *pool, int number) {
+    for (int i = 0; i < pool->started; i++)
+        if (pool->pids[i] > 0) kill(pool->pids[i], number);
+}
+
+/* The first failure of a worker. One that was killed is none: the others, or the next call, take over its run. */
+static d9_status wait_for_all(worker_pool *pool) {
+    d9_status first = D9_OK;
+    bool signalled = false;
+    const volatile sig_atomic_t *interrupt = pool->self->run.interrupt;
+    for (int left = pool->started; left > 0;) {
+        int state;
+        pid_t ended = waitpid(-1, &state, WNOHANG);
+        if (interrupt && *interrupt && !signalled) {
+            signalled = true;
+            signal_all(pool, *interrupt);
+        }
+        if (ended <= 0) {
+            pause_seconds(0.02);
+            continue;
+        }
+        for (int i = 0; i < pool->started; i++) {
+            if (pool->pids[i] != ended) continue;
+            pool->pids[i] = 0;
+            left--;
+            pool->killed += WIFSIGNALED(state);
+            if (first == D9_OK && WIFEXITED(state)) first = (d9_status)WEXITSTATUS(state);
+        }
+    }
+    return first;
+}
+
+/* The workers' failure as the parent's own, with its message. */
+static d9_status take_failure(const worker_pool *pool, d9_status status) {
+    d9_context *context = pool->self->context;
+    char message[sizeof context->message] = "";
+    if (status == D9_OK && pool->killed == pool->started)
+        return d9_fail(context, D9_DEVICE, "all workers were killed (out of memory?); the same command goes on");
+    if (status == D9_OK) return D9_OK;
+    if (status == D9_SIGINT || status == D9_SIGTERM) return interrupted(context, (int)status - 128);
+    ssize_t got = context->system->read(context->system->user, pool->pipe[0], message, sizeof message - 1);
+    message[got > 0 ? strcspn(message, "\n") : 0] = 0;
+    return d9_fail(context, status, "%s", got > 0 ? message : "a worker failed without a message");
+}
+
+static void close_end(const worker_pool *pool, int *end) {
+    const d9_system *system = pool->self->context->system;
+    if (*end >= 0) system->close(system->user, *end);
+    *end = -1;
+}
+
+static d9_status work_in_processes(worker *self, bool *is_worker) {
+    d9_status status;
+    const int wanted = self->options->worker_count;
+    const pid_t parent = getpid();
+    worker_pool pool = {.self = self, .pipe = {-1, -1}};
+    D9_TRY(D9_ALLOCATE(self->context, wanted, "the workers", &pool.pids));
+    if (pipe(pool.pipe) != 0) D9_TRY(d9_fail(self->context, D9_DEVICE, "no pipe for the workers"));
+    for (; pool.started < wanted; pool.started++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            *is_worker = true;
+            D9_TRY(run_worker(&pool, pool.started, parent));
+            goto done;
+        }
+        if (child < 0) break; /* those that were started do it all */
+        pool.pids[pool.started] = child;
+    }
+    if (pool.started == 0) D9_TRY(d9_fail(self->context, D9_DEVICE, "no worker process could be started"));
+    close_end(&pool, &pool.pipe[1]);
+    status = take_failure(&pool, wait_for_all(&pool));
+done:
+    close_end(&pool, &pool.pipe[0]);
+    close_end(&pool, &pool.pipe[1]);
+    d9_release(self->context, pool.pids);
+    return status;
+}
+
+d9_status d9_experiment_work(d9_context *context, const d9_experiment *experiment, const char *out,
+                             const d9_work_options *options, bool *is_worker) {
+    worker self = {.context = context, .experiment = experiment, .out = out, .options = options, .run = options->run};
+    *is_worker = false;
+    return options->worker_count > 1 || options->devices ? work_in_processes(&self, is_worker) : work(&self);
+}
