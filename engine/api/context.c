@@ -15,10 +15,8 @@ static void on_log(void *user, d9_log_level level, const char *line) {
 
 dawn9_status dawn9_open(dawn9_context **context) {
     d9_context first;
-    void *memory = NULL;
     d9_context_init(&first);
-    d9_status status = d9_allocate(&first, sizeof **context, "a context", &memory);
-    *context = memory;
+    d9_status status = D9_ALLOCATE(&first, 1, "a context", context);
     if (status != D9_OK) return d9_api_end(status);
     d9_context_init(&(*context)->inner);
     (*context)->inner.log = on_log;
@@ -44,12 +42,11 @@ void dawn9_on_warning(dawn9_context *context, dawn9_warning_callback *callback, 
 d9_status d9_api_config(d9_context *context, const char *name, const char *yaml, const char *const *set,
                         dawn9_config **config) {
     d9_status status;
-    void *memory = NULL;
+    dawn9_config *made = NULL;
     d9_config_edits edits = {.set = set};
     while (set && set[edits.set_count]) edits.set_count++;
     *config = NULL;
-    D9_TRY(d9_allocate(context, sizeof **config, "a configuration", &memory));
-    dawn9_config *made = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "a configuration", &made));
     made->context = context;
     d9_text_init(context, &made->text);
     if (yaml)
@@ -59,9 +56,9 @@ d9_status d9_api_config(d9_context *context, const char *name, const char *yaml,
     d9_config_print(made->inner, false, &made->text);
     D9_TRY(d9_text_status(&made->text));
     *config = made;
-    memory = NULL;
+    made = NULL;
 done:
-    dawn9_config_free(memory);
+    dawn9_config_free(made);
     return status;
 }
 

@@ -13,22 +13,21 @@ enum { MANY = 64 }; /* images in a batch of predictions, beyond which a larger o
 d9_status d9_api_model(d9_context *context, const char *name, uint8_t *bytes, size_t size, const char *yaml,
                        const char *const *set, dawn9_model **model) {
     d9_status status;
-    void *memory = NULL, *copy = NULL;
+    dawn9_model *made = NULL;
     *model = NULL;
-    D9_TRY(d9_allocate(context, sizeof **model, "a model", &memory));
-    dawn9_model *made = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "a model", &made));
     *made = (dawn9_model){.context = context, .bytes = bytes, .size = size};
     bytes = NULL;
-    D9_TRY(d9_allocate(context, strlen(name) + 1, "a model's name", &copy));
-    made->name = memcpy(copy, name, strlen(name) + 1);
+    D9_TRY(D9_ALLOCATE(context, strlen(name) + 1, "a model's name", &made->name));
+    memcpy(made->name, name, strlen(name) + 1);
     D9_TRY(d9_safetensors_decode(context, name, made->bytes, size, &made->file));
     D9_TRY(d9_description_find(context, name, made->file, &made->description));
     D9_TRY(d9_api_config(context, name, yaml ? yaml : made->description->config, set, &made->config));
     *model = made;
-    memory = NULL;
+    made = NULL;
 done:
     d9_release(context, bytes);
-    dawn9_model_free(memory);
+    dawn9_model_free(made);
     return status;
 }
 
@@ -128,22 +127,21 @@ static int32_t likeliest(const double *probabilities, int64_t classes) {
 static d9_status predict(dawn9_model *model, const uint8_t *images, int64_t count, int32_t *labels,
                          float *probabilities) {
     d9_status status;
-    void *memory = NULL;
+    double *wide = NULL;
     D9_TRY(open_predictor(model, count));
     const d9_extent *extent = &model->predictor.session.program.extent;
     const int64_t batch = extent->batch, classes = extent->classes,
                   bytes = extent->height * extent->width * extent->channels;
-    D9_TRY(d9_allocate(model->context, (size_t)(batch * classes) * sizeof(double), "probabilities", &memory));
-    const double *wide = memory;
+    D9_TRY(D9_ALLOCATE(model->context, batch * classes, "probabilities", &wide));
     for (int64_t begin = 0; begin < count; begin += batch) {
         const int64_t some = count - begin < batch ? count - begin : batch;
-        D9_TRY(d9_predictor_run(&model->predictor, images + begin * bytes, some, memory));
+        D9_TRY(d9_predictor_run(&model->predictor, images + begin * bytes, some, wide));
         for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = likeliest(wide + i * classes, classes);
         for (int64_t i = 0; probabilities && i < some * classes; i++)
             probabilities[begin * classes + i] = (float)wide[i];
     }
 done:
-    d9_release(model->context, memory);
+    d9_release(model->context, wide);
     return status;
 }
 

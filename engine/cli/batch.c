@@ -72,12 +72,11 @@ d9_status d9_batch_experiment_options(d9_cli *cli, const d9_batch_options *optio
     d9_status status = D9_OK;
     const d9_cli_edits *edits = &options->edits;
     const char *keys[] = {"backend", "precision"}, *values[] = {edits->backend, edits->precision};
-    void *memory;
+    const char **set = NULL;
     char *item;
     if (edits->seed.given)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--seed: an experiment has many; --seeds N takes 1 to N"));
-    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)(edits->set.count + 2) * sizeof(char *), &memory));
-    const char **set = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, edits->set.count + 2, &set));
     int count = 0;
     for (; count < edits->set.count; count++) set[count] = edits->set.items[count];
     for (int i = 0; i < 2; i++) {

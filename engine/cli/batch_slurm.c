@@ -17,13 +17,6 @@ enum { TASKS_MAX = 1000 }; /* Slurm's MaxArraySize is 1001 unless a site says ot
 
 static int64_t shard_count(const d9_batch *batch) { return batch->runs < TASKS_MAX ? batch->runs : TASKS_MAX; }
 
-/* 'it'\''s' */
-static void quote(d9_text *text, const char *word) {
-    d9_text_add(text, "'");
-    for (; *word; word++) d9_text_add(text, *word == '\'' ? "'\\''" : "%c", *word);
-    d9_text_add(text, "'");
-}
-
 /* This command without what only the submission needs. */
 static d9_status add_command(const d9_batch *batch, d9_text *text) {
     static const char *const dropped[] = {"--slurm", "--retry", "--json"};
@@ -32,7 +25,7 @@ static d9_status add_command(const d9_batch *batch, d9_text *text) {
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = 0;
     d9_text_add(text, "exec ");
-    quote(text, length > 0 ? program : words[0]);
+    d9_text_add_shell_word(text, length > 0 ? program : words[0]);
     for (int i = 1; words[i]; i++) {
         bool drop = strncmp(words[i], "--sbatch=", 9) == 0;
         for (int d = 0; d < 3; d++) drop = drop || strcmp(words[i], dropped[d]) == 0;
@@ -42,7 +35,7 @@ static d9_status add_command(const d9_batch *batch, d9_text *text) {
         }
         if (drop) continue;
         d9_text_add(text, " ");
-        quote(text, words[i]);
+        d9_text_add_shell_word(text, words[i]);
     }
     d9_text_add(text, " --shard \"$SLURM_ARRAY_TASK_ID/%lld\"", (long long)shard_count(batch));
     return d9_text_status(text);
@@ -78,20 +71,20 @@ static d9_status call_sbatch(const d9_batch *batch, char *const *words, char ans
     d9_status status = D9_OK;
     const d9_system *system = batch->cli->context.system;
     posix_spawn_file_actions_t actions;
-    int mouth[2], state = 0;
+    int answer_pipe[2], state = 0;
     pid_t child = 0;
-    if (pipe(mouth) != 0) return d9_fail(&batch->cli->context, D9_DEVICE, "no pipe for sbatch");
+    if (pipe(answer_pipe) != 0) return d9_fail(&batch->cli->context, D9_DEVICE, "no pipe for sbatch");
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, mouth[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addclose(&actions, mouth[0]);
+    posix_spawn_file_actions_adddup2(&actions, answer_pipe[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addclose(&actions, answer_pipe[0]);
     int error = posix_spawnp(&child, words[0], &actions, NULL, words, environ);
     posix_spawn_file_actions_destroy(&actions);
-    system->close(system->user, mouth[1]);
-    ssize_t got = error ? 0 : system->read(system->user, mouth[0], answer, 127);
+    system->close(system->user, answer_pipe[1]);
+    ssize_t got = error ? 0 : system->read(system->user, answer_pipe[0], answer, 127);
     answer[got > 0 ? got : 0] = 0;
     answer[strcspn(answer, "\n")] = 0;
     if (!error) waitpid(child, &state, 0);
-    system->close(system->user, mouth[0]);
+    system->close(system->user, answer_pipe[0]);
     if (error)
         status = d9_fail(&batch->cli->context, D9_DEVICE, "sbatch: %s: is Slurm installed here?", strerror(error));
     if (!error && (!WIFEXITED(state) || WEXITSTATUS(state) != 0))
@@ -103,15 +96,13 @@ static d9_status submit(const d9_batch *batch, const char *tasks, const char *co
     d9_status status;
     char *name, *array, *output, *wrap;
     d9_cli *cli = batch->cli;
-    void *memory;
+    char **words = NULL;
     int count = 0;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &name, "--job-name=%s", batch->experiment->title));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &array, "--array=%s", tasks));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &output, "--output=%s/slurm/%%A_%%a.txt", batch->out));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &wrap, "--wrap=%s", command));
-    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)(batch->options->sbatch.count + 8) * sizeof(char *),
-                             &memory));
-    char **words = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, batch->options->sbatch.count + 8, &words));
     char *const fixed[] = {"sbatch", "--parsable", name, array, output};
     for (int i = 0; i < 5; i++) words[count++] = fixed[i];
     for (int i = 0; i < batch->options->sbatch.count; i++)

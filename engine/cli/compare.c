@@ -117,13 +117,11 @@ static d9_status put(table *table, part part, int run, const char *key, json_t *
     d9_context *context = &table->cli->context;
     section *section = &table->sections[part];
     row *found = section->first;
-    void *memory = NULL;
     char *name = NULL;
     while (found && strcmp(found->key, key) != 0) found = found->next;
     if (!found) {
-        D9_TRY(d9_arena_allocate(context, &table->cli->arena, sizeof *found, &memory));
+        D9_TRY(D9_ARENA_ALLOCATE(context, &table->cli->arena, 1, &found));
         D9_TRY(d9_arena_copy(context, &table->cli->arena, key, &name));
-        found = memory;
         found->key = name;
         *section->last = found;
         section->last = &found->next;

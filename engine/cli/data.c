@@ -13,7 +13,7 @@ static const d9_flag flags[] = {
     {.name = "WHAT",
      .type = D9_FLAG_OPTIONAL,
      .offset = offsetof(d9_data_options, what),
-     .doc = "check, fetch: a dataset, default cifar10; preview: the configuration"},
+     .doc = "check, fetch: a dataset, default " D9_DATASET_DEFAULT "; preview: the configuration"},
     {.name = "out",
      .type = D9_FLAG_TEXT,
      .offset = offsetof(d9_data_options, out),
@@ -74,7 +74,7 @@ static d9_status refuse_edits(d9_cli *cli, const d9_data_options *options) {
 
 static d9_status run(d9_cli *cli, const void *options) {
     const d9_data_options *chosen = options;
-    const char *name = chosen->what ? chosen->what : "cifar10";
+    const char *name = chosen->what ? chosen->what : D9_DATASET_DEFAULT;
     d9_data_report report = {.count = 0};
     if (strcmp(chosen->action, "preview") == 0) return d9_data_preview(cli, chosen);
     d9_status status = refuse_edits(cli, chosen);
@@ -96,8 +96,8 @@ static d9_status run(d9_cli *cli, const void *options) {
 }
 
 static const d9_example examples[] = {
-    {"is CIFAR-10 there, and as it was published?", "dawn9 data check"},
-    {"get it", "dawn9 data fetch cifar10"},
+    {"is the data set there, and as it was published?", "dawn9 data check"},
+    {"get it", "dawn9 data fetch " D9_DATASET_DEFAULT},
     {"what training sees: eight images in eight epochs",
      "dawn9 data preview configs/synthetic.yaml --with cutout:size=8 --out sheet.png"},
     {0},

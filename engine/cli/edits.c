@@ -82,11 +82,9 @@ static d9_status add_integer(set_list *list, const char *by, const char *key, co
 static d9_status fill_set_list(set_list *list, const d9_cli_edits *edits, const int64_t *seed) {
     d9_status status = D9_OK;
     d9_flag_integer chosen = edits->seed;
-    void *memory = NULL;
     const size_t room = (size_t)(edits->set.count + SHORT_FORMS);
     if (seed) chosen = (d9_flag_integer){.given = true, .value = *seed};
-    D9_TRY(d9_arena_allocate(&list->cli->context, &list->cli->arena, 2 * room * sizeof(char *), &memory));
-    list->items = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(&list->cli->context, &list->cli->arena, 2 * room, &list->items));
     list->by = list->items + room;
     for (int i = 0; i < edits->set.count; i++) list->items[list->count++] = edits->set.items[i];
     D9_TRY(add_integer(list, "--seed", "seed", &chosen));
@@ -152,10 +150,9 @@ static d9_status try_neighbours(d9_cli *cli, const char *path, char **meant) {
     d9_status status = D9_OK;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *nearest;
     char *folder, *stem;
-    void *memory;
+    neighbours *all = NULL;
     D9_TRY(copy_stem(cli, name, &stem));
-    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, sizeof(neighbours), &memory));
-    neighbours *all = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, 1, &all));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%.*s", (int)(name - path), path));
     D9_TRY(add_neighbours(cli, folder, all));
     for (int i = 1; i < USUAL_FOLDERS && !slash; i++) D9_TRY(add_neighbours(cli, usual_folders[i], all));

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char description[] =
-    "dawn9 trains networks like ResNet-9 on CIFAR-10 to a target accuracy, keeps a record of every run, and compares "
+    "dawn9 trains image classifiers to a target accuracy, keeps a record of every run, and compares "
     "runs over seeds. It runs on CUDA where there is a GPU, on oneDNN on other machines, and on plain C loops where "
     "there is neither (`dawn9 devices`).\n"
     "A run is described by a configuration, a YAML file. `--set` changes a key of it, `--with` and `--without` switch "

@@ -26,15 +26,8 @@ d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path) {
 
 static d9_status add(d9_cli *cli, d9_cli_pictures *pictures, const char *path, const char *failure) {
     d9_status status = D9_OK;
-    void *wider = NULL;
     char *kept = NULL;
-    if (pictures->count == pictures->capacity) {
-        const int capacity = pictures->capacity ? 2 * pictures->capacity : 64;
-        D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)capacity * sizeof(d9_cli_picture), &wider));
-        if (pictures->count) memcpy(wider, pictures->rows, (size_t)pictures->count * sizeof(d9_cli_picture));
-        pictures->rows = wider;
-        pictures->capacity = capacity;
-    }
+    D9_TRY(D9_ARENA_GROW(&cli->context, &cli->arena, pictures->count, &pictures->capacity, &pictures->rows));
     if (failure) D9_TRY(d9_arena_copy(&cli->context, &cli->arena, failure, &kept));
     pictures->rows[pictures->count++] = (d9_cli_picture){path, kept};
 done:

@@ -91,12 +91,8 @@ static d9_status store_integer(parser *parser, const d9_flag *flag, const char *
 static d9_status store_item(parser *parser, const d9_flag *flag, const char *value) {
     d9_status status = D9_OK;
     d9_flag_list *list = (d9_flag_list *)(void *)(parser->options + flag->offset);
-    void *items = NULL;
-    if (!list->items) {
-        D9_TRY(d9_arena_allocate(&parser->cli->context, &parser->cli->arena, (size_t)parser->capacity * sizeof(char *),
-                                 &items));
-        list->items = items;
-    }
+    if (!list->items)
+        D9_TRY(D9_ARENA_ALLOCATE(&parser->cli->context, &parser->cli->arena, parser->capacity, &list->items));
     list->items[list->count++] = value;
 done:
     return status;

@@ -99,9 +99,8 @@ done:
 /* In parallel, as folders are decoded. A picture that fails keeps its message. */
 static d9_status read_part(prediction *self, int begin, int count) {
     d9_status status = D9_OK;
-    void *memory = NULL;
-    D9_TRY(d9_allocate(&self->cli->context, (size_t)count * sizeof(d9_context), "messages", &memory));
-    d9_context *own = memory;
+    d9_context *own = NULL;
+    D9_TRY(D9_ALLOCATE(&self->cli->context, count, "messages", &own));
     const int threads = self->predictor.session.info.threads > 0 ? self->predictor.session.info.threads : 1;
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int i = 0; i < count; i++) {
@@ -116,7 +115,7 @@ static d9_status read_part(prediction *self, int begin, int count) {
         self->pictures.rows[begin + i].failure = kept;
     }
 done:
-    d9_release(&self->cli->context, memory);
+    d9_release(&self->cli->context, own);
     return status;
 }
 
@@ -225,16 +224,11 @@ static d9_status allocate(prediction *self) {
     d9_status status = D9_OK;
     d9_cli *cli = self->cli;
     const d9_description *about = self->predictor.description;
-    void *memory = NULL;
-    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)(PART * about->height * about->width * 3), &memory));
-    self->pixels = memory;
-    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)(PART * about->classes) * sizeof(double), &memory));
-    self->probabilities = memory;
-    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)about->classes * sizeof(int32_t), &memory));
-    self->order = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, PART * about->height * about->width * 3, &self->pixels));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, PART * about->classes, &self->probabilities));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, about->classes, &self->order));
     if (!self->options->sheet) goto done;
-    D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, (size_t)PART * D9_THUMBNAIL_BYTES, &memory));
-    self->thumbnails = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, (int64_t)PART * D9_THUMBNAIL_BYTES, &self->thumbnails));
     const int count = self->pictures.count < SHEET_MAX ? self->pictures.count : SHEET_MAX;
     D9_TRY(d9_contact_make(&cli->context, count, &self->sheet));
 done:

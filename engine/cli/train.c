@@ -1,6 +1,7 @@
 /* dawn9 train: one run, or the same run over several seeds. */
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "report/statistics.h"
 #include "core/system.h"
 #include "exchange/model.h"
 #include <errno.h>
@@ -139,21 +140,8 @@ done:
     return status;
 }
 
-/* A word as a shell reads it back. */
-static void add_word(d9_text *text, const char *word) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
-    d9_text_add(text, " ");
-    if (*word && word[strspn(word, plain)] == 0) {
-        d9_text_add(text, "%s", word);
-        return;
-    }
-    d9_text_add(text, "'");
-    for (const char *c = word; *c; c++) d9_text_add(text, *c == '\'' ? "'\\''" : "%c", *c);
-    d9_text_add(text, "'");
-}
-
 /* An interrupted run's message ends in the command that goes on: the one that was given, with --resume. */
-static d9_status say_how_to_go_on(d9_cli *cli, d9_status status) {
+static d9_status add_resume_command(d9_cli *cli, d9_status status) {
     bool resumes = false;
     d9_text text;
     if (status != D9_SIGINT && status != D9_SIGTERM) return status;
@@ -162,7 +150,8 @@ static d9_status say_how_to_go_on(d9_cli *cli, d9_status status) {
     for (int i = 1; cli->words[i]; i++) {
         if (strcmp(cli->words[i], "--") == 0 && !resumes) d9_text_add(&text, " --resume");
         resumes |= strcmp(cli->words[i], "--") == 0 || strcmp(cli->words[i], "--resume") == 0;
-        add_word(&text, cli->words[i]);
+        d9_text_add(&text, " ");
+        d9_text_add_shell_word(&text, cli->words[i]);
     }
     if (!resumes) d9_text_add(&text, " --resume");
     d9_context_clear(&cli->context);
@@ -209,7 +198,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
     };
     d9_status status = d9_train(&cli->context, &train, result);
     d9_live_line_clear(&progress.live);
-    return say_how_to_go_on(cli, status);
+    return add_resume_command(cli, status);
 }
 
 static d9_status result_object(d9_cli *cli, const d9_result *result, json_t **object) {
@@ -222,29 +211,6 @@ static d9_status result_object(d9_cli *cli, const d9_result *result, json_t **ob
 done:
     d9_text_free(&text);
     return status;
-}
-
-typedef struct series { /* a figure over the seeds */
-    double sum, squares;
-    int count;
-} series;
-
-static void series_add(series *series, double value) {
-    series->sum += value;
-    series->squares += value * value;
-    series->count++;
-}
-static double series_mean(const series *series) { return series->sum / series->count; }
-/* Of a sample (n - 1); 0 for a single run. */
-static double series_deviation(const series *series) {
-    double mean = series_mean(series), n = series->count;
-    double variance = n > 1 ? (series->squares - n * mean * mean) / (n - 1) : 0;
-    return sqrt(variance > 0 ? variance : 0);
-}
-
-static json_t *series_json(const series *series) {
-    return json_pack("{s:f, s:f, s:i}", "mean", series_mean(series), "standard_deviation", series_deviation(series),
-                     "runs", series->count);
 }
 
 static d9_status train_single(d9_cli *cli, const train_options *options) {
@@ -273,10 +239,29 @@ done:
 }
 
 typedef struct many {
-    series plain, tta;
-    json_t *rows; /* with --json */
+    double *plain, *tta; /* accuracies, (count) */
+    int64_t count;
+    json_t *rows;
     char *out;
 } many;
+
+static void add_accuracy(many *many, double plain, double tta) {
+    many->plain[many->count] = plain;
+    many->tta[many->count++] = tta;
+}
+
+/* The deviation of a single run is 0 here. */
+static d9_sample describe(const many *many, const double *values) {
+    d9_sample sample;
+    d9_sample_describe(values, many->count, &sample);
+    if (many->count == 1) sample.deviation = 0;
+    return sample;
+}
+
+static json_t *sample_json(const d9_sample *sample) {
+    return json_pack("{s:f, s:f, s:I}", "mean", sample->mean, "standard_deviation", sample->deviation, "runs",
+                     (json_int_t)sample->count);
+}
 
 /* With --resume a seed that is finished counts by its record. */
 static d9_status count_finished(d9_cli *cli, const d9_config *config, const char *folder, const char *path,
@@ -292,8 +277,7 @@ static d9_status count_finished(d9_cli *cli, const d9_config *config, const char
     if (json_unpack(object, "{s:F, s:F}", "accuracy", &plain, "accuracy_tta", &tta) != 0)
         D9_TRY(d9_fail(&cli->context, D9_DATA, "%s: is not the result of a run; remove the folder to train it again",
                        path));
-    series_add(&many->plain, plain);
-    series_add(&many->tta, tta);
+    add_accuracy(many, plain, tta);
     if (many->rows) json_array_append(many->rows, object);
 done:
     json_decref(object);
@@ -322,8 +306,7 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
         D9_TRY(
             d9_arena_format(&cli->context, &cli->arena, &board, "%s/seed%lld", options->tensorboard, (long long)seed));
     D9_TRY(train_once(cli, options, config, folder, board, &result));
-    series_add(&many->plain, result.accuracy);
-    series_add(&many->tta, result.accuracy_tta);
+    add_accuracy(many, result.accuracy, result.accuracy_tta);
     if (options->json || options->events) {
         D9_TRY(result_object(cli, &result, &object));
         if (options->events) d9_cli_print_json_line(cli, json_incref(object));
@@ -344,21 +327,23 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
     many many = {.rows = json_array()};
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     const int64_t first = config->seed;
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, options->runs.value, &many.plain));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, options->runs.value, &many.tta));
     for (int64_t i = 0; i < options->runs.value; i++) {
         if (i > 0) cli->process_start = 0; /* later runs did not start with the process */
         D9_TRY(train_seed(cli, options, first + i, &many));
     }
+    const d9_sample plain = describe(&many, many.plain), tta = describe(&many, many.tta);
     if (options->events) {
         d9_cli_print_json_line(
-            cli, json_pack("{s:o, s:o}", "accuracy", series_json(&many.plain), "accuracy_tta", series_json(&many.tta)));
+            cli, json_pack("{s:o, s:o}", "accuracy", sample_json(&plain), "accuracy_tta", sample_json(&tta)));
     } else if (options->json) {
-        json_t *all = json_pack("{s:O, s:o, s:o}", "runs", many.rows, "accuracy", series_json(&many.plain),
-                                "accuracy_tta", series_json(&many.tta));
+        json_t *all = json_pack("{s:O, s:o, s:o}", "runs", many.rows, "accuracy", sample_json(&plain), "accuracy_tta",
+                                sample_json(&tta));
         d9_cli_print_json(cli, all);
     } else {
         d9_cli_print(cli, "mean       %.2f%% plain (sd %.2f), %.2f%% with TTA (sd %.2f), over %d runs\nrecord     %s\n",
-                     series_mean(&many.plain), series_deviation(&many.plain), series_mean(&many.tta),
-                     series_deviation(&many.tta), many.plain.count, many.out);
+                     plain.mean, plain.deviation, tta.mean, tta.deviation, (int)many.count, many.out);
         print_published(cli, config);
         d9_cli_print(cli, "compare    dawn9 compare %s\n", many.out);
     }

@@ -27,8 +27,7 @@ static d9_status add_block(d9_context *context, d9_arena *arena, size_t bytes) {
 
 d9_status d9_arena_allocate(d9_context *context, d9_arena *arena, size_t bytes, void **pointer) {
     *pointer = NULL;
-    if (bytes > SIZE_MAX / 2)
-        return d9_fail(context, D9_DEVICE, "out of memory: %zu bytes for an arena", bytes);
+    if (bytes > SIZE_MAX / 2) return d9_fail(context, D9_DEVICE, "out of memory: %zu bytes for an arena", bytes);
     bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (bytes == 0) bytes = ALIGNMENT;
     struct d9_arena_block *block = arena->blocks;
@@ -49,6 +48,20 @@ d9_status d9_arena_allocate_items(d9_context *context, d9_arena *arena, size_t c
     const d9_status status = d9_arena_allocate(context, arena, bytes, &items);
     memcpy(pointer, &items, sizeof items); /* all pointers to objects look alike, as POSIX has it */
     return status;
+}
+
+d9_status d9_arena_grow(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes, int *capacity,
+                        void *items) {
+    void *before, *larger;
+    const int wanted = *capacity ? 2 * *capacity : 16;
+    if (count < (size_t)*capacity) return D9_OK;
+    d9_status status = d9_arena_allocate(context, arena, (size_t)wanted * item_bytes, &larger);
+    if (status != D9_OK) return status;
+    memcpy(&before, items, sizeof before);
+    if (count) memcpy(larger, before, count * item_bytes);
+    memcpy(items, &larger, sizeof larger);
+    *capacity = wanted;
+    return D9_OK;
 }
 
 d9_status d9_arena_copy(d9_context *context, d9_arena *arena, const char *text, char **copy) {

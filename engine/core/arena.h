@@ -15,6 +15,11 @@ D9_MUST_USE d9_status d9_arena_allocate(d9_context *context, d9_arena *arena, si
     d9_arena_allocate_items((context), (arena), (size_t)(count), sizeof **(pointer), (pointer))
 D9_MUST_USE d9_status d9_arena_allocate_items(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,
                                               void *pointer); /* the address of a pointer to any object */
+/* Room for one item more: where `count` items fill the `*capacity` of `*items`, they move to twice as much. */
+#define D9_ARENA_GROW(context, arena, count, capacity, items)                                                          \
+    d9_arena_grow((context), (arena), (size_t)(count), sizeof **(items), (capacity), (items))
+D9_MUST_USE d9_status d9_arena_grow(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,
+                                    int *capacity, void *items);
 D9_MUST_USE d9_status d9_arena_copy(d9_context *context, d9_arena *arena, const char *text, char **copy);
 D9_MUST_USE d9_status d9_arena_format(d9_context *context, d9_arena *arena, char **text, const char *format, ...)
     D9_PRINTF(4, 5);

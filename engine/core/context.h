@@ -24,14 +24,14 @@ typedef enum d9_status {
     D9_SIGTERM = 143
 } d9_status;
 
-#define D9_MUST_USE __attribute__((warn_unused_result))
+#define D9_MUST_USE            __attribute__((warn_unused_result))
 #define D9_PRINTF(text, first) __attribute__((format(printf, text, first)))
 
 /* Leaves for the one `done:` label of the function when a call fails. Needs a local `status`. */
-#define D9_TRY(call)                                                                                     \
-    do {                                                                                                 \
-        status = (call);                                                                                 \
-        if (status != D9_OK) goto done;                                                                  \
+#define D9_TRY(call)                                                                                                   \
+    do {                                                                                                               \
+        status = (call);                                                                                               \
+        if (status != D9_OK) goto done;                                                                                \
     } while (0)
 
 typedef enum d9_log_level { D9_LOG_WARNING, D9_LOG_INFO, D9_LOG_DEBUG } d9_log_level;

@@ -16,25 +16,12 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(((const d9_entry *)a)->name, ((const d9_entry *)b)->name);
 }
 
-static d9_status grow(d9_context *context, d9_arena *arena, d9_listing *listing, int64_t *capacity) {
-    d9_status status = D9_OK;
-    void *wider;
-    if (listing->count < *capacity) goto done;
-    const int64_t wanted = *capacity ? 2 * *capacity : 64;
-    D9_TRY(d9_arena_allocate(context, arena, (size_t)wanted * sizeof(d9_entry), &wider));
-    if (listing->count) memcpy(wider, listing->entries, (size_t)listing->count * sizeof(d9_entry));
-    listing->entries = wider;
-    *capacity = wanted;
-done:
-    return status;
-}
-
-static d9_status add(d9_context *context, d9_arena *arena, const char *folder, const char *name,
-                     d9_listing *listing, int64_t *capacity) {
+static d9_status add(d9_context *context, d9_arena *arena, const char *folder, const char *name, d9_listing *listing,
+                     int *capacity) {
     d9_status status = D9_OK;
     struct stat state;
     char *path;
-    D9_TRY(grow(context, arena, listing, capacity));
+    D9_TRY(D9_ARENA_GROW(context, arena, listing->count, capacity, &listing->entries));
     D9_TRY(d9_arena_format(context, arena, &path, "%s/%s", folder, name));
     if (context->system->stat(context->system->user, path, &state) != 0) {
         status = d9_fail(context, D9_DATA, "%s: %s", path, strerror(errno));
@@ -48,7 +35,7 @@ done:
 
 d9_status d9_listing_read(d9_context *context, d9_arena *arena, const char *folder, d9_listing *listing) {
     d9_status status = D9_OK;
-    int64_t capacity = 0;
+    int capacity = 0;
     DIR *stream = opendir(folder);
     *listing = (d9_listing){0};
     if (!stream) {

@@ -16,8 +16,7 @@ typedef struct d9_listing {
 } d9_listing;
 
 /* Links are followed. Not a folder, or one that cannot be read: D9_DATA. */
-D9_MUST_USE d9_status d9_listing_read(d9_context *context, d9_arena *arena, const char *folder,
-                                      d9_listing *listing);
+D9_MUST_USE d9_status d9_listing_read(d9_context *context, d9_arena *arena, const char *folder, d9_listing *listing);
 
 /* Removes a folder and all it holds, dot files too, following no link. A folder that is not there is fine;
  * what cannot be removed stays. */

@@ -41,8 +41,7 @@ static int spawn(const d9_signal_guard *guard, const char *const *argv, const ch
     if (!error) error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     if (!error) error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (!error) {
-        error =
-            posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        error = posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     }
     if (!error) error = posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
     if (!error) error = posix_spawn_file_actions_addchdir_np(&files, folder);
@@ -92,12 +91,10 @@ d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, cons
 
     const int interrupted = wait_for(child, &state);
     if (interrupted) {
-        return d9_fail(context, interrupted == SIGINT ? D9_SIGINT : D9_SIGTERM, "interrupted while %s ran",
-                       argv[0]);
+        return d9_fail(context, interrupted == SIGINT ? D9_SIGINT : D9_SIGTERM, "interrupted while %s ran", argv[0]);
     }
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
     last_line(context, log, line);
-    return d9_fail(context, D9_DATA, "%s ended with %s %d%s%s", argv[0],
-                   WIFEXITED(state) ? "status" : "signal",
+    return d9_fail(context, D9_DATA, "%s ended with %s %d%s%s", argv[0], WIFEXITED(state) ? "status" : "signal",
                    WIFEXITED(state) ? WEXITSTATUS(state) : WTERMSIG(state), *line ? ": " : "", line);
 }

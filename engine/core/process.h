@@ -18,7 +18,7 @@ void d9_signal_guard_end(const d9_signal_guard *guard);
 /* Runs argv[0] from $PATH in `folder`; what it prints goes to folder/log. Not installed, or another exit
  * status than 0: D9_DATA with the last line that it printed. Interrupted: D9_SIGINT or D9_SIGTERM. Call it
  * inside a guard. */
-D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard,
-                                     const char *const *argv, const char *folder);
+D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
+                                     const char *folder);
 
 #endif

@@ -5,7 +5,10 @@
 #include <stdint.h>
 
 typedef enum d9_knot_unit { D9_KNOT_EPOCHS, D9_KNOT_PERCENT, D9_KNOT_BEFORE_END } d9_knot_unit;
-typedef struct d9_knot { double value; d9_knot_unit unit; } d9_knot;
+typedef struct d9_knot {
+    double value;
+    d9_knot_unit unit;
+} d9_knot;
 enum { D9_MAX_KNOTS = 16 };
 typedef struct d9_schedule { /* linear between knots, constant outside */
     int count;

@@ -131,8 +131,7 @@ static int open_file(const d9_system *system, const char *path, int flags) {
 }
 
 /* Reads to the end into a buffer that doubles; `hint` is the size that stat promised. */
-static d9_status read_all(d9_context *context, const char *path, int file, size_t hint, uint8_t **bytes,
-                          size_t *size) {
+static d9_status read_all(d9_context *context, const char *path, int file, size_t hint, uint8_t **bytes, size_t *size) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
     size_t capacity = hint + 2, used = 0; /* one byte to see the end, one for the zero */
@@ -200,8 +199,7 @@ static d9_status close_file(d9_context *context, const char *path, int file) {
  * written. */
 static d9_status check_target(d9_context *context, const char *path) {
     struct stat state;
-    if (context->system->stat(context->system->user, path, &state) != 0 || S_ISREG(state.st_mode))
-        return D9_OK;
+    if (context->system->stat(context->system->user, path, &state) != 0 || S_ISREG(state.st_mode)) return D9_OK;
     return d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path,
                    S_ISDIR(state.st_mode) ? "it is a folder" : "it is not a regular file");
 }
@@ -306,8 +304,7 @@ static d9_status make_one(d9_context *context, const char *path) {
         if (system->make_directory(system->user, path, 0777) == 0) return D9_OK;
         int error = errno; /* another process may have made it meanwhile */
         there = error == EEXIST && system->stat(system->user, path, &state) == 0;
-        if (!there)
-            return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: %s", path, strerror(error));
+        if (!there) return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: %s", path, strerror(error));
     }
     if (S_ISDIR(state.st_mode)) return D9_OK;
     return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: a file has its name", path);

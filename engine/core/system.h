@@ -35,7 +35,7 @@ D9_MUST_USE d9_status d9_allocate(d9_context *context, size_t bytes, const char 
     d9_allocate_items((context), (size_t)(count), sizeof **(pointer), (purpose), (pointer))
 D9_MUST_USE d9_status d9_allocate_items(d9_context *context, size_t count, size_t item_bytes, const char *purpose,
                                         void *pointer); /* the address of a pointer to any object */
-void d9_release(d9_context *context, void *pointer); /* NULL is fine */
+void d9_release(d9_context *context, void *pointer);    /* NULL is fine */
 
 /* Reads a whole file (one zero byte follows the contents). Missing or unreadable: D9_DATA, naming the path. */
 D9_MUST_USE d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, size_t *size);

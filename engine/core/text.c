@@ -41,6 +41,17 @@ void d9_text_add(d9_text *text, const char *format, ...) {
     va_end(arguments);
 }
 
+void d9_text_add_shell_word(d9_text *text, const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+    if (*word && word[strspn(word, plain)] == 0) {
+        d9_text_add(text, "%s", word);
+        return;
+    }
+    d9_text_add(text, "'");
+    for (; *word; word++) d9_text_add(text, *word == '\'' ? "'\\''" : "%c", *word); /* 'it'\''s' */
+    d9_text_add(text, "'");
+}
+
 const char *d9_text_get(const d9_text *text) { return text->bytes ? text->bytes : ""; }
 
 d9_status d9_text_status(const d9_text *text) { return text->status; }
@@ -66,8 +77,7 @@ static int edit_distance(const char *a, int a_length, const char *b, int b_lengt
         for (int j = 1; j <= b_length; j++) {
             int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
             now[j] = least(least(before[j] + 1, now[j - 1] + 1), before[j - 1] + (x != y));
-            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
-                y == tolower((unsigned char)a[i - 2]))
+            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]))
                 now[j] = least(now[j], earlier[j - 2] + 1);
         }
     }
@@ -84,8 +94,7 @@ const char *d9_text_nearest(const char *word, const char *const *candidates, int
         if (other > WORD_MAX) continue;
         int distance = edit_distance(word, (int)length, candidates[i], (int)other);
         if (distance < best) best = distance, nearest = candidates[i];
-        if (length >= 3 && !completion && strncmp(word, candidates[i], length) == 0)
-            completion = candidates[i];
+        if (length >= 3 && !completion && strncmp(word, candidates[i], length) == 0) completion = candidates[i];
     }
     return nearest ? nearest : completion;
 }

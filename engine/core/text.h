@@ -14,7 +14,8 @@ typedef struct d9_text {
 
 void d9_text_init(d9_context *context, d9_text *text);
 void d9_text_add(d9_text *text, const char *format, ...) D9_PRINTF(2, 3);
-const char *d9_text_get(const d9_text *text); /* never NULL */
+void d9_text_add_shell_word(d9_text *text, const char *word); /* so that a shell reads it back as one word */
+const char *d9_text_get(const d9_text *text);                 /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);
 void d9_text_free(d9_text *text);
 

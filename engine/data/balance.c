@@ -40,14 +40,13 @@ static void remark_uneven(d9_context *context, const d9_dataset *dataset, const 
 
 d9_status d9_dataset_remark(d9_context *context, const d9_dataset *dataset) {
     d9_status status = D9_OK;
-    void *memory = NULL;
+    int64_t *counts = NULL;
     if (strcmp(dataset->name, "folder") != 0) return D9_OK;
-    D9_TRY(d9_allocate(context, (size_t)dataset->classes * sizeof(int64_t), "counts of classes", &memory));
-    int64_t *counts = memory;
+    D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &counts));
     for (int64_t i = 0; i < dataset->train.count; i++) counts[dataset->train.labels[i]]++;
     remark_uneven(context, dataset, counts);
     remark_few(context, dataset, counts);
 done:
-    d9_release(context, memory);
+    d9_release(context, counts);
     return status;
 }

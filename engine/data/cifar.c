@@ -64,14 +64,7 @@ typedef struct cifar {
 } cifar;
 
 static const cifar table[] = {
-    {"cifar10",
-     cifar10_files,
-     6,
-     {{"label", 10}},
-     1,
-     cifar10_classes,
-     {125.31, 122.95, 113.87},
-     {62.99, 62.09, 66.70}},
+    {"cifar10", cifar10_files, 6, {{"label", 10}}, 1, cifar10_classes, {125.31, 122.95, 113.87}, {62.99, 62.09, 66.70}},
     {"cifar100", cifar100_files, 2, {{"coarse label", 20}, {"label", 100}}, 2, cifar100_classes, {0}, {0}},
 };
 
@@ -88,19 +81,17 @@ const d9_dataset_file *d9_dataset_files(const char *name, int *count) {
     return set ? set->files : NULL;
 }
 
-static d9_status check_size(d9_context *context, const cifar *set, const d9_dataset_file *file,
-                            const char *path, size_t size) {
+static d9_status check_size(d9_context *context, const cifar *set, const d9_dataset_file *file, const char *path,
+                            size_t size) {
     const int64_t record = set->label_bytes + CHANNELS * PIXELS, got = (int64_t)size;
     if (got == file->size) return D9_OK;
     if (got < file->size) {
-        return d9_fail(context, D9_DATA,
-                       "%s: ends in record %lld, after %lld bytes; must be %lld bytes, %lld records", path,
-                       (long long)(got / record), (long long)got, (long long)file->size,
+        return d9_fail(context, D9_DATA, "%s: ends in record %lld, after %lld bytes; must be %lld bytes, %lld records",
+                       path, (long long)(got / record), (long long)got, (long long)file->size,
                        (long long)(file->size / record));
     }
-    return d9_fail(context, D9_DATA,
-                   "%s: %lld bytes, goes on after record %lld; must be %lld bytes, %lld records", path,
-                   (long long)got, (long long)(file->size / record - 1), (long long)file->size,
+    return d9_fail(context, D9_DATA, "%s: %lld bytes, goes on after record %lld; must be %lld bytes, %lld records",
+                   path, (long long)got, (long long)(file->size / record - 1), (long long)file->size,
                    (long long)(file->size / record));
 }
 
@@ -108,8 +99,8 @@ static d9_status read_labels(d9_context *context, const cifar *set, const char *
                              const uint8_t *bytes, int32_t *label) {
     for (int i = 0; i < set->label_bytes; i++) {
         if (bytes[i] >= set->label[i].classes) {
-            return d9_fail(context, D9_DATA, "%s: record %lld: %s %d, must be 0 to %d", path,
-                           (long long)record, set->label[i].name, bytes[i], set->label[i].classes - 1);
+            return d9_fail(context, D9_DATA, "%s: record %lld: %s %d, must be 0 to %d", path, (long long)record,
+                           set->label[i].name, bytes[i], set->label[i].classes - 1);
         }
         *label = bytes[i];
     }
@@ -125,8 +116,8 @@ static void interleave(const uint8_t *restrict planes, uint8_t *restrict pixels)
 }
 
 /* Reads one file into the split, from image `first` on. */
-static d9_status load_file(d9_context *context, const cifar *set, const d9_dataset_file *file,
-                           const char *folder, int64_t first, d9_split *split) {
+static d9_status load_file(d9_context *context, const cifar *set, const d9_dataset_file *file, const char *folder,
+                           int64_t first, d9_split *split) {
     d9_status status = D9_OK;
     d9_arena arena = {0};
     uint8_t *bytes = NULL;

@@ -38,8 +38,14 @@ static d9_status find_source(d9_context *context, const char *name, const source
         if (!strcmp(name, sources[i].name)) return D9_OK;
     }
     const char *near = d9_text_nearest(name, names, SOURCES);
-    return d9_fail(context, D9_USAGE, "dataset %s: must be cifar10, cifar100, folder or synthetic%s%s%s",
-                   name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return d9_fail(context, D9_USAGE, "dataset %s: must be cifar10, cifar100, folder or synthetic%s%s%s", name,
+                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+bool d9_dataset_needs_path(const char *name) {
+    for (int i = 0; i < SOURCES; i++)
+        if (!strcmp(name, sources[i].name)) return sources[i].on_disk && !sources[i].published;
+    return false;
 }
 
 /* ---- where the files are ---- */
@@ -56,8 +62,7 @@ static void add_candidate(d9_candidates *candidates, const char *base, const cha
 }
 
 void d9_dataset_candidates(const char *name, const char *path, d9_candidates *candidates) {
-    const char *data = environment("DAWN9_DATA"), *cache = environment("XDG_CACHE_HOME"),
-               *home = environment("HOME");
+    const char *data = environment("DAWN9_DATA"), *cache = environment("XDG_CACHE_HOME"), *home = environment("HOME");
     candidates->count = 0;
     if (path && *path) {
         add_candidate(candidates, path, "", "");
@@ -91,8 +96,7 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
     snprintf(folder, size, "%s", candidates.folder[chosen]);
 }
 
-static d9_status check_published(d9_context *context, const char *name, const char *path,
-                                 const char *folder) {
+static d9_status check_published(d9_context *context, const char *name, const char *path, const char *folder) {
     int files;
     const d9_dataset_file *file = d9_dataset_files(name, &files);
     d9_candidates candidates;
@@ -104,9 +108,8 @@ static d9_status check_published(d9_context *context, const char *name, const ch
             if (!strcmp(candidates.folder[j], folder)) continue;
             used += snprintf(others + used, sizeof others - (size_t)used, ", %s", candidates.folder[j]);
         }
-        return d9_fail(
-            context, D9_DATA, "%s: no %s in %s%s%s", name, file[i].name, folder, others,
-            strcmp(name, "cifar10") ? "" : "; `dawn9 data fetch cifar10` or `./setup.sh --data` gets it");
+        return d9_fail(context, D9_DATA, "%s: no %s in %s%s%s", name, file[i].name, folder, others,
+                       strcmp(name, "cifar10") ? "" : "; `dawn9 data fetch cifar10` or `./setup.sh --data` gets it");
     }
     return D9_OK;
 }
@@ -124,20 +127,18 @@ static void move_image(const d9_dataset *dataset, const d9_split *from, int64_t 
  * source, so that "the first 2,000 training images" still means something. */
 static d9_status cut_validation(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
-    void *memory = NULL;
+    int32_t *order = NULL;
+    bool *held_out = NULL;
     d9_split *train = &dataset->train, test = {0};
     const int64_t validation = options->validation, keep = train->count - validation;
     if (!validation) goto done;
     if (validation < 0 || keep < 1) {
-        status = d9_fail(
-            context, D9_USAGE, "data.validation %lld: must be 0 to %lld, %s has %lld training images",
-            (long long)validation, (long long)train->count - 1, options->name, (long long)train->count);
+        status = d9_fail(context, D9_USAGE, "data.validation %lld: must be 0 to %lld, %s has %lld training images",
+                         (long long)validation, (long long)train->count - 1, options->name, (long long)train->count);
         goto done;
     }
-    D9_TRY(d9_allocate(context, (size_t)train->count * (sizeof(int32_t) + sizeof(bool)),
-                       "the validation split", &memory));
-    int32_t *order = memory;
-    bool *held_out = (bool *)(order + train->count);
+    D9_TRY(D9_ALLOCATE(context, train->count, "the validation split", &order));
+    D9_TRY(D9_ALLOCATE(context, train->count, "the validation split", &held_out));
     D9_TRY(d9_keyed_order(context, options->seed, 0, D9_STREAM_SPLIT, DRAW_VALIDATION, train->count, order));
     for (int64_t i = keep; i < train->count; i++) held_out[order[i]] = true;
 
@@ -152,15 +153,15 @@ static d9_status cut_validation(d9_context *context, const d9_dataset_options *o
     train->count = keep;
     dataset->test = test;
 done:
-    d9_release(context, memory);
+    d9_release(context, order);
+    d9_release(context, held_out);
     return status;
 }
 
 /* ---- mean and deviation ---- */
 
 static void measure(d9_dataset *dataset) {
-    const int64_t pixels = dataset->train.count * dataset->height * dataset->width,
-                  channels = dataset->channels;
+    const int64_t pixels = dataset->train.count * dataset->height * dataset->width, channels = dataset->channels;
     for (int64_t channel = 0; channel < channels; channel++) {
         uint64_t sum = 0, squares = 0; /* whole numbers: exact up to 2^48 pixels */
         for (int64_t i = 0; i < pixels; i++) {
@@ -179,11 +180,10 @@ static void measure(d9_dataset *dataset) {
 
 d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split) {
     d9_status status = D9_OK;
-    void *images, *labels;
-    const size_t bytes = (size_t)(dataset->height * dataset->width * dataset->channels);
-    D9_TRY(d9_arena_allocate(context, &dataset->arena, (size_t)count * bytes, &images));
-    D9_TRY(d9_arena_allocate(context, &dataset->arena, (size_t)count * sizeof(int32_t), &labels));
-    *split = (d9_split){.count = count, .images = images, .labels = labels};
+    const int64_t bytes = dataset->height * dataset->width * dataset->channels;
+    *split = (d9_split){.count = count};
+    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, count * bytes, &split->images));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, count, &split->labels));
 done:
     return status;
 }
@@ -192,15 +192,13 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     d9_status status = D9_OK;
     const source *source = NULL;
     char folder[D9_FOLDER_SIZE] = "";
-    void *memory = NULL;
     d9_dataset *loaded = NULL;
     *dataset = NULL;
     D9_TRY(find_source(context, options->name, &source));
     if (source->on_disk) d9_dataset_folder(source->name, options->path, folder, sizeof folder);
     if (source->published) D9_TRY(check_published(context, source->name, options->path, folder));
 
-    D9_TRY(d9_allocate(context, sizeof *loaded, "the dataset", &memory));
-    loaded = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "the dataset", &loaded));
     loaded->name = source->name;
     D9_TRY(source->load(context, options, folder, loaded));
     D9_TRY(cut_validation(context, options, loaded));

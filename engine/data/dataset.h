@@ -16,21 +16,23 @@ typedef struct d9_split {
 
 typedef struct d9_dataset {
     d9_arena arena;
-    const char *name;         /* "cifar10", "cifar100", "folder", "synthetic" */
+    const char *name; /* of a row of `sources` in dataset.c */
     int64_t height, width, channels, classes;
     const char *const *class_names; /* (classes) */
-    double mean[4], std[4];    /* per channel, byte units: published for CIFAR-10, measured otherwise */
+    double mean[4], std[4];         /* per channel, byte units: published for CIFAR-10, measured otherwise */
     d9_split train, test;
 } d9_dataset;
 
+#define D9_DATASET_DEFAULT "cifar10"
+
 typedef struct d9_dataset_options {
-    const char *name;   /* as above */
+    const char *name;   /* as in `sources` */
     const char *path;   /* folder; NULL: $DAWN9_DATA, then the user's cache folder */
     int64_t validation; /* images cut off the end of a seeded permutation of train; they replace test. 0: none */
     int64_t image_size; /* folder: images are resized to this square; synthetic: drawn at it; 0: 32 */
     int64_t synthetic_train, synthetic_test; /* 0: 2048, 512 */
-    int threads;        /* that decode the pictures of a folder; 0: as many as OpenMP takes */
-    uint64_t seed;      /* of the synthetic set and the validation split: fixed, not the run's */
+    int threads;                             /* that decode the pictures of a folder; 0: as many as OpenMP takes */
+    uint64_t seed;                           /* of the synthetic set and the validation split: fixed, not the run's */
 } d9_dataset_options;
 
 /* Failures: D9_DATA naming file and place ("data_batch_3.bin: record 17: label 11, must be 0 to 9"). */
@@ -44,6 +46,9 @@ void d9_normal_table(const double *mean, const double *std, int64_t channels, do
  * where classes have fewer than 20. Other datasets are as they were published. */
 D9_MUST_USE d9_status d9_dataset_remark(d9_context *context, const d9_dataset *dataset);
 
+/* Whether its images lie in a folder of the user's that only `path` can name. */
+bool d9_dataset_needs_path(const char *name);
+
 /* Where the files of this dataset are looked for; `path` as in the options. Writes into `folder`: `path` itself, or the
  * first of $DAWN9_DATA, $DAWN9_DATA/NAME and ${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/NAME that has a file of it; where
  * none has, the first of them. */
@@ -51,7 +56,11 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
 
 /* The published files: their names, sizes and SHA-1 sums (NULL: never published), so that `data check` and
  * `data fetch` agree. */
-typedef struct d9_dataset_file { const char *name; int64_t size; const char *sha1; } d9_dataset_file;
+typedef struct d9_dataset_file {
+    const char *name;
+    int64_t size;
+    const char *sha1;
+} d9_dataset_file;
 const d9_dataset_file *d9_dataset_files(const char *name, int *count); /* NULL for folder and synthetic */
 
 /* Epoch order: sample indices sorted by their 64-bit Philox keys (key = seed, counter = (sample, epoch, 0, 0)).

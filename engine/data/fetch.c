@@ -21,8 +21,7 @@ const char *d9_file_state_name(d9_file_state state) {
 }
 
 /* A file that cannot be read counts as missing: the row says what a loader would find. */
-static void check_file(d9_context *context, const char *folder, const d9_dataset_file *file,
-                       d9_data_row *row) {
+static void check_file(d9_context *context, const char *folder, const d9_dataset_file *file, d9_data_row *row) {
     char path[sizeof((d9_data_report *)0)->folder + 64];
     struct stat state;
     uint8_t *bytes = NULL;
@@ -53,9 +52,7 @@ static int files_in_state(const d9_data_report *report, d9_file_state state) {
     return count;
 }
 
-static bool is_verified(const d9_data_report *report) {
-    return files_in_state(report, D9_FILE_OK) == report->count;
-}
+static bool is_verified(const d9_data_report *report) { return files_in_state(report, D9_FILE_OK) == report->count; }
 
 /* Names the first file that is not as published. */
 static d9_status refuse(d9_context *context, d9_status status, const d9_data_report *report) {
@@ -67,11 +64,11 @@ static d9_status refuse(d9_context *context, d9_status status, const d9_data_rep
         case D9_FILE_MISSING:
             return d9_fail(context, status, "%s/%s: missing", report->folder, row->file->name);
         case D9_FILE_WRONG_SIZE:
-            return d9_fail(context, status, "%s/%s: %lld bytes, must be %lld", report->folder,
-                           row->file->name, (long long)row->size_bytes, (long long)row->file->size);
+            return d9_fail(context, status, "%s/%s: %lld bytes, must be %lld", report->folder, row->file->name,
+                           (long long)row->size_bytes, (long long)row->file->size);
         case D9_FILE_WRONG_SHA1:
-            return d9_fail(context, status, "%s/%s: SHA-1 %s, must be %s", report->folder, row->file->name,
-                           row->sha1, row->file->sha1);
+            return d9_fail(context, status, "%s/%s: SHA-1 %s, must be %s", report->folder, row->file->name, row->sha1,
+                           row->file->sha1);
         }
     }
     return D9_OK;

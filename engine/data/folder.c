@@ -47,11 +47,10 @@ typedef struct picture_list {
 static d9_status read_class(d9_context *context, d9_arena *arena, const d9_entry *folder, class_folder *class) {
     d9_status status = D9_OK;
     d9_listing listing;
-    void *pictures;
     int64_t others = 0;
     D9_TRY(d9_listing_read(context, arena, folder->path, &listing));
-    D9_TRY(d9_arena_allocate(context, arena, (size_t)listing.count * sizeof(picture), &pictures));
-    *class = (class_folder){.name = folder->name, .pictures = pictures};
+    *class = (class_folder){.name = folder->name};
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, listing.count, &class->pictures));
     for (int64_t i = 0; i < listing.count; i++) {
         const d9_entry *entry = &listing.entries[i];
         if (entry->folder) {
@@ -100,10 +99,8 @@ static d9_status too_few_classes(d9_context *context, const char *root, const d9
 static d9_status read_tree(d9_context *context, d9_arena *arena, const char *root, tree *tree) {
     d9_status status = D9_OK;
     d9_listing listing;
-    void *classes;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
-    D9_TRY(d9_arena_allocate(context, arena, (size_t)listing.count * sizeof(class_folder), &classes));
-    tree->classes = classes;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, listing.count, &tree->classes));
     tree->count = 0;
     for (int64_t i = 0; i < listing.count; i++) {
         if (!listing.entries[i].folder) continue;
@@ -162,11 +159,10 @@ done:
 
 static d9_status list_allocate(d9_context *context, d9_arena *arena, const tree *tree, picture_list *list) {
     d9_status status = D9_OK;
-    void *pictures;
     int64_t count = 0;
+    *list = (picture_list){0};
     for (int64_t i = 0; i < tree->count; i++) count += tree->classes[i].count;
-    D9_TRY(d9_arena_allocate(context, arena, (size_t)count * sizeof(picture), &pictures));
-    *list = (picture_list){.pictures = pictures};
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, count, &list->pictures));
 done:
     return status;
 }
@@ -199,7 +195,7 @@ done:
 static d9_status list_by_seed(d9_context *context, d9_arena *arena, uint64_t seed, const tree *tree, const char *root,
                               picture_list *train, picture_list *test) {
     d9_status status = D9_OK;
-    void *order = NULL;
+    int32_t *order;
     D9_TRY(list_allocate(context, arena, tree, train));
     D9_TRY(list_allocate(context, arena, tree, test));
     for (int64_t i = 0; i < tree->count; i++) {
@@ -210,10 +206,10 @@ static d9_status list_by_seed(d9_context *context, d9_arena *arena, uint64_t see
                              class->name, CLASS_IMAGES_MIN);
             goto done;
         }
-        D9_TRY(d9_arena_allocate(context, arena, (size_t) class->count * sizeof(int32_t), &order));
+        D9_TRY(D9_ARENA_ALLOCATE(context, arena, class->count, &order));
         D9_TRY(d9_keyed_order(context, seed, (uint32_t)i, D9_STREAM_SPLIT, DRAW_TEST, class->count, order));
         for (int64_t j = 0; j < class->count; j++) {
-            list_add(j < held_out ? test : train, &class->pictures[((int32_t *)order)[j]], i);
+            list_add(j < held_out ? test : train, &class->pictures[order[j]], i);
         }
     }
 done:
@@ -222,11 +218,12 @@ done:
 
 static d9_status shuffle(d9_context *context, d9_arena *arena, uint64_t seed, picture_list *list) {
     d9_status status = D9_OK;
-    void *order, *pictures;
-    D9_TRY(d9_arena_allocate(context, arena, (size_t)list->count * sizeof(int32_t), &order));
-    D9_TRY(d9_arena_allocate(context, arena, (size_t)list->count * sizeof(picture), &pictures));
+    int32_t *order;
+    picture *pictures;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, &order));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, &pictures));
     D9_TRY(d9_keyed_order(context, seed, 0, D9_STREAM_SPLIT, DRAW_SHUFFLE, list->count, order));
-    for (int64_t i = 0; i < list->count; i++) ((picture *)pictures)[i] = list->pictures[((int32_t *)order)[i]];
+    for (int64_t i = 0; i < list->count; i++) pictures[i] = list->pictures[order[i]];
     list->pictures = pictures;
 done:
     return status;
@@ -277,13 +274,12 @@ done:
 
 static d9_status name_classes(d9_context *context, const tree *tree, d9_dataset *dataset) {
     d9_status status = D9_OK;
-    void *names;
-    D9_TRY(d9_arena_allocate(context, &dataset->arena, (size_t)tree->count * sizeof(char *), &names));
-    for (int64_t i = 0; i < tree->count; i++) {
-        D9_TRY(d9_arena_copy(context, &dataset->arena, tree->classes[i].name, &((char **)names)[i]));
-    }
+    char **names;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, tree->count, &names));
+    for (int64_t i = 0; i < tree->count; i++)
+        D9_TRY(d9_arena_copy(context, &dataset->arena, tree->classes[i].name, &names[i]));
     dataset->classes = tree->count;
-    dataset->class_names = names;
+    dataset->class_names = (const char *const *)names;
 done:
     return status;
 }

@@ -12,8 +12,8 @@ typedef struct d9_image {
 /* Whatever the file holds (grey, palette, alpha, 16 bits) becomes 8-bit RGB; what is transparent is laid on
  * white, and a photograph stands as its Exif orientation says. `name` stands in messages. Not a whole PNG or JPEG, or a
  * side over 16384: D9_DATA. */
-D9_MUST_USE d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes,
-                                      size_t size, d9_image *image);
+D9_MUST_USE d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
+                                      d9_image *image);
 /* The same of a file. One that cannot be read: D9_DATA. */
 D9_MUST_USE d9_status d9_image_read(d9_context *context, const char *path, d9_image *image);
 bool d9_image_has_name(const char *name); /* ends in .png, .jpg or .jpeg, in either case */

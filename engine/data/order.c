@@ -29,17 +29,15 @@ static void sort_by_digit(const keyed *from, int64_t count, int digit, int64_t *
 d9_status d9_keyed_order(d9_context *context, uint64_t seed, uint32_t epoch, uint32_t stream, uint32_t draw,
                          int64_t count, int32_t *order) {
     d9_status status = D9_OK;
-    void *memory = NULL;
+    keyed *keys = NULL;
     int64_t starts[DIGITS][RADIX] = {{0}};
     if (count < 0 || count > INT32_MAX) {
-        status =
-            d9_fail(context, D9_DATA, "%lld samples: at most 2147483647 can be ordered", (long long)count);
+        status = d9_fail(context, D9_DATA, "%lld samples: at most 2147483647 can be ordered", (long long)count);
         goto done;
     }
-    D9_TRY(
-        d9_allocate(context, 2 * ((size_t)count + 1) * sizeof(keyed), "the order of the samples", &memory));
+    D9_TRY(D9_ALLOCATE(context, 2 * count, "the order of the samples", &keys));
 
-    keyed *from = memory, *to = from + count;
+    keyed *from = keys, *to = from + count;
     for (int64_t i = 0; i < count; i++) {
         from[i].key = d9_philox_pair(d9_philox4x32_10(seed, (uint32_t)i, epoch, stream, draw));
         from[i].index = (int32_t)i;
@@ -53,7 +51,7 @@ d9_status d9_keyed_order(d9_context *context, uint64_t seed, uint32_t epoch, uin
     }
     for (int64_t i = 0; i < count; i++) order[i] = from[i].index;
 done:
-    d9_release(context, memory);
+    d9_release(context, keys);
     return status;
 }
 

@@ -5,7 +5,7 @@
 #include "core/context.h"
 
 /* 0 .. count-1 sorted by the 64-bit Philox keys at counter = (i, epoch, stream, draw); ties by i. */
-D9_MUST_USE d9_status d9_keyed_order(d9_context *context, uint64_t seed, uint32_t epoch, uint32_t stream,
-                                     uint32_t draw, int64_t count, int32_t *order);
+D9_MUST_USE d9_status d9_keyed_order(d9_context *context, uint64_t seed, uint32_t epoch, uint32_t stream, uint32_t draw,
+                                     int64_t count, int32_t *order);
 
 #endif

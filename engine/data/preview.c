@@ -9,22 +9,19 @@
 
 enum { SCALE_DEFAULT = 3, GAP_DEFAULT = 2, SIDE_MAX = 65536, GREY = 96 };
 
-d9_status d9_sheet_make(d9_context *context, int rows, int columns, const d9_sheet_options *options,
-                        d9_sheet *sheet) {
+d9_status d9_sheet_make(d9_context *context, int rows, int columns, const d9_sheet_options *options, d9_sheet *sheet) {
     d9_status status = D9_OK;
-    void *pixels;
-    const int scale = options->scale ? options->scale : SCALE_DEFAULT,
-              gap = options->gap ? options->gap : GAP_DEFAULT;
+    uint8_t *pixels;
+    const int scale = options->scale ? options->scale : SCALE_DEFAULT, gap = options->gap ? options->gap : GAP_DEFAULT;
     const int64_t height = (int64_t)rows * ((int64_t)options->tile_height * scale + gap) + gap;
     const int64_t width = (int64_t)columns * ((int64_t)options->tile_width * scale + gap) + gap;
     *sheet = (d9_sheet){0};
     if (rows < 1 || columns < 1 || height > SIDE_MAX || width > SIDE_MAX) {
-        status = d9_fail(context, D9_USAGE,
-                         "a sheet of %d rows and %d columns: must be 1 to %d pixels on each side", rows,
-                         columns, SIDE_MAX);
+        status = d9_fail(context, D9_USAGE, "a sheet of %d rows and %d columns: must be 1 to %d pixels on each side",
+                         rows, columns, SIDE_MAX);
         goto done;
     }
-    D9_TRY(d9_allocate(context, (size_t)(height * width * 3), "the preview sheet", &pixels));
+    D9_TRY(D9_ALLOCATE(context, height * width * 3, "the preview sheet", &pixels));
     memset(pixels, GREY, (size_t)(height * width * 3));
     *sheet = (d9_sheet){.rows = rows,
                         .columns = columns,
@@ -41,8 +38,8 @@ done:
 
 /* One tile pixel becomes scale x scale pixels of the sheet. */
 static void put_pixel(d9_sheet *sheet, int row, int column, int pixel, const uint8_t colour[3]) {
-    const int y0 = sheet->gap + row * (sheet->tile_height * sheet->scale + sheet->gap) +
-                   pixel / sheet->tile_width * sheet->scale;
+    const int y0 =
+        sheet->gap + row * (sheet->tile_height * sheet->scale + sheet->gap) + pixel / sheet->tile_width * sheet->scale;
     const int x0 = sheet->gap + column * (sheet->tile_width * sheet->scale + sheet->gap) +
                    pixel % sheet->tile_width * sheet->scale;
     for (int y = y0; y < y0 + sheet->scale; y++) {
@@ -53,8 +50,7 @@ static void put_pixel(d9_sheet *sheet, int row, int column, int pixel, const uin
 }
 
 void d9_sheet_put_bytes(d9_sheet *sheet, int row, int column, const uint8_t *tile) {
-    for (int i = 0; i < sheet->tile_height * sheet->tile_width; i++)
-        put_pixel(sheet, row, column, i, tile + 3 * i);
+    for (int i = 0; i < sheet->tile_height * sheet->tile_width; i++) put_pixel(sheet, row, column, i, tile + 3 * i);
 }
 
 static void to_colour(const double value[3], uint8_t colour[3]) {

@@ -21,8 +21,8 @@ typedef struct d9_sheet {
 } d9_sheet;
 
 /* A grey sheet; a tile that is never put stays grey. */
-D9_MUST_USE d9_status d9_sheet_make(d9_context *context, int rows, int columns,
-                                    const d9_sheet_options *options, d9_sheet *sheet);
+D9_MUST_USE d9_status d9_sheet_make(d9_context *context, int rows, int columns, const d9_sheet_options *options,
+                                    d9_sheet *sheet);
 
 /* tile: (tile_height, tile_width, 3) */
 void d9_sheet_put_bytes(d9_sheet *sheet, int row, int column, const uint8_t *tile);

@@ -10,14 +10,7 @@
 #include "core/system.h"
 #include "data/image.h"
 
-enum {
-    SHEETS = 6,
-    IMAGES = 10000,
-    PIXELS = 1024,
-    CHANNELS = 3,
-    RECORD_BYTES = 1 + CHANNELS * PIXELS,
-    CLASSES = 10
-};
+enum { SHEETS = 6, IMAGES = 10000, PIXELS = 1024, CHANNELS = 3, RECORD_BYTES = 1 + CHANNELS * PIXELS, CLASSES = 10 };
 
 typedef struct sheet {
     const char *picture, *labels, *output;
@@ -42,15 +35,13 @@ static d9_status read_labels(d9_context *context, const char *path, int first, u
     D9_TRY(d9_file_read(context, path, &bytes, &size));
     list = json_loadb((const char *)bytes, size, 0, &error);
     if (!json_is_array(list) || json_array_size(list) < (size_t)first + IMAGES) {
-        D9_TRY(
-            d9_fail(context, D9_DATA, "%s: must be a JSON list of at least %d labels", path, first + IMAGES));
+        D9_TRY(d9_fail(context, D9_DATA, "%s: must be a JSON list of at least %d labels", path, first + IMAGES));
     }
     for (int i = 0; i < IMAGES; i++) {
         const json_t *entry = json_array_get(list, (size_t)(first + i));
         const json_int_t label = json_is_integer(entry) ? json_integer_value(entry) : -1;
         if (label < 0 || label >= CLASSES) {
-            D9_TRY(d9_fail(context, D9_DATA, "%s: entry %d: label must be 0 to %d", path, first + i,
-                           CLASSES - 1));
+            D9_TRY(d9_fail(context, D9_DATA, "%s: entry %d: label must be 0 to %d", path, first + i, CLASSES - 1));
         }
         records[i * RECORD_BYTES] = (uint8_t)label;
     }
@@ -68,8 +59,8 @@ static d9_status read_pixels(d9_context *context, const char *path, uint8_t *rec
     D9_TRY(d9_file_read(context, path, &bytes, &size));
     D9_TRY(d9_image_decode(context, path, bytes, size, &image));
     if (image.width != PIXELS || image.height != IMAGES) {
-        D9_TRY(d9_fail(context, D9_DATA, "%s: %d x %d pixels, must be %d x %d", path, image.width,
-                       image.height, PIXELS, IMAGES));
+        D9_TRY(d9_fail(context, D9_DATA, "%s: %d x %d pixels, must be %d x %d", path, image.width, image.height, PIXELS,
+                       IMAGES));
     }
     for (int i = 0; i < IMAGES; i++) {
         const uint8_t *from = image.pixels + (int64_t)i * PIXELS * CHANNELS;
@@ -89,9 +80,9 @@ done:
 d9_status d9_sheets_convert(d9_context *context, const char *sheets, const char *folder) {
     d9_status status = D9_OK;
     d9_arena arena = {0};
-    void *records = NULL;
+    uint8_t *records = NULL;
     char *picture, *labels, *output;
-    D9_TRY(d9_allocate(context, (size_t)IMAGES * RECORD_BYTES, "10000 CIFAR-10 records", &records));
+    D9_TRY(D9_ALLOCATE(context, IMAGES * RECORD_BYTES, "10000 CIFAR-10 records", &records));
     for (const sheet *sheet = sheets_of_package; sheet < sheets_of_package + SHEETS; sheet++) {
         D9_TRY(d9_arena_format(context, &arena, &picture, "%s/%s", sheets, sheet->picture));
         D9_TRY(d9_arena_format(context, &arena, &labels, "%s/%s", sheets, sheet->labels));

@@ -13,8 +13,7 @@ D9_MUST_USE d9_source_load d9_folder_load;
 D9_MUST_USE d9_source_load d9_synthetic_load; /* folder unused */
 
 /* Memory for `count` images of the dataset's size, and their labels. */
-D9_MUST_USE d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count,
-                                        d9_split *split);
+D9_MUST_USE d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split);
 
 /* ---- where published files lie ---- */
 

@@ -11,7 +11,7 @@
 #include "data/dataset.h"
 #include "data/exif.h"
 
-#pragma GCC diagnostic ignored "-Wunused-function" /* judged at the end of the file, so outside the bracket  \
+#pragma GCC diagnostic ignored "-Wunused-function" /* judged at the end of the file, so outside the bracket            \
                                                     */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wall"
@@ -73,21 +73,19 @@ static d9_status turn_upright(d9_context *context, const char *name, int orienta
     return D9_OK;
 }
 
-d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
-                          d9_image *image) {
+d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image) {
     int width, height, channels;
     *image = (d9_image){0};
     if (size > INT32_MAX || !stbi_info_from_memory(bytes, (int)size, &width, &height, &channels)) {
         return d9_fail(context, D9_DATA, "%s: not a PNG or JPEG image", name);
     }
     if (width < 1 || height < 1 || width > SIDE_MAX || height > SIDE_MAX) {
-        return d9_fail(context, D9_DATA, "%s: %d x %d pixels, must be 1 to %d on each side", name, width,
-                       height, SIDE_MAX);
+        return d9_fail(context, D9_DATA, "%s: %d x %d pixels, must be 1 to %d on each side", name, width, height,
+                       SIDE_MAX);
     }
     /* Four channels always: a palette's transparency does not show in the file's own channel count. */
-    uint8_t *rgba = jpeg_is_cut(bytes, size)
-                        ? NULL
-                        : stbi_load_from_memory(bytes, (int)size, &width, &height, &channels, 4);
+    uint8_t *rgba =
+        jpeg_is_cut(bytes, size) ? NULL : stbi_load_from_memory(bytes, (int)size, &width, &height, &channels, 4);
     if (!rgba) return d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name);
     lay_on_white(rgba, (int64_t)width * height, rgba); /* in place: rgb never overtakes rgba */
     *image = (d9_image){.width = width, .height = height, .pixels = rgba};
@@ -108,8 +106,7 @@ d9_status d9_image_resize(d9_context *context, const char *name, const d9_image 
         return D9_OK;
     }
     if (!stbir_resize_uint8(image->pixels, image->width, image->height, 0, pixels, width, height, 0, 3)) {
-        return d9_fail(context, D9_DEVICE, "%s: out of memory while resizing to %d x %d", name, width,
-                       height);
+        return d9_fail(context, D9_DEVICE, "%s: out of memory while resizing to %d x %d", name, width, height);
     }
     return D9_OK;
 }
@@ -130,8 +127,7 @@ d9_status d9_png_write(d9_context *context, const char *path, const uint8_t *pix
     png_target target = {.context = context, .path = path, .status = D9_OK};
     if (width < 1 || height < 1 || width > INT32_MAX / 3 ||
         !stbi_write_png_to_func(write_png, &target, width, height, 3, pixels, 3 * width)) {
-        return d9_fail(context, D9_OUTPUT, "%s: a PNG of %d x %d pixels could not be made", path, width,
-                       height);
+        return d9_fail(context, D9_OUTPUT, "%s: a PNG of %d x %d pixels could not be made", path, width, height);
     }
     return target.status;
 }

@@ -23,8 +23,7 @@ enum {
 enum { SPLIT_TRAIN, SPLIT_TEST };                                          /* the epoch word of the counter */
 enum { DRAW_PLACE, DRAW_GROUND, DRAW_SHAPE, DRAW_SHADE, DRAW_PIXEL = 16 }; /* the draw word */
 
-static const double contrast_min = 150, noise_amplitude = 20, shade_amplitude = 30,
-                    tilt_max = 0.13; /* 15 degrees */
+static const double contrast_min = 150, noise_amplitude = 20, shade_amplitude = 30, tilt_max = 0.13; /* 15 degrees */
 
 /* ---- the shapes: signed distance from the edge in pixels, negative inside; r is the radius ---- */
 
@@ -67,9 +66,7 @@ typedef struct scene {
     double ground[3], colour[3], shade_y, shade_x;
 } scene;
 
-static double between(uint32_t word, double low, double high) {
-    return low + (high - low) * d9_philox_unit(word);
-}
+static double between(uint32_t word, double low, double high) { return low + (high - low) * d9_philox_unit(word); }
 
 static void pick_colours(d9_philox ground, d9_philox shape, scene *scene) {
     double contrast = 0;
@@ -112,21 +109,18 @@ static void draw(uint64_t seed, uint32_t sample, uint32_t split, int side, int l
         const double y = scene.cosine * dy - scene.sine * dx;
         const double cover = fmin(fmax(0.5 - distances[label](x, y, scene.radius), 0), 1);
         const double shade = scene.shade_y * dy + scene.shade_x * dx;
-        const d9_philox noise =
-            d9_philox4x32_10(seed, sample, split, D9_STREAM_SYNTHETIC, DRAW_PIXEL + (uint32_t)i);
+        const d9_philox noise = d9_philox4x32_10(seed, sample, split, D9_STREAM_SYNTHETIC, DRAW_PIXEL + (uint32_t)i);
         for (int channel = 0; channel < 3; channel++) {
-            const double clean =
-                (1 - cover) * (scene.ground[channel] + shade) + cover * scene.colour[channel];
-            pixels[3 * i + channel] =
-                to_byte(clean + between(noise.v[channel], -noise_amplitude, noise_amplitude));
+            const double clean = (1 - cover) * (scene.ground[channel] + shade) + cover * scene.colour[channel];
+            pixels[3 * i + channel] = to_byte(clean + between(noise.v[channel], -noise_amplitude, noise_amplitude));
         }
     }
 }
 
 /* ---- the set ---- */
 
-static d9_status fill(d9_context *context, uint64_t seed, uint32_t split_word, int64_t count,
-                      d9_dataset *dataset, d9_split *split) {
+static d9_status fill(d9_context *context, uint64_t seed, uint32_t split_word, int64_t count, d9_dataset *dataset,
+                      d9_split *split) {
     d9_status status = D9_OK;
     const int side = (int)dataset->height;
     D9_TRY(d9_split_allocate(context, dataset, count, split));
@@ -147,14 +141,12 @@ d9_status d9_synthetic_load(d9_context *context, const d9_dataset_options *optio
     const int64_t test = options->synthetic_test ? options->synthetic_test : TEST_DEFAULT;
     (void)folder;
     if (side < SIDE_MIN || side > SIDE_MAX) {
-        status =
-            d9_fail(context, D9_USAGE, "data.image_size %lld: the synthetic set is drawn at %d to %d pixels",
-                    (long long)side, SIDE_MIN, SIDE_MAX);
+        status = d9_fail(context, D9_USAGE, "data.image_size %lld: the synthetic set is drawn at %d to %d pixels",
+                         (long long)side, SIDE_MIN, SIDE_MAX);
         goto done;
     }
     if (train < 1 || test < 1 || train > COUNT_MAX || test > COUNT_MAX) {
-        status = d9_fail(context, D9_USAGE,
-                         "synthetic set of %lld training and %lld test images: must be 1 to %d each",
+        status = d9_fail(context, D9_USAGE, "synthetic set of %lld training and %lld test images: must be 1 to %d each",
                          (long long)train, (long long)test, COUNT_MAX);
         goto done;
     }

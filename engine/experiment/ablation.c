@@ -197,13 +197,11 @@ d9_status d9_ablation_arms(d9_context *context, const d9_draft *base, const char
     d9_draft whole = *base;
     d9_arm full = {0};
     bool chosen[D9_TRICK_COUNT];
-    void *memory;
     whole.name = "full";
     D9_TRY(d9_draft_settle(context, self.arena, &whole, &full));
     self.full = full.config;
     D9_TRY(choose(&self, only, only_count, chosen));
-    D9_TRY(d9_arena_allocate(context, self.arena, ARMS_MAX * sizeof(d9_arm), &memory));
-    experiment->arms = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(context, self.arena, ARMS_MAX, &experiment->arms));
     experiment->kind = D9_EXPERIMENT_ABLATION;
     D9_TRY(add_ends(&self));
     D9_TRY(add_moves(&self, chosen, leave_out));

@@ -12,17 +12,9 @@
 
 d9_status d9_edit_add(d9_context *context, d9_arena *arena, d9_edit_list *list, d9_edit_kind kind, const char *text,
                       const d9_tree *node) {
-    void *wider;
-    if (list->count == list->capacity) {
-        int capacity = list->capacity ? 2 * list->capacity : 8;
-        d9_status status = d9_arena_allocate(context, arena, (size_t)capacity * sizeof(d9_edit), &wider);
-        if (status != D9_OK) return status;
-        if (list->count) memcpy(wider, list->items, (size_t)list->count * sizeof(d9_edit));
-        list->items = wider;
-        list->capacity = capacity;
-    }
-    list->items[list->count++] = (d9_edit){.kind = kind, .text = text, .node = node};
-    return D9_OK;
+    d9_status status = D9_ARENA_GROW(context, arena, list->count, &list->capacity, &list->items);
+    if (status == D9_OK) list->items[list->count++] = (d9_edit){.kind = kind, .text = text, .node = node};
+    return status;
 }
 
 void d9_edit_share(d9_edit_list *list) {
@@ -63,11 +55,10 @@ static const char *const options[] = {"--with", "--without", "--set"};
 d9_status d9_edits_format(d9_context *context, d9_arena *arena, const d9_edit_list *list, bool shared,
                           d9_edit_texts *texts) {
     d9_status status;
-    void *memory;
+    const char **items = NULL;
     char *made;
     *texts = (d9_edit_texts){0};
-    D9_TRY(d9_arena_allocate(context, arena, (size_t)(list->count + 1) * sizeof(char *), &memory));
-    const char **items = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count + 1, &items));
     texts->items = items;
     for (int i = 0; i < list->count; i++) {
         const d9_edit *edit = &list->items[i];
@@ -82,10 +73,9 @@ done:
 /* The first `count` edits of the list, by kind; `order`, if not NULL: the index of each in the list. */
 static d9_status arrange(d9_context *context, d9_arena *arena, const d9_edit_list *list, d9_config_edits *edits,
                          const d9_edit **order) {
-    void *memory;
-    d9_status status = d9_arena_allocate(context, arena, (size_t)(list->count + 1) * sizeof(char *), &memory);
+    const char **texts = NULL;
+    d9_status status = D9_ARENA_ALLOCATE(context, arena, list->count + 1, &texts);
     if (status != D9_OK) return status;
-    const char **texts = memory;
     int used = 0, *counts[] = {&edits->with_count, &edits->without_count, &edits->set_count};
     const char *const **starts[] = {&edits->with, &edits->without, &edits->set};
     for (int kind = 0; kind < 3; kind++) {
@@ -106,10 +96,9 @@ static d9_status arrange(d9_context *context, d9_arena *arena, const d9_edit_lis
 static d9_status find_culprit(d9_context *context, d9_arena *arena, const d9_draft *draft, const d9_edit **culprit) {
     d9_status status;
     d9_config_edits all = {0};
-    void *memory;
+    const d9_edit **order = NULL;
     *culprit = NULL;
-    D9_TRY(d9_arena_allocate(context, arena, (size_t)(draft->edits.count + 1) * sizeof(d9_edit *), &memory));
-    const d9_edit **order = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, draft->edits.count + 1, &order));
     D9_TRY(arrange(context, arena, &draft->edits, &all, order));
     for (int count = 0; count <= draft->edits.count; count++) {
         d9_context quiet = *context;

@@ -12,12 +12,10 @@ static d9_status read_seed(d9_context *context, const d9_tree *node, int64_t *se
 }
 
 static d9_status allocate_seeds(d9_context *context, d9_experiment *experiment, int64_t count, int64_t **seeds) {
-    void *memory;
-    d9_status status = d9_arena_allocate(context, &experiment->arena, (size_t)count * sizeof(int64_t), &memory);
-    if (status != D9_OK) return status;
-    experiment->seeds = *seeds = memory;
-    experiment->seed_count = (int)count;
-    return D9_OK;
+    d9_status status = D9_ARENA_ALLOCATE(context, &experiment->arena, count, seeds);
+    experiment->seeds = *seeds;
+    experiment->seed_count = status == D9_OK ? (int)count : 0;
+    return status;
 }
 
 d9_status d9_seeds_count(d9_context *context, d9_experiment *experiment, int64_t count) {
@@ -139,19 +137,19 @@ done:
 d9_status d9_spec_point(d9_spec *spec, int64_t index, d9_draft *draft) {
     d9_status status = D9_OK;
     d9_text name, label;
-    void *rows = NULL;
+    d9_grid_point *rows;
     char *made;
     int64_t stride = spec->grid.points;
     d9_text_init(spec->context, &name);
     d9_text_init(spec->context, &label);
     if (!spec->grid.map) goto done;
-    D9_TRY(d9_arena_allocate(spec->context, spec->arena, (size_t)spec->grid.map->count * sizeof(d9_grid_point), &rows));
+    D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, spec->grid.map->count, &rows));
     draft->grid = rows;
     for (const d9_tree *axis = spec->grid.map->first; axis; axis = axis->next) {
         stride /= axis->count;
         const d9_tree *value = axis->first;
         for (int64_t i = index / stride % axis->count; i > 0; i--) value = value->next;
-        D9_TRY(add_axis(spec, axis, value, draft, (d9_grid_point *)rows + draft->grid_count++, &name, &label));
+        D9_TRY(add_axis(spec, axis, value, draft, rows + draft->grid_count++, &name, &label));
     }
     D9_TRY(d9_text_status(&name));
     D9_TRY(d9_text_status(&label));

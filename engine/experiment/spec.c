@@ -163,7 +163,6 @@ static d9_status read_arms(d9_spec *spec) {
     const d9_tree *arms = d9_tree_find(spec->root, "arms");
     d9_tree *lone;
     const char *name;
-    void *memory;
     if (!arms) {
         if (!spec->head.config) D9_TRY(d9_tree_fail(spec->context, spec->root, "config or arms must be given"));
         d9_tree *made;
@@ -178,9 +177,7 @@ static d9_status read_arms(d9_spec *spec) {
         D9_TRY(d9_tree_fail(spec->context, arms, "needs a map of arms, like {final: {}, plain: {without: [ema]}}"));
     if (arms->count * spec->grid.points * experiment->seed_count > D9_RUNS_MAX)
         D9_TRY(d9_tree_fail(spec->context, arms, "more than %d runs", D9_RUNS_MAX));
-    D9_TRY(d9_arena_allocate(spec->context, spec->arena, (size_t)(arms->count * spec->grid.points) * sizeof(d9_arm),
-                             &memory));
-    experiment->arms = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, arms->count * spec->grid.points, &experiment->arms));
     for (const d9_tree *arm = arms->first; arm; arm = arm->next) D9_TRY(read_arm(spec, arm));
 done:
     return status;
@@ -190,7 +187,7 @@ done:
 static d9_status read_ablation(d9_spec *spec, const d9_tree *ablate) {
     d9_status status = D9_OK;
     d9_draft base = {.node = d9_tree_find(spec->root, "config")};
-    void *memory = NULL;
+    const char **words = NULL;
     bool all = ablate->kind == D9_TREE_SCALAR && strcmp(ablate->text, "all") == 0;
     const char *const excluded[] = {"arms", "grid"};
     for (int i = 0; i < 2; i++)
@@ -203,8 +200,7 @@ static d9_status read_ablation(d9_spec *spec, const d9_tree *ablate) {
     D9_TRY(join(spec, spec->head.config, &base.config));
     D9_TRY(d9_edit_append(spec->context, spec->arena, &base.edits, &spec->shared));
     D9_TRY(d9_edit_append(spec->context, spec->arena, &base.edits, &spec->added));
-    D9_TRY(d9_arena_allocate(spec->context, spec->arena, (size_t)(ablate->count + 1) * sizeof(char *), &memory));
-    const char **words = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, ablate->count + 1, &words));
     int count = 0;
     for (const d9_tree *node = ablate->first; node; node = node->next)
         words[count++] = node->kind == D9_TREE_SCALAR ? node->text : "";
@@ -260,12 +256,9 @@ static d9_status read_file(d9_context *context, const char *path, uint8_t **byte
 }
 
 static d9_status make(d9_context *context, const char *file, d9_experiment **experiment) {
-    void *memory;
     char *copy;
-    d9_status status = d9_allocate(context, sizeof(d9_experiment), "the experiment", &memory);
-    *experiment = NULL;
+    d9_status status = D9_ALLOCATE(context, 1, "the experiment", experiment);
     if (status != D9_OK) return status;
-    *experiment = memory;
     status = d9_arena_copy(context, &(*experiment)->arena, file, &copy);
     (*experiment)->file = copy;
     return status;

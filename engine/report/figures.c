@@ -6,12 +6,10 @@
 
 d9_status d9_figures_make(d9_context *context, d9_arena *arena, const char *name, const d9_column *columns,
                           int column_count, int row_count, d9_figures *table) {
-    void *cells;
     const size_t count = (size_t)column_count * (size_t)row_count;
     *table = (d9_figures){.name = name, .columns = columns, .column_count = column_count};
-    d9_status status = d9_arena_allocate(context, arena, count * sizeof(d9_cell), &cells);
+    d9_status status = D9_ARENA_ALLOCATE(context, arena, count, &table->cells);
     if (status != D9_OK) return status;
-    table->cells = cells;
     table->row_count = row_count;
     for (size_t i = 0; i < count; i++) {
         const bool text = columns[i % (size_t)column_count].digits == D9_COLUMN_TEXT;

@@ -83,7 +83,7 @@ typedef struct d9_report {
     d9_report_series *series;
     int arm_count, run_count, series_count, finished, most_seeds;
     int untouched; /* runs that nobody has begun */
-    bool sweep; /* some series has several lengths of training */
+    bool sweep;    /* some series has several lengths of training */
     d9_report_lines problems, notes;
     const char *verdict, *command;
     d9_report_answers answers;

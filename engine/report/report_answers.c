@@ -16,66 +16,85 @@ typedef struct matrix {
     int64_t counts[CLASSES_MAX][CLASSES_MAX]; /* [shown][answered] */
 } matrix;
 
-/* Adds the answers of one file; one that is absent, broken or has too many classes adds none. */
-static d9_status add_answers(d9_context *context, const char *path, matrix *sum) {
+d9_status d9_run_answers_read(d9_context *context, const d9_report *report, const d9_report_run *run,
+                              d9_run_answers *answers) {
     d9_status status = D9_OK;
+    struct column {
+        const char *name;
+        double **values;
+    } columns[] = {{"top1", &answers->top1}, {"label", &answers->label}, {"confidence", &answers->confidence}};
+    char path[4096];
     d9_safetensors *file = NULL;
-    void *memory = NULL;
-    d9_context quiet = *context;
+    int64_t images = 0;
+    d9_context quiet = *context; /* a file that cannot be read costs a picture, no more */
     d9_context_clear(&quiet);
+    *answers = (d9_run_answers){0};
+    snprintf(path, sizeof path, "%.2000s/%.2000s/predictions.safetensors", report->folder, run->folder);
     if (!d9_file_exists(context, path) || d9_safetensors_read(&quiet, path, &file) != D9_OK) goto done;
-    const d9_tensor *top1 = d9_safetensors_find(file, "top1"), *label = d9_safetensors_find(file, "label");
-    if (!top1 || !label || d9_shape_count(&top1->shape) != d9_shape_count(&label->shape)) goto done;
-    const size_t count = (size_t)d9_shape_count(&label->shape);
-    D9_TRY(d9_allocate(context, 2 * count * sizeof(double), "the answers of a run", &memory));
-    double *answers = memory, *labels = answers + count;
-    d9_tensor_to_doubles(top1, answers);
-    d9_tensor_to_doubles(label, labels);
-    for (size_t i = 0; i < count; i++)
-        if (!(answers[i] >= 0 && answers[i] < CLASSES_MAX && labels[i] >= 0 && labels[i] < CLASSES_MAX)) goto done;
-    for (size_t i = 0; i < count; i++) {
-        const int row = (int)labels[i], column = (int)answers[i], larger = row > column ? row : column;
-        sum->counts[row][column]++;
-        if (larger >= sum->classes) sum->classes = larger + 1;
+    for (int i = 0; i < 3; i++) {
+        const d9_tensor *tensor = d9_safetensors_find(file, columns[i].name);
+        if (!tensor || (i > 0 && d9_shape_count(&tensor->shape) != images)) goto done;
+        images = d9_shape_count(&tensor->shape);
+        D9_TRY(D9_ALLOCATE(context, images, "the answers of a run", columns[i].values));
+        d9_tensor_to_doubles(tensor, *columns[i].values);
     }
-    sum->runs++;
+    answers->count = images;
 done:
-    d9_release(context, memory);
     d9_safetensors_free(context, file);
     return status;
 }
 
+void d9_run_answers_free(d9_context *context, d9_run_answers *answers) {
+    d9_release(context, answers->top1);
+    d9_release(context, answers->label);
+    d9_release(context, answers->confidence);
+}
+
+/* ---- the matrix ---- */
+
+/* A run with a class that the matrix has no room for is left out. */
+static void add_answers(const d9_run_answers *answers, matrix *sum) {
+    const double *top1 = answers->top1, *label = answers->label;
+    for (int64_t i = 0; i < answers->count; i++)
+        if (!(top1[i] >= 0 && top1[i] < CLASSES_MAX && label[i] >= 0 && label[i] < CLASSES_MAX)) return;
+    for (int64_t i = 0; i < answers->count; i++) {
+        const int row = (int)label[i], column = (int)top1[i], larger = row > column ? row : column;
+        sum->counts[row][column]++;
+        if (larger >= sum->classes) sum->classes = larger + 1;
+    }
+    sum->runs += answers->count > 0;
+}
+
 static d9_status add_arm(d9_context *context, const d9_report *report, int arm, matrix *sum) {
     d9_status status = D9_OK;
-    char path[4096];
+    d9_run_answers answers = {0};
     memset(sum, 0, sizeof *sum);
     for (int r = 0; r < report->run_count; r++) {
-        const d9_report_run *run = &report->runs[r];
-        if (run->arm != arm || !run->result) continue;
-        snprintf(path, sizeof path, "%.2000s/%.2000s/predictions.safetensors", report->folder, run->folder);
-        D9_TRY(add_answers(context, path, sum));
+        if (report->runs[r].arm != arm || !report->runs[r].result) continue;
+        D9_TRY(d9_run_answers_read(context, report, &report->runs[r], &answers));
+        add_answers(&answers, sum);
+        d9_run_answers_free(context, &answers);
+        answers = (d9_run_answers){0};
     }
 done:
+    d9_run_answers_free(context, &answers);
     return status;
 }
 
-/* The classes of CIFAR-10 go by name, others by number: the data set itself need not be at hand. */
+/* The names of the record; a class that it does not name goes by its number. */
 static d9_status name_classes(d9_context *context, d9_report *report, d9_report_answers *answers) {
-    static const char *const cifar10[] = {"airplane", "automobile", "bird",  "cat",  "deer",
-                                          "dog",      "frog",       "horse", "ship", "truck"};
     d9_status status = D9_OK;
-    void *memory;
-    char *number;
-    const json_t *config = NULL;
+    char *name, number[16];
+    const json_t *names = NULL;
     for (int r = 0; r < report->run_count; r++)
         if (report->runs[r].arm == answers->arm && report->runs[r].result)
-            config = json_object_get(report->runs[r].result, "config");
-    const char *dataset = json_string_value(json_object_get(json_object_get(config, "data"), "dataset"));
-    D9_TRY(d9_arena_allocate(context, &report->arena, (size_t)answers->classes * sizeof(char *), &memory));
-    answers->names = memory;
+            names = json_object_get(report->runs[r].result, "classes");
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, answers->classes, &answers->names));
     for (int i = 0; i < answers->classes; i++) {
-        D9_TRY(d9_arena_format(context, &report->arena, &number, "%d", i));
-        answers->names[i] = dataset && strcmp(dataset, "cifar10") == 0 && i < 10 ? cifar10[i] : number;
+        const char *named = json_string_value(json_array_get(names, (size_t)i));
+        snprintf(number, sizeof number, "%d", i);
+        D9_TRY(d9_arena_copy(context, &report->arena, named ? named : number, &name));
+        answers->names[i] = name;
     }
 done:
     return status;
@@ -84,10 +103,9 @@ done:
 static d9_status keep_matrix(d9_context *context, d9_report *report, const matrix *sum, int arm) {
     d9_status status = D9_OK;
     d9_report_answers *answers = &report->answers;
-    void *memory;
     const size_t classes = (size_t)sum->classes;
-    D9_TRY(d9_arena_allocate(context, &report->arena, classes * classes * sizeof(int64_t), &memory));
-    *answers = (d9_report_answers){.arm = arm, .runs = sum->runs, .classes = sum->classes, .counts = memory};
+    *answers = (d9_report_answers){.arm = arm, .runs = sum->runs, .classes = sum->classes};
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, classes * classes, &answers->counts));
     for (size_t row = 0; row < classes; row++)
         memcpy(answers->counts + row * classes, sum->counts[row], classes * sizeof(int64_t));
     D9_TRY(name_classes(context, report, answers));
@@ -154,10 +172,9 @@ done:
 
 d9_status d9_report_gather_answers(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    void *memory = NULL;
+    matrix *sum = NULL;
     double best = -INFINITY;
-    D9_TRY(d9_allocate(context, sizeof(matrix), "a confusion matrix", &memory));
-    matrix *sum = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "a confusion matrix", &sum));
     for (int a = 0; a < report->arm_count; a++) {
         if (!(report->arms[a].sample.mean > best)) continue;
         D9_TRY(add_arm(context, report, a, sum));
@@ -167,7 +184,7 @@ d9_status d9_report_gather_answers(d9_context *context, d9_report *report) {
     }
     if (report->answers.classes > 0) D9_TRY(tabulate_pairs(context, report));
 done:
-    d9_release(context, memory);
+    d9_release(context, sum);
     return status;
 }
 

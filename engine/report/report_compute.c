@@ -9,16 +9,12 @@
 static d9_status collect(d9_context *context, d9_report *report, int index) {
     d9_status status = D9_OK;
     d9_report_arm *arm = &report->arms[index];
-    void *memory;
     double *seconds;
     int timed = 0;
     const size_t most = (size_t)arm->asked + 1;
-    D9_TRY(d9_arena_allocate(context, &report->arena, most * sizeof(double), &memory));
-    arm->accuracy = memory;
-    D9_TRY(d9_arena_allocate(context, &report->arena, most * sizeof(int64_t), &memory));
-    arm->seeds = memory;
-    D9_TRY(d9_arena_allocate(context, &report->arena, most * sizeof(double), &memory));
-    seconds = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->accuracy));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->seeds));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &seconds));
     arm->epochs = NAN;
     for (int r = 0; r < report->run_count; r++) {
         const d9_report_run *run = &report->runs[r];
@@ -74,10 +70,10 @@ static void compare(d9_report *report, d9_report_arm *arm) {
 
 static d9_status adjust(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    void *memory;
+    double *p = NULL;
     const size_t count = (size_t)report->arm_count;
-    D9_TRY(d9_arena_allocate(context, &report->arena, 2 * count * sizeof(double), &memory));
-    double *p = memory, *adjusted = p + count;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, 2 * count, &p));
+    double *adjusted = p + count;
     for (size_t i = 0; i < count; i++) p[i] = report->arms[i].difference.p;
     d9_holm(p, report->arm_count, adjusted);
     for (size_t i = 0; i < count; i++) report->arms[i].holm = adjusted[i];
@@ -169,10 +165,10 @@ static int curve_of(const d9_report *report, int series, double *epochs, double 
 /* How much longer the other series would have to train for this arm's accuracy. */
 static d9_status save_epochs(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    void *memory;
+    double *epochs = NULL;
     const size_t count = (size_t)report->arm_count;
-    D9_TRY(d9_arena_allocate(context, &report->arena, 2 * count * sizeof(double), &memory));
-    double *epochs = memory, *means = epochs + count;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, 2 * count, &epochs));
+    double *means = epochs + count;
     for (int a = 0; a < report->arm_count; a++) {
         d9_report_arm *arm = &report->arms[a];
         const int against = report->arms[arm->baseline >= 0 ? arm->baseline : 0].series;
@@ -188,9 +184,7 @@ done:
 
 d9_status d9_report_compute(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    void *memory;
-    D9_TRY(d9_arena_allocate(context, &report->arena, (size_t)report->arm_count * sizeof(d9_report_series), &memory));
-    report->series = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, report->arm_count, &report->series));
     for (int a = 0; a < report->arm_count; a++) {
         D9_TRY(collect(context, report, a));
         describe(report, &report->arms[a]);

@@ -144,14 +144,14 @@ static void epoch_means(const d9_report *report, double *values, d9_text *text) 
 d9_status d9_report_lengths_means(const d9_report *report, d9_text *text) {
     d9_status status = D9_OK;
     d9_context *context = text->context;
-    void *values = NULL;
+    double *values = NULL;
     d9_text_add(text, "rank\tarm\tepoch\tmean\tlow\thigh\n");
     for (int s = 0; report->sweep && s < report->series_count; s++) {
         sweep_means(report, s, text);
         d9_text_add(text, "\n");
     }
     if (report->sweep) goto done;
-    D9_TRY(d9_allocate(context, (size_t)report->run_count * sizeof(double), "accuracies", &values));
+    D9_TRY(D9_ALLOCATE(context, report->run_count, "accuracies", &values));
     epoch_means(report, values, text);
 done:
     d9_release(context, values);

@@ -172,12 +172,10 @@ static d9_status find_command(d9_context *context, d9_report *report) {
 
 d9_status d9_report_read(d9_context *context, const char *folder, d9_report **result) {
     d9_status status = D9_OK;
-    void *memory;
     char *copy;
     size_t length = strlen(folder);
-    *result = NULL;
-    D9_TRY(d9_allocate(context, sizeof(d9_report), "a report", &memory));
-    d9_report *report = *result = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "a report", result));
+    d9_report *report = *result;
     report->target = NAN;
     D9_TRY(d9_arena_copy(context, &report->arena, folder, &copy));
     while (length > 1 && copy[length - 1] == '/') copy[--length] = 0;

@@ -32,6 +32,13 @@ D9_MUST_USE d9_status d9_report_ladder(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_step(const d9_report *report, d9_text *text);
 
 /* ---- report_answers.c: what the runs have kept of their answers (predictions.safetensors) ---- */
+typedef struct d9_run_answers {
+    int64_t count;                     /* images; 0: the run has kept none that can be read */
+    double *top1, *label, *confidence; /* (count) */
+} d9_run_answers;
+D9_MUST_USE d9_status d9_run_answers_read(d9_context *context, const d9_report *report, const d9_report_run *run,
+                                          d9_run_answers *answers);
+void d9_run_answers_free(d9_context *context, d9_run_answers *answers);
 /* report->answers of the best arm that kept any, and the table of what it mistakes for what. */
 D9_MUST_USE d9_status d9_report_gather_answers(d9_context *context, d9_report *report);
 D9_MUST_USE d9_status d9_report_confusion(const d9_report *report, d9_text *text); /* data of a plot */

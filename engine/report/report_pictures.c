@@ -9,7 +9,6 @@
 #include "core/system.h"
 #include "data/dataset.h"
 #include "data/preview.h"
-#include "record/safetensors.h"
 
 enum { PATH_BYTES = 4096, COLUMNS = 8, MISTAKES = 24, TOLD = 8 };
 
@@ -50,43 +49,13 @@ done:
 
 /* ---- the worst mistakes: wrong answers that were given with the most confidence ---- */
 
-typedef struct answers { /* of one run */
-    size_t count;
-    double *top1, *label, *confidence; /* (count) */
-} answers;
-
-static d9_status read_answers(d9_context *context, const char *path, void **memory, answers *read) {
-    static const char *const names[] = {"top1", "label", "confidence"};
-    d9_status status = D9_OK;
-    d9_safetensors *file = NULL;
-    d9_context quiet = *context; /* a file that cannot be read costs a picture, no more */
-    d9_context_clear(&quiet);
-    if (!d9_file_exists(context, path) || d9_safetensors_read(&quiet, path, &file) != D9_OK) goto done;
-    for (int i = 0; i < 3; i++) {
-        const d9_tensor *tensor = d9_safetensors_find(file, names[i]);
-        const size_t count = tensor ? (size_t)d9_shape_count(&tensor->shape) : 0;
-        if (count == 0 || (i > 0 && count != read->count)) {
-            read->count = 0;
-            goto done;
-        }
-        if (i == 0) D9_TRY(d9_allocate(context, 3 * count * sizeof(double), "the answers of a run", memory));
-        double *values = (double *)*memory + (size_t)i * count;
-        d9_tensor_to_doubles(tensor, values);
-        *(i == 0 ? &read->top1 : i == 1 ? &read->label : &read->confidence) = values;
-        read->count = count;
-    }
-done:
-    d9_safetensors_free(context, file);
-    return status;
-}
-
 static int64_t whole(const json_t *data, const char *key) {
     const double value = d9_json_real(data, key);
     return isnan(value) ? 0 : (int64_t)value;
 }
 
 /* The data set of a run, if it is at hand and its test labels are those of the answers; else NULL and all is well. */
-static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, const answers *read) {
+static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, const d9_run_answers *read) {
     const json_t *data = json_object_get(json_object_get(run->result, "config"), "data");
     d9_context quiet = *context;
     d9_dataset *dataset = NULL;
@@ -96,10 +65,10 @@ static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, c
                                        .synthetic_train = whole(data, "synthetic_train"),
                                        .synthetic_test = whole(data, "synthetic_test")};
     d9_context_clear(&quiet);
-    if (!wanted.name || strcmp(wanted.name, "folder") == 0) return NULL; /* its path is in no record */
+    if (!wanted.name || d9_dataset_needs_path(wanted.name)) return NULL; /* the path is in no record */
     if (d9_dataset_load(&quiet, &wanted, &dataset) != D9_OK) return NULL;
-    bool same = dataset->test.count == (int64_t)read->count && dataset->channels == 3;
-    for (size_t i = 0; same && i < read->count; i++)
+    bool same = dataset->test.count == read->count && dataset->channels == 3;
+    for (int64_t i = 0; same && i < read->count; i++)
         same =
             read->label[i] == dataset->test.labels[i] && read->top1[i] >= 0 && read->top1[i] < (double)dataset->classes;
     if (same) return dataset;
@@ -108,9 +77,9 @@ static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, c
 }
 
 /* The most confident wrong answers, the worst first. Returns how many. */
-static int find_mistakes(const answers *read, size_t mistakes[MISTAKES]) {
+static int find_mistakes(const d9_run_answers *read, int64_t mistakes[MISTAKES]) {
     int count = 0;
-    for (size_t i = 0; i < read->count; i++) {
+    for (int64_t i = 0; i < read->count; i++) {
         if (read->top1[i] == read->label[i]) continue;
         int at = count < MISTAKES ? count : MISTAKES - 1;
         if (count == MISTAKES && !(read->confidence[i] > read->confidence[mistakes[at]])) continue;
@@ -123,12 +92,12 @@ static int find_mistakes(const answers *read, size_t mistakes[MISTAKES]) {
 }
 
 static d9_status write_sheet(d9_context *context, const d9_report *report, const d9_dataset *dataset,
-                             const size_t *mistakes, int count) {
+                             const int64_t *mistakes, int count) {
     d9_status status = D9_OK;
     char path[PATH_BYTES];
     d9_sheet sheet = {0};
     const int columns = count < COLUMNS ? count : COLUMNS, rows = (count + COLUMNS - 1) / COLUMNS;
-    const size_t pixels = (size_t)(dataset->height * dataset->width * dataset->channels);
+    const int64_t pixels = dataset->height * dataset->width * dataset->channels;
     const d9_sheet_options options = {.tile_height = (int)dataset->height, .tile_width = (int)dataset->width};
     D9_TRY(d9_sheet_make(context, rows, columns, &options, &sheet));
     for (int i = 0; i < count; i++)
@@ -141,15 +110,15 @@ done:
 }
 
 /* "From the left, row by row: cat taken for dog (99.8%); ..." */
-static d9_status tell_mistakes(d9_context *context, d9_report *report, const d9_dataset *dataset, const answers *read,
-                               const size_t *mistakes, int count, const char **note) {
+static d9_status tell_mistakes(d9_context *context, d9_report *report, const d9_dataset *dataset,
+                               const d9_run_answers *read, const int64_t *mistakes, int count, const char **note) {
     d9_status status = D9_OK;
     d9_text text;
     char *kept;
     d9_text_init(context, &text);
     d9_text_add(&text, "Wrong answers given with most confidence. From the left, row by row: ");
     for (int i = 0; i < count && i < TOLD; i++) {
-        const size_t at = mistakes[i];
+        const int64_t at = mistakes[i];
         d9_text_add(&text, "%s%s taken for %s (%.1f%%)", i ? "; " : "", dataset->class_names[(int)read->label[at]],
                     dataset->class_names[(int)read->top1[at]], 100 * read->confidence[at]);
     }
@@ -165,13 +134,10 @@ done:
 static d9_status picture_mistakes(d9_context *context, d9_report *report, const d9_report_run *run,
                                   d9_report_plot *plot) {
     d9_status status = D9_OK;
-    char path[PATH_BYTES];
-    void *memory = NULL;
-    answers read = {0};
-    size_t mistakes[MISTAKES];
+    d9_run_answers read;
+    int64_t mistakes[MISTAKES];
     d9_dataset *dataset = NULL;
-    snprintf(path, sizeof path, "%.2000s/%.2000s/predictions.safetensors", report->folder, run->folder);
-    D9_TRY(read_answers(context, path, &memory, &read));
+    D9_TRY(d9_run_answers_read(context, report, run, &read));
     const int count = read.count ? find_mistakes(&read, mistakes) : 0;
     if (count > 0) dataset = find_dataset(context, run, &read);
     if (!dataset) goto done;
@@ -181,7 +147,7 @@ static d9_status picture_mistakes(d9_context *context, d9_report *report, const 
     D9_TRY(embed(context, report, "report/mistakes.png", plot));
 done:
     if (dataset) d9_dataset_free(context, dataset);
-    d9_release(context, memory);
+    d9_run_answers_free(context, &read);
     return status;
 }
 

@@ -23,18 +23,11 @@ static const char *json_text(const json_t *object, const char *key) {
 d9_status d9_report_say(d9_context *context, d9_report *report, d9_report_lines *lines, const char *format, ...) {
     d9_status status = D9_OK;
     char line[MESSAGE_BYTES], *kept;
-    void *larger;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    if (lines->count == lines->capacity) {
-        const int capacity = lines->capacity ? 2 * lines->capacity : 16;
-        D9_TRY(d9_arena_allocate(context, &report->arena, (size_t)capacity * sizeof(char *), &larger));
-        if (lines->count) memcpy(larger, lines->items, (size_t)lines->count * sizeof(char *));
-        lines->items = larger;
-        lines->capacity = capacity;
-    }
+    D9_TRY(D9_ARENA_GROW(context, &report->arena, lines->count, &lines->capacity, &lines->items));
     D9_TRY(d9_arena_copy(context, &report->arena, line, &kept));
     lines->items[lines->count++] = kept;
 done:
@@ -205,11 +198,9 @@ static d9_status broken(d9_context *context, const d9_report *report, const char
 
 static d9_status read_arms(d9_context *context, d9_report *report, const json_t *arms) {
     d9_status status = D9_OK;
-    void *memory;
     const int count = (int)json_array_size(arms);
     if (count == 0) D9_TRY(broken(context, report, "has no arms"));
-    D9_TRY(d9_arena_allocate(context, &report->arena, (size_t)count * sizeof(d9_report_arm), &memory));
-    report->arms = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, count, &report->arms));
     for (int i = 0; i < count; i++) {
         const json_t *object = json_array_get(arms, (size_t)i);
         d9_report_arm *arm = &report->arms[i];
@@ -234,10 +225,8 @@ done:
 
 static d9_status read_listed_runs(d9_context *context, d9_report *report, const json_t *runs) {
     d9_status status = D9_OK;
-    void *memory;
     const int count = (int)json_array_size(runs);
-    D9_TRY(d9_arena_allocate(context, &report->arena, (size_t)count * sizeof(d9_report_run), &memory));
-    report->runs = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, count, &report->runs));
     for (int i = 0; i < count; i++) {
         const json_t *object = json_array_get(runs, (size_t)i), *seed = json_object_get(object, "seed");
         d9_report_run *run = &report->runs[i];
@@ -310,15 +299,12 @@ done:
 
 static d9_status read_plain(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    void *memory;
     d9_listing listing = {0};
     const bool single = is_run(context, report->folder);
     D9_TRY(d9_listing_read(context, &report->arena, report->folder, &listing));
     const size_t most = (size_t)listing.count + 1;
-    D9_TRY(d9_arena_allocate(context, &report->arena, most * sizeof(d9_report_run), &memory));
-    report->runs = memory;
-    D9_TRY(d9_arena_allocate(context, &report->arena, most * sizeof(d9_report_arm), &memory));
-    report->arms = memory;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &report->runs));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &report->arms));
     for (int64_t i = 0; i < (single ? 1 : listing.count); i++) {
         const d9_entry *entry = single ? NULL : &listing.entries[i];
         if (entry && (!entry->folder || !is_run(context, entry->path))) continue;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* ---- the incomplete beta function ---- */
 
@@ -98,19 +99,30 @@ double d9_student_shifted_above(double t, double freedom, double shift) {
 
 /* ---- one sample ---- */
 
-void d9_sample_describe(const double *values, int64_t count, d9_sample *sample) {
+/* Of the values of `a`, or of its differences from `b` where that is not NULL. */
+static double value_at(const double *a, const double *b, int64_t i) { return b ? a[i] - b[i] : a[i]; }
+
+static void describe(const double *a, const double *b, int64_t count, d9_sample *sample) {
     double sum = 0, squares = 0;
     *sample = (d9_sample){.count = count, .mean = NAN, .deviation = NAN, .minimum = NAN, .maximum = NAN};
     if (count < 1) return;
-    sample->minimum = sample->maximum = values[0];
+    sample->minimum = sample->maximum = value_at(a, b, 0);
     for (int64_t i = 0; i < count; i++) {
-        sum += values[i];
-        sample->minimum = fmin(sample->minimum, values[i]);
-        sample->maximum = fmax(sample->maximum, values[i]);
+        const double value = value_at(a, b, i);
+        sum += value;
+        sample->minimum = fmin(sample->minimum, value);
+        sample->maximum = fmax(sample->maximum, value);
     }
     sample->mean = sum / (double)count;
-    for (int64_t i = 0; i < count; i++) squares += (values[i] - sample->mean) * (values[i] - sample->mean);
+    for (int64_t i = 0; i < count; i++) {
+        const double centred = value_at(a, b, i) - sample->mean;
+        squares += centred * centred;
+    }
     if (count > 1) sample->deviation = sqrt(squares / (double)(count - 1));
+}
+
+void d9_sample_describe(const double *values, int64_t count, d9_sample *sample) {
+    describe(values, NULL, count, sample);
 }
 
 static d9_estimate unknown(double estimate) {
@@ -129,14 +141,22 @@ static void complete(d9_estimate *result, double level) {
     result->p = d9_student_two_sided(result->estimate / result->error, result->freedom);
 }
 
-void d9_mean_estimate(const double *values, int64_t count, double level, d9_estimate *result) {
+static void estimate_mean(const double *a, const double *b, int64_t count, double level, d9_estimate *result) {
     d9_sample sample;
-    d9_sample_describe(values, count, &sample);
+    describe(a, b, count, &sample);
     *result = unknown(sample.mean);
     if (count < 2) return;
     result->error = sample.deviation / sqrt((double)count);
     result->freedom = result->error > 0 ? (double)(count - 1) : NAN;
     complete(result, level);
+}
+
+void d9_mean_estimate(const double *values, int64_t count, double level, d9_estimate *result) {
+    estimate_mean(values, NULL, count, level, result);
+}
+
+void d9_paired_difference(const double *a, const double *b, int64_t count, double level, d9_estimate *result) {
+    estimate_mean(a, b, count, level, result);
 }
 
 void d9_welch_difference(const double *a, int64_t a_count, const double *b, int64_t b_count, double level,
@@ -150,22 +170,6 @@ void d9_welch_difference(const double *a, int64_t a_count, const double *b, int6
     const double v = second.deviation * second.deviation / (double)b_count;
     result->error = sqrt(u + v);
     result->freedom = (u + v) * (u + v) / (u * u / (double)(a_count - 1) + v * v / (double)(b_count - 1));
-    complete(result, level);
-}
-
-void d9_paired_difference(const double *a, const double *b, int64_t count, double level, d9_estimate *result) {
-    double sum = 0, squares = 0;
-    *result = unknown(NAN);
-    if (count < 1) return;
-    for (int64_t i = 0; i < count; i++) sum += a[i] - b[i];
-    *result = unknown(sum / (double)count);
-    if (count < 2) return;
-    for (int64_t i = 0; i < count; i++) {
-        const double centred = a[i] - b[i] - result->estimate;
-        squares += centred * centred;
-    }
-    result->error = sqrt(squares / (double)(count - 1) / (double)count);
-    result->freedom = result->error > 0 ? (double)(count - 1) : NAN;
     complete(result, level);
 }
 
