@@ -10,15 +10,12 @@
 #include "train/batch_plan.h"
 #include <string.h>
 
-enum { IMAGES = 8, EPOCHS = 8 };
-
 /* A copy of the list with room for more. */
 static d9_status extend(d9_cli *cli, d9_flag_list *list, int more) {
-    void *memory = NULL;
-    size_t bytes = (size_t)(list->count + more) * sizeof(char *);
-    d9_status status = d9_arena_allocate(&cli->context, &cli->arena, bytes, &memory);
-    if (status == D9_OK && list->count) memcpy(memory, list->items, (size_t)list->count * sizeof(char *));
-    list->items = memory;
+    const char **items;
+    d9_status status = D9_ARENA_ALLOCATE(&cli->context, &cli->arena, list->count + more, &items);
+    if (status == D9_OK && list->count) memcpy(items, list->items, (size_t)list->count * sizeof *items);
+    list->items = items;
     return status;
 }
 
@@ -34,7 +31,7 @@ static d9_status load(d9_cli *cli, const d9_data_options *options, d9_config **c
         if (full->trick_on[i] && !trick->on_augment) edits.without.items[edits.without.count++] = trick->name;
     }
     D9_TRY(extend(cli, &edits.set, 1));
-    edits.set.items[edits.set.count++] = "train.batch_size=8"; /* IMAGES */
+    edits.set.items[edits.set.count++] = "train.batch_size=8"; /* D9_BATCH_SHEET_IMAGES */
     edits.backend = "reference";
     edits.precision = "f32";
     D9_TRY(d9_cli_config(cli, options->what, &edits, NULL, config));
@@ -43,51 +40,14 @@ done:
     return status;
 }
 
-/* One row for each image: as it is, then as each epoch shows it. */
-static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan *plan, d9_sheet *sheet) {
-    d9_status status = D9_OK;
-    const d9_dataset *dataset = session->dataset;
-    const d9_value *image = &graph->values[graph->image];
-    const int64_t pixels = dataset->height * dataset->width * dataset->channels;
-    const int32_t order[IMAGES] = {0, 1, 2, 3, 4, 5, 6, 7};
-    void *memory = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)(IMAGES * pixels) * sizeof(float), "a batch of images",
-                       &memory));
-    const float *batch = memory;
-    D9_TRY(
-        session->backend->write(session->context, session->device, D9_BUFFER_ORDER, 0, order, sizeof order));
-    for (int row = 0; row < IMAGES; row++)
-        d9_sheet_put_bytes(sheet, row, 0, dataset->train.images + row * pixels);
-    for (int epoch = 0; epoch < EPOCHS; epoch++) {
-        D9_TRY(session->backend->run(session->context, plan, epoch * session->program.steps_per_epoch));
-        D9_TRY(session->backend->sync(session->context, session->device));
-        D9_TRY(session->backend->read(session->context, session->device, image->buffer, image->offset, memory,
-                                      IMAGES * pixels * (int64_t)sizeof(float)));
-        for (int row = 0; row < IMAGES; row++)
-            d9_sheet_put_reals(sheet, row, epoch + 1, batch + row * pixels, dataset->mean, dataset->std);
-    }
-done:
-    d9_release(session->context, memory);
-    return status;
-}
-
 static d9_status write_images(d9_cli *cli, d9_session *session, const char *path) {
-    d9_status status = D9_OK;
-    d9_graph graph;
-    d9_plan *plan = NULL;
+    d9_status status;
     d9_sheet sheet = {0};
-    const d9_sheet_options options = {.tile_height = (int)session->dataset->height,
-                                      .tile_width = (int)session->dataset->width};
-    d9_graph_init(&graph);
-    D9_TRY(d9_sheet_make(&cli->context, IMAGES, EPOCHS + 1, &options, &sheet));
-    D9_TRY(d9_batch_plan(session, &graph, &plan));
-    D9_TRY(fill_sheet(session, &graph, plan, &sheet));
+    D9_TRY(d9_batch_sheet(session, &sheet));
     D9_TRY(d9_sheet_write(&cli->context, &sheet, path));
-    d9_cli_print(cli, "%s: %d training images (left: as they are) under epochs 1 to %d\n", path, IMAGES,
-                 EPOCHS);
+    d9_cli_print(cli, "%s: %d training images (left: as they are) under epochs 1 to %d\n", path, sheet.rows,
+                 sheet.columns - 1);
 done:
-    if (plan) session->backend->plan_free(&cli->context, plan);
-    d9_graph_free(&cli->context, &graph);
     d9_sheet_free(&cli->context, &sheet);
     return status;
 }

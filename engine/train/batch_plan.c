@@ -1,6 +1,7 @@
 /* The batch nodes alone. The graph is a copy of the training graph, so that every value keeps its place. */
 #include "train/batch_plan.h"
 #include "graph/op.h"
+#include "core/system.h"
 
 d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan) {
     d9_status status = D9_OK;
@@ -12,5 +13,63 @@ d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan) {
     graph->node_count = kept;
     D9_TRY(session->backend->plan(session->context, session->device, &session->program, graph, plan));
 done:
+    return status;
+}
+
+/* ---- the sheet ---- */
+
+/* A batch of the first training images, from the first on. */
+static d9_status write_first_images(d9_session *session) {
+    d9_status status;
+    const d9_extent *extent = &session->program.extent;
+    int32_t *order = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, extent->batch, "a batch's order", &order));
+    for (int64_t i = 0; i < extent->batch; i++) order[i] = (int32_t)(i % extent->train_images);
+    D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_ORDER, 0, order,
+                                   extent->batch * (int64_t)sizeof *order));
+done:
+    d9_release(session->context, order);
+    return status;
+}
+
+static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan *plan, d9_sheet *sheet) {
+    d9_status status;
+    const d9_dataset *data = session->dataset;
+    const int64_t pixels = data->height * data->width * 3, count = d9_shape_count(&graph->values[graph->image].shape);
+    double *wide = NULL;
+    float *narrow = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, count, "a batch of images", &wide));
+    D9_TRY(D9_ALLOCATE(session->context, count, "a batch of images", &narrow));
+    D9_TRY(write_first_images(session));
+    for (int row = 0; row < sheet->rows; row++) d9_sheet_put_bytes(sheet, row, 0, data->train.images + row * pixels);
+    for (int epoch = 0; epoch < D9_BATCH_SHEET_EPOCHS; epoch++) {
+        D9_TRY(session->backend->run(session->context, plan, epoch * session->program.steps_per_epoch));
+        D9_TRY(session->backend->sync(session->context, session->device));
+        D9_TRY(d9_session_read_value(session, graph, graph->image, wide));
+        for (int64_t i = 0; i < sheet->rows * pixels; i++) narrow[i] = (float)wide[i];
+        for (int row = 0; row < sheet->rows; row++)
+            d9_sheet_put_reals(sheet, row, epoch + 1, narrow + row * pixels, data->mean, data->std);
+    }
+done:
+    d9_release(session->context, wide);
+    d9_release(session->context, narrow);
+    return status;
+}
+
+d9_status d9_batch_sheet(d9_session *session, d9_sheet *sheet) {
+    d9_status status;
+    d9_context *context = session->context;
+    const d9_extent *extent = &session->program.extent;
+    const int rows = (int)(extent->batch < D9_BATCH_SHEET_IMAGES ? extent->batch : D9_BATCH_SHEET_IMAGES);
+    const d9_sheet_options options = {.tile_height = (int)extent->height, .tile_width = (int)extent->width};
+    d9_graph graph;
+    d9_plan *plan = NULL;
+    d9_graph_init(&graph);
+    D9_TRY(d9_sheet_make(context, rows, D9_BATCH_SHEET_EPOCHS + 1, &options, sheet));
+    D9_TRY(d9_batch_plan(session, &graph, &plan));
+    D9_TRY(fill_sheet(session, &graph, plan, sheet));
+done:
+    if (plan) session->backend->plan_free(context, plan);
+    d9_graph_free(context, &graph);
     return status;
 }

@@ -1,82 +1,25 @@
 /* What TensorBoard is given of a run: see tensorboard_run.h. */
 #include "train/tensorboard_run.h"
 #include "core/system.h"
-#include "data/preview.h"
 #include "train/batch_plan.h"
 
 #include <stdio.h>
 
-/* ---- the augmentation sheet ---- */
-
-enum { SHEET_IMAGES = 8, SHEET_EPOCHS = 8 };
-
-/* A batch of the first training images, from the first on. */
-static d9_status write_first_images(d9_session *session) {
-    d9_status status;
-    const d9_extent *extent = &session->program.extent;
-    void *order = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)extent->batch * sizeof(int32_t), "a batch's order", &order));
-    for (int64_t i = 0; i < extent->batch; i++) ((int32_t *)order)[i] = (int32_t)(i % extent->train_images);
-    D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_ORDER, 0, order,
-                                   extent->batch * (int64_t)sizeof(int32_t)));
-done:
-    d9_release(session->context, order);
-    return status;
-}
-
-/* Column 0: the images as they are; then as each epoch shows them. */
-static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan *plan, d9_sheet *sheet) {
-    d9_status status;
-    const d9_dataset *data = session->dataset;
-    const int64_t pixels = data->height * data->width * 3, count = d9_shape_count(&graph->values[graph->image].shape);
-    void *memory = NULL;
-    D9_TRY(
-        d9_allocate(session->context, (size_t)count * (sizeof(double) + sizeof(float)), "a batch of images", &memory));
-    double *wide = memory;
-    float *narrow = (float *)(wide + count);
-    D9_TRY(write_first_images(session));
-    for (int row = 0; row < sheet->rows; row++) d9_sheet_put_bytes(sheet, row, 0, data->train.images + row * pixels);
-    for (int epoch = 0; epoch < SHEET_EPOCHS; epoch++) {
-        D9_TRY(session->backend->run(session->context, plan, epoch * session->program.steps_per_epoch));
-        D9_TRY(session->backend->sync(session->context, session->device));
-        D9_TRY(d9_session_read_value(session, graph, graph->image, wide));
-        for (int64_t i = 0; i < sheet->rows * pixels; i++) narrow[i] = (float)wide[i];
-        for (int row = 0; row < sheet->rows; row++)
-            d9_sheet_put_reals(sheet, row, epoch + 1, narrow + row * pixels, data->mean, data->std);
-    }
-done:
-    d9_release(session->context, memory);
-    return status;
-}
-
 static d9_status add_sheet(d9_tensorboard_run *run, d9_session *session) {
     d9_status status;
-    d9_context *context = session->context;
-    const d9_extent *extent = &session->program.extent;
-    const int rows = (int)(extent->batch < SHEET_IMAGES ? extent->batch : SHEET_IMAGES);
-    const d9_sheet_options options = {.tile_height = (int)extent->height, .tile_width = (int)extent->width};
-    d9_graph graph;
-    d9_plan *plan = NULL;
     d9_sheet sheet = {0};
     uint8_t *png = NULL;
     size_t size;
-    d9_graph_init(&graph);
-    D9_TRY(d9_sheet_make(context, rows, SHEET_EPOCHS + 1, &options, &sheet));
-    D9_TRY(d9_batch_plan(session, &graph, &plan));
-    D9_TRY(fill_sheet(session, &graph, plan, &sheet));
-    D9_TRY(d9_png_encode(context, sheet.pixels, sheet.width, sheet.height, &png, &size));
+    D9_TRY(d9_batch_sheet(session, &sheet));
+    D9_TRY(d9_png_encode(session->context, sheet.pixels, sheet.width, sheet.height, &png, &size));
     d9_tensorboard_begin(&run->files, 0, d9_clock_wall());
     d9_tensorboard_image(&run->files, "augmentation", sheet.height, sheet.width, png, size);
     D9_TRY(d9_tensorboard_end(&run->files));
 done:
-    d9_release(context, png);
-    d9_sheet_free(context, &sheet);
-    if (plan) session->backend->plan_free(context, plan);
-    d9_graph_free(context, &graph);
+    d9_release(session->context, png);
+    d9_sheet_free(session->context, &sheet);
     return status;
 }
-
-/* ---- the run ---- */
 
 d9_status d9_tensorboard_run_open(d9_tensorboard_run *run, d9_session *session, const char *folder, int64_t step) {
     d9_status status;
