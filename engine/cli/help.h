@@ -40,8 +40,7 @@ void d9_manual(d9_text *text);                            /* the manual page, in
  * Never fails for what is typed: where nothing fits there is no line. */
 void d9_complete(const char *const *words, int count, d9_text *text);
 
-/* One trick in full, and the nearest there is to a name that no trick has (D9_USAGE). */
+/* One trick in full. */
 void d9_help_trick(d9_cli *cli, const d9_trick *trick);
-D9_MUST_USE d9_status d9_help_unknown_trick(d9_cli *cli, const char *name);
 
 #endif

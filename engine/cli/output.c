@@ -30,10 +30,10 @@ void d9_cli_print(d9_cli *cli, const char *format, ...) {
     va_start(arguments, format);
     va_copy(again, arguments);
     int length = vsnprintf(line, sizeof line, format, arguments);
-    void *memory = NULL;
     if (length >= (int)sizeof line) {
-        if (d9_arena_allocate(&cli->context, &cli->arena, (size_t)length + 1, &memory) == D9_OK)
-            vsnprintf(text = memory, (size_t)length + 1, format, again);
+        char *longer;
+        if (D9_ARENA_ALLOCATE(&cli->context, &cli->arena, length + 1, &longer) == D9_OK)
+            vsnprintf(text = longer, (size_t)length + 1, format, again);
         else
             length = (int)sizeof line - 1; /* the failure is in the context already */
     }

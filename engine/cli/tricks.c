@@ -22,7 +22,7 @@ static const d9_example examples[] = {
     {0},
 };
 
-d9_status d9_help_unknown_trick(d9_cli *cli, const char *name) {
+static d9_status unknown_trick(d9_cli *cli, const char *name) {
     const char *names[D9_TRICK_COUNT];
     for (int i = 0; i < D9_TRICK_COUNT; i++) names[i] = d9_trick_at(i)->name;
     const char *nearest = d9_text_nearest(name, names, D9_TRICK_COUNT);
@@ -152,7 +152,7 @@ static json_t *tricks_json(d9_cli *cli) {
 static d9_status run(d9_cli *cli, const void *options) {
     const tricks_options *chosen = options;
     const int index = chosen->name ? d9_trick_index(chosen->name) : -1;
-    if (chosen->name && index < 0) return d9_help_unknown_trick(cli, chosen->name);
+    if (chosen->name && index < 0) return unknown_trick(cli, chosen->name);
     if (chosen->json)
         d9_cli_print_json(cli, chosen->name ? trick_json(cli, d9_trick_at(index)) : tricks_json(cli));
     else if (chosen->name)

@@ -15,7 +15,7 @@ struct d9_arena_block {
 
 static d9_status add_block(d9_context *context, d9_arena *arena, size_t bytes) {
     size_t capacity = bytes > BLOCK_BYTES / 2 ? bytes : BLOCK_BYTES - sizeof(struct d9_arena_block);
-    void *pointer;
+    void *pointer; /* of two parts: the header and what follows */
     d9_status status = d9_allocate(context, sizeof(struct d9_arena_block) + capacity, "an arena", &pointer);
     if (status != D9_OK) return status;
     struct d9_arena_block *block = pointer;
@@ -65,11 +65,9 @@ d9_status d9_arena_grow(d9_context *context, d9_arena *arena, size_t count, size
 }
 
 d9_status d9_arena_copy(d9_context *context, d9_arena *arena, const char *text, char **copy) {
-    size_t size = strlen(text) + 1;
-    void *pointer;
-    d9_status status = d9_arena_allocate(context, arena, size, &pointer);
-    *copy = pointer;
-    if (status == D9_OK) memcpy(pointer, text, size);
+    const size_t size = strlen(text) + 1;
+    d9_status status = D9_ARENA_ALLOCATE(context, arena, size, copy);
+    if (status == D9_OK) memcpy(*copy, text, size);
     return status;
 }
 
@@ -78,12 +76,11 @@ d9_status d9_arena_format(d9_context *context, d9_arena *arena, char **text, con
     va_start(arguments, format);
     va_copy(again, arguments);
     int length = vsnprintf(NULL, 0, format, arguments);
-    void *pointer = NULL;
     d9_status status = D9_OK;
+    *text = NULL;
     if (length < 0) status = d9_fail(context, D9_DEVICE, "a text could not be formatted");
-    if (status == D9_OK) status = d9_arena_allocate(context, arena, (size_t)length + 1, &pointer);
-    if (status == D9_OK) vsnprintf(pointer, (size_t)length + 1, format, again);
-    *text = pointer;
+    if (status == D9_OK) status = D9_ARENA_ALLOCATE(context, arena, length + 1, text);
+    if (status == D9_OK) vsnprintf(*text, (size_t)length + 1, format, again);
     va_end(again);
     va_end(arguments);
     return status;

@@ -135,22 +135,22 @@ static d9_status read_all(d9_context *context, const char *path, int file, size_
     const d9_system *system = context->system;
     d9_status status = D9_OK;
     size_t capacity = hint + 2, used = 0; /* one byte to see the end, one for the zero */
-    void *buffer = NULL, *larger;
-    D9_TRY(d9_allocate(context, capacity, path, &buffer));
+    uint8_t *buffer = NULL, *larger;
+    D9_TRY(D9_ALLOCATE(context, capacity, path, &buffer));
     for (;;) {
-        ssize_t got = system->read(system->user, file, (uint8_t *)buffer + used, capacity - used - 1);
+        ssize_t got = system->read(system->user, file, buffer + used, capacity - used - 1);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: %s", path, strerror(errno)));
         if (got == 0) break;
         used += (size_t)got;
         if (used + 1 < capacity) continue;
-        D9_TRY(d9_allocate(context, capacity * 2, path, &larger));
+        D9_TRY(D9_ALLOCATE(context, capacity * 2, path, &larger));
         memcpy(larger, buffer, used);
         d9_release(context, buffer);
         buffer = larger;
         capacity *= 2;
     }
-    ((uint8_t *)buffer)[used] = 0;
+    buffer[used] = 0;
     *bytes = buffer;
     *size = used;
     buffer = NULL;

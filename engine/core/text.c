@@ -14,8 +14,8 @@ void d9_text_init(d9_context *context, d9_text *text) { *text = (d9_text){.conte
 static d9_status grow(d9_text *text, size_t needed) {
     size_t capacity = text->capacity ? text->capacity : 256;
     while (capacity < needed) capacity *= 2;
-    void *bytes;
-    d9_status status = d9_allocate(text->context, capacity, "a text", &bytes);
+    char *bytes;
+    d9_status status = D9_ALLOCATE(text->context, capacity, "a text", &bytes);
     if (status != D9_OK) return status;
     if (text->size > 0) memcpy(bytes, text->bytes, text->size);
     d9_release(text->context, text->bytes);

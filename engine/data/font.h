@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { D9_FONT_HEIGHT = 9, D9_FONT_ASCENT = 7 }; /* rows at scale 1: of a line; of them above the baseline */
+enum { D9_FONT_HEIGHT = 9 }; /* rows of a line at scale 1, 7 of them above the baseline */
 
 typedef struct d9_canvas {
     uint8_t *pixels; /* (height, width, 3) */

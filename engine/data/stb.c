@@ -61,10 +61,10 @@ static void lay_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb) {
 
 /* In place, by way of a copy: the pixels stay stb_image's to free. */
 static d9_status turn_upright(d9_context *context, const char *name, int orientation, d9_image *image) {
-    void *copy = NULL;
+    uint8_t *copy = NULL;
     const size_t bytes = (size_t)image->width * (size_t)image->height * 3;
     if (orientation == 1) return D9_OK;
-    d9_status status = d9_allocate(context, bytes, name, &copy);
+    d9_status status = D9_ALLOCATE(context, bytes, name, &copy);
     if (status != D9_OK) return status;
     memcpy(copy, image->pixels, bytes);
     d9_exif_turn(orientation, copy, image->width, image->height, image->pixels);

@@ -26,9 +26,9 @@ static uint8_t *extend(d9_message *message, size_t more) {
     if (message->status != D9_OK) return NULL;
     if (needed > message->capacity) {
         size_t capacity = message->capacity ? message->capacity : 1024;
-        void *bytes;
+        uint8_t *bytes;
         while (capacity < needed) capacity *= 2;
-        message->status = d9_allocate(message->context, capacity, "a message", &bytes);
+        message->status = D9_ALLOCATE(message->context, capacity, "a message", &bytes);
         if (message->status != D9_OK) return NULL;
         if (message->size > 0) memcpy(bytes, message->bytes, message->size);
         d9_release(message->context, message->bytes);

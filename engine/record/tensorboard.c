@@ -46,17 +46,16 @@ static void put_masked(const void *bytes, size_t size, uint8_t *to) {
 static d9_status append_record(d9_tensorboard *board) {
     d9_status status;
     const uint64_t length = board->event.size;
-    void *memory = NULL;
+    uint8_t *record = NULL;
     D9_TRY(d9_message_status(&board->event));
-    D9_TRY(d9_allocate(board->context, (size_t)length + 16, "an event", &memory));
-    uint8_t *record = memory;
+    D9_TRY(D9_ALLOCATE(board->context, length + 16, "an event", &record));
     memcpy(record, &length, 8);
     put_masked(record, 8, record + 8);
     memcpy(record + 12, board->event.bytes, (size_t)length);
     put_masked(board->event.bytes, (size_t)length, record + 12 + length);
     D9_TRY(d9_file_append(board->context, board->path, record, (size_t)length + 16));
 done:
-    d9_release(board->context, memory);
+    d9_release(board->context, record);
     return status;
 }
 

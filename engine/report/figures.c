@@ -74,7 +74,7 @@ void d9_html_escape(d9_text *text, const char *bytes) {
 }
 
 /* RFC 3986: what a path may hold as it is, the rest percent-encoded. A first "./" keeps a colon from being a scheme. */
-void d9_html_link(d9_text *text, const char *path) {
+static void html_link(d9_text *text, const char *path) {
     static const char plain[] = "-._~/,=+@!";
     d9_text_add(text, "./");
     for (; *path; path++) {
@@ -110,7 +110,7 @@ static void html_cell(const d9_column *column, const d9_cell *cell, d9_text *tex
         d9_text_add(text, "<td>");
         if (cell->link) {
             d9_text_add(text, "<a href=\"");
-            d9_html_link(text, cell->link);
+            html_link(text, cell->link);
             d9_text_add(text, "\">");
         }
         d9_html_escape(text, cell->text);

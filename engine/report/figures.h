@@ -46,9 +46,8 @@ void d9_figures_tsv(const d9_figures *table, d9_text *text);
 void d9_figures_html(const d9_figures *table, d9_text *text); /* headings are buttons that the page's script answers */
 json_t *d9_figures_json(const d9_figures *table);             /* rows as objects; NULL: out of memory */
 
-/* Text as HTML shows it, quotes included; for a path in a link, percent-encoded where it must be. */
+/* Text as HTML shows it, quotes included. */
 void d9_html_escape(d9_text *text, const char *bytes);
-void d9_html_link(d9_text *text, const char *path);
 /* Text as a TSV field: tabs and line ends become blanks. */
 void d9_tsv_field(d9_text *text, const char *bytes);
 void d9_tsv_number(d9_text *text, double number); /* NAN: nothing */
