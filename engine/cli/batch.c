@@ -1,4 +1,4 @@
-/* The options that experiments and ablations share, and which of the batch's parts they ask for. */
+/* The options that `experiment` and `ablate` share, and the parts of a batch that they ask for. */
 #include "cli/batch.h"
 #include "core/system.h"
 #include <fcntl.h>
@@ -97,7 +97,7 @@ done:
 
 /* ---- where, and which runs ---- */
 
-/* A title is free text; a folder's name is not. */
+/* The title with every character that a folder's name should not have made a dash. */
 static d9_status default_out(d9_cli *cli, const char *title, const char **out) {
     static const char *const fine = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
     char *made;

@@ -1,4 +1,4 @@
-/* What a batch says: the plan, a line for each finished run, the state of all, the end.
+/* What is printed of many runs: the plan, a line for each finished run, the state of all, the end.
  *
  *     short: 3 arms x 2 seeds = 6 runs, 1 done before
  *      2/6  celu  seed 1  93.10%, with TTA 93.40%  12.3 s  about 0:49 left
@@ -7,6 +7,7 @@
  *     report     dawn9 report runs/short */
 #include "cli/batch.h"
 #include "core/system.h"
+#include "record/effective.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +35,7 @@ done:
     return status;
 }
 
-/* Runs whose folder has a file of this name, unread. */
+/* How many runs have a file of this name in their folder. The files are not read. */
 static int64_t count_with(const d9_batch *batch, const char *name) {
     d9_context quiet = batch->cli->context;
     int64_t found = 0;
@@ -110,14 +111,12 @@ static void print_state(const d9_batch *batch, int64_t index, const d9_run_state
     if (state->kind == D9_RUN_FAILED) d9_cli_print(batch->cli, ": %s", state->message);
 }
 
-static json_t *number_json(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
 static json_t *state_json(const d9_batch *batch, int64_t index, const d9_run_state *state) {
     json_t *object =
         json_pack("{s:s, s:I, s:s, s:o, s:o, s:o}", "arm", d9_experiment_arm(batch->experiment, index)->name, "seed",
                   (json_int_t)d9_experiment_seed(batch->experiment, index), "state", d9_run_kind_name(state->kind),
-                  "accuracy", number_json(state->accuracy), "accuracy_tta", number_json(state->accuracy_tta),
-                  "train_seconds", number_json(state->train_seconds));
+                  "accuracy", d9_json_number(state->accuracy), "accuracy_tta", d9_json_number(state->accuracy_tta),
+                  "train_seconds", d9_json_number(state->train_seconds));
     if (state->kind == D9_RUN_FAILED) json_object_set_new(object, "message", json_string(state->message));
     return object;
 }

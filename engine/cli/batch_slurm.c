@@ -17,7 +17,7 @@ enum { TASKS_MAX = 1000 }; /* Slurm's MaxArraySize is 1001 unless a site says ot
 
 static int64_t shard_count(const d9_batch *batch) { return batch->runs < TASKS_MAX ? batch->runs : TASKS_MAX; }
 
-/* This command without what only the submission needs. */
+/* This command without the options that only the submission needs. */
 static d9_status add_command(const d9_batch *batch, d9_text *text) {
     static const char *const dropped[] = {"--slurm", "--retry", "--json"};
     char program[4096];

@@ -102,10 +102,10 @@ static json_t *row_json(const d9_measurement *m, int row) {
     const d9_node *node = &m->graph->nodes[time->node];
     const d9_rate rate = d9_measured_rate(m, row);
     return json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:f}", "node", d9_op_name(node->op), "role",
-                     node->role, "rule", time->rule, "choice", time->choice, "seconds", time->seconds / (double)m->steps,
-                     "share", time->seconds / m->seconds, "runs", (json_int_t)time->runs, "gflop_per_second",
-                     rate.operations ? 1e-9 * rate.per_second : 0.0, "gigabytes_per_second",
-                     rate.operations ? 0.0 : 1e-9 * rate.per_second, "of_ceiling",
+                     node->role, "rule", time->rule, "choice", time->choice, "seconds",
+                     time->seconds / (double)m->steps, "share", time->seconds / m->seconds, "runs",
+                     (json_int_t)time->runs, "gflop_per_second", rate.operations ? 1e-9 * rate.per_second : 0.0,
+                     "gigabytes_per_second", rate.operations ? 0.0 : 1e-9 * rate.per_second, "of_ceiling",
                      rate.ceiling > 0 ? rate.per_second / rate.ceiling : 0.0);
 }
 
@@ -113,12 +113,12 @@ json_t *d9_bench_json(const d9_measurement *m, const char *what) {
     const d9_session *session = m->session;
     const double seconds = d9_measured_step_seconds(m);
     return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:I, s:f, s:f}", "bench", what, "backend",
-                     session->backend->name, "precision", session->program.precision->name, "device", session->info.name,
-                     "threads", session->info.threads, "batch_size", (json_int_t)session->program.extent.batch, "steps",
-                     (json_int_t)m->steps, "images_per_second", (double)session->program.extent.batch / seconds,
-                     "step_seconds", seconds, "peak_bytes", (json_int_t)m->peak_bytes, "matrix_gflop_per_second",
-                     1e-9 * m->ceilings.operations_per_second, "copy_gigabytes_per_second",
-                     1e-9 * m->ceilings.bytes_per_second);
+                     session->backend->name, "precision", session->program.precision->name, "device",
+                     session->info.name, "threads", session->info.threads, "batch_size",
+                     (json_int_t)session->program.extent.batch, "steps", (json_int_t)m->steps, "images_per_second",
+                     (double)session->program.extent.batch / seconds, "step_seconds", seconds, "peak_bytes",
+                     (json_int_t)m->peak_bytes, "matrix_gflop_per_second", 1e-9 * m->ceilings.operations_per_second,
+                     "copy_gigabytes_per_second", 1e-9 * m->ceilings.bytes_per_second);
 }
 
 static void print_json(d9_cli *cli, const d9_measurement *m, const char *what) {
@@ -170,9 +170,9 @@ static d9_status bench_cold(d9_cli *cli, d9_session *session, bool json) {
     }
     first = total - timeline->segments[timeline->count - 1].seconds;
     if (json)
-        d9_cli_print_json(cli, json_pack("{s:s, s:s, s:f, s:f, s:O}", "bench", "cold", "backend", session->backend->name,
-                                         "seconds_to_first_step", first, "seconds_after_first_step", total, "segments",
-                                         segments));
+        d9_cli_print_json(cli, json_pack("{s:s, s:s, s:f, s:f, s:O}", "bench", "cold", "backend",
+                                         session->backend->name, "seconds_to_first_step", first,
+                                         "seconds_after_first_step", total, "segments", segments));
     else
         d9_cli_print(cli, "process start to first training step %.2f s, to its end %.2f s\n", first, total);
 done:
@@ -188,10 +188,14 @@ static d9_status run_kind(d9_cli *cli, const bench_options *chosen, const char *
     if (strcmp(what, "cold") == 0) return bench_cold(cli, session, chosen->json);
     D9_TRY(d9_measure(session, session->train_plan, &session->program.train,
                       chosen->steps.given ? chosen->steps.value : TIMED_STEPS, &m));
-    if (strcmp(what, "pipeline") == 0) status = bench_pipeline(cli, session, &m, chosen->json);
-    else if (strcmp(what, "ops") == 0) status = d9_bench_ops(cli, session, &m, chosen->json);
-    else if (chosen->json) print_json(cli, &m, what);
-    else print_table(cli, &m);
+    if (strcmp(what, "pipeline") == 0)
+        status = bench_pipeline(cli, session, &m, chosen->json);
+    else if (strcmp(what, "ops") == 0)
+        status = d9_bench_ops(cli, session, &m, chosen->json);
+    else if (chosen->json)
+        print_json(cli, &m, what);
+    else
+        print_table(cli, &m);
 done:
     d9_measurement_free(&m);
     return status;

@@ -9,7 +9,9 @@
 
 enum { MAX_WAYS = 256 };
 
-typedef struct sums { double in_step, fastest, bare; } sums;
+typedef struct sums {
+    double in_step, fastest, bare;
+} sums;
 
 static const d9_choice_time *least(const d9_choice_time *ways, int count, bool bare) {
     const d9_choice_time *best = &ways[0];
@@ -68,8 +70,10 @@ d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *m
         s.in_step += m->rows[row].seconds / (double)m->steps;
         s.fastest += least(ways, count, false)->seconds;
         s.bare += least(ways, count, true)->bare_seconds;
-        if (json) json_array_append_new(rows, ways_json(m, row, ways, count));
-        else print_ways(cli, m, row, ways, count);
+        if (json)
+            json_array_append_new(rows, ways_json(m, row, ways, count));
+        else
+            print_ways(cli, m, row, ways, count);
     }
     if (json) {
         json_t *object = d9_bench_json(m, "ops");

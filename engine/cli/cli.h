@@ -59,8 +59,8 @@ typedef struct d9_example {
 } d9_example;
 
 typedef struct d9_command {
-    const char *name, *doc; /* doc: one line */
-    const char *about;      /* more, for its own help; NULL: nothing */
+    const char *name, *doc;     /* doc: one line */
+    const char *about;          /* more, for its own help; NULL: nothing */
     const d9_example *examples; /* ends with an all-zero row; NULL: none */
     const d9_flag *flags;
     size_t options_size;
@@ -74,8 +74,8 @@ const d9_command *d9_command_find(const char *name);
 
 /* Fills `options` (options_size zeroed bytes) from the words after the command's name. Misuse: D9_USAGE with
  * the nearest option there is. `help` is set when --help was asked for; nothing else is checked then. */
-D9_MUST_USE d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count,
-                                   const char *const *words, void *options, bool *help);
+D9_MUST_USE d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const char *const *words,
+                                   void *options, bool *help);
 
 /* A command's rows with the shared tables spliced in; offsets count from the command's own options. */
 enum { D9_FLAG_ROWS_MAX = 64 };
@@ -91,7 +91,7 @@ bool d9_flag_is_word(const d9_flag *flag); /* not an --option */
  */
 void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
 int d9_cli_columns(const d9_cli *cli); /* of the terminal, now; elsewhere INT_MAX: lines are as long as they are */
-void d9_cli_print_json(d9_cli *cli, json_t *object); /* takes over the reference; NULL: out of memory */
+void d9_cli_print_json(d9_cli *cli, json_t *object);      /* takes over the reference; NULL: out of memory */
 void d9_cli_print_json_line(d9_cli *cli, json_t *object); /* the same without a line break inside */
 /* `status`, or D9_OUTPUT if that was D9_OK and standard output could not be written. */
 D9_MUST_USE d9_status d9_cli_finish(d9_cli *cli, d9_status status);
@@ -103,11 +103,11 @@ typedef struct d9_cli_edits {
     const char *backend, *precision, *data;
 } d9_cli_edits;
 extern const d9_flag d9_cli_edit_flags[];
-/* A path that leads nowhere, where a file of nearly that name, or in the usual folders, is: D9_USAGE, and names it. */
+/* No file at `path`: D9_USAGE, naming a file of a similar name, or one in the usual folders. */
 D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
 /* Loads the configuration with these edits. `seed`: instead of the file's and --seed; NULL: theirs. */
-D9_MUST_USE d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits,
-                                    const int64_t *seed, d9_config **config);
+D9_MUST_USE d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits, const int64_t *seed,
+                                    d9_config **config);
 /* The same of a YAML text; `name` stands in messages. */
 D9_MUST_USE d9_status d9_cli_config_text(d9_cli *cli, const char *name, const char *yaml, const d9_cli_edits *edits,
                                          d9_config **config);

@@ -111,7 +111,7 @@ done:
 
 /* ---- rows ---- */
 
-/* Puts `value` (taken over) into the row of `key`, made where it is new. */
+/* Puts `value` (taken over) into the row of `key`, which is made if it is new. */
 static d9_status put(table *table, part part, int run, const char *key, json_t *value) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;

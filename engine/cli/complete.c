@@ -18,7 +18,7 @@ static void offer(completer *self, const char *candidate, const char *ending, co
         d9_text_add(self->text, "%s%s%s\t%s\n", self->head, candidate, ending, doc ? doc : "");
 }
 
-/* Settles the word up to its last mark; false where it has none. */
+/* Takes the word up to its last mark as complete; false where it has no mark. */
 static bool settle(completer *self, const char *marks) {
     const char *last = NULL;
     for (const char *c = self->current; *c; c++)
@@ -104,7 +104,7 @@ static void offer_root_values(completer *self, const char *path) {
 static void offer_backends(completer *self) { offer_root_values(self, "backend"); }
 static void offer_precisions(completer *self) { offer_root_values(self, "precision"); }
 
-/* Keys are many: only once something is typed. */
+/* Keys are shown only after something was typed, because there are many. */
 static void offer_topics(completer *self) {
     const d9_command *command;
     for (int i = 0; (command = d9_command_at(i)); i++) offer(self, command->name, "", command->doc);

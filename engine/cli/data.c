@@ -36,10 +36,10 @@ static json_t *report_json(const d9_data_report *report) {
     json_t *files = json_array();
     for (int i = 0; i < report->count; i++) {
         const d9_data_row *row = &report->row[i];
-        json_array_append_new(files, json_pack("{s:s, s:s, s:I, s:I, s:s}", "name", row->file->name, "state",
-                                               d9_file_state_name(row->state), "size_bytes",
-                                               (json_int_t)row->size_bytes, "published_bytes",
-                                               (json_int_t)row->file->size, "sha1", row->sha1));
+        json_array_append_new(files,
+                              json_pack("{s:s, s:s, s:I, s:I, s:s}", "name", row->file->name, "state",
+                                        d9_file_state_name(row->state), "size_bytes", (json_int_t)row->size_bytes,
+                                        "published_bytes", (json_int_t)row->file->size, "sha1", row->sha1));
     }
     return json_pack("{s:s, s:o}", "path", report->folder, "files", files);
 }
@@ -62,7 +62,7 @@ static void on_log(void *user, d9_log_level level, const char *line) {
     d9_cli_print(user, "%s\n", line);
 }
 
-/* The options of a configuration mean nothing to check and fetch. */
+/* check and fetch refuse the options of a configuration. */
 static d9_status refuse_edits(d9_cli *cli, const d9_data_options *options) {
     const d9_cli_edits *e = &options->edits;
     bool edited = e->set.count || e->with.count || e->without.count || e->seed.given || e->threads.given ||

@@ -44,9 +44,9 @@ static json_t *to_json(const char *name, const d9_device_info *info) {
     json_t *list = json_array();
     for (int p = 0; p < D9_PRECISIONS; p++)
         if (info->precision[p]) json_array_append_new(list, json_string(d9_precision_at(p)->name));
-    return json_pack("{s:s, s:b, s:s, s:s, s:s, s:i, s:I, s:o}", "backend", name, "present", 1, "device",
-                     info->name, "isa", info->isa, "version", info->version, "threads", info->threads,
-                     "memory_bytes", (json_int_t)info->memory_bytes, "precisions", list);
+    return json_pack("{s:s, s:b, s:s, s:s, s:s, s:i, s:I, s:o}", "backend", name, "present", 1, "device", info->name,
+                     "isa", info->isa, "version", info->version, "threads", info->threads, "memory_bytes",
+                     (json_int_t)info->memory_bytes, "precisions", list);
 }
 
 static d9_status run(d9_cli *cli, const void *options) {
@@ -58,8 +58,8 @@ static d9_status run(d9_cli *cli, const void *options) {
         bool present = describe(cli, name, (int)chosen->threads.value, &info) == D9_OK;
         if (chosen->json)
             json_array_append_new(rows, present ? to_json(name, &info)
-                                                : json_pack("{s:s, s:b, s:s}", "backend", name, "present", 0,
-                                                            "why", cli->context.message));
+                                                : json_pack("{s:s, s:b, s:s}", "backend", name, "present", 0, "why",
+                                                            cli->context.message));
         else if (present)
             print(cli, name, &info);
         else

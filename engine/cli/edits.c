@@ -115,7 +115,7 @@ done:
     return status;
 }
 
-/* Names are compared without their endings: all that none.yaml and tiny.yaml have in common is the ending. */
+/* Names are compared without their endings: otherwise none.yaml would be near to tiny.yaml. */
 typedef struct neighbours {
     const char *stems[NAMES_MAX], *names[NAMES_MAX], *folders[NAMES_MAX];
     int count;

@@ -23,7 +23,7 @@ void d9_flag_sentence(const d9_flag *flag, d9_text *text);
 
 /* Appends `words` in lines of at most `width` columns; the first begins at column `at`, the next are indented. */
 void d9_wrap(const char *words, int at, int indent, int width, d9_text *text);
-/* Columns that help is wrapped to: the terminal's, but no line of text is read with pleasure beyond 100; else 80. */
+/* Columns that help is wrapped to: the terminal's, at most 100; 80 elsewhere. */
 int d9_help_width(const d9_cli *cli);
 
 /* ---- forms ---- */

@@ -14,14 +14,14 @@
 
 static volatile sig_atomic_t interrupt_signal;
 
-/* Tells whoever pressed Ctrl-C that it was heard: a step or an evaluation may take a while to end. */
+/* Answers a Ctrl-C at once, because a step or an evaluation may take a while to end. */
 static void answer(const char *line, size_t length) {
     struct termios unused;
     ssize_t put = tcgetattr(STDERR_FILENO, &unused) == 0 ? write(STDERR_FILENO, line, length) : 0;
-    (void)put; /* there is nobody left to tell */
+    (void)put; /* a failure could not be shown */
 }
 
-/* The first signal asks for an orderly end; the second is for those who will not wait. */
+/* The first signal asks for an orderly end; the second ends the process at once. */
 static void on_signal(int number) {
     static const char heard[] =
         "\nending in good order, which may take a step or an evaluation; Ctrl-C again ends at once\n";
@@ -41,8 +41,8 @@ static void catch_signals(void) {
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* A closed descriptor 0, 1 or 2 would be given to the next file that is opened, and printing would go into
- * it. */
+/* Opens descriptors 0, 1 and 2 where they are closed. Otherwise the next file opened would get one of them, and what
+ * is printed would go into that file. */
 static void hold_standard_files(void) {
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
@@ -117,7 +117,7 @@ static void on_log(void *user, d9_log_level level, const char *line) {
     if (level != D9_LOG_WARNING) return;
     int length = snprintf(text, sizeof text, "dawn9: warning: %s\n", line);
     ssize_t put = system->write(system->user, STDERR_FILENO, text, (size_t)length);
-    (void)put; /* there is nobody left to tell */
+    (void)put; /* a failure could not be shown */
 }
 
 int main(int count, char **words) {
@@ -138,7 +138,7 @@ int main(int count, char **words) {
         char line[1100];
         int length = snprintf(line, sizeof line, "dawn9: %s\n", *message ? message : "failed without a message");
         ssize_t put = cli.context.system->write(cli.context.system->user, STDERR_FILENO, line, (size_t)length);
-        (void)put; /* there is nobody left to tell */
+        (void)put; /* a failure could not be shown */
     }
     d9_arena_free(&cli.context, &cli.arena);
     return (int)status;

@@ -59,7 +59,7 @@ static void add_roff(d9_text *text, const char *bytes) {
     }
 }
 
-/* A sentence begins with a capital and ends with a stop; the tables leave both to whoever prints them. */
+/* As a sentence: with a capital at its beginning and a stop at its end, which the tables leave out. */
 static void add_sentence(d9_text *text, const char *sentence) {
     char first[2] = {(char)toupper((unsigned char)sentence[0]), 0};
     const bool word = sentence[strspn(sentence, "abcdefghijklmnopqrstuvwxyz")] == ' '; /* not a file, a key, a type */

@@ -145,7 +145,7 @@ static void print_text(const prediction *self, const char *path, const double *p
     d9_cli_print(self->cli, "\n");
 }
 
-/* A path that is not UTF-8 loses the bytes that are not ASCII. */
+/* A path that is not UTF-8, without the bytes that are not ASCII. */
 static json_t *json_path(const prediction *self, const char *path) {
     json_t *string = json_string(path);
     char *plain = NULL;

@@ -2,7 +2,7 @@
  * doors to the outside world (files, memory, log).
  *
  * Rules of the house: everything that can fail returns d9_status; results leave through
- * out-parameters; the first message survives; nobody below the command line prints or exits. */
+ * out-parameters; the first message survives; only the command line prints or exits. */
 #ifndef D9_CORE_CONTEXT_H
 #define D9_CORE_CONTEXT_H
 

@@ -70,7 +70,7 @@ static int wait_for(pid_t child, int *state) {
 static void last_line(d9_context *context, const char *log, char line[LINE_SIZE]) {
     uint8_t *bytes = NULL;
     size_t end, begin;
-    d9_context quiet = *context; /* a log that cannot be read is no failure of its own */
+    d9_context quiet = *context; /* a log that cannot be read leaves the line empty */
     line[0] = 0;
     if (d9_file_read(&quiet, log, &bytes, &end) != D9_OK) return;
     while (end > 0 && (bytes[end - 1] == '\n' || bytes[end - 1] == '\r' || bytes[end - 1] == ' ')) end--;

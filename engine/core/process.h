@@ -1,5 +1,4 @@
-/* Running another program and waiting for it, without losing a Ctrl-C or what has to be cleared up after it.
- */
+/* Running another program and waiting for it. A Ctrl-C meanwhile ends it, and what it left is still cleared up. */
 #ifndef D9_CORE_PROCESS_H
 #define D9_CORE_PROCESS_H
 

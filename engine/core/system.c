@@ -14,7 +14,7 @@
 
 /* ---- the default table ---- */
 
-/* Large blocks ask for huge pages: a step streams through gigabytes, and address translation is part of the price. */
+/* Large blocks ask for huge pages, which makes address translation cheaper: a step streams through gigabytes. */
 static void *system_allocate(void *user, size_t alignment, size_t bytes) {
     enum { HUGE_PAGE = 2 << 20 };
     (void)user;
@@ -68,7 +68,7 @@ static int system_make_directory(void *user, const char *path, int mode) {
     (void)user;
     return mkdir(path, (mode_t)mode);
 }
-/* Who locked a file that its last holder has removed meanwhile holds nothing. */
+/* ESTALE where the last holder has removed the file before it was locked here. */
 static int system_lock(void *user, int file, const char *path) {
     struct stat held, named;
     if (flock(file, LOCK_EX | LOCK_NB) != 0) return -1;
@@ -242,8 +242,7 @@ d9_status d9_file_append(d9_context *context, const char *path, const void *byte
     int file = open_file(system, path, O_WRONLY | O_CREAT | O_APPEND);
     if (file < 0) D9_TRY(d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno)));
     status = write_all(context, path, file, bytes, size);
-    /* Half a record is worse than none. What cannot be undone on a failing disk stays; the failure is told.
-     */
+    /* Removes half a record. Where that fails too, a warning says so. */
     if (status != D9_OK && existed && system->truncate(system->user, file, state.st_size) != 0)
         d9_log(context, D9_LOG_WARNING, "%s: its last record is incomplete", path);
     d9_status closed = close_file(context, path, file);

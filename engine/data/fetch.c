@@ -121,7 +121,7 @@ done:
     return status;
 }
 
-/* npm's own cache is kept inside the working folder: 133 MiB that nobody would look for. */
+/* npm's own cache is kept inside the working folder, so that its 133 MiB are removed too. */
 static d9_status from_npm(d9_context *context, fetch *fetch) {
     static const char *const pack[] = {"npm",
                                        "pack",

@@ -38,7 +38,7 @@ static int trick_of_key(const char *key, const char **option) {
     return -1;
 }
 
-/* What changes when `trick` leaves; nothing is said to tricks that are off. */
+/* The edits that come with leaving `trick` out, without those of tricks that are off. */
 static d9_status add_companions(const ablation *self, int trick, const bool on[D9_TRICK_COUNT], d9_edit_list *edits) {
     d9_status status = D9_OK;
     d9_text text;

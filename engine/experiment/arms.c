@@ -92,7 +92,7 @@ static d9_status arrange(d9_context *context, d9_arena *arena, const d9_edit_lis
 
 /* ---- refusals ---- */
 
-/* The edit without which the others load: the first at which loading fails. NULL: the file itself fails. */
+/* The first edit with which the configuration no longer loads. NULL: the file itself does not load. */
 static d9_status find_culprit(d9_context *context, d9_arena *arena, const d9_draft *draft, const d9_edit **culprit) {
     d9_status status;
     d9_config_edits all = {0};
@@ -119,7 +119,7 @@ done:
     return status;
 }
 
-/* `message` with the place of the edit in front, and not the edit twice. */
+/* `message` with the place of the edit in front; an edit that the message names already is not repeated. */
 static d9_status refuse(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_status why,
                         const char *message) {
     const d9_edit *edit;

@@ -1,4 +1,4 @@
-/* An experiment: configurations x grid x seeds, every run done once, whoever was killed meanwhile.
+/* An experiment: configurations x grid x seeds, every run done once, even where a process is killed.
  *
  *     title: short                     # the folder is runs/TITLE
  *     question: Does CELU help?        # one sentence, for the report
@@ -41,7 +41,7 @@ typedef struct d9_arm {
     d9_edit_texts own; /* of these, its own and the grid's */
     const d9_grid_point *grid;
     int grid_count;
-    d9_config *config; /* effective; `published` only where it was published of just this */
+    d9_config *config; /* effective; `published` only where the figures are of exactly this arm */
     char config_hash[65];
 } d9_arm;
 
@@ -61,7 +61,7 @@ typedef struct d9_experiment {
 /* What the command line adds to a file. */
 typedef struct d9_experiment_options {
     d9_config_edits edits; /* for every arm, after the file's own */
-    int64_t seeds;         /* 1 to this instead of the file's; 0: the file's */
+    int64_t seeds;         /* seeds 1 to this number; 0: those of the file */
 } d9_experiment_options;
 
 /* Strict, like a configuration: a wrong key, an empty grid, a seed given twice, a key that a configuration does not
@@ -96,7 +96,7 @@ typedef enum d9_run_kind {
     D9_RUN_WAITING, /* not begun */
     D9_RUN_STOPPED, /* begun, interrupted or killed: will be taken up again */
     D9_RUN_RUNNING, /* in some process now */
-    D9_RUN_FAILED,  /* ended with a failure that would come again; stays until it is forgotten */
+    D9_RUN_FAILED,  /* ended with a failure that would come again; d9_run_forget_failure allows another try */
     D9_RUN_DONE
 } d9_run_kind;
 const char *d9_run_kind_name(d9_run_kind kind);
@@ -108,7 +108,7 @@ typedef struct d9_run_state {
     char message[1024];                           /* when failed */
 } d9_run_state;
 
-/* From the disk alone. The folder of another run: D9_USAGE. */
+/* Reads the state from the disk. The folder of another run: D9_USAGE. */
 D9_MUST_USE d9_status d9_run_look(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
                                   d9_run_state *state);
 /* Failures are tried again. */
@@ -124,8 +124,9 @@ typedef struct d9_run_options { /* what belongs to this machine and not to the e
     d9_observer observer;
 } d9_run_options;
 
-/* Does the run if nobody has or does: RUNNING means another process is at it. A failure of the run itself is recorded
- * and is a state; D9_DATA, D9_OUTPUT, interrupts and the folder of another run are the caller's. `trained`: now. */
+/* Trains the run unless it is finished or another process trains it (state RUNNING). A failure of the run itself is
+ * recorded and becomes its state. D9_DATA, D9_OUTPUT, interrupts and the folder of another run are returned.
+ * `trained`: this call has trained it. */
 D9_MUST_USE d9_status d9_run_do(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
                                 const d9_run_options *options, d9_run_state *state, bool *trained);
 

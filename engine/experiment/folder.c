@@ -136,7 +136,7 @@ static json_t *find(const json_t *list, const char *key, const json_t *value) {
     return NULL;
 }
 
-/* Another experiment, or another configuration under the name of an arm: nobody's runs are mixed. */
+/* Refuses a folder of another experiment, or with another configuration under the name of an arm. */
 static d9_status check_held(d9_context *context, const char *out, const json_t *held, const json_t *wanted) {
     static const char *const keys[] = {"title", "kind"};
     size_t i;
@@ -157,7 +157,7 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
     return D9_OK;
 }
 
-/* What was asked for earlier and is not now stays part of the experiment. */
+/* Arms and seeds that the folder has from before stay part of the experiment. */
 static void keep_earlier(const json_t *held, json_t *wanted) {
     size_t i;
     json_t *item, *arms = json_object_get(wanted, "arms"), *runs = json_object_get(wanted, "runs"),
@@ -223,7 +223,7 @@ done:
     return status;
 }
 
-/* Another process that starts at the same moment holds the lock for an instant. */
+/* Tries again for a while: a process that starts at the same moment holds the lock only briefly. */
 static d9_status wait_for_lock(d9_context *context, const char *path, int *lock) {
     const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
     const double deadline = d9_clock_now() + 30;

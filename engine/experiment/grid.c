@@ -84,7 +84,7 @@ void d9_spec_name(char *text) {
     *put = 0;
 }
 
-/* The command line comes last; the grid's names would not be true. */
+/* Refuses a key of the grid on the command line: it would come last, and the names of the arms would be wrong. */
 static d9_status check_axis(const d9_spec *spec, const d9_tree *axis) {
     size_t length = strlen(axis->key);
     for (int i = 0; i < spec->added.count; i++) {

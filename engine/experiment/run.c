@@ -1,8 +1,8 @@
-/* One run of an experiment: what the disk says of it, and doing it if nobody has.
+/* One run of an experiment: its state on the disk, and training it.
  *
  * A run is done when its result.json is there (written last, by rename), with the configuration and seed asked for. Its
- * folder's `lock` is held while it is trained; the kernel frees what a killed process held, and whoever comes next
- * goes on from the checkpoint, or begins again. */
+ * folder's `lock` is held while it is trained; the kernel frees the lock of a killed process, and the
+ * next process continues from the checkpoint or begins again. */
 #include "core/system.h"
 #include "core/listing.h"
 #include "exchange/model.h"
@@ -69,11 +69,6 @@ done:
     return status;
 }
 
-static double number_at(const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
 /* The result of this run, in `state`; `damaged`: there is one, and it cannot be read. */
 static d9_status look_at_result(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
@@ -88,9 +83,9 @@ static d9_status look_at_result(const run *self, d9_run_state *state, bool *dama
                        "%s: holds a run of another configuration or seed; give another --out, or remove the folder",
                        self->folder));
     state->kind = D9_RUN_DONE;
-    state->accuracy = number_at(result, "accuracy");
-    state->accuracy_tta = number_at(result, "accuracy_tta");
-    state->train_seconds = number_at(result, "train_seconds");
+    state->accuracy = d9_json_real(result, "accuracy");
+    state->accuracy_tta = d9_json_real(result, "accuracy_tta");
+    state->train_seconds = d9_json_real(result, "train_seconds");
 done:
     json_decref(result);
     return status;
@@ -148,7 +143,7 @@ static bool ends_with(const char *text, const char *ending) {
     return length >= tail && strcmp(text + length - tail, ending) == 0;
 }
 
-/* What killed processes left half written. The lock is held. */
+/* Removes the half-written files of killed processes. The lock is held. */
 static void sweep(const run *self) {
     d9_context quiet = *self->context; /* nothing here stops a run */
     d9_arena arena = {0};
@@ -203,7 +198,7 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     return D9_OK;
 }
 
-/* Goes on from the checkpoint; one that cannot be used (another machine's precision, say) is no reason to stop. */
+/* Continues from the checkpoint. If it cannot be used (another precision, say) the run begins again. */
 static d9_status train_or_resume(const run *self, const d9_run_options *options, bool damaged, d9_run_state *state) {
     if (damaged || !has(self, "checkpoint.safetensors")) return train(self, options, false, state);
     d9_status status = train(self, options, true, state);
@@ -213,7 +208,7 @@ static d9_status train_or_resume(const run *self, const d9_run_options *options,
     return train(self, options, false, state);
 }
 
-/* Whose failure it is: the run's own is recorded, and the others go on. */
+/* Records a failure of the run itself, which does not stop the other runs; returns any other. */
 static d9_status take_failure(const run *self, d9_status status, d9_run_state *state) {
     if (status != D9_USAGE && status != D9_DEVICE && status != D9_NONFINITE) return status;
     state->kind = D9_RUN_FAILED;
@@ -223,7 +218,7 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
     return record_failure(self, status, state->message);
 }
 
-/* The lock is held: what was seen before may have changed meanwhile. */
+/* The lock is held. The state is read again, because it may have changed since it was read without the lock. */
 static d9_status do_locked(const run *self, const d9_run_options *options, d9_run_state *state, bool *trained) {
     d9_status status;
     bool damaged;
@@ -238,7 +233,7 @@ static d9_status do_locked(const run *self, const d9_run_options *options, d9_ru
     if (state->kind == D9_RUN_FAILED) goto done;
     if (damaged)
         d9_log(self->context, D9_LOG_WARNING, "%s/result.json: cut short; the run is done again", self->folder);
-    D9_TRY(d9_record_check(self->context, self->folder, self->arm->config, false)); /* nobody else's */
+    D9_TRY(d9_record_check(self->context, self->folder, self->arm->config, false)); /* not of another run */
     *trained = true;
     status = train_or_resume(self, options, damaged, state);
     if (status != D9_OK) status = take_failure(self, status, state);

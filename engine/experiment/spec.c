@@ -36,7 +36,7 @@ static const char *const arm_others[] = {"set", "with", "without", "published", 
 
 /* ---- small things ---- */
 
-/* Relative to the experiment's file; "a/../b" is "b" here, because nobody wants to read the other. */
+/* Relative to the experiment's file, with "a/../b" shortened to "b". */
 static d9_status join(d9_spec *spec, const char *path, const char **joined) {
     const char *file = spec->experiment->file, *slash = *path == '/' ? NULL : strrchr(file, '/');
     size_t folder = slash ? (size_t)(slash - file) : 0;

@@ -7,6 +7,11 @@
 
 json_t *d9_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
+double d9_json_real(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
 d9_status d9_effective_yaml(d9_context *context, const d9_config *config, d9_text *text) {
     (void)context;
     d9_config shown = *config;

@@ -13,5 +13,7 @@ D9_MUST_USE d9_status d9_effective_json(d9_context *context, const d9_config *co
 
 /* Numbers JSON can hold: null for NaN and infinities. */
 json_t *d9_json_number(double value);
+/* A number of an object; NAN where there is none. */
+double d9_json_real(const json_t *object, const char *key);
 
 #endif

@@ -85,7 +85,8 @@ static void html_link(d9_text *text, const char *path) {
     }
 }
 
-/* A true minus sign, as wide as a plus; never minus nothing, and nothing only where it is nothing (p < 0.0001). */
+/* With a true minus sign, as wide as a plus. Zero has no sign, and a number that only rounds to zero is shown as
+ * smaller than the least digit (p < 0.0001). */
 static void html_number(const d9_column *column, double number, d9_text *text) {
     const double least = pow(10, -column->digits), rounded = fabs(number) < 0.5 * least ? 0 : number;
     if (!column->sign && number > 0 && rounded == 0) {

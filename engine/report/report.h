@@ -82,7 +82,7 @@ typedef struct d9_report {
     d9_report_run *runs;
     d9_report_series *series;
     int arm_count, run_count, series_count, finished, most_seeds;
-    int untouched; /* runs that nobody has begun */
+    int untouched; /* runs that were not begun */
     bool sweep;    /* some series has several lengths of training */
     d9_report_lines problems, notes;
     const char *verdict, *command;

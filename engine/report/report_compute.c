@@ -125,7 +125,7 @@ done:
     return status;
 }
 
-/* The first six get a colour: whoever others are compared with, then those that differ most, then as they come. */
+/* The first six get a colour: baselines first, then the arms that differ most, then the rest in order. */
 static void rank_series(d9_report *report) {
     for (int rank = 1; rank <= D9_REPORT_SERIES && rank <= report->series_count; rank++) {
         int best = -1;

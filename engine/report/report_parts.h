@@ -1,16 +1,15 @@
-/* Between the files of the report; nobody else includes this. Order: read, compute, judge, tabulate, answers,
+/* What the files of the report share; no other file includes this. Order: read, compute, judge, tabulate, answers,
  * draw, picture, page. */
 #ifndef D9_REPORT_REPORT_PARTS_H
 #define D9_REPORT_REPORT_PARTS_H
 
+#include "record/effective.h"
 #include "report/report.h"
 
 /* ---- report_read.c ---- */
 D9_MUST_USE d9_status d9_report_gather(d9_context *context, d9_report *report);
 D9_MUST_USE d9_status d9_report_say(d9_context *context, d9_report *report, d9_report_lines *lines, const char *format,
                                     ...) D9_PRINTF(4, 5);
-/* A number of a JSON object; NAN where there is none. */
-double d9_json_real(const json_t *object, const char *key);
 
 /* ---- report_compute.c ---- */
 D9_MUST_USE d9_status d9_report_compute(d9_context *context, d9_report *report);

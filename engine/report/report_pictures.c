@@ -54,7 +54,7 @@ static int64_t whole(const json_t *data, const char *key) {
     return isnan(value) ? 0 : (int64_t)value;
 }
 
-/* The data set of a run, if it is at hand and its test labels are those of the answers; else NULL and all is well. */
+/* The data set of a run, or NULL: it is not at hand, or its test labels are not those of the answers. */
 static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, const d9_run_answers *read) {
     const json_t *data = json_object_get(json_object_get(run->result, "config"), "data");
     d9_context quiet = *context;

@@ -109,7 +109,7 @@ static void set_accuracy_range(const drawing *drawing) {
     if (report->target > floor(low)) d9_text_add(drawing->settings, "accuracy_target = %.10g\n", report->target);
 }
 
-/* With the accuracies beside the losses where they are more than a dot a run. */
+/* The losses, with the accuracies beside them where runs were evaluated more than once. */
 static bool has_curves(const drawing *drawing) {
     d9_text_add(drawing->settings, "accuracies = %d\n", has_epochs(drawing->report));
     return drawing->lines > 2;
@@ -142,7 +142,7 @@ static bool has_forest(const drawing *drawing) {
     return drawing->lines > 1 && high > low;
 }
 
-/* Beside published figures, or where every step is compared with the one before it. */
+/* A ladder is drawn where there are published figures, or where each arm is compared with the one before it. */
 static bool has_ladder(const drawing *drawing) {
     int published = 0;
     double low = INFINITY, high = -INFINITY;
@@ -321,7 +321,7 @@ static void remove_pictures(const drawing *drawing, const char *name) {
     }
 }
 
-/* What gnuplot cannot do is a note of the report, not its end; an interrupt is. */
+/* Where gnuplot fails the report has a note instead of the plot; an interrupt ends it. */
 static d9_status run_gnuplot(const drawing *drawing, const char *name, bool *drawn) {
     d9_status status = D9_OK;
     char folder[PATH_BYTES], log[PATH_BYTES + 8];

@@ -1,5 +1,5 @@
 /* Gathers the records: experiment.json or the folders that are there, and each run's result.json. A record that is not
- * whole costs itself a line and nobody else anything. */
+ * whole becomes one line in `problems`; the others count. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -10,11 +10,6 @@
 #include "core/listing.h"
 
 enum { PATH_BYTES = 4096, MESSAGE_BYTES = 1024 };
-
-double d9_json_real(const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
 
 static const char *json_text(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
@@ -41,13 +36,13 @@ static d9_status keep(d9_context *context, d9_report *report, const char *text, 
     return status;
 }
 
-/* `problem` gets one line where the file is missing or no JSON object; then *object is NULL and all is well so far. */
+/* Where the file is missing or no JSON object, `problem` gets one line, *object is NULL, and the status is D9_OK. */
 static json_t *read_object(d9_context *context, const char *path, char problem[MESSAGE_BYTES]) {
     uint8_t *bytes = NULL;
     size_t size;
     json_error_t error;
     json_t *object = NULL;
-    d9_context quiet = *context; /* what one record lacks is not the report's failure */
+    d9_context quiet = *context; /* a record that is not whole does not end the report */
     d9_context_clear(&quiet);
     if (d9_file_read(&quiet, path, &bytes, &size) != D9_OK) {
         snprintf(problem, MESSAGE_BYTES, "%s", quiet.message);
@@ -67,7 +62,7 @@ static json_t *read_object(d9_context *context, const char *path, char problem[M
 
 /* ---- one run ---- */
 
-/* How far an unfinished run got: the last line of events.jsonl that is whole. 0: nowhere. */
+/* The epochs that an unfinished run has done, from the last whole line of events.jsonl. 0: none. */
 static int64_t last_epoch(d9_context *context, const char *folder) {
     char path[PATH_BYTES + 16];
     uint8_t *bytes = NULL;
@@ -126,7 +121,7 @@ static const char *below(const d9_report *report, const char *text) {
     return strncmp(text, report->folder, length) == 0 && text[length] == '/' ? text + length + 1 : text;
 }
 
-/* Fills run->result and its figures, or says what is wrong. `arm` NULL: the run says itself what it is. */
+/* Fills run->result and its figures, or adds a problem. `arm` NULL: the arm follows from the run's own record. */
 static d9_status read_run(d9_context *context, d9_report *report, d9_report_run *run, const d9_report_arm *arm) {
     d9_status status = D9_OK;
     char folder[PATH_BYTES], path[PATH_BYTES + 16], problem[MESSAGE_BYTES];
@@ -275,7 +270,7 @@ static bool is_run(d9_context *context, const char *folder) {
     return d9_file_exists(context, path);
 }
 
-/* The arm of this configuration, made where it is new. Runs that did not finish belong to none. */
+/* The arm of this configuration, which is made if it is new. Runs that did not finish have no arm. */
 static d9_status place_run(d9_context *context, d9_report *report, d9_report_run *run) {
     d9_status status = D9_OK;
     const char *hash = json_text(run->result, "config_hash"), *title = json_text(run->result, "title");

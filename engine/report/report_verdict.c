@@ -160,7 +160,7 @@ static void judge_target(const d9_report *report, const d9_report_arm *arm, d9_t
 
 /* ---- the time axis, and what is missing ---- */
 
-/* Only of differences that are seen: the curve would turn any other into epochs just as well. */
+/* Only of differences that are seen, because the curve turns any difference into epochs. */
 static void judge_epochs(const d9_report *report, d9_text *text) {
     double least = NAN, most = NAN;
     for (int i = 0; i < report->arm_count; i++) {

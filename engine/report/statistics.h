@@ -1,5 +1,5 @@
 /* The statistics behind every interval and verdict of a report. Pure functions of their arguments: no state, no memory,
- * no failure; what cannot be told from so few values is NAN, and NAN is shown as such.
+ * no failure. A figure for which there are too few values is NAN, and is shown as such.
  *
  * Agrees with R 4 to 1e-9 (tests/golden/statistics.R): t.test, binom.test, p.adjust, power.t.test, pbeta, pt, qt,
  * approx. Sources: the incomplete beta function by its continued fraction (NIST DLMF 8.17.22), Welch's degrees of
@@ -73,7 +73,7 @@ int64_t d9_seeds_needed(d9_design design, double difference, double deviation, d
 /* ---- the time axis ---- */
 
 /* The epochs at which the curve through (epochs[i], accuracy[i]), epochs increasing, first reaches `level`, straight
- * lines between its points. NAN: above all of the curve, or below its first point, where nobody knows. */
+ * lines between its points. NAN: above all of the curve, or below its first point. */
 double d9_epochs_to_reach(const double *epochs, const double *accuracy, int64_t count, double level);
 
 #endif
