@@ -1,7 +1,7 @@
 /* The batch nodes alone. The graph is a copy of the training graph, so that every value keeps its place. */
 #include "train/batch_plan.h"
-#include "graph/op.h"
 #include "core/system.h"
+#include "graph/op.h"
 
 d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan) {
     d9_status status = D9_OK;

@@ -46,7 +46,7 @@ static void add_histograms(d9_tensorboard_run *run, const d9_session *session) {
 d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session, int64_t step,
                                    const d9_epoch_row *row) {
     d9_status status;
-    const d9_groups *groups = &session->program.groups;
+    const d9_program *program = &session->program;
     d9_tensorboard *files = &run->files;
     D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, run->state));
     d9_tensorboard_begin(files, step, d9_clock_wall());
@@ -54,10 +54,13 @@ d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session,
     d9_tensorboard_scalar(files, "accuracy/train", row->train_accuracy);
     d9_tensorboard_scalar(files, "accuracy/plain", row->accuracy);
     d9_tensorboard_scalar(files, "accuracy/tta", row->accuracy_tta);
-    for (int g = 0; g < groups->count; g++) {
+    for (int g = 0; g < program->groups.count; g++) {
+        const d9_group *group = &program->groups.group[g];
         char tag[64];
-        snprintf(tag, sizeof tag, "learning_rate/%s", groups->group[g].name);
-        d9_tensorboard_scalar(files, tag, row->rate * groups->group[g].rate_multiplier);
+        snprintf(tag, sizeof tag, "learning_rate/%s", group->name);
+        d9_tensorboard_scalar(files, tag,
+                              group->rate_multiplier * d9_schedule_at(&group->rate, step - 1, program->steps_per_epoch,
+                                                                      program->extent.epochs));
     }
     d9_tensorboard_scalar(files, "speed/images_per_second", row->images_per_second);
     add_histograms(run, session);

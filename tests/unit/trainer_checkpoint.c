@@ -89,6 +89,12 @@ static const char **metadata(bench *b, const char *key) {
 
 /* ---- what it holds ---- */
 
+static d9_buffer kept(const bench *b, const char *name) {
+    const d9_buffer buffer = d9_accumulator_find(&b->session.program.accumulators, name);
+    assert_true(buffer != D9_BUFFER_COUNT);
+    return buffer;
+}
+
 /* Every value under its name, in the shape and with the numbers that the session has after reading. */
 static void test_values_by_name(void **state) {
     bench *b = *state;
@@ -98,10 +104,10 @@ static void test_values_by_name(void **state) {
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
         if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
-        static const struct {
+        const struct {
             const char *prefix;
             d9_buffer buffer;
-        } parts[] = {{"state", D9_BUFFER_STATE}, {"average", D9_BUFFER_AVERAGE}, {"velocity", D9_BUFFER_VELOCITY}};
+        } parts[] = {{"state", D9_BUFFER_STATE}, {"average", kept(b, "average")}, {"velocity", kept(b, "velocity")}};
         for (int p = 0; p < (value->kind == D9_VALUE_PARAMETER && value->trainable ? 3 : 2); p++, values++) {
             char name[128];
             float held[4096];
@@ -125,7 +131,7 @@ static void test_values_by_name(void **state) {
 /* What was in the buffers before is gone, between the values too. */
 static void test_gaps_are_zero(void **state) {
     bench *b = *state;
-    static const d9_buffer buffers[] = {D9_BUFFER_STATE, D9_BUFFER_AVERAGE, D9_BUFFER_VELOCITY};
+    const d9_buffer buffers[] = {D9_BUFFER_STATE, kept(b, "average"), kept(b, "velocity")};
     const d9_graph *graph = &b->session.program.train;
     int64_t gaps = 0;
     for (int i = 0; i < 3; i++) {
@@ -142,7 +148,7 @@ static void test_gaps_are_zero(void **state) {
             memset(held + value->offset, 1, (size_t)d9_shape_count(&value->shape) * sizeof(float));
         }
         for (int64_t at = 0; at < bytes; at++) {
-            if (held[at] > 1) fail_msg("%s: byte %lld is left over", d9_buffer_name(buffers[i]), (long long)at);
+            if (held[at] > 1) fail_msg("%s: byte %lld is left over", d9_program_buffer_name(&b->session.program, buffers[i]), (long long)at);
             gaps += held[at] == 0;
         }
         test_free(held);
