@@ -1,6 +1,6 @@
 #!/bin/sh
-# The rules that a compiler does not check: who may include whom, who may print and end the process, how long a file
-# may be. One line a violation, "FILE:LINE: what"; exit status 1 if there is any.
+# The rules that a compiler does not check: who may include whom, and that no circle of folders comes of it; who may
+# print and end the process; how long a file may be. One line a violation, "FILE:LINE: what"; exit status 1 if there is any.
 #
 # usage: tests/lint.sh [ROOT]    without ROOT: first proves on planted violations that every rule bites, then this tree
 set -eu
@@ -104,11 +104,35 @@ function bare(text,    out, at) {
 
 function calls(text, names) { return match(" " text, "[^A-Za-z0-9_>.](" names ")[ ]*[(]") }
 
+# Folder to folder, from the includes themselves: whatever the table above allows, a circle is none of it.
+function folder_of(path) { sub(/\/[^\/]*$/, "", path); return path }
+function note_arrow(name,    from, to) {
+    from = folder_of(FILENAME)
+    to = folder_of(name ~ /^(tricks|kernels)\// ? name : "engine/" name)
+    if (from == to || from == "engine") return
+    folders[from]; folders[to]
+    if (!((from, to) in arrow)) arrow[from, to] = FILENAME
+}
+# What includes nothing that is left, or is included by nothing, is on no circle: taken away until nothing more can be.
+function complain_of_circles(    changed, f, g, ends, starts) {
+    for (changed = 1; changed;) {
+        changed = 0
+        for (f in folders) {
+            ends = starts = 1
+            for (g in folders) { if ((f, g) in arrow) ends = 0; if ((g, f) in arrow) starts = 0 }
+            if (ends || starts) { delete folders[f]; changed = 1 }
+        }
+    }
+    for (f in folders) for (g in folders)
+        if ((f, g) in arrow) { print arrow[f, g] ":1: " f " includes " g " on a circle of folders"; bad = 1 }
+}
+
 function check_own_include(name,    may, n, k) {
     while (begins(name, "../")) name = substr(name, 4)
     sub(/^engine\//, "", name)
     if (name !~ /\// && name != "commit.h") return # beside the file
     n = split(allowed[layer], may, " ")
+    note_arrow(name)
     for (k = 1; k <= n; k++)
         if (name == may[k] || begins(name, may[k] "/")) return
     complain(layer " includes " name ": arrows go down only (tests/lint.sh)")
@@ -153,7 +177,7 @@ FILENAME !~ /^tests\// && /(^|[^A-Za-z0-9_.$}~\/-])\/(home|root|work|tmp|Users|m
     complain("a path of one machine")
 }
 
-END { exit bad }
+END { complain_of_circles(); exit bad }
 ')
 }
 
@@ -187,6 +211,17 @@ plant() { # FILE, PATTERN of the complaint, text: in a tree that holds nothing e
     cat "$scratch/said"
     return 1
 }
+circle() { # FILE, text, FILE, text: that include each other
+    rm -rf "$scratch/tree"
+    mkdir -p "$scratch/tree/$(dirname "$1")" "$scratch/tree/$(dirname "$3")"
+    printf '%s\n' "$2" >"$scratch/tree/$1"
+    printf '%s\n' "$4" >"$scratch/tree/$3"
+    planted=$((planted + 1))
+    lint "$scratch/tree" >"$scratch/said" || [ "$(grep -c 'on a circle of folders' "$scratch/said")" != 2 ] || return 0
+    echo "lint: no circle noticed between $1 and $3, these came:"
+    cat "$scratch/said"
+    return 1
+}
 spare() { # FILE, text that breaks no rule
     rm -rf "$scratch/tree"
     mkdir -p "$scratch/tree/$(dirname "$1")"
@@ -212,6 +247,7 @@ prove() {
     plant engine/backends/onednn/a.c 'includes backends/reference/reference.h' '#include "backends/reference/reference.h"'
     plant kernels/formulas/a.h 'includes core/context.h' '#include "core/context.h"'
     plant kernels/cpu/a.c 'includes graph/graph.h' '#include "../../engine/graph/graph.h"'
+    circle engine/step/a.c '#include "graph/b.h"' engine/graph/b.h '#include "step/c.h"' # graph may not, and both are told
     plant engine/novel/a.c 'in no row' 'int a;'
     plant engine/step/a.c 'd9_trick_ema named outside' 'extern const d9_trick d9_trick_ema;'
     plant engine/step/a.c 'prints or ends' '    printf("%d", 1);'

@@ -18,9 +18,9 @@ void program_make(d9_context *context, const d9_config *config, const d9_extent 
 
 /* Every node reads what an earlier one made, every value knows its producer. */
 void program_check_graph(const d9_graph *graph);
-/* Nodes of this kind, forward (backward) ones alone. */
 /* Whether the gradient pass made it. */
 bool program_is_backward(const d9_graph *graph, d9_node_id n);
+/* Nodes of this kind, forward (backward) ones alone. */
 int program_count(const d9_graph *graph, d9_op op, bool backward);
 /* The node with this op and role; fails where there is none. */
 d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role);

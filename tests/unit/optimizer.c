@@ -1,0 +1,268 @@
+/* Groups as data: a second update beside the usual one. The head moves by SGD without momentum, with nothing kept, a
+ * schedule of its own and only from epoch 1 to epoch 2; everything else as configured. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/runs.h"
+#include "tricks/trick.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define D9_REAL double
+#include "kernels/formulas/update.h"
+
+static d9_context context;
+
+/* ---- tricks of the test ---- */
+
+static const double head_rate = 0.05;
+
+/* Before the others, so that it selects first. */
+static d9_status add_head(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {
+    (void)unused, (void)options;
+    assert_true(d9_graph_find_value(graph, "head.weight") != D9_NONE);
+    memmove(&groups->group[1], &groups->group[0], (size_t)groups->count++ * sizeof *groups->group);
+    d9_group *head = &groups->group[0];
+    head->name = "head";
+    head->selects = (d9_selector){.kinds = 1u << D9_WEIGHT, .rank = 2, .role = "head.*"};
+    head->numbers[0] = 0;
+    memset(head->accumulators, 0, sizeof head->accumulators);
+    head->rate = (d9_schedule){.count = 1, .value_count = 1, .values = {head_rate}};
+    head->from_epoch = 1, head->until_epoch = 2;
+    return D9_OK;
+}
+static const d9_trick plain_head = {.name = "plain_head", .on_optimizer = add_head};
+static const d9_trick *const with_head[] = {&plain_head};
+
+static d9_status select_biases(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {
+    (void)unused, (void)options, (void)graph;
+    groups->count = 1;
+    groups->group[0].selects = (d9_selector){.kinds = 1u << D9_BIAS};
+    return D9_OK;
+}
+static d9_status update_by_copying(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {
+    (void)unused, (void)options, (void)graph;
+    groups->group[0].op = D9_OP_COPY;
+    return D9_OK;
+}
+static d9_status keep_average(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {
+    (void)unused, (void)options, (void)graph;
+    groups->group[0].accumulators[0] = "average";
+    return D9_OK;
+}
+static d9_status add_average(d9_context *inner, const void *options, d9_accumulators *accumulators, d9_tail *tail) {
+    d9_buffer buffer;
+    (void)options, (void)tail;
+    return d9_accumulator_add(inner, accumulators, "average", D9_ACCUMULATOR_OF_STATE, &buffer);
+}
+static d9_status select_nothing(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {
+    (void)unused, (void)options, (void)graph;
+    groups->group[groups->count] = groups->group[0];
+    groups->group[groups->count].name = "nobody";
+    groups->group[groups->count++].selects = (d9_selector){.role = "no.such.role"};
+    return D9_OK;
+}
+
+/* ---- sessions ---- */
+
+static void open_session(const d9_config *config, d9_session *session) {
+    const d9_session_options options = {
+        .config = config, .seed = 7, .program = {.tricks = with_head, .trick_count = 1}};
+    op_ok(&context, d9_session_open(&context, &options, session));
+    op_ok(&context, d9_session_initialize(session));
+}
+
+static void step(d9_session *session, int64_t at) {
+    if (at % session->program.steps_per_epoch == 0) op_ok(&context, d9_session_begin_epoch(session, at));
+    op_ok(&context, d9_session_step(session, at));
+}
+
+/* One parameter's elements in a buffer that is laid out as the state or as the gradients. */
+static void read_parameter(d9_session *session, const char *name, d9_buffer buffer, float *values, int64_t *count) {
+    const d9_graph *graph = &session->program.train;
+    const d9_value *value = &graph->values[d9_graph_find_value(graph, name)];
+    *count = d9_shape_count(&value->shape);
+    assert_true(*count <= 4096);
+    op_ok(&context, session->backend->read(&context, session->device, buffer, value->offset, values,
+                                           *count * (int64_t)sizeof *values));
+}
+
+static void check_near(double got, double want, const char *what, int64_t at) {
+    if (!(fabs(got - want) <= 1e-6 * (1 + fabs(want))))
+        fail_msg("%s, step %lld: %.9g, must be %.9g", what, (long long)at, got, want);
+}
+
+/* The step just done, recomputed from the gradients that it left. `velocity` NULL: none is kept. */
+static void check_update(d9_session *session, const char *name, int64_t at, double rate, double momentum,
+                         const float *before, const float *velocity) {
+    const d9_config *config = session->config;
+    const double batch = (double)session->program.extent.batch;
+    const d9_update_terms_double terms = {rate / batch, config->train.weight_decay * batch, (double)(at + 1), {momentum}};
+    float after[4096], gradient[4096];
+    int64_t count;
+    read_parameter(session, name, D9_BUFFER_STATE, after, &count);
+    read_parameter(session, name, D9_BUFFER_GRADIENT, gradient, &count);
+    for (int64_t i = 0; i < count; i++) {
+        double w = before[i], kept = velocity ? velocity[i] : 0, none = 0;
+        d9_update_SGD_PAGE_double(gradient[i], &terms, &w, &kept, &none);
+        check_near(after[i], w, name, at);
+    }
+}
+
+static void check_two_updates(const char *backend) {
+    d9_config *config = run_config(&context, backend, "f32", "");
+    d9_session session;
+    float head[4096], conv[4096], velocity[4096], after[4096];
+    int64_t count, moved = 0;
+    open_session(config, &session);
+    const d9_program *program = &session.program;
+    const d9_buffer kept = d9_accumulator_find(&program->accumulators, "velocity");
+    for (int64_t at = 0; at < program->steps; at++) {
+        read_parameter(&session, "head.weight", D9_BUFFER_STATE, head, &count);
+        read_parameter(&session, "stem.conv.weight", D9_BUFFER_STATE, conv, &count);
+        read_parameter(&session, "stem.conv.weight", kept, velocity, &count);
+        step(&session, at);
+        const double rate = d9_schedule_at(&config->train.lr, at, program->steps_per_epoch, program->extent.epochs);
+        check_update(&session, "stem.conv.weight", at, rate, config->train.momentum, conv, velocity);
+        read_parameter(&session, "head.weight", D9_BUFFER_STATE, after, &count);
+        if (at / program->steps_per_epoch == 1) {
+            check_update(&session, "head.weight", at, head_rate, 0, head, NULL);
+            for (int64_t i = 0; i < count; i++) moved += after[i] != head[i];
+        } else
+            assert_memory_equal(after, head, (size_t)count * sizeof *head);
+        read_parameter(&session, "head.weight", kept, velocity, &count); /* its range of what the others keep */
+        for (int64_t i = 0; i < count; i++) assert_true(velocity[i] == 0);
+    }
+    assert_true(moved > 0);
+    d9_session_close(&session);
+    d9_config_free(&context, config);
+}
+
+static void two_updates_in_one_step(void **state) {
+    (void)state;
+    check_two_updates("reference");
+}
+
+static void two_updates_in_one_step_on_onednn(void **state) {
+    const d9_backend *backend;
+    (void)state;
+    if (d9_backend_find(&context, "onednn", &backend) != D9_OK) {
+        d9_context_clear(&context);
+        skip();
+    }
+    check_two_updates("onednn");
+}
+
+/* Everything that must be as if nothing had happened, as bytes. */
+static void read_all(d9_session *session, uint8_t **bytes, int64_t *size) {
+    const int64_t *each = session->program.buffer_bytes;
+    *size = each[D9_BUFFER_STATE] + each[D9_BUFFER_METRICS];
+    for (int b = D9_BUFFER_ACCUMULATORS; b < D9_BUFFER_COUNT; b++) *size += each[b];
+    uint8_t *at = *bytes = test_malloc((size_t)*size);
+    for (int b = 0; b < D9_BUFFER_COUNT; b++) {
+        if (b != D9_BUFFER_STATE && b != D9_BUFFER_METRICS && b < D9_BUFFER_ACCUMULATORS) continue;
+        op_ok(&context, session->backend->read(&context, session->device, (d9_buffer)b, 0, at, each[b]));
+        at += each[b];
+    }
+}
+
+static void resumes_in_the_middle(void **state) {
+    d9_config *config = run_config(&context, "reference", "f32", "");
+    d9_session whole, half;
+    d9_epoch_row rows[8] = {{0}};
+    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    uint8_t *wanted, *got;
+    int64_t size, other;
+    (void)state;
+    run_folder_make(folder);
+    run_path(folder, "checkpoint.safetensors", path);
+    open_session(config, &whole);
+    for (int64_t at = 0; at < whole.program.steps; at++) {
+        const d9_progress_state here = {at, rows, at / whole.program.steps_per_epoch};
+        if (at == 7) op_ok(&context, d9_checkpoint_write(&whole, path, &here)); /* while the head moves */
+        step(&whole, at);
+    }
+    read_all(&whole, &wanted, &size);
+    open_session(config, &half);
+    d9_progress_state progress = {.epochs = rows};
+    op_ok(&context, d9_checkpoint_read(&half, path, 8, &progress));
+    assert_int_equal(progress.step, 7);
+    op_ok(&context, d9_session_begin_epoch(&half, 7));
+    for (int64_t at = 7; at < half.program.steps; at++) step(&half, at);
+    read_all(&half, &got, &other);
+    assert_int_equal(other, size);
+    assert_memory_equal(got, wanted, (size_t)size);
+    test_free(wanted), test_free(got);
+    d9_session_close(&whole);
+    d9_session_close(&half);
+    run_folder_remove(folder);
+    d9_config_free(&context, config);
+}
+
+/* ---- what is selected, and what is refused ---- */
+
+static d9_status build(const d9_trick *trick, d9_program *program) {
+    d9_config *config = program_config(&context, "data: {dataset: synthetic}\n"
+                                                 "model: {name: resnet9, channels: [4, 6, 8, 10]}\n"
+                                                 "train: {epochs: 2, batch_size: 8}\n");
+    const d9_extent extent = program_extent(config, 32, 16);
+    const d9_program_options options = {.seed = 1, .tricks = &trick, .trick_count = 1};
+    const d9_status status = d9_program_build(&context, config, &extent, d9_precision_find("f32"), &options, program);
+    d9_config_free(&context, config);
+    return status;
+}
+
+static void refused(const d9_trick *trick, const char *why) {
+    d9_program program;
+    assert_int_equal(build(trick, &program), D9_USAGE);
+    assert_string_equal(context.message, why);
+    d9_context_clear(&context);
+}
+
+static void what_cannot_be_is_refused(void **state) {
+    (void)state;
+    refused(&(d9_trick){.on_optimizer = select_biases}, "no parameter group selects stem.conv.weight");
+    refused(&(d9_trick){.on_optimizer = update_by_copying}, "the group weights cannot be updated by copy");
+    refused(&(d9_trick){.on_optimizer = keep_average, .on_step = add_average},
+            "the group weights wants an accumulator named average, which another part has");
+}
+
+static void a_group_without_members_has_no_update(void **state) {
+    d9_program program;
+    (void)state;
+    op_ok(&context, build(&(d9_trick){.on_optimizer = select_nothing}, &program));
+    assert_int_equal(program.groups.count, 3);
+    assert_int_equal(program.groups.group[2].begin, program.groups.group[2].end);
+    assert_int_equal(program_count(&program.train, D9_OP_UPDATE, false), 2);
+    d9_program_free(&context, &program);
+}
+
+static void selectors(void **state) {
+    const d9_value value = {.name = "layer1.conv.weight", .parameter = D9_WEIGHT, .shape = {4, {8, 3, 3, 4}}};
+    (void)state;
+    assert_true(d9_selector_takes(&(d9_selector){0}, &value));
+    assert_true(d9_selector_takes(&(d9_selector){.kinds = 1u << D9_WEIGHT, .rank = 4, .role = "layer?.*"}, &value));
+    assert_false(d9_selector_takes(&(d9_selector){.kinds = 1u << D9_BIAS | 1u << D9_NORM_SCALE}, &value));
+    assert_false(d9_selector_takes(&(d9_selector){.rank = 2}, &value));
+    assert_false(d9_selector_takes(&(d9_selector){.role = "layer2.*"}, &value));
+    const d9_groups groups = {2, {{.selects.rank = 4}, {.selects.kinds = 1u << D9_WEIGHT}}};
+    assert_int_equal(d9_groups_find(&groups, &value), 0); /* the first that takes it */
+    assert_int_equal(d9_groups_find(&(d9_groups){1, {{.selects.rank = 1}}}, &value), D9_NONE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_updates_in_one_step), cmocka_unit_test(two_updates_in_one_step_on_onednn),
+        cmocka_unit_test(resumes_in_the_middle),   cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(selectors),               cmocka_unit_test(a_group_without_members_has_no_update),
+    };
+    d9_context_init(&context);
+    context.system = run_system();
+    return cmocka_run_group_tests_name("optimizer", tests, NULL, NULL);
+}
