@@ -31,11 +31,11 @@ static d9_status fill(d9_context *context, const d9_initializer *self, const d9_
     d9_status status;
     const patch_whitening *whitening = self->options;
     int size = (int)whitening->size, channels = (int)site->channels, d = channels * size * size;
-    void *memory = NULL;
+    double *covariance = NULL;
     if (count != (int64_t)d * d)
         return d9_fail(context, D9_USAGE, "%s: %d filters of %d entries expected", site->parameter->name, d, d);
-    D9_TRY(d9_allocate(context, (size_t)(2 * d * d + d) * sizeof(double), "whitening filters", &memory));
-    double *covariance = memory, *vectors = covariance + d * d, *eigenvalues = vectors + d * d;
+    D9_TRY(D9_ALLOCATE(context, 2 * d * d + d, "whitening filters", &covariance));
+    double *vectors = covariance + d * d, *eigenvalues = vectors + d * d;
     D9_TRY(d9_patch_covariance(context, site, whitening->images, size, covariance));
     D9_TRY(d9_symmetric_eigen(context, covariance, d, eigenvalues, vectors));
     for (int j = 0; j < d; j++) {
@@ -48,7 +48,7 @@ static d9_status fill(d9_context *context, const d9_initializer *self, const d9_
                 values[(j * size * size + p) * channels + c] = gain * vectors[j * d + c * size * size + p];
     }
 done:
-    d9_release(context, memory);
+    d9_release(context, covariance);
     return status;
 }
 

@@ -39,13 +39,13 @@ static int64_t place(block *blocks, int *count, int64_t bytes, d9_node_id until)
     return offset;
 }
 
-d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, int longest_rule, int64_t *scratch_bytes) {
+d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, int longest_rule,
+                         int64_t *scratch_bytes) {
     d9_status status;
-    void *memory = NULL;
+    block *blocks = NULL;
     int live = 0;
     *scratch_bytes = 0;
-    D9_TRY(d9_allocate(context, (size_t)(graph->value_count + 1) * sizeof(block), "memory plan", &memory));
-    block *blocks = memory;
+    D9_TRY(D9_ALLOCATE(context, graph->value_count + 1, "memory plan", &blocks));
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         if (!keep_all) live = expire(blocks, live, n);
         for (int i = 0; i < graph->nodes[n].output_count; i++) {
@@ -59,6 +59,6 @@ d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, in
         }
     }
 done:
-    d9_release(context, memory);
+    d9_release(context, blocks);
     return status;
 }

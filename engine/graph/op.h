@@ -11,22 +11,23 @@
 struct d9_onnx_writer;
 
 typedef struct d9_op_info {
-    const char *doc; /* inputs -> outputs with their shapes; optional ones in [brackets] */
-    int inputs, outputs;         /* at most; */
-    int least_inputs;            /* and at least so many inputs; 0: as many as there may be */
-    bool update;                 /* moves a group's parameters by their gradients: the last part of a step */
-    bool batch;                  /* makes the batch from the data set: the first part */
-    bool weighted;               /* input 1 is a weight, multiplied in the compute type */
-    bool convolution;            /* what tf32 rounds, and what a narrow weight gradient comes from */
-    bool exact;                  /* every backend writes the same bits */
-    bool training_only;          /* leaves the evaluation graph: what reads output 0 reads input 0 there */
-    unsigned moves;              /* bit i: input i is state that is changed in place */
+    const char *doc;     /* inputs -> outputs with their shapes; optional ones in [brackets] */
+    int inputs, outputs; /* at most; */
+    int least_inputs;    /* and at least so many inputs; 0: as many as there may be */
+    bool update;         /* moves a group's parameters by their gradients: the last part of a step */
+    bool batch;          /* makes the batch from the data set: the first part */
+    bool weighted;       /* input 1 is a weight, multiplied in the compute type */
+    bool convolution;    /* what tf32 rounds, and what a narrow weight gradient comes from */
+    bool exact;          /* every backend writes the same bits */
+    bool training_only;  /* leaves the evaluation graph: what reads output 0 reads input 0 there */
+    unsigned moves;      /* bit i: input i is state that is changed in place */
 
     /* Sets the outputs' shapes (and those of statistics) from the inputs'; names the node and what would fit. */
     d9_status (*shape)(d9_context *context, d9_graph *graph, const d9_node *node);
     /* The type of output `slot`. */
     d9_type (*type)(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
-    /* Appends the nodes that hand dy, the gradient of output 0 (D9_NONE for a loss), to the inputs. NULL: none is known. */
+    /* Appends the nodes that hand dy, the gradient of output 0 (D9_NONE for a loss), to the inputs. NULL: none is
+     * known. */
     d9_status (*gradient)(d9_gradients *gradients, const d9_node *forward, d9_value_id dy);
     /* What the node becomes in the evaluation graph. NULL: it stays. */
     void (*evaluation)(d9_node *node);
@@ -42,7 +43,9 @@ const d9_op_info *d9_op_info_of(d9_op op);
 
 /* ---- shape and type rules that several operations share ---- */
 
-/* Of a node that is made with its outputs' shapes; a missing one is an error. */
+/* A record's rules for nodes that are made with their outputs' shapes and types: gradients, updates, the batch. A
+ * missing shape is an error. */
+#define D9_AS_MADE .shape = d9_shape_given, .type = d9_type_given
 d9_status d9_shape_given(d9_context *context, d9_graph *graph, const d9_node *node);
 d9_status d9_shape_same(d9_context *context, d9_graph *graph, const d9_node *node); /* output 0 as input 0 */
 static inline const d9_shape *d9_input_shape(const d9_graph *graph, const d9_node *node, int slot) {
@@ -61,7 +64,6 @@ double d9_operations_backward_weight(const d9_graph *graph, const d9_node *node)
 d9_type d9_type_compute(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
 d9_type d9_type_master(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
 d9_type d9_type_of_input(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
-/* Of a node that is made with its outputs' types. */
 d9_type d9_type_given(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
 
 #endif

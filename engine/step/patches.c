@@ -98,7 +98,7 @@ static d9_status sum_images(d9_context *context, const d9_init_site *site, int64
 d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int64_t images, int size,
                               double *covariance) {
     d9_status status;
-    void *sums = NULL;
+    int64_t *linear = NULL;
     int per_channel = size * size, d = (int)site->channels * per_channel;
     const int64_t across = site->width - size + 1, patches = (site->height - size + 1) * across;
     const patch_matrix shape = {.size = size, .d = d, .height = site->height, .across = across, .count = patches};
@@ -106,8 +106,8 @@ d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int
     if (site->height < size || site->width < size || images * patches < 2)
         return d9_fail(context, D9_USAGE, "patch whitening: %lld images of %lldx%lld have no %dx%d patches to measure",
                        (long long)images, (long long)site->height, (long long)site->width, size, size);
-    D9_TRY(d9_allocate(context, (size_t)(d + d * d) * sizeof(int64_t), "patch sums", &sums));
-    int64_t *linear = sums, *products = linear + d;
+    D9_TRY(D9_ALLOCATE(context, d + d * d, "patch sums", &linear));
+    int64_t *products = linear + d;
     D9_TRY(sum_images(context, site, images, &shape, linear, products));
     double total = (double)(images * patches);
     for (int i = 0; i < d; i++)
@@ -120,7 +120,7 @@ d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int
             covariance[i * d + j] = covariance[j * d + i] = sum / (total - 1);
         }
 done:
-    d9_release(context, sums);
+    d9_release(context, linear);
     return status;
 }
 

@@ -35,39 +35,12 @@ typedef struct d9_cpu_prologue {
     d9_kernel_in reference; /* y or x of the activation, as its row says */
 } d9_cpu_prologue;
 
-/* ---- loops: serial, over [begin, end) elements or whole rows; offsets `at` and `to` count elements ---- */
+/* ---- loops: kernels/cpu/loops.def ---- */
 typedef struct d9_cpu_loops {
     const char *level; /* "plain", "v2", "v3", "v4", "v4bf16" */
-    void (*cast)(d9_kernel_in x, d9_kernel_out y, int64_t begin, int64_t end);
-    void (*add)(d9_kernel_in a, d9_kernel_in b, d9_kernel_out y, int64_t begin, int64_t end);
-    void (*scale)(d9_kernel_in x, float factor, d9_kernel_out y, int64_t begin, int64_t end);
-    void (*act)(d9_kernel_in x, d9_kernel_act act, d9_kernel_out y, int64_t begin, int64_t end);
-    void (*act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, d9_kernel_out dx, int64_t begin, int64_t end);
-    /* sums (2, C): adds sum(x - pivot) and sum((x - pivot)^2) over `pixels` rows of C */
-    void (*norm_sums)(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *pivot, double *sums);
-    /* terms (4, C): mean, inv_std, scale, bias */
-    void (*norm_apply)(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *terms,
-                       const d9_kernel_epilogue *epilogue, d9_kernel_out y);
-    /* sums (2, C): adds sum(dz) and sum(dz * (x - mean)) */
-    void (*norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at, int64_t pixels,
-                               int64_t channels, const float *mean, double *sums);
-    /* terms (4, C): mean, a, b, c of dx = a * (dz - b - (x - mean) * c) */
-    void (*norm_backward_apply)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at, int64_t pixels,
-                                int64_t channels, const float *terms, d9_kernel_out dx);
-    /* one row of windows: output row `oy` of image `n` */
-    void (*pool)(d9_kernel_in x, const d9_kernel_window *window, int64_t n, int64_t oy, d9_kernel_out y);
-    /* input row `iy` of image `n`; for stride >= kernel a whole row of windows, iy being its first input row */
-    void (*pool_backward)(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *window, int64_t n, int64_t iy, d9_kernel_out dx);
-    /* y[o] = sum_i x[i] w[o, i] for one sample n */
-    void (*linear)(d9_kernel_in x, d9_kernel_in w, int64_t n, int64_t inputs, int64_t outputs, d9_kernel_out y);
-    void (*linear_backward_data)(d9_kernel_in dy, d9_kernel_in w, int64_t n, int64_t inputs, int64_t outputs, d9_kernel_out dx);
-    /* row o of dw (O, I), summed over all samples */
-    void (*linear_backward_weight)(d9_kernel_in dy, d9_kernel_in x, int64_t o, int64_t samples, int64_t inputs,
-                                   int64_t outputs, d9_kernel_out dw);
-    /* state: an array for each that the row has; NULL: zeros, and nothing is kept */
-    void (*update)(const d9_cpu_update *rule, const float *g, float *w, float *const *state, int64_t begin, int64_t end);
-    void (*lerp)(float ratio, const float *x, float *a, int64_t begin, int64_t end);
-    void (*augment)(const d9_cpu_batch *batch, int64_t n, d9_kernel_out y); /* one image */
+#define D9_LOOP(name, arguments) void (*name) arguments;
+#include "kernels/cpu/loops.def"
+#undef D9_LOOP
 } d9_cpu_loops;
 
 /* The loops of one level, or with NULL the best this processor runs. NULL: unknown, not built, or not runnable. */

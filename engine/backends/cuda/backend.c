@@ -29,10 +29,8 @@ done:
 d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
                        void **backend) {
     d9_status status;
-    void *memory;
     d9_cuda *cuda = NULL;
-    D9_TRY(d9_allocate(context, sizeof *cuda, "the CUDA backend", &memory));
-    cuda = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "the CUDA backend", &cuda));
     *cuda = (d9_cuda){.driver = driver, .convolver = convolver};
     D9_TRY(driver->open(context, &cuda->state));
     cuda->stream = driver->stream(cuda->state);

@@ -139,10 +139,8 @@ static void default_path(char *path, size_t size) {
 
 d9_status d9_cuda_choices_open(d9_context *context, const char *path, d9_cuda_choices **choices) {
     d9_status status;
-    void *memory;
     d9_cuda_choices *made = NULL;
-    D9_TRY(d9_allocate(context, sizeof *made, "tuned choices", &memory));
-    made = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "tuned choices", &made));
     if (path)
         snprintf(made->path, sizeof made->path, "%s", path);
     else

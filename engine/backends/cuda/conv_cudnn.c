@@ -325,10 +325,8 @@ static void name_device(const d9_cuda_driver *driver, const void *state, char na
 
 static d9_status open_convolver(d9_context *context, const d9_cuda_driver *driver, void *state, void **convolver) {
     d9_status status;
-    void *memory;
     cudnn *c = NULL;
-    D9_TRY(d9_allocate(context, sizeof *c, "cuDNN", &memory));
-    c = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "cuDNN", &c));
     cudnnStatus_t result = cudnnCreate(&c->handle);
     if (result == CUDNN_STATUS_SUCCESS) result = cudnnSetStream(c->handle, driver->stream(state));
     if (result != CUDNN_STATUS_SUCCESS)

@@ -104,11 +104,9 @@ D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_
     }
 #define D9_CUDA_BACKEND(backend_name, backend_doc, probe_function, open_function)                                      \
     {                                                                                                                  \
-        .name = backend_name, .doc = backend_doc, .probe = probe_function, .open = open_function,                      \
-        .close = d9_host_close, .describe = d9_host_describe, .allocate = d9_cuda_allocate, .plan = d9_cuda_plan,      \
-        .plan_free = d9_cuda_plan_free, .plan_text = d9_host_plan_text, .run = d9_cuda_run, .times = d9_cuda_times,    \
-        .survey = d9_host_survey, .ceilings = d9_host_ceilings, .order = d9_cuda_epoch_order, .write = d9_cuda_write,  \
-        .read = d9_host_read, .sync = d9_cuda_sync                                                                     \
+        .name = backend_name, .doc = backend_doc, .probe = probe_function, .open = open_function, D9_HOST_ENTRIES,     \
+        .allocate = d9_cuda_allocate, .plan = d9_cuda_plan, .plan_free = d9_cuda_plan_free, .run = d9_cuda_run,        \
+        .times = d9_cuda_times, .order = d9_cuda_epoch_order, .write = d9_cuda_write, .sync = d9_cuda_sync             \
     }
 
 /* ---- for rules ---- */

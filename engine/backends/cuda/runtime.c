@@ -44,11 +44,9 @@ static void close_device(d9_context *context, void *driver) {
 
 static d9_status open_device(d9_context *context, void **driver) {
     d9_status status;
-    void *memory;
     runtime *r = NULL;
     D9_TRY(d9_cuda_runtime_probe(context));
-    D9_TRY(d9_allocate(context, sizeof *r, "CUDA", &memory));
-    r = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "CUDA", &r));
     CUDA_TRY(cudaSetDevice(0), "opening the device");
     CUDA_TRY(cudaGetDeviceProperties(&r->properties, 0), "asking what the device is");
     CUDA_TRY(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking), "making a stream");

@@ -70,7 +70,14 @@ typedef struct d9_host_kind { /* what distinguishes one backend from another */
     const d9_host_memory *memory; /* NULL: the host's own */
 } d9_host_kind;
 
-/* The d9_backend entries, for a table: .close = d9_host_close, and so on; .open calls d9_host_open. */
+/* The d9_backend entries that a backend has from here; its `open` calls d9_host_open. */
+#define D9_HOST_ENTRIES                                                                                                \
+    .close = d9_host_close, .describe = d9_host_describe, .plan_text = d9_host_plan_text, .survey = d9_host_survey,    \
+    .ceilings = d9_host_ceilings, .read = d9_host_read
+/* And those that one without a device of its own has from here, too. */
+#define D9_HOST_ENTRIES_ALL                                                                                            \
+    D9_HOST_ENTRIES, .allocate = d9_host_allocate, .plan = d9_host_plan, .plan_free = d9_host_plan_free,               \
+        .run = d9_host_run, .times = d9_host_times, .write = d9_host_write, .sync = d9_host_sync
 D9_MUST_USE d9_status d9_host_open(d9_context *context, const d9_host_kind *kind, const d9_backend_options *options,
                                    d9_device **device);
 void d9_host_close(d9_context *context, d9_device *device);

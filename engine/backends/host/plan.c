@@ -75,11 +75,9 @@ static d9_status parse_forced(planner *p) {
     d9_status status = D9_OK;
     const char *text = p->plan->device->options.force_plan;
     int capacity = 1, number = 1;
-    void *memory;
     if (!text) return D9_OK;
     for (const char *at = text; *at; at++) capacity += *at == '\n';
-    D9_TRY(d9_allocate(p->context, (size_t)capacity * sizeof(forced_line), "the plan to follow", &memory));
-    p->lines = memory;
+    D9_TRY(D9_ALLOCATE(p->context, capacity, "the plan to follow", &p->lines));
     for (const char *at = text; *at; number++) {
         size_t length = strcspn(at, "\n");
         D9_TRY(parse_line(p, at, length, number));

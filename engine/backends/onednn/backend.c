@@ -48,10 +48,8 @@ static void close_backend(d9_context *context, void *data) {
 
 static d9_status open_backend(d9_context *context, const d9_backend_options *options, void **data) {
     d9_status status;
-    void *memory = NULL;
     d9_onednn *backend = NULL;
-    D9_TRY(d9_allocate(context, sizeof *backend, "the oneDNN backend", &memory));
-    backend = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "the oneDNN backend", &backend));
     backend->cpu.threads = options->threads;
     D9_TRY(d9_onednn_level(context, options->cpu_level, &backend->cpu.loops));
     D9_TRY(d9_onednn_check(context, NULL, dnnl_engine_create(&backend->engine, dnnl_cpu, 0)));
@@ -86,19 +84,7 @@ static const d9_backend backend_onednn = {
     .name = "onednn",
     .doc = "oneDNN convolutions and vectorised loops for the rest: f32, and bf16 where the processor computes it",
     .open = open_device,
-    .close = d9_host_close,
-    .describe = d9_host_describe,
-    .allocate = d9_host_allocate,
-    .plan = d9_host_plan,
-    .plan_free = d9_host_plan_free,
-    .plan_text = d9_host_plan_text,
-    .run = d9_host_run,
-    .times = d9_host_times,
-    .survey = d9_host_survey,
-    .ceilings = d9_host_ceilings,
-    .write = d9_host_write,
-    .read = d9_host_read,
-    .sync = d9_host_sync,
+    D9_HOST_ENTRIES_ALL,
 };
 
 __attribute__((visibility("default"))) const d9_backend *d9_backend_module(void);

@@ -141,20 +141,20 @@ done:
 
 static d9_status prepare(d9_context *context, d9_site *site) {
     d9_status status;
-    void *memory;
+    d9_conv *made;
     bool built;
     const d9_conv_geometry g = d9_conv_geometry_of(site);
     d9_conv_way way = first_way(d9_onednn_cpu(site), &g);
-    D9_TRY(d9_allocate(context, sizeof(d9_conv), "a convolution", &memory));
-    site->data = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &made));
+    site->data = made;
     if (site->choice[0]) way = way_named(d9_onednn_cpu(site), &g, site->choice);
     else if (site->options->tune == D9_TUNE_ON) D9_TRY(tune(context, site, &g, &way));
     if (way.across == 0) way = (d9_conv_way){D9_CONV_PLAIN, 1}; /* the plan then finds that the choice is another */
-    D9_TRY(d9_conv_build(context, site, way, memory, &built));
+    D9_TRY(d9_conv_build(context, site, way, made, &built));
     if (!built && way.layout != D9_CONV_PLAIN)
-        D9_TRY(d9_conv_build(context, site, (d9_conv_way){D9_CONV_PLAIN, 1}, memory, &built));
+        D9_TRY(d9_conv_build(context, site, (d9_conv_way){D9_CONV_PLAIN, 1}, made, &built));
     if (!built) D9_TRY(d9_onednn_check(context, site, dnnl_unimplemented));
-    snprintf(site->choice, sizeof site->choice, "%s", ((d9_conv *)memory)->name);
+    snprintf(site->choice, sizeof site->choice, "%s", made->name);
 done:
     return status;
 }

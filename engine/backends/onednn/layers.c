@@ -9,96 +9,53 @@ static d9_kernel_act act_of(const d9_site *site) {
     return (d9_kernel_act){(int)act->activation, (float)act->alpha};
 }
 
-static d9_status run_cast(d9_context *context, const d9_site *site, int64_t step) {
-    (void)context, (void)step;
-    d9_cpu_cast(d9_onednn_cpu(site), d9_onednn_in(site, input(site, 0)), d9_onednn_count(site, input(site, 0)),
-                d9_onednn_out(site, output(site, 0)));
-    return D9_OK;
-}
+static d9_kernel_in in(const d9_site *site, int i) { return d9_onednn_in(site, input(site, i)); }
+static d9_kernel_out out(const d9_site *site) { return d9_onednn_out(site, output(site, 0)); }
+static int64_t count(const d9_site *site) { return d9_onednn_count(site, input(site, 0)); }
 
-static d9_status run_act(d9_context *context, const d9_site *site, int64_t step) {
-    (void)context, (void)step;
-    d9_cpu_act_forward(d9_onednn_cpu(site), d9_onednn_in(site, input(site, 0)), act_of(site),
-                       d9_onednn_count(site, input(site, 0)), d9_onednn_out(site, output(site, 0)));
-    return D9_OK;
-}
+/* A rule that is one call: RULE(name, the kernel, its other arguments). */
+#define RULE(name, kernel, ...)                                                                                        \
+    static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
+        (void)context, (void)step;                                                                                     \
+        kernel(d9_onednn_cpu(site), __VA_ARGS__);                                                                      \
+        return D9_OK;                                                                                                  \
+    }
 
-static d9_status run_act_backward(d9_context *context, const d9_site *site, int64_t step) {
-    (void)context, (void)step;
-    d9_cpu_act_backward(d9_onednn_cpu(site), d9_onednn_in(site, input(site, 0)), d9_onednn_in(site, input(site, 1)),
-                        act_of(site), d9_onednn_count(site, input(site, 0)), d9_onednn_out(site, output(site, 0)));
-    return D9_OK;
-}
-
-static d9_status run_add(d9_context *context, const d9_site *site, int64_t step) {
-    (void)context, (void)step;
-    d9_cpu_add(d9_onednn_cpu(site), d9_onednn_in(site, input(site, 0)), d9_onednn_in(site, input(site, 1)),
-               d9_onednn_count(site, input(site, 0)), d9_onednn_out(site, output(site, 0)));
-    return D9_OK;
-}
-
-static d9_status run_scale(d9_context *context, const d9_site *site, int64_t step) {
-    (void)context, (void)step;
-    d9_cpu_scale(d9_onednn_cpu(site), d9_onednn_in(site, input(site, 0)), (float)site->nodes[0]->as.scale.factor,
-                 d9_onednn_count(site, input(site, 0)), d9_onednn_out(site, output(site, 0)));
-    return D9_OK;
-}
+RULE(cast, d9_cpu_cast, in(site, 0), count(site), out(site))
+RULE(add, d9_cpu_add, in(site, 0), in(site, 1), count(site), out(site))
+RULE(scale, d9_cpu_scale, in(site, 0), (float)site->nodes[0]->as.scale.factor, count(site), out(site))
+RULE(act, d9_cpu_act_forward, in(site, 0), act_of(site), count(site), out(site))
+RULE(act_backward, d9_cpu_act_backward, in(site, 0), in(site, 1), act_of(site), count(site), out(site))
 
 /* ---- pool ---- */
 
-static d9_kernel_window window_of(const d9_site *site, d9_value_id x, d9_value_id y) {
-    const d9_shape *in = &d9_onednn_value(site, x)->shape, *out = &d9_onednn_value(site, y)->shape;
+static const d9_kernel_window *window_of(const d9_site *site, d9_value_id x, d9_value_id y, d9_kernel_window *window) {
+    const d9_shape *whole = &d9_onednn_value(site, x)->shape, *pooled = &d9_onednn_value(site, y)->shape;
     const d9_pool_attributes *pool = &site->nodes[0]->as.pool;
-    return (d9_kernel_window){in->d[0], in->d[1], in->d[2], in->d[3], out->d[1], out->d[2], pool->kernel, pool->stride};
+    *window = (d9_kernel_window){whole->d[0],  whole->d[1],  whole->d[2],  whole->d[3],
+                                 pooled->d[1], pooled->d[2], pool->kernel, pool->stride};
+    return window;
 }
 
-static d9_status run_pool(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_kernel_window window = window_of(site, input(site, 0), output(site, 0));
-    (void)context, (void)step;
-    d9_cpu_pool_forward(d9_onednn_cpu(site), &window, d9_onednn_in(site, input(site, 0)),
-                        d9_onednn_out(site, output(site, 0)));
-    return D9_OK;
-}
-
-static d9_status run_pool_backward(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_kernel_window window = window_of(site, input(site, 1), input(site, 0));
-    (void)context, (void)step;
-    d9_cpu_pool_backward(d9_onednn_cpu(site), &window, d9_onednn_in(site, input(site, 0)),
-                         d9_onednn_in(site, input(site, 1)), d9_onednn_out(site, output(site, 0)));
-    return D9_OK;
-}
+RULE(pool, d9_cpu_pool_forward, window_of(site, input(site, 0), output(site, 0), &(d9_kernel_window){0}), in(site, 0),
+     out(site))
+RULE(pool_backward, d9_cpu_pool_backward, window_of(site, input(site, 1), input(site, 0), &(d9_kernel_window){0}),
+     in(site, 0), in(site, 1), out(site))
 
 /* ---- the classifier ---- */
 
-/* From the weight's shape (O, I) and any value that has the samples first. */
-static d9_kernel_linear linear_of(const d9_site *site, d9_value_id weight, d9_value_id batch) {
+/* From the weight's shape (O, I) and input 0, which has the samples first. */
+static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight, d9_kernel_linear *linear) {
     const d9_shape *w = &d9_onednn_value(site, weight)->shape;
-    return (d9_kernel_linear){d9_onednn_value(site, batch)->shape.d[0], w->d[1], w->d[0]};
+    *linear = (d9_kernel_linear){d9_onednn_value(site, input(site, 0))->shape.d[0], w->d[1], w->d[0]};
+    return linear;
 }
 
-static d9_status run_linear(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_kernel_linear shape = linear_of(site, input(site, 1), input(site, 0));
-    (void)context, (void)step;
-    d9_cpu_linear_forward(d9_onednn_cpu(site), &shape, d9_onednn_in(site, input(site, 0)),
-                          d9_onednn_in(site, input(site, 1)), d9_onednn_out(site, output(site, 0)));
-    return D9_OK;
-}
-
-static d9_status run_linear_backward_data(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_kernel_linear shape = linear_of(site, input(site, 1), input(site, 0));
-    (void)context, (void)step;
-    d9_cpu_linear_backward_data(d9_onednn_cpu(site), &shape, d9_onednn_in(site, input(site, 0)),
-                                d9_onednn_in(site, input(site, 1)), d9_onednn_out(site, output(site, 0)));
-    return D9_OK;
-}
-
-static d9_status run_linear_backward_weight(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_kernel_linear shape = linear_of(site, output(site, 0), input(site, 0));
-    (void)context, (void)step;
-    d9_cpu_linear_backward_weight(d9_onednn_cpu(site), &shape, d9_onednn_in(site, input(site, 0)),
-                                  d9_onednn_in(site, input(site, 1)), d9_onednn_out(site, output(site, 0)));
-    return D9_OK;
-}
+#define LINEAR(name, kernel, weight)                                                                                   \
+    RULE(name, kernel, linear_of(site, weight, &(d9_kernel_linear){0}), in(site, 0), in(site, 1), out(site))
+LINEAR(linear, d9_cpu_linear_forward, input(site, 1))
+LINEAR(linear_backward_data, d9_cpu_linear_backward_data, input(site, 1))
+LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0))
 
 /* ---- the loss ---- */
 
@@ -116,27 +73,19 @@ static d9_status check_labels(d9_context *context, const d9_site *site, const d9
     return D9_OK;
 }
 
-static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const d9_kernel_loss shape = loss_of(site, input(site, 0));
-    const int32_t *labels = d9_site_data(site, input(site, 1));
-    (void)step;
-    D9_TRY(check_labels(context, site, &shape, labels));
-    d9_cpu_loss_forward(&shape, d9_site_data(site, input(site, 0)), labels, d9_site_data(site, output(site, 0)));
-done:
-    return status;
-}
-
-static d9_status run_loss_backward(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const d9_kernel_loss shape = loss_of(site, input(site, 0));
-    const int32_t *labels = d9_site_data(site, input(site, 1));
-    (void)step;
-    D9_TRY(check_labels(context, site, &shape, labels));
-    d9_cpu_loss_backward(&shape, d9_site_data(site, input(site, 0)), labels, d9_site_data(site, output(site, 0)));
-done:
-    return status;
-}
+#define LOSS(name, kernel)                                                                                             \
+    static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
+        d9_status status;                                                                                              \
+        const d9_kernel_loss shape = loss_of(site, input(site, 0));                                                    \
+        const int32_t *labels = d9_site_data(site, input(site, 1));                                                    \
+        (void)step;                                                                                                    \
+        D9_TRY(check_labels(context, site, &shape, labels));                                                           \
+        kernel(&shape, d9_site_data(site, input(site, 0)), labels, d9_site_data(site, output(site, 0)));               \
+    done:                                                                                                              \
+        return status;                                                                                                 \
+    }
+LOSS(loss, d9_cpu_loss_forward)
+LOSS(loss_backward, d9_cpu_loss_backward)
 
 static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t step) {
     const d9_kernel_loss shape = loss_of(site, input(site, 1));

@@ -29,12 +29,10 @@ static void close_workspace(d9_context *context, void *backend) {
 static d9_status reserve(d9_context *context, workspace *w, int area, int64_t count, double **doubles) {
     d9_status status = D9_OK;
     if (count > w->capacity[area]) {
-        void *memory;
         d9_release(context, w->area[area]);
         w->area[area] = NULL;
         w->capacity[area] = 0;
-        D9_TRY(d9_allocate(context, (size_t)count * sizeof(double), "a tensor in double precision", &memory));
-        w->area[area] = memory;
+        D9_TRY(D9_ALLOCATE(context, count, "a tensor in double precision", &w->area[area]));
         w->capacity[area] = count;
     }
     *doubles = w->area[area];
@@ -143,17 +141,5 @@ const d9_backend d9_backend_reference = {
     .name = "reference",
     .doc = "plain loops in double precision, rounded where the graph says: slow, and the judge of the others",
     .open = open_device,
-    .close = d9_host_close,
-    .describe = d9_host_describe,
-    .allocate = d9_host_allocate,
-    .plan = d9_host_plan,
-    .plan_free = d9_host_plan_free,
-    .plan_text = d9_host_plan_text,
-    .run = d9_host_run,
-    .times = d9_host_times,
-    .survey = d9_host_survey,
-    .ceilings = d9_host_ceilings,
-    .write = d9_host_write,
-    .read = d9_host_read,
-    .sync = d9_host_sync,
+    D9_HOST_ENTRIES_ALL,
 };

@@ -48,6 +48,5 @@ const d9_op_info d9_op_ACT_BACKWARD = {
     .doc = "dy, y or x (activations.def says which) -> dx",
     .inputs = 2,
     .outputs = 1,
-    .shape = d9_shape_given,
-    .type = d9_type_given,
+    D9_AS_MADE,
 };

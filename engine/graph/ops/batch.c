@@ -27,8 +27,7 @@ const d9_op_info d9_op_DRAW = {
     .outputs = 1,
     .batch = true,
     .exact = true,
-    .shape = d9_shape_given,
-    .type = d9_type_given,
+    D9_AS_MADE,
     .read = read_batch,
 };
 
@@ -38,8 +37,7 @@ const d9_op_info d9_op_AUGMENT = {
     .outputs = 1,
     .batch = true,
     .exact = true,
-    .shape = d9_shape_given,
-    .type = d9_type_given,
+    D9_AS_MADE,
     .read = read_batch,
     .onnx = image_to_onnx,
 };
@@ -50,7 +48,6 @@ const d9_op_info d9_op_GATHER = {
     .outputs = 1,
     .batch = true,
     .exact = true,
-    .shape = d9_shape_given,
-    .type = d9_type_given,
+    D9_AS_MADE,
     .read = read_batch,
 };

@@ -53,8 +53,7 @@ const d9_op_info d9_op_CONV_BACKWARD_DATA = {
     .inputs = 2,
     .outputs = 1,
     .convolution = true,
-    .shape = d9_shape_given,
-    .type = d9_type_given,
+    D9_AS_MADE,
     .operations = d9_operations_backward_data,
 };
 
@@ -63,7 +62,6 @@ const d9_op_info d9_op_CONV_BACKWARD_WEIGHT = {
     .inputs = 2,
     .outputs = 1,
     .convolution = true,
-    .shape = d9_shape_given,
-    .type = d9_type_given,
+    D9_AS_MADE,
     .operations = d9_operations_backward_weight,
 };

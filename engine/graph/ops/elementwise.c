@@ -55,8 +55,7 @@ const d9_op_info d9_op_ADD = {
 /* ---- scale ---- */
 
 static d9_status scale_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
-    return d9_gradient_of_input(gradients, forward, 0,
-                                (d9_node){.op = D9_OP_SCALE, .inputs = {dy}, .input_count = 1});
+    return d9_gradient_of_input(gradients, forward, 0, (d9_node){.op = D9_OP_SCALE, .inputs = {dy}, .input_count = 1});
 }
 
 static d9_status scale_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {

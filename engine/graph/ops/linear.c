@@ -57,8 +57,7 @@ const d9_op_info d9_op_LINEAR_BACKWARD_DATA = {
     .doc = "dy, weight -> dx",
     .inputs = 2,
     .outputs = 1,
-    .shape = d9_shape_given,
-    .type = d9_type_given,
+    D9_AS_MADE,
     .operations = d9_operations_backward_data,
 };
 
@@ -66,7 +65,6 @@ const d9_op_info d9_op_LINEAR_BACKWARD_WEIGHT = {
     .doc = "dy, x -> dweight",
     .inputs = 2,
     .outputs = 1,
-    .shape = d9_shape_given,
-    .type = d9_type_given,
+    D9_AS_MADE,
     .operations = d9_operations_backward_weight,
 };

@@ -9,10 +9,9 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
 
 static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
     (void)dy; /* 1 */
-    return d9_gradient_of_input(gradients, forward, 0,
-                                (d9_node){.op = D9_OP_LOSS_BACKWARD,
-                                          .inputs = {forward->inputs[0], forward->inputs[1]},
-                                          .input_count = 2});
+    return d9_gradient_of_input(
+        gradients, forward, 0,
+        (d9_node){.op = D9_OP_LOSS_BACKWARD, .inputs = {forward->inputs[0], forward->inputs[1]}, .input_count = 2});
 }
 
 const d9_op_info d9_op_LOSS = {
@@ -29,14 +28,12 @@ const d9_op_info d9_op_LOSS_BACKWARD = {
     .doc = "logits, labels -> dlogits of the summed loss",
     .inputs = 2,
     .outputs = 1,
-    .shape = d9_shape_given,
-    .type = d9_type_given,
+    D9_AS_MADE,
 };
 
 const d9_op_info d9_op_METRICS = {
     .doc = "loss, logits, labels, metrics -> metrics: adds the batch; notes the first non-finite step",
     .inputs = 4,
     .outputs = 1,
-    .shape = d9_shape_given,
-    .type = d9_type_given,
+    D9_AS_MADE,
 };

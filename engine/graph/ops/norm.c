@@ -80,6 +80,5 @@ const d9_op_info d9_op_NORM_BACKWARD = {
     .doc = "dy, x, mean, inv_std, scale -> dx, [dscale], dbias",
     .inputs = 5,
     .outputs = 3,
-    .shape = d9_shape_given,
-    .type = d9_type_given,
+    D9_AS_MADE,
 };

@@ -45,6 +45,5 @@ const d9_op_info d9_op_POOL_BACKWARD = {
     .doc = "dy, x -> dx: to the first maximum of each window in row-major order",
     .inputs = 2,
     .outputs = 1,
-    .shape = d9_shape_given,
-    .type = d9_type_given,
+    D9_AS_MADE,
 };

@@ -17,7 +17,7 @@ static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t
     }
 }
 
-void d9_loop_augment(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
+void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
     d9_tile tile;
     const int fit = D9_TILE / b->channels; /* pixels in a tile */
     const int64_t row_size = (int64_t)b->width * b->channels, image_size = row_size * b->height;

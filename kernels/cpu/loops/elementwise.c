@@ -8,7 +8,7 @@ static inline void copy_tile(const float *from, int64_t n, float *to) {
     for (int64_t i = 0; i < n; i++) to[i] = from[i];
 }
 
-void d9_loop_cast(d9_kernel_in x, d9_kernel_out y, int64_t begin, int64_t end) {
+void D9_LOOP_NAME(cast)(d9_kernel_in x, d9_kernel_out y, int64_t begin, int64_t end) {
     d9_tile tile;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
@@ -18,7 +18,7 @@ void d9_loop_cast(d9_kernel_in x, d9_kernel_out y, int64_t begin, int64_t end) {
     }
 }
 
-void d9_loop_add(d9_kernel_in a, d9_kernel_in b, d9_kernel_out y, int64_t begin, int64_t end) {
+void D9_LOOP_NAME(add)(d9_kernel_in a, d9_kernel_in b, d9_kernel_out y, int64_t begin, int64_t end) {
     d9_tile a_tile, b_tile;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
@@ -30,7 +30,7 @@ void d9_loop_add(d9_kernel_in a, d9_kernel_in b, d9_kernel_out y, int64_t begin,
     }
 }
 
-void d9_loop_scale(d9_kernel_in x, float factor, d9_kernel_out y, int64_t begin, int64_t end) {
+void D9_LOOP_NAME(scale)(d9_kernel_in x, float factor, d9_kernel_out y, int64_t begin, int64_t end) {
     d9_tile tile;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
@@ -69,7 +69,7 @@ void d9_tile_slope(d9_kernel_act act, const float *restrict reference, int64_t n
     }
 }
 
-void d9_loop_act(d9_kernel_in x, d9_kernel_act act, d9_kernel_out y, int64_t begin, int64_t end) {
+void D9_LOOP_NAME(act)(d9_kernel_in x, d9_kernel_act act, d9_kernel_out y, int64_t begin, int64_t end) {
     d9_tile tile;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
@@ -81,7 +81,7 @@ void d9_loop_act(d9_kernel_in x, d9_kernel_act act, d9_kernel_out y, int64_t beg
     }
 }
 
-void d9_loop_act_backward(d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, d9_kernel_out dx, int64_t begin, int64_t end) {
+void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, d9_kernel_out dx, int64_t begin, int64_t end) {
     d9_tile tile, reference_tile, slopes;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
@@ -103,7 +103,7 @@ void d9_loop_act_backward(d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act
         (void)nothing, (void)none;                                                                                 \
     }
 
-void d9_loop_update(const d9_cpu_update *rule, const float *g, float *w, float *const *state, int64_t begin,
+void D9_LOOP_NAME(update)(const d9_cpu_update *rule, const float *g, float *w, float *const *state, int64_t begin,
                     int64_t end) {
     float *a = state[0], *b = state[1];
     d9_update_terms_float terms = {rule->rate, rule->decay, rule->step, {0}};
@@ -121,7 +121,7 @@ void d9_loop_update(const d9_cpu_update *rule, const float *g, float *w, float *
     }
 }
 
-void d9_loop_lerp(float ratio, const float *x, float *a, int64_t begin, int64_t end) {
+void D9_LOOP_NAME(lerp)(float ratio, const float *x, float *a, int64_t begin, int64_t end) {
 #pragma omp simd
     for (int64_t i = begin; i < end; i++) a[i] = d9_lerp_float(a[i], x[i], ratio);
 }

@@ -13,7 +13,7 @@ static void put(d9_kernel_out y, int64_t at, float value) {
     else ((uint16_t *)y.data)[at] = d9_bf16_from_float(value);
 }
 
-void d9_loop_linear(d9_kernel_in x, d9_kernel_in w, int64_t n, int64_t inputs, int64_t outputs, d9_kernel_out y) {
+void D9_LOOP_NAME(linear)(d9_kernel_in x, d9_kernel_in w, int64_t n, int64_t inputs, int64_t outputs, d9_kernel_out y) {
     d9_tile x_tile, w_tile;
     for (int64_t o = 0; o < outputs; o++) {
         double sum = 0;
@@ -35,7 +35,7 @@ static inline void add_scaled(const float *from, float factor, int64_t n, float 
     for (int64_t i = 0; i < n; i++) sum[i] += factor * from[i];
 }
 
-void d9_loop_linear_backward_data(d9_kernel_in dy, d9_kernel_in w, int64_t n, int64_t inputs, int64_t outputs,
+void D9_LOOP_NAME(linear_backward_data)(d9_kernel_in dy, d9_kernel_in w, int64_t n, int64_t inputs, int64_t outputs,
                                   d9_kernel_out dx) {
     d9_tile w_tile, sum;
     for (int64_t i = 0, count; i < inputs; i += count) {
@@ -49,7 +49,7 @@ void d9_loop_linear_backward_data(d9_kernel_in dy, d9_kernel_in w, int64_t n, in
     }
 }
 
-void d9_loop_linear_backward_weight(d9_kernel_in dy, d9_kernel_in x, int64_t o, int64_t samples, int64_t inputs,
+void D9_LOOP_NAME(linear_backward_weight)(d9_kernel_in dy, d9_kernel_in x, int64_t o, int64_t samples, int64_t inputs,
                                     int64_t outputs, d9_kernel_out dw) {
     d9_tile x_tile, part;
     double sum[D9_TILE];

@@ -60,7 +60,7 @@ static inline void add_products(const float *u, const float *v, const float *shi
     }
 }
 
-void d9_loop_norm_sums(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *pivot, double *sums) {
+void D9_LOOP_NAME(norm_sums)(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *pivot, double *sums) {
     d9_tile tile, first, second, repeated;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
         const walk w = walk_of(c, channels);
@@ -90,7 +90,7 @@ static inline const float *load_slope(d9_kernel_in dy, const d9_cpu_prologue *pr
     return tile;
 }
 
-void d9_loop_norm_backward_sums(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at, int64_t pixels,
+void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at, int64_t pixels,
                                 int64_t channels, const float *mean, double *sums) {
     d9_tile dy_tile, reference, x_tile, first, second, repeated;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
@@ -133,7 +133,7 @@ static void load_terms(const float *terms, int64_t c, int64_t channels, const wa
     for (int i = 0; i < 4; i++) four->term[i] = repeat(terms + i * channels + c, w, four->repeated[i]);
 }
 
-void d9_loop_norm_apply(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *terms,
+void D9_LOOP_NAME(norm_apply)(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *terms,
                         const d9_kernel_epilogue *epilogue, d9_kernel_out y) {
     d9_tile tile;
     four_terms four;
@@ -152,7 +152,7 @@ void d9_loop_norm_apply(d9_kernel_in x, int64_t at, int64_t pixels, int64_t chan
     }
 }
 
-void d9_loop_norm_backward_apply(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at,
+void D9_LOOP_NAME(norm_backward_apply)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at,
                                  int64_t pixels, int64_t channels, const float *terms, d9_kernel_out dx) {
     d9_tile dy_tile, reference, x_tile;
     four_terms four;

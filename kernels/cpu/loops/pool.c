@@ -22,7 +22,7 @@ static inline void copy_lanes(const float *from, int64_t n, float *to) {
     for (int64_t i = 0; i < n; i++) to[i] = from[i];
 }
 
-void d9_loop_pool(d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t oy, d9_kernel_out y) {
+void D9_LOOP_NAME(pool)(d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t oy, d9_kernel_out y) {
     d9_tile tile, best;
     const int64_t places = (int64_t)w->kernel * w->kernel;
     for (int64_t ox = 0; ox < w->out_width; ox++) {
@@ -108,7 +108,7 @@ static void gather_pixel(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window
     }
 }
 
-void d9_loop_pool_backward(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t iy, d9_kernel_out dx) {
+void D9_LOOP_NAME(pool_backward)(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t iy, d9_kernel_out dx) {
     if (w->stride >= w->kernel) {
         for (int64_t ox = 0; ox < w->out_width; ox++) scatter_window(dy, x, w, n, iy / w->stride, ox, dx);
     } else {
