@@ -1,12 +1,12 @@
 /* dawn9 ablate: what each trick of a configuration is worth, left out and added in. */
-#include "cli/batch.h"
+#include "cli/runs.h"
 #include "cli/commands.h"
 #include "core/system.h"
 #include <string.h>
 
 typedef struct ablate_options {
     const char *config, *only;
-    d9_batch_options batch;
+    d9_runs_options runs;
 } ablate_options;
 
 static const d9_flag flags[] = {
@@ -19,7 +19,7 @@ static const d9_flag flags[] = {
      .offset = offsetof(ablate_options, only),
      .value = "T,...",
      .doc = "these tricks instead of all that are on"},
-    {.type = D9_FLAG_TABLE, .offset = offsetof(ablate_options, batch), .table = d9_cli_batch_flags},
+    {.type = D9_FLAG_TABLE, .offset = offsetof(ablate_options, runs), .table = d9_runs_flags},
     {.type = D9_FLAG_END},
 };
 
@@ -45,7 +45,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_experiment *experiment = NULL;
     const char *words[WORDS_MAX];
     int count = 0;
-    D9_TRY(d9_batch_experiment_options(cli, &chosen->batch, &wanted));
+    D9_TRY(d9_runs_experiment_options(cli, &chosen->runs, &wanted));
     if (chosen->only) D9_TRY(split(cli, chosen->only, words, &count));
     for (int i = 0; i < count; i++)
         if (!*words[i])
@@ -54,7 +54,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     D9_TRY(d9_cli_check_path(cli, chosen->config));
     D9_TRY(d9_experiment_ablation(&cli->context, chosen->config, chosen->only ? words : NULL, count, &wanted,
                                   &experiment));
-    D9_TRY(d9_batch_run(cli, experiment, &chosen->batch));
+    D9_TRY(d9_runs_command(cli, experiment, &chosen->runs));
 done:
     d9_experiment_free(&cli->context, experiment);
     return status;

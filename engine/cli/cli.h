@@ -65,7 +65,7 @@ typedef struct d9_command {
     const d9_flag *flags;
     size_t options_size;
     bool interruptible; /* looks at cli->interrupt and ends in good order; others die of the signal */
-    bool computes;      /* its threads work for long: they must wait passively (d9_process_wait_passively) */
+    bool computes;      /* its threads work for long: they must wait passively (d9_this_process_wait_passively) */
     d9_status (*run)(d9_cli *cli, const void *options);
 } d9_command;
 
@@ -114,14 +114,14 @@ D9_MUST_USE d9_status d9_cli_config_text(d9_cli *cli, const char *name, const ch
 
 /* ---- the process ---- */
 /* When this process was started, on CLOCK_MONOTONIC; now, where the system does not say. */
-double d9_process_start(d9_context *context);
-int64_t d9_process_peak_bytes(void); /* largest resident set so far (VmHWM) */
+double d9_this_process_start(d9_context *context);
+int64_t d9_this_process_peak_bytes(void); /* largest resident set so far (VmHWM) */
 
 /* Lets OpenMP's threads sleep while they wait, unless the user has chosen how they wait. Spinning, which is the
  * runtimes' default, they keep the cores from whatever runs beside, and from the thread they wait for: 113 images/s
  * instead of 650 with a neighbour on two cores (experiments/results, dawn94-bf16-seed1-shared). A runtime reads its
  * policy before main: so the program starts itself once more with OMP_WAIT_POLICY=passive, as the same process.
  * Returns where that is not needed, or not possible. */
-void d9_process_wait_passively(char *const *words);
+void d9_this_process_wait_passively(char *const *words);
 
 #endif

@@ -1,10 +1,10 @@
 /* dawn9 experiment: every run of a file's configurations x grid x seeds, once. */
-#include "cli/batch.h"
+#include "cli/runs.h"
 #include "cli/commands.h"
 
 typedef struct experiment_options {
     const char *file;
-    d9_batch_options batch;
+    d9_runs_options runs;
 } experiment_options;
 
 static const d9_flag flags[] = {
@@ -12,7 +12,7 @@ static const d9_flag flags[] = {
      .type = D9_FLAG_ARGUMENT,
      .offset = offsetof(experiment_options, file),
      .doc = "the experiment, a YAML file: configurations, a grid, seeds"},
-    {.type = D9_FLAG_TABLE, .offset = offsetof(experiment_options, batch), .table = d9_cli_batch_flags},
+    {.type = D9_FLAG_TABLE, .offset = offsetof(experiment_options, runs), .table = d9_runs_flags},
     {.type = D9_FLAG_END},
 };
 
@@ -21,10 +21,10 @@ static d9_status run(d9_cli *cli, const void *options) {
     const experiment_options *chosen = options;
     d9_experiment_options wanted;
     d9_experiment *experiment = NULL;
-    D9_TRY(d9_batch_experiment_options(cli, &chosen->batch, &wanted));
+    D9_TRY(d9_runs_experiment_options(cli, &chosen->runs, &wanted));
     D9_TRY(d9_cli_check_path(cli, chosen->file));
     D9_TRY(d9_experiment_load(&cli->context, chosen->file, &wanted, &experiment));
-    D9_TRY(d9_batch_run(cli, experiment, &chosen->batch));
+    D9_TRY(d9_runs_command(cli, experiment, &chosen->runs));
 done:
     d9_experiment_free(&cli->context, experiment);
     return status;

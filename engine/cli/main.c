@@ -82,7 +82,7 @@ static d9_status run_command(d9_cli *cli, const char *name, int count, const cha
         d9_cli_help(cli, command);
         goto done;
     }
-    if (command->computes) d9_process_wait_passively(cli->words);
+    if (command->computes) d9_this_process_wait_passively(cli->words);
     if (command->interruptible) catch_signals();
     D9_TRY(command->run(cli, options));
 done:
@@ -128,7 +128,7 @@ int main(int count, char **words) {
     d9_context_init(&cli.context);
     cli.context.log = on_log;
     cli.context.log_user = (void *)(uintptr_t)cli.context.system;
-    cli.process_start = d9_process_start(&cli.context);
+    cli.process_start = d9_this_process_start(&cli.context);
     cli.terminal = isatty(STDOUT_FILENO) == 1 && !(kind && strcmp(kind, "dumb") == 0);
     cli.colour = cli.terminal && !(no_color && *no_color);
     d9_status status = run(&cli, count - 1, (const char *const *)words + 1);

@@ -53,7 +53,8 @@ double d9_measured_bytes(const d9_measurement *m, int row) {
         const d9_value *value = &graph->values[id];
         const bool scratch = value->buffer == D9_BUFFER_SCRATCH;
         const double written = elements_written(graph, id, begin, end), read = elements_read(graph, id, begin, end);
-        const bool elsewhere = elements_read(graph, id, 0, begin) + elements_read(graph, id, end, graph->node_count) > 0;
+        const bool elsewhere =
+            elements_read(graph, id, 0, begin) + elements_read(graph, id, end, graph->node_count) > 0;
         double moved = written > 0 && scratch ? 0 : read; /* what a row makes for itself stays inside */
         if (!scratch || elsewhere) moved += written;
         bytes += moved * (double)d9_type_bytes(value->type);
@@ -97,7 +98,7 @@ d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_graph *graph, 
     double start = d9_clock_now();
     D9_TRY(run_steps(session, plan, WARM_STEPS, steps));
     m->seconds = d9_clock_now() - start;
-    m->peak_bytes = d9_process_peak_bytes();
+    m->peak_bytes = d9_this_process_peak_bytes();
     backend->times(plan, m->rows, m->row_count, false);
     if (backend->ceilings)
         D9_TRY(backend->ceilings(session->context, session->device, session->program.precision, &m->ceilings));

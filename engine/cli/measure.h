@@ -11,9 +11,9 @@ typedef struct d9_measurement {
     d9_node_time *rows;
     int row_count;
     int64_t steps;
-    double seconds;        /* of all timed steps, on the wall */
-    int64_t peak_bytes;    /* of the process, after the steps */
-    d9_ceilings ceilings;  /* measured after the steps; zeros: the backend does not know */
+    double seconds;       /* of all timed steps, on the wall */
+    int64_t peak_bytes;   /* of the process, after the steps */
+    d9_ceilings ceilings; /* measured after the steps; zeros: the backend does not know */
 } d9_measurement;
 
 /* Three steps to warm up, then `steps` timed ones (the trainer's own loop), then the ceilings. */
@@ -30,7 +30,10 @@ double d9_measured_operations(const d9_measurement *m, int row);
 double d9_measured_bytes(const d9_measurement *m, int row);
 
 /* The row's rate, against the ceiling that belongs to it: operations where there are any, else bytes. */
-typedef struct d9_rate { double per_second, ceiling; bool operations; } d9_rate;
+typedef struct d9_rate {
+    double per_second, ceiling;
+    bool operations;
+} d9_rate;
 d9_rate d9_measured_rate(const d9_measurement *m, int row);
 
 #endif

@@ -78,8 +78,8 @@ done:
     return status;
 }
 
-static d9_status initial_state(d9_cli *cli, const d9_dataset *dataset, const d9_program *program,
-                               d9_init_phase phase, double *state) {
+static d9_status initial_state(d9_cli *cli, const d9_dataset *dataset, const d9_program *program, d9_init_phase phase,
+                               double *state) {
     double table[4 * 256];
     d9_normal_table(dataset->mean, dataset->std, dataset->channels, table);
     const d9_init_site site = {.seed = program->seed,
@@ -105,15 +105,13 @@ static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_
     D9_TRY(d9_program_build(&cli->context, config, &extent, d9_precision_find("f64"), &wanted, &program));
     const d9_value *weight = first_filters(&program.train);
     if (!weight) {
-        status =
-            d9_fail(&cli->context, D9_USAGE, "--filters: the first convolution has no filters of 3 channels");
+        status = d9_fail(&cli->context, D9_USAGE, "--filters: the first convolution has no filters of 3 channels");
         goto done;
     }
-    D9_TRY(d9_allocate(&cli->context, (size_t)program.state_elements * sizeof(double), "the parameters",
-                       &memory));
+    D9_TRY(d9_allocate(&cli->context, (size_t)program.state_elements * sizeof(double), "the parameters", &memory));
     D9_TRY(initial_state(cli, session->dataset, &program, weight->init.phase, memory));
-    D9_TRY(put_filters(cli, weight, (const double *)memory + weight->offset / (int64_t)sizeof(double),
-                       options->filters));
+    D9_TRY(
+        put_filters(cli, weight, (const double *)memory + weight->offset / (int64_t)sizeof(double), options->filters));
 done:
     d9_release(&cli->context, memory);
     d9_program_free(&cli->context, &program);

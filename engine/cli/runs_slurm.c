@@ -2,7 +2,7 @@
  *
  * Tasks are numbered like runs, so that a task that was killed is submitted again under its number, by the same
  * command. What a site needs beyond that (partition, time, GPUs) comes by --sbatch, or by sbatch's own environment. */
-#include "cli/batch.h"
+#include "cli/runs.h"
 #include "core/system.h"
 #include <errno.h>
 #include <spawn.h>
@@ -15,13 +15,13 @@ extern char **environ;
 
 enum { TASKS_MAX = 1000 }; /* Slurm's MaxArraySize is 1001 unless a site says otherwise */
 
-static int64_t shard_count(const d9_batch *batch) { return batch->runs < TASKS_MAX ? batch->runs : TASKS_MAX; }
+static int64_t shard_count(const d9_runs *runs) { return runs->count < TASKS_MAX ? runs->count : TASKS_MAX; }
 
 /* This command without the options that only the submission needs. */
-static d9_status add_command(const d9_batch *batch, d9_text *text) {
+static d9_status add_command(const d9_runs *runs, d9_text *text) {
     static const char *const dropped[] = {"--slurm", "--retry", "--json"};
     char program[4096];
-    char *const *words = batch->cli->words;
+    char *const *words = runs->cli->words;
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = 0;
     d9_text_add(text, "exec ");
@@ -37,21 +37,21 @@ static d9_status add_command(const d9_batch *batch, d9_text *text) {
         d9_text_add(text, " ");
         d9_text_add_shell_word(text, words[i]);
     }
-    d9_text_add(text, " --shard \"$SLURM_ARRAY_TASK_ID/%lld\"", (long long)shard_count(batch));
+    d9_text_add(text, " --shard \"$SLURM_ARRAY_TASK_ID/%lld\"", (long long)shard_count(runs));
     return d9_text_status(text);
 }
 
 /* "1,4-9": the tasks that have something to do. */
-static d9_status add_tasks(const d9_batch *batch, d9_text *text, int64_t *tasks) {
+static d9_status add_tasks(const d9_runs *runs, d9_text *text, int64_t *tasks) {
     d9_status status = D9_OK;
-    const int64_t shards = shard_count(batch);
+    const int64_t shards = shard_count(runs);
     int64_t first = -1;
     *tasks = 0;
     for (int64_t task = 0; task <= shards; task++) {
         bool wanted = false;
-        for (int64_t i = task; task < shards && i < batch->runs && !wanted; i += shards) {
+        for (int64_t i = task; task < shards && i < runs->count && !wanted; i += shards) {
             d9_run_state state;
-            D9_TRY(d9_run_look(&batch->cli->context, batch->experiment, batch->out, i, &state));
+            D9_TRY(d9_run_look(&runs->cli->context, runs->experiment, runs->out, i, &state));
             wanted = state.kind != D9_RUN_DONE && state.kind != D9_RUN_FAILED;
         }
         *tasks += wanted;
@@ -67,13 +67,13 @@ done:
 }
 
 /* Runs sbatch; the first line that it prints goes to `answer`. */
-static d9_status call_sbatch(const d9_batch *batch, char *const *words, char answer[128]) {
+static d9_status call_sbatch(const d9_runs *runs, char *const *words, char answer[128]) {
     d9_status status = D9_OK;
-    const d9_system *system = batch->cli->context.system;
+    const d9_system *system = runs->cli->context.system;
     posix_spawn_file_actions_t actions;
     int answer_pipe[2], state = 0;
     pid_t child = 0;
-    if (pipe(answer_pipe) != 0) return d9_fail(&batch->cli->context, D9_DEVICE, "no pipe for sbatch");
+    if (pipe(answer_pipe) != 0) return d9_fail(&runs->cli->context, D9_DEVICE, "no pipe for sbatch");
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, answer_pipe[1], STDOUT_FILENO);
     posix_spawn_file_actions_addclose(&actions, answer_pipe[0]);
@@ -86,52 +86,52 @@ static d9_status call_sbatch(const d9_batch *batch, char *const *words, char ans
     if (!error) waitpid(child, &state, 0);
     system->close(system->user, answer_pipe[0]);
     if (error)
-        status = d9_fail(&batch->cli->context, D9_DEVICE, "sbatch: %s: is Slurm installed here?", strerror(error));
+        status = d9_fail(&runs->cli->context, D9_DEVICE, "sbatch: %s: is Slurm installed here?", strerror(error));
     if (!error && (!WIFEXITED(state) || WEXITSTATUS(state) != 0))
-        status = d9_fail(&batch->cli->context, D9_DEVICE, "sbatch refused the job (its own message is above)");
+        status = d9_fail(&runs->cli->context, D9_DEVICE, "sbatch refused the job (its own message is above)");
     return status;
 }
 
-static d9_status submit(const d9_batch *batch, const char *tasks, const char *command, char answer[128]) {
+static d9_status submit(const d9_runs *runs, const char *tasks, const char *command, char answer[128]) {
     d9_status status;
     char *name, *array, *output, *wrap;
-    d9_cli *cli = batch->cli;
+    d9_cli *cli = runs->cli;
     char **words = NULL;
     int count = 0;
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &name, "--job-name=%s", batch->experiment->title));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &name, "--job-name=%s", runs->experiment->title));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &array, "--array=%s", tasks));
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &output, "--output=%s/slurm/%%A_%%a.txt", batch->out));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &output, "--output=%s/slurm/%%A_%%a.txt", runs->out));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &wrap, "--wrap=%s", command));
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, batch->options->sbatch.count + 8, &words));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, runs->options->sbatch.count + 8, &words));
     char *const fixed[] = {"sbatch", "--parsable", name, array, output};
     for (int i = 0; i < 5; i++) words[count++] = fixed[i];
-    for (int i = 0; i < batch->options->sbatch.count; i++)
-        D9_TRY(d9_arena_copy(&cli->context, &cli->arena, batch->options->sbatch.items[i], &words[count++]));
+    for (int i = 0; i < runs->options->sbatch.count; i++)
+        D9_TRY(d9_arena_copy(&cli->context, &cli->arena, runs->options->sbatch.items[i], &words[count++]));
     words[count++] = wrap;
-    status = call_sbatch(batch, words, answer);
+    status = call_sbatch(runs, words, answer);
 done:
     return status;
 }
 
-d9_status d9_batch_submit(const d9_batch *batch) {
+d9_status d9_runs_submit(const d9_runs *runs) {
     d9_status status;
     int64_t count;
     char answer[128], *folder;
     d9_text tasks, command;
-    d9_cli *cli = batch->cli;
+    d9_cli *cli = runs->cli;
     d9_text_init(&cli->context, &tasks);
     d9_text_init(&cli->context, &command);
-    if (batch->options->shard)
+    if (runs->options->shard)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--shard: the tasks of an array job are shards already"));
-    D9_TRY(add_tasks(batch, &tasks, &count));
+    D9_TRY(add_tasks(runs, &tasks, &count));
     if (count == 0) {
-        d9_cli_print(cli, "nothing is left to run in %s\n", batch->out);
+        d9_cli_print(cli, "nothing is left to run in %s\n", runs->out);
         goto done;
     }
-    D9_TRY(add_command(batch, &command));
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%s/slurm", batch->out));
+    D9_TRY(add_command(runs, &command));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%s/slurm", runs->out));
     D9_TRY(d9_directory_make(&cli->context, folder));
-    D9_TRY(submit(batch, d9_text_get(&tasks), d9_text_get(&command), answer));
+    D9_TRY(submit(runs, d9_text_get(&tasks), d9_text_get(&command), answer));
     d9_cli_print(cli, "submitted  job %s, %lld task%s (%s)\noutput     %s\nstatus     the same command with --status\n",
                  answer, (long long)count, count == 1 ? "" : "s", d9_text_get(&tasks), folder);
 done:

@@ -1,4 +1,5 @@
-/* What the kernel knows of this process: when it was started, how much memory it has had; and how its threads wait. */
+/* What the kernel knows of this process: when it was started, how much memory it has had; and how its threads wait. Other
+ * programs are run by core/process.c. */
 #include "cli/cli.h"
 #include "core/system.h"
 #include "train/trainer.h"
@@ -22,7 +23,7 @@ static bool start_ticks(const char *stat, unsigned long long *ticks) {
 
 /* The kernel counts from boot including suspension (CLOCK_BOOTTIME), in ticks of usually 10 ms rounded down:
  * the process may seem up to one tick older than it is, never younger. */
-double d9_process_start(d9_context *context) {
+double d9_this_process_start(d9_context *context) {
     double now = d9_clock_now(), start = now;
     uint8_t *stat = NULL;
     size_t size;
@@ -38,7 +39,7 @@ double d9_process_start(d9_context *context) {
     return start;
 }
 
-int64_t d9_process_peak_bytes(void) {
+int64_t d9_this_process_peak_bytes(void) {
     struct rusage usage;
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
 }
@@ -46,7 +47,7 @@ int64_t d9_process_peak_bytes(void) {
 /* By its real path and not as /proc/self/exe, which would be the name that ps and top show. A path that no longer
  * leads to the program (it was replaced meanwhile: "... (deleted)") fails, and the run goes on as it is. The variable
  * that is set here also says, in the second start, that there is nothing left to do. */
-void d9_process_wait_passively(char *const *words) {
+void d9_this_process_wait_passively(char *const *words) {
     static const char *const choices[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"};
     char program[4096];
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)

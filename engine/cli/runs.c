@@ -1,74 +1,74 @@
-/* The options that `experiment` and `ablate` share, and the parts of a batch that they ask for. */
-#include "cli/batch.h"
+/* The options that `experiment` and `ablate` share, and which parts of runs_*.c they ask for. */
+#include "cli/runs.h"
 #include "core/system.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-const d9_flag d9_cli_batch_flags[] = {
+const d9_flag d9_runs_flags[] = {
     {.name = "seeds",
      .type = D9_FLAG_INTEGER,
-     .offset = offsetof(d9_batch_options, seeds),
+     .offset = offsetof(d9_runs_options, seeds),
      .value = "N",
      .minimum = 1,
      .maximum = 100000,
      .doc = "seeds 1 to N in every arm"},
     {.name = "out",
      .type = D9_FLAG_TEXT,
-     .offset = offsetof(d9_batch_options, out),
+     .offset = offsetof(d9_runs_options, out),
      .value = "DIR",
      .doc = "folder of the experiment; default runs/TITLE"},
     {.name = "workers",
      .type = D9_FLAG_INTEGER,
-     .offset = offsetof(d9_batch_options, workers),
+     .offset = offsetof(d9_runs_options, workers),
      .value = "N",
      .minimum = 1,
      .maximum = 1024,
      .doc = "runs at a time, each in a process of its own; they share the cores"},
     {.name = "devices",
      .type = D9_FLAG_TEXT,
-     .offset = offsetof(d9_batch_options, devices),
+     .offset = offsetof(d9_runs_options, devices),
      .value = "LIST",
      .doc = "one worker for each GPU, like 0,1"},
     {.name = "shard",
      .type = D9_FLAG_TEXT,
-     .offset = offsetof(d9_batch_options, shard),
+     .offset = offsetof(d9_runs_options, shard),
      .value = "I/N",
      .doc = "only every Nth run, from the Ith"},
     {.name = "status",
      .type = D9_FLAG_SWITCH,
-     .offset = offsetof(d9_batch_options, status),
+     .offset = offsetof(d9_runs_options, status),
      .doc = "show what is done, running and failed, and run nothing"},
     {.name = "dry-run",
      .type = D9_FLAG_SWITCH,
-     .offset = offsetof(d9_batch_options, dry_run),
+     .offset = offsetof(d9_runs_options, dry_run),
      .doc = "show what there would be to run"},
     {.name = "retry",
      .type = D9_FLAG_SWITCH,
-     .offset = offsetof(d9_batch_options, retry),
+     .offset = offsetof(d9_runs_options, retry),
      .doc = "do runs again that failed"},
     {.name = "slurm",
      .type = D9_FLAG_SWITCH,
-     .offset = offsetof(d9_batch_options, slurm),
+     .offset = offsetof(d9_runs_options, slurm),
      .doc = "submit an array job, a task for each run that is left"},
     {.name = "sbatch",
      .type = D9_FLAG_LIST,
-     .offset = offsetof(d9_batch_options, sbatch),
+     .offset = offsetof(d9_runs_options, sbatch),
      .value = "OPTION",
      .doc = "with --slurm: hand this to sbatch (--sbatch=--gres=gpu:1); may be repeated"},
-    {.type = D9_FLAG_TABLE, .offset = offsetof(d9_batch_options, edits), .table = d9_cli_edit_flags},
-    {.name = "quiet", .type = D9_FLAG_SWITCH, .offset = offsetof(d9_batch_options, quiet), .doc = "print only the end"},
+    {.type = D9_FLAG_TABLE, .offset = offsetof(d9_runs_options, edits), .table = d9_cli_edit_flags},
+    {.name = "quiet", .type = D9_FLAG_SWITCH, .offset = offsetof(d9_runs_options, quiet), .doc = "print only the end"},
     {.name = "json",
      .type = D9_FLAG_SWITCH,
-     .offset = offsetof(d9_batch_options, json),
+     .offset = offsetof(d9_runs_options, json),
      .doc = "print only the state of every run, as JSON"},
     {.type = D9_FLAG_END},
 };
 
 /* ---- edits ---- */
 
-d9_status d9_batch_experiment_options(d9_cli *cli, const d9_batch_options *options, d9_experiment_options *wanted) {
+d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_options *options, d9_experiment_options *wanted) {
     d9_status status = D9_OK;
     const d9_cli_edits *edits = &options->edits;
     const char *keys[] = {"backend", "precision"}, *values[] = {edits->backend, edits->precision};
@@ -109,7 +109,7 @@ static d9_status default_out(d9_cli *cli, const char *title, const char **out) {
 }
 
 /* "3/8" */
-static d9_status read_shard(d9_cli *cli, const char *text, d9_batch *batch) {
+static d9_status read_shard(d9_cli *cli, const char *text, d9_runs *runs) {
     char first[24];
     int64_t index, count;
     const char *slash = strchr(text, '/');
@@ -117,8 +117,8 @@ static d9_status read_shard(d9_cli *cli, const char *text, d9_batch *batch) {
     if (!slash || !d9_text_to_integer(first, &index) || !d9_text_to_integer(slash + 1, &count) || index < 1 ||
         index > count)
         return d9_fail(&cli->context, D9_USAGE, "--shard: \"%s\" is not I/N with I from 1 to N, like 1/4", text);
-    batch->work.shard = index - 1;
-    batch->work.shards = count;
+    runs->work.shard = index - 1;
+    runs->work.shards = count;
     return D9_OK;
 }
 
@@ -131,27 +131,27 @@ static d9_status count_devices(d9_cli *cli, const char *list, int *count) {
                 : d9_fail(&cli->context, D9_USAGE, "--devices: \"%s\" is not a list of numbers, like 0,1", list);
 }
 
-static d9_status open_batch(d9_cli *cli, const d9_experiment *experiment, const d9_batch_options *options,
-                            d9_batch *batch) {
+static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d9_runs_options *options,
+                           d9_runs *runs) {
     d9_status status = D9_OK;
-    *batch = (d9_batch){.cli = cli,
-                        .experiment = experiment,
-                        .options = options,
-                        .out = options->out,
-                        .runs = d9_experiment_runs(experiment),
-                        .work = {.shards = 1,
-                                 .worker_count = options->workers.given ? (int)options->workers.value : 1,
-                                 .devices = options->devices,
-                                 .run = {.threads = options->edits.threads.value,
-                                         .data = options->edits.data,
-                                         .process_start = cli->process_start,
-                                         .interrupt = cli->interrupt}},
-                        .live = {.cli = cli}};
-    if (!batch->out) D9_TRY(default_out(cli, experiment->title, &batch->out));
-    if (options->shard) D9_TRY(read_shard(cli, options->shard, batch));
+    *runs = (d9_runs){.cli = cli,
+                      .experiment = experiment,
+                      .options = options,
+                      .out = options->out,
+                      .count = d9_experiment_runs(experiment),
+                      .work = {.shards = 1,
+                               .worker_count = options->workers.given ? (int)options->workers.value : 1,
+                               .devices = options->devices,
+                               .run = {.threads = options->edits.threads.value,
+                                       .data = options->edits.data,
+                                       .process_start = cli->process_start,
+                                       .interrupt = cli->interrupt}},
+                      .live = {.cli = cli}};
+    if (!runs->out) D9_TRY(default_out(cli, experiment->title, &runs->out));
+    if (options->shard) D9_TRY(read_shard(cli, options->shard, runs));
     if (options->devices && options->workers.given)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--workers: --devices says how many already"));
-    if (options->devices) D9_TRY(count_devices(cli, options->devices, &batch->work.worker_count));
+    if (options->devices) D9_TRY(count_devices(cli, options->devices, &runs->work.worker_count));
     if (options->sbatch.count && !options->slurm)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--sbatch: only with --slurm"));
 done:
@@ -160,48 +160,48 @@ done:
 
 /* ---- the whole ---- */
 
-static d9_status forget_failures(const d9_batch *batch) {
+static d9_status forget_failures(const d9_runs *runs) {
     d9_status status = D9_OK;
-    for (int64_t i = 0; i < batch->runs; i++)
-        if (d9_work_has(&batch->work, i))
-            D9_TRY(d9_run_forget_failure(&batch->cli->context, batch->experiment, batch->out, i));
+    for (int64_t i = 0; i < runs->count; i++)
+        if (d9_work_has(&runs->work, i))
+            D9_TRY(d9_run_forget_failure(&runs->cli->context, runs->experiment, runs->out, i));
 done:
     return status;
 }
 
 /* Trains what is left. `*worker`: in one of several processes, which now ends; its parent prints the error. */
-static d9_status work(d9_batch *batch, bool *worker) {
-    const d9_system *system = batch->cli->context.system;
-    batch->work.observer = d9_batch_observer(batch);
-    d9_status status = d9_experiment_work(&batch->cli->context, batch->experiment, batch->out, &batch->work, worker);
-    d9_live_line_clear(&batch->live);
+static d9_status work(d9_runs *runs, bool *worker) {
+    const d9_system *system = runs->cli->context.system;
+    runs->work.observer = d9_runs_observer(runs);
+    d9_status status = d9_experiment_work(&runs->cli->context, runs->experiment, runs->out, &runs->work, worker);
+    d9_live_line_clear(&runs->live);
     const int nowhere = *worker && status != D9_OK ? system->open(system->user, "/dev/null", O_WRONLY, 0) : -1;
     if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
     return status;
 }
 
-d9_status d9_batch_run(d9_cli *cli, const d9_experiment *experiment, const d9_batch_options *options) {
+d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9_runs_options *options) {
     d9_status status;
-    d9_batch batch;
+    d9_runs runs;
     bool worker = false;
-    D9_TRY(open_batch(cli, experiment, options, &batch));
+    D9_TRY(open_runs(cli, experiment, options, &runs));
     if (options->dry_run) {
-        d9_batch_show_plan(&batch);
+        d9_runs_show_plan(&runs);
         goto done;
     }
     if (options->status) {
-        status = d9_batch_show_status(&batch);
+        status = d9_runs_show_status(&runs);
         goto done;
     }
-    D9_TRY(d9_experiment_open(&cli->context, experiment, batch.out));
-    if (options->retry) D9_TRY(forget_failures(&batch));
+    D9_TRY(d9_experiment_open(&cli->context, experiment, runs.out));
+    if (options->retry) D9_TRY(forget_failures(&runs));
     if (options->slurm) {
-        status = d9_batch_submit(&batch);
+        status = d9_runs_submit(&runs);
         goto done;
     }
-    d9_batch_show_start(&batch);
-    D9_TRY(work(&batch, &worker));
-    if (!worker) status = d9_batch_show_end(&batch);
+    d9_runs_show_start(&runs);
+    D9_TRY(work(&runs, &worker));
+    if (!worker) status = d9_runs_show_end(&runs);
 done:
     return status;
 }

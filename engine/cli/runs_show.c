@@ -1,0 +1,260 @@
+/* What is printed of many runs: the plan, a line for each finished run, the state of all, the end.
+ *
+ *     short: 3 arms x 2 seeds = 6 runs, 1 done before
+ *      2/6  celu  seed 1  93.10%, with TTA 93.40%  12.3 s  about 0:49 left
+ *     runs       6 of 6 done
+ *     record     runs/short
+ *     report     dawn9 report runs/short */
+#include "cli/runs.h"
+#include "core/system.h"
+#include "record/effective.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- counting ---- */
+
+typedef struct tally {
+    int64_t of[D9_RUN_DONE + 1];
+    int64_t failed_index; /* the first; -1: none */
+    d9_run_state failed;
+} tally;
+
+static d9_status count(const d9_runs *runs, tally *tally) {
+    d9_status status = D9_OK;
+    *tally = (struct tally){.failed_index = -1};
+    for (int64_t i = 0; i < runs->count; i++) {
+        d9_run_state state;
+        D9_TRY(d9_run_look(&runs->cli->context, runs->experiment, runs->out, i, &state));
+        tally->of[state.kind]++;
+        if (state.kind != D9_RUN_FAILED || tally->failed_index >= 0) continue;
+        tally->failed_index = i;
+        tally->failed = state;
+    }
+done:
+    return status;
+}
+
+/* How many runs have a file of this name in their folder. The files are not read. */
+static int64_t count_with(const d9_runs *runs, const char *name) {
+    d9_context quiet = runs->cli->context;
+    int64_t found = 0;
+    for (int64_t i = 0; i < runs->count; i++) {
+        char folder[D9_RUN_FOLDER_BYTES], path[D9_RUN_FOLDER_BYTES + 16];
+        if (d9_experiment_folder(&quiet, runs->experiment, runs->out, i, folder) != D9_OK) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        found += d9_file_exists(&quiet, path);
+    }
+    return found;
+}
+
+/* The widest name of an arm. */
+static int name_width(const d9_experiment *experiment) {
+    int width = 0;
+    for (int i = 0; i < experiment->arm_count; i++) {
+        int length = (int)strlen(experiment->arms[i].name);
+        if (length > width) width = length;
+    }
+    return width > 60 ? 60 : width;
+}
+
+static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
+
+static void print_size(const d9_runs *runs) {
+    const d9_experiment *experiment = runs->experiment;
+    d9_cli_print(runs->cli, "%s: %d arm%s x %d seed%s = %lld run%s", experiment->title, experiment->arm_count,
+                 plural(experiment->arm_count), experiment->seed_count, plural(experiment->seed_count),
+                 (long long)runs->count, plural(runs->count));
+}
+
+/* ---- the plan ---- */
+
+static void plan_json(const d9_runs *runs) {
+    json_t *object = NULL;
+    if (d9_experiment_json(&runs->cli->context, runs->experiment, &object) != D9_OK) object = NULL;
+    d9_cli_print_json(runs->cli, object);
+}
+
+void d9_runs_show_plan(const d9_runs *runs) {
+    const d9_experiment *experiment = runs->experiment;
+    if (runs->options->json) {
+        plan_json(runs);
+        return;
+    }
+    print_size(runs);
+    d9_cli_print(runs->cli, ", into %s\n", runs->out);
+    if (experiment->question) d9_cli_print(runs->cli, "%s\n", experiment->question);
+    for (int i = 0; i < experiment->shared.count; i++)
+        d9_cli_print(runs->cli, "%s %s\n", i ? "       " : "all arms", experiment->shared.items[i]);
+    for (int i = 0; i < experiment->arm_count; i++) {
+        const d9_arm *arm = &experiment->arms[i];
+        d9_cli_print(runs->cli, "%-*s  %.8s  %s", name_width(experiment), arm->name, arm->config_hash,
+                     arm->config->path);
+        for (int e = 0; e < arm->own.count; e++) d9_cli_print(runs->cli, " %s", arm->own.items[e]);
+        d9_cli_print(runs->cli, arm->baseline ? "  (against %s)\n" : "\n", arm->baseline);
+    }
+    d9_cli_print(runs->cli, "seeds");
+    for (int i = 0; i < experiment->seed_count; i++) d9_cli_print(runs->cli, " %lld", (long long)experiment->seeds[i]);
+    d9_cli_print(runs->cli, "\n");
+}
+
+/* ---- the state of all ---- */
+
+static void print_state(const d9_runs *runs, int64_t index, const d9_run_state *state) {
+    d9_cli_print(runs->cli, "%-*s  seed %-3lld  ", name_width(runs->experiment),
+                 d9_experiment_arm(runs->experiment, index)->name,
+                 (long long)d9_experiment_seed(runs->experiment, index));
+    if (state->kind == D9_RUN_DONE)
+        d9_cli_print(runs->cli, "%6.2f%%, with TTA %6.2f%%", state->accuracy, state->accuracy_tta);
+    else
+        d9_cli_print(runs->cli, "%s", d9_run_kind_name(state->kind));
+    if (state->kind == D9_RUN_FAILED) d9_cli_print(runs->cli, ": %s", state->message);
+}
+
+static json_t *state_json(const d9_runs *runs, int64_t index, const d9_run_state *state) {
+    json_t *object =
+        json_pack("{s:s, s:I, s:s, s:o, s:o, s:o}", "arm", d9_experiment_arm(runs->experiment, index)->name, "seed",
+                  (json_int_t)d9_experiment_seed(runs->experiment, index), "state", d9_run_kind_name(state->kind),
+                  "accuracy", d9_json_number(state->accuracy), "accuracy_tta", d9_json_number(state->accuracy_tta),
+                  "train_seconds", d9_json_number(state->train_seconds));
+    if (state->kind == D9_RUN_FAILED) json_object_set_new(object, "message", json_string(state->message));
+    return object;
+}
+
+static d9_status print_states_json(const d9_runs *runs) {
+    d9_status status = D9_OK;
+    json_t *rows = json_array();
+    tally tally;
+    D9_TRY(count(runs, &tally));
+    for (int64_t i = 0; i < runs->count; i++) {
+        d9_run_state state;
+        D9_TRY(d9_run_look(&runs->cli->context, runs->experiment, runs->out, i, &state));
+        json_array_append_new(rows, state_json(runs, i, &state));
+    }
+    d9_cli_print_json(runs->cli,
+                      json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:O}", "title", runs->experiment->title, "out",
+                                runs->out, "done", (json_int_t)tally.of[D9_RUN_DONE], "running",
+                                (json_int_t)tally.of[D9_RUN_RUNNING], "failed", (json_int_t)tally.of[D9_RUN_FAILED],
+                                "stopped", (json_int_t)tally.of[D9_RUN_STOPPED], "waiting",
+                                (json_int_t)tally.of[D9_RUN_WAITING], "runs", rows));
+done:
+    json_decref(rows);
+    return status;
+}
+
+/* "4 of 6 done, 1 running, 1 failed" */
+static void print_tally(const d9_runs *runs, const tally *tally) {
+    static const d9_run_kind kinds[] = {D9_RUN_RUNNING, D9_RUN_FAILED, D9_RUN_STOPPED, D9_RUN_WAITING};
+    d9_cli_print(runs->cli, "runs       %lld of %lld done", (long long)tally->of[D9_RUN_DONE], (long long)runs->count);
+    for (int k = 0; k < 4; k++)
+        if (tally->of[kinds[k]])
+            d9_cli_print(runs->cli, ", %lld %s", (long long)tally->of[kinds[k]], d9_run_kind_name(kinds[k]));
+    d9_cli_print(runs->cli, "\n");
+}
+
+d9_status d9_runs_show_status(const d9_runs *runs) {
+    d9_status status = D9_OK;
+    tally tally;
+    if (runs->options->json) return print_states_json(runs);
+    D9_TRY(count(runs, &tally));
+    for (int64_t i = 0; i < runs->count; i++) {
+        d9_run_state state;
+        D9_TRY(d9_run_look(&runs->cli->context, runs->experiment, runs->out, i, &state));
+        if (state.kind == D9_RUN_WAITING) continue;
+        print_state(runs, i, &state);
+        d9_cli_print(runs->cli, "\n");
+    }
+    print_tally(runs, &tally);
+done:
+    return status;
+}
+
+/* ---- while it runs ---- */
+
+static bool is_quiet(const d9_runs *runs) { return runs->options->quiet || runs->options->json; }
+
+void d9_runs_show_start(const d9_runs *runs) {
+    if (is_quiet(runs)) return;
+    print_size(runs);
+    int64_t before = count_with(runs, "result.json");
+    if (before > 0) d9_cli_print(runs->cli, ", %lld done before", (long long)before);
+    if (runs->work.worker_count > 1) d9_cli_print(runs->cli, ", %d at a time", runs->work.worker_count);
+    if (runs->work.shards > 1)
+        d9_cli_print(runs->cli, ", shard %lld of %lld", (long long)runs->work.shard + 1, (long long)runs->work.shards);
+    d9_cli_print(runs->cli, "\n");
+}
+
+/* Never wider than the screen: a line that has wrapped cannot be taken off again. */
+static void on_step(void *user, int64_t index, const d9_program *program, int64_t step, double loss) {
+    d9_runs *runs = user;
+    char text[200], loss_text[32] = "";
+    const double now = d9_clock_now();
+    const int room = d9_cli_columns(runs->cli) - 1;
+    const int64_t per_epoch = program->steps_per_epoch;
+    if (now - runs->live.shown_seconds < 0.2) return;
+    runs->live.shown_seconds = now;
+    if (isfinite(loss)) snprintf(loss_text, sizeof loss_text, "  loss %.4f", loss);
+    int width = snprintf(
+        text, sizeof text, "epoch %lld/%lld  %.60s seed %lld%s", (long long)((step + per_epoch - 1) / per_epoch),
+        (long long)((program->steps + per_epoch - 1) / per_epoch), d9_experiment_arm(runs->experiment, index)->name,
+        (long long)d9_experiment_seed(runs->experiment, index), loss_text);
+    if (width > room) width = room;
+    d9_cli_print(runs->cli, "\r%.*s%*s", width, text, d9_live_line_padding(&runs->live, width), "");
+    runs->live.width = width;
+}
+
+/* One write, because several workers share the screen. */
+static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
+    char figures[1100], left[48] = "", duration[24];
+    const int64_t done = count_with(runs, "result.json"), failed = count_with(runs, "failure.json"),
+                  shards = runs->work.shards, rest = (runs->count - done - failed + shards - 1) / shards;
+    snprintf(figures, sizeof figures, "%6.2f%%, with TTA %6.2f%%  %7.1f s", state->accuracy, state->accuracy_tta,
+             seconds);
+    if (state->kind == D9_RUN_FAILED) snprintf(figures, sizeof figures, "failed: %s", state->message);
+    if (rest > 0 && state->kind == D9_RUN_DONE) {
+        d9_duration_format((double)rest * runs->trained_seconds / (double)runs->trained / runs->work.worker_count,
+                           duration, sizeof duration);
+        snprintf(left, sizeof left, "  about %s left", duration);
+    }
+    d9_cli_print(runs->cli, "%4lld/%lld  %-*s  seed %-3lld  %s%s\n", (long long)done, (long long)runs->count,
+                 name_width(runs->experiment), d9_experiment_arm(runs->experiment, index)->name,
+                 (long long)d9_experiment_seed(runs->experiment, index), figures, left);
+}
+
+static void on_run(void *user, int64_t index, const d9_run_state *state, double seconds) {
+    d9_runs *runs = user;
+    d9_live_line_clear(&runs->live);
+    runs->trained++;
+    runs->trained_seconds += seconds;
+    print_run(runs, index, state, seconds);
+}
+
+d9_work_observer d9_runs_observer(d9_runs *runs) {
+    if (is_quiet(runs)) return (d9_work_observer){0};
+    const bool live = runs->cli->terminal && runs->work.worker_count == 1;
+    return (d9_work_observer){.user = runs, .step = live ? on_step : NULL, .run = on_run};
+}
+
+/* ---- the end ---- */
+
+d9_status d9_runs_show_end(const d9_runs *runs) {
+    d9_status status;
+    tally tally;
+    D9_TRY(count(runs, &tally));
+    if (runs->options->json) {
+        D9_TRY(print_states_json(runs));
+    } else {
+        print_tally(runs, &tally);
+        d9_cli_print(runs->cli, "record     %s\n", runs->out);
+        if (tally.of[D9_RUN_DONE] > 0) d9_cli_print(runs->cli, "report     dawn9 report %s\n", runs->out);
+    }
+    if (tally.failed_index >= 0)
+        status =
+            d9_fail(&runs->cli->context, tally.failed.failure,
+                    "%lld of %lld runs failed (--status lists them, --retry does them again), first %s seed %lld: %s",
+                    (long long)tally.of[D9_RUN_FAILED], (long long)runs->count,
+                    d9_experiment_arm(runs->experiment, tally.failed_index)->name,
+                    (long long)d9_experiment_seed(runs->experiment, tally.failed_index), tally.failed.message);
+done:
+    return status;
+}
