@@ -10,15 +10,9 @@ typedef struct ablate_options {
 } ablate_options;
 
 static const d9_flag flags[] = {
-    {.name = "CONFIG",
-     .type = D9_FLAG_ARGUMENT,
-     .offset = offsetof(ablate_options, config),
+    {"CONFIG", D9_FLAG_ARGUMENT, offsetof(ablate_options, config),
      .doc = "the configuration whose tricks are in question"},
-    {.name = "only",
-     .type = D9_FLAG_TEXT,
-     .offset = offsetof(ablate_options, only),
-     .value = "T,...",
-     .doc = "these tricks instead of all that are on"},
+    {"only", D9_FLAG_TEXT, offsetof(ablate_options, only), "T,...", .doc = "these tricks instead of all that are on"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(ablate_options, runs), .table = d9_runs_flags},
     {.type = D9_FLAG_END},
 };

@@ -21,25 +21,13 @@ typedef struct bench_options {
 } bench_options;
 
 static const d9_flag flags[] = {
-    {.name = "WHAT",
-     .type = D9_FLAG_OPTIONAL,
-     .offset = offsetof(bench_options, what),
-     .choices = "step|pipeline|ops|cold",
+    {"WHAT", D9_FLAG_OPTIONAL, offsetof(bench_options, what), .choices = "step|pipeline|ops|cold",
      .doc = "a whole training step (default), making the batch alone, every way to convolve, or the start"},
-    {.name = "config",
-     .type = D9_FLAG_TEXT,
-     .offset = offsetof(bench_options, config),
-     .value = "CONFIG",
-     .doc = "default configs/dawn94.yaml"},
+    {"config", D9_FLAG_TEXT, offsetof(bench_options, config), "CONFIG", .doc = "default configs/dawn94.yaml"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(bench_options, edits), .table = d9_cli_edit_flags},
-    {.name = "steps",
-     .type = D9_FLAG_INTEGER,
-     .offset = offsetof(bench_options, steps),
-     .value = "N",
-     .minimum = TIMED_STEPS,
-     .maximum = 1000000,
+    {"steps", D9_FLAG_INTEGER, offsetof(bench_options, steps), "N", .minimum = TIMED_STEPS, .maximum = 1000000,
      .doc = "timed steps, at least 20"},
-    {.name = "json", .type = D9_FLAG_SWITCH, .offset = offsetof(bench_options, json), .doc = "print JSON"},
+    {"json", D9_FLAG_SWITCH, offsetof(bench_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
 

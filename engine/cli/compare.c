@@ -21,11 +21,9 @@ typedef struct compare_options {
 } compare_options;
 
 static const d9_flag flags[] = {
-    {.name = "RUN",
-     .type = D9_FLAG_WORDS,
-     .offset = offsetof(compare_options, runs),
+    {"RUN", D9_FLAG_WORDS, offsetof(compare_options, runs),
      .doc = "a run's folder, or a folder of runs; two runs or more in all"},
-    {.name = "json", .type = D9_FLAG_SWITCH, .offset = offsetof(compare_options, json), .doc = "print JSON"},
+    {"json", D9_FLAG_SWITCH, offsetof(compare_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
 

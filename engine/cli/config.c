@@ -9,18 +9,12 @@ typedef struct config_options {
 } config_options;
 
 static const d9_flag flags[] = {
-    {.name = "CONFIG",
-     .type = D9_FLAG_OPTIONAL,
-     .offset = offsetof(config_options, config),
+    {"CONFIG", D9_FLAG_OPTIONAL, offsetof(config_options, config),
      .doc = "a YAML file; left out only with --reference"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(config_options, edits), .table = d9_cli_edit_flags},
-    {.name = "origins",
-     .type = D9_FLAG_SWITCH,
-     .offset = offsetof(config_options, origins),
+    {"origins", D9_FLAG_SWITCH, offsetof(config_options, origins),
      .doc = "say behind each value who said it: which line of which file, which option, or nobody"},
-    {.name = "reference",
-     .type = D9_FLAG_SWITCH,
-     .offset = offsetof(config_options, reference),
+    {"reference", D9_FLAG_SWITCH, offsetof(config_options, reference),
      .doc = "print instead, as Markdown, every key there is with its values, its default and what it does"},
     {.type = D9_FLAG_END},
 };

@@ -8,14 +8,9 @@ typedef struct devices_options {
 } devices_options;
 
 static const d9_flag flags[] = {
-    {.name = "threads",
-     .type = D9_FLAG_INTEGER,
-     .offset = offsetof(devices_options, threads),
-     .value = "N",
-     .minimum = 0,
-     .maximum = 4096,
+    {"threads", D9_FLAG_INTEGER, offsetof(devices_options, threads), "N", .minimum = 0, .maximum = 4096,
      .doc = "0: one per physical core this process may use"},
-    {.name = "json", .type = D9_FLAG_SWITCH, .offset = offsetof(devices_options, json), .doc = "print JSON"},
+    {"json", D9_FLAG_SWITCH, offsetof(devices_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
 

@@ -12,21 +12,14 @@ typedef struct eval_options {
 } eval_options;
 
 static const d9_flag flags[] = {
-    {.name = "CONFIG",
-     .type = D9_FLAG_OPTIONAL,
-     .offset = offsetof(eval_options, config),
+    {"CONFIG", D9_FLAG_OPTIONAL, offsetof(eval_options, config),
      .doc = "a configuration instead of the one that the model holds"},
-    {.name = "MODEL",
-     .type = D9_FLAG_OPTIONAL,
-     .offset = offsetof(eval_options, model),
+    {"MODEL", D9_FLAG_OPTIONAL, offsetof(eval_options, model),
      .doc = "model.safetensors of a run, or the run's folder; needed"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(eval_options, edits), .table = d9_cli_edit_flags},
-    {.name = "logits",
-     .type = D9_FLAG_TEXT,
-     .offset = offsetof(eval_options, logits),
-     .value = "FILE",
+    {"logits", D9_FLAG_TEXT, offsetof(eval_options, logits), "FILE",
      .doc = "write logits, images and labels as safetensors (tools/load_in_pytorch.py compares)"},
-    {.name = "json", .type = D9_FLAG_SWITCH, .offset = offsetof(eval_options, json), .doc = "print JSON"},
+    {"json", D9_FLAG_SWITCH, offsetof(eval_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
 

@@ -8,9 +8,7 @@ typedef struct experiment_options {
 } experiment_options;
 
 static const d9_flag flags[] = {
-    {.name = "FILE",
-     .type = D9_FLAG_ARGUMENT,
-     .offset = offsetof(experiment_options, file),
+    {"FILE", D9_FLAG_ARGUMENT, offsetof(experiment_options, file),
      .doc = "the experiment, a YAML file: configurations, a grid, seeds"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(experiment_options, runs), .table = d9_runs_flags},
     {.type = D9_FLAG_END},

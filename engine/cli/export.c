@@ -7,11 +7,8 @@ typedef struct export_options {
 } export_options;
 
 static const d9_flag flags[] = {
-    {.name = "MODEL",
-     .type = D9_FLAG_ARGUMENT,
-     .offset = offsetof(export_options, model),
-     .doc = "model.safetensors of a run"},
-    {.name = "OUT", .type = D9_FLAG_ARGUMENT, .offset = offsetof(export_options, out), .doc = "the ONNX file to write"},
+    {"MODEL", D9_FLAG_ARGUMENT, offsetof(export_options, model), .doc = "model.safetensors of a run"},
+    {"OUT", D9_FLAG_ARGUMENT, offsetof(export_options, out), .doc = "the ONNX file to write"},
     {.type = D9_FLAG_END},
 };
 

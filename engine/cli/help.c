@@ -16,18 +16,11 @@ typedef struct help_options {
 } help_options;
 
 static const d9_flag flags[] = {
-    {.name = "TOPIC",
-     .type = D9_FLAG_OPTIONAL,
-     .offset = offsetof(help_options, topic),
-     .doc = "a command, a trick or a key of a configuration"},
-    {.name = "man", .type = D9_FLAG_SWITCH, .offset = offsetof(help_options, man), .doc = "print the manual page"},
-    {.name = "completion",
-     .type = D9_FLAG_TEXT,
-     .offset = offsetof(help_options, completion),
-     .value = "SHELL",
-     .choices = "bash|zsh|fish",
+    {"TOPIC", D9_FLAG_OPTIONAL, offsetof(help_options, topic), .doc = "a command, a trick or a key of a configuration"},
+    {"man", D9_FLAG_SWITCH, offsetof(help_options, man), .doc = "print the manual page"},
+    {"completion", D9_FLAG_TEXT, offsetof(help_options, completion), "SHELL", .choices = "bash|zsh|fish",
      .doc = "print the completion of a shell"},
-    {.name = "complete", .type = D9_FLAG_LIST, .offset = offsetof(help_options, complete), .value = "WORD"},
+    {"complete", D9_FLAG_LIST, offsetof(help_options, complete), "WORD"},
     {.type = D9_FLAG_END},
 };
 

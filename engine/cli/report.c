@@ -10,14 +10,9 @@ typedef struct report_options {
 } report_options;
 
 static const d9_flag flags[] = {
-    {.name = "DIR",
-     .type = D9_FLAG_ARGUMENT,
-     .offset = offsetof(report_options, folder),
+    {"DIR", D9_FLAG_ARGUMENT, offsetof(report_options, folder),
      .doc = "an experiment's folder, a run, or a folder of runs"},
-    {.name = "json",
-     .type = D9_FLAG_SWITCH,
-     .offset = offsetof(report_options, json),
-     .doc = "print verdict and tables as JSON"},
+    {"json", D9_FLAG_SWITCH, offsetof(report_options, json), .doc = "print verdict and tables as JSON"},
     {.type = D9_FLAG_END},
 };
 

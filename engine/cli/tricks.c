@@ -11,8 +11,8 @@ typedef struct tricks_options {
 } tricks_options;
 
 static const d9_flag flags[] = {
-    {.name = "NAME", .type = D9_FLAG_OPTIONAL, .offset = offsetof(tricks_options, name), .doc = "one trick, in full"},
-    {.name = "json", .type = D9_FLAG_SWITCH, .offset = offsetof(tricks_options, json), .doc = "print JSON"},
+    {"NAME", D9_FLAG_OPTIONAL, offsetof(tricks_options, name), .doc = "one trick, in full"},
+    {"json", D9_FLAG_SWITCH, offsetof(tricks_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
 
