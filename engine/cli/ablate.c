@@ -1,8 +1,6 @@
 /* dawn9 ablate: what each trick of a configuration is worth, left out and added in. */
 #include "cli/runs.h"
 #include "cli/commands.h"
-#include "core/system.h"
-#include <string.h>
 
 typedef struct ablate_options {
     const char *config, *only;
@@ -19,28 +17,19 @@ static const d9_flag flags[] = {
 
 enum { WORDS_MAX = 64 };
 
-/* "a,b" as words, in a copy. */
-static d9_status split(d9_cli *cli, const char *list, const char *words[WORDS_MAX], int *count) {
-    char *at;
-    d9_status status = d9_arena_copy(&cli->context, &cli->arena, list, &at);
-    *count = 0;
-    while (status == D9_OK && at && *count < WORDS_MAX) {
-        words[(*count)++] = at;
-        at = strchr(at, ',');
-        if (at) *at++ = 0;
-    }
-    return status;
-}
-
 static d9_status run(d9_cli *cli, const void *options) {
     d9_status status;
     const ablate_options *chosen = options;
     d9_experiment_options wanted;
     d9_experiment *experiment = NULL;
     const char *words[WORDS_MAX];
+    char *copy;
     int count = 0;
     D9_TRY(d9_runs_experiment_options(cli, &chosen->runs, &wanted));
-    if (chosen->only) D9_TRY(split(cli, chosen->only, words, &count));
+    if (chosen->only) {
+        D9_TRY(d9_arena_copy(&cli->context, &cli->arena, chosen->only, &copy));
+        count = d9_text_split(copy, ',', words, WORDS_MAX);
+    }
     for (int i = 0; i < count; i++)
         if (!*words[i])
             D9_TRY(d9_fail(&cli->context, D9_USAGE,

@@ -43,8 +43,8 @@ typedef struct d9_flag_list {
     int count;
 } d9_flag_list;
 
-typedef struct d9_flag {
-    const char *name; /* "set" for --set; "CONFIG" for a word */
+typedef struct d9_flag { /* a row gives the first four by their place */
+    const char *name;    /* "set" for --set; "CONFIG" for a word */
     d9_flag_type type;
     size_t offset;            /* into the command's options */
     const char *value;        /* what the help calls the value: "K=V"; completion goes by it (complete.c) */
@@ -86,13 +86,23 @@ typedef struct d9_flag_rows {
 void d9_flag_rows_fill(const d9_command *command, d9_flag_rows *rows);
 bool d9_flag_is_word(const d9_flag *flag); /* not an --option */
 
+enum { D9_CHOICES_MAX = 16 };
+typedef struct d9_choices {
+    char bytes[256];
+    const char *words[D9_CHOICES_MAX];
+    int count;
+} d9_choices;
+void d9_choices_split(const char *choices, d9_choices *list); /* of "step|pipeline"; of NULL: none */
+
 /* ---- output ---- */
 /* To standard output, at once. A failure is remembered and ends the command with D9_OUTPUT (d9_cli_finish).
  */
 void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
 int d9_cli_columns(const d9_cli *cli); /* of the terminal, now; elsewhere INT_MAX: lines are as long as they are */
-void d9_cli_print_json(d9_cli *cli, json_t *object);      /* takes over the reference; NULL: out of memory */
-void d9_cli_print_json_line(d9_cli *cli, json_t *object); /* the same without a line break inside */
+void d9_cli_print_json(d9_cli *cli, json_t *object); /* takes over the reference; NULL: out of memory */
+/* The same without a line break inside; reals in `digits`. */
+void d9_cli_print_json_line(d9_cli *cli, json_t *object, int digits);
+D9_MUST_USE d9_status d9_cli_print_text(d9_cli *cli, d9_text *text); /* and frees it; its status */
 /* `status`, or D9_OUTPUT if that was D9_OK and standard output could not be written. */
 D9_MUST_USE d9_status d9_cli_finish(d9_cli *cli, d9_status status);
 
@@ -103,6 +113,9 @@ typedef struct d9_cli_edits {
     const char *backend, *precision, *data;
 } d9_cli_edits;
 extern const d9_flag d9_cli_edit_flags[];
+/* The edits as lists; the short forms come behind --set. `seed`: instead of --seed; NULL: that. */
+D9_MUST_USE d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed,
+                                           d9_config_edits *all);
 /* No file at `path`: D9_USAGE, naming a file of a similar name, or one in the usual folders. */
 D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
 /* Loads the configuration with these edits. `seed`: instead of the file's and --seed; NULL: theirs. */

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "core/system.h"
 #include "core/listing.h"
+#include "record/effective.h"
 #include "record/timeline.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,21 +58,18 @@ typedef struct table {
 static d9_status read_result(table *table, const char *folder, const char *path) {
     d9_status status;
     d9_context *context = &table->cli->context;
-    uint8_t *bytes = NULL;
-    size_t size;
     json_error_t error;
+    json_t *result;
     if (table->count == MAX_RUNS)
         return d9_fail(context, D9_USAGE, "%s: more than %d runs do not fit side by side (dawn9 report sums up many)",
                        folder, MAX_RUNS);
-    D9_TRY(d9_file_read(context, path, &bytes, &size));
-    json_t *result = json_loadb((const char *)bytes, size, 0, &error);
+    D9_TRY(d9_json_read(context, path, &result, &error));
     if (!result) D9_TRY(d9_fail(context, D9_DATA, "%s:%d: %s", path, error.line, error.text));
     table->results[table->count] = result;
     table->folders[table->count++] = folder;
     if (!json_is_object(json_object_get(result, "config")) || !json_is_array(json_object_get(result, "rules")))
         D9_TRY(d9_fail(context, D9_DATA, "%s: is not the result of a run", path));
 done:
-    d9_release(context, bytes);
     return status;
 }
 
@@ -171,35 +169,32 @@ done:
     return status;
 }
 
-static d9_status put_named(table *table, part part, int run, const char *const *names) {
-    d9_status status = D9_OK;
-    for (; *names; names++)
-        D9_TRY(put(table, part, run, *names, json_incref(json_object_get(table->results[run], *names))));
-done:
-    return status;
+/* A value of the result, under its own name. */
+static d9_status put_member(table *table, part part, int run, const char *name) {
+    return put(table, part, run, name, json_incref(json_object_get(table->results[run], name)));
 }
 
 static d9_status put_run(table *table, int run) {
-    static const char *const machine[] = {"backend", "precision", "device",  "isa",
-                                          "threads", "commit",    "resumed", NULL};
-    static const char *const outcome[] = {"accuracy", "accuracy_tta", "epoch_to_target", NULL};
+    static const char *const machine[] = {"backend", "precision", "device", "isa", "threads", "commit", "resumed"};
+    static const char *const outcome[] = {"accuracy", "accuracy_tta", "epoch_to_target"};
     static const char *const versions[] = {"dawn9", "compiler", "backend"};
     d9_status status;
     const json_t *result = table->results[run], *epochs = json_object_get(result, "epochs");
     const json_t *last = json_array_get(epochs, json_array_size(epochs) - 1);
     char key[32];
     D9_TRY(put_flat(table, run, "", json_object_get(result, "config")));
-    D9_TRY(put_named(table, PART_MACHINE, run, machine));
+    for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
+        D9_TRY(put_member(table, PART_MACHINE, run, machine[i]));
     for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
         snprintf(key, sizeof key, "version of %s", versions[i]);
         json_t *version = json_object_get(json_object_get(result, "versions"), versions[i]);
         D9_TRY(put(table, PART_MACHINE, run, key, json_incref(version)));
     }
-    D9_TRY(put_named(table, PART_OUTCOME, run, outcome));
+    for (size_t i = 0; i < sizeof outcome / sizeof *outcome; i++)
+        D9_TRY(put_member(table, PART_OUTCOME, run, outcome[i]));
     D9_TRY(put(table, PART_OUTCOME, run, "train_loss", json_incref(json_object_get(last, "train_loss"))));
-    for (int i = 0; d9_clock_at(i); i++)
-        D9_TRY(put_named(table, PART_OUTCOME, run, (const char *const[]){d9_clock_at(i)->name, NULL}));
-    D9_TRY(put_named(table, PART_OUTCOME, run, (const char *const[]){"params_sha256", NULL}));
+    for (int i = 0; d9_clock_at(i); i++) D9_TRY(put_member(table, PART_OUTCOME, run, d9_clock_at(i)->name));
+    D9_TRY(put_member(table, PART_OUTCOME, run, "params_sha256"));
     D9_TRY(put_rules(table, run));
 done:
     return status;

@@ -33,23 +33,14 @@ static bool settle(completer *self, const char *marks) {
 /* ---- values ---- */
 
 static void offer_choices(completer *self, const char *choices) {
-    while (choices && *choices) {
-        char word[64];
-        const size_t length = strcspn(choices, "|");
-        snprintf(word, sizeof word, "%.*s", (int)length, choices);
-        offer(self, word, "", NULL);
-        choices += length + (choices[length] == '|');
-    }
+    d9_choices list;
+    d9_choices_split(choices, &list);
+    for (int i = 0; i < list.count; i++) offer(self, list.words[i], "", NULL);
 }
 
 static void offer_option_values(completer *self, const d9_option *option) {
     offer_choices(self, option->type == D9_OPTION_BOOL ? "on|off" : option->choices);
 }
-
-static void offer_configurations(completer *self) { d9_text_add(self->text, ":files yaml\n"); }
-static void offer_models(completer *self) { d9_text_add(self->text, ":files safetensors\n"); }
-static void offer_files(completer *self) { d9_text_add(self->text, ":files\n"); }
-static void offer_folders(completer *self) { d9_text_add(self->text, ":folders\n"); }
 
 static void offer_key_names(completer *self, const char *ending) {
     d9_key key;
@@ -117,29 +108,30 @@ static void offer_values(completer *self, const d9_flag *flag) {
     static const struct {
         const char *value;
         void (*offer)(completer *self);
-    } kinds[] = {{"CONFIG", offer_configurations},
-                 {"WHAT", offer_configurations},
-                 {"MODEL", offer_models},
-                 {"FILE", offer_files},
-                 {"OUT", offer_files},
-                 {"OUT.png", offer_files},
-                 {"DIR", offer_folders},
-                 {"RUN", offer_folders},
-                 {"K=V", offer_keys},
-                 {"T[:k=v,...]", offer_trick_with_options},
-                 {"T,...", offer_trick_list},
-                 {"T", offer_tricks},
-                 {"NAME", offer_tricks},
-                 {"TOPIC", offer_topics},
-                 {"B", offer_backends},
-                 {"P", offer_precisions}};
+        const char *files; /* or the line that stands for them */
+    } kinds[] = {{"CONFIG", .files = ":files yaml"},
+                 {"WHAT", .files = ":files yaml"},
+                 {"MODEL", .files = ":files safetensors"},
+                 {"FILE", .files = ":files"},
+                 {"OUT", .files = ":files"},
+                 {"OUT.png", .files = ":files"},
+                 {"DIR", .files = ":folders"},
+                 {"RUN", .files = ":folders"},
+                 {"K=V", .offer = offer_keys},
+                 {"T[:k=v,...]", .offer = offer_trick_with_options},
+                 {"T,...", .offer = offer_trick_list},
+                 {"T", .offer = offer_tricks},
+                 {"NAME", .offer = offer_tricks},
+                 {"TOPIC", .offer = offer_topics},
+                 {"B", .offer = offer_backends},
+                 {"P", .offer = offer_precisions}};
     const char *value = d9_flag_is_word(flag) ? flag->name : flag->value;
-    if (flag->choices) {
-        offer_choices(self, flag->choices);
-        return;
+    offer_choices(self, flag->choices);
+    for (size_t i = 0; value && !flag->choices && i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].value, value) != 0) continue;
+        if (kinds[i].offer) kinds[i].offer(self);
+        if (kinds[i].files) d9_text_add(self->text, "%s\n", kinds[i].files);
     }
-    for (size_t i = 0; value && i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(kinds[i].value, value) == 0) kinds[i].offer(self);
 }
 
 /* ---- where in the line ---- */

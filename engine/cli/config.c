@@ -33,24 +33,18 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_text text;
     d9_text_init(&cli->context, &text);
     if (chosen->reference && chosen->config)
-        D9_TRY(d9_fail(&cli->context, D9_USAGE,
-                       "--reference is about every configuration: leave %s out "
-                       "(dawn9 config --help)",
-                       chosen->config));
+        return d9_fail(&cli->context, D9_USAGE,
+                       "--reference is about every configuration: leave %s out (dawn9 config --help)", chosen->config);
     if (!chosen->reference && !chosen->config)
-        D9_TRY(d9_fail(&cli->context, D9_USAGE, "CONFIG is missing: a YAML file (dawn9 config --help)"));
+        return d9_fail(&cli->context, D9_USAGE, "CONFIG is missing: a YAML file (dawn9 config --help)");
     if (chosen->reference) {
         d9_config_reference(&text);
-        D9_TRY(d9_text_status(&text));
-        d9_cli_print(cli, "%s", d9_text_get(&text));
-        goto done;
+    } else {
+        D9_TRY(d9_cli_config(cli, chosen->config, &chosen->edits, NULL, &config));
+        d9_config_print(config, chosen->origins, &text);
     }
-    D9_TRY(d9_cli_config(cli, chosen->config, &chosen->edits, NULL, &config));
-    d9_config_print(config, chosen->origins, &text);
-    D9_TRY(d9_text_status(&text));
-    d9_cli_print(cli, "%s", d9_text_get(&text));
+    status = d9_cli_print_text(cli, &text);
 done:
-    d9_text_free(&text);
     d9_config_free(&cli->context, config);
     return status;
 }

@@ -24,48 +24,6 @@ const d9_flag d9_cli_edit_flags[] = {
     {.type = D9_FLAG_END},
 };
 
-enum { SHORT_FORMS = 5 };
-
-typedef struct set_list {
-    d9_cli *cli;
-    const char **items, **by; /* "seed=4", and the option that said it: "--seed" */
-    int count;
-} set_list;
-
-static d9_status add_text(set_list *list, const char *by, const char *key, const char *value) {
-    char *item = NULL;
-    if (!value) return D9_OK;
-    d9_status status = d9_arena_format(&list->cli->context, &list->cli->arena, &item, "%s=%s", key, value);
-    list->items[list->count] = item;
-    list->by[list->count] = by;
-    list->count += status == D9_OK;
-    return status;
-}
-
-static d9_status add_integer(set_list *list, const char *by, const char *key, const d9_flag_integer *value) {
-    char text[32];
-    snprintf(text, sizeof text, "%lld", (long long)value->value);
-    return value->given ? add_text(list, by, key, text) : D9_OK;
-}
-
-/* --set as given, then the short forms. `seed`: where the caller chooses it. */
-static d9_status fill_set_list(set_list *list, const d9_cli_edits *edits, const int64_t *seed) {
-    d9_status status = D9_OK;
-    d9_flag_integer chosen = edits->seed;
-    const size_t room = (size_t)(edits->set.count + SHORT_FORMS);
-    if (seed) chosen = (d9_flag_integer){.given = true, .value = *seed};
-    D9_TRY(D9_ARENA_ALLOCATE(&list->cli->context, &list->cli->arena, 2 * room, &list->items));
-    list->by = list->items + room;
-    for (int i = 0; i < edits->set.count; i++) list->items[list->count++] = edits->set.items[i];
-    D9_TRY(add_integer(list, "--seed", "seed", &chosen));
-    D9_TRY(add_integer(list, "--threads", "threads", &edits->threads));
-    D9_TRY(add_text(list, "--backend", "backend", edits->backend));
-    D9_TRY(add_text(list, "--precision", "precision", edits->precision));
-    D9_TRY(add_text(list, "--data", "data.path", edits->data));
-done:
-    return status;
-}
-
 /* ---- the file that was meant by a path that leads nowhere ---- */
 
 /* Where a file may lie whose folder was left out; the first is the current one. */
@@ -137,36 +95,57 @@ done:
 
 d9_status d9_cli_check_path(d9_cli *cli, const char *path) {
     d9_status status = D9_OK;
-    const d9_system *system = cli->context.system;
-    struct stat state;
-    char *meant = NULL;
-    char found[D9_INSTALLED_BYTES];
+    char *meant = NULL, found[D9_INSTALLED_BYTES];
     if (!*path || d9_file_exists(&cli->context, path)) goto done; /* loading says what is wrong with it */
     if (d9_config_find(&cli->context, path, found)) goto done;    /* an installed one, by its name */
     for (int i = 0; i < (strchr(path, '/') ? 1 : USUAL_FOLDERS) && !meant; i++)
         D9_TRY(try_path(cli, usual_folders[i], path, &meant));
     if (!meant) D9_TRY(try_neighbours(cli, path, &meant));
-    if (meant) {
-        const bool folder = system->stat(system->user, meant, &state) == 0 && S_ISDIR(state.st_mode);
-        D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: there is no such %s; did you mean %s?", path,
-                       folder ? "folder" : "file", meant));
-    }
+    if (meant)
+        status = d9_fail(&cli->context, D9_USAGE, "%s: there is no such %s; did you mean %s?", path,
+                         d9_folder_exists(&cli->context, meant) ? "folder" : "file", meant);
 done:
     return status;
 }
 
-/* The edits of the command line as lists; the short forms come behind --set. */
-static d9_status collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed, d9_config_edits *all) {
+/* ---- the edits as lists ---- */
+
+static const char *integer_text(const d9_flag_integer *value, char text[24]) {
+    snprintf(text, 24, "%lld", (long long)value->value);
+    return value->given ? text : NULL;
+}
+
+d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed, d9_config_edits *all) {
+    enum { SHORT_FORMS = 5 };
     d9_status status = D9_OK;
-    set_list list = {.cli = cli};
-    D9_TRY(fill_set_list(&list, edits, seed));
+    char seed_text[24], threads_text[24], *item;
+    const char **set = NULL, **by; /* "seed=4", and the option that said it: "--seed" */
+    const d9_flag_integer chosen = seed ? (d9_flag_integer){.given = true, .value = *seed} : edits->seed;
+    const struct {
+        const char *option, *key, *value;
+    } forms[SHORT_FORMS] = {{"--seed", "seed", integer_text(&chosen, seed_text)},
+                            {"--threads", "threads", integer_text(&edits->threads, threads_text)},
+                            {"--backend", "backend", edits->backend},
+                            {"--precision", "precision", edits->precision},
+                            {"--data", "data.path", edits->data}};
+    const int room = edits->set.count + SHORT_FORMS;
+    int count = 0;
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, 2 * room, &set));
+    by = set + room;
+    for (; count < edits->set.count; count++) set[count] = edits->set.items[count];
+    for (int i = 0; i < SHORT_FORMS; i++) {
+        if (!forms[i].value) continue;
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &item, "%s=%s", forms[i].key, forms[i].value));
+        by[count] = forms[i].option;
+        set[count++] = item;
+    }
     *all = (d9_config_edits){.with = edits->with.items,
                              .with_count = edits->with.count,
                              .without = edits->without.items,
                              .without_count = edits->without.count,
-                             .set = list.items,
-                             .set_count = list.count,
-                             .set_by = list.by};
+                             .set = set,
+                             .set_count = count,
+                             .set_by = by};
 done:
     return status;
 }
@@ -177,7 +156,7 @@ d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits
     d9_config_edits all;
     *config = NULL;
     D9_TRY(d9_cli_check_path(cli, path));
-    D9_TRY(collect(cli, edits, seed, &all));
+    D9_TRY(d9_cli_edits_collect(cli, edits, seed, &all));
     D9_TRY(d9_config_load(&cli->context, path, &all, config));
 done:
     return status;
@@ -188,7 +167,7 @@ d9_status d9_cli_config_text(d9_cli *cli, const char *name, const char *yaml, co
     d9_status status = D9_OK;
     d9_config_edits all;
     *config = NULL;
-    D9_TRY(collect(cli, edits, NULL, &all));
+    D9_TRY(d9_cli_edits_collect(cli, edits, NULL, &all));
     D9_TRY(d9_config_parse(&cli->context, name, yaml, &all, config));
 done:
     return status;

@@ -20,7 +20,7 @@ static const d9_flag flags[] = {
     {"man", D9_FLAG_SWITCH, offsetof(help_options, man), .doc = "print the manual page"},
     {"completion", D9_FLAG_TEXT, offsetof(help_options, completion), "SHELL", .choices = "bash|zsh|fish",
      .doc = "print the completion of a shell"},
-    {"complete", D9_FLAG_LIST, offsetof(help_options, complete), "WORD"},
+    {"complete", D9_FLAG_LIST, offsetof(help_options, complete), "WORD", .doc = NULL},
     {.type = D9_FLAG_END},
 };
 
@@ -38,7 +38,7 @@ static d9_status print_completion(d9_cli *cli, const char *shell) {
 }
 
 /* One key, or each of the keys that end so. */
-static bool explain_keys(d9_cli *cli, const char *topic) {
+static bool explain_keys(d9_text *text, int width, const char *topic) {
     d9_key key;
     bool found = d9_config_key_find(topic, &key), exact = found;
     for (int i = 0; d9_config_key(i, &key); i++) {
@@ -46,14 +46,11 @@ static bool explain_keys(d9_cli *cli, const char *topic) {
         const bool ends =
             length > tail && key.path[length - tail - 1] == '.' && strcmp(key.path + length - tail, topic) == 0;
         if (exact ? strcmp(key.path, topic) != 0 : !ends) continue;
-        d9_text text;
-        d9_text_init(&cli->context, &text);
-        d9_text_add(&text, "%s\n  ", key.path);
-        d9_wrap(key.option->doc, 2, 2, d9_help_width(cli), &text);
-        d9_text_add(&text, "  ");
-        d9_option_describe(key.option, &text);
-        d9_cli_print(cli, "%s\n", d9_text_get(&text));
-        d9_text_free(&text);
+        d9_text_add(text, "%s\n  ", key.path);
+        d9_wrap(key.option->doc, 2, 2, width, text);
+        d9_text_add(text, "  ");
+        d9_option_describe(key.option, text);
+        d9_text_add(text, "\n");
         found = true;
     }
     return found;
@@ -68,21 +65,11 @@ static d9_status unknown_topic(d9_cli *cli, const char *topic) {
     d9_key key;
     for (int i = 0; d9_command_at(i) && count < NAMES_MAX; i++) names[count++] = d9_command_at(i)->name;
     for (int i = 0; i < D9_TRICK_COUNT && count < NAMES_MAX; i++) names[count++] = d9_trick_at(i)->name;
-    for (int i = 0; d9_config_key(i, &key) && count < NAMES_MAX; i++) {
-        memcpy(paths[count], key.path, sizeof key.path);
-        names[count] = paths[count];
-        count++;
-    }
+    for (int i = 0; d9_config_key(i, &key) && count < NAMES_MAX; i++, count++)
+        names[count] = memcpy(paths[count], key.path, sizeof key.path);
     const char *nearest = d9_text_nearest(topic, names, count);
     return d9_fail(&cli->context, D9_USAGE, "no command, trick or key is called \"%s\"%s%s%s (dawn9 --help)", topic,
                    nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
-}
-
-static d9_status print_text(d9_cli *cli, d9_text *text) {
-    d9_status status = d9_text_status(text);
-    if (status == D9_OK) d9_cli_print(cli, "%s", d9_text_get(text));
-    d9_text_free(text);
-    return status;
 }
 
 static d9_status run(d9_cli *cli, const void *options) {
@@ -90,24 +77,14 @@ static d9_status run(d9_cli *cli, const void *options) {
     const char *topic = chosen->topic;
     d9_text text;
     d9_text_init(&cli->context, &text);
-    if (chosen->complete.count > 0) {
-        d9_complete(chosen->complete.items, chosen->complete.count, &text);
-        return print_text(cli, &text);
-    }
-    if (chosen->man) {
-        d9_manual(&text);
-        return print_text(cli, &text);
-    }
+    if (chosen->complete.count > 0) d9_complete(chosen->complete.items, chosen->complete.count, &text);
+    if (chosen->man) d9_manual(&text);
+    if (chosen->complete.count > 0 || chosen->man) return d9_cli_print_text(cli, &text);
     if (chosen->completion) return print_completion(cli, chosen->completion);
-    if (!topic || d9_command_find(topic)) {
-        d9_cli_help(cli, topic ? d9_command_find(topic) : NULL);
-        return D9_OK;
-    }
-    if (d9_trick_index(topic) >= 0) {
-        d9_help_trick(cli, d9_trick_at(d9_trick_index(topic)));
-        return D9_OK;
-    }
-    return explain_keys(cli, topic) ? D9_OK : unknown_topic(cli, topic);
+    if (!topic || d9_command_find(topic)) return d9_cli_help(cli, topic ? d9_command_find(topic) : NULL);
+    if (d9_trick_index(topic) >= 0) return d9_help_trick(cli, d9_trick_at(d9_trick_index(topic)));
+    if (!explain_keys(&text, d9_help_width(cli), topic)) return unknown_topic(cli, topic);
+    return d9_cli_print_text(cli, &text);
 }
 
 const d9_command d9_command_help = {

@@ -27,8 +27,8 @@ void d9_wrap(const char *words, int at, int indent, int width, d9_text *text);
 int d9_help_width(const d9_cli *cli);
 
 /* ---- forms ---- */
-void d9_cli_help(d9_cli *cli, const d9_command *command); /* NULL: of dawn9 itself */
-void d9_manual(d9_text *text);                            /* the manual page, in man's macros */
+D9_MUST_USE d9_status d9_cli_help(d9_cli *cli, const d9_command *command); /* NULL: of dawn9 itself */
+void d9_manual(d9_text *text);                                             /* the manual page, in man's macros */
 
 /* Completion of a command line: one candidate a line, "NAME<TAB>WHAT". `words` are those behind the program's name, the
  * last one is being typed and may be empty. Three lines stand for what only a shell can list:
@@ -41,6 +41,6 @@ void d9_manual(d9_text *text);                            /* the manual page, in
 void d9_complete(const char *const *words, int count, d9_text *text);
 
 /* One trick in full. */
-void d9_help_trick(d9_cli *cli, const d9_trick *trick);
+D9_MUST_USE d9_status d9_help_trick(d9_cli *cli, const d9_trick *trick);
 
 #endif

@@ -78,10 +78,7 @@ static d9_status run_command(d9_cli *cli, const char *name, int count, const cha
     if (!command) D9_TRY(unknown_command(cli, name));
     D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, command->options_size, &options));
     D9_TRY(d9_cli_parse(cli, command, count, words, options, &help));
-    if (help) {
-        d9_cli_help(cli, command);
-        goto done;
-    }
+    if (help) return d9_cli_help(cli, command);
     if (command->computes) d9_this_process_wait_passively(cli->words);
     if (command->interruptible) catch_signals();
     D9_TRY(command->run(cli, options));
@@ -89,35 +86,32 @@ done:
     return status;
 }
 
-static void print_version(d9_cli *cli) {
+static d9_status print_version(d9_cli *cli) {
     const char *name;
     d9_cli_print(cli, "dawn9 %s (commit %s, %s)\nbackends", d9_build_version(), d9_build_commit(), d9_build_compiler());
     for (int i = 0; (name = d9_backend_name_at(i)); i++)
         if (d9_backend_is_built(&cli->context, i)) d9_cli_print(cli, " %s", name);
     d9_cli_print(cli, "\n");
+    return D9_OK;
 }
 
 static d9_status run(d9_cli *cli, int count, const char *const *words) {
     if (count == 0) return d9_fail(&cli->context, D9_USAGE, "no command given (dawn9 --help lists them)");
-    if (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0) {
-        d9_cli_help(cli, NULL);
-        return D9_OK;
-    }
-    if (strcmp(words[0], "--version") == 0 || strcmp(words[0], "-V") == 0) {
-        print_version(cli);
-        return D9_OK;
-    }
+    if (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0) return d9_cli_help(cli, NULL);
+    if (strcmp(words[0], "--version") == 0 || strcmp(words[0], "-V") == 0) return print_version(cli);
     return run_command(cli, words[0], count - 1, words + 1);
+}
+
+static void print_error(const d9_system *system, const char *kind, const char *line) {
+    char text[1100];
+    int length = snprintf(text, sizeof text, "dawn9: %s%s\n", kind, line);
+    ssize_t put = system->write(system->user, STDERR_FILENO, text, (size_t)length);
+    (void)put; /* a failure could not be shown */
 }
 
 /* Warnings go to standard error; what else a command logs, it shows itself. */
 static void on_log(void *user, d9_log_level level, const char *line) {
-    const d9_system *system = user;
-    char text[1100];
-    if (level != D9_LOG_WARNING) return;
-    int length = snprintf(text, sizeof text, "dawn9: warning: %s\n", line);
-    ssize_t put = system->write(system->user, STDERR_FILENO, text, (size_t)length);
-    (void)put; /* a failure could not be shown */
+    if (level == D9_LOG_WARNING) print_error(user, "warning: ", line);
 }
 
 int main(int count, char **words) {
@@ -133,13 +127,8 @@ int main(int count, char **words) {
     cli.colour = cli.terminal && !(no_color && *no_color);
     d9_status status = run(&cli, count - 1, (const char *const *)words + 1);
     status = d9_cli_finish(&cli, status);
-    if (status != D9_OK) {
-        const char *message = cli.context.message;
-        char line[1100];
-        int length = snprintf(line, sizeof line, "dawn9: %s\n", *message ? message : "failed without a message");
-        ssize_t put = cli.context.system->write(cli.context.system->user, STDERR_FILENO, line, (size_t)length);
-        (void)put; /* a failure could not be shown */
-    }
+    const char *message = cli.context.message;
+    if (status != D9_OK) print_error(cli.context.system, "", *message ? message : "failed without a message");
     d9_arena_free(&cli.context, &cli.arena);
     return (int)status;
 }

@@ -30,32 +30,18 @@ static const d9_fact files[] = {
 
 /* Escapes what roff would read as its own; what is between backticks is bold. */
 static void add_roff(d9_text *text, const char *bytes) {
+    static const char *const escapes[128] = {
+        ['\\'] = "\\e", ['-'] = "\\-", ['\''] = "\\(aq", ['^'] = "\\(ha", ['~'] = "\\(ti"};
     bool bold = false, line_start = text->size == 0 || text->bytes[text->size - 1] == '\n';
     for (; *bytes; bytes++) {
+        const char *escape = *bytes > 0 ? escapes[(int)*bytes] : NULL; /* UTF-8 goes as it is */
+        if (*bytes == '`') escape = (bold = !bold) ? "\\fB" : "\\fR";
         if (line_start && (*bytes == '.' || *bytes == '\'')) d9_text_add(text, "\\&");
         line_start = *bytes == '\n';
-        switch (*bytes) {
-        case '`':
-            d9_text_add(text, (bold = !bold) ? "\\fB" : "\\fR");
-            break;
-        case '\\':
-            d9_text_add(text, "\\e");
-            break;
-        case '-':
-            d9_text_add(text, "\\-");
-            break;
-        case '\'':
-            d9_text_add(text, "\\(aq");
-            break;
-        case '^':
-            d9_text_add(text, "\\(ha");
-            break;
-        case '~':
-            d9_text_add(text, "\\(ti");
-            break;
-        default:
+        if (escape)
+            d9_text_add(text, "%s", escape);
+        else
             d9_text_add(text, "%c", *bytes);
-        }
     }
 }
 

@@ -9,16 +9,10 @@
 
 enum { DEPTH_MAX = 32 };
 
-static bool is_folder(d9_cli *cli, const char *path) {
-    const d9_system *system = cli->context.system;
-    struct stat state;
-    return system->stat(system->user, path, &state) == 0 && S_ISDIR(state.st_mode);
-}
-
 d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path) {
     char *inside = NULL;
     *path = word;
-    if (!is_folder(cli, word)) return D9_OK;
+    if (!d9_folder_exists(&cli->context, word)) return D9_OK;
     d9_status status = d9_arena_format(&cli->context, &cli->arena, &inside, "%s/model.safetensors", word);
     *path = inside;
     return status;
@@ -58,7 +52,7 @@ d9_status d9_cli_pictures_find(d9_cli *cli, const d9_flag_list *words, d9_cli_pi
     for (int i = 0; i < words->count; i++) {
         const int before = pictures->count;
         char *failure = NULL;
-        if (!is_folder(cli, words->items[i])) {
+        if (!d9_folder_exists(&cli->context, words->items[i])) {
             D9_TRY(add(cli, pictures, words->items[i], NULL));
             continue;
         }

@@ -49,7 +49,7 @@ int d9_cli_columns(const d9_cli *cli) {
 }
 
 static void print_object(d9_cli *cli, json_t *object, size_t format) {
-    char *dump = object ? json_dumps(object, format | JSON_REAL_PRECISION(12)) : NULL;
+    char *dump = object ? json_dumps(object, format) : NULL;
     if (dump) {
         write_out(cli, dump, strlen(dump));
         write_out(cli, "\n", 1);
@@ -60,9 +60,20 @@ static void print_object(d9_cli *cli, json_t *object, size_t format) {
     json_decref(object);
 }
 
-void d9_cli_print_json(d9_cli *cli, json_t *object) { print_object(cli, object, JSON_INDENT(2)); }
+void d9_cli_print_json(d9_cli *cli, json_t *object) {
+    print_object(cli, object, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+}
 
-void d9_cli_print_json_line(d9_cli *cli, json_t *object) { print_object(cli, object, JSON_COMPACT); }
+void d9_cli_print_json_line(d9_cli *cli, json_t *object, int digits) {
+    print_object(cli, object, JSON_COMPACT | JSON_REAL_PRECISION((size_t)digits));
+}
+
+d9_status d9_cli_print_text(d9_cli *cli, d9_text *text) {
+    const d9_status status = d9_text_status(text);
+    if (status == D9_OK) write_out(cli, d9_text_get(text), text->size);
+    d9_text_free(text);
+    return status;
+}
 
 d9_status d9_cli_finish(d9_cli *cli, d9_status status) {
     const d9_system *system = cli->context.system;

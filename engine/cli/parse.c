@@ -29,6 +29,11 @@ bool d9_flag_is_word(const d9_flag *flag) {
     return flag->type == D9_FLAG_ARGUMENT || flag->type == D9_FLAG_OPTIONAL || flag->type == D9_FLAG_WORDS;
 }
 
+void d9_choices_split(const char *choices, d9_choices *list) {
+    snprintf(list->bytes, sizeof list->bytes, "%s", choices ? choices : "");
+    list->count = choices ? d9_text_split(list->bytes, '|', list->words, D9_CHOICES_MAX) : 0;
+}
+
 /* ---- parsing ---- */
 
 typedef struct parser {
@@ -46,28 +51,12 @@ static d9_status usage(parser *parser, const char *format, const char *a, const 
     return d9_fail(&parser->cli->context, D9_USAGE, "%s (dawn9 %s --help)", text, parser->command->name);
 }
 
-static bool choice_matches(const char *choices, const char *value) {
-    size_t length = strlen(value);
-    for (const char *c = choices; *c; c += *c == '|') {
-        size_t n = strcspn(c, "|");
-        if (n == length && strncmp(c, value, n) == 0) return true;
-        c += n;
-    }
-    return false;
-}
-
-static d9_status unknown_choice(parser *parser, const d9_flag *flag, const char *value) {
-    enum { CHOICES_MAX = 16 };
-    char storage[256];
-    const char *words[CHOICES_MAX];
-    int count = 0;
-    snprintf(storage, sizeof storage, "%s", flag->choices);
-    for (char *at = storage; at && count < CHOICES_MAX;) {
-        words[count++] = at;
-        at = strchr(at, '|');
-        if (at) *at++ = 0;
-    }
-    const char *nearest = d9_text_nearest(value, words, count);
+static d9_status check_choice(parser *parser, const d9_flag *flag, const char *value) {
+    d9_choices choices;
+    d9_choices_split(flag->choices, &choices);
+    for (int i = 0; i < choices.count; i++)
+        if (strcmp(choices.words[i], value) == 0) return D9_OK;
+    const char *nearest = d9_text_nearest(value, choices.words, choices.count);
     return d9_fail(&parser->cli->context, D9_USAGE, "%s%s: \"%s\" is none of %s%s%s%s",
                    d9_flag_is_word(flag) ? "" : "--", flag->name, value, flag->choices,
                    nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
@@ -99,13 +88,15 @@ done:
 }
 
 static d9_status store(parser *parser, const d9_flag *flag, const char *value) {
-    if (flag->choices && !choice_matches(flag->choices, value)) return unknown_choice(parser, flag, value);
+    d9_status status = D9_OK;
+    if (flag->choices) D9_TRY(check_choice(parser, flag, value));
     if (flag->type == D9_FLAG_TEXT && !*value)
         return usage(parser, "--%s: the value is empty: %s", flag->name, flag->value);
     if (flag->type == D9_FLAG_INTEGER) return store_integer(parser, flag, value);
     if (flag->type == D9_FLAG_LIST || flag->type == D9_FLAG_WORDS) return store_item(parser, flag, value);
     memcpy(parser->options + flag->offset, &value, sizeof value);
-    return D9_OK;
+done:
+    return status;
 }
 
 static d9_status take_word(parser *parser, const char *word) {

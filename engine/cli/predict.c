@@ -128,15 +128,7 @@ static json_t *json_path(const prediction *self, const char *path) {
     return json_string(plain);
 }
 
-static void print_line(const prediction *self, json_t *object) {
-    char *dump = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    if (dump)
-        d9_cli_print(self->cli, "%s\n", dump);
-    else
-        d9_cli_print_json(self->cli, NULL); /* says that memory ran out */
-    free(dump);
-    json_decref(object);
-}
+static void print_line(const prediction *self, json_t *object) { d9_cli_print_json_line(self->cli, object, 9); }
 
 static void print_json(const prediction *self, const char *path, const double *probabilities) {
     const char *const *names = self->predictor.description->class_names;

@@ -98,22 +98,19 @@ static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_
     d9_config *config = NULL;
     d9_program program = {0};
     d9_extent extent = session->program.extent;
-    void *memory = NULL;
+    double *state = NULL;
     D9_TRY(d9_cli_config(cli, options->what, &options->edits, NULL, &config));
     extent.batch = config->train.batch_size;
     const d9_program_options wanted = {.seed = (uint64_t)config->seed};
     D9_TRY(d9_program_build(&cli->context, config, &extent, d9_precision_find("f64"), &wanted, &program));
     const d9_value *weight = first_filters(&program.train);
-    if (!weight) {
-        status = d9_fail(&cli->context, D9_USAGE, "--filters: the first convolution has no filters of 3 channels");
-        goto done;
-    }
-    D9_TRY(d9_allocate(&cli->context, (size_t)program.state_elements * sizeof(double), "the parameters", &memory));
-    D9_TRY(initial_state(cli, session->dataset, &program, weight->init.phase, memory));
-    D9_TRY(
-        put_filters(cli, weight, (const double *)memory + weight->offset / (int64_t)sizeof(double), options->filters));
+    if (!weight)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--filters: the first convolution has no filters of 3 channels"));
+    D9_TRY(D9_ALLOCATE(&cli->context, program.state_elements, "the parameters", &state));
+    D9_TRY(initial_state(cli, session->dataset, &program, weight->init.phase, state));
+    D9_TRY(put_filters(cli, weight, state + weight->offset / (int64_t)sizeof(double), options->filters));
 done:
-    d9_release(&cli->context, memory);
+    d9_release(&cli->context, state);
     d9_program_free(&cli->context, &program);
     d9_config_free(&cli->context, config);
     return status;

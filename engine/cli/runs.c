@@ -28,33 +28,14 @@ const d9_flag d9_runs_flags[] = {
     {.type = D9_FLAG_END},
 };
 
-/* ---- edits ---- */
-
 d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_options *options, d9_experiment_options *wanted) {
-    d9_status status = D9_OK;
-    const d9_cli_edits *edits = &options->edits;
-    const char *keys[] = {"backend", "precision"}, *values[] = {edits->backend, edits->precision};
-    const char **set = NULL;
-    char *item;
-    if (edits->seed.given)
-        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--seed: an experiment has many; --seeds N takes 1 to N"));
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, edits->set.count + 2, &set));
-    int count = 0;
-    for (; count < edits->set.count; count++) set[count] = edits->set.items[count];
-    for (int i = 0; i < 2; i++) {
-        if (!values[i]) continue;
-        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &item, "%s=%s", keys[i], values[i]));
-        set[count++] = item;
-    }
-    *wanted = (d9_experiment_options){.edits = {.with = edits->with.items,
-                                                .with_count = edits->with.count,
-                                                .without = edits->without.items,
-                                                .without_count = edits->without.count,
-                                                .set = set,
-                                                .set_count = count},
-                                      .seeds = options->seeds.given ? options->seeds.value : 0};
-done:
-    return status;
+    d9_cli_edits edits = options->edits;
+    if (edits.seed.given)
+        return d9_fail(&cli->context, D9_USAGE, "--seed: an experiment has many; --seeds N takes 1 to N");
+    edits.threads = (d9_flag_integer){.given = false}; /* this and the folder of the dataset are the machine's */
+    edits.data = NULL;
+    *wanted = (d9_experiment_options){.seeds = options->seeds.value};
+    return d9_cli_edits_collect(cli, &edits, NULL, &wanted->edits);
 }
 
 /* ---- where, and which runs ---- */
@@ -147,20 +128,11 @@ d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9
     d9_runs runs;
     bool worker = false;
     D9_TRY(open_runs(cli, experiment, options, &runs));
-    if (options->dry_run) {
-        d9_runs_show_plan(&runs);
-        goto done;
-    }
-    if (options->status) {
-        status = d9_runs_show_status(&runs);
-        goto done;
-    }
+    if (options->dry_run) return d9_runs_show_plan(&runs);
+    if (options->status) return d9_runs_show_status(&runs);
     D9_TRY(d9_experiment_open(&cli->context, experiment, runs.out));
     if (options->retry) D9_TRY(forget_failures(&runs));
-    if (options->slurm) {
-        status = d9_runs_submit(&runs);
-        goto done;
-    }
+    if (options->slurm) return d9_runs_submit(&runs);
     d9_runs_show_start(&runs);
     D9_TRY(work(&runs, &worker));
     if (!worker) status = d9_runs_show_end(&runs);

@@ -35,7 +35,7 @@ typedef struct d9_runs {
 } d9_runs;
 
 /* runs_show.c */
-void d9_runs_show_plan(const d9_runs *runs);
+D9_MUST_USE d9_status d9_runs_show_plan(const d9_runs *runs);
 D9_MUST_USE d9_status d9_runs_show_status(const d9_runs *runs);
 void d9_runs_show_start(const d9_runs *runs);
 d9_work_observer d9_runs_observer(d9_runs *runs); /* a line for each finished run, and on a terminal a live one */

@@ -20,13 +20,17 @@ typedef struct tally {
     d9_run_state failed;
 } tally;
 
-static d9_status count(const d9_runs *runs, tally *tally) {
+/* Counts the runs by their states, and hands each state to `show`, if there is one. */
+static d9_status count(const d9_runs *runs, tally *tally,
+                       void (*show)(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows),
+                       json_t *rows) {
     d9_status status = D9_OK;
     *tally = (struct tally){.failed_index = -1};
     for (int64_t i = 0; i < runs->count; i++) {
         d9_run_state state;
         D9_TRY(d9_run_look(&runs->cli->context, runs->experiment, runs->out, i, &state));
         tally->of[state.kind]++;
+        if (show) show(runs, i, &state, rows);
         if (state.kind != D9_RUN_FAILED || tally->failed_index >= 0) continue;
         tally->failed_index = i;
         tally->failed = state;
@@ -67,19 +71,22 @@ static void print_size(const d9_runs *runs) {
                  (long long)runs->count, plural(runs->count));
 }
 
-/* ---- the plan ---- */
-
-static void plan_json(const d9_runs *runs) {
-    json_t *object = NULL;
-    if (d9_experiment_json(&runs->cli->context, runs->experiment, &object) != D9_OK) object = NULL;
-    d9_cli_print_json(runs->cli, object);
+static const char *arm_name(const d9_runs *runs, int64_t index) {
+    return d9_experiment_arm(runs->experiment, index)->name;
 }
 
-void d9_runs_show_plan(const d9_runs *runs) {
+static long long seed(const d9_runs *runs, int64_t index) { return d9_experiment_seed(runs->experiment, index); }
+
+/* ---- the plan ---- */
+
+d9_status d9_runs_show_plan(const d9_runs *runs) {
+    d9_status status = D9_OK;
     const d9_experiment *experiment = runs->experiment;
+    json_t *object;
     if (runs->options->json) {
-        plan_json(runs);
-        return;
+        D9_TRY(d9_experiment_json(&runs->cli->context, experiment, &object));
+        d9_cli_print_json(runs->cli, object);
+        goto done;
     }
     print_size(runs);
     d9_cli_print(runs->cli, ", into %s\n", runs->out);
@@ -96,76 +103,64 @@ void d9_runs_show_plan(const d9_runs *runs) {
     d9_cli_print(runs->cli, "seeds");
     for (int i = 0; i < experiment->seed_count; i++) d9_cli_print(runs->cli, " %lld", (long long)experiment->seeds[i]);
     d9_cli_print(runs->cli, "\n");
+done:
+    return status;
 }
 
 /* ---- the state of all ---- */
 
-static void print_state(const d9_runs *runs, int64_t index, const d9_run_state *state) {
-    d9_cli_print(runs->cli, "%-*s  seed %-3lld  ", name_width(runs->experiment),
-                 d9_experiment_arm(runs->experiment, index)->name,
-                 (long long)d9_experiment_seed(runs->experiment, index));
+static const d9_run_kind kinds[] = {D9_RUN_DONE, D9_RUN_RUNNING, D9_RUN_FAILED, D9_RUN_STOPPED, D9_RUN_WAITING};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static void print_state(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows) {
+    (void)rows;
+    if (state->kind == D9_RUN_WAITING) return;
+    d9_cli_print(runs->cli, "%-*s  seed %-3lld  ", name_width(runs->experiment), arm_name(runs, index),
+                 seed(runs, index));
     if (state->kind == D9_RUN_DONE)
-        d9_cli_print(runs->cli, "%6.2f%%, with TTA %6.2f%%", state->accuracy, state->accuracy_tta);
+        d9_cli_print(runs->cli, "%6.2f%%, with TTA %6.2f%%\n", state->accuracy, state->accuracy_tta);
     else
-        d9_cli_print(runs->cli, "%s", d9_run_kind_name(state->kind));
-    if (state->kind == D9_RUN_FAILED) d9_cli_print(runs->cli, ": %s", state->message);
+        d9_cli_print(runs->cli, "%s%s%s\n", d9_run_kind_name(state->kind), state->kind == D9_RUN_FAILED ? ": " : "",
+                     state->kind == D9_RUN_FAILED ? state->message : "");
 }
 
-static json_t *state_json(const d9_runs *runs, int64_t index, const d9_run_state *state) {
+static void add_state(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows) {
     json_t *object =
-        json_pack("{s:s, s:I, s:s, s:o, s:o, s:o}", "arm", d9_experiment_arm(runs->experiment, index)->name, "seed",
-                  (json_int_t)d9_experiment_seed(runs->experiment, index), "state", d9_run_kind_name(state->kind),
-                  "accuracy", d9_json_number(state->accuracy), "accuracy_tta", d9_json_number(state->accuracy_tta),
-                  "train_seconds", d9_json_number(state->train_seconds));
+        json_pack("{s:s, s:I, s:s, s:o, s:o, s:o}", "arm", arm_name(runs, index), "seed", (json_int_t)seed(runs, index),
+                  "state", d9_run_kind_name(state->kind), "accuracy", d9_json_number(state->accuracy), "accuracy_tta",
+                  d9_json_number(state->accuracy_tta), "train_seconds", d9_json_number(state->train_seconds));
     if (state->kind == D9_RUN_FAILED) json_object_set_new(object, "message", json_string(state->message));
-    return object;
+    json_array_append_new(rows, object);
 }
 
-static d9_status print_states_json(const d9_runs *runs) {
-    d9_status status = D9_OK;
+static d9_status print_json(const d9_runs *runs, tally *tally) {
     json_t *rows = json_array();
-    tally tally;
-    D9_TRY(count(runs, &tally));
-    for (int64_t i = 0; i < runs->count; i++) {
-        d9_run_state state;
-        D9_TRY(d9_run_look(&runs->cli->context, runs->experiment, runs->out, i, &state));
-        json_array_append_new(rows, state_json(runs, i, &state));
-    }
-    d9_cli_print_json(runs->cli,
-                      json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:O}", "title", runs->experiment->title, "out",
-                                runs->out, "done", (json_int_t)tally.of[D9_RUN_DONE], "running",
-                                (json_int_t)tally.of[D9_RUN_RUNNING], "failed", (json_int_t)tally.of[D9_RUN_FAILED],
-                                "stopped", (json_int_t)tally.of[D9_RUN_STOPPED], "waiting",
-                                (json_int_t)tally.of[D9_RUN_WAITING], "runs", rows));
-done:
-    json_decref(rows);
+    json_t *object = json_pack("{s:s, s:s}", "title", runs->experiment->title, "out", runs->out);
+    const d9_status status = count(runs, tally, add_state, rows);
+    for (int k = 0; k < KINDS; k++)
+        json_object_set_new(object, d9_run_kind_name(kinds[k]), json_integer(tally->of[kinds[k]]));
+    json_object_set_new(object, "runs", rows);
+    if (status == D9_OK)
+        d9_cli_print_json(runs->cli, object);
+    else
+        json_decref(object);
     return status;
 }
 
 /* "4 of 6 done, 1 running, 1 failed" */
 static void print_tally(const d9_runs *runs, const tally *tally) {
-    static const d9_run_kind kinds[] = {D9_RUN_RUNNING, D9_RUN_FAILED, D9_RUN_STOPPED, D9_RUN_WAITING};
     d9_cli_print(runs->cli, "runs       %lld of %lld done", (long long)tally->of[D9_RUN_DONE], (long long)runs->count);
-    for (int k = 0; k < 4; k++)
+    for (int k = 1; k < KINDS; k++)
         if (tally->of[kinds[k]])
             d9_cli_print(runs->cli, ", %lld %s", (long long)tally->of[kinds[k]], d9_run_kind_name(kinds[k]));
     d9_cli_print(runs->cli, "\n");
 }
 
 d9_status d9_runs_show_status(const d9_runs *runs) {
-    d9_status status = D9_OK;
     tally tally;
-    if (runs->options->json) return print_states_json(runs);
-    D9_TRY(count(runs, &tally));
-    for (int64_t i = 0; i < runs->count; i++) {
-        d9_run_state state;
-        D9_TRY(d9_run_look(&runs->cli->context, runs->experiment, runs->out, i, &state));
-        if (state.kind == D9_RUN_WAITING) continue;
-        print_state(runs, i, &state);
-        d9_cli_print(runs->cli, "\n");
-    }
-    print_tally(runs, &tally);
-done:
+    if (runs->options->json) return print_json(runs, &tally);
+    const d9_status status = count(runs, &tally, print_state, NULL);
+    if (status == D9_OK) print_tally(runs, &tally);
     return status;
 }
 
@@ -196,8 +191,7 @@ static void on_step(void *user, int64_t index, const d9_program *program, int64_
     if (isfinite(loss)) snprintf(loss_text, sizeof loss_text, "  loss %.4f", loss);
     int width = snprintf(
         text, sizeof text, "epoch %lld/%lld  %.60s seed %lld%s", (long long)((step + per_epoch - 1) / per_epoch),
-        (long long)((program->steps + per_epoch - 1) / per_epoch), d9_experiment_arm(runs->experiment, index)->name,
-        (long long)d9_experiment_seed(runs->experiment, index), loss_text);
+        (long long)((program->steps + per_epoch - 1) / per_epoch), arm_name(runs, index), seed(runs, index), loss_text);
     if (width > room) width = room;
     d9_cli_print(runs->cli, "\r%.*s%*s", width, text, d9_live_line_padding(&runs->live, width), "");
     runs->live.width = width;
@@ -217,8 +211,7 @@ static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *st
         snprintf(left, sizeof left, "  about %s left", duration);
     }
     d9_cli_print(runs->cli, "%4lld/%lld  %-*s  seed %-3lld  %s%s\n", (long long)done, (long long)runs->count,
-                 name_width(runs->experiment), d9_experiment_arm(runs->experiment, index)->name,
-                 (long long)d9_experiment_seed(runs->experiment, index), figures, left);
+                 name_width(runs->experiment), arm_name(runs, index), seed(runs, index), figures, left);
 }
 
 static void on_run(void *user, int64_t index, const d9_run_state *state, double seconds) {
@@ -240,10 +233,8 @@ d9_work_observer d9_runs_observer(d9_runs *runs) {
 d9_status d9_runs_show_end(const d9_runs *runs) {
     d9_status status;
     tally tally;
-    D9_TRY(count(runs, &tally));
-    if (runs->options->json) {
-        D9_TRY(print_states_json(runs));
-    } else {
+    D9_TRY(runs->options->json ? print_json(runs, &tally) : count(runs, &tally, NULL, NULL));
+    if (!runs->options->json) {
         print_tally(runs, &tally);
         d9_cli_print(runs->cli, "record     %s\n", runs->out);
         if (tally.of[D9_RUN_DONE] > 0) d9_cli_print(runs->cli, "report     dawn9 report %s\n", runs->out);
@@ -252,9 +243,8 @@ d9_status d9_runs_show_end(const d9_runs *runs) {
         status =
             d9_fail(&runs->cli->context, tally.failed.failure,
                     "%lld of %lld runs failed (--status lists them, --retry does them again), first %s seed %lld: %s",
-                    (long long)tally.of[D9_RUN_FAILED], (long long)runs->count,
-                    d9_experiment_arm(runs->experiment, tally.failed_index)->name,
-                    (long long)d9_experiment_seed(runs->experiment, tally.failed_index), tally.failed.message);
+                    (long long)tally.of[D9_RUN_FAILED], (long long)runs->count, arm_name(runs, tally.failed_index),
+                    seed(runs, tally.failed_index), tally.failed.message);
 done:
     return status;
 }

@@ -4,10 +4,13 @@
 #include "report/statistics.h"
 #include "core/system.h"
 #include "exchange/model.h"
+#include "record/effective.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { REAL_DIGITS = 12 }; /* as in result.json */
 
 typedef struct train_options {
     const char *config;
@@ -97,17 +100,17 @@ static void print_end(d9_cli *cli, const d9_result *result, const char *out) {
 
 /* ---- runs ---- */
 
-/* A folder's name from a title: a slash would nest. */
-static d9_status default_out(d9_cli *cli, const d9_config *config, bool many, char **out) {
+/* --out, or a name from the title, where a slash would nest. */
+static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_config *config, const char **out) {
     d9_status status = D9_OK;
-    char *title = NULL;
-    D9_TRY(d9_arena_copy(&cli->context, &cli->arena, config->title, &title));
-    for (char *c = title; *c; c++)
+    char *made, seed[32] = "";
+    *out = options->out;
+    if (*out) goto done;
+    if (!options->runs.given) snprintf(seed, sizeof seed, "-seed%lld", (long long)config->seed);
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s%s", config->title, seed));
+    for (char *c = made + strlen("runs/"); *c; c++)
         if (*c == '/') *c = '-';
-    if (many)
-        D9_TRY(d9_arena_format(&cli->context, &cli->arena, out, "runs/%s", title));
-    else
-        D9_TRY(d9_arena_format(&cli->context, &cli->arena, out, "runs/%s-seed%lld", title, (long long)config->seed));
+    *out = made;
 done:
     return status;
 }
@@ -190,15 +193,14 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     d9_config *config = NULL;
     d9_result result = {0};
     json_t *object = NULL;
-    char *out = NULL;
+    const char *folder;
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
-    if (!options->out) D9_TRY(default_out(cli, config, false, &out));
-    const char *folder = options->out ? options->out : out;
+    D9_TRY(choose_out(cli, options, config, &folder));
     D9_TRY(train_once(cli, options, config, folder, options->tensorboard, &result));
     if (options->json || options->events) {
         D9_TRY(result_object(cli, &result, &object));
         if (options->events)
-            d9_cli_print_json_line(cli, object);
+            d9_cli_print_json_line(cli, object, REAL_DIGITS);
         else
             d9_cli_print_json(cli, object);
     } else {
@@ -214,7 +216,7 @@ typedef struct many {
     double *plain, *tta; /* accuracies, (count) */
     int64_t count;
     json_t *rows;
-    char *out;
+    const char *out;
 } many;
 
 static void add_accuracy(many *many, double plain, double tta) {
@@ -239,13 +241,10 @@ static json_t *sample_json(const d9_sample *sample) {
 static d9_status count_finished(d9_cli *cli, const d9_config *config, const char *folder, const char *path,
                                 many *many) {
     d9_status status;
-    uint8_t *bytes = NULL;
-    size_t size;
     double plain, tta;
     json_t *object = NULL;
     D9_TRY(d9_record_check(&cli->context, folder, config, false));
-    D9_TRY(d9_file_read(&cli->context, path, &bytes, &size));
-    object = json_loadb((const char *)bytes, size, 0, NULL);
+    D9_TRY(d9_json_read(&cli->context, path, &object, NULL));
     if (json_unpack(object, "{s:F, s:F}", "accuracy", &plain, "accuracy_tta", &tta) != 0)
         D9_TRY(d9_fail(&cli->context, D9_DATA, "%s: is not the result of a run; remove the folder to train it again",
                        path));
@@ -253,7 +252,6 @@ static d9_status count_finished(d9_cli *cli, const d9_config *config, const char
     if (many->rows) json_array_append(many->rows, object);
 done:
     json_decref(object);
-    d9_release(&cli->context, bytes);
     return status;
 }
 
@@ -264,8 +262,6 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
     json_t *object = NULL;
     char *folder = NULL, *path = NULL, *board = NULL;
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, &seed, &config));
-    if (!many->out && options->out) D9_TRY(d9_arena_copy(&cli->context, &cli->arena, options->out, &many->out));
-    if (!many->out) D9_TRY(default_out(cli, config, true, &many->out));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%s/seed%lld", many->out, (long long)seed));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/result.json", folder));
     if (options->resume && d9_file_exists(&cli->context, path)) {
@@ -281,7 +277,7 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
     add_accuracy(many, result.accuracy, result.accuracy_tta);
     if (options->json || options->events) {
         D9_TRY(result_object(cli, &result, &object));
-        if (options->events) d9_cli_print_json_line(cli, json_incref(object));
+        if (options->events) d9_cli_print_json_line(cli, json_incref(object), REAL_DIGITS);
         json_array_append_new(many->rows, object);
     } else {
         d9_cli_print(cli, "seed %lld: ", (long long)seed);
@@ -299,6 +295,7 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
     many many = {.rows = json_array()};
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     const int64_t first = config->seed;
+    D9_TRY(choose_out(cli, options, config, &many.out));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, options->runs.value, &many.plain));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, options->runs.value, &many.tta));
     for (int64_t i = 0; i < options->runs.value; i++) {
@@ -307,8 +304,8 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
     }
     const d9_sample plain = describe(&many, many.plain), tta = describe(&many, many.tta);
     if (options->events) {
-        d9_cli_print_json_line(
-            cli, json_pack("{s:o, s:o}", "accuracy", sample_json(&plain), "accuracy_tta", sample_json(&tta)));
+        json_t *both = json_pack("{s:o, s:o}", "accuracy", sample_json(&plain), "accuracy_tta", sample_json(&tta));
+        d9_cli_print_json_line(cli, both, REAL_DIGITS);
     } else if (options->json) {
         json_t *all = json_pack("{s:O, s:o, s:o}", "runs", many.rows, "accuracy", sample_json(&plain), "accuracy_tta",
                                 sample_json(&tta));

@@ -26,10 +26,8 @@ static d9_status unknown_trick(d9_cli *cli, const char *name) {
     const char *names[D9_TRICK_COUNT];
     for (int i = 0; i < D9_TRICK_COUNT; i++) names[i] = d9_trick_at(i)->name;
     const char *nearest = d9_text_nearest(name, names, D9_TRICK_COUNT);
-    if (nearest)
-        return d9_fail(&cli->context, D9_USAGE, "unknown trick \"%s\"; did you mean %s? (dawn9 tricks lists them)",
-                       name, nearest);
-    return d9_fail(&cli->context, D9_USAGE, "unknown trick \"%s\" (dawn9 tricks lists them)", name);
+    return d9_fail(&cli->context, D9_USAGE, "unknown trick \"%s\"%s%s%s (dawn9 tricks lists them)", name,
+                   nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
 /* ---- one trick in words ---- */
@@ -83,7 +81,7 @@ static void add_switches(d9_text *text, const d9_trick *trick) {
     d9_text_add(text, "\n  off        --without %s\n", trick->name);
 }
 
-void d9_help_trick(d9_cli *cli, const d9_trick *trick) {
+d9_status d9_help_trick(d9_cli *cli, const d9_trick *trick) {
     const int width = d9_help_width(cli);
     d9_text text;
     d9_text_init(&cli->context, &text);
@@ -97,8 +95,7 @@ void d9_help_trick(d9_cli *cli, const d9_trick *trick) {
     d9_text_add(&text, trick->options && trick->options->key ? "  options\n" : "  options    none\n");
     for (const d9_option *option = trick->options; option && option->key; option++) add_option(&text, option, width);
     add_switches(&text, trick);
-    d9_cli_print(cli, "%s", d9_text_get(&text));
-    d9_text_free(&text);
+    return d9_cli_print_text(cli, &text);
 }
 
 /* ---- JSON ---- */
@@ -153,10 +150,9 @@ static d9_status run(d9_cli *cli, const void *options) {
     const tricks_options *chosen = options;
     const int index = chosen->name ? d9_trick_index(chosen->name) : -1;
     if (chosen->name && index < 0) return unknown_trick(cli, chosen->name);
+    if (chosen->name && !chosen->json) return d9_help_trick(cli, d9_trick_at(index));
     if (chosen->json)
         d9_cli_print_json(cli, chosen->name ? trick_json(cli, d9_trick_at(index)) : tricks_json(cli));
-    else if (chosen->name)
-        d9_help_trick(cli, d9_trick_at(index));
     else
         for (int i = 0; i < D9_TRICK_COUNT; i++)
             d9_cli_print(cli, "%-24s %s\n", d9_trick_at(i)->name, d9_trick_at(i)->doc);

@@ -89,22 +89,20 @@ void d9_flag_title(const d9_flag *flag, char *title, size_t size) {
 }
 
 void d9_flag_sentence(const d9_flag *flag, d9_text *text) {
+    d9_choices choices;
     d9_text_add(text, "%s", flag->doc);
-    for (const char *c = flag->choices; c && *c;) {
-        const int length = (int)strcspn(c, "|");
-        const char *before = c == flag->choices ? ": " : c[length] ? ", " : " or ";
-        d9_text_add(text, "%s%.*s", before, length, c);
-        c += length + (c[length] == '|');
-    }
+    d9_choices_split(flag->choices, &choices);
+    for (int i = 0; i < choices.count; i++)
+        d9_text_add(text, "%s%s", i == 0 ? ": " : i + 1 < choices.count ? ", " : " or ", choices.words[i]);
 }
 
-static void add_flags(d9_context *context, const d9_flag_rows *list, bool words, int width, d9_text *text) {
+static void add_flags(const d9_flag_rows *list, bool words, int width, d9_text *text) {
     for (int i = 0; i < list->count; i++) {
         const d9_flag *flag = &list->rows[i];
         char title[64];
         d9_text sentence;
         if (d9_flag_is_word(flag) != words || !flag->doc) continue;
-        d9_text_init(context, &sentence);
+        d9_text_init(text->context, &sentence);
         d9_flag_title(flag, title, sizeof title);
         d9_flag_sentence(flag, &sentence);
         add_entry(title, d9_text_get(&sentence), TITLE_COLUMNS, width, text);
@@ -125,7 +123,7 @@ void d9_usage_line(const d9_command *command, d9_text *text) {
 
 /* ---- the two helps ---- */
 
-static void command_help(d9_context *context, const d9_command *command, int width, d9_text *text) {
+static void command_help(const d9_command *command, int width, d9_text *text) {
     d9_flag_rows list;
     d9_flag_rows_fill(command, &list);
     d9_text_add(text, "usage: dawn9 ");
@@ -133,8 +131,8 @@ static void command_help(d9_context *context, const d9_command *command, int wid
     d9_text_add(text, "\n\n%s.\n", command->doc);
     if (command->about) d9_wrap(command->about, 0, 0, width, text);
     d9_text_add(text, "\n");
-    add_flags(context, &list, true, width, text);
-    add_flags(context, &list, false, width, text);
+    add_flags(&list, true, width, text);
+    add_flags(&list, false, width, text);
     add_entry("--help", "this text", TITLE_COLUMNS, width, text);
     if (!command->examples) return;
     d9_text_add(text, "\nExamples:\n");
@@ -157,14 +155,13 @@ static void general_help(int width, d9_text *text) {
     add_facts(d9_exit_statuses, 7, width, text);
 }
 
-void d9_cli_help(d9_cli *cli, const d9_command *command) {
+d9_status d9_cli_help(d9_cli *cli, const d9_command *command) {
     d9_text text;
     const int width = d9_help_width(cli);
     d9_text_init(&cli->context, &text);
     if (command)
-        command_help(&cli->context, command, width, &text);
+        command_help(command, width, &text);
     else
         general_help(width, &text);
-    d9_cli_print(cli, "%s", d9_text_get(&text));
-    d9_text_free(&text);
+    return d9_cli_print_text(cli, &text);
 }

@@ -1,5 +1,6 @@
 /* dawn9 verify: another framework's numbers through this build's step program, one row per tensor group. */
 #include "cli/commands.h"
+#include "record/effective.h"
 #include "verify/verify.h"
 #include <math.h>
 #include <stdlib.h>
@@ -33,14 +34,12 @@ typedef struct tally {
     int cases, passed, failed, skipped;
 } tally;
 
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
 static void keep_json(tally *tally, const d9_verify_row *row) {
     json_t *object =
         json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:b, s:b, s:s}", "case", row->name, "group", row->group, "error",
-                  number(row->error), "limit", number(row->limit), "cosine", number(row->cosine), "sensitivity",
-                  number(row->sensitivity), "compared", (json_int_t)row->compared, "passed", row->passed, "skipped",
-                  row->skipped, "note", row->note);
+                  d9_json_number(row->error), "limit", d9_json_number(row->limit), "cosine",
+                  d9_json_number(row->cosine), "sensitivity", d9_json_number(row->sensitivity), "compared",
+                  (json_int_t)row->compared, "passed", row->passed, "skipped", row->skipped, "note", row->note);
     json_array_append_new(tally->rows, object);
 }
 
@@ -62,12 +61,7 @@ static void on_row(void *user, const d9_verify_row *row) {
         d9_cli_print(tally->cli, "%-18s %-36s %10s %10s\n", "case", "tensors", "error", "limit");
     if (strcmp(tally->last_case, row->name) != 0) tally->cases++;
     snprintf(tally->last_case, sizeof tally->last_case, "%s", row->name);
-    if (row->skipped)
-        tally->skipped++;
-    else if (row->passed)
-        tally->passed++;
-    else
-        tally->failed++;
+    ++*(row->skipped ? &tally->skipped : row->passed ? &tally->passed : &tally->failed);
     if (tally->rows)
         keep_json(tally, row);
     else

@@ -15,10 +15,9 @@ struct d9_arena_block {
 
 static d9_status add_block(d9_context *context, d9_arena *arena, size_t bytes) {
     size_t capacity = bytes > BLOCK_BYTES / 2 ? bytes : BLOCK_BYTES - sizeof(struct d9_arena_block);
-    void *pointer; /* of two parts: the header and what follows */
-    d9_status status = d9_allocate(context, sizeof(struct d9_arena_block) + capacity, "an arena", &pointer);
+    struct d9_arena_block *block; /* the header, and behind it `capacity` bytes */
+    d9_status status = d9_allocate_items(context, 1, sizeof *block + capacity, "an arena", &block);
     if (status != D9_OK) return status;
-    struct d9_arena_block *block = pointer;
     block->capacity = capacity;
     block->next = arena->blocks;
     arena->blocks = block;

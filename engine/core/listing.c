@@ -23,10 +23,8 @@ static d9_status add(d9_context *context, d9_arena *arena, const char *folder, c
     char *path;
     D9_TRY(D9_ARENA_GROW(context, arena, listing->count, capacity, &listing->entries));
     D9_TRY(d9_arena_format(context, arena, &path, "%s/%s", folder, name));
-    if (context->system->stat(context->system->user, path, &state) != 0) {
-        status = d9_fail(context, D9_DATA, "%s: %s", path, strerror(errno));
-        goto done;
-    }
+    if (context->system->stat(context->system->user, path, &state) != 0)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: %s", path, strerror(errno)));
     listing->entries[listing->count++] =
         (d9_entry){.name = path + strlen(folder) + 1, .path = path, .folder = S_ISDIR(state.st_mode)};
 done:
@@ -38,17 +36,11 @@ d9_status d9_listing_read(d9_context *context, d9_arena *arena, const char *fold
     int capacity = 0;
     DIR *stream = opendir(folder);
     *listing = (d9_listing){0};
-    if (!stream) {
-        status = d9_fail(context, D9_DATA, "%s: %s", folder, strerror(errno));
-        goto done;
-    }
+    if (!stream) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", folder, strerror(errno)));
     for (;;) {
         errno = 0;
         const struct dirent *entry = readdir(stream);
-        if (!entry && errno) {
-            status = d9_fail(context, D9_DATA, "%s: %s", folder, strerror(errno));
-            goto done;
-        }
+        if (!entry && errno) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", folder, strerror(errno)));
         if (!entry) break;
         if (entry->d_name[0] != '.') D9_TRY(add(context, arena, folder, entry->d_name, listing, &capacity));
     }

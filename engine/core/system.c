@@ -172,27 +172,26 @@ d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, s
     return status;
 }
 
+/* `fine`, or what errno says. */
+static d9_status check_write(d9_context *context, const char *path, bool fine) {
+    return fine ? D9_OK : d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
+}
+
 static d9_status write_all(d9_context *context, const char *path, int file, const void *bytes, size_t size) {
     const d9_system *system = context->system;
     for (size_t done = 0; done < size;) {
         ssize_t put = system->write(system->user, file, (const uint8_t *)bytes + done, size - done);
         if (put < 0 && errno == EINTR) continue;
         if (put == 0) errno = ENOSPC;
-        if (put <= 0) return d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
+        if (put <= 0) return check_write(context, path, false);
         done += (size_t)put;
     }
     return D9_OK;
 }
 
-static d9_status sync_file(d9_context *context, const char *path, int file) {
-    if (context->system->sync(context->system->user, file) == 0 || errno == EINVAL) return D9_OK;
-    return d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
-}
-
 static d9_status close_file(d9_context *context, const char *path, int file) {
     /* Linux has closed the file even when it says EINTR. */
-    if (context->system->close(context->system->user, file) == 0 || errno == EINTR) return D9_OK;
-    return d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
+    return check_write(context, path, context->system->close(context->system->user, file) == 0 || errno == EINTR);
 }
 
 /* Renaming onto a folder fails late and onto a device replaces it: both are refused before anything is
@@ -216,15 +215,14 @@ d9_status d9_file_write(d9_context *context, const char *path, const void *bytes
     D9_TRY(check_target(context, path));
 
     file = open_file(system, d9_text_get(&beside), O_WRONLY | O_CREAT | O_TRUNC);
-    if (file < 0) D9_TRY(d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno)));
+    D9_TRY(check_write(context, path, file >= 0));
     made = true;
     D9_TRY(write_all(context, path, file, bytes, size));
-    D9_TRY(sync_file(context, path, file));
+    D9_TRY(check_write(context, path, system->sync(system->user, file) == 0 || errno == EINVAL));
     int open = file;
     file = -1;
     D9_TRY(close_file(context, path, open));
-    if (system->rename(system->user, d9_text_get(&beside), path) != 0)
-        D9_TRY(d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno)));
+    D9_TRY(check_write(context, path, system->rename(system->user, d9_text_get(&beside), path) == 0));
     made = false;
 done:
     if (file >= 0) system->close(system->user, file);
@@ -240,15 +238,14 @@ d9_status d9_file_append(d9_context *context, const char *path, const void *byte
     bool existed = system->stat(system->user, path, &state) == 0;
     D9_TRY(check_target(context, path));
     int file = open_file(system, path, O_WRONLY | O_CREAT | O_APPEND);
-    if (file < 0) D9_TRY(d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno)));
+    D9_TRY(check_write(context, path, file >= 0));
     status = write_all(context, path, file, bytes, size);
     /* Removes half a record. Where that fails too, a warning says so. */
     if (status != D9_OK && existed && system->truncate(system->user, file, state.st_size) != 0)
         d9_log(context, D9_LOG_WARNING, "%s: its last record is incomplete", path);
     d9_status closed = close_file(context, path, file);
     if (status != D9_OK && !existed) system->remove(system->user, path);
-    D9_TRY(status);
-    D9_TRY(closed);
+    if (status == D9_OK) status = closed;
 done:
     return status;
 }
@@ -258,6 +255,11 @@ bool d9_file_exists(d9_context *context, const char *path) {
     return context->system->stat(context->system->user, path, &state) == 0;
 }
 
+bool d9_folder_exists(d9_context *context, const char *path) {
+    struct stat state;
+    return context->system->stat(context->system->user, path, &state) == 0 && S_ISDIR(state.st_mode);
+}
+
 /* ---- locks ---- */
 
 d9_status d9_lock_take(d9_context *context, const char *path, int *lock) {
@@ -265,7 +267,7 @@ d9_status d9_lock_take(d9_context *context, const char *path, int *lock) {
     *lock = -1;
     for (;;) {
         int file = open_file(system, path, O_RDWR | O_CREAT);
-        if (file < 0) return d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
+        if (file < 0) return check_write(context, path, false);
         if (system->lock(system->user, file, path) == 0) {
             *lock = file;
             return D9_OK;
@@ -296,16 +298,13 @@ bool d9_lock_is_held(d9_context *context, const char *path) {
 /* ---- folders ---- */
 
 static d9_status make_one(d9_context *context, const char *path) {
-    const d9_system *system = context->system;
-    struct stat state;
-    bool there = system->stat(system->user, path, &state) == 0;
-    if (!there) {
-        if (system->make_directory(system->user, path, 0777) == 0) return D9_OK;
-        int error = errno; /* another process may have made it meanwhile */
-        there = error == EEXIST && system->stat(system->user, path, &state) == 0;
-        if (!there) return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: %s", path, strerror(error));
+    if (!d9_file_exists(context, path)) {
+        if (context->system->make_directory(context->system->user, path, 0777) == 0) return D9_OK;
+        const int error = errno; /* EEXIST: another process has made it meanwhile */
+        if (error != EEXIST || !d9_file_exists(context, path))
+            return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: %s", path, strerror(error));
     }
-    if (S_ISDIR(state.st_mode)) return D9_OK;
+    if (d9_folder_exists(context, path)) return D9_OK;
     return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: a file has its name", path);
 }
 
@@ -328,14 +327,14 @@ done:
     return status;
 }
 
-double d9_clock_now(void) {
+/* ---- time ---- */
+
+static double read_clock(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-double d9_clock_wall(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+double d9_clock_now(void) { return read_clock(CLOCK_MONOTONIC); }
+
+double d9_clock_wall(void) { return read_clock(CLOCK_REALTIME); }

@@ -99,6 +99,16 @@ const char *d9_text_nearest(const char *word, const char *const *candidates, int
     return nearest ? nearest : completion;
 }
 
+int d9_text_split(char *text, char mark, const char **words, int most) {
+    int count = 0;
+    while (text && count < most) {
+        words[count++] = text;
+        text = strchr(text, mark);
+        if (text) *text++ = 0;
+    }
+    return count;
+}
+
 /* ---- strict numbers ---- */
 
 bool d9_text_to_real(const char *text, double *value) {

@@ -22,6 +22,9 @@ void d9_text_free(d9_text *text);
 /* The candidate nearest to `word` by edit distance, or NULL when none is near enough to suggest. */
 const char *d9_text_nearest(const char *word, const char *const *candidates, int count);
 
+/* Splits `text` in place at every `mark`: "a,b" becomes a and b. At most `most` words; returns how many. */
+int d9_text_split(char *text, char mark, const char **words, int most);
+
 /* Strict numbers: the whole text, or false. */
 bool d9_text_to_real(const char *text, double *value);
 bool d9_text_to_integer(const char *text, int64_t *value);

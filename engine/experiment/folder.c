@@ -129,10 +129,15 @@ static const char *string_at(const json_t *object, const char *key) {
     return text ? text : "";
 }
 
-static json_t *find(const json_t *list, const char *key, const json_t *value) {
+/* The item of the list that is like this one in `key`; NULL for the key: in all. */
+static json_t *find_like(const json_t *list, const char *key, const json_t *like) {
     size_t i;
     json_t *item;
-    json_array_foreach(list, i, item) if (json_equal(json_object_get(item, key), value)) return item;
+    json_array_foreach(list, i, item) {
+        const bool same =
+            key ? json_equal(json_object_get(item, key), json_object_get(like, key)) : json_equal(item, like);
+        if (same) return item;
+    }
     return NULL;
 }
 
@@ -147,7 +152,7 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
                            "%s: holds another experiment (%s \"%s\", not \"%s\"); give another --out", out, keys[k],
                            string_at(held, keys[k]), string_at(wanted, keys[k]));
     json_array_foreach(json_object_get(held, "arms"), i, arm) {
-        const json_t *mine = find(json_object_get(wanted, "arms"), "name", json_object_get(arm, "name"));
+        const json_t *mine = find_like(json_object_get(wanted, "arms"), "name", arm);
         if (!mine || strcmp(string_at(mine, "config_hash"), string_at(arm, "config_hash")) == 0) continue;
         return d9_fail(context, D9_USAGE,
                        "%s: its arm %s has another configuration (%.12s, now %.12s); give another --out, or another "
@@ -157,39 +162,24 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
     return D9_OK;
 }
 
-/* Arms and seeds that the folder has from before stay part of the experiment. */
-static void keep_earlier(const json_t *held, json_t *wanted) {
+/* Arms, runs and seeds that the folder has from before stay part of the experiment. */
+static void keep_earlier(const json_t *held, json_t *wanted, const char *list, const char *key) {
     size_t i;
-    json_t *item, *arms = json_object_get(wanted, "arms"), *runs = json_object_get(wanted, "runs"),
-                  *seeds = json_object_get(wanted, "seeds");
-    json_array_foreach(json_object_get(held, "arms"), i, item) if (!find(arms, "name", json_object_get(item, "name")))
-        json_array_append(arms, item);
-    json_array_foreach(json_object_get(held, "runs"), i,
-                       item) if (!find(runs, "folder", json_object_get(item, "folder"))) json_array_append(runs, item);
-    json_array_foreach(json_object_get(held, "seeds"), i, item) {
-        size_t j;
-        json_t *seed;
-        bool there = false;
-        json_array_foreach(seeds, j, seed) there = there || json_equal(seed, item);
-        if (!there) json_array_append(seeds, item);
+    json_t *item, *kept = json_object_get(wanted, list);
+    json_array_foreach(json_object_get(held, list), i, item) {
+        if (!find_like(kept, key, item)) json_array_append(kept, item);
     }
 }
 
 static d9_status read_held(d9_context *context, const char *path, json_t **held) {
-    d9_status status = D9_OK;
-    uint8_t *bytes = NULL;
-    size_t size;
     json_error_t error;
     *held = NULL;
     if (!d9_file_exists(context, path)) return D9_OK;
-    D9_TRY(d9_file_read(context, path, &bytes, &size));
-    *held = json_loadb((const char *)bytes, size, 0, &error);
-    if (!json_is_object(*held))
+    d9_status status = d9_json_read(context, path, held, &error);
+    if (status == D9_OK && !json_is_object(*held))
         status = d9_fail(context, D9_USAGE,
                          "%s:%d: not the record of an experiment, or cut short; remove it to have it written anew",
                          path, *held ? 1 : error.line);
-done:
-    d9_release(context, bytes);
     return status;
 }
 
@@ -203,23 +193,19 @@ static d9_status write_json(d9_context *context, const char *path, const json_t 
     return status;
 }
 
-static d9_status merge_and_write(d9_context *context, const char *out, json_t *wanted) {
+static d9_status merge_and_write(d9_context *context, const char *out, const char *path, json_t *wanted) {
     d9_status status;
-    json_t *held = NULL;
-    d9_text path;
-    d9_text_init(context, &path);
-    d9_text_add(&path, "%s/experiment.json", out);
-    D9_TRY(d9_text_status(&path));
-    D9_TRY(read_held(context, d9_text_get(&path), &held));
+    json_t *held;
+    D9_TRY(read_held(context, path, &held));
     if (held) {
         D9_TRY(check_held(context, out, held, wanted));
-        keep_earlier(held, wanted);
-        if (json_equal(held, wanted)) goto done;
+        keep_earlier(held, wanted, "arms", "name");
+        keep_earlier(held, wanted, "runs", "folder");
+        keep_earlier(held, wanted, "seeds", NULL);
     }
-    D9_TRY(write_json(context, d9_text_get(&path), wanted));
+    if (!json_equal(held, wanted)) D9_TRY(write_json(context, path, wanted));
 done:
     json_decref(held);
-    d9_text_free(&path);
     return status;
 }
 
@@ -239,24 +225,20 @@ static d9_status wait_for_lock(d9_context *context, const char *path, int *lock)
 d9_status d9_experiment_open(d9_context *context, const d9_experiment *experiment, const char *out) {
     d9_status status;
     json_t *wanted = NULL, *held = NULL;
-    d9_text path, lock_path;
+    d9_arena arena = {0};
+    char *path, *lock_path = NULL;
     int lock = -1;
-    d9_text_init(context, &path);
-    d9_text_init(context, &lock_path);
-    d9_text_add(&path, "%s/experiment.json", out);
-    d9_text_add(&lock_path, "%s/lock", out);
-    D9_TRY(d9_text_status(&path));
-    D9_TRY(d9_text_status(&lock_path));
+    D9_TRY(d9_arena_format(context, &arena, &path, "%s/experiment.json", out));
+    D9_TRY(d9_arena_format(context, &arena, &lock_path, "%s/lock", out));
     D9_TRY(d9_experiment_json(context, experiment, &wanted));
-    D9_TRY(read_held(context, d9_text_get(&path), &held)); /* refused without a trace */
+    D9_TRY(read_held(context, path, &held)); /* refused without a trace */
     if (held) D9_TRY(check_held(context, out, held, wanted));
     D9_TRY(d9_directory_make(context, out));
-    D9_TRY(wait_for_lock(context, d9_text_get(&lock_path), &lock));
-    D9_TRY(merge_and_write(context, out, wanted));
+    D9_TRY(wait_for_lock(context, lock_path, &lock));
+    D9_TRY(merge_and_write(context, out, path, wanted));
 done:
-    d9_lock_free(context, d9_text_get(&lock_path), lock);
-    d9_text_free(&path);
-    d9_text_free(&lock_path);
+    d9_lock_free(context, lock_path, lock);
+    d9_arena_free(context, &arena);
     json_decref(wanted);
     json_decref(held);
     return status;

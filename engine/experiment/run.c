@@ -56,17 +56,9 @@ const char *d9_run_kind_name(d9_run_kind kind) {
 
 /* NULL: not there, or cut short. */
 static d9_status read_json(const run *self, const char *name, json_t **object) {
-    d9_status status = D9_OK;
     char path[PATH_BYTES];
-    uint8_t *bytes = NULL;
-    size_t size;
     *object = NULL;
-    if (!has(self, name)) return D9_OK;
-    D9_TRY(d9_file_read(self->context, path_in(self, name, path), &bytes, &size));
-    *object = json_loadb((const char *)bytes, size, 0, NULL);
-done:
-    d9_release(self->context, bytes);
-    return status;
+    return has(self, name) ? d9_json_read(self->context, path_in(self, name, path), object, NULL) : D9_OK;
 }
 
 /* The result of this run, in `state`; `damaged`: there is one, and it cannot be read. */
@@ -155,15 +147,15 @@ static void sweep(const run *self) {
 }
 
 static d9_status record_failure(const run *self, d9_status why, const char *message) {
-    d9_status status;
+    d9_status status = D9_OK;
     char path[PATH_BYTES];
+    path_in(self, "failure.json", path);
     json_t *object = json_pack("{s:i, s:s, s:s, s:I}", "status", (int)why, "message", message, "config_hash",
                                self->arm->config_hash, "seed", (json_int_t)self->seed);
     char *dump = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
-    if (dump)
-        status = d9_file_write(self->context, path_in(self, "failure.json", path), dump, strlen(dump));
-    else
-        status = d9_fail(self->context, D9_DEVICE, "out of memory for %s", path_in(self, "failure.json", path));
+    if (!dump) D9_TRY(d9_fail(self->context, D9_DEVICE, "out of memory for %s", path));
+    status = d9_file_write(self->context, path, dump, strlen(dump));
+done:
     free(dump);
     json_decref(object);
     return status;

@@ -1,9 +1,19 @@
 /* The effective configuration, for records. The YAML is the one d9_config_print makes; the JSON is that YAML
  * walked node by node, so that a key can never be in one and not in the other. */
 #include "record/effective.h"
+#include "core/system.h"
 #include <math.h>
 #include <string.h>
 #include <yaml.h>
+
+d9_status d9_json_read(d9_context *context, const char *path, json_t **value, json_error_t *error) {
+    uint8_t *bytes;
+    size_t size;
+    const d9_status status = d9_file_read(context, path, &bytes, &size);
+    *value = status == D9_OK ? json_loadb((const char *)bytes, size, 0, error) : NULL;
+    d9_release(context, bytes);
+    return status;
+}
 
 json_t *d9_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 

@@ -5,6 +5,10 @@
 #include "config/config.h"
 #include <jansson.h>
 
+/* The JSON of a file. NULL, and where it went wrong in `error` (NULL: nobody asks), where the file holds something
+ * else; one that cannot be read is D9_DATA. The caller owns the reference. */
+D9_MUST_USE d9_status d9_json_read(d9_context *context, const char *path, json_t **value, json_error_t *error);
+
 /* The YAML of d9_config_print; `data.path` is left out when it is absolute, because it names this machine,
  * and a title that is not UTF-8 becomes "untitled". */
 D9_MUST_USE d9_status d9_effective_yaml(d9_context *context, const d9_config *config, d9_text *text);
