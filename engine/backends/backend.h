@@ -87,6 +87,8 @@ typedef struct d9_backend {
 /* The table of backends (registry.c), best first: cuda, onednn, reference. A row whose module cannot be opened is
  * absent: D9_DEVICE, with what would help. `name` "auto": the first that opens and whose device answers. */
 D9_MUST_USE d9_status d9_backend_find(d9_context *context, const char *name, const d9_backend **backend);
+/* What the backend runs on here: of a device that is opened for the purpose. `threads` as in d9_backend_options. */
+D9_MUST_USE d9_status d9_backend_describe(d9_context *context, const char *name, int threads, d9_device_info *info);
 const char *d9_backend_name_at(int index); /* NULL: past the end */
 /* Whether this build brought it; whether it runs here, opening it tells. */
 bool d9_backend_is_built(d9_context *context, int index);

@@ -82,6 +82,19 @@ d9_status d9_backend_find(d9_context *context, const char *name, const d9_backen
                    nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
 }
 
+d9_status d9_backend_describe(d9_context *context, const char *name, int threads, d9_device_info *info) {
+    d9_status status;
+    const d9_backend *backend;
+    d9_device *device;
+    const d9_backend_options options = {.threads = threads, .fuse = true};
+    D9_TRY(d9_backend_find(context, name, &backend));
+    D9_TRY(backend->open(context, &options, &device));
+    backend->describe(device, info);
+    backend->close(context, device);
+done:
+    return status;
+}
+
 /* ---- precision ---- */
 
 /* Whether an instruction set multiplies bfloat16 in hardware: "avx512-bf16", "amx", "sm_80" and later. */

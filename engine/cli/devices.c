@@ -14,19 +14,6 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-static d9_status describe(d9_cli *cli, const char *name, int threads, d9_device_info *info) {
-    d9_status status = D9_OK;
-    const d9_backend *backend = NULL;
-    d9_device *device = NULL;
-    const d9_backend_options options = {.threads = threads, .fuse = true};
-    D9_TRY(d9_backend_find(&cli->context, name, &backend));
-    D9_TRY(backend->open(&cli->context, &options, &device));
-    backend->describe(device, info);
-    backend->close(&cli->context, device);
-done:
-    return status;
-}
-
 static void print(d9_cli *cli, const char *name, const d9_device_info *info) {
     d9_cli_print(cli, "%-10s %s, %s, %d thread%s; precisions", name, info->name, info->isa, info->threads,
                  info->threads == 1 ? "" : "s");
@@ -50,7 +37,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     const char *name;
     for (int i = 0; (name = d9_backend_name_at(i)); i++) {
         d9_device_info info = {0};
-        bool present = describe(cli, name, (int)chosen->threads.value, &info) == D9_OK;
+        bool present = d9_backend_describe(&cli->context, name, (int)chosen->threads.value, &info) == D9_OK;
         if (chosen->json)
             json_array_append_new(rows, present ? to_json(name, &info)
                                                 : json_pack("{s:s, s:b, s:s}", "backend", name, "present", 0, "why",

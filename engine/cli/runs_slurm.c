@@ -94,20 +94,19 @@ static d9_status call_sbatch(const d9_runs *runs, char *const *words, char answe
 
 static d9_status submit(const d9_runs *runs, const char *tasks, const char *command, char answer[128]) {
     d9_status status;
-    char *name, *array, *output, *wrap;
-    d9_cli *cli = runs->cli;
+    d9_context *context = &runs->cli->context;
+    d9_arena *arena = &runs->cli->arena;
     char **words = NULL;
     int count = 0;
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &name, "--job-name=%s", runs->experiment->title));
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &array, "--array=%s", tasks));
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &output, "--output=%s/slurm/%%A_%%a.txt", runs->out));
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &wrap, "--wrap=%s", command));
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, runs->options->sbatch.count + 8, &words));
-    char *const fixed[] = {"sbatch", "--parsable", name, array, output};
-    for (int i = 0; i < 5; i++) words[count++] = fixed[i];
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, runs->options->sbatch.count + 7, &words));
+    words[count++] = "sbatch";
+    words[count++] = "--parsable";
+    D9_TRY(d9_arena_format(context, arena, &words[count++], "--job-name=%s", runs->experiment->title));
+    D9_TRY(d9_arena_format(context, arena, &words[count++], "--array=%s", tasks));
+    D9_TRY(d9_arena_format(context, arena, &words[count++], "--output=%s/slurm/%%A_%%a.txt", runs->out));
     for (int i = 0; i < runs->options->sbatch.count; i++)
-        D9_TRY(d9_arena_copy(&cli->context, &cli->arena, runs->options->sbatch.items[i], &words[count++]));
-    words[count++] = wrap;
+        D9_TRY(d9_arena_copy(context, arena, runs->options->sbatch.items[i], &words[count++]));
+    D9_TRY(d9_arena_format(context, arena, &words[count++], "--wrap=%s", command)); /* the last: NULL follows */
     status = call_sbatch(runs, words, answer);
 done:
     return status;

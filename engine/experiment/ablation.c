@@ -11,6 +11,7 @@
  *     plain                                none         all
  *     with-T                     plain     T            all
  *     with-T+companions          plain     T            all but T's */
+#include "config/values.h"
 #include "experiment/draft.h"
 
 #include <stdio.h>
@@ -26,46 +27,31 @@ typedef struct ablation {
 
 /* ---- edits ---- */
 
-/* `celu.alpha` means tricks.celu.alpha. The trick it speaks of, or -1. */
-static int trick_of_key(const char *key, const char **option) {
+/* The trick that a key without its "tricks." speaks of: "celu.alpha"; -1: none. */
+static int trick_of_key(const char *key) {
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
-        const char *name = d9_trick_at(i)->name, *at = strncmp(key, "tricks.", 7) == 0 ? key + 7 : key;
-        size_t length = strlen(name);
-        if (strncmp(at, name, length) != 0 || at[length] != '.') continue;
-        *option = at + length + 1;
-        return i;
+        const size_t length = strlen(d9_trick_at(i)->name);
+        if (strncmp(key, d9_trick_at(i)->name, length) == 0 && key[length] == '.') return i;
     }
     return -1;
 }
 
-/* The edits that come with leaving `trick` out, without those of tricks that are off. */
+/* The edits that come with leaving `trick` out, without those of tricks that are off. `celu.alpha` stands for
+ * tricks.celu.alpha. */
 static d9_status add_companions(const ablation *self, int trick, const bool on[D9_TRICK_COUNT], d9_edit_list *edits) {
     d9_status status = D9_OK;
-    d9_text text;
-    char *copy;
-    const char *option;
-    d9_text_init(self->context, &text);
+    char *key;
     const d9_tree *map = d9_tree_find(self->full->ablate, d9_trick_at(trick)->name);
     for (const d9_tree *node = map ? map->first : NULL; node; node = node->next) {
-        int other = trick_of_key(node->key, &option);
+        const char *bare = strncmp(node->key, "tricks.", 7) == 0 ? node->key + 7 : node->key;
+        const int other = trick_of_key(bare);
         if (other >= 0 && !on[other]) continue;
-        if (other >= 0)
-            d9_text_add(&text, "tricks.%s.%s=", d9_trick_at(other)->name, option);
-        else
-            d9_text_add(&text, "%s=", node->key);
-        d9_tree_write(node, &text);
-        D9_TRY(d9_text_status(&text));
-        D9_TRY(d9_arena_copy(self->context, self->arena, d9_text_get(&text), &copy));
-        D9_TRY(d9_edit_add(self->context, self->arena, edits, D9_EDIT_SET, copy, NULL));
-        d9_text_free(&text);
+        D9_TRY(d9_arena_format(self->context, self->arena, &key, other >= 0 ? "tricks.%s" : "%s",
+                               other >= 0 ? bare : node->key));
+        D9_TRY(d9_edit_set(self->context, self->arena, edits, key, node, NULL));
     }
 done:
-    d9_text_free(&text);
     return status;
-}
-
-static bool has_companions(const ablation *self, int trick) {
-    return self->full->ablate && d9_tree_find(self->full->ablate, d9_trick_at(trick)->name);
 }
 
 typedef struct arm_plan {
@@ -98,35 +84,24 @@ done:
 
 /* ---- arms ---- */
 
-static d9_status add_moved(ablation *self, arm_plan *plan, const char *verb) {
+typedef enum move { LEAVE_OUT, ADD_IN } move;
+
+static d9_status add_move(ablation *self, move move, int trick, bool companions) {
     d9_status status;
     char *name, *label;
-    const char *trick = d9_trick_at(plan->trick)->name;
-    D9_TRY(d9_arena_format(self->context, self->arena, &name, "%s-%s%s", verb, trick,
-                           plan->companions ? "+companions" : ""));
-    D9_TRY(d9_arena_format(self->context, self->arena, &label, "%s %s%s", verb, trick,
-                           plan->companions ? " and its companions" : ""));
-    plan->name = name;
-    plan->label = label;
-    D9_TRY(add_arm(self, plan));
+    const char *verb = move == LEAVE_OUT ? "without" : "with", *word = d9_trick_at(trick)->name;
+    arm_plan plan = {.baseline = move == LEAVE_OUT ? "full" : "plain", .trick = trick, .companions = companions};
+    memcpy(move == LEAVE_OUT ? plan.on : plan.left, self->full->trick_on, sizeof plan.on);
+    plan.on[trick] = move == ADD_IN;
+    plan.left[trick] = companions == (move == LEAVE_OUT);
+    D9_TRY(d9_arena_format(self->context, self->arena, &name, "%s-%s%s", verb, word, companions ? "+companions" : ""));
+    D9_TRY(d9_arena_format(self->context, self->arena, &label, "%s %s%s", verb, word,
+                           companions ? " and its companions" : ""));
+    plan.name = name;
+    plan.label = label;
+    D9_TRY(add_arm(self, &plan));
 done:
     return status;
-}
-
-static d9_status leave_out(ablation *self, int trick, bool companions) {
-    arm_plan plan = {.baseline = "full", .trick = trick, .companions = companions};
-    memcpy(plan.on, self->full->trick_on, sizeof plan.on);
-    plan.on[trick] = false;
-    plan.left[trick] = companions;
-    return add_moved(self, &plan, "without");
-}
-
-static d9_status add_in(ablation *self, int trick, bool companions) {
-    arm_plan plan = {.baseline = "plain", .trick = trick, .companions = companions};
-    memcpy(plan.left, self->full->trick_on, sizeof plan.left);
-    plan.on[trick] = true;
-    if (companions) plan.left[trick] = false;
-    return add_moved(self, &plan, "with");
 }
 
 static d9_status add_ends(ablation *self) {
@@ -141,13 +116,12 @@ done:
     return status;
 }
 
-static d9_status add_moves(ablation *self, const bool chosen[D9_TRICK_COUNT],
-                           d9_status (*move)(ablation *, int, bool)) {
+static d9_status add_moves(ablation *self, move move, const bool chosen[D9_TRICK_COUNT]) {
     d9_status status = D9_OK;
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
         if (!chosen[i]) continue;
-        D9_TRY(move(self, i, false));
-        if (has_companions(self, i)) D9_TRY(move(self, i, true));
+        D9_TRY(add_move(self, move, i, false));
+        if (d9_tree_find(self->full->ablate, d9_trick_at(i)->name)) D9_TRY(add_move(self, move, i, true));
     }
 done:
     return status;
@@ -162,10 +136,7 @@ static d9_status refuse_trick(const ablation *self, const char *word) {
     for (int i = 0; i < D9_TRICK_COUNT; i++)
         if (self->full->trick_on[i]) names[count++] = d9_trick_at(i)->name;
     d9_text_init(self->context, &text);
-    d9_text_add(&text, "on:");
-    for (int i = 0; i < count; i++) d9_text_add(&text, "%s%s", i ? ", " : " ", names[i]);
-    const char *nearest = d9_text_nearest(word, names, count);
-    if (nearest) d9_text_add(&text, "; did you mean %s?", nearest);
+    d9_suggest(&text, "on:", word, names, count);
     d9_status status = d9_text_status(&text);
     if (status == D9_OK)
         status = d9_fail(self->context, D9_USAGE, "%s: no trick called %s is on here; %s", self->base->config, word,
@@ -204,8 +175,8 @@ d9_status d9_ablation_arms(d9_context *context, const d9_draft *base, const char
     D9_TRY(D9_ARENA_ALLOCATE(context, self.arena, ARMS_MAX, &experiment->arms));
     experiment->kind = D9_EXPERIMENT_ABLATION;
     D9_TRY(add_ends(&self));
-    D9_TRY(add_moves(&self, chosen, leave_out));
-    D9_TRY(add_moves(&self, chosen, add_in));
+    D9_TRY(add_moves(&self, LEAVE_OUT, chosen));
+    D9_TRY(add_moves(&self, ADD_IN, chosen));
 done:
     d9_config_free(context, full.config);
     return status;

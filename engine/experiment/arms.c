@@ -17,6 +17,22 @@ d9_status d9_edit_add(d9_context *context, d9_arena *arena, d9_edit_list *list, 
     return status;
 }
 
+d9_status d9_edit_set(d9_context *context, d9_arena *arena, d9_edit_list *list, const char *key, const d9_tree *value,
+                      const d9_tree *node) {
+    d9_status status;
+    char *copy;
+    d9_text text;
+    d9_text_init(context, &text);
+    d9_text_add(&text, "%s=", key);
+    d9_tree_write(value, &text);
+    D9_TRY(d9_text_status(&text));
+    D9_TRY(d9_arena_copy(context, arena, d9_text_get(&text), &copy));
+    D9_TRY(d9_edit_add(context, arena, list, D9_EDIT_SET, copy, node));
+done:
+    d9_text_free(&text);
+    return status;
+}
+
 void d9_edit_share(d9_edit_list *list) {
     for (int i = 0; i < list->count; i++) list->items[i].shared = true;
 }
@@ -127,9 +143,8 @@ static d9_status refuse(d9_context *context, d9_arena *arena, const d9_draft *dr
     if (why != D9_USAGE) return d9_fail(context, why, "%s", message);
     d9_status status = find_culprit(context, arena, draft, &edit);
     if (status != D9_OK) return status;
-    if (!edit)
-        return draft->node ? d9_tree_fail(context, draft->node, "%s", message) : d9_fail(context, why, "%s", message);
-    if (!edit->node) return d9_fail(context, why, "%s", message);
+    if (!edit && draft->node) return d9_tree_fail(context, draft->node, "%s", message);
+    if (!edit || !edit->node) return d9_fail(context, why, "%s", message);
     status = d9_arena_format(context, arena, &prefix, "%s %s: ", options[edit->kind], edit->text);
     if (status != D9_OK) return status;
     size_t length = strlen(prefix);

@@ -31,6 +31,9 @@ typedef struct d9_draft {
 
 D9_MUST_USE d9_status d9_edit_add(d9_context *context, d9_arena *arena, d9_edit_list *list, d9_edit_kind kind,
                                   const char *text, const d9_tree *node);
+/* --set KEY=VALUE */
+D9_MUST_USE d9_status d9_edit_set(d9_context *context, d9_arena *arena, d9_edit_list *list, const char *key,
+                                  const d9_tree *value, const d9_tree *node);
 D9_MUST_USE d9_status d9_edit_append(d9_context *context, d9_arena *arena, d9_edit_list *list,
                                      const d9_edit_list *from);
 void d9_edit_share(d9_edit_list *list); /* marks them all */

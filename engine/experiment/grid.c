@@ -54,26 +54,6 @@ d9_status d9_spec_seeds(d9_spec *spec, int64_t instead) {
 
 /* ---- the grid ---- */
 
-static d9_status to_text(d9_spec *spec, const d9_tree *node, char **made) {
-    d9_text text;
-    d9_text_init(spec->context, &text);
-    d9_tree_write(node, &text);
-    d9_status status = d9_text_status(&text);
-    if (status == D9_OK) status = d9_arena_copy(spec->context, spec->arena, d9_text_get(&text), made);
-    d9_text_free(&text);
-    return status;
-}
-
-d9_status d9_spec_setting(d9_spec *spec, const char *key, const d9_tree *value, d9_edit_list *edits) {
-    d9_status status;
-    char *text, *setting;
-    D9_TRY(to_text(spec, value, &text));
-    D9_TRY(d9_arena_format(spec->context, spec->arena, &setting, "%s=%s", key, text));
-    D9_TRY(d9_edit_add(spec->context, spec->arena, edits, D9_EDIT_SET, setting, value));
-done:
-    return status;
-}
-
 /* What of a text may stand in a folder's name. */
 void d9_spec_name(char *text) {
     char *put = text;
@@ -121,10 +101,10 @@ done:
 static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *value, d9_draft *draft, d9_grid_point *row,
                           d9_text *name, d9_text *label) {
     d9_status status;
-    char *text, *tidy;
+    char *tidy;
     const char *dot = strrchr(axis->key, '.');
-    D9_TRY(d9_spec_setting(spec, axis->key, value, &draft->edits));
-    D9_TRY(to_text(spec, value, &text));
+    D9_TRY(d9_edit_set(spec->context, spec->arena, &draft->edits, axis->key, value, value));
+    const char *text = draft->edits.items[draft->edits.count - 1].text + strlen(axis->key) + 1; /* behind "KEY=" */
     *row = (d9_grid_point){axis->key, text};
     D9_TRY(d9_arena_copy(spec->context, spec->arena, text, &tidy));
     d9_spec_name(tidy);

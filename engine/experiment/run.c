@@ -65,6 +65,8 @@ static d9_status read_json(const run *self, const char *name, json_t **object) {
 static d9_status look_at_result(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
     json_t *result;
+    *state = (d9_run_state){.accuracy = NAN, .accuracy_tta = NAN, .train_seconds = NAN};
+    *damaged = false;
     D9_TRY(read_json(self, "result.json", &result));
     const char *hash = json_string_value(json_object_get(result, "config_hash"));
     const json_t *seed = json_object_get(result, "seed");
@@ -100,8 +102,6 @@ done:
 static d9_status look(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
     char path[PATH_BYTES];
-    *state = (d9_run_state){.accuracy = NAN, .accuracy_tta = NAN, .train_seconds = NAN};
-    *damaged = false;
     D9_TRY(look_at_result(self, state, damaged));
     if (state->kind == D9_RUN_DONE) goto done;
     D9_TRY(look_at_failure(self, state));
@@ -214,7 +214,6 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
 static d9_status do_locked(const run *self, const d9_run_options *options, d9_run_state *state, bool *trained) {
     d9_status status;
     bool damaged;
-    *state = (d9_run_state){.accuracy = NAN, .accuracy_tta = NAN, .train_seconds = NAN};
     sweep(self);
     D9_TRY(look_at_result(self, state, &damaged));
     if (state->kind == D9_RUN_DONE) {

@@ -92,7 +92,7 @@ static d9_status read_edits(d9_spec *spec, const d9_tree *map, d9_edit_list *edi
     if (set && set->kind != D9_TREE_MAP)
         D9_TRY(d9_tree_fail(spec->context, set, "needs a map of keys, like {train.epochs: 10}"));
     for (const d9_tree *node = set ? set->first : NULL; node; node = node->next)
-        D9_TRY(d9_spec_setting(spec, node->key, node, edits));
+        D9_TRY(d9_edit_set(spec->context, spec->arena, edits, node->key, node, node));
 done:
     return status;
 }
@@ -189,11 +189,8 @@ static d9_status read_ablation(d9_spec *spec, const d9_tree *ablate) {
     d9_draft base = {.node = d9_tree_find(spec->root, "config")};
     const char **words = NULL;
     bool all = ablate->kind == D9_TREE_SCALAR && strcmp(ablate->text, "all") == 0;
-    const char *const excluded[] = {"arms", "grid"};
-    for (int i = 0; i < 2; i++)
-        if (d9_tree_find(spec->root, excluded[i]))
-            D9_TRY(d9_tree_fail_key(spec->context, d9_tree_find(spec->root, excluded[i]),
-                                    "an ablation makes its own arms"));
+    const d9_tree *arms = d9_tree_find(spec->root, "arms"), *grid = d9_tree_find(spec->root, "grid");
+    if (arms || grid) D9_TRY(d9_tree_fail_key(spec->context, arms ? arms : grid, "an ablation makes its own arms"));
     if (!spec->head.config) D9_TRY(d9_tree_fail(spec->context, ablate, "config must be given"));
     if (!all && (ablate->kind != D9_TREE_LIST || !ablate->first))
         D9_TRY(d9_tree_fail(spec->context, ablate, "needs all, or a list of tricks, like [celu, ema]"));

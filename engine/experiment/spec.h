@@ -33,8 +33,6 @@ D9_MUST_USE d9_status d9_seeds_count(d9_context *context, d9_experiment *experim
 /* The file's `seeds`: how many, or which; `instead`, if not 0, how many instead. */
 D9_MUST_USE d9_status d9_spec_seeds(d9_spec *spec, int64_t instead);
 
-/* `KEY=VALUE`, as --set has it. */
-D9_MUST_USE d9_status d9_spec_setting(d9_spec *spec, const char *key, const d9_tree *value, d9_edit_list *edits);
 /* Leaves of a text what may stand in a folder's name. */
 void d9_spec_name(char *text);
 

@@ -81,17 +81,9 @@ done:
 
 /* The threads of each worker where a configuration does not say. */
 static d9_status share_threads(d9_context *context, int worker_count, int64_t *threads) {
-    d9_status status;
-    const d9_backend *backend;
-    d9_device *device;
     d9_device_info info;
-    const d9_backend_options options = {.fuse = true};
-    D9_TRY(d9_backend_find(context, "reference", &backend));
-    D9_TRY(backend->open(context, &options, &device));
-    backend->describe(device, &info);
-    backend->close(context, device);
-    *threads = info.threads > worker_count ? info.threads / worker_count : 1;
-done:
+    const d9_status status = d9_backend_describe(context, "reference", 0, &info);
+    if (status == D9_OK) *threads = info.threads > worker_count ? info.threads / worker_count : 1;
     return status;
 }
 
