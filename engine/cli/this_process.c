@@ -1,5 +1,5 @@
-/* What the kernel knows of this process: when it was started, how much memory it has had; and how its threads wait. Other
- * programs are run by core/process.c. */
+/* What the kernel knows of this process: when it was started, how much memory it has had; and how its threads wait.
+ * Other programs are run by core/process.c. */
 #include "cli/cli.h"
 #include "core/system.h"
 #include "train/trainer.h"
