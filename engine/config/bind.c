@@ -5,10 +5,13 @@
 
 enum { WORDS_MAX = 64 };
 
-const d9_option *d9_option_find(const d9_option *options, const char *key) {
-    for (; options && options->type != D9_OPTION_NONE; options++)
-        if (strcmp(options->key, key) == 0) return options;
-    return NULL;
+bool d9_values_know(const d9_binding *bindings, int count, const char *const *others, const char *key) {
+    for (int i = 0; i < count; i++)
+        for (const d9_option *o = bindings[i].options; o && o->type != D9_OPTION_NONE; o++)
+            if (strcmp(o->key, key) == 0) return true;
+    for (; others && *others; others++)
+        if (strcmp(*others, key) == 0) return true;
+    return false;
 }
 
 static d9_status unknown_key(d9_context *context, const d9_tree *node, const d9_binding *bindings, int count,
@@ -26,29 +29,16 @@ static d9_status unknown_key(d9_context *context, const d9_tree *node, const d9_
         d9_text_add(&text, "there are no options here");
     else
         d9_suggest(&text, "known:", node->key, words, word_count);
-    d9_status status = d9_text_status(&text);
-    if (status == D9_OK) status = d9_tree_fail_key(context, node, "%s", d9_text_get(&text));
-    d9_text_free(&text);
-    return status;
-}
-
-static d9_status check_keys(d9_context *context, const d9_tree *map, const d9_binding *bindings, int count,
-                            const char *const *others) {
-    for (const d9_tree *child = map->first; child; child = child->next) {
-        bool known = false;
-        for (int i = 0; i < count; i++) known = known || d9_option_find(bindings[i].options, child->key);
-        for (const char *const *other = others; other && *other; other++)
-            known = known || strcmp(*other, child->key) == 0;
-        if (!known) return unknown_key(context, child, bindings, count, others);
-    }
-    return D9_OK;
+    return d9_tree_fail_text(context, node, &node->key_place, &text);
 }
 
 d9_status d9_values_bind(d9_context *context, d9_arena *arena, const d9_tree *map, const d9_binding *bindings,
                          int count, const char *const *others) {
     d9_status status = D9_OK;
     if (map->kind != D9_TREE_MAP) D9_TRY(d9_value_wrong_type(context, map, "a map of keys, like {key: value}"));
-    D9_TRY(check_keys(context, map, bindings, count, others));
+    for (const d9_tree *child = map->first; child; child = child->next)
+        if (!d9_values_know(bindings, count, others, child->key))
+            D9_TRY(unknown_key(context, child, bindings, count, others));
     for (int i = 0; i < count; i++)
         for (const d9_option *option = bindings[i].options; option && option->type != D9_OPTION_NONE; option++) {
             const d9_tree *node = d9_tree_find(map, option->key);

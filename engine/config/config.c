@@ -12,26 +12,15 @@
 
 /* ---- sections ---- */
 
-/* A map that the file leaves out is there, and empty. */
-static d9_status find_map(d9_context *context, d9_arena *arena, d9_tree *root, const char *key, d9_tree **map) {
-    *map = d9_tree_find(root, key);
-    if (*map) return D9_OK;
-    d9_status status = d9_tree_make(context, arena, D9_TREE_MAP, &root->place, key, map);
-    if (status == D9_OK) d9_tree_append(root, *map);
-    return status;
-}
-
 /* A key that belongs elsewhere, like `epochs` at the top, is told its place. One that nothing has is left to the
  * binding, which knows what there is here. */
-static d9_status check_places(d9_context *context, const d9_tree *map, const d9_option *options,
+static d9_status check_places(d9_context *context, const d9_tree *map, const d9_binding *binding,
                               const char *const *others) {
     d9_status status = D9_OK;
     d9_text text;
     d9_text_init(context, &text);
     for (const d9_tree *child = map->first; child; child = child->next) {
-        bool known = d9_option_find(options, child->key);
-        for (const char *const *other = others; other && *other; other++) known |= strcmp(*other, child->key) == 0;
-        if (known || !d9_config_belongs(child->key, &text)) continue;
+        if (d9_values_know(binding, 1, others, child->key) || !d9_config_belongs(child->key, &text)) continue;
         D9_TRY(d9_text_status(&text));
         D9_TRY(d9_tree_fail_key(context, child, "unknown key; did you mean %s?", d9_text_get(&text)));
     }
@@ -61,12 +50,12 @@ static d9_status bind_sections(d9_context *context, d9_config *config, d9_tree *
     D9_TRY(refuse_experiment(context, root));
     for (int i = 1; d9_section_at(i); i++) others[i + 3] = d9_section_at(i)->name;
     for (int i = 0; d9_section_at(i); i++) {
-        const d9_section *section = d9_section_at(i);
+        const d9_binding binding = {d9_section_at(i)->options, config};
+        const char *const *names = i == 0 ? others : NULL;
         map = root;
-        if (i > 0) D9_TRY(find_map(context, &config->arena, root, section->name, &map));
-        if (map->kind == D9_TREE_MAP) D9_TRY(check_places(context, map, section->options, i == 0 ? others : NULL));
-        D9_TRY(d9_values_bind(context, &config->arena, map, &(d9_binding){section->options, config}, 1,
-                              i == 0 ? others : NULL));
+        if (i > 0) D9_TRY(d9_tree_map(context, &config->arena, root, d9_section_at(i)->name, &map));
+        if (map->kind == D9_TREE_MAP) D9_TRY(check_places(context, map, &binding, names));
+        D9_TRY(d9_values_bind(context, &config->arena, map, &binding, 1, names));
     }
 done:
     return status;
@@ -83,10 +72,7 @@ static d9_status unknown_model(d9_context *context, const d9_tree *node, const c
     d9_text_init(context, &text);
     d9_text_add(&text, "no model is called %s; ", name);
     d9_suggest(&text, "known:", name, words, count);
-    d9_status status = d9_text_status(&text);
-    if (status == D9_OK) status = d9_tree_fail(context, node, "%s", d9_text_get(&text));
-    d9_text_free(&text);
-    return status;
+    return d9_tree_fail_text(context, node, &node->place, &text);
 }
 
 static d9_status bind_model(d9_context *context, d9_config *config, d9_tree *root) {
@@ -94,7 +80,7 @@ static d9_status bind_model(d9_context *context, d9_config *config, d9_tree *roo
     d9_tree *map;
     const char *name = NULL;
     const d9_option *row = d9_section_model_name();
-    D9_TRY(find_map(context, &config->arena, root, "model", &map));
+    D9_TRY(d9_tree_map(context, &config->arena, root, "model", &map));
     if (map->kind != D9_TREE_MAP) D9_TRY(d9_tree_fail(context, map, "needs a map, like {name: %s}", row->fallback));
     const d9_tree *node = d9_tree_find(map, "name");
     D9_TRY(d9_value_read(context, &config->arena, row, node, &name));
@@ -108,6 +94,13 @@ done:
 }
 
 /* ---- tricks ---- */
+
+/* Every key of the map must be a trick's name. */
+static d9_status check_names(d9_context *context, d9_config *config, const d9_tree *map) {
+    const char *names[D9_TRICK_COUNT + 1] = {0};
+    for (int i = 0; i < D9_TRICK_COUNT; i++) names[i] = d9_trick_at(i)->name;
+    return d9_values_bind(context, &config->arena, map, NULL, 0, names);
+}
 
 static d9_status bind_trick(d9_context *context, d9_config *config, const d9_tree *tricks, int index) {
     d9_status status = D9_OK;
@@ -138,11 +131,9 @@ static d9_status check_conflicts(d9_context *context, const d9_config *config, c
 
 static d9_status bind_tricks(d9_context *context, d9_config *config, d9_tree *root) {
     d9_status status = D9_OK;
-    const char *names[D9_TRICK_COUNT + 1] = {0};
     d9_tree *map;
-    for (int i = 0; i < D9_TRICK_COUNT; i++) names[i] = d9_trick_at(i)->name;
-    D9_TRY(find_map(context, &config->arena, root, "tricks", &map));
-    D9_TRY(d9_values_bind(context, &config->arena, map, NULL, 0, names));
+    D9_TRY(d9_tree_map(context, &config->arena, root, "tricks", &map));
+    D9_TRY(check_names(context, config, map));
     for (int i = 0; i < D9_TRICK_COUNT; i++) D9_TRY(bind_trick(context, config, map, i));
     D9_TRY(check_conflicts(context, config, map));
 done:
@@ -154,11 +145,9 @@ done:
 /* The keys inside are tried when an arm of an ablation is made; a trick's name is checked here. */
 static d9_status bind_ablate(d9_context *context, d9_config *config, d9_tree *root) {
     d9_status status = D9_OK;
-    const char *names[D9_TRICK_COUNT + 1] = {0};
     const d9_tree *map = d9_tree_find(root, "ablate");
     if (!map) return D9_OK;
-    for (int i = 0; i < D9_TRICK_COUNT; i++) names[i] = d9_trick_at(i)->name;
-    D9_TRY(d9_values_bind(context, &config->arena, map, NULL, 0, names));
+    D9_TRY(check_names(context, config, map));
     for (const d9_tree *trick = map->first; trick; trick = trick->next)
         if (trick->kind != D9_TREE_MAP || !trick->first)
             D9_TRY(d9_tree_fail(context, trick, "needs what changes when %s leaves, like {train.weight_decay: 5e-4}",
@@ -170,21 +159,11 @@ done:
 
 /* ---- the whole ---- */
 
-static d9_status make_title(d9_context *context, d9_config *config) {
-    const char *slash = strrchr(config->path, '/'), *name = slash ? slash + 1 : config->path;
-    size_t length = strlen(name);
-    if (length > 5 && strcmp(name + length - 5, ".yaml") == 0) length -= 5;
-    char *title;
-    d9_status status = d9_arena_format(context, &config->arena, &title, "%.*s", (int)length, name);
-    config->title = title;
-    return status;
-}
-
 static d9_status build(d9_context *context, d9_config *config, const char *path, const char *yaml,
                        const d9_config_edits *edits) {
     d9_status status = D9_OK;
     d9_tree *root;
-    char *copy;
+    char *copy, *title;
     D9_TRY(d9_arena_copy(context, &config->arena, path, &copy));
     config->path = copy;
     D9_TRY(d9_layers_load(context, &config->arena, path, yaml, &root));
@@ -195,22 +174,27 @@ static d9_status build(d9_context *context, d9_config *config, const char *path,
     D9_TRY(bind_model(context, config, root));
     D9_TRY(bind_tricks(context, config, root));
     D9_TRY(bind_ablate(context, config, root));
-    if (!config->title) D9_TRY(make_title(context, config));
+    if (config->title) goto done;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t length = strlen(name);
+    const bool yaml_file = length > 5 && strcmp(name + length - 5, ".yaml") == 0;
+    D9_TRY(d9_arena_format(context, &config->arena, &title, "%.*s", (int)length - (yaml_file ? 5 : 0), name));
+    config->title = title;
 done:
     return status;
 }
 
-static d9_status make(d9_context *context, const char *path, const char *yaml, const d9_config_edits *edits,
-                      d9_config **config) {
-    void *pointer;
+d9_status d9_config_parse(d9_context *context, const char *name, const char *yaml, const d9_config_edits *edits,
+                          d9_config **config) {
+    d9_status status = D9_OK;
+    d9_config *made = NULL;
     *config = NULL;
-    d9_status status = d9_allocate(context, sizeof **config, "the configuration", &pointer);
-    if (status != D9_OK) return status;
-    status = build(context, pointer, path, yaml, edits);
-    if (status == D9_OK)
-        *config = pointer;
-    else
-        d9_config_free(context, pointer);
+    D9_TRY(D9_ALLOCATE(context, 1, "the configuration", &made));
+    D9_TRY(build(context, made, name, yaml, edits));
+    *config = made;
+    made = NULL;
+done:
+    d9_config_free(context, made);
     return status;
 }
 
@@ -223,12 +207,7 @@ bool d9_config_find(d9_context *context, const char *path, char found[D9_INSTALL
 
 d9_status d9_config_load(d9_context *context, const char *path, const d9_config_edits *edits, d9_config **config) {
     char found[D9_INSTALLED_BYTES];
-    return make(context, d9_config_find(context, path, found) ? found : path, NULL, edits, config);
-}
-
-d9_status d9_config_parse(d9_context *context, const char *name, const char *yaml, const d9_config_edits *edits,
-                          d9_config **config) {
-    return make(context, name, yaml, edits, config);
+    return d9_config_parse(context, d9_config_find(context, path, found) ? found : path, NULL, edits, config);
 }
 
 void d9_config_free(d9_context *context, d9_config *config) {

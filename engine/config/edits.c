@@ -29,20 +29,16 @@ done:
     return status;
 }
 
-static d9_status add_map(d9_context *context, d9_arena *arena, d9_tree *parent, const char *key, d9_tree **map) {
-    d9_status status = d9_tree_make(context, arena, D9_TREE_MAP, &parent->place, key, map);
-    if (status == D9_OK) d9_tree_append(parent, *map);
-    return status;
-}
-
 /* `said`: what stood behind the option `source` on the command line. */
 static d9_status make_layer(d9_context *context, d9_arena *arena, const char *source, const char *said,
                             const char *edit, d9_tree **layer, char **copy) {
-    d9_status status = d9_arena_copy(context, arena, edit, copy);
-    char *kept = NULL;
-    if (status == D9_OK) status = d9_arena_copy(context, arena, said, &kept);
-    if (status != D9_OK) return status;
-    return d9_tree_make(context, arena, D9_TREE_MAP, &(d9_place){.source = source, .edit = kept}, NULL, layer);
+    d9_status status = D9_OK;
+    char *kept;
+    D9_TRY(d9_arena_copy(context, arena, edit, copy));
+    D9_TRY(d9_arena_copy(context, arena, said, &kept));
+    D9_TRY(d9_tree_make(context, arena, D9_TREE_MAP, &(d9_place){.source = source, .edit = kept}, NULL, layer));
+done:
+    return status;
 }
 
 /* ---- --with NAME[:KEY=VALUE,...] ---- */
@@ -84,8 +80,8 @@ static d9_status apply_with(d9_context *context, d9_arena *arena, const char *ed
     if (!*name || (options && !*options))
         D9_TRY(d9_tree_fail(context, layer, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
     D9_TRY(check_name(context, layer, name));
-    D9_TRY(add_map(context, arena, layer, "tricks", &tricks));
-    D9_TRY(add_map(context, arena, tricks, name, &trick));
+    D9_TRY(d9_tree_map(context, arena, layer, "tricks", &tricks));
+    D9_TRY(d9_tree_map(context, arena, tricks, name, &trick));
     while (options) {
         char *key = options;
         options = split(key, ',');
@@ -107,7 +103,7 @@ static d9_status apply_without(d9_context *context, d9_arena *arena, const char 
     D9_TRY(make_layer(context, arena, "--without", edit, edit, &layer, &name));
     if (!*name) D9_TRY(d9_tree_fail(context, layer, "write the trick's name"));
     D9_TRY(check_name(context, layer, name));
-    D9_TRY(add_map(context, arena, layer, "tricks", &tricks));
+    D9_TRY(d9_tree_map(context, arena, layer, "tricks", &tricks));
     D9_TRY(add_value(context, arena, tricks, name, "off"));
     d9_layers_merge(root, layer);
 done:
@@ -137,7 +133,7 @@ static d9_status apply_set(d9_context *context, d9_arena *arena, const char *by,
     map = layer;
     for (char *rest; (rest = split(key, '.')); key = rest) {
         if (!*key) D9_TRY(d9_tree_fail(context, layer, "a part of the key is empty"));
-        D9_TRY(add_map(context, arena, map, key, &map));
+        D9_TRY(d9_tree_map(context, arena, map, key, &map));
     }
     if (!*key) D9_TRY(d9_tree_fail(context, layer, "a part of the key is empty"));
     D9_TRY(add_value(context, arena, map, key, value));

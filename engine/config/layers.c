@@ -74,10 +74,13 @@ void d9_layers_normalize(d9_tree *root) {
 static d9_status load(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root);
 
 /* A configuration that cannot be read is a usage error, whatever the file layer calls it. */
-static d9_status read_file(d9_context *context, const char *path, const d9_tree *base, uint8_t **bytes, size_t *size) {
+static d9_status read_file(d9_context *context, const char *path, const d9_tree *base, uint8_t **bytes) {
     d9_context quiet = *context;
+    size_t size;
     d9_context_clear(&quiet);
-    d9_status status = d9_file_read(&quiet, path, bytes, size);
+    d9_status status = d9_file_read(&quiet, path, bytes, &size);
+    if (status == D9_OK && strlen((char *)*bytes) != size)
+        status = d9_fail(&quiet, D9_DATA, "%s: not YAML: it holds a zero byte", path);
     if (status == D9_OK) return D9_OK;
     if (status == D9_DATA) status = D9_USAGE;
     if (base && status == D9_USAGE) return d9_tree_fail(context, base, "%s", quiet.message);
@@ -106,33 +109,38 @@ static d9_status check_chain(d9_context *context, const ancestry *link, const d9
     if (!closed) return d9_tree_fail(context, base, "more than %d files inherit one from the other", CHAIN_MAX);
     d9_text chain;
     d9_text_init(context, &chain);
+    d9_text_add(&chain, "a file inherits itself: ");
     add_chain(&chain, link->from);
     d9_text_add(&chain, "%s", link->path);
-    d9_status status = d9_text_status(&chain);
-    if (status == D9_OK) status = d9_tree_fail(context, base, "a file inherits itself: %s", d9_text_get(&chain));
-    d9_text_free(&chain);
-    return status;
+    return d9_tree_fail_text(context, base, &base->place, &chain);
 }
 
-/* Loads the file that `base` names. What speaks about one file alone is not inherited. */
-static d9_status load_base(d9_context *context, d9_arena *arena, const ancestry *from, const d9_tree *base,
-                           d9_tree **root) {
+/* `base`: the node that names the file; NULL for the first. */
+static d9_status load_file(d9_context *context, d9_arena *arena, const ancestry *from, const d9_tree *base,
+                           const char *path, d9_tree **root) {
     d9_status status = D9_OK;
     uint8_t *bytes = NULL;
-    size_t size;
-    char *path;
-    if (base->kind != D9_TREE_SCALAR || !*base->text) D9_TRY(d9_tree_fail(context, base, "needs a file name"));
-    D9_TRY(join(context, arena, from, base->text, &path));
     ancestry link = {.from = from, .path = path};
     link.is_file = context->system->stat(context->system->user, path, &link.state) == 0;
     D9_TRY(check_chain(context, &link, base));
-    D9_TRY(read_file(context, path, base, &bytes, &size));
-    if (strlen((char *)bytes) != size) D9_TRY(d9_tree_fail(context, base, "%s: not YAML: it holds a zero byte", path));
+    D9_TRY(read_file(context, path, base, &bytes));
     D9_TRY(load(context, arena, &link, (char *)bytes, root));
+done:
+    d9_release(context, bytes);
+    return status;
+}
+
+/* What speaks about one file alone is not inherited. */
+static d9_status load_base(d9_context *context, d9_arena *arena, const ancestry *from, const d9_tree *base,
+                           d9_tree **root) {
+    d9_status status = D9_OK;
+    char *path;
+    if (base->kind != D9_TREE_SCALAR || !*base->text) D9_TRY(d9_tree_fail(context, base, "needs a file name"));
+    D9_TRY(join(context, arena, from, base->text, &path));
+    D9_TRY(load_file(context, arena, from, base, path, root));
     d9_tree_remove(*root, "title");
     d9_tree_remove(*root, "published");
 done:
-    d9_release(context, bytes);
     return status;
 }
 
@@ -157,16 +165,6 @@ done:
 }
 
 d9_status d9_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml, d9_tree **root) {
-    d9_status status = D9_OK;
-    uint8_t *bytes = NULL;
-    size_t size;
-    ancestry link = {.path = path};
-    if (yaml) return load(context, arena, &link, yaml, root);
-    link.is_file = context->system->stat(context->system->user, path, &link.state) == 0;
-    D9_TRY(read_file(context, path, NULL, &bytes, &size));
-    if (strlen((char *)bytes) != size) D9_TRY(d9_fail(context, D9_USAGE, "%s: not YAML: it holds a zero byte", path));
-    D9_TRY(load(context, arena, &link, (char *)bytes, root));
-done:
-    d9_release(context, bytes);
-    return status;
+    ancestry text = {.path = path};
+    return yaml ? load(context, arena, &text, yaml, root) : load_file(context, arena, NULL, NULL, path, root);
 }

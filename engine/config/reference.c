@@ -7,29 +7,11 @@
 
 /* ---- one row ---- */
 
-static const char *type_words(d9_option_type type) {
-    switch (type) {
-    case D9_OPTION_NONE:
-        break;
-    case D9_OPTION_BOOL:
-        return "on or off";
-    case D9_OPTION_INT:
-        return "whole number";
-    case D9_OPTION_REAL:
-        return "number";
-    case D9_OPTION_TEXT:
-        return "text";
-    case D9_OPTION_CHOICE:
-        return "word";
-    case D9_OPTION_INTS:
-        return "list of whole numbers";
-    case D9_OPTION_REALS:
-        return "list of numbers";
-    case D9_OPTION_SCHEDULE:
-        return "schedule";
-    }
-    return "nothing";
-}
+static const char *const type_words[] = {
+    [D9_OPTION_BOOL] = "on or off",        [D9_OPTION_INT] = "whole number",
+    [D9_OPTION_REAL] = "number",           [D9_OPTION_TEXT] = "text",
+    [D9_OPTION_CHOICE] = "word",           [D9_OPTION_INTS] = "list of whole numbers",
+    [D9_OPTION_REALS] = "list of numbers", [D9_OPTION_SCHEDULE] = "schedule"};
 
 /* Bounds that only keep a number from overflowing tell nobody anything. */
 static void add_bounds(const d9_option *option, d9_text *text) {
@@ -44,7 +26,7 @@ static void add_bounds(const d9_option *option, d9_text *text) {
 
 void d9_option_values(const d9_option *option, d9_text *text) {
     if (!option->choices) {
-        d9_text_add(text, "%s", type_words(option->type));
+        d9_text_add(text, "%s", type_words[option->type]);
         add_bounds(option, text);
         return;
     }
@@ -64,11 +46,8 @@ void d9_option_describe(const d9_option *option, d9_text *text) {
 
 /* "model (resnet9)" is the map `model`, and the root has no name in a path. */
 static void make_path(const char *section, const char *option, char *path, size_t size) {
-    const int length = (int)strcspn(section, " ");
-    if (strcmp(section, "root") == 0)
-        snprintf(path, size, "%s", option);
-    else
-        snprintf(path, size, "%.*s.%s", length, section, option);
+    const bool root = strcmp(section, "root") == 0;
+    snprintf(path, size, "%.*s%s%s", root ? 0 : (int)strcspn(section, " "), section, root ? "" : ".", option);
 }
 
 bool d9_config_key(int index, d9_key *key) {

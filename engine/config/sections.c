@@ -119,25 +119,15 @@ enum { MODEL_COUNT = sizeof model_sections / sizeof model_sections[0] };
 
 bool d9_config_section(int index, const char **section, const char **doc, const d9_option **options) {
     static const d9_option none[] = {{0}};
-    if (index < 0) return false;
-    if (index < SECTION_COUNT) {
-        *section = sections[index].name, *doc = sections[index].doc, *options = sections[index].options;
-        return true;
-    }
-    index -= SECTION_COUNT;
-    if (index == 0) {
-        *section = "model", *doc = "the network by name; its options are beside the name", *options = model_name;
-        return true;
-    }
-    index -= 1;
-    if (index < MODEL_COUNT) {
-        const d9_model *model = d9_model_at(index);
-        *section = model_sections[index], *doc = model->doc, *options = model->options ? model->options : none;
-        return true;
-    }
-    index -= MODEL_COUNT;
-    if (index >= D9_TRICK_COUNT) return false;
-    const d9_trick *trick = d9_trick_at(index);
-    *section = trick_sections[index], *doc = trick->doc, *options = trick->options ? trick->options : none;
+    const int model = index - SECTION_COUNT - 1, trick = model - MODEL_COUNT;
+    d9_section found = {"model", "the network by name; its options are beside the name", model_name};
+    if (index < 0 || trick >= D9_TRICK_COUNT) return false;
+    if (index < SECTION_COUNT)
+        found = sections[index];
+    else if (trick >= 0)
+        found = (d9_section){trick_sections[trick], d9_trick_at(trick)->doc, d9_trick_at(trick)->options};
+    else if (model >= 0)
+        found = (d9_section){model_sections[model], d9_model_at(model)->doc, d9_model_at(model)->options};
+    *section = found.name, *doc = found.doc, *options = found.options ? found.options : none;
     return true;
 }

@@ -12,11 +12,9 @@ enum { DEPTH_MAX = 32 };
 d9_status d9_tree_make(d9_context *context, d9_arena *arena, d9_tree_kind kind, const d9_place *place, const char *key,
                        d9_tree **node) {
     d9_status status = D9_OK;
-    void *pointer;
     char *copy = NULL;
-    D9_TRY(d9_arena_allocate(context, arena, sizeof **node, &pointer));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, 1, node));
     if (key) D9_TRY(d9_arena_copy(context, arena, key, &copy));
-    *node = pointer;
     **node = (d9_tree){.kind = kind, .key = copy, .place = *place, .key_place = *place};
 done:
     return status;
@@ -54,22 +52,29 @@ d9_tree *d9_tree_find(const d9_tree *map, const char *key) {
     return NULL;
 }
 
+d9_status d9_tree_map(d9_context *context, d9_arena *arena, d9_tree *parent, const char *key, d9_tree **map) {
+    *map = d9_tree_find(parent, key);
+    if (*map) return D9_OK;
+    d9_status status = d9_tree_make(context, arena, D9_TREE_MAP, &parent->place, key, map);
+    if (status == D9_OK) d9_tree_append(parent, *map);
+    return status;
+}
+
 /* ---- writing ---- */
+
+void d9_tree_quote(const char *bytes, d9_text *text) {
+    d9_text_add(text, "\"");
+    for (const unsigned char *at = (const unsigned char *)bytes; *at; at++)
+        d9_text_add(text, *at < ' ' || *at == 127 ? "\\x%02x" : *at == '"' || *at == '\\' ? "\\%c" : "%c", *at);
+    d9_text_add(text, "\"");
+}
 
 /* A plain scalar of a block may hold what would end it inside brackets. */
 static void write_scalar(const d9_tree *node, bool bracketed, d9_text *text) {
-    if (!node->quoted && (!bracketed || !node->text[strcspn(node->text, ",[]{}:#")])) {
+    if (node->quoted || (bracketed && node->text[strcspn(node->text, ",[]{}:#")]))
+        d9_tree_quote(node->text, text);
+    else
         d9_text_add(text, "%s", node->text);
-        return;
-    }
-    d9_text_add(text, "\"");
-    for (const unsigned char *at = (const unsigned char *)node->text; *at; at++) {
-        if (*at < ' ' || *at == 127)
-            d9_text_add(text, "\\x%02x", *at);
-        else
-            d9_text_add(text, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at);
-    }
-    d9_text_add(text, "\"");
 }
 
 static void write_node(const d9_tree *node, bool bracketed, d9_text *text) {
@@ -102,47 +107,36 @@ static void add_path(d9_text *text, const d9_tree *node) {
     d9_text_add(text, "[%d]", index);
 }
 
-static void add_place(d9_text *text, const d9_place *place) {
-    d9_text_add(text, "%s", place->source);
-    if (place->edit) d9_text_add(text, " %s", place->edit);
-    if (place->line > 0) d9_text_add(text, ":%d:%d", place->line, place->column);
-    d9_text_add(text, ": ");
-}
-
 static void add_message(d9_text *text, const d9_place *place, const d9_tree *node, const char *format,
                         va_list arguments) {
     char reason[1024];
     vsnprintf(reason, sizeof reason, format, arguments);
-    add_place(text, place);
+    d9_text_add(text, "%s", place->source);
+    if (place->edit) d9_text_add(text, " %s", place->edit);
+    if (place->line > 0) d9_text_add(text, ":%d:%d", place->line, place->column);
+    d9_text_add(text, ": ");
     size_t before = text->size;
     if (node) add_path(text, node);
     d9_text_add(text, "%s%s", text->size > before ? ": " : "", reason);
 }
 
-static d9_status fail_at(d9_context *context, const d9_place *place, const d9_tree *node, const char *format,
-                         va_list arguments) {
+d9_status d9_tree_fail_at(d9_context *context, const d9_place *place, const d9_tree *node, const char *format, ...) {
+    va_list arguments;
     d9_text text;
     d9_text_init(context, &text);
+    va_start(arguments, format);
     add_message(&text, place, node, format, arguments);
+    va_end(arguments);
     d9_status status = d9_text_status(&text);
     if (status == D9_OK) status = d9_fail(context, D9_USAGE, "%s", d9_text_get(&text));
     d9_text_free(&text);
     return status;
 }
 
-d9_status d9_tree_fail(d9_context *context, const d9_tree *node, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    d9_status status = fail_at(context, &node->place, node, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-d9_status d9_tree_fail_key(d9_context *context, const d9_tree *node, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    d9_status status = fail_at(context, &node->key_place, node, format, arguments);
-    va_end(arguments);
+d9_status d9_tree_fail_text(d9_context *context, const d9_tree *node, const d9_place *place, d9_text *reason) {
+    d9_status status = d9_text_status(reason);
+    if (status == D9_OK) status = d9_tree_fail_at(context, place, node, "%s", d9_text_get(reason));
+    d9_text_free(reason);
     return status;
 }
 
@@ -173,14 +167,8 @@ static d9_place place_at(const reader *reader, const yaml_mark_t *mark) {
     return place;
 }
 
-D9_PRINTF(3, 4) static d9_status refuse(reader *reader, const yaml_mark_t *mark, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    d9_place place = place_at(reader, mark);
-    d9_status status = fail_at(reader->context, &place, NULL, format, arguments);
-    va_end(arguments);
-    return status;
-}
+#define REFUSE(reader, mark, ...)                                                                                      \
+    d9_tree_fail_at((reader)->context, (d9_place[]){place_at((reader), &(mark))}, NULL, __VA_ARGS__)
 
 static d9_status advance(reader *reader) {
     yaml_event_delete(&reader->event);
@@ -188,8 +176,8 @@ static d9_status advance(reader *reader) {
     const yaml_parser_t *parser = &reader->parser;
     if (parser->error == YAML_MEMORY_ERROR) return d9_fail(reader->context, D9_DEVICE, "out of memory: reading YAML");
     if (parser->error == YAML_READER_ERROR)
-        return refuse(reader, &parser->mark, "not YAML: %s (byte %zu)", parser->problem, parser->problem_offset);
-    return refuse(reader, &parser->problem_mark, "not YAML: %s%s%s", parser->context ? parser->context : "",
+        return REFUSE(reader, parser->mark, "not YAML: %s (byte %zu)", parser->problem, parser->problem_offset);
+    return REFUSE(reader, parser->problem_mark, "not YAML: %s%s%s", parser->context ? parser->context : "",
                   parser->context ? ": " : "", parser->problem);
 }
 
@@ -199,7 +187,7 @@ static d9_status refuse_extras(reader *reader) {
     const yaml_char_t *anchor = NULL, *tag = NULL;
     switch (event->type) {
     case YAML_ALIAS_EVENT:
-        return refuse(reader, &event->start_mark, "aliases (*%s) are not read here: write the value out",
+        return REFUSE(reader, event->start_mark, "aliases (*%s) are not read here: write the value out",
                       (const char *)event->data.alias.anchor);
     case YAML_SCALAR_EVENT:
         anchor = event->data.scalar.anchor, tag = event->data.scalar.tag;
@@ -214,10 +202,10 @@ static d9_status refuse_extras(reader *reader) {
         break;
     }
     if (anchor)
-        return refuse(reader, &event->start_mark,
+        return REFUSE(reader, event->start_mark,
                       "anchors (&%s) are not read here: write the value out where it is used", (const char *)anchor);
     if (tag)
-        return refuse(reader, &event->start_mark, "tags (%s) are not read here: a key's type is fixed, remove the tag",
+        return REFUSE(reader, event->start_mark, "tags (%s) are not read here: a key's type is fixed, remove the tag",
                       (const char *)tag);
     return D9_OK;
 }
@@ -225,7 +213,7 @@ static d9_status refuse_extras(reader *reader) {
 static d9_status copy_scalar(reader *reader, const char **text) {
     const char *value = (const char *)reader->event.data.scalar.value;
     size_t length = reader->event.data.scalar.length;
-    if (strlen(value) != length) return refuse(reader, &reader->event.start_mark, "a text holds a zero byte");
+    if (strlen(value) != length) return REFUSE(reader, reader->event.start_mark, "a text holds a zero byte");
     char *copy;
     d9_status status = d9_arena_copy(reader->context, reader->arena, value, &copy);
     *text = copy;
@@ -255,18 +243,14 @@ static d9_status read_map(reader *reader, d9_tree *map, int depth) {
         D9_TRY(refuse_extras(reader));
         d9_place place = place_at(reader, &reader->event.start_mark);
         if (reader->event.type != YAML_SCALAR_EVENT || reader->event.data.scalar.length == 0)
-            D9_TRY(refuse(reader, &reader->event.start_mark, "a key must be a word"));
+            D9_TRY(REFUSE(reader, reader->event.start_mark, "a key must be a word"));
         D9_TRY(copy_scalar(reader, &key));
         const d9_tree *twin = d9_tree_find(map, key);
         D9_TRY(advance(reader));
-        if (twin) {
-            d9_tree second = *twin;
-            second.key_place = place;
-            if (place.line > 0)
-                D9_TRY(
-                    d9_tree_fail_key(reader->context, &second, "given twice; first on line %d", twin->key_place.line));
-            D9_TRY(d9_tree_fail_key(reader->context, &second, "given twice"));
-        }
+        if (twin && place.line > 0)
+            D9_TRY(
+                d9_tree_fail_at(reader->context, &place, twin, "given twice; first on line %d", twin->key_place.line));
+        if (twin) D9_TRY(d9_tree_fail_at(reader->context, &place, twin, "given twice"));
         D9_TRY(read_node(reader, map, key, &place, depth + 1, NULL));
     }
 done:
@@ -279,7 +263,7 @@ static d9_status read_node(reader *reader, d9_tree *parent, const char *key, con
     d9_status status = D9_OK;
     const yaml_event_t *event = &reader->event;
     d9_tree *node;
-    if (depth > DEPTH_MAX) D9_TRY(refuse(reader, &event->start_mark, "nested deeper than %d levels", DEPTH_MAX));
+    if (depth > DEPTH_MAX) D9_TRY(REFUSE(reader, event->start_mark, "nested deeper than %d levels", DEPTH_MAX));
     D9_TRY(refuse_extras(reader));
     d9_place place = place_at(reader, &event->start_mark);
     d9_tree_kind kind = event->type == YAML_SCALAR_EVENT           ? D9_TREE_SCALAR
@@ -305,13 +289,13 @@ static d9_status read_document(reader *reader, d9_tree **root) {
     D9_TRY(advance(reader)); /* stream start */
     D9_TRY(advance(reader)); /* document start */
     if (reader->event.type == YAML_STREAM_END_EVENT)
-        D9_TRY(refuse(reader, &reader->event.start_mark, "there is nothing in it; a configuration is a map of keys"));
+        D9_TRY(REFUSE(reader, reader->event.start_mark, "there is nothing in it; a configuration is a map of keys"));
     D9_TRY(advance(reader));
     D9_TRY(read_node(reader, NULL, NULL, NULL, 0, root));
     D9_TRY(advance(reader)); /* document end */
     D9_TRY(advance(reader));
     if (reader->event.type != YAML_STREAM_END_EVENT)
-        D9_TRY(refuse(reader, &reader->event.start_mark, "a second document starts here; one is read"));
+        D9_TRY(REFUSE(reader, reader->event.start_mark, "a second document starts here; one is read"));
 done:
     return status;
 }

@@ -33,6 +33,9 @@ D9_MUST_USE d9_status d9_tree_parse(d9_context *context, d9_arena *arena, const 
 /* An empty node; `key` is copied, NULL for none. */
 D9_MUST_USE d9_status d9_tree_make(d9_context *context, d9_arena *arena, d9_tree_kind kind, const d9_place *place,
                                    const char *key, d9_tree **node);
+/* The map of this key, made empty where there is none. */
+D9_MUST_USE d9_status d9_tree_map(d9_context *context, d9_arena *arena, d9_tree *parent, const char *key,
+                                  d9_tree **map);
 void d9_tree_append(d9_tree *parent, d9_tree *child);
 void d9_tree_remove(d9_tree *map, const char *key);
 d9_tree *d9_tree_find(const d9_tree *map, const char *key); /* NULL: no such key, or not a map */
@@ -40,10 +43,17 @@ d9_tree *d9_tree_find(const d9_tree *map, const char *key); /* NULL: no such key
 /* Appends the node as YAML in one line that reads back to the same tree: 0.3, "a b", [64, 128], {celu.alpha: 0.3}. */
 void d9_tree_write(const d9_tree *node, d9_text *text);
 
-/* Fails with the place of the value, or of its key, and the node's path in front. `warn` only logs it. */
-D9_MUST_USE d9_status d9_tree_fail(d9_context *context, const d9_tree *node, const char *format, ...) D9_PRINTF(3, 4);
-D9_MUST_USE d9_status d9_tree_fail_key(d9_context *context, const d9_tree *node, const char *format, ...)
-    D9_PRINTF(3, 4);
+void d9_tree_quote(const char *bytes, d9_text *text); /* "a b", as a quoted scalar */
+
+/* Fails with the place of the value, or of its key, and the node's path in front. */
+#define d9_tree_fail(context, node, ...)     d9_tree_fail_at((context), &(node)->place, (node), __VA_ARGS__)
+#define d9_tree_fail_key(context, node, ...) d9_tree_fail_at((context), &(node)->key_place, (node), __VA_ARGS__)
+D9_MUST_USE d9_status d9_tree_fail_at(d9_context *context, const d9_place *place, const d9_tree *node,
+                                      const char *format, ...) D9_PRINTF(4, 5); /* `node` NULL: no path */
+/* The same with a reason that was built up; it is freed. */
+D9_MUST_USE d9_status d9_tree_fail_text(d9_context *context, const d9_tree *node, const d9_place *place,
+                                        d9_text *reason);
+/* Only logs it, with the place of the key. */
 void d9_tree_warn_key(d9_context *context, const d9_tree *node, const char *format, ...) D9_PRINTF(3, 4);
 
 #endif

@@ -6,8 +6,8 @@
 #include "config/tree.h"
 
 /* Reads `node` into `base + option->offset`, checked against type, bounds and choices. NULL: the default. */
-D9_MUST_USE d9_status d9_value_read(d9_context *context, d9_arena *arena, const d9_option *option,
-                                    const d9_tree *node, void *base);
+D9_MUST_USE d9_status d9_value_read(d9_context *context, d9_arena *arena, const d9_option *option, const d9_tree *node,
+                                    void *base);
 
 /* Fails at the node: "needs NEEDED, not what it is". */
 D9_MUST_USE d9_status d9_value_wrong_type(d9_context *context, const d9_tree *node, const char *needed);
@@ -24,8 +24,8 @@ typedef struct d9_binding {
 D9_MUST_USE d9_status d9_values_bind(d9_context *context, d9_arena *arena, const d9_tree *map,
                                      const d9_binding *bindings, int count, const char *const *others);
 
-/* The row of a key; NULL: the table has none. */
-const d9_option *d9_option_find(const d9_option *options, const char *key);
+/* Whether a table or `others` has the key. */
+bool d9_values_know(const d9_binding *bindings, int count, const char *const *others, const char *key);
 
 /* "known: a, b; did you mean b?" as the tail of a refusal. */
 void d9_suggest(d9_text *text, const char *label, const char *word, const char *const *words, int count);
