@@ -69,9 +69,8 @@ static const cifar table[] = {
 };
 
 static const cifar *find(const char *name) {
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].name, name)) return &table[i];
-    }
     return NULL;
 }
 
@@ -83,25 +82,22 @@ const d9_dataset_file *d9_dataset_files(const char *name, int *count) {
 
 static d9_status check_size(d9_context *context, const cifar *set, const d9_dataset_file *file, const char *path,
                             size_t size) {
-    const int64_t record = set->label_bytes + CHANNELS * PIXELS, got = (int64_t)size;
-    if (got == file->size) return D9_OK;
-    if (got < file->size) {
+    const int64_t record = set->label_bytes + CHANNELS * PIXELS;
+    const long long got = (long long)size, wanted = file->size, records = wanted / record;
+    if (got == wanted) return D9_OK;
+    if (got < wanted)
         return d9_fail(context, D9_DATA, "%s: ends in record %lld, after %lld bytes; must be %lld bytes, %lld records",
-                       path, (long long)(got / record), (long long)got, (long long)file->size,
-                       (long long)(file->size / record));
-    }
+                       path, got / record, got, wanted, records);
     return d9_fail(context, D9_DATA, "%s: %lld bytes, goes on after record %lld; must be %lld bytes, %lld records",
-                   path, (long long)got, (long long)(file->size / record - 1), (long long)file->size,
-                   (long long)(file->size / record));
+                   path, got, records - 1, wanted, records);
 }
 
 static d9_status read_labels(d9_context *context, const cifar *set, const char *path, int64_t record,
                              const uint8_t *bytes, int32_t *label) {
     for (int i = 0; i < set->label_bytes; i++) {
-        if (bytes[i] >= set->label[i].classes) {
+        if (bytes[i] >= set->label[i].classes)
             return d9_fail(context, D9_DATA, "%s: record %lld: %s %d, must be 0 to %d", path, (long long)record,
                            set->label[i].name, bytes[i], set->label[i].classes - 1);
-        }
         *label = bytes[i];
     }
     return D9_OK;
@@ -149,10 +145,8 @@ d9_status d9_cifar_load(d9_context *context, const d9_dataset_options *options, 
     dataset->channels = CHANNELS;
     dataset->classes = set->label[set->label_bytes - 1].classes;
     dataset->class_names = set->class_names;
-    for (int channel = 0; channel < CHANNELS; channel++) {
-        dataset->mean[channel] = set->mean[channel];
-        dataset->std[channel] = set->std[channel];
-    }
+    memcpy(dataset->mean, set->mean, sizeof set->mean);
+    memcpy(dataset->std, set->std, sizeof set->std);
 
     for (const d9_dataset_file *file = set->files; file < test; file++) count += file->size / record;
     D9_TRY(d9_split_allocate(context, dataset, count, &dataset->train));

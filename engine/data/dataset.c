@@ -88,11 +88,9 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
     int files, chosen = 0;
     const d9_dataset_file *file = d9_dataset_files(name, &files);
     d9_dataset_candidates(name, path, &candidates);
-    for (int i = candidates.count - 1; i >= 0; i--) {
-        for (int j = 0; j < files; j++) {
+    for (int i = candidates.count - 1; i >= 0; i--)
+        for (int j = 0; j < files; j++)
             if (holds(candidates.folder[i], file[j].name)) chosen = i;
-        }
-    }
     snprintf(folder, size, "%s", candidates.folder[chosen]);
 }
 
@@ -132,11 +130,9 @@ static d9_status cut_validation(d9_context *context, const d9_dataset_options *o
     d9_split *train = &dataset->train, test = {0};
     const int64_t validation = options->validation, keep = train->count - validation;
     if (!validation) goto done;
-    if (validation < 0 || keep < 1) {
-        status = d9_fail(context, D9_USAGE, "data.validation %lld: must be 0 to %lld, %s has %lld training images",
-                         (long long)validation, (long long)train->count - 1, options->name, (long long)train->count);
-        goto done;
-    }
+    if (validation < 0 || keep < 1)
+        D9_TRY(d9_fail(context, D9_USAGE, "data.validation %lld: must be 0 to %lld, %s has %lld training images",
+                       (long long)validation, (long long)train->count - 1, options->name, (long long)train->count));
     D9_TRY(D9_ALLOCATE(context, train->count, "the validation split", &order));
     D9_TRY(D9_ALLOCATE(context, train->count, "the validation split", &held_out));
     D9_TRY(d9_keyed_order(context, options->seed, 0, D9_STREAM_SPLIT, DRAW_VALIDATION, train->count, order));
@@ -144,11 +140,10 @@ static d9_status cut_validation(d9_context *context, const d9_dataset_options *o
 
     D9_TRY(d9_split_allocate(context, dataset, validation, &test));
     for (int64_t i = 0, kept = 0, cut = 0; i < train->count; i++) {
-        if (held_out[i]) {
+        if (held_out[i])
             move_image(dataset, train, i, &test, cut++);
-        } else {
+        else
             move_image(dataset, train, i, train, kept++);
-        }
     }
     train->count = keep;
     dataset->test = test;
@@ -181,7 +176,7 @@ static void measure(d9_dataset *dataset) {
 d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split) {
     d9_status status = D9_OK;
     const int64_t bytes = dataset->height * dataset->width * dataset->channels;
-    *split = (d9_split){.count = count};
+    split->count = count;
     D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, count * bytes, &split->images));
     D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, count, &split->labels));
 done:

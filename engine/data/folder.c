@@ -29,11 +29,11 @@ typedef struct picture {
 typedef struct class_folder {
     const char *name;
     int64_t count;
-    picture *pictures; /* in the byte order of their names */
+    const char **paths; /* in the byte order of their names */
 } class_folder;
 
 typedef struct tree {
-    int64_t count;
+    int64_t count, pictures;
     class_folder *classes;
 } tree;
 
@@ -50,28 +50,22 @@ static d9_status read_class(d9_context *context, d9_arena *arena, const d9_entry
     int64_t others = 0;
     D9_TRY(d9_listing_read(context, arena, folder->path, &listing));
     *class = (class_folder){.name = folder->name};
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, listing.count, &class->pictures));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, listing.count, &class->paths));
     for (int64_t i = 0; i < listing.count; i++) {
         const d9_entry *entry = &listing.entries[i];
-        if (entry->folder) {
-            status = d9_fail(context, D9_DATA, "%s: a folder inside class folder %s, which must hold images",
-                             entry->path, folder->name);
-            goto done;
-        }
-        if (d9_image_has_name(entry->name)) {
-            class->pictures[class->count++].path = entry->path;
-        } else {
+        if (entry->folder)
+            D9_TRY(d9_fail(context, D9_DATA, "%s: a folder inside class folder %s, which must hold images", entry->path,
+                           folder->name));
+        if (d9_image_has_name(entry->name))
+            class->paths[class->count++] = entry->path;
+        else
             others++;
-        }
     }
-    if (!class->count) {
-        status = d9_fail(context, D9_DATA, "%s: class folder without an image (.png, .jpg, .jpeg)", folder->path);
-        goto done;
-    }
-    if (others) {
+    if (!class->count)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: class folder without an image (.png, .jpg, .jpeg)", folder->path));
+    if (others)
         d9_log(context, D9_LOG_WARNING, "%s: %lld files are no .png, .jpg or .jpeg and are left out", folder->path,
                (long long)others);
-    }
 done:
     return status;
 }
@@ -101,11 +95,13 @@ static d9_status read_tree(d9_context *context, d9_arena *arena, const char *roo
     d9_listing listing;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, listing.count, &tree->classes));
-    tree->count = 0;
+    tree->count = tree->pictures = 0;
     for (int64_t i = 0; i < listing.count; i++) {
+        class_folder *class = &tree->classes[tree->count];
         if (!listing.entries[i].folder) continue;
-        D9_TRY(read_class(context, arena, &listing.entries[i], &tree->classes[tree->count]));
-        D9_TRY(check_name(context, &tree->classes[tree->count], root));
+        D9_TRY(read_class(context, arena, &listing.entries[i], class));
+        D9_TRY(check_name(context, class, root));
+        tree->pictures += class->count;
         tree->count++;
     }
     if (tree->count < 2) status = too_few_classes(context, root, &listing, tree->count);
@@ -113,20 +109,19 @@ done:
     return status;
 }
 
-static const d9_entry *find_entry(const d9_listing *listing, const char *name) {
-    for (int64_t i = 0; i < listing->count; i++) {
-        if (listing->entries[i].folder && !strcmp(listing->entries[i].name, name)) return &listing->entries[i];
-    }
-    return NULL;
-}
-
-static d9_status holds_folders(d9_context *context, d9_arena *arena, const d9_entry *folder, bool *found) {
+/* The folder of this name, where it holds folders; else NULL. */
+static d9_status find_part(d9_context *context, d9_arena *arena, const d9_listing *root, const char *name,
+                           const char **path) {
     d9_status status = D9_OK;
-    d9_listing listing;
-    *found = false;
-    if (!folder) goto done;
-    D9_TRY(d9_listing_read(context, arena, folder->path, &listing));
-    for (int64_t i = 0; i < listing.count; i++) *found |= listing.entries[i].folder;
+    *path = NULL;
+    for (int64_t i = 0; i < root->count; i++) {
+        const d9_entry *entry = &root->entries[i];
+        d9_listing inside;
+        if (!entry->folder || strcmp(entry->name, name) != 0) continue;
+        D9_TRY(d9_listing_read(context, arena, entry->path, &inside));
+        for (int64_t j = 0; j < inside.count; j++)
+            if (inside.entries[j].folder) *path = entry->path;
+    }
 done:
     return status;
 }
@@ -136,56 +131,35 @@ static d9_status find_parts(d9_context *context, d9_arena *arena, const char *ro
                             const char **test) {
     d9_status status = D9_OK;
     d9_listing listing;
-    bool train_holds, test_holds;
-    *train = *test = NULL;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
-    const d9_entry *train_entry = find_entry(&listing, "train"), *test_entry = find_entry(&listing, "test");
-    D9_TRY(holds_folders(context, arena, train_entry, &train_holds));
-    D9_TRY(holds_folders(context, arena, test_entry, &test_holds));
-    if (!train_holds && !test_holds) goto done;
-    if (!train_holds || !test_holds) {
-        status =
-            d9_fail(context, D9_DATA, "%s: %s/ holds class folders but there is no %s/ with class folders beside it",
-                    root, train_holds ? "train" : "test", train_holds ? "test" : "train");
-        goto done;
-    }
-    *train = train_entry->path;
-    *test = test_entry->path;
+    D9_TRY(find_part(context, arena, &listing, "train", train));
+    D9_TRY(find_part(context, arena, &listing, "test", test));
+    if (!*train != !*test)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: %s/ holds class folders but there is no %s/ with class folders beside it",
+                       root, *train ? "train" : "test", *train ? "test" : "train"));
 done:
     return status;
 }
 
 /* ---- who goes where ---- */
 
-static d9_status list_allocate(d9_context *context, d9_arena *arena, const tree *tree, picture_list *list) {
-    d9_status status = D9_OK;
-    int64_t count = 0;
-    *list = (picture_list){0};
-    for (int64_t i = 0; i < tree->count; i++) count += tree->classes[i].count;
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, count, &list->pictures));
-done:
-    return status;
-}
-
-static void list_add(picture_list *list, const picture *picture, int64_t label) {
-    list->pictures[list->count] = *picture;
-    list->pictures[list->count++].label = (int32_t)label;
+static void list_add(picture_list *list, const char *path, int64_t label) {
+    list->pictures[list->count++] = (picture){path, (int32_t)label};
 }
 
 /* A split by hand: the classes are those of train/. */
 static d9_status list_by_hand(d9_context *context, d9_arena *arena, const tree *classes, const tree *tree,
                               const char *root, picture_list *list) {
     d9_status status = D9_OK;
-    D9_TRY(list_allocate(context, arena, tree, list));
+    list->count = 0;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->pictures, &list->pictures));
     for (int64_t i = 0; i < tree->count; i++) {
         const class_folder *class = &tree->classes[i];
         int64_t label = 0;
         while (label < classes->count && strcmp(classes->classes[label].name, class->name) != 0) label++;
-        if (label == classes->count) {
-            status = d9_fail(context, D9_DATA, "%s/%s: a class that train/ does not have", root, class->name);
-            goto done;
-        }
-        for (int64_t j = 0; j < class->count; j++) list_add(list, &class->pictures[j], label);
+        if (label == classes->count)
+            D9_TRY(d9_fail(context, D9_DATA, "%s/%s: a class that train/ does not have", root, class->name));
+        for (int64_t j = 0; j < class->count; j++) list_add(list, class->paths[j], label);
     }
 done:
     return status;
@@ -196,21 +170,18 @@ static d9_status list_by_seed(d9_context *context, d9_arena *arena, uint64_t see
                               picture_list *train, picture_list *test) {
     d9_status status = D9_OK;
     int32_t *order;
-    D9_TRY(list_allocate(context, arena, tree, train));
-    D9_TRY(list_allocate(context, arena, tree, test));
+    train->count = test->count = 0;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->pictures, &train->pictures));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->pictures, &test->pictures));
     for (int64_t i = 0; i < tree->count; i++) {
         const class_folder *class = &tree->classes[i];
         const int64_t sixth = (class->count + TEST_SHARE / 2) / TEST_SHARE, held_out = sixth ? sixth : 1;
-        if (class->count < CLASS_IMAGES_MIN) {
-            status = d9_fail(context, D9_DATA, "%s/%s: 1 image, must be at least %d: one to train, one to test", root,
-                             class->name, CLASS_IMAGES_MIN);
-            goto done;
-        }
+        if (class->count < CLASS_IMAGES_MIN)
+            D9_TRY(d9_fail(context, D9_DATA, "%s/%s: 1 image, must be at least %d: one to train, one to test", root,
+                           class->name, CLASS_IMAGES_MIN));
         D9_TRY(D9_ARENA_ALLOCATE(context, arena, class->count, &order));
         D9_TRY(d9_keyed_order(context, seed, (uint32_t)i, D9_STREAM_SPLIT, DRAW_TEST, class->count, order));
-        for (int64_t j = 0; j < class->count; j++) {
-            list_add(j < held_out ? test : train, &class->pictures[order[j]], i);
-        }
+        for (int64_t j = 0; j < class->count; j++) list_add(j < held_out ? test : train, class->paths[order[j]], i);
     }
 done:
     return status;
@@ -292,14 +263,12 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
     tree tree, test_tree;
     picture_list train, test;
     const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
-    if (side < SIDE_MIN || side > SIDE_MAX) {
+    if (side < SIDE_MIN || side > SIDE_MAX)
         D9_TRY(d9_fail(context, D9_USAGE, "data.image_size %lld: must be %d to %d pixels", (long long)side, SIDE_MIN,
                        SIDE_MAX));
-    }
-    if (!options->path && !d9_file_exists(context, folder)) {
+    if (!options->path && !d9_file_exists(context, folder))
         D9_TRY(
             d9_fail(context, D9_USAGE, "data.path: the folder dataset needs the folder that holds its class folders"));
-    }
     D9_TRY(find_parts(context, &arena, folder, &train_root, &test_root));
     D9_TRY(read_tree(context, &arena, train_root ? train_root : folder, &tree));
     if (train_root) {

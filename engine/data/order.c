@@ -31,10 +31,8 @@ d9_status d9_keyed_order(d9_context *context, uint64_t seed, uint32_t epoch, uin
     d9_status status = D9_OK;
     keyed *keys = NULL;
     int64_t starts[DIGITS][RADIX] = {{0}};
-    if (count < 0 || count > INT32_MAX) {
-        status = d9_fail(context, D9_DATA, "%lld samples: at most 2147483647 can be ordered", (long long)count);
-        goto done;
-    }
+    if (count < 0 || count > INT32_MAX)
+        D9_TRY(d9_fail(context, D9_DATA, "%lld samples: at most 2147483647 can be ordered", (long long)count));
     D9_TRY(D9_ALLOCATE(context, 2 * count, "the order of the samples", &keys));
 
     keyed *from = keys, *to = from + count;

@@ -16,11 +16,9 @@ d9_status d9_sheet_make(d9_context *context, int rows, int columns, const d9_she
     const int64_t height = (int64_t)rows * ((int64_t)options->tile_height * scale + gap) + gap;
     const int64_t width = (int64_t)columns * ((int64_t)options->tile_width * scale + gap) + gap;
     *sheet = (d9_sheet){0};
-    if (rows < 1 || columns < 1 || height > SIDE_MAX || width > SIDE_MAX) {
-        status = d9_fail(context, D9_USAGE, "a sheet of %d rows and %d columns: must be 1 to %d pixels on each side",
-                         rows, columns, SIDE_MAX);
-        goto done;
-    }
+    if (rows < 1 || columns < 1 || height > SIDE_MAX || width > SIDE_MAX)
+        D9_TRY(d9_fail(context, D9_USAGE, "a sheet of %d rows and %d columns: must be 1 to %d pixels on each side",
+                       rows, columns, SIDE_MAX));
     D9_TRY(D9_ALLOCATE(context, height * width * 3, "the preview sheet", &pixels));
     memset(pixels, GREY, (size_t)(height * width * 3));
     *sheet = (d9_sheet){.rows = rows,
@@ -42,38 +40,30 @@ static void put_pixel(d9_sheet *sheet, int row, int column, int pixel, const uin
         sheet->gap + row * (sheet->tile_height * sheet->scale + sheet->gap) + pixel / sheet->tile_width * sheet->scale;
     const int x0 = sheet->gap + column * (sheet->tile_width * sheet->scale + sheet->gap) +
                    pixel % sheet->tile_width * sheet->scale;
-    for (int y = y0; y < y0 + sheet->scale; y++) {
-        for (int x = x0; x < x0 + sheet->scale; x++) {
+    for (int y = y0; y < y0 + sheet->scale; y++)
+        for (int x = x0; x < x0 + sheet->scale; x++)
             memcpy(sheet->pixels + ((int64_t)y * sheet->width + x) * 3, colour, 3);
-        }
-    }
 }
 
 void d9_sheet_put_bytes(d9_sheet *sheet, int row, int column, const uint8_t *tile) {
     for (int i = 0; i < sheet->tile_height * sheet->tile_width; i++) put_pixel(sheet, row, column, i, tile + 3 * i);
 }
 
-static void to_colour(const double value[3], uint8_t colour[3]) {
+static void put_value(d9_sheet *sheet, int row, int column, int pixel, const double value[3]) {
     static const uint8_t magenta[3] = {255, 0, 255};
-    for (int channel = 0; channel < 3; channel++) {
-        if (!isfinite(value[channel])) {
-            memcpy(colour, magenta, sizeof magenta);
-            return;
-        }
-        colour[channel] = (uint8_t)(fmin(fmax(value[channel], 0), 255) + 0.5);
-    }
+    uint8_t colour[3];
+    for (int channel = 0; channel < 3; channel++)
+        colour[channel] = (uint8_t)(fmin(fmax(value[channel], 0), 255) + 0.5); /* NaN: 0 */
+    const bool finite = isfinite(value[0]) && isfinite(value[1]) && isfinite(value[2]);
+    put_pixel(sheet, row, column, pixel, finite ? colour : magenta);
 }
 
 void d9_sheet_put_reals(d9_sheet *sheet, int row, int column, const float *tile, const double mean[3],
                         const double std[3]) {
-    for (int i = 0; i < sheet->tile_height * sheet->tile_width; i++) {
-        double value[3];
-        uint8_t colour[3];
-        for (int channel = 0; channel < 3; channel++) {
-            value[channel] = (double)tile[3 * i + channel] * std[channel] + mean[channel];
-        }
-        to_colour(value, colour);
-        put_pixel(sheet, row, column, i, colour);
+    for (int i = 0; i < sheet->tile_height * sheet->tile_width; i++, tile += 3) {
+        const double value[] = {(double)tile[0] * std[0] + mean[0], (double)tile[1] * std[1] + mean[1],
+                                (double)tile[2] * std[2] + mean[2]};
+        put_value(sheet, row, column, i, value);
     }
 }
 
@@ -81,14 +71,10 @@ void d9_sheet_put_filter(d9_sheet *sheet, int row, int column, const double *fil
     const int count = sheet->tile_height * sheet->tile_width;
     double largest = 0;
     for (int i = 0; i < 3 * count; i++) largest = fmax(largest, fabs(filter[i])); /* fmax passes over NaN */
-    for (int i = 0; i < count; i++) {
-        double value[3];
-        uint8_t colour[3];
-        for (int channel = 0; channel < 3; channel++) {
-            value[channel] = 127.5 + (largest > 0 ? 127.5 / largest : 0) * filter[3 * i + channel];
-        }
-        to_colour(value, colour);
-        put_pixel(sheet, row, column, i, colour);
+    const double full = largest > 0 ? 127.5 / largest : 0;
+    for (int i = 0; i < count; i++, filter += 3) {
+        const double value[] = {127.5 + full * filter[0], 127.5 + full * filter[1], 127.5 + full * filter[2]};
+        put_value(sheet, row, column, i, value);
     }
 }
 

@@ -34,15 +34,13 @@ static d9_status read_labels(d9_context *context, const char *path, int first, u
     json_t *list = NULL;
     D9_TRY(d9_file_read(context, path, &bytes, &size));
     list = json_loadb((const char *)bytes, size, 0, &error);
-    if (!json_is_array(list) || json_array_size(list) < (size_t)first + IMAGES) {
+    if (!json_is_array(list) || json_array_size(list) < (size_t)first + IMAGES)
         D9_TRY(d9_fail(context, D9_DATA, "%s: must be a JSON list of at least %d labels", path, first + IMAGES));
-    }
     for (int i = 0; i < IMAGES; i++) {
         const json_t *entry = json_array_get(list, (size_t)(first + i));
         const json_int_t label = json_is_integer(entry) ? json_integer_value(entry) : -1;
-        if (label < 0 || label >= CLASSES) {
+        if (label < 0 || label >= CLASSES)
             D9_TRY(d9_fail(context, D9_DATA, "%s: entry %d: label must be 0 to %d", path, first + i, CLASSES - 1));
-        }
         records[i * RECORD_BYTES] = (uint8_t)label;
     }
 done:
@@ -53,27 +51,18 @@ done:
 
 static d9_status read_pixels(d9_context *context, const char *path, uint8_t *records) {
     d9_status status = D9_OK;
-    uint8_t *bytes = NULL;
-    size_t size;
     d9_image image = {0};
-    D9_TRY(d9_file_read(context, path, &bytes, &size));
-    D9_TRY(d9_image_decode(context, path, bytes, size, &image));
-    if (image.width != PIXELS || image.height != IMAGES) {
+    D9_TRY(d9_image_read(context, path, &image));
+    if (image.width != PIXELS || image.height != IMAGES)
         D9_TRY(d9_fail(context, D9_DATA, "%s: %d x %d pixels, must be %d x %d", path, image.width, image.height, PIXELS,
                        IMAGES));
-    }
     for (int i = 0; i < IMAGES; i++) {
         const uint8_t *from = image.pixels + (int64_t)i * PIXELS * CHANNELS;
         uint8_t *planes = records + (int64_t)i * RECORD_BYTES + 1;
-        for (int pixel = 0; pixel < PIXELS; pixel++) {
-            for (int channel = 0; channel < CHANNELS; channel++) {
-                planes[channel * PIXELS + pixel] = from[pixel * CHANNELS + channel];
-            }
-        }
+        for (int at = 0; at < PIXELS * CHANNELS; at++) planes[at % CHANNELS * PIXELS + at / CHANNELS] = from[at];
     }
 done:
     d9_image_free(&image);
-    d9_release(context, bytes);
     return status;
 }
 

@@ -75,9 +75,8 @@ static void pick_colours(d9_philox ground, d9_philox shape, scene *scene) {
         scene->colour[channel] = between(shape.v[channel], 20, 236);
         contrast += fabs(scene->ground[channel] - scene->colour[channel]);
     }
-    for (int channel = 0; channel < 3 && contrast < contrast_min; channel++) {
+    for (int channel = 0; channel < 3 && contrast < contrast_min; channel++)
         scene->colour[channel] = scene->ground[channel] + (scene->ground[channel] < 128 ? 90 : -90);
-    }
 }
 
 static scene compose(uint64_t seed, uint32_t sample, uint32_t split, double side) {
@@ -140,16 +139,12 @@ d9_status d9_synthetic_load(d9_context *context, const d9_dataset_options *optio
     const int64_t train = options->synthetic_train ? options->synthetic_train : TRAIN_DEFAULT;
     const int64_t test = options->synthetic_test ? options->synthetic_test : TEST_DEFAULT;
     (void)folder;
-    if (side < SIDE_MIN || side > SIDE_MAX) {
-        status = d9_fail(context, D9_USAGE, "data.image_size %lld: the synthetic set is drawn at %d to %d pixels",
-                         (long long)side, SIDE_MIN, SIDE_MAX);
-        goto done;
-    }
-    if (train < 1 || test < 1 || train > COUNT_MAX || test > COUNT_MAX) {
-        status = d9_fail(context, D9_USAGE, "synthetic set of %lld training and %lld test images: must be 1 to %d each",
-                         (long long)train, (long long)test, COUNT_MAX);
-        goto done;
-    }
+    if (side < SIDE_MIN || side > SIDE_MAX)
+        D9_TRY(d9_fail(context, D9_USAGE, "data.image_size %lld: the synthetic set is drawn at %d to %d pixels",
+                       (long long)side, SIDE_MIN, SIDE_MAX));
+    if (train < 1 || test < 1 || train > COUNT_MAX || test > COUNT_MAX)
+        D9_TRY(d9_fail(context, D9_USAGE, "synthetic set of %lld training and %lld test images: must be 1 to %d each",
+                       (long long)train, (long long)test, COUNT_MAX));
     dataset->height = dataset->width = side;
     dataset->channels = 3;
     dataset->classes = CLASSES;
