@@ -33,6 +33,13 @@ void d9_figures_number(d9_figures *table, int row, int column, double number) {
     cell_at(table, row, column)->number = number;
 }
 
+d9_cell d9_words(const char *text) { return (d9_cell){.text = text ? text : ""}; }
+d9_cell d9_number(double number) { return (d9_cell){.number = number}; }
+
+void d9_figures_row(d9_figures *table, int row, const d9_cell *cells, size_t bytes) {
+    memcpy(cell_at(table, row, 0), cells, bytes);
+}
+
 /* ---- TSV ---- */
 
 void d9_tsv_field(d9_text *text, const char *bytes) {
@@ -71,6 +78,12 @@ void d9_html_escape(d9_text *text, const char *bytes) {
         else
             d9_text_add(text, "%c", (unsigned char)*bytes < ' ' ? ' ' : *bytes);
     }
+}
+
+void d9_html_put(d9_text *text, const char *before, const char *words, const char *after) {
+    d9_text_add(text, "%s", before);
+    d9_html_escape(text, words);
+    d9_text_add(text, "%s", after);
 }
 
 /* RFC 3986: what a path may hold as it is, the rest percent-encoded. A first "./" keeps a colon from being a scheme. */
@@ -114,21 +127,14 @@ static void html_cell(const d9_column *column, const d9_cell *cell, d9_text *tex
             html_link(text, cell->link);
             d9_text_add(text, "\">");
         }
-        d9_html_escape(text, cell->text);
-        d9_text_add(text, "%s</td>", cell->link ? "</a>" : "");
+        d9_html_put(text, "", cell->text, cell->link ? "</a></td>" : "</td>");
     }
 }
 
 static void html_heading(const d9_column *column, d9_text *text) {
     d9_text_add(text, "<th scope=col%s><button type=button", column->digits == D9_COLUMN_TEXT ? "" : " class=n");
-    if (column->hint) {
-        d9_text_add(text, " title=\"");
-        d9_html_escape(text, column->hint);
-        d9_text_add(text, "\"");
-    }
-    d9_text_add(text, ">");
-    d9_html_escape(text, column->heading);
-    d9_text_add(text, "</button></th>");
+    if (column->hint) d9_html_put(text, " title=\"", column->hint, "\"");
+    d9_html_put(text, ">", column->heading, "</button></th>");
 }
 
 /* A column without a single entry is left out of the page. */

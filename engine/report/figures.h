@@ -41,6 +41,12 @@ D9_MUST_USE d9_status d9_figures_make(d9_context *context, d9_arena *arena, cons
 void d9_figures_text(d9_figures *table, int row, int column, const char *text);
 void d9_figures_link(d9_figures *table, int row, int column, const char *text, const char *link);
 void d9_figures_number(d9_figures *table, int row, int column, double number);
+/* The first cells of a row: D9_FIGURES_ROW(&table, row, d9_words("celu"), d9_number(94.12)) */
+#define D9_FIGURES_ROW(table, row, ...)                                                                                \
+    d9_figures_row((table), (row), (const d9_cell[]){__VA_ARGS__}, sizeof((const d9_cell[]){__VA_ARGS__}))
+void d9_figures_row(d9_figures *table, int row, const d9_cell *cells, size_t bytes);
+d9_cell d9_words(const char *text); /* NULL: "" */
+d9_cell d9_number(double number);
 
 void d9_figures_tsv(const d9_figures *table, d9_text *text);
 void d9_figures_html(const d9_figures *table, d9_text *text); /* headings are buttons that the page's script answers */
@@ -48,6 +54,8 @@ json_t *d9_figures_json(const d9_figures *table);             /* rows as objects
 
 /* Text as HTML shows it, quotes included. */
 void d9_html_escape(d9_text *text, const char *bytes);
+/* The same between two pieces of HTML. */
+void d9_html_put(d9_text *text, const char *before, const char *words, const char *after);
 /* Text as a TSV field: tabs and line ends become blanks. */
 void d9_tsv_field(d9_text *text, const char *bytes);
 void d9_tsv_number(d9_text *text, double number); /* NAN: nothing */

@@ -59,13 +59,13 @@ typedef struct d9_report_series {
     const char *label;
     int rank; /* 1..D9_REPORT_SERIES: has a colour of its own in the plots; 0: grey */
 } d9_report_series;
-enum { D9_REPORT_SERIES = 6, D9_REPORT_TABLES = 8, D9_REPORT_PLOTS = 12 };
+enum { D9_REPORT_SERIES = 6, D9_REPORT_TABLES = 8, D9_REPORT_PLOTS = 12, D9_REPORT_CLASSES = 100 };
 
 /* The final answers of an arm's runs, added up. */
 typedef struct d9_report_answers {
-    int arm, runs, classes; /* classes 0: no run kept any */
-    int64_t *counts;        /* (classes, classes): [shown][answered] */
-    const char **names;     /* (classes) */
+    int arm, runs, classes;               /* classes 0: no run kept any */
+    int64_t (*counts)[D9_REPORT_CLASSES]; /* [shown][answered] */
+    const char **names;                   /* (classes) */
 } d9_report_answers;
 
 typedef struct d9_report_lines {

@@ -9,12 +9,7 @@
 #include "core/system.h"
 #include "record/safetensors.h"
 
-enum { CLASSES_MAX = 100, MATRIX_MAX = 20 /* a larger one could not be read */, PAIRS = 12 };
-
-typedef struct matrix {
-    int classes, runs;
-    int64_t counts[CLASSES_MAX][CLASSES_MAX]; /* [shown][answered] */
-} matrix;
+enum { MATRIX_MAX = 20 /* a larger one could not be read */, PAIRS = 12 };
 
 d9_status d9_run_answers_read(d9_context *context, const d9_report *report, const d9_report_run *run,
                               d9_run_answers *answers) {
@@ -53,10 +48,10 @@ void d9_run_answers_free(d9_context *context, d9_run_answers *answers) {
 /* ---- the matrix ---- */
 
 /* A run with a class that the matrix has no room for is left out. */
-static void add_answers(const d9_run_answers *answers, matrix *sum) {
-    const double *top1 = answers->top1, *label = answers->label;
+static void add_answers(const d9_run_answers *answers, d9_report_answers *sum) {
+    const double *top1 = answers->top1, *label = answers->label, most = D9_REPORT_CLASSES;
     for (int64_t i = 0; i < answers->count; i++)
-        if (!(top1[i] >= 0 && top1[i] < CLASSES_MAX && label[i] >= 0 && label[i] < CLASSES_MAX)) return;
+        if (!(top1[i] >= 0 && top1[i] < most && label[i] >= 0 && label[i] < most)) return;
     for (int64_t i = 0; i < answers->count; i++) {
         const int row = (int)label[i], column = (int)top1[i], larger = row > column ? row : column;
         sum->counts[row][column]++;
@@ -65,14 +60,14 @@ static void add_answers(const d9_run_answers *answers, matrix *sum) {
     sum->runs += answers->count > 0;
 }
 
-static d9_status add_arm(d9_context *context, const d9_report *report, int arm, matrix *sum) {
+static d9_status add_arm(d9_context *context, d9_report *report, int arm) {
     d9_status status = D9_OK;
     d9_run_answers answers = {0};
-    memset(sum, 0, sizeof *sum);
+    report->answers.arm = arm;
     for (int r = 0; r < report->run_count; r++) {
         if (report->runs[r].arm != arm || !report->runs[r].result) continue;
         D9_TRY(d9_run_answers_read(context, report, &report->runs[r], &answers));
-        add_answers(&answers, sum);
+        add_answers(&answers, &report->answers);
         d9_run_answers_free(context, &answers);
         answers = (d9_run_answers){0};
     }
@@ -100,29 +95,16 @@ done:
     return status;
 }
 
-static d9_status keep_matrix(d9_context *context, d9_report *report, const matrix *sum, int arm) {
-    d9_status status = D9_OK;
-    d9_report_answers *answers = &report->answers;
-    const size_t classes = (size_t)sum->classes;
-    *answers = (d9_report_answers){.arm = arm, .runs = sum->runs, .classes = sum->classes};
-    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, classes * classes, &answers->counts));
-    for (size_t row = 0; row < classes; row++)
-        memcpy(answers->counts + row * classes, sum->counts[row], classes * sizeof(int64_t));
-    D9_TRY(name_classes(context, report, answers));
-done:
-    return status;
+/* ---- what is mistaken for what: `at` counts the cells of the matrix, rows first ---- */
+
+static int64_t count_at(const d9_report_answers *answers, int at) {
+    return answers->counts[at / answers->classes][at % answers->classes];
 }
 
-/* ---- what is mistaken for what ---- */
-
-static int64_t count_at(const d9_report_answers *answers, int row, int column) {
-    return answers->counts[row * answers->classes + column];
-}
-
-static double percent_at(const d9_report_answers *answers, int row, int column) {
+static double percent_at(const d9_report_answers *answers, int at) {
     int64_t images = 0;
-    for (int i = 0; i < answers->classes; i++) images += count_at(answers, row, i);
-    return images > 0 ? 100 * (double)count_at(answers, row, column) / (double)images : 0;
+    for (int i = 0; i < answers->classes; i++) images += answers->counts[at / answers->classes][i];
+    return images > 0 ? 100 * (double)count_at(answers, at) / (double)images : 0;
 }
 
 static const d9_column pair_columns[] = {
@@ -132,15 +114,14 @@ static const d9_column pair_columns[] = {
     {"percent", "% of the class", NULL, 2, false},
 };
 
-/* The next most frequent mistake after place `before` (-1: the first); -1: no more. Places count rows first. */
+/* The next most frequent mistake after `before` (-1: the first); -1: no more. */
 static int next_mistake(const d9_report_answers *answers, int before) {
     int best = -1;
     for (int at = 0; at < answers->classes * answers->classes; at++) {
-        const int64_t count = answers->counts[at];
+        const int64_t count = count_at(answers, at), limit = before < 0 ? INT64_MAX : count_at(answers, before);
         if (count == 0 || at / answers->classes == at % answers->classes) continue;
-        if (before >= 0 && (count > answers->counts[before] || (count == answers->counts[before] && at <= before)))
-            continue;
-        if (best < 0 || count > answers->counts[best]) best = at;
+        if (count > limit || (count == limit && at <= before)) continue;
+        if (best < 0 || count > count_at(answers, best)) best = at;
     }
     return best;
 }
@@ -148,62 +129,53 @@ static int next_mistake(const d9_report_answers *answers, int before) {
 static d9_status tabulate_pairs(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_answers *answers = &report->answers;
-    d9_figures *table = &report->tables[report->table_count];
+    d9_figures *table;
     char *note;
     int rows = 0;
     for (int at = -1; rows < PAIRS && (at = next_mistake(answers, at)) >= 0;) rows++;
-    D9_TRY(d9_figures_make(context, &report->arena, "confusions", pair_columns, 4, rows, table));
+    D9_TRY(d9_report_add_table(context, report, "confusions", pair_columns, 4, rows, &table));
     D9_TRY(d9_arena_format(context, &report->arena, &note, "The final answers of %s, over %d of its runs.",
                            report->arms[answers->arm].label, answers->runs));
     table->title = "What is most often taken for what";
     table->note = note;
     for (int row = 0, at = -1; row < rows; row++) {
         at = next_mistake(answers, at);
-        const int shown = at / answers->classes, answer = at % answers->classes;
-        d9_figures_text(table, row, 0, answers->names[shown]);
-        d9_figures_text(table, row, 1, answers->names[answer]);
-        d9_figures_number(table, row, 2, (double)answers->counts[at] / answers->runs);
-        d9_figures_number(table, row, 3, percent_at(answers, shown, answer));
+        D9_FIGURES_ROW(table, row, d9_words(answers->names[at / answers->classes]),
+                       d9_words(answers->names[at % answers->classes]),
+                       d9_number((double)count_at(answers, at) / answers->runs), d9_number(percent_at(answers, at)));
     }
-    report->table_count++;
 done:
     return status;
 }
 
 d9_status d9_report_gather_answers(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    matrix *sum = NULL;
-    double best = -INFINITY;
-    D9_TRY(D9_ALLOCATE(context, 1, "a confusion matrix", &sum));
-    for (int a = 0; a < report->arm_count; a++) {
-        if (!(report->arms[a].sample.mean > best)) continue;
-        D9_TRY(add_arm(context, report, a, sum));
-        if (sum->classes == 0) continue;
-        best = report->arms[a].sample.mean;
-        D9_TRY(keep_matrix(context, report, sum, a));
-    }
-    if (report->answers.classes > 0) D9_TRY(tabulate_pairs(context, report));
+    const d9_report_arm *arm = NULL;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, D9_REPORT_CLASSES, &report->answers.counts));
+    while (report->answers.classes == 0 && (arm = d9_report_next(report, d9_report_mean_of, 0, arm)))
+        D9_TRY(add_arm(context, report, (int)(arm - report->arms)));
+    if (report->answers.classes == 0) goto done;
+    D9_TRY(name_classes(context, report, &report->answers));
+    D9_TRY(tabulate_pairs(context, report));
 done:
-    d9_release(context, sum);
     return status;
 }
 
 /* `ink`: on which ground a figure stands: no colour (right answers), light or dark; none: there is no figure. */
 d9_status d9_report_confusion(const d9_report *report, d9_text *text) {
     const d9_report_answers *answers = &report->answers;
+    const int classes = answers->classes;
     double worst = 0;
     d9_text_add(text, "row\tlabel\tcolumn\tanswer\timages\tpercent\tink\n");
-    if (answers->classes > MATRIX_MAX) return d9_text_status(text);
-    for (int row = 0; row < answers->classes; row++)
-        for (int column = 0; column < answers->classes; column++)
-            if (row != column) worst = fmax(worst, percent_at(answers, row, column));
-    for (int row = 0; row < answers->classes; row++) {
-        for (int column = 0; column < answers->classes; column++) {
-            const double percent = percent_at(answers, row, column);
-            const char *ink = row == column ? "right" : percent > worst / 2 ? "light" : percent > 0 ? "dark" : "none";
-            d9_text_add(text, "%d\t%s\t%d\t%s\t%lld\t%.6g\t%s\n", row, answers->names[row], column,
-                        answers->names[column], (long long)count_at(answers, row, column), percent, ink);
-        }
+    if (classes > MATRIX_MAX) return d9_text_status(text);
+    for (int at = 0; at < classes * classes; at++)
+        if (at / classes != at % classes) worst = fmax(worst, percent_at(answers, at));
+    for (int at = 0; at < classes * classes; at++) {
+        const int row = at / classes, column = at % classes;
+        const double percent = percent_at(answers, at);
+        const char *ink = row == column ? "right" : percent > worst / 2 ? "light" : percent > 0 ? "dark" : "none";
+        d9_text_add(text, "%d\t%s\t%d\t%s\t%lld\t%.6g\t%s\n", row, answers->names[row], column, answers->names[column],
+                    (long long)count_at(answers, at), percent, ink);
     }
     return d9_text_status(text);
 }

@@ -4,6 +4,23 @@
 #include <math.h>
 #include <string.h>
 
+const d9_report_arm *d9_report_next(const d9_report *report, double (*size)(const d9_report_arm *arm, int which),
+                                    int which, const d9_report_arm *before) {
+    const double limit = before ? size(before, which) : INFINITY;
+    const d9_report_arm *best = NULL;
+    for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++) {
+        const double value = size(arm, which);
+        if (isnan(value) || value > limit || (value == limit && arm <= before)) continue;
+        if (!best || value > size(best, which)) best = arm;
+    }
+    return best;
+}
+
+double d9_report_mean_of(const d9_report_arm *arm, int which) {
+    (void)which;
+    return arm->sample.mean;
+}
+
 /* ---- the runs of an arm ---- */
 
 static d9_status collect(d9_context *context, d9_report *report, int index) {
@@ -125,24 +142,24 @@ done:
     return status;
 }
 
+static void give_rank(d9_report *report, const d9_report_arm *arm, int *ranked) {
+    d9_report_series *series = &report->series[arm->series];
+    if (*ranked < D9_REPORT_SERIES && !series->rank) series->rank = ++*ranked;
+}
+
+static double change_of(const d9_report_arm *arm, int which) {
+    (void)which;
+    return isnan(arm->difference.estimate) ? 0 : fabs(arm->difference.estimate);
+}
+
 /* The first six get a colour: baselines first, then the arms that differ most, then the rest in order. */
 static void rank_series(d9_report *report) {
-    for (int rank = 1; rank <= D9_REPORT_SERIES && rank <= report->series_count; rank++) {
-        int best = -1;
-        double best_weight = -1;
-        for (int a = 0; a < report->arm_count; a++) {
-            const d9_report_arm *arm = &report->arms[a];
-            bool is_baseline = false;
-            for (int i = 0; i < report->arm_count; i++) is_baseline |= report->arms[i].baseline == a;
-            const double weight = is_baseline                       ? 1000
-                                  : isnan(arm->difference.estimate) ? 0
-                                                                    : fabs(arm->difference.estimate);
-            if (report->series[arm->series].rank || !(weight > best_weight)) continue;
-            best = arm->series;
-            best_weight = weight;
-        }
-        report->series[best].rank = rank;
-    }
+    int ranked = 0;
+    for (int a = 0; a < report->arm_count; a++)
+        for (int b = 0; b < report->arm_count; b++)
+            if (report->arms[b].baseline == a) give_rank(report, &report->arms[a], &ranked);
+    for (const d9_report_arm *arm = NULL; (arm = d9_report_next(report, change_of, 0, arm));)
+        give_rank(report, arm, &ranked);
 }
 
 /* The curve of a series: its arms' epochs and means, in order. Returns the number of points. */

@@ -16,9 +16,23 @@ static double final_accuracy(const json_t *object) {
     return isnan(views) ? d9_json_real(object, "accuracy") : views;
 }
 
-static void add_number(d9_text *text, double number) {
-    d9_text_add(text, "\t");
-    d9_tsv_number(text, number);
+static void add_numbers(d9_text *text, const double *numbers, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        d9_text_add(text, "\t");
+        d9_tsv_number(text, numbers[i]);
+    }
+}
+#define ADD_NUMBERS(text, ...)                                                                                         \
+    add_numbers((text), (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
+
+static void begin_row(d9_text *text, int number, const char *label) {
+    d9_text_add(text, "%d\t", number);
+    d9_tsv_field(text, label);
+}
+
+static void begin_run_row(d9_text *text, const d9_report *report, const d9_report_run *run) {
+    begin_row(text, rank_of(report, run->arm), report->arms[run->arm].label);
+    d9_text_add(text, "\t%lld", (long long)run->seed);
 }
 
 /* After so many epochs of an arm: its last may be a part of one. */
@@ -36,12 +50,9 @@ d9_status d9_report_curves(const d9_report *report, d9_text *text) {
         const d9_report_run *run = &report->runs[r];
         if (!run->result) continue;
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) {
-            d9_text_add(text, "%d\t", rank_of(report, run->arm));
-            d9_tsv_field(text, report->arms[run->arm].label);
-            d9_text_add(text, "\t%lld", (long long)run->seed);
-            add_number(text, epochs_trained(report, run->arm, d9_json_real(row, "epoch")));
-            add_number(text, d9_json_real(row, "train_loss"));
-            add_number(text, final_accuracy(row));
+            begin_run_row(text, report, run);
+            ADD_NUMBERS(text, epochs_trained(report, run->arm, d9_json_real(row, "epoch")),
+                        d9_json_real(row, "train_loss"), final_accuracy(row));
             d9_text_add(text, "\n");
         }
         d9_text_add(text, "\n");
@@ -54,11 +65,8 @@ d9_status d9_report_curves(const d9_report *report, d9_text *text) {
 
 static void runs_row(const d9_report *report, const d9_report_run *run, double epoch, double accuracy, d9_text *text) {
     if (isnan(epoch) || isnan(accuracy)) return;
-    d9_text_add(text, "%d\t", rank_of(report, run->arm));
-    d9_tsv_field(text, report->arms[run->arm].label);
-    d9_text_add(text, "\t%lld", (long long)run->seed);
-    add_number(text, epoch);
-    add_number(text, accuracy);
+    begin_run_row(text, report, run);
+    ADD_NUMBERS(text, epoch, accuracy);
     d9_text_add(text, "\n");
 }
 
@@ -80,12 +88,9 @@ d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text) {
 }
 
 static void means_row(const d9_report *report, int arm, double epoch, const d9_estimate *mean, d9_text *text) {
-    d9_text_add(text, "%d\t", rank_of(report, arm));
-    d9_tsv_field(text, report->sweep ? report->series[report->arms[arm].series].label : report->arms[arm].label);
-    add_number(text, epoch);
-    add_number(text, mean->estimate);
-    add_number(text, mean->low);
-    add_number(text, mean->high);
+    const d9_report_arm *one = &report->arms[arm];
+    begin_row(text, rank_of(report, arm), report->sweep ? report->series[one->series].label : one->label);
+    ADD_NUMBERS(text, epoch, mean->estimate, mean->low, mean->high);
     d9_text_add(text, "\n");
 }
 
@@ -163,10 +168,8 @@ d9_status d9_report_lengths_published(const d9_report *report, d9_text *text) {
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
         if (isnan(arm->published_accuracy) || isnan(arm->published_epochs)) continue;
-        d9_text_add(text, "%d\t", rank_of(report, a));
-        d9_tsv_field(text, arm->label);
-        add_number(text, arm->published_epochs);
-        add_number(text, arm->published_accuracy);
+        begin_row(text, rank_of(report, a), arm->label);
+        ADD_NUMBERS(text, arm->published_epochs, arm->published_accuracy);
         d9_text_add(text, "\n");
     }
     return d9_text_status(text);
@@ -182,15 +185,12 @@ static void say_signed(d9_text *text, double number) {
 /* `against`: its baseline's label, where no heading says it. */
 static void forest_row(const d9_report_arm *arm, const char *against, int row, d9_text *text) {
     const d9_estimate *e = &arm->difference;
-    d9_text_add(text, "%d\t", row);
-    d9_tsv_field(text, arm->label);
+    begin_row(text, row, arm->label);
     if (against) {
         d9_text_add(text, ", against ");
         d9_tsv_field(text, against);
     }
-    add_number(text, e->estimate);
-    add_number(text, e->low);
-    add_number(text, e->high);
+    ADD_NUMBERS(text, e->estimate, e->low, e->high);
     d9_text_add(text, "\t%d\t", arm->holm < 1 - D9_REPORT_LEVEL);
     say_signed(text, e->estimate);
     if (!isnan(e->low)) {
@@ -203,17 +203,9 @@ static void forest_row(const d9_report_arm *arm, const char *against, int row, d
     d9_text_add(text, "\n");
 }
 
-static const d9_report_arm *next_of_group(const d9_report *report, int baseline, const d9_report_arm *before) {
-    const d9_report_arm *best = NULL;
-    for (int a = 0; a < report->arm_count; a++) {
-        const d9_report_arm *arm = &report->arms[a];
-        const double value = arm->difference.estimate;
-        if (arm->baseline != baseline || isnan(value)) continue;
-        if (before && (value > before->difference.estimate || (value == before->difference.estimate && arm <= before)))
-            continue;
-        if (!best || value > best->difference.estimate) best = arm;
-    }
-    return best;
+/* Of the arms that are compared with this baseline. */
+static double difference_of(const d9_report_arm *arm, int baseline) {
+    return arm->baseline == baseline ? arm->difference.estimate : NAN;
 }
 
 /* Has every baseline just one arm, as on a ladder? */
@@ -237,13 +229,13 @@ static void forest_list(const d9_report *report, d9_text *text) {
 static void forest_groups(const d9_report *report, d9_text *text) {
     int row = 0;
     for (int baseline = 0; baseline < report->arm_count; baseline++) {
-        const d9_report_arm *arm = next_of_group(report, baseline, NULL);
+        const d9_report_arm *arm = d9_report_next(report, difference_of, baseline, NULL);
         if (!arm) continue;
         row += row ? 2 : 1; /* a blank row between groups */
         d9_text_add(text, "%d\tagainst ", row);
         d9_tsv_field(text, report->arms[baseline].label);
         d9_text_add(text, "\t\t\t\t\t\n");
-        for (; arm; arm = next_of_group(report, baseline, arm)) forest_row(arm, NULL, ++row, text);
+        for (; arm; arm = d9_report_next(report, difference_of, baseline, arm)) forest_row(arm, NULL, ++row, text);
     }
 }
 
@@ -265,18 +257,14 @@ bool d9_report_is_chain(const d9_report *report) {
 }
 
 d9_status d9_report_ladder(const d9_report *report, d9_text *text) {
-    int row = 0;
     d9_text_add(text, "row\tlabel\taccuracy\tlow\thigh\tpublished_accuracy\tseconds\tpublished_seconds\n");
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
-        d9_text_add(text, "%d\t", ++row);
-        d9_tsv_field(text, arm->label);
-        add_number(text, arm->sample.mean);
-        add_number(text, isnan(arm->mean.low) ? arm->sample.mean : arm->mean.low); /* one run: a dot */
-        add_number(text, isnan(arm->mean.high) ? arm->sample.mean : arm->mean.high);
-        add_number(text, arm->published_accuracy);
-        add_number(text, arm->seconds.mean);
-        add_number(text, arm->published_seconds);
+        const double mean = arm->sample.mean;
+        begin_row(text, a + 1, arm->label);
+        ADD_NUMBERS(text, mean, isnan(arm->mean.low) ? mean : arm->mean.low, /* one run: a dot */
+                    isnan(arm->mean.high) ? mean : arm->mean.high, arm->published_accuracy, arm->seconds.mean,
+                    arm->published_seconds);
         d9_text_add(text, "\n");
     }
     return d9_text_status(text);
@@ -333,10 +321,8 @@ d9_status d9_report_step(const d9_report *report, d9_text *text) {
     bench = json_loadb((const char *)bytes, size, 0, NULL);
     const int count = step_rows(json_object_get(bench, "nodes"), rows);
     for (int i = 0; i < count; i++) {
-        d9_text_add(text, "%d\t", i + 1);
-        d9_tsv_field(text, rows[i].name);
-        add_number(text, 1e3 * rows[i].seconds);
-        add_number(text, rows[i].share);
+        begin_row(text, i + 1, rows[i].name);
+        ADD_NUMBERS(text, 1e3 * rows[i].seconds, rows[i].share);
         d9_text_add(text, "\t%.3g ms, %.1f%%\n", 1e3 * rows[i].seconds, 1e2 * rows[i].share);
     }
 done:

@@ -18,8 +18,7 @@ typedef struct page {
 static void paragraph(d9_text *text, const char *class, const char *words) {
     if (!words) return;
     d9_text_add(text, "<p class=%s>", class);
-    d9_html_escape(text, words);
-    d9_text_add(text, "</p>\n");
+    d9_html_put(text, "", words, "</p>\n");
 }
 
 /* ---- the places ---- */
@@ -44,28 +43,19 @@ static void put_facts(page *page) {
                 report->arm_count == 1 ? "arm" : "arms");
     if (!isnan(report->target)) d9_text_add(page->text, "; target %g%%", report->target);
     d9_text_add(page->text, ". Brackets are 95%% intervals.");
-    for (int i = 0; i < report->notes.count; i++) {
-        d9_text_add(page->text, " ");
-        d9_html_escape(page->text, report->notes.items[i]);
-    }
+    for (int i = 0; i < report->notes.count; i++) d9_html_put(page->text, " ", report->notes.items[i], "");
 }
 
 static void put_problems(page *page) {
     const d9_report_lines *problems = &page->report->problems;
     if (problems->count == 0) return;
     d9_text_add(page->text, "<section><h2>Not counted</h2>\n<ul class=problems>\n");
-    for (int i = 0; i < problems->count; i++) {
-        d9_text_add(page->text, "<li>");
-        d9_html_escape(page->text, problems->items[i]);
-        d9_text_add(page->text, "</li>\n");
-    }
+    for (int i = 0; i < problems->count; i++) d9_html_put(page->text, "<li>", problems->items[i], "</li>\n");
     d9_text_add(page->text, "</ul></section>\n");
 }
 
 static void put_table(page *page, const d9_figures *table) {
-    d9_text_add(page->text, "<section><h2>");
-    d9_html_escape(page->text, table->title);
-    d9_text_add(page->text, "</h2>\n");
+    d9_html_put(page->text, "<section><h2>", table->title, "</h2>\n");
     paragraph(page->text, "quiet", table->note);
     d9_figures_html(table, page->text);
     d9_text_add(page->text, "<p class=quiet><a href=\"report/%s.tsv\">as TSV</a></p></section>\n", table->name);
@@ -74,21 +64,18 @@ static void put_table(page *page, const d9_figures *table) {
 static bool about_runs(const d9_figures *table) {
     return strcmp(table->name, "runs") == 0 || strcmp(table->name, "machines") == 0;
 }
-static void put_results(page *page) {
+static void put_tables(page *page, bool runs) {
     for (int i = 0; i < page->report->table_count; i++)
-        if (!about_runs(&page->report->tables[i])) put_table(page, &page->report->tables[i]);
+        if (about_runs(&page->report->tables[i]) == runs) put_table(page, &page->report->tables[i]);
 }
+static void put_results(page *page) { put_tables(page, false); }
 
 static void put_plot(page *page, const d9_report_plot *plot) {
-    d9_text_add(page->text, "<section><h2>");
-    d9_html_escape(page->text, plot->title);
-    d9_text_add(page->text, "</h2>\n<figure id=\"plot-%s\"><div class=plot tabindex=0>%s</div>\n<figcaption>",
-                plot->name, plot->html);
-    d9_html_escape(page->text, plot->note);
-    d9_text_add(page->text, " <a href=\"");
-    if (!plot->file) d9_text_add(page->text, "report/");
-    d9_text_add(page->text, "%s%s\">PNG</a></figcaption></figure></section>\n", plot->file ? plot->file : plot->name,
-                plot->file ? "" : ".png");
+    d9_html_put(page->text, "<section><h2>", plot->title, "</h2>\n");
+    d9_text_add(page->text, "<figure id=\"plot-%s\"><div class=plot tabindex=0>%s</div>\n", plot->name, plot->html);
+    d9_html_put(page->text, "<figcaption>", plot->note, " ");
+    d9_text_add(page->text, "<a href=\"%s%s%s\">PNG</a></figcaption></figure></section>\n", plot->file ? "" : "report/",
+                plot->file ? plot->file : plot->name, plot->file ? "" : ".png");
 }
 
 /* The plot that tells most stands before the tables: the curve of a sweep, the ladder, the differences. */
@@ -106,17 +93,14 @@ static void put_plots(page *page) {
 }
 
 static void put_runs(page *page) {
-    for (int i = 0; i < page->report->table_count; i++)
-        if (about_runs(&page->report->tables[i])) put_table(page, &page->report->tables[i]);
-    d9_text_add(page->text, "<section><h2>Again</h2>\n<p>With dawn9 at the commit of the table above:</p>\n<pre>");
-    d9_html_escape(page->text, page->report->command);
-    d9_text_add(page->text, "</pre></section>\n");
+    put_tables(page, true);
+    d9_text_add(page->text, "<section><h2>Again</h2>\n<p>With dawn9 at the commit of the table above:</p>\n");
+    d9_html_put(page->text, "<pre>", page->report->command, "</pre></section>\n");
 }
 
 static void put_made(page *page) {
     d9_text_add(page->text, "Made by dawn9 %s, commit ", d9_build_version());
-    d9_html_escape(page->text, d9_build_commit());
-    d9_text_add(page->text, ".");
+    d9_html_put(page->text, "", d9_build_commit(), ".");
 }
 
 static const struct {

@@ -10,14 +10,25 @@
 D9_MUST_USE d9_status d9_report_gather(d9_context *context, d9_report *report);
 D9_MUST_USE d9_status d9_report_say(d9_context *context, d9_report *report, d9_report_lines *lines, const char *format,
                                     ...) D9_PRINTF(4, 5);
+/* Into the report's arena; the text is freed. */
+D9_MUST_USE d9_status d9_report_keep(d9_context *context, d9_report *report, d9_text *text, const char **kept);
 
 /* ---- report_compute.c ---- */
 D9_MUST_USE d9_status d9_report_compute(d9_context *context, d9_report *report);
+
+/* The arm after `before` (NULL: the first) from the largest size down, equal ones in the order of the experiment. Arms
+ * whose size is NAN are passed over. NULL: no more. `which` is handed to `size`. */
+const d9_report_arm *d9_report_next(const d9_report *report, double (*size)(const d9_report_arm *arm, int which),
+                                    int which, const d9_report_arm *before);
+double d9_report_mean_of(const d9_report_arm *arm, int which); /* a size: the mean accuracy; of any `which` */
 
 /* ---- report_verdict.c: report->verdict, a sentence or two ---- */
 D9_MUST_USE d9_status d9_report_judge(d9_context *context, d9_report *report);
 
 /* ---- report_tables.c ---- */
+D9_MUST_USE d9_status d9_report_add_table(d9_context *context, d9_report *report, const char *name,
+                                          const d9_column *columns, size_t column_count, int row_count,
+                                          d9_figures **table);
 D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report);
 
 /* ---- report_data.c: the data files of the plots, one text each ---- */
@@ -50,6 +61,10 @@ typedef struct d9_report_plot {
 } d9_report_plot;
 /* Writes the data and draws what there is data for; `plots` has room for D9_REPORT_PLOTS. */
 D9_MUST_USE d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot *plots, int *count);
+/* plot->html from a PNG, or from gnuplot's SVG, below the report's folder. */
+D9_MUST_USE d9_status d9_report_embed(d9_context *context, const d9_report *report, const char *path,
+                                      d9_report_plot *plot);
+void d9_report_adopt_svg(const char *svg, const char *name, d9_text *text);
 /* Adds the pictures there are: the worst mistakes, where the data set is at hand, and what `dawn9 data preview` has
  * left beside the runs. */
 D9_MUST_USE d9_status d9_report_picture(d9_context *context, d9_report *report, d9_report_plot *plots, int *count);

@@ -25,8 +25,7 @@ static void put_base64(d9_text *text, const uint8_t *bytes, size_t size) {
     }
 }
 
-/* `path` below the report's folder. */
-static d9_status embed(d9_context *context, const d9_report *report, const char *path, d9_report_plot *plot) {
+d9_status d9_report_embed(d9_context *context, const d9_report *report, const char *path, d9_report_plot *plot) {
     d9_status status = D9_OK;
     char whole[PATH_BYTES];
     uint8_t *bytes = NULL;
@@ -35,9 +34,13 @@ static d9_status embed(d9_context *context, const d9_report *report, const char 
     d9_text_init(context, &text);
     snprintf(whole, sizeof whole, "%s/%s", report->folder, path);
     D9_TRY(d9_file_read(context, whole, &bytes, &size));
-    d9_text_add(&text, "<img alt=\"%s\" src=\"data:image/png;base64,", plot->title);
-    put_base64(&text, bytes, size);
-    d9_text_add(&text, "\">");
+    if (strstr(path, ".svg")) {
+        d9_report_adopt_svg((const char *)bytes, plot->name, &text);
+    } else {
+        d9_text_add(&text, "<img alt=\"%s\" src=\"data:image/png;base64,", plot->title);
+        put_base64(&text, bytes, size);
+        d9_text_add(&text, "\">");
+    }
     D9_TRY(d9_text_status(&text));
     plot->html = text.bytes; /* taken over */
     text.bytes = NULL;
@@ -112,9 +115,7 @@ done:
 /* "From the left, row by row: cat taken for dog (99.8%); ..." */
 static d9_status tell_mistakes(d9_context *context, d9_report *report, const d9_dataset *dataset,
                                const d9_run_answers *read, const int64_t *mistakes, int count, const char **note) {
-    d9_status status = D9_OK;
     d9_text text;
-    char *kept;
     d9_text_init(context, &text);
     d9_text_add(&text, "Wrong answers given with most confidence. From the left, row by row: ");
     for (int i = 0; i < count && i < TOLD; i++) {
@@ -123,12 +124,7 @@ static d9_status tell_mistakes(d9_context *context, d9_report *report, const d9_
                     dataset->class_names[(int)read->top1[at]], 100 * read->confidence[at]);
     }
     d9_text_add(&text, count > TOLD ? "; and so on." : ".");
-    D9_TRY(d9_text_status(&text));
-    D9_TRY(d9_arena_copy(context, &report->arena, d9_text_get(&text), &kept));
-    *note = kept;
-done:
-    d9_text_free(&text);
-    return status;
+    return d9_report_keep(context, report, &text, note);
 }
 
 static d9_status picture_mistakes(d9_context *context, d9_report *report, const d9_report_run *run,
@@ -144,7 +140,7 @@ static d9_status picture_mistakes(d9_context *context, d9_report *report, const 
     *plot = (d9_report_plot){.name = "mistakes", .title = "The worst mistakes of one run"};
     D9_TRY(tell_mistakes(context, report, dataset, &read, mistakes, count, &plot->note));
     D9_TRY(write_sheet(context, report, dataset, mistakes, count));
-    D9_TRY(embed(context, report, "report/mistakes.png", plot));
+    D9_TRY(d9_report_embed(context, report, "report/mistakes.png", plot));
 done:
     if (dataset) d9_dataset_free(context, dataset);
     d9_run_answers_free(context, &read);
@@ -176,7 +172,7 @@ d9_status d9_report_picture(d9_context *context, d9_report *report, d9_report_pl
         if (!d9_file_exists(context, path)) continue;
         d9_report_plot *plot = &plots[*count];
         *plot = (d9_report_plot){sheets[i].name, sheets[i].title, sheets[i].note, NULL, sheets[i].file};
-        D9_TRY(embed(context, report, sheets[i].file, plot));
+        D9_TRY(d9_report_embed(context, report, sheets[i].file, plot));
         ++*count;
     }
 done:

@@ -257,7 +257,7 @@ static const char *put_colour(d9_text *text, const char *at) {
 
 /* gnuplot's SVG made fit to stand beside others: without its XML heading and tool tips, its names its own, its colours
  * the page's to change. */
-static void adopt_svg(const char *svg, const char *name, d9_text *text) {
+void d9_report_adopt_svg(const char *svg, const char *name, d9_text *text) {
     static const char *const names[] = {"id='", "id=\"", "href='#", "url(#"};
     const char *at = strstr(svg, "<svg");
     if (!at) return;
@@ -277,25 +277,6 @@ static void adopt_svg(const char *svg, const char *name, d9_text *text) {
         }
         at = end;
     }
-}
-
-static d9_status fetch_svg(const drawing *drawing, d9_report_plot *plot) {
-    d9_status status = D9_OK;
-    char path[PATH_BYTES];
-    uint8_t *bytes = NULL;
-    size_t size;
-    d9_text text;
-    d9_text_init(drawing->context, &text);
-    snprintf(path, sizeof path, "%s/report/%s.svg", drawing->report->folder, plot->name);
-    D9_TRY(d9_file_read(drawing->context, path, &bytes, &size));
-    adopt_svg((const char *)bytes, plot->name, &text);
-    D9_TRY(d9_text_status(&text));
-    plot->html = text.bytes; /* taken over */
-    text.bytes = NULL;
-done:
-    d9_text_free(&text);
-    d9_release(drawing->context, bytes);
-    return status;
 }
 
 /* ---- gnuplot ---- */
@@ -321,45 +302,29 @@ static void remove_pictures(const drawing *drawing, const char *name) {
     }
 }
 
-/* Where gnuplot fails the report has a note instead of the plot; an interrupt ends it. */
-static d9_status run_gnuplot(const drawing *drawing, const char *name, bool *drawn) {
+/* Draws a plot; `name` NULL: asks for its version, to see whether it is there. Where it fails the report has a note
+ * instead; an interrupt of a drawing ends the report. */
+static d9_status run_gnuplot(const drawing *drawing, const char *name, bool *done) {
     d9_status status = D9_OK;
+    d9_report *report = drawing->report;
     char folder[PATH_BYTES], log[PATH_BYTES + 8];
-    const char *const words[] = {"gnuplot", "-c", "draw.gp", name, NULL};
+    const char *const draw[] = {"gnuplot", "-c", "draw.gp", name, NULL};
+    const char *const version[] = {"gnuplot", "--version", NULL};
     d9_context quiet = *drawing->context;
-    d9_signal_guard guard;
-    d9_context_clear(&quiet);
-    snprintf(folder, sizeof folder, "%s/report", drawing->report->folder);
-    snprintf(log, sizeof log, "%s/log", folder);
-    d9_signal_guard_begin(&guard);
-    const d9_status ran = d9_process_run(&quiet, &guard, words, folder);
-    quiet.system->remove(quiet.system->user, log);
-    d9_signal_guard_end(&guard);
-    *drawn = ran == D9_OK;
-    if (ran == D9_SIGINT || ran == D9_SIGTERM) D9_TRY(d9_fail(drawing->context, ran, "%s", quiet.message));
-    if (ran != D9_OK)
-        D9_TRY(d9_report_say(drawing->context, drawing->report, &drawing->report->notes, "No plot %s: %s.", name,
-                             quiet.message));
-done:
-    return status;
-}
-
-static d9_status is_there(d9_context *context, d9_report *report, bool *there) {
-    d9_status status = D9_OK;
-    const char *const words[] = {"gnuplot", "--version", NULL};
-    char folder[PATH_BYTES], log[PATH_BYTES + 8];
-    d9_context quiet = *context;
     d9_signal_guard guard;
     d9_context_clear(&quiet);
     snprintf(folder, sizeof folder, "%s/report", report->folder);
     snprintf(log, sizeof log, "%s/log", folder);
     d9_signal_guard_begin(&guard);
-    *there = d9_process_run(&quiet, &guard, words, folder) == D9_OK;
+    const d9_status ran = d9_process_run(&quiet, &guard, name ? draw : version, folder);
     quiet.system->remove(quiet.system->user, log);
     d9_signal_guard_end(&guard);
-    if (!*there)
-        D9_TRY(d9_report_say(context, report, &report->notes, "There are no plots: %s (Debian: gnuplot-nox).",
-                             quiet.message));
+    *done = ran == D9_OK;
+    if (name && (ran == D9_SIGINT || ran == D9_SIGTERM)) D9_TRY(d9_fail(drawing->context, ran, "%s", quiet.message));
+    if (ran != D9_OK)
+        D9_TRY(name ? d9_report_say(drawing->context, report, &report->notes, "No plot %s: %s.", name, quiet.message)
+                    : d9_report_say(drawing->context, report, &report->notes,
+                                    "There are no plots: %s (Debian: gnuplot-nox).", quiet.message));
 done:
     return status;
 }
@@ -380,15 +345,17 @@ d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot 
     D9_TRY(d9_text_status(&settings));
     D9_TRY(write_named(&drawing, "settings", ".gp", d9_text_get(&settings), settings.size));
     D9_TRY(write_scripts(&drawing));
-    D9_TRY(is_there(context, report, &drawn));
+    D9_TRY(run_gnuplot(&drawing, NULL, &drawn));
     for (int i = 0; drawn && i < PLOTS; i++) {
+        char svg[64];
         bool plotted;
         if (!wanted[i]) continue;
         D9_TRY(run_gnuplot(&drawing, plots[i].name, &plotted));
         if (!plotted) continue;
         d9_report_plot *plot = &drawn_plots[*count];
         *plot = (d9_report_plot){plots[i].name, plots[i].title, plots[i].note, NULL, NULL};
-        D9_TRY(fetch_svg(&drawing, plot));
+        snprintf(svg, sizeof svg, "report/%s.svg", plot->name);
+        D9_TRY(d9_report_embed(context, report, svg, plot));
         ++*count;
     }
 done:

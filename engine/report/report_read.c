@@ -36,6 +36,13 @@ static d9_status keep(d9_context *context, d9_report *report, const char *text, 
     return status;
 }
 
+d9_status d9_report_keep(d9_context *context, d9_report *report, d9_text *text, const char **kept) {
+    d9_status status = d9_text_status(text);
+    if (status == D9_OK) status = keep(context, report, d9_text_get(text), kept);
+    d9_text_free(text);
+    return status;
+}
+
 /* Where the file is missing or no JSON object, `problem` gets one line, *object is NULL, and the status is D9_OK. */
 static json_t *read_object(d9_context *context, const char *path, char problem[MESSAGE_BYTES]) {
     uint8_t *bytes = NULL;
@@ -175,10 +182,7 @@ static d9_status join_edits(d9_context *context, d9_report *report, const json_t
     json_array_foreach(edits, index, edit) {
         if (json_is_string(edit)) d9_text_add(&text, "%s%s", text.size ? "; " : "", json_string_value(edit));
     }
-    d9_status status = d9_text_status(&text);
-    if (status == D9_OK) status = keep(context, report, d9_text_get(&text), joined);
-    d9_text_free(&text);
-    return status;
+    return d9_report_keep(context, report, &text, joined);
 }
 
 static int find_arm(const d9_report *report, const char *name) {

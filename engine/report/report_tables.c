@@ -6,8 +6,8 @@
 
 #define TEXT D9_COLUMN_TEXT
 
-static d9_status add_table(d9_context *context, d9_report *report, const char *name, const d9_column *columns,
-                           size_t column_count, int row_count, d9_figures **table) {
+d9_status d9_report_add_table(d9_context *context, d9_report *report, const char *name, const d9_column *columns,
+                              size_t column_count, int row_count, d9_figures **table) {
     *table = &report->tables[report->table_count];
     d9_status status = d9_figures_make(context, &report->arena, name, columns, (int)column_count, row_count, *table);
     if (status == D9_OK) report->table_count++;
@@ -42,31 +42,18 @@ static const d9_column arm_columns[] = {
 static d9_status make_arms(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     d9_figures *table;
-    D9_TRY(add_table(context, report, "arms", arm_columns, COUNT(arm_columns), report->arm_count, &table));
+    D9_TRY(d9_report_add_table(context, report, "arms", arm_columns, COUNT(arm_columns), report->arm_count, &table));
     table->title = "Arms";
     for (int i = 0; i < report->arm_count; i++) {
         const d9_report_arm *arm = &report->arms[i];
         const bool aimed = !isnan(report->target) && arm->count > 0;
-        const double numbers[] = {arm->count,
-                                  arm->asked,
-                                  arm->sample.mean,
-                                  arm->mean.low,
-                                  arm->mean.high,
-                                  arm->sample.deviation,
-                                  arm->sample.minimum,
-                                  arm->sample.maximum,
-                                  arm->published_accuracy,
-                                  aimed ? (double)arm->met : NAN,
-                                  arm->chance.share,
-                                  arm->chance.low,
-                                  arm->chance.high,
-                                  arm->epochs,
-                                  arm->seconds.mean,
-                                  arm->published_seconds};
-        d9_figures_text(table, i, 0, arm->label);
-        for (int n = 0; n < (int)COUNT(numbers); n++) d9_figures_number(table, i, 1 + n, numbers[n]);
-        d9_figures_text(table, i, 17, arm->published_hardware);
-        d9_figures_text(table, i, 18, arm->edits);
+        D9_FIGURES_ROW(table, i, d9_words(arm->label), d9_number(arm->count), d9_number(arm->asked),
+                       d9_number(arm->sample.mean), d9_number(arm->mean.low), d9_number(arm->mean.high),
+                       d9_number(arm->sample.deviation), d9_number(arm->sample.minimum), d9_number(arm->sample.maximum),
+                       d9_number(arm->published_accuracy), d9_number(aimed ? (double)arm->met : NAN),
+                       d9_number(arm->chance.share), d9_number(arm->chance.low), d9_number(arm->chance.high),
+                       d9_number(arm->epochs), d9_number(arm->seconds.mean), d9_number(arm->published_seconds),
+                       d9_words(arm->published_hardware), d9_words(arm->edits));
     }
 done:
     return status;
@@ -92,15 +79,12 @@ static const d9_column effect_columns[] = {
 };
 
 static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_figures *table, int row) {
-    const double first[] = {arm->count,           arm->difference.estimate, arm->difference.low,
-                            arm->difference.high, arm->difference.p,        arm->holm};
-    const double second[] = {arm->welch.low, arm->welch.high, arm->welch.p,
-                             arm->seeds_needed ? (double)arm->seeds_needed : NAN, arm->epochs_saved};
-    d9_figures_text(table, row, 0, arm->label);
-    d9_figures_text(table, row, 1, report->arms[arm->baseline].label);
-    for (int n = 0; n < 6; n++) d9_figures_number(table, row, 2 + n, first[n]);
-    d9_figures_text(table, row, 8, isnan(arm->difference.low) ? "" : arm->paired ? "paired" : "Welch");
-    for (int n = 0; n < 5; n++) d9_figures_number(table, row, 9 + n, second[n]);
+    const d9_estimate *e = &arm->difference, *welch = &arm->welch;
+    const char *by = isnan(e->low) ? "" : arm->paired ? "paired" : "Welch";
+    D9_FIGURES_ROW(table, row, d9_words(arm->label), d9_words(report->arms[arm->baseline].label), d9_number(arm->count),
+                   d9_number(e->estimate), d9_number(e->low), d9_number(e->high), d9_number(e->p), d9_number(arm->holm),
+                   d9_words(by), d9_number(welch->low), d9_number(welch->high), d9_number(welch->p),
+                   d9_number(arm->seeds_needed ? (double)arm->seeds_needed : NAN), d9_number(arm->epochs_saved));
 }
 
 static d9_status make_effects(d9_context *context, d9_report *report) {
@@ -109,7 +93,7 @@ static d9_status make_effects(d9_context *context, d9_report *report) {
     int rows = 0, row = 0;
     for (int i = 0; i < report->arm_count; i++) rows += report->arms[i].baseline >= 0;
     if (rows == 0) goto done;
-    D9_TRY(add_table(context, report, "effects", effect_columns, COUNT(effect_columns), rows, &table));
+    D9_TRY(d9_report_add_table(context, report, "effects", effect_columns, COUNT(effect_columns), rows, &table));
     table->title = "Differences";
     table->note = "Accuracy in percentage points, arm minus baseline, with 95% intervals. A row counts as seen when "
                   "Holm's p is below 0.05.";
@@ -154,11 +138,10 @@ static d9_status fill_run(d9_context *context, d9_report *report, const d9_repor
     d9_status status = D9_OK;
     const char *plan = json_string_value(json_object_get(run->result, "plan_sha256"));
     char *brief;
-    const double numbers[] = {(double)run->seed,   run->accuracy,        d9_json_real(run->result, "accuracy"),
-                              run->difference,     run->epoch_to_target, run->train_seconds,
-                              run->process_seconds};
-    d9_figures_text(table, row, 0, report->arms[run->arm].label);
-    for (int n = 0; n < 7; n++) d9_figures_number(table, row, 1 + n, numbers[n]);
+    D9_FIGURES_ROW(table, row, d9_words(report->arms[run->arm].label), d9_number((double)run->seed),
+                   d9_number(run->accuracy), d9_number(d9_json_real(run->result, "accuracy")),
+                   d9_number(run->difference), d9_number(run->epoch_to_target), d9_number(run->train_seconds),
+                   d9_number(run->process_seconds));
     for (int n = 0; n < 5; n++) D9_TRY(link_file(context, report, table, row, 8 + n, run->folder, files[n]));
     D9_TRY(d9_arena_format(context, &report->arena, &brief, "%.12s", plan ? plan : ""));
     d9_figures_text(table, row, 13, brief);
@@ -170,7 +153,7 @@ static d9_status make_runs(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     d9_figures *table;
     int row = 0;
-    D9_TRY(add_table(context, report, "runs", run_columns, COUNT(run_columns), report->finished, &table));
+    D9_TRY(d9_report_add_table(context, report, "runs", run_columns, COUNT(run_columns), report->finished, &table));
     table->title = "Every run";
     for (int i = 0; i < report->run_count; i++)
         if (report->runs[i].result) D9_TRY(fill_run(context, report, &report->runs[i], table, row++));
@@ -223,7 +206,7 @@ static d9_status make_machines(d9_context *context, d9_report *report) {
     d9_figures *table;
     int rows = 0, row = 0;
     for (int i = 0; i < report->run_count; i++) rows += report->runs[i].result && first_alike(report, i) == i;
-    D9_TRY(add_table(context, report, "machines", machine_columns, COUNT(machine_columns), rows, &table));
+    D9_TRY(d9_report_add_table(context, report, "machines", machine_columns, COUNT(machine_columns), rows, &table));
     table->title = "Machine and versions";
     for (int i = 0; i < report->run_count; i++) {
         const json_t *result = report->runs[i].result;

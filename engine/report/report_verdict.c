@@ -30,20 +30,9 @@ static void say_seeds(d9_text *text, int count) { d9_text_add(text, "%d %s", cou
 static bool compared(const d9_report_arm *arm) { return arm->baseline >= 0 && !isnan(arm->difference.estimate); }
 static bool seen(const d9_report_arm *arm) { return arm->holm < ALPHA; }
 
-/* The compared arm, seen or not seen as asked, with the next smaller |difference| than `before`. NULL: no more. */
-static const d9_report_arm *next_largest(const d9_report *report, bool is_seen, const d9_report_arm *before) {
-    const d9_report_arm *best = NULL;
-    for (int i = 0; i < report->arm_count; i++) {
-        const d9_report_arm *arm = &report->arms[i];
-        const double size = fabs(arm->difference.estimate);
-        if (!compared(arm) || seen(arm) != is_seen) continue;
-        if (before) {
-            const double limit = fabs(before->difference.estimate);
-            if (size > limit || (size == limit && arm <= before)) continue;
-        }
-        if (!best || size > fabs(best->difference.estimate)) best = arm;
-    }
-    return best;
+/* The size of a compared arm's difference, seen or not seen as asked. */
+static double size_of(const d9_report_arm *arm, int is_seen) {
+    return compared(arm) && seen(arm) == is_seen ? fabs(arm->difference.estimate) : NAN;
 }
 
 /* ---- one comparison ---- */
@@ -77,7 +66,7 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
 
 static void name_largest(const d9_report *report, bool is_seen, int most, d9_text *text) {
     const d9_report_arm *arm = NULL;
-    for (int i = 0; i < most && (arm = next_largest(report, is_seen, arm)); i++) {
+    for (int i = 0; i < most && (arm = d9_report_next(report, size_of, is_seen, arm)); i++) {
         d9_text_add(text, "%s%s ", i ? "; " : "", arm->label);
         say_difference(text, &arm->difference);
     }
@@ -113,18 +102,9 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
 /* ---- no comparison was asked for ---- */
 
 static void judge_best(const d9_report *report, d9_text *text) {
-    const d9_report_arm *best = NULL, *second = NULL;
+    const d9_report_arm *best = d9_report_next(report, d9_report_mean_of, 0, NULL);
+    const d9_report_arm *second = d9_report_next(report, d9_report_mean_of, 0, best);
     d9_estimate e;
-    for (int i = 0; i < report->arm_count; i++) {
-        const d9_report_arm *arm = &report->arms[i];
-        if (arm->count == 0) continue;
-        if (!best || arm->sample.mean > best->sample.mean) {
-            second = best;
-            best = arm;
-        } else if (!second || arm->sample.mean > second->sample.mean) {
-            second = arm;
-        }
-    }
     d9_text_add(text, "%s has the highest mean accuracy, ", best->label);
     say_mean(text, best);
     if (!second) {
@@ -181,9 +161,7 @@ static void judge_missing(const d9_report *report, d9_text *text) {
 }
 
 d9_status d9_report_judge(d9_context *context, d9_report *report) {
-    d9_status status = D9_OK;
     d9_text text;
-    char *verdict;
     int comparisons = 0, told = 0, with_interval = 0;
     const d9_report_arm *only = NULL;
     d9_text_init(context, &text);
@@ -205,10 +183,5 @@ d9_status d9_report_judge(d9_context *context, d9_report *report) {
         judge_target(report, &report->arms[0], &text);
     judge_epochs(report, &text);
     judge_missing(report, &text);
-    D9_TRY(d9_text_status(&text));
-    D9_TRY(d9_arena_copy(context, &report->arena, d9_text_get(&text), &verdict));
-    report->verdict = verdict;
-done:
-    d9_text_free(&text);
-    return status;
+    return d9_report_keep(context, report, &text, &report->verdict);
 }
