@@ -1,4 +1,4 @@
-/* What the kernels of the CPU and of CUDA are given: arrays in a storage type, shapes, and what is fused. The names
+/* What the kernels of the CPU and of CUDA are given: arrays with a storage type, shapes, and what is fused. The names
  * and meanings are the same for both. Activations are (N, H, W, C). The ghost group of image i is i mod G. */
 #ifndef D9_KERNELS_TYPES_H
 #define D9_KERNELS_TYPES_H
@@ -26,13 +26,13 @@ typedef struct d9_kernel_norm_state { /* all f32 */
     double epsilon, momentum;
 } d9_kernel_norm_state;
 
-/* data NULL, NULL: not wanted. */
+/* NULL, of dx its data: not wanted. */
 typedef struct d9_kernel_norm_gradients { d9_kernel_out dx; float *dscale, *dbias; } d9_kernel_norm_gradients;
 
-/* What follows a normalisation in the same pass, in this order. Each stage sees the value before it as storage
- * holds it, so fused and unfused bits are equal. */
+/* What follows a normalisation in the same pass, in this order. Each stage reads the value before it rounded as if it
+ * had been stored, so fused and unfused bits are equal. */
 typedef struct d9_kernel_epilogue {
-    d9_kernel_act act;   /* its result goes to the norm's `y`; data NULL there: wanted by nobody else */
+    d9_kernel_act act;   /* its result goes to the norm's `y`; data NULL there: nothing else reads it */
     d9_kernel_in addend; /* data NULL: no addition; else sum = act(norm(x)) + addend */
     d9_kernel_out sum;
 } d9_kernel_epilogue;

@@ -1,4 +1,4 @@
-/* flip: mirrors images left to right, each with a coin of its own or in alternation. */
+/* flip: mirrors images left to right, each by a random draw of its own or in every second epoch. */
 #include "tricks/trick.h"
 
 typedef struct flip {

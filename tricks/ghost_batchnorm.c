@@ -1,4 +1,4 @@
-/* ghost_batchnorm: batch statistics over small groups of the batch. Group of sample i is i mod (batch / size). */
+/* ghost_batchnorm: batch statistics over small groups of the batch. Sample i is in group i mod (batch / size). */
 #include "tricks/trick.h"
 
 typedef struct ghost_batchnorm {

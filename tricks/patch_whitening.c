@@ -52,7 +52,7 @@ done:
     return status;
 }
 
-/* The convolution that reads the image, when it is one this trick can replace. */
+/* The convolution that reads the image, if this trick can replace it. */
 static d9_node_id find_stem(const d9_graph *graph) {
     d9_node_id n = D9_NONE;
     if (d9_graph_consumers(graph, graph->image, &n) != 1) return D9_NONE;

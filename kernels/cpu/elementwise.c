@@ -1,4 +1,5 @@
-/* Element-wise kernels over threads: fixed pieces of D9_PIECE elements, so that no result depends on the threads. */
+/* Element-wise kernels over threads, in fixed pieces of D9_PIECE elements: no result depends on the number of
+ * threads. */
 #include "kernels/cpu/kernels.h"
 
 #include <string.h>

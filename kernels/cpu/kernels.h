@@ -5,8 +5,8 @@
  * graph. Arithmetic is f32, storage f32 or bf16; sums are f32 over short runs, folded into doubles. Work is split at
  * fixed places and partial sums are combined in index order, so results do not depend on the number of threads.
  *
- * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G.
- * Nothing here fails or allocates: where a kernel needs scratch, the caller asks for its size. An output may be the
+ * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G. Nothing here
+ * fails or allocates. Where a kernel needs scratch, the caller asks for its size and provides it. An output may be the
  * same array as an input of the same size; any other overlap is an error. */
 #ifndef D9_KERNELS_CPU_H
 #define D9_KERNELS_CPU_H
@@ -29,7 +29,7 @@ typedef struct d9_cpu_batch { /* one augmented batch */
     int height, width, channels, pad, cutout;
 } d9_cpu_batch;
 
-/* What precedes the backward pass of a norm: dy * slope(reference), rounded as storage would. */
+/* What comes before the backward pass of a norm: dy * slope(reference), rounded to the storage type. */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
     d9_kernel_in reference; /* y or x of the activation, as its row says */
@@ -45,7 +45,7 @@ typedef struct d9_cpu_loops {
 
 /* The loops of one level, or with NULL the best this processor runs. NULL: unknown, not built, or not runnable. */
 const d9_cpu_loops *d9_cpu_loops_find(const char *level);
-/* Every level built in, best last; NULL past the end. Whether it runs here is d9_cpu_loops_find's to say. */
+/* Every level built in, best last; NULL past the end. d9_cpu_loops_find says whether one runs here. */
 const char *d9_cpu_level_at(int index);
 
 /* The processor's own bf16 dot products (AVX512_BF16), and matrix tiles on bf16 (AMX). */
@@ -101,8 +101,8 @@ void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, 
 void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_kernel_out y);
 
 /* The weight gradient of a 3 x 3 convolution, stride 1, one pixel of padding, in bf16 on AMX: x (N, H, W, I),
- * dy (N, H, W, O), dw f32 (O, 3, 3, I). Its bits depend on the number of threads. Fits: AMX in the processor and the
- * system and level v4bf16, channels multiples of 32, rows of 4, 8 or a multiple of 16 pixels. */
+ * dy (N, H, W, O), dw f32 (O, 3, 3, I). Its bits depend on the number of threads. It can be used where processor and
+ * system have AMX, at level v4bf16, with channels in multiples of 32 and rows of 4, 8 or a multiple of 16 pixels. */
 typedef struct d9_cpu_conv { int64_t images, height, width, inputs, outputs; } d9_cpu_conv;
 bool d9_cpu_conv_weight_fits(const d9_cpu *cpu, const d9_cpu_conv *shape);
 int64_t d9_cpu_conv_weight_scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv *shape);
@@ -110,7 +110,7 @@ void d9_cpu_conv_weight(const d9_cpu *cpu, const d9_cpu_conv *shape, const uint1
                         float *dw);
 
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), `gap` zero columns after each image.
- * Small images fill the wide tiles of a matrix unit badly; a strip of them does not (see onednn/conv.c). */
+ * A small image leaves most of a matrix unit's wide tile empty; a strip of several fills it (see onednn/conv.c). */
 typedef struct d9_cpu_strip { int64_t images, height, width, channels, across, gap; } d9_cpu_strip;
 void d9_cpu_strip_pack(const d9_cpu *cpu, const d9_cpu_strip *strip, const void *x, d9_kernel_store store, void *y);
 void d9_cpu_strip_unpack(const d9_cpu *cpu, const d9_cpu_strip *strip, const void *y, d9_kernel_store store, void *x);

@@ -1,4 +1,4 @@
-/* Where the compiler has no AMX: the kernels of amx/ fit nowhere. */
+/* Where the compiler has no AMX: the kernels of amx/ can be used nowhere. */
 #include "kernels/cpu/kernels.h"
 
 bool d9_cpu_conv_weight_fits(const d9_cpu *cpu, const d9_cpu_conv *shape) {

@@ -1,7 +1,8 @@
 /* Batch normalisation over ghost groups: partial sums per slice of a group, combined in order, then one pass.
  *
  * A group's images are cut into at most SLICES slices, however many threads there are: the bits are the same for any
- * number. Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of pivots. */
+ * number. Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of
+ * pivots. */
 #include "kernels/cpu/kernels.h"
 
 #include <math.h>
@@ -31,7 +32,7 @@ static layout lay_out(const d9_kernel_norm *norm, void *scratch) {
     return l;
 }
 
-/* Element offset of member `m` of group g, and the members of slice s: [from, until). */
+/* Element offset of member `m` of group g. The members of slice s are [from, until). */
 static int64_t member_at(const d9_kernel_norm *norm, int64_t g, int64_t m) {
     return (g + norm->groups * m) * norm->pixels * norm->channels;
 }

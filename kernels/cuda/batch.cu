@@ -1,5 +1,5 @@
-/* The batch: draws, augmented images, labels. Integers and a table look-up, so the bits are the CPU's; compiled without
- * contraction all the same. */
+/* The batch: draws, augmented images, labels. Integers and a table look-up, so the bits are the CPU's. It is compiled
+ * without contraction all the same. */
 #include "kernels/cuda/vector.h"
 
 /* The sample that image n of this step shows, and the epoch. */

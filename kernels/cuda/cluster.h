@@ -1,10 +1,13 @@
 /* Clusters: blocks that run at the same time and read each other's shared memory (compute capability 9.0). In the code
- * for older devices a cluster is a block.
+ * for older devices a cluster is one block.
  *
- *   D9_LAUNCH_CLUSTER((sum<8>), grid, D9_BLOCK, 4, bytes, stream, x)   4 blocks along y a cluster; gridDim.y % 4 == 0
- *   D9_DYNAMIC_SHARED(kept);                                           inside: `bytes` bytes of the block, aligned to
- * 16 D9_CLUSTER_BARRIER();                                              all threads of all blocks of the cluster
- *   d9_cluster_shared(part, rank)[i]                                   what block `rank` has in its D9_SHARED part
+ *   D9_LAUNCH_CLUSTER((sum<8>), grid, D9_BLOCK, 4, bytes, stream, x)   clusters of 4 blocks along y; gridDim.y % 4 == 0
+ *
+ * and in the kernel
+ *
+ *   D9_DYNAMIC_SHARED(kept);           `bytes` bytes of the block, aligned to 16
+ *   D9_CLUSTER_BARRIER();              waits for all threads of all blocks of the cluster
+ *   d9_cluster_shared(part, rank)[i]   what block `rank` has in its D9_SHARED part
  *
  * A block may not end while another may still read its shared memory. */
 #ifndef D9_CUDA_CLUSTER_H
@@ -47,8 +50,8 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
 #define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
     d9_launch_cluster(kernel, grid, block, cluster, bytes, stream, __VA_ARGS__)
 
-/* On the host: bytes of shared memory that a block of the current device may have, and blocks of a cluster (8 is what
- * every device with clusters takes; 1 where the kernel's code was made for older devices than this one). */
+/* On the host: bytes of shared memory that a block of the current device may have, and blocks of a cluster. That is 8,
+ * which every device with clusters allows, or 1 where the kernel's code was made for devices without them. */
 template <typename... P> static inline int d9_device_room(void (*kernel)(P...), int64_t *block_bytes, int *cluster) {
     int device, bytes, clusters;
     cudaFuncAttributes code;

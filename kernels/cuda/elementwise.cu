@@ -1,5 +1,5 @@
-/* Element by element: cast, add, scale, copy, activations and their slopes. Memory-bound all of them: one run of
- * eight elements a thread, whatever the stores. */
+/* Element by element: cast, add, scale, copy, activations and their slopes. All of them are bound by memory: one run of
+ * eight elements for each thread, whatever the storage types. */
 #include "kernels/cuda/vector.h"
 
 template <int V> __global__ void __launch_bounds__(D9_BLOCK) cast_kernel(d9_kernel_in x, int64_t count, d9_kernel_out y) {

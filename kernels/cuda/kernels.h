@@ -5,14 +5,14 @@
  * combined in index order, and grids depend on shapes alone. Activations are (N, H, W, C), convolution weights
  * (O, KH, KW, I). The ghost group of image i is i mod G.
  *
- * A launcher enqueues on `stream` and returns the launch's cudaError_t: 0 is cudaSuccess. It never waits, allocates
- * or copies, so all of them may be captured into a CUDA graph. Pointers are to device memory unless a comment says
- * host; structs are read before the launcher returns. Arrays at multiples of 16 bytes with channel counts divisible
- * by 8 are read and written 16 bytes at a time; anything else is right too, and slower. An output may be the same
+ * A launcher enqueues on `stream` and returns the launch's cudaError_t: 0 is cudaSuccess. It never waits, allocates or
+ * copies, so all of them may be captured into a CUDA graph. Pointers are to device memory unless a comment says host;
+ * structs are read before the launcher returns. Arrays at multiples of 16 bytes with channel counts divisible by 8 are
+ * read and written 16 bytes at a time; other arrays give the right result too, more slowly. An output may be the same
  * array as an input of the same size and store; any other overlap is an error. Counts of 0 launch nothing.
  *
- * What changes from step to step is read on the device, for a captured step is replayed unchanged: the step's number
- * from a counter that d9_cuda_advance moves, rates from tables indexed by it. */
+ * A captured step is replayed unchanged. So whatever changes from step to step is read on the device: the step's number
+ * from a counter that d9_cuda_advance increments, rates from tables indexed by it. */
 #ifndef D9_KERNELS_CUDA_H
 #define D9_KERNELS_CUDA_H
 
@@ -70,8 +70,8 @@ int d9_cuda_act_backward(d9_cuda_stream stream, d9_kernel_in dy, d9_kernel_in re
                          d9_kernel_out dx);
 
 /* ---- normalisation ---- */
-/* What precedes the backward pass of a norm: dz = (dy + addend) * slope(reference), each stage rounded as dy's storage
- * would. */
+/* What comes before the backward pass of a norm: dz = (dy + addend) * slope(reference), each stage rounded to the type
+ * in which dy is stored. */
 typedef struct d9_cuda_prologue {
     d9_kernel_act act;
     d9_kernel_in reference;
@@ -100,10 +100,10 @@ int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window,
 
 /* ---- normalisation in one pass ----
  *
- * No ghost group looks at another: a cluster of blocks takes some channels of one group, reads them once, keeps them in
- * shared memory while the sums are taken, and writes once. One launch, whatever is wanted. All activations are of one
- * store, all arrays but scale and bias at multiples of 16 bytes. Sums differ from those of the passes above in their
- * order alone; forward and backward divide the work by what they keep, so a pool before the norm changes no bit. */
+ * Ghost groups are independent. A cluster of blocks takes some channels of one group, reads them once, keeps them in
+ * shared memory while the sums are computed, and writes once. It is always one launch. All activations are stored in
+ * one type, all arrays except scale and bias lie at multiples of 16 bytes. Sums differ from those of the passes above
+ * only in their order. A pool before the norm does not change how the work is divided, so it changes no bit. */
 typedef struct d9_cuda_room { /* on chip */
     int64_t block_bytes;      /* of shared memory */
     int cluster_blocks;       /* 1: the device has no clusters */
@@ -115,17 +115,18 @@ typedef struct d9_cuda_residence {
     int64_t block_bytes; /* kept by a block */
     bool keeps_x;        /* backward; false: x is read twice, and there is no room for a pool */
 } d9_cuda_residence;
-/* False: what a cluster would have to keep is more than there is room for, or channels are not divisible by 8. */
+/* False: a cluster has no room for what it would have to keep, or channels are not divisible by 8. */
 bool d9_cuda_norm_fits(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, const d9_cuda_room *room,
                        d9_cuda_residence *residence);
 
-/* window: NULL, or a pool of 2 x 2 windows that tile x, of which the norm's input is the output; it is left in `pooled`
- * too, unless that has no data. */
+/* window: NULL, or a pool before the norm, of 2 x 2 windows that tile x. The pool's output is written to `pooled`,
+ * unless that has no data. */
 int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,
                           const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out pooled,
                           const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, d9_kernel_out y);
-/* dx is wanted. With a window, x is the pool's input and dx its gradient, which is no other array. scratch:
- * d9_cuda_norm_scratch_bytes. tickets (channels / 8): zeros before the first launch, and again after each. */
+/* dx is always written. With a window, x is the pool's input and dx the gradient of that input, an array of its own.
+ * scratch: d9_cuda_norm_scratch_bytes. tickets (channels / 8): zeros before the first launch; each launch
+ * leaves zeros. */
 int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,
                                    const d9_kernel_window *window, d9_kernel_in dy, const d9_cuda_prologue *prologue,
                                    d9_kernel_in x, const float *mean, const float *inv_std, const float *scale,
@@ -158,7 +159,7 @@ enum { D9_CUDA_FINE = INT32_MAX };
 typedef struct d9_cuda_guard {
     float scale, inverse;    /* of the loss; gradients are multiplied by `inverse` before they are used */
     int32_t bad;             /* this step's lowest parameter with a non-finite gradient; D9_CUDA_FINE: none */
-    int32_t steady;          /* steps without one since the scale last changed */
+    int32_t steady;          /* steps with finite gradients since the scale last changed */
     int64_t skipped;         /* steps */
     int64_t first_step;      /* 1 + the first skipped step; 0: none */
     int32_t first_parameter; /* its lowest bad parameter */
@@ -170,8 +171,8 @@ typedef struct d9_cuda_guard_rule { /* all ones and zero: a static scale */
     int32_t growth_every;  /* 0: never grows */
 } d9_cuda_guard_rule;
 
-/* g (count); ends (parameters): one past each parameter's last element, ascending; what lies beyond counts to the
- * last. Gaps between parameters count to the next, and must hold finite numbers. */
+/* g (count); ends (parameters): one past each parameter's last element, ascending. Elements in a gap between parameters
+ * count to the next parameter, those after the last to the last one. Gaps must hold finite numbers. */
 int d9_cuda_guard_check(d9_cuda_stream stream, d9_kernel_in g, int64_t count, const int64_t *ends, int32_t parameters,
                         d9_cuda_guard *guard);
 int d9_cuda_guard_settle(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,

@@ -6,8 +6,8 @@
  *
  * Clusters of blocks are in cluster.h.
  *
- * Three things that a kernel gets wrong most easily have names here, so that a test can build the kernels with the
- * mistake in them and see its comparison fail: the barrier, the width of a warp's reduction, the end of an array. */
+ * The three places where a kernel goes wrong most easily have names here: the barrier, the width of a warp's reduction,
+ * the end of an array. So a test can build the kernels with a mistake in them and see its comparison fail. */
 #ifndef D9_CUDA_LAUNCH_H
 #define D9_CUDA_LAUNCH_H
 

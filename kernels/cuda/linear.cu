@@ -8,7 +8,7 @@ enum {
     FOLD = 64
 }; /* of linear_backward_weight_kernel */
 
-/* A warp per element of y: eight products in f32, then double. */
+/* A warp for each element of y: eight products are added in f32, then in double. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK) linear_kernel(d9_kernel_linear s, d9_kernel_in x, d9_kernel_in w, d9_kernel_out y) {
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(D9_BLOCK) linear_kernel(d9_kernel_linear s, d9
     }
 }
 
-/* A thread per run of dx: along x the runs of a row, along y the samples. */
+/* A thread for each run of dx. Grid: along x the runs of a row, along y the samples. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
     linear_backward_data_kernel(d9_kernel_linear s, d9_kernel_in dy, d9_kernel_in w, d9_kernel_out dx) {
@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(D9_BLOCK)
         }
 }
 
-/* A block per 32 columns of one row of dw; line l takes the samples l, l + 8 ..., FOLD of them in f32, then double. */
+/* A block for 32 columns of one row of dw. Line l takes the samples l, l + 8 ...; FOLD of them are added in f32, then
+ * in double. */
 __global__ void __launch_bounds__(D9_BLOCK)
     linear_backward_weight_kernel(d9_kernel_linear s, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dw) {
     D9_SHARED(double, part, D9_BLOCK);

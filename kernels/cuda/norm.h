@@ -1,9 +1,9 @@
 /* How the passes of a normalisation divide the work: shared by norm*.cu.
  *
- * The rows of ghost group g are the pixels of its images g, g + G, g + 2G ...: row r is pixel r % pixels of member
- * r / pixels. A block works on one slice of one group's rows and at most 32 runs of V channels: `columns` threads side
- * by side along the channels, `lines` rows at once. Partial sums are f32 over at most FOLD rows of one thread, double
- * from there on, in fixed order. Everything follows from shape and V, nothing from the device. */
+ * The rows of ghost group g are the pixels of its images g, g + G, g + 2G ...: row r is pixel r % pixels of member r /
+ * pixels. A block works on one slice of one group's rows and at most 32 runs of V channels: `columns` threads side by
+ * side along the channels, `lines` rows at once. Partial sums are f32 over at most FOLD rows of one thread, and double
+ * from there on, in fixed order. All this follows from the shape and V alone, not from the device. */
 #ifndef D9_CUDA_NORM_H
 #define D9_CUDA_NORM_H
 
@@ -125,9 +125,8 @@ D9_DEVICE d9_norm_pair d9_norm_total(const d9_norm_plan &p, const double *sums, 
     return total;
 }
 
-/* Forward, about a pivot: mean and variance of n values, noted in the state at group and channel `at`; 1 /
- * sqrt(variance
- * + epsilon). */
+/* Forward, about a pivot: notes mean and variance of n values in the state, at group and channel `at`. Returns
+ * 1 / sqrt(variance + epsilon). */
 D9_DEVICE float d9_norm_note(const d9_kernel_norm_state &state, int64_t at, double n, double pivot, d9_norm_pair total,
                              bool writes, double *mean) {
     const double shift = total.first / n, spread = total.second / n - shift * shift;
@@ -145,7 +144,7 @@ D9_DEVICE float d9_norm_note(const d9_kernel_norm_state &state, int64_t at, doub
     return inv_std;
 }
 
-/* y, act(y) and the sum, each as the storage before it holds it. */
+/* y, act(y) and the sum; each is computed from the value before it as storage holds that one. */
 template <int V, int S>
 D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, int64_t at, d9_kernel_out y, d9_vector<V> *t) {
     const int store = d9_store_of<S>(y.store);
@@ -192,7 +191,7 @@ D9_DEVICE void d9_norm_set_terms(const d9_norm_plan &p, int64_t group, int64_t c
     to[3 * p.channels] = e;
 }
 
-/* ---- launching: the store known to the compiler where one is enough, and channels in eights ---- */
+/* ---- launching: with the store as a template argument where all are alike, and channels in eights ---- */
 static inline bool d9_norm_wide(const d9_kernel_norm *norm, const void *scratch) {
     return norm->channels % D9_WIDE == 0 && d9_aligned(scratch);
 }

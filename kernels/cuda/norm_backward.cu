@@ -27,8 +27,9 @@ __global__ void __launch_bounds__(D9_BLOCK)
     d9_norm_fold_slice<V>(p, first, second, sums);
 }
 
-/* A block owns 32 channels; line l of it the groups l, l + 8 ... Terms (G, 4, C): mean, a, b, c of
- * dx = a * (dz - b - (x - mean) * c). dscale and dbias: over the groups of a line, then over the lines, in order. */
+/* A block owns 32 channels; its line l has the groups l, l + 8 ... Terms (G, 4, C): mean, a, b, c of
+ * dx = a * (dz - b - (x - mean) * c). dscale and dbias are summed over the groups of a line, then over the lines, in
+ * order. */
 __global__ void __launch_bounds__(D9_BLOCK)
     norm_backward_terms_kernel(d9_norm_plan p, d9_norm_backward b, const double *sums, float *terms, float *dscale,
                                float *dbias) {

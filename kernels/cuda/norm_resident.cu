@@ -1,6 +1,6 @@
-/* Batch normalisation over ghost groups, forward, in one pass: x is read once, kept in the shared memory of a cluster
- * while mean and variance are taken, normalised and written, with the pooling before it and what follows it. And how
- * much a cluster keeps, forward and backward. */
+/* Batch normalisation over ghost groups, forward, in one pass: x is read once and kept in the shared memory of a
+ * cluster while mean and variance are computed, then normalised and written. The pool before the norm and what follows
+ * the norm are part of the pass. Also here: how much a cluster keeps, forward and backward. */
 #include "kernels/cuda/norm_resident.h"
 
 template <int V, int S, bool P>
@@ -80,8 +80,8 @@ int d9_cuda_norm_room(d9_cuda_room *room) {
     return d9_device_room(norm_resident_kernel<D9_WIDE, D9_KERNEL_F16, false>, &room->block_bytes, &room->cluster_blocks);
 }
 
-/* FIXED: what both kernels have in static shared memory, and the system's part. EASY: three blocks of it fit an SM of
- * 228 KiB together. BLOCKS: three for each SM of a large GPU. */
+/* FIXED: what both kernels have in static shared memory, and the system's part. EASY: three blocks of this size fit
+ * together into an SM of 228 KiB. BLOCKS: three for each SM of a large GPU. */
 enum { FIXED_BYTES = 20 << 10, EASY_BYTES = 72 << 10, BLOCKS = 396 };
 
 static int64_t kept_bytes(const d9_kernel_norm *norm, int runs, int blocks, int64_t run_bytes) {
@@ -89,7 +89,7 @@ static int64_t kept_bytes(const d9_kernel_norm *norm, int runs, int blocks, int6
     return d9_ceiling(rows, D9_BLOCK / runs) * D9_BLOCK * run_bytes;
 }
 
-/* The widest slice of channels that fits, in the fewest blocks; more of them where the grid would leave SMs idle. */
+/* The widest slice of channels that fits, in the fewest blocks; more blocks where the grid would leave SMs idle. */
 static bool divide(const d9_kernel_norm *norm, int64_t run_bytes, int64_t most_bytes, int most_blocks,
                    d9_cuda_residence *r) {
     const int64_t all = norm->channels / D9_WIDE, rows = norm->images / norm->groups * norm->pixels;
@@ -106,8 +106,8 @@ static bool divide(const d9_kernel_norm *norm, int64_t run_bytes, int64_t most_b
     return false;
 }
 
-/* A run of 8 lanes: forward x; backward dz, x and two bytes of the maximum's places, whether or not a pool is there: so
- * that both divide alike. */
+/* For a run of 8 lanes: forward x; backward dz, x and two bytes for the places of the maximum. The two bytes count even
+ * where there is no pool, so that the work is divided in the same way with and without one. */
 bool d9_cuda_norm_fits(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, const d9_cuda_room *room,
                        d9_cuda_residence *residence) {
     const int64_t run = store == D9_KERNEL_F32 ? 4 * D9_WIDE : 2 * D9_WIDE, both = 2 * run + 2;

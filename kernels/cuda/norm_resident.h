@@ -1,12 +1,13 @@
 /* A normalisation in one pass: how a cluster of blocks keeps on chip what it has read. Shared by norm_resident*.cu.
  *
  * A cluster owns `runs` eights of channels of one ghost group; its blocks share the group's rows as the slices of
- * norm.h do, so a slice's number is the block's rank. Each thread keeps the runs that it has read in a place of its own
- * of the block's dynamic shared memory, and takes them from there when the terms are known: no barrier guards them. The
- * blocks' sums are added in the order of their ranks, by every block alike, through the cluster's shared memory.
+ * norm.h do, so a slice's number is the block's rank. Each thread keeps the runs that it has read in its own place of
+ * the block's dynamic shared memory, and reads them again when the terms are known. No other thread touches that place,
+ * so it needs no barrier. Every block adds the sums of all blocks, in the order of their ranks, through the cluster's
+ * shared memory.
  *
- * With a window, row r is the maximum of a 2 x 2 window of the pool's input, and the norm's dx goes to the first of the
- * maximum's places: the pool's own passes, without its output in between. */
+ * With a window, row r is the maximum of a 2 x 2 window of the pool's input, and the norm's dx goes to the first place
+ * that holds the maximum. That is what the pool's own passes do; its output and gradient need no memory. */
 #ifndef D9_CUDA_NORM_RESIDENT_H
 #define D9_CUDA_NORM_RESIDENT_H
 
@@ -38,7 +39,7 @@ static inline d9_resident d9_resident_plan(const d9_kernel_norm *norm, const d9_
 
 /* ---- in a kernel ---- */
 
-/* Where a thread keeps its runs: the first, and from one to the next. */
+/* Where a thread keeps its runs: the first one, and the distance from one to the next. */
 template <int V> D9_DEVICE int64_t d9_resident_slot() { return static_cast<int64_t>(threadIdx.x) * V; }
 enum { D9_RESIDENT_STEP = D9_BLOCK * D9_WIDE };
 

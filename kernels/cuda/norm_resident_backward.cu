@@ -1,9 +1,9 @@
 /* Batch normalisation over ghost groups, backward, in one pass: dy, the activation's reference and x are read once; dz
- * and x are kept in the shared memory of a cluster while their sums are taken; dx is written, or where a pool comes
- * before the norm, the gradient of the pool's input. Formula: norm_backward.cu.
+ * and x are kept in the shared memory of a cluster while their sums are computed; then dx is written, or the gradient
+ * of the pool's input where a pool comes before the norm. Formula: norm_backward.cu.
  *
- * dscale and dbias are sums over the groups, which nobody holds together: each cluster leaves its group's share in
- * scratch, and the one that comes last, told by a ticket, adds them in the order of the groups. */
+ * dscale and dbias are sums over the groups, and each group is in another cluster. So each cluster writes its group's
+ * share to scratch and takes a ticket. The cluster with the last ticket adds the shares in the order of the groups. */
 #include "kernels/cuda/norm_resident.h"
 
 /* What a block keeps. */
@@ -40,8 +40,9 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const d9_norm_backward &b, const
     shares[(2 * blockIdx.z + 1) * p.channels + c] = inv_std * total.second;
 }
 
-/* By the first block of each cluster, a barrier after it has left its shares: the fences around the ticket put them
- * before it, and those of the others before what is read here. The last that comes leaves the ticket as it was. */
+/* Called by the first block of each cluster, a barrier after it has written its shares. The fences around the ticket
+ * see to it that the shares are written before the ticket is taken, and that those of the others are there before they
+ * are read here. The last one sets the ticket back to what it was. */
 D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *shares, unsigned *tickets,
                           const d9_kernel_norm_gradients &gradients) {
     D9_SHARED(unsigned, before, 1);

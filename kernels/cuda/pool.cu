@@ -1,6 +1,6 @@
 /* Max pooling over (N, H, W, C), a run of channels a thread. Ties go to the first of the window in row-major order; a
- * NaN wins over every number, and a later NaN over an earlier one. The backward pass looks for the maximum again: that
- * reads x once more and keeps no index. */
+ * NaN wins over every number, and a later NaN over an earlier one. The backward pass looks for the maximum again: it
+ * reads x once more and needs no index. */
 #include "kernels/cuda/vector.h"
 
 D9_DEVICE int64_t input_at(const d9_kernel_window &w, int64_t n, int64_t iy, int64_t ix) {
@@ -50,8 +50,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d
     }
 }
 
-/* Windows that do not overlap: each writes the inputs that belong to it, its own and what no window reaches up to the
- * next. */
+/* Windows that do not overlap. Each writes its own inputs, and also the inputs between it and the next window, which
+ * belong to none. */
 template <int V>
 D9_DEVICE void scatter(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox,
                        int64_t c, d9_kernel_out dx) {
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
 
 /* ---- launchers ---- */
 
-/* Blocks no wider than a row has runs. */
+/* Blocks are no wider than the number of runs in a row. */
 static unsigned block_of(int64_t runs) {
     const int64_t threads = d9_ceiling(runs, D9_WARP) * D9_WARP, most = D9_BLOCK;
     return static_cast<unsigned>(threads < most ? threads : most);

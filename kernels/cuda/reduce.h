@@ -18,7 +18,7 @@ D9_DEVICE double d9_warp_largest(double x) {
     return x;
 }
 
-/* Of a block of D9_BLOCK threads, all of which call it; right in thread 0 alone. Ends without a barrier. */
+/* Of a block of D9_BLOCK threads, all of which call it. Only thread 0 gets the sum. Ends without a barrier. */
 D9_DEVICE double d9_block_sum(double x) {
     D9_SHARED(double, part, D9_BLOCK / D9_WARP);
     const double sum = d9_warp_sum(x);

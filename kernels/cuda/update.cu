@@ -1,4 +1,5 @@
-/* Updates and the tail: all parameters of a group in one launch; the guard over gradients that are not finite; the step's number. Rates are read on the device. */
+/* Updates and the tail: all parameters of a group in one launch; the guard over gradients that are not finite; the
+ * step's number. Rates are read on the device. */
 #include "kernels/cuda/vector.h"
 
 #include "kernels/formulas/update.h"
@@ -67,7 +68,7 @@ D9_DEVICE int32_t parameter_at(const int64_t *ends, int32_t parameters, int64_t 
     return low;
 }
 
-/* An integer minimum: whichever thread comes first, the same number is left. */
+/* An integer minimum: the result is the same in whatever order the threads come. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
     guard_check_kernel(d9_kernel_in g, int64_t count, const int64_t *ends, int32_t parameters, d9_cuda_guard *guard) {

@@ -1,8 +1,9 @@
 /* Runs of V floats that a thread loads, computes on and stores: 16 bytes at a time where V is 8 and the run is whole,
  * element by element at the end of an array or where V is 1.
  *
- * S is the store as the compiler knows it, or D9_ANY: read from the argument, a branch that all threads take alike.
- * Narrowing is rounded to nearest even, as in kernels/formulas/half.h; the processor's own instructions do it. */
+ * S is the storage type where the compiler knows it, or D9_ANY: then it is read from the argument, by a branch that is
+ * the same for all threads. Narrowing is rounded to nearest even, as in kernels/formulas/half.h, by the processor's own
+ * instructions. */
 #ifndef D9_CUDA_VECTOR_H
 #define D9_CUDA_VECTOR_H
 
@@ -26,7 +27,7 @@ D9_DEVICE float d9_power_of_two_of(float x) { /* within 2^-22 of 2^x, PTX ISA: e
 D9_DEVICE float d9_widen_fp16(uint16_t h) { return d9_fp16_to_float(h); }
 D9_DEVICE uint16_t d9_narrow_fp16(float x) { return d9_fp16_from_float(x); }
 D9_DEVICE uint16_t d9_narrow_bf16(float x) { return d9_bf16_from_float(x); }
-D9_DEVICE float d9_power_of_two_of(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); } /* as far off */
+D9_DEVICE float d9_power_of_two_of(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); } /* same error */
 #endif
 
 enum { D9_ANY = -1, D9_WIDE = 8 }; /* D9_WIDE: elements of 16 bytes of half precision */
@@ -43,7 +44,7 @@ D9_DEVICE uint16_t d9_narrow(int store, float x) {
     return store == D9_KERNEL_BF16 ? d9_narrow_bf16(x) : d9_narrow_fp16(x);
 }
 
-/* What storing and loading again would leave. */
+/* What a value is after it has been stored and loaded again. */
 D9_DEVICE float d9_rounded(int store, float x) {
     return store == D9_KERNEL_F32 ? x : d9_widen(store, d9_narrow(store, x));
 }
@@ -138,7 +139,7 @@ template <int V, int S> D9_DEVICE void d9_put(d9_kernel_out y, int64_t at, int64
     d9_run<V, S>::store(y, at, n, r);
 }
 
-/* f32 arrays that need no struct around them. */
+/* The same for arrays that are f32 in any case. */
 template <int V> D9_DEVICE d9_vector<V> d9_load_floats(const float *x, int64_t at, int64_t n) {
     const d9_kernel_in in = {x, D9_KERNEL_F32};
     return d9_run<V, D9_KERNEL_F32>::load(in, at, n);
@@ -158,8 +159,8 @@ template <int V> D9_DEVICE void d9_round(int store, d9_vector<V> *t) {
     for (int i = 0; i < V; i++) t->v[i] = d9_rounded(store, t->v[i]);
 }
 
-/* CELU where half precision is stored: the formula's exponential is 25 instructions, with which a pass over memory
- * waits for arithmetic; this one is the processor's own, off by at most alpha 2^-22. */
+/* CELU where half precision is stored. The formula's exponential has 25 instructions, so a pass over memory would wait
+ * for arithmetic. This one is the processor's own; its error is at most alpha 2^-22. */
 template <int V> D9_DEVICE void d9_celu_run(float alpha, d9_vector<V> *t) {
     const float factor = 0x1.715476p+0f / alpha; /* log2 e */
     for (int i = 0; i < V; i++) {
@@ -168,7 +169,7 @@ template <int V> D9_DEVICE void d9_celu_run(float alpha, d9_vector<V> *t) {
     }
 }
 
-/* t = act(t) to be stored, and t = t * slope(reference): the row of activations.def is chosen once for the run. */
+/* t = act(t), to be stored; t = t * slope(reference). The row of activations.def is chosen once for the run. */
 template <int V> D9_DEVICE void d9_act_run(d9_kernel_act act, int store, d9_vector<V> *t) {
     if (act.activation == D9_ACT_CELU && store != D9_KERNEL_F32) return d9_celu_run<V>(act.alpha, t);
     switch (act.activation) {
@@ -204,8 +205,8 @@ D9_DEVICE float d9_coefficient(d9_cuda_coefficient coefficient, const int64_t *s
 #define D9_FOR_RUNS(count)                                                                                             \
     for (int64_t at = d9_thread() * V, n = D9_END(count) - at; n > 0; at += d9_threads() * V, n = D9_END(count) - at)
 
-/* On the host: whether an array may be read 16 bytes at a time; and a kernel over runs of eight where all arrays allow
- * it, else over single elements. */
+/* On the host: whether an array may be read 16 bytes at a time; and the launch of a kernel, over runs of eight where
+ * all arrays allow it, else over single elements. */
 static inline bool d9_aligned(const void *data) { return (reinterpret_cast<uintptr_t>(data) & 15) == 0; }
 
 #define D9_LAUNCH_RUNS(kernel, aligned, count, stream, ...)                                                            \

@@ -1,7 +1,7 @@
 /* Activations: value, and slope from y or x as activations.def says. Include with D9_REAL set (real.h).
  *
  * d9_act_<ID>(x, alpha) and d9_act_slope_<ID>(t, alpha), where t is y for rows with from_output and x for the rest:
- * dx = dy * slope(t). A NaN stays one, the infinities go to the limits. No branches, no indices. */
+ * dx = dy * slope(t). A NaN stays a NaN, infinities give the limits. No branches, no indices. */
 #include "kernels/formulas/real.h"
 #include "kernels/formulas/rows.h"
 
@@ -27,7 +27,7 @@ D9_FN D9_REAL D9_OF(d9_act_slope_CELU)(D9_REAL y, D9_REAL alpha) {
     return 1 + below * (1 / alpha);
 }
 
-/* Beyond +-40 every term is at its limit in either precision; clamping keeps inf * 0 away. */
+/* Beyond +-40 every term is at its limit in both precisions; clamping avoids inf * 0. */
 D9_FN D9_REAL D9_OF(d9_clamp_40)(D9_REAL x) {
     const D9_REAL low = x < -40 ? D9_R(-40) : x;
     return low > 40 ? D9_R(40) : low;

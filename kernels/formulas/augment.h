@@ -26,7 +26,7 @@ typedef struct d9_augment_draws {
 D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     const int alternating = rule->mirror == D9_AUGMENT_MIRROR_ALTERNATING;
     if (rule->mirror == D9_AUGMENT_MIRROR_NONE) return 0;
-    /* Alternating: one draw for all epochs says which half starts mirrored; each epoch turns it over. */
+    /* Alternating: one draw for all epochs says which half starts mirrored; each epoch takes the other half. */
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, alternating ? 0 : epoch, D9_STREAM_MIRROR, 0);
     const uint32_t bit = d9_philox_below(word.v[0], 2);
     return (int32_t)(alternating ? bit ^ (epoch & 1) : bit);

@@ -1,5 +1,5 @@
-/* What every formula header stands on: one qualifier, so that the same text is a plain inline function for the
- * C compiler and a host and device function for nvcc. */
+/* What every formula header needs: one qualifier, so that the same text is a plain inline function for the C compiler
+ * and a host and device function for nvcc. */
 #ifndef D9_FORMULAS_COMMON_H
 #define D9_FORMULAS_COMMON_H
 

@@ -1,8 +1,8 @@
 /* bfloat16 and IEEE half as bits: exact widening, and narrowing rounded to nearest, ties to even.
  *
  * Branch-free, so that loops over them vectorise. Denormals are kept (both ways), overflow becomes infinity, a NaN
- * stays a quiet NaN of the same sign. The `_from_double` forms round once: a double is first brought to float by
- * round-to-odd, which leaves the second rounding nothing to get wrong. */
+ * stays a quiet NaN of the same sign. The `_from_double` forms give the same result as one rounding: a double first
+ * becomes a float by round-to-odd, after which the second rounding is right. */
 #ifndef D9_FORMULAS_HALF_H
 #define D9_FORMULAS_HALF_H
 
@@ -40,7 +40,7 @@ D9_FN float d9_fp16_to_float(uint16_t h) {
 D9_FN uint16_t d9_fp16_from_float(float x) {
     const uint32_t bits = d9_float_bits(x), sign = bits >> 16 & 0x8000, magnitude = bits & UINT32_C(0x7fffffff);
     const uint32_t normal = (magnitude - UINT32_C(0x38000000) + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    /* Below 2^-14 one half's step is 2^-24, which is float's step at 0.5: the addition rounds. */
+    /* Below 2^-14 the step of a half is 2^-24, which is the step of a float at 0.5: so the addition rounds. */
     const uint32_t denormal = d9_float_bits(d9_float_of_bits(magnitude) + 0.5f) - UINT32_C(0x3f000000);
     const uint32_t quiet = 0x7e00 | (magnitude >> 13 & 0x3ff);
     uint32_t half = magnitude < UINT32_C(0x38800000) ? denormal : normal;

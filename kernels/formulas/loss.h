@@ -36,7 +36,7 @@ D9_FN D9_REAL D9_OF(d9_loss_slope_CROSS_ENTROPY)(D9_REAL logit, int is_label, co
     return D9_OF(d9_exp)(logit - row->log_sum_exp) - target;
 }
 
-/* By number: losses are never hot. */
+/* By number: a loss is never where the time goes. */
 D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, int is_label) {
     switch (loss) {
 #define D9_LOSS(id, name, doc) case D9_LOSS_##id: return D9_OF(d9_loss_term_##id)(logit, is_label);

@@ -9,9 +9,9 @@
  *
  * D9_OF(d9_act_CELU) is the name in the current precision, D9_R(0.5) a constant of it. The elementary functions a
  * formula may call are those below, as D9_OF(d9_exp) and so on. The float exponentials are our own: branch-free, so
- * that a loop around them vectorises (GCC wants -fno-trapping-math for that), and the same with any libm. Measured
- * over every 101st float: within 1.1 (exp) and 1.8 (expm1) units in the last place; tests/unit/formulas.c holds them
- * to it. */
+ * that a loop around them vectorises (GCC needs -fno-trapping-math for that), and the same with any libm. Measured
+ * over every 101st float: within 1.1 (exp) and 1.8 (expm1) units in the last place; tests/unit/formulas.c checks
+ * that. */
 #ifndef D9_FORMULAS_REAL_H
 #define D9_FORMULAS_REAL_H
 

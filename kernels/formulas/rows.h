@@ -1,4 +1,4 @@
-/* The rows of activations.def, losses.def and updates.def, numbered: what graph, kernels and formulas know them by. */
+/* The numbers of the rows of activations.def, losses.def and updates.def, for graph, kernels and formulas alike. */
 #ifndef D9_FORMULAS_ROWS_H
 #define D9_FORMULAS_ROWS_H
 
@@ -11,7 +11,7 @@ typedef enum d9_activation {
     D9_ACT_COUNT
 } d9_activation;
 
-/* 1: the slope is taken at y, and x need not be kept. */
+/* 1: the slope is computed from y, and x need not be kept. */
 D9_FN int d9_activation_from_output(int activation) {
     switch (activation) {
 #define D9_ACTIVATION(id, name, from_output, doc) case D9_ACT_##id: return from_output;

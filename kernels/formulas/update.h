@@ -5,7 +5,7 @@
  *   SGD_TORCH  s = g + d w,       v = m v + s,  w = w - l (s + m v) the rate is outside
  *   lerp       a = ratio a + (1 - ratio) x
  *
- * At a constant rate the first two are the same update, v of the one being -l times v of the other. Include with
+ * At a constant rate the first two are the same update: v of the first is -l times v of the second. Include with
  * D9_REAL set (real.h). Source: cifar10-fast@f79e8b89, torch_backend.py; torch.optim.SGD with nesterov. */
 #include "kernels/formulas/real.h"
 #include "kernels/formulas/rows.h"

@@ -2,8 +2,8 @@
  *
  * A tile product adds, for 16 outputs and 16 inputs, a sum over 32 positions. So positions are the inner dimension, and
  * both sides are packed: x as pairs of positions (the tile's B operand), dy transposed to one row per output channel
- * (A). Rows of W pixels are laid end to end with one zero column after each and one zero row after each image, so that
- * a tap (kh, kw) is nothing but an offset: with Wp = W + 1,
+ * (A). Rows of W pixels are laid end to end, with one zero column after each and one zero row after each image. Then a
+ * tap (kh, kw) is only an offset: with Wp = W + 1,
  *
  *   dw[kh][kw] = sum over q of dy[q - (kh - 1) Wp - (kw - 1)] x[q]
  *
@@ -11,7 +11,7 @@
  * positions at a time, which stay in the first-level cache. Each thread takes a run of images into sums of its own;
  * the threads' sums are added in order, so the bits depend on the number of threads alone.
  *
- * An infinite x beside a zero column gives NaN where the plain sum has none: training is lost by then anyway.
+ * An infinite x beside a zero column gives NaN where the plain sum has none. By then training has failed anyway.
  *
  * Measured on one core of a shared Xeon against oneDNN 2.6.3 on two, GFLOP/s per core, packing included: 32 x 32
  * 64 -> 128 channels 1090 (oneDNN 770), 16 x 16 128 -> 128 1110 (610), 8 x 8 256 -> 512 920 (720), 4 x 4 512 -> 512
@@ -61,7 +61,7 @@ static layout layout_of(const d9_cpu_conv *s) {
     return l;
 }
 
-/* Linux lends the tiles' state to a process that asks; asking again is free. */
+/* Linux gives a process the tiles' registers when it asks for them; asking again costs nothing. */
 static bool tiles_are_ours(void) {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     return d9_cpu_has_amx_bf16() && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
@@ -146,7 +146,7 @@ static void transpose(const uint16_t *from, int64_t stride, __m256i rows[TILE]) 
     }
 }
 
-/* 16 positions, which are a part of a row of pixels, two rows, or four, to their places. */
+/* Puts 16 positions, which are a part of a row of pixels, two rows, or four, in their places. */
 static void spread(__m256i run, int64_t width, int64_t row, uint16_t *to) {
     const __m128i low = _mm256_castsi256_si128(run), high = _mm256_extracti128_si256(run, 1);
     if (width == 4) {
@@ -265,7 +265,8 @@ static void gather_block(const d9_cpu *cpu, const d9_cpu_conv *s, const layout *
                          float *dw) {
     const int64_t inputs = s->inputs / BLOCK, o = block / inputs * BLOCK, i = block % inputs * BLOCK;
     for (int64_t tap = 0; tap < TAPS; tap++)
-        for (int64_t row = 0; row < 4 * TILE; row++) { /* of the tiles (o, i), (o, i + 16), (o + 16, i), (o + 16, i + 16) */
+        /* rows of the tiles (o, i), (o, i + 16), (o + 16, i), (o + 16, i + 16) */
+        for (int64_t row = 0; row < 4 * TILE; row++) {
             const int64_t tile = row / TILE, output = o + tile / 2 * TILE + row % TILE, input = i + tile % 2 * TILE;
             add_row(cpu, l, scratch, (block * TAPS + tap) * SUMS + row * TILE, dw + (output * TAPS + tap) * s->inputs + input);
         }

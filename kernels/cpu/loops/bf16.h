@@ -1,5 +1,5 @@
-/* Runs of bf16 to and from float, rounded to nearest even. With AVX512_BF16 the processor's own instruction narrows;
- * it takes denormals for zero, which the formula (half.h) keeps: the one difference, far below any gradient. */
+/* Runs of bf16 to and from float, rounded to nearest even. With AVX512_BF16 the processor's own instruction narrows. It
+ * makes denormals zero, and the formula (half.h) keeps them. That is the only difference, far below any gradient. */
 #ifndef D9_CPU_BF16_H
 #define D9_CPU_BF16_H
 

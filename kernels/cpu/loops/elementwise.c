@@ -1,4 +1,4 @@
-/* Element by element: cast, add, scale, activations and their slopes, updates. Memory-bound all of them. */
+/* Element by element: cast, add, scale, activations and their slopes, updates. All of them are bound by memory. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/update.h"
@@ -94,7 +94,7 @@ void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kern
     }
 }
 
-/* Whatever a row keeps, or does not, the loop is the same: a state that it has no array for is zero. */
+/* The loop is the same whatever a row keeps: a state without an array is zero. */
 #define UPDATE_LOOP(id, first, second)                                                                             \
     _Pragma("omp simd") for (int64_t i = begin; i < end; i++) {                                                    \
         float weight = w[i], nothing = 0, none = 0;                                                                \

@@ -1,15 +1,15 @@
 /* Batch normalisation over runs of pixels of C channels: sums, and the passes that use them.
  *
- * Sums run in f32 over D9_FOLD additions and are then folded into doubles: the error stays near that of one f32
- * rounding whatever the batch. Squares are taken about a pivot (forward) or the mean (backward), so that a large mean
- * costs no digits. */
+ * Sums run in f32 over D9_FOLD additions and are then added to doubles. So the error stays near that of one f32
+ * rounding, however large the batch is. Squares are of the difference from a pivot (forward) or from the mean
+ * (backward), so that a large mean costs no digits. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/norm.h"
 
 enum { D9_FOLD = 64 }; /* additions in f32 between two folds */
 
-/* How a tile walks over pixels: few channels leave room for several pixels side by side, many are cut into chunks. */
+/* How a tile goes over pixels: with few channels several pixels lie side by side, many channels are cut into chunks. */
 typedef struct walk { int64_t channels, rows, width; } walk; /* width = channels * rows */
 
 static walk walk_of(int64_t c, int64_t channels) {
@@ -17,7 +17,7 @@ static walk walk_of(int64_t c, int64_t channels) {
     return (walk){n, rows, n * rows};
 }
 
-/* Elements of the next tile where `left` pixels are left. */
+/* Elements of the next tile when `left` pixels remain. */
 static inline int64_t lanes(const walk *w, int64_t left) { return (left < w->rows ? left : w->rows) * w->channels; }
 
 /* A term per channel as a term per lane. */

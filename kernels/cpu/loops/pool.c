@@ -55,7 +55,8 @@ static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t corne
     }
 }
 
-/* The rectangle of inputs that belongs to one window: itself, and what no window reaches up to the next. */
+/* The rectangle of inputs that belongs to one window: the window, and inputs between it and the next that are in
+ * none. */
 typedef struct rectangle { int64_t rows, columns; } rectangle;
 
 static rectangle owned(const d9_kernel_window *w, int64_t oy, int64_t ox) {

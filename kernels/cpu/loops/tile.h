@@ -1,7 +1,7 @@
 /* Tiles: every loop computes on short runs of floats that stay in the first cache. f32 arrays are used where they
  * lie; bf16 is widened into a tile and narrowed from one.
  *
- * Inner loops are plain C over a tile, marked `omp simd`: the compiler makes them as wide as the level allows. */
+ * Inner loops are plain C over a tile, marked `omp simd`: the compiler uses vectors as wide as the level allows. */
 #ifndef D9_CPU_TILE_H
 #define D9_CPU_TILE_H
 
@@ -34,7 +34,7 @@ static inline void d9_tile_store(d9_kernel_out y, int64_t at, int64_t n, const f
     if (y.store == D9_KERNEL_BF16 && y.data) d9_bf16_narrow(tile, n, (uint16_t *)y.data + at);
 }
 
-/* What storing and loading again would leave. */
+/* What a value is after it has been stored and loaded again. */
 static inline void d9_tile_round(d9_kernel_store store, int64_t n, float *tile) {
     if (store == D9_KERNEL_BF16) d9_bf16_round(n, tile);
 }
