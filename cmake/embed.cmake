@@ -1,5 +1,5 @@
-# Writes OUT, a C header with the files of FOLDER as bytes: the array NAME of TYPE, one row {"FILE", bytes, size} each, in
-# the order of their names. Bytes and not a string literal: C promises 4095 characters of one, no more.
+# Writes OUT, a C header with the files of FOLDER as bytes: the array NAME of TYPE, with a row {"FILE", bytes, size} for
+# each file, in the order of their names. They are bytes because C promises only 4095 characters of a string literal.
 file(GLOB paths ${FOLDER}/*)
 set(arrays "")
 set(rows "")

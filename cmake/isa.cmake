@@ -18,7 +18,7 @@ function(dawn9_isa_level level)
   add_library(dawn9_loops_${level} OBJECT ${LOOP_SOURCES})
   target_link_libraries(dawn9_loops_${level} PRIVATE dawn9_flags)
   # Contraction differs between levels, so only integers and look-ups (augment.c) give the same bits on all of them.
-  # GCC vectorises the exponentials' selections only where they may not trap.
+  # GCC vectorises the selections in the exponentials only with -fno-trapping-math.
   target_compile_options(dawn9_loops_${level} PRIVATE -O3 -ffp-contract=fast -fno-trapping-math -fopenmp-simd ${ARGN})
   target_compile_definitions(dawn9_loops_${level} PRIVATE D9_LEVEL=${level})
   target_sources(dawn9_kernels PRIVATE $<TARGET_OBJECTS:dawn9_loops_${level}>)

@@ -1,7 +1,9 @@
 # What is installed beside programs and libraries, and the packages that CPack makes of it:
 #
-#     cpack --config build/CPackConfig.cmake    dawn9-VERSION-Linux-x86_64.tar.gz, which runs wherever it is unpacked, and
-#                                               dawn9_VERSION_amd64.deb where there are dpkg-dev and file
+#     cpack --config build/CPackConfig.cmake
+#
+# makes dawn9-VERSION-Linux-x86_64.tar.gz, which runs wherever it is unpacked, and, where dpkg-dev and file are installed,
+# dawn9_VERSION_amd64.deb.
 install(DIRECTORY configs DESTINATION share/dawn9 FILES_MATCHING PATTERN "*.yaml")
 install(FILES README.md CHANGELOG.md LICENSE CITATION.cff DESTINATION share/doc/dawn9)
 install(FILES LICENSE DESTINATION share/doc/dawn9 RENAME copyright) # where Debian looks
@@ -32,7 +34,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-if(TARGET dawn9-cuda) # cuDNN comes from no Debian package: found here, and no dependency of ours
+if(TARGET dawn9-cuda) # no Debian package has cuDNN: say where it is, and do not depend on it
   get_filename_component(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CUDNN_LIBRARY} DIRECTORY)
 endif()
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "gnuplot-nox, curl") # the plots of a report; data fetch

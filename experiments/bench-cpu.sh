@@ -1,10 +1,10 @@
 #!/bin/sh
-# The CPU figures of docs/performance.md: dawn9 and PyTorch in turn, so that a noisy machine disturbs both alike.
+# The CPU figures of docs/performance.md: dawn9 and PyTorch in turn, so that other programs disturb both alike.
 #
 # usage: experiments/bench-cpu.sh PRECISION OUT [ROUNDS [EPOCHS]]
 #   bf16 or f32; a folder for the records; 3 rounds; 3 real epochs, each beside the same steps timed by bench
 #
-# Wants CIFAR-10, build/ and Debian's python3-torch; 12 minutes in bf16, 25 in f32, with nothing else running.
+# Needs CIFAR-10, build/ and Debian's python3-torch; 12 minutes in bf16, 25 in f32, with nothing else running.
 set -eu
 [ $# -ge 2 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
 precision=$1 out=$2 rounds=${3-3} epochs=${4-3}

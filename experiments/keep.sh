@@ -1,15 +1,15 @@
 #!/bin/sh
-# What is kept of measurements under experiments/results: their records in one archive, records.tar.gz, and plain beside
-# it what is read: experiment.json, report.html and its tables, summary.txt.
+# What is kept of measurements under experiments/results. Their records lie in one archive, records.tar.gz. What people
+# read lies beside it as plain files: experiment.json, report.html and its tables, summary.txt.
 #
 # usage: experiments/keep.sh pack FOLDER KEPT             the files of FOLDER into KEPT, a folder two below results/
 #        experiments/keep.sh unpack KEPT FOLDER           and back
 #        experiments/keep.sh report KEPT FOLDER [DAWN9]   and back, with page and tables made again (build/dawn9)
 #        experiments/keep.sh write KEPT [DAWN9]           the same, then page and tables into KEPT
 #
-# The same records give the same archive: names in order, no times, no owners. It holds no weights and no answers
-# (*.safetensors), so a page made again has no confusion matrix and no mistakes. In the page that is kept a link to a
-# run leads to the archive, and no plot links a PNG beside it.
+# The same records give the same archive: names in order, no times, no owners. It holds no weights and no predictions
+# (*.safetensors), so a page made from it has no confusion matrix and no list of mistakes. In the page that is kept, a
+# link to a run leads to the archive, and a plot has no link to a PNG file.
 set -eu
 
 usage() { sed -n '5,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }

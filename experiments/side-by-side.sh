@@ -1,10 +1,10 @@
 #!/bin/sh
-# Do two runs on one machine get in each other's way? The training step of one run alone, and of two at once: told their
-# threads (one each), and not told (each takes all cores). In turn, several rounds, because machines drift.
+# Do two runs on one machine slow each other down? Measures the training step of one run alone and of two at once, with
+# one thread for each run, and with all cores for each. In turn and in several rounds, because speed changes over time.
 #
 # usage: experiments/side-by-side.sh OUT [ROUNDS [argument of dawn9 bench step]...]    needs two cores that are idle
 #
-# OUT gets each measurement as JSON and summary.txt: medians of images/s and what is left of a run beside another.
+# OUT gets each measurement as JSON, and summary.txt: medians of images/s, and the speed that a run keeps beside another.
 set -eu
 [ $# -gt 0 ] && [ "$1" != --help ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ shift $(($# > 1 ? 2 : 1))
 dawn9=${DAWN9-build/dawn9}
 mkdir -p "$out"
 
-# Not spinning is the default (dawn9 sets it for itself); what the caller has set would be measured instead.
+# dawn9 sets for itself that waiting threads do not spin. What the caller has set would be measured instead.
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
 
 measure() { # NAME, then arguments

@@ -2,7 +2,7 @@
 # Builds dawn9 in four ways and runs every test that needs no GPU and no network.
 #
 #   build             as setup.sh makes it, with the tests                every test
-#   build-plain       gcc, no oneDNN, no nvcc, warnings are errors        all but timings, install, oneDNN, the model of a GPU
+#   build-plain       gcc, no oneDNN, no nvcc, warnings are errors        all but timings, install, oneDNN, the GPU model
 #   build-sanitized   AddressSanitizer and UBSan, no nvcc, also strict    every test but the timings and the heavy ones
 #   build-clang       clang, warnings are errors                          compiled only: one check
 #
@@ -27,8 +27,8 @@ jobs=$(nproc)
 began=$(date +%s)
 results=$(mktemp) # one line a result: passed|failed|skipped BUILD: TEST
 trap 'rm -f "$results"' EXIT
-# Threads that wait without spinning, so that tests may run side by side. A sanitizer's find ends the test. GCC 12's
-# leak checker crashes on the thread-local storage of modules that dlopen brought unless it keeps its hands off it.
+# Threads that wait without spinning, so that tests may run side by side. What a sanitizer finds ends the test. GCC
+# 12's leak checker crashes on the thread-local storage of modules opened by dlopen, so it must not look at it.
 export OMP_WAIT_POLICY=passive UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0
 

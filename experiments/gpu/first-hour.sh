@@ -8,23 +8,23 @@
 #   ops       2 min      every operation, fused rule and step against the reference       OUT/ops.txt
 #   verify    40 s       another framework's numbers in f32, tf32, bf16 and fp16          OUT/verify-*.json
 #   repeat    10 s       one seed twice under one plan: equal parameters                  OUT/repeat-*.json
-#   sanitize  3 min      compute-sanitizer on two steps: memcheck, racecheck              OUT/memcheck.txt, racecheck.txt
+#   sanitize  3 min      compute-sanitizer on two steps: memcheck, racecheck              OUT/memcheck.txt and the like
 #   curve     20 s       one seed of dawn94, beside tests/golden/dawn94_curve.tsv         OUT/curve/
 #   bench     2 min      step, ops, pipeline, cold: beside copy rate and matrix rate      OUT/bench-*.json
 #   peers     6 min      PyTorch's own scripts on the same card, from PEERS=folder        OUT/peer-*.txt
 #   seeds     3 min      30 seeds of dawn94: mean with views at least 94.05               OUT/seeds/, seeds.txt
 #   cold      2 min      the whole process ten times, tuned; once tuning, once uncached   OUT/cold/
 #
-# In all 21 minutes, of which the GPU works about 12. Predicted figures of one H200: a step of dawn94 3.1 ms, training 3.1 s
-# (2.4 to 3.4), augmentation under 0.5% of it, the process 4 s tuned and 10 s tuning; memory 1.1 GiB and at most 0.3 more.
+# In all 21 minutes; the GPU works for about 12 of them. Predicted for one H200: a step of dawn94 3.1 ms, training 3.1 s
+# (2.4 to 3.4), augmentation under 0.5% of it, the process 4 s tuned and 10 s tuning, memory 1.1 to 1.4 GiB.
 #
-# A stage that is done (OUT/STAGE.done) is passed over; the first that fails ends the script with its status. Wants CUDA 12.4
+# A stage that is done (OUT/STAGE.done) is skipped. The first that fails ends the script with its status. Needs CUDA 12.4
 # or later with nvcc, cuDNN 9.11 or later, and for curve, seeds and cold CIFAR-10 (./setup.sh --data).
 #
-# Environment: PRECISION (fp16), ARCHITECTURES (of the build: 90a), PEERS, SEEDS (30), COLD (10). PREBUILT: a build folder made
-# elsewhere with -DDAWN9_GPU_TESTS=ON, from sources at this very path, for a machine without the libraries to build against;
-# those it runs with are then in LD_LIBRARY_PATH. For a rehearsal without a GPU (tests/cli/first_hour.sh) also BACKEND, CONFIG,
-# SMALL, SMALL_STEPS, CASES, PRECISIONS.
+# Environment: PRECISION (fp16), ARCHITECTURES (of the build: 90a), PEERS, SEEDS (30), COLD (10). PREBUILT: a build folder
+# from another machine, made with -DDAWN9_GPU_TESTS=ON from sources at the same path, for a machine that cannot build; the
+# libraries are then found by LD_LIBRARY_PATH. BACKEND, CONFIG, SMALL, SMALL_STEPS, CASES and PRECISIONS are for a
+# rehearsal without a GPU (tests/cli/first_hour.sh).
 set -eu
 usage() { sed -n '2,28s/^# \{0,1\}//p' "$0"; }
 case ${1-} in
@@ -87,7 +87,7 @@ stage_repeat() {
     grep -h '"params_sha256"' "$out/repeat-first.json" "$out/repeat-again.json" | sort -u | wc -l | grep -qx 1
 }
 
-# Some machines let no debugger at the GPU: that is noted and no failure.
+# Some machines do not allow a debugger on the GPU. The output says so, and it is no failure.
 # shellcheck disable=SC2086
 stage_sanitize() {
     for tool in memcheck racecheck; do
@@ -97,7 +97,7 @@ stage_sanitize() {
             --set backend_options.tune=off --out "$out/$tool" || status=$?
         [ $status != 0 ] || continue
         grep -q 'Device not supported' "$out/$tool.txt" || return $status
-        echo "$tool: this machine does not let it at the GPU"
+        echo "$tool: this machine does not allow it on the GPU"
     done
 }
 stage_curve() {
@@ -116,8 +116,8 @@ stage_bench() {
     "$dawn9" bench step --config "$config" --backend "$backend" --precision "$precision"
 }
 
-# The scripts themselves are other people's, so they are not here: PEERS holds new_dawn.py, airbench94.py,
-# airbench94_muon.py, hiverge.py or what there is of them, patched only as far as they must be to run.
+# The scripts are other people's, so they are not here. PEERS holds new_dawn.py, airbench94.py, airbench94_muon.py and
+# hiverge.py, or some of them, changed only as far as is needed to run them.
 stage_peers() {
     for script in "${PEERS:-none}"/*.py; do
         [ -f "$script" ] || { echo "PEERS names no folder of scripts: no peer was run"; continue; }
@@ -157,7 +157,7 @@ done
 for stage in "$@"; do
     [ ! -e "$out/$stage.done" ] || { echo "$stage: done before"; continue; }
     echo "==== $stage"
-    # a function in a condition would run without set -e: so a shell of its own, whose status is looked at
+    # in a condition a function runs without set -e; so it gets a shell of its own, and then we look at the status
     set +e
     (set -e; "stage_$stage") >"$out/$stage.txt" 2>&1
     status=$?

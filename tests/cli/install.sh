@@ -1,5 +1,5 @@
-# cmake --install into a folder that is then moved: the command runs there, and other projects build against it, by the CMake
-# package, by pkg-config, shared and static, in C and C++. What the library exports is what its header declares.
+# cmake --install into a folder that is then moved: the command runs there, and other projects build against it, by the
+# CMake package, by pkg-config, shared and static, in C and C++. The library exports what its header declares.
 . "$(dirname "$0")/lib.sh"
 build=$(dirname "$dawn9")
 prefix="$scratch/a prefix" # a space, as in people's folders

@@ -1,5 +1,5 @@
-# tools/load_in_pytorch.py: the same logits in PyTorch as dawn9 eval finds, for the baseline and with every trick on that
-# a model carries; and the way back. Needs PyTorch.
+# tools/load_in_pytorch.py: the same logits in PyTorch as from dawn9 eval, for the baseline and with every trick that a
+# model carries; and the way back. Needs PyTorch.
 . "$(dirname "$0")/lib.sh"
 python=
 for candidate in python3 /usr/bin/python3; do

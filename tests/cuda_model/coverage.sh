@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes coverage.tsv from what unit.cuda_kernels and unit.cuda_backend_ops left in the build folder: look at the difference.
+# Writes coverage.tsv from what unit.cuda_kernels and unit.cuda_backend_ops left in the build folder. Look at the diff.
 #
 # usage: tests/cuda_model/coverage.sh BUILD
 set -eu
