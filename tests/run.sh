@@ -6,26 +6,32 @@
 #   build-sanitized   AddressSanitizer and UBSan, no nvcc, also strict    every test but the timings and the heavy ones
 #   build-clang       clang, warnings are errors                          compiled only: one check
 #
-# usage: tests/run.sh [--quick | --long]    --quick: the first alone; --long: also the tests labelled long
+# usage: tests/run.sh [--quick | --long | --verdict BUILD...]
 #
-# What needs CIFAR-10 has cifar10 in its name and is skipped by name where the data is absent (./setup.sh --data).
-# Any other skip fails where CI=true. The last line counts the results of all builds; the exit status is the verdict.
+#   --quick     the first build alone
+#   --long      also the tests labelled long
+#   --verdict   builds and tests nothing: the verdict on the results.xml of these folders
+#
+# A test that cannot run says "skipped: REASON: why". Where CI=true that fails unless the reason is one of `lacks` below
+# and holds on this machine. The last line counts the results of all builds; the exit status is the verdict.
 set -eu
 cd "$(dirname "$0")/.."
 
-usage="usage: tests/run.sh [--quick | --long]"
+usage="usage: tests/run.sh [--quick | --long | --verdict BUILD...]"
 extent=usual
 case $#:${1-} in
 0:) ;;
 1:--quick) extent=quick ;;
 1:--long) extent=long ;;
 1:-h | 1:--help) echo "$usage"; exit 0 ;;
+1:*) echo "$usage" >&2; exit 2 ;;
+*:--verdict) extent=verdict ;;
 *) echo "$usage" >&2; exit 2 ;;
 esac
 
 jobs=$(nproc)
 began=$(date +%s)
-results=$(mktemp) # one line a result: passed|failed|skipped BUILD: TEST
+results=$(mktemp) # one line a result: passed|failed|skipped BUILD: TEST, and behind skipped the REASON
 trap 'rm -f "$results"' EXIT
 # Threads that wait without spinning, so that tests may run side by side. What a sanitizer finds ends the test. GCC
 # 12's leak checker crashes on the thread-local storage of modules opened by dlopen, so it must not look at it.
@@ -33,8 +39,44 @@ export OMP_WAIT_POLICY=passive UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0
 
 say() { printf '\n==== %s (%d s)\n' "$*" $(($(date +%s) - began)); }
-note() { echo "$1 $2: $3" >>"$results"; } # STATE BUILD TEST
+note() { echo "$1 $2: $3" >>"$results"; } # STATE BUILD, then TEST or "TEST REASON"
 has_command() { command -v "$1" >/dev/null 2>&1; }
+
+# ---- why a test may be skipped in CI: the only list ----
+
+cpu_has() { grep -Eqw "$1" /proc/cpuinfo; } # FLAG|FLAG...
+built_with() { grep -q "^$2\$" "$1/CMakeCache.txt" 2>/dev/null; } # BUILD NAME:TYPE=VALUE
+includes_onednn_2() {
+    printf '#include <oneapi/dnnl/dnnl_version.h>\n#if DNNL_VERSION_MAJOR != 2\n#error\n#endif\n' | cc -E - >/dev/null 2>&1
+}
+
+# Whether this machine, or this build on purpose, lacks what the reason names: 0 yes, 1 no, 2 not on the list.
+lacks() { # REASON BUILD
+    case $1 in
+    cifar10) [ -x "$2/dawn9" ] && ! "$2/dawn9" data check cifar10 >/dev/null 2>&1 ;;
+    onednn) built_with "$2" DAWN9_ONEDNN:BOOL=OFF || ! includes_onednn_2 ;;
+    bf16) built_with "$2" DAWN9_CPU_CEILING:STRING=v3 || ! cpu_has 'avx512_bf16|amx_bf16' ;;
+    amx) built_with "$2" DAWN9_CPU_CEILING:STRING=v3 || ! cpu_has amx_bf16 ;;
+    x86-64) [ "$(uname -m)" != x86_64 ] ;;
+    *) return 2 ;;
+    esac
+}
+
+# In CI a skip without a true reason is a failure.
+judge_skips() {
+    while read -r state build test reason; do
+        verdict=0
+        if [ "$state" = skipped ]; then lacks "${reason:-none}" "${build%:}" || verdict=$?; fi
+        case $verdict in
+        0) echo "$state $build $test${reason:+ $reason}" ;;
+        1) echo "failed $build $test (skipped for want of $reason, which is there)" ;;
+        *) echo "failed $build $test (skipped for want of ${reason:-a reason}, which CI does not accept)" ;;
+        esac
+    done <"$results" >"$results.ci"
+    mv "$results.ci" "$results"
+}
+
+# ---- tools ----
 
 # What the tests need beyond what dawn9 needs.
 install_tools() {
@@ -82,22 +124,32 @@ compile() {
     return 1
 }
 
-# One line for each test of ctest's JUnit file, and one for each test that a cmocka program skipped inside. A test that
-# did not run for any reason but exit status 77 has failed.
+# ---- builds and their tests ----
+
+# One line for each test of ctest's JUnit file, and one for each test that a cmocka program skipped inside, with the
+# reason it gave just before. A test that did not run for any reason but exit status 77 has failed.
 read_results() { # FILE BUILD
     awk -v build="$2" '
         function value(name) { return match($0, name "=\"[^\"]*\"") ? substr($0, RSTART + length(name) + 2, RLENGTH - length(name) - 3) : "" }
-        function done() { if (test != "") print state, build ": " test; test = "" }
+        function done() {
+            if (test != "") print state, build ": " test (state == "skipped" && reason != "" ? " " reason : "")
+            test = reason = ""
+        }
         /<testcase / {
             done()
             test = value(" name")
             state = value(" status") == "run" ? "passed" : "failed"
         }
         /<skipped message="SKIP_RETURN_CODE=77"/ { state = "skipped" }
+        match($0, /(^|>)skipped: [a-z0-9-]+: /) {
+            reason = substr($0, RSTART, RLENGTH)
+            gsub(/^>?skipped: |: $/, "", reason)
+        }
         test != "" && /\[  SKIPPED \] [A-Za-z0-9_]+ *$/ {
             inner = $0
             sub(/^.*\[  SKIPPED \] /, "", inner)
-            if (!seen[test, inner]++) print "skipped", build ": " test "/" inner
+            if (!seen[test, inner]++) print "skipped", build ": " test "/" inner (reason == "" ? "" : " " reason)
+            reason = ""
         }
         END { done() }' "$1"
 }
@@ -123,7 +175,28 @@ check() { # BUILD, LABELS and NAMES of tests to leave out, cmake-option...
     if compile "$build" "$@"; then run_tests "$build" -LE "$labels" -E "$names"; fi
 }
 
+# The verdict, in words and as the exit status.
+count() { grep -c "^$1 " "$results" || true; }
+tell() {
+    [ "${CI-}" != true ] || judge_skips
+    say "done"
+    sed -n '/^skipped /{s/\([^ ]* [^ ]* [^ ]*\) \(.*\)/\1 (\2)/;p;}' "$results"
+    grep '^failed ' "$results" || true
+    echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"
+    [ "$(count passed)" -gt 0 ] && [ "$(count failed)" = 0 ]
+    exit
+}
+
 # ---- the builds ----
+
+if [ $extent = verdict ]; then
+    shift
+    for build in "$@"; do
+        [ -f "$build/results.xml" ] || { echo "tests/run.sh: no $build/results.xml" >&2; exit 2; }
+        read_results "$build/results.xml" "$build" >>"$results"
+    done
+    tell
+fi
 
 install_tools
 install_onnxruntime
@@ -143,21 +216,10 @@ if [ $extent != quick ]; then
     check build-plain "$untimed" 'onednn|cuda_(backend|kernels|planted)' -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict
     check build-sanitized "$untimed|^heavy\$" '^none$' "-DDAWN9_SANITIZE=address,undefined" $strict
     if ! has_command clang; then
-        note skipped build-clang compile
+        note skipped build-clang "compile clang"
     elif compile build-clang -DCMAKE_C_COMPILER=clang $strict; then
         note passed build-clang compile
     fi
 fi
 
-# ---- the verdict ----
-
-if [ "${CI-}" = true ]; then
-    sed '/^skipped/{/cifar10/!s/^skipped \(.*\)/failed \1 (skipped, which CI allows only for want of CIFAR-10)/;}' "$results" >"$results.ci"
-    mv "$results.ci" "$results"
-fi
-count() { grep -c "^$1 " "$results" || true; }
-say "done"
-grep '^skipped ' "$results" || true
-grep '^failed ' "$results" || true
-echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"
-[ "$(count passed)" -gt 0 ] && [ "$(count failed)" = 0 ]
+tell

@@ -8,6 +8,7 @@
 
 #include "step/patches.h"
 #include "tests/support/programs.h"
+#include "tests/support/skip.h"
 #include "train/trainer.h"
 #include "verify/verify.h"
 
@@ -102,10 +103,8 @@ int main(void) {
     };
     d9_dataset *data;
     d9_context_init(&context);
-    if (d9_dataset_load(&context, &(d9_dataset_options){.name = "cifar10"}, &data) != D9_OK) {
-        printf("skipped: whitening of CIFAR-10: %s\n", context.message);
-        return 77;
-    }
+    if (d9_dataset_load(&context, &(d9_dataset_options){.name = "cifar10"}, &data) != D9_OK)
+        return skipped("cifar10", context.message);
     d9_dataset_free(&context, data);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

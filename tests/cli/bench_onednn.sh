@@ -1,7 +1,6 @@
 # dawn9 bench on oneDNN: rates beside ceilings, and every way to convolve beside the one in the plan.
 . "$(dirname "$0")/lib.sh"
-"$dawn9" devices >devices.txt
-grep -q '^onednn' devices.txt || exit 77
+needs_onednn
 cat >tiny.yaml <<'Y'
 backend: onednn
 precision: f32
@@ -13,9 +12,13 @@ Y
 
 accepts "$dawn9" bench step --config tiny.yaml
 says 'ceilings here: matrix product [0-9]* GFLOP/s, copy [0-9.]* GB/s'
+accepts "$dawn9" bench step --config tiny.yaml --json
+cp "$out" step.json
+# The best of the nodes beside the ceilings: small arrays stay in the cache, so the copy's is passed.
+json step.json '0.01 < max(n["of_ceiling"] for n in d["nodes"] if n["gflop_per_second"]) < 10'
+json step.json '0.01 < max(n["of_ceiling"] for n in d["nodes"] if n["gigabytes_per_second"]) < 50'
 accepts "$dawn9" bench ops --config tiny.yaml --json
 cp "$out" ops.json
-json ops.json 'd["matrix_gflop_per_second"] > 1 and d["copy_gigabytes_per_second"] > 0.1'
 json ops.json 'len(d["rules"]) == 3 * 8 - 1' # 8 convolutions; the first needs no gradient to its image
 json ops.json 'all(len(r["ways"]) >= 2 and r["choice"] in [w["choice"] for w in r["ways"]] for r in d["rules"])'
 json ops.json 'd["fastest_bare_seconds"] <= sum(min(w["seconds"] for w in r["ways"]) for r in d["rules"]) * 1.5'

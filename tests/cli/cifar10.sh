@@ -1,7 +1,7 @@
 # What only the real CIFAR-10 can show: the published checksums, and the patch statistics of its first training images
-# against another framework's. Without the data: skipped (exit 77), and the last line says so.
+# against another framework's. Without the data: skipped.
 "$1" data check cifar10 >/dev/null 2>&1 || {
-    echo "skipped: CIFAR-10 is not there; ./setup.sh --data gets it"
+    echo "skipped: cifar10: it is not there; ./setup.sh --data gets it"
     exit 77
 }
 data=$("$1" data check cifar10 --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["path"])')

@@ -3,7 +3,7 @@
 # with TTA 81.9 to 84.2. The band is their mean and four standard deviations. A wrong crop, mirror, decay or rate of the
 # biases falls out of it.
 "$1" data check cifar10 >/dev/null 2>&1 || {
-    echo "skipped: CIFAR-10 is not there; ./setup.sh --data gets it"
+    echo "skipped: cifar10: it is not there; ./setup.sh --data gets it"
     exit 77
 }
 data=$("$1" data check cifar10 --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["path"])')

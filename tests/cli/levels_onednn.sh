@@ -1,7 +1,7 @@
 # Every x86-64 level, forced on this machine: a whole run with loops and oneDNN held to it gives the same training.
 . "$(dirname "$0")/lib.sh"
-[ -f "$(dirname "$dawn9")/dawn9-onednn.so" ] || { echo "needs the oneDNN backend"; exit 77; }
-[ "$(uname -m)" = x86_64 ] || { echo "needs x86-64"; exit 77; }
+needs_onednn
+[ "$(uname -m)" = x86_64 ] || skips x86-64 "$(uname -m) has no such levels"
 tiny | sed 's/backend: reference/backend: onednn/; s/\[4, 4, 8, 8\]/[16, 16, 32, 32]/' >levels.yaml
 
 # ---- f32 on each; one beyond this processor is refused with the best it has, and v2 runs on every machine that builds ----

@@ -18,6 +18,15 @@ fail() {
     sed 's/^/    stderr: /' "$err" | head -n 5
 }
 
+# skips REASON WHY...: ends a script that cannot run here. tests/run.sh reads the line, and lists the reasons CI accepts.
+skips() {
+    reason=$1
+    shift
+    echo "skipped: $reason: $*"
+    exit 77
+}
+needs_onednn() { [ -f "$(dirname "$dawn9")/dawn9-onednn.so" ] || skips onednn "this build has no such backend"; }
+
 listing() { find . | LC_ALL=C sort; }
 
 # Runs the command; standard output and error go to $out and $err, its status to $status.

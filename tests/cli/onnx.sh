@@ -2,7 +2,7 @@
 # Needs node, and onnxruntime-node where tests/run.sh --long puts it.
 . "$(dirname "$0")/lib.sh"
 export NODE_PATH="$source/build/onnxruntime/node_modules"
-node -e 'require("onnxruntime-node")' 2>/dev/null || { echo "skipped: no onnxruntime-node in build/onnxruntime"; exit 77; }
+node -e 'require("onnxruntime-node")' 2>/dev/null || skips onnxruntime "no onnxruntime-node in build/onnxruntime"
 
 small() { tiny | sed 's/data: {/data: {image_size: 16, /'; }
 small >baseline.yaml

@@ -5,7 +5,7 @@ python=
 for candidate in python3 /usr/bin/python3; do
     [ -n "$python" ] || ! "$candidate" -c 'import torch' 2>/dev/null || python=$candidate
 done
-[ -n "$python" ] || { echo "skipped: no Python here has PyTorch"; exit 77; }
+[ -n "$python" ] || skips pytorch "no Python here has it"
 export PYTHONPATH="$source/tools" PYTHONDONTWRITEBYTECODE=1
 
 small() { tiny | sed 's/data: {/data: {image_size: 16, /'; }

@@ -1,8 +1,7 @@
 # The page of dawn9 report in a browser: its console stays silent, every picture is there, tables sort on a click.
 . "$(dirname "$0")/lib.sh"
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
-    { echo "no Chromium: skipped"; exit 77; }
-command -v gnuplot >/dev/null || { echo "no gnuplot: skipped"; exit 77; }
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skips chromium "no browser here"
+command -v gnuplot >/dev/null || skips gnuplot "not installed"
 tiny >tiny.yaml
 accepts "$dawn9" train tiny.yaml --runs 3 --out runs
 accepts "$dawn9" report runs

@@ -4,9 +4,9 @@
 for program in munged slurmctld slurmd sbatch scontrol; do
     command -v $program >/dev/null 2>&1 && continue
     PATH=$PATH:/usr/sbin
-    command -v $program >/dev/null 2>&1 || { echo "$program is not installed"; exit 77; }
+    command -v $program >/dev/null 2>&1 || skips slurm "$program is not installed"
 done
-[ "$(id -u)" = 0 ] || { echo "a Slurm node needs root here"; exit 77; }
+[ "$(id -u)" = 0 ] || skips root "a Slurm node needs it here"
 
 # ---- one node ----
 node=$(uname -n | cut -d. -f1)

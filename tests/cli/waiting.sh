@@ -39,8 +39,11 @@ trains blocks KMP_BLOCKTIME=1
 waits blocks KMP_BLOCKTIME=1
 
 # ---- the clock of the process runs from its first start, not from its second ----
+began=$(date +%s%N)
 accepts "$dawn9" train long.yaml --set train.epochs=1 --out clock --json
-json "$out" 'd["timeline"][0]["name"] == "process" and 0 < d["timeline"][0]["seconds"] < 5 and d["process_seconds"] < 60'
+wall=$((($(date +%s%N) - began) / 1000000)) # milliseconds
+json "$out" 'd["timeline"][0]["name"] == "process" and 0 < d["timeline"][0]["seconds"]'
+json "$out" "d[\"process_seconds\"] < $wall / 1000 + 0.01" # the kernel counts its start in hundredths
 
 # ---- who starts twice: what computes, and nothing else (glibc tells how often it initialised a program) ----
 starts() { # COUNT [NAME=VALUE...] COMMAND...

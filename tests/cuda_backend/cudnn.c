@@ -10,6 +10,7 @@
 #include "backends/cuda/cudnn.h"
 #include "core/system.h"
 #include "tests/support/programs.h"
+#include "tests/support/skip.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -231,10 +232,7 @@ int main(void) {
     };
     d9_context_init(&f.context);
     if (__lsan_disable) __lsan_disable(); /* cuDNN keeps what it loads until the end, and unloads the code that knows */
-    if (cudnnGetVersion() < 91100) {
-        print_message("skipped: cuDNN %zu knows no device properties: 9.11 does\n", cudnnGetVersion());
-        return 77;
-    }
+    if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
     if (d9_file_read(&f.context, D9_SOURCE_DIR "/tests/cuda_backend/h200.json", &json, &size) != D9_OK ||
         d9_cudnn_properties(&f.context, (const char *)json, &f.h200.properties) != D9_OK ||
         d9_allocate(&f.context, CHOICES * sizeof(d9_cudnn_choice), "choices", &memory) != D9_OK) {

@@ -7,6 +7,7 @@
 
 #include "exchange/model.h"
 #include "tests/support/runs.h"
+#include "tests/support/skip.h"
 #include "verify/rule_comparison.h"
 #include "verify/verify.h"
 
@@ -284,17 +285,16 @@ static void test_resume(void **state) {
     run_check_resume(((bench *)*state)->config, (const int64_t[]){1, 3, RUN_STEPS_PER_EPOCH, 7, RUN_STEPS - 1, 0});
 }
 
-/* Whether this machine has the backend, and computes in this precision there. */
-static bool available(d9_context *context, const char *backend, const char *precision) {
+const char *run_missing(d9_context *context, const char *backend, const char *precision) {
     const d9_backend *found;
     d9_device *device;
     d9_device_info info;
     const d9_precision *chosen;
-    if (d9_backend_find(context, backend, &found) != D9_OK) return false;
-    if (found->open(context, &(d9_backend_options){.threads = 1}, &device) != D9_OK) return false;
+    if (d9_backend_find(context, backend, &found) != D9_OK) return backend;
+    if (found->open(context, &(d9_backend_options){.threads = 1}, &device) != D9_OK) return backend;
     found->describe(device, &info);
     found->close(context, device);
-    return d9_backend_precision(context, found, &info, precision, &chosen) == D9_OK;
+    return d9_backend_precision(context, found, &info, precision, &chosen) == D9_OK ? NULL : precision;
 }
 
 int run_backend_main(const char *backend, const char *precision) {
@@ -302,10 +302,8 @@ int run_backend_main(const char *backend, const char *precision) {
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_seeds, &b),
                                        cmocka_unit_test_prestate(test_resume, &b)};
     d9_context_init(&b.context);
-    if (!available(&b.context, backend, precision)) {
-        printf("skipped: training on %s in %s: %s\n", backend, precision, b.context.message);
-        return 77;
-    }
+    const char *missing = run_missing(&b.context, backend, precision);
+    if (missing) return skipped(missing, b.context.message);
     b.config = run_config(&b.context, backend, precision, "");
     int failed = cmocka_run_group_tests_name(backend, tests, NULL, NULL);
     d9_config_free(&b.context, b.config);

@@ -69,7 +69,11 @@ void run_open_ready(d9_context *context, const d9_config *config, d9_session *se
  * f32. */
 void run_check_rules(d9_context *context, const d9_config *config, bool poisoned, int least);
 
-/* main of a program that checks seeds and resuming on a backend; 77, and why, where this machine lacks it. */
+/* NULL where this machine has the backend and computes in this precision there; else which of the two it lacks, and
+ * context->message says why. */
+const char *run_missing(d9_context *context, const char *backend, const char *precision);
+
+/* main of a program that checks seeds and resuming on a backend; skipped where this machine lacks it. */
 int run_backend_main(const char *backend, const char *precision);
 
 #endif

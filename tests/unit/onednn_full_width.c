@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "tests/support/runs.h"
+#include "tests/support/skip.h"
 
 #include <stdio.h>
 
@@ -40,35 +41,16 @@ static void test_nan_on_both_sides_fails(void **state) {
 }
 
 static void test_bf16(void **state) {
-    (void)state;
+    d9_context *context = *state;
+    if (run_missing(context, "onednn", "bf16")) skip_for("bf16", context->message);
     check("bf16", false);
 }
 
-/* Whether this machine has the backend at all, and in bf16. */
-static int available(bool *bf16) {
-    d9_context context;
-    const d9_backend *backend;
-    d9_device *device;
-    d9_device_info info;
-    d9_backend_options options = {0};
-    d9_context_init(&context);
-    if (d9_backend_find(&context, "onednn", &backend) != D9_OK || backend->open(&context, &options, &device) != D9_OK) {
-        print_message("skipped: %s\n", context.message);
-        return 0;
-    }
-    backend->describe(device, &info);
-    backend->close(&context, device);
-    *bf16 = info.precision[2];
-    return 1;
-}
-
 int main(void) {
-    bool bf16;
-    const struct CMUnitTest both[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_nan_on_both_sides_fails),
-                                      cmocka_unit_test(test_bf16)},
-                            narrow[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_nan_on_both_sides_fails)};
-    if (!available(&bf16)) return 77;
-    if (bf16) return cmocka_run_group_tests(both, NULL, NULL);
-    print_message("no bf16 on this machine: f32 alone\n");
-    return cmocka_run_group_tests(narrow, NULL, NULL);
+    d9_context context;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_nan_on_both_sides_fails),
+                                       cmocka_unit_test_prestate(test_bf16, &context)};
+    d9_context_init(&context);
+    if (run_missing(&context, "onednn", "f32")) return skipped("onednn", context.message);
+    return cmocka_run_group_tests_name("onednn_full_width", tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "tests/support/runs.h"
+#include "tests/support/skip.h"
 
 static void test_f32(void **state) {
     (void)state;
@@ -13,27 +14,15 @@ static void test_f32(void **state) {
 }
 
 static void test_bf16(void **state) {
-    (void)state;
+    d9_context *context = *state;
+    if (run_missing(context, "onednn", "bf16")) skip_for("bf16", context->message);
     run_check_verify("onednn", "bf16", "", 10);
 }
 
 int main(void) {
     d9_context context;
-    const d9_backend *backend;
-    d9_device *device = NULL;
-    d9_device_info info;
-    d9_backend_options options = {0};
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_bf16)};
-    const struct CMUnitTest narrow[] = {cmocka_unit_test(test_f32)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test_prestate(test_bf16, &context)};
     d9_context_init(&context);
-    if (d9_backend_find(&context, "onednn", &backend) != D9_OK ||
-        backend->open(&context, &options, &device) != D9_OK) {
-        print_message("skipped: %s\n", context.message);
-        return 77;
-    }
-    backend->describe(device, &info);
-    backend->close(&context, device);
-    if (info.precision[2]) return cmocka_run_group_tests(tests, NULL, NULL);
-    print_message("no bf16 on this machine: f32 alone\n");
-    return cmocka_run_group_tests(narrow, NULL, NULL);
+    if (run_missing(&context, "onednn", "f32")) return skipped("onednn", context.message);
+    return cmocka_run_group_tests_name("onednn_verify", tests, NULL, NULL);
 }

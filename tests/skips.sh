@@ -1,0 +1,76 @@
+#!/bin/sh
+# tests/run.sh --verdict on skips planted in a CTest folder of its own: in CI a skip counts as one only where its reason
+# is on the list and holds here. What the machine has is asked otherwise than run.sh asks it.
+#
+# usage: tests/skips.sh DAWN9
+set -eu
+dawn9=$1
+cd "$(dirname "$0")/.."
+scratch=$(mktemp -d -t dawn9-skips.XXXXXX)
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+
+plant() { # NAME COMMANDS: a test that does so
+    printf 'add_test(%s sh -c "%s")\nset_tests_properties(%s PROPERTIES SKIP_RETURN_CODE 77)\n' "$1" "$2" "$1" >>"$scratch/CTestTestfile.cmake"
+}
+plant passes 'exit 0'
+plant silent 'exit 77'
+plant unknown 'echo skipped: moonlight: it is day; exit 77'
+plant formless 'echo skipped for want of cifar10; exit 77'
+for reason in cifar10 onednn bf16 amx x86-64; do plant "$reason" "echo skipped: $reason: planted; exit 77"; done
+# As a cmocka program writes it: its own tests skipped, each named again at the end.
+name() { echo "echo '[  SKIPPED ] $1';"; }
+plant within "echo skipped: cifar10: x; $(name first) $(name second) echo skipped: moonlight: x; $(name third) $(name first)"
+
+# `dawn9 data check cifar10` answers as told; the other answers come from the machine.
+printf '#!/bin/sh\nexit "$(cat "$(dirname "$0")/answer")"\n' >"$scratch/dawn9"
+chmod +x "$scratch/dawn9"
+echo 3 >"$scratch/answer"
+: >"$scratch/CMakeCache.txt"
+ctest --test-dir "$scratch" --output-junit "$scratch/results.xml" >"$scratch/log" 2>&1 || true
+
+judge() { # CI: the verdict goes to $scratch/told, its status to $status
+    status=0
+    CI=$1 tests/run.sh --verdict "$scratch" >"$scratch/told" 2>&1 || status=$?
+}
+expect() { # STATE TEST PATTERN
+    grep -Eq "^$1 $scratch: $2$3\$" "$scratch/told" && return
+    echo "FAILED: $2 is not $1 '$3'"
+    failures=$((failures + 1))
+}
+there() { expect failed "$1" " \\(skipped for want of $1, which is there\\)"; }
+lacking() { expect skipped "$1" " \\($1\\)"; }
+refused=', which CI does not accept\)'
+
+judge true
+[ $status = 1 ] || { echo "FAILED: status $status"; failures=1; }
+expect failed silent " \\(skipped for want of a reason$refused"
+expect failed formless " \\(skipped for want of a reason$refused"
+expect failed unknown " \\(skipped for want of moonlight$refused"
+lacking cifar10
+expect skipped within/first ' \(cifar10\)'
+expect failed within/second " \\(skipped for want of a reason$refused" # a reason is good for one skip
+expect failed within/third " \\(skipped for want of moonlight$refused"
+if [ "$(uname -m)" = x86_64 ]; then there x86-64; else lacking x86-64; fi
+onednn=$("$dawn9" devices | grep '^onednn')
+case $onednn in *absent*) ;; *) there onednn ;; esac
+case $onednn in *absent*) ;; *' bf16'*) there bf16 ;; *) lacking bf16 ;; esac
+case $onednn in *absent*) ;; *' amx,'*) there amx ;; *) lacking amx ;; esac
+
+# With the data here the same skip is false; a build that was held to less lacks it on any machine.
+echo 0 >"$scratch/answer"
+printf 'DAWN9_ONEDNN:BOOL=OFF\nDAWN9_CPU_CEILING:STRING=v3\n' >"$scratch/CMakeCache.txt"
+judge true
+there cifar10
+lacking onednn
+lacking bf16
+lacking amx
+
+# Outside CI every skip is told and none fails.
+judge false
+[ $status = 0 ] || { echo "FAILED: status $status outside CI"; failures=1; }
+expect skipped silent ''
+expect skipped unknown ' \(moonlight\)'
+grep -q '^2 passed, 0 failed, 1[0-9] skipped$' "$scratch/told" || { echo "FAILED: the counts"; failures=1; }
+[ $failures = 0 ] || cat "$scratch/told"
+[ $failures = 0 ]
