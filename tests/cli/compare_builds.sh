@@ -4,7 +4,7 @@
 export PYTHONDONTWRITEBYTECODE=1
 compare="/usr/bin/env python3 $source/tests/compare_builds.py"
 
-tiny | sed 's/data: {/data: {image_size: 16, /; s/epochs: 2/epochs: 3/' >plain.yaml # 12 steps
+tiny | sed 's/epochs: 2/epochs: 3/' >plain.yaml # 12 steps
 {
     sed '/^precision/d; /^tricks/d; /^model/d' plain.yaml
     echo 'precision: fp16'

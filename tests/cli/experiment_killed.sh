@@ -1,7 +1,7 @@
 # An experiment that is killed at ten random moments ends with exactly the runs asked for, and with the numbers of an
 # undisturbed pass; one that is interrupted goes on from its checkpoint. The moments come from a seed that is printed.
 . "$(dirname "$0")/lib.sh"
-tiny | sed 's/synthetic_train: 128/synthetic_train: 64/' >tiny.yaml
+tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/' >tiny.yaml
 cat >six.yaml <<'YAML'
 title: six
 config: tiny.yaml
@@ -68,10 +68,7 @@ hashes calm1 >calm1.txt
 kill_workers() { # DIR, then the processes to kill: head -n N
     "$dawn9" experiment two.yaml --out "$1" --workers 2 --quiet &
     child=$!
-    for _ in $(seq 200); do
-        [ -s "$1/runs/both/seed1/events.jsonl" ] && break
-        sleep 0.02
-    done
+    until_written "$1/runs/both/seed1/events.jsonl" $child
     kill -KILL $(grep -l "^PPid:[[:space:]]*$child\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3 | head -n "$2")
     wait $child
 }
@@ -89,10 +86,7 @@ done
 interrupted() { # SIGNAL DIR WORKERS
     "$dawn9" experiment two.yaml --out "$2" --quiet --workers "$3" &
     child=$!
-    for _ in $(seq 200); do
-        [ -s "$2/runs/both/seed1/events.jsonl" ] && break
-        sleep 0.02
-    done
+    until_written "$2/runs/both/seed1/events.jsonl" $child
     kill -s "$1" $child
     wait $child
 }

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 export PYTHONPATH="$source/tests/support" PYTHONDONTWRITEBYTECODE=1
 {
-    tiny | sed '/^tricks/d; /^model/d; s/data: {/data: {image_size: 16, /; s/epochs: 2/epochs: 1/'
+    tiny | sed '/^tricks/d; /^model/d; s/epochs: 2/epochs: 1/'
     echo 'model: {name: resnet9, channels: [4, 6, 8, 10], logits_scale: 0.5}'
     echo 'tricks: {pool_before_activation: {}, celu: {alpha: 0.3}, ghost_batchnorm: {group_size: 8}, patch_whitening: {images: 10}}'
 } >dawn94.yaml

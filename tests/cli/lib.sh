@@ -27,6 +27,9 @@ skips() {
 }
 needs_onednn() { [ -f "$(dirname "$dawn9")/dawn9-onednn.so" ] || skips onednn "this build has no such backend"; }
 
+# until_written FILE PROCESS: waits for a file that a child writes, or for the child's end.
+until_written() { until [ -s "$1" ] || ! kill -0 "$2" 2>/dev/null; do sleep 0.02; done; }
+
 listing() { find . | LC_ALL=C sort; }
 
 # Runs the command; standard output and error go to $out and $err, its status to $status.
@@ -79,7 +82,9 @@ verdict() {
     exit
 }
 
-# A network small enough for plain loops on one thread: an epoch takes a fraction of a second.
+# A network small enough for plain loops on one thread: an epoch takes a tenth of a second, and behind slower() four times
+# as long: for runs that must last until they are interrupted.
+slower() { sed 's/image_size: 16/image_size: 32/'; }
 tiny() {
     cat <<'YAML'
 target: 5
@@ -87,7 +92,7 @@ backend: reference
 precision: f32
 threads: 1
 model: {name: resnet9, channels: [4, 4, 8, 8]}
-data: {dataset: synthetic, synthetic_train: 128, synthetic_test: 64}
+data: {dataset: synthetic, image_size: 16, synthetic_train: 128, synthetic_test: 64}
 train: {epochs: 2, batch_size: 32, lr: {knots: [0, 1, end], values: [0, 0.4, 0]}}
 tricks: {crop: {pad: 4}, flip: {}, flip_tta: {}}
 YAML

@@ -8,7 +8,7 @@ done
 [ -n "$python" ] || skips pytorch "no Python here has it"
 export PYTHONPATH="$source/tools" PYTHONDONTWRITEBYTECODE=1
 
-small() { tiny | sed 's/data: {/data: {image_size: 16, /'; }
+small() { tiny; }
 
 small | sed 's/, flip_tta: {}//' >baseline.yaml
 {

@@ -85,7 +85,7 @@ accepts "$dawn9" experiment array.yaml --out "it's out" --slurm
 says "^nothing is left to run in it's out\$"
 
 # ---- a worker is killed: its run is stopped, the same command submits that alone ----
-tiny | sed 's/epochs: 2/epochs: 400/' >long.yaml
+tiny | slower | sed 's/epochs: 2/epochs: 400/' >long.yaml
 printf 'title: killed\nseeds: 1\ncheckpoint_every: 1\narms: {short: {config: tiny.yaml}, long: {config: long.yaml}}\n' >killed.yaml
 accepts "$dawn9" experiment killed.yaml --slurm
 for _ in $(seq 300); do

@@ -1,7 +1,7 @@
 # dawn9 train --tensorboard and --events: event files decoded by a reader of their own (tests/support/tfevents.py) hold
 # what events.jsonl, model.safetensors and data preview say; a resumed run goes on in a second file.
 . "$(dirname "$0")/lib.sh"
-tiny | sed 's/data: {/data: {image_size: 16, /; s/train: {/train: {bias_lr_multiplier: 2, /' >tiny.yaml
+tiny | sed 's/train: {/train: {bias_lr_multiplier: 2, /' >tiny.yaml
 export PYTHONPATH="$source/tests/support" PYTHONDONTWRITEBYTECODE=1
 
 began=$(date +%s)
@@ -90,10 +90,7 @@ sed 's/epochs: 2/epochs: 30/' tiny.yaml >long.yaml
 interrupted() {
     "$dawn9" train long.yaml --out half --tensorboard logs/half --quiet &
     child=$!
-    for _ in $(seq 400); do
-        [ -s half/events.jsonl ] && break
-        sleep 0.05
-    done
+    until_written "half/events.jsonl" $child
     kill -s INT $child
     wait $child
 }

@@ -1,9 +1,9 @@
 # What a run shows on a terminal: one live line that never wraps, no codes where none belong, Ctrl-C once and twice.
 . "$(dirname "$0")/lib.sh"
 { tiny | sed 's/synthetic_train: 128/synthetic_train: 512/'; } >shown.yaml
-{ tiny | sed 's/epochs: 2/epochs: 5000/'; echo 'eval: {every: 0}'; } >endless.yaml
+{ tiny | slower | sed 's/epochs: 2/epochs: 5000/'; echo 'eval: {every: 0}'; } >endless.yaml
 
-{ tiny | sed 's/\[4, 4, 8, 8\]/[32, 32, 64, 64]/'; } >slow.yaml # seconds a step
+tiny | slower | sed 's/\[4, 4, 8, 8\]/[32, 32, 64, 64]/' >slow.yaml # seconds a step
 
 # on_terminal COLUMNS KEYS COMMAND...: on a pseudo-terminal of that width. KEYS: how many times Ctrl-C is pressed, the first
 # once $after has been shown, the second as soon as the first was answered. What was shown goes to $out as it came,
@@ -17,7 +17,7 @@ child, terminal = pty.fork()
 if child == 0:
     fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     os.execvp(command[0], command)
-seen, pressed, until = b"", 0, time.monotonic() + 60
+seen, pressed, until = b"", 0, time.monotonic() + 240
 while time.monotonic() < until:
     if select.select([terminal], [], [], 0.1)[0]:
         try:

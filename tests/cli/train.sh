@@ -45,7 +45,7 @@ def tensors(path):
     return {name: (entry["shape"], values(entry)) for name, entry in header.items() if name != "__metadata__"}
 found, predicted, result = tensors("run.logits"), tensors("run/predictions.safetensors"), json.load(open("run/result.json"))
 assert sorted(found) == ["images", "labels", "logits", "logits_tta"]
-assert found["images"][0] == [64, 3, 32, 32] and len(set(found["images"][1])) > 50
+assert found["images"][0] == [64, 3, 16, 16] and len(set(found["images"][1])) > 50
 labels = found["labels"][1]
 assert labels == predicted["label"][1] and found["logits"][1] != found["logits_tta"][1]
 for name, key in (("logits", "accuracy"), ("logits_tta", "accuracy_tta")):
@@ -114,14 +114,11 @@ ends 5 'non-finite at step [0-9]+ \(epoch [0-9]+\)' "$dawn9" train tiny.yaml --o
 [ ! -e hot/result.json ] && [ ! -e hot/model.safetensors ] || fail "a run that failed left a result"
 
 # ---- interrupts: a checkpoint, status 130 and 143; the resumed run equals the uninterrupted one ----
-{ tiny | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 30/'; echo 'eval: {every: 10}'; } >long.yaml
+{ tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 30/'; echo 'eval: {every: 10}'; } >long.yaml
 interrupted() { # SIGNAL FOLDER: a signal once the first epoch is on record
     "$dawn9" train long.yaml --out "$2" --quiet &
     child=$!
-    for _ in $(seq 200); do
-        [ -s "$2/events.jsonl" ] && break
-        sleep 0.05
-    done
+    until_written "$2/events.jsonl" $child
     kill -s "$1" $child
     wait $child
 }

@@ -1,7 +1,7 @@
 # How the threads of a run wait: asleep unless the user has chosen otherwise, at no cost to what does not compute.
 . "$(dirname "$0")/lib.sh"
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
-{ tiny | sed 's/epochs: 2/epochs: 200/'; } >long.yaml
+tiny | slower | sed 's/epochs: 2/epochs: 200/' >long.yaml
 
 # ---- what the process that trains has in its environment, and what it is called ----
 trains() { # FOLDER, then the environment: looks at the run after its first epoch, and ends it
@@ -10,10 +10,7 @@ trains() { # FOLDER, then the environment: looks at the run after its first epoc
     checks=$((checks + 1))
     env "$@" "$dawn9" train long.yaml --out "$folder" --quiet >"$out" 2>"$err" &
     child=$!
-    for _ in $(seq 400); do
-        [ -s "$folder/events.jsonl" ] && break
-        sleep 0.05
-    done
+    until_written "$folder/events.jsonl" $child
     [ -s "$folder/events.jsonl" ] || fail "$folder: no epoch was trained"
     tr '\0' '\n' <"/proc/$child/environ" | grep -E '^(OMP_WAIT_POLICY|GOMP_SPINCOUNT|KMP_BLOCKTIME)=' >"$folder/policy"
     tr '\0' ' ' <"/proc/$child/cmdline" >"$folder/words"
