@@ -1,10 +1,12 @@
 #!/bin/sh
 # Builds dawn9 in four ways and runs every test that needs no GPU and no network.
 #
-#   build             as setup.sh makes it, with the tests                every test
-#   build-plain       gcc, no oneDNN, no nvcc, warnings are errors        all but timings, install, oneDNN, the GPU model
-#   build-sanitized   AddressSanitizer and UBSan, no nvcc, also strict    every test but the timings and the heavy ones
-#   build-clang       clang, warnings are errors                          compiled only: one check
+#   build             as setup.sh makes it, with the tests                  every test
+#   build-avx2        the processor taken for one with AVX2 at most         what depends on the processor
+#   build-sanitized   AddressSanitizer and UBSan, no nvcc                   all but the timings and the heavy ones
+#   build-clang       clang, not optimised, no oneDNN, no nvcc              what depends on the backends there are
+#
+# Warnings are errors in all but the first. What a later build leaves out is in it what it is in the first.
 #
 # usage: tests/run.sh [--quick | --long | --verdict BUILD...]
 #
@@ -55,8 +57,8 @@ lacks() { # REASON BUILD
     case $1 in
     cifar10) [ -x "$2/dawn9" ] && ! "$2/dawn9" data check cifar10 >/dev/null 2>&1 ;;
     onednn) built_with "$2" DAWN9_ONEDNN:BOOL=OFF || ! includes_onednn_2 ;;
-    bf16) built_with "$2" DAWN9_CPU_CEILING:STRING=v3 || ! cpu_has 'avx512_bf16|amx_bf16' ;;
-    amx) built_with "$2" DAWN9_CPU_CEILING:STRING=v3 || ! cpu_has amx_bf16 ;;
+    bf16) built_with "$2" DAWN9_CPU_CEILING:STRING=3 || ! cpu_has 'avx512_bf16|amx_bf16' ;;
+    amx) built_with "$2" DAWN9_CPU_CEILING:STRING=3 || ! cpu_has amx_bf16 ;;
     x86-64) [ "$(uname -m)" != x86_64 ] ;;
     *) return 2 ;;
     esac
@@ -108,14 +110,14 @@ install_onnxruntime() {
     npm install --prefix build/onnxruntime --ignore-scripts --no-audit --no-fund onnxruntime-node@1.20.1 >/dev/null 2>&1 || true
 }
 
-# compile BUILD option...: into the folder of that name.
+# compile BUILD TARGET option...: into the folder of that name.
 compile() {
-    build=$1
-    shift
+    build=$1 target=$2
+    shift 2
     say "$build: compiling $*"
     mkdir -p "$build"
     if cmake -G Ninja -S . -B "$build" "$@" >"$build/configure.log" 2>&1; then
-        cmake --build "$build" --parallel "$jobs" >"$build/build.log" 2>&1 && return 0
+        cmake --build "$build" --parallel "$jobs" --target "$target" >"$build/build.log" 2>&1 && return 0
         tail -n 60 "$build/build.log"
     else
         cat "$build/configure.log"
@@ -169,12 +171,6 @@ run_tests() {
     [ $status = 0 ] || [ "$(grep -c '^failed' "$results" || true)" -gt "$before" ] || note failed "$build" "ctest (status $status)"
 }
 
-check() { # BUILD, LABELS and NAMES of tests to leave out, cmake-option...
-    build=$1 labels=$2 names=$3
-    shift 3
-    if compile "$build" "$@"; then run_tests "$build" -LE "$labels" -E "$names"; fi
-}
-
 # The verdict, in words and as the exit status.
 count() { grep -c "^$1 " "$results" || true; }
 tell() {
@@ -202,23 +198,26 @@ install_tools
 install_onnxruntime
 long='^long$'
 [ $extent != long ] || long='^none$'
-untimed="$long|^timing\$|^install\$"
 
 say "build: setup.sh"
 if ! ./setup.sh; then
     note failed build setup.sh
-elif compile build -DDAWN9_TESTS=ON; then
+elif compile build all -DDAWN9_TESTS=ON; then
     run_tests build -LE "$long"
 fi
 if [ $extent != quick ]; then
     strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=ON
-    # What runs on the model of a GPU has no part in oneDNN and nvcc: the builds before and after test it.
-    check build-plain "$untimed" 'onednn|cuda_(backend|kernels|planted)' -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict
-    check build-sanitized "$untimed|^heavy\$" '^none$' "-DDAWN9_SANITIZE=address,undefined" $strict
+    # Where the processor has no more than AVX2, the first build was this one.
+    if cpu_has avx512f && compile build-avx2 processor_tests -DDAWN9_CPU_CEILING=3 -DDAWN9_CUDA=OFF $strict; then
+        run_tests build-avx2 -L '^processor$'
+    fi
+    if compile build-sanitized all "-DDAWN9_SANITIZE=address,undefined" $strict; then
+        run_tests build-sanitized -LE "$long|^timing\$|^once\$|^heavy\$"
+    fi
     if ! has_command clang; then
         note skipped build-clang "compile clang"
-    elif compile build-clang -DCMAKE_C_COMPILER=clang $strict; then
-        note passed build-clang compile
+    elif compile build-clang all -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict; then
+        run_tests build-clang -L '^backends$'
     fi
 fi
 

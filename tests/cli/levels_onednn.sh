@@ -2,7 +2,7 @@
 . "$(dirname "$0")/lib.sh"
 needs_onednn
 [ "$(uname -m)" = x86_64 ] || skips x86-64 "$(uname -m) has no such levels"
-tiny | sed 's/backend: reference/backend: onednn/; s/\[4, 4, 8, 8\]/[16, 16, 32, 32]/' >levels.yaml
+tiny | slower | sed 's/backend: reference/backend: onednn/; s/\[4, 4, 8, 8\]/[16, 16, 32, 32]/' >levels.yaml
 
 # ---- f32 on each; one beyond this processor is refused with the best it has, and v2 runs on every machine that builds ----
 ran=
@@ -31,6 +31,9 @@ for level in $ran; do
     *) uses $level avx512; spares $level amx ;;
     esac
 done
+
+accepts "$dawn9" train levels.yaml --set train.epochs=0.5 --out auto --quiet # no further than the processor
+case $ran in *v4*) uses auto avx512 ;; *v3*) uses auto avx2; spares auto avx512 ;; esac
 
 # The losses but for rounding: of two steps, forward and backward, tightly; of all eight within what rounding alone does
 # here, since windows of max pools that nearly tie send gradients elsewhere (reference in f32 against f64: 1.1e-2).
