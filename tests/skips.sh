@@ -26,7 +26,7 @@ plant within "echo skipped: cifar10: x; $(name first) $(name second) echo skippe
 printf '#!/bin/sh\nexit "$(cat "$(dirname "$0")/answer")"\n' >"$scratch/dawn9"
 chmod +x "$scratch/dawn9"
 echo 3 >"$scratch/answer"
-: >"$scratch/CMakeCache.txt"
+grep '^DAWN9_' "$(dirname "$dawn9")/CMakeCache.txt" >"$scratch/CMakeCache.txt"
 ctest --test-dir "$scratch" --output-junit "$scratch/results.xml" >"$scratch/log" 2>&1 || true
 
 judge() { # CI: the verdict goes to $scratch/told, its status to $status
