@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "tests/support/runs.h"
+#include "tests/support/skip.h"
 #include "tricks/trick.h"
 
 #include <math.h>
@@ -154,7 +155,7 @@ static void two_updates_in_one_step_on_onednn(void **state) {
     (void)state;
     if (d9_backend_find(&context, "onednn", &backend) != D9_OK) {
         d9_context_clear(&context);
-        skip();
+        skip_for("onednn", "no oneDNN backend here");
     }
     check_two_updates("onednn");
 }
