@@ -19,7 +19,7 @@ engine/graph               graph core kernels/formulas
 engine/step                step graph core kernels/formulas
 engine/models              models graph core
 tricks                     tricks step graph core
-engine/config              config models tricks step graph core
+engine/config              config models tricks data/dataset.h step graph core
 engine/data                data core kernels/formulas
 engine/backends            backends/backend.h step graph core
 engine/backends/host       backends/backend.h backends/host step graph core kernels

@@ -1,5 +1,6 @@
 /* Every key outside tricks and models, each in one row. */
 #include "config/sections.h"
+#include "data/dataset.h"
 
 #include <math.h>
 
@@ -37,7 +38,7 @@ static const d9_option backend_options[] = {
 };
 
 static const d9_option data_options[] = {
-    {"dataset", D9_OPTION_TEXT, FIELD(data.dataset), "cifar10", 0, 0, "cifar10|cifar100|folder|synthetic",
+    {"dataset", D9_OPTION_TEXT, FIELD(data.dataset), D9_DATASET_DEFAULT, 0, 0, D9_DATASET_NAMES,
      "what is learned; synthetic needs no files"},
     {"path", D9_OPTION_TEXT, FIELD(data.path), "", 0, 0, NULL,
      "folder of the dataset; not given: the places where setup.sh puts it"},
@@ -97,7 +98,7 @@ enum { SECTION_COUNT = sizeof sections / sizeof sections[0] };
 const d9_section *d9_section_at(int index) { return index >= 0 && index < SECTION_COUNT ? &sections[index] : NULL; }
 
 static const d9_option model_name[] = {
-    {"name", D9_OPTION_TEXT, 0, "resnet9", 0, 0, NULL, "the network; another name drops inherited model options"},
+    {"name", D9_OPTION_TEXT, 0, D9_MODEL_DEFAULT, 0, 0, NULL, "the network; another name drops inherited model options"},
     {0},
 };
 

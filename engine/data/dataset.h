@@ -16,17 +16,19 @@ typedef struct d9_split {
 
 typedef struct d9_dataset {
     d9_arena arena;
-    const char *name; /* of a row of `sources` in dataset.c */
+    const char *name; /* one of D9_DATASET_NAMES */
     int64_t height, width, channels, classes;
     const char *const *class_names; /* (classes) */
     double mean[4], std[4];         /* per channel, byte units: published for CIFAR-10, measured otherwise */
     d9_split train, test;
 } d9_dataset;
 
+/* Every source by name, as an option's choices, and the one that is taken where nothing is said. */
+#define D9_DATASET_NAMES   "cifar10|cifar100|folder|synthetic"
 #define D9_DATASET_DEFAULT "cifar10"
 
 typedef struct d9_dataset_options {
-    const char *name;   /* as in `sources` */
+    const char *name;   /* one of D9_DATASET_NAMES */
     const char *path;   /* folder; NULL: $DAWN9_DATA, then the user's cache folder */
     int64_t validation; /* images cut off the end of a seeded permutation of train; they replace test. 0: none */
     int64_t image_size; /* folder: images are resized to this square; synthetic: drawn at it; 0: 32 */

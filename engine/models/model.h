@@ -14,6 +14,7 @@ typedef struct d9_model {
                        d9_value_id *logits);
 } d9_model;
 
+#define D9_MODEL_DEFAULT "resnet9" /* where a configuration names none */
 const d9_model *d9_model_find(const char *name); /* NULL: unknown */
 const d9_model *d9_model_at(int index);          /* NULL: past the end */
 
