@@ -26,7 +26,7 @@ engine/backends/host       backends/backend.h backends/host step graph core kern
 engine/backends/reference  backends/backend.h backends/host backends/reference step graph core kernels
 engine/backends/onednn     backends/backend.h backends/host backends/onednn step graph core kernels
 engine/backends/cuda       backends/backend.h backends/host backends/cuda step graph core kernels
-engine/record              record backends/backend.h config step graph core commit.h
+engine/record              record backends/backend.h config step graph core commit.h kernels/formulas
 engine/train               train tricks models backends/backend.h data record config step graph core kernels/formulas
 engine/exchange            exchange train data record config step graph core
 engine/verify              verify exchange train backends/backend.h data record config step graph core kernels/formulas

@@ -116,14 +116,6 @@ static d9_status open_predictor(dawn9_model *model, int64_t count) {
     return d9_predictor_open(model->context, &options, predictor);
 }
 
-/* The first of the largest, as accuracy counts it. */
-static int32_t likeliest(const double *probabilities, int64_t classes) {
-    int32_t best = 0;
-    for (int32_t c = 1; c < classes; c++)
-        if (probabilities[c] > probabilities[best]) best = c;
-    return best;
-}
-
 static d9_status predict(dawn9_model *model, const uint8_t *images, int64_t count, int32_t *labels,
                          float *probabilities) {
     d9_status status;
@@ -136,7 +128,7 @@ static d9_status predict(dawn9_model *model, const uint8_t *images, int64_t coun
     for (int64_t begin = 0; begin < count; begin += batch) {
         const int64_t some = count - begin < batch ? count - begin : batch;
         D9_TRY(d9_predictor_run(&model->predictor, images + begin * bytes, some, wide));
-        for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = likeliest(wide + i * classes, classes);
+        for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = d9_likeliest(wide + i * classes, classes);
         for (int64_t i = 0; probabilities && i < some * classes; i++)
             probabilities[begin * classes + i] = (float)wide[i];
     }

@@ -24,18 +24,6 @@ static d9_status json_text(d9_session *session, d9_arena *arena, json_t *json, c
     return status;
 }
 
-static json_t *units(const double *values, int64_t channels) {
-    json_t *list = json_array();
-    for (int64_t c = 0; c < channels; c++) json_array_append_new(list, json_real(values[c] / BYTE_MAX));
-    return list;
-}
-
-static json_t *names(const d9_dataset *data) {
-    json_t *list = json_array();
-    for (int64_t c = 0; c < data->classes; c++) json_array_append_new(list, json_string(data->class_names[c]));
-    return list;
-}
-
 d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata metadata[D9_DESCRIPTION_ROWS]) {
     d9_status status;
     const d9_dataset *data = session->dataset;
@@ -43,12 +31,12 @@ d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata 
     char *config = NULL;
     d9_text yaml;
     d9_text_init(session->context, &yaml);
-    D9_TRY(d9_effective_yaml(session->context, session->config, &yaml));
+    D9_TRY(d9_effective_yaml(session->config, &yaml));
     D9_TRY(d9_arena_copy(session->context, arena, d9_text_get(&yaml), &config));
-    D9_TRY(json_text(session, arena, names(data), &classes));
+    D9_TRY(json_text(session, arena, d9_json_texts(data->class_names, data->classes), &classes));
     D9_TRY(json_text(session, arena, json_pack("[I, I]", (json_int_t)data->height, (json_int_t)data->width), &size));
-    D9_TRY(json_text(session, arena, units(data->mean, data->channels), &mean));
-    D9_TRY(json_text(session, arena, units(data->std, data->channels), &std));
+    D9_TRY(json_text(session, arena, d9_json_pixels(data->mean, data->channels), &mean));
+    D9_TRY(json_text(session, arena, d9_json_pixels(data->std, data->channels), &std));
     const d9_metadata rows[D9_DESCRIPTION_ROWS] = {{"format", "pt"},
                                                    {"dawn9.config", config},
                                                    {"dawn9.classes", classes},
@@ -128,18 +116,18 @@ done:
 static d9_status read_classes(const reader *reader) {
     d9_status status;
     json_t *list = NULL;
-    void *memory = NULL;
+    char **names;
     D9_TRY(read_list(reader, "dawn9.classes", &list));
     const size_t count = json_array_size(list);
     if (count < 1) D9_TRY(bad(reader, "dawn9.classes", "names no class"));
-    D9_TRY(d9_arena_allocate(reader->context, &reader->made->arena, count * sizeof(char *), &memory));
+    D9_TRY(D9_ARENA_ALLOCATE(reader->context, &reader->made->arena, count, &names));
     for (size_t i = 0; i < count; i++) {
         const char *name = json_string_value(json_array_get(list, i));
         if (!name) D9_TRY(bad(reader, "dawn9.classes", "holds what is no name"));
-        D9_TRY(d9_arena_copy(reader->context, &reader->made->arena, name, (char **)memory + i));
+        D9_TRY(d9_arena_copy(reader->context, &reader->made->arena, name, &names[i]));
     }
     reader->made->classes = (int64_t)count;
-    reader->made->class_names = memory;
+    reader->made->class_names = (const char *const *)names;
 done:
     json_decref(list);
     return status;
@@ -160,10 +148,10 @@ done:
 d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
                               d9_description **description) {
     d9_status status;
-    void *memory = NULL;
+    d9_description *made = NULL;
     *description = NULL;
-    D9_TRY(d9_allocate(context, sizeof(d9_description), "a model's metadata", &memory));
-    const reader reader = {context, path, file, memory};
+    D9_TRY(D9_ALLOCATE(context, 1, "a model's metadata", &made));
+    const reader reader = {context, path, file, made};
     D9_TRY(read_text(&reader, "dawn9.config", true, &reader.made->config));
     D9_TRY(read_classes(&reader));
     D9_TRY(read_size(&reader));
@@ -171,10 +159,10 @@ d9_status d9_description_find(d9_context *context, const char *path, const d9_sa
     D9_TRY(read_channels(&reader, "dawn9.std", 1e-6, reader.made->std));
     D9_TRY(read_text(&reader, "dawn9.version", false, &reader.made->version));
     D9_TRY(read_text(&reader, "dawn9.commit", false, &reader.made->commit));
-    *description = memory;
-    memory = NULL;
+    *description = made;
+    made = NULL;
 done:
-    d9_description_free(context, memory);
+    d9_description_free(context, made);
     return status;
 }
 
@@ -210,15 +198,44 @@ d9_status d9_description_apply(d9_context *context, const d9_description *descri
     return D9_OK;
 }
 
-d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch) {
-    return (d9_extent){.train_images = batch,
-                       .eval_images = batch,
-                       .height = description->height,
-                       .width = description->width,
-                       .channels = description->channels,
-                       .classes = description->classes,
-                       .batch = batch,
-                       .epochs = config->train.epochs};
+d9_status d9_description_program(d9_context *context, const d9_description *description, const d9_config *config,
+                                 int64_t batch, d9_program *program) {
+    const d9_program_options options = {0};
+    const d9_extent extent = {.train_images = batch,
+                              .eval_images = batch,
+                              .height = description->height,
+                              .width = description->width,
+                              .channels = description->channels,
+                              .classes = description->classes,
+                              .batch = batch,
+                              .epochs = config->train.epochs};
+    return d9_program_build(context, config, &extent, d9_precision_find("f32"), &options, program);
+}
+
+d9_status d9_description_dataset(d9_context *context, const d9_description *description, const char *name,
+                                 int64_t count, d9_dataset **dataset) {
+    d9_status status;
+    d9_dataset *made = NULL;
+    d9_split split = {.count = count};
+    *dataset = NULL;
+    D9_TRY(D9_ALLOCATE(context, 1, "a dataset", &made));
+    *made = (d9_dataset){.name = name,
+                         .height = description->height,
+                         .width = description->width,
+                         .channels = description->channels,
+                         .classes = description->classes,
+                         .class_names = description->class_names};
+    memcpy(made->mean, description->mean, sizeof made->mean);
+    memcpy(made->std, description->std, sizeof made->std);
+    D9_TRY(
+        D9_ARENA_ALLOCATE(context, &made->arena, count * made->height * made->width * made->channels, &split.images));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &made->arena, count, &split.labels));
+    made->train = made->test = split;
+    *dataset = made;
+    made = NULL;
+done:
+    d9_dataset_free(context, made);
+    return status;
 }
 
 void d9_description_free(d9_context *context, d9_description *description) {

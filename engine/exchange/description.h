@@ -36,8 +36,13 @@ D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_descrip
 /* The same of a file that was read before; `path` stands in messages. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
                                           d9_description **description);
-/* A run of `config` over images and classes as described, a batch in all. */
-d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch);
+/* The program, in f32, of a run of `config` over images and classes as described, a batch in all. */
+D9_MUST_USE d9_status d9_description_program(d9_context *context, const d9_description *description,
+                                             const d9_config *config, int64_t batch, d9_program *program);
+/* A dataset as described, the same `count` black images of class 0 for training and evaluation. The description must
+ * outlive it. */
+D9_MUST_USE d9_status d9_description_dataset(d9_context *context, const d9_description *description, const char *name,
+                                             int64_t count, d9_dataset **dataset);
 void d9_description_free(d9_context *context, d9_description *description);
 
 #endif

@@ -1,5 +1,6 @@
 /* Layout conversion at the boundary: see exchange.h. */
 #include "exchange/exchange.h"
+#include "core/system.h"
 
 d9_shape d9_exchange_shape(const d9_value *value) {
     const int64_t *d = value->shape.d;
@@ -8,49 +9,42 @@ d9_shape d9_exchange_shape(const d9_value *value) {
     return value->shape;
 }
 
-/* Index inside of the outside element (o, i, h, w). */
-static int64_t inner(const int64_t *d, int64_t o, int64_t i, int64_t h, int64_t w) {
+/* Where the outside element k lies inside: (o, i, h, w) at (o, h, w, i). */
+static int64_t inside_index(const d9_shape *shape, int64_t k) {
+    const int64_t *d = shape->d;
+    if (shape->rank != 4) return k;
+    const int64_t w = k % d[2], h = k / d[2] % d[1], i = k / (d[2] * d[1]) % d[3], o = k / (d[3] * d[2] * d[1]);
     return ((o * d[1] + h) * d[2] + w) * d[3] + i;
 }
 
-/* Copies between the layouts of a convolution weight; `in` says which way. */
-static void copy_weight(const int64_t *d, double *inside, double *outside, bool in) {
-    int64_t k = 0;
-    for (int64_t o = 0; o < d[0]; o++)
-        for (int64_t i = 0; i < d[3]; i++)
-            for (int64_t h = 0; h < d[1]; h++)
-                for (int64_t w = 0; w < d[2]; w++, k++) {
-                    double *x = &inside[inner(d, o, i, h, w)];
-                    if (in)
-                        *x = outside[k];
-                    else
-                        outside[k] = *x;
-                }
+static void average_groups(const int64_t *d, const double *inside, double *outside) {
+    for (int64_t c = 0; c < d[1]; c++) {
+        double sum = 0;
+        for (int64_t g = 0; g < d[0]; g++) sum += inside[g * d[1] + c];
+        outside[c] = sum / (double)d[0];
+    }
 }
 
-void d9_exchange_out(const d9_value *value, const double *inside, double *outside) {
-    const int64_t *d = value->shape.d;
-    if (value->kind == D9_VALUE_PARAMETER && value->shape.rank == 4) {
-        copy_weight(d, (double *)inside, outside, false);
-        return;
-    }
-    if (value->kind == D9_VALUE_STATISTIC) {
-        for (int64_t c = 0; c < d[1]; c++) {
-            double sum = 0;
-            for (int64_t g = 0; g < d[0]; g++) sum += inside[g * d[1] + c];
-            outside[c] = sum / (double)d[0];
-        }
-        return;
-    }
-    for (int64_t i = 0; i < d9_shape_count(&value->shape); i++) outside[i] = inside[i];
+d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer buffer, double *outside) {
+    d9_status status;
+    const int64_t count = d9_shape_count(&value->shape);
+    double *inside = NULL;
+    d9_value place = *value;
+    place.buffer = buffer;
+    D9_TRY(D9_ALLOCATE(session->context, count, value->name, &inside));
+    D9_TRY(d9_session_read_value(session, &place, inside));
+    if (value->kind == D9_VALUE_STATISTIC)
+        average_groups(value->shape.d, inside, outside);
+    else
+        for (int64_t k = 0; k < count; k++) outside[k] = inside[inside_index(&value->shape, k)];
+done:
+    d9_release(session->context, inside);
+    return status;
 }
 
-void d9_exchange_in(const d9_value *value, const double *outside, double *inside) {
-    const int64_t *d = value->shape.d;
-    if (value->kind == D9_VALUE_PARAMETER && value->shape.rank == 4) {
-        copy_weight(d, inside, (double *)outside, true);
-        return;
-    }
-    for (int64_t i = 0; i < d9_shape_count(&value->shape); i++)
-        inside[i] = value->kind == D9_VALUE_STATISTIC ? outside[i % d[1]] : outside[i];
+void d9_exchange_in(const d9_value *value, const double *outside, double *state) {
+    double *inside = state + value->offset / (int64_t)d9_type_bytes(value->type);
+    const bool statistic = value->kind == D9_VALUE_STATISTIC;
+    for (int64_t k = 0; k < d9_shape_count(&value->shape); k++)
+        inside[inside_index(&value->shape, k)] = outside[statistic ? k % value->shape.d[1] : k];
 }

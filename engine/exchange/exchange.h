@@ -1,17 +1,19 @@
-/* The state in the layout other tools use: convolution weights O,I,H,W, statistics averaged over their ghost
- * groups. The engine's own layout is O,H,W,I. The one place where the two meet. */
+/* Values in the layout that other tools use: convolution weights O,I,H,W, images N,C,H,W, statistics averaged over
+ * their ghost groups. The engine's own layout is O,H,W,I and N,H,W,C. The one place where the two meet. */
 #ifndef D9_EXCHANGE_EXCHANGE_H
 #define D9_EXCHANGE_EXCHANGE_H
 
-#include "graph/graph.h"
+#include "train/trainer.h"
 
-/* Elements and shape of a parameter or statistic outside: (O,I,H,W), (O,I), (C). */
+/* Shape of a value outside: (O,I,H,W), (O,I), (C). */
 d9_shape d9_exchange_shape(const d9_value *value);
 
-/* `inside`: the value's elements as they lie in STATE; `outside`: d9_shape_count(d9_exchange_shape) of them. A
- * statistic read back fills every ghost group with the same numbers. */
-void d9_exchange_out(const d9_value *value, const double *inside, double *outside);
-void d9_exchange_in(const d9_value *value, const double *outside, double *inside);
+/* Reads a value into d9_shape_count(d9_exchange_shape) doubles. `buffer`: the value's own, or another in which it has
+ * the same place: for a parameter GRADIENT, or an accumulator. */
+D9_MUST_USE d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer buffer, double *outside);
+/* Puts a parameter or statistic where it lies in `state`, which is laid out as STATE. A statistic fills every ghost
+ * group with the same numbers. */
+void d9_exchange_in(const d9_value *value, const double *outside, double *state);
 
 /* True for what has a place in STATE. */
 static inline bool d9_exchange_has(const d9_value *value) {

@@ -13,15 +13,11 @@ static void planes(const d9_dataset *data, uint8_t *out) {
 static d9_status measure(d9_session *session, d9_arena *arena, const d9_views *views, const char *name,
                          d9_tensor *tensor) {
     d9_status status;
-    const d9_extent *extent = &session->program.extent;
-    const size_t count = (size_t)(extent->eval_images * extent->classes);
-    void *wide, *narrow;
-    D9_TRY(d9_arena_allocate(session->context, arena, count * sizeof(double), &wide));
-    D9_TRY(d9_arena_allocate(session->context, arena, count * sizeof(float), &narrow));
+    const d9_shape shape = {2, {session->program.extent.eval_images, session->program.extent.classes}};
+    double *wide;
+    D9_TRY(D9_ARENA_ALLOCATE(session->context, arena, d9_shape_count(&shape), &wide));
     D9_TRY(d9_session_logits(session, views, wide));
-    for (size_t i = 0; i < count; i++) ((float *)narrow)[i] = (float)((double *)wide)[i];
-    *tensor =
-        (d9_tensor){name, D9_TENSOR_F32, {2, {extent->eval_images, extent->classes}}, narrow, count * sizeof(float)};
+    D9_TRY(d9_tensor_from_doubles(session->context, arena, name, &shape, wide, tensor));
 done:
     return status;
 }
@@ -33,10 +29,10 @@ d9_status d9_logits_write(d9_session *session, const char *path) {
     const size_t bytes = (size_t)(count * data->height * data->width * data->channels);
     d9_arena arena = {0};
     d9_tensor tensors[4];
-    void *images;
+    uint8_t *images;
     D9_TRY(measure(session, &arena, &(d9_views){1, {{.weight = 1}}}, "logits", &tensors[0]));
     D9_TRY(measure(session, &arena, &session->program.views, "logits_tta", &tensors[1]));
-    D9_TRY(d9_arena_allocate(session->context, &arena, bytes, &images));
+    D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, bytes, &images));
     planes(data, images);
     tensors[2] =
         (d9_tensor){"images", D9_TENSOR_U8, {4, {count, data->channels, data->height, data->width}}, images, bytes};

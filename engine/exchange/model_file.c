@@ -4,41 +4,27 @@
 #include "exchange/exchange.h"
 #include "exchange/model.h"
 
-/* One f32 tensor in the outside layout. */
-static d9_status export_value(d9_session *session, d9_arena *arena, const d9_value *value, const double *state,
-                              d9_tensor *tensor) {
-    d9_status status;
-    d9_shape shape = d9_exchange_shape(value);
-    int64_t count = d9_shape_count(&shape), size = (int64_t)d9_type_bytes(session->program.precision->master);
-    void *wide, *narrow;
-    D9_TRY(d9_arena_allocate(session->context, arena, (size_t)count * sizeof(double), &wide));
-    D9_TRY(d9_arena_allocate(session->context, arena, (size_t)count * sizeof(float), &narrow));
-    d9_exchange_out(value, state + value->offset / size, wide);
-    for (int64_t i = 0; i < count; i++) ((float *)narrow)[i] = (float)((double *)wide)[i];
-    *tensor = (d9_tensor){value->name, D9_TENSOR_F32, shape, narrow, (size_t)count * sizeof(float)};
-done:
-    return status;
-}
-
 d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size) {
     d9_status status;
     const d9_graph *graph = &session->program.train;
     d9_arena arena = {0};
     d9_metadata metadata[D9_DESCRIPTION_ROWS];
-    void *state = NULL, *tensors = NULL;
+    d9_tensor *tensors;
     int count = 0;
     *bytes = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)session->program.state_elements * sizeof(double), "state", &state));
-    D9_TRY(d9_allocate(session->context, (size_t)graph->value_count * sizeof(d9_tensor), "tensors", &tensors));
-    D9_TRY(d9_session_read_state(session, session->program.tail.evaluate, state));
-    for (int v = 0; v < graph->value_count; v++)
-        if (d9_exchange_has(&graph->values[v]))
-            D9_TRY(export_value(session, &arena, &graph->values[v], state, (d9_tensor *)tensors + count++));
+    D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, graph->value_count, &tensors));
+    for (int v = 0; v < graph->value_count; v++) {
+        const d9_value *value = &graph->values[v];
+        const d9_shape shape = d9_exchange_shape(value);
+        double *wide;
+        if (!d9_exchange_has(value)) continue;
+        D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, d9_shape_count(&shape), &wide));
+        D9_TRY(d9_exchange_read(session, value, session->program.tail.evaluate, wide));
+        D9_TRY(d9_tensor_from_doubles(session->context, &arena, value->name, &shape, wide, &tensors[count++]));
+    }
     D9_TRY(d9_description_make(session, &arena, metadata));
     D9_TRY(d9_safetensors_encode(session->context, path, tensors, count, metadata, D9_DESCRIPTION_ROWS, bytes, size));
 done:
-    d9_release(session->context, tensors);
-    d9_release(session->context, state);
     d9_arena_free(session->context, &arena);
     return status;
 }
@@ -58,7 +44,7 @@ static d9_status import_value(d9_session *session, const char *path, const d9_sa
                               double *state) {
     d9_status status;
     d9_shape shape = d9_exchange_shape(value);
-    void *wide = NULL;
+    double *wide = NULL;
     const d9_tensor *tensor = d9_safetensors_find(file, value->name);
     if (!tensor)
         return d9_fail(session->context, D9_USAGE, "%s: has no %s: it is a model of another configuration", path,
@@ -66,9 +52,9 @@ static d9_status import_value(d9_session *session, const char *path, const d9_sa
     if (!d9_shape_equal(&tensor->shape, &shape))
         return d9_fail(session->context, D9_USAGE, "%s: %s has another shape than this configuration's", path,
                        value->name);
-    D9_TRY(d9_allocate(session->context, (size_t)d9_shape_count(&shape) * sizeof(double), "a model's tensor", &wide));
+    D9_TRY(D9_ALLOCATE(session->context, d9_shape_count(&shape), "a model's tensor", &wide));
     d9_tensor_to_doubles(tensor, wide);
-    d9_exchange_in(value, wide, state + value->offset / (int64_t)d9_type_bytes(session->program.precision->master));
+    d9_exchange_in(value, wide, state);
 done:
     d9_release(session->context, wide);
     return status;
@@ -77,8 +63,8 @@ done:
 d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file) {
     d9_status status;
     const d9_graph *graph = &session->program.train;
-    void *state = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)session->program.state_elements * sizeof(double), "state", &state));
+    double *state = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, session->program.state_elements, "state", &state));
     for (int v = 0; v < graph->value_count; v++)
         if (d9_exchange_has(&graph->values[v])) D9_TRY(import_value(session, path, file, &graph->values[v], state));
     D9_TRY(d9_session_set_state(session, state));

@@ -71,31 +71,33 @@ static void begin_node(d9_onnx_writer *hand, const char *op, const char *name, c
 
 static void end_node(d9_onnx_writer *hand) { d9_message_end(&writer_of(hand)->message, writer_of(hand)->node); }
 
-static void put_integers(d9_onnx_writer *hand, const char *name, const int64_t *values, size_t count) {
-    d9_message *message = &writer_of(hand)->message;
+static size_t begin_attribute(d9_message *message, const char *name) {
     const size_t begin = d9_message_begin(message, NODE_ATTRIBUTE);
     d9_message_text(message, ATTRIBUTE_NAME, name);
-    d9_message_integers(message, ATTRIBUTE_INTS, values, count);
-    d9_message_integer(message, ATTRIBUTE_TYPE, TYPE_INTS);
+    return begin;
+}
+
+static void end_attribute(d9_message *message, size_t begin, int64_t type) {
+    d9_message_integer(message, ATTRIBUTE_TYPE, type);
     d9_message_end(message, begin);
+}
+
+static void put_integers(d9_onnx_writer *hand, const char *name, const int64_t *values, size_t count) {
+    const size_t begin = begin_attribute(&writer_of(hand)->message, name);
+    d9_message_integers(&writer_of(hand)->message, ATTRIBUTE_INTS, values, count);
+    end_attribute(&writer_of(hand)->message, begin, TYPE_INTS);
 }
 
 static void put_integer(d9_onnx_writer *hand, const char *name, int64_t value) {
-    d9_message *message = &writer_of(hand)->message;
-    const size_t begin = d9_message_begin(message, NODE_ATTRIBUTE);
-    d9_message_text(message, ATTRIBUTE_NAME, name);
-    d9_message_integer(message, ATTRIBUTE_INT, value);
-    d9_message_integer(message, ATTRIBUTE_TYPE, TYPE_INT);
-    d9_message_end(message, begin);
+    const size_t begin = begin_attribute(&writer_of(hand)->message, name);
+    d9_message_integer(&writer_of(hand)->message, ATTRIBUTE_INT, value);
+    end_attribute(&writer_of(hand)->message, begin, TYPE_INT);
 }
 
 static void put_real(d9_onnx_writer *hand, const char *name, double value) {
-    d9_message *message = &writer_of(hand)->message;
-    const size_t begin = d9_message_begin(message, NODE_ATTRIBUTE);
-    d9_message_text(message, ATTRIBUTE_NAME, name);
-    d9_message_float(message, ATTRIBUTE_FLOAT, (float)value);
-    d9_message_integer(message, ATTRIBUTE_TYPE, TYPE_FLOAT);
-    d9_message_end(message, begin);
+    const size_t begin = begin_attribute(&writer_of(hand)->message, name);
+    d9_message_float(&writer_of(hand)->message, ATTRIBUTE_FLOAT, (float)value);
+    end_attribute(&writer_of(hand)->message, begin, TYPE_FLOAT);
 }
 
 /* An initializer of one value a channel, (C, 1, 1), or of rank 0. */
@@ -185,13 +187,6 @@ done:
     return status;
 }
 
-/* The program of the model's own configuration, in f32: no node casts. */
-static d9_status build(writer *self, const d9_config *config, d9_program *program) {
-    const d9_extent extent = d9_description_extent(self->about, config, config->train.batch_size);
-    return d9_program_build(self->context, config, &extent, d9_precision_find("f32"), &(d9_program_options){0},
-                            program);
-}
-
 d9_status d9_onnx_write(d9_context *context, const char *model, const char *path) {
     d9_status status;
     d9_description *about = NULL;
@@ -205,7 +200,7 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
     D9_TRY(d9_config_parse(context, model, about->config, NULL, &config));
     self.about = about;
     self.file = file;
-    D9_TRY(build(&self, config, &program));
+    D9_TRY(d9_description_program(context, about, config, config->train.batch_size, &program)); /* f32: no node casts */
     self.hand = (d9_onnx_writer){.graph = &program.eval,
                                  .mean = about->mean,
                                  .std = about->std,

@@ -38,12 +38,10 @@ done:
 /* Whether the configuration makes a network of this batch. */
 static bool fits(const d9_predictor *predictor, int64_t batch) {
     d9_program program;
-    const d9_extent extent = d9_description_extent(predictor->description, predictor->config, batch);
-    const d9_program_options options = {0};
     d9_context quiet;
     d9_context_init(&quiet);
     quiet.system = predictor->context->system;
-    if (d9_program_build(&quiet, predictor->config, &extent, d9_precision_find("f32"), &options, &program) != D9_OK)
+    if (d9_description_program(&quiet, predictor->description, predictor->config, batch, &program) != D9_OK)
         return false;
     d9_program_free(&quiet, &program);
     return true;
@@ -56,33 +54,6 @@ static int64_t choose_batch(const d9_predictor *predictor, int64_t images) {
     for (int64_t batch = least > 1 ? least : 1; batch < whole; batch++)
         if (whole % batch == 0 && fits(predictor, batch)) return batch;
     return whole;
-}
-
-/* Every image black: what runs write there comes later. */
-static d9_status empty_dataset(const d9_predictor *predictor, int64_t batch, d9_dataset **dataset) {
-    d9_status status;
-    d9_context *context = predictor->context;
-    const d9_description *about = predictor->description;
-    void *memory = NULL, *images, *labels;
-    D9_TRY(d9_allocate(context, sizeof(d9_dataset), "a dataset", &memory));
-    d9_dataset *made = memory;
-    *made = (d9_dataset){.name = "pictures",
-                         .height = about->height,
-                         .width = about->width,
-                         .channels = about->channels,
-                         .classes = about->classes,
-                         .class_names = about->class_names};
-    memcpy(made->mean, about->mean, sizeof made->mean);
-    memcpy(made->std, about->std, sizeof made->std);
-    D9_TRY(d9_arena_allocate(context, &made->arena, (size_t)(batch * about->height * about->width * about->channels),
-                             &images));
-    D9_TRY(d9_arena_allocate(context, &made->arena, (size_t)batch * sizeof(int32_t), &labels));
-    made->train = made->test = (d9_split){.count = batch, .images = images, .labels = labels};
-    *dataset = made;
-    memory = NULL;
-done:
-    d9_dataset_free(context, memory);
-    return status;
 }
 
 d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *options, d9_predictor *predictor) {
@@ -100,7 +71,7 @@ d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *opt
     D9_TRY(load_config(context, options, yaml, &predictor->config));
     const int64_t batch = choose_batch(predictor, options->images);
     predictor->config->train.batch_size = batch;
-    D9_TRY(empty_dataset(predictor, batch, &open.dataset));
+    D9_TRY(d9_description_dataset(context, predictor->description, "pictures", batch, &open.dataset));
     open.config = predictor->config;
     D9_TRY(d9_session_open(context, &open, &predictor->session));
     D9_TRY(d9_model_load(&predictor->session, options->model, file));
@@ -133,15 +104,15 @@ d9_status d9_predictor_run(d9_predictor *predictor, const uint8_t *pixels, int64
     d9_session *session = &predictor->session;
     const d9_extent *extent = &session->program.extent;
     const int64_t bytes = extent->height * extent->width * extent->channels, classes = extent->classes;
-    void *logits = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)(extent->batch * classes) * sizeof(double), "logits", &logits));
+    double *logits = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, extent->batch * classes, "logits", &logits));
     for (int64_t begin = 0; begin < count; begin += extent->batch) {
         const int64_t left = count - begin, part = left < extent->batch ? left : extent->batch;
         D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_EVAL_IMAGES, 0,
                                        pixels + begin * bytes, part * bytes));
         D9_TRY(d9_session_logits(session, &session->program.views, logits));
         for (int64_t i = 0; i < part; i++)
-            if (!softmax((const double *)logits + i * classes, classes, probabilities + (begin + i) * classes))
+            if (!softmax(logits + i * classes, classes, probabilities + (begin + i) * classes))
                 D9_TRY(
                     d9_fail(session->context, D9_DATA, "the model's logits are not finite: its weights are damaged"));
     }

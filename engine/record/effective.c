@@ -17,13 +17,24 @@ d9_status d9_json_read(d9_context *context, const char *path, json_t **value, js
 
 json_t *d9_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
+json_t *d9_json_texts(const char *const *texts, int64_t count) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < count; i++) json_array_append_new(list, json_string(texts[i]));
+    return list;
+}
+
+json_t *d9_json_pixels(const double *values, int64_t count) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < count; i++) json_array_append_new(list, json_real(values[i] / 255));
+    return list;
+}
+
 double d9_json_real(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-d9_status d9_effective_yaml(d9_context *context, const d9_config *config, d9_text *text) {
-    (void)context;
+d9_status d9_effective_yaml(const d9_config *config, d9_text *text) {
     d9_config shown = *config;
     json_t *title = json_string(shown.title); /* NULL: a file's name that is not UTF-8, and so not YAML either */
     if (!title) shown.title = "untitled";
@@ -74,7 +85,7 @@ d9_status d9_effective_json(d9_context *context, const d9_config *config, json_t
     yaml_document_t document;
     d9_text_init(context, &yaml);
     *object = NULL;
-    D9_TRY(d9_effective_yaml(context, config, &yaml));
+    D9_TRY(d9_effective_yaml(config, &yaml));
     if (!yaml_parser_initialize(&parser)) D9_TRY(d9_fail(context, D9_DEVICE, "out of memory for a YAML parser"));
     yaml_parser_set_input_string(&parser, (const unsigned char *)d9_text_get(&yaml), yaml.size);
     if (yaml_parser_load(&parser, &document)) {

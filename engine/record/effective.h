@@ -11,12 +11,15 @@ D9_MUST_USE d9_status d9_json_read(d9_context *context, const char *path, json_t
 
 /* The YAML of d9_config_print; `data.path` is left out when it is absolute, because it names this machine,
  * and a title that is not UTF-8 becomes "untitled". */
-D9_MUST_USE d9_status d9_effective_yaml(d9_context *context, const d9_config *config, d9_text *text);
+D9_MUST_USE d9_status d9_effective_yaml(const d9_config *config, d9_text *text);
 /* The same as one JSON object. The caller owns the reference. */
 D9_MUST_USE d9_status d9_effective_json(d9_context *context, const d9_config *config, json_t **object);
 
 /* Numbers JSON can hold: null for NaN and infinities. */
 json_t *d9_json_number(double value);
+/* Lists, as the metadata of a model and result.json hold them: texts; values in byte units as pixels in 0..1. */
+json_t *d9_json_texts(const char *const *texts, int64_t count);
+json_t *d9_json_pixels(const double *values, int64_t count);
 /* A number of an object; NAN where there is none. */
 double d9_json_real(const json_t *object, const char *key);
 

@@ -24,23 +24,29 @@ static void path_in(const d9_record *record, const char *name, char path[PATH_BY
     snprintf(path, PATH_BYTES, "%s/%s", record->folder, name);
 }
 
+d9_status d9_record_write(d9_record *record, const char *name, const d9_text *text) {
+    char path[PATH_BYTES];
+    path_in(record, name, path);
+    return d9_file_write(record->context, path, d9_text_get(text), text->size);
+}
+
 /* D9_USAGE when the folder holds the run of another configuration. */
 static d9_status check_owner(d9_record *record, const d9_config *config) {
-    d9_status status = D9_OK;
+    d9_status status;
     d9_config *held = NULL;
     const d9_config_edits none = {0};
     char path[PATH_BYTES], held_hash[65], hash[65];
     path_in(record, "config.yaml", path);
-    if (!d9_file_exists(record->context, path)) goto done;
+    if (!d9_file_exists(record->context, path)) return D9_OK;
     D9_TRY(d9_config_load(record->context, path, &none, &held));
     d9_config_hash(record->context, held, held_hash);
     d9_config_hash(record->context, config, hash);
     if (strcmp(hash, held_hash) != 0)
-        status = d9_fail(record->context, D9_USAGE,
-                         "%s: holds a run of another configuration (%s); give another --out, or remove the folder",
-                         record->folder, path);
+        D9_TRY(d9_fail(record->context, D9_USAGE,
+                       "%s: holds a run of another configuration (%s); give another --out, or remove the folder",
+                       record->folder, path));
 done:
-    if (held) d9_config_free(record->context, held);
+    d9_config_free(record->context, held);
     return status;
 }
 
@@ -54,14 +60,13 @@ static d9_status remove_in(d9_record *record, const char *name) {
 
 /* The epoch a line is about; -1: it says none. */
 static int64_t line_epoch(const char *line, size_t length, bool json) {
-    int64_t epoch = -1;
     if (!json) {
         char *end;
-        long long value = strtoll(line, &end, 10);
-        return end > line && *end == '\t' ? value : -1;
+        const int64_t epoch = strtoll(line, &end, 10);
+        return end > line && *end == '\t' ? epoch : -1;
     }
-    json_t *row = json_loadb(line, length, 0, NULL);
-    if (json_is_integer(json_object_get(row, "epoch"))) epoch = json_integer_value(json_object_get(row, "epoch"));
+    json_t *row = json_loadb(line, length, 0, NULL), *said = json_object_get(row, "epoch");
+    const int64_t epoch = json_is_integer(said) ? json_integer_value(said) : -1;
     json_decref(row);
     return epoch;
 }
@@ -84,7 +89,7 @@ static d9_status keep_rows(d9_record *record, const char *name, const char *head
         line += length + (line[length] == '\n');
     }
     D9_TRY(d9_text_status(&text));
-    D9_TRY(d9_file_write(record->context, path, d9_text_get(&text), text.size));
+    D9_TRY(d9_record_write(record, name, &text));
 done:
     d9_release(record->context, bytes);
     d9_text_free(&text);
@@ -117,18 +122,16 @@ done:
 
 d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder, const d9_config *config,
                          bool resume, int64_t epochs_kept) {
-    d9_status status = D9_OK;
+    d9_status status;
     d9_text text;
-    char path[PATH_BYTES];
     d9_text_init(context, &text);
     D9_TRY(set_folder(context, record, folder));
     D9_TRY(d9_directory_make(context, folder));
     D9_TRY(check_owner(record, config));
     for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) D9_TRY(remove_in(record, leftovers[i]));
     if (!resume) D9_TRY(remove_in(record, "checkpoint.safetensors"));
-    D9_TRY(d9_effective_yaml(context, config, &text));
-    path_in(record, "config.yaml", path);
-    D9_TRY(d9_file_write(context, path, d9_text_get(&text), text.size));
+    D9_TRY(d9_effective_yaml(config, &text));
+    D9_TRY(d9_record_write(record, "config.yaml", &text));
     D9_TRY(keep_rows(record, "events.jsonl", "", true, resume ? epochs_kept : 0));
     D9_TRY(keep_rows(record, "epochs.tsv", epochs_header, false, resume ? epochs_kept : 0));
 done:
@@ -142,14 +145,38 @@ static d9_status append_line(d9_record *record, const char *name, const char *li
     return d9_file_append(record->context, path, line, strlen(line));
 }
 
+static const struct {
+    const char *name;
+    size_t offset;
+} columns[D9_EPOCH_COLUMNS] = {
+    {"train_loss", offsetof(d9_epoch_row, train_loss)},
+    {"train_accuracy", offsetof(d9_epoch_row, train_accuracy)},
+    {"accuracy", offsetof(d9_epoch_row, accuracy)},
+    {"accuracy_tta", offsetof(d9_epoch_row, accuracy_tta)},
+    {"images_per_second", offsetof(d9_epoch_row, images_per_second)},
+    {"seconds", offsetof(d9_epoch_row, seconds)},
+    {"hours", offsetof(d9_epoch_row, hours)},
+    {"rate", offsetof(d9_epoch_row, rate)},
+};
+
+const char *d9_epoch_column(int column) { return columns[column].name; }
+
+double *d9_epoch_cell(const d9_epoch_row *row, int column) { return (double *)((char *)row + columns[column].offset); }
+
+json_t *d9_epoch_object(const d9_epoch_row *row, int count) {
+    json_t *object = json_pack("{s:I}", "epoch", (json_int_t)row->epoch);
+    for (int c = 0; object && c < count; c++)
+        if (json_object_set_new(object, columns[c].name, d9_json_number(*d9_epoch_cell(row, c))) != 0) {
+            json_decref(object);
+            object = NULL;
+        }
+    return object;
+}
+
 d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *text) {
-    json_t *object =
-        json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "epoch", (json_int_t)row->epoch, "train_loss",
-                  d9_json_number(row->train_loss), "train_accuracy", d9_json_number(row->train_accuracy), "accuracy",
-                  d9_json_number(row->accuracy), "accuracy_tta", d9_json_number(row->accuracy_tta), "images_per_second",
-                  d9_json_number(row->images_per_second), "seconds", d9_json_number(row->seconds), "hours",
-                  d9_json_number(row->hours), "learning_rate", d9_json_number(row->rate));
-    char *dump = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    json_t *object = d9_epoch_object(row, D9_EPOCH_COLUMNS - 1);
+    const bool fine = json_object_set_new(object, "learning_rate", d9_json_number(row->rate)) == 0;
+    char *dump = fine ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
     if (dump) d9_text_add(text, "%s\n", dump);
     d9_status status = dump ? d9_text_status(text) : d9_fail(context, D9_DEVICE, "out of memory for an epoch's row");
     free(dump);

@@ -19,6 +19,11 @@ typedef struct d9_epoch_row {
     double hours;                  /* DAWNBench clock so far */
     double rate;                   /* learning rate at the epoch's last step, as configured */
 } d9_epoch_row;
+/* What a row says of its epoch, by the names that files give it: checkpoints have all columns, result.json the first
+ * D9_EPOCH_RESULT_COLUMNS; events.jsonl calls the last one learning_rate. */
+enum { D9_EPOCH_COLUMNS = 8, D9_EPOCH_RESULT_COLUMNS = 6 };
+const char *d9_epoch_column(int column);
+double *d9_epoch_cell(const d9_epoch_row *row, int column);
 
 typedef struct d9_result {
     uint64_t seed;
@@ -34,7 +39,7 @@ typedef struct d9_result {
     bool resumed;
     const char *plan_text;
     const d9_timeline *timeline;
-    d9_arena arena;                 /* of the class names */
+    d9_arena arena; /* of what a trained result points at, but its configuration */
     const char *const *class_names; /* (classes) */
     int64_t classes, channels;
     double mean[4], std[4]; /* of the training images, byte units */
@@ -52,6 +57,8 @@ D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, c
  * cannot be written: D9_OUTPUT. `resume` keeps the rows already there up to `epochs_kept`; otherwise starts anew. */
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
                                      const d9_config *config, bool resume, int64_t epochs_kept);
+/* The row as an object of its first columns; NULL: no memory. */
+struct json_t *d9_epoch_object(const d9_epoch_row *row, int columns);
 /* Adds the row's line of events.jsonl, newline included. */
 D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *text);
 /* Appends to events.jsonl and epochs.tsv. */
@@ -59,6 +66,8 @@ D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row
 /* Top-1 class, its probability, true label of each evaluation image. */
 D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
                                             const int32_t *labels, int64_t count);
+/* Writes one of the folder's files. */
+D9_MUST_USE d9_status d9_record_write(d9_record *record, const char *name, const d9_text *text);
 /* submission.json, then result.json. */
 D9_MUST_USE d9_status d9_record_result(d9_record *record, const d9_result *result);
 

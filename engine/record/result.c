@@ -37,15 +37,8 @@ static json_t *rules_json(const char *plan) {
 
 static json_t *epochs_json(const d9_result *result) {
     json_t *rows = json_array();
-    for (int64_t i = 0; i < result->epoch_count; i++) {
-        const d9_epoch_row *row = &result->epochs[i];
-        json_array_append_new(
-            rows, json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "epoch", (json_int_t)row->epoch, "train_loss",
-                            d9_json_number(row->train_loss), "train_accuracy", d9_json_number(row->train_accuracy),
-                            "accuracy", d9_json_number(row->accuracy), "accuracy_tta",
-                            d9_json_number(row->accuracy_tta), "images_per_second",
-                            d9_json_number(row->images_per_second), "seconds", d9_json_number(row->seconds)));
-    }
+    for (int64_t i = 0; i < result->epoch_count; i++)
+        json_array_append_new(rows, d9_epoch_object(&result->epochs[i], D9_EPOCH_RESULT_COLUMNS));
     return rows;
 }
 
@@ -87,13 +80,9 @@ static bool set_machine(json_t *root, const d9_result *result) {
 
 /* As in a model's metadata: names, and normalisation of pixels in 0..1. */
 static bool set_data(json_t *root, const d9_result *result) {
-    json_t *classes = json_array(), *mean = json_array(), *std = json_array();
-    for (int64_t c = 0; c < result->classes; c++) json_array_append_new(classes, json_string(result->class_names[c]));
-    for (int64_t c = 0; c < result->channels; c++) {
-        json_array_append_new(mean, json_real(result->mean[c] / 255));
-        json_array_append_new(std, json_real(result->std[c] / 255));
-    }
-    return set(root, "classes", classes) && set(root, "mean", mean) && set(root, "std", std);
+    return set(root, "classes", d9_json_texts(result->class_names, result->classes)) &&
+           set(root, "mean", d9_json_pixels(result->mean, result->channels)) &&
+           set(root, "std", d9_json_pixels(result->std, result->channels));
 }
 
 static bool set_outcome(json_t *root, const d9_result *result) {
@@ -153,12 +142,6 @@ static json_t *submission_json(const d9_result *result) {
                      "hardware", hardware, "costPerHour", "timestamp", date, "misc", misc);
 }
 
-static d9_status write_in(d9_record *record, const char *name, const d9_text *text) {
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s", record->folder, name);
-    return d9_file_write(record->context, path, d9_text_get(text), text->size);
-}
-
 d9_status d9_record_result(d9_record *record, const d9_result *result) {
     d9_status status = D9_OK;
     d9_text text;
@@ -166,11 +149,11 @@ d9_status d9_record_result(d9_record *record, const d9_result *result) {
     json_t *submission = submission_json(result);
     if (!submission) D9_TRY(d9_fail(record->context, D9_DEVICE, "submission.json could not be made"));
     D9_TRY(add_dump(record->context, submission, &text));
-    D9_TRY(write_in(record, "submission.json", &text));
+    D9_TRY(d9_record_write(record, "submission.json", &text));
     d9_text_free(&text);
     d9_text_init(record->context, &text);
     D9_TRY(d9_result_json(record->context, result, &text));
-    D9_TRY(write_in(record, "result.json", &text));
+    D9_TRY(d9_record_write(record, "result.json", &text));
 done:
     json_decref(submission);
     d9_text_free(&text);

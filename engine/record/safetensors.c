@@ -1,4 +1,4 @@
-/* safetensors, read strictly.
+/* safetensors: read strictly, and written.
  *
  *     8 bytes   header length n, little-endian
  *     n bytes   {"__metadata__": {"k": "v"},
@@ -9,8 +9,8 @@
  * used. Tensors are copied out of the file, because their offsets need not suit their types. */
 #include "record/safetensors.h"
 #include "core/system.h"
+#include "kernels/formulas/half.h"
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,22 +94,18 @@ static d9_status read_offsets(const reader *reader, const json_t *entry, d9_tens
 }
 
 static d9_status read_tensor(const reader *reader, const char *name, const json_t *entry, d9_tensor *tensor) {
-    d9_status status = D9_OK;
+    d9_status status;
     const char *key;
     json_t *value;
-    char *copy = NULL;
+    char *copy;
     D9_TRY(d9_arena_copy(reader->context, &reader->file->arena, name, &copy));
     tensor->name = copy;
-    if (!json_is_object(entry)) {
-        status = bad(reader, name, "its header entry is no object");
-        goto done;
-    }
+    if (!json_is_object(entry)) D9_TRY(bad(reader, name, "its header entry is no object"));
     json_object_foreach((json_t *)entry, key, value) {
         if (strcmp(key, "dtype") == 0 || strcmp(key, "shape") == 0 || strcmp(key, "data_offsets") == 0) continue;
-        status =
-            d9_fail(reader->context, D9_DATA, "%s: tensor %s: unknown field %s, must be dtype, shape and data_offsets",
-                    reader->path, name, key);
-        goto done;
+        D9_TRY(d9_fail(reader->context, D9_DATA,
+                       "%s: tensor %s: unknown field %s, must be dtype, shape and data_offsets", reader->path, name,
+                       key));
     }
     D9_TRY(read_type(reader, entry, tensor));
     D9_TRY(read_shape(reader, entry, tensor));
@@ -119,27 +115,20 @@ done:
 }
 
 static d9_status read_metadata(const reader *reader, json_t *object) {
-    d9_status status = D9_OK;
+    d9_status status;
+    d9_safetensors *file = reader->file;
     const char *key;
     json_t *value;
-    void *rows = NULL;
-    if (!json_is_object(object)) {
-        status = d9_fail(reader->context, D9_DATA, "%s: __metadata__ is no object", reader->path);
-        goto done;
-    }
-    if (json_object_size(object) == 0) goto done;
-    D9_TRY(d9_arena_allocate(reader->context, &reader->file->arena, json_object_size(object) * sizeof(d9_metadata),
-                             &rows));
-    reader->file->metadata = rows;
+    if (!json_is_object(object))
+        return d9_fail(reader->context, D9_DATA, "%s: __metadata__ is no object", reader->path);
+    D9_TRY(D9_ARENA_ALLOCATE(reader->context, &file->arena, json_object_size(object), &file->metadata));
     json_object_foreach(object, key, value) {
-        char *key_copy = NULL, *value_copy = NULL;
-        if (!json_is_string(value)) {
-            status = d9_fail(reader->context, D9_DATA, "%s: __metadata__: %s is no string", reader->path, key);
-            goto done;
-        }
-        D9_TRY(d9_arena_copy(reader->context, &reader->file->arena, key, &key_copy));
-        D9_TRY(d9_arena_copy(reader->context, &reader->file->arena, json_string_value(value), &value_copy));
-        reader->file->metadata[reader->file->metadata_count++] = (d9_metadata){key_copy, value_copy};
+        char *key_copy, *value_copy;
+        if (!json_is_string(value))
+            D9_TRY(d9_fail(reader->context, D9_DATA, "%s: __metadata__: %s is no string", reader->path, key));
+        D9_TRY(d9_arena_copy(reader->context, &file->arena, key, &key_copy));
+        D9_TRY(d9_arena_copy(reader->context, &file->arena, json_string_value(value), &value_copy));
+        file->metadata[file->metadata_count++] = (d9_metadata){key_copy, value_copy};
     }
 done:
     return status;
@@ -154,36 +143,30 @@ static int by_offset(const void *a, const void *b) {
 
 /* Tensors must tile the data; then each is copied to memory aligned for its type. */
 static d9_status settle(const reader *reader) {
-    d9_status status = D9_OK;
+    d9_status status;
     d9_safetensors *file = reader->file;
-    void *order_bytes = NULL;
-    const uint8_t *position = reader->data;
-    D9_TRY(d9_allocate(reader->context, ((size_t)file->tensor_count + 1) * sizeof(d9_tensor *), "a tensor list",
-                       &order_bytes));
-    d9_tensor **order = order_bytes;
+    d9_tensor **order = NULL;
+    const uint8_t *position = reader->data, *end = reader->data + reader->data_bytes;
+    D9_TRY(D9_ALLOCATE(reader->context, file->tensor_count, "a tensor list", &order));
     for (int i = 0; i < file->tensor_count; i++) order[i] = &file->tensors[i];
     qsort(order, (size_t)file->tensor_count, sizeof *order, by_offset);
     for (int i = 0; i < file->tensor_count; i++) {
-        if ((const uint8_t *)order[i]->bytes != position) {
-            status = bad(reader, order[i]->name, "a gap or an overlap lies before its data");
-            goto done;
-        }
+        if ((const uint8_t *)order[i]->bytes != position)
+            D9_TRY(bad(reader, order[i]->name, "a gap or an overlap lies before its data"));
         position += order[i]->size;
     }
-    if (position != reader->data + reader->data_bytes) {
-        status = d9_fail(reader->context, D9_DATA, "%s: %lld bytes follow the last tensor", reader->path,
-                         (long long)(reader->data + reader->data_bytes - position));
-        goto done;
-    }
+    if (position != end)
+        D9_TRY(d9_fail(reader->context, D9_DATA, "%s: %lld bytes follow the last tensor", reader->path,
+                       (long long)(end - position)));
     for (int i = 0; i < file->tensor_count; i++) {
-        void *copy = NULL;
         d9_tensor *tensor = &file->tensors[i];
-        D9_TRY(d9_arena_allocate(reader->context, &file->arena, tensor->size ? tensor->size : 1, &copy));
-        if (tensor->size) memcpy(copy, tensor->bytes, tensor->size);
+        uint8_t *copy;
+        D9_TRY(D9_ARENA_ALLOCATE(reader->context, &file->arena, tensor->size, &copy));
+        memcpy(copy, tensor->bytes, tensor->size);
         tensor->bytes = copy;
     }
 done:
-    d9_release(reader->context, order_bytes);
+    d9_release(reader->context, order);
     return status;
 }
 
@@ -209,30 +192,27 @@ static d9_status parse_header(reader *reader, const uint8_t *bytes, size_t size,
 
 d9_status d9_safetensors_decode(d9_context *context, const char *path, const uint8_t *bytes, size_t size,
                                 d9_safetensors **file) {
-    d9_status status = D9_OK;
+    d9_status status;
     reader reader = {.context = context, .path = path};
     json_t *root = NULL, *entry;
-    void *memory = NULL;
+    d9_safetensors *made = NULL;
     const char *name;
     *file = NULL;
     D9_TRY(parse_header(&reader, bytes, size, &root));
-    D9_TRY(d9_allocate(context, sizeof *reader.file, "a safetensors file", &memory));
-    reader.file = memory;
-    D9_TRY(d9_arena_allocate(context, &reader.file->arena, (json_object_size(root) + 1) * sizeof(d9_tensor), &memory));
-    reader.file->tensors = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "a safetensors file", &made));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &made->arena, json_object_size(root), &made->tensors));
+    reader.file = made;
     json_object_foreach(root, name, entry) {
-        if (strcmp(name, "__metadata__") == 0) {
+        if (strcmp(name, "__metadata__") == 0)
             D9_TRY(read_metadata(&reader, entry));
-        } else {
-            D9_TRY(read_tensor(&reader, name, entry, &reader.file->tensors[reader.file->tensor_count]));
-            reader.file->tensor_count++;
-        }
+        else
+            D9_TRY(read_tensor(&reader, name, entry, &made->tensors[made->tensor_count++]));
     }
     D9_TRY(settle(&reader));
-    *file = reader.file;
-    reader.file = NULL;
+    *file = made;
+    made = NULL;
 done:
-    d9_safetensors_free(context, reader.file);
+    d9_safetensors_free(context, made);
     json_decref(root);
     return status;
 }
@@ -269,47 +249,120 @@ const char *d9_safetensors_metadata(const d9_safetensors *file, const char *key)
 
 /* ---- values ---- */
 
-static double from_bf16(uint16_t bits) {
-    uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return (double)value;
+d9_tensor_type d9_tensor_type_of(d9_type type) {
+    static const d9_tensor_type of[D9_TYPE_COUNT] = {
+        [D9_F64] = D9_TENSOR_F64, [D9_F32] = D9_TENSOR_F32, [D9_BF16] = D9_TENSOR_BF16,
+        [D9_F16] = D9_TENSOR_F16, [D9_I32] = D9_TENSOR_I32, [D9_U8] = D9_TENSOR_U8};
+    return of[type];
 }
 
-/* 1 sign, 5 exponent, 10 mantissa bits; exponent 0 is subnormal, 31 infinity or NaN. */
-static double from_f16(uint16_t bits) {
-    int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    double value = exponent == 0    ? ldexp(mantissa, -24)
-                   : exponent == 31 ? (mantissa ? (double)NAN : (double)INFINITY)
-                                    : ldexp(1024 + mantissa, exponent - 25);
-    return bits >> 15 ? -value : value;
+static double element(const d9_tensor *tensor, int64_t i) {
+    switch (tensor->type) {
+    case D9_TENSOR_F64:
+        return ((const double *)tensor->bytes)[i];
+    case D9_TENSOR_F32:
+        return (double)((const float *)tensor->bytes)[i];
+    case D9_TENSOR_BF16:
+        return (double)d9_bf16_to_float(((const uint16_t *)tensor->bytes)[i]);
+    case D9_TENSOR_F16:
+        return (double)d9_fp16_to_float(((const uint16_t *)tensor->bytes)[i]);
+    case D9_TENSOR_I64:
+        return (double)((const int64_t *)tensor->bytes)[i];
+    case D9_TENSOR_I32:
+        return ((const int32_t *)tensor->bytes)[i];
+    default:
+        return ((const uint8_t *)tensor->bytes)[i];
+    }
 }
 
 void d9_tensor_to_doubles(const d9_tensor *tensor, double *values) {
-    int64_t count = d9_shape_count(&tensor->shape);
-    for (int64_t i = 0; i < count; i++) {
-        switch (tensor->type) {
-        case D9_TENSOR_F64:
-            values[i] = ((const double *)tensor->bytes)[i];
-            break;
-        case D9_TENSOR_F32:
-            values[i] = (double)((const float *)tensor->bytes)[i];
-            break;
-        case D9_TENSOR_BF16:
-            values[i] = from_bf16(((const uint16_t *)tensor->bytes)[i]);
-            break;
-        case D9_TENSOR_F16:
-            values[i] = from_f16(((const uint16_t *)tensor->bytes)[i]);
-            break;
-        case D9_TENSOR_I64:
-            values[i] = (double)((const int64_t *)tensor->bytes)[i];
-            break;
-        case D9_TENSOR_I32:
-            values[i] = ((const int32_t *)tensor->bytes)[i];
-            break;
-        case D9_TENSOR_U8:
-            values[i] = ((const uint8_t *)tensor->bytes)[i];
-            break;
-        }
+    for (int64_t i = 0; i < d9_shape_count(&tensor->shape); i++) values[i] = element(tensor, i);
+}
+
+d9_status d9_tensor_from_doubles(d9_context *context, d9_arena *arena, const char *name, const d9_shape *shape,
+                                 const double *values, d9_tensor *tensor) {
+    const size_t count = (size_t)d9_shape_count(shape);
+    float *narrow;
+    const d9_status status = D9_ARENA_ALLOCATE(context, arena, count, &narrow);
+    for (size_t i = 0; status == D9_OK && i < count; i++) narrow[i] = (float)values[i];
+    *tensor = (d9_tensor){name, D9_TENSOR_F32, *shape, narrow, count * sizeof *narrow};
+    return status;
+}
+
+/* ---- writing: the header, then every tensor's bytes in the order given ---- */
+
+/* False when jansson is out of memory or a name is given twice. */
+static bool add_entry(json_t *root, const d9_tensor *tensor, size_t offset) {
+    json_t *shape = json_array();
+    bool fine = shape && !json_object_get(root, tensor->name);
+    for (int i = 0; fine && i < tensor->shape.rank; i++)
+        fine = json_array_append_new(shape, json_integer(tensor->shape.d[i])) == 0;
+    if (fine && tensor->shape.rank == 0) fine = json_array_append_new(shape, json_integer(1)) == 0;
+    json_t *entry = fine ? json_pack("{s:s, s:O, s:[I, I]}", "dtype", types[tensor->type].name, "shape", shape,
+                                     "data_offsets", (json_int_t)offset, (json_int_t)(offset + tensor->size))
+                         : NULL;
+    json_decref(shape);
+    return entry && json_object_set_new(root, tensor->name, entry) == 0;
+}
+
+static d9_status make_header(d9_context *context, const char *path, const d9_tensor *tensors, int count,
+                             const d9_metadata *metadata, int metadata_count, char **header, size_t *data_bytes) {
+    d9_status status = D9_OK;
+    json_t *root = json_object(), *strings = json_object();
+    bool fine = root && strings;
+    for (int i = 0; fine && i < metadata_count; i++)
+        fine = json_object_set_new(strings, metadata[i].key, json_string(metadata[i].value)) == 0;
+    if (fine && metadata_count > 0) fine = json_object_set(root, "__metadata__", strings) == 0;
+    *data_bytes = 0;
+    for (int i = 0; fine && i < count; i++) {
+        const d9_tensor *tensor = &tensors[i];
+        const int64_t elements = tensor->shape.rank == 0 ? 1 : d9_shape_count(&tensor->shape);
+        if ((uint64_t)elements * types[tensor->type].bytes != tensor->size)
+            D9_TRY(d9_fail(context, D9_OUTPUT, "%s: tensor %s: %zu bytes do not fit its shape", path, tensor->name,
+                           tensor->size));
+        if (!add_entry(root, tensor, *data_bytes))
+            D9_TRY(d9_fail(context, D9_OUTPUT, "%s: tensor %s: no valid name, or given twice", path, tensor->name));
+        *data_bytes += tensor->size;
     }
+    *header = fine ? json_dumps(root, JSON_COMPACT) : NULL;
+    if (!*header)
+        status = d9_fail(context, D9_DEVICE, "%s: out of memory for the header, or text that is not UTF-8", path);
+done:
+    json_decref(strings);
+    json_decref(root);
+    return status;
+}
+
+d9_status d9_safetensors_encode(d9_context *context, const char *path, const d9_tensor *tensors, int count,
+                                const d9_metadata *metadata, int metadata_count, uint8_t **bytes, size_t *size) {
+    d9_status status;
+    char *header = NULL;
+    size_t data_bytes;
+    *bytes = NULL;
+    D9_TRY(make_header(context, path, tensors, count, metadata, metadata_count, &header, &data_bytes));
+    size_t text_bytes = strlen(header), header_bytes = (text_bytes + 7) / 8 * 8; /* padded: data starts aligned */
+    *size = LENGTH_BYTES + header_bytes + data_bytes;
+    D9_TRY(D9_ALLOCATE(context, *size, "a safetensors file", bytes));
+    uint8_t *position = *bytes + LENGTH_BYTES;
+    for (int i = 0; i < LENGTH_BYTES; i++) (*bytes)[i] = (uint8_t)(header_bytes >> 8 * i);
+    memset(position, ' ', header_bytes);
+    memcpy(position, header, text_bytes);
+    position += header_bytes;
+    for (int i = 0; i < count; position += tensors[i++].size)
+        if (tensors[i].size) memcpy(position, tensors[i].bytes, tensors[i].size);
+done:
+    free(header);
+    return status;
+}
+
+d9_status d9_safetensors_write(d9_context *context, const char *path, const d9_tensor *tensors, int count,
+                               const d9_metadata *metadata, int metadata_count) {
+    d9_status status;
+    uint8_t *bytes;
+    size_t size;
+    D9_TRY(d9_safetensors_encode(context, path, tensors, count, metadata, metadata_count, &bytes, &size));
+    D9_TRY(d9_file_write(context, path, bytes, size));
+done:
+    d9_release(context, bytes);
+    return status;
 }

@@ -10,6 +10,7 @@ typedef enum d9_tensor_type { D9_TENSOR_F64, D9_TENSOR_F32, D9_TENSOR_BF16, D9_T
                               D9_TENSOR_I32, D9_TENSOR_U8 } d9_tensor_type;
 const char *d9_tensor_type_name(d9_tensor_type type); /* "F32", as the format writes it */
 size_t d9_tensor_type_bytes(d9_tensor_type type);     /* of one element */
+d9_tensor_type d9_tensor_type_of(d9_type type);
 
 typedef struct d9_tensor {
     const char *name;
@@ -39,6 +40,9 @@ const d9_tensor *d9_safetensors_find(const d9_safetensors *file, const char *nam
 const char *d9_safetensors_metadata(const d9_safetensors *file, const char *key);   /* NULL: absent */
 /* The tensor as doubles; the caller's array holds d9_shape_count of them. */
 void d9_tensor_to_doubles(const d9_tensor *tensor, double *values);
+/* The other way, as f32 in `arena`; the name is not copied. */
+D9_MUST_USE d9_status d9_tensor_from_doubles(d9_context *context, d9_arena *arena, const char *name,
+                                             const d9_shape *shape, const double *values, d9_tensor *tensor);
 
 /* Atomic; failure D9_OUTPUT. */
 D9_MUST_USE d9_status d9_safetensors_write(d9_context *context, const char *path, const d9_tensor *tensors, int count,

@@ -3,7 +3,6 @@
  * Four clocks, because "training took 26 s" means four things in the literature: Page's timer, airbench's,
  * DAWNBench's and the wall's. Each is a row below; nothing else in the engine adds up times. */
 #include "record/timeline.h"
-#include "core/system.h"
 #include <math.h>
 #include <string.h>
 
@@ -86,16 +85,11 @@ static double end_of(const d9_timeline *timeline, d9_segment_kind kind, int64_t 
 
 double d9_timeline_sum(const d9_timeline *timeline, const d9_clock *clock, int64_t epoch_to_target) {
     double until = INFINITY, seconds = 0;
-    if (clock->until == D9_CLOCK_TARGET) {
-        if (epoch_to_target <= 0) return NAN;
-        until = end_of(timeline, D9_SEGMENT_TRAIN, epoch_to_target);
-        if (isnan(until)) return NAN;
-    }
-    if (clock->until == D9_CLOCK_FINAL_ACCURACY) {
-        until = end_of(timeline, D9_SEGMENT_FINAL_EVALUATE, 0);
-        if (isnan(until)) return NAN;
-        return until - timeline->origin; /* gaps between segments passed on the wall too */
-    }
+    if (clock->until == D9_CLOCK_FINAL_ACCURACY) /* NAN stays; gaps between segments passed on the wall too */
+        return end_of(timeline, D9_SEGMENT_FINAL_EVALUATE, 0) - timeline->origin;
+    if (clock->until == D9_CLOCK_TARGET)
+        until = epoch_to_target > 0 ? end_of(timeline, D9_SEGMENT_TRAIN, epoch_to_target) : NAN;
+    if (isnan(until)) return NAN;
     for (int i = 0; i < timeline->count; i++) {
         const d9_segment *segment = &timeline->segments[i];
         if (clock->in[segment->kind] && segment->start < until) seconds += segment->seconds;
@@ -107,22 +101,10 @@ void d9_timeline_init(d9_context *context, d9_timeline *timeline, double origin)
     *timeline = (d9_timeline){.context = context, .origin = origin};
 }
 
-static d9_status grow(d9_timeline *timeline) {
-    d9_status status = D9_OK;
-    int capacity = timeline->capacity ? 2 * timeline->capacity : 64;
-    void *segments = NULL;
-    D9_TRY(d9_allocate(timeline->context, (size_t)capacity * sizeof *timeline->segments, "the timeline", &segments));
-    if (timeline->count) memcpy(segments, timeline->segments, (size_t)timeline->count * sizeof *timeline->segments);
-    d9_release(timeline->context, timeline->segments);
-    timeline->segments = segments;
-    timeline->capacity = capacity;
-done:
-    return status;
-}
-
 d9_status d9_timeline_add(d9_timeline *timeline, d9_segment_kind kind, int64_t epoch, double start, double end) {
-    d9_status status = D9_OK;
-    if (timeline->count == timeline->capacity) D9_TRY(grow(timeline));
+    d9_status status;
+    D9_TRY(
+        D9_ARENA_GROW(timeline->context, &timeline->arena, timeline->count, &timeline->capacity, &timeline->segments));
     timeline->segments[timeline->count++] =
         (d9_segment){.kind = kind, .epoch = epoch, .start = start, .seconds = end > start ? end - start : 0};
 done:
@@ -130,6 +112,6 @@ done:
 }
 
 void d9_timeline_free(d9_timeline *timeline) {
-    if (timeline->context) d9_release(timeline->context, timeline->segments);
+    d9_arena_free(timeline->context, &timeline->arena);
     *timeline = (d9_timeline){0};
 }

@@ -2,7 +2,7 @@
 #ifndef D9_RECORD_TIMELINE_H
 #define D9_RECORD_TIMELINE_H
 
-#include "core/context.h"
+#include "core/arena.h"
 
 typedef enum d9_segment_kind {
     D9_SEGMENT_PROCESS,       /* process start to main's first use of the clock */
@@ -25,6 +25,7 @@ typedef struct d9_segment { d9_segment_kind kind; int64_t epoch; double start, s
 
 typedef struct d9_timeline {
     d9_context *context;
+    d9_arena arena; /* of the segments */
     d9_segment *segments;
     int count, capacity;
     double origin; /* seconds on CLOCK_MONOTONIC at which the process began */

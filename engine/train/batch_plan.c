@@ -4,33 +4,18 @@
 #include "graph/op.h"
 
 d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan) {
-    d9_status status = D9_OK;
+    d9_status status;
     int kept = 0;
     D9_TRY(d9_graph_copy(session->context, &session->program.train, graph));
-    for (int n = 0; n < graph->node_count; n++) {
+    for (int n = 0; n < graph->node_count; n++)
         if (d9_op_info_of(graph->nodes[n].op)->batch) graph->nodes[kept++] = graph->nodes[n];
-    }
     graph->node_count = kept;
-    D9_TRY(session->backend->plan(session->context, session->device, &session->program, graph, plan));
+    D9_TRY(d9_session_plan(session, graph, plan));
 done:
     return status;
 }
 
 /* ---- the sheet ---- */
-
-/* A batch of the first training images, from the first on. */
-static d9_status write_first_images(d9_session *session) {
-    d9_status status;
-    const d9_extent *extent = &session->program.extent;
-    int32_t *order = NULL;
-    D9_TRY(D9_ALLOCATE(session->context, extent->batch, "a batch's order", &order));
-    for (int64_t i = 0; i < extent->batch; i++) order[i] = (int32_t)(i % extent->train_images);
-    D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_ORDER, 0, order,
-                                   extent->batch * (int64_t)sizeof *order));
-done:
-    d9_release(session->context, order);
-    return status;
-}
 
 static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan *plan, d9_sheet *sheet) {
     d9_status status;
@@ -40,12 +25,12 @@ static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan 
     float *narrow = NULL;
     D9_TRY(D9_ALLOCATE(session->context, count, "a batch of images", &wide));
     D9_TRY(D9_ALLOCATE(session->context, count, "a batch of images", &narrow));
-    D9_TRY(write_first_images(session));
+    D9_TRY(d9_session_repeat_batch(session, D9_BUFFER_ORDER));
     for (int row = 0; row < sheet->rows; row++) d9_sheet_put_bytes(sheet, row, 0, data->train.images + row * pixels);
     for (int epoch = 0; epoch < D9_BATCH_SHEET_EPOCHS; epoch++) {
         D9_TRY(session->backend->run(session->context, plan, epoch * session->program.steps_per_epoch));
         D9_TRY(session->backend->sync(session->context, session->device));
-        D9_TRY(d9_session_read_value(session, graph, graph->image, wide));
+        D9_TRY(d9_session_read_value(session, &graph->values[graph->image], wide));
         for (int64_t i = 0; i < sheet->rows * pixels; i++) narrow[i] = (float)wide[i];
         for (int row = 0; row < sheet->rows; row++)
             d9_sheet_put_reals(sheet, row, epoch + 1, narrow + row * pixels, data->mean, data->std);

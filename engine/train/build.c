@@ -11,7 +11,8 @@
 /* ---- the plain network, edited by the tricks ---- */
 
 static void default_groups(const d9_config *config, d9_groups *groups) {
-    static const d9_update forms[] = {[D9_MOMENTUM_PAGE] = D9_UPDATE_SGD_PAGE, [D9_MOMENTUM_TORCH] = D9_UPDATE_SGD_TORCH};
+    static const d9_update forms[] = {
+        [D9_MOMENTUM_PAGE] = D9_UPDATE_SGD_PAGE, [D9_MOMENTUM_TORCH] = D9_UPDATE_SGD_TORCH};
     const double m = config->train.bias_lr_multiplier;
     d9_group weights = {.name = "weights",
                         .selects.kinds = 1u << D9_WEIGHT | 1u << D9_NORM_SCALE,
@@ -87,32 +88,23 @@ done:
     return status;
 }
 
-/* ---- tables ---- */
-
-static d9_status add_table(d9_context *context, d9_program *program, const char *name, double **values, int *id) {
-    d9_status status;
-    void *memory = NULL;
-    if (program->table_count == D9_MAX_TABLES)
-        return d9_fail(context, D9_USAGE, "more than %d schedules", D9_MAX_TABLES);
-    D9_TRY(d9_arena_allocate(context, &program->arena, (size_t)(program->steps + 1) * sizeof(double), &memory));
-    *values = memory;
-    *id = program->table_count++;
-    program->table[*id] = (d9_table){name, memory, program->steps};
-done:
-    return status;
-}
-
 /* The rate of a group as it meets summed gradients: schedule * multiplier / batch. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
-    double *values = NULL;
-    d9_status status = add_table(context, program, group->name, &values, id);
-    for (int64_t s = 0; status == D9_OK && s < program->steps; s++) {
+    d9_status status;
+    double *values;
+    if (program->table_count == D9_MAX_TABLES)
+        return d9_fail(context, D9_USAGE, "more than %d schedules", D9_MAX_TABLES);
+    D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, program->steps + 1, &values));
+    for (int64_t s = 0; s < program->steps; s++) {
         double rate = options->rates
                           ? options->rates[s]
                           : d9_schedule_at(&group->rate, s, program->steps_per_epoch, program->extent.epochs);
         values[s] = rate * group->rate_multiplier / (double)program->extent.batch;
     }
+    *id = program->table_count++;
+    program->table[*id] = (d9_table){group->name, values, program->steps};
+done:
     return status;
 }
 
@@ -130,53 +122,36 @@ static d9_status stored(d9_context *context, d9_graph *graph, const char *name, 
 static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, bool training) {
     d9_status status;
     const d9_extent *e = &program->extent;
-    int64_t images = training ? e->train_images : e->eval_images, per_epoch = training ? program->steps_per_epoch : 1;
+    const int64_t images = training ? e->train_images : e->eval_images,
+                  per_epoch = training ? program->steps_per_epoch : 1;
+    const d9_augment_attributes augment = {training ? program->augmentation.pad : d9_views_reach(&program->views),
+                                           training ? program->augmentation.cutout : 0, e->batch, per_epoch};
+    const d9_shape order_shape = {1, {per_epoch * e->batch}}, draws_shape = {2, {e->batch, D9_DRAW_SLOTS}};
+    const d9_shape images_shape = {4, {images, e->height, e->width, e->channels}},
+                   table_shape = {2, {e->channels, 256}};
     d9_value_id order, pixels, table, labels, draws;
-    d9_type master = program->precision->master;
-    D9_TRY(stored(context, graph, "order", training ? D9_BUFFER_ORDER : D9_BUFFER_EVAL_ORDER, D9_I32,
-                  (d9_shape){1, {per_epoch * e->batch}}, 0, &order));
-    D9_TRY(stored(context, graph, "images", training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, D9_U8,
-                  (d9_shape){4, {images, e->height, e->width, e->channels}}, 0, &pixels));
-    D9_TRY(stored(context, graph, "table", D9_BUFFER_TABLE, master, (d9_shape){2, {e->channels, 256}}, 0, &table));
-    d9_augment_attributes augment = {training ? program->augmentation.pad : d9_views_reach(&program->views),
-                                     training ? program->augmentation.cutout : 0, e->batch, per_epoch};
+    D9_TRY(stored(context, graph, "order", training ? D9_BUFFER_ORDER : D9_BUFFER_EVAL_ORDER, D9_I32, order_shape, 0,
+                  &order));
+    D9_TRY(stored(context, graph, "images", training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, D9_U8, images_shape, 0,
+                  &pixels));
+    D9_TRY(stored(context, graph, "table", D9_BUFFER_TABLE, program->precision->master, table_shape, 0, &table));
     if (training) {
-        d9_value value = {.name = "draws",
-                          .kind = D9_VALUE_ACTIVATION,
-                          .type = D9_I32,
-                          .shape = {2, {e->batch, D9_DRAW_SLOTS}},
-                          .producer = D9_NONE};
-        D9_TRY(d9_graph_add_value(context, graph, &value, &draws));
+        const d9_value made = {"draws", D9_VALUE_ACTIVATION, D9_I32, draws_shape, .producer = D9_NONE};
+        D9_TRY(d9_graph_add_value(context, graph, &made, &draws));
         D9_TRY(stored(context, graph, "images.labels", D9_BUFFER_LABELS, D9_I32, (d9_shape){1, {images}}, 0, &labels));
-        d9_node gather = {.op = D9_OP_GATHER,
-                          .role = "labels",
-                          .inputs = {labels, order},
-                          .input_count = 2,
-                          .outputs = {graph->labels},
-                          .output_count = 1,
-                          .as.augment = augment};
+        const d9_node gather = {D9_OP_GATHER, "labels", {labels, order}, 2, {graph->labels}, 1, .as.augment = augment};
         D9_TRY(d9_graph_insert_node(context, graph, 0, &gather, NULL));
     } else {
-        D9_TRY(stored(context, graph, "draws", D9_BUFFER_EVAL_DRAWS, D9_I32, (d9_shape){2, {e->batch, D9_DRAW_SLOTS}},
-                      0, &draws));
+        D9_TRY(stored(context, graph, "draws", D9_BUFFER_EVAL_DRAWS, D9_I32, draws_shape, 0, &draws));
     }
-    d9_node node = {.op = D9_OP_AUGMENT,
-                    .role = "image",
-                    .inputs = {pixels, order, draws, table},
-                    .input_count = 4,
-                    .outputs = {graph->image},
-                    .output_count = 1,
-                    .as.augment = augment};
+    const d9_node node = {D9_OP_AUGMENT,  "image", {pixels, order, draws, table}, 4,
+                          {graph->image}, 1,       .as.augment = augment};
     D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
     if (training) {
-        d9_node draw = {.op = D9_OP_DRAW,
-                        .role = "draws",
-                        .inputs = {order},
-                        .input_count = 1,
-                        .outputs = {draws},
-                        .output_count = 1,
-                        .as.draw = {program->seed, augment.pad, (int)program->augmentation.mirror, augment.cutout,
-                                    e->batch, per_epoch, images, (int)e->height, (int)e->width}};
+        const d9_draw_attributes attributes = {program->seed,  augment.pad,    (int)program->augmentation.mirror,
+                                               augment.cutout, e->batch,       per_epoch,
+                                               images,         (int)e->height, (int)e->width};
+        const d9_node draw = {D9_OP_DRAW, "draws", {order}, 1, {draws}, 1, .as.draw = attributes};
         D9_TRY(d9_graph_insert_node(context, graph, 0, &draw, NULL));
     }
 done:
@@ -187,12 +162,8 @@ static d9_status add_metrics(d9_context *context, d9_graph *graph) {
     d9_status status;
     d9_value_id metrics;
     D9_TRY(stored(context, graph, "metrics", D9_BUFFER_METRICS, D9_F64, (d9_shape){1, {4}}, 0, &metrics));
-    d9_node node = {.op = D9_OP_METRICS,
-                    .role = "metrics",
-                    .inputs = {graph->loss, graph->logits, graph->labels, metrics},
-                    .input_count = 4,
-                    .outputs = {metrics},
-                    .output_count = 1};
+    const d9_node node = {D9_OP_METRICS, "metrics",        {graph->loss, graph->logits, graph->labels, metrics}, 4,
+                          {metrics},     .output_count = 1};
     D9_TRY(d9_graph_add_node(context, graph, &node, NULL));
 done:
     return status;
@@ -221,8 +192,8 @@ static d9_status add_accumulators(d9_context *context, const d9_group *group, d9
         if (program->accumulators.accumulator[buffer - D9_BUFFER_ACCUMULATORS].layout != D9_ACCUMULATOR_OF_GROUPS)
             D9_TRY(d9_fail(context, D9_USAGE, "the group %s wants an accumulator named %s, which another part has",
                            group->name, group->accumulators[i]));
-        D9_TRY(range(context, program, buffer, group->name, group->begin, group->end,
-                     &node->inputs[node->input_count]));
+        D9_TRY(
+            range(context, program, buffer, group->name, group->begin, group->end, &node->inputs[node->input_count]));
         node->outputs[node->output_count++] = node->inputs[node->input_count++];
     }
 done:
@@ -241,8 +212,8 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
     D9_TRY(range(context, program, D9_BUFFER_GRADIENT, group->name, group->begin, group->end, &node.inputs[1]));
     node.outputs[0] = node.inputs[0];
     D9_TRY(add_accumulators(context, group, program, &node));
-    node.when = (d9_when){.from = llround(group->from_epoch * per_epoch),
-                          .until = llround(group->until_epoch * per_epoch)};
+    node.when =
+        (d9_when){.from = llround(group->from_epoch * per_epoch), .until = llround(group->until_epoch * per_epoch)};
     D9_TRY(rate_table(context, options, group, program, &update->rate.table));
     update->decay = (d9_coefficient){D9_NONE, group->weight_decay * batch * group->decay_multiplier};
     update->update = group->update;
@@ -295,13 +266,6 @@ done:
     return status;
 }
 
-static d9_status check_extent(d9_context *context, const d9_extent *extent) {
-    if (extent->batch > extent->train_images)
-        return d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training images",
-                       (long long)extent->batch, (long long)extent->train_images);
-    return D9_OK;
-}
-
 d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
                            const d9_precision *precision, const d9_program_options *options, d9_program *program) {
     d9_status status;
@@ -316,7 +280,9 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->views = (d9_views){1, {{.weight = 1}}};
     program->tail.evaluate = D9_BUFFER_STATE;
     default_groups(config, &program->groups);
-    D9_TRY(check_extent(context, extent));
+    if (extent->batch > extent->train_images)
+        D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training images",
+                       (long long)extent->batch, (long long)extent->train_images));
     program->steps_per_epoch =
         options->steps_per_epoch ? options->steps_per_epoch : extent->train_images / extent->batch;
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);

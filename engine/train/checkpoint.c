@@ -8,7 +8,7 @@
  *     velocity/VALUE               each trained parameter, of each accumulator of the groups
  *     metrics                      f64 (4), as D9_BUFFER_METRICS
  *     guard                        u8, of an fp16 run, as its backend left it
- *     epochs/COLUMN                f64 (epochs finished), in their order
+ *     epochs/COLUMN                f64 (epochs finished): each column of d9_epoch_row; row i is epoch i + 1
  *     timeline/SEGMENT/epoch       i64 (segments of this kind); 0: of no epoch
  *     timeline/SEGMENT/seconds     f64, beside it
  *
@@ -27,98 +27,54 @@ static const char format[] = FORMAT_NAME "2";
 
 /* ---- what is kept ---- */
 
-typedef enum contents {
-    STATE_VALUES,   /* every parameter and statistic, at its offset in STATE */
-    TRAINED_VALUES, /* the trained parameters alone, at the same offsets */
-    ONE_TENSOR      /* the buffer as it is */
-} contents;
-
-typedef struct kept {
-    d9_buffer buffer;
-    const char *name;
-    contents contents;
-    d9_tensor_type type; /* of ONE_TENSOR; values have the master type */
-} kept;
-enum { MAX_KEPT = 3 + D9_MAX_ACCUMULATORS };
-
-static int list_kept(const d9_program *program, kept all[MAX_KEPT]) {
-    int count = 0;
-    all[count++] = (kept){D9_BUFFER_STATE, "state", STATE_VALUES, 0};
-    for (int i = 0; i < program->accumulators.count; i++) {
-        const d9_accumulator *one = &program->accumulators.accumulator[i];
-        all[count++] = (kept){(d9_buffer)(D9_BUFFER_ACCUMULATORS + i), one->name,
-                              one->layout == D9_ACCUMULATOR_OF_STATE ? STATE_VALUES : TRAINED_VALUES, 0};
-    }
-    all[count++] = (kept){D9_BUFFER_METRICS, "metrics", ONE_TENSOR, D9_TENSOR_F64};
-    all[count++] = (kept){D9_BUFFER_GUARD, "guard", ONE_TENSOR, D9_TENSOR_U8};
-    return count;
-}
-
-/* A row of an epoch less its number: row i is epoch i + 1. */
-static const struct {
-    const char *name;
-    size_t offset; /* of a double */
-} columns[] = {
-    {"train_loss", offsetof(d9_epoch_row, train_loss)},
-    {"train_accuracy", offsetof(d9_epoch_row, train_accuracy)},
-    {"accuracy", offsetof(d9_epoch_row, accuracy)},
-    {"accuracy_tta", offsetof(d9_epoch_row, accuracy_tta)},
-    {"images_per_second", offsetof(d9_epoch_row, images_per_second)},
-    {"seconds", offsetof(d9_epoch_row, seconds)},
-    {"hours", offsetof(d9_epoch_row, hours)},
-    {"rate", offsetof(d9_epoch_row, rate)},
-};
-enum { COLUMNS = sizeof columns / sizeof *columns };
-
-static double *cell(d9_epoch_row *row, int column) { return (double *)((char *)row + columns[column].offset); }
-
 /* A checkpoint in memory. Its tensors point into the buffers and columns beside them. */
 typedef struct snapshot {
     d9_arena arena;
-    kept kept[MAX_KEPT];
-    int kept_count;
-    uint8_t *buffers[MAX_KEPT]; /* each as large as the program's; NULL: this run has none */
-    double *columns[COLUMNS]; /* (epochs finished) */
+    uint8_t *buffers[D9_BUFFER_COUNT]; /* as large as the program's; NULL: not kept, or this run has none */
+    double *columns[D9_EPOCH_COLUMNS]; /* (epochs finished) */
     d9_tensor *tensors;
-    int count;
+    int count, capacity;
 } snapshot;
 
 /* Adds the tensor `group/name`, or `group` where there is no name. */
 static d9_status add(d9_session *session, snapshot *all, const char *group, const char *name, d9_tensor_type type,
                      const d9_shape *shape, void *bytes) {
+    d9_status status;
     char *full;
-    d9_status status =
-        d9_arena_format(session->context, &all->arena, &full, "%s%s%s", group, name ? "/" : "", name ? name : "");
     const size_t size = (size_t)d9_shape_count(shape) * d9_tensor_type_bytes(type);
-    if (status == D9_OK) all->tensors[all->count++] = (d9_tensor){full, type, *shape, bytes, size};
+    D9_TRY(d9_arena_format(session->context, &all->arena, &full, "%s%s%s", group, name ? "/" : "", name ? name : ""));
+    D9_TRY(D9_ARENA_GROW(session->context, &all->arena, all->count, &all->capacity, &all->tensors));
+    all->tensors[all->count++] = (d9_tensor){full, type, *shape, bytes, size};
+done:
     return status;
 }
 
-static d9_status add_values(d9_session *session, snapshot *all, int k) {
-    d9_status status = D9_OK;
+/* The parameters and statistics of STATE or of an accumulator; `trained`: the trained parameters alone. */
+static d9_status add_values(d9_session *session, snapshot *all, d9_buffer buffer, const char *group, bool trained) {
+    d9_status status;
     const d9_graph *graph = &session->program.train;
-    const d9_tensor_type type = session->program.precision->master == D9_F64 ? D9_TENSOR_F64 : D9_TENSOR_F32;
+    const d9_tensor_type type = d9_tensor_type_of(session->program.precision->master);
+    uint8_t **bytes = &all->buffers[buffer];
+    D9_TRY(D9_ARENA_ALLOCATE(session->context, &all->arena, session->program.buffer_bytes[buffer], bytes));
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
-        bool trained = value->kind == D9_VALUE_PARAMETER && value->trainable;
-        bool state = value->kind == D9_VALUE_PARAMETER || value->kind == D9_VALUE_STATISTIC;
-        if (all->kept[k].contents == TRAINED_VALUES ? trained : state)
-            D9_TRY(add(session, all, all->kept[k].name, value->name, type, &value->shape, all->buffers[k] + value->offset));
+        const bool parameter = value->kind == D9_VALUE_PARAMETER, statistic = value->kind == D9_VALUE_STATISTIC;
+        if (trained ? parameter && value->trainable : parameter || statistic)
+            D9_TRY(add(session, all, group, value->name, type, &value->shape, *bytes + value->offset));
     }
 done:
     return status;
 }
 
-static d9_status add_buffer(d9_session *session, snapshot *all, int k) {
+/* A buffer as it is, in one tensor. */
+static d9_status add_buffer(d9_session *session, snapshot *all, d9_buffer buffer, const char *name,
+                            d9_tensor_type type) {
     d9_status status;
-    const int64_t bytes = session->program.buffer_bytes[all->kept[k].buffer];
-    void *memory;
+    const int64_t bytes = session->program.buffer_bytes[buffer];
+    const d9_shape shape = {1, {bytes / (int64_t)d9_tensor_type_bytes(type)}};
     if (bytes == 0) return D9_OK;
-    D9_TRY(d9_arena_allocate(session->context, &all->arena, (size_t)bytes, &memory));
-    all->buffers[k] = memory;
-    if (all->kept[k].contents != ONE_TENSOR) return add_values(session, all, k);
-    const d9_shape shape = {1, {bytes / (int64_t)d9_tensor_type_bytes(all->kept[k].type)}};
-    D9_TRY(add(session, all, all->kept[k].name, NULL, all->kept[k].type, &shape, memory));
+    D9_TRY(D9_ARENA_ALLOCATE(session->context, &all->arena, bytes, &all->buffers[buffer]));
+    D9_TRY(add(session, all, name, NULL, type, &shape, all->buffers[buffer]));
 done:
     return status;
 }
@@ -126,16 +82,17 @@ done:
 /* Every tensor of a checkpoint of this session but the timeline's, with the memory for it, all zeros. */
 static d9_status outline(d9_session *session, int64_t epochs, snapshot *all) {
     d9_status status;
-    void *memory;
-    const size_t most = (size_t)(MAX_KEPT * (session->program.train.value_count + 1) + COLUMNS + 2 * D9_SEGMENT_COUNT);
-    D9_TRY(d9_arena_allocate(session->context, &all->arena, most * sizeof *all->tensors, &memory));
-    all->tensors = memory;
-    all->kept_count = list_kept(&session->program, all->kept);
-    for (int k = 0; k < all->kept_count; k++) D9_TRY(add_buffer(session, all, k));
-    for (int c = 0; c < COLUMNS; c++) {
-        D9_TRY(d9_arena_allocate(session->context, &all->arena, (size_t)epochs * sizeof(double), &memory));
-        all->columns[c] = memory;
-        D9_TRY(add(session, all, "epochs", columns[c].name, D9_TENSOR_F64, &(d9_shape){1, {epochs}}, memory));
+    const d9_accumulators *accumulators = &session->program.accumulators;
+    D9_TRY(add_values(session, all, D9_BUFFER_STATE, "state", false));
+    for (int i = 0; i < accumulators->count; i++)
+        D9_TRY(add_values(session, all, (d9_buffer)(D9_BUFFER_ACCUMULATORS + i), accumulators->accumulator[i].name,
+                          accumulators->accumulator[i].layout == D9_ACCUMULATOR_OF_GROUPS));
+    D9_TRY(add_buffer(session, all, D9_BUFFER_METRICS, "metrics", D9_TENSOR_F64));
+    D9_TRY(add_buffer(session, all, D9_BUFFER_GUARD, "guard", D9_TENSOR_U8));
+    for (int c = 0; c < D9_EPOCH_COLUMNS; c++) {
+        D9_TRY(D9_ARENA_ALLOCATE(session->context, &all->arena, epochs, &all->columns[c]));
+        D9_TRY(
+            add(session, all, "epochs", d9_epoch_column(c), D9_TENSOR_F64, &(d9_shape){1, {epochs}}, all->columns[c]));
     }
 done:
     return status;
@@ -161,16 +118,17 @@ static void identify(const d9_session *session, identity *self) {
 static d9_status add_segments(d9_session *session, snapshot *all, d9_segment_kind kind) {
     d9_status status;
     const d9_timeline *timeline = &session->timeline;
-    void *epochs, *seconds;
+    int64_t *epochs;
+    double *seconds;
     char *group;
     int64_t count = 0;
     D9_TRY(d9_arena_format(session->context, &all->arena, &group, "timeline/%s", d9_segment_name(kind)));
-    D9_TRY(d9_arena_allocate(session->context, &all->arena, (size_t)timeline->count * sizeof(int64_t), &epochs));
-    D9_TRY(d9_arena_allocate(session->context, &all->arena, (size_t)timeline->count * sizeof(double), &seconds));
+    D9_TRY(D9_ARENA_ALLOCATE(session->context, &all->arena, timeline->count, &epochs));
+    D9_TRY(D9_ARENA_ALLOCATE(session->context, &all->arena, timeline->count, &seconds));
     for (int i = 0; i < timeline->count; i++) {
         if (timeline->segments[i].kind != kind) continue;
-        ((int64_t *)epochs)[count] = timeline->segments[i].epoch;
-        ((double *)seconds)[count++] = timeline->segments[i].seconds;
+        epochs[count] = timeline->segments[i].epoch;
+        seconds[count++] = timeline->segments[i].seconds;
     }
     D9_TRY(add(session, all, group, "epoch", D9_TENSOR_I64, &(d9_shape){1, {count}}, epochs));
     D9_TRY(add(session, all, group, "seconds", D9_TENSOR_F64, &(d9_shape){1, {count}}, seconds));
@@ -184,12 +142,10 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     identity mine;
     char step[32];
     D9_TRY(outline(session, progress->epoch_count, &all));
-    for (int k = 0; k < all.kept_count; k++)
-        if (all.buffers[k])
-            D9_TRY(session->backend->read(session->context, session->device, all.kept[k].buffer, 0, all.buffers[k],
-                                          session->program.buffer_bytes[all.kept[k].buffer]));
+    for (int b = 0; b < D9_BUFFER_COUNT; b++)
+        if (all.buffers[b]) D9_TRY(d9_session_read(session, (d9_buffer)b, all.buffers[b]));
     for (int64_t e = 0; e < progress->epoch_count; e++)
-        for (int c = 0; c < COLUMNS; c++) all.columns[c][e] = *cell(&progress->epochs[e], c);
+        for (int c = 0; c < D9_EPOCH_COLUMNS; c++) all.columns[c][e] = *d9_epoch_cell(&progress->epochs[e], c);
     for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++) D9_TRY(add_segments(session, &all, kind));
     identify(session, &mine);
     snprintf(step, sizeof step, "%lld", (long long)progress->step);
@@ -316,13 +272,11 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
                        (long long)progress->epoch_count, (long long)capacity));
     D9_TRY(outline(session, progress->epoch_count, &all));
     D9_TRY(copy_tensors(session, path, file, &all));
-    for (int k = 0; k < all.kept_count; k++)
-        if (all.buffers[k])
-            D9_TRY(session->backend->write(session->context, session->device, all.kept[k].buffer, 0, all.buffers[k],
-                                           session->program.buffer_bytes[all.kept[k].buffer]));
+    for (int b = 0; b < D9_BUFFER_COUNT; b++)
+        if (all.buffers[b]) D9_TRY(d9_session_write(session, (d9_buffer)b, all.buffers[b]));
     for (int64_t e = 0; e < progress->epoch_count; e++) {
         progress->epochs[e].epoch = e + 1;
-        for (int c = 0; c < COLUMNS; c++) *cell(&progress->epochs[e], c) = all.columns[c][e];
+        for (int c = 0; c < D9_EPOCH_COLUMNS; c++) *d9_epoch_cell(&progress->epochs[e], c) = all.columns[c][e];
     }
     for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++) D9_TRY(restore_segments(session, path, file, kind));
 done:

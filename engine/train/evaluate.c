@@ -1,5 +1,6 @@
 /* Evaluation: every view of every test image through the evaluation list; logits are averaged on the host. */
 #include "core/system.h"
+#include "step/layout.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -9,10 +10,10 @@
 static d9_status write_batch(d9_session *session, int64_t begin, int32_t *order) {
     const d9_extent *extent = &session->program.extent;
     for (int64_t i = 0; i < extent->batch; i++) order[i] = begin + i < extent->eval_images ? (int32_t)(begin + i) : 0;
-    return session->backend->write(session->context, session->device, D9_BUFFER_EVAL_ORDER, 0, order,
-                                   session->program.buffer_bytes[D9_BUFFER_EVAL_ORDER]);
+    return d9_session_write(session, D9_BUFFER_EVAL_ORDER, order);
 }
 
+/* `reach`: the padding that the evaluation list was built with. */
 static d9_status write_view(d9_session *session, const d9_view *view, int reach, int32_t *draws) {
     for (int64_t i = 0; i < session->program.extent.batch; i++) {
         int32_t *draw = draws + i * D9_DRAW_SLOTS;
@@ -21,40 +22,29 @@ static d9_status write_view(d9_session *session, const d9_view *view, int reach,
         draw[D9_DRAW_CROP_X] = reach + view->dx;
         draw[D9_DRAW_MIRROR] = view->mirror;
     }
-    return session->backend->write(session->context, session->device, D9_BUFFER_EVAL_DRAWS, 0, draws,
-                                   session->program.buffer_bytes[D9_BUFFER_EVAL_DRAWS]);
-}
-
-static double logit(const d9_session *session, const void *logits, int64_t i) {
-    return session->program.precision->master == D9_F64 ? ((const double *)logits)[i]
-                                                        : (double)((const float *)logits)[i];
-}
-
-/* Padding the evaluation list was built with: the reach of the config's views. */
-static int eval_pad(const d9_session *session) {
-    d9_node_id n = d9_edit_next(&session->program.eval, D9_OP_AUGMENT, 0);
-    return session->program.eval.nodes[n].as.augment.pad;
+    return d9_session_write(session, D9_BUFFER_EVAL_DRAWS, draws);
 }
 
 d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
-    int64_t classes = extent->classes, bytes = session->program.buffer_bytes[D9_BUFFER_LOGITS];
-    void *order = NULL, *draws = NULL, *batch = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)session->program.buffer_bytes[D9_BUFFER_EVAL_ORDER], "batch order",
-                       &order));
-    D9_TRY(d9_allocate(session->context, (size_t)session->program.buffer_bytes[D9_BUFFER_EVAL_DRAWS], "draws", &draws));
-    D9_TRY(d9_allocate(session->context, (size_t)bytes, "logits", &batch));
+    const d9_value *made = &session->program.eval.values[session->program.eval.logits];
+    const int64_t classes = extent->classes;
+    const int reach = d9_views_reach(&session->program.views);
+    int32_t *order = NULL, *draws = NULL;
+    double *batch = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, extent->batch, "batch order", &order));
+    D9_TRY(D9_ALLOCATE(session->context, extent->batch * D9_DRAW_SLOTS, "draws", &draws));
+    D9_TRY(D9_ALLOCATE(session->context, extent->batch * classes, "logits", &batch));
     memset(logits, 0, (size_t)(extent->eval_images * classes) * sizeof *logits);
     for (int64_t begin = 0; begin < extent->eval_images; begin += extent->batch) {
         int64_t left = extent->eval_images - begin, count = (left < extent->batch ? left : extent->batch) * classes;
         D9_TRY(write_batch(session, begin, order));
         for (int v = 0; v < views->count; v++) {
-            D9_TRY(write_view(session, &views->view[v], eval_pad(session), draws));
+            D9_TRY(write_view(session, &views->view[v], reach, draws));
             D9_TRY(session->backend->run(session->context, session->eval_plan, 0));
-            D9_TRY(session->backend->read(session->context, session->device, D9_BUFFER_LOGITS, 0, batch, bytes));
-            for (int64_t i = 0; i < count; i++)
-                logits[begin * classes + i] += views->view[v].weight * logit(session, batch, i);
+            D9_TRY(d9_session_read_value(session, made, batch));
+            for (int64_t i = 0; i < count; i++) logits[begin * classes + i] += views->view[v].weight * batch[i];
         }
     }
 done:
@@ -64,7 +54,7 @@ done:
     return status;
 }
 
-static int32_t argmax(const double *row, int64_t classes) {
+int32_t d9_likeliest(const double *row, int64_t classes) {
     int32_t best = 0;
     for (int32_t c = 1; c < classes; c++)
         if (row[c] > row[best]) best = c;
@@ -75,7 +65,7 @@ static double percent_correct(const d9_session *session, const double *logits) {
     const d9_extent *extent = &session->program.extent;
     int64_t correct = 0;
     for (int64_t i = 0; i < extent->eval_images; i++)
-        correct += argmax(logits + i * extent->classes, extent->classes) == session->dataset->test.labels[i];
+        correct += d9_likeliest(logits + i * extent->classes, extent->classes) == session->dataset->test.labels[i];
     return 100.0 * (double)correct / (double)extent->eval_images;
 }
 
@@ -83,7 +73,7 @@ static void predict(const d9_session *session, const double *logits, d9_evaluati
     const d9_extent *extent = &session->program.extent;
     for (int64_t i = 0; i < extent->eval_images; i++) {
         const double *row = logits + i * extent->classes;
-        int32_t best = argmax(row, extent->classes);
+        int32_t best = d9_likeliest(row, extent->classes);
         double sum = 0;
         for (int64_t c = 0; c < extent->classes; c++) sum += exp(row[c] - row[best]);
         evaluation->top1[i] = best;
@@ -119,19 +109,16 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     int64_t count = extent->eval_images * extent->classes;
-    void *logits = NULL, *top1 = NULL, *confidence = NULL;
+    double *mean = NULL;
     memset(evaluation, 0, sizeof *evaluation);
-    D9_TRY(d9_allocate(session->context, (size_t)(2 * count) * sizeof(double), "logits", &logits));
-    D9_TRY(d9_allocate(session->context, (size_t)extent->eval_images * sizeof(int32_t), "predictions", &top1));
-    evaluation->top1 = top1;
-    D9_TRY(d9_allocate(session->context, (size_t)extent->eval_images * sizeof(float), "predictions", &confidence));
-    evaluation->confidence = confidence;
-    double *mean = logits, *view = mean + count;
-    D9_TRY(run_views(session, view, mean, &evaluation->accuracy));
+    D9_TRY(D9_ALLOCATE(session->context, 2 * count, "logits", &mean));
+    D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->top1));
+    D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->confidence));
+    D9_TRY(run_views(session, mean + count, mean, &evaluation->accuracy));
     evaluation->accuracy_tta = percent_correct(session, mean);
     predict(session, mean, evaluation);
 done:
-    d9_release(session->context, logits);
+    d9_release(session->context, mean);
     if (status != D9_OK) d9_evaluation_free(session->context, evaluation);
     return status;
 }

@@ -1,12 +1,10 @@
 /* A session: dataset, device, program and plans, opened in the order in which the timeline counts them. */
 #include "core/hash.h"
 #include "core/system.h"
-#include "kernels/formulas/half.h"
 #include "train/trainer.h"
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch) {
     double now = d9_clock_now();
@@ -24,12 +22,6 @@ d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dat
                                        .synthetic_test = config->data.synthetic_test,
                                        .threads = (int)config->threads};
     return d9_dataset_load(context, &wanted, dataset);
-}
-
-static d9_status load_dataset(d9_session *session, const d9_session_options *options) {
-    session->dataset = options->dataset;
-    if (options->dataset) return D9_OK;
-    return d9_config_dataset(session->context, options->config, &session->dataset);
 }
 
 static d9_status open_device(d9_session *session, const d9_session_options *options) {
@@ -74,12 +66,8 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     D9_TRY(d9_backend_precision(context, session->backend, &session->info, options->config->precision, &precision));
     D9_TRY(d9_program_build(context, options->config, &extent, precision, &wanted, &session->program));
     D9_TRY(session->backend->allocate(context, session->device, &session->program));
-    if (!options->no_train)
-        D9_TRY(session->backend->plan(context, session->device, &session->program, &session->program.train,
-                                      &session->train_plan));
-    if (!options->no_eval)
-        D9_TRY(session->backend->plan(context, session->device, &session->program, &session->program.eval,
-                                      &session->eval_plan));
+    if (!options->no_train) D9_TRY(d9_session_plan(session, &session->program.train, &session->train_plan));
+    if (!options->no_eval) D9_TRY(d9_session_plan(session, &session->program.eval, &session->eval_plan));
 done:
     return status;
 }
@@ -87,22 +75,15 @@ done:
 static d9_status upload(d9_session *session) {
     d9_status status;
     const d9_dataset *data = session->dataset;
-    const d9_program *program = &session->program;
-    const int64_t *bytes = program->buffer_bytes;
     double table[4 * 256];
     float narrow[4 * 256];
     d9_normal_table(data->mean, data->std, data->channels, table);
     for (int64_t i = 0; i < data->channels * 256; i++) narrow[i] = (float)table[i];
-    const struct {
-        d9_buffer buffer;
-        const void *from;
-    } parts[] = {{D9_BUFFER_IMAGES, data->train.images},
-                 {D9_BUFFER_LABELS, data->train.labels},
-                 {D9_BUFFER_EVAL_IMAGES, data->test.images},
-                 {D9_BUFFER_TABLE, program->precision->master == D9_F64 ? (const void *)table : narrow}};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        D9_TRY(session->backend->write(session->context, session->device, parts[i].buffer, 0, parts[i].from,
-                                       bytes[parts[i].buffer]));
+    const void *const values = session->program.precision->master == D9_F64 ? (const void *)table : narrow;
+    D9_TRY(d9_session_write(session, D9_BUFFER_IMAGES, data->train.images));
+    D9_TRY(d9_session_write(session, D9_BUFFER_LABELS, data->train.labels));
+    D9_TRY(d9_session_write(session, D9_BUFFER_EVAL_IMAGES, data->test.images));
+    D9_TRY(d9_session_write(session, D9_BUFFER_TABLE, values));
     D9_TRY(session->backend->sync(session->context, session->device));
 done:
     return status;
@@ -117,7 +98,8 @@ d9_status d9_session_open(d9_context *context, const d9_session_options *options
     session->mark = options->process_start > 0 ? options->process_start : d9_clock_now();
     d9_timeline_init(context, &session->timeline, session->mark);
     D9_TRY(d9_session_lap(session, D9_SEGMENT_PROCESS, 0));
-    D9_TRY(load_dataset(session, options));
+    session->dataset = options->dataset;
+    if (!session->dataset) D9_TRY(d9_config_dataset(context, options->config, &session->dataset));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_LOAD, 0));
     D9_TRY(open_device(session, options));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_CONTEXT, 0));
@@ -142,28 +124,50 @@ void d9_session_close(d9_session *session) {
     memset(session, 0, sizeof *session);
 }
 
+d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan) {
+    return session->backend->plan(session->context, session->device, &session->program, graph, plan);
+}
+
+/* ---- buffers ---- */
+
+d9_status d9_session_read(d9_session *session, d9_buffer buffer, void *bytes) {
+    const int64_t size = session->program.buffer_bytes[buffer];
+    return size ? session->backend->read(session->context, session->device, buffer, 0, bytes, size) : D9_OK;
+}
+
+d9_status d9_session_write(d9_session *session, d9_buffer buffer, const void *bytes) {
+    const int64_t size = session->program.buffer_bytes[buffer];
+    return size ? session->backend->write(session->context, session->device, buffer, 0, bytes, size) : D9_OK;
+}
+
+static d9_status zero_buffer(d9_session *session, d9_buffer buffer) {
+    d9_status status;
+    uint8_t *zeros = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, session->program.buffer_bytes[buffer], "zeros", &zeros));
+    D9_TRY(d9_session_write(session, buffer, zeros));
+done:
+    d9_release(session->context, zeros);
+    return status;
+}
+
 /* ---- state ---- */
 
 d9_status d9_session_read_state(d9_session *session, d9_buffer buffer, double *state) {
-    d9_status status;
-    int64_t count = session->program.state_elements, bytes = session->program.buffer_bytes[D9_BUFFER_STATE];
-    bool wide = session->program.precision->master == D9_F64;
-    D9_TRY(session->backend->read(session->context, session->device, buffer, 0, state, bytes));
+    const bool wide = session->program.precision->master == D9_F64;
     const float *narrow = (const float *)state;
-    for (int64_t i = count - 1; !wide && i >= 0; i--) state[i] = narrow[i]; /* widened in place, from the end */
-done:
+    const d9_status status = d9_session_read(session, buffer, state);
+    for (int64_t i = session->program.state_elements - 1; !wide && i >= 0; i--) state[i] = narrow[i]; /* from the end */
     return status;
 }
 
 d9_status d9_session_write_state(d9_session *session, d9_buffer buffer, const double *state) {
     d9_status status;
-    void *narrow = NULL;
-    int64_t count = session->program.state_elements, bytes = session->program.buffer_bytes[D9_BUFFER_STATE];
-    if (session->program.precision->master == D9_F64)
-        return session->backend->write(session->context, session->device, buffer, 0, state, bytes);
-    D9_TRY(d9_allocate(session->context, (size_t)bytes, "state", &narrow));
-    for (int64_t i = 0; i < count; i++) ((float *)narrow)[i] = (float)state[i];
-    D9_TRY(session->backend->write(session->context, session->device, buffer, 0, narrow, bytes));
+    float *narrow = NULL;
+    const int64_t count = session->program.state_elements;
+    if (session->program.precision->master == D9_F64) return d9_session_write(session, buffer, state);
+    D9_TRY(D9_ALLOCATE(session->context, count, "state", &narrow));
+    for (int64_t i = 0; i < count; i++) narrow[i] = (float)state[i];
+    D9_TRY(d9_session_write(session, buffer, narrow));
 done:
     d9_release(session->context, narrow);
     return status;
@@ -180,45 +184,16 @@ done:
     return status;
 }
 
-static double element_as_double(d9_type type, const void *bytes, int64_t i) {
-    switch (type) {
-    case D9_F64:
-        return ((const double *)bytes)[i];
-    case D9_F32:
-        return ((const float *)bytes)[i];
-    case D9_BF16:
-        return d9_bf16_to_float(((const uint16_t *)bytes)[i]);
-    case D9_F16:
-        return d9_fp16_to_float(((const uint16_t *)bytes)[i]);
-    case D9_I32:
-        return ((const int32_t *)bytes)[i];
-    default:
-        return ((const uint8_t *)bytes)[i];
-    }
-}
-
-d9_status d9_session_read_value(d9_session *session, const d9_graph *graph, d9_value_id id, double *values) {
+d9_status d9_session_read_value(d9_session *session, const d9_value *value, double *values) {
     d9_status status;
-    const d9_value *value = &graph->values[id];
-    int64_t count = d9_shape_count(&value->shape), bytes = count * (int64_t)d9_type_bytes(value->type);
-    void *raw = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)bytes, "a tensor", &raw));
+    const int64_t bytes = d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type);
+    uint8_t *raw = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, bytes, "a tensor", &raw));
     D9_TRY(session->backend->read(session->context, session->device, value->buffer, value->offset, raw, bytes));
-    for (int64_t i = 0; i < count; i++) values[i] = element_as_double(value->type, raw, i);
+    d9_tensor_to_doubles(&(d9_tensor){value->name, d9_tensor_type_of(value->type), value->shape, raw, (size_t)bytes},
+                         values);
 done:
     d9_release(session->context, raw);
-    return status;
-}
-
-static d9_status zero_buffer(d9_session *session, d9_buffer buffer) {
-    d9_status status;
-    void *zeros = NULL;
-    int64_t bytes = session->program.buffer_bytes[buffer];
-    if (bytes == 0) return D9_OK;
-    D9_TRY(d9_allocate(session->context, (size_t)bytes, "zeros", &zeros));
-    D9_TRY(session->backend->write(session->context, session->device, buffer, 0, zeros, bytes));
-done:
-    d9_release(session->context, zeros);
     return status;
 }
 
@@ -227,8 +202,7 @@ d9_status d9_session_initialize(d9_session *session) {
     const d9_program *program = &session->program;
     const d9_dataset *data = session->dataset;
     static const d9_segment_kind segment_of[D9_INIT_PHASES] = {D9_SEGMENT_INIT, D9_SEGMENT_WHITEN};
-    void *state = NULL;
-    double table[4 * 256];
+    double table[4 * 256], *state = NULL;
     d9_normal_table(data->mean, data->std, data->channels, table);
     d9_init_site site = {.seed = session->seed,
                          .images = data->train.images,
@@ -238,7 +212,7 @@ d9_status d9_session_initialize(d9_session *session) {
                          .channels = data->channels,
                          .table = table,
                          .threads = session->info.threads};
-    D9_TRY(d9_allocate(session->context, (size_t)program->state_elements * sizeof(double), "initial state", &state));
+    D9_TRY(D9_ALLOCATE(session->context, program->state_elements, "initial state", &state));
     for (d9_init_phase phase = 0; phase < D9_INIT_PHASES; phase++) {
         if (phase > 0) D9_TRY(d9_session_lap(session, segment_of[phase - 1], 0));
         D9_TRY(d9_init_state(session->context, &program->train, program->precision->master, &site, phase, state));
@@ -259,13 +233,24 @@ done:
 
 static d9_status write_order(d9_session *session, int64_t epoch, int64_t count) {
     d9_status status;
-    void *order = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)count * sizeof(int32_t), "epoch order", &order));
+    int32_t *order = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, count, "epoch order", &order));
     D9_TRY(d9_epoch_order(session->context, session->seed, epoch, count, order));
-    D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_ORDER, 0, order,
-                                   session->program.buffer_bytes[D9_BUFFER_ORDER]));
+    D9_TRY(d9_session_write(session, D9_BUFFER_ORDER, order));
 done:
     d9_release(session->context, order);
+    return status;
+}
+
+d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order) {
+    d9_status status;
+    const int64_t count = session->program.buffer_bytes[order] / (int64_t)sizeof(int32_t);
+    int32_t *indices = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, count, "order", &indices));
+    for (int64_t i = 0; i < count; i++) indices[i] = (int32_t)(i % session->program.extent.batch);
+    D9_TRY(d9_session_write(session, order, indices));
+done:
+    d9_release(session->context, indices);
     return status;
 }
 
@@ -295,10 +280,10 @@ d9_status d9_session_params_sha256(d9_session *session, char hex[65]) {
     int count = 0;
     for (int i = -1; i < kept->count; i++) {
         const d9_buffer buffer = i < 0 ? D9_BUFFER_STATE : (d9_buffer)(D9_BUFFER_ACCUMULATORS + i);
-        void *state;
+        uint8_t *state;
         if (i >= 0 && kept->accumulator[i].layout != D9_ACCUMULATOR_OF_STATE) continue;
-        D9_TRY(d9_arena_allocate(session->context, &arena, (size_t)bytes, &state));
-        D9_TRY(session->backend->read(session->context, session->device, buffer, 0, state, bytes));
+        D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, bytes, &state));
+        D9_TRY(d9_session_read(session, buffer, state));
         parts[count++] = (d9_bytes){state, (size_t)bytes};
     }
     d9_sha256_hex(parts, count, hex);

@@ -23,10 +23,8 @@ done:
 
 d9_status d9_tensorboard_run_open(d9_tensorboard_run *run, d9_session *session, const char *folder, int64_t step) {
     d9_status status;
-    void *state = NULL;
     D9_TRY(d9_tensorboard_open(session->context, &run->files, folder, step, d9_clock_wall()));
-    D9_TRY(d9_allocate(session->context, (size_t)session->program.state_elements * sizeof(double), "state", &state));
-    run->state = state;
+    D9_TRY(D9_ALLOCATE(session->context, session->program.state_elements, "state", &run->state));
     if (step == 0 && session->dataset->channels == 3) D9_TRY(add_sheet(run, session));
 done:
     return status;

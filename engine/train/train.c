@@ -14,32 +14,22 @@ typedef struct run { /* a run in progress */
     d9_record record;
     d9_tensorboard_run tensorboard;
     d9_result *result;
-    int64_t step;         /* the next one */
-    d9_evaluation latest; /* zeroed: none yet */
-    int64_t latest_epoch; /* epochs done when it was made; -1: never */
+    int64_t step; /* the next one */
+    d9_evaluation latest;
+    bool evaluated;       /* `latest` is there */
+    char checkpoint[600]; /* its file; empty without a record */
 } run;
 
-static const char *path_in(const char *folder, const char *name, char *path, size_t size) {
-    snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
 /* ---- opening ---- */
-
-static d9_status read_plan(d9_context *context, const char *path, uint8_t **text) {
-    size_t size;
-    return path ? d9_file_read(context, path, text, &size) : D9_OK;
-}
 
 static d9_status save_plan(d9_context *context, const char *path, const d9_session *session) {
     d9_status status;
     d9_text text;
-    if (!path) return D9_OK;
     d9_text_init(context, &text);
     d9_text_add(&text, "%s%s", session->backend->plan_text(session->train_plan),
                 session->backend->plan_text(session->eval_plan));
     D9_TRY(d9_text_status(&text));
-    D9_TRY(d9_file_write(context, path, d9_text_get(&text), strlen(d9_text_get(&text))));
+    D9_TRY(d9_file_write(context, path, d9_text_get(&text), text.size));
 done:
     d9_text_free(&text);
     return status;
@@ -47,11 +37,11 @@ done:
 
 static d9_status describe_dataset(d9_context *context, const d9_dataset *data, d9_result *result) {
     d9_status status;
-    void *names = NULL;
-    D9_TRY(d9_arena_allocate(context, &result->arena, (size_t)data->classes * sizeof(char *), &names));
+    char **names;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &result->arena, data->classes, &names));
     for (int64_t c = 0; c < data->classes; c++)
-        D9_TRY(d9_arena_copy(context, &result->arena, data->class_names[c], (char **)names + c));
-    result->class_names = names;
+        D9_TRY(d9_arena_copy(context, &result->arena, data->class_names[c], &names[c]));
+    result->class_names = (const char *const *)names;
     result->classes = data->classes;
     result->channels = data->channels;
     memcpy(result->mean, data->mean, sizeof result->mean);
@@ -66,14 +56,16 @@ static int64_t epochs_in(const d9_program *program) {
 }
 
 static d9_status describe_run(d9_context *context, run *self) {
+    d9_status status;
     d9_result *result = self->result;
     const d9_session *session = &self->session;
     const d9_program *program = &session->program;
-    void *epochs = NULL;
+    char *plan;
     result->seed = session->seed;
     result->config = session->config;
     d9_config_hash(context, session->config, result->config_hash);
-    const char *plan = session->backend->plan_text(session->train_plan);
+    D9_TRY(d9_arena_copy(context, &result->arena, session->backend->plan_text(session->train_plan), &plan));
+    result->plan_text = plan;
     d9_sha256_hex(&(d9_bytes){plan, strlen(plan)}, 1, result->plan_sha256);
     snprintf(result->backend, sizeof result->backend, "%s", session->backend->name);
     snprintf(result->precision, sizeof result->precision, "%s", program->precision->name);
@@ -84,20 +76,18 @@ static d9_status describe_run(d9_context *context, run *self) {
     result->eval_images = program->extent.eval_images;
     result->parameters = program->trainable_count + program->frozen_count;
     result->accuracy = result->accuracy_tta = NAN;
-    d9_status status = d9_allocate(context, (size_t)epochs_in(program) * sizeof *result->epochs, "epoch rows", &epochs);
-    result->epochs = epochs;
-    return status == D9_OK ? describe_dataset(context, session->dataset, result) : status;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &result->arena, epochs_in(program), &result->epochs));
+    D9_TRY(describe_dataset(context, session->dataset, result));
+done:
+    return status;
 }
 
 static d9_status resume(d9_context *context, run *self) {
-    d9_status status = D9_OK;
-    char path[600];
+    d9_status status;
     const d9_program *program = &self->session.program;
     d9_progress_state progress = {.epochs = self->result->epochs};
-    if (!self->options->out || !self->options->resume) return D9_OK;
-    if (!d9_file_exists(context, path_in(self->options->out, "checkpoint.safetensors", path, sizeof path)))
-        return D9_OK;
-    D9_TRY(d9_checkpoint_read(&self->session, path, epochs_in(program), &progress));
+    if (!self->options->resume || !self->checkpoint[0] || !d9_file_exists(context, self->checkpoint)) return D9_OK;
+    D9_TRY(d9_checkpoint_read(&self->session, self->checkpoint, epochs_in(program), &progress));
     self->step = progress.step;
     self->result->epoch_count = progress.epoch_count;
     self->result->resumed = true;
@@ -110,15 +100,17 @@ static d9_status open_run(d9_context *context, run *self) {
     d9_status status;
     const d9_train_options *options = self->options;
     uint8_t *plan = NULL;
+    size_t plan_size;
+    if (options->out) snprintf(self->checkpoint, sizeof self->checkpoint, "%s/checkpoint.safetensors", options->out);
     if (options->out) D9_TRY(d9_record_check(context, options->out, options->config, options->resume));
-    D9_TRY(read_plan(context, options->plan, &plan));
+    if (options->plan) D9_TRY(d9_file_read(context, options->plan, &plan, &plan_size));
     d9_session_options wanted = {.config = options->config,
                                  .seed = options->seed,
                                  .plan = (const char *)plan,
                                  .process_start = options->process_start};
     D9_TRY(d9_session_open(context, &wanted, &self->session));
     D9_TRY(d9_dataset_remark(context, self->session.dataset));
-    D9_TRY(save_plan(context, options->save_plan, &self->session));
+    if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
     D9_TRY(d9_session_initialize(&self->session));
     D9_TRY(resume(context, self));
@@ -147,7 +139,7 @@ static double segment_seconds(const d9_timeline *timeline, d9_segment_kind kind,
 }
 
 static d9_status read_metrics(d9_session *session, double metrics[4]) {
-    return session->backend->read(session->context, session->device, D9_BUFFER_METRICS, 0, metrics, 4 * sizeof(double));
+    return d9_session_read(session, D9_BUFFER_METRICS, metrics);
 }
 
 static d9_status check_finite(run *self, const double metrics[4]) {
@@ -169,7 +161,7 @@ static d9_status evaluate(run *self, int64_t epoch, bool last) {
     d9_status status;
     d9_evaluation_free(self->session.context, &self->latest);
     D9_TRY(d9_session_evaluate(&self->session, &self->latest));
-    self->latest_epoch = epoch;
+    self->evaluated = true;
     D9_TRY(d9_session_lap(&self->session, last ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, epoch));
 done:
     return status;
@@ -211,13 +203,11 @@ done:
 /* ---- stopping ---- */
 
 static d9_status checkpoint(run *self) {
-    d9_status status = D9_OK;
-    char path[600];
-    d9_progress_state progress = {self->step, self->result->epochs, self->result->epoch_count};
+    d9_status status;
+    const d9_progress_state progress = {self->step, self->result->epochs, self->result->epoch_count};
     if (!self->options->out) return D9_OK;
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_TRAIN, self->step / self->session.program.steps_per_epoch + 1));
-    D9_TRY(d9_checkpoint_write(&self->session, path_in(self->options->out, "checkpoint.safetensors", path, sizeof path),
-                               &progress));
+    D9_TRY(d9_checkpoint_write(&self->session, self->checkpoint, &progress));
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, 0));
 done:
     return status;
@@ -280,90 +270,74 @@ done:
 
 /* ---- the end ---- */
 
-static int64_t epoch_to_target(const run *self) {
-    for (int64_t i = 0; i < self->result->epoch_count; i++)
-        if (self->result->epochs[i].accuracy_tta >= self->options->config->target) return self->result->epochs[i].epoch;
-    return 0;
+/* What the folder of the run holds beside its rows; result.json last. */
+static d9_status write_record(d9_context *context, run *self) {
+    d9_status status;
+    d9_session *session = &self->session;
+    const d9_config *config = self->options->config;
+    char model[600];
+    D9_TRY(d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
+                                 session->dataset->test.labels, session->program.extent.eval_images));
+    snprintf(model, sizeof model, "%s/model.safetensors", self->options->out);
+    if (config->keep != D9_KEEP_NONE && self->options->write_model) D9_TRY(self->options->write_model(session, model));
+    if (config->keep == D9_KEEP_ALL) D9_TRY(checkpoint(self));
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, 0));
+    D9_TRY(d9_record_result(&self->record, self->result));
+    if (config->keep != D9_KEEP_ALL) context->system->remove(context->system->user, self->checkpoint);
+done:
+    return status;
 }
 
-static d9_status write_outcome(d9_context *context, run *self) {
+static d9_status finish(d9_context *context, run *self) {
     d9_status status;
     d9_session *session = &self->session;
     d9_result *result = self->result;
-    char path[600];
-    if (self->latest_epoch < 0) D9_TRY(evaluate(self, result->epoch_count, true)); /* resumed after the last step */
+    if (!self->evaluated) D9_TRY(evaluate(self, result->epoch_count, true)); /* resumed after the last step */
     result->accuracy = self->latest.accuracy;
     result->accuracy_tta = self->latest.accuracy_tta;
-    result->epoch_to_target = epoch_to_target(self);
+    for (int64_t i = result->epoch_count; i-- > 0;)
+        if (result->epochs[i].accuracy_tta >= self->options->config->target)
+            result->epoch_to_target = result->epochs[i].epoch;
     D9_TRY(d9_session_params_sha256(session, result->params_sha256));
-    result->plan_text = session->backend->plan_text(session->train_plan);
     result->timeline = &session->timeline;
-    if (self->options->out) {
-        int64_t count = session->program.extent.eval_images;
-        D9_TRY(d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
-                                     session->dataset->test.labels, count));
-        if (self->options->config->keep != D9_KEEP_NONE && self->options->write_model)
-            D9_TRY(self->options->write_model(session,
-                                              path_in(self->options->out, "model.safetensors", path, sizeof path)));
-        if (self->options->config->keep == D9_KEEP_ALL) D9_TRY(checkpoint(self));
-        D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, 0));
-        D9_TRY(d9_record_result(&self->record, result));
-        if (self->options->config->keep != D9_KEEP_ALL)
-            context->system->remove(context->system->user,
-                                    path_in(self->options->out, "checkpoint.safetensors", path, sizeof path));
-    }
+    if (self->options->out) D9_TRY(write_record(context, self));
+    if (self->options->finished) D9_TRY(self->options->finished(self->options->observer.user, session));
 done:
     return status;
 }
 
-/* The result outlives the session: it takes the timeline and a copy of the plan. */
-static d9_status keep_timeline_and_plan(d9_context *context, run *self) {
-    d9_status status;
-    void *timeline = NULL, *plan = NULL;
-    d9_result *result = self->result;
-    size_t size = strlen(result->plan_text) + 1;
-    D9_TRY(d9_allocate(context, sizeof(d9_timeline), "timeline", &timeline));
-    D9_TRY(d9_allocate(context, size, "plan", &plan));
-    memcpy(timeline, &self->session.timeline, sizeof(d9_timeline));
-    memset(&self->session.timeline, 0, sizeof(d9_timeline));
-    self->session.timeline.context = context;
-    result->timeline = timeline;
-    result->plan_text = memcpy(plan, result->plan_text, size);
+/* The result outlives the session, so it takes over the timeline. */
+static d9_status keep_timeline(d9_context *context, run *self) {
+    d9_timeline *timeline;
+    const d9_status status = D9_ARENA_ALLOCATE(context, &self->result->arena, 1, &timeline);
+    self->result->timeline = timeline;
+    if (status != D9_OK) return status;
+    *timeline = self->session.timeline;
+    self->session.timeline = (d9_timeline){0};
     return D9_OK;
-done:
-    d9_release(context, timeline);
-    result->timeline = NULL;
-    result->plan_text = NULL;
-    return status;
 }
 
 d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result) {
     d9_status status;
-    run self = {.options = options, .result = result, .latest_epoch = -1};
+    run self = {.options = options, .result = result};
     memset(result, 0, sizeof *result);
     D9_TRY(open_run(context, &self));
     D9_TRY(train(&self));
-    D9_TRY(write_outcome(context, &self));
-    if (options->finished) D9_TRY(options->finished(options->observer.user, &self.session));
-    D9_TRY(keep_timeline_and_plan(context, &self));
+    D9_TRY(finish(context, &self));
+    D9_TRY(keep_timeline(context, &self));
 done:
     d9_evaluation_free(context, &self.latest);
     d9_tensorboard_run_close(context, &self.tensorboard);
     d9_session_close(&self.session);
     if (status != D9_OK) {
-        result->timeline = NULL;
-        result->plan_text = NULL;
+        result->timeline = NULL; /* it went with the session */
         d9_result_free(context, result);
     }
     return status;
 }
 
 void d9_result_free(d9_context *context, d9_result *result) {
-    d9_timeline *timeline = (d9_timeline *)result->timeline;
-    if (timeline) d9_timeline_free(timeline);
-    d9_release(context, timeline);
-    d9_release(context, (char *)result->plan_text);
-    d9_release(context, result->epochs);
+    if (result->timeline) d9_timeline_free((d9_timeline *)result->timeline);
     d9_arena_free(context, &result->arena);
     memset(result, 0, sizeof *result);
 }

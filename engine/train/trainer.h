@@ -79,14 +79,21 @@ D9_MUST_USE d9_status d9_config_dataset(d9_context *context, const d9_config *co
 /* Dataset, device, program, plans, upload. Parameters are not initialised. */
 D9_MUST_USE d9_status d9_session_open(d9_context *context, const d9_session_options *options, d9_session *session);
 void d9_session_close(d9_session *session);
+/* Plans a further list of nodes over the session's buffers; the caller frees it before the session is closed. */
+D9_MUST_USE d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan);
 /* Initial parameters and statistics, velocity zero, average = state, metrics zero. */
 D9_MUST_USE d9_status d9_session_initialize(d9_session *session);
 /* Writes the order of the epoch that `step` lies in; to be called at each epoch's first step and after resuming. */
 D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
+/* Instead: ORDER or EVAL_ORDER becomes the first `batch` images, again and again. */
+D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order);
 D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
 
 /* Mean logits of the evaluation images over `views`, in the master type as doubles (eval_images, classes). */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
+
+/* The class with the largest of `classes` numbers; the first of several. */
+int32_t d9_likeliest(const double *row, int64_t classes);
 
 typedef struct d9_evaluation {
     double accuracy;     /* percent, plain view */
@@ -100,8 +107,11 @@ void d9_evaluation_free(d9_context *context, d9_evaluation *evaluation);
 /* STATE, or an accumulator of it, as doubles: program.state_elements of them. */
 D9_MUST_USE d9_status d9_session_read_state(d9_session *session, d9_buffer buffer, double *state);
 D9_MUST_USE d9_status d9_session_write_state(d9_session *session, d9_buffer buffer, const double *state);
-/* Any value of a list as doubles: for tests and verify, in programs built with keep_all. */
-D9_MUST_USE d9_status d9_session_read_value(d9_session *session, const d9_graph *graph, d9_value_id id, double *values);
+/* Any value as doubles; what lies in SCRATCH only of programs built with keep_all. */
+D9_MUST_USE d9_status d9_session_read_value(d9_session *session, const d9_value *value, double *values);
+/* A whole buffer, as many bytes as the program gives it. */
+D9_MUST_USE d9_status d9_session_read(d9_session *session, d9_buffer buffer, void *bytes);
+D9_MUST_USE d9_status d9_session_write(d9_session *session, d9_buffer buffer, const void *bytes);
 /* Writes STATE, and every accumulator of it. */
 D9_MUST_USE d9_status d9_session_set_state(d9_session *session, const double *state);
 /* SHA-256 over STATE and every accumulator of it. */

@@ -1,5 +1,5 @@
-/* The run of a training case: the trainer's own session and step program, with the case's batch in every step. See
- * case_run.h. */
+/* The run of a case: a training case through the trainer's own session and step program, with the case's batch in every
+ * step; an augmentation case through the node that makes a batch alone, with the random draws of the file. */
 #include "verify/case_run.h"
 #include "core/system.h"
 #include "exchange/exchange.h"
@@ -9,17 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct run {
-    const d9_reference_case *reference;
-    d9_session *session;
-    d9_recorded_tensors *recorded;
-} run;
-
 /* ---- the session ---- */
 
-d9_status d9_case_session_open(d9_context *context, const d9_reference_case *reference,
-                               const d9_case_run_options *options, d9_session_options *session_options,
-                               d9_config *config, d9_session *session) {
+/* A session over the case's batch; what `session_options` says beyond data set and configuration stands. */
+static d9_status open_session(d9_context *context, const d9_reference_case *reference,
+                              const d9_case_run_options *options, d9_session_options *session_options,
+                              d9_config *config, d9_session *session) {
     d9_status status;
     D9_TRY(d9_reference_case_dataset(context, reference, &session_options->dataset));
     *config = *reference->config;
@@ -49,14 +44,14 @@ static d9_status load_parameter(d9_session *session, const d9_reference_case *re
     const char *name = d9_reference_case_file_name(reference, value->name);
     const d9_tensor *tensor = d9_reference_case_initial(reference, name);
     const d9_shape shape = d9_exchange_shape(value);
-    void *outside = NULL;
+    double *outside = NULL;
     if (!tensor || !d9_shape_equal(&tensor->shape, &shape))
         return d9_fail(session->context, D9_DATA, "case %s: init/%s is missing or has another shape", reference->name,
                        name);
-    D9_TRY(d9_allocate(session->context, (size_t)d9_shape_count(&shape) * sizeof(double), "initial weights", &outside));
+    D9_TRY(D9_ALLOCATE(session->context, d9_shape_count(&shape), "initial weights", &outside));
     d9_tensor_to_doubles(tensor, outside);
     perturb(outside, d9_shape_count(&shape), options);
-    d9_exchange_in(value, outside, state + value->offset / (int64_t)d9_type_bytes(session->program.precision->master));
+    d9_exchange_in(value, outside, state);
 done:
     d9_release(session->context, outside);
     return status;
@@ -66,8 +61,8 @@ static d9_status load_initial(d9_session *session, const d9_reference_case *refe
                               const d9_case_run_options *options) {
     d9_status status;
     const d9_graph *graph = &session->program.train;
-    void *state = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)session->program.state_elements * sizeof(double), "state", &state));
+    double *state = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, session->program.state_elements, "state", &state));
     D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, state));
     for (int v = 0; v < graph->value_count; v++)
         if (graph->values[v].kind == D9_VALUE_PARAMETER)
@@ -78,120 +73,74 @@ done:
     return status;
 }
 
-d9_status d9_case_write_order(d9_session *session, d9_buffer buffer) {
-    d9_status status;
-    int64_t bytes = session->program.buffer_bytes[buffer];
-    void *order = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)bytes, "order", &order));
-    for (int64_t i = 0; i < bytes / 4; i++) ((int32_t *)order)[i] = (int32_t)(i % session->program.extent.batch);
-    D9_TRY(session->backend->write(session->context, session->device, buffer, 0, order, bytes));
-done:
-    d9_release(session->context, order);
-    return status;
-}
-
 d9_status d9_case_session(d9_context *context, const d9_reference_case *reference, const d9_case_run_options *options,
                           d9_config *config, d9_session *session) {
     d9_status status;
     d9_session_options session_options = {
         .program = {.rates = reference->rates, .rate_count = reference->steps, .steps_per_epoch = reference->steps}};
-    D9_TRY(d9_case_session_open(context, reference, options, &session_options, config, session));
+    D9_TRY(open_session(context, reference, options, &session_options, config, session));
     D9_TRY(d9_session_initialize(session));
     D9_TRY(load_initial(session, reference, options));
-    D9_TRY(d9_case_write_order(session, D9_BUFFER_ORDER));
+    D9_TRY(d9_session_repeat_batch(session, D9_BUFFER_ORDER));
 done:
     return status;
 }
 
-/* ---- recording ---- */
+/* ---- a training case ---- */
 
-static d9_status record_value(run *self, const char *prefix, const char *name, d9_value_id id) {
+typedef struct run {
+    const d9_reference_case *reference;
+    d9_session *session;
+    d9_recorded_tensors *recorded;
+} run;
+
+/* A value in the layout of the file. */
+static d9_status record(run *self, const char *prefix, const char *name, const d9_value *value, d9_buffer buffer) {
     d9_status status;
-    d9_session *session = self->session;
-    const d9_graph *graph = &session->program.train;
+    const d9_shape shape = d9_exchange_shape(value);
     double *values;
-    D9_TRY(d9_recorded_tensors_add(session->context, self->recorded, prefix, name,
-                                   d9_shape_count(&graph->values[id].shape), &values));
-    D9_TRY(d9_session_read_value(session, graph, id, values));
+    D9_TRY(
+        d9_recorded_tensors_add(self->session->context, self->recorded, prefix, name, d9_shape_count(&shape), &values));
+    D9_TRY(d9_exchange_read(self->session, value, buffer, values));
 done:
     return status;
 }
 
 static d9_status record_step(run *self, int64_t step) {
     d9_status status;
+    const d9_graph *graph = &self->session->program.train;
     char prefix[32];
     snprintf(prefix, sizeof prefix, "step%lld/", (long long)step + 1);
-    D9_TRY(record_value(self, prefix, "loss", self->session->program.train.loss));
-    D9_TRY(record_value(self, prefix, "logits", self->session->program.train.logits));
+    D9_TRY(record(self, prefix, "loss", &graph->values[graph->loss], graph->values[graph->loss].buffer));
+    D9_TRY(record(self, prefix, "logits", &graph->values[graph->logits], graph->values[graph->logits].buffer));
 done:
     return status;
 }
 
-/* A parameter or statistic, or the gradient of a parameter, in the layout of the file. */
-static d9_status record_outside(run *self, const char *prefix, const d9_value *value, const double *inside) {
-    d9_status status;
-    const d9_shape shape = d9_exchange_shape(value);
-    double *values;
-    D9_TRY(d9_recorded_tensors_add(self->session->context, self->recorded, prefix,
-                                   d9_reference_case_file_name(self->reference, value->name), d9_shape_count(&shape),
-                                   &values));
-    d9_exchange_out(value, inside, values);
-done:
-    return status;
-}
-
-static d9_status record_gradients(run *self) {
+/* Parameters and statistics from STATE or an average of it; from GRADIENT the parameters that have one. */
+static d9_status record_all(run *self, const char *prefix, d9_buffer buffer) {
     d9_status status = D9_OK;
-    d9_session *session = self->session;
-    const d9_graph *graph = &session->program.train;
-    void *inside = NULL;
+    const d9_graph *graph = &self->session->program.train;
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
-        d9_value_id gradient = value->kind == D9_VALUE_PARAMETER ? d9_gradient_of(graph, v) : D9_NONE;
-        if (gradient == D9_NONE) continue;
-        d9_release(session->context, inside);
-        D9_TRY(d9_allocate(session->context, (size_t)d9_shape_count(&value->shape) * sizeof(double), "a gradient",
-                           &inside));
-        D9_TRY(d9_session_read_value(session, graph, gradient, inside));
-        D9_TRY(record_outside(self, "grad/", value, inside));
+        if (!d9_exchange_has(value)) continue;
+        if (buffer == D9_BUFFER_GRADIENT && d9_gradient_of(graph, v) == D9_NONE) continue;
+        D9_TRY(record(self, prefix, d9_reference_case_file_name(self->reference, value->name), value, buffer));
     }
 done:
-    d9_release(session->context, inside);
     return status;
 }
 
-static d9_status record_state(run *self, const char *prefix, d9_buffer buffer) {
+static d9_status record_logits(run *self, const char *name, const d9_views *views) {
     d9_status status;
-    d9_session *session = self->session;
-    const d9_graph *graph = &session->program.train;
-    int64_t size = (int64_t)d9_type_bytes(session->program.precision->master);
-    void *state = NULL;
-    D9_TRY(d9_allocate(session->context, (size_t)session->program.state_elements * sizeof(double), "state", &state));
-    D9_TRY(d9_session_read_state(session, buffer, state));
-    for (int v = 0; v < graph->value_count; v++)
-        if (d9_exchange_has(&graph->values[v]))
-            D9_TRY(record_outside(self, prefix, &graph->values[v],
-                                  (const double *)state + graph->values[v].offset / size));
-done:
-    d9_release(session->context, state);
-    return status;
-}
-
-static d9_status record_evaluation(run *self) {
-    d9_status status;
-    d9_session *session = self->session;
-    const d9_extent *extent = &session->program.extent;
-    const int64_t count = extent->eval_images * extent->classes;
-    double *plain, *views;
-    D9_TRY(d9_recorded_tensors_add(session->context, self->recorded, "eval/", "logits", count, &plain));
-    D9_TRY(d9_session_logits(session, &(d9_views){1, {{.weight = 1}}}, plain));
-    D9_TRY(d9_recorded_tensors_add(session->context, self->recorded, "eval/", "logits_tta", count, &views));
-    D9_TRY(d9_session_logits(session, &session->program.views, views));
+    const d9_extent *extent = &self->session->program.extent;
+    double *logits;
+    D9_TRY(d9_recorded_tensors_add(self->session->context, self->recorded, "eval/", name,
+                                   extent->eval_images * extent->classes, &logits));
+    D9_TRY(d9_session_logits(self->session, views, logits));
 done:
     return status;
 }
-
-/* ---- running ---- */
 
 static d9_status run_training(d9_context *context, const d9_reference_case *reference,
                               const d9_case_run_options *options, d9_recorded_tensors *recorded) {
@@ -204,12 +153,63 @@ static d9_status run_training(d9_context *context, const d9_reference_case *refe
         D9_TRY(d9_session_step(&session, step));
         D9_TRY(session.backend->sync(context, session.device));
         D9_TRY(record_step(&self, step));
-        if (step == 0) D9_TRY(record_gradients(&self));
+        if (step == 0) D9_TRY(record_all(&self, "grad/", D9_BUFFER_GRADIENT));
     }
-    D9_TRY(record_state(&self, "final/", D9_BUFFER_STATE));
+    D9_TRY(record_all(&self, "final/", D9_BUFFER_STATE));
     if (session.program.tail.evaluate != D9_BUFFER_STATE)
-        D9_TRY(record_state(&self, "ema/", session.program.tail.evaluate));
-    D9_TRY(record_evaluation(&self));
+        D9_TRY(record_all(&self, "ema/", session.program.tail.evaluate));
+    D9_TRY(record_logits(&self, "logits", &(d9_views){1, {{.weight = 1}}}));
+    D9_TRY(record_logits(&self, "logits_tta", &session.program.views));
+done:
+    d9_session_close(&session);
+    return status;
+}
+
+/* ---- an augmentation case ---- */
+
+/* Puts the file's draws where evaluation finds the draws of its views. */
+static d9_status write_draws(d9_session *session, const d9_reference_case *reference) {
+    static const char *const slots[D9_DRAW_SLOTS] = {"crop_y", "crop_x", "flip", "cutout_y", "cutout_x"};
+    d9_status status;
+    const int64_t n = session->program.extent.batch;
+    int32_t *draws = NULL;
+    double *wide = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, n * D9_DRAW_SLOTS, "draws", &draws));
+    D9_TRY(D9_ALLOCATE(session->context, n, "draws", &wide));
+    for (int s = 0; s < D9_DRAW_SLOTS; s++) {
+        const d9_tensor *tensor = d9_safetensors_find(reference->file, slots[s]);
+        if (!tensor || d9_shape_count(&tensor->shape) != n)
+            D9_TRY(d9_fail(session->context, D9_DATA, "case %s: needs %s (%lld)", reference->name, slots[s],
+                           (long long)n));
+        d9_tensor_to_doubles(tensor, wide);
+        for (int64_t i = 0; i < n; i++) draws[i * D9_DRAW_SLOTS + s] = (int32_t)wide[i];
+    }
+    D9_TRY(d9_session_write(session, D9_BUFFER_EVAL_DRAWS, draws));
+done:
+    d9_release(session->context, draws);
+    d9_release(session->context, wide);
+    return status;
+}
+
+/* The evaluation list, cut down to the node that makes its batch; the configuration's tricks say what is augmented and
+ * by how much. */
+static d9_status run_augmentation(d9_context *context, const d9_reference_case *reference,
+                                  const d9_case_run_options *options, d9_recorded_tensors *recorded) {
+    d9_status status;
+    d9_config config;
+    d9_session session = {0};
+    d9_session_options session_options = {.no_eval = true}; /* its plan is made here */
+    d9_graph *graph = &session.program.eval;
+    D9_TRY(open_session(context, reference, options, &session_options, &config, &session));
+    const d9_value *image = &graph->values[graph->image];
+    graph->node_count = 1;
+    graph->nodes[0].as.augment.pad = session.program.augmentation.pad;
+    graph->nodes[0].as.augment.cutout = session.program.augmentation.cutout;
+    D9_TRY(d9_session_plan(&session, graph, &session.eval_plan));
+    D9_TRY(write_draws(&session, reference));
+    D9_TRY(d9_session_repeat_batch(&session, D9_BUFFER_EVAL_ORDER));
+    D9_TRY(session.backend->run(context, session.eval_plan, 0));
+    D9_TRY(record(&(run){reference, &session, recorded}, "", "output", image, image->buffer));
 done:
     d9_session_close(&session);
     return status;
@@ -217,12 +217,6 @@ done:
 
 d9_status d9_case_run(d9_context *context, const d9_reference_case *reference, const d9_case_run_options *options,
                       d9_recorded_tensors *recorded) {
-    d9_status status;
-    D9_TRY(d9_recorded_tensors_init(context, recorded));
-    if (reference->augmentation)
-        D9_TRY(d9_augmentation_run(context, reference, options, recorded));
-    else
-        D9_TRY(run_training(context, reference, options, recorded));
-done:
-    return status;
+    *recorded = (d9_recorded_tensors){0};
+    return (reference->augmentation ? run_augmentation : run_training)(context, reference, options, recorded);
 }

@@ -23,16 +23,4 @@ D9_MUST_USE d9_status d9_case_run(d9_context *context, const d9_reference_case *
 D9_MUST_USE d9_status d9_case_session(d9_context *context, const d9_reference_case *reference,
                                       const d9_case_run_options *options, d9_config *config, d9_session *session);
 
-/* ---- between case_run.c and augmentation_run.c ---- */
-
-/* Opens a session over the case's batch; what `session_options` says beyond data set and configuration stands. */
-D9_MUST_USE d9_status d9_case_session_open(d9_context *context, const d9_reference_case *reference,
-                                           const d9_case_run_options *options, d9_session_options *session_options,
-                                           d9_config *config, d9_session *session);
-/* Fills ORDER or EVAL_ORDER: the batch's images as they lie, again and again. */
-D9_MUST_USE d9_status d9_case_write_order(d9_session *session, d9_buffer buffer);
-/* Records "output", the batch augmented with the file's draws. */
-D9_MUST_USE d9_status d9_augmentation_run(d9_context *context, const d9_reference_case *reference,
-                                          const d9_case_run_options *options, d9_recorded_tensors *recorded);
-
 #endif

@@ -44,7 +44,8 @@ const char *d9_verification_reference_precision(const d9_verification *self) {
     return self->precision->tf32 ? "f32" : self->precision->name;
 }
 
-void d9_verification_report(d9_verification *self, const d9_verify_row *row) {
+void d9_verification_report(d9_verification *self, d9_verify_row *row) {
+    if (row->compared == 0) row->passed = false;
     self->rows++;
     if (!row->passed && !row->skipped) self->failed++;
     self->sink(self->user, row);
@@ -95,21 +96,17 @@ typedef struct tensor_error {
 static d9_status measure_error(d9_verification *self, const group *g, const d9_recorded_tensor *got, const double *want,
                                tensor_error *made) {
     d9_status status = D9_OK;
-    void *start = NULL;
-    if (g->measure == ABSOLUTE) {
-        *made = (tensor_error){d9_tensor_largest_difference(got->values, want, got->count), NAN, 0};
-        return D9_OK;
-    }
+    double *start = NULL;
     const d9_tensor_difference difference = d9_tensor_difference_of(got->values, want, got->count);
     double scale = difference.want_norm;
     *made = (tensor_error){.cosine = g->cosine ? difference.cosine : NAN};
     if (g->measure == MOVEMENT) {
-        D9_TRY(d9_allocate(self->context, (size_t)got->count * sizeof(double), "initial state", &start));
+        D9_TRY(D9_ALLOCATE(self->context, got->count, "initial state", &start));
         D9_TRY(read_initial(self, got->name, got->count, start));
-        scale = d9_tensor_distance(want, start, got->count);
+        scale = d9_tensor_difference_of(want, start, got->count).distance;
         made->storage = scale > 0 ? 6e-8 * difference.want_norm / scale : 0;
     }
-    made->error = d9_relative_error(difference.distance, scale);
+    made->error = g->measure == ABSOLUTE ? difference.largest : d9_relative_error(difference.distance, scale);
 done:
     d9_release(self->context, start);
     return status;
@@ -117,42 +114,14 @@ done:
 
 /* ---- comparing ---- */
 
-/* The tensors to compare with: the file's, or in half precision those of a run. */
-typedef struct expected {
-    const d9_safetensors *file;
-    const d9_recorded_tensors *run; /* NULL: the file's */
-} expected;
-
-static int expected_count(const expected *e) { return e->run ? e->run->count : e->file->tensor_count; }
-static const char *expected_name(const expected *e, int i) {
-    return e->run ? e->run->rows[i].name : e->file->tensors[i].name;
-}
-
-static d9_status read_expected(d9_verification *self, const expected *e, int i, int64_t *count, double **values) {
-    void *memory;
-    *count = e->run ? e->run->rows[i].count : d9_shape_count(&e->file->tensors[i].shape);
-    d9_status status = d9_allocate(self->context, (size_t)*count * sizeof(double), "expected values", &memory);
-    if (status != D9_OK) return status;
-    *values = memory;
-    if (e->run)
-        memcpy(memory, e->run->rows[i].values, (size_t)*count * sizeof(double));
-    else
-        d9_tensor_to_doubles(&e->file->tensors[i], memory);
-    return D9_OK;
-}
-
-static d9_status compare_tensor(d9_verification *self, const group *g, const expected *e, int i,
+static d9_status compare_tensor(d9_verification *self, const group *g, const d9_recorded_tensor *want,
                                 const d9_recorded_tensors *recorded, d9_verify_row *row) {
-    d9_status status;
-    const char *name = expected_name(e, i);
-    const d9_recorded_tensor *got = d9_recorded_tensors_find(recorded, name);
+    d9_status status = D9_OK;
+    const d9_recorded_tensor *got = d9_recorded_tensors_find(recorded, want->name);
+    const bool present = got && got->count == want->count;
     const bool coarse = d9_verification_is_half(self) || self->precision->tf32;
     tensor_error made = {.error = INFINITY};
-    double *want = NULL;
-    int64_t count;
-    D9_TRY(read_expected(self, e, i, &count, &want));
-    const bool present = got && got->count == count;
-    if (present) D9_TRY(measure_error(self, g, got, want, &made));
+    if (present) D9_TRY(measure_error(self, g, got, want->values, &made));
     const double limit = limit_of(self, g) + (self->precision->compute == D9_F64 ? made.storage : 0);
     if (!present || !(made.error <= limit)) row->passed = false;
     if (present && g->cosine && coarse) {
@@ -163,28 +132,19 @@ static d9_status compare_tensor(d9_verification *self, const group *g, const exp
     if (!row->note[0] || d9_error_is_worse(made.error, limit, row->error, row->limit)) {
         row->error = made.error;
         row->limit = limit;
-        snprintf(row->note, sizeof row->note, "%s%s", name, present ? "" : " is missing");
+        snprintf(row->note, sizeof row->note, "%s%s", want->name, present ? "" : " is missing");
     }
-    row->compared += present ? count : 0;
+    row->compared += present ? want->count : 0;
 done:
-    d9_release(self->context, want);
     return status;
 }
 
-/* Tensors that the run made and the file should hold, too. A value that no step moves may stand in the file without a
- * prefix, once for all. Returns their number. */
-static int find_unexpected(const group *g, const expected *e, const d9_recorded_tensors *recorded, d9_verify_row *row) {
-    int count = 0;
-    for (int i = 0; !e->run && i < recorded->count; i++) {
-        const char *name = recorded->rows[i].name, *slash = strchr(name, '/');
-        if (!belongs(g, name) || d9_safetensors_find(e->file, name)) continue;
-        if (g->measure == MOVEMENT && slash && d9_safetensors_find(e->file, slash + 1)) continue;
-        row->passed = false;
-        row->error = INFINITY;
-        snprintf(row->note, sizeof row->note, "%.70s is not in the file", name);
-        count++;
-    }
-    return count;
+/* Whether the file should hold a tensor of the run and does not. A value that no step moves may stand in the file
+ * without a prefix, once for all. */
+static bool is_unexpected(const group *g, const char *name, const d9_recorded_tensors *expected) {
+    const char *slash = strchr(name, '/');
+    if (!belongs(g, name) || d9_recorded_tensors_find(expected, name)) return false;
+    return !(g->measure == MOVEMENT && slash && d9_recorded_tensors_find(expected, slash + 1));
 }
 
 /* ---- the case's own sensitivity ---- */
@@ -241,37 +201,54 @@ done:
 
 /* ---- rows ---- */
 
-static d9_status compare_group(d9_verification *self, const group *g, const expected *e,
+static d9_status compare_group(d9_verification *self, const group *g, const d9_recorded_tensors *expected,
                                const d9_recorded_tensors *recorded) {
     d9_status status = D9_OK;
     d9_verify_row row = d9_verification_row(self, g->name, limit_of(self, g));
     int tensors = 0;
-    for (int i = 0; i < expected_count(e); i++) {
-        if (!belongs(g, expected_name(e, i))) continue;
-        D9_TRY(compare_tensor(self, g, e, i, recorded, &row));
+    for (int i = 0; i < expected->count; i++) {
+        if (!belongs(g, expected->rows[i].name)) continue;
+        D9_TRY(compare_tensor(self, g, &expected->rows[i], recorded, &row));
         tensors++;
     }
-    tensors += find_unexpected(g, e, recorded, &row);
+    for (int i = 0; i < recorded->count; i++) {
+        if (!is_unexpected(g, recorded->rows[i].name, expected)) continue;
+        row.passed = false;
+        row.error = INFINITY;
+        snprintf(row.note, sizeof row.note, "%.70s is not in the file", recorded->rows[i].name);
+        tensors++;
+    }
     if (tensors == 0) return D9_OK; /* the case has none of these */
-    if (row.compared == 0) row.passed = false;
     D9_TRY(judge_by_sensitivity(self, g, &row));
     d9_verification_report(self, &row);
 done:
     return status;
 }
 
+static d9_status read_expected(d9_verification *self) {
+    d9_status status = D9_OK;
+    const d9_safetensors *file = self->reference.file;
+    double *values;
+    for (int i = 0; i < file->tensor_count; i++) {
+        const d9_tensor *tensor = &file->tensors[i];
+        D9_TRY(d9_recorded_tensors_add(self->context, &self->expected, "", tensor->name, d9_shape_count(&tensor->shape),
+                                       &values));
+        d9_tensor_to_doubles(tensor, values);
+    }
+done:
+    return status;
+}
+
 d9_status d9_verification_compare_groups(d9_verification *self) {
     d9_status status;
-    const d9_case_run_options options = {
-        .backend = self->options->backend, .precision = self->precision->name, .threads = self->options->threads};
+    const d9_case_run_options options = {self->options->backend, self->precision->name, self->options->threads, 0, 0};
+    const bool half = d9_verification_is_half(self);
     d9_recorded_tensors recorded = {0};
-    expected e = {.file = self->reference.file};
+    D9_TRY(read_expected(self));
     D9_TRY(d9_case_run(self->context, &self->reference, &options, &recorded));
-    if (d9_verification_is_half(self)) {
-        D9_TRY(run_reference(self, 0, &self->unperturbed));
-        e.run = &self->unperturbed;
-    }
-    for (int g = 0; g < GROUPS; g++) D9_TRY(compare_group(self, &groups[g], &e, &recorded));
+    if (half) D9_TRY(run_reference(self, 0, &self->unperturbed));
+    for (int g = 0; g < GROUPS; g++)
+        D9_TRY(compare_group(self, &groups[g], half ? &self->unperturbed : &self->expected, &recorded));
 done:
     d9_recorded_tensors_free(self->context, &recorded);
     return status;
@@ -281,7 +258,6 @@ d9_status d9_verification_compare_tensor(d9_verification *self, const char *name
                                          double limit) {
     d9_recorded_tensor row = {name, values, count};
     const d9_recorded_tensors recorded = {.rows = &row, .count = 1};
-    const expected e = {.file = self->reference.file};
     const group g = {name, name, NULL, RELATIVE, limit, limit, limit, false};
-    return compare_group(self, &g, &e, &recorded);
+    return compare_group(self, &g, &self->expected, &recorded);
 }

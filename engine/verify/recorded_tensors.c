@@ -3,30 +3,14 @@
 
 #include <string.h>
 
-enum { CAPACITY = 4096 };
-
-d9_status d9_recorded_tensors_init(d9_context *context, d9_recorded_tensors *self) {
-    d9_status status;
-    void *rows;
-    memset(self, 0, sizeof *self);
-    D9_TRY(d9_arena_allocate(context, &self->arena, CAPACITY * sizeof *self->rows, &rows));
-    self->rows = rows;
-    self->capacity = CAPACITY;
-done:
-    return status;
-}
-
 d9_status d9_recorded_tensors_add(d9_context *context, d9_recorded_tensors *self, const char *prefix, const char *name,
                                   int64_t count, double **values) {
     d9_status status;
-    void *memory;
     char *full;
-    if (self->count == self->capacity)
-        return d9_fail(context, D9_CHECK_FAILED, "the run of a case left more than %d tensors", self->capacity);
+    D9_TRY(D9_ARENA_GROW(context, &self->arena, self->count, &self->capacity, &self->rows));
     D9_TRY(d9_arena_format(context, &self->arena, &full, "%s%s", prefix, name));
-    D9_TRY(d9_arena_allocate(context, &self->arena, (size_t)count * sizeof(double), &memory));
-    *values = memory;
-    self->rows[self->count++] = (d9_recorded_tensor){full, memory, count};
+    D9_TRY(D9_ARENA_ALLOCATE(context, &self->arena, count, values));
+    self->rows[self->count++] = (d9_recorded_tensor){full, *values, count};
 done:
     return status;
 }

@@ -11,14 +11,12 @@ typedef struct d9_recorded_tensor {
     int64_t count;
 } d9_recorded_tensor;
 
-typedef struct d9_recorded_tensors {
+typedef struct d9_recorded_tensors { /* zeroed: empty */
     d9_arena arena;
     d9_recorded_tensor *rows;
     int count, capacity;
 } d9_recorded_tensors;
 
-/* Empty, with room for what a case file may hold. */
-D9_MUST_USE d9_status d9_recorded_tensors_init(d9_context *context, d9_recorded_tensors *self);
 /* A new row PREFIX NAME, whose `count` values the caller fills. */
 D9_MUST_USE d9_status d9_recorded_tensors_add(d9_context *context, d9_recorded_tensors *self, const char *prefix,
                                               const char *name, int64_t count, double **values);

@@ -28,22 +28,13 @@ static d9_status read_object(d9_context *context, const d9_reference_case *self,
 
 static d9_status read_names(d9_context *context, d9_reference_case *self) {
     d9_status status;
-    json_t *object = NULL, *value;
     const char *key;
-    void *memory;
-    D9_TRY(read_object(context, self, "dawn9.names", &object));
-    D9_TRY(d9_arena_allocate(context, &self->arena, (json_object_size(object) + 1) * sizeof(d9_name_pair), &memory));
-    d9_name_pair *pairs = memory;
-    self->names = pairs;
-    json_object_foreach(object, key, value) {
-        char *in_file, *in_engine;
-        if (!json_is_string(value)) D9_TRY(bad(context, self, "dawn9.names in its metadata holds what is no name"));
-        D9_TRY(d9_arena_copy(context, &self->arena, key, &in_file));
-        D9_TRY(d9_arena_copy(context, &self->arena, json_string_value(value), &in_engine));
-        pairs[self->name_count++] = (d9_name_pair){in_file, in_engine};
+    json_t *name;
+    D9_TRY(read_object(context, self, "dawn9.names", &self->names));
+    json_object_foreach(self->names, key, name) {
+        if (!json_is_string(name)) D9_TRY(bad(context, self, "dawn9.names in its metadata holds what is no name"));
     }
 done:
-    json_decref(object);
     return status;
 }
 
@@ -60,11 +51,8 @@ static d9_status read_patches(d9_context *context, d9_reference_case *self) {
     if (!covariance || !eigenvalues || patches->images < 1 || patches->size < 1 || patches->size > LARGEST_PATCH ||
         patches->size > self->description->height || patches->size > self->description->width)
         D9_TRY(bad(context, self, "dawn9.patches in its metadata needs images, size, covariance and eigenvalues"));
-    char *copies[2];
-    D9_TRY(d9_arena_copy(context, &self->arena, covariance, &copies[0]));
-    D9_TRY(d9_arena_copy(context, &self->arena, eigenvalues, &copies[1]));
-    patches->covariance = copies[0];
-    patches->eigenvalues = copies[1];
+    D9_TRY(d9_arena_copy(context, &self->arena, covariance, &patches->covariance));
+    D9_TRY(d9_arena_copy(context, &self->arena, eigenvalues, &patches->eigenvalues));
 done:
     json_decref(object);
     return status;
@@ -84,20 +72,18 @@ static d9_status read_rates(d9_context *context, d9_reference_case *self, const 
     d9_status status;
     const json_t *list = json_object_get(settings, "lr");
     double steps = 0;
-    void *memory;
     if (!list) D9_TRY(bad(context, self, "its settings lack lr"));
     D9_TRY(read_number(context, self, settings, "steps", &steps));
     if (steps < 1 || (double)json_array_size(list) != steps)
         D9_TRY(d9_fail(context, D9_DATA, "case %s: %g steps and %zu learning rates do not go together", self->name,
                        steps, json_array_size(list)));
     self->steps = (int64_t)steps;
-    D9_TRY(d9_arena_allocate(context, &self->arena, (size_t)self->steps * sizeof(double), &memory));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &self->arena, self->steps, &self->rates));
     for (int64_t k = 0; k < self->steps; k++) {
         const json_t *rate = json_array_get(list, (size_t)k);
         if (!json_is_number(rate)) D9_TRY(bad(context, self, "lr holds what is not a number"));
-        ((double *)memory)[k] = json_number_value(rate);
+        self->rates[k] = json_number_value(rate);
     }
-    self->rates = memory;
 done:
     return status;
 }
@@ -124,10 +110,9 @@ done:
 
 /* Builds the program once, so that a network or trick that refuses this batch does so before anything is run. */
 static d9_status try_program(d9_context *context, const d9_reference_case *self) {
-    const d9_extent extent = d9_description_extent(self->description, self->config, self->config->train.batch_size);
-    const d9_program_options options = {0};
     d9_program program;
-    d9_status status = d9_program_build(context, self->config, &extent, d9_precision_find("f32"), &options, &program);
+    d9_status status =
+        d9_description_program(context, self->description, self->config, self->config->train.batch_size, &program);
     if (status == D9_OK) d9_program_free(context, &program);
     return status;
 }
@@ -173,6 +158,7 @@ done:
 }
 
 void d9_reference_case_close(d9_context *context, d9_reference_case *self) {
+    json_decref(self->names);
     d9_config_free(context, self->config);
     d9_description_free(context, self->description);
     d9_safetensors_free(context, self->file);
@@ -183,8 +169,11 @@ void d9_reference_case_close(d9_context *context, d9_reference_case *self) {
 /* ---- names and tensors ---- */
 
 const char *d9_reference_case_file_name(const d9_reference_case *self, const char *in_engine) {
-    for (int i = 0; i < self->name_count; i++)
-        if (strcmp(self->names[i].in_engine, in_engine) == 0) return self->names[i].in_file;
+    const char *in_file;
+    json_t *name;
+    json_object_foreach(self->names, in_file, name) {
+        if (strcmp(json_string_value(name), in_engine) == 0) return in_file;
+    }
     return in_engine;
 }
 
@@ -209,15 +198,14 @@ static void copy_pixels(const d9_tensor *images, uint8_t *pixels) {
 static d9_status copy_labels(d9_context *context, const d9_reference_case *self, const d9_tensor *labels, int64_t count,
                              int32_t *classes) {
     d9_status status;
-    void *wide = NULL;
-    D9_TRY(d9_allocate(context, (size_t)count * sizeof(double), "labels", &wide));
+    double *wide = NULL;
+    D9_TRY(D9_ALLOCATE(context, count, "labels", &wide));
     d9_tensor_to_doubles(labels, wide);
     for (int64_t i = 0; i < count; i++) {
-        const double label = ((const double *)wide)[i];
-        if (!(label >= 0 && label < (double)self->description->classes))
-            D9_TRY(d9_fail(context, D9_DATA, "case %s: label %g of image %lld, must be 0 to %lld", self->name, label,
+        if (!(wide[i] >= 0 && wide[i] < (double)self->description->classes))
+            D9_TRY(d9_fail(context, D9_DATA, "case %s: label %g of image %lld, must be 0 to %lld", self->name, wide[i],
                            (long long)i, (long long)self->description->classes - 1));
-        classes[i] = (int32_t)label;
+        classes[i] = (int32_t)wide[i];
     }
 done:
     d9_release(context, wide);
@@ -231,7 +219,6 @@ d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case
     const d9_tensor *labels = d9_safetensors_find(self->file, "labels"); /* an augmentation case has none */
     const int64_t n = self->config->train.batch_size;
     const d9_shape wanted = {4, {n, about->channels, about->height, about->width}};
-    void *memory = NULL, *pixels, *classes;
     *dataset = NULL;
     if (!images || images->type != D9_TENSOR_U8 || images->shape.rank != 4)
         D9_TRY(bad(context, self, "needs images u8 (N, C, H, W)"));
@@ -241,24 +228,13 @@ d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case
     if (!d9_shape_equal(&images->shape, &wanted))
         D9_TRY(d9_fail(context, D9_DATA, "case %s: its images are not of %lld channels, %lldx%lld", self->name,
                        (long long)about->channels, (long long)about->height, (long long)about->width));
-    D9_TRY(d9_allocate(context, sizeof **dataset, "a case's batch", &memory));
-    d9_dataset *made = memory;
-    *made = (d9_dataset){.name = "reference case",
-                         .height = about->height,
-                         .width = about->width,
-                         .channels = about->channels,
-                         .classes = about->classes,
-                         .class_names = about->class_names};
-    memcpy(made->mean, about->mean, sizeof made->mean);
-    memcpy(made->std, about->std, sizeof made->std);
-    D9_TRY(d9_arena_allocate(context, &made->arena, images->size, &pixels));
-    D9_TRY(d9_arena_allocate(context, &made->arena, (size_t)n * sizeof(int32_t), &classes));
-    copy_pixels(images, pixels);
-    if (labels) D9_TRY(copy_labels(context, self, labels, n, classes));
-    made->train = made->test = (d9_split){n, pixels, classes};
-    *dataset = made;
-    memory = NULL;
+    D9_TRY(d9_description_dataset(context, about, "reference case", n, dataset));
+    copy_pixels(images, (*dataset)->train.images);
+    if (labels) D9_TRY(copy_labels(context, self, labels, n, (*dataset)->train.labels));
 done:
-    d9_dataset_free(context, memory);
+    if (status != D9_OK) {
+        d9_dataset_free(context, *dataset);
+        *dataset = NULL;
+    }
     return status;
 }

@@ -18,14 +18,12 @@
 #include "exchange/description.h"
 #include "record/safetensors.h"
 
-typedef struct d9_name_pair {
-    const char *in_file, *in_engine;
-} d9_name_pair;
+struct json_t;
 
 typedef struct d9_patch_settings {
     int64_t images;
     int size;
-    const char *covariance, *eigenvalues; /* names of tensors; NULL: the file has no such statistics */
+    char *covariance, *eigenvalues; /* names of tensors; NULL: the file has no such statistics */
 } d9_patch_settings;
 
 typedef struct d9_reference_case {
@@ -33,11 +31,10 @@ typedef struct d9_reference_case {
     d9_safetensors *file;
     d9_description *description;
     d9_config *config;
-    const d9_name_pair *names;
-    int name_count;
+    struct json_t *names; /* dawn9.names; NULL: none */
     /* True: the file holds a batch, the random draws of its augmentation and the augmented batch; no step is run. */
     bool augmentation;
-    const double *rates; /* (steps) learning rates; NULL in an augmentation case */
+    double *rates; /* (steps) learning rates; NULL in an augmentation case */
     int64_t steps;
     d9_patch_settings patches;
     d9_arena arena;

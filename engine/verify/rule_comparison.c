@@ -22,21 +22,17 @@ typedef struct comparison {
 
 /* ---- buffers and values from one device to the other ---- */
 
-/* Clears the 13 low bits of each f32, which tf32 does not have. No tensor core rounds a number further than that. */
-static void cut_to_tf32(uint32_t *values, int64_t count) {
-    for (int64_t i = 0; i < count; i++) values[i] &= 0xffffe000u;
-}
-
+/* Where `cut` is set, each f32 loses its 13 low bits, which tf32 does not have: no tensor core rounds further. */
 static d9_status copy_bytes(comparison *c, d9_buffer buffer, int64_t offset, int64_t bytes) {
     d9_status status;
-    void *memory = NULL;
+    uint32_t *values = NULL;
     if (bytes == 0) return D9_OK;
-    D9_TRY(d9_allocate(c->context, (size_t)bytes, "a tensor", &memory));
-    D9_TRY(c->tested->backend->read(c->context, c->tested->device, buffer, offset, memory, bytes));
-    if (c->cut) cut_to_tf32(memory, bytes / (int64_t)sizeof(uint32_t));
-    D9_TRY(c->judge->backend->write(c->context, c->judge->device, buffer, offset, memory, bytes));
+    D9_TRY(D9_ALLOCATE(c->context, bytes / 4 + 1, "a tensor", &values));
+    D9_TRY(c->tested->backend->read(c->context, c->tested->device, buffer, offset, values, bytes));
+    for (int64_t i = 0; c->cut && i < bytes / 4; i++) values[i] &= 0xffffe000u;
+    D9_TRY(c->judge->backend->write(c->context, c->judge->device, buffer, offset, values, bytes));
 done:
-    d9_release(c->context, memory);
+    d9_release(c->context, values);
     return status;
 }
 
@@ -151,13 +147,13 @@ static d9_status find_sensitivity(comparison *c, const d9_node *node, d9_value_i
                                   output_error *moved) {
     d9_status status;
     const d9_node_id n = (d9_node_id)(node - c->graph->nodes);
-    void *values = NULL;
-    D9_TRY(d9_allocate(c->context, (size_t)count * sizeof(double), "values to compare", &values));
+    double *values = NULL;
+    D9_TRY(D9_ALLOCATE(c->context, count, "values to compare", &values));
     c->cut = true;
     status = judge_rule(c, n, n + 1);
     c->cut = false;
     D9_TRY(status);
-    D9_TRY(d9_session_read_value(c->judge, c->graph, id, values));
+    D9_TRY(d9_session_read_value(c->judge, &c->graph->values[id], values));
     *moved = error_of(values, want, count);
 done:
     d9_release(c->context, values);
@@ -169,11 +165,11 @@ static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id i
     const d9_value *value = &c->graph->values[id];
     int64_t count = d9_shape_count(&value->shape);
     double limit = limit_of(c, node, value);
-    void *memory = NULL;
-    D9_TRY(d9_allocate(c->context, (size_t)(2 * count) * sizeof(double), "values to compare", &memory));
-    double *got = memory, *want = got + count;
-    D9_TRY(d9_session_read_value(c->tested, c->graph, id, got));
-    D9_TRY(d9_session_read_value(c->judge, c->graph, id, want));
+    double *got = NULL;
+    D9_TRY(D9_ALLOCATE(c->context, 2 * count, "values to compare", &got));
+    double *want = got + count;
+    D9_TRY(d9_session_read_value(c->tested, value, got));
+    D9_TRY(d9_session_read_value(c->judge, value, want));
     const output_error made = error_of(got, want, count);
     d9_type type = type_of(c, node, value);
     bool half = type == D9_BF16 || type == D9_F16 || is_tf32(c, node);
@@ -194,7 +190,7 @@ static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id i
     if (half && !(made.cosine >= c->row.cosine)) c->row.cosine = made.cosine;
     c->row.compared += count;
 done:
-    d9_release(c->context, memory);
+    d9_release(c->context, got);
     return status;
 }
 
@@ -213,19 +209,14 @@ done:
     return status;
 }
 
-static bool inactive(const comparison *c, const d9_node *node) {
-    return !d9_when_active(&node->when, c->step, c->tested->program.steps_per_epoch);
-}
-
 d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, const char *name, d9_verify_sink sink,
                            void *user, int *failed) {
     d9_status status;
     comparison c = {
         .context = tested->context, .tested = tested, .judge = judge, .graph = &tested->program.train, .step = step};
-    void *memory = NULL;
+    d9_node_time *rules = NULL;
     *failed = 0;
-    D9_TRY(d9_allocate(c.context, (MAX_RULES + 1) * sizeof(d9_node_time), "rules", &memory));
-    d9_node_time *rules = memory;
+    D9_TRY(D9_ALLOCATE(c.context, MAX_RULES + 1, "rules", &rules));
     int count = tested->backend->times(tested->train_plan, rules, MAX_RULES, false);
     if (count < 1 || count > MAX_RULES)
         D9_TRY(d9_fail(c.context, D9_CHECK_FAILED, "%s: a plan of %d rules cannot be compared", name, count));
@@ -235,7 +226,7 @@ d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, 
     D9_TRY(tested->backend->sync(c.context, tested->device));
     for (int r = 0; r < count; r++) {
         const d9_node *first = &c.graph->nodes[rules[r].node];
-        if (inactive(&c, first)) continue;
+        if (!d9_when_active(&first->when, step, tested->program.steps_per_epoch)) continue;
         c.row = (d9_verify_row){.passed = true, .cosine = NAN, .sensitivity = NAN};
         snprintf(c.row.name, sizeof c.row.name, "%.20s %s", name, rules[r].rule);
         snprintf(c.row.group, sizeof c.row.group, "%s", first->role);
@@ -246,6 +237,6 @@ d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, 
         sink(user, &c.row);
     }
 done:
-    d9_release(c.context, memory);
+    d9_release(c.context, rules);
     return status;
 }

@@ -4,30 +4,19 @@
 #include <math.h>
 
 d9_tensor_difference d9_tensor_difference_of(const double *got, const double *want, int64_t count) {
-    double difference = 0, got_square = 0, want_square = 0, dot = 0;
+    double squares = 0, got_square = 0, want_square = 0, dot = 0, largest = 0;
     for (int64_t i = 0; i < count; i++) {
-        difference += (got[i] - want[i]) * (got[i] - want[i]);
+        const double difference = got[i] - want[i];
+        squares += difference * difference;
         got_square += got[i] * got[i];
         want_square += want[i] * want[i];
         dot += got[i] * want[i];
+        if (!(fabs(difference) <= largest) && !isnan(largest)) largest = fabs(difference);
     }
-    return (d9_tensor_difference){sqrt(difference), sqrt(want_square), dot / (sqrt(got_square) * sqrt(want_square))};
-}
-
-double d9_tensor_distance(const double *a, const double *b, int64_t count) {
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += (a[i] - b[i]) * (a[i] - b[i]);
-    return sqrt(sum);
-}
-
-double d9_tensor_largest_difference(const double *got, const double *want, int64_t count) {
-    double largest = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const double difference = fabs(got[i] - want[i]);
-        if (isnan(difference)) return difference;
-        largest = fmax(largest, difference);
-    }
-    return largest;
+    return (d9_tensor_difference){.distance = sqrt(squares),
+                                  .want_norm = sqrt(want_square),
+                                  .largest = largest,
+                                  .cosine = dot / (sqrt(got_square) * sqrt(want_square))};
 }
 
 double d9_relative_error(double distance, double scale) {

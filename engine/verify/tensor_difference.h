@@ -8,14 +8,11 @@
 typedef struct d9_tensor_difference {
     double distance;  /* L2 norm of got - want */
     double want_norm; /* L2 norm of want */
+    double largest;   /* |got - want|; NaN where there is one */
     double cosine;    /* of the angle between them; NaN where one of them is all zeros or holds NaN */
 } d9_tensor_difference;
 
 d9_tensor_difference d9_tensor_difference_of(const double *got, const double *want, int64_t count);
-/* L2 norm of a - b. */
-double d9_tensor_distance(const double *a, const double *b, int64_t count);
-/* The largest |got - want|; NaN where there is one. */
-double d9_tensor_largest_difference(const double *got, const double *want, int64_t count);
 
 /* distance / scale. With a scale of 0 nothing may differ: 0 where nothing does, else infinity. NaN stays NaN. */
 double d9_relative_error(double distance, double scale);

@@ -38,7 +38,7 @@ typedef struct network {
 #define OK(call) op_ok(&self->context, call)
 
 static void read_value(network *self, d9_value_id id, double *values) {
-    OK(d9_session_read_value(&self->session, &self->forward, id, values));
+    OK(d9_session_read_value(&self->session, &self->forward.values[id], values));
 }
 
 /* Index of the maximum of each window of each pool. */
