@@ -44,7 +44,7 @@ static inline dawn9_status d9_api_end(d9_status status) {
 D9_MUST_USE d9_status d9_api_config(d9_context *context, const char *name, const char *yaml, const char *const *set,
                                     dawn9_config **config);
 
-/* A model from the bytes of a file, which it takes over, whatever comes of it. `name` is copied; `yaml`: the
+/* A model from the bytes of a file, which it takes over, on failure too. `name` is copied; `yaml`: the
  * configuration, NULL for the file's own. */
 D9_MUST_USE d9_status d9_api_model(d9_context *context, const char *name, uint8_t *bytes, size_t size, const char *yaml,
                                    const char *const *set, dawn9_model **model);

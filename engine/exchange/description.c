@@ -133,7 +133,7 @@ done:
     return status;
 }
 
-/* A text that is kept; without `needed` its absence is "". */
+/* Copies a text; one that is missing becomes "", unless it is `needed`. */
 static d9_status read_text(const reader *reader, const char *key, bool needed, const char **kept) {
     d9_status status = D9_OK;
     const char *text = d9_safetensors_metadata(reader->file, key);

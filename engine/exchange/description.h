@@ -28,12 +28,12 @@ typedef struct d9_description {
     const char *version, *commit;   /* "" where the file does not say */
 } d9_description;
 
-/* A file without a row, or with one that makes no sense: D9_DATA naming both. */
+/* A row that is missing or makes no sense: D9_DATA naming file and row. */
 D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
 /* The normalisation of a loaded dataset becomes the model's. Other classes or another size of image: D9_DATA. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);
-/* The same of a file that was read before; `path` stands in messages. */
+/* d9_description_read of a file that was read before; `path` is for messages. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
                                           d9_description **description);
 /* The program, in f32, of a run of `config` over images and classes as described, a batch in all. */

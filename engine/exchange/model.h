@@ -8,11 +8,11 @@
 /* The evaluated state for other tools: conv weights O,I,H,W, statistics averaged over ghost groups; its
  * metadata says the rest (exchange/description.h). */
 D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
-/* The same file in memory, in the caller's release; `path` stands in messages. */
+/* The same file in memory, which the caller frees with d9_release; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size);
-/* Loads a model's weights into STATE and what is kept as it. Nothing else need be initialised to evaluate. */
+/* Loads a model's weights into STATE and its averages. Nothing else need be initialised to evaluate. */
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
-/* The same from a file that was read (or decoded) before; `path` stands in messages. */
+/* The same from a file that was read before; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);
 
 /* Safetensors for other frameworks: `logits` of the plain view and `logits_tta` over the

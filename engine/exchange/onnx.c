@@ -24,7 +24,7 @@ enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_NAME = 2 };
 enum { IR_VERSION = 8, OPSET = 17 };
 
 typedef struct writer {
-    d9_onnx_writer hand; /* what the records are given */
+    d9_onnx_writer base; /* what the records of operations see */
     d9_context *context;
     const char *path; /* of the model, for messages */
     const d9_description *about;
@@ -53,23 +53,23 @@ static d9_status put_tensor(writer *self, const d9_value *value) {
 
 /* ---- what the records of operations write with (graph/onnx.h) ---- */
 
-static writer *writer_of(d9_onnx_writer *hand) { return (writer *)(void *)hand; } /* its first member */
+static writer *writer_of(d9_onnx_writer *base) { return (writer *)(void *)base; } /* its first member */
 
-static const char *value_name(const d9_onnx_writer *hand, d9_value_id id) {
-    return id == hand->graph->logits ? "logits" : hand->graph->values[id].name;
+static const char *value_name(const d9_onnx_writer *base, d9_value_id id) {
+    return id == base->graph->logits ? "logits" : base->graph->values[id].name;
 }
 
-static void begin_node(d9_onnx_writer *hand, const char *op, const char *name, const char *const *inputs,
+static void begin_node(d9_onnx_writer *base, const char *op, const char *name, const char *const *inputs,
                        const char *output) {
-    d9_message *message = &writer_of(hand)->message;
-    writer_of(hand)->node = d9_message_begin(message, GRAPH_NODE);
+    d9_message *message = &writer_of(base)->message;
+    writer_of(base)->node = d9_message_begin(message, GRAPH_NODE);
     for (; *inputs; inputs++) d9_message_text(message, NODE_INPUT, *inputs);
     d9_message_text(message, NODE_OUTPUT, output);
     d9_message_text(message, NODE_NAME, name);
     d9_message_text(message, NODE_OP, op);
 }
 
-static void end_node(d9_onnx_writer *hand) { d9_message_end(&writer_of(hand)->message, writer_of(hand)->node); }
+static void end_node(d9_onnx_writer *base) { d9_message_end(&writer_of(base)->message, writer_of(base)->node); }
 
 static size_t begin_attribute(d9_message *message, const char *name) {
     const size_t begin = d9_message_begin(message, NODE_ATTRIBUTE);
@@ -82,27 +82,27 @@ static void end_attribute(d9_message *message, size_t begin, int64_t type) {
     d9_message_end(message, begin);
 }
 
-static void put_integers(d9_onnx_writer *hand, const char *name, const int64_t *values, size_t count) {
-    const size_t begin = begin_attribute(&writer_of(hand)->message, name);
-    d9_message_integers(&writer_of(hand)->message, ATTRIBUTE_INTS, values, count);
-    end_attribute(&writer_of(hand)->message, begin, TYPE_INTS);
+static void put_integers(d9_onnx_writer *base, const char *name, const int64_t *values, size_t count) {
+    const size_t begin = begin_attribute(&writer_of(base)->message, name);
+    d9_message_integers(&writer_of(base)->message, ATTRIBUTE_INTS, values, count);
+    end_attribute(&writer_of(base)->message, begin, TYPE_INTS);
 }
 
-static void put_integer(d9_onnx_writer *hand, const char *name, int64_t value) {
-    const size_t begin = begin_attribute(&writer_of(hand)->message, name);
-    d9_message_integer(&writer_of(hand)->message, ATTRIBUTE_INT, value);
-    end_attribute(&writer_of(hand)->message, begin, TYPE_INT);
+static void put_integer(d9_onnx_writer *base, const char *name, int64_t value) {
+    const size_t begin = begin_attribute(&writer_of(base)->message, name);
+    d9_message_integer(&writer_of(base)->message, ATTRIBUTE_INT, value);
+    end_attribute(&writer_of(base)->message, begin, TYPE_INT);
 }
 
-static void put_real(d9_onnx_writer *hand, const char *name, double value) {
-    const size_t begin = begin_attribute(&writer_of(hand)->message, name);
-    d9_message_float(&writer_of(hand)->message, ATTRIBUTE_FLOAT, (float)value);
-    end_attribute(&writer_of(hand)->message, begin, TYPE_FLOAT);
+static void put_real(d9_onnx_writer *base, const char *name, double value) {
+    const size_t begin = begin_attribute(&writer_of(base)->message, name);
+    d9_message_float(&writer_of(base)->message, ATTRIBUTE_FLOAT, (float)value);
+    end_attribute(&writer_of(base)->message, begin, TYPE_FLOAT);
 }
 
 /* An initializer of one value a channel, (C, 1, 1), or of rank 0. */
-static void put_constant(d9_onnx_writer *hand, const char *name, const double *values, int64_t count) {
-    d9_message *message = &writer_of(hand)->message;
+static void put_constant(d9_onnx_writer *base, const char *name, const double *values, int64_t count) {
+    d9_message *message = &writer_of(base)->message;
     float narrow[4];
     const int64_t dims[3] = {count, 1, 1};
     const size_t begin = d9_message_begin(message, GRAPH_INITIALIZER), elements = count ? (size_t)count : 1;
@@ -116,7 +116,7 @@ static void put_constant(d9_onnx_writer *hand, const char *name, const double *v
 
 static d9_status put_node(writer *self, const d9_node *node) {
     const d9_op_info *info = d9_op_info_of(node->op);
-    if (info->onnx) return info->onnx(self->context, &self->hand, node);
+    if (info->onnx) return info->onnx(self->context, &self->base, node);
     return d9_fail(self->context, D9_USAGE, "%s: %s has no form in ONNX here", node->role, d9_op_name(node->op));
 }
 
@@ -146,7 +146,7 @@ static void put_end(writer *self, int field, const char *name, const int64_t *di
 
 static d9_status put_graph(writer *self) {
     d9_status status = D9_OK;
-    const d9_graph *graph = self->hand.graph;
+    const d9_graph *graph = self->base.graph;
     const d9_description *about = self->about;
     const size_t begin = d9_message_begin(&self->message, MODEL_GRAPH);
     for (int n = 0; n < graph->node_count; n++) D9_TRY(put_node(self, &graph->nodes[n]));
@@ -201,7 +201,7 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
     self.about = about;
     self.file = file;
     D9_TRY(d9_description_program(context, about, config, config->train.batch_size, &program)); /* f32: no node casts */
-    self.hand = (d9_onnx_writer){.graph = &program.eval,
+    self.base = (d9_onnx_writer){.graph = &program.eval,
                                  .mean = about->mean,
                                  .std = about->std,
                                  .channels = about->channels,

@@ -103,7 +103,7 @@ size_t d9_message_begin(d9_message *message, int field) {
     return message->size;
 }
 
-/* The length goes before what was written since: that moves up. */
+/* The length goes before the message's content, which moves up to make room. */
 void d9_message_end(d9_message *message, size_t begin) {
     uint8_t length[VARINT_BYTES];
     if (message->status != D9_OK) return;

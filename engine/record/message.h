@@ -34,7 +34,7 @@ void d9_message_bytes(d9_message *message, int field, const void *bytes, size_t 
 void d9_message_text(d9_message *message, int field, const char *text);
 void d9_message_doubles(d9_message *message, int field, const double *values, size_t count);   /* packed */
 void d9_message_integers(d9_message *message, int field, const int64_t *values, size_t count); /* packed */
-/* What lies between the two is one message in `field`. They nest. */
+/* What is added between the two becomes one message in `field`. Messages may nest. */
 size_t d9_message_begin(d9_message *message, int field);
 void d9_message_end(d9_message *message, size_t begin);
 

@@ -50,8 +50,8 @@ typedef struct d9_record { /* an open run folder */
     char folder[512];
 } d9_record;
 
-/* Before any work and without a trace: a folder that holds another configuration's run, or with `resume` a finished
- * one, is D9_USAGE. */
+/* For before a run: writes nothing. A folder that holds another configuration's run, or with `resume` a finished one:
+ * D9_USAGE. */
 D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config, bool resume);
 /* Makes the folder and writes config.yaml. A folder that holds another configuration's run: D9_USAGE; one that
  * cannot be written: D9_OUTPUT. `resume` keeps the rows already there up to `epochs_kept`; otherwise starts anew. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* jansson's setters take over the new reference and fail on NULL, so a chain of failures ends up here. */
+/* False where `value` could not be made (NULL), too. The object owns the value from here on. */
 static bool set(json_t *object, const char *key, json_t *value) { return json_object_set_new(object, key, value) == 0; }
 
 /* A title made of a file's name need not be UTF-8; that must not cost a finished run its record. */
@@ -60,7 +60,7 @@ static bool set_clocks(json_t *root, const d9_result *result) {
     const d9_clock *clock;
     bool fine = true;
     for (int i = 0; fine && (clock = d9_clock_at(i)); i++) {
-        if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY) continue; /* no one process did it all */
+        if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY) continue; /* it was several processes */
         fine =
             set(root, clock->name, d9_json_number(d9_timeline_sum(result->timeline, clock, result->epoch_to_target)));
     }
@@ -124,8 +124,8 @@ done:
     return status;
 }
 
-/* stanford-futuredata/dawn-bench-entries README, "CIFAR10 Training". Author, address and price are the
- * submitter's to fill in: they are not the machine's to know. */
+/* stanford-futuredata/dawn-bench-entries README, "CIFAR10 Training". Author, address and price are for
+ * the submitter to fill in. */
 static json_t *submission_json(const d9_result *result) {
     char date[16] = "", hardware[192];
     time_t now = time(NULL);

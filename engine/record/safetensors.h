@@ -32,7 +32,7 @@ typedef struct d9_safetensors {
 
 /* Every header field is checked against the file's size. Failures: D9_DATA naming file and tensor. */
 D9_MUST_USE d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetensors **file);
-/* The same of a file in memory; `path` stands in messages. The bytes may go afterwards. */
+/* The same of a file in memory, whose bytes are not needed afterwards; `path` is for messages. */
 D9_MUST_USE d9_status d9_safetensors_decode(d9_context *context, const char *path, const uint8_t *bytes, size_t size,
                                             d9_safetensors **file);
 void d9_safetensors_free(d9_context *context, d9_safetensors *file);
@@ -47,7 +47,7 @@ D9_MUST_USE d9_status d9_tensor_from_doubles(d9_context *context, d9_arena *aren
 /* Atomic; failure D9_OUTPUT. */
 D9_MUST_USE d9_status d9_safetensors_write(d9_context *context, const char *path, const d9_tensor *tensors, int count,
                                            const d9_metadata *metadata, int metadata_count);
-/* The same into memory, in the caller's release; `path` stands in messages. */
+/* The same into memory, which the caller frees with d9_release; `path` is for messages. */
 D9_MUST_USE d9_status d9_safetensors_encode(d9_context *context, const char *path, const d9_tensor *tensors, int count,
                                             const d9_metadata *metadata, int metadata_count, uint8_t **bytes,
                                             size_t *size);

@@ -37,7 +37,7 @@ uint32_t d9_crc32c(const void *bytes, size_t size) {
     return ~crc;
 }
 
-/* Turned and shifted, so that a sum over data that holds sums is no fixed point. */
+/* The checksum as the format masks it: rotated, plus a constant. */
 static void put_masked(const void *bytes, size_t size, uint8_t *to) {
     const uint32_t crc = d9_crc32c(bytes, size), masked = (crc >> 15 | crc << 17) + 0xa282ead8;
     memcpy(to, &masked, sizeof masked);

@@ -15,8 +15,8 @@ static const char *const segment_names[D9_SEGMENT_COUNT] = {
     [D9_SEGMENT_SAVE] = "save",
 };
 
-/* DAWNBench's rules exclude validation and are silent about checkpoints: one written before the target epoch
- * ends stands in the way of training, so it counts. What is saved after that epoch never does. */
+/* DAWNBench's rules leave validation out and do not mention checkpoints. Training waits for one that is written before
+ * the target epoch ends, so it counts. What is saved after that epoch does not. */
 static const d9_clock clocks[] = {
     {.name = "train_seconds",
      .brief = "Page's timer",
@@ -85,7 +85,7 @@ static double end_of(const d9_timeline *timeline, d9_segment_kind kind, int64_t 
 
 double d9_timeline_sum(const d9_timeline *timeline, const d9_clock *clock, int64_t epoch_to_target) {
     double until = INFINITY, seconds = 0;
-    if (clock->until == D9_CLOCK_FINAL_ACCURACY) /* NAN stays; gaps between segments passed on the wall too */
+    if (clock->until == D9_CLOCK_FINAL_ACCURACY) /* NAN stays; gaps between segments count, too */
         return end_of(timeline, D9_SEGMENT_FINAL_EVALUATE, 0) - timeline->origin;
     if (clock->until == D9_CLOCK_TARGET)
         until = epoch_to_target > 0 ? end_of(timeline, D9_SEGMENT_TRAIN, epoch_to_target) : NAN;

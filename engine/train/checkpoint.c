@@ -242,7 +242,7 @@ static d9_status restore_segments(d9_session *session, const char *path, const d
     const d9_tensor *epochs, *seconds;
     char name[64];
     snprintf(name, sizeof name, "timeline/%s/seconds", d9_segment_name(kind));
-    seconds = d9_safetensors_find(file, name); /* how many there are, it says itself */
+    seconds = d9_safetensors_find(file, name); /* the file says how many there are */
     const d9_shape shape = {1, {seconds ? seconds->shape.d[0] : 0}};
     D9_TRY(find(session, path, file, name, D9_TENSOR_F64, &shape, &seconds));
     snprintf(name, sizeof name, "timeline/%s/epoch", d9_segment_name(kind));

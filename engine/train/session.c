@@ -156,7 +156,8 @@ d9_status d9_session_read_state(d9_session *session, d9_buffer buffer, double *s
     const bool wide = session->program.precision->master == D9_F64;
     const float *narrow = (const float *)state;
     const d9_status status = d9_session_read(session, buffer, state);
-    for (int64_t i = session->program.state_elements - 1; !wide && i >= 0; i--) state[i] = narrow[i]; /* from the end */
+    for (int64_t i = session->program.state_elements; !wide && i-- > 0;)
+        state[i] = narrow[i]; /* in place, from the end */
     return status;
 }
 

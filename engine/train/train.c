@@ -236,7 +236,7 @@ static d9_status observe_step(run *self) {
     double metrics[4];
     if (!self->options->observer.step) return D9_OK;
     double loss = NAN, seconds = d9_clock_now() - session->mark;
-    if (!session->info.asynchronous) { /* looking costs nothing */
+    if (!session->info.asynchronous) { /* its metrics are there without waiting */
         d9_status status = read_metrics(session, metrics);
         if (status == D9_OK) status = check_finite(self, metrics);
         if (status != D9_OK) return status;

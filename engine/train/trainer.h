@@ -1,5 +1,5 @@
 /* The trainer: opens dataset and backend, builds and plans the program, runs the steps, evaluates, keeps the
- * record. The only clock of the engine ticks here. */
+ * record. It alone takes the times of a run. */
 #ifndef D9_TRAIN_TRAINER_H
 #define D9_TRAIN_TRAINER_H
 
@@ -95,10 +95,11 @@ D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *vie
 /* The class with the largest of `classes` numbers; the first of several. */
 int32_t d9_likeliest(const double *row, int64_t classes);
 
+/* d9_evaluation_free frees its arrays. */
 typedef struct d9_evaluation {
     double accuracy;     /* percent, plain view */
     double accuracy_tta; /* percent, the config's views; equals accuracy when there is one view */
-    int32_t *top1;       /* (eval_images), with views; in the caller's release */
+    int32_t *top1;       /* (eval_images), with views */
     float *confidence;   /* softmax probability of top1 */
 } d9_evaluation;
 D9_MUST_USE d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation);

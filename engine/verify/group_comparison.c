@@ -1,4 +1,4 @@
-/* Tensor groups against the file, or in half precision against the reference backend that rounds at the same edges.
+/* Tensor groups against the file, or in half precision against the reference backend, which rounds at the same places.
  * Relative error is L2. A state's error is taken relative to how far training moved it, so that an optimizer that does
  * nothing scores 1. See verify.h for what a row beyond its limit is held against. */
 #include "verify/group_comparison.h"
@@ -89,8 +89,8 @@ static d9_status read_initial(d9_verification *self, const char *name, int64_t c
 
 typedef struct tensor_error {
     double error;   /* by the group's measure */
-    double cosine;  /* NaN: the group has none, or nothing points anywhere */
-    double storage; /* the part of it that storing the file in float32 alone may cost */
+    double cosine;  /* NaN: the group has none, or a tensor is all zeros */
+    double storage; /* as much of it may come from storing the file in f32 */
 } tensor_error;
 
 static d9_status measure_error(d9_verification *self, const group *g, const d9_recorded_tensor *got, const double *want,
@@ -139,8 +139,8 @@ done:
     return status;
 }
 
-/* Whether the file should hold a tensor of the run and does not. A value that no step moves may stand in the file
- * without a prefix, once for all. */
+/* Whether the file should hold a tensor of the run and does not. A value that no step changes may stand
+ * there once, without a prefix. */
 static bool is_unexpected(const group *g, const char *name, const d9_recorded_tensors *expected) {
     const char *slash = strchr(name, '/');
     if (!belongs(g, name) || d9_recorded_tensors_find(expected, name)) return false;
@@ -150,7 +150,7 @@ static bool is_unexpected(const group *g, const char *name, const d9_recorded_te
 /* ---- the case's own sensitivity ---- */
 
 /* f32: the last bit. Half precisions: a thirty-second of their rounding, so that three weights in a hundred round
- * otherwise. tf32: all of its rounding, which the reference in f32 does not do. */
+ * differently. tf32: all of its rounding, which the reference in f32 does not do. */
 static int perturbation_exponent(const d9_precision *precision) {
     if (precision->tf32) return -11;
     return precision->compute == D9_BF16 ? -14 : precision->compute == D9_F16 ? -17 : -23;
@@ -178,8 +178,8 @@ static d9_status find_sensitivity(d9_verification *self, const group *g, double 
             if (!belongs(g, want->name) || !got) continue;
             D9_TRY(measure_error(self, g, got, want->values, &made));
             if (isfinite(made.error))
-                *error = fmax(*error, made.error); /* infinite: frozen, only perturbation moved it */
-            *cosine = fmin(*cosine, made.cosine);  /* of a number and NaN: the number */
+                *error = fmax(*error, made.error); /* infinite: no step moves it, only the perturbation */
+            *cosine = fmin(*cosine, made.cosine);  /* fmin ignores NaN */
         }
     }
 done:

@@ -18,12 +18,12 @@ typedef struct d9_verification {
 
     d9_reference_case reference;  /* the case at hand */
     d9_recorded_tensors expected; /* what its file holds */
-    /* What the reference backend makes of it, from the file's weights and from perturbed ones; run when first asked
-     * for, count 0: not yet. */
+    /* What the reference backend makes of it, from the file's weights and from perturbed ones; count 0: it has not run
+     * yet. */
     d9_recorded_tensors unperturbed, perturbed[D9_PERTURBATIONS];
 } d9_verification;
 
-/* Half precision: values are rounded on their way, and the files are not what to compare with. */
+/* Half precision: values are rounded on their way, so they are not compared with the file's. */
 bool d9_verification_is_half(const d9_verification *self);
 /* The precision in which the reference backend is compared with this one: f32 for tf32, else the same. */
 const char *d9_verification_reference_precision(const d9_verification *self);

@@ -1,11 +1,11 @@
 /* A reference case: a safetensors file with one batch, initial weights and what another framework made of them
- * (tests/golden/README.md lists its tensors). Its metadata say all that is needed to run it here:
+ * (tests/golden/README.md lists its tensors). Its metadata says all that is needed to run it here:
  *
  *   dawn9.config, dawn9.classes, dawn9.image_size, dawn9.mean, dawn9.std   as in a model file (exchange/description.h):
  *                   network and tricks, classes, size of the images, normalisation
- *   case            JSON object of settings: "steps", and "lr", a list with the learning rate of each step, which
- * stands in place of the configuration's schedule; "bn_eps" and "bn_momentum" where there are norms dawn9.names JSON
- * object, from a name in the file to the engine's name of that value, where the two differ:
+ *   case            JSON object of settings: "steps"; "lr", a list with the learning rate of each step, instead of
+ *                   the configuration's schedule; "bn_eps" and "bn_momentum" where there are norms
+ *   dawn9.names     JSON object, from a name in the file to the engine's name of that value, where the two differ:
  *                   {"prep.conv.weight": "stem.conv.weight"}; may be absent
  *   dawn9.patches   JSON object, in a file with statistics of image patches: {"images": 2000, "size": 3,
  *                   "covariance": TENSOR, "eigenvalues": TENSOR}, of the first `images` training images of the
@@ -46,8 +46,8 @@ void d9_reference_case_close(d9_context *context, d9_reference_case *self);
 
 /* What the file calls a value of the engine. */
 const char *d9_reference_case_file_name(const d9_reference_case *self, const char *in_engine);
-/* The tensor a value starts from, by the file's name: init/NAME, or NAME itself where no step moves it. NULL: neither.
- */
+/* The tensor that a value starts from, by the file's name: init/NAME, or NAME where no step changes the value. NULL:
+ * the file has neither. */
 const d9_tensor *d9_reference_case_initial(const d9_reference_case *self, const char *in_file);
 /* The batch as a data set, for training and evaluation alike. It refers to the case, which must outlive it. */
 D9_MUST_USE d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case *self,

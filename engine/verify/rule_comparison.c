@@ -63,7 +63,7 @@ static bool read_outside(const comparison *c, d9_value_id id, d9_node_id begin, 
     return false;
 }
 
-/* What a rule reads from other rules: activations and gradients. State and the like are the judge's own. */
+/* What a rule reads from other rules: activations and gradients. The judge has its own state and batch. */
 static d9_status copy_inputs(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status = D9_OK;
     for (d9_node_id n = begin; n < end; n++)
@@ -98,7 +98,7 @@ done:
 
 /* ---- comparing ---- */
 
-/* What the value's numbers went through. */
+/* The narrowest type that the value's numbers were rounded to. */
 static d9_type type_of(const comparison *c, const d9_node *node, const d9_value *value) {
     if (d9_op_info_of(node->op)->convolution && value->kind == D9_VALUE_GRADIENT && c->tested->info.narrow_gradients)
         return c->tested->program.precision->compute;
@@ -126,7 +126,7 @@ static double limit_of(const comparison *c, const d9_node *node, const d9_value 
     default:
         return c->judge->program.precision->master == D9_F64 ? 1e-9 : 1e-4; /* metrics are f64 sums */
     }
-    bool summed = value->kind != D9_VALUE_ACTIVATION || info->moves; /* statistics are */
+    bool summed = value->kind != D9_VALUE_ACTIVATION || info->moves; /* running statistics are sums, too */
     bool half = c->judge->program.precision->compute != c->judge->program.precision->master;
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
 }

@@ -7,8 +7,8 @@
 typedef struct d9_verify_options {
     const char *cases;   /* a folder of NAME.safetensors, or one file */
     const char *backend; /* "reference", "onednn", "auto" */
-    /* Half precisions are compared with the reference backend at the same edges; tf32 with the files and the reference
-     * in f32, within the limits of half precision wherever convolutions had a part. */
+    /* Half precisions are compared with the reference backend, which rounds at the same places. tf32 is compared with
+     * the files, and with the reference backend in f32, within the limits of half precision. */
     const char *precision;
     const char *data; /* folder of the cases' data set, for patch statistics; where it is not there, the row says so */
     int threads;
