@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 typedef struct run { /* what the trainer's callbacks are given */
     const dawn9_train_options *options;

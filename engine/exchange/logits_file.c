@@ -1,5 +1,4 @@
 /* Logits and the images they belong to, for a comparison with another framework: see model.h. */
-#include "core/system.h"
 #include "exchange/model.h"
 
 /* (count, H, W, C) to (count, C, H, W) */

@@ -8,9 +8,6 @@
 #include "record/message.h"
 #include "record/record.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* Field numbers of onnx.proto. */
 enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_VERSION = 3, MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_METADATA = 14 };
 enum { OPSET_VERSION = 2, METADATA_KEY = 1, METADATA_VALUE = 2 };

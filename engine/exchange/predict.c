@@ -1,11 +1,9 @@
 /* Predictions: a session over a dataset of one empty batch, whose images are written anew for each run. */
 #include "exchange/predict.h"
+#include "core/system.h"
 #include "exchange/model.h"
 
 #include <math.h>
-#include <string.h>
-
-#include "core/system.h"
 
 enum { CHANNELS = 3, BATCH_WANTED = 64, EDITS_MAX = 3 };
 

@@ -2,7 +2,6 @@
 #include "record/record.h"
 #include "core/system.h"
 #include "record/effective.h"
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* The order in which a program is built: the plain network, the tricks, the passes, the nodes around the network. */
 #include "train/build.h"
-#include "core/system.h"
 #include "graph/op.h"
 #include "step/layout.h"
 

@@ -14,7 +14,6 @@
  *
  * Its metadata holds the format, what must agree with the run that reads it, and the step. A file may hold more than
  * is listed here; what is listed must be there, in the type and shape that the run itself has. */
-#include "core/system.h"
 #include "record/safetensors.h"
 #include "train/trainer.h"
 

@@ -3,7 +3,6 @@
 #include "core/system.h"
 #include "train/trainer.h"
 
-#include <math.h>
 #include <string.h>
 
 d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch) {
@@ -156,8 +155,7 @@ d9_status d9_session_read_state(d9_session *session, d9_buffer buffer, double *s
     const bool wide = session->program.precision->master == D9_F64;
     const float *narrow = (const float *)state;
     const d9_status status = d9_session_read(session, buffer, state);
-    for (int64_t i = session->program.state_elements; !wide && i-- > 0;)
-        state[i] = narrow[i]; /* in place, from the end */
+    for (int64_t i = session->program.state_elements; !wide && i-- > 0;) state[i] = narrow[i]; /* widened in place */
     return status;
 }
 

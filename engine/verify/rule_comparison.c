@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { MAX_RULES = 1024 };
 static const double least_cosine = 0.99999; /* of values that were rounded to half precision or tf32 */
