@@ -99,7 +99,7 @@ typedef struct batch {
 } batch;
 
 static batch open_batch(const d9_kernel_loss *s) {
-    batch b = {.shape = {s->samples, s->classes, s->smoothing}};
+    batch b = {.shape = {s->samples, s->classes, s->smoothing, s->loss}};
     const int64_t count = s->samples * s->classes;
     b.logits = d9_pool_random(&b.pool, D9_KERNEL_F32, count, 33);
     for (int64_t i = 0; i < count; i++) b.logits[i] *= 8;
