@@ -40,7 +40,6 @@ typedef struct d9_kernel_epilogue {
 typedef struct d9_kernel_window { /* one pool: (N, H, W, C) -> (N, OH, OW, C), no padding */
     int64_t images, height, width, channels, out_height, out_width;
     int kernel, stride;
-    bool mean; /* of the window, else its maximum */
 } d9_kernel_window;
 
 typedef struct d9_kernel_linear { int64_t samples, inputs, outputs; } d9_kernel_linear; /* x (N, I), w (O, I), y (N, O) */

@@ -1,6 +1,6 @@
-/* Pooling over (N, H, W, C), a run of channels a thread: the maximum or the mean. Ties go to the first of the window in
- * row-major order; a NaN wins over every number, and a later NaN over an earlier one. The backward pass looks for the
- * maximum again: it reads x once more and needs no index. */
+/* Max pooling over (N, H, W, C), a run of channels a thread. Ties go to the first of the window in row-major order; a
+ * NaN wins over every number, and a later NaN over an earlier one. The backward pass looks for the maximum again: it
+ * reads x once more and needs no index. */
 #include "kernels/cuda/vector.h"
 
 D9_DEVICE int64_t input_at(const d9_kernel_window &w, int64_t n, int64_t iy, int64_t ix) {
@@ -11,7 +11,7 @@ D9_DEVICE int64_t output_at(const d9_kernel_window &w, int64_t n, int64_t oy, in
     return ((n * w.out_height + oy) * w.out_width + ox) * w.channels;
 }
 
-/* The maximum of each lane in the window at `corner`, and its place 0 .. kernel * kernel - 1; or the mean. */
+/* The maximum of each lane in the window at `corner`, and its place 0 .. kernel * kernel - 1. */
 template <int V> struct found {
     d9_vector<V> best;
     int place[V];
@@ -24,21 +24,12 @@ template <int V> D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in
     for (int r = 0; r < D9_END(w.kernel); r++)
         for (int q = r == 0 ? 1 : 0; q < w.kernel; q++) {
             const d9_vector<V> t = d9_load<V, D9_ANY>(x, corner + (r * w.width + q) * w.channels, V);
-            for (int i = 0; i < V && w.mean; i++) f.best.v[i] += t.v[i];
-            for (int i = 0; i < V && !w.mean; i++) {
+            for (int i = 0; i < V; i++) {
                 f.place[i] = d9_wins(t.v[i], f.best.v[i]) ? r * w.kernel + q : f.place[i];
                 f.best.v[i] = d9_wins(t.v[i], f.best.v[i]) ? t.v[i] : f.best.v[i];
             }
         }
-    for (int i = 0; i < V && w.mean; i++) f.best.v[i] /= static_cast<float>(w.kernel * w.kernel);
     return f;
-}
-
-/* What lane i at place `here` of a window (-1: outside) gets of its gradient. */
-template <int V>
-D9_DEVICE float share(const d9_kernel_window &w, const found<V> &f, int i, int here, float dy) {
-    if (w.mean) return here < 0 ? 0.0f : dy / static_cast<float>(w.kernel * w.kernel);
-    return f.place[i] == here ? dy : 0.0f;
 }
 
 /* Grids: along x the runs of one row of pixels, along y the rows of all images. */
@@ -67,14 +58,13 @@ D9_DEVICE void scatter(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in 
     const int64_t corner = input_at(w, n, oy * w.stride, ox * w.stride) + c;
     const int64_t below = oy + 1 == w.out_height ? w.height : (oy + 1) * w.stride;
     const int64_t right = ox + 1 == w.out_width ? w.width : (ox + 1) * w.stride;
-    found<V> f = {};
-    if (!w.mean) f = find<V>(w, x, corner);
+    const found<V> f = find<V>(w, x, corner);
     const d9_vector<V> from = d9_load<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c, V);
     for (int64_t r = 0; r < below - oy * w.stride; r++)
         for (int64_t q = 0; q < right - ox * w.stride; q++) {
             const int here = r < w.kernel && q < w.kernel ? static_cast<int>(r * w.kernel + q) : -1;
             d9_vector<V> t;
-            for (int i = 0; i < V; i++) t.v[i] = share<V>(w, f, i, here, from.v[i]);
+            for (int i = 0; i < V; i++) t.v[i] = f.place[i] == here ? from.v[i] : 0.0f;
             d9_put<V, D9_ANY>(dx, corner + (r * w.width + q) * w.channels, V, t);
         }
 }
@@ -101,10 +91,9 @@ D9_DEVICE d9_vector<V> gather(const d9_kernel_window &w, d9_kernel_in dy, d9_ker
     for (int64_t oy = top; oy < w.out_height && oy * w.stride <= iy; oy++)
         for (int64_t ox = left; ox < w.out_width && ox * w.stride <= ix; ox++) {
             const int here = static_cast<int>((iy - oy * w.stride) * w.kernel + ix - ox * w.stride);
-            found<V> f = {};
-            if (!w.mean) f = find<V>(w, x, input_at(w, n, oy * w.stride, ox * w.stride) + c);
+            const found<V> f = find<V>(w, x, input_at(w, n, oy * w.stride, ox * w.stride) + c);
             const d9_vector<V> from = d9_load<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c, V);
-            for (int i = 0; i < V; i++) sum.v[i] += share<V>(w, f, i, here, from.v[i]);
+            for (int i = 0; i < V; i++) sum.v[i] += f.place[i] == here ? from.v[i] : 0.0f;
         }
     return sum;
 }

@@ -3,12 +3,10 @@
 
 #include <math.h>
 
-/* images, height, width, channels, out_height, out_width, kernel, stride, mean */
+/* images, height, width, channels, out_height, out_width, kernel, stride */
 static const d9_kernel_window windows[] = {
-    {1, 4, 4, 3, 2, 2, 2, 2, false},     {7, 5, 7, 27, 2, 3, 2, 2, false},  {2, 6, 6, 65, 2, 2, 3, 2, false},
-    {2, 8, 8, 64, 2, 2, 4, 4, false},    {3, 5, 5, 8, 3, 3, 3, 1, false},   {2, 7, 7, 16, 2, 2, 2, 3, false},
-    {65, 2, 2, 264, 1, 1, 2, 2, false},  {1, 4, 40, 72, 2, 20, 2, 2, false}, {7, 5, 7, 27, 2, 3, 2, 2, true},
-    {3, 5, 5, 8, 4, 4, 2, 1, true},      {2, 8, 8, 64, 2, 2, 4, 4, true}};
+    {1, 4, 4, 3, 2, 2, 2, 2}, {7, 5, 7, 27, 2, 3, 2, 2}, {2, 6, 6, 65, 2, 2, 3, 2},   {2, 8, 8, 64, 2, 2, 4, 4},
+    {3, 5, 5, 8, 3, 3, 3, 1}, {2, 7, 7, 16, 2, 2, 2, 3}, {65, 2, 2, 264, 1, 1, 2, 2}, {1, 4, 40, 72, 2, 20, 2, 2}};
 enum { WINDOWS = sizeof windows / sizeof *windows };
 
 static int64_t input_count(const d9_kernel_window *w) { return w->images * w->height * w->width * w->channels; }
@@ -16,7 +14,7 @@ static int64_t output_count(const d9_kernel_window *w) { return w->images * w->o
 
 static d9_kernel_window on_gpu(const d9_kernel_window *w) {
     return (d9_kernel_window){w->images,     w->height,    w->width,  w->channels,
-                            w->out_height, w->out_width, w->kernel, w->stride, w->mean};
+                            w->out_height, w->out_width, w->kernel, w->stride};
 }
 
 /* Integers first: ties; then random numbers. */
@@ -68,7 +66,7 @@ void d9_cuda_check_pool_backward(d9_check *check) {
 void d9_cuda_check_pool_nan(d9_check *check) {
     enum { CHANNELS = 8, COUNT = 4 * 4 * CHANNELS, OUT = COUNT / 4, HERE = 5 * CHANNELS + 3, BEFORE = CHANNELS + 3 };
     const d9_cpu cpu = d9_plain_cpu();
-    const d9_kernel_window shape = {1, 4, 4, CHANNELS, 2, 2, 2, 2, false};
+    const d9_kernel_window shape = {1, 4, 4, CHANNELS, 2, 2, 2, 2};
     const d9_kernel_window window = on_gpu(&shape);
     d9_pool pool = {.count = 0};
     float *values = d9_pool_random(&pool, D9_KERNEL_F32, COUNT, 24), *expected = d9_pool_floats(&pool, COUNT);

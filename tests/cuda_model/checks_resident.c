@@ -58,7 +58,7 @@ static site open_site(const struct shape *shape, d9_kernel_store store, int acti
     s.count = s.input_count = s.norm.images * s.norm.pixels * s.norm.channels;
     if (pools) {
         s.window = (d9_kernel_window){
-            shape->images, 2 * shape->height, 2 * shape->width, shape->channels, shape->height, shape->width, 2, 2, false};
+            shape->images, 2 * shape->height, 2 * shape->width, shape->channels, shape->height, shape->width, 2, 2};
         s.input_count *= 4;
     }
     s.scale = d9_pool_random(&s.pool, D9_KERNEL_F32, s.norm.channels, 21);

@@ -54,12 +54,6 @@ static const op_spec specs[] = {
     {.op = D9_OP_POOL_BACKWARD, .n = 3, .h = 9, .w = 7, .c = 65, .kernel = 2, .stride = 2},
     {.op = D9_OP_POOL_BACKWARD, .n = 2, .h = 4, .w = 4, .c = 65, .kernel = 4, .stride = 4},
     {.op = D9_OP_POOL_BACKWARD, .n = 1, .h = 7, .w = 7, .c = 3, .kernel = 3, .stride = 2},
-    {.op = D9_OP_MEAN_POOL, .n = 7, .h = 8, .w = 6, .c = 27, .kernel = 2, .stride = 2},
-    {.op = D9_OP_MEAN_POOL, .n = 2, .h = 5, .w = 4, .c = 65, .kernel = 4, .stride = 4},
-    {.op = D9_OP_MEAN_POOL, .n = 1, .h = 7, .w = 7, .c = 3, .kernel = 2, .stride = 1}, /* windows that overlap */
-    {.op = D9_OP_MEAN_POOL_BACKWARD, .n = 7, .h = 8, .w = 6, .c = 27, .kernel = 2, .stride = 2},
-    {.op = D9_OP_MEAN_POOL_BACKWARD, .n = 2, .h = 5, .w = 4, .c = 65, .kernel = 4, .stride = 4},
-    {.op = D9_OP_MEAN_POOL_BACKWARD, .n = 1, .h = 7, .w = 7, .c = 3, .kernel = 2, .stride = 1},
     {.op = D9_OP_ADD, .n = 7, .h = 3, .w = 5, .c = 27},
     {.op = D9_OP_SCALE, .n = 7, .h = 1, .w = 1, .c = 10, .parameter = 0.0625},
     {.op = D9_OP_CAST, .n = 7, .h = 3, .w = 5, .c = 27},
@@ -166,13 +160,14 @@ static void build_norm_backward(op_case *c, const op_spec *s, d9_node *node) {
 static void build_pool(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape y = {4, {s->n, (s->h - s->kernel) / s->stride + 1, (s->w - s->kernel) / s->stride + 1, s->c}};
     node->as.pool = (d9_pool_attributes){s->kernel, s->stride};
-    if (s->op == D9_OP_POOL || s->op == D9_OP_MEAN_POOL) {
+    if (s->op == D9_OP_POOL) {
         node->inputs[0] = activation(c, "x", images(s, s->c));
         node->outputs[0] = result(c, "y", y);
         return;
     }
     node->inputs[0] = activation(c, "dy", y);
-    if (s->op == D9_OP_POOL_BACKWARD) node->inputs[node->input_count++] = activation(c, "x", images(s, s->c));
+    node->inputs[1] = activation(c, "x", images(s, s->c));
+    node->input_count = 2;
     node->outputs[0] = result(c, "dx", images(s, s->c));
 }
 
@@ -270,7 +265,6 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_LINEAR] = build_linear, [D9_OP_LINEAR_BACKWARD_DATA] = build_linear,
         [D9_OP_LINEAR_BACKWARD_WEIGHT] = build_linear, [D9_OP_NORM] = build_norm, [D9_OP_NORM_EVAL] = build_norm,
         [D9_OP_NORM_BACKWARD] = build_norm_backward, [D9_OP_POOL] = build_pool, [D9_OP_POOL_BACKWARD] = build_pool,
-        [D9_OP_MEAN_POOL] = build_pool, [D9_OP_MEAN_POOL_BACKWARD] = build_pool,
         [D9_OP_ACT] = build_elementwise, [D9_OP_ACT_BACKWARD] = build_elementwise, [D9_OP_ADD] = build_elementwise,
         [D9_OP_SCALE] = build_elementwise, [D9_OP_CAST] = build_elementwise, [D9_OP_LOSS] = build_loss,
         [D9_OP_LOSS_BACKWARD] = build_loss, [D9_OP_METRICS] = build_metrics, [D9_OP_UPDATE] = build_update,

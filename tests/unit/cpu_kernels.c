@@ -316,8 +316,8 @@ static int64_t window_winner(const d9_kernel_window *w, const double *x, int64_t
 }
 
 static void pools(fixture *f, const setting *s) {
-    static const d9_kernel_window windows[] = {{7, 8, 6, 27, 4, 3, 2, 2, 0}, {3, 9, 7, 65, 4, 3, 2, 2, 0}, {2, 4, 4, 513, 1, 1, 4, 4, 0},
-                                            {1, 7, 7, 3, 3, 3, 3, 2, 0}, {2, 7, 7, 65, 2, 2, 2, 4, 0}};
+    static const d9_kernel_window windows[] = {{7, 8, 6, 27, 4, 3, 2, 2}, {3, 9, 7, 65, 4, 3, 2, 2}, {2, 4, 4, 513, 1, 1, 4, 4},
+                                            {1, 7, 7, 3, 3, 3, 3, 2}, {2, 7, 7, 65, 2, 2, 2, 4}};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         const d9_kernel_window *w = &windows[i];
         const int64_t in_count = w->images * w->height * w->width * w->channels;

@@ -187,17 +187,6 @@ static double pool_by_hand(const op_case *c, int64_t i) {
     return largest;
 }
 
-static double mean_pool_by_hand(const op_case *c, int64_t i) {
-    const d9_pool_attributes *pool = &c->graph->nodes[0].as.pool;
-    const int64_t *x = dims(c, 0), *y = out_dims(c);
-    int64_t k = i % y[3], ow = i / y[3] % y[2], oh = i / y[3] / y[2] % y[1], n = i / y[3] / y[2] / y[1];
-    double sum = 0;
-    for (int64_t h = oh * pool->stride; h < oh * pool->stride + pool->kernel; h++)
-        for (int64_t w = ow * pool->stride; w < ow * pool->stride + pool->kernel; w++)
-            sum += content(c, 0)[((n * x[1] + h) * x[2] + w) * x[3] + k];
-    return sum / pool->kernel / pool->kernel;
-}
-
 static double loss_by_hand(const op_case *c, int64_t i) {
     int64_t classes = dims(c, 0)[1];
     const double *z = content(c, 0) + i * classes, s = c->graph->nodes[0].as.loss.smoothing;
@@ -262,7 +251,6 @@ static void forward_agrees_with_loops_by_hand(void **state) {
                                                [D9_OP_NORM] = norm_by_hand,
                                                [D9_OP_NORM_EVAL] = norm_eval_by_hand,
                                                [D9_OP_POOL] = pool_by_hand,
-                                               [D9_OP_MEAN_POOL] = mean_pool_by_hand,
                                                [D9_OP_LOSS] = loss_by_hand,
                                                [D9_OP_ADD] = add_by_hand,
                                                [D9_OP_SCALE] = scale_by_hand,

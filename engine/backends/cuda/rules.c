@@ -31,18 +31,17 @@ RULE(act_backward, d9_cuda_act_backward, in(site, 0), in(site, 1), act_of(site),
 /* ---- pool ---- */
 
 d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool) {
-    const bool backward = pool->op == D9_OP_POOL_BACKWARD || pool->op == D9_OP_MEAN_POOL_BACKWARD;
-    const d9_shape *whole = &d9_site_value(site, backward ? pool->outputs[0] : pool->inputs[0])->shape;
+    const bool backward = pool->op == D9_OP_POOL_BACKWARD;
+    const d9_shape *whole = &d9_site_value(site, pool->inputs[backward ? 1 : 0])->shape;
     const d9_shape *pooled = &d9_site_value(site, backward ? pool->inputs[0] : pool->outputs[0])->shape;
     return (d9_kernel_window){.images = whole->d[0],
-                              .height = whole->d[1],
-                              .width = whole->d[2],
-                              .channels = whole->d[3],
-                              .out_height = pooled->d[1],
-                              .out_width = pooled->d[2],
-                              .kernel = pool->as.pool.kernel,
-                              .stride = pool->as.pool.stride,
-                              .mean = pool->op == D9_OP_MEAN_POOL || pool->op == D9_OP_MEAN_POOL_BACKWARD};
+                            .height = whole->d[1],
+                            .width = whole->d[2],
+                            .channels = whole->d[3],
+                            .out_height = pooled->d[1],
+                            .out_width = pooled->d[2],
+                            .kernel = pool->as.pool.kernel,
+                            .stride = pool->as.pool.stride};
 }
 
 static d9_status run_pool(d9_context *context, const d9_site *site, int64_t step) {
@@ -55,9 +54,7 @@ static d9_status run_pool_backward(d9_context *context, const d9_site *site, int
     const d9_kernel_window window = d9_cuda_window_of(site, site->nodes[0]);
     (void)step;
     return d9_cuda_check(context, site,
-                         d9_cuda_pool_backward(d9_cuda_stream_of(site), &window, in(site, 0),
-                                               window.mean ? (d9_kernel_in){NULL, D9_KERNEL_F32} : in(site, 1),
-                                               out(site)));
+                         d9_cuda_pool_backward(d9_cuda_stream_of(site), &window, in(site, 0), in(site, 1), out(site)));
 }
 
 /* ---- the classifier ---- */
@@ -198,8 +195,6 @@ static const d9_rule d9_cuda_rules[] = {
     PLAIN(D9_OP_ACT_BACKWARD, "act_backward", any, run_act_backward),
     PLAIN(D9_OP_POOL, "pool", any, run_pool),
     PLAIN(D9_OP_POOL_BACKWARD, "pool_backward", any, run_pool_backward),
-    PLAIN(D9_OP_MEAN_POOL, "mean_pool", any, run_pool),
-    PLAIN(D9_OP_MEAN_POOL_BACKWARD, "mean_pool_backward", any, run_pool_backward),
     PLAIN(D9_OP_ADD, "add", any, run_add),
     PLAIN(D9_OP_LINEAR, "linear", any, run_linear_forward),
     PLAIN(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", any, run_linear_backward_data),

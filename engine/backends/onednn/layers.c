@@ -33,8 +33,7 @@ static const d9_kernel_window *window_of(const d9_site *site, d9_value_id x, d9_
     const d9_shape *whole = &d9_onednn_value(site, x)->shape, *pooled = &d9_onednn_value(site, y)->shape;
     const d9_pool_attributes *pool = &site->nodes[0]->as.pool;
     *window = (d9_kernel_window){whole->d[0],  whole->d[1],  whole->d[2],  whole->d[3],
-                                 pooled->d[1], pooled->d[2], pool->kernel, pool->stride,
-                                 site->nodes[0]->op != D9_OP_POOL && site->nodes[0]->op != D9_OP_POOL_BACKWARD};
+                                 pooled->d[1], pooled->d[2], pool->kernel, pool->stride};
     return window;
 }
 
@@ -42,11 +41,6 @@ RULE(pool, d9_cpu_pool_forward, window_of(site, input(site, 0), output(site, 0),
      out(site))
 RULE(pool_backward, d9_cpu_pool_backward, window_of(site, input(site, 1), input(site, 0), &(d9_kernel_window){0}),
      in(site, 0), in(site, 1), out(site))
-
-RULE(mean_pool, d9_cpu_pool_forward, window_of(site, input(site, 0), output(site, 0), &(d9_kernel_window){0}),
-     in(site, 0), out(site))
-RULE(mean_pool_backward, d9_cpu_pool_backward, window_of(site, output(site, 0), input(site, 0), &(d9_kernel_window){0}),
-     in(site, 0), (d9_kernel_in){NULL, D9_KERNEL_F32}, out(site))
 
 /* ---- the classifier ---- */
 
@@ -117,8 +111,6 @@ const d9_rule d9_onednn_layer_rules[] = {
     PLAIN(D9_OP_ACT_BACKWARD, "act_backward", d9_onednn_any, run_act_backward),
     PLAIN(D9_OP_POOL, "pool", d9_onednn_any, run_pool),
     PLAIN(D9_OP_POOL_BACKWARD, "pool_backward", d9_onednn_any, run_pool_backward),
-    PLAIN(D9_OP_MEAN_POOL, "mean_pool", d9_onednn_any, run_mean_pool),
-    PLAIN(D9_OP_MEAN_POOL_BACKWARD, "mean_pool_backward", d9_onednn_any, run_mean_pool_backward),
     PLAIN(D9_OP_ADD, "add", d9_onednn_any, run_add),
     PLAIN(D9_OP_LINEAR, "linear", d9_onednn_any, run_linear),
     PLAIN(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", d9_onednn_any, run_linear_backward_data),

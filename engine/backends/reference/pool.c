@@ -1,4 +1,4 @@
-/* Pooling. Max: a window's value is its first maximum in row-major order; a NaN wins over every number, and the last
+/* Max pooling. A window's value is its first maximum in row-major order; a NaN wins over every number, and the last
  * NaN over the earlier ones, as in PyTorch. Rows and columns that no window covers get no gradient. */
 #include "backends/reference/reference.h"
 
@@ -70,50 +70,4 @@ d9_status d9_reference_POOL_BACKWARD(d9_context *context, const d9_site *site, i
     d9_reference_store(site, 0);
 done:
     return status;
-}
-
-/* ---- mean: window (oh, ow) against the image (H, W, C), either way ---- */
-
-static void each_of_window(const geometry *g, int64_t output, const double *from, double share, bool back, double *to) {
-    const int64_t c = output % g->channels, ow = output / g->channels % g->out_width;
-    const int64_t oh = output / g->channels / g->out_width;
-    for (int64_t h = oh * g->stride; h < oh * g->stride + g->kernel; h++)
-        for (int64_t w = ow * g->stride; w < ow * g->stride + g->kernel; w++) {
-            const int64_t at = (h * g->width + w) * g->channels + c;
-            if (back)
-                to[at] += share * *from;
-            else
-                *to += share * from[at];
-        }
-}
-
-static d9_status run_mean(d9_context *context, const d9_site *site, bool back) {
-    d9_status status;
-    const d9_value *whole = back ? d9_reference_out(site, 0) : d9_reference_in(site, 0);
-    const d9_value *pooled = back ? d9_reference_in(site, 0) : d9_reference_out(site, 0);
-    const geometry g = geometry_of(site, whole, pooled);
-    const int64_t inputs = g.height * g.width * g.channels, outputs = g.out_height * g.out_width * g.channels;
-    const double share = 1 / (double)(g.kernel * g.kernel), *from;
-    double *to;
-    D9_TRY(d9_reference_input(context, site, 0, &from));
-    D9_TRY(d9_reference_output(context, site, 0, &to));
-    memset(to, 0, (size_t)(whole->shape.d[0] * (back ? inputs : outputs)) * sizeof(double));
-#pragma omp parallel for num_threads(site->threads) schedule(static)
-    for (int64_t n = 0; n < whole->shape.d[0]; n++)
-        for (int64_t i = 0; i < outputs; i++)
-            each_of_window(&g, i, from + (back ? n * outputs + i : n * inputs), share, back,
-                           to + (back ? n * inputs : n * outputs + i));
-    d9_reference_store(site, 0);
-done:
-    return status;
-}
-
-d9_status d9_reference_MEAN_POOL(d9_context *context, const d9_site *site, int64_t step) {
-    (void)step;
-    return run_mean(context, site, false);
-}
-
-d9_status d9_reference_MEAN_POOL_BACKWARD(d9_context *context, const d9_site *site, int64_t step) {
-    (void)step;
-    return run_mean(context, site, true);
 }

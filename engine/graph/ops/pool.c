@@ -1,4 +1,4 @@
-/* Pooling: the maximum, or the mean, over kernel x kernel windows, no padding. */
+/* Max pooling: the maximum over kernel x kernel windows, no padding. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -23,7 +23,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
 static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     const d9_pool_attributes *pool = &node->as.pool;
     (void)context;
-    writer->begin(writer, node->op == D9_OP_POOL ? "MaxPool" : "AveragePool", node->role, (const char *[]){d9_onnx_input(writer, node, 0), NULL},
+    writer->begin(writer, "MaxPool", node->role, (const char *[]){d9_onnx_input(writer, node, 0), NULL},
                   d9_onnx_output(writer, node));
     writer->integers(writer, "kernel_shape", (int64_t[]){pool->kernel, pool->kernel}, 2);
     writer->integers(writer, "strides", (int64_t[]){pool->stride, pool->stride}, 2);
@@ -44,28 +44,6 @@ const d9_op_info d9_op_POOL = {
 const d9_op_info d9_op_POOL_BACKWARD = {
     .doc = "dy, x -> dx: to the first maximum of each window in row-major order",
     .inputs = 2,
-    .outputs = 1,
-    D9_AS_MADE,
-};
-
-static d9_status mean_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
-    return d9_gradient_of_input(gradients, forward, 0,
-                                (d9_node){.op = D9_OP_MEAN_POOL_BACKWARD, .inputs = {dy}, .input_count = 1});
-}
-
-const d9_op_info d9_op_MEAN_POOL = {
-    .doc = "x -> y: mean over kernel x kernel windows",
-    .inputs = 1,
-    .outputs = 1,
-    .shape = shape,
-    .type = d9_type_of_input,
-    .gradient = mean_gradient,
-    .onnx = to_onnx,
-};
-
-const d9_op_info d9_op_MEAN_POOL_BACKWARD = {
-    .doc = "dy -> dx: an equal share of each window that covers the pixel",
-    .inputs = 1,
     .outputs = 1,
     D9_AS_MADE,
 };

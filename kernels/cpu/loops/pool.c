@@ -1,4 +1,4 @@
-/* Pooling over (N, H, W, C), lanes along C: the maximum or the mean. Ties go to the first of the window in row-major order; a NaN wins over
+/* Max pooling over (N, H, W, C), lanes along C. Ties go to the first of the window in row-major order; a NaN wins over
  * every number, and a later NaN over an earlier one. */
 #include "kernels/cpu/loops/tile.h"
 
@@ -17,17 +17,6 @@ static inline void keep_larger(const float *from, int64_t n, float *best) {
     for (int64_t i = 0; i < n; i++) best[i] = wins(from[i], best[i]) ? from[i] : best[i];
 }
 
-static inline void add_lanes(const float *from, int64_t n, float *sum) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) sum[i] += from[i];
-}
-
-static inline void share_lanes(const float *from, int64_t n, const d9_kernel_window *w, float *share) {
-    const float places = (float)w->kernel * (float)w->kernel;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) share[i] = from[i] / places;
-}
-
 static inline void copy_lanes(const float *from, int64_t n, float *to) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) to[i] = from[i];
@@ -43,13 +32,8 @@ void D9_LOOP_NAME(pool)(d9_kernel_in x, const d9_kernel_window *w, int64_t n, in
             copy_lanes(d9_tile_load(x, corner + c, count, tile), count, best);
             for (int64_t k = 1; k < places; k++) {
                 const int64_t there = corner + (k / w->kernel * w->width + k % w->kernel) * w->channels + c;
-                const float *from = d9_tile_load(x, there, count, tile);
-                if (w->mean)
-                    add_lanes(from, count, best);
-                else
-                    keep_larger(from, count, best);
+                keep_larger(d9_tile_load(x, there, count, tile), count, best);
             }
-            if (w->mean) share_lanes(best, count, w, best);
             if (y.store == D9_KERNEL_F32) copy_lanes(best, count, d9_tile_target(y, out + c, best));
             d9_tile_store(y, out + c, count, best);
         }
@@ -83,25 +67,21 @@ static rectangle owned(const d9_kernel_window *w, int64_t oy, int64_t ox) {
 
 static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t oy, int64_t ox,
                            d9_kernel_out dx) {
-    d9_tile dy_tile, tile, share;
+    d9_tile dy_tile, tile;
     int32_t place[D9_TILE];
     const int64_t corner = input_at(w, n, oy * w->stride, ox * w->stride), out = output_at(w, n, oy, ox);
     const rectangle area = owned(w, oy, ox);
     for (int64_t c = 0, count; c < w->channels; c += count) {
         count = d9_tile_count(c, w->channels);
+        find_places(x, w, corner + c, count, place);
         const float *from = d9_tile_load(dy, out + c, count, dy_tile);
-        if (w->mean)
-            share_lanes(from, count, w, share);
-        else
-            find_places(x, w, corner + c, count, place);
         for (int64_t r = 0; r < area.rows; r++)
             for (int64_t q = 0; q < area.columns; q++) {
                 const int64_t there = corner + (r * w->width + q) * w->channels + c;
                 const int32_t here = r < w->kernel && q < w->kernel ? (int32_t)(r * w->kernel + q) : -1;
                 float *to = d9_tile_target(dx, there, tile);
-                for (int64_t i = 0; i < count && w->mean; i++) to[i] = here < 0 ? 0 : share[i];
 #pragma omp simd
-                for (int64_t i = 0; i < (w->mean ? 0 : count); i++) to[i] = place[i] == here ? from[i] : 0;
+                for (int64_t i = 0; i < count; i++) to[i] = place[i] == here ? from[i] : 0;
                 d9_tile_store(dx, there, count, to);
             }
     }
@@ -110,7 +90,7 @@ static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_wind
 /* One input pixel of overlapping windows: asks each window that covers it whether its maximum is here. */
 static void gather_pixel(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t iy, int64_t ix,
                          d9_kernel_out dx) {
-    d9_tile dy_tile, sum, share;
+    d9_tile dy_tile, sum;
     int32_t place[D9_TILE];
     for (int64_t c = 0, count; c < w->channels; c += count) {
         count = d9_tile_count(c, w->channels);
@@ -119,13 +99,8 @@ static void gather_pixel(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window
             for (int64_t ox = 0; ox < w->out_width; ox++) {
                 const int64_t r = iy - oy * w->stride, q = ix - ox * w->stride;
                 if (r < 0 || q < 0 || r >= w->kernel || q >= w->kernel) continue;
-                const float *from = d9_tile_load(dy, output_at(w, n, oy, ox) + c, count, dy_tile);
-                if (w->mean) {
-                    share_lanes(from, count, w, share);
-                    add_lanes(share, count, sum);
-                    continue;
-                }
                 find_places(x, w, input_at(w, n, oy * w->stride, ox * w->stride) + c, count, place);
+                const float *from = d9_tile_load(dy, output_at(w, n, oy, ox) + c, count, dy_tile);
                 for (int64_t i = 0; i < count; i++) sum[i] += place[i] == r * w->kernel + q ? from[i] : 0;
             }
         const int64_t there = input_at(w, n, iy, ix) + c;
