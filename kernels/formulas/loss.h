@@ -36,19 +36,6 @@ D9_FN D9_REAL D9_OF(d9_loss_slope_CROSS_ENTROPY)(D9_REAL logit, int is_label, co
     return D9_OF(d9_exp)(logit - row->log_sum_exp) - target;
 }
 
-/* SIGMOID: t = [k == label]; mean over k of max(z, 0) - z t + log(1 + exp(-|z|)); d/dz_k = (sigma(z_k) - t) / K. */
-D9_FN D9_REAL D9_OF(d9_loss_term_SIGMOID)(D9_REAL logit, int is_label) {
-    const D9_REAL size = logit < 0 ? -logit : logit;
-    return (logit > 0 ? logit : 0) - (is_label ? logit : 0) + D9_OF(d9_log)(1 + D9_OF(d9_exp)(-size));
-}
-
-D9_FN D9_REAL D9_OF(d9_loss_value_SIGMOID)(const D9_OF(d9_loss_row) *row) { return row->total / row->classes; }
-
-D9_FN D9_REAL D9_OF(d9_loss_slope_SIGMOID)(D9_REAL logit, int is_label, const D9_OF(d9_loss_row) *row) {
-    const D9_REAL e = D9_OF(d9_exp)(logit < 0 ? logit : -logit), sigma = (logit < 0 ? e : 1) / (1 + e);
-    return (sigma - (is_label ? 1 : 0)) / row->classes;
-}
-
 /* By number: a loss is never where the time goes. */
 D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, int is_label) {
     switch (loss) {

@@ -67,8 +67,6 @@ static const op_spec specs[] = {
     {.op = D9_OP_LOSS, .n = 65, .o = 3, .parameter = 0.2},
     {.op = D9_OP_LOSS_BACKWARD, .n = 7, .o = 10},
     {.op = D9_OP_LOSS_BACKWARD, .n = 65, .o = 3, .parameter = 0.2},
-    {.op = D9_OP_LOSS, .n = 65, .o = 3, .variant = D9_LOSS_SIGMOID},
-    {.op = D9_OP_LOSS_BACKWARD, .n = 65, .o = 3, .variant = D9_LOSS_SIGMOID},
     {.op = D9_OP_METRICS, .n = 65, .o = 10},
     {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_SGD_PAGE, .kernel = 1},
     {.op = D9_OP_UPDATE, .n = 7, .variant = D9_UPDATE_SGD_TORCH, .kernel = 1},
@@ -187,7 +185,7 @@ static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
 }
 
 static void build_loss(op_case *c, const op_spec *s, d9_node *node) {
-    node->as.loss = (d9_loss_attributes){(d9_loss)s->variant, s->parameter};
+    node->as.loss.smoothing = s->parameter;
     node->inputs[0] = master(c, "logits", matrix(s->n, s->o), -3, 3);
     node->inputs[1] = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(s->n), 0, (double)(s->o - 1));
     node->input_count = 2;

@@ -217,23 +217,6 @@ static void loss_is_smoothed_cross_entropy(void **state) {
     }
 }
 
-/* Against -log sigma and finite differences, and far out, where only one of the terms is left. */
-static void sigmoid_loss_is_a_mean_of_yes_and_no(void **state) {
-    const double z[4] = {0.3, -1.2, 2.5, 80}, h = 1e-6;
-    const d9_loss_row_double row = {0, 0, 0, 4, 0};
-    (void)state;
-    for (int k = 0; k < 4; k++)
-        for (int label = 0; label < 2; label++) {
-            const double want = label ? log1p(exp(-z[k])) : z[k] + log1p(exp(-z[k]));
-            NEAR(d9_loss_term_double(D9_LOSS_SIGMOID, z[k], label), want, 1e-14);
-            NEAR((double)d9_loss_term_float(D9_LOSS_SIGMOID, (float)z[k], label), want, 1e-6);
-            const double above = d9_loss_term_double(D9_LOSS_SIGMOID, z[k] + h, label);
-            const double below = d9_loss_term_double(D9_LOSS_SIGMOID, z[k] - h, label);
-            NEAR(4 * d9_loss_slope_double(D9_LOSS_SIGMOID, z[k], label, &row), (above - below) / (2 * h), 1e-7);
-        }
-    NEAR(d9_loss_value_double(D9_LOSS_SIGMOID, &(d9_loss_row_double){0, 0, 6, 4, 0}), 1.5, 1e-15);
-}
-
 static void norm_pieces(void **state) {
     (void)state;
     NEAR(d9_norm_inv_std_double(3.0, 1.0), 0.5, 1e-15);
@@ -323,7 +306,6 @@ int main(void) {
         cmocka_unit_test(every_gap_rounds_to_nearest_even),
         cmocka_unit_test(overflow_is_infinite),
         cmocka_unit_test(loss_is_smoothed_cross_entropy),
-        cmocka_unit_test(sigmoid_loss_is_a_mean_of_yes_and_no),
         cmocka_unit_test(norm_pieces),
         cmocka_unit_test(updates_by_hand),
         cmocka_unit_test(reflection_repeats_no_edge),

@@ -190,9 +190,7 @@ static double pool_by_hand(const op_case *c, int64_t i) {
 static double loss_by_hand(const op_case *c, int64_t i) {
     int64_t classes = dims(c, 0)[1];
     const double *z = content(c, 0) + i * classes, s = c->graph->nodes[0].as.loss.smoothing;
-    double sum = 0, uniform = 0, each = 0;
-    for (int64_t k = 0; k < classes; k++) each += log1p(exp(k == (int64_t)content(c, 1)[i] ? -z[k] : z[k]));
-    if (c->graph->nodes[0].as.loss.loss == D9_LOSS_SIGMOID) return each / (double)classes;
+    double sum = 0, uniform = 0;
     for (int64_t k = 0; k < classes; k++) sum += exp(z[k]);
     for (int64_t k = 0; k < classes; k++) uniform -= log(exp(z[k]) / sum) / (double)classes;
     return (1 - s) * -log(exp(z[(int64_t)content(c, 1)[i]]) / sum) + s * uniform;
