@@ -14,7 +14,6 @@
 #include "models/model.h"
 #include "tricks/trick.h"
 
-typedef enum d9_optimizer { D9_OPTIMIZER_SGD, D9_OPTIMIZER_ADAM } d9_optimizer;
 typedef enum d9_momentum_form { D9_MOMENTUM_PAGE, D9_MOMENTUM_TORCH } d9_momentum_form;
 typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL } d9_keep;
 
@@ -40,7 +39,6 @@ typedef struct d9_config {
         double epochs, weight_decay, momentum, bias_lr_multiplier;
         int64_t batch_size;
         int momentum_form; /* d9_momentum_form */
-        int optimizer; /* d9_optimizer */
         d9_schedule lr;
     } train;
     struct { double accuracy, seconds, epochs; const char *hardware, *source; } published; /* NaN, NULL: none */

@@ -59,8 +59,6 @@ static const d9_option eval_options[] = {
 };
 
 static const d9_option train_options[] = {
-    {"optimizer", D9_OPTION_CHOICE, FIELD(train.optimizer), "sgd", 0, 0, "sgd|adam",
-     "sgd: with Nesterov momentum; adam: momentum is its first decay"},
     {"epochs", D9_OPTION_REAL, FIELD(train.epochs), "24", 1e-3, 1e6, NULL,
      "passes over the training images; may be fractional"},
     {"batch_size", D9_OPTION_INT, FIELD(train.batch_size), "512", 1, 1e6, NULL, "images per step"},

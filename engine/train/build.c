@@ -21,17 +21,10 @@ static void default_groups(const d9_config *config, d9_groups *groups) {
                         .weight_decay = config->train.weight_decay,
                         .decay_multiplier = 1};
     d9_group_set_update(&weights, forms[config->train.momentum_form]);
-    if (config->train.optimizer == D9_OPTIMIZER_ADAM) { /* gradients are sums over the batch */
-        const double batch = (double)config->train.batch_size;
-        d9_group_set_update(&weights, D9_UPDATE_ADAM);
-        weights.numbers[1] = 0.999;
-        weights.numbers[2] = 1e-8 * batch;
-        weights.rate_multiplier = batch;
-    }
     d9_group biases = weights;
     biases.name = "biases";
     biases.selects.kinds = 1u << D9_BIAS;
-    biases.rate_multiplier *= m;
+    biases.rate_multiplier = m;
     biases.decay_multiplier = 1 / m; /* rate times decay is the same for both groups */
     *groups = (d9_groups){2, {weights, biases}};
 }

@@ -3,9 +3,6 @@
  *
  *   SGD_PAGE   u = -l (g + d w),  v = m v + u,  w = w + u + m v     the rate is inside the velocity
  *   SGD_TORCH  s = g + d w,       v = m v + s,  w = w - l (s + m v) the rate is outside
- *   ADAM       h = g + d w,  p = b1 p + (1 - b1) h,  q = b2 q + (1 - b2) h h,
- *              w = w - l (p / (1 - b1^t)) / (sqrt(q / (1 - b2^t)) + e),  t the step from 1, numbers b1, b2, e. With h the
- *              sum over a batch of N, p and sqrt(q) are N times the usual ones: e must be, too, and l is the rate itself.
  *   lerp       a = ratio a + (1 - ratio) x
  *
  * At a constant rate the first two are the same update: v of the first is -l times v of the second. Include with
@@ -32,20 +29,6 @@ D9_FN void D9_OF(d9_update_SGD_TORCH)(D9_REAL g, const D9_OF(d9_update_terms) *t
     (void)more_state;
     *state = momentum * *state + s;
     *w -= t->rate * (s + momentum * *state);
-}
-
-/* 1 - b^t, without cancellation. */
-D9_FN D9_REAL D9_OF(d9_update_correction)(D9_REAL b, D9_REAL step) {
-    return -D9_OF(d9_expm1)(step * D9_OF(d9_log)(b));
-}
-
-D9_FN void D9_OF(d9_update_ADAM)(D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
-                                 D9_REAL *more_state) {
-    const D9_REAL b1 = t->numbers[0], b2 = t->numbers[1], h = g + t->decay * *w;
-    const D9_REAL c1 = D9_OF(d9_update_correction)(b1, t->step), c2 = D9_OF(d9_update_correction)(b2, t->step);
-    *state = b1 * *state + (1 - b1) * h;
-    *more_state = b2 * *more_state + (1 - b2) * h * h;
-    *w -= t->rate * (*state / c1) / (D9_OF(d9_sqrt)(*more_state / c2) + t->numbers[2]);
 }
 
 /* By number, for code that is not hot. */

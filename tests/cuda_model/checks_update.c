@@ -25,7 +25,6 @@ static group open_group(int64_t count, d9_kernel_store store, int shift, int kep
     s.gpu_w = d9_array_of(D9_KERNEL_F32, count, shift, s.w);
     for (int k = 0; k < kept; k++) {
         s.state[k] = d9_pool_random(&s.pool, D9_KERNEL_F32, count, 43 + (uint32_t)k);
-        for (int64_t i = 0; i < count; i++) s.state[k][i] = fabsf(s.state[k][i]); /* as second moments are */
         s.gpu_state[k] = d9_array_of(D9_KERNEL_F32, count, shift, s.state[k]);
         s.gpu[k] = s.gpu_state[k].data;
     }

@@ -70,7 +70,6 @@ static const op_spec specs[] = {
     {.op = D9_OP_METRICS, .n = 65, .o = 10},
     {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_SGD_PAGE, .kernel = 1},
     {.op = D9_OP_UPDATE, .n = 7, .variant = D9_UPDATE_SGD_TORCH, .kernel = 1},
-    {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_ADAM, .kernel = 2},
     {.op = D9_OP_UPDATE, .n = 65, .variant = D9_UPDATE_SGD_PAGE} /* nothing kept */,
     {.op = D9_OP_LERP, .n = 1003},
     {.op = D9_OP_COPY, .n = 1003},
@@ -211,7 +210,7 @@ static void build_update(op_case *c, const op_spec *s, d9_node *node) {
         node->input_count = 2;
         for (int k = 0; k < s->kernel; k++) {
             const d9_buffer buffer = (d9_buffer)(D9_BUFFER_ACCUMULATORS + k);
-            node->inputs[2 + k] = op_input(c, k ? "more state" : "state", buffer, c->master, vector(s->n), k ? 1 : -2, 2);
+            node->inputs[2 + k] = op_input(c, k ? "more state" : "state", buffer, c->master, vector(s->n), -2, 2);
             node->outputs[1 + k] = node->inputs[2 + k];
             node->input_count++;
             node->output_count++;
