@@ -42,7 +42,9 @@ typedef struct d9_kernel_window { /* one pool: (N, H, W, C) -> (N, OH, OW, C), n
     int kernel, stride;
 } d9_kernel_window;
 
-typedef struct d9_kernel_linear { int64_t samples, inputs, outputs; } d9_kernel_linear; /* x (N, I), w (O, I), y (N, O) */
+typedef struct d9_kernel_linear {
+    int64_t samples, inputs, outputs;
+} d9_kernel_linear; /* x (N, I), w (O, I), y (N, O) */
 
 typedef struct d9_kernel_loss { /* by its row in kernels/formulas/losses.def */
     int64_t samples, classes;

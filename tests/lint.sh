@@ -49,13 +49,13 @@ libraries='
 ^yaml             engine/config/ engine/record/
 '
 
-# No file is longer than this.
-longest=700
+# No file is longer than this, and no line of code wider.
+longest=700 widest=120
 
 # ---- the linter: awk over each file, comments and strings taken out ----
 
 scan() { # ROOT, then the files on standard input
-    (cd "$1" && LC_ALL=C xargs awk -v layers="$layers" -v libraries="$libraries" -v longest=$longest '
+    (cd "$1" && LC_ALL=C xargs awk -v layers="$layers" -v libraries="$libraries" -v longest=$longest -v widest=$widest '
 function complain(what) { print FILENAME ":" FNR ": " what; bad = 1 }
 function begins(text, start) { return substr(text, 1, length(start)) == start }
 
@@ -78,6 +78,7 @@ FNR == 1 {
     if (code && layer == "") complain("this folder is in no row of the layers in tests/lint.sh")
 }
 FNR == longest + 1 { complain("longer than " longest " lines") }
+FILENAME ~ /\.(c|h|cu|cpp|def)$/ && length($0) > widest { complain("wider than " widest " columns") }
 
 # What is left of a line without comments and the insides of strings and characters.
 function bare(text,    out, at) {
@@ -263,6 +264,7 @@ prove() {
     plant engine/data/a.c 'a path of one machine' 'const char *p = "/home/someone/data";'
     plant configs/a.yaml 'a path of one machine' 'data: {path: /mnt/disk/images}'
     plant engine/step/a.c "longer than $longest lines" "$(awk -v n=$((longest + 1)) 'BEGIN { for (i = 0; i < n; i++) print "int a;" }')"
+    plant tests/unit/a.c 'wider than' "/* $(printf '%0120d' 0) */"
     spare engine/backends/onednn/a.c '#include <dnnl.h>'
     spare engine/cli/a.c 'exit(1);'
     spare engine/train/a.c '/* printf("x"); exit(1); d9_trick_ema' # a comment that goes on

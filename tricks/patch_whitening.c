@@ -81,7 +81,8 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
     D9_TRY(d9_edit_parameter(context, graph, whiten.role, "weight", &filters, D9_WEIGHT, &whiten.inputs[1]));
     d9_value *frozen = &graph->values[whiten.inputs[1]];
     frozen->trainable = false;
-    frozen->init = (d9_initializer){.name = "patch_whitening", .fill = fill, .phase = D9_INIT_FROM_IMAGES, .options = self};
+    frozen->init =
+        (d9_initializer){.name = "patch_whitening", .fill = fill, .phase = D9_INIT_FROM_IMAGES, .options = self};
 
     d9_value *weight = &graph->values[graph->nodes[stem].inputs[1]]; /* the 1x1 that mixes the 27 */
     weight->shape = (d9_shape){4, {weight->shape.d[0], 1, 1, d}};

@@ -49,7 +49,8 @@ typedef struct d9_ceilings { double bytes_per_second, operations_per_second; } d
 
 typedef struct d9_backend {
     const char *name, *doc;
-    d9_status (*probe)(d9_context *context); /* whether a device answers, cheaply; else D9_DEVICE and why. NULL: one does */
+    d9_status (*probe)(
+        d9_context *context); /* whether a device answers, cheaply; else D9_DEVICE and why. NULL: one does */
     d9_status (*open)(d9_context *context, const d9_backend_options *options, d9_device **device);
     void (*close)(d9_context *context, d9_device *device);
     void (*describe)(const d9_device *device, d9_device_info *info);

@@ -98,7 +98,8 @@ enum { SECTION_COUNT = sizeof sections / sizeof sections[0] };
 const d9_section *d9_section_at(int index) { return index >= 0 && index < SECTION_COUNT ? &sections[index] : NULL; }
 
 static const d9_option model_name[] = {
-    {"name", D9_OPTION_TEXT, 0, D9_MODEL_DEFAULT, 0, 0, NULL, "the network; another name drops inherited model options"},
+    {"name", D9_OPTION_TEXT, 0, D9_MODEL_DEFAULT, 0, 0, NULL,
+     "the network; another name drops inherited model options"},
     {0},
 };
 

@@ -23,7 +23,8 @@ d9_status d9_init_constant(d9_context *context, const d9_initializer *self, cons
                            int64_t count);
 
 /* Fills the parameters and statistics of `phase` in `state`: doubles, laid out as D9_BUFFER_STATE is in the master
- * type. Once for every phase, which the caller may time. `site` carries seed, images and table; the rest is set here. */
+ * type. Once for every phase, which the caller may time. `site` carries seed, images and table; the rest is set here.
+ */
 D9_MUST_USE d9_status d9_init_state(d9_context *context, const d9_graph *graph, d9_type master,
                                     const d9_init_site *site, d9_init_phase phase, double *state);
 

@@ -27,14 +27,14 @@ D9_MUST_USE d9_status d9_gradient_append(d9_context *context, d9_graph *graph);
 d9_value_id d9_gradient_of(const d9_graph *graph, d9_value_id parameter); /* D9_NONE: frozen */
 
 /* The forward graph in evaluation mode: norms use their running statistics, the loss is dropped, logits are
- * written to D9_BUFFER_LOGITS. Parameters and statistics are read from `state` (STATE, or an accumulator of it). Takes a
- * forward graph before precision and gradients. */
+ * written to D9_BUFFER_LOGITS. Parameters and statistics are read from `state` (STATE, or an accumulator of it). Takes
+ * a forward graph before precision and gradients. */
 D9_MUST_USE d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state,
                                          d9_graph *evaluation);
 
-/* Places every scratch value: first fit over lifetimes, 64-byte aligned. Returns the bytes needed. `keep_all` gives each
- * value a place of its own (verify and the op tests read any of them afterwards). A value outlives its last reader by
- * the other nodes of the longest rule, so that a rule may write its outputs while it still reads its inputs. */
+/* Places every scratch value: first fit over lifetimes, 64-byte aligned. Returns the bytes needed. `keep_all` gives
+ * each value a place of its own (verify and the op tests read any of them afterwards). A value outlives its last reader
+ * by the other nodes of the longest rule, so that a rule may write its outputs while it still reads its inputs. */
 enum { D9_MAX_RULE_NODES = 6 };
 D9_MUST_USE d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, int longest_rule,
                                      int64_t *scratch_bytes);

@@ -12,7 +12,8 @@
 
 /* ---- accumulators: what updates and the tail keep between steps beside the state, by name ---- */
 typedef enum d9_accumulator_layout {
-    D9_ACCUMULATOR_OF_GROUPS, /* an element for each of the groups' parameters, where GRADIENT has its; starts at zero */
+    D9_ACCUMULATOR_OF_GROUPS, /* an element for each of the groups' parameters, where GRADIENT has its; starts at zero
+                               */
     D9_ACCUMULATOR_OF_STATE   /* an element for each of STATE's, which it starts as */
 } d9_accumulator_layout;
 typedef struct d9_accumulator { const char *name; d9_accumulator_layout layout; } d9_accumulator;

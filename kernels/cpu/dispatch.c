@@ -21,11 +21,13 @@ extern const d9_cpu_loops d9_cpu_loops_v2, d9_cpu_loops_v3, d9_cpu_loops_v4, d9_
 
 static bool has_v2(void) { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"); }
 static bool has_v3(void) {
-    return has_v2() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    return has_v2() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi2");
 }
 static bool has_v4(void) {
     return D9_CPU_CEILING >= 4 && has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512cd");
 }
 bool d9_cpu_has_bf16(void) { return has_v4() && __builtin_cpu_supports("avx512bf16"); }
 
@@ -54,9 +56,7 @@ static const level_row levels[] = {{&d9_cpu_loops_plain, always}};
 
 enum { LEVEL_COUNT = sizeof levels / sizeof *levels };
 
-const char *d9_cpu_level_at(int index) {
-    return index >= 0 && index < LEVEL_COUNT ? levels[index].loops->level : NULL;
-}
+const char *d9_cpu_level_at(int index) { return index >= 0 && index < LEVEL_COUNT ? levels[index].loops->level : NULL; }
 
 const d9_cpu_loops *d9_cpu_loops_find(const char *level) {
     for (int i = LEVEL_COUNT - 1; i >= 0; i--)

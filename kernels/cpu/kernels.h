@@ -67,21 +67,24 @@ void d9_cpu_act_backward(const d9_cpu *cpu, d9_kernel_in dy, d9_kernel_in refere
                          d9_kernel_out dx);
 
 int64_t d9_cpu_norm_scratch_bytes(const d9_kernel_norm *norm); /* of the four below */
-void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
-                         const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);
+void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x,
+                         const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
+                         d9_kernel_out y);
 /* Statistics are averaged over the groups; mean and inv_std are not touched. */
 void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
                       const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);
 
-void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in dy, const d9_cpu_prologue *prologue,
-                          d9_kernel_in x, const float *mean, const float *inv_std, const float *scale, void *scratch,
-                          const d9_kernel_norm_gradients *gradients);
+void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in dy,
+                          const d9_cpu_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
+                          const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients);
 
 void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
 /* To the first maximum of each window in row-major order; the rest of dx is zero. */
-void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dx);
+void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
+                          d9_kernel_out dx);
 
-void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w, d9_kernel_out y);
+void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w,
+                           d9_kernel_out y);
 void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in w,
                                  d9_kernel_out dx);
 void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,
@@ -106,8 +109,8 @@ void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images
 typedef struct d9_cpu_conv { int64_t images, height, width, inputs, outputs; } d9_cpu_conv;
 bool d9_cpu_conv_weight_fits(const d9_cpu *cpu, const d9_cpu_conv *shape);
 int64_t d9_cpu_conv_weight_scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv *shape);
-void d9_cpu_conv_weight(const d9_cpu *cpu, const d9_cpu_conv *shape, const uint16_t *x, const uint16_t *dy, void *scratch,
-                        float *dw);
+void d9_cpu_conv_weight(const d9_cpu *cpu, const d9_cpu_conv *shape, const uint16_t *x, const uint16_t *dy,
+                        void *scratch, float *dw);
 
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), `gap` zero columns after each image.
  * A small image leaves most of a matrix unit's wide tile empty; a strip of several fills it (see onednn/conv.c). */

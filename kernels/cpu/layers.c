@@ -13,7 +13,8 @@ void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel
         cpu->loops->pool(x, w, row / w->out_height, row % w->out_height, y);
 }
 
-void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dx) {
+void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in dy, d9_kernel_in x,
+                          d9_kernel_out dx) {
     const bool apart = w->stride >= w->kernel;
     const int64_t rows = apart ? w->out_height : w->height, step = apart ? w->stride : 1;
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
@@ -21,12 +22,14 @@ void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kerne
         cpu->loops->pool_backward(dy, x, w, row / rows, row % rows * step, dx);
 }
 
-void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in x, d9_kernel_in w, d9_kernel_out y) {
+void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in x, d9_kernel_in w,
+                           d9_kernel_out y) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t n = 0; n < s->samples; n++) cpu->loops->linear(x, w, n, s->inputs, s->outputs, y);
 }
 
-void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in dy, d9_kernel_in w, d9_kernel_out dx) {
+void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in dy, d9_kernel_in w,
+                                 d9_kernel_out dx) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t n = 0; n < s->samples; n++) cpu->loops->linear_backward_data(dy, w, n, s->inputs, s->outputs, dx);
 }
@@ -73,8 +76,8 @@ static int64_t first_largest(const float *row, int64_t classes) {
     return best;
 }
 
-void d9_cpu_metrics(const d9_kernel_loss *s, const float *loss, const float *logits, const int32_t *labels, int64_t step,
-                    double *metrics) {
+void d9_cpu_metrics(const d9_kernel_loss *s, const float *loss, const float *logits, const int32_t *labels,
+                    int64_t step, double *metrics) {
     double sum = 0;
     int64_t correct = 0;
     for (int64_t n = 0; n < s->samples; n++) {

@@ -62,7 +62,8 @@ static void forward_sums(const d9_cpu *cpu, const d9_kernel_norm *norm, const la
     const d9_cpu_loops *loops = cpu->loops;
     const int64_t c = norm->channels;
     for (int64_t g = 0; g < norm->groups; g++) { /* the group's first pixel is its pivot */
-        const d9_kernel_in first = {(const char *)x.data + member_at(norm, g, 0) * d9_kernel_store_bytes(x.store), x.store};
+        const d9_kernel_in first = {(const char *)x.data + member_at(norm, g, 0) * d9_kernel_store_bytes(x.store),
+                                    x.store};
         loops->cast(first, (d9_kernel_out){l->pivots + g * c, D9_KERNEL_F32}, 0, c);
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
@@ -89,7 +90,8 @@ static void forward_terms(const d9_kernel_norm *norm, const layout *l, int64_t g
         const int64_t at = g * norm->channels + c;
         const double shift = sums[c] / n, mean = (double)l->pivots[at] + shift;
         const double spread = sums[norm->channels + c] / n - shift * shift, variance = spread < 0 ? 0 : spread;
-        const double inv_std = 1 / sqrt(variance + state->epsilon), unbiased = n > 1 ? variance * (n / (n - 1)) : variance;
+        const double inv_std = 1 / sqrt(variance + state->epsilon),
+                     unbiased = n > 1 ? variance * (n / (n - 1)) : variance;
         state->mean[at] = (float)mean;
         state->inv_std[at] = (float)inv_std;
         state->running_mean[at] = (float)((1 - momentum) * (double)state->running_mean[at] + momentum * mean);
@@ -99,16 +101,17 @@ static void forward_terms(const d9_kernel_norm *norm, const layout *l, int64_t g
     }
 }
 
-static void apply(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const float *terms, int64_t term_groups,
-                  const d9_kernel_epilogue *epilogue, d9_kernel_out y) {
+static void apply(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const float *terms,
+                  int64_t term_groups, const d9_kernel_epilogue *epilogue, d9_kernel_out y) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < norm->images; i++)
         cpu->loops->norm_apply(x, i * norm->pixels * norm->channels, norm->pixels, norm->channels,
                                terms + i % term_groups * 4 * norm->channels, epilogue, y);
 }
 
-void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
-                         const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y) {
+void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x,
+                         const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
+                         d9_kernel_out y) {
     const layout l = lay_out(norm, scratch);
     forward_sums(cpu, norm, &l, x);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
@@ -159,8 +162,9 @@ static void backward_terms(const d9_kernel_norm *norm, const layout *l, int64_t 
     for (int64_t c = 0; c < norm->channels; c++) {
         const int64_t at = g * norm->channels + c;
         const double inv_std = (double)b->inv_std[at], product = sums[norm->channels + c];
-        set_terms(l->terms + g * 4 * norm->channels, norm->channels, c, b->mean[at], (float)((double)b->scale[c] * inv_std),
-                  (float)(sums[c] / n), (float)(inv_std * inv_std * product / n));
+        set_terms(l->terms + g * 4 * norm->channels, norm->channels, c, b->mean[at],
+                  (float)((double)b->scale[c] * inv_std), (float)(sums[c] / n),
+                  (float)(inv_std * inv_std * product / n));
     }
 }
 
@@ -179,9 +183,9 @@ static void parameter_gradients(const d9_kernel_norm *norm, const layout *l, con
     }
 }
 
-void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in dy, const d9_cpu_prologue *prologue,
-                          d9_kernel_in x, const float *mean, const float *inv_std, const float *scale, void *scratch,
-                          const d9_kernel_norm_gradients *gradients) {
+void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in dy,
+                          const d9_cpu_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
+                          const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients) {
     const layout l = lay_out(norm, scratch);
     const backward b = {dy, x, prologue, mean, inv_std, scale};
     backward_sums(cpu, norm, &l, &b);

@@ -2,7 +2,8 @@
  * eight elements for each thread, whatever the storage types. */
 #include "kernels/cuda/vector.h"
 
-template <int V> __global__ void __launch_bounds__(D9_BLOCK) cast_kernel(d9_kernel_in x, int64_t count, d9_kernel_out y) {
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK) cast_kernel(d9_kernel_in x, int64_t count, d9_kernel_out y) {
     D9_FOR_RUNS(count) d9_put<V, D9_ANY>(y, at, n, d9_load<V, D9_ANY>(x, at, n));
 }
 
@@ -34,7 +35,8 @@ __global__ void __launch_bounds__(D9_BLOCK) copy_bytes_kernel(const uint8_t *x, 
 }
 
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK) act_kernel(d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y) {
+__global__ void __launch_bounds__(D9_BLOCK)
+    act_kernel(d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y) {
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
         d9_act_run(act, y.store, &t);
@@ -81,8 +83,8 @@ int d9_cuda_act_forward(d9_cuda_stream stream, d9_kernel_in x, d9_kernel_act act
     return D9_LAUNCH_RUNS(act_kernel, d9_aligned(x.data) && d9_aligned(y.data), count, stream, x, act, count, y);
 }
 
-int d9_cuda_act_backward(d9_cuda_stream stream, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count,
-                         d9_kernel_out dx) {
+int d9_cuda_act_backward(d9_cuda_stream stream, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act,
+                         int64_t count, d9_kernel_out dx) {
     const bool aligned = d9_aligned(dy.data) && d9_aligned(reference.data) && d9_aligned(dx.data);
     return D9_LAUNCH_RUNS(act_backward_kernel, aligned, count, stream, dy, reference, act, count, dx);
 }

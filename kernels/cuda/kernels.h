@@ -66,8 +66,8 @@ int d9_cuda_scale(d9_cuda_stream stream, d9_kernel_in x, float factor, int64_t c
 int d9_cuda_copy(d9_cuda_stream stream, const void *x, int64_t bytes, void *y);
 int d9_cuda_act_forward(d9_cuda_stream stream, d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y);
 /* `reference`: y or x of the activation, as its row says. */
-int d9_cuda_act_backward(d9_cuda_stream stream, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count,
-                         d9_kernel_out dx);
+int d9_cuda_act_backward(d9_cuda_stream stream, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act,
+                         int64_t count, d9_kernel_out dx);
 
 /* ---- normalisation ---- */
 /* What comes before the backward pass of a norm: dz = (dy + addend) * slope(reference), each stage rounded to the type
@@ -84,8 +84,9 @@ int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_k
                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                          d9_kernel_out y);
 /* Two launches. Statistics are averaged over the groups; mean and inv_std are not touched and may be NULL. */
-int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
-                      const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);
+int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x,
+                      const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
+                      d9_kernel_out y);
 
 /* Three launches, two where dx is not wanted. */
 int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in dy,
@@ -127,18 +128,19 @@ int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, con
 /* dx is always written. With a window, x is the pool's input and dx the gradient of that input, an array of its own.
  * scratch: d9_cuda_norm_scratch_bytes. tickets (channels / 8): zeros before the first launch; each launch
  * leaves zeros. */
-int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,
-                                   const d9_kernel_window *window, d9_kernel_in dy, const d9_cuda_prologue *prologue,
-                                   d9_kernel_in x, const float *mean, const float *inv_std, const float *scale,
-                                   void *scratch, uint32_t *tickets, const d9_kernel_norm_gradients *gradients);
+int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm,
+                                   const d9_cuda_residence *residence, const d9_kernel_window *window, d9_kernel_in dy,
+                                   const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean,
+                                   const float *inv_std, const float *scale, void *scratch, uint32_t *tickets,
+                                   const d9_kernel_norm_gradients *gradients);
 
 /* ---- the classifier ---- */
 int d9_cuda_linear_forward(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w,
                            d9_kernel_out y);
 int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in w,
                                  d9_kernel_out dx);
-int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,
-                                   d9_kernel_out dw);
+int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy,
+                                   d9_kernel_in x, d9_kernel_out dw);
 
 /* ---- the loss ---- */
 int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *logits, const int32_t *labels,

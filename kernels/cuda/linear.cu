@@ -10,7 +10,8 @@ enum {
 
 /* A warp for each element of y: eight products are added in f32, then in double. */
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK) linear_kernel(d9_kernel_linear s, d9_kernel_in x, d9_kernel_in w, d9_kernel_out y) {
+__global__ void __launch_bounds__(D9_BLOCK)
+    linear_kernel(d9_kernel_linear s, d9_kernel_in x, d9_kernel_in w, d9_kernel_out y) {
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     const int64_t warps = d9_threads() / D9_WARP;
     for (int64_t at = d9_thread() / D9_WARP; at < s.samples * s.outputs; at += warps) {
@@ -93,8 +94,8 @@ int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_kernel_linear *
     return D9_LAUNCH(linear_backward_data_kernel<1>, data_grid(s, 1), D9_BLOCK, stream, s, dy, w, dx);
 }
 
-int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,
-                                   d9_kernel_out dw) {
+int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy,
+                                   d9_kernel_in x, d9_kernel_out dw) {
     const d9_kernel_linear s = *shape;
     const dim3 grid(static_cast<unsigned>(d9_ceiling(s.inputs, WEIGHT_COLUMNS)), static_cast<unsigned>(s.outputs));
     if (is_empty(shape)) return 0;

@@ -77,8 +77,8 @@ int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, con
     return D9_LAUNCH(loss_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, logits, labels, loss);
 }
 
-int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *logits, const int32_t *labels,
-                          const float *factor, float *dlogits) {
+int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *logits,
+                          const int32_t *labels, const float *factor, float *dlogits) {
     if (shape->samples <= 0) return 0;
     return D9_LAUNCH(loss_backward_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, logits,
                      labels, factor, dlogits);

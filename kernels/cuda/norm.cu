@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(D9_BLOCK)
 }
 
 template <int V, int S>
-__global__ void __launch_bounds__(D9_BLOCK)
-    norm_apply_kernel(d9_norm_plan p, d9_kernel_in x, const float *terms, d9_kernel_epilogue epilogue, d9_kernel_out y) {
+__global__ void __launch_bounds__(D9_BLOCK) norm_apply_kernel(d9_norm_plan p, d9_kernel_in x, const float *terms,
+                                                              d9_kernel_epilogue epilogue, d9_kernel_out y) {
     const d9_norm_part part = d9_norm_share(p, V);
     if (!part.works) return;
     const float *from = terms + part.group * 4 * p.channels + part.c;
@@ -93,8 +93,9 @@ static int apply(d9_cuda_stream stream, const d9_norm_plan &p, bool wide, d9_ker
     return D9_LAUNCH_BY_STORE(norm_apply_kernel, wide, x.store, d9_norm_grid(p), stream, p, x, terms, *e, y);
 }
 
-int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
-                         const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y) {
+int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x,
+                         const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
+                         d9_kernel_out y) {
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     const bool wide = is_wide(norm, scratch, x, epilogue, y);
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
@@ -106,8 +107,9 @@ int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_k
     return apply(stream, p, wide, x, terms, epilogue, y);
 }
 
-int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
-                      const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y) {
+int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x,
+                      const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
+                      d9_kernel_out y) {
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     const bool wide = is_wide(norm, scratch, x, epilogue, y);
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);

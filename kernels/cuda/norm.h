@@ -197,9 +197,9 @@ static inline bool d9_norm_wide(const d9_kernel_norm *norm, const void *scratch)
 }
 
 #define D9_LAUNCH_BY_STORE(kernel, wide, store, grid, stream, ...)                                                     \
-    (!(wide)                  ? D9_LAUNCH((kernel<1, D9_ANY>), grid, D9_BLOCK, stream, __VA_ARGS__)                    \
-     : (store) == D9_KERNEL_F32 ? D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_F32>), grid, D9_BLOCK, stream, __VA_ARGS__)         \
-     : (store) == D9_KERNEL_F16 ? D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_F16>), grid, D9_BLOCK, stream, __VA_ARGS__)         \
-                              : D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_BF16>), grid, D9_BLOCK, stream, __VA_ARGS__))
+    (!(wide)                    ? D9_LAUNCH((kernel<1, D9_ANY>), grid, D9_BLOCK, stream, __VA_ARGS__)                  \
+     : (store) == D9_KERNEL_F32 ? D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_F32>), grid, D9_BLOCK, stream, __VA_ARGS__)     \
+     : (store) == D9_KERNEL_F16 ? D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_F16>), grid, D9_BLOCK, stream, __VA_ARGS__)     \
+                                : D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_BF16>), grid, D9_BLOCK, stream, __VA_ARGS__))
 
 #endif

@@ -77,7 +77,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 /* ---- launchers ---- */
 
 int d9_cuda_norm_room(d9_cuda_room *room) {
-    return d9_device_room(norm_resident_kernel<D9_WIDE, D9_KERNEL_F16, false>, &room->block_bytes, &room->cluster_blocks);
+    return d9_device_room(norm_resident_kernel<D9_WIDE, D9_KERNEL_F16, false>, &room->block_bytes,
+                          &room->cluster_blocks);
 }
 
 /* FIXED: what both kernels have in static shared memory, and the system's part. EASY: three blocks of this size fit

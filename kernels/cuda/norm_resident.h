@@ -71,7 +71,8 @@ D9_DEVICE int64_t d9_resident_place(const d9_kernel_window &w, int64_t corner, i
 
 /* The maximum of each lane; *places: two bits a lane, the first place that holds it. */
 template <int V, int S>
-D9_DEVICE d9_vector<V> d9_resident_largest(const d9_kernel_window &w, d9_kernel_in x, int64_t corner, unsigned *places) {
+D9_DEVICE d9_vector<V> d9_resident_largest(const d9_kernel_window &w, d9_kernel_in x, int64_t corner,
+                                           unsigned *places) {
     d9_vector<V> t[4];
     for (int place = 0; place < 4; place++) t[place] = d9_load<V, S>(x, d9_resident_place(w, corner, place), V);
     *places = 0;
@@ -91,10 +92,10 @@ D9_DEVICE d9_vector<V> d9_resident_largest(const d9_kernel_window &w, d9_kernel_
     ((plan).window.kernel ? D9_LAUNCH_RESIDENT_BY_STORE(name, true, plan, store, bytes, stream, __VA_ARGS__)           \
                           : D9_LAUNCH_RESIDENT_BY_STORE(name, false, plan, store, bytes, stream, __VA_ARGS__))
 #define D9_LAUNCH_RESIDENT_BY_STORE(name, pools, plan, store, bytes, stream, ...)                                      \
-    ((store) == D9_KERNEL_F32                                                                                            \
-         ? D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_KERNEL_F32, pools>), plan, bytes, stream, __VA_ARGS__)                \
-     : (store) == D9_KERNEL_F16                                                                                          \
-         ? D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_KERNEL_F16, pools>), plan, bytes, stream, __VA_ARGS__)                \
+    ((store) == D9_KERNEL_F32                                                                                          \
+         ? D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_KERNEL_F32, pools>), plan, bytes, stream, __VA_ARGS__)              \
+     : (store) == D9_KERNEL_F16                                                                                        \
+         ? D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_KERNEL_F16, pools>), plan, bytes, stream, __VA_ARGS__)              \
          : D9_LAUNCH_RESIDENT_AS((name<D9_WIDE, D9_KERNEL_BF16, pools>), plan, bytes, stream, __VA_ARGS__))
 #define D9_LAUNCH_RESIDENT_AS(name, plan, bytes, stream, ...)                                                          \
     D9_LAUNCH_CLUSTER(name, d9_norm_grid((plan).norm), D9_BLOCK, static_cast<unsigned>((plan).norm.slices), bytes,     \

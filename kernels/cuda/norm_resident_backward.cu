@@ -136,10 +136,11 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     if (blockIdx.y == 0) add_shares(p, chunk, shares, tickets, gradients);
 }
 
-int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,
-                                   const d9_kernel_window *window, d9_kernel_in dy, const d9_cuda_prologue *prologue,
-                                   d9_kernel_in x, const float *mean, const float *inv_std, const float *scale,
-                                   void *scratch, uint32_t *tickets, const d9_kernel_norm_gradients *gradients) {
+int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm,
+                                   const d9_cuda_residence *residence, const d9_kernel_window *window, d9_kernel_in dy,
+                                   const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean,
+                                   const float *inv_std, const float *scale, void *scratch, uint32_t *tickets,
+                                   const d9_kernel_norm_gradients *gradients) {
     const d9_resident plan = d9_resident_plan(norm, residence, window);
     const d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
     return D9_LAUNCH_RESIDENT(norm_resident_backward_kernel, plan, x.store, residence->block_bytes, stream, b,

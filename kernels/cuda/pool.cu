@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
 
 /* Overlapping windows: each input asks the windows that cover it, in row-major order, whether their maximum is here. */
 template <int V>
-D9_DEVICE d9_vector<V> gather(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t iy, int64_t ix,
-                              int64_t c) {
+D9_DEVICE d9_vector<V> gather(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t iy,
+                              int64_t ix, int64_t c) {
     d9_vector<V> sum = {};
     const int64_t top = iy < w.kernel ? 0 : (iy - w.kernel) / w.stride + 1;
     const int64_t left = ix < w.kernel ? 0 : (ix - w.kernel) / w.stride + 1;

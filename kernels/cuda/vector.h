@@ -129,7 +129,9 @@ template <int V, int S> struct d9_run {
 
 template <int S> struct d9_run<1, S> {
     D9_DEVICE d9_vector<1> load(d9_kernel_in x, int64_t at, int64_t) { return d9_load_whole_one<S>(x, at); }
-    D9_DEVICE void store(d9_kernel_out y, int64_t at, int64_t, const d9_vector<1> &r) { d9_store_one<S>(y, at, r.v[0]); }
+    D9_DEVICE void store(d9_kernel_out y, int64_t at, int64_t, const d9_vector<1> &r) {
+        d9_store_one<S>(y, at, r.v[0]);
+    }
 };
 
 template <int V, int S> D9_DEVICE d9_vector<V> d9_load(d9_kernel_in x, int64_t at, int64_t n) {

@@ -55,7 +55,9 @@ D9_FN int d9_augment_reflect(int i, int size) {
 }
 
 /* Source row of output row y; source column of output column x. */
-D9_FN int d9_augment_row(int y, int crop_y, int pad, int height) { return d9_augment_reflect(y + crop_y - pad, height); }
+D9_FN int d9_augment_row(int y, int crop_y, int pad, int height) {
+    return d9_augment_reflect(y + crop_y - pad, height);
+}
 D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int width) {
     return d9_augment_reflect((mirror ? width - 1 - x : x) + crop_x - pad, width);
 }

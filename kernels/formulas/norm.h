@@ -21,7 +21,9 @@ D9_FN D9_REAL D9_OF(d9_norm_slope)(D9_REAL dy, D9_REAL xh, D9_REAL sum_dy, D9_RE
 }
 
 /* A group of one value has no unbiased variance: the biased one (0) stands in. */
-D9_FN D9_REAL D9_OF(d9_norm_unbiased)(D9_REAL variance, D9_REAL n) { return n > 1 ? variance * (n / (n - 1)) : variance; }
+D9_FN D9_REAL D9_OF(d9_norm_unbiased)(D9_REAL variance, D9_REAL n) {
+    return n > 1 ? variance * (n / (n - 1)) : variance;
+}
 
 D9_FN D9_REAL D9_OF(d9_norm_running)(D9_REAL running, D9_REAL fresh, D9_REAL momentum) {
     return (1 - momentum) * running + momentum * fresh;

@@ -64,7 +64,8 @@ static void add_update(training *t) {
                       .as.update = {D9_UPDATE_SGD_PAGE, {0, 0}, {D9_NONE, 0.25}, {0.5}}};
     t->w = update.inputs[0] = update.outputs[0] = op_input(c, "w", D9_BUFFER_STATE, D9_F32, vector(WEIGHTS), -2, 2);
     update.inputs[1] = op_input(c, "layer.weight.grad", D9_BUFFER_GRADIENT, D9_F32, vector(WEIGHTS), -2, 2);
-    t->v = update.inputs[2] = update.outputs[1] = op_input(c, "v", D9_BUFFER_ACCUMULATORS, D9_F32, vector(WEIGHTS), -2, 2);
+    t->v = update.inputs[2] = update.outputs[1] =
+        op_input(c, "v", D9_BUFFER_ACCUMULATORS, D9_F32, vector(WEIGHTS), -2, 2);
     d9_node lerp = {.op = D9_OP_LERP,
                     .input_count = 2,
                     .output_count = 1,

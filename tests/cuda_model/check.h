@@ -41,7 +41,8 @@ void d9_check_array(d9_check *check, const char *what, const float *expected, co
 /* ---- memory and numbers; freed together ---- */
 typedef struct d9_pool { void *block[64]; int count; } d9_pool;
 float *d9_pool_floats(d9_pool *pool, int64_t count); /* zeros */
-float *d9_pool_random(d9_pool *pool, d9_kernel_store store, int64_t count, uint32_t seed); /* in (-1, 1), of the store */
+float *d9_pool_random(d9_pool *pool, d9_kernel_store store, int64_t count,
+                      uint32_t seed);                                                    /* in (-1, 1), of the store */
 float *d9_pool_integers(d9_pool *pool, int64_t count, uint32_t seed);                    /* -4 .. 4 */
 void d9_pool_free(d9_pool *pool);
 

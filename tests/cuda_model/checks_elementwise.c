@@ -14,7 +14,7 @@ enum { COUNTS = sizeof counts / sizeof *counts };
 #define FOR_ALL(count, store, shift)                                                                                   \
     for (int which = 0; which < COUNTS; which++)                                                                       \
         for (int64_t count = counts[which], once = 1; once; once = 0)                                                  \
-            for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)                                     \
+            for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)                               \
                 for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++)
 
 void d9_cuda_check_cast(d9_check *check) {

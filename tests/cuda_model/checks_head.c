@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-static const d9_kernel_linear shapes[] = {{1, 3, 10}, {7, 27, 10}, {65, 65, 3}, {7, 64, 10}, {65, 520, 10}, {700, 24, 2}};
+static const d9_kernel_linear shapes[] = {{1, 3, 10},  {7, 27, 10},   {65, 65, 3},
+                                          {7, 64, 10}, {65, 520, 10}, {700, 24, 2}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* Even shapes hold integers: sums are exact and must be equal. */
@@ -19,7 +20,8 @@ typedef struct operands {
     d9_array x, y, out;
 } operands;
 
-static operands open_operands(d9_kernel_store store, int i, int64_t a, int64_t b, int64_t out, d9_kernel_store out_store) {
+static operands open_operands(d9_kernel_store store, int i, int64_t a, int64_t b, int64_t out,
+                              d9_kernel_store out_store) {
     operands o = {.pool.count = 0};
     const int shift = i % 3 == 2;
     o.a = fill(&o.pool, store, a, 31, i);
@@ -87,7 +89,8 @@ void d9_cuda_check_linear_backward_weight(d9_check *check) {
 /* ---- the loss ---- */
 
 /* The first row of losses.def; what the others make of a row is the formula's own test. */
-static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0}, {7, 10, 0.2, 0}, {65, 27, 0.1, 0}, {65, 65, 0.2, 0}, {300, 10, 0.2, 0}};
+static const d9_kernel_loss losses[] = {
+    {1, 3, 0.0, 0}, {7, 10, 0.2, 0}, {65, 27, 0.1, 0}, {65, 65, 0.2, 0}, {300, 10, 0.2, 0}};
 enum { LOSSES = sizeof losses / sizeof *losses };
 
 typedef struct batch {

@@ -87,7 +87,8 @@ static void check_statistics(d9_check *check, site *s) {
     d9_check_array(check, "running_var", s->running[1], &s->gpu_running[1], 1e-6);
 }
 
-static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store, int shift, float offset) {
+static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store, int shift,
+                          float offset) {
     site s = open_site(shape, store, shift, offset);
     float *expected = normalise(&s);
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
@@ -243,8 +244,8 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
              gpu_dbias = d9_array_new(D9_KERNEL_F32, s.channels, 0);
     const d9_cuda_prologue prologue = {.act = {how->activation, 0.3f}, .reference = d9_array_in(&t)};
     const d9_kernel_norm_gradients got = {{how->wants_dx ? g.data : NULL, how->store}, /* dx where dy was */
-                                        how->wants_scale ? gpu_dscale.data : NULL,
-                                        gpu_dbias.data};
+                                          how->wants_scale ? gpu_dscale.data : NULL,
+                                          gpu_dbias.data};
     d9_check_launch(check, "norm_backward",
                     d9_cuda_norm_backward(NULL, &s.norm, d9_array_in(&g), &prologue, d9_array_in(&s.gpu_x), s.mean,
                                           s.inv_std, s.scale, s.scratch.data, &got));

@@ -10,11 +10,13 @@ static const d9_kernel_window windows[] = {
 enum { WINDOWS = sizeof windows / sizeof *windows };
 
 static int64_t input_count(const d9_kernel_window *w) { return w->images * w->height * w->width * w->channels; }
-static int64_t output_count(const d9_kernel_window *w) { return w->images * w->out_height * w->out_width * w->channels; }
+static int64_t output_count(const d9_kernel_window *w) {
+    return w->images * w->out_height * w->out_width * w->channels;
+}
 
 static d9_kernel_window on_gpu(const d9_kernel_window *w) {
     return (d9_kernel_window){w->images,     w->height,    w->width,  w->channels,
-                            w->out_height, w->out_width, w->kernel, w->stride};
+                              w->out_height, w->out_width, w->kernel, w->stride};
 }
 
 /* Integers first: ties; then random numbers. */

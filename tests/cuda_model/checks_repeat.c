@@ -32,7 +32,8 @@ static results new_results(const d9_kernel_norm *norm) {
 }
 
 static void run_all(d9_check *check, d9_pool *pool, const d9_kernel_norm *norm, const results *r, double *metrics) {
-    const float *x = d9_pool_random(pool, D9_KERNEL_F32, COUNT, 61), *dy = d9_pool_random(pool, D9_KERNEL_F32, COUNT, 62);
+    const float *x = d9_pool_random(pool, D9_KERNEL_F32, COUNT, 61),
+                *dy = d9_pool_random(pool, D9_KERNEL_F32, COUNT, 62);
     const float *scale = d9_pool_random(pool, D9_KERNEL_F32, CHANNELS, 63), *bias = scale;
     float *running = d9_pool_floats(pool, 2 * GROUPS * CHANNELS);
     int32_t *labels = (int32_t *)(void *)d9_pool_floats(pool, SAMPLES);

@@ -96,13 +96,13 @@ static void close_site(d9_check *check, site *s) {
 
 static d9_kernel_norm_state state_of(const site *s, const way *w) {
     return (d9_kernel_norm_state){.scale = s->scale,
-                                .bias = s->bias,
-                                .running_mean = w->statistics[RUNNING_MEAN].data,
-                                .running_var = w->statistics[RUNNING_VAR].data,
-                                .mean = w->statistics[MEAN].data,
-                                .inv_std = w->statistics[INV_STD].data,
-                                .epsilon = 1e-5,
-                                .momentum = 0.1};
+                                  .bias = s->bias,
+                                  .running_mean = w->statistics[RUNNING_MEAN].data,
+                                  .running_var = w->statistics[RUNNING_VAR].data,
+                                  .mean = w->statistics[MEAN].data,
+                                  .inv_std = w->statistics[INV_STD].data,
+                                  .epsilon = 1e-5,
+                                  .momentum = 0.1};
 }
 
 static d9_kernel_epilogue epilogue_of(const site *s, const way *w) {
@@ -219,7 +219,8 @@ static void check_all(d9_check *check, bool backward, run_check *run) {
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
             for (int k = 0; k < ROOMS; k++) {
                 const struct shape *shape = &shapes[i];
-                const d9_kernel_norm norm = {shape->images, shape->height * shape->width, shape->channels, shape->groups};
+                const d9_kernel_norm norm = {shape->images, shape->height * shape->width, shape->channels,
+                                             shape->groups};
                 const int variant = i + k + (int)store, activation = variant % (D9_ACT_COUNT + 1) - 1;
                 d9_cuda_residence residence;
                 if (!d9_cuda_norm_fits(&norm, store, backward, &rooms[k], &residence)) continue;

@@ -33,7 +33,8 @@ typedef struct op_case {
 /* ---- building by hand ---- */
 void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type compute, d9_type master, op_fill fill);
 /* A value that holds something before the run: uniform in [low, high], or the integers between. */
-d9_value_id op_input(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape, double low, double high);
+d9_value_id op_input(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape, double low,
+                     double high);
 d9_value_id op_output(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape);
 void op_node(op_case *c, const d9_node *node); /* op_case's role where the node has none */
 void op_case_free(op_case *c);
@@ -52,7 +53,8 @@ typedef struct op_live {
     d9_device *device;
     d9_plan *plan;
 } op_live;
-void op_open(op_live *live, op_case *c, const d9_backend *backend, const d9_backend_options *options); /* NULL: 1 thread, fused, untuned */
+void op_open(op_live *live, op_case *c, const d9_backend *backend,
+             const d9_backend_options *options); /* NULL: 1 thread, fused, untuned */
 void op_write(op_live *live, d9_value_id value, const double *doubles);
 void op_step(op_live *live, int64_t step);
 void op_read(op_live *live, d9_value_id value, double *doubles);

@@ -184,7 +184,8 @@ static void write_node(const d9_graph *graph, const d9_node *node, bool places, 
 static void write_forward(const d9_graph *graph, d9_text *text) {
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
-        if (!program_is_backward(graph, n) && node->op >= D9_OP_CAST && node->op <= D9_OP_SCALE) write_node(graph, node, false, text);
+        if (!program_is_backward(graph, n) && node->op >= D9_OP_CAST && node->op <= D9_OP_SCALE)
+            write_node(graph, node, false, text);
     }
 }
 
@@ -231,8 +232,9 @@ static void write_tail(const d9_program *program, d9_text *text) {
     d9_text_add(text, "evaluates %s\n", d9_program_buffer_name(program, program->tail.evaluate));
     for (int t = 0; t < program->tail.count; t++) {
         const d9_tail_node *node = &program->tail.node[t];
-        d9_text_add(text, "%s %s <- %s ratio %.17g (table %d)", d9_op_name(node->op), d9_program_buffer_name(program, node->to),
-                    d9_program_buffer_name(program, node->from), node->ratio.constant, node->ratio.table);
+        d9_text_add(text, "%s %s <- %s ratio %.17g (table %d)", d9_op_name(node->op),
+                    d9_program_buffer_name(program, node->to), d9_program_buffer_name(program, node->from),
+                    node->ratio.constant, node->ratio.table);
         write_when(&node->when, text);
         d9_text_add(text, "\n");
     }
@@ -286,5 +288,6 @@ void program_write_lists(const d9_program *program, d9_text *text) {
     for (d9_node_id n = 0; n < program->eval.node_count; n++)
         write_node(&program->eval, &program->eval.nodes[n], true, text);
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
-        d9_text_add(text, "%s %lld\n", d9_program_buffer_name(program, (d9_buffer)b), (long long)program->buffer_bytes[b]);
+        d9_text_add(text, "%s %lld\n", d9_program_buffer_name(program, (d9_buffer)b),
+                    (long long)program->buffer_bytes[b]);
 }

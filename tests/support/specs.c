@@ -8,7 +8,7 @@ typedef struct op_spec {
     int64_t n, h, w, c, o; /* images, height, width, channels; outputs or classes */
     int kernel, stride, pad;
     int64_t group_size;
-    int variant; /* activation; momentum form; mirror rule */
+    int variant;      /* activation; momentum form; mirror rule */
     double parameter; /* alpha; smoothing; factor */
 } op_spec;
 
@@ -109,9 +109,12 @@ static void build_conv(op_case *c, const op_spec *s, d9_node *node) {
     node->as.conv = (d9_conv_attributes){s->kernel, s->stride, s->pad};
     node->inputs[0] = activation(c, forward ? "x" : "dy", forward ? x : y);
     node->inputs[1] = activation(c, forward || data ? "weight" : "x", forward || data ? w : x);
-    if (forward) node->outputs[0] = result(c, "y", y);
-    else if (data) node->outputs[0] = result(c, "dx", x);
-    else node->outputs[0] = op_output(c, "dweight", D9_BUFFER_GRADIENT, c->master, w);
+    if (forward)
+        node->outputs[0] = result(c, "y", y);
+    else if (data)
+        node->outputs[0] = result(c, "dx", x);
+    else
+        node->outputs[0] = op_output(c, "dweight", D9_BUFFER_GRADIENT, c->master, w);
     node->input_count = 2;
 }
 
@@ -120,9 +123,12 @@ static void build_linear(op_case *c, const op_spec *s, d9_node *node) {
     bool forward = s->op == D9_OP_LINEAR, data = s->op == D9_OP_LINEAR_BACKWARD_DATA;
     node->inputs[0] = forward ? activation(c, "x", x) : master(c, "dy", y, -2, 2);
     node->inputs[1] = activation(c, forward || data ? "weight" : "x", forward || data ? w : x);
-    if (forward) node->outputs[0] = op_output(c, "y", D9_BUFFER_SCRATCH, c->master, y);
-    else if (data) node->outputs[0] = result(c, "dx", x);
-    else node->outputs[0] = op_output(c, "dweight", D9_BUFFER_GRADIENT, c->master, w);
+    if (forward)
+        node->outputs[0] = op_output(c, "y", D9_BUFFER_SCRATCH, c->master, y);
+    else if (data)
+        node->outputs[0] = result(c, "dx", x);
+    else
+        node->outputs[0] = op_output(c, "dweight", D9_BUFFER_GRADIENT, c->master, w);
     node->input_count = 2;
 }
 
@@ -177,8 +183,8 @@ static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
     if (s->op == D9_OP_SCALE) node->as.scale.factor = s->parameter;
     if (s->op == D9_OP_ACT || s->op == D9_OP_ACT_BACKWARD)
         node->as.act = (d9_act_attributes){(d9_activation)s->variant, s->parameter};
-    node->inputs[0] = s->op == D9_OP_CAST ? op_input(c, "x", D9_BUFFER_STATE, c->master, shape, -2, 2)
-                                          : activation(c, "x", shape);
+    node->inputs[0] =
+        s->op == D9_OP_CAST ? op_input(c, "x", D9_BUFFER_STATE, c->master, shape, -2, 2) : activation(c, "x", shape);
     if (two) node->inputs[1] = activation(c, "b", shape);
     node->input_count = two ? 2 : 1;
     node->outputs[0] = result(c, "y", shape);
@@ -220,7 +226,8 @@ static void build_update(op_case *c, const op_spec *s, d9_node *node) {
         node->inputs[1] = op_input(c, "x", D9_BUFFER_ACCUMULATORS, c->master, vector(s->n), -2, 2);
         node->input_count = 2;
     }
-    node->outputs[0] = s->op == D9_OP_COPY ? op_output(c, "y", D9_BUFFER_ACCUMULATORS, c->master, vector(s->n)) : node->inputs[0];
+    node->outputs[0] =
+        s->op == D9_OP_COPY ? op_output(c, "y", D9_BUFFER_ACCUMULATORS, c->master, vector(s->n)) : node->inputs[0];
 }
 
 enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
@@ -228,12 +235,13 @@ enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
 static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}};
     d9_value_id order = op_input(c, "order", D9_BUFFER_ORDER, D9_I32, vector(s->n * STEPS_PER_EPOCH), 0, SAMPLES - 1);
-    c->program.extent = (d9_extent){.train_images = SAMPLES, .height = s->h, .width = s->w, .channels = s->c, .batch = s->n};
+    c->program.extent =
+        (d9_extent){.train_images = SAMPLES, .height = s->h, .width = s->w, .channels = s->c, .batch = s->n};
     c->program.steps_per_epoch = STEPS_PER_EPOCH;
     node->as.augment = (d9_augment_attributes){s->pad, s->kernel, s->n, STEPS_PER_EPOCH};
     if (s->op == D9_OP_DRAW) {
-        node->as.draw = (d9_draw_attributes){11, s->pad, s->variant, s->kernel, s->n, STEPS_PER_EPOCH, SAMPLES,
-                                              (int)s->h, (int)s->w};
+        node->as.draw = (d9_draw_attributes){11,      s->pad,    s->variant, s->kernel, s->n, STEPS_PER_EPOCH,
+                                             SAMPLES, (int)s->h, (int)s->w};
         node->inputs[0] = order;
         node->outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS));
         return;
@@ -261,15 +269,31 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
 
 void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master_type, op_fill fill) {
     static void (*const builders[D9_OP_COUNT])(op_case *, const op_spec *, d9_node *) = {
-        [D9_OP_CONV] = build_conv, [D9_OP_CONV_BACKWARD_DATA] = build_conv, [D9_OP_CONV_BACKWARD_WEIGHT] = build_conv,
-        [D9_OP_LINEAR] = build_linear, [D9_OP_LINEAR_BACKWARD_DATA] = build_linear,
-        [D9_OP_LINEAR_BACKWARD_WEIGHT] = build_linear, [D9_OP_NORM] = build_norm, [D9_OP_NORM_EVAL] = build_norm,
-        [D9_OP_NORM_BACKWARD] = build_norm_backward, [D9_OP_POOL] = build_pool, [D9_OP_POOL_BACKWARD] = build_pool,
-        [D9_OP_ACT] = build_elementwise, [D9_OP_ACT_BACKWARD] = build_elementwise, [D9_OP_ADD] = build_elementwise,
-        [D9_OP_SCALE] = build_elementwise, [D9_OP_CAST] = build_elementwise, [D9_OP_LOSS] = build_loss,
-        [D9_OP_LOSS_BACKWARD] = build_loss, [D9_OP_METRICS] = build_metrics, [D9_OP_UPDATE] = build_update,
-        [D9_OP_LERP] = build_update, [D9_OP_COPY] = build_update, [D9_OP_DRAW] = build_batch,
-        [D9_OP_AUGMENT] = build_batch, [D9_OP_GATHER] = build_batch,
+        [D9_OP_CONV] = build_conv,
+        [D9_OP_CONV_BACKWARD_DATA] = build_conv,
+        [D9_OP_CONV_BACKWARD_WEIGHT] = build_conv,
+        [D9_OP_LINEAR] = build_linear,
+        [D9_OP_LINEAR_BACKWARD_DATA] = build_linear,
+        [D9_OP_LINEAR_BACKWARD_WEIGHT] = build_linear,
+        [D9_OP_NORM] = build_norm,
+        [D9_OP_NORM_EVAL] = build_norm,
+        [D9_OP_NORM_BACKWARD] = build_norm_backward,
+        [D9_OP_POOL] = build_pool,
+        [D9_OP_POOL_BACKWARD] = build_pool,
+        [D9_OP_ACT] = build_elementwise,
+        [D9_OP_ACT_BACKWARD] = build_elementwise,
+        [D9_OP_ADD] = build_elementwise,
+        [D9_OP_SCALE] = build_elementwise,
+        [D9_OP_CAST] = build_elementwise,
+        [D9_OP_LOSS] = build_loss,
+        [D9_OP_LOSS_BACKWARD] = build_loss,
+        [D9_OP_METRICS] = build_metrics,
+        [D9_OP_UPDATE] = build_update,
+        [D9_OP_LERP] = build_update,
+        [D9_OP_COPY] = build_update,
+        [D9_OP_DRAW] = build_batch,
+        [D9_OP_AUGMENT] = build_batch,
+        [D9_OP_GATHER] = build_batch,
     };
     const op_spec *s = &specs[index];
     char name[96];

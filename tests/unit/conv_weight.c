@@ -1,5 +1,6 @@
 /* Our own weight gradient on AMX against sums in double: every row width, odd numbers of images, more threads than
- * images, groups cut short. Small integers, so that the sums are exact and must be equal. Without AMX it must fit nowhere. */
+ * images, groups cut short. Small integers, so that the sums are exact and must be equal. Without AMX it must fit
+ * nowhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,11 +21,13 @@ static uint16_t *integers(int64_t count, uint32_t seed) {
     uint16_t *values = aligned_alloc(64, (size_t)(count * 2 + 63) / 64 * 64);
     assert_non_null(values);
     for (int64_t i = 0; i < count; i++)
-        values[i] = d9_bf16_from_float((float)d9_philox_below(d9_philox4x32_10(seed, (uint32_t)i, 0, 0, 0).v[0], 7) - 3);
+        values[i] =
+            d9_bf16_from_float((float)d9_philox_below(d9_philox4x32_10(seed, (uint32_t)i, 0, 0, 0).v[0], 7) - 3);
     return values;
 }
 
-static double plain_sum(const d9_cpu_conv *s, const uint16_t *x, const uint16_t *dy, int64_t o, int64_t tap, int64_t i) {
+static double plain_sum(const d9_cpu_conv *s, const uint16_t *x, const uint16_t *dy, int64_t o, int64_t tap,
+                        int64_t i) {
     double sum = 0;
     for (int64_t n = 0; n < s->images; n++)
         for (int64_t r = 0; r < s->height; r++)
@@ -50,11 +53,12 @@ static void check(const d9_cpu_conv *s, int threads) {
     memset(scratch, 0xff, (size_t)bytes + GUARD); /* NaNs: what is read must have been written */
     memset(dw, 0xff, (size_t)(count + GUARD) * sizeof *dw);
     d9_cpu_conv_weight(&cpu, s, x, dy, scratch, dw);
-    for (int64_t k = 0; k < count; k += count > 50000 ? 37 : 1) {
+    for (int64_t k = 0; k<count; k += count> 50000 ? 37 : 1) {
         const double want = plain_sum(s, x, dy, k / 9 / s->inputs, k / s->inputs % 9, k % s->inputs);
         if (!((double)dw[k] == want))
             fail_msg("%d x %d, %d images, %d -> %d channels, %d threads: element %d is %g, must be %g", (int)s->height,
-                     (int)s->width, (int)s->images, (int)s->inputs, (int)s->outputs, threads, (int)k, (double)dw[k], want);
+                     (int)s->width, (int)s->images, (int)s->inputs, (int)s->outputs, threads, (int)k, (double)dw[k],
+                     want);
     }
     for (int i = 0; i < GUARD; i++)
         assert_true(scratch[bytes + i] == (char)0xff && d9_float_bits(dw[count + i]) == UINT32_C(0xffffffff));
@@ -70,8 +74,8 @@ static void sums_are_exact(void **state) {
     (void)state;
     if (!fits_here()) skip_for("amx", "no tiles of bf16 on this processor");
     static const d9_cpu_conv shapes[] = {
-        {1, 4, 4, 32, 32},  {7, 4, 4, 64, 32},   {3, 8, 8, 32, 96},   {65, 4, 8, 32, 32},
-        {2, 6, 8, 64, 64},  {5, 16, 16, 32, 64}, {1, 32, 32, 32, 32}, {3, 3, 48, 32, 32},
+        {1, 4, 4, 32, 32},   {7, 4, 4, 64, 32},   {3, 8, 8, 32, 96},   {65, 4, 8, 32, 32},
+        {2, 6, 8, 64, 64},   {5, 16, 16, 32, 64}, {1, 32, 32, 32, 32}, {3, 3, 48, 32, 32},
         {130, 4, 4, 32, 32}, {40, 16, 16, 32, 32} /* several groups, the last cut short */
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)

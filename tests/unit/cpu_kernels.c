@@ -20,8 +20,8 @@ enum { MANY = 1 << 18, ARRAYS = 8 };
 
 /* An array of values both ways: as a kernel stores them and as doubles. */
 typedef struct array {
-    double *want;  /* what it holds, or shall hold */
-    float *f32;    /* storage for either type */
+    double *want; /* what it holds, or shall hold */
+    float *f32;   /* storage for either type */
     d9_kernel_store store;
     int64_t count;
 } array;
@@ -68,7 +68,8 @@ static double rounded(d9_kernel_store store, double x) {
 }
 
 static double stored(const array *a, int64_t i) {
-    return a->store == D9_KERNEL_F32 ? (double)a->f32[i] : (double)d9_bf16_to_float(((const uint16_t *)(void *)a->f32)[i]);
+    return a->store == D9_KERNEL_F32 ? (double)a->f32[i]
+                                     : (double)d9_bf16_to_float(((const uint16_t *)(void *)a->f32)[i]);
 }
 
 static double next(fixture *f, bool integers) {
@@ -84,8 +85,10 @@ static array *fill(fixture *f, int i, int64_t count, d9_kernel_store store, bool
     a->count = count;
     for (int64_t k = 0; k < count; k++) {
         a->want[k] = rounded(store, next(f, integers));
-        if (store == D9_KERNEL_F32) a->f32[k] = (float)a->want[k];
-        else ((uint16_t *)(void *)a->f32)[k] = d9_bf16_from_float((float)a->want[k]);
+        if (store == D9_KERNEL_F32)
+            a->f32[k] = (float)a->want[k];
+        else
+            ((uint16_t *)(void *)a->f32)[k] = d9_bf16_from_float((float)a->want[k]);
     }
     return a;
 }
@@ -117,9 +120,9 @@ static void check(const array *a, const setting *s, const char *what, double f32
     for (int64_t k = a->count; k < a->count + 4; k++) assert_true(isnan(stored(a, k)));
     const double relative = sqrt(error / norm), limit = a->store == D9_KERNEL_BF16 ? 0x1p-8 : f32_limit;
     if (!(relative <= limit) || zeros == a->count || (s->integers && f32_limit == 0 && wrong > 0))
-        fail_msg("%s at level %s, %s, %d threads: error %.3g, limit %.3g, %lld of %lld wrong", what, s->cpu.loops->level,
-                 a->store == D9_KERNEL_BF16 ? "bf16" : "f32", s->cpu.threads, relative, limit, (long long)wrong,
-                 (long long)a->count);
+        fail_msg("%s at level %s, %s, %d threads: error %.3g, limit %.3g, %lld of %lld wrong", what,
+                 s->cpu.loops->level, a->store == D9_KERNEL_BF16 ? "bf16" : "f32", s->cpu.threads, relative, limit,
+                 (long long)wrong, (long long)a->count);
 }
 
 /* Calls a check for every level that runs here, both types, random and integer contents, 1 and 3 threads. */
@@ -170,15 +173,15 @@ static void casts(fixture *f, const setting *s) {
     d9_cpu_cast(&s->cpu, (d9_kernel_in){from, D9_KERNEL_F32}, n, (d9_kernel_out){to, D9_KERNEL_BF16});
     for (int64_t i = 0; i < n; i++)
         if (to[i] != d9_bf16_from_float(from[i]) && !isnan(from[i]))
-            fail_msg("%s: %a became %04x, must be %04x", s->cpu.loops->level, (double)from[i], to[i], d9_bf16_from_float(from[i]));
+            fail_msg("%s: %a became %04x, must be %04x", s->cpu.loops->level, (double)from[i], to[i],
+                     d9_bf16_from_float(from[i]));
     assert_true(isnan(d9_bf16_to_float(to[2])));
     d9_cpu_cast(&s->cpu, (d9_kernel_in){to, D9_KERNEL_BF16}, n, (d9_kernel_out){from, D9_KERNEL_F32});
     for (int64_t i = 0; i < n; i++) assert_true(d9_float_bits(from[i]) == (uint32_t)to[i] << 16);
 }
 
 static void activations(fixture *f, const setting *s) {
-    for (int id = 0; id < D9_ACT_COUNT; id++)
-        FOR_COUNTS {
+    for (int id = 0; id < D9_ACT_COUNT; id++) FOR_COUNTS {
             const int64_t n = counts[z];
             const d9_kernel_act act = {id, 0.3f};
             array *x = fill(f, 0, n, s->store, false), *dy = fill(f, 1, n, s->store, false), *y;
@@ -189,7 +192,8 @@ static void activations(fixture *f, const setting *s) {
             check(y, s, "act", 3e-7);
             y = empty(f, 2, n, s->store);
             d9_cpu_act_backward(&s->cpu, in(dy), in(x), act, n, out(y));
-            for (int64_t i = 0; i < n; i++) y->want[i] = dy->want[i] * d9_activation_slope_double(id, x->want[i], (double)act.alpha);
+            for (int64_t i = 0; i < n; i++)
+                y->want[i] = dy->want[i] * d9_activation_slope_double(id, x->want[i], (double)act.alpha);
             check(y, s, "act_backward", 3e-7);
         }
 }
@@ -200,7 +204,8 @@ static void updates(fixture *f, const setting *s) {
         const bool torch = way & 1, kept = way & 2;
         const int64_t n = 40007;
         const d9_cpu_update rule = {torch ? D9_UPDATE_SGD_TORCH : D9_UPDATE_SGD_PAGE, 0.125f, 0.25f, 1, {0.5f}};
-        array *w = fill(f, 0, n, D9_KERNEL_F32, false), *g = fill(f, 1, n, D9_KERNEL_F32, false), *v = fill(f, 2, n, D9_KERNEL_F32, false);
+        array *w = fill(f, 0, n, D9_KERNEL_F32, false), *g = fill(f, 1, n, D9_KERNEL_F32, false),
+              *v = fill(f, 2, n, D9_KERNEL_F32, false);
         memset(w->f32 + n, 0xff, 16), memset(v->f32 + n, 0xff, 16);
         d9_cpu_update_group(&s->cpu, &rule, g->f32, n, w->f32, (float *[]){kept ? v->f32 : NULL, NULL});
         for (int64_t i = 0; i < n && !kept; i++) v->want[i] = 0;
@@ -221,13 +226,16 @@ static void updates(fixture *f, const setting *s) {
 
 /* ---- norm ---- */
 
-typedef struct norm_sizes { int64_t images, pixels, channels, groups; } norm_sizes;
-static const norm_sizes norms[] = {{1, 15, 3, 1}, {7, 6, 27, 1}, {65, 4, 27, 5}, {8, 9, 65, 4}, {6, 70, 513, 3}, {4, 1, 65, 2}};
+typedef struct norm_sizes {
+    int64_t images, pixels, channels, groups;
+} norm_sizes;
+static const norm_sizes norms[] = {{1, 15, 3, 1}, {7, 6, 27, 1},   {65, 4, 27, 5},
+                                   {8, 9, 65, 4}, {6, 70, 513, 3}, {4, 1, 65, 2}};
 
 /* Over the elements of (group, channel): calls for each flat index. */
-#define FOR_MEMBERS(n, g, c)                                                                                       \
-    for (int64_t i_ = (g); i_ < (n)->images; i_ += (n)->groups)                                                    \
-        for (int64_t at = i_ * (n)->pixels * (n)->channels + (c); at < (i_ + 1) * (n)->pixels * (n)->channels;     \
+#define FOR_MEMBERS(n, g, c)                                                                                           \
+    for (int64_t i_ = (g); i_ < (n)->images; i_ += (n)->groups)                                                        \
+        for (int64_t at = i_ * (n)->pixels * (n)->channels + (c); at < (i_ + 1) * (n)->pixels * (n)->channels;         \
              at += (n)->channels)
 
 static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, double offset) {
@@ -236,14 +244,18 @@ static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, dou
     array *x = fill(f, 0, count, s->store, s->integers), *scale = fill(f, 1, 2 * c_count, D9_KERNEL_F32, false);
     for (int64_t i = 0; i < count; i++) { /* a mean that dwarfs the spread */
         x->want[i] = rounded(s->store, x->want[i] + offset);
-        if (s->store == D9_KERNEL_F32) x->f32[i] = (float)x->want[i];
-        else ((uint16_t *)(void *)x->f32)[i] = d9_bf16_from_float((float)x->want[i]);
+        if (s->store == D9_KERNEL_F32)
+            x->f32[i] = (float)x->want[i];
+        else
+            ((uint16_t *)(void *)x->f32)[i] = d9_bf16_from_float((float)x->want[i]);
     }
-    array *mean = empty(f, 2, gc, D9_KERNEL_F32), *inv_std = empty(f, 3, gc, D9_KERNEL_F32), *y = empty(f, 4, count, s->store);
+    array *mean = empty(f, 2, gc, D9_KERNEL_F32), *inv_std = empty(f, 3, gc, D9_KERNEL_F32),
+          *y = empty(f, 4, count, s->store);
     array *running = fill(f, 5, 2 * gc, D9_KERNEL_F32, false);
     assert_true(d9_cpu_norm_scratch_bytes(n) <= 1 << 24);
     memset(running->f32 + 2 * gc, 0xff, 16);
-    const d9_kernel_norm_state state = {scale->f32, scale->f32 + c_count, running->f32, running->f32 + gc, mean->f32, inv_std->f32, 1e-2, 0.1};
+    const d9_kernel_norm_state state = {scale->f32, scale->f32 + c_count, running->f32, running->f32 + gc,
+                                        mean->f32,  inv_std->f32,         1e-2,         0.1};
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     d9_cpu_norm_forward(&s->cpu, n, in(x), &state, &none, f->scratch, out(y));
     double means = 0, sizes = 0;
@@ -258,11 +270,12 @@ static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, dou
             mean->want[g * c_count + c] = sum / members;
             inv_std->want[g * c_count + c] = inverse;
             running->want[g * c_count + c] = 0.9 * running->want[g * c_count + c] + 0.1 * sum / members;
-            running->want[gc + g * c_count + c] = 0.9 * running->want[gc + g * c_count + c] +
-                                                  0.1 * (members > 1 ? squares / (members - 1) : variance);
-            FOR_MEMBERS(n, g, c) y->want[at] = (x->want[at] - sum / members) * inverse * scale->want[c] + scale->want[c_count + c];
+            running->want[gc + g * c_count + c] =
+                0.9 * running->want[gc + g * c_count + c] + 0.1 * (members > 1 ? squares / (members - 1) : variance);
+            FOR_MEMBERS(n, g, c)
+            y->want[at] = (x->want[at] - sum / members) * inverse * scale->want[c] + scale->want[c_count + c];
         }
-    const double cancelled = 1e-6 * (1 + fabs(offset)); /* x - mean in f32 loses what the mean outweighs */
+    const double cancelled = 1e-6 * (1 + fabs(offset));      /* x - mean in f32 loses what the mean outweighs */
     check(mean, s, "norm mean", 2e-7 * sqrt(sizes / means)); /* relative to the values, not to what they cancel to */
     check(inv_std, s, "norm inv_std", 1e-6);
     check(running, s, "norm running statistics", 1e-6);
@@ -273,8 +286,10 @@ static void norm_backward_case(fixture *f, const setting *s, const d9_kernel_nor
     const int64_t count = n->images * n->pixels * n->channels, c_count = n->channels, gc = n->groups * c_count;
     const double members = (double)(n->images / n->groups * n->pixels);
     array *x = fill(f, 0, count, s->store, s->integers), *dy = fill(f, 1, count, s->store, s->integers);
-    array *mean = fill(f, 2, gc, D9_KERNEL_F32, false), *inv_std = fill(f, 3, gc, D9_KERNEL_F32, false), *scale = fill(f, 4, c_count, D9_KERNEL_F32, false);
-    array *dx = empty(f, 5, count, s->store), *dscale = empty(f, 6, c_count, D9_KERNEL_F32), *dbias = empty(f, 7, c_count, D9_KERNEL_F32);
+    array *mean = fill(f, 2, gc, D9_KERNEL_F32, false), *inv_std = fill(f, 3, gc, D9_KERNEL_F32, false),
+          *scale = fill(f, 4, c_count, D9_KERNEL_F32, false);
+    array *dx = empty(f, 5, count, s->store), *dscale = empty(f, 6, c_count, D9_KERNEL_F32),
+          *dbias = empty(f, 7, c_count, D9_KERNEL_F32);
     const d9_cpu_prologue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_gradients gradients = {out(dx), dscale->f32, dbias->f32};
     d9_cpu_norm_backward(&s->cpu, n, in(dy), &none, in(x), mean->f32, inv_std->f32, scale->f32, f->scratch, &gradients);
@@ -288,7 +303,8 @@ static void norm_backward_case(fixture *f, const setting *s, const d9_kernel_nor
             }
             dbias->want[c] += sum;
             dscale->want[c] += product;
-            FOR_MEMBERS(n, g, c) dx->want[at] = scale->want[c] * r * (dy->want[at] - (sum + (x->want[at] - m) * r * product) / members);
+            FOR_MEMBERS(n, g, c)
+            dx->want[at] = scale->want[c] * r * (dy->want[at] - (sum + (x->want[at] - m) * r * product) / members);
         }
     check(dx, s, "norm_backward dx", 3e-6);
     check(dscale, s, "norm_backward dscale", 3e-6);
@@ -316,8 +332,11 @@ static int64_t window_winner(const d9_kernel_window *w, const double *x, int64_t
 }
 
 static void pools(fixture *f, const setting *s) {
-    static const d9_kernel_window windows[] = {{7, 8, 6, 27, 4, 3, 2, 2}, {3, 9, 7, 65, 4, 3, 2, 2}, {2, 4, 4, 513, 1, 1, 4, 4},
-                                            {1, 7, 7, 3, 3, 3, 3, 2}, {2, 7, 7, 65, 2, 2, 2, 4}};
+    static const d9_kernel_window windows[] = {{7, 8, 6, 27, 4, 3, 2, 2},
+                                               {3, 9, 7, 65, 4, 3, 2, 2},
+                                               {2, 4, 4, 513, 1, 1, 4, 4},
+                                               {1, 7, 7, 3, 3, 3, 3, 2},
+                                               {2, 7, 7, 65, 2, 2, 2, 4}};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         const d9_kernel_window *w = &windows[i];
         const int64_t in_count = w->images * w->height * w->width * w->channels;
@@ -328,7 +347,8 @@ static void pools(fixture *f, const setting *s) {
         d9_cpu_pool_backward(&s->cpu, w, in(dy), in(x), out(dx));
         for (int64_t o = 0; o < out_count; o++) {
             const int64_t c = o % w->channels, ox = o / w->channels % w->out_width;
-            const int64_t oy = o / w->channels / w->out_width % w->out_height, n = o / w->channels / w->out_width / w->out_height;
+            const int64_t oy = o / w->channels / w->out_width % w->out_height,
+                          n = o / w->channels / w->out_width / w->out_height;
             const int64_t corner = ((n * w->height + oy * w->stride) * w->width + ox * w->stride) * w->channels + c;
             const int64_t best = window_winner(w, x->want, corner);
             y->want[o] = x->want[best];
@@ -343,9 +363,12 @@ static void linears(fixture *f, const setting *s) {
     static const d9_kernel_linear shapes[] = {{7, 65, 10}, {65, 162, 3}, {1, 1027, 27}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const d9_kernel_linear *l = &shapes[i];
-        array *x = fill(f, 0, l->samples * l->inputs, s->store, s->integers), *w = fill(f, 1, l->outputs * l->inputs, s->store, s->integers);
-        array *dy = fill(f, 2, l->samples * l->outputs, D9_KERNEL_F32, s->integers), *y = empty(f, 3, l->samples * l->outputs, D9_KERNEL_F32);
-        array *dx = empty(f, 4, l->samples * l->inputs, s->store), *dw = empty(f, 5, l->outputs * l->inputs, D9_KERNEL_F32);
+        array *x = fill(f, 0, l->samples * l->inputs, s->store, s->integers),
+              *w = fill(f, 1, l->outputs * l->inputs, s->store, s->integers);
+        array *dy = fill(f, 2, l->samples * l->outputs, D9_KERNEL_F32, s->integers),
+              *y = empty(f, 3, l->samples * l->outputs, D9_KERNEL_F32);
+        array *dx = empty(f, 4, l->samples * l->inputs, s->store),
+              *dw = empty(f, 5, l->outputs * l->inputs, D9_KERNEL_F32);
         d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), out(y));
         d9_cpu_linear_backward_data(&s->cpu, l, in(dy), in(w), out(dx));
         d9_cpu_linear_backward_weight(&s->cpu, l, in(dy), in(x), out(dw));
@@ -383,7 +406,8 @@ static void augmentation(fixture *f, const setting *s) {
     for (int64_t i = 0; i < y->count; i++) {
         const int c = (int)(i % C), x = (int)(i / C % W), row = (int)(i / C / W % H);
         const int32_t *d = draws + i / C / W / H * 5;
-        const int source_row = d9_augment_row(row, d[0], PAD, H), source_column = d9_augment_column(x, d[1], d[2], PAD, W);
+        const int source_row = d9_augment_row(row, d[0], PAD, H),
+                  source_column = d9_augment_column(x, d[1], d[2], PAD, W);
         const bool cut = d9_augment_cut(row, d[3], CUT) && d9_augment_cut(x, d[4], CUT);
         const uint8_t byte = images[((order[i / C / W / H] * H + source_row) * W + source_column) * C + c];
         assert_true(stored(y, i) == rounded(s->store, cut ? 0 : (double)table[c * 256 + byte])); /* every bit */
@@ -412,7 +436,8 @@ static void fusion(fixture *f, const setting *s) {
     const size_t bytes = (size_t)(count * d9_kernel_store_bytes(s->store));
     const d9_cpu other = {s->cpu.loops, 2}; /* the fused side runs on 2 threads */
     const d9_kernel_act celu = {D9_ACT_CELU, 0.3f};
-    array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, count, s->store, s->integers), *vectors = fill(f, 2, 8 * gc, D9_KERNEL_F32, false);
+    array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, count, s->store, s->integers),
+          *vectors = fill(f, 2, 8 * gc, D9_KERNEL_F32, false);
     float *v = vectors->f32;
     const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1};
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
@@ -429,7 +454,8 @@ static void fusion(fixture *f, const setting *s) {
     d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, (d9_kernel_out){NULL, s->store});
     assert_memory_equal(fused_sum->f32, sum->f32, bytes);
 
-    array *dz = empty(f, 7, count, s->store), *dx = empty(f, 4, count, s->store), *fused_dx = empty(f, 5, count, s->store);
+    array *dz = empty(f, 7, count, s->store), *dx = empty(f, 4, count, s->store),
+          *fused_dx = empty(f, 5, count, s->store);
     const d9_cpu_prologue plain = {.act = {D9_KERNEL_NO_ACT, 0}}, slope = {celu, in(y)};
     const d9_kernel_norm_gradients a = {out(dx), v + 6 * gc, v + 6 * gc + n.channels};
     const d9_kernel_norm_gradients c = {out(fused_dx), v + 7 * gc, v + 7 * gc + n.channels};
@@ -440,7 +466,7 @@ static void fusion(fixture *f, const setting *s) {
     assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
 }
 
-#define EVERYWHERE(name)                                                                                           \
+#define EVERYWHERE(name)                                                                                               \
     static void test_##name(void **state) { everywhere(*state, name); }
 EVERYWHERE(elementwise)
 EVERYWHERE(casts)
@@ -467,11 +493,16 @@ static void levels_are_found_by_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_are_found_by_name), cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_casts),               cmocka_unit_test(test_activations),
-        cmocka_unit_test(test_updates),             cmocka_unit_test(test_normalisation),
-        cmocka_unit_test(test_pools),               cmocka_unit_test(test_linears),
-        cmocka_unit_test(test_augmentation),        cmocka_unit_test(test_strips),
+        cmocka_unit_test(levels_are_found_by_name),
+        cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_normalisation),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_linears),
+        cmocka_unit_test(test_augmentation),
+        cmocka_unit_test(test_strips),
         cmocka_unit_test(test_fusion),
     };
     return cmocka_run_group_tests_name("cpu_kernels", tests, set_up, tear_down);

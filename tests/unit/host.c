@@ -92,17 +92,22 @@ static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows
     return D9_OK;
 }
 
-#define ADD_RULE {.name = "add", .node_count = 1, .ops = {D9_OP_ADD}, .run = run_add}
+#define ADD_RULE                                                                                                       \
+    { .name = "add", .node_count = 1, .ops = {D9_OP_ADD}, .run = run_add }
 #define SCALE_RULE                                                                                                     \
-    {.name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare, .run = run_scale, .release = release, \
-     .survey = survey}
+    {                                                                                                                  \
+        .name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare, .run = run_scale,                  \
+        .release = release, .survey = survey                                                                           \
+    }
 #define FUSED_RULE(fits, runs)                                                                                         \
-    {.name = "scale+add", .node_count = 2, .ops = {D9_OP_SCALE, D9_OP_ADD}, .match = fits, .run = runs}
+    { .name = "scale+add", .node_count = 2, .ops = {D9_OP_SCALE, D9_OP_ADD}, .match = fits, .run = runs }
 static const d9_rule plain_rules[] = {FUSED_RULE(NULL, run_fused), ADD_RULE, SCALE_RULE, {.name = NULL}};
 static const d9_rule writing_rules[] = {FUSED_RULE(feeds, run_writing), ADD_RULE, SCALE_RULE, {.name = NULL}};
 static const d9_rule *const plain_tables[] = {plain_rules, NULL}, *const writing_tables[] = {writing_rules, NULL};
-static const d9_host_kind plain_kind = {.rules = plain_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
-static const d9_host_kind writing_kind = {.rules = writing_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
+static const d9_host_kind plain_kind = {
+    .rules = plain_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
+static const d9_host_kind writing_kind = {
+    .rules = writing_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
 
 static d9_status open_plain(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &plain_kind, options, device);

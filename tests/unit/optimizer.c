@@ -104,7 +104,8 @@ static void check_update(d9_session *session, const char *name, int64_t at, doub
                          const float *before, const float *velocity) {
     const d9_config *config = session->config;
     const double batch = (double)session->program.extent.batch;
-    const d9_update_terms_double terms = {rate / batch, config->train.weight_decay * batch, (double)(at + 1), {momentum}};
+    const d9_update_terms_double terms = {
+        rate / batch, config->train.weight_decay * batch, (double)(at + 1), {momentum}};
     float after[4096], gradient[4096];
     int64_t count;
     read_parameter(session, name, D9_BUFFER_STATE, after, &count);
@@ -259,9 +260,12 @@ static void selectors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_updates_in_one_step), cmocka_unit_test(two_updates_in_one_step_on_onednn),
-        cmocka_unit_test(resumes_in_the_middle),   cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(selectors),               cmocka_unit_test(a_group_without_members_has_no_update),
+        cmocka_unit_test(two_updates_in_one_step),
+        cmocka_unit_test(two_updates_in_one_step_on_onednn),
+        cmocka_unit_test(resumes_in_the_middle),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(selectors),
+        cmocka_unit_test(a_group_without_members_has_no_update),
     };
     d9_context_init(&context);
     context.system = run_system();

@@ -143,7 +143,8 @@ static void test_layout(void **state) {
     drop(&b);
     b = make(program_all_tricks, 32, "f64");
     check_layout(&b.program, (const int[]){9, 8, 1 + 8, 16});
-    assert_int_equal(b.program.buffer_bytes[d9_accumulator_find(&b.program.accumulators, "average")], b.program.buffer_bytes[D9_BUFFER_STATE]);
+    assert_int_equal(b.program.buffer_bytes[d9_accumulator_find(&b.program.accumulators, "average")],
+                     b.program.buffer_bytes[D9_BUFFER_STATE]);
     drop(&b);
 }
 
@@ -178,7 +179,8 @@ static void test_order_of_the_list(void **state) {
     d9_node_id average = program_find(g, D9_OP_LERP, "tail.average");
     assert_true(loss < metrics && metrics < weights && weights < biases && biases < average);
     assert_int_equal(average, g->node_count - 1);
-    for (d9_node_id n = 0; n < g->node_count; n++) { /* what has no gradient itself, and is no end of the list, is one */
+    for (d9_node_id n = 0; n < g->node_count;
+         n++) { /* what has no gradient itself, and is no end of the list, is one */
         const d9_op_info *info = d9_op_info_of(g->nodes[n].op);
         const bool end = info->batch || info->update || n == metrics || n == average;
         if (!end && !info->gradient) assert_true(n > metrics && n < weights);
@@ -228,14 +230,12 @@ static void test_refusals(void **state) {
     (void)state;
     assert_refused("", 7, 32, "train.batch_size is 8 but there are only 7 training images");
     assert_refused("", 32, 4, "layer3.pool: 1x1 is too small for a 2x2 pool: the images are too small for this model");
-    assert_refused(
-        "ghost_batchnorm: {group_size: 3}", 32, 32,
-        "a batch of 8 images does not divide into ghost groups of 3: train.batch_size must be a multiple "
-        "of tricks.ghost_batchnorm.group_size");
-    assert_refused(
-        "ghost_batchnorm: {group_size: 16}", 32, 32,
-        "a batch of 8 images does not divide into ghost groups of 16: train.batch_size must be a multiple "
-        "of tricks.ghost_batchnorm.group_size");
+    assert_refused("ghost_batchnorm: {group_size: 3}", 32, 32,
+                   "a batch of 8 images does not divide into ghost groups of 3: train.batch_size must be a multiple "
+                   "of tricks.ghost_batchnorm.group_size");
+    assert_refused("ghost_batchnorm: {group_size: 16}", 32, 32,
+                   "a batch of 8 images does not divide into ghost groups of 16: train.batch_size must be a multiple "
+                   "of tricks.ghost_batchnorm.group_size");
     assert_refused("patch_whitening: {size: 2}", 32, 32, "tricks.patch_whitening.size is 2; it must be odd");
     assert_refused("crop: {pad: 8}", 32, 8, "images of 8x8 can be reflect-padded by at most 7 pixels, not by 8");
     assert_refused("cutout: {size: 9}", 32, 8, "images of 8x8 have room for a cutout of at most 8 pixels, not of 9");

@@ -148,7 +148,9 @@ static void test_gaps_are_zero(void **state) {
             memset(held + value->offset, 1, (size_t)d9_shape_count(&value->shape) * sizeof(float));
         }
         for (int64_t at = 0; at < bytes; at++) {
-            if (held[at] > 1) fail_msg("%s: byte %lld is left over", d9_program_buffer_name(&b->session.program, buffers[i]), (long long)at);
+            if (held[at] > 1)
+                fail_msg("%s: byte %lld is left over", d9_program_buffer_name(&b->session.program, buffers[i]),
+                         (long long)at);
             gaps += held[at] == 0;
         }
         test_free(held);

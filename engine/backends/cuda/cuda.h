@@ -99,7 +99,7 @@ D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_
 /* A d9_host_kind and a d9_backend of this folder. */
 #define D9_CUDA_KIND(open_function, describe_function)                                                                 \
     {                                                                                                                  \
-        .rules = d9_cuda_tables, .open = open_function, .close = d9_cuda_close, .describe = describe_function,          \
+        .rules = d9_cuda_tables, .open = open_function, .close = d9_cuda_close, .describe = describe_function,         \
         .ceilings = d9_cuda_ceilings, .memory = &d9_cuda_memory                                                        \
     }
 #define D9_CUDA_BACKEND(backend_name, backend_doc, probe_function, open_function)                                      \

@@ -35,13 +35,13 @@ d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool) {
     const d9_shape *whole = &d9_site_value(site, pool->inputs[backward ? 1 : 0])->shape;
     const d9_shape *pooled = &d9_site_value(site, backward ? pool->inputs[0] : pool->outputs[0])->shape;
     return (d9_kernel_window){.images = whole->d[0],
-                            .height = whole->d[1],
-                            .width = whole->d[2],
-                            .channels = whole->d[3],
-                            .out_height = pooled->d[1],
-                            .out_width = pooled->d[2],
-                            .kernel = pool->as.pool.kernel,
-                            .stride = pool->as.pool.stride};
+                              .height = whole->d[1],
+                              .width = whole->d[2],
+                              .channels = whole->d[3],
+                              .out_height = pooled->d[1],
+                              .out_width = pooled->d[2],
+                              .kernel = pool->as.pool.kernel,
+                              .stride = pool->as.pool.stride};
 }
 
 static d9_status run_pool(d9_context *context, const d9_site *site, int64_t step) {
@@ -68,7 +68,7 @@ static d9_kernel_linear linear_of(const d9_site *site) {
 
 #define LINEAR(name)                                                                                                   \
     static d9_status run_linear_##name(d9_context *context, const d9_site *site, int64_t step) {                       \
-        const d9_kernel_linear shape = linear_of(site);                                                                  \
+        const d9_kernel_linear shape = linear_of(site);                                                                \
         (void)step;                                                                                                    \
         return d9_cuda_check(                                                                                          \
             context, site,                                                                                             \

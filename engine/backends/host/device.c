@@ -1,5 +1,5 @@
-/* A device: memory for the program's buffers, the host's own or the kind's, and whatever the kind of backend keeps beside
- * them. */
+/* A device: memory for the program's buffers, the host's own or the kind's, and whatever the kind of backend keeps
+ * beside them. */
 #include "backends/host/device.h"
 #include "core/system.h"
 

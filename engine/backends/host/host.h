@@ -1,4 +1,5 @@
-/* The host's half of every backend (reference, onednn, cuda): buffers, matching rules to nodes, walking the list, times.
+/* The host's half of every backend (reference, onednn, cuda): buffers, matching rules to nodes, walking the list,
+ * times.
  *
  * A backend is then a table of rules. A rule covers one node or a chain of consecutive nodes of the list; the
  * plan takes the longest rule that matches at each position. A chain is only ever offered to a rule when
@@ -98,7 +99,8 @@ d9_status d9_host_ceilings(d9_context *context, d9_device *device, const d9_prec
                            d9_ceilings *ceilings);
 d9_status d9_host_sync(d9_context *context, d9_device *device);
 
-/* Physical cores this process may use: affinity mask and cgroup quota (rounded up) respected, hyperthreads not counted. */
+/* Physical cores this process may use: affinity mask and cgroup quota (rounded up) respected, hyperthreads not counted.
+ */
 int d9_host_default_threads(void);
 
 #endif

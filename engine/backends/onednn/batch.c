@@ -12,8 +12,8 @@ static d9_status order_slice(d9_context *context, const d9_site *site, d9_value_
     *slice = (const int32_t *)d9_site_data(site, order) + at;
     for (int64_t i = 0; i < batch; i++)
         if ((*slice)[i] < 0 || (*slice)[i] >= samples)
-            return d9_fail(context, D9_DEVICE, "%s: the order names sample %d of %lld", site->nodes[0]->role, (*slice)[i],
-                           (long long)samples);
+            return d9_fail(context, D9_DEVICE, "%s: the order names sample %d of %lld", site->nodes[0]->role,
+                           (*slice)[i], (long long)samples);
     return D9_OK;
 }
 
@@ -99,14 +99,14 @@ static d9_status run_copy(d9_context *context, const d9_site *site, int64_t step
     const d9_node *node = site->nodes[0];
     const int64_t element = (int64_t)d9_type_bytes(d9_onednn_value(site, node->inputs[0])->type);
     (void)context, (void)step;
-    d9_cpu_copy(d9_onednn_cpu(site), d9_site_data(site, node->inputs[0]), d9_onednn_count(site, node->inputs[0]) * element,
-                d9_site_data(site, node->outputs[0]));
+    d9_cpu_copy(d9_onednn_cpu(site), d9_site_data(site, node->inputs[0]),
+                d9_onednn_count(site, node->inputs[0]) * element, d9_site_data(site, node->outputs[0]));
     return D9_OK;
 }
 
 /* ---- the table ---- */
 
-#define PLAIN(rule_op, rule_name, matches, runs) \
+#define PLAIN(rule_op, rule_name, matches, runs)                                                                       \
     { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = runs }
 
 const d9_rule d9_onednn_batch_rules[] = {

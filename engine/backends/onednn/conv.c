@@ -89,8 +89,10 @@ static d9_status describe(d9_context *context, const d9_site *site, const d9_con
     DNNL_TRY(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user));
     const dnnl_status_t result =
         dnnl_primitive_desc_create(description, &desc, attributes, d9_onednn_of(site)->engine, hint);
-    if (result == dnnl_unimplemented) *description = NULL;
-    else DNNL_TRY(result);
+    if (result == dnnl_unimplemented)
+        *description = NULL;
+    else
+        DNNL_TRY(result);
 done:
     if (attributes) dnnl_primitive_attr_destroy(attributes);
     return status;
@@ -116,7 +118,8 @@ static d9_status make_reorder(d9_context *context, const d9_site *site, d9_conv 
     dnnl_primitive_desc_t description = NULL;
     const bool out = argument == written[c->g.pass];
     D9_TRY(make_memory(context, site, plain, &c->plain[argument]));
-    DNNL_TRY(dnnl_reorder_primitive_desc_create(&description, out ? own : plain, engine, out ? plain : own, engine, NULL));
+    DNNL_TRY(
+        dnnl_reorder_primitive_desc_create(&description, out ? own : plain, engine, out ? plain : own, engine, NULL));
     DNNL_TRY(dnnl_primitive_create(&c->reorder[argument], description));
 done:
     if (description) dnnl_primitive_desc_destroy(description);
@@ -124,7 +127,8 @@ done:
 }
 
 /* Memories of the arguments, their reorders, and room for all in the shared scratch. */
-static d9_status lay_out(d9_context *context, const d9_site *site, d9_conv *c, const_dnnl_primitive_desc_t description) {
+static d9_status lay_out(d9_context *context, const d9_site *site, d9_conv *c,
+                         const_dnnl_primitive_desc_t description) {
     d9_status status;
     const dnnl_memory_desc_t *workspace = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
     for (int a = 0; a < ARGUMENTS; a++) {
@@ -156,8 +160,8 @@ void d9_conv_destroy(d9_conv *c) {
 
 static void name_it(d9_conv *c, const char *implementation) {
     char side[16];
-    const char *const ways[] = {[D9_CONV_PLAIN] = side, [D9_CONV_BLOCKED] = "blocked", [D9_CONV_WINOGRAD] = "winograd",
-                                [D9_CONV_OWN] = "own"};
+    const char *const ways[] = {
+        [D9_CONV_PLAIN] = side, [D9_CONV_BLOCKED] = "blocked", [D9_CONV_WINOGRAD] = "winograd", [D9_CONV_OWN] = "own"};
     snprintf(side, sizeof side, "x%d", c->way.across);
     snprintf(c->name, sizeof c->name, "%s %s", ways[c->way.layout], implementation);
 }
@@ -170,7 +174,8 @@ static d9_status build_own(d9_context *context, const d9_site *site, d9_conv *c,
     const d9_cpu_conv shape = d9_conv_own_shape(&c->g);
     name_it(c, "amx_bf16");
     *built = true;
-    return d9_onednn_reserve(context, d9_onednn_of(site), d9_cpu_conv_weight_scratch_bytes(d9_onednn_cpu(site), &shape));
+    return d9_onednn_reserve(context, d9_onednn_of(site),
+                             d9_cpu_conv_weight_scratch_bytes(d9_onednn_cpu(site), &shape));
 }
 
 d9_status d9_conv_build(d9_context *context, const d9_site *site, d9_conv_way way, d9_conv *c, bool *built) {
@@ -229,8 +234,10 @@ static d9_status stage(d9_context *context, const d9_site *site, const d9_conv *
     void *plain = d9_site_data(site, c->g.value[argument]), *own = argument_data(site, c, argument);
     if (!staged(c, argument)) return D9_OK;
     if (c->reorder[argument]) return run_reorder(context, site, c, argument);
-    if (argument == written[c->g.pass]) d9_cpu_strip_unpack(d9_onednn_cpu(site), &c->strip[argument], own, store, plain);
-    else d9_cpu_strip_pack(d9_onednn_cpu(site), &c->strip[argument], plain, store, own);
+    if (argument == written[c->g.pass])
+        d9_cpu_strip_unpack(d9_onednn_cpu(site), &c->strip[argument], own, store, plain);
+    else
+        d9_cpu_strip_pack(d9_onednn_cpu(site), &c->strip[argument], plain, store, own);
     return D9_OK;
 }
 

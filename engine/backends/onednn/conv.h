@@ -8,7 +8,8 @@
 /* A way to compute it. A plan's choice reads "WAY IMPLEMENTATION", as in "x16 brgconv:avx512_core_amx_bf16". */
 typedef enum d9_conv_layout { D9_CONV_PLAIN, D9_CONV_BLOCKED, D9_CONV_WINOGRAD, D9_CONV_OWN } d9_conv_layout;
 typedef struct d9_conv_way {
-    /* "x1": (N, H, W, C); "blocked": as oneDNN likes it; "winograd": blocked as well; "own": kernels/cpu/amx, no oneDNN */
+    /* "x1": (N, H, W, C); "blocked": as oneDNN likes it; "winograd": blocked as well; "own": kernels/cpu/amx, no oneDNN
+     */
     d9_conv_layout layout;
     int across;            /* "x16": images side by side, plain layout only; 1: as they lie */
 } d9_conv_way;

@@ -31,8 +31,8 @@ static bool has_tiles(const d9_cpu *cpu) { return strcmp(d9_onednn_isa(cpu->loop
 
 static bool own_fits(const d9_cpu *cpu, const d9_conv_geometry *g) {
     const d9_cpu_conv shape = d9_conv_own_shape(g);
-    return g->pass == D9_CONV_BACKWARD_WEIGHT && g->type == D9_BF16 && g->stride == 1 && g->pad == 1 && g->w.d[1] == 3 &&
-           g->w.d[2] == 3 && has_tiles(cpu) && d9_cpu_conv_weight_fits(cpu, &shape);
+    return g->pass == D9_CONV_BACKWARD_WEIGHT && g->type == D9_BF16 && g->stride == 1 && g->pad == 1 &&
+           g->w.d[1] == 3 && g->w.d[2] == 3 && has_tiles(cpu) && d9_cpu_conv_weight_fits(cpu, &shape);
 }
 
 static bool fits(const d9_cpu *cpu, const d9_conv_geometry *g, d9_conv_way way) {
@@ -41,8 +41,9 @@ static bool fits(const d9_cpu *cpu, const d9_conv_geometry *g, d9_conv_way way) 
     return way.layout == D9_CONV_BLOCKED || strips_fit(g, way.across);
 }
 
-/* The first choice. In f32 Winograd; with a matrix unit our own weight gradient from 8 x 8 on, and else small images 16 across (forward at 8 x 8: 4), or as many as
- * divide the batch: the fastest of each in `bench ops` of dawn94 at batch 512 with AMX. */
+/* The first choice. In f32 Winograd; with a matrix unit our own weight gradient from 8 x 8 on, and else small images 16
+ * across (forward at 8 x 8: 4), or as many as divide the batch: the fastest of each in `bench ops` of dawn94 at batch
+ * 512 with AMX. */
 static d9_conv_way first_way(const d9_cpu *cpu, const d9_conv_geometry *g) {
     int across = g->pass == D9_CONV_FORWARD && g->x.d[2] == 8 ? 4 : 16;
     if (winograd_fits(g)) return (d9_conv_way){D9_CONV_WINOGRAD, 1};
@@ -74,8 +75,9 @@ done:
 
 /* Every way that fits, timed; at most `capacity` rows. */
 static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
-    static const d9_conv_way ways[] = {{D9_CONV_PLAIN, 1},  {D9_CONV_PLAIN, 4},   {D9_CONV_PLAIN, 8},   {D9_CONV_PLAIN, 16},
-                                       {D9_CONV_PLAIN, 32}, {D9_CONV_BLOCKED, 1}, {D9_CONV_WINOGRAD, 1}, {D9_CONV_OWN, 1}};
+    static const d9_conv_way ways[] = {{D9_CONV_PLAIN, 1},    {D9_CONV_PLAIN, 4},  {D9_CONV_PLAIN, 8},
+                                       {D9_CONV_PLAIN, 16},   {D9_CONV_PLAIN, 32}, {D9_CONV_BLOCKED, 1},
+                                       {D9_CONV_WINOGRAD, 1}, {D9_CONV_OWN, 1}};
     d9_status status = D9_OK;
     const d9_conv_geometry g = d9_conv_geometry_of(site);
     *count = 0;
@@ -114,8 +116,8 @@ static d9_conv_way way_named(const d9_cpu *cpu, const d9_conv_geometry *g, const
     return way.across > 0 && fits(cpu, g, way) ? way : (d9_conv_way){D9_CONV_PLAIN, 0};
 }
 
-/* With tune: on. `auto` takes the first choice: timing 24 convolutions costs some 10 s and has gained nothing measurable
- * over it on AMX (docs/performance.md).
+/* With tune: on. `auto` takes the first choice: timing 24 convolutions costs some 10 s and has gained nothing
+ * measurable over it on AMX (docs/performance.md).
  *
  * For a convolution of some milliseconds. Another way than the first must save a quarter of its time: noise must not
  * decide, for another way may mean other bits. */
@@ -147,8 +149,10 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     d9_conv_way way = first_way(d9_onednn_cpu(site), &g);
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &made));
     site->data = made;
-    if (site->choice[0]) way = way_named(d9_onednn_cpu(site), &g, site->choice);
-    else if (site->options->tune == D9_TUNE_ON) D9_TRY(tune(context, site, &g, &way));
+    if (site->choice[0])
+        way = way_named(d9_onednn_cpu(site), &g, site->choice);
+    else if (site->options->tune == D9_TUNE_ON)
+        D9_TRY(tune(context, site, &g, &way));
     if (way.across == 0) way = (d9_conv_way){D9_CONV_PLAIN, 1}; /* the plan then finds that the choice is another */
     D9_TRY(d9_conv_build(context, site, way, made, &built));
     if (!built && way.layout != D9_CONV_PLAIN)
@@ -175,8 +179,8 @@ static d9_status run(d9_context *context, const d9_site *site, int64_t step) {
 
 #define CONV(rule_op, rule_name)                                                                                       \
     {                                                                                                                  \
-        .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = match, .prepare = prepare,       \
-        .run = run, .release = release, .survey = survey                                                \
+        .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = match, .prepare = prepare, .run = run,          \
+        .release = release, .survey = survey                                                                           \
     }
 
 const d9_rule d9_onednn_conv_rules[] = {

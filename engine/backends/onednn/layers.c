@@ -65,11 +65,12 @@ static d9_kernel_loss loss_of(const d9_site *site, d9_value_id logits) {
     return (d9_kernel_loss){shape->d[0], shape->d[1], loss->smoothing, (int)loss->loss};
 }
 
-static d9_status check_labels(d9_context *context, const d9_site *site, const d9_kernel_loss *shape, const int32_t *labels) {
+static d9_status check_labels(d9_context *context, const d9_site *site, const d9_kernel_loss *shape,
+                              const int32_t *labels) {
     for (int64_t n = 0; n < shape->samples; n++)
         if (labels[n] < 0 || labels[n] >= shape->classes)
-            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld: there are %lld classes", site->nodes[0]->role,
-                           labels[n], (long long)n, (long long)shape->classes);
+            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld: there are %lld classes",
+                           site->nodes[0]->role, labels[n], (long long)n, (long long)shape->classes);
     return D9_OK;
 }
 
@@ -99,10 +100,11 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
 
 /* The metrics themselves are f64 everywhere. */
 static bool metrics_match(const d9_site *site) {
-    return d9_onednn_value(site, input(site, 0))->type == D9_F32 && d9_onednn_value(site, input(site, 1))->type == D9_F32;
+    return d9_onednn_value(site, input(site, 0))->type == D9_F32 &&
+           d9_onednn_value(site, input(site, 1))->type == D9_F32;
 }
 
-#define PLAIN(rule_op, rule_name, matches, runs) \
+#define PLAIN(rule_op, rule_name, matches, runs)                                                                       \
     { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = runs }
 
 const d9_rule d9_onednn_layer_rules[] = {

@@ -44,19 +44,23 @@ static d9_status run_norm(d9_context *context, const d9_site *site, int64_t step
     const d9_kernel_norm shape = shape_of(site);
     const bool evaluate = norm->op == D9_OP_NORM_EVAL;
     const d9_kernel_norm_state state = {.scale = d9_site_data(site, norm->inputs[1]),
-                                     .bias = d9_site_data(site, norm->inputs[2]),
-                                     .running_mean = d9_site_data(site, norm->inputs[3]),
-                                     .running_var = d9_site_data(site, norm->inputs[4]),
-                                     .mean = evaluate ? NULL : d9_site_data(site, norm->outputs[1]),
-                                     .inv_std = evaluate ? NULL : d9_site_data(site, norm->outputs[2]),
-                                     .epsilon = norm->as.norm.epsilon,
-                                     .momentum = norm->as.norm.momentum};
+                                        .bias = d9_site_data(site, norm->inputs[2]),
+                                        .running_mean = d9_site_data(site, norm->inputs[3]),
+                                        .running_var = d9_site_data(site, norm->inputs[4]),
+                                        .mean = evaluate ? NULL : d9_site_data(site, norm->outputs[1]),
+                                        .inv_std = evaluate ? NULL : d9_site_data(site, norm->outputs[2]),
+                                        .epsilon = norm->as.norm.epsilon,
+                                        .momentum = norm->as.norm.momentum};
     d9_kernel_out y;
     const d9_kernel_epilogue epilogue = epilogue_of(site, &y);
     void *scratch = d9_onednn_of(site)->scratch;
     (void)context, (void)step;
-    if (evaluate) d9_cpu_norm_eval(d9_onednn_cpu(site), &shape, d9_onednn_in(site, norm->inputs[0]), &state, &epilogue, scratch, y);
-    else d9_cpu_norm_forward(d9_onednn_cpu(site), &shape, d9_onednn_in(site, norm->inputs[0]), &state, &epilogue, scratch, y);
+    if (evaluate)
+        d9_cpu_norm_eval(d9_onednn_cpu(site), &shape, d9_onednn_in(site, norm->inputs[0]), &state, &epilogue, scratch,
+                         y);
+    else
+        d9_cpu_norm_forward(d9_onednn_cpu(site), &shape, d9_onednn_in(site, norm->inputs[0]), &state, &epilogue,
+                            scratch, y);
     return D9_OK;
 }
 
@@ -73,8 +77,9 @@ static d9_status run_norm_backward(d9_context *context, const d9_site *site, int
         prologue = (d9_cpu_prologue){act_of(act), d9_onednn_in(site, act->inputs[1])};
         dy = d9_onednn_in(site, act->inputs[0]);
     }
-    const d9_kernel_norm_gradients gradients = {d9_onednn_out(site, norm->outputs[0]), d9_site_data(site, norm->outputs[1]),
-                                             d9_site_data(site, norm->outputs[2])};
+    const d9_kernel_norm_gradients gradients = {d9_onednn_out(site, norm->outputs[0]),
+                                                d9_site_data(site, norm->outputs[1]),
+                                                d9_site_data(site, norm->outputs[2])};
     (void)context, (void)step;
     d9_cpu_norm_backward(d9_onednn_cpu(site), &shape, dy, &prologue, d9_onednn_in(site, norm->inputs[1]),
                          d9_site_data(site, norm->inputs[2]), d9_site_data(site, norm->inputs[3]),

@@ -45,26 +45,52 @@ done:
 static void widen(d9_type type, const void *from, int64_t count, int threads, double *to) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (count > 10000)
     for (int64_t i = 0; i < count; i++) switch (type) {
-        case D9_F64: to[i] = ((const double *)from)[i]; break;
-        case D9_F32: to[i] = (double)((const float *)from)[i]; break;
-        case D9_BF16: to[i] = (double)d9_bf16_to_float(((const uint16_t *)from)[i]); break;
-        case D9_F16: to[i] = (double)d9_fp16_to_float(((const uint16_t *)from)[i]); break;
-        case D9_I32: to[i] = (double)((const int32_t *)from)[i]; break;
-        case D9_U8: to[i] = (double)((const uint8_t *)from)[i]; break;
-        default: break;
+        case D9_F64:
+            to[i] = ((const double *)from)[i];
+            break;
+        case D9_F32:
+            to[i] = (double)((const float *)from)[i];
+            break;
+        case D9_BF16:
+            to[i] = (double)d9_bf16_to_float(((const uint16_t *)from)[i]);
+            break;
+        case D9_F16:
+            to[i] = (double)d9_fp16_to_float(((const uint16_t *)from)[i]);
+            break;
+        case D9_I32:
+            to[i] = (double)((const int32_t *)from)[i];
+            break;
+        case D9_U8:
+            to[i] = (double)((const uint8_t *)from)[i];
+            break;
+        default:
+            break;
         }
 }
 
 static void narrow(d9_type type, const double *from, int64_t count, int threads, void *to) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (count > 10000)
     for (int64_t i = 0; i < count; i++) switch (type) {
-        case D9_F64: ((double *)to)[i] = from[i]; break;
-        case D9_F32: ((float *)to)[i] = (float)from[i]; break;
-        case D9_BF16: ((uint16_t *)to)[i] = d9_bf16_from_double(from[i]); break;
-        case D9_F16: ((uint16_t *)to)[i] = d9_fp16_from_double(from[i]); break;
-        case D9_I32: ((int32_t *)to)[i] = (int32_t)from[i]; break;
-        case D9_U8: ((uint8_t *)to)[i] = (uint8_t)from[i]; break;
-        default: break;
+        case D9_F64:
+            ((double *)to)[i] = from[i];
+            break;
+        case D9_F32:
+            ((float *)to)[i] = (float)from[i];
+            break;
+        case D9_BF16:
+            ((uint16_t *)to)[i] = d9_bf16_from_double(from[i]);
+            break;
+        case D9_F16:
+            ((uint16_t *)to)[i] = d9_fp16_from_double(from[i]);
+            break;
+        case D9_I32:
+            ((int32_t *)to)[i] = (int32_t)from[i];
+            break;
+        case D9_U8:
+            ((uint8_t *)to)[i] = (uint8_t)from[i];
+            break;
+        default:
+            break;
         }
 }
 
@@ -131,7 +157,8 @@ static void describe(const void *backend, d9_device_info *info) {
 }
 
 static const d9_rule *const tables[] = {rules, NULL};
-static const d9_host_kind kind = {.rules = tables, .open = open_workspace, .close = close_workspace, .describe = describe};
+static const d9_host_kind kind = {
+    .rules = tables, .open = open_workspace, .close = close_workspace, .describe = describe};
 
 static d9_status open_device(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &kind, options, device);

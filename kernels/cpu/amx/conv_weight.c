@@ -24,20 +24,20 @@
 #include <unistd.h>
 
 enum {
-    TILE = 16,           /* rows of a tile; floats of a row */
-    DEPTH = 32,          /* positions of a tile product */
-    BLOCK = 2 * TILE,    /* outputs and inputs handled together: four tiles of sums */
-    SUMS = 4 * 16 * 16,  /* floats of such a block, per tap */
+    TILE = 16,          /* rows of a tile; floats of a row */
+    DEPTH = 32,         /* positions of a tile product */
+    BLOCK = 2 * TILE,   /* outputs and inputs handled together: four tiles of sums */
+    SUMS = 4 * 16 * 16, /* floats of such a block, per tap */
     TAPS = 9,
-    CHUNK = 8,           /* tile products between two visits to the sums: measured best of 4, 6, 8, 12, 16, 32 */
+    CHUNK = 8,               /* tile products between two visits to the sums: measured best of 4, 6, 8, 12, 16, 32 */
     GROUP_BYTES = 768 << 10, /* packed bytes that a second-level cache holds beside the rest */
 };
 
 typedef struct layout {
-    int64_t group;              /* images packed together */
-    int64_t row, image;         /* positions of a row of pixels, of an image */
-    int64_t positions, margin;  /* of a group; zeros before and behind it in a row of dy */
-    int64_t stride;             /* elements of a row of dy: an odd number of cache lines */
+    int64_t group;                                        /* images packed together */
+    int64_t row, image;                                   /* positions of a row of pixels, of an image */
+    int64_t positions, margin;                            /* of a group; zeros before and behind it in a row of dy */
+    int64_t stride;                                       /* elements of a row of dy: an odd number of cache lines */
     int64_t sums, inputs, outputs, indices, zeros, total; /* bytes of each part of a thread's scratch, and of all */
 } layout;
 
@@ -82,11 +82,11 @@ int64_t d9_cpu_conv_weight_scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv *s
 typedef struct work { /* one thread's */
     const d9_cpu_conv *shape;
     const layout *l;
-    float *sums;      /* (O / 32, I / 32, 9, 4 tiles, 16, 16) */
-    uint16_t *inputs; /* (I / 16, positions / 2, 16, 2) */
+    float *sums;       /* (O / 32, I / 32, 9, 4 tiles, 16, 16) */
+    uint16_t *inputs;  /* (I / 16, positions / 2, 16, 2) */
     uint16_t *outputs; /* (O, stride) */
-    int32_t *pixel;   /* (positions): pixel of the group, -1: zero */
-    uint16_t *zeros;  /* (I) */
+    int32_t *pixel;    /* (positions): pixel of the group, -1: zero */
+    uint16_t *zeros;   /* (I) */
 } work;
 
 static void find_pixels(const work *w) {
@@ -102,7 +102,8 @@ static void find_pixels(const work *w) {
 static void interleave(const uint16_t *a, const uint16_t *b, uint16_t *first, uint16_t *second) {
     const __m512i u = _mm512_loadu_si512(a), v = _mm512_loadu_si512(b);
     const __m512i low = _mm512_unpacklo_epi16(u, v), high = _mm512_unpackhi_epi16(u, v);
-    const __m512i front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    const __m512i front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
+                  back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
     _mm512_storeu_si512(first, _mm512_permutex2var_epi64(low, front, high));
     _mm512_storeu_si512(second, _mm512_permutex2var_epi64(low, back, high));
 }
@@ -171,7 +172,8 @@ static void pack_outputs(const work *w, const uint16_t *dy, int64_t images) {
         const int64_t at = w->l->margin + p / pixels * w->l->image + row * w->l->row + column;
         for (int64_t o = 0; o < s->outputs; o += TILE) {
             transpose(dy + p * s->outputs + o, s->outputs, rows);
-            for (int64_t j = 0; j < TILE; j++) spread(rows[j], s->width, w->l->row, w->outputs + (o + j) * w->l->stride + at);
+            for (int64_t j = 0; j < TILE; j++)
+                spread(rows[j], s->width, w->l->row, w->outputs + (o + j) * w->l->stride + at);
         }
     }
 }
@@ -179,7 +181,11 @@ static void pack_outputs(const work *w, const uint16_t *dy, int64_t images) {
 /* ---- multiplying ---- */
 
 static void configure_tiles(void) {
-    struct { uint8_t palette, start, reserved[14]; uint16_t row_bytes[16]; uint8_t rows[16]; } config = {.palette = 1};
+    struct {
+        uint8_t palette, start, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } config = {.palette = 1};
     for (int t = 0; t < 8; t++) {
         config.row_bytes[t] = 64;
         config.rows[t] = TILE;
@@ -188,8 +194,8 @@ static void configure_tiles(void) {
 }
 
 /* sums += the products of tiles [from, until) of one block of outputs (a), inputs (b) and one tap. */
-static void multiply_run(const uint16_t *a, int64_t stride, const uint16_t *b, int64_t pairs, int64_t from, int64_t until,
-                         float *sums) {
+static void multiply_run(const uint16_t *a, int64_t stride, const uint16_t *b, int64_t pairs, int64_t from,
+                         int64_t until, float *sums) {
     const uint16_t *a1 = a + TILE * stride, *b1 = b + pairs * DEPTH;
     _tile_loadd(0, sums, 64);
     _tile_loadd(1, sums + 256, 64);
@@ -264,11 +270,11 @@ static void add_row(const d9_cpu *cpu, const layout *l, const char *scratch, int
 static void gather_block(const d9_cpu *cpu, const d9_cpu_conv *s, const layout *l, const char *scratch, int64_t block,
                          float *dw) {
     const int64_t inputs = s->inputs / BLOCK, o = block / inputs * BLOCK, i = block % inputs * BLOCK;
-    for (int64_t tap = 0; tap < TAPS; tap++)
-        /* rows of the tiles (o, i), (o, i + 16), (o + 16, i), (o + 16, i + 16) */
+    for (int64_t tap = 0; tap < TAPS; tap++) /* rows of the tiles (o, i), (o, i + 16), (o + 16, i), (o + 16, i + 16) */
         for (int64_t row = 0; row < 4 * TILE; row++) {
             const int64_t tile = row / TILE, output = o + tile / 2 * TILE + row % TILE, input = i + tile % 2 * TILE;
-            add_row(cpu, l, scratch, (block * TAPS + tap) * SUMS + row * TILE, dw + (output * TAPS + tap) * s->inputs + input);
+            add_row(cpu, l, scratch, (block * TAPS + tap) * SUMS + row * TILE,
+                    dw + (output * TAPS + tap) * s->inputs + input);
         }
 }
 

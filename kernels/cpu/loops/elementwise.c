@@ -46,26 +46,28 @@ void D9_LOOP_NAME(scale)(d9_kernel_in x, float factor, d9_kernel_out y, int64_t 
 void d9_tile_act(d9_kernel_act act, int64_t n, float *t) {
     const float alpha = act.alpha;
     switch (act.activation) {
-#define D9_ACTIVATION(id, name, from_output, doc)                                                                  \
-    case D9_ACT_##id:                                                                                          \
-        for (int64_t i = 0; i < n; i++) t[i] = d9_act_##id##_float(t[i], alpha);                                   \
+#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
+    case D9_ACT_##id:                                                                                                  \
+        for (int64_t i = 0; i < n; i++) t[i] = d9_act_##id##_float(t[i], alpha);                                       \
         break;
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
-    default: break;
+    default:
+        break;
     }
 }
 
 void d9_tile_slope(d9_kernel_act act, const float *restrict reference, int64_t n, float *restrict t) {
     const float alpha = act.alpha;
     switch (act.activation) {
-#define D9_ACTIVATION(id, name, from_output, doc)                                                                  \
-    case D9_ACT_##id:                                                                                          \
-        for (int64_t i = 0; i < n; i++) t[i] *= d9_act_slope_##id##_float(reference[i], alpha);                    \
+#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
+    case D9_ACT_##id:                                                                                                  \
+        for (int64_t i = 0; i < n; i++) t[i] *= d9_act_slope_##id##_float(reference[i], alpha);                        \
         break;
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -81,7 +83,8 @@ void D9_LOOP_NAME(act)(d9_kernel_in x, d9_kernel_act act, d9_kernel_out y, int64
     }
 }
 
-void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, d9_kernel_out dx, int64_t begin, int64_t end) {
+void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, d9_kernel_out dx,
+                                int64_t begin, int64_t end) {
     d9_tile tile, reference_tile, slopes;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
@@ -95,29 +98,33 @@ void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kern
 }
 
 /* The loop is the same whatever a row keeps: a state without an array is zero. */
-#define UPDATE_LOOP(id, first, second)                                                                             \
-    _Pragma("omp simd") for (int64_t i = begin; i < end; i++) {                                                    \
-        float weight = w[i], nothing = 0, none = 0;                                                                \
-        d9_update_##id##_float(g[i], &terms, &weight, first, second);                                              \
-        w[i] = weight;                                                                                             \
-        (void)nothing, (void)none;                                                                                 \
+#define UPDATE_LOOP(id, first, second)                                                                                 \
+    _Pragma("omp simd") for (int64_t i = begin; i < end; i++) {                                                        \
+        float weight = w[i], nothing = 0, none = 0;                                                                    \
+        d9_update_##id##_float(g[i], &terms, &weight, first, second);                                                  \
+        w[i] = weight;                                                                                                 \
+        (void)nothing, (void)none;                                                                                     \
     }
 
 void D9_LOOP_NAME(update)(const d9_cpu_update *rule, const float *g, float *w, float *const *state, int64_t begin,
-                    int64_t end) {
+                          int64_t end) {
     float *a = state[0], *b = state[1];
     d9_update_terms_float terms = {rule->rate, rule->decay, rule->step, {0}};
     for (int i = 0; i < D9_UPDATE_NUMBERS; i++) terms.numbers[i] = rule->numbers[i];
     switch (rule->update) {
-#define D9_UPDATE(id, name, state, more_state, doc)                                                                \
-    case D9_UPDATE_##id:                                                                                           \
-        if (a && b) UPDATE_LOOP(id, &a[i], &b[i])                                                                  \
-        else if (a) UPDATE_LOOP(id, &a[i], &none)                                                                  \
-        else UPDATE_LOOP(id, &nothing, &none)                                                                      \
+#define D9_UPDATE(id, name, state, more_state, doc)                                                                    \
+    case D9_UPDATE_##id:                                                                                               \
+        if (a && b)                                                                                                    \
+            UPDATE_LOOP(id, &a[i], &b[i])                                                                              \
+        else if (a)                                                                                                    \
+            UPDATE_LOOP(id, &a[i], &none)                                                                              \
+        else                                                                                                           \
+            UPDATE_LOOP(id, &nothing, &none)                                                                           \
         break;
 #include "kernels/formulas/updates.def"
 #undef D9_UPDATE
-    default: break;
+    default:
+        break;
     }
 }
 

@@ -10,7 +10,9 @@
 enum { D9_FOLD = 64 }; /* additions in f32 between two folds */
 
 /* How a tile goes over pixels: with few channels several pixels lie side by side, many channels are cut into chunks. */
-typedef struct walk { int64_t channels, rows, width; } walk; /* width = channels * rows */
+typedef struct walk {
+    int64_t channels, rows, width;
+} walk; /* width = channels * rows */
 
 static walk walk_of(int64_t c, int64_t channels) {
     const int64_t n = d9_tile_count(c, channels), rows = n == channels && 2 * n <= D9_TILE ? D9_TILE / n : 1;
@@ -60,7 +62,8 @@ static inline void add_products(const float *u, const float *v, const float *shi
     }
 }
 
-void D9_LOOP_NAME(norm_sums)(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *pivot, double *sums) {
+void D9_LOOP_NAME(norm_sums)(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *pivot,
+                             double *sums) {
     d9_tile tile, first, second, repeated;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
         const walk w = walk_of(c, channels);
@@ -90,8 +93,8 @@ static inline const float *load_slope(d9_kernel_in dy, const d9_cpu_prologue *pr
     return tile;
 }
 
-void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at, int64_t pixels,
-                                int64_t channels, const float *mean, double *sums) {
+void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at,
+                                      int64_t pixels, int64_t channels, const float *mean, double *sums) {
     d9_tile dy_tile, reference, x_tile, first, second, repeated;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
         const walk w = walk_of(c, channels);
@@ -128,13 +131,16 @@ static inline void finish(const d9_kernel_epilogue *epilogue, int64_t at, int64_
 }
 
 /* The four terms of channels from c, each repeated. */
-typedef struct four_terms { const float *term[4]; d9_tile repeated[4]; } four_terms;
+typedef struct four_terms {
+    const float *term[4];
+    d9_tile repeated[4];
+} four_terms;
 static void load_terms(const float *terms, int64_t c, int64_t channels, const walk *w, four_terms *four) {
     for (int i = 0; i < 4; i++) four->term[i] = repeat(terms + i * channels + c, w, four->repeated[i]);
 }
 
 void D9_LOOP_NAME(norm_apply)(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *terms,
-                        const d9_kernel_epilogue *epilogue, d9_kernel_out y) {
+                              const d9_kernel_epilogue *epilogue, d9_kernel_out y) {
     d9_tile tile;
     four_terms four;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
@@ -153,7 +159,7 @@ void D9_LOOP_NAME(norm_apply)(d9_kernel_in x, int64_t at, int64_t pixels, int64_
 }
 
 void D9_LOOP_NAME(norm_backward_apply)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at,
-                                 int64_t pixels, int64_t channels, const float *terms, d9_kernel_out dx) {
+                                       int64_t pixels, int64_t channels, const float *terms, d9_kernel_out dx) {
     d9_tile dy_tile, reference, x_tile;
     four_terms four;
     for (int64_t i = 0; i < channels; i += D9_TILE) {

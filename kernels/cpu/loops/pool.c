@@ -57,7 +57,9 @@ static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t corne
 
 /* The rectangle of inputs that belongs to one window: the window, and inputs between it and the next that are in
  * none. */
-typedef struct rectangle { int64_t rows, columns; } rectangle;
+typedef struct rectangle {
+    int64_t rows, columns;
+} rectangle;
 
 static rectangle owned(const d9_kernel_window *w, int64_t oy, int64_t ox) {
     const int64_t below = oy + 1 == w->out_height ? w->height : (oy + 1) * w->stride;
@@ -65,8 +67,8 @@ static rectangle owned(const d9_kernel_window *w, int64_t oy, int64_t ox) {
     return (rectangle){below - oy * w->stride, right - ox * w->stride};
 }
 
-static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t oy, int64_t ox,
-                           d9_kernel_out dx) {
+static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t oy,
+                           int64_t ox, d9_kernel_out dx) {
     d9_tile dy_tile, tile;
     int32_t place[D9_TILE];
     const int64_t corner = input_at(w, n, oy * w->stride, ox * w->stride), out = output_at(w, n, oy, ox);
@@ -109,7 +111,8 @@ static void gather_pixel(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window
     }
 }
 
-void D9_LOOP_NAME(pool_backward)(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t iy, d9_kernel_out dx) {
+void D9_LOOP_NAME(pool_backward)(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t iy,
+                                 d9_kernel_out dx) {
     if (w->stride >= w->kernel) {
         for (int64_t ox = 0; ox < w->out_width; ox++) scatter_window(dy, x, w, n, iy / w->stride, ox, dx);
     } else {
