@@ -10,8 +10,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 # Arrows go down only. FOLDER: the folders whose headers its files may include, its own among them. A file belongs to
 # the longest FOLDER that leads its path (or is it: the public header includes nothing of ours). Known and wanted:
-#   config reads the option tables of models and tricks and stores the schedule of step;
-#   graph takes the rows of activations.def and the two plain initialisers of graph/init.h, no more of step;
+#   config reads the option tables of models and tricks and the names of data sets;
+#   graph takes the rows and formulas of kernels/formulas;
 #   data and step take formulas (Philox), train those of half precision; no formula knows anything of the engine.
 layers='
 engine/core                core

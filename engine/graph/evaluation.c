@@ -8,6 +8,7 @@ static void leave_out(d9_graph *graph, d9_node_id n) {
     for (d9_node_id m = 0; m < graph->node_count; m++)
         for (int i = 0; i < graph->nodes[m].input_count; i++)
             if (graph->nodes[m].inputs[i] == y) graph->nodes[m].inputs[i] = x;
+    if (graph->logits == y) graph->logits = x;
 }
 
 d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state, d9_graph *evaluation) {

@@ -1,6 +1,7 @@
-/* Values and nodes: adding, finding, copying. Builders for model files are in build.c, shapes in infer.c. */
+/* Values and nodes: adding, finding, copying. Builders for model files are in build.c, shapes in op.c. */
 #include "graph/graph.h"
 #include "core/system.h"
+#include "graph/op.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -107,6 +108,7 @@ d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id 
                                d9_node_id *id) {
     d9_status status;
     void *nodes = graph->nodes;
+    D9_TRY(d9_op_check(context, node));
     D9_TRY(grow(context, &nodes, graph->node_count, &graph->node_capacity, sizeof *graph->nodes));
     graph->nodes = nodes;
     memmove(&graph->nodes[at + 1], &graph->nodes[at], (size_t)(graph->node_count - at) * sizeof *graph->nodes);

@@ -14,6 +14,15 @@ const d9_op_info *d9_op_info_of(d9_op op) {
     return infos[op];
 }
 
+d9_status d9_op_check(d9_context *context, const d9_node *node) {
+    const d9_op_info *info = d9_op_info_of(node->op);
+    const int least = info->least_inputs ? info->least_inputs : info->inputs;
+    if (node->input_count >= least && node->input_count <= info->inputs && node->output_count <= info->outputs)
+        return D9_OK;
+    return d9_fail(context, D9_USAGE, "%s: %s with %d inputs and %d outputs, must be: %s", node->role,
+                   d9_op_name(node->op), node->input_count, node->output_count, info->doc);
+}
+
 const char *d9_op_name(d9_op op) {
     static const char *const names[D9_OP_COUNT] = {
 #define D9_OP(id, name) name,

@@ -13,7 +13,7 @@ struct d9_onnx_writer;
 typedef struct d9_op_info {
     const char *doc;     /* inputs -> outputs with their shapes; optional ones in [brackets] */
     int inputs, outputs; /* at most; */
-    int least_inputs;    /* and at least so many inputs; 0: as many as there may be */
+    int least_inputs;  /* 0: as many as there may be */
     bool update;         /* moves a group's parameters by their gradients: the last part of a step */
     bool batch;          /* makes the batch from the data set: the first part */
     bool weighted;       /* input 1 is a weight, multiplied in the compute type */
@@ -40,6 +40,8 @@ typedef struct d9_op_info {
 } d9_op_info;
 
 const d9_op_info *d9_op_info_of(d9_op op);
+/* Whether the node has as many inputs and outputs as its record says. Else D9_USAGE. */
+D9_MUST_USE d9_status d9_op_check(d9_context *context, const d9_node *node);
 
 /* ---- shape and type rules that several operations share ---- */
 

@@ -21,7 +21,7 @@ const d9_precision *d9_precision_find(const char *name); /* NULL: no such precis
 D9_MUST_USE d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_precision *precision);
 
 /* Appends the backward nodes of the summed loss. Each trainable parameter P gets a value "P.grad" in
- * D9_BUFFER_GRADIENT; gradients[v] of a forward value v is its gradient's id or D9_NONE. No gradient is made
+ * D9_BUFFER_GRADIENT, which d9_gradient_of finds. No gradient is made
  * that no trainable parameter needs: none into the image, none through a frozen stem. */
 D9_MUST_USE d9_status d9_gradient_append(d9_context *context, d9_graph *graph);
 d9_value_id d9_gradient_of(const d9_graph *graph, d9_value_id parameter); /* D9_NONE: frozen */

@@ -7,8 +7,16 @@
 
 /* ---- accumulators ---- */
 
+/* Names that mean something else in a program or in its checkpoint. */
+static bool is_taken(const char *name) {
+    for (int b = 0; b <= (int)D9_BUFFER_ACCUMULATORS; b++)
+        if (strcmp(name, d9_buffer_name((d9_buffer)b)) == 0) return true;
+    return strcmp(name, "epochs") == 0 || strcmp(name, "timeline") == 0;
+}
+
 d9_status d9_accumulator_add(d9_context *context, d9_accumulators *accumulators, const char *name,
                              d9_accumulator_layout layout, d9_buffer *buffer) {
+    if (is_taken(name)) return d9_fail(context, D9_USAGE, "no accumulator may be named %s", name);
     if (d9_accumulator_find(accumulators, name) != D9_BUFFER_COUNT)
         return d9_fail(context, D9_USAGE, "two parts of the optimizer want an accumulator named %s", name);
     if (accumulators->count == D9_MAX_ACCUMULATORS)
@@ -41,6 +49,15 @@ void d9_group_set_update(d9_group *group, d9_update update) {
     group->op = D9_OP_UPDATE;
     group->update = update;
     memcpy(group->accumulators, names[update], sizeof group->accumulators);
+}
+
+d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const d9_group *group) {
+    if (groups->count == D9_MAX_GROUPS)
+        return d9_fail(context, D9_USAGE, "%s is one parameter group too many: %d is the most", group->name,
+                       D9_MAX_GROUPS);
+    memmove(&groups->group[at + 1], &groups->group[at], (size_t)(groups->count++ - at) * sizeof *groups->group);
+    groups->group[at] = *group;
+    return D9_OK;
 }
 
 bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter) {

@@ -43,7 +43,8 @@ typedef struct d9_group {
     d9_op op;         /* whose record says that it is an update */
     d9_update update; /* of D9_OP_UPDATE: its row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS];
-    const char *accumulators[D9_UPDATE_STATES]; /* by name, shared with other groups; NULL: zero at every step */
+    /* What the row keeps, by name, shared with other groups. NULL: not kept, and zero at every step; nor are those behind. */
+    const char *accumulators[D9_UPDATE_STATES];
     d9_schedule rate;                           /* as for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
     double from_epoch, until_epoch; /* the steps in which it moves; until 0: to the end */
@@ -51,6 +52,8 @@ typedef struct d9_group {
 } d9_group;
 enum { D9_MAX_GROUPS = 8 };
 typedef struct d9_groups { int count; d9_group group[D9_MAX_GROUPS]; } d9_groups;
+/* Puts a group at place `at`, before those that were there from there on. Too many: D9_USAGE. */
+D9_MUST_USE d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const d9_group *group);
 /* The row, and the names of what it keeps. */
 void d9_group_set_update(d9_group *group, d9_update update);
 bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter);

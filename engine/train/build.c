@@ -168,22 +168,32 @@ done:
     return status;
 }
 
-/* A range of a whole buffer as one value, "state[weights]". */
+/* A range of a buffer as one value: "state[weights]"; what NULL: all of it, "state". */
 static d9_status range(d9_context *context, d9_program *program, d9_buffer buffer, const char *what, int64_t begin,
                        int64_t end, d9_value_id *id) {
     char name[D9_NAME_SIZE];
-    d9_type type = program->precision->master;
-    snprintf(name, sizeof name, "%s[%s]", d9_program_buffer_name(program, buffer), what);
+    const d9_type type = program->precision->master;
+    const int64_t offset = begin * (int64_t)d9_type_bytes(type);
+    const char *whole = d9_program_buffer_name(program, buffer);
+    const int length =
+        what ? snprintf(name, sizeof name, "%s[%s]", whole, what) : snprintf(name, sizeof name, "%s", whole);
+    if (length >= (int)sizeof name) return d9_fail(context, D9_USAGE, "the name %s of %s is too long", what, whole);
     *id = d9_graph_find_value(&program->train, name);
-    if (*id != D9_NONE) return D9_OK;
-    return stored(context, &program->train, name, buffer, type, (d9_shape){1, {end - begin}},
-                  begin * (int64_t)d9_type_bytes(type), id);
+    if (*id == D9_NONE)
+        return stored(context, &program->train, name, buffer, type, (d9_shape){1, {end - begin}}, offset, id);
+    const d9_value *value = &program->train.values[*id];
+    if (value->buffer == buffer && value->offset == offset && value->shape.d[0] == end - begin) return D9_OK;
+    return d9_fail(context, D9_USAGE, "two parts of the optimizer are named %s", what ? what : whole);
 }
 
 /* Groups share an accumulator of one name, each its own range of it. */
 static d9_status add_accumulators(d9_context *context, const d9_group *group, d9_program *program, d9_node *node) {
     d9_status status = D9_OK;
-    for (int i = 0; i < D9_UPDATE_STATES && group->accumulators[i]; i++) {
+    for (int i = 0; i < D9_UPDATE_STATES; i++) {
+        if (!group->accumulators[i]) continue;
+        if (i > 0 && !group->accumulators[i - 1])
+            D9_TRY(d9_fail(context, D9_USAGE, "the group %s keeps %s but not what its update keeps before it",
+                           group->name, group->accumulators[i]));
         d9_buffer buffer = d9_accumulator_find(&program->accumulators, group->accumulators[i]);
         if (buffer == D9_BUFFER_COUNT)
             D9_TRY(d9_accumulator_add(context, &program->accumulators, group->accumulators[i], D9_ACCUMULATOR_OF_GROUPS,
@@ -213,6 +223,9 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
     D9_TRY(add_accumulators(context, group, program, &node));
     node.when =
         (d9_when){.from = llround(group->from_epoch * per_epoch), .until = llround(group->until_epoch * per_epoch)};
+    if (group->until_epoch != 0 && node.when.until <= node.when.from)
+        D9_TRY(d9_fail(context, D9_USAGE, "the group %s never moves: from epoch %g until epoch %g", group->name,
+                       group->from_epoch, group->until_epoch));
     D9_TRY(rate_table(context, options, group, program, &update->rate.table));
     update->decay = (d9_coefficient){D9_NONE, group->weight_decay * batch * group->decay_multiplier};
     update->update = group->update;
@@ -223,12 +236,24 @@ done:
     return status;
 }
 
+/* The state itself, or an accumulator of it. */
+static bool is_state(const d9_program *program, d9_buffer buffer) {
+    const int i = (int)buffer - (int)D9_BUFFER_ACCUMULATORS;
+    return buffer == D9_BUFFER_STATE || (i >= 0 && i < program->accumulators.count &&
+                                         program->accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_STATE);
+}
+
 static d9_status add_tail_node(d9_context *context, d9_program *program, const d9_tail_node *tail) {
     d9_status status;
     d9_node node = {.op = tail->op, .output_count = 1, .when = tail->when, .as.lerp = {tail->ratio}};
     d9_value_id to, from;
-    D9_TRY(range(context, program, tail->to, "all", 0, program->state_elements, &to));
-    D9_TRY(range(context, program, tail->from, "all", 0, program->state_elements, &from));
+    if ((tail->op != D9_OP_LERP && tail->op != D9_OP_COPY) || !is_state(program, tail->to) ||
+        !is_state(program, tail->from) || !is_state(program, program->tail.evaluate))
+        return d9_fail(context, D9_USAGE, "the tail cannot %s from %s to %s: it moves the state and its accumulators",
+                       d9_op_name(tail->op), d9_program_buffer_name(program, tail->from),
+                       d9_program_buffer_name(program, tail->to));
+    D9_TRY(range(context, program, tail->to, NULL, 0, program->state_elements, &to));
+    D9_TRY(range(context, program, tail->from, NULL, 0, program->state_elements, &from));
     if (tail->op == D9_OP_LERP) node.inputs[node.input_count++] = to;
     node.inputs[node.input_count++] = from;
     node.outputs[0] = to;

@@ -170,7 +170,11 @@ done:
 static d9_status write_draws(d9_session *session, const d9_reference_case *reference) {
     static const char *const slots[D9_DRAW_SLOTS] = {"crop_y", "crop_x", "flip", "cutout_y", "cutout_x"};
     d9_status status;
-    const int64_t n = session->program.extent.batch;
+    const d9_program *program = &session->program;
+    const int64_t n = program->extent.batch, square = program->augmentation.cutout;
+    const double pads = 2.0 * program->augmentation.pad;
+    const double most[D9_DRAW_SLOTS] = {pads, pads, 1, (double)(program->extent.height - square),
+                                        (double)(program->extent.width - square)};
     int32_t *draws = NULL;
     double *wide = NULL;
     D9_TRY(D9_ALLOCATE(session->context, n * D9_DRAW_SLOTS, "draws", &draws));
@@ -181,7 +185,12 @@ static d9_status write_draws(d9_session *session, const d9_reference_case *refer
             D9_TRY(d9_fail(session->context, D9_DATA, "case %s: needs %s (%lld)", reference->name, slots[s],
                            (long long)n));
         d9_tensor_to_doubles(tensor, wide);
-        for (int64_t i = 0; i < n; i++) draws[i * D9_DRAW_SLOTS + s] = (int32_t)wide[i];
+        for (int64_t i = 0; i < n; i++) {
+            if (!(wide[i] >= 0 && wide[i] <= most[s]))
+                D9_TRY(d9_fail(session->context, D9_DATA, "case %s: %s of image %lld is %g, must be 0 to %g",
+                               reference->name, slots[s], (long long)i, wide[i], most[s]));
+            draws[i * D9_DRAW_SLOTS + s] = (int32_t)wide[i];
+        }
     }
     D9_TRY(d9_session_write(session, D9_BUFFER_EVAL_DRAWS, draws));
 done:

@@ -186,6 +186,7 @@ typedef struct d9_cuda_update { /* by its row in kernels/formulas/updates.def */
     d9_cuda_coefficient rate, decay;
     float numbers[D9_UPDATE_NUMBERS];
     const int64_t *step;        /* NULL: step 0 */
+    int64_t first;              /* step in which the group moves */
     const d9_cuda_guard *guard; /* NULL: gradients are taken as they are */
 } d9_cuda_update;
 

@@ -11,7 +11,7 @@
 #include "kernels/formulas/rows.h"
 
 typedef struct D9_OF(d9_update_terms) {
-    D9_REAL rate, decay, step; /* step: from 1 */
+    D9_REAL rate, decay, step; /* step: of the group, from 1 */
     D9_REAL numbers[D9_UPDATE_NUMBERS];
 } D9_OF(d9_update_terms);
 

@@ -2,7 +2,7 @@
 # committed beside them is made again, and tricks/measured.def; all equal to the last byte. What may differ in a page:
 # the line that says which dawn9 made it, and the plots where another gnuplot drew them.
 . "$(dirname "$0")/lib.sh"
-command -v gnuplot >/dev/null || { echo "no gnuplot: skipped"; exit 77; }
+command -v gnuplot >/dev/null || skips gnuplot "there is no gnuplot to draw the plots with"
 results=$source/experiments/results
 keep=$source/experiments/keep.sh
 

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "graph/edit.h"
+#include "graph/op.h"
 #include "tests/support/programs.h"
 
 #include <math.h>
@@ -374,6 +375,33 @@ static void test_pool_linear_add_that_do_not_fit(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* ---- records ---- */
+
+static void records_are_whole(void **state) {
+    (void)state;
+    for (int a = 0; a < D9_OP_COUNT; a++) {
+        const d9_op_info *info = d9_op_info_of((d9_op)a);
+        assert_true(info->doc[0] && info->shape && info->type);
+        assert_true(info->inputs >= 1 && info->inputs <= D9_MAX_INPUTS && info->least_inputs <= info->inputs);
+        assert_true(info->outputs >= 1 && info->outputs <= D9_MAX_OUTPUTS);
+        assert_true(info->moves >> info->inputs == 0);
+        for (int b = 0; b < a; b++) assert_string_not_equal(d9_op_name((d9_op)a), d9_op_name((d9_op)b));
+    }
+}
+
+static void a_node_has_the_inputs_of_its_record(void **state) {
+    d9_context context;
+    d9_graph graph;
+    (void)state;
+    d9_context_init(&context);
+    d9_graph_init(&graph);
+    const d9_node node = {.op = D9_OP_CONV, .role = "here", .input_count = 1, .output_count = 1};
+    assert_int_equal(d9_graph_add_node(&context, &graph, &node, NULL), D9_USAGE);
+    assert_string_equal(context.message, "here: conv with 1 inputs and 1 outputs, must be: x (N,H,W,I), weight "
+                                         "(O,K,K,I) -> y (N,OH,OW,O)");
+    d9_graph_free(&context, &graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_builders_infer_shapes),
@@ -392,6 +420,8 @@ int main(void) {
         TEST(test_insert),
         TEST(test_insert_at_the_ends),
         TEST(test_remove),
+        cmocka_unit_test(records_are_whole),
+        cmocka_unit_test(a_node_has_the_inputs_of_its_record),
         TEST(test_conv_that_does_not_fit),
         TEST(test_norm_that_does_not_fit),
         TEST(test_pool_linear_add_that_do_not_fit),

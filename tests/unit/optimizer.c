@@ -25,18 +25,17 @@ static d9_context context;
 static const double head_rate = 0.05;
 
 /* Before the others, so that it selects first. */
-static d9_status add_head(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {
-    (void)unused, (void)options;
+static d9_status add_head(d9_context *inner, const void *options, const d9_graph *graph, d9_groups *groups) {
+    (void)options;
     assert_true(d9_graph_find_value(graph, "head.weight") != D9_NONE);
-    memmove(&groups->group[1], &groups->group[0], (size_t)groups->count++ * sizeof *groups->group);
-    d9_group *head = &groups->group[0];
-    head->name = "head";
-    head->selects = (d9_selector){.kinds = 1u << D9_WEIGHT, .rank = 2, .role = "head.*"};
-    head->numbers[0] = 0;
-    memset(head->accumulators, 0, sizeof head->accumulators);
-    head->rate = (d9_schedule){.count = 1, .value_count = 1, .values = {head_rate}};
-    head->from_epoch = 1, head->until_epoch = 2;
-    return D9_OK;
+    d9_group head = groups->group[0];
+    head.name = "head";
+    head.selects = (d9_selector){.kinds = 1u << D9_WEIGHT, .rank = 2, .role = "head.*"};
+    head.numbers[0] = 0;
+    memset(head.accumulators, 0, sizeof head.accumulators);
+    head.rate = (d9_schedule){.count = 1, .value_count = 1, .values = {head_rate}};
+    head.from_epoch = 1, head.until_epoch = 2;
+    return d9_group_insert(inner, groups, 0, &head);
 }
 static const d9_trick plain_head = {.name = "plain_head", .on_optimizer = add_head};
 static const d9_trick *const with_head[] = {&plain_head};
@@ -174,14 +173,13 @@ static void read_all(d9_session *session, uint8_t **bytes, int64_t *size) {
     }
 }
 
-static void resumes_in_the_middle(void **state) {
-    d9_config *config = run_config(&context, "reference", "f32", "");
+static void check_resume(const char *backend) {
+    d9_config *config = run_config(&context, backend, "f32", "");
     d9_session whole, half;
     d9_epoch_row rows[8] = {{0}};
     char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
     uint8_t *wanted, *got;
     int64_t size, other;
-    (void)state;
     run_folder_make(folder);
     run_path(folder, "checkpoint.safetensors", path);
     open_session(config, &whole);
@@ -207,7 +205,61 @@ static void resumes_in_the_middle(void **state) {
     d9_config_free(&context, config);
 }
 
+static void resumes_in_the_middle(void **state) {
+    (void)state;
+    check_resume("reference");
+}
+
+static void resumes_in_the_middle_on_onednn(void **state) {
+    const d9_backend *backend;
+    (void)state;
+    if (d9_backend_find(&context, "onednn", &backend) != D9_OK) {
+        d9_context_clear(&context);
+        skip_for("onednn", "no oneDNN backend here");
+    }
+    check_resume("onednn");
+}
+
 /* ---- what is selected, and what is refused ---- */
+
+/* Tricks that change the first group, or the tail, by one line each. */
+#define CHANGE(name, ...)                                                                                              \
+    static d9_status name(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {         \
+        (void)unused, (void)options, (void)graph;                                                                      \
+        __VA_ARGS__;                                                                                                   \
+        return D9_OK;                                                                                                  \
+    }
+CHANGE(name_like_biases, groups->group[0].name = "biases")
+CHANGE(name_without_end,
+       groups->group[0].name = "a name that is longer than the sixty-four characters that a value's name may have")
+CHANGE(keep_state, groups->group[0].accumulators[0] = "state")
+CHANGE(keep_the_second, groups->group[0].accumulators[0] = NULL; groups->group[0].accumulators[1] = "second")
+CHANGE(end_before_begin, groups->group[0].from_epoch = 2; groups->group[0].until_epoch = 1)
+CHANGE(end_at_once, groups->group[0].until_epoch = 0.01)
+
+static d9_status too_many(d9_context *inner, const void *options, const d9_graph *graph, d9_groups *groups) {
+    d9_status status;
+    (void)options, (void)graph;
+    for (;;) D9_TRY(d9_group_insert(inner, groups, 0, &groups->group[0]));
+done:
+    return status;
+}
+
+static d9_status average_of_groups(d9_context *inner, const void *options, d9_accumulators *accumulators,
+                                   d9_tail *tail) {
+    d9_status status;
+    d9_buffer buffer;
+    (void)options;
+    D9_TRY(d9_accumulator_add(inner, accumulators, "short", D9_ACCUMULATOR_OF_GROUPS, &buffer));
+    tail->node[tail->count++] = (d9_tail_node){.op = D9_OP_LERP, .to = buffer, .from = D9_BUFFER_STATE};
+done:
+    return status;
+}
+static d9_status activate(d9_context *inner, const void *options, d9_accumulators *accumulators, d9_tail *tail) {
+    (void)inner, (void)options, (void)accumulators;
+    tail->node[tail->count++] = (d9_tail_node){.op = D9_OP_ACT, .to = D9_BUFFER_STATE, .from = D9_BUFFER_STATE};
+    return D9_OK;
+}
 
 static d9_status build(const d9_trick *trick, d9_program *program) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic}\n"
@@ -233,6 +285,21 @@ static void what_cannot_be_is_refused(void **state) {
     refused(&(d9_trick){.on_optimizer = update_by_copying}, "the group weights cannot be updated by copy");
     refused(&(d9_trick){.on_optimizer = keep_average, .on_step = add_average},
             "the group weights wants an accumulator named average, which another part has");
+    refused(&(d9_trick){.on_optimizer = name_like_biases}, "two parts of the optimizer are named biases");
+    refused(
+        &(d9_trick){.on_optimizer = name_without_end},
+        "the name a name that is longer than the sixty-four characters that a value's name may have of state is too "
+        "long");
+    refused(&(d9_trick){.on_optimizer = keep_state}, "no accumulator may be named state");
+    refused(&(d9_trick){.on_optimizer = keep_the_second},
+            "the group weights keeps second but not what its update keeps before it");
+    refused(&(d9_trick){.on_optimizer = end_before_begin}, "the group weights never moves: from epoch 2 until epoch 1");
+    refused(&(d9_trick){.on_optimizer = end_at_once}, "the group weights never moves: from epoch 0 until epoch 0.01");
+    refused(&(d9_trick){.on_optimizer = too_many}, "weights is one parameter group too many: 8 is the most");
+    refused(&(d9_trick){.on_step = average_of_groups},
+            "the tail cannot lerp from state to short: it moves the state and its accumulators");
+    refused(&(d9_trick){.on_step = activate},
+            "the tail cannot act from state to state: it moves the state and its accumulators");
 }
 
 static void a_group_without_members_has_no_update(void **state) {
@@ -263,6 +330,7 @@ int main(void) {
         cmocka_unit_test(two_updates_in_one_step),
         cmocka_unit_test(two_updates_in_one_step_on_onednn),
         cmocka_unit_test(resumes_in_the_middle),
+        cmocka_unit_test(resumes_in_the_middle_on_onednn),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(selectors),
         cmocka_unit_test(a_group_without_members_has_no_update),

@@ -85,6 +85,7 @@ D9_CUDA_RUN(update) {
                            .rate = d9_cuda_coefficient_of(site, &update->rate),
                            .decay = d9_cuda_coefficient_of(site, &update->decay),
                            .step = d9_cuda_of(site)->step,
+                           .first = node->when.from,
                            .guard = d9_cuda_of(site)->guard};
     float *state[D9_UPDATE_STATES] = {NULL};
     (void)step;

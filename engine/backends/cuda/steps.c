@@ -1,6 +1,6 @@
 /* Running a plan's steps. The first time a set of active nodes comes up, its rules are launched one by one (kernels are
  * loaded lazily, and loading cannot be recorded); the second time they are recorded as a CUDA graph; from then on the
- * graph is replayed. dawn94 has two sets: with and without a move of the average.
+ * graph is replayed. A run with a moving average has two sets: with and without a move of it.
  *
  * A recorded launch is repeated to the letter, so rules read the step's number on the device and are given 0 here. */
 #include "backends/cuda/cuda.h"

@@ -76,7 +76,7 @@ static d9_status run_update(d9_context *context, const d9_site *site, int64_t st
     d9_cpu_update rule = {.update = (int)update->update,
                           .rate = (float)d9_coefficient_at(site->program, &update->rate, step),
                           .decay = (float)d9_coefficient_at(site->program, &update->decay, step),
-                          .step = (float)(step + 1)};
+                          .step = (float)(step - node->when.from + 1)};
     float *state[D9_UPDATE_STATES] = {NULL};
     (void)context;
     for (int i = 0; i < D9_UPDATE_NUMBERS; i++) rule.numbers[i] = (float)update->numbers[i];

@@ -7,9 +7,10 @@
 /* ---- cast: what narrows a weight (precision.c) ---- */
 
 /* The gradient of its only reader goes straight to the parameter behind the cast. */
-static d9_status no_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
-    (void)gradients, (void)forward, (void)dy;
-    return D9_OK;
+static d9_status cast_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
+    (void)dy;
+    if (gradients->graph->values[forward->inputs[0]].kind == D9_VALUE_PARAMETER) return D9_OK;
+    return d9_fail(gradients->context, D9_USAGE, "%s: only a parameter may be cast before the gradients", forward->role);
 }
 
 const d9_op_info d9_op_CAST = {
@@ -18,7 +19,7 @@ const d9_op_info d9_op_CAST = {
     .outputs = 1,
     .shape = d9_shape_same,
     .type = d9_type_given,
-    .gradient = no_gradient,
+    .gradient = cast_gradient,
 };
 
 /* ---- add ---- */
