@@ -154,9 +154,9 @@ static d9_observer observer(d9_cli *cli, const train_options *options, const d9_
     return options->events ? (d9_observer){.user = cli, .epoch = print_epoch} : shown;
 }
 
-/* `board`: of TensorBoard; NULL: none. */
+/* `tensorboard`: the folder for TensorBoard's files; NULL: none. */
 static d9_status train_once(d9_cli *cli, const train_options *options, const d9_config *config, const char *out,
-                            const char *board, d9_result *result) {
+                            const char *tensorboard, d9_result *result) {
     d9_progress progress;
     d9_train_options train = {
         .write_model = d9_model_write,
@@ -166,7 +166,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
         .resume = options->resume,
         .plan = options->plan,
         .save_plan = options->save_plan,
-        .tensorboard = board,
+        .tensorboard = tensorboard,
         .process_start = cli->process_start,
         .interrupt = cli->interrupt,
         .observer = observer(cli, options, config, &progress),
@@ -260,7 +260,7 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
     d9_config *config = NULL;
     d9_result result = {0};
     json_t *object = NULL;
-    char *folder = NULL, *path = NULL, *board = NULL;
+    char *folder = NULL, *path = NULL, *tensorboard = NULL;
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, &seed, &config));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%s/seed%lld", many->out, (long long)seed));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/result.json", folder));
@@ -271,9 +271,9 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
         goto done;
     }
     if (options->tensorboard)
-        D9_TRY(
-            d9_arena_format(&cli->context, &cli->arena, &board, "%s/seed%lld", options->tensorboard, (long long)seed));
-    D9_TRY(train_once(cli, options, config, folder, board, &result));
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &tensorboard, "%s/seed%lld", options->tensorboard,
+                               (long long)seed));
+    D9_TRY(train_once(cli, options, config, folder, tensorboard, &result));
     add_accuracy(many, result.accuracy, result.accuracy_tta);
     if (options->json || options->events) {
         D9_TRY(result_object(cli, &result, &object));

@@ -75,9 +75,10 @@ static d9_status grow(d9_context *context, void **array, int count, int *capacit
 
 d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d9_graph *to) {
     d9_status status;
-    void *values = NULL, *nodes = NULL;
-    D9_TRY(d9_allocate(context, (size_t)from->value_capacity * sizeof *from->values, "graph", &values));
-    D9_TRY(d9_allocate(context, (size_t)from->node_capacity * sizeof *from->nodes, "graph", &nodes));
+    d9_value *values = NULL;
+    d9_node *nodes = NULL;
+    D9_TRY(D9_ALLOCATE(context, from->value_capacity, "graph", &values));
+    D9_TRY(D9_ALLOCATE(context, from->node_capacity, "graph", &nodes));
     *to = *from;
     to->values = memcpy(values, from->values, (size_t)from->value_count * sizeof *from->values);
     to->nodes = memcpy(nodes, from->nodes, (size_t)from->node_count * sizeof *from->nodes);

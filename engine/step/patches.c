@@ -68,12 +68,13 @@ static d9_status sum_images(d9_context *context, const d9_init_site *site, int64
     const int64_t elements = site->channels * shape->size * shape->height * shape->across;
 #pragma omp parallel num_threads(threads)
     {
-        void *columns = NULL, *own = NULL;
+        int16_t *columns = NULL;
+        int64_t *own_sums = NULL;
         d9_context quiet = *context; /* each thread its own message */
         quiet.status = D9_OK;
-        bool ready = d9_allocate(&quiet, (size_t)elements * sizeof(int16_t), "patches", &columns) == D9_OK &&
-                     d9_allocate(&quiet, (size_t)(d + d * d) * sizeof(int64_t), "patch sums", &own) == D9_OK;
-        int64_t *own_sums = own, *own_products = own_sums + d;
+        bool ready = D9_ALLOCATE(&quiet, elements, "patches", &columns) == D9_OK &&
+                     D9_ALLOCATE(&quiet, d + d * d, "patch sums", &own_sums) == D9_OK;
+        int64_t *own_products = ready ? own_sums + d : NULL;
         patch_matrix m = *shape;
         m.columns = columns;
 #pragma omp for schedule(static)
@@ -89,7 +90,7 @@ static d9_status sum_images(d9_context *context, const d9_init_site *site, int64
             for (int i = 0; ready && i < d * d; i++) products[i] += own_products[i];
         }
         d9_release(&quiet, columns);
-        d9_release(&quiet, own);
+        d9_release(&quiet, own_sums);
     }
     if (failed) status = d9_fail(context, D9_DEVICE, "out of memory for patch statistics");
     return status;

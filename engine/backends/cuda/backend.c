@@ -167,11 +167,11 @@ done:
 
 static d9_status upload_table(d9_context *context, d9_cuda *cuda, const d9_table *table, float **there) {
     d9_status status;
-    void *narrow = NULL, *pointer = NULL;
-    const int64_t bytes = table->count * (int64_t)sizeof(float);
-    D9_TRY(d9_allocate(context, (size_t)bytes, "a schedule", &narrow));
-    for (int64_t s = 0; s < table->count; s++) ((float *)narrow)[s] = (float)table->values[s];
-    status = upload(context, cuda, narrow, bytes, "a schedule", &pointer);
+    float *narrow = NULL;
+    void *pointer = NULL;
+    D9_TRY(D9_ALLOCATE(context, table->count, "a schedule", &narrow));
+    for (int64_t s = 0; s < table->count; s++) narrow[s] = (float)table->values[s];
+    status = upload(context, cuda, narrow, table->count * (int64_t)sizeof(float), "a schedule", &pointer);
     *there = pointer;
 done:
     d9_release(context, narrow);
@@ -194,17 +194,17 @@ static int32_t sort_gradients(const d9_graph *graph, d9_value_id *sorted) {
 /* A summed loss is a loss scale of its own: so it is 1 and stays unless the options say otherwise. */
 static d9_status upload_guard(d9_context *context, d9_cuda *cuda, const d9_device *device, const d9_graph *graph) {
     d9_status status;
-    void *ids = NULL, *ends = NULL, *pointer = NULL;
+    int64_t *ends = NULL;
+    void *pointer = NULL;
     const float scale = device->options.loss_scale > 0 ? (float)device->options.loss_scale : 1;
     const d9_cuda_guard guard = {.scale = scale, .inverse = 1 / scale, .bad = D9_CUDA_FINE};
     _Static_assert(sizeof guard <= 64, "step/layout.c makes this room");
-    D9_TRY(d9_allocate(context, (size_t)graph->value_count * sizeof(d9_value_id), "the guard", &ids));
-    cuda->gradients = ids;
-    cuda->gradient_count = sort_gradients(graph, ids);
-    D9_TRY(d9_allocate(context, (size_t)(cuda->gradient_count + 1) * sizeof(int64_t), "the guard", &ends));
+    D9_TRY(D9_ALLOCATE(context, graph->value_count, "the guard", &cuda->gradients));
+    cuda->gradient_count = sort_gradients(graph, cuda->gradients);
+    D9_TRY(D9_ALLOCATE(context, cuda->gradient_count + 1, "the guard", &ends));
     for (int32_t p = 0; p < cuda->gradient_count; p++) {
         const d9_value *value = &graph->values[cuda->gradients[p]];
-        ((int64_t *)ends)[p] = value->offset / (int64_t)d9_type_bytes(value->type) + d9_shape_count(&value->shape);
+        ends[p] = value->offset / (int64_t)d9_type_bytes(value->type) + d9_shape_count(&value->shape);
     }
     status = upload(context, cuda, ends, cuda->gradient_count * (int64_t)sizeof(int64_t), "the guard", &pointer);
     cuda->gradient_ends = pointer;
@@ -223,10 +223,9 @@ static const d9_buffer index_buffers[D9_CUDA_INDICES] = {[D9_CUDA_ORDER] = D9_BU
 static d9_status allocate_indices(d9_context *context, d9_cuda *cuda, const d9_program *program) {
     d9_status status = D9_OK;
     for (int i = 0; i < D9_CUDA_INDICES; i++) {
-        void *memory;
-        D9_TRY(d9_allocate(context, (size_t)program->buffer_bytes[index_buffers[i]], "indices", &memory));
-        cuda->indices[i].values = memory;
-        cuda->indices[i].count = program->buffer_bytes[index_buffers[i]] / (int64_t)sizeof(int32_t);
+        d9_cuda_indices *indices = &cuda->indices[i];
+        indices->count = program->buffer_bytes[index_buffers[i]] / (int64_t)sizeof *indices->values;
+        D9_TRY(D9_ALLOCATE(context, indices->count, "indices", &indices->values));
     }
 done:
     return status;
@@ -307,7 +306,7 @@ done:
 
 /* ---- waiting ---- */
 
-/* Steps that changed no weight are worth a line, not an end: the loss says whether training goes on. */
+/* Warns of steps that changed no weight. They do not end the run; a loss that is not finite does. */
 static d9_status report_skipped(d9_context *context, d9_cuda *cuda) {
     d9_status status;
     d9_cuda_guard guard;

@@ -36,13 +36,13 @@ const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key
 
 static d9_status new_row(d9_context *context, d9_cuda_choices *choices, row **made) {
     d9_status status = D9_OK;
-    void *memory;
     if (choices->count == choices->capacity) {
         const int capacity = 2 * choices->capacity + 32;
-        D9_TRY(d9_allocate(context, (size_t)capacity * sizeof(row), "tuned choices", &memory));
-        if (choices->count) memcpy(memory, choices->rows, (size_t)choices->count * sizeof(row));
+        row *larger;
+        D9_TRY(D9_ALLOCATE(context, capacity, "tuned choices", &larger));
+        if (choices->count) memcpy(larger, choices->rows, (size_t)choices->count * sizeof(row));
         d9_release(context, choices->rows);
-        choices->rows = memory;
+        choices->rows = larger;
         choices->capacity = capacity;
     }
     *made = &choices->rows[choices->count++];

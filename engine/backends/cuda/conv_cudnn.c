@@ -138,11 +138,9 @@ done:
 static d9_status list_choices(d9_context *context, const d9_cuda *cuda, const convolution *c, d9_cudnn_choice **choices,
                               int *count) {
     d9_status status;
-    void *memory = NULL;
     const d9_cudnn_target target = target_of(cuda);
-    D9_TRY(d9_allocate(context, MOST_CHOICES * sizeof(d9_cudnn_choice), "choices", &memory));
-    *choices = memory;
-    D9_TRY(d9_cudnn_choices(context, &target, &c->graph, memory, MOST_CHOICES, count));
+    D9_TRY(D9_ALLOCATE(context, MOST_CHOICES, "choices", choices));
+    D9_TRY(d9_cudnn_choices(context, &target, &c->graph, *choices, MOST_CHOICES, count));
 done:
     return status;
 }
@@ -211,15 +209,15 @@ static bool match(const d9_site *site) {
 
 static d9_status prepare(d9_context *context, d9_site *site) {
     d9_status status;
-    void *memory;
+    convolution *c = NULL;
     bool built = false;
     d9_cudnn_choice choice;
     d9_cuda *cuda = d9_cuda_of(site);
     const d9_conv_geometry g = d9_conv_geometry_of(site);
     const d9_conv_description description = d9_conv_describe(&g);
     const d9_cudnn_target target = target_of(cuda);
-    D9_TRY(d9_allocate(context, sizeof(convolution), "a convolution", &memory));
-    convolution *c = site->data = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &c));
+    site->data = c;
     if (description.widened)
         c->staged_bytes = (description.tensor[D9_CONV_WEIGHTS].bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT *
                           WORKSPACE_ALIGNMENT;

@@ -167,11 +167,11 @@ static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_ke
 static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, const d9_kernel_norm *shape) {
     const norm_site *own = site->data;
     d9_kernel_norm_state state = {.scale = d9_site_data(site, norm->inputs[1]),
-                                .bias = d9_site_data(site, norm->inputs[2]),
-                                .running_mean = d9_site_data(site, norm->inputs[3]),
-                                .running_var = d9_site_data(site, norm->inputs[4]),
-                                .epsilon = norm->as.norm.epsilon,
-                                .momentum = norm->as.norm.momentum};
+                                  .bias = d9_site_data(site, norm->inputs[2]),
+                                  .running_mean = d9_site_data(site, norm->inputs[3]),
+                                  .running_var = d9_site_data(site, norm->inputs[4]),
+                                  .epsilon = norm->as.norm.epsilon,
+                                  .momentum = norm->as.norm.momentum};
     if (own->trial) {
         uint8_t *behind = (uint8_t *)d9_cuda_of(site)->scratch + d9_cuda_norm_scratch_bytes(shape);
         state.running_mean = (float *)(void *)behind;
@@ -220,8 +220,8 @@ D9_CUDA_RUN(norm_backward) {
     const float *mean = d9_site_data(site, p.norm->inputs[2]), *inv_std = d9_site_data(site, p.norm->inputs[3]);
     const float *scale = d9_site_data(site, p.norm->inputs[4]);
     const d9_kernel_norm_gradients gradients = {d9_cuda_output(site, (p.pool ? p.pool : p.norm)->outputs[0]),
-                                              d9_site_data(site, p.norm->outputs[1]),
-                                              d9_site_data(site, p.norm->outputs[2])};
+                                                d9_site_data(site, p.norm->outputs[1]),
+                                                d9_site_data(site, p.norm->outputs[2])};
     const d9_kernel_window window = p.pool ? d9_cuda_window_of(site, p.pool) : (d9_kernel_window){.kernel = 0};
     void *scratch = d9_cuda_of(site)->scratch;
     (void)step;
@@ -290,14 +290,14 @@ done:
 
 d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     d9_status status;
-    void *memory;
+    norm_site *own = NULL;
     const parts p = parts_of(site);
     const d9_kernel_norm shape = shape_of(site);
     d9_cuda *cuda = d9_cuda_of(site);
     const int64_t statistics = 2 * shape.groups * shape.channels * (int64_t)sizeof(float);
     D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_norm_scratch_bytes(&shape) + statistics));
-    D9_TRY(d9_allocate(context, sizeof(norm_site), "a norm", &memory));
-    norm_site *own = site->data = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "a norm", &own));
+    site->data = own;
     *own = (norm_site){.once = false};
     own->fits = fits(site, &own->residence);
     if (own->fits && is_backward(&p))

@@ -9,11 +9,9 @@
 d9_status d9_host_open(d9_context *context, const d9_host_kind *kind, const d9_backend_options *options,
                        d9_device **device) {
     d9_status status;
-    void *memory = NULL, *text = NULL;
     d9_device *made = NULL;
     *device = NULL;
-    D9_TRY(d9_allocate(context, sizeof(d9_device), "a device", &memory));
-    made = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "a device", &made));
     made->kind = kind;
     made->options = *options;
     made->options.force_plan = NULL;
@@ -21,8 +19,8 @@ d9_status d9_host_open(d9_context *context, const d9_host_kind *kind, const d9_b
     made->options.threads = made->threads;
     if (options->force_plan) {
         size_t size = strlen(options->force_plan) + 1;
-        D9_TRY(d9_allocate(context, size, "the plan to follow", &text));
-        made->options.force_plan = made->force_plan = memcpy(text, options->force_plan, size);
+        D9_TRY(D9_ALLOCATE(context, size, "the plan to follow", &made->force_plan));
+        made->options.force_plan = memcpy(made->force_plan, options->force_plan, size);
     }
     if (kind->open) D9_TRY(kind->open(context, &made->options, &made->backend));
     *device = made;

@@ -180,15 +180,12 @@ done:
 d9_status d9_host_plan(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
                        d9_plan **plan) {
     d9_status status;
-    void *memory = NULL, *placed = NULL;
     planner p = {.context = context};
     *plan = NULL;
-    D9_TRY(d9_allocate(context, sizeof(d9_plan), "a plan", &memory));
-    p.plan = memory;
+    D9_TRY(D9_ALLOCATE(context, 1, "a plan", &p.plan));
     *p.plan = (d9_plan){.device = device, .program = program, .graph = graph};
     d9_text_init(context, &p.plan->text);
-    D9_TRY(d9_allocate(context, (size_t)graph->node_count * sizeof(d9_placed_rule), "a plan", &placed));
-    p.plan->placed = placed;
+    D9_TRY(D9_ALLOCATE(context, graph->node_count, "a plan", &p.plan->placed));
     D9_TRY(parse_forced(&p));
     for (d9_node_id n = 0; n < graph->node_count; n += p.plan->placed[p.plan->placed_count - 1].rule->node_count)
         D9_TRY(place_rule(&p, n));

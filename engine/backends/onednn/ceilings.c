@@ -9,7 +9,7 @@ enum { SIDE = 2048, COPY_BYTES = 1 << 28, TRIES = 5 };
 typedef struct product {
     dnnl_memory_t memory[3];
     dnnl_primitive_t primitive;
-    void *matrices; /* three of SIDE * SIDE */
+    uint8_t *matrices; /* three of SIDE * SIDE */
 } product;
 
 static const int argument_names[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
@@ -34,9 +34,9 @@ static d9_status build(d9_context *context, const d9_onednn *backend, d9_type ty
     DNNL_TRY(dnnl_matmul_desc_init(&desc, &layout, &layout, NULL, &layout));
     DNNL_TRY(dnnl_primitive_desc_create(&description, &desc, NULL, backend->engine, NULL));
     DNNL_TRY(dnnl_primitive_create(&p->primitive, description));
-    D9_TRY(d9_allocate(context, 3 * bytes, "matrices to time", &p->matrices));
+    D9_TRY(D9_ALLOCATE(context, 3 * bytes, "matrices to time", &p->matrices));
     for (int i = 0; i < 3; i++)
-        DNNL_TRY(dnnl_memory_create(&p->memory[i], &layout, backend->engine, (char *)p->matrices + (size_t)i * bytes));
+        DNNL_TRY(dnnl_memory_create(&p->memory[i], &layout, backend->engine, p->matrices + (size_t)i * bytes));
 done:
     if (description) dnnl_primitive_desc_destroy(description);
     return status;
@@ -71,12 +71,12 @@ done:
 
 static d9_status copy_rate(d9_context *context, const d9_onednn *backend, double *rate) {
     d9_status status;
-    void *memory = NULL;
+    uint8_t *memory = NULL;
     *rate = 0;
-    D9_TRY(d9_allocate(context, (size_t)2 * COPY_BYTES, "memory to time copying in", &memory));
+    D9_TRY(D9_ALLOCATE(context, (size_t)2 * COPY_BYTES, "memory to time copying in", &memory));
     for (int i = 0; i < TRIES; i++) {
         const double start = d9_clock_now();
-        d9_cpu_copy(&backend->cpu, memory, COPY_BYTES, (char *)memory + COPY_BYTES);
+        d9_cpu_copy(&backend->cpu, memory, COPY_BYTES, memory + COPY_BYTES);
         const double here = 2.0 * COPY_BYTES / (d9_clock_now() - start);
         if (here > *rate) *rate = here;
     }
