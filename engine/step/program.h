@@ -43,9 +43,9 @@ typedef struct d9_group {
     d9_op op;         /* whose record says that it is an update */
     d9_update update; /* of D9_OP_UPDATE: its row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS];
-    /* What the row keeps, by name, shared with other groups. NULL: not kept, and zero at every step; nor are those behind. */
+    /* What the row keeps, by name, shared with other groups. NULL ends the list: the rest is zero at every step. */
     const char *accumulators[D9_UPDATE_STATES];
-    d9_schedule rate;                           /* as for a mean loss */
+    d9_schedule rate; /* as for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
     double from_epoch, until_epoch; /* the steps in which it moves; until 0: to the end */
     int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */

@@ -10,7 +10,8 @@
 static d9_status cast_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
     (void)dy;
     if (gradients->graph->values[forward->inputs[0]].kind == D9_VALUE_PARAMETER) return D9_OK;
-    return d9_fail(gradients->context, D9_USAGE, "%s: only a parameter may be cast before the gradients", forward->role);
+    return d9_fail(gradients->context, D9_USAGE, "%s: only a parameter may be cast before the gradients",
+                   forward->role);
 }
 
 const d9_op_info d9_op_CAST = {
