@@ -144,8 +144,6 @@ static bool augment_match(const d9_site *site) {
            d9_site_value(site, input(site, 3))->type == D9_F32;
 }
 
-#define PLAIN(rule_op, rule_name, matches, runs)                                                                       \
-    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = runs }
 #define CONV(rule_op, rule_name)                                                                                       \
     {                                                                                                                  \
         .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = conv_match, .prepare = conv_prepare,            \
@@ -187,25 +185,25 @@ static const d9_rule d9_cuda_rules[] = {
     CONV(D9_OP_CONV, "conv"),
     CONV(D9_OP_CONV_BACKWARD_DATA, "conv_backward_data"),
     CONV(D9_OP_CONV_BACKWARD_WEIGHT, "conv_backward_weight"),
-    PLAIN(D9_OP_DRAW, "draw", NULL, d9_cuda_run_draw),
-    PLAIN(D9_OP_AUGMENT, "augment", augment_match, d9_cuda_run_augment),
-    PLAIN(D9_OP_GATHER, "gather", NULL, d9_cuda_run_gather),
-    PLAIN(D9_OP_CAST, "cast", any, run_cast),
-    PLAIN(D9_OP_ACT, "act", any, run_act),
-    PLAIN(D9_OP_ACT_BACKWARD, "act_backward", any, run_act_backward),
-    PLAIN(D9_OP_POOL, "pool", any, run_pool),
-    PLAIN(D9_OP_POOL_BACKWARD, "pool_backward", any, run_pool_backward),
-    PLAIN(D9_OP_ADD, "add", any, run_add),
-    PLAIN(D9_OP_LINEAR, "linear", any, run_linear_forward),
-    PLAIN(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", any, run_linear_backward_data),
-    PLAIN(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", any, run_linear_backward_weight),
-    PLAIN(D9_OP_SCALE, "scale", any, run_scale),
-    PLAIN(D9_OP_LOSS, "loss", f32, run_loss),
-    PLAIN(D9_OP_LOSS_BACKWARD, "loss_backward", f32, run_loss_backward),
-    PLAIN(D9_OP_METRICS, "metrics", metrics_match, run_metrics),
-    PLAIN(D9_OP_UPDATE, "update", f32, d9_cuda_run_update),
-    PLAIN(D9_OP_LERP, "lerp", f32, d9_cuda_run_lerp),
-    PLAIN(D9_OP_COPY, "copy", NULL, d9_cuda_run_copy),
+    D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, d9_cuda_run_draw),
+    D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", augment_match, d9_cuda_run_augment),
+    D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_cuda_run_gather),
+    D9_PLAIN_RULE(D9_OP_CAST, "cast", any, run_cast),
+    D9_PLAIN_RULE(D9_OP_ACT, "act", any, run_act),
+    D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", any, run_act_backward),
+    D9_PLAIN_RULE(D9_OP_POOL, "pool", any, run_pool),
+    D9_PLAIN_RULE(D9_OP_POOL_BACKWARD, "pool_backward", any, run_pool_backward),
+    D9_PLAIN_RULE(D9_OP_ADD, "add", any, run_add),
+    D9_PLAIN_RULE(D9_OP_LINEAR, "linear", any, run_linear_forward),
+    D9_PLAIN_RULE(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", any, run_linear_backward_data),
+    D9_PLAIN_RULE(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", any, run_linear_backward_weight),
+    D9_PLAIN_RULE(D9_OP_SCALE, "scale", any, run_scale),
+    D9_PLAIN_RULE(D9_OP_LOSS, "loss", f32, run_loss),
+    D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", f32, run_loss_backward),
+    D9_PLAIN_RULE(D9_OP_METRICS, "metrics", metrics_match, run_metrics),
+    D9_PLAIN_RULE(D9_OP_UPDATE, "update", f32, d9_cuda_run_update),
+    D9_PLAIN_RULE(D9_OP_LERP, "lerp", f32, d9_cuda_run_lerp),
+    D9_PLAIN_RULE(D9_OP_COPY, "copy", NULL, d9_cuda_run_copy),
     {.name = NULL},
 };
 

@@ -39,6 +39,10 @@ typedef struct d9_rule {
     d9_status (*survey)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
 } d9_rule;
 
+/* A row for one operation that needs no plan. `matches` NULL: the operation suffices. */
+#define D9_PLAIN_RULE(rule_op, rule_name, matches, runs)                                                               \
+    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = runs }
+
 /* The bytes of a value; NULL for D9_NONE. */
 static inline void *d9_site_data(const d9_site *site, d9_value_id id) {
     if (id == D9_NONE) return NULL;

@@ -73,7 +73,7 @@ static void describe(const void *data, d9_device_info *info) {
 }
 
 static const d9_rule *const tables[] = {d9_onednn_norm_rules, d9_onednn_conv_rules, d9_onednn_layer_rules,
-                                       d9_onednn_batch_rules, NULL};
+                                       d9_onednn_ends_rules, NULL};
 static const d9_host_kind kind = {tables, open_backend, close_backend, describe, d9_onednn_ceilings, NULL};
 
 static d9_status open_device(d9_context *context, const d9_backend_options *options, d9_device **device) {

@@ -104,22 +104,19 @@ static bool metrics_match(const d9_site *site) {
            d9_onednn_value(site, input(site, 1))->type == D9_F32;
 }
 
-#define PLAIN(rule_op, rule_name, matches, runs)                                                                       \
-    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = runs }
-
 const d9_rule d9_onednn_layer_rules[] = {
-    PLAIN(D9_OP_CAST, "cast", d9_onednn_any, run_cast),
-    PLAIN(D9_OP_ACT, "act", d9_onednn_any, run_act),
-    PLAIN(D9_OP_ACT_BACKWARD, "act_backward", d9_onednn_any, run_act_backward),
-    PLAIN(D9_OP_POOL, "pool", d9_onednn_any, run_pool),
-    PLAIN(D9_OP_POOL_BACKWARD, "pool_backward", d9_onednn_any, run_pool_backward),
-    PLAIN(D9_OP_ADD, "add", d9_onednn_any, run_add),
-    PLAIN(D9_OP_LINEAR, "linear", d9_onednn_any, run_linear),
-    PLAIN(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", d9_onednn_any, run_linear_backward_data),
-    PLAIN(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", d9_onednn_any, run_linear_backward_weight),
-    PLAIN(D9_OP_SCALE, "scale", d9_onednn_any, run_scale),
-    PLAIN(D9_OP_LOSS, "loss", d9_onednn_f32, run_loss),
-    PLAIN(D9_OP_LOSS_BACKWARD, "loss_backward", d9_onednn_f32, run_loss_backward),
-    PLAIN(D9_OP_METRICS, "metrics", metrics_match, run_metrics),
+    D9_PLAIN_RULE(D9_OP_CAST, "cast", d9_onednn_any, run_cast),
+    D9_PLAIN_RULE(D9_OP_ACT, "act", d9_onednn_any, run_act),
+    D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", d9_onednn_any, run_act_backward),
+    D9_PLAIN_RULE(D9_OP_POOL, "pool", d9_onednn_any, run_pool),
+    D9_PLAIN_RULE(D9_OP_POOL_BACKWARD, "pool_backward", d9_onednn_any, run_pool_backward),
+    D9_PLAIN_RULE(D9_OP_ADD, "add", d9_onednn_any, run_add),
+    D9_PLAIN_RULE(D9_OP_LINEAR, "linear", d9_onednn_any, run_linear),
+    D9_PLAIN_RULE(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", d9_onednn_any, run_linear_backward_data),
+    D9_PLAIN_RULE(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", d9_onednn_any, run_linear_backward_weight),
+    D9_PLAIN_RULE(D9_OP_SCALE, "scale", d9_onednn_any, run_scale),
+    D9_PLAIN_RULE(D9_OP_LOSS, "loss", d9_onednn_f32, run_loss),
+    D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", d9_onednn_f32, run_loss_backward),
+    D9_PLAIN_RULE(D9_OP_METRICS, "metrics", metrics_match, run_metrics),
     {.name = NULL},
 };

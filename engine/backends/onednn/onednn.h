@@ -47,7 +47,7 @@ bool d9_onednn_any(const d9_site *site);
 bool d9_onednn_f32(const d9_site *site);
 
 /* ---- the tables of rules, each at the foot of its file ---- */
-extern const d9_rule d9_onednn_norm_rules[], d9_onednn_conv_rules[], d9_onednn_layer_rules[], d9_onednn_batch_rules[];
+extern const d9_rule d9_onednn_norm_rules[], d9_onednn_conv_rules[], d9_onednn_layer_rules[], d9_onednn_ends_rules[];
 
 /* How fast oneDNN multiplies large matrices of the type, and how fast memory is copied (bytes read and written). */
 d9_status d9_onednn_ceilings(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings);

@@ -106,15 +106,12 @@ static d9_status run_copy(d9_context *context, const d9_site *site, int64_t step
 
 /* ---- the table ---- */
 
-#define PLAIN(rule_op, rule_name, matches, runs)                                                                       \
-    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = runs }
-
-const d9_rule d9_onednn_batch_rules[] = {
-    PLAIN(D9_OP_DRAW, "draw", NULL, run_draw),
-    PLAIN(D9_OP_AUGMENT, "augment", d9_onednn_any, run_augment),
-    PLAIN(D9_OP_GATHER, "gather", NULL, run_gather),
-    PLAIN(D9_OP_UPDATE, "update", d9_onednn_f32, run_update),
-    PLAIN(D9_OP_LERP, "lerp", d9_onednn_f32, run_lerp),
-    PLAIN(D9_OP_COPY, "copy", NULL, run_copy),
+const d9_rule d9_onednn_ends_rules[] = {
+    D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, run_draw),
+    D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", d9_onednn_any, run_augment),
+    D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, run_gather),
+    D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_onednn_f32, run_update),
+    D9_PLAIN_RULE(D9_OP_LERP, "lerp", d9_onednn_f32, run_lerp),
+    D9_PLAIN_RULE(D9_OP_COPY, "copy", NULL, run_copy),
     {.name = NULL},
 };
