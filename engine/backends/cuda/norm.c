@@ -65,8 +65,7 @@ static d9_site inner_of(const d9_site *site) {
 
 static d9_kernel_norm shape_of(const d9_site *site) {
     const d9_site inner = inner_of(site);
-    const d9_norm_extent extent = d9_chain_extent(&inner);
-    return (d9_kernel_norm){extent.images, extent.pixels, extent.channels, extent.groups};
+    return d9_chain_extent(&inner);
 }
 
 static d9_value_id x_of(const parts *p) { return p->norm->inputs[is_backward(p) ? 1 : 0]; }
@@ -146,15 +145,10 @@ bool d9_cuda_norm_backward_match(const d9_site *site) {
 
 /* ---- running ---- */
 
-static d9_kernel_act act_of(const d9_node *act) {
-    if (!act) return (d9_kernel_act){D9_KERNEL_NO_ACT, 0};
-    return (d9_kernel_act){(int)act->as.act.activation, (float)act->as.act.alpha};
-}
-
 /* What follows the norm, and where the value before the addition goes. */
 static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_kernel_out *y) {
     const d9_site inner = inner_of(site);
-    d9_kernel_epilogue after = {.act = act_of(p->act)};
+    d9_kernel_epilogue after = {.act = d9_node_act(p->act)};
     *y = d9_cuda_output(site, (p->act ? p->act : p->norm)->outputs[0]);
     if (!p->add) return after;
     after.addend = d9_cuda_input(site, d9_chain_addend(&inner));
@@ -215,7 +209,7 @@ D9_CUDA_RUN(norm_backward) {
     const parts p = parts_of(site);
     const norm_site *own = site->data;
     const d9_kernel_norm shape = shape_of(site);
-    d9_cuda_prologue before = {.act = act_of(p.act)};
+    d9_cuda_prologue before = {.act = d9_node_act(p.act)};
     d9_kernel_in dy = d9_cuda_input(site, (p.act ? p.act : p.norm)->inputs[0]);
     const float *mean = d9_site_data(site, p.norm->inputs[2]), *inv_std = d9_site_data(site, p.norm->inputs[3]);
     const float *scale = d9_site_data(site, p.norm->inputs[4]);

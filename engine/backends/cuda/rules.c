@@ -17,16 +17,11 @@ static int64_t count(const d9_site *site) { return d9_site_count(site, input(sit
 
 /* ---- element by element ---- */
 
-static d9_kernel_act act_of(const d9_site *site) {
-    const d9_act_attributes *act = &site->nodes[0]->as.act;
-    return (d9_kernel_act){(int)act->activation, (float)act->alpha};
-}
-
 RULE(cast, d9_cuda_cast, in(site, 0), count(site), out(site))
 RULE(add, d9_cuda_add, in(site, 0), in(site, 1), count(site), out(site))
 RULE(scale, d9_cuda_scale, in(site, 0), (float)site->nodes[0]->as.scale.factor, count(site), out(site))
-RULE(act, d9_cuda_act_forward, in(site, 0), act_of(site), count(site), out(site))
-RULE(act_backward, d9_cuda_act_backward, in(site, 0), in(site, 1), act_of(site), count(site), out(site))
+RULE(act, d9_cuda_act_forward, in(site, 0), d9_node_act(site->nodes[0]), count(site), out(site))
+RULE(act_backward, d9_cuda_act_backward, in(site, 0), in(site, 1), d9_node_act(site->nodes[0]), count(site), out(site))
 
 /* ---- pool ---- */
 
@@ -80,14 +75,8 @@ LINEAR(backward_weight)
 
 /* ---- the loss ---- */
 
-static d9_kernel_loss loss_of(const d9_site *site, int logits) {
-    const d9_shape *shape = &d9_site_value(site, input(site, logits))->shape;
-    const d9_loss_attributes *loss = &site->nodes[0]->as.loss; /* zeros in a metrics node, which asks for neither */
-    return (d9_kernel_loss){shape->d[0], shape->d[1], loss->smoothing, (int)loss->loss};
-}
-
 static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_kernel_loss shape = loss_of(site, 0);
+    const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
     (void)step;
     return d9_cuda_check(
         context, site,
@@ -95,7 +84,7 @@ static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step
 }
 
 static d9_status run_loss_backward(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_kernel_loss shape = loss_of(site, 0);
+    const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
     const d9_cuda_guard *guard = d9_cuda_of(site)->guard;
     (void)step;
     return d9_cuda_check(context, site,
@@ -104,7 +93,7 @@ static d9_status run_loss_backward(d9_context *context, const d9_site *site, int
 }
 
 static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_kernel_loss shape = loss_of(site, 1);
+    const d9_kernel_loss shape = d9_site_loss(site, input(site, 1));
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_metrics(d9_cuda_stream_of(site), &shape, data(site, 0), data(site, 1), data(site, 2),

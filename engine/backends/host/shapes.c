@@ -77,10 +77,10 @@ const d9_node *d9_chain_norm(const d9_site *site) {
     return site->nodes[backward ? 1 : 0];
 }
 
-d9_norm_extent d9_chain_extent(const d9_site *site) {
+d9_kernel_norm d9_chain_extent(const d9_site *site) {
     const d9_node *norm = d9_chain_norm(site);
     const bool backward = norm->op == D9_OP_NORM_BACKWARD;
     const d9_shape *x = &d9_site_value(site, norm->inputs[backward ? 1 : 0])->shape;
     const d9_shape *statistics = &d9_site_value(site, norm->inputs[backward ? 2 : 3])->shape;
-    return (d9_norm_extent){x->d[0], x->d[1] * x->d[2], x->d[3], statistics->d[0]};
+    return (d9_kernel_norm){x->d[0], x->d[1] * x->d[2], x->d[3], statistics->d[0]};
 }

@@ -4,6 +4,7 @@
 #define D9_BACKENDS_HOST_SHAPES_H
 
 #include "backends/host/host.h"
+#include "kernels/types.h"
 
 static inline const d9_value *d9_site_value(const d9_site *site, d9_value_id id) { return &site->graph->values[id]; }
 static inline int64_t d9_site_count(const d9_site *site, d9_value_id id) {
@@ -12,6 +13,20 @@ static inline int64_t d9_site_count(const d9_site *site, d9_value_id id) {
 
 /* Whether every input and output of the first node has an allowed type. */
 bool d9_site_types(const d9_site *site, bool (*allowed)(d9_type type));
+
+/* ---- attributes as the kernels take them ---- */
+
+/* Of act and act_backward. NULL: none follows. */
+static inline d9_kernel_act d9_node_act(const d9_node *node) {
+    if (!node) return (d9_kernel_act){D9_KERNEL_NO_ACT, 0};
+    return (d9_kernel_act){(int)node->as.act.activation, (float)node->as.act.alpha};
+}
+/* Of the site's first node, from the shape of its logits. A metrics node has no row and no smoothing: zeros. */
+static inline d9_kernel_loss d9_site_loss(const d9_site *site, d9_value_id logits) {
+    const d9_shape *shape = &d9_site_value(site, logits)->shape;
+    const d9_loss_attributes *loss = &site->nodes[0]->as.loss;
+    return (d9_kernel_loss){shape->d[0], shape->d[1], loss->smoothing, (int)loss->loss};
+}
 
 /* ---- convolutions ---- */
 
@@ -43,9 +58,6 @@ d9_value_id d9_chain_addend(const d9_site *site);
 /* The norm among the site's nodes, forward or backward. */
 const d9_node *d9_chain_norm(const d9_site *site);
 /* (N, H * W, C), and the ghost groups of the statistics. */
-typedef struct d9_norm_extent {
-    int64_t images, pixels, channels, groups;
-} d9_norm_extent;
-d9_norm_extent d9_chain_extent(const d9_site *site);
+d9_kernel_norm d9_chain_extent(const d9_site *site);
 
 #endif

@@ -1,13 +1,9 @@
 /* The rules of one node that need no plan: each hands its values to a CPU kernel. */
+#include "backends/host/shapes.h"
 #include "backends/onednn/onednn.h"
 
 static d9_value_id input(const d9_site *site, int i) { return site->nodes[0]->inputs[i]; }
 static d9_value_id output(const d9_site *site, int i) { return site->nodes[0]->outputs[i]; }
-
-static d9_kernel_act act_of(const d9_site *site) {
-    const d9_act_attributes *act = &site->nodes[0]->as.act;
-    return (d9_kernel_act){(int)act->activation, (float)act->alpha};
-}
 
 static d9_kernel_in in(const d9_site *site, int i) { return d9_onednn_in(site, input(site, i)); }
 static d9_kernel_out out(const d9_site *site) { return d9_onednn_out(site, output(site, 0)); }
@@ -24,8 +20,8 @@ static int64_t count(const d9_site *site) { return d9_onednn_count(site, input(s
 RULE(cast, d9_cpu_cast, in(site, 0), count(site), out(site))
 RULE(add, d9_cpu_add, in(site, 0), in(site, 1), count(site), out(site))
 RULE(scale, d9_cpu_scale, in(site, 0), (float)site->nodes[0]->as.scale.factor, count(site), out(site))
-RULE(act, d9_cpu_act_forward, in(site, 0), act_of(site), count(site), out(site))
-RULE(act_backward, d9_cpu_act_backward, in(site, 0), in(site, 1), act_of(site), count(site), out(site))
+RULE(act, d9_cpu_act_forward, in(site, 0), d9_node_act(site->nodes[0]), count(site), out(site))
+RULE(act_backward, d9_cpu_act_backward, in(site, 0), in(site, 1), d9_node_act(site->nodes[0]), count(site), out(site))
 
 /* ---- pool ---- */
 
@@ -59,12 +55,6 @@ LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0))
 
 /* ---- the loss ---- */
 
-static d9_kernel_loss loss_of(const d9_site *site, d9_value_id logits) {
-    const d9_shape *shape = &d9_onednn_value(site, logits)->shape;
-    const d9_loss_attributes *loss = &site->nodes[0]->as.loss; /* zeros in a metrics node, which asks for neither */
-    return (d9_kernel_loss){shape->d[0], shape->d[1], loss->smoothing, (int)loss->loss};
-}
-
 static d9_status check_labels(d9_context *context, const d9_site *site, const d9_kernel_loss *shape,
                               const int32_t *labels) {
     for (int64_t n = 0; n < shape->samples; n++)
@@ -77,7 +67,7 @@ static d9_status check_labels(d9_context *context, const d9_site *site, const d9
 #define LOSS(name, kernel)                                                                                             \
     static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
         d9_status status;                                                                                              \
-        const d9_kernel_loss shape = loss_of(site, input(site, 0));                                                    \
+        const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));                                               \
         const int32_t *labels = d9_site_data(site, input(site, 1));                                                    \
         (void)step;                                                                                                    \
         D9_TRY(check_labels(context, site, &shape, labels));                                                           \
@@ -89,7 +79,7 @@ LOSS(loss, d9_cpu_loss_forward)
 LOSS(loss_backward, d9_cpu_loss_backward)
 
 static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_kernel_loss shape = loss_of(site, input(site, 1));
+    const d9_kernel_loss shape = d9_site_loss(site, input(site, 1));
     (void)context;
     d9_cpu_metrics(&shape, d9_site_data(site, input(site, 0)), d9_site_data(site, input(site, 1)),
                    d9_site_data(site, input(site, 2)), step, d9_site_data(site, output(site, 0)));

@@ -5,11 +5,6 @@
 #include "backends/onednn/onednn.h"
 #include "backends/host/shapes.h"
 
-static d9_kernel_norm shape_of(const d9_site *site) {
-    const d9_norm_extent extent = d9_chain_extent(site);
-    return (d9_kernel_norm){extent.images, extent.pixels, extent.channels, extent.groups};
-}
-
 static bool storable(d9_type type) { return type == D9_F32 || type == D9_BF16; }
 
 /* ---- forward ---- */
@@ -17,12 +12,8 @@ static bool storable(d9_type type) { return type == D9_F32 || type == D9_BF16; }
 static bool norm_match(const d9_site *site) { return d9_chain_norm_fits(site, storable); }
 
 static d9_status prepare(d9_context *context, d9_site *site) {
-    const d9_kernel_norm shape = shape_of(site);
+    const d9_kernel_norm shape = d9_chain_extent(site);
     return d9_onednn_reserve(context, d9_onednn_of(site), d9_cpu_norm_scratch_bytes(&shape));
-}
-
-static d9_kernel_act act_of(const d9_node *node) {
-    return (d9_kernel_act){(int)node->as.act.activation, (float)node->as.act.alpha};
 }
 
 /* What follows the norm, and where the value before the addition goes. */
@@ -30,7 +21,7 @@ static d9_kernel_epilogue epilogue_of(const d9_site *site, d9_kernel_out *y) {
     d9_kernel_epilogue epilogue = {.act = {D9_KERNEL_NO_ACT, 0}};
     *y = d9_onednn_out(site, site->nodes[0]->outputs[0]);
     if (site->node_count == 1) return epilogue;
-    epilogue.act = act_of(site->nodes[1]);
+    epilogue.act = d9_node_act(site->nodes[1]);
     *y = d9_onednn_out(site, site->nodes[1]->outputs[0]);
     if (site->node_count == 2) return epilogue;
     if (d9_site_internal(site, site->nodes[1]->outputs[0])) y->data = NULL;
@@ -41,7 +32,7 @@ static d9_kernel_epilogue epilogue_of(const d9_site *site, d9_kernel_out *y) {
 
 static d9_status run_norm(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *norm = site->nodes[0];
-    const d9_kernel_norm shape = shape_of(site);
+    const d9_kernel_norm shape = d9_chain_extent(site);
     const bool evaluate = norm->op == D9_OP_NORM_EVAL;
     const d9_kernel_norm_state state = {.scale = d9_site_data(site, norm->inputs[1]),
                                         .bias = d9_site_data(site, norm->inputs[2]),
@@ -70,11 +61,11 @@ static bool norm_backward_match(const d9_site *site) { return d9_chain_norm_back
 
 static d9_status run_norm_backward(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *norm = d9_chain_norm(site), *act = site->nodes[0];
-    const d9_kernel_norm shape = shape_of(site);
+    const d9_kernel_norm shape = d9_chain_extent(site);
     d9_cpu_prologue prologue = {.act = {D9_KERNEL_NO_ACT, 0}};
     d9_kernel_in dy = d9_onednn_in(site, norm->inputs[0]);
     if (site->node_count == 2) {
-        prologue = (d9_cpu_prologue){act_of(act), d9_onednn_in(site, act->inputs[1])};
+        prologue = (d9_cpu_prologue){d9_node_act(act), d9_onednn_in(site, act->inputs[1])};
         dy = d9_onednn_in(site, act->inputs[0]);
     }
     const d9_kernel_norm_gradients gradients = {d9_onednn_out(site, norm->outputs[0]),
