@@ -56,6 +56,7 @@ bool d9_cpu_has_amx_bf16(void);
 typedef struct d9_cpu {
     const d9_cpu_loops *loops;
     int threads;
+    int64_t cache_bytes[3]; /* of a core's first and second level, and of the third that cores share; 0: not known */
 } d9_cpu;
 
 void d9_cpu_cast(const d9_cpu *cpu, d9_kernel_in x, int64_t count, d9_kernel_out y);
