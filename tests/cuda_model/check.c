@@ -139,4 +139,4 @@ void d9_pool_free(d9_pool *pool) {
     pool->count = 0;
 }
 
-d9_cpu d9_plain_cpu(void) { return (d9_cpu){d9_cpu_loops_find("plain"), 1}; }
+d9_cpu d9_plain_cpu(void) { return (d9_cpu){.loops = d9_cpu_loops_find("plain"), .threads = 1}; }

@@ -42,7 +42,7 @@ static double plain_sum(const d9_cpu_conv *s, const uint16_t *x, const uint16_t 
 
 /* All of a small gradient; of a large one every 37th element. */
 static void check(const d9_cpu_conv *s, int threads) {
-    const d9_cpu cpu = {d9_cpu_loops_find(NULL), threads};
+    const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = threads};
     const int64_t pixels = s->images * s->height * s->width, count = s->outputs * 9 * s->inputs;
     uint16_t *x = integers(pixels * s->inputs, 1), *dy = integers(pixels * s->outputs, 2);
     assert_true(d9_cpu_conv_weight_fits(&cpu, s));
@@ -66,7 +66,7 @@ static void check(const d9_cpu_conv *s, int threads) {
 }
 
 static bool fits_here(void) {
-    const d9_cpu cpu = {d9_cpu_loops_find(NULL), 1};
+    const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 1};
     return d9_cpu_conv_weight_fits(&cpu, &(d9_cpu_conv){1, 8, 8, 32, 32});
 }
 
@@ -85,7 +85,8 @@ static void sums_are_exact(void **state) {
 static void other_shapes_do_not_fit(void **state) {
     (void)state;
     if (!fits_here()) skip_for("amx", "nothing fits on this processor");
-    const d9_cpu cpu = {d9_cpu_loops_find(NULL), 1}, narrow = {d9_cpu_loops_find("v3"), 1};
+    const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 1},
+                 narrow = {.loops = d9_cpu_loops_find("v3"), .threads = 1};
     static const d9_cpu_conv shapes[] = {{1, 8, 12, 32, 32}, {1, 8, 8, 33, 32}, {1, 8, 8, 32, 16}, {1, 3, 4, 32, 32}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) assert_false(d9_cpu_conv_weight_fits(&cpu, &shapes[i]));
     assert_false(d9_cpu_conv_weight_fits(&narrow, &(d9_cpu_conv){1, 8, 8, 32, 32}));
@@ -93,7 +94,7 @@ static void other_shapes_do_not_fit(void **state) {
 
 static void it_fits_where_there_is_amx_and_nowhere_else(void **state) {
     (void)state;
-    const d9_cpu cpu = {d9_cpu_loops_find(NULL), 1};
+    const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 1};
     assert_int_equal(fits_here(), d9_cpu_has_amx_bf16() && strcmp(cpu.loops->level, "v4bf16") == 0);
     assert_int_equal(d9_cpu_conv_weight_fits(&cpu, &(d9_cpu_conv){1, 16, 16, 64, 64}), fits_here());
 }

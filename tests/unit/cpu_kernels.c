@@ -133,7 +133,8 @@ static void everywhere(fixture *f, void (*run)(fixture *, const setting *)) {
         if (!loops) continue;
         levels++;
         for (int i = 0; i < 8; i++) {
-            const setting s = {{loops, i & 1 ? 3 : 1}, i & 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32, (i & 4) != 0};
+            const setting s = {
+                {.loops = loops, .threads = i & 1 ? 3 : 1}, i & 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32, (i & 4) != 0};
             run(f, &s);
         }
     }
@@ -434,7 +435,7 @@ static void fusion(fixture *f, const setting *s) {
     const d9_kernel_norm n = {12, 10, 65, 3};
     const int64_t count = n.images * n.pixels * n.channels, gc = n.groups * n.channels;
     const size_t bytes = (size_t)(count * d9_kernel_store_bytes(s->store));
-    const d9_cpu other = {s->cpu.loops, 2}; /* the fused side runs on 2 threads */
+    const d9_cpu other = {.loops = s->cpu.loops, .threads = 2}; /* the fused side runs on 2 threads */
     const d9_kernel_act celu = {D9_ACT_CELU, 0.3f};
     array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, count, s->store, s->integers),
           *vectors = fill(f, 2, 8 * gc, D9_KERNEL_F32, false);
