@@ -16,7 +16,7 @@ cat <<'TEXT'
 reproduce.sh, in three steps:
   1. install missing Debian packages, build into build/           about a minute
   2. get CIFAR-10 (170 MB) and check it against known checksums   depends on the network; once
-  3. train configs/dawn94.yaml, ten epochs, seed 1                970 steps of 512 images; 13 minutes on two AMX cores
+  3. train configs/dawn94.yaml, ten epochs, seed 1                970 steps of 512 images; its first steps say how long
 TEXT
 if [ $# = 0 ] && [ -f runs/dawn94-seed1/result.json ]; then
     echo "runs/dawn94-seed1 holds the finished run; remove the folder to train again, or give another --out"

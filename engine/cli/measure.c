@@ -15,12 +15,7 @@ static int row_end(const d9_measurement *m, int row) {
 }
 
 double d9_measured_operations(const d9_measurement *m, int row) {
-    double operations = 0;
-    for (int n = m->rows[row].node; n < row_end(m, row); n++) {
-        const d9_op_info *info = d9_op_info_of(m->graph->nodes[n].op);
-        if (info->operations) operations += info->operations(m->graph, &m->graph->nodes[n]);
-    }
-    return operations;
+    return d9_graph_operations(m->graph, m->rows[row].node, row_end(m, row));
 }
 
 /* Elements of the value that the nodes of [begin, end) read: the most that one of them does. */

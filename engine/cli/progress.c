@@ -1,6 +1,7 @@
 /* Progress of a run on standard output.
  *
  *     dawn94 in bf16: 970 steps of 512 images, 6573130 parameters, Xeon, 2 threads
+ *     about 27 minutes with its evaluations, by the first steps    (of a run of a minute and more)
  *     epoch  train loss  accuracy  with TTA  images/s  seconds
  *         1      1.7688     16.05     16.10       310   160.20
  *      2/10 [##..................]  loss 1.2345  accuracy 16.05%  310 images/s  22:10 left     (terminal only)
@@ -13,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BAR_COLUMNS = 20, BAR_LEAST = 6, REDRAWS_PER_SECOND = 10, ROW_COLUMNS = 58 };
+enum { BAR_COLUMNS = 20, BAR_LEAST = 6, REDRAWS_PER_SECOND = 10, ROW_COLUMNS = 58, TIMED_STEPS = 3 };
 
 void d9_duration_format(double seconds, char *text, size_t size) {
     long long all = isfinite(seconds) && seconds > 0 ? (long long)(seconds + 0.5) : 0;
@@ -80,7 +81,7 @@ static void draw(d9_progress *progress, const d9_program *program, int64_t steps
     const int64_t per_epoch = program->steps_per_epoch, epochs = (program->steps + per_epoch - 1) / per_epoch;
     line_parts line = {0};
     char left[24];
-    d9_duration_format(seconds_per_step * (double)(program->steps - steps), left, sizeof left);
+    d9_duration_format(d9_seconds_left(program, progress->config, steps, seconds_per_step), left, sizeof left);
     snprintf(line.parts[PART_EPOCH], sizeof line.parts[0], "%3lld/%lld",
              (long long)((steps + per_epoch - 1) / per_epoch), (long long)epochs);
     set_bar(&line, BAR_COLUMNS, steps, program->steps);
@@ -97,6 +98,44 @@ static void draw(d9_progress *progress, const d9_program *program, int64_t steps
     show(progress, &line);
 }
 
+/* ---- the rows ---- */
+
+static bool wide(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
+
+static void print_header(d9_progress *progress) {
+    if (progress->header) return;
+    progress->header = true;
+    d9_cli_print(progress->cli, "epoch  train loss  accuracy  with TTA%s\n",
+                 wide(progress) ? "  images/s  seconds" : "");
+}
+
+/* Above the header: a run whose first steps say that it will take a minute or more. The very first step is not
+ * counted, for it touches all memory for the first time. */
+static void tell_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds) {
+    const int64_t seen = steps - progress->epoch_first_step;
+    if (seen == 1) progress->first_step_seconds = epoch_seconds;
+    if (progress->header || seen != 1 + TIMED_STEPS) return;
+    const double left =
+        d9_seconds_left(program, progress->config, steps, (epoch_seconds - progress->first_step_seconds) / TIMED_STEPS);
+    d9_live_line_clear(&progress->live);
+    if (left >= 3 * 3600)
+        d9_cli_print(progress->cli, "about %.1f hours with its evaluations, by the first steps\n", left / 3600);
+    else if (left >= 60)
+        d9_cli_print(progress->cli, "about %.0f minutes with its evaluations, by the first steps\n", left / 60);
+    print_header(progress);
+}
+
+static void planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
+    d9_progress *progress = user;
+    d9_live_line_clear(&progress->live);
+    d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld images, %lld parameters, %s", progress->config->title,
+                 precision, (long long)program->steps, (long long)program->extent.batch,
+                 (long long)(program->trainable_count + program->frozen_count), device->name);
+    if (device->threads > 0)
+        d9_cli_print(progress->cli, ", %d thread%s", device->threads, device->threads == 1 ? "" : "s");
+    d9_cli_print(progress->cli, "\n");
+}
+
 /* `steps` are done. A resumed run enters its first epoch half way, so the epoch's own steps are counted here. An
  * epoch's last step is always drawn: evaluation follows, and the line stands while it takes its time. */
 static void on_step(void *user, const d9_program *program, int64_t steps, double loss, double epoch_seconds) {
@@ -108,26 +147,11 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
         progress->epoch = epoch;
         progress->epoch_first_step = steps - 1;
     }
-    if (!(epoch_seconds > 0)) return;
+    if (isfinite(loss)) tell_duration(progress, program, steps, epoch_seconds); /* else steps are only submitted */
+    if (!progress->cli->terminal || !(epoch_seconds > 0)) return;
     if (!last && now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->live.shown_seconds = now;
     draw(progress, program, steps, loss, epoch_seconds / (double)(steps - progress->epoch_first_step));
-}
-
-/* ---- the rows ---- */
-
-static bool wide(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
-
-static void planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
-    d9_progress *progress = user;
-    d9_live_line_clear(&progress->live);
-    d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld images, %lld parameters, %s", progress->config->title,
-                 precision, (long long)program->steps, (long long)program->extent.batch,
-                 (long long)(program->trainable_count + program->frozen_count), device->name);
-    if (device->threads > 0)
-        d9_cli_print(progress->cli, ", %d thread%s", device->threads, device->threads == 1 ? "" : "s");
-    d9_cli_print(progress->cli, "\nepoch  train loss  accuracy  with TTA%s\n",
-                 wide(progress) ? "  images/s  seconds" : "");
 }
 
 static void print_percent(d9_cli *cli, double value) {
@@ -141,6 +165,7 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     d9_progress *progress = user;
     (void)program;
     d9_live_line_clear(&progress->live);
+    print_header(progress);
     if (isfinite(row->accuracy_tta)) progress->accuracy = row->accuracy_tta;
     d9_cli_print(progress->cli, "%5lld  %10.4f", (long long)row->epoch, row->train_loss);
     print_percent(progress->cli, row->accuracy);
@@ -154,6 +179,5 @@ d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_co
     *progress = (d9_progress){.cli = cli, .config = config, .live = {.cli = cli}, .accuracy = NAN};
     if (quiet) return (d9_observer){0};
     if (cli->terminal) show(progress, &(line_parts){.parts = {[PART_EPOCH] = "reading data and planning ..."}});
-    return (d9_observer){
-        .user = progress, .planned = planned, .step = cli->terminal ? on_step : NULL, .epoch = on_epoch};
+    return (d9_observer){.user = progress, .planned = planned, .step = on_step, .epoch = on_epoch};
 }

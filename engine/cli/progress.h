@@ -22,6 +22,8 @@ typedef struct d9_progress {
     d9_live_line live;
     double accuracy;                 /* of the last evaluation; NAN: none yet */
     int64_t epoch, epoch_first_step; /* the epoch being watched, and the steps done before it came into view */
+    double first_step_seconds;       /* of that epoch */
+    bool header;                     /* the rows' header was printed */
 } d9_progress;
 
 /* The observer that draws into `progress`, which must outlive it. Quiet: every entry NULL. */

@@ -14,6 +14,15 @@ const d9_op_info *d9_op_info_of(d9_op op) {
     return infos[op];
 }
 
+double d9_graph_operations(const d9_graph *graph, d9_node_id begin, d9_node_id end) {
+    double sum = 0;
+    for (d9_node_id n = begin; n < end; n++) {
+        const d9_op_info *info = d9_op_info_of(graph->nodes[n].op);
+        if (info->operations) sum += info->operations(graph, &graph->nodes[n]);
+    }
+    return sum;
+}
+
 d9_status d9_op_check(d9_context *context, const d9_node *node) {
     const d9_op_info *info = d9_op_info_of(node->op);
     const int least = info->least_inputs ? info->least_inputs : info->inputs;

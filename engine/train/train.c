@@ -152,11 +152,6 @@ static d9_status check_finite(run *self, const double metrics[4]) {
                    (unsigned long long)self->session.seed);
 }
 
-static bool evaluation_due(const run *self, int64_t epoch, bool last) {
-    double every = self->options->config->eval.every;
-    return last || (every > 0 && fmod((double)epoch, every) < 1);
-}
-
 static d9_status evaluate(run *self, int64_t epoch, bool last) {
     d9_status status;
     d9_evaluation_free(self->session.context, &self->latest);
@@ -186,7 +181,7 @@ static d9_status end_epoch(run *self, int64_t epoch, bool last) {
     row.hours = d9_timeline_sum(&session->timeline, d9_clock_find("dawnbench_seconds"), epoch) / 3600;
     row.rate = d9_schedule_at(&self->options->config->train.lr, self->step - 1, program->steps_per_epoch,
                               program->extent.epochs);
-    if (evaluation_due(self, epoch, last)) {
+    if (d9_evaluation_due(self->options->config, epoch, last)) {
         D9_TRY(evaluate(self, epoch, last));
         row.accuracy = self->latest.accuracy;
         row.accuracy_tta = self->latest.accuracy_tta;

@@ -18,6 +18,11 @@ typedef struct d9_observer {
     void (*epoch)(void *user, const d9_program *program, const d9_epoch_row *row);
 } d9_observer;
 
+/* Whether an epoch (from 1) ends with an evaluation. */
+bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last);
+/* What a run still needs after `steps_done` steps, evaluations included, when a step takes `step_seconds`. */
+double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds);
+
 typedef struct d9_session d9_session;
 
 typedef struct d9_train_options {

@@ -97,9 +97,10 @@ if grep -q "$(printf '[\033\r]')" "$out"; then fail "codes in a pipe"; fi
 on_terminal 80 1 "$dawn9" train endless.yaml --out 'a run'
 [ $status = 130 ] || fail "status $status after Ctrl-C, 130 expected"
 shows 'ending in good order'
+shows '^about [0-9.]+ (minutes|hours) with its evaluations, by the first steps$'
 shows "^dawn9: interrupted before step [0-9]+ of 20000: a checkpoint was written; --resume continues: $dawn9 train endless.yaml --out 'a run' --resume\$"
 [ -f 'a run/checkpoint.safetensors' ] && [ ! -e 'a run/result.json' ] || fail "an interrupted run left: $(ls 'a run')"
-after='epoch  train loss' # the first step begins
+after='steps of' # the first step begins
 on_terminal 80 2 "$dawn9" train slow.yaml --out twice
 [ $status = 130 ] || fail "status $status after Ctrl-C twice, 130 expected"
 shows 'ending in good order'

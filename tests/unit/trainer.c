@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "exchange/model.h"
+#include "graph/op.h"
 #include "tests/support/runs.h"
 
 #include <math.h>
@@ -178,6 +179,31 @@ static void test_observers(void **state) {
     run_assert_equal(&watched, &unwatched, "watched");
 }
 
+static void open_session(run_bench *b, const d9_config *config, d9_session *session) {
+    op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = config, .seed = 99}, session));
+    op_ok(&b->context, d9_session_initialize(session));
+}
+
+/* An evaluation's batch costs what its operations say, a step one second; the last evaluation ends the run. */
+static void test_seconds_left(void **state) {
+    run_bench *b = *state;
+    d9_session session;
+    open_session(b, b->config, &session);
+    const d9_program *program = &session.program;
+    const int64_t batches = (program->extent.eval_images + program->extent.batch - 1) / program->extent.batch;
+    const double share = d9_graph_operations(&program->eval, 0, program->eval.node_count) /
+                         d9_graph_operations(&program->train, 0, program->train.node_count);
+    const double evaluation = share * (double)(batches * program->views.count);
+    assert_true(share > 1.0 / 3 && share < 0.5); /* the first layer hands no gradient on */
+    assert_true(fabs(d9_seconds_left(program, b->config, 0, 1) - (RUN_STEPS + 3 * evaluation)) < 1e-9);
+    assert_true(fabs(d9_seconds_left(program, b->config, 7, 2) - (2 * (RUN_STEPS - 7 + 2 * evaluation))) < 1e-9);
+    assert_true(fabs(d9_seconds_left(program, b->config, RUN_STEPS, 1) - (evaluation)) < 1e-9);
+    d9_config *once = run_config(&b->context, "reference", "f32", "eval: {every: 0}\n");
+    assert_true(fabs(d9_seconds_left(program, once, 0, 1) - (RUN_STEPS + evaluation)) < 1e-9);
+    d9_config_free(&b->context, once);
+    d9_session_close(&session);
+}
+
 /* ---- not finite ---- */
 
 static void quiet_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
@@ -211,11 +237,6 @@ static void test_loss_that_is_not_finite(void **state) {
 }
 
 /* ---- models ---- */
-
-static void open_session(run_bench *b, const d9_config *config, d9_session *session) {
-    op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = config, .seed = 99}, session));
-    op_ok(&b->context, d9_session_initialize(session));
-}
 
 /* A model written and read back predicts what the run predicted, image by image. */
 static void test_model_read_back(void **state) {
@@ -295,6 +316,7 @@ int main(void) {
         TEST(test_evaluations_change_nothing),
         TEST(test_interrupts),
         TEST(test_observers),
+        TEST(test_seconds_left),
         TEST(test_loss_that_is_not_finite),
         TEST(test_model_read_back),
         TEST(test_model_of_another_network),
