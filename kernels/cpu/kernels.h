@@ -36,6 +36,7 @@ typedef struct d9_cpu_prologue {
 } d9_cpu_prologue;
 
 /* ---- loops: kernels/cpu/loops.def ---- */
+struct d9_cpu_conv_shape; /* kernels/cpu/conv.h */
 typedef struct d9_cpu_loops {
     const char *level; /* "plain", "v2", "v3", "v4", "v4bf16" */
 #define D9_LOOP(name, arguments) void (*name) arguments;

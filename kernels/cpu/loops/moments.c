@@ -1,0 +1,136 @@
+/* The serial part of kernels/cpu/moments.h: runs of at most D9_RUN pixels, whose patches lie as rows of D9_PATCH
+ * floats: the patch, a one, zeros. The one gives sums without a loop of their own. */
+#include "kernels/cpu/moments.h"
+
+#include "kernels/cpu/loops/product.h"
+#include "kernels/cpu/loops/tile.h"
+
+enum {
+    ROWS = D9_PRODUCT_ROWS,
+    WIDTH = D9_PRODUCT_WIDTH,
+    SLACK = D9_RUN + D9_PRODUCT_ROWS, /* pixels of a run rounded up to whole blocks */
+};
+typedef float run_tile[SLACK * WIDTH] __attribute__((aligned(64)));
+
+/* ---- patches ---- */
+
+static inline void put_pixel(const float *x, int64_t count, float *row) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) row[i] = x[i];
+}
+
+/* Tap by tap; outside the image zeros. */
+static void put_patch(const float *image, const d9_cpu_conv_shape *s, int64_t pixel, float *row) {
+    const int64_t top = pixel / s->out_width * s->stride - s->pad, left = pixel % s->out_width * s->stride - s->pad;
+    for (int64_t t = 0; t < s->kernel * s->kernel; t++) {
+        const int64_t h = top + t / s->kernel, w = left + t % s->kernel;
+        float *to = row + t * s->inputs;
+        if (h >= 0 && h < s->height && w >= 0 && w < s->width)
+            put_pixel(image + (h * s->width + w) * s->inputs, s->inputs, to);
+        else
+            for (int64_t i = 0; i < s->inputs; i++) to[i] = 0;
+    }
+}
+
+/* A patch that is one pixel: whole vectors are copied while the image lasts, and what is too much is masked away. */
+static int64_t put_pixels(const float *image, const d9_cpu_conv_shape *s, int64_t from, int64_t count, float *patches) {
+    typedef float loose __attribute__((vector_size(4 * D9_LANES), aligned(4), may_alias));
+    typedef int32_t mask __attribute__((vector_size(4 * D9_LANES), may_alias));
+    mask keep[D9_PATCH / D9_LANES];
+    d9_vector one[D9_PATCH / D9_LANES];
+    int64_t done = 0;
+    for (int i = 0; i < D9_PATCH; i++) {
+        keep[i / D9_LANES][i % D9_LANES] = i < s->inputs ? -1 : 0;
+        one[i / D9_LANES][i % D9_LANES] = i == s->inputs ? 1 : 0;
+    }
+    for (; done < count && (from + done) * s->inputs + D9_PATCH <= s->height * s->width * s->inputs; done++) {
+        const float *x = image + (from + done) * s->inputs;
+        for (int v = 0; v < D9_PATCH / D9_LANES; v++) {
+            const d9_vector all = *(const loose *)(x + v * D9_LANES);
+            *(d9_vector *)(patches + done * D9_PATCH + v * D9_LANES) = (d9_vector)((mask)all & keep[v]) + one[v];
+        }
+    }
+    return done;
+}
+
+void D9_LOOP_NAME(moments_patches)(const float *image, const d9_cpu_conv_shape *s, int64_t from, int64_t count,
+                                   float *patches) {
+    const int64_t inputs = s->kernel * s->kernel * s->inputs;
+    const bool pixels = s->kernel == 1 && s->stride == 1 && s->pad == 0;
+    for (int64_t p = pixels ? put_pixels(image, s, from, count, patches) : 0; p < count; p++) {
+        float *row = patches + p * D9_PATCH;
+        put_patch(image, s, from + p, row);
+        for (int64_t i = inputs; i < D9_PATCH; i++) row[i] = i == inputs ? 1 : 0;
+    }
+}
+
+/* ---- sums ---- */
+
+/* c (rows, WIDTH) += the patches' columns times b (n, WIDTH). */
+static void add_products(const float *patches, int64_t n, const float *b, int64_t rows, float *c, int64_t c_row) {
+    for (int64_t r = 0; r < rows; r += ROWS)
+        d9_product(ROWS, (d9_product_layout){1, D9_PATCH, 1}, patches + r, D9_PATCH, b, n, true, c + r * c_row, c_row);
+}
+
+/* Columns [from, from + WIDTH) of n rows of `row` floats; zeros behind the last. */
+static void take_columns(const float *x, int64_t row, int64_t n, int64_t from, float *tile) {
+    const int64_t count = row - from < WIDTH ? row - from : WIDTH;
+    for (int64_t p = 0; p < n; p++) {
+        const float *a = x + p * row + from;
+        float *t = tile + p * WIDTH;
+        if (count == WIDTH) {
+#pragma omp simd
+            for (int i = 0; i < WIDTH; i++) t[i] = a[i];
+        } else {
+            for (int64_t i = 0; i < WIDTH; i++) t[i] = i < count ? a[i] : 0;
+        }
+    }
+}
+
+void D9_LOOP_NAME(moments_sums)(const float *patches, int64_t n, int64_t inputs, float *sums) {
+    run_tile tile;
+    for (int64_t from = 0; from < D9_PATCH; from += WIDTH) {
+        take_columns(patches, D9_PATCH, n, from, tile);
+        add_products(patches, n, tile, inputs + 1, sums + from, D9_PATCH);
+    }
+}
+
+void D9_LOOP_NAME(moments_backward)(const float *patches, int64_t n, int64_t inputs, const float *dy, const float *y,
+                                    d9_kernel_act act, int64_t outputs, float *sums, int64_t sums_row) {
+    run_tile tile, reference;
+    for (int64_t from = 0; from < outputs; from += WIDTH) {
+        take_columns(dy, outputs, n, from, tile);
+        take_columns(y, outputs, n, from, reference);
+        d9_tile_slope(act, reference, n * WIDTH, tile);
+        add_products(patches, n, tile, inputs + 1, sums + from, sums_row);
+    }
+}
+
+/* ---- the pass ---- */
+
+enum { BLOCK = ROWS > 8 ? 8 : ROWS }; /* pixels of a product: a run is few whole blocks */
+
+void D9_LOOP_NAME(moments_pack)(const float *w, const float *factor, const float *bias, int64_t inputs, int64_t outputs,
+                                float *packed) {
+    for (int64_t from = 0; from < outputs; from += WIDTH)
+        for (int64_t i = 0; i <= inputs; i++)
+            for (int64_t o = from; o < from + WIDTH; o++)
+                *packed++ = o >= outputs ? 0 : i == inputs ? bias[o] : factor[o] * w[o * inputs + i];
+}
+
+void D9_LOOP_NAME(moments_forward)(const float *patches, int64_t n, int64_t inputs, const float *packed,
+                                   d9_kernel_act act, int64_t outputs, float *y) {
+    run_tile tile;
+    for (int64_t from = 0; from < outputs; from += WIDTH, packed += (inputs + 1) * WIDTH) {
+        const int64_t count = outputs - from < WIDTH ? outputs - from : WIDTH;
+        for (int64_t p = 0; p < n; p += BLOCK)
+            d9_product(BLOCK, (d9_product_layout){D9_PATCH, 1, 1}, patches + p * D9_PATCH, 1, packed, inputs + 1, false,
+                       tile + p * WIDTH, WIDTH);
+        d9_tile_act(act, n * WIDTH, tile);
+        for (int64_t p = 0; p < n; p++)
+            if (count == WIDTH)
+                put_pixel(tile + p * WIDTH, WIDTH, y + p * outputs + from); /* whole vectors */
+            else
+                put_pixel(tile + p * WIDTH, count, y + p * outputs + from);
+    }
+}

@@ -1,0 +1,227 @@
+/* The parallel part of moments.h: images over threads, sums over images in order, and the algebra in double. */
+#include "kernels/cpu/moments.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SUM_ROWS = 32, WIDEST = 32 }; /* rows of a block of sums, rounded up to whole products; outputs side by side */
+
+typedef struct layout {                      /* of the scratch, in this order */
+    int64_t inputs, outputs, pixels, padded; /* of a patch; of W, rounded up; of an output image */
+    double *moments;                         /* (G, inputs + 1, D9_PATCH): sums of p p^T, the last row of p */
+    double *sums;                            /* (G, inputs + 1, padded): D^T, the last row S */
+    float *parts; /* (N, SUM_ROWS, D9_PATCH), and backwards (N, SUM_ROWS, padded) behind it */
+    float *gradient_parts;
+    float *packed;        /* (G, (inputs + 1) * padded) */
+    float *bias, *factor; /* (G, padded) each */
+    int64_t bytes;
+} layout;
+
+static void *place(layout *l, char *scratch, int64_t bytes) {
+    void *at = scratch + l->bytes;
+    l->bytes += (bytes + 63) / 64 * 64;
+    return at;
+}
+
+static layout lay_out(const d9_cpu_moments *s, void *scratch) {
+    const d9_cpu_conv_shape *c = &s->conv;
+    layout l = {.inputs = c->kernel * c->kernel * c->inputs,
+                .outputs = c->outputs,
+                .pixels = c->out_height * c->out_width,
+                .padded = (c->outputs + WIDEST - 1) / WIDEST * WIDEST};
+    l.moments = place(&l, scratch, s->groups * (l.inputs + 1) * D9_PATCH * 8);
+    l.sums = place(&l, scratch, s->groups * (l.inputs + 1) * l.padded * 8);
+    l.parts = place(&l, scratch, c->images * SUM_ROWS * D9_PATCH * 4);
+    l.gradient_parts = place(&l, scratch, c->images * SUM_ROWS * l.padded * 4);
+    l.packed = place(&l, scratch, s->groups * l.padded * (l.inputs + 1) * 4);
+    l.bias = place(&l, scratch, s->groups * l.padded * 4);
+    l.factor = place(&l, scratch, s->groups * l.padded * 4);
+    return l;
+}
+
+bool d9_cpu_moments_fits(const d9_cpu_moments *s) {
+    return s->conv.store == D9_KERNEL_F32 && s->conv.pass == D9_CPU_CONV_FORWARD &&
+           s->conv.kernel * s->conv.kernel * s->conv.inputs <= D9_MOMENTS_INPUTS;
+}
+
+int64_t d9_cpu_moments_scratch_bytes(const d9_cpu_moments *shape) { return lay_out(shape, NULL).bytes; }
+
+/* ---- sums ---- */
+
+/* Runs of an image's pixels; the last is shorter. */
+#define FOR_RUNS(l, from, n)                                                                                           \
+    for (int64_t from = 0, n; from < (l)->pixels && (n = (l)->pixels - from < D9_RUN ? (l)->pixels - from : D9_RUN);   \
+         from += n)
+
+typedef float patch_tile[(D9_RUN + 16) * D9_PATCH] __attribute__((aligned(64)));
+
+static const float *image_at(const d9_cpu_moments *s, const float *x, int64_t i) {
+    return x + i * s->conv.height * s->conv.width * s->conv.inputs;
+}
+
+/* The sums of group g, part after part: rows of `row` floats. */
+static void fold(const d9_cpu_moments *s, const layout *l, int64_t g, const float *parts, int64_t row, double *sums) {
+    memset(sums, 0, (size_t)((l->inputs + 1) * row) * sizeof *sums);
+    for (int64_t i = g; i < s->conv.images; i += s->groups)
+        for (int64_t k = 0; k < (l->inputs + 1) * row; k++) sums[k] += (double)parts[i * SUM_ROWS * row + k];
+}
+
+static double *moments_of(const layout *l, int64_t g) { return l->moments + g * (l->inputs + 1) * D9_PATCH; }
+static float *packed_of(const layout *l, int64_t g) { return l->packed + g * l->padded * (l->inputs + 1); }
+static double *sums_of(const layout *l, int64_t g) { return l->sums + g * (l->inputs + 1) * l->padded; }
+
+/* W_o applied to a vector whose elements lie `step` apart. */
+static double row_dot(const layout *l, const float *w, int64_t o, const double *vector, int64_t step) {
+    double sum = 0;
+    for (int64_t i = 0; i < l->inputs; i++) sum += (double)w[o * l->inputs + i] * vector[i * step];
+    return sum;
+}
+
+/* ---- forward ---- */
+
+/* act(scale ((W p - mean) inv_std) + bias) as act(W' p + b'). */
+static void set_terms(const layout *l, int64_t g, int64_t o, double mean, double inv_std,
+                      const d9_kernel_norm_state *state) {
+    const double factor = inv_std * (double)state->scale[o];
+    l->factor[g * l->padded + o] = (float)factor;
+    l->bias[g * l->padded + o] = (float)((double)state->bias[o] - mean * factor);
+}
+
+static void pack(const d9_cpu *cpu, const layout *l, int64_t g, const float *w) {
+    cpu->loops->moments_pack(w, l->factor + g * l->padded, l->bias + g * l->padded, l->inputs, l->outputs,
+                             packed_of(l, g));
+}
+
+static void forward_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, int64_t g, const float *w,
+                          const d9_kernel_norm_state *state) {
+    const double n = (double)(s->conv.images / s->groups * l->pixels), momentum = state->momentum;
+    const double *q = moments_of(l, g), *m = q + l->inputs * D9_PATCH;
+    double centred[D9_MOMENTS_INPUTS][D9_MOMENTS_INPUTS], product[D9_MOMENTS_INPUTS];
+    for (int64_t i = 0; i < l->inputs; i++)
+        for (int64_t j = 0; j < l->inputs; j++) centred[i][j] = q[i * D9_PATCH + j] / n - m[i] / n * (m[j] / n);
+    for (int64_t o = 0; o < l->outputs; o++) {
+        const int64_t at = g * l->outputs + o;
+        const double mean = row_dot(l, w, o, m, 1) / n;
+        for (int64_t i = 0; i < l->inputs; i++) product[i] = row_dot(l, w, o, centred[i], 1);
+        const double spread = row_dot(l, w, o, product, 1), variance = spread < 0 ? 0 : spread;
+        const double inv_std = 1 / sqrt(variance + state->epsilon),
+                     unbiased = n > 1 ? variance * (n / (n - 1)) : variance;
+        state->mean[at] = (float)mean;
+        state->inv_std[at] = (float)inv_std;
+        state->running_mean[at] = (float)((1 - momentum) * (double)state->running_mean[at] + momentum * mean);
+        state->running_var[at] = (float)((1 - momentum) * (double)state->running_var[at] + momentum * unbiased);
+        set_terms(l, g, o, mean, inv_std, state);
+    }
+    pack(cpu, l, g, w);
+}
+
+static void sum_moments(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x, int64_t i) {
+    patch_tile patches;
+    float *sums = l->parts + i * SUM_ROWS * D9_PATCH;
+    memset(sums, 0, sizeof(float) * SUM_ROWS * D9_PATCH);
+    FOR_RUNS(l, from, n) {
+        cpu->loops->moments_patches(image_at(s, x, i), &s->conv, from, n, patches);
+        cpu->loops->moments_sums(patches, n, l->inputs, sums);
+    }
+}
+
+static void apply(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x, int64_t term_groups,
+                  d9_kernel_act act, float *y) {
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < s->conv.images; i++) {
+        patch_tile patches = {0};
+        const int64_t g = i % term_groups;
+        FOR_RUNS(l, from, n) {
+            cpu->loops->moments_patches(image_at(s, x, i), &s->conv, from, n, patches);
+            cpu->loops->moments_forward(patches, n, l->inputs, packed_of(l, g), act, l->outputs,
+                                        y + (i * l->pixels + from) * l->outputs);
+        }
+    }
+}
+
+void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *s, const float *x, const float *w,
+                            const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *y) {
+    const layout l = lay_out(s, scratch);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < s->conv.images; i++) sum_moments(cpu, s, &l, x, i);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t g = 0; g < s->groups; g++) {
+        fold(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
+        forward_terms(cpu, s, &l, g, w, state);
+    }
+    apply(cpu, s, &l, x, s->groups, act, y);
+}
+
+void d9_cpu_moments_eval(const d9_cpu *cpu, const d9_cpu_moments *s, const float *x, const float *w,
+                         const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *y) {
+    const layout l = lay_out(s, scratch);
+    for (int64_t o = 0; o < l.outputs; o++) {
+        double mean = 0, variance = 0;
+        for (int64_t g = 0; g < s->groups; g++) {
+            mean += (double)state->running_mean[g * l.outputs + o];
+            variance += (double)state->running_var[g * l.outputs + o];
+        }
+        set_terms(&l, 0, o, mean / (double)s->groups, 1 / sqrt(variance / (double)s->groups + state->epsilon), state);
+    }
+    pack(cpu, &l, 0, w);
+    apply(cpu, s, &l, x, 1, act, y);
+}
+
+/* ---- backward ---- */
+
+typedef struct backward {
+    const float *dy, *y, *x, *w, *mean, *inv_std, *scale;
+    d9_kernel_act act;
+} backward;
+
+static void sum_gradients(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const backward *b, int64_t i) {
+    patch_tile patches;
+    float *sums = l->gradient_parts + i * SUM_ROWS * l->padded, *moments = l->parts + i * SUM_ROWS * D9_PATCH;
+    memset(sums, 0, (size_t)(SUM_ROWS * l->padded) * sizeof *sums);
+    memset(moments, 0, sizeof(float) * SUM_ROWS * D9_PATCH);
+    FOR_RUNS(l, from, n) {
+        const int64_t at = (i * l->pixels + from) * l->outputs;
+        cpu->loops->moments_patches(image_at(s, b->x, i), &s->conv, from, n, patches);
+        cpu->loops->moments_sums(patches, n, l->inputs, moments);
+        cpu->loops->moments_backward(patches, n, l->inputs, b->dy + at, b->y + at, b->act, l->outputs, sums, l->padded);
+    }
+}
+
+/* Adds group g's part of row o of dW to `row`, and of its dscale and dbias. */
+static void add_group(const d9_cpu_moments *s, const layout *l, const backward *b, int64_t g, int64_t o, double *row,
+                      double *dscale, double *dbias) {
+    const double n = (double)(s->conv.images / s->groups * l->pixels);
+    const double *d = sums_of(l, g) + o, *q = moments_of(l, g), *m = q + l->inputs * D9_PATCH;
+    const double total = d[l->inputs * l->padded], mean = (double)b->mean[g * l->outputs + o],
+                 inv_std = (double)b->inv_std[g * l->outputs + o];
+    const double product = inv_std * (row_dot(l, b->w, o, d, l->padded) - mean * total);
+    for (int64_t i = 0; i < l->inputs; i++) {
+        const double spread = row_dot(l, b->w, o, q + i * D9_PATCH, 1) - mean * m[i]; /* sum of p_i (y_o - mean) */
+        row[i] +=
+            (double)b->scale[o] * inv_std * (d[i * l->padded] - total * m[i] / n - product / n * inv_std * spread);
+    }
+    *dscale += product;
+    *dbias += total;
+}
+
+void d9_cpu_moments_backward(const d9_cpu *cpu, const d9_cpu_moments *s, const float *dy, d9_kernel_act act,
+                             const float *y, const float *x, const float *w, const float *mean, const float *inv_std,
+                             const float *scale, void *scratch, const d9_cpu_moments_gradients *gradients) {
+    const layout l = lay_out(s, scratch);
+    const backward b = {dy, y, x, w, mean, inv_std, scale, act};
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < s->conv.images; i++) sum_gradients(cpu, s, &l, &b, i);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t g = 0; g < s->groups; g++) {
+        fold(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
+        fold(s, &l, g, l.gradient_parts, l.padded, sums_of(&l, g));
+    }
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t o = 0; o < l.outputs; o++) {
+        double row[D9_MOMENTS_INPUTS] = {0}, dscale = 0, dbias = 0;
+        for (int64_t g = 0; g < s->groups; g++) add_group(s, &l, &b, g, o, row, &dscale, &dbias);
+        for (int64_t i = 0; i < l.inputs; i++) gradients->dw[o * l.inputs + i] = (float)row[i];
+        if (gradients->dscale) gradients->dscale[o] = (float)dscale;
+        if (gradients->dbias) gradients->dbias[o] = (float)dbias;
+    }
+}

@@ -1,0 +1,51 @@
+/* A convolution of few inputs, its normalisation and its activation, in closed form.
+ *
+ * Such a convolution is linear in a short vector: y = W p, with p the patch under a pixel, at most 27 numbers (3 x 3
+ * pixels of 3 channels, or one pixel of 27). So the statistics of y over a ghost group follow from the moments of p,
+ *
+ *   m = mean of p,  Q = mean of p p^T,    mean(y_o) = W_o m,  variance(y_o) = W_o (Q - m m^T) W_o^T
+ *
+ * and one pass computes act(scale (y - mean) inv_std + bias) as act(W' p + b'), without storing y. Backwards one pass
+ * sums S = sum of dz and D = sum of dz p^T, where dz is the gradient before the activation. With xh = (y - mean)
+ * inv_std and n pixels in the group,
+ *
+ *   sum dz xh = inv_std (W D - mean S)         (row by row)
+ *   dbias = S,  dscale = sum dz xh,  dW = scale inv_std (D - S m^T - (sum dz xh) inv_std (W Q - mean m^T))
+ *
+ * summed over the groups: neither y nor its gradient is read or written. Everything after the sums is done in double.
+ * Sums are f32 over an image and double over images, in order: the bits do not depend on the number of threads. */
+#ifndef D9_KERNELS_CPU_MOMENTS_H
+#define D9_KERNELS_CPU_MOMENTS_H
+
+#include "kernels/cpu/conv.h"
+
+enum {
+    D9_MOMENTS_INPUTS = 27, /* numbers in a patch, at most */
+    D9_PATCH = 32,          /* floats of a row that holds a patch */
+    D9_RUN = 64,            /* pixels handled together */
+};
+
+typedef struct d9_cpu_moments { /* the forward convolution, in f32; images % groups == 0 */
+    d9_cpu_conv_shape conv;
+    int64_t groups;
+} d9_cpu_moments;
+
+bool d9_cpu_moments_fits(const d9_cpu_moments *shape);
+int64_t d9_cpu_moments_scratch_bytes(const d9_cpu_moments *shape); /* of each of the three; aligned to 64 bytes */
+
+/* y (N, OH, OW, O): the activation. Statistics as d9_cpu_norm_forward and d9_cpu_norm_eval have them. */
+void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *shape, const float *x, const float *w,
+                            const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *y);
+void d9_cpu_moments_eval(const d9_cpu *cpu, const d9_cpu_moments *shape, const float *x, const float *w,
+                         const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *y);
+
+/* From dy, the gradient of y, and y itself: only of activations whose slope follows from y. dscale and dbias may be
+ * NULL: not wanted. */
+typedef struct d9_cpu_moments_gradients {
+    float *dw, *dscale, *dbias;
+} d9_cpu_moments_gradients;
+void d9_cpu_moments_backward(const d9_cpu *cpu, const d9_cpu_moments *shape, const float *dy, d9_kernel_act act,
+                             const float *y, const float *x, const float *w, const float *mean, const float *inv_std,
+                             const float *scale, void *scratch, const d9_cpu_moments_gradients *gradients);
+
+#endif

@@ -1,0 +1,313 @@
+/* The convolution of few inputs in closed form (kernels/cpu/moments.h) against convolution, normalisation and
+ * activation one after the other in double: every level that runs here, patches of 1 to 27 numbers, odd sizes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define D9_REAL double
+#include "kernels/cpu/moments.h"
+#include "kernels/formulas/activation.h"
+#include "kernels/formulas/philox.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 16 };
+
+typedef struct bench { /* one shape's arrays */
+    d9_cpu_moments shape;
+    int64_t x_count, w_count, y_count, gc;
+    float *x, *w, *dy, *scale, *bias, *running, *statistics, *y, *dw, *dscale, *dbias;
+    double *want_y, *xh, *want_dw, *want_dscale, *want_dbias, *want_statistics, *want_running;
+    void *scratch;
+    uint32_t seed;
+} bench;
+
+static float *floats(int64_t count) {
+    float *made = aligned_alloc(64, (size_t)((count + 2 * GUARD + 15) / 16 * 16) * sizeof *made);
+    assert_non_null(made);
+    memset(made, 0xff, (size_t)(count + GUARD) * sizeof *made); /* NaN: what is not written, and the guard behind */
+    return made;
+}
+
+static void assert_guarded(const float *a, int64_t count) {
+    for (int64_t i = count; i < count + GUARD; i++) assert_true(isnan(a[i]));
+}
+
+static double *doubles(int64_t count) {
+    double *made = calloc((size_t)count, sizeof *made);
+    assert_non_null(made);
+    return made;
+}
+
+static float *random_floats(bench *b, int64_t count, float low, float high) {
+    float *made = floats(count);
+    for (int64_t i = 0; i < count; i++)
+        made[i] = low + (high - low) * (float)d9_philox_unit(d9_philox4x32_10(11, b->seed++, 0, 0, 0).v[0]);
+    return made;
+}
+
+static void make(bench *b, d9_cpu_moments shape) {
+    const d9_cpu_conv_shape *c = &shape.conv;
+    *b = (bench){.shape = shape};
+    b->x_count = c->images * c->height * c->width * c->inputs;
+    b->w_count = c->outputs * c->kernel * c->kernel * c->inputs;
+    b->y_count = c->images * c->out_height * c->out_width * c->outputs;
+    b->gc = shape.groups * c->outputs;
+    b->x = random_floats(b, b->x_count, -1, 1.5f);
+    b->w = random_floats(b, b->w_count, -1, 1);
+    b->dy = random_floats(b, b->y_count, -1, 1);
+    b->scale = random_floats(b, c->outputs, 0.5f, 1.5f);
+    b->bias = random_floats(b, c->outputs, -1, 1);
+    b->running = random_floats(b, 2 * b->gc, 0.5f, 1.5f);
+    b->statistics = floats(2 * b->gc);
+    b->y = floats(b->y_count);
+    b->dw = floats(b->w_count);
+    b->dscale = floats(c->outputs);
+    b->dbias = floats(c->outputs);
+    b->want_y = doubles(b->y_count);
+    b->xh = doubles(b->y_count);
+    b->want_dw = doubles(b->w_count);
+    b->want_dscale = doubles(c->outputs);
+    b->want_dbias = doubles(c->outputs);
+    b->want_statistics = doubles(2 * b->gc);
+    b->want_running = doubles(2 * b->gc);
+    b->scratch = floats(d9_cpu_moments_scratch_bytes(&b->shape) / 4);
+}
+
+static void destroy(bench *b) {
+    float *const f[] = {b->x,          b->w, b->dy, b->scale,  b->bias, b->running,
+                        b->statistics, b->y, b->dw, b->dscale, b->dbias};
+    double *const d[] = {b->want_y,          b->xh,          b->want_dw, b->want_dscale, b->want_dbias,
+                         b->want_statistics, b->want_running};
+    for (size_t i = 0; i < sizeof f / sizeof *f; i++) free(f[i]);
+    for (size_t i = 0; i < sizeof d / sizeof *d; i++) free(d[i]);
+    free(b->scratch);
+}
+
+/* ---- one after the other, in double ---- */
+
+/* Calls for every product of output element `at` of pixel (i, p) with its place in x and w. */
+#define FOR_TAPS(c, i, p, o, at_x, at_w)                                                                               \
+    for (int64_t t = 0; t < (c)->kernel * (c)->kernel; t++)                                                            \
+        for (int64_t h = (p) / (c)->out_width * (c)->stride + t / (c)->kernel - (c)->pad,                              \
+                     v = (p) % (c)->out_width * (c)->stride + t % (c)->kernel - (c)->pad, ch = 0;                      \
+             h >= 0 && v >= 0 && h < (c)->height && v < (c)->width && ch < (c)->inputs; ch++)                          \
+            for (int64_t at_x = (((i) * (c)->height + h) * (c)->width + v) * (c)->inputs + ch,                         \
+                         at_w = ((o) * (c)->kernel * (c)->kernel + t) * (c)->inputs + ch, once = 1;                    \
+                 once; once = 0)
+
+static void normalise(bench *b, const double *y, int64_t g, int64_t o, d9_kernel_act act) {
+    const d9_cpu_conv_shape *c = &b->shape.conv;
+    const int64_t pixels = c->out_height * c->out_width, at = g * c->outputs + o;
+    const double n = (double)(c->images / b->shape.groups * pixels);
+    double mean = 0, variance = 0;
+    for (int64_t i = g; i < c->images; i += b->shape.groups)
+        for (int64_t p = 0; p < pixels; p++) mean += y[(i * pixels + p) * c->outputs + o] / n;
+    for (int64_t i = g; i < c->images; i += b->shape.groups)
+        for (int64_t p = 0; p < pixels; p++) variance += pow(y[(i * pixels + p) * c->outputs + o] - mean, 2) / n;
+    const double inv_std = 1 / sqrt(variance + 1e-5);
+    b->want_statistics[at] = mean;
+    b->want_statistics[b->gc + at] = inv_std;
+    b->want_running[at] = 0.75 * (double)b->running[at] + 0.25 * mean;
+    b->want_running[b->gc + at] = 0.75 * (double)b->running[b->gc + at] + 0.25 * variance * (n > 1 ? n / (n - 1) : 1);
+    double s1 = 0, s2 = 0;
+    for (int64_t i = g; i < c->images; i += b->shape.groups)
+        for (int64_t p = 0; p < pixels; p++) {
+            const int64_t k = (i * pixels + p) * c->outputs + o;
+            b->xh[k] = (y[k] - mean) * inv_std;
+            b->want_y[k] = d9_act_CELU_double(b->xh[k] * (double)b->scale[o] + (double)b->bias[o], (double)act.alpha);
+            const double dz = (double)b->dy[k] * d9_act_slope_CELU_double(b->want_y[k], (double)act.alpha);
+            s1 += dz;
+            s2 += dz * b->xh[k];
+        }
+    b->want_dbias[o] += s1;
+    b->want_dscale[o] += s2;
+    for (int64_t i = g; i < c->images; i += b->shape.groups)
+        for (int64_t p = 0; p < pixels; p++) {
+            const int64_t k = (i * pixels + p) * c->outputs + o;
+            const double dz = (double)b->dy[k] * d9_act_slope_CELU_double(b->want_y[k], (double)act.alpha);
+            const double dx = (double)b->scale[o] * inv_std * (dz - s1 / n - b->xh[k] * s2 / n);
+            FOR_TAPS(c, i, p, o, at_x, at_w) b->want_dw[at_w] += dx * (double)b->x[at_x];
+        }
+}
+
+static void compute(bench *b, d9_kernel_act act) {
+    const d9_cpu_conv_shape *c = &b->shape.conv;
+    const int64_t pixels = c->out_height * c->out_width;
+    double *y = doubles(b->y_count);
+    for (int64_t i = 0; i < c->images; i++)
+        for (int64_t p = 0; p < pixels; p++)
+            for (int64_t o = 0; o < c->outputs; o++) FOR_TAPS(c, i, p, o, at_x, at_w)
+    y[(i * pixels + p) * c->outputs + o] += (double)b->x[at_x] * (double)b->w[at_w];
+    for (int64_t g = 0; g < b->shape.groups; g++)
+        for (int64_t o = 0; o < c->outputs; o++) normalise(b, y, g, o, act);
+    free(y);
+}
+
+/* ---- compared ---- */
+
+static void close_to(const float *got, const double *want, int64_t count, double limit, const char *what,
+                     const char *level) {
+    double error = 0, norm = 0;
+    for (int64_t i = 0; i < count; i++) {
+        error += pow((double)got[i] - want[i], 2);
+        norm += want[i] * want[i];
+    }
+    if (!(sqrt(error / norm) <= limit) || !(norm > 0))
+        fail_msg("%s at level %s: error %.3g, limit %.3g", what, level, sqrt(error / norm), limit);
+}
+
+static void check(bench *b, const d9_cpu *cpu, const float *running) {
+    const d9_cpu_conv_shape *c = &b->shape.conv;
+    const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
+    const char *level = cpu->loops->level;
+    memcpy(b->running, running, (size_t)(2 * b->gc) * sizeof *running);
+    const d9_kernel_norm_state state = {
+        b->scale, b->bias, b->running, b->running + b->gc, b->statistics, b->statistics + b->gc, 1e-5, 0.25};
+    d9_cpu_moments_forward(cpu, &b->shape, b->x, b->w, &state, act, b->scratch, b->y);
+    d9_cpu_moments_backward(cpu, &b->shape, b->dy, act, b->y, b->x, b->w, state.mean, state.inv_std, b->scale,
+                            b->scratch, &(d9_cpu_moments_gradients){b->dw, b->dscale, b->dbias});
+    close_to(b->y, b->want_y, b->y_count, 3e-6, "y", level);
+    close_to(b->statistics, b->want_statistics, 2 * b->gc, 1e-6, "statistics", level);
+    close_to(b->running, b->want_running, 2 * b->gc, 1e-6, "running statistics", level);
+    close_to(b->dw, b->want_dw, b->w_count, 1e-5, "dw", level);
+    close_to(b->dscale, b->want_dscale, c->outputs, 1e-5, "dscale", level);
+    close_to(b->dbias, b->want_dbias, c->outputs, 1e-5, "dbias", level);
+    assert_guarded(b->y, b->y_count);
+    assert_guarded(b->dw, b->w_count);
+    assert_guarded(b->scratch, d9_cpu_moments_scratch_bytes(&b->shape) / 4);
+}
+
+static const d9_cpu_moments shapes[] = {
+    {{.images = 6,
+      .height = 9,
+      .width = 9,
+      .inputs = 3,
+      .out_height = 9,
+      .out_width = 9,
+      .outputs = 64,
+      .kernel = 3,
+      .stride = 1,
+      .pad = 1},
+     2},
+    {{.images = 7,
+      .height = 8,
+      .width = 11,
+      .inputs = 27,
+      .out_height = 8,
+      .out_width = 11,
+      .outputs = 65,
+      .kernel = 1,
+      .stride = 1},
+     1},
+    {{.images = 4,
+      .height = 7,
+      .width = 5,
+      .inputs = 1,
+      .out_height = 3,
+      .out_width = 2,
+      .outputs = 5,
+      .kernel = 3,
+      .stride = 2},
+     4},
+    {{.images = 2,
+      .height = 4,
+      .width = 4,
+      .inputs = 6,
+      .out_height = 5,
+      .out_width = 5,
+      .outputs = 16,
+      .kernel = 2,
+      .stride = 1,
+      .pad = 1},
+     1},
+};
+
+static void test_equal_to_the_chain(void **unused) {
+    (void)unused;
+    int levels = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        bench b;
+        make(&b, shapes[i]);
+        assert_true(d9_cpu_moments_fits(&b.shape));
+        compute(&b, (d9_kernel_act){D9_ACT_CELU, 0.3f});
+        float *running = floats(2 * b.gc);
+        memcpy(running, b.running, (size_t)(2 * b.gc) * sizeof *running);
+        for (int l = 0; d9_cpu_level_at(l); l++) {
+            const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(l)), .threads = 1 + l % 3};
+            if (!cpu.loops) continue;
+            check(&b, &cpu, running);
+            levels++;
+        }
+        free(running);
+        destroy(&b);
+    }
+    assert_true(levels > 0);
+}
+
+/* Evaluation is the same pass with the running statistics averaged over the groups. */
+static void test_evaluation(void **unused) {
+    (void)unused;
+    bench b;
+    make(&b, shapes[0]);
+    const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 2};
+    const d9_kernel_act act = {D9_ACT_RELU, 0};
+    const d9_kernel_norm_state state = {
+        .scale = b.scale, .bias = b.bias, .running_mean = b.running, .running_var = b.running + b.gc, .epsilon = 1e-5};
+    d9_cpu_moments_eval(&cpu, &b.shape, b.x, b.w, &state, act, b.scratch, b.y);
+    const d9_cpu_conv_shape *s = &b.shape.conv;
+    const int64_t pixels = s->out_height * s->out_width;
+    for (int64_t i = 0; i < s->images; i++)
+        for (int64_t p = 0; p < pixels; p++)
+            for (int64_t o = 0; o < s->outputs; o++) {
+                double y = 0;
+                FOR_TAPS(s, i, p, o, at_x, at_w) y += (double)b.x[at_x] * (double)b.w[at_w];
+                const double mean = ((double)b.running[o] + (double)b.running[s->outputs + o]) / 2,
+                             variance = ((double)b.running[b.gc + o] + (double)b.running[b.gc + s->outputs + o]) / 2;
+                const double z = (y - mean) / sqrt(variance + 1e-5) * (double)b.scale[o] + (double)b.bias[o];
+                b.want_y[(i * pixels + p) * s->outputs + o] = z > 0 ? z : 0;
+            }
+    close_to(b.y, b.want_y, b.y_count, 3e-6, "y", cpu.loops->level);
+    destroy(&b);
+}
+
+/* The same bits whatever the number of threads. */
+static void test_threads(void **unused) {
+    (void)unused;
+    const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
+    float *y = NULL, *dw = NULL;
+    for (int threads = 1; threads <= 3; threads++) {
+        bench b;
+        make(&b, shapes[1]);
+        const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = threads};
+        const d9_kernel_norm_state state = {
+            b.scale, b.bias, b.running, b.running + b.gc, b.statistics, b.statistics + b.gc, 1e-5, 0.25};
+        d9_cpu_moments_forward(&cpu, &b.shape, b.x, b.w, &state, act, b.scratch, b.y);
+        d9_cpu_moments_backward(&cpu, &b.shape, b.dy, act, b.y, b.x, b.w, state.mean, state.inv_std, b.scale, b.scratch,
+                                &(d9_cpu_moments_gradients){b.dw, NULL, NULL});
+        if (threads == 1) {
+            y = floats(b.y_count);
+            dw = floats(b.w_count);
+            memcpy(y, b.y, (size_t)b.y_count * sizeof *y);
+            memcpy(dw, b.dw, (size_t)b.w_count * sizeof *dw);
+        }
+        assert_memory_equal(y, b.y, (size_t)b.y_count * sizeof *y);
+        assert_memory_equal(dw, b.dw, (size_t)b.w_count * sizeof *dw);
+        destroy(&b);
+    }
+    free(y);
+    free(dw);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equal_to_the_chain),
+        cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
