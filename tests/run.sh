@@ -48,15 +48,15 @@ has_command() { command -v "$1" >/dev/null 2>&1; }
 
 cpu_has() { grep -Eqw "$1" /proc/cpuinfo; } # FLAG|FLAG...
 built_with() { grep -q "^$2\$" "$1/CMakeCache.txt" 2>/dev/null; } # BUILD NAME:TYPE=VALUE
-includes_onednn_2() {
-    printf '#include <oneapi/dnnl/dnnl_version.h>\n#if DNNL_VERSION_MAJOR != 2\n#error\n#endif\n' | cc -E - >/dev/null 2>&1
+includes_onednn() {
+    printf '#include <oneapi/dnnl/dnnl_version.h>\n#if DNNL_VERSION_MAJOR != 2 && DNNL_VERSION_MAJOR != 3\n#error\n#endif\n' | cc -E - >/dev/null 2>&1
 }
 
 # Whether this machine, or this build on purpose, lacks what the reason names: 0 yes, 1 no, 2 not on the list.
 lacks() { # REASON BUILD
     case $1 in
     cifar10) [ -x "$2/dawn9" ] && ! "$2/dawn9" data check cifar10 >/dev/null 2>&1 ;;
-    onednn) built_with "$2" DAWN9_ONEDNN:BOOL=OFF || ! includes_onednn_2 ;;
+    onednn) built_with "$2" DAWN9_ONEDNN:BOOL=OFF || ! includes_onednn ;;
     bf16) built_with "$2" DAWN9_CPU_CEILING:STRING=3 || ! cpu_has 'avx512_bf16|amx_bf16' ;;
     amx) built_with "$2" DAWN9_CPU_CEILING:STRING=3 || ! cpu_has amx_bf16 ;;
     x86-64) [ "$(uname -m)" != x86_64 ] ;;

@@ -1,5 +1,6 @@
 /* What the machine can do at all, measured the way the step uses it: oneDNN's matmul, and our own copy. */
 #include "backends/onednn/onednn.h"
+#include "backends/onednn/dnnl.h"
 #include "core/system.h"
 
 #include <omp.h>
@@ -25,18 +26,14 @@ static void destroy(d9_context *context, product *p) {
 
 static d9_status build(d9_context *context, const d9_onednn *backend, d9_type type, product *p) {
     d9_status status;
-    const dnnl_dims_t dims = {SIDE, SIDE};
+    const d9_dnnl_array matrix = {2, {SIDE, SIDE}, type == D9_BF16 ? dnnl_bf16 : dnnl_f32, dnnl_ab};
     const size_t bytes = (size_t)SIDE * SIDE * d9_type_bytes(type);
-    dnnl_memory_desc_t layout;
-    dnnl_matmul_desc_t desc;
     dnnl_primitive_desc_t description = NULL;
-    DNNL_TRY(dnnl_memory_desc_init_by_tag(&layout, 2, dims, type == D9_BF16 ? dnnl_bf16 : dnnl_f32, dnnl_ab));
-    DNNL_TRY(dnnl_matmul_desc_init(&desc, &layout, &layout, NULL, &layout));
-    DNNL_TRY(dnnl_primitive_desc_create(&description, &desc, NULL, backend->engine, NULL));
+    DNNL_TRY(d9_dnnl_describe_product(backend->engine, &matrix, &description));
     DNNL_TRY(dnnl_primitive_create(&p->primitive, description));
     D9_TRY(D9_ALLOCATE(context, 3 * bytes, "matrices to time", &p->matrices));
     for (int i = 0; i < 3; i++)
-        DNNL_TRY(dnnl_memory_create(&p->memory[i], &layout, backend->engine, p->matrices + (size_t)i * bytes));
+        DNNL_TRY(d9_dnnl_memory(backend->engine, &matrix, p->matrices + (size_t)i * bytes, &p->memory[i]));
 done:
     if (description) dnnl_primitive_desc_destroy(description);
     return status;

@@ -9,12 +9,13 @@
  * Measured on 2 cores with AMX, batch 512, bf16, 512 -> 512 channels at 4 x 4: forward 45 -> 14 ms, data gradient
  * 61 -> 16, weight gradient 132 -> 21.
  *
- * "winograd", F(4x4, 3x3) in f32: a quarter of the multiplications, on activations in oneDNN's blocked layout. Measured
- * there, batch 512, 128 -> 128 channels at 16 x 16: forward 100 -> 42 ms, data gradient 106 -> 42, weight gradient
- * 102 -> 45, before the reorders.
+ * "winograd", F(4x4, 3x3) in f32: a quarter of the multiplications, on activations in oneDNN's blocked layout. oneDNN 2
+ * has it with AVX-512, oneDNN 3.7 does not. Measured on those cores, batch 512, 128 -> 128 channels at 16 x 16: forward
+ * 100 -> 42 ms, data gradient 106 -> 42, weight gradient 102 -> 45, before the reorders.
  *
  * And one that is no primitive: "own", the weight gradient in bf16 of kernels/cpu/amx. */
 #include "backends/onednn/conv.h"
+#include "backends/onednn/dnnl.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -31,6 +32,9 @@ static const dnnl_query_t argument_queries[][ARGUMENTS] = {
     [D9_CONV_BACKWARD_DATA] = {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
     [D9_CONV_BACKWARD_WEIGHT] = {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md},
 };
+static const dnnl_prop_kind_t pass_kinds[] = {[D9_CONV_FORWARD] = dnnl_forward_training,
+                                              [D9_CONV_BACKWARD_DATA] = dnnl_backward_data,
+                                              [D9_CONV_BACKWARD_WEIGHT] = dnnl_backward_weights};
 /* Which argument a pass writes. */
 static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
                               [D9_CONV_BACKWARD_DATA] = D9_CONV_IMAGE,
@@ -43,24 +47,20 @@ static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
 static dnnl_data_type_t data_type(d9_type type) { return type == D9_BF16 ? dnnl_bf16 : dnnl_f32; }
 
 /* (N, H, W, C) as oneDNN's logical (N, C, H, W), images side by side where there is a strip. */
-static dnnl_status_t activation_layout(const d9_cpu_strip *s, d9_type type, dnnl_format_tag_t tag,
-                                       dnnl_memory_desc_t *layout) {
+static d9_dnnl_array activation(const d9_cpu_strip *s, d9_type type, dnnl_format_tag_t tag) {
     const int64_t width = s->across == 1 ? s->width : s->across * (s->width + s->gap);
-    const dnnl_dims_t dims = {s->images / s->across, s->channels, s->height, width};
-    return dnnl_memory_desc_init_by_tag(layout, 4, dims, data_type(type), tag);
+    return (d9_dnnl_array){4, {s->images / s->across, s->channels, s->height, width}, data_type(type), tag};
 }
 
-static dnnl_status_t weight_layout(const d9_conv_geometry *g, d9_conv_pass pass, dnnl_format_tag_t tag,
-                                   dnnl_memory_desc_t *layout) {
-    const dnnl_dims_t dims = {g->w.d[0], g->w.d[3], g->w.d[1], g->w.d[2]};
+static d9_dnnl_array weights(const d9_conv_geometry *g, d9_conv_pass pass, dnnl_format_tag_t tag) {
     const d9_type type = pass == D9_CONV_BACKWARD_WEIGHT ? D9_F32 : g->type;
-    return dnnl_memory_desc_init_by_tag(layout, 4, dims, data_type(type), tag);
+    return (d9_dnnl_array){4, {g->w.d[0], g->w.d[3], g->w.d[1], g->w.d[2]}, data_type(type), tag};
 }
 
 /* An argument of the convolution as it lies in the graph's buffers. */
-static dnnl_status_t plain_layout(const d9_conv *c, int argument, dnnl_memory_desc_t *layout) {
-    if (argument == D9_CONV_WEIGHTS) return weight_layout(&c->g, c->g.pass, dnnl_ohwi, layout);
-    return activation_layout(&c->strip[argument], c->g.type, dnnl_nhwc, layout);
+static d9_dnnl_array plain_array(const d9_conv *c, int argument) {
+    if (argument == D9_CONV_WEIGHTS) return weights(&c->g, c->g.pass, dnnl_ohwi);
+    return activation(&c->strip[argument], c->g.type, dnnl_nhwc);
 }
 
 /* The primitive's description; a backward pass needs the forward one as a hint. *description NULL: oneDNN has none. */
@@ -68,27 +68,21 @@ static d9_status describe(d9_context *context, const d9_site *site, const d9_con
                           const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *description) {
     d9_status status;
     const d9_conv_geometry *g = &c->g;
-    dnnl_memory_desc_t x, w, y;
-    dnnl_convolution_desc_t desc;
     dnnl_primitive_attr_t attributes = NULL;
-    const dnnl_dims_t strides = {g->stride, g->stride}, pads = {g->pad, g->pad};
     const dnnl_format_tag_t tag = c->way.layout == D9_CONV_PLAIN ? dnnl_nhwc : dnnl_format_tag_any;
     const bool winograd = c->way.layout == D9_CONV_WINOGRAD && pass == g->pass; /* a hint may be direct */
-    const dnnl_alg_kind_t algorithm = winograd ? dnnl_convolution_winograd : dnnl_convolution_direct;
-    DNNL_TRY(activation_layout(&c->strip[D9_CONV_IMAGE], g->type, tag, &x));
-    DNNL_TRY(activation_layout(&c->strip[D9_CONV_OUTPUT], g->type, tag, &y));
-    DNNL_TRY(weight_layout(g, pass, dnnl_format_tag_any, &w));
-    if (pass == D9_CONV_FORWARD)
-        DNNL_TRY(dnnl_convolution_forward_desc_init(&desc, dnnl_forward_training, algorithm, &x, &w, NULL, &y, strides,
-                                                    pads, pads));
-    if (pass == D9_CONV_BACKWARD_DATA)
-        DNNL_TRY(dnnl_convolution_backward_data_desc_init(&desc, algorithm, &x, &w, &y, strides, pads, pads));
-    if (pass == D9_CONV_BACKWARD_WEIGHT)
-        DNNL_TRY(dnnl_convolution_backward_weights_desc_init(&desc, algorithm, &x, &w, NULL, &y, strides, pads, pads));
+    const d9_dnnl_conv conv = {
+        .x = activation(&c->strip[D9_CONV_IMAGE], g->type, tag),
+        .w = weights(g, pass, dnnl_format_tag_any),
+        .y = activation(&c->strip[D9_CONV_OUTPUT], g->type, tag),
+        .strides = {g->stride, g->stride},
+        .pads = {g->pad, g->pad},
+        .algorithm = winograd ? dnnl_convolution_winograd : dnnl_convolution_direct,
+    };
     DNNL_TRY(dnnl_primitive_attr_create(&attributes));
     DNNL_TRY(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user));
     const dnnl_status_t result =
-        dnnl_primitive_desc_create(description, &desc, attributes, d9_onednn_of(site)->engine, hint);
+        d9_dnnl_describe_conv(d9_onednn_of(site)->engine, pass_kinds[pass], &conv, attributes, hint, description);
     if (result == dnnl_unimplemented)
         *description = NULL;
     else
@@ -105,43 +99,41 @@ static int64_t place(d9_conv *c, int64_t bytes) {
     return at;
 }
 
-static d9_status make_memory(d9_context *context, const d9_site *site, const dnnl_memory_desc_t *layout,
-                             dnnl_memory_t *memory) {
-    return d9_onednn_check(context, site,
-                           dnnl_memory_create(memory, layout, d9_onednn_of(site)->engine, DNNL_MEMORY_NONE));
-}
-
-static d9_status make_reorder(d9_context *context, const d9_site *site, d9_conv *c, int argument,
-                              const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *own) {
+/* An argument that the primitive wants laid out otherwise gets a reorder; the one it writes, a reorder back. */
+static d9_status make_reorder(d9_context *context, const d9_site *site, d9_conv *c, int argument) {
     d9_status status;
     const dnnl_engine_t engine = d9_onednn_of(site)->engine;
-    dnnl_primitive_desc_t description = NULL;
+    const d9_dnnl_array array = plain_array(c, argument);
+    const dnnl_memory_t own = c->memory[argument];
+    DNNL_TRY(d9_dnnl_memory(engine, &array, DNNL_MEMORY_NONE, &c->plain[argument]));
+    const dnnl_memory_t plain = c->plain[argument];
     const bool out = argument == written[c->g.pass];
-    D9_TRY(make_memory(context, site, plain, &c->plain[argument]));
-    DNNL_TRY(
-        dnnl_reorder_primitive_desc_create(&description, out ? own : plain, engine, out ? plain : own, engine, NULL));
-    DNNL_TRY(dnnl_primitive_create(&c->reorder[argument], description));
+    if (!d9_dnnl_memories_alike(own, plain))
+        DNNL_TRY(d9_dnnl_reorder(engine, out ? own : plain, out ? plain : own, &c->reorder[argument]));
 done:
-    if (description) dnnl_primitive_desc_destroy(description);
     return status;
+}
+
+/* What the description says of an argument, as a memory. */
+static d9_status make_memory(d9_context *context, const d9_site *site, const_dnnl_primitive_desc_t description,
+                             dnnl_query_t query, dnnl_memory_t *memory) {
+    return d9_onednn_check(context, site,
+                           dnnl_memory_create(memory, dnnl_primitive_desc_query_md(description, query, 0),
+                                              d9_onednn_of(site)->engine, DNNL_MEMORY_NONE));
 }
 
 /* Memories of the arguments, their reorders, and room for all in the shared scratch. */
 static d9_status lay_out(d9_context *context, const d9_site *site, d9_conv *c,
                          const_dnnl_primitive_desc_t description) {
     d9_status status;
-    const dnnl_memory_desc_t *workspace = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
     for (int a = 0; a < ARGUMENTS; a++) {
-        const dnnl_memory_desc_t *own = dnnl_primitive_desc_query_md(description, argument_queries[c->g.pass][a], 0);
         const bool strip = a != D9_CONV_WEIGHTS && c->way.across > 1;
-        dnnl_memory_desc_t plain;
-        D9_TRY(make_memory(context, site, own, &c->memory[a]));
-        DNNL_TRY(plain_layout(c, a, &plain));
-        if (!strip && !dnnl_memory_desc_equal(own, &plain)) D9_TRY(make_reorder(context, site, c, a, &plain, own));
-        if (strip || c->reorder[a]) c->staged_at[a] = place(c, (int64_t)dnnl_memory_desc_get_size(own));
+        D9_TRY(make_memory(context, site, description, argument_queries[c->g.pass][a], &c->memory[a]));
+        if (!strip) D9_TRY(make_reorder(context, site, c, a));
+        if (strip || c->reorder[a]) c->staged_at[a] = place(c, (int64_t)d9_dnnl_memory_bytes(c->memory[a]));
     }
-    D9_TRY(make_memory(context, site, workspace, &c->workspace));
-    c->workspace_at = place(c, (int64_t)dnnl_memory_desc_get_size(workspace));
+    D9_TRY(make_memory(context, site, description, dnnl_query_scratchpad_md, &c->workspace));
+    c->workspace_at = place(c, (int64_t)d9_dnnl_memory_bytes(c->workspace));
     D9_TRY(d9_onednn_reserve(context, d9_onednn_of(site), c->scratch_bytes));
 done:
     return status;
