@@ -1,4 +1,6 @@
 /* The list of convolution kernels. */
 #include "kernels/cpu/conv.h"
 
-const d9_cpu_conv_kernel *const d9_cpu_conv_kernels[] = {NULL};
+extern const d9_cpu_conv_kernel d9_cpu_conv_winograd;
+
+const d9_cpu_conv_kernel *const d9_cpu_conv_kernels[] = {&d9_cpu_conv_winograd, NULL};

@@ -11,6 +11,7 @@
 #ifndef D9_KERNELS_CPU_H
 #define D9_KERNELS_CPU_H
 
+#include "kernels/cpu/winograd.h"
 #include "kernels/formulas/rows.h"
 #include "kernels/types.h"
 
@@ -39,6 +40,7 @@ typedef struct d9_cpu_prologue {
 struct d9_cpu_conv_shape; /* kernels/cpu/conv.h */
 typedef struct d9_cpu_loops {
     const char *level; /* "plain", "v2", "v3", "v4", "v4bf16" */
+    int product_rows, product_width; /* of loops/product.h */
 #define D9_LOOP(name, arguments) void (*name) arguments;
 #include "kernels/cpu/loops.def"
 #undef D9_LOOP

@@ -1,11 +1,14 @@
 /* This level's row of the dispatch table (kernels/cpu/dispatch.c). */
 #include "kernels/cpu/loops/loops.h"
+#include "kernels/cpu/loops/product.h"
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
 
 const d9_cpu_loops D9_ISA(d9_cpu_loops) = {
     .level = TEXT(D9_LEVEL),
+    .product_rows = D9_PRODUCT_ROWS,
+    .product_width = D9_PRODUCT_WIDTH,
 #define D9_LOOP(name, arguments) .name = D9_LOOP_NAME(name),
 #include "kernels/cpu/loops.def"
 #undef D9_LOOP

@@ -1,0 +1,281 @@
+/* The serial half of Winograd's convolutions: transforms of tiles and filters, products of one block. kernels/cpu/
+ * winograd.c says what is computed and how it is divided. A transform is one-dimensional, applied to the columns and
+ * then to the rows of a tile; it works on a vector of channels. */
+#include "kernels/cpu/loops/loops.h"
+#include "kernels/cpu/loops/product.h"
+#include "kernels/cpu/winograd.h"
+
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+enum { LANES = D9_LANES, WIDTH = D9_PRODUCT_WIDTH, GROUP = D9_WINOGRAD_GROUP, POSITIONS = D9_WINOGRAD_POSITIONS };
+typedef float loose_vector __attribute__((vector_size(4 * LANES), may_alias, aligned(4)));
+
+INLINE d9_vector load(const float *from) { return *(const loose_vector *)from; }
+INLINE void store(float *to, d9_vector value) { *(loose_vector *)to = value; }
+
+/* ---- one dimension ----
+ *
+ * Points 0, a, -a, b, -b, infinity. Row p of A holds the powers 1, p, p^2, p^3 (infinity: 0, 0, 0, 1); row p of G those
+ * up to p^2 over the product of p's distances from the other finite points; row p of B' the coefficients of the
+ * polynomial that is zero at all other finite points (infinity: at all of them). */
+#define A  0.6875f
+#define B  1.5625f
+#define A2 (A * A)
+#define B2 (B * B)
+static const float product = A2 * B2, sum = A2 + B2; /* of x (x^2 - a^2) (x^2 - b^2) */
+static const float at_zero = 1 / (A2 * B2), at_a = 1 / (2 * A2 * (A2 - B2)), at_b = 1 / (2 * B2 * (B2 - A2)); /* of G */
+
+typedef void one_dimension(const d9_vector *x, d9_vector *y);
+
+INLINE void input(const d9_vector *x, d9_vector *y) { /* B' x: 6 to 6 */
+    const d9_vector even_a = x[4] - B2 * x[2], odd_a = x[3] - B2 * x[1];
+    const d9_vector even_b = x[4] - A2 * x[2], odd_b = x[3] - A2 * x[1];
+    y[0] = product * x[0] + (x[4] - sum * x[2]);
+    y[1] = even_a + A * odd_a;
+    y[2] = even_a - A * odd_a;
+    y[3] = even_b + B * odd_b;
+    y[4] = even_b - B * odd_b;
+    y[5] = product * x[1] + (x[5] - sum * x[3]);
+}
+
+INLINE void output(const d9_vector *x, d9_vector *y) { /* A' x: 6 to 4 */
+    const d9_vector even_a = x[1] + x[2], odd_a = x[1] - x[2], even_b = x[3] + x[4], odd_b = x[3] - x[4];
+    y[0] = x[0] + even_a + even_b;
+    y[1] = A * odd_a + B * odd_b;
+    y[2] = A2 * even_a + B2 * even_b;
+    y[3] = x[5] + A2 * A * odd_a + B2 * B * odd_b;
+}
+
+INLINE void output_gradient(const d9_vector *x, d9_vector *y) { /* A x: 4 to 6 */
+    const d9_vector even_a = x[0] + A2 * x[2], odd_a = x[1] + A2 * x[3];
+    const d9_vector even_b = x[0] + B2 * x[2], odd_b = x[1] + B2 * x[3];
+    y[0] = x[0];
+    y[1] = even_a + A * odd_a;
+    y[2] = even_a - A * odd_a;
+    y[3] = even_b + B * odd_b;
+    y[4] = even_b - B * odd_b;
+    y[5] = x[3];
+}
+
+INLINE void filter(const d9_vector *x, d9_vector *y) { /* G x: 3 to 6 */
+    const d9_vector even_a = at_a * (x[0] + A2 * x[2]), odd_a = at_a * A * x[1];
+    const d9_vector even_b = at_b * (x[0] + B2 * x[2]), odd_b = at_b * B * x[1];
+    y[0] = at_zero * x[0];
+    y[1] = even_a + odd_a;
+    y[2] = even_a - odd_a;
+    y[3] = even_b + odd_b;
+    y[4] = even_b - odd_b;
+    y[5] = x[2];
+}
+
+INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to 3 */
+    const d9_vector even_a = at_a * (x[1] + x[2]), odd_a = at_a * (x[1] - x[2]);
+    const d9_vector even_b = at_b * (x[3] + x[4]), odd_b = at_b * (x[3] - x[4]);
+    y[0] = at_zero * x[0] + even_a + even_b;
+    y[1] = A * odd_a + B * odd_b;
+    y[2] = x[5] + A2 * even_a + B2 * even_b;
+}
+
+/* x (from, from), the sides y (to, to). Not all of it fits the registers, so the columns' results are an array. */
+INLINE void two_dimensions(one_dimension f, const int from, const int to, const d9_vector *x, d9_vector *y) {
+    d9_vector column[6], half[36];
+    D9_UNROLL for (int j = 0; j < from; j++) {
+        D9_UNROLL for (int i = 0; i < from; i++) column[i] = x[i * from + j];
+        d9_vector done[6];
+        f(column, done);
+        D9_UNROLL for (int i = 0; i < to; i++) half[i * from + j] = done[i];
+    }
+    D9_UNROLL for (int i = 0; i < to; i++) f(half + i * from, y + i * to);
+}
+
+/* ---- tiles ---- */
+
+enum { SLICE = 256 }; /* channels for which the pixels of a tile are looked up */
+static const float zeros[SLICE];
+
+typedef struct tile {
+    int64_t image, row, column;
+} tile; /* its first pixel */
+
+static inline tile tile_at(const d9_winograd_image *g, int64_t number, int64_t pad) {
+    const int64_t within = number % (g->high * g->wide);
+    return (tile){number / (g->high * g->wide), within / g->wide * 4 - pad, within % g->wide * 4 - pad};
+}
+
+INLINE void find_pixels(const d9_winograd_image *g, const float *x, tile t, const int size, int64_t channel,
+                        const float **pixel) {
+    for (int i = 0; i < size; i++)
+        for (int j = 0; j < size; j++) {
+            const int64_t row = t.row + i, column = t.column + j;
+            const bool inside = t.image < g->images && row >= 0 && row < g->height && column >= 0 && column < g->width;
+            const int64_t at = ((t.image * g->height + row) * g->width + column) * g->channels + channel;
+            pixel[i * size + j] = inside ? x + at : zeros;
+        }
+}
+
+/* One vector of channels of one tile; `tail` of them are there, or all. */
+INLINE void transform_vector(one_dimension f, const int size, const float *const *pixel, int64_t channel, int64_t tail,
+                             float *to, int64_t plane) {
+    d9_vector x[36], y[36];
+    if (tail == LANES)
+        D9_UNROLL for (int p = 0; p < size * size; p++) x[p] = load(pixel[p] + channel);
+    else
+        for (int p = 0; p < size * size; p++) {
+            x[p] = (d9_vector){0};
+            memcpy(&x[p], pixel[p] + channel, (size_t)tail * sizeof(float));
+        }
+    two_dimensions(f, size, 6, x, y);
+    D9_UNROLL for (int p = 0; p < POSITIONS; p++) * (d9_vector *)(to + p * plane) = y[p];
+}
+
+INLINE void transform_tiles(one_dimension f, const int size, const d9_winograd_image *g, const float *x, int64_t first,
+                            int64_t count, const d9_winograd_planes *l, float *v) {
+    const int64_t padded = (g->channels + l->group - 1) / l->group * l->group;
+    const float *pixel[36];
+    for (int64_t t = 0; t < count; t++)
+        for (int64_t c = 0; c < padded; c += LANES) {
+            if (c % SLICE == 0) find_pixels(g, x, tile_at(g, first + t, g->pad), size, c, pixel);
+            float *to = v + c / l->group * l->rows * l->group + t * l->group + c % l->group;
+            const int64_t tail = g->channels - c;
+            if (tail >= LANES)
+                transform_vector(f, size, pixel, c % SLICE, LANES, to, l->plane);
+            else
+                transform_vector(f, size, pixel, c % SLICE, tail > 0 ? tail : 0, to, l->plane);
+        }
+}
+
+void D9_LOOP_NAME(winograd_input)(const d9_winograd_image *g, const float *x, int64_t first, int64_t count,
+                                  const d9_winograd_planes *l, float *v) {
+    transform_tiles(input, 6, g, x, first, count, l, v);
+}
+
+void D9_LOOP_NAME(winograd_gradient)(const d9_winograd_image *g, const float *dy, int64_t first, int64_t count,
+                                     const d9_winograd_planes *l, float *v) {
+    transform_tiles(output_gradient, 4, g, dy, first, count, l, v);
+}
+
+static void store_part(const d9_vector *y, int64_t rows, int64_t columns, int64_t tail, float *to, int64_t row,
+                       int64_t pixel) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++)
+            memcpy(to + i * row + j * pixel, &y[i * 4 + j], (size_t)tail * sizeof(float));
+}
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, const d9_winograd_planes *l,
+                                   int64_t first, int64_t count, int64_t begin, int64_t end, float *y) {
+    const int64_t row = g->width * g->channels, pixel = g->channels;
+    for (int64_t q = 0; q < count; q++) {
+        const tile t = tile_at(g, first + q, 0);
+        const int64_t rows = least(4, g->height - t.row), columns = least(4, g->width - t.column);
+        float *to = y + ((t.image * g->height + t.row) * g->width + t.column) * g->channels;
+        for (int64_t c = begin; c < least(end, g->channels); c += LANES) {
+            const int64_t at = c - begin, tail = least(LANES, g->channels - c);
+            const float *from = m + at / l->group * l->rows * l->group + q * l->group + at % l->group;
+            d9_vector x[36], done[16];
+            D9_UNROLL for (int p = 0; p < POSITIONS; p++) x[p] = *(const d9_vector *)(from + p * l->plane);
+            two_dimensions(output, 6, 4, x, done);
+            if (rows == 4 && columns == 4 && tail == LANES)
+                D9_UNROLL for (int p = 0; p < 16; p++) store(to + c + p / 4 * row + p % 4 * pixel, done[p]);
+            else
+                store_part(done, rows, columns, tail, to + c, row, pixel);
+        }
+    }
+}
+
+/* ---- filters ---- */
+
+/* Nine taps of LANES channels that become lanes, for LANES of the others: what lies outside is zero. */
+static void gather(const d9_winograd_filter *s, const float *w, int64_t lane, int64_t other,
+                   float taps[LANES][9][LANES]) {
+    const int64_t lanes = least(LANES, (s->rotated ? s->inputs : s->outputs) - lane);
+    const int64_t others = least(LANES, (s->rotated ? s->outputs : s->inputs) - other);
+    if (lanes < LANES || others < LANES) memset(taps, 0, sizeof(float[LANES][9][LANES]));
+    if (s->rotated) {
+        for (int64_t k = 0; k < others; k++)
+            for (int64_t tap = 0; tap < 9 && lanes > 0; tap++)
+                memcpy(taps[k][tap], w + ((other + k) * 9 + 8 - tap) * s->inputs + lane, (size_t)lanes * sizeof(float));
+        return;
+    }
+    for (int64_t i = 0; i < lanes; i++)
+        for (int64_t tap = 0; tap < 9; tap++)
+            for (int64_t k = 0; k < others; k++) taps[k][tap][i] = w[((lane + i) * 9 + tap) * s->inputs + other + k];
+}
+
+void D9_LOOP_NAME(winograd_filter)(const d9_winograd_filter *s, const float *w, int64_t panel,
+                                   const d9_winograd_planes *l, float *u) {
+    float taps[LANES][9][LANES] __attribute__((aligned(64)));
+    for (int64_t half = 0; half < WIDTH; half += LANES)
+        for (int64_t other = 0; other < l->rows; other += LANES) {
+            gather(s, w, panel * WIDTH + half, other, taps);
+            for (int64_t k = 0; k < LANES; k++) {
+                d9_vector x[9], y[36];
+                D9_UNROLL for (int tap = 0; tap < 9; tap++) x[tap] = *(const d9_vector *)taps[k][tap];
+                two_dimensions(filter, 3, 6, x, y);
+                float *to = u + (panel * l->rows + other + k) * WIDTH + half;
+                D9_UNROLL for (int p = 0; p < POSITIONS; p++) * (d9_vector *)(to + p * l->plane) = y[p];
+            }
+        }
+}
+
+void D9_LOOP_NAME(winograd_filter_gradient)(const float *u, const d9_winograd_planes *l, int64_t parts, int64_t part,
+                                            int64_t o, int64_t inputs, float *dw) {
+    for (int64_t i = 0; i < inputs; i += LANES) {
+        const float *from = u + (i / WIDTH * l->rows + o) * WIDTH + i % WIDTH;
+        d9_vector x[36], y[9];
+        for (int p = 0; p < POSITIONS; p++) {
+            x[p] = *(const d9_vector *)(from + p * l->plane);
+            for (int64_t k = 1; k < parts; k++) x[p] += *(const d9_vector *)(from + k * part + p * l->plane);
+        }
+        two_dimensions(filter_gradient, 6, 3, x, y);
+        for (int tap = 0; tap < 9; tap++)
+            memcpy(dw + (o * 9 + tap) * inputs + i, &y[tap], (size_t)least(LANES, inputs - i) * sizeof(float));
+    }
+}
+
+/* ---- products of one position ---- */
+
+static const d9_product_layout tiles_are_rows = {GROUP, 1, GROUP}, channels_are_rows = {1, GROUP, 4};
+enum { FEW = 4, TALL = LANES == 16 ? 8 : 6, LOW = LANES == 16 ? 8 : 5 }; /* TALL + n LOW = GROUP */
+
+static __attribute__((noinline)) void many_tiles(const float *v, int64_t group, const float *u, int64_t groups,
+                                                 bool add, float *m) {
+    d9_product(D9_PRODUCT_ROWS, tiles_are_rows, v, group, u, groups, add, m, WIDTH);
+}
+
+static __attribute__((noinline)) void few_tiles(const float *v, int64_t group, const float *u, int64_t groups, bool add,
+                                                float *m) {
+    d9_product(FEW, tiles_are_rows, v, group, u, groups, add, m, WIDTH);
+}
+
+void D9_LOOP_NAME(winograd_product)(const float *v, const float *u, int64_t tiles, int64_t rows, int64_t channels,
+                                    int64_t step, int64_t panels, float *m) {
+    for (int64_t c = 0; c < channels; c += step)
+        for (int64_t j = 0; j < panels; j++) {
+            const int64_t groups = least(step, channels - c) / GROUP;
+            for (int64_t t = 0, done; t < tiles; t += done) {
+                const float *a = v + (c / GROUP * rows + t) * GROUP, *b = u + (j * channels + c) * WIDTH;
+                const bool many = tiles - t > (D9_PRODUCT_ROWS - 1) / FEW * FEW;
+                done = many ? D9_PRODUCT_ROWS : FEW;
+                (many ? many_tiles : few_tiles)(a, rows * GROUP, b, groups, c > 0, m + (j * rows + t) * WIDTH);
+            }
+        }
+}
+
+static __attribute__((noinline)) void tall(const float *w, const float *v, int64_t groups, bool add, float *u) {
+    d9_product(TALL, channels_are_rows, w, 4 * GROUP, v, groups, add, u, WIDTH);
+}
+
+static __attribute__((noinline)) void low(const float *w, const float *v, int64_t groups, bool add, float *u) {
+    d9_product(LOW, channels_are_rows, w, 4 * GROUP, v, groups, add, u, WIDTH);
+}
+
+void D9_LOOP_NAME(winograd_gradient_product)(const float *w, const float *v, int64_t tiles, int64_t rows,
+                                             int64_t channels, bool add, float *u) {
+    for (int64_t c = 0; c < channels; c += GROUP, w += rows * GROUP) {
+        tall(w, v, tiles / 4, add, u + c * WIDTH);
+        for (int64_t k = TALL; k < GROUP; k += LOW) low(w + k, v, tiles / 4, add, u + (c + k) * WIDTH);
+    }
+}

@@ -1,0 +1,206 @@
+/* Winograd's convolutions in f32: F(4x4, 3x3) for the forward pass and the data gradient, F(3x3, 4x4) for the weight
+ * gradient. */
+#include "kernels/cpu/conv.h"
+
+enum {
+    GROUP = D9_WINOGRAD_GROUP,
+    POSITIONS = D9_WINOGRAD_POSITIONS,
+    LINE = 16, /* floats: what keeps the same place of several planes apart in a cache */
+};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
+static int64_t round_up(int64_t n, int64_t to) { return parts_of(n, to) * to; }
+
+static int64_t cache_bytes(const d9_cpu *cpu, int level) {
+    static const int64_t usual[] = {32 << 10, 512 << 10, 8 << 20};
+    return cpu->cache_bytes[level] > 0 ? cpu->cache_bytes[level] : usual[level];
+}
+
+static d9_winograd_planes planes_of(int64_t channels, int64_t rows, int64_t group) {
+    return (d9_winograd_planes){round_up(channels, group) * rows + LINE, rows, group};
+}
+static int64_t floats_of(d9_winograd_planes l) { return POSITIONS * l.plane; }
+
+/* What fits one panel of the product in the first cache beside the rows that meet it: steps over the depth. */
+static int64_t depth_of(const d9_cpu *cpu) {
+    return most(GROUP, cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
+}
+
+/* ---- forward and data gradient ---- */
+
+typedef struct conv_plan {
+    d9_winograd_image in, out;
+    d9_winograd_filter filter;
+    d9_winograd_planes u, v, m;
+    int64_t tiles, panels, panels_at_once, step;
+} conv_plan;
+
+static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
+    const int64_t width = cpu->loops->product_width;
+    const d9_winograd_image x = {s->images, s->height, s->width, s->inputs, 0, 0, s->pad};
+    const d9_winograd_image y = {s->images, s->out_height, s->out_width, s->outputs, 0, 0, 2 - s->pad};
+    const bool rotated = s->pass == D9_CPU_CONV_BACKWARD_DATA;
+    conv_plan p = {.in = rotated ? y : x, .out = rotated ? x : y, .filter = {s->inputs, s->outputs, rotated}};
+    p.in.high = p.out.high = parts_of(p.out.height, 4);
+    p.in.wide = p.out.wide = parts_of(p.out.width, 4);
+    p.tiles = s->images * p.in.high * p.in.wide;
+    p.panels = parts_of(p.out.channels, width);
+    p.panels_at_once = least(p.panels, 1);
+    p.step = depth_of(cpu);
+    const int64_t channels = round_up(p.in.channels, GROUP);
+    const int64_t share = parts_of(p.tiles, cpu->threads);
+    const int64_t most_rows = most(cache_bytes(cpu, 1) / ((channels + p.panels_at_once * width) * POSITIONS * 4),
+                                   8 * cpu->loops->product_rows);
+    const int64_t rows = round_up(parts_of(share, parts_of(share, most_rows)), cpu->loops->product_rows);
+    p.u = planes_of(p.out.channels, channels, width);
+    p.v = planes_of(p.in.channels, rows, GROUP);
+    p.m = planes_of(p.panels_at_once * width, rows, width);
+    return p;
+}
+
+static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const float *x, const float *u, int64_t first,
+                           int64_t count, float *v, float *m, float *y) {
+    const int64_t width = cpu->loops->product_width;
+    cpu->loops->winograd_input(&p->in, x, first, count, &p->v, v);
+    for (int64_t j = 0; j < p->panels; j += p->panels_at_once) {
+        const int64_t panels = least(p->panels_at_once, p->panels - j);
+        for (int64_t q = 0; q < POSITIONS; q++)
+            cpu->loops->winograd_product(v + q * p->v.plane, u + q * p->u.plane + j * p->u.rows * width, count,
+                                         p->v.rows, p->u.rows, p->step, panels, m + q * p->m.plane);
+        cpu->loops->winograd_output(&p->out, m, &p->m, first, count, j * width, (j + panels) * width, y);
+    }
+}
+
+static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a, float *scratch) {
+    const conv_plan p = plan_conv(cpu, s);
+    const bool rotated = p.filter.rotated;
+    const float *x = rotated ? a->y : a->x;
+    float *y = rotated ? a->x : a->y, *u = scratch, *own = scratch + floats_of(p.u);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t j = 0; j < p.panels; j++) cpu->loops->winograd_filter(&p.filter, a->w, j, &p.u, u);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static, 1)
+    for (int64_t t = 0; t < cpu->threads; t++) {
+        float *v = own + t * (floats_of(p.v) + floats_of(p.m)), *m = v + floats_of(p.v);
+        const int64_t from = p.tiles * t / cpu->threads, until = p.tiles * (t + 1) / cpu->threads;
+        for (int64_t first = from; first < until; first += p.v.rows)
+            convolve_tiles(cpu, &p, x, u, first, least(p.v.rows, until - first), v, m, y);
+    }
+}
+
+/* ---- weight gradient ---- */
+
+typedef struct gradient_plan {
+    d9_winograd_image x, dy;
+    d9_winograd_planes u, v, w;
+    int64_t tiles, panels, parts; /* parts of the tiles with sums of their own */
+} gradient_plan;
+
+static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
+    const int64_t width = cpu->loops->product_width;
+    gradient_plan p = {.x = {s->images, s->height, s->width, s->inputs, 0, 0, s->pad},
+                       .dy = {s->images, s->out_height, s->out_width, s->outputs, 0, 0, 0}};
+    p.x.high = p.dy.high = parts_of(s->out_height, 4);
+    p.x.wide = p.dy.wide = parts_of(s->out_width, 4);
+    p.tiles = s->images * p.x.high * p.x.wide;
+    p.panels = parts_of(s->inputs, width);
+    for (p.parts = 16; p.parts > 1;) {
+        const bool small = p.parts * POSITIONS * 4 * s->inputs * s->outputs <= 24 << 20;
+        if (small && p.tiles / p.parts >= 64) break;
+        p.parts /= 2;
+    }
+    const int64_t most_rows = p.parts >= cpu->threads ? 64 : depth_of(cpu);
+    const int64_t share = parts_of(p.tiles, p.parts);
+    const int64_t rows = round_up(parts_of(share, parts_of(share, most_rows)), 4);
+    p.u = planes_of(s->inputs, round_up(s->outputs, GROUP), width);
+    p.v = planes_of(s->inputs, rows, width);
+    p.w = planes_of(s->outputs, rows, GROUP);
+    return p;
+}
+
+static void transform_both(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t first,
+                           int64_t count, float *v, float *w) {
+    cpu->loops->winograd_input(&p->x, a->x, first, count, &p->v, v);
+    cpu->loops->winograd_gradient(&p->dy, a->y, first, count, &p->w, w);
+}
+
+static void add_product(const d9_cpu *cpu, const gradient_plan *p, int64_t item, const float *v, const float *w,
+                        int64_t count, bool add, float *u) {
+    const int64_t q = item / p->panels, j = item % p->panels, width = cpu->loops->product_width;
+    cpu->loops->winograd_gradient_product(w + q * p->w.plane, v + q * p->v.plane + j * p->v.rows * width, count,
+                                          p->w.rows, p->u.rows, add, u + q * p->u.plane + j * p->u.rows * width);
+}
+
+/* All threads on one part: they share its transformed tiles and divide positions and panels. */
+static void run_part_together(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t from,
+                              int64_t until, float *u, float *v) {
+    float *w = v + floats_of(p->v);
+    for (int64_t first = from; first < until; first += p->v.rows) {
+        const int64_t count = round_up(least(p->v.rows, until - first), 4);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+        for (int64_t t = 0; t < count; t += 4)
+            transform_both(cpu, p, a, first + t, 4, v + t * p->v.group, w + t * p->w.group);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+        for (int64_t item = 0; item < POSITIONS * p->panels; item++)
+            add_product(cpu, p, item, v, w, count, first > from, u);
+    }
+}
+
+static void run_part_alone(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t from,
+                           int64_t until, float *u, float *v) {
+    float *w = v + floats_of(p->v);
+    for (int64_t first = from; first < until; first += p->v.rows) {
+        const int64_t count = round_up(least(p->v.rows, until - first), 4);
+        transform_both(cpu, p, a, first, count, v, w);
+        for (int64_t item = 0; item < POSITIONS * p->panels; item++)
+            add_product(cpu, p, item, v, w, count, first > from, u);
+    }
+}
+
+static int64_t part_begin(const gradient_plan *p, int64_t part) {
+    return least(p->tiles, part * round_up(parts_of(p->tiles, p->parts), 4));
+}
+
+static void run_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a, float *scratch) {
+    const gradient_plan p = plan_gradient(cpu, s);
+    const int64_t part = floats_of(p.u), pair = floats_of(p.v) + floats_of(p.w);
+    float *u = scratch, *own = scratch + p.parts * part;
+    if (p.parts < cpu->threads)
+        for (int64_t k = 0; k < p.parts; k++)
+            run_part_together(cpu, &p, a, part_begin(&p, k), part_begin(&p, k + 1), u + k * part, own);
+    else {
+#pragma omp parallel for num_threads(cpu->threads) schedule(static, 1)
+        for (int64_t t = 0; t < cpu->threads; t++)
+            for (int64_t k = p.parts * t / cpu->threads; k < p.parts * (t + 1) / cpu->threads; k++)
+                run_part_alone(cpu, &p, a, part_begin(&p, k), part_begin(&p, k + 1), u + k * part, own + t * pair);
+    }
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t o = 0; o < s->outputs; o++)
+        cpu->loops->winograd_filter_gradient(u, &p.u, p.parts, part, o, s->inputs, a->w);
+}
+
+/* ---- the record ---- */
+
+static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
+    (void)cpu;
+    return s->store == D9_KERNEL_F32 && s->kernel == 3 && s->stride == 1 && s->pad >= 0 && s->pad <= 2 &&
+           s->out_height == s->height + 2 * s->pad - 2 && s->out_width == s->width + 2 * s->pad - 2;
+}
+
+static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
+    if (s->pass == D9_CPU_CONV_BACKWARD_WEIGHT) {
+        const gradient_plan p = plan_gradient(cpu, s);
+        const int64_t pairs = p.parts < cpu->threads ? 1 : cpu->threads;
+        return (p.parts * floats_of(p.u) + pairs * (floats_of(p.v) + floats_of(p.w))) * 4;
+    }
+    const conv_plan p = plan_conv(cpu, s);
+    return (floats_of(p.u) + cpu->threads * (floats_of(p.v) + floats_of(p.m))) * 4;
+}
+
+static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *arrays, void *scratch) {
+    (s->pass == D9_CPU_CONV_BACKWARD_WEIGHT ? run_gradient : run_conv)(cpu, s, arrays, scratch);
+}
+
+const d9_cpu_conv_kernel d9_cpu_conv_winograd = {
+    .name = "winograd", .fits = fits, .scratch_bytes = scratch_bytes, .run = run};

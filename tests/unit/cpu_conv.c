@@ -1,0 +1,235 @@
+/* Every convolution kernel of the CPU against a plain sum in double: all levels that run here, odd heights, widths and
+ * channels, one to three threads with different caches, whose bits must be equal. Guards round outputs and scratch.
+ * A kernel may refuse a shape, but none may refuse them all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/cpu/conv.h"
+#include "kernels/formulas/philox.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Errors over the root mean square of the values: of their root mean square and of the largest. */
+typedef struct tolerance {
+    const char *kernel;
+    double rms[3], largest[3]; /* by pass */
+} tolerance;
+
+static const tolerance tolerances[] = {{"winograd", {4e-6, 4e-6, 3e-6}, {4e-5, 4e-5, 3e-5}}};
+static const char *const passes[] = {"forward", "data gradient", "weight gradient"};
+
+static const tolerance *tolerance_of(const char *kernel) {
+    for (size_t i = 0; i < sizeof tolerances / sizeof *tolerances; i++)
+        if (strcmp(tolerances[i].kernel, kernel) == 0) return &tolerances[i];
+    fail_msg("no tolerance for the kernel '%s'", kernel);
+    return NULL;
+}
+
+/* ---- arrays between guards ---- */
+
+enum { GUARD = 64 }; /* bytes; the arrays between them begin one float behind a cache line */
+
+typedef struct guarded {
+    unsigned char *all;
+    int64_t bytes;
+    float *data;
+} guarded;
+
+static guarded between_guards(int64_t bytes, int64_t shift) {
+    guarded g = {.all = aligned_alloc(64, (size_t)((bytes + shift + 2 * GUARD + 63) / 64 * 64)),
+                 .bytes = bytes + shift};
+    assert_non_null(g.all);
+    memset(g.all, 0xff, (size_t)(bytes + shift + 2 * GUARD)); /* NaNs: what is read must have been written */
+    g.data = (float *)(void *)(g.all + GUARD + shift);
+    return g;
+}
+
+static void check_guards(const guarded *g) {
+    for (int i = 0; i < GUARD; i++) assert_true(g->all[i] == 0xff && g->all[GUARD + g->bytes + i] == 0xff);
+}
+
+static void fill(guarded *g, int64_t count, uint32_t seed) {
+    for (int64_t i = 0; i < count; i++)
+        g->data[i] = (float)d9_philox_below(d9_philox4x32_10(seed, (uint32_t)i, 0, 0, 0).v[0], 65536) / 32768 - 1;
+}
+
+/* ---- a case: three arrays, and for each pass what must come out ---- */
+
+typedef struct conv_case {
+    d9_cpu_conv_shape shape;
+    int64_t counts[3]; /* x, w, y */
+    guarded inputs[3];
+    double *want[3]; /* y, dx, dw */
+} conv_case;
+
+static int array_of(d9_cpu_conv_pass pass) {
+    return pass == D9_CPU_CONV_FORWARD ? 2 : pass == D9_CPU_CONV_BACKWARD_DATA ? 0 : 1;
+}
+
+static void add_pixel(conv_case *c, int64_t from, int64_t tap, int64_t to) {
+    const d9_cpu_conv_shape *s = &c->shape;
+    const int64_t taps = (int64_t)s->kernel * s->kernel;
+    const float *x = c->inputs[0].data + from * s->inputs, *dy = c->inputs[2].data + to * s->outputs;
+    double *dx = c->want[1] + from * s->inputs;
+    for (int64_t o = 0; o < s->outputs; o++) {
+        const float *w = c->inputs[1].data + (o * taps + tap) * s->inputs;
+        double *dw = c->want[2] + (o * taps + tap) * s->inputs, sum = 0;
+        for (int64_t i = 0; i < s->inputs; i++) {
+            sum += (double)x[i] * (double)w[i];
+            dx[i] += (double)dy[o] * (double)w[i];
+            dw[i] += (double)dy[o] * (double)x[i];
+        }
+        c->want[0][to * s->outputs + o] += sum;
+    }
+}
+
+static void convolve(conv_case *c) {
+    const d9_cpu_conv_shape *s = &c->shape;
+    for (int64_t n = 0; n < s->images; n++)
+        for (int64_t at = 0; at < s->out_height * s->out_width; at++)
+            for (int64_t tap = 0; tap < s->kernel * s->kernel; tap++) {
+                const int64_t row = at / s->out_width * s->stride - s->pad + tap / s->kernel,
+                              column = at % s->out_width * s->stride - s->pad + tap % s->kernel;
+                if (row < 0 || column < 0 || row >= s->height || column >= s->width) continue;
+                add_pixel(c, (n * s->height + row) * s->width + column, tap, n * s->out_height * s->out_width + at);
+            }
+}
+
+static conv_case new_case(d9_cpu_conv_shape s) {
+    s.out_height = (s.height + 2 * s.pad - s.kernel) / s.stride + 1;
+    s.out_width = (s.width + 2 * s.pad - s.kernel) / s.stride + 1;
+    conv_case c = {.shape = s};
+    c.counts[0] = s.images * s.height * s.width * s.inputs;
+    c.counts[1] = s.outputs * s.kernel * s.kernel * s.inputs;
+    c.counts[2] = s.images * s.out_height * s.out_width * s.outputs;
+    for (int i = 0; i < 3; i++) {
+        c.inputs[i] = between_guards(c.counts[i] * (int64_t)sizeof(float), 4);
+        fill(&c.inputs[i], c.counts[i], (uint32_t)i);
+        c.want[i] = calloc((size_t)c.counts[array_of((d9_cpu_conv_pass)i)], sizeof **c.want);
+        assert_non_null(c.want[i]);
+    }
+    convolve(&c);
+    return c;
+}
+
+static void free_case(conv_case *c) {
+    for (int i = 0; i < 3; i++) free(c->inputs[i].all), free(c->want[i]);
+}
+
+/* ---- running and comparing ---- */
+
+static void say_failure(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const char *what,
+                        double value) {
+    const d9_cpu_conv_shape *s = &c->shape;
+    fail_msg("%s, %s, level %s, %d threads, %d images of %d x %d, %d -> %d channels, kernel %d, stride %d, pad %d: "
+             "%s %g",
+             kernel->name, passes[s->pass], cpu->loops->level, cpu->threads, (int)s->images, (int)s->height,
+             (int)s->width, (int)s->inputs, (int)s->outputs, s->kernel, s->stride, s->pad, what, value);
+}
+
+static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const float *got) {
+    const d9_cpu_conv_pass pass = c->shape.pass;
+    const tolerance *allowed = tolerance_of(kernel->name);
+    const int64_t count = c->counts[array_of(pass)];
+    double errors = 0, squares = 0, largest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double want = c->want[pass][i], error = fabs((double)got[i] - want);
+        errors += error * error;
+        squares += want * want;
+        if (!(error <= largest)) largest = error;
+    }
+    const double rms = sqrt(errors / squares), most = largest / sqrt(squares / (double)count);
+    if (!(rms <= allowed->rms[pass])) say_failure(c, kernel, cpu, "root mean square of the errors", rms);
+    if (!(most <= allowed->largest[pass])) say_failure(c, kernel, cpu, "largest error", most);
+}
+
+static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) {
+    const int64_t bytes = kernel->scratch_bytes(cpu, &c->shape);
+    const int out = array_of(c->shape.pass);
+    guarded scratch = between_guards(bytes, 0), to = between_guards(c->counts[out] * (int64_t)sizeof(float), 4);
+    d9_cpu_conv_arrays arrays = {c->inputs[0].data, c->inputs[1].data, c->inputs[2].data};
+    *(out == 0 ? &arrays.x : out == 1 ? &arrays.w : &arrays.y) = to.data;
+    kernel->run(cpu, &c->shape, &arrays, scratch.data);
+    check_guards(&scratch);
+    check_guards(&to);
+    free(scratch.all);
+    return to;
+}
+
+/* How many results were compared. */
+static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu_loops *loops) {
+    const d9_cpu cpus[] = {
+        {loops, 1, {0}}, {loops, 2, {4 << 10, 32 << 10, 256 << 10}}, {loops, 3, {48 << 10, 1 << 20, 32 << 20}}};
+    int compared = 0;
+    for (int pass = 0; pass < 3; pass++) {
+        c->shape.pass = (d9_cpu_conv_pass)pass;
+        if (!kernel->fits(&cpus[0], &c->shape)) continue;
+        guarded first = run(c, kernel, &cpus[0]);
+        compare(c, kernel, &cpus[0], first.data);
+        for (size_t i = 1; i < sizeof cpus / sizeof *cpus; i++) {
+            guarded other = run(c, kernel, &cpus[i]);
+            if (memcmp(first.data, other.data, (size_t)first.bytes - 4) != 0)
+                say_failure(c, kernel, &cpus[i], "other bits than with threads:", 1);
+            free(other.all);
+        }
+        free(first.all);
+        compared++;
+    }
+    return compared;
+}
+
+static int check_case(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
+    conv_case c = new_case(shape);
+    int compared = 0;
+    for (int i = 0; d9_cpu_level_at(i); i++) {
+        const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(i));
+        if (loops) compared += check_passes(&c, kernel, loops);
+    }
+    free_case(&c);
+    return compared;
+}
+
+/* Every height with every width; channels, padding and images go round beside them. */
+static int check_sizes(const d9_cpu_conv_kernel *kernel, int window, int stride) {
+    static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 33}, channels[] = {1, 3, 16, 27, 32, 65};
+    int compared = 0, turn = 0;
+    for (size_t h = 0; h < sizeof sizes / sizeof *sizes; h++)
+        for (size_t w = 0; w < sizeof sizes / sizeof *sizes; w++, turn++) {
+            const int pad = turn % 3;
+            if (sizes[h] + 2 * pad < window || sizes[w] + 2 * pad < window) continue;
+            compared += check_case(kernel, (d9_cpu_conv_shape){.images = turn % 2 ? 7 : 1,
+                                                               .height = sizes[h],
+                                                               .width = sizes[w],
+                                                               .inputs = channels[turn % 6],
+                                                               .outputs = channels[turn / 6 % 6],
+                                                               .kernel = window,
+                                                               .stride = stride,
+                                                               .pad = pad});
+        }
+    return compared;
+}
+
+static void every_kernel_is_right(void **state) {
+    (void)state;
+    static const d9_cpu_conv_shape large[] = {
+        {.images = 70, .height = 16, .width = 15, .inputs = 33, .outputs = 18, .kernel = 3, .stride = 1, .pad = 1},
+        {.images = 5, .height = 5, .width = 6, .inputs = 600, .outputs = 300, .kernel = 3, .stride = 1, .pad = 1}};
+    for (int k = 0; d9_cpu_conv_kernels[k]; k++) {
+        int compared = 0;
+        for (int window = 1; window <= 5; window += 2)
+            for (int stride = 1; stride <= 2; stride++) compared += check_sizes(d9_cpu_conv_kernels[k], window, stride);
+        for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+            compared += check_case(d9_cpu_conv_kernels[k], large[i]);
+        assert_true(compared > 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kernel_is_right)};
+    return cmocka_run_group_tests_name("cpu_conv", tests, NULL, NULL);
+}
