@@ -1,6 +1,6 @@
 /* The list of convolution kernels. */
 #include "kernels/cpu/conv.h"
 
-extern const d9_cpu_conv_kernel d9_cpu_conv_winograd;
+extern const d9_cpu_conv_kernel d9_cpu_conv_winograd, d9_cpu_conv_gemm;
 
-const d9_cpu_conv_kernel *const d9_cpu_conv_kernels[] = {&d9_cpu_conv_winograd, NULL};
+const d9_cpu_conv_kernel *const d9_cpu_conv_kernels[] = {&d9_cpu_conv_winograd, &d9_cpu_conv_gemm, NULL};

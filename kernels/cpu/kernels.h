@@ -38,6 +38,9 @@ typedef struct d9_cpu_prologue {
 
 /* ---- loops: kernels/cpu/loops.def ---- */
 struct d9_cpu_conv_shape; /* kernels/cpu/conv.h */
+struct d9_gemm_tile;
+struct d9_gemm_pack;
+struct d9_gemm_block;
 typedef struct d9_cpu_loops {
     const char *level; /* "plain", "v2", "v3", "v4", "v4bf16" */
     int product_rows, product_width; /* of loops/product.h */
@@ -87,12 +90,13 @@ void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_k
 void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx);
 
+int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu, const d9_kernel_linear *shape); /* of the three below */
 void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w,
-                           d9_kernel_out y);
+                           void *scratch, d9_kernel_out y);
 void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in w,
-                                 d9_kernel_out dx);
+                                 void *scratch, d9_kernel_out dx);
 void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,
-                                   d9_kernel_out dw);
+                                   void *scratch, d9_kernel_out dw);
 
 void d9_cpu_loss_forward(const d9_kernel_loss *shape, const float *logits, const int32_t *labels, float *loss);
 void d9_cpu_loss_backward(const d9_kernel_loss *shape, const float *logits, const int32_t *labels, float *dlogits);

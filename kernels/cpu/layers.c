@@ -1,5 +1,5 @@
 /* Pooling, the classifier, the loss and its metrics over threads. */
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/gemm.h"
 
 #include <math.h>
 
@@ -22,23 +22,52 @@ void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kerne
         cpu->loops->pool_backward(dy, x, w, row / rows, row % rows * step, dx);
 }
 
-void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in x, d9_kernel_in w,
+/* ---- the classifier: three products ---- */
+
+enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT, LINEAR_PASSES };
+
+static d9_gemm linear_product(int pass, const d9_kernel_linear *s, d9_kernel_in a, d9_kernel_in b, d9_kernel_out c) {
+    const d9_gemm_source x = d9_gemm_matrix(pass == FORWARD ? a : b, s->samples, s->inputs),
+                         w = d9_gemm_matrix(b, s->outputs, s->inputs),
+                         dy = d9_gemm_matrix(a, s->samples, s->outputs);
+    if (pass == FORWARD)
+        return (d9_gemm){
+            D9_GEMM_ALONG_ALONG, s->samples, s->outputs, s->inputs, x, w, d9_gemm_result(c, s->samples, s->outputs)};
+    if (pass == BACKWARD_DATA)
+        return (d9_gemm){
+            D9_GEMM_ALONG_ACROSS, s->samples, s->inputs, s->outputs, dy, w, d9_gemm_result(c, s->samples, s->inputs)};
+    return (d9_gemm){
+        D9_GEMM_ACROSS_ACROSS, s->outputs, s->inputs, s->samples, dy, x, d9_gemm_result(c, s->outputs, s->inputs)};
+}
+
+/* Operands of f32 take the most: those of bf16 are packed as they are, or as f32. */
+int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu, const d9_kernel_linear *s) {
+    int64_t largest = 0;
+    for (int pass = 0; pass < LINEAR_PASSES; pass++) {
+        const d9_gemm g = linear_product(pass, s, (d9_kernel_in){NULL, D9_KERNEL_F32},
+                                         (d9_kernel_in){NULL, D9_KERNEL_F32}, (d9_kernel_out){NULL, D9_KERNEL_F32});
+        const int64_t bytes = d9_gemm_scratch_bytes(cpu, &g);
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
+void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in x, d9_kernel_in w, void *scratch,
                            d9_kernel_out y) {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t n = 0; n < s->samples; n++) cpu->loops->linear(x, w, n, s->inputs, s->outputs, y);
+    const d9_gemm g = linear_product(FORWARD, s, x, w, y);
+    d9_gemm_run(cpu, &g, scratch);
 }
 
 void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in dy, d9_kernel_in w,
-                                 d9_kernel_out dx) {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t n = 0; n < s->samples; n++) cpu->loops->linear_backward_data(dy, w, n, s->inputs, s->outputs, dx);
+                                 void *scratch, d9_kernel_out dx) {
+    const d9_gemm g = linear_product(BACKWARD_DATA, s, dy, w, dx);
+    d9_gemm_run(cpu, &g, scratch);
 }
 
 void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in dy, d9_kernel_in x,
-                                   d9_kernel_out dw) {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t o = 0; o < s->outputs; o++)
-        cpu->loops->linear_backward_weight(dy, x, o, s->samples, s->inputs, s->outputs, dw);
+                                   void *scratch, d9_kernel_out dw) {
+    const d9_gemm g = linear_product(BACKWARD_WEIGHT, s, dy, x, dw);
+    d9_gemm_run(cpu, &g, scratch);
 }
 
 /* ---- the loss: a few thousand elements, in double and in one thread ---- */

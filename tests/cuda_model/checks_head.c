@@ -41,6 +41,10 @@ static void close_operands(d9_check *check, const char *what, operands *o, doubl
     d9_pool_free(&o->pool);
 }
 
+static void *scratch_of(const d9_cpu *cpu, const d9_kernel_linear *s, operands *o) {
+    return d9_pool_floats(&o->pool, d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole lines of a cache */
+}
+
 void d9_cuda_check_linear_forward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
@@ -48,7 +52,8 @@ void d9_cuda_check_linear_forward(d9_check *check) {
             const d9_kernel_linear shape = {s->samples, s->inputs, s->outputs};
             operands o = open_operands(store, i, s->samples * s->inputs, s->outputs * s->inputs,
                                        s->samples * s->outputs, D9_KERNEL_F32);
-            d9_cpu_linear_forward(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), d9_plain_out(o.expected));
+            d9_cpu_linear_forward(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s, &o),
+                                  d9_plain_out(o.expected));
             d9_check_launch(
                 check, "linear",
                 d9_cuda_linear_forward(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y), d9_array_out(&o.out)));
@@ -63,7 +68,8 @@ void d9_cuda_check_linear_backward_data(d9_check *check) {
             const d9_kernel_linear shape = {s->samples, s->inputs, s->outputs};
             operands o =
                 open_operands(store, i, s->samples * s->outputs, s->outputs * s->inputs, s->samples * s->inputs, store);
-            d9_cpu_linear_backward_data(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), d9_plain_out(o.expected));
+            d9_cpu_linear_backward_data(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s, &o),
+                                  d9_plain_out(o.expected));
             d9_check_launch(
                 check, "linear_backward_data",
                 d9_cuda_linear_backward_data(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y), d9_array_out(&o.out)));
@@ -78,7 +84,8 @@ void d9_cuda_check_linear_backward_weight(d9_check *check) {
             const d9_kernel_linear shape = {s->samples, s->inputs, s->outputs};
             operands o = open_operands(store, i, s->samples * s->outputs, s->samples * s->inputs,
                                        s->outputs * s->inputs, D9_KERNEL_F32);
-            d9_cpu_linear_backward_weight(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), d9_plain_out(o.expected));
+            d9_cpu_linear_backward_weight(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s, &o),
+                                  d9_plain_out(o.expected));
             d9_check_launch(check, "linear_backward_weight",
                             d9_cuda_linear_backward_weight(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y),
                                                            d9_array_out(&o.out)));

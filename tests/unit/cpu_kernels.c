@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MANY = 1 << 18, ARRAYS = 8 };
+enum { MANY = 1 << 18, ARRAYS = 8, SCRATCH = 1 << 24 };
 
 /* An array of values both ways: as a kernel stores them and as doubles. */
 typedef struct array {
@@ -48,7 +48,7 @@ static int set_up(void **state) {
         f.a[i].want = memory;
         f.a[i].f32 = (float *)(f.a[i].want + MANY);
     }
-    assert_int_equal(d9_allocate(&f.context, 1 << 24, "a test", &f.scratch), D9_OK);
+    assert_int_equal(d9_allocate(&f.context, SCRATCH, "a test", &f.scratch), D9_OK);
     *state = &f;
     return 0;
 }
@@ -370,9 +370,10 @@ static void linears(fixture *f, const setting *s) {
               *y = empty(f, 3, l->samples * l->outputs, D9_KERNEL_F32);
         array *dx = empty(f, 4, l->samples * l->inputs, s->store),
               *dw = empty(f, 5, l->outputs * l->inputs, D9_KERNEL_F32);
-        d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), out(y));
-        d9_cpu_linear_backward_data(&s->cpu, l, in(dy), in(w), out(dx));
-        d9_cpu_linear_backward_weight(&s->cpu, l, in(dy), in(x), out(dw));
+        assert_true(d9_cpu_linear_scratch_bytes(&s->cpu, l) <= SCRATCH);
+        d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), f->scratch, out(y));
+        d9_cpu_linear_backward_data(&s->cpu, l, in(dy), in(w), f->scratch, out(dx));
+        d9_cpu_linear_backward_weight(&s->cpu, l, in(dy), in(x), f->scratch, out(dw));
         for (int64_t n = 0; n < l->samples; n++)
             for (int64_t o = 0; o < l->outputs; o++)
                 for (int64_t k = 0; k < l->inputs; k++) {

@@ -48,7 +48,13 @@ static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight
 }
 
 #define LINEAR(name, kernel, weight)                                                                                   \
-    RULE(name, kernel, linear_of(site, weight, &(d9_kernel_linear){0}), in(site, 0), in(site, 1), out(site))
+    static d9_status prepare_##name(d9_context *context, d9_site *site) {                                              \
+        const d9_kernel_linear *shape = linear_of(site, weight, &(d9_kernel_linear){0});                               \
+        return d9_onednn_reserve(context, d9_onednn_of(site),                                                          \
+                                 d9_cpu_linear_scratch_bytes(d9_onednn_cpu(site), shape));                             \
+    }                                                                                                                  \
+    RULE(name, kernel, linear_of(site, weight, &(d9_kernel_linear){0}), in(site, 0), in(site, 1),                      \
+         d9_onednn_of(site)->scratch, out(site))
 LINEAR(linear, d9_cpu_linear_forward, input(site, 1))
 LINEAR(linear_backward_data, d9_cpu_linear_backward_data, input(site, 1))
 LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0))
@@ -94,6 +100,12 @@ static bool metrics_match(const d9_site *site) {
            d9_onednn_value(site, input(site, 1))->type == D9_F32;
 }
 
+#define LINEAR_RULE(operation, rule)                                                                                   \
+    {                                                                                                                  \
+        .name = #rule, .node_count = 1, .ops = {operation}, .match = d9_onednn_any, .prepare = prepare_##rule,         \
+        .run = run_##rule                                                                                              \
+    }
+
 const d9_rule d9_onednn_layer_rules[] = {
     D9_PLAIN_RULE(D9_OP_CAST, "cast", d9_onednn_any, run_cast),
     D9_PLAIN_RULE(D9_OP_ACT, "act", d9_onednn_any, run_act),
@@ -101,9 +113,9 @@ const d9_rule d9_onednn_layer_rules[] = {
     D9_PLAIN_RULE(D9_OP_POOL, "pool", d9_onednn_any, run_pool),
     D9_PLAIN_RULE(D9_OP_POOL_BACKWARD, "pool_backward", d9_onednn_any, run_pool_backward),
     D9_PLAIN_RULE(D9_OP_ADD, "add", d9_onednn_any, run_add),
-    D9_PLAIN_RULE(D9_OP_LINEAR, "linear", d9_onednn_any, run_linear),
-    D9_PLAIN_RULE(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", d9_onednn_any, run_linear_backward_data),
-    D9_PLAIN_RULE(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", d9_onednn_any, run_linear_backward_weight),
+    LINEAR_RULE(D9_OP_LINEAR, linear),
+    LINEAR_RULE(D9_OP_LINEAR_BACKWARD_DATA, linear_backward_data),
+    LINEAR_RULE(D9_OP_LINEAR_BACKWARD_WEIGHT, linear_backward_weight),
     D9_PLAIN_RULE(D9_OP_SCALE, "scale", d9_onednn_any, run_scale),
     D9_PLAIN_RULE(D9_OP_LOSS, "loss", d9_onednn_f32, run_loss),
     D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", d9_onednn_f32, run_loss_backward),

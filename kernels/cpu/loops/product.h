@@ -36,11 +36,30 @@ typedef struct d9_product_layout {
     int row, step, depth;
 } d9_product_layout;
 
-/* Rows and layout are constants where this is inlined. b: groups * depth rows of D9_PRODUCT_WIDTH. Without `add` c is
- * written. All of b and c aligned to a vector. */
-static inline __attribute__((always_inline)) void d9_product(const int rows, const d9_product_layout l, const float *a,
-                                                             int64_t group, const float *b, int64_t groups, bool add,
-                                                             float *c, int64_t c_row) {
+/* sum += x b. As `pairs` an element of a and of b is two of bf16, and this adds both their products. */
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+enum { D9_PRODUCT_PAIRS = 1 };
+static inline __attribute__((always_inline)) d9_vector d9_product_step(const bool pairs, d9_vector sum, float x,
+                                                                       d9_vector b) {
+    if (!pairs) return sum + x * b;
+    return (d9_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_ps(x), (__m512bh)b);
+}
+#else
+enum { D9_PRODUCT_PAIRS = 0 };
+static inline __attribute__((always_inline)) d9_vector d9_product_step(const bool pairs, d9_vector sum, float x,
+                                                                       d9_vector b) {
+    (void)pairs;
+    return sum + x * b;
+}
+#endif
+
+/* Rows, layout and pairs are constants where this is inlined. b: groups * depth + tail rows of D9_PRODUCT_WIDTH; `tail`
+ * steps are left of one more group. Without `add` c is written. All of b and c aligned to a vector. */
+static inline __attribute__((always_inline)) void d9_product_tail(const bool pairs, const int rows,
+                                                                  const d9_product_layout l, const float *a,
+                                                                  int64_t group, const float *b, int64_t groups,
+                                                                  int64_t tail, bool add, float *c, int64_t c_row) {
     d9_vector sum[D9_PRODUCT_ROWS][2];
     D9_UNROLL for (int i = 0; i < rows; i++) {
         sum[i][0] = add ? *(const d9_vector *)(c + i * c_row) : (d9_vector){0};
@@ -52,15 +71,30 @@ static inline __attribute__((always_inline)) void d9_product(const int rows, con
                             right = *(const d9_vector *)(b + k * D9_PRODUCT_WIDTH + D9_LANES);
             D9_UNROLL for (int i = 0; i < rows; i++) {
                 const float x = a[i * l.row + k * l.step];
-                sum[i][0] += x * left;
-                sum[i][1] += x * right;
+                sum[i][0] = d9_product_step(pairs, sum[i][0], x, left);
+                sum[i][1] = d9_product_step(pairs, sum[i][1], x, right);
             }
+        }
+    }
+    for (; tail > 0; tail--, a += l.step, b += D9_PRODUCT_WIDTH) {
+        const d9_vector left = *(const d9_vector *)b, right = *(const d9_vector *)(b + D9_LANES);
+        D9_UNROLL for (int i = 0; i < rows; i++) {
+            const float x = a[i * l.row];
+            sum[i][0] = d9_product_step(pairs, sum[i][0], x, left);
+            sum[i][1] = d9_product_step(pairs, sum[i][1], x, right);
         }
     }
     D9_UNROLL for (int i = 0; i < rows; i++) {
         *(d9_vector *)(c + i * c_row) = sum[i][0];
         *(d9_vector *)(c + i * c_row + D9_LANES) = sum[i][1];
     }
+}
+
+/* Whole groups of f32. */
+static inline __attribute__((always_inline)) void d9_product(const int rows, const d9_product_layout l, const float *a,
+                                                             int64_t group, const float *b, int64_t groups, bool add,
+                                                             float *c, int64_t c_row) {
+    d9_product_tail(false, rows, l, a, group, b, groups, 0, add, c, c_row);
 }
 
 #endif

@@ -1,0 +1,247 @@
+/* The blocks of a product and who computes them (gemm.h).
+ *
+ * Where b is weights (`a` along K) it is packed once, by all threads. Then a task takes a block of rows, packs its part of
+ * `a` block of K by block of K, and multiplies it by all of b, which streams from the last cache. Where K is long (`a`
+ * across K, a weight gradient), a task takes a block of both and one slice of K, and packs both; the slices' sums are
+ * added in order at the end. */
+#include "kernels/cpu/gemm.h"
+
+enum {
+    LANE = 4,                     /* bytes */
+    K_BLOCK = 256,                /* lanes: one panel of each operand in the first cache */
+    SLICE = 64 * K_BLOCK,         /* lanes of K that are added up before they meet others: for the rounding errors */
+    WIDE = 512,                   /* columns that a task of few rows multiplies by */
+    PACK_COLUMNS = 128,           /* of weights that a task packs */
+    TASKS = 4,                    /* wanted for each thread: the last to end is not much later than the others */
+    WAKE = 4 << 20,               /* operations in the time that it takes to wake a thread */
+    SECOND_CACHE_BYTES = 512 << 10 /* where it is not known */
+};
+
+typedef struct plan {
+    struct d9_gemm_tile tile;
+    bool pairs, across; /* of a */
+    int rows;           /* of a panel of a */
+    int64_t lanes, k_block, slice, slices;
+    int64_t row_block, row_blocks, column_block, column_blocks;
+    int64_t columns; /* n, whole panels */
+    int64_t shared, a, b, sums, places, temporary, thread; /* bytes: of what all share, of a thread's parts, of all those */
+} plan;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t parts(int64_t n, int64_t of) { return (n + of - 1) / of; }
+static int64_t round_up(int64_t n, int64_t to) { return parts(n, to) * to; }
+
+/* `n` in blocks of at most `largest`, each but the last the same multiple of `unit`. */
+static int64_t even_block(int64_t n, int64_t largest, int64_t unit) {
+    const int64_t blocks = parts(n, most(largest / unit, 1) * unit);
+    return most(round_up(parts(n, most(blocks, 1)), unit), unit);
+}
+
+static void cut_k(const d9_gemm *g, plan *p) {
+    p->lanes = p->pairs ? parts(g->k, 2) : g->k;
+    p->slice = p->across ? even_block(p->lanes, SLICE, K_BLOCK) : most(p->lanes, 1);
+    p->slices = most(parts(p->lanes, p->slice), 1);
+    p->k_block = even_block(p->slice, K_BLOCK, D9_GEMM_LINE);
+}
+
+static void cut_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p) {
+    const int64_t cache = cpu->cache_bytes[1] ? cpu->cache_bytes[1] : SECOND_CACHE_BYTES, wanted = TASKS * cpu->threads;
+    int64_t rows, columns;
+    if (p->across) { /* a block of sums, and of each operand */
+        const int64_t room = cache / LANE * 3 / 4;
+        int64_t edge = p->rows;
+        while ((edge + p->rows) * (edge + p->rows + 2 * p->k_block) <= room) edge += p->rows;
+        rows = even_block(g->m, edge, p->rows);
+        columns = (room - rows * p->k_block) / (rows + p->k_block);
+    } else { /* a block of sums, and of a */
+        columns = WIDE;
+        rows = cache / LANE / 2 / (p->k_block + least(columns, p->columns));
+    }
+    p->row_block = even_block(g->m, p->across ? rows : least(rows, most(parts(g->m, wanted), 1)), p->rows);
+    p->row_blocks = parts(g->m, p->row_block);
+    const int64_t few = p->row_blocks * p->slices; /* tasks without a cut of the columns */
+    p->column_block = even_block(g->n, least(columns, parts(p->columns, parts(wanted, few))), p->tile.width);
+    p->column_blocks = parts(g->n, p->column_block);
+}
+
+static plan plan_of(const d9_cpu *cpu, const d9_gemm *g) {
+    plan p = {.across = g->form == D9_GEMM_ACROSS_ACROSS};
+    cpu->loops->gemm_tile(g->m, &p.tile);
+    p.pairs = p.tile.pairs && g->a.x.store == D9_KERNEL_BF16 && g->b.x.store == D9_KERNEL_BF16;
+    p.rows = p.across ? p.tile.rows_across : p.tile.rows;
+    p.columns = round_up(g->n, p.tile.width);
+    cut_k(g, &p);
+    cut_rows_and_columns(cpu, g, &p);
+    const bool alone = p.k_block >= p.slice;
+    p.shared = !p.across ? p.lanes * p.columns * LANE : p.slices > 1 ? p.slices * g->m * g->n * LANE : 0;
+    p.a = p.row_block * p.k_block * LANE;
+    p.b = p.across ? p.k_block * p.column_block * LANE : 0;
+    p.sums = (alone ? p.rows * p.tile.width : p.row_block * p.column_block) * LANE;
+    p.places = p.row_block * (int64_t)sizeof(int64_t);
+    p.temporary = most(most(p.row_block, p.column_block), most(K_BLOCK, PACK_COLUMNS)) * LANE;
+    int64_t *const bytes[] = {&p.shared, &p.a, &p.b, &p.sums, &p.places, &p.temporary};
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) *bytes[i] = round_up(*bytes[i], 64);
+    p.thread = p.a + p.b + p.sums + p.places + 3 * p.temporary;
+    return p;
+}
+
+int64_t d9_gemm_scratch_bytes(const d9_cpu *cpu, const d9_gemm *gemm) {
+    const plan p = plan_of(cpu, gemm);
+    return p.shared + cpu->threads * p.thread;
+}
+
+/* ---- tasks ---- */
+
+typedef struct job {
+    const d9_cpu *cpu;
+    const d9_gemm *gemm;
+    const plan *plan;
+    char *scratch;
+} job;
+
+typedef struct room { /* a thread's part of the scratch */
+    float *a, *b, *sums;
+    int64_t *places;
+    float *temporary[3];
+} room;
+
+static room room_of(const job *j, int thread) {
+    const plan *p = j->plan;
+    char *at = j->scratch + p->shared + thread * p->thread;
+    room r = {.a = (float *)(void *)at};
+    r.b = (float *)(void *)(at += p->a);
+    r.sums = (float *)(void *)(at += p->b);
+    r.places = (int64_t *)(void *)(at += p->sums);
+    at += p->places;
+    for (int i = 0; i < 3; i++, at += p->temporary) r.temporary[i] = (float *)(void *)at;
+    return r;
+}
+
+/* Runs task(j, thread, i) for each i below `count`, in the order in which threads come for more. */
+static void share(const job *j, int64_t count, void (*task)(const job *j, int thread, int64_t i)) {
+    const d9_gemm *g = j->gemm;
+    const int64_t worth = 1 + g->m * g->n * g->k / WAKE;
+    const int threads = (int)least(j->cpu->threads, least(count, worth));
+    int64_t next = 0;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int t = 0; t < threads; t++)
+        for (;;) {
+            int64_t i;
+#pragma omp atomic capture
+            i = next++;
+            if (i >= count) break;
+            task(j, t, i);
+        }
+}
+
+/* Rows or columns [from, from + count) and lanes [lane, lane + lanes) of an operand. */
+static struct d9_gemm_pack pack_of(const job *j, const room *r, const d9_gemm_source *source, int panel, int64_t from,
+                                   int64_t count, int64_t lane, int64_t lanes, float *to) {
+    const int64_t each = j->plan->pairs ? 2 : 1;
+    return (struct d9_gemm_pack){.source = source,
+                                 .pairs = j->plan->pairs,
+                                 .from = from,
+                                 .count = count,
+                                 .k = lane * each,
+                                 .k_count = least(lanes * each, j->gemm->k - lane * each),
+                                 .panel = panel,
+                                 .lanes = lanes,
+                                 .temporary = {r->temporary[0], r->temporary[1], r->temporary[2]},
+                                 .to = to};
+}
+
+static void pack_weights(const job *j, int thread, int64_t i) {
+    const plan *p = j->plan;
+    const room r = room_of(j, thread);
+    const int64_t groups = parts(p->columns, PACK_COLUMNS), lane = i / groups * p->k_block,
+                  column = i % groups * PACK_COLUMNS;
+    const int64_t lanes = least(p->k_block, p->lanes - lane), count = least(PACK_COLUMNS, j->gemm->n - column);
+    float *to = (float *)(void *)j->scratch + lane * p->columns + column * lanes;
+    const struct d9_gemm_pack pack = pack_of(j, &r, &j->gemm->b, p->tile.width, column, count, lane, lanes, to);
+    if (j->gemm->form == D9_GEMM_ALONG_ALONG) j->cpu->loops->gemm_pack_turned(&pack);
+    else j->cpu->loops->gemm_pack_across(&pack);
+}
+
+/* Where the block's sums go: into the target, or among those of the slices. */
+static d9_kernel_out find_places(const job *j, int64_t slice, int64_t row, int64_t rows, int64_t column,
+                                 int64_t *places) {
+    const d9_gemm_target *c = &j->gemm->c;
+    const int64_t m = j->gemm->m, n = j->gemm->n;
+    if (j->plan->slices > 1) {
+        for (int64_t i = 0; i < rows; i++) places[i] = (slice * m + row + i) * n + column;
+        return (d9_kernel_out){j->scratch, D9_KERNEL_F32};
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t at = row + i, line = at / c->wide;
+        places[i] = c->start + line / c->high * c->image + line % c->high * c->line + at % c->wide * c->pixel + column;
+    }
+    return c->y;
+}
+
+static void multiply_block(const job *j, int thread, int64_t i) {
+    const plan *p = j->plan;
+    const d9_gemm *g = j->gemm;
+    const d9_cpu_loops *loops = j->cpu->loops;
+    const room r = room_of(j, thread);
+    const int64_t column = i % p->column_blocks * p->column_block, row = i / p->column_blocks % p->row_blocks * p->row_block;
+    const int64_t slice = i / p->column_blocks / p->row_blocks;
+    const int64_t rows = least(p->row_block, g->m - row), columns = least(p->column_block, g->n - column);
+    const int64_t begin = slice * p->slice, end = least(p->lanes, begin + p->slice);
+    const d9_kernel_out y = find_places(j, slice, row, rows, column, r.places);
+    int64_t lane = begin;
+    do { /* once at least: where nothing is summed, zeros are written */
+        const int64_t lanes = least(p->k_block, end - lane);
+        const float *b = (const float *)(const void *)j->scratch + lane * p->columns + column * lanes;
+        const struct d9_gemm_pack pack_a = pack_of(j, &r, &g->a, p->rows, row, rows, lane, lanes, r.a);
+        if (p->across) {
+            const struct d9_gemm_pack pack_b =
+                pack_of(j, &r, &g->b, p->tile.width, column, columns, lane, lanes, r.b);
+            loops->gemm_pack_across(&pack_a);
+            loops->gemm_pack_across(&pack_b);
+            b = r.b;
+        } else {
+            loops->gemm_pack_along(&pack_a);
+        }
+        loops->gemm_multiply(&(struct d9_gemm_block){.pairs = p->pairs,
+                                                     .across = p->across,
+                                                     .rows = p->rows,
+                                                     .rows_count = rows,
+                                                     .columns_count = columns,
+                                                     .lanes = lanes,
+                                                     .a = r.a,
+                                                     .b = b,
+                                                     .add = lane > begin,
+                                                     .last = lane + lanes >= end,
+                                                     .alone = p->k_block >= p->slice,
+                                                     .sums = r.sums,
+                                                     .places = r.places,
+                                                     .y = y});
+        lane += lanes;
+    } while (lane < end);
+}
+
+enum { FOLD = 1 << 14 }; /* elements */
+
+static void fold_slices(const job *j, int thread, int64_t i) {
+    const int64_t count = j->gemm->m * j->gemm->n;
+    (void)thread;
+    j->cpu->loops->gemm_fold((const float *)(const void *)j->scratch, j->plan->slices, count, i * FOLD,
+                             least(count, (i + 1) * FOLD), j->gemm->c.y);
+}
+
+void d9_gemm_run(const d9_cpu *cpu, const d9_gemm *gemm, void *scratch) {
+    const plan p = plan_of(cpu, gemm);
+    const job j = {cpu, gemm, &p, scratch};
+    if (!p.across) share(&j, parts(p.lanes, p.k_block) * parts(p.columns, PACK_COLUMNS), pack_weights);
+    share(&j, p.slices * p.row_blocks * p.column_blocks, multiply_block);
+    if (p.slices > 1) share(&j, parts(gemm->m * gemm->n, FOLD), fold_slices);
+}
+
+d9_gemm_source d9_gemm_matrix(d9_kernel_in x, int64_t rows, int64_t columns) {
+    return (d9_gemm_source){x, 0, 1, rows, 0, 0, columns, 1, rows, 1, 0, 0, 1, 1, columns};
+}
+
+d9_gemm_target d9_gemm_result(d9_kernel_out y, int64_t rows, int64_t columns) {
+    return (d9_gemm_target){y, 0, 1, rows, 0, 0, columns};
+}
