@@ -24,7 +24,8 @@ engine/data                data core kernels/formulas
 engine/backends            backends/backend.h step graph core
 engine/backends/host       backends/backend.h backends/host step graph core kernels
 engine/backends/reference  backends/backend.h backends/host backends/reference step graph core kernels
-engine/backends/onednn     backends/backend.h backends/host backends/onednn step graph core kernels
+engine/backends/cpu        backends/backend.h backends/host backends/cpu step graph core kernels
+engine/backends/onednn     backends/backend.h backends/host backends/cpu backends/onednn step graph core kernels
 engine/backends/cuda       backends/backend.h backends/host backends/cuda step graph core kernels
 engine/record              record backends/backend.h config step graph core commit.h kernels/formulas
 engine/train               train tricks models backends/backend.h data record config step graph core kernels/formulas

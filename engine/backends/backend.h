@@ -27,7 +27,7 @@ typedef struct d9_backend_options {
     int threads; /* 0: default */
     bool fuse;   /* false: only rules of one node */
     d9_tune tune; /* off: the first choice; auto: as the backend gains from it */
-    const char *cpu_level;  /* x86-64 level not to go beyond, "v2"; "auto", NULL: the best that runs here */
+    const char *cpu_level;  /* instructions not to go beyond, "avx2"; "auto", NULL: the best that runs here */
     const char *force_plan; /* text of a saved plan; NULL: choose */
     double loss_scale;        /* fp16; 0: 1 */
     int64_t loss_scale_every; /* steps without overflow after which it doubles; 0: it stays as it is */
@@ -36,6 +36,7 @@ typedef struct d9_backend_options {
 typedef struct d9_node_time {
     d9_node_id node;          /* the first it covers; the next row's is the first behind them */
     const char *rule, *choice; /* valid as long as the plan */
+    const char *why;           /* why this choice, for people: "first choice"; "" where there was none */
     double seconds;
     int64_t runs;
 } d9_node_time;
@@ -85,7 +86,7 @@ typedef struct d9_backend {
     d9_status (*sync)(d9_context *context, d9_device *device);
 } d9_backend;
 
-/* The table of backends (registry.c), best first: cuda, onednn, reference. A row whose module cannot be opened is
+/* The table of backends (registry.c), best first: cuda, cpu, onednn, reference. A row whose module cannot be opened is
  * absent: D9_DEVICE, with what would help. `name` "auto": the first that opens and whose device answers. */
 D9_MUST_USE d9_status d9_backend_find(d9_context *context, const char *name, const d9_backend **backend);
 /* What the backend runs on here: of a device that is opened for the purpose. `threads` as in d9_backend_options. */

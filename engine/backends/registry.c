@@ -4,24 +4,27 @@
 #include "core/installed.h"
 #include "core/text.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-extern const d9_backend d9_backend_reference; /* reference/reference.c */
+extern const d9_backend d9_backend_reference, d9_backend_cpu, d9_backend_onednn;
+extern const d9_installed_module d9_conv_library_file; /* cpu/library.c */
 
 typedef struct backend_row {
     const char *name;
-    const d9_backend *built_in; /* NULL: a module */
-    const char *module;         /* file that exports `const d9_backend *d9_backend_module(void)` */
-    const char *package;        /* what brings the library */
+    const d9_backend *built_in;        /* NULL: the module exports `const d9_backend *d9_backend_module(void)` */
+    const d9_installed_module *module; /* NULL: it needs none */
 } backend_row;
 
+static const d9_installed_module cuda = {"backend cuda", "dawn9-cuda.so", "d9_backend_module",
+                                         "the CUDA toolkit and cuDNN 9"};
+
 static const backend_row rows[] = {
-    {"cuda", NULL, "dawn9-cuda.so", "the CUDA toolkit and cuDNN 9"},
-    {"onednn", NULL, "dawn9-onednn.so", "libdnnl-dev"},
-    {"reference", &d9_backend_reference, NULL, NULL},
+    {"cuda", NULL, &cuda},
+    {"cpu", &d9_backend_cpu, NULL},
+    {"onednn", &d9_backend_onednn, &d9_conv_library_file},
+    {"reference", &d9_backend_reference, NULL},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -29,31 +32,18 @@ const char *d9_backend_name_at(int index) { return index >= 0 && index < ROWS ? 
 
 bool d9_backend_is_built(d9_context *context, int index) {
     char path[D9_INSTALLED_BYTES];
-    return rows[index].built_in || d9_installed_find(context, D9_INSTALLED_MODULES, rows[index].module, path);
-}
-
-/* ---- modules ---- */
-
-/* The module stays open to the end of the process: the backend's table lies in it. */
-static d9_status open_module(d9_context *context, const backend_row *row, const d9_backend **backend) {
-    char path[D9_INSTALLED_BYTES];
-    if (!d9_installed_find(context, D9_INSTALLED_MODULES, row->module, path))
-        return d9_fail(context, D9_DEVICE,
-                       "backend %s: %s is not installed: build with %s, or choose another of the backends", row->name,
-                       row->module, row->package);
-    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!module) return d9_fail(context, D9_DEVICE, "backend %s: %s", row->name, dlerror());
-    const d9_backend *(*get)(void) = NULL;
-    void *symbol = dlsym(module, "d9_backend_module");
-    memcpy(&get, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointer */
-    if (!get) return d9_fail(context, D9_DEVICE, "backend %s: %s exports no d9_backend_module", row->name, row->module);
-    *backend = get();
-    return D9_OK;
+    const d9_installed_module *module = rows[index].module;
+    return !module || d9_installed_find(context, D9_INSTALLED_MODULES, module->file, path);
 }
 
 static d9_status open_row(d9_context *context, const backend_row *row, const d9_backend **backend) {
-    if (!row->built_in) return open_module(context, row, backend);
+    const d9_backend *(*get)(void) = NULL;
+    void *symbol;
     *backend = row->built_in;
+    if (row->built_in) return D9_OK;
+    if (d9_installed_open(context, row->module, &symbol) != D9_OK) return D9_DEVICE;
+    memcpy(&get, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointer */
+    *backend = get();
     return D9_OK;
 }
 
@@ -78,7 +68,7 @@ d9_status d9_backend_find(d9_context *context, const char *name, const d9_backen
         names[i + 1] = rows[i].name;
     }
     nearest = d9_text_nearest(name, names, ROWS + 1);
-    return d9_fail(context, D9_USAGE, "unknown backend %s: must be auto, cuda, onednn or reference%s%s%s", name,
+    return d9_fail(context, D9_USAGE, "unknown backend %s: must be auto, cuda, cpu, onednn or reference%s%s%s", name,
                    nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
 }
 

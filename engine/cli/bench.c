@@ -89,8 +89,8 @@ static json_t *row_json(const d9_measurement *m, int row) {
     const d9_node_time *time = &m->rows[row];
     const d9_node *node = &m->graph->nodes[time->node];
     const d9_rate rate = d9_measured_rate(m, row);
-    return json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:f}", "node", d9_op_name(node->op), "role",
-                     node->role, "rule", time->rule, "choice", time->choice, "seconds",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:f}", "node", d9_op_name(node->op), "role",
+                     node->role, "rule", time->rule, "choice", time->choice, "why", time->why, "seconds",
                      time->seconds / (double)m->steps, "share", time->seconds / m->seconds, "runs",
                      (json_int_t)time->runs, "gflop_per_second", rate.operations ? 1e-9 * rate.per_second : 0.0,
                      "gigabytes_per_second", rate.operations ? 0.0 : 1e-9 * rate.per_second, "of_ceiling",

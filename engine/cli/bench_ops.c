@@ -24,8 +24,8 @@ static void print_ways(d9_cli *cli, const d9_measurement *m, int row, const d9_c
     const d9_node_time *time = &m->rows[row];
     const d9_node *node = &m->graph->nodes[time->node];
     const double operations = d9_measured_operations(m, row);
-    d9_cli_print(cli, "%s %s: %.2f GFLOP, %.3f ms in the step\n", d9_op_name(node->op), node->role, 1e-9 * operations,
-                 1e3 * time->seconds / (double)m->steps);
+    d9_cli_print(cli, "%s %s: %.2f GFLOP, %.3f ms in the step%s%s\n", d9_op_name(node->op), node->role,
+                 1e-9 * operations, 1e3 * time->seconds / (double)m->steps, time->why[0] ? ": " : "", time->why);
     for (int i = 0; i < count; i++)
         d9_cli_print(cli, "  %s %-44s %9.3f ms %9.3f bare %9.1f GFLOP/s\n",
                      strcmp(ways[i].choice, time->choice) == 0 ? "*" : " ", ways[i].choice, 1e3 * ways[i].seconds,
@@ -39,8 +39,8 @@ static json_t *ways_json(const d9_measurement *m, int row, const d9_choice_time 
     for (int i = 0; i < count; i++)
         json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "choice", ways[i].choice, "seconds", ways[i].seconds,
                                               "bare_seconds", ways[i].bare_seconds));
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:o}", "node", d9_op_name(node->op), "role", node->role, "choice",
-                     time->choice, "gflop", 1e-9 * d9_measured_operations(m, row), "seconds_in_step",
+    return json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:o}", "node", d9_op_name(node->op), "role", node->role, "choice",
+                     time->choice, "why", time->why, "gflop", 1e-9 * d9_measured_operations(m, row), "seconds_in_step",
                      time->seconds / (double)m->steps, "ways", list);
 }
 

@@ -24,7 +24,7 @@ typedef struct d9_config {
 
     /* root table */
     double target; /* percent */
-    const char *backend; /* auto, reference, onednn, cuda */
+    const char *backend; /* auto, reference, cpu, onednn, cuda */
     const char *precision; /* auto, f64, f32, tf32, bf16, fp16 */
     int64_t seed;
     int64_t threads; /* 0: one per physical core this process may use */

@@ -11,7 +11,7 @@ static const d9_option root_options[] = {
     {"title", D9_OPTION_TEXT, FIELD(title), "", 0, 0, NULL,
      "what reports call this configuration; the file's name when not given, never inherited"},
     {"target", D9_OPTION_REAL, FIELD(target), "94", 0, 100, NULL, "accuracy the run is timed to, percent"},
-    {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|onednn|cuda",
+    {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|cpu|onednn|cuda",
      "what computes; auto takes the fastest that this machine has"},
     {"precision", D9_OPTION_TEXT, FIELD(precision), "auto", 0, 0, "auto|f64|f32|tf32|bf16|fp16",
      "type of activations and weights in the step; auto takes half where the machine has it"},
@@ -28,8 +28,10 @@ static const d9_option backend_options[] = {
     {"tune", D9_OPTION_CHOICE, FIELD(backend_options.tune), "auto", 0, 0, "auto|on|off",
      "time the candidate implementations; off takes the first one, auto times where the backend gains from it, on cuda "
      "once for all runs"},
-    {"cpu_level", D9_OPTION_TEXT, FIELD(backend_options.cpu_level), "auto", 0, 0, "auto|plain|v2|v3|v4|v4bf16",
-     "x86-64 level beyond which the onednn backend runs no instruction; auto takes the best of the processor"},
+    {"cpu_level", D9_OPTION_TEXT, FIELD(backend_options.cpu_level), "auto", 0, 0, 
+     "auto|plain|avx2|avx512|avx512-bf16|amx|v2|v3|v4|v4bf16",
+     "instructions beyond which the CPU backends use none, by name or by x86-64 level; auto takes the best of the "
+     "processor"},
     {"loss_scale", D9_OPTION_REAL, FIELD(backend_options.loss_scale), "1", 0x1p-14, 0x1p24, NULL,
      "fp16 on cuda: the factor of the summed loss, taken out of its gradients again before they are used"},
     {"loss_scale_every", D9_OPTION_INT, FIELD(backend_options.loss_scale_every), "0", 0, 1e9, NULL,

@@ -51,3 +51,15 @@ bool d9_installed_find(d9_context *context, d9_installed_kind kind, const char *
         if (try(context, folder, places[kind].beside[i], name, path)) return true;
     return prefix && *prefix && try(context, prefix, places[kind].below_prefix, name, path);
 }
+
+d9_status d9_installed_open(d9_context *context, const d9_installed_module *module, void **symbol) {
+    char path[D9_INSTALLED_BYTES];
+    if (!d9_installed_find(context, D9_INSTALLED_MODULES, module->file, path))
+        return d9_fail(context, D9_DEVICE, "%s: %s is not installed: build with %s, or choose another of the backends",
+                       module->what, module->file, module->package);
+    void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!opened) return d9_fail(context, D9_DEVICE, "%s: %s", module->what, dlerror());
+    *symbol = dlsym(opened, module->symbol);
+    if (*symbol) return D9_OK;
+    return d9_fail(context, D9_DEVICE, "%s: %s exports no %s", module->what, module->file, module->symbol);
+}

@@ -13,4 +13,15 @@ typedef enum d9_installed_kind { D9_INSTALLED_MODULES, D9_INSTALLED_CONFIGS } d9
 /* Where `name` is, into `path`. False where it is nowhere. */
 bool d9_installed_find(d9_context *context, d9_installed_kind kind, const char *name, char path[D9_INSTALLED_BYTES]);
 
+typedef struct d9_installed_module {
+    const char *what;    /* as messages begin: "backend cuda" */
+    const char *file;    /* "dawn9-cuda.so" */
+    const char *symbol;  /* the function it exports */
+    const char *package; /* what brings the library it is made of */
+} d9_installed_module;
+
+/* The address of the function that a module exports. The module stays open to the end of the process. Not there, or it
+ * does not open: D9_DEVICE, with the reason. */
+D9_MUST_USE d9_status d9_installed_open(d9_context *context, const d9_installed_module *module, void **symbol);
+
 #endif

@@ -61,6 +61,7 @@ bool d9_cpu_has_amx_bf16(void);
 /* ---- kernels: what a backend calls ---- */
 typedef struct d9_cpu {
     const d9_cpu_loops *loops;
+    bool tiles; /* matrix tiles of bf16 (AMX) are there and may be used */
     int threads;
     int64_t cache_bytes[3]; /* of a core's first and second level, and of the third that cores share; 0: not known */
 } d9_cpu;
@@ -110,15 +111,6 @@ void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, 
 
 /* y (N, H, W, C): gather, reflect-pad, crop, mirror, normalise, zero the cutout square. */
 void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_kernel_out y);
-
-/* The weight gradient of a 3 x 3 convolution, stride 1, one pixel of padding, in bf16 on AMX: x (N, H, W, I),
- * dy (N, H, W, O), dw f32 (O, 3, 3, I). Its bits depend on the number of threads. It can be used where processor and
- * system have AMX, at level v4bf16, with channels in multiples of 32 and rows of 4, 8 or a multiple of 16 pixels. */
-typedef struct d9_cpu_conv { int64_t images, height, width, inputs, outputs; } d9_cpu_conv;
-bool d9_cpu_conv_weight_fits(const d9_cpu *cpu, const d9_cpu_conv *shape);
-int64_t d9_cpu_conv_weight_scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv *shape);
-void d9_cpu_conv_weight(const d9_cpu *cpu, const d9_cpu_conv *shape, const uint16_t *x, const uint16_t *dy,
-                        void *scratch, float *dw);
 
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), `gap` zero columns after each image.
  * A small image leaves most of a matrix unit's wide tile empty; a strip of several fills it (see onednn/conv.c). */

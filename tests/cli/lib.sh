@@ -25,7 +25,8 @@ skips() {
     echo "skipped: $reason: $*"
     exit 77
 }
-needs_onednn() { [ -f "$(dirname "$dawn9")/dawn9-onednn.so" ] || skips onednn "this build has no such backend"; }
+# The backends of the CPU that are here: onednn where its library is.
+cpu_backends() { "$dawn9" devices | sed -n '/absent/d; s/^\(cpu\|onednn\) .*/\1/p'; }
 
 # until_written FILE PROCESS: waits for a file that a child writes, or for the child's end.
 until_written() { until [ -s "$1" ] || ! kill -0 "$2" 2>/dev/null; do sleep 0.02; done; }

@@ -1,4 +1,4 @@
-/* A backend held against the reference, case by case: what the op tests of onednn and cuda share.
+/* A backend held against the reference, case by case: what the op tests of cpu, onednn and cuda share.
  *
  * Values must agree exactly where arithmetic on small integers is, else within the rounding of their type; fused rules
  * must give the bits of the unfused ones. What differs fails the running test. */

@@ -66,7 +66,7 @@ static const refusal value_refusals[] = {
     {"train: {epochs: {}}\n", "x.yaml:1:17: train.epochs: needs a finite number, not a map"},
     {"backend_options: {fuse: 1}\n", "x.yaml:1:25: backend_options.fuse: needs on or off, not 1"},
     {"backend: onedn\n",
-     "x.yaml:1:10: backend: onedn is not known here; one of: auto, reference, onednn, cuda; did you "
+     "x.yaml:1:10: backend: onedn is not known here; one of: auto, reference, cpu, onednn, cuda; did you "
      "mean onednn?"},
     {"keep: [all]\n", "x.yaml:1:7: keep: a list is not known here; one of: none, model, all"},
     {"tricks: {pool_before_activation: {position: before}}\n",

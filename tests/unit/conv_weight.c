@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/conv.h"
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/skip.h"
@@ -16,6 +16,29 @@
 #include <string.h>
 
 enum { GUARD = 64 };
+
+extern const d9_cpu_conv_kernel d9_cpu_conv_amx;
+
+static d9_cpu best(int threads) {
+    return (d9_cpu){.loops = d9_cpu_loops_find(NULL), .tiles = d9_cpu_has_amx_bf16(), .threads = threads};
+}
+
+static d9_cpu_conv_shape shape_of(int64_t images, int64_t height, int64_t width, int64_t inputs, int64_t outputs) {
+    return (d9_cpu_conv_shape){.pass = D9_CPU_CONV_BACKWARD_WEIGHT,
+                               .store = D9_KERNEL_BF16,
+                               .images = images,
+                               .height = height,
+                               .width = width,
+                               .inputs = inputs,
+                               .out_height = height,
+                               .out_width = width,
+                               .outputs = outputs,
+                               .kernel = 3,
+                               .stride = 1,
+                               .pad = 1};
+}
+
+static bool fits(const d9_cpu *cpu, d9_cpu_conv_shape shape) { return d9_cpu_conv_amx.fits(cpu, &shape); }
 
 static uint16_t *integers(int64_t count, uint32_t seed) {
     uint16_t *values = aligned_alloc(64, (size_t)(count * 2 + 63) / 64 * 64);
@@ -26,7 +49,7 @@ static uint16_t *integers(int64_t count, uint32_t seed) {
     return values;
 }
 
-static double plain_sum(const d9_cpu_conv *s, const uint16_t *x, const uint16_t *dy, int64_t o, int64_t tap,
+static double plain_sum(const d9_cpu_conv_shape *s, const uint16_t *x, const uint16_t *dy, int64_t o, int64_t tap,
                         int64_t i) {
     double sum = 0;
     for (int64_t n = 0; n < s->images; n++)
@@ -41,18 +64,18 @@ static double plain_sum(const d9_cpu_conv *s, const uint16_t *x, const uint16_t 
 }
 
 /* All of a small gradient; of a large one every 37th element. */
-static void check(const d9_cpu_conv *s, int threads) {
-    const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = threads};
+static void check(const d9_cpu_conv_shape *s, int threads) {
+    const d9_cpu cpu = best(threads);
     const int64_t pixels = s->images * s->height * s->width, count = s->outputs * 9 * s->inputs;
     uint16_t *x = integers(pixels * s->inputs, 1), *dy = integers(pixels * s->outputs, 2);
-    assert_true(d9_cpu_conv_weight_fits(&cpu, s));
-    const int64_t bytes = d9_cpu_conv_weight_scratch_bytes(&cpu, s);
+    assert_true(fits(&cpu, *s));
+    const int64_t bytes = d9_cpu_conv_amx.scratch_bytes(&cpu, s);
     char *scratch = aligned_alloc(64, (size_t)bytes + GUARD);
     float *dw = malloc((size_t)(count + GUARD) * sizeof *dw);
     assert_true(scratch && dw);
     memset(scratch, 0xff, (size_t)bytes + GUARD); /* NaNs: what is read must have been written */
     memset(dw, 0xff, (size_t)(count + GUARD) * sizeof *dw);
-    d9_cpu_conv_weight(&cpu, s, x, dy, scratch, dw);
+    d9_cpu_conv_amx.run(&cpu, s, &(d9_cpu_conv_arrays){x, dw, dy}, scratch);
     for (int64_t k = 0; k<count; k += count> 50000 ? 37 : 1) {
         const double want = plain_sum(s, x, dy, k / 9 / s->inputs, k / s->inputs % 9, k % s->inputs);
         if (!((double)dw[k] == want))
@@ -66,37 +89,51 @@ static void check(const d9_cpu_conv *s, int threads) {
 }
 
 static bool fits_here(void) {
-    const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 1};
-    return d9_cpu_conv_weight_fits(&cpu, &(d9_cpu_conv){1, 8, 8, 32, 32});
+    const d9_cpu cpu = best(1);
+    return fits(&cpu, shape_of(1, 8, 8, 32, 32));
 }
 
 static void sums_are_exact(void **state) {
     (void)state;
     if (!fits_here()) skip_for("amx", "no tiles of bf16 on this processor");
-    static const d9_cpu_conv shapes[] = {
+    static const int sizes[][5] = {
         {1, 4, 4, 32, 32},   {7, 4, 4, 64, 32},   {3, 8, 8, 32, 96},   {65, 4, 8, 32, 32},
         {2, 6, 8, 64, 64},   {5, 16, 16, 32, 64}, {1, 32, 32, 32, 32}, {3, 3, 48, 32, 32},
         {130, 4, 4, 32, 32}, {40, 16, 16, 32, 32} /* several groups, the last cut short */
     };
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int threads = 1; threads <= 3; threads++) check(&shapes[i], threads);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int *n = sizes[i];
+        const d9_cpu_conv_shape shape = shape_of(n[0], n[1], n[2], n[3], n[4]);
+        for (int threads = 1; threads <= 3; threads++) check(&shape, threads);
+    }
 }
 
 static void other_shapes_do_not_fit(void **state) {
     (void)state;
     if (!fits_here()) skip_for("amx", "nothing fits on this processor");
-    const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 1},
-                 narrow = {.loops = d9_cpu_loops_find("v3"), .threads = 1};
-    static const d9_cpu_conv shapes[] = {{1, 8, 12, 32, 32}, {1, 8, 8, 33, 32}, {1, 8, 8, 32, 16}, {1, 3, 4, 32, 32}};
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) assert_false(d9_cpu_conv_weight_fits(&cpu, &shapes[i]));
-    assert_false(d9_cpu_conv_weight_fits(&narrow, &(d9_cpu_conv){1, 8, 8, 32, 32}));
+    d9_cpu cpu = best(1);
+    assert_false(fits(&cpu, shape_of(1, 8, 12, 32, 32)));
+    assert_false(fits(&cpu, shape_of(1, 8, 8, 33, 32)));
+    assert_false(fits(&cpu, shape_of(1, 8, 8, 32, 16)));
+    assert_false(fits(&cpu, shape_of(1, 3, 4, 32, 32)));
+    d9_cpu_conv_shape other[6];
+    for (int i = 0; i < 6; i++) other[i] = shape_of(1, 8, 8, 32, 32);
+    other[0].pass = D9_CPU_CONV_FORWARD;
+    other[1].pass = D9_CPU_CONV_BACKWARD_DATA;
+    other[2].store = D9_KERNEL_F32;
+    other[3].kernel = 1;
+    other[4].stride = 2;
+    other[5].pad = 0;
+    for (int i = 0; i < 6; i++) assert_false(fits(&cpu, other[i]));
+    cpu.tiles = false;
+    assert_false(fits(&cpu, shape_of(1, 8, 8, 32, 32)));
 }
 
 static void it_fits_where_there_is_amx_and_nowhere_else(void **state) {
     (void)state;
-    const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 1};
-    assert_int_equal(fits_here(), d9_cpu_has_amx_bf16() && strcmp(cpu.loops->level, "v4bf16") == 0);
-    assert_int_equal(d9_cpu_conv_weight_fits(&cpu, &(d9_cpu_conv){1, 16, 16, 64, 64}), fits_here());
+    const d9_cpu cpu = best(1);
+    assert_int_equal(fits_here(), d9_cpu_has_amx_bf16());
+    assert_int_equal(fits(&cpu, shape_of(1, 16, 16, 64, 64)), fits_here());
 }
 
 int main(void) {

@@ -192,11 +192,40 @@ static void the_processor_is_named(void **state) {
     assert_string_equal(name, "A Fine Processor @ 2 GHz");
 }
 
+/* As sysfs has them: a line each, sizes in K. */
+static void the_caches_are_read(void **state) {
+    static const file files[] = {{"index0/level", "1\n"}, {"index0/type", "Data\n"},        {"index0/size", "48K\n"},
+                                 {"index1/level", "1\n"}, {"index1/type", "Instruction\n"}, {"index1/size", "32K\n"},
+                                 {"index2/level", "2\n"}, {"index2/type", "Unified\n"},     {"index2/size", "1024K\n"},
+                                 {"index3/level", "3\n"}, {"index3/type", "Unified\n"},     {"index3/size", "32M\n"},
+                                 {"index4/level", "4\n"}, {"index4/type", "Unified\n"},     {"index4/size", "128M\n"}};
+    d9_context context;
+    char root[256];
+    int64_t bytes[3] = {-1, -1, -1};
+    (void)state;
+    d9_context_init(&context);
+    d9_machine_caches(&(d9_machine){.proc = "/nowhere", .sys = "/nowhere"}, bytes);
+    for (int level = 0; level < 3; level++) assert_int_equal(bytes[level], 0);
+    snprintf(root, sizeof root, "%s/test-machine.XXXXXX", D9_BINARY_DIR);
+    assert_non_null(mkdtemp(root));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "devices/system/cpu/cpu0/cache/%s", files[i].path);
+        put(root, path, files[i].text);
+    }
+    d9_machine_caches(&(d9_machine){.proc = root, .sys = root}, bytes);
+    d9_folder_remove(&context, root);
+    assert_int_equal(bytes[0], 48 << 10);
+    assert_int_equal(bytes[1], 1 << 20);
+    assert_int_equal(bytes[2], 32 << 20);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_machine_gets_its_threads),
         cmocka_unit_test(a_machine_without_files_has_its_processors),
         cmocka_unit_test(the_processor_is_named),
+        cmocka_unit_test(the_caches_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,14 +150,9 @@ static void two_updates_in_one_step(void **state) {
     check_two_updates("reference");
 }
 
-static void two_updates_in_one_step_on_onednn(void **state) {
-    const d9_backend *backend;
+static void two_updates_in_one_step_on_cpu(void **state) {
     (void)state;
-    if (d9_backend_find(&context, "onednn", &backend) != D9_OK) {
-        d9_context_clear(&context);
-        skip_for("onednn", "no oneDNN backend here");
-    }
-    check_two_updates("onednn");
+    check_two_updates("cpu");
 }
 
 /* Everything that must be as if nothing had happened, as bytes. */
@@ -210,14 +205,9 @@ static void resumes_in_the_middle(void **state) {
     check_resume("reference");
 }
 
-static void resumes_in_the_middle_on_onednn(void **state) {
-    const d9_backend *backend;
+static void resumes_in_the_middle_on_cpu(void **state) {
     (void)state;
-    if (d9_backend_find(&context, "onednn", &backend) != D9_OK) {
-        d9_context_clear(&context);
-        skip_for("onednn", "no oneDNN backend here");
-    }
-    check_resume("onednn");
+    check_resume("cpu");
 }
 
 /* ---- what is selected, and what is refused ---- */
@@ -328,9 +318,9 @@ static void selectors(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_updates_in_one_step),
-        cmocka_unit_test(two_updates_in_one_step_on_onednn),
+        cmocka_unit_test(two_updates_in_one_step_on_cpu),
         cmocka_unit_test(resumes_in_the_middle),
-        cmocka_unit_test(resumes_in_the_middle_on_onednn),
+        cmocka_unit_test(resumes_in_the_middle_on_cpu),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(selectors),
         cmocka_unit_test(a_group_without_members_has_no_update),

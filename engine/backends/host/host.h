@@ -1,4 +1,4 @@
-/* The host's half of every backend (reference, onednn, cuda): buffers, matching rules to nodes, walking the list,
+/* The host's half of every backend (reference, cpu, cuda): buffers, matching rules to nodes, walking the list,
  * times.
  *
  * A backend is then a table of rules. A rule covers one node or a chain of consecutive nodes of the list; the
@@ -22,9 +22,10 @@ typedef struct d9_site {
     uint8_t *const *buffers; /* [D9_BUFFER_COUNT] */
     int threads;
     const d9_backend_options *options;
-    void *backend;     /* what the backend's `open` made (an oneDNN engine and stream) */
+    void *backend;     /* what the backend's `open` made (d9_cpu_device) */
     void *data;        /* the rule's own; made by prepare, released by release */
-    char choice[96];   /* what prepare chose, for the plan's text ("jit:avx512_core_bf16") */
+    char choice[96];   /* what prepare chose, for the plan's text ("own winograd") */
+    char why[64];      /* and why, for people: it may hold times, so it is no part of the plan */
 } d9_site;
 
 typedef struct d9_rule {
@@ -106,5 +107,9 @@ d9_status d9_host_sync(d9_context *context, d9_device *device);
 /* Physical cores this process may use: affinity mask and cgroup quota (rounded up) respected, hyperthreads not counted.
  */
 int d9_host_default_threads(void);
+
+/* Bytes of the caches of the first processor: a core's first level (data) and second, and the third that cores share. 0
+ * where the system does not say. */
+void d9_host_caches(int64_t bytes[3]);
 
 #endif

@@ -151,6 +151,24 @@ void d9_machine_processor(const d9_machine *machine, char *name, size_t size) {
     }
 }
 
+void d9_machine_caches(const d9_machine *machine, int64_t bytes[3]) {
+    enum { CACHES = 8 };
+    for (int level = 0; level < 3; level++) bytes[level] = 0;
+    for (int i = 0; i < CACHES; i++) {
+        char folder[PATH_BYTES - 64], path[PATH_BYTES], text[64], *unit;
+        int64_t level;
+        snprintf(folder, sizeof folder, "%s/devices/system/cpu/cpu0/cache/index%d", machine->sys, i);
+        snprintf(path, sizeof path, "%s/level", folder);
+        if (!read_number(path, &level) || level < 1 || level > 3) continue;
+        snprintf(path, sizeof path, "%s/type", folder); /* "Data", "Instruction", "Unified" */
+        if (!read_start(path, text, sizeof text) || *text == 'I') continue;
+        snprintf(path, sizeof path, "%s/size", folder); /* "48K" */
+        if (!read_start(path, text, sizeof text)) continue;
+        const int64_t size = strtoll(text, &unit, 10);
+        bytes[level - 1] = size * (*unit == 'K' ? 1 << 10 : *unit == 'M' ? 1 << 20 : 1);
+    }
+}
+
 /* ---- this machine ---- */
 
 int d9_host_default_threads(void) {
@@ -164,6 +182,8 @@ int d9_host_default_threads(void) {
 void d9_host_processor(char *name, size_t size) {
     d9_machine_processor(&(d9_machine){.proc = "/proc", .sys = "/sys"}, name, size);
 }
+
+void d9_host_caches(int64_t bytes[3]) { d9_machine_caches(&(d9_machine){.proc = "/proc", .sys = "/sys"}, bytes); }
 
 int64_t d9_host_memory_bytes(void) {
     double all = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Where it is read: the kernel's own files, or in tests a tree that looks like them. */
 typedef struct d9_machine {
@@ -16,6 +17,8 @@ typedef struct d9_machine {
 int d9_machine_threads(const d9_machine *machine);
 /* The least limit of the cgroups, bytes; 0: none. */
 double d9_machine_memory_limit(const d9_machine *machine);
+/* Bytes of the caches that the first processor uses: first level (data), second, third; 0: not known. */
+void d9_machine_caches(const d9_machine *machine, int64_t bytes[3]);
 /* The processor's name as people know it; "processor" where the kernel gives none. */
 void d9_machine_processor(const d9_machine *machine, char *name, size_t size);
 

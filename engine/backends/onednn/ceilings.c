@@ -1,11 +1,9 @@
-/* What the machine can do at all, measured the way the step uses it: oneDNN's matmul, and our own copy. */
+/* How fast oneDNN multiplies large matrices: its matmul. */
 #include "backends/onednn/onednn.h"
 #include "backends/onednn/dnnl.h"
 #include "core/system.h"
 
-#include <omp.h>
-
-enum { SIDE = 2048, COPY_BYTES = 1 << 28, TRIES = 5 };
+enum { SIDE = 2048, TRIES = 5 };
 
 typedef struct product {
     dnnl_memory_t memory[3];
@@ -49,8 +47,9 @@ done:
     return status;
 }
 
-static d9_status matrix_rate(d9_context *context, const d9_onednn *backend, d9_type type, double *rate) {
+d9_status d9_onednn_matrix_rate(d9_context *context, void *state, d9_type type, double *rate) {
     d9_status status;
+    const d9_onednn *backend = state;
     product p = {{NULL}, NULL, NULL};
     *rate = 0;
     D9_TRY(build(context, backend, type, &p));
@@ -63,30 +62,5 @@ static d9_status matrix_rate(d9_context *context, const d9_onednn *backend, d9_t
     }
 done:
     destroy(context, &p);
-    return status;
-}
-
-static d9_status copy_rate(d9_context *context, const d9_onednn *backend, double *rate) {
-    d9_status status;
-    uint8_t *memory = NULL;
-    *rate = 0;
-    D9_TRY(D9_ALLOCATE(context, (size_t)2 * COPY_BYTES, "memory to time copying in", &memory));
-    for (int i = 0; i < TRIES; i++) {
-        const double start = d9_clock_now();
-        d9_cpu_copy(&backend->cpu, memory, COPY_BYTES, memory + COPY_BYTES);
-        const double here = 2.0 * COPY_BYTES / (d9_clock_now() - start);
-        if (here > *rate) *rate = here;
-    }
-done:
-    d9_release(context, memory);
-    return status;
-}
-
-d9_status d9_onednn_ceilings(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings) {
-    d9_status status;
-    omp_set_num_threads(((d9_onednn *)backend)->cpu.threads);
-    D9_TRY(matrix_rate(context, backend, precision->compute, &ceilings->operations_per_second));
-    D9_TRY(copy_rate(context, backend, &ceilings->bytes_per_second));
-done:
     return status;
 }

@@ -1,7 +1,7 @@
 /* Convolution and its two gradients as oneDNN primitives on (N, H, W, C) activations.
  *
- * Each rule: stage the arguments that the primitive wants laid out otherwise, run, and stage back what it wrote. The
- * weights (O, KH, KW, I) nearly always are. Two ways beyond the plain one, chosen in conv_choice.c:
+ * Each run: stage the arguments that the primitive wants laid out otherwise, run, and stage back what it wrote. The
+ * weights (O, KH, KW, I) nearly always are. Two ways beyond the plain one, chosen in ways.c:
  *
  * "x16", side by side. A row of 4 pixels fills a quarter of a matrix unit's tile of 16. So images may lie side by side
  * with `pad` zero columns between them, where the convolution pads anyway: (N, H, W, C) becomes
@@ -11,9 +11,7 @@
  *
  * "winograd", F(4x4, 3x3) in f32: a quarter of the multiplications, on activations in oneDNN's blocked layout. oneDNN 2
  * has it with AVX-512, oneDNN 3.7 does not. Measured on those cores, batch 512, 128 -> 128 channels at 16 x 16: forward
- * 100 -> 42 ms, data gradient 106 -> 42, weight gradient 102 -> 45, before the reorders.
- *
- * And one that is no primitive: "own", the weight gradient in bf16 of kernels/cpu/amx. */
+ * 100 -> 42 ms, data gradient 106 -> 42, weight gradient 102 -> 45, before the reorders. */
 #include "backends/onednn/conv.h"
 #include "backends/onednn/dnnl.h"
 
@@ -58,19 +56,19 @@ static d9_dnnl_array weights(const d9_conv_geometry *g, d9_conv_pass pass, dnnl_
 }
 
 /* An argument of the convolution as it lies in the graph's buffers. */
-static d9_dnnl_array plain_array(const d9_conv *c, int argument) {
+static d9_dnnl_array plain_array(const d9_onednn_conv *c, int argument) {
     if (argument == D9_CONV_WEIGHTS) return weights(&c->g, c->g.pass, dnnl_ohwi);
     return activation(&c->strip[argument], c->g.type, dnnl_nhwc);
 }
 
 /* The primitive's description; a backward pass needs the forward one as a hint. *description NULL: oneDNN has none. */
-static d9_status describe(d9_context *context, const d9_site *site, const d9_conv *c, d9_conv_pass pass,
+static d9_status describe(d9_context *context, const d9_site *site, const d9_onednn_conv *c, d9_conv_pass pass,
                           const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *description) {
     d9_status status;
     const d9_conv_geometry *g = &c->g;
     dnnl_primitive_attr_t attributes = NULL;
-    const dnnl_format_tag_t tag = c->way.layout == D9_CONV_PLAIN ? dnnl_nhwc : dnnl_format_tag_any;
-    const bool winograd = c->way.layout == D9_CONV_WINOGRAD && pass == g->pass; /* a hint may be direct */
+    const dnnl_format_tag_t tag = c->way->layout == D9_ONEDNN_PLAIN ? dnnl_nhwc : dnnl_format_tag_any;
+    const bool winograd = c->way->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* a hint may be direct */
     const d9_dnnl_conv conv = {
         .x = activation(&c->strip[D9_CONV_IMAGE], g->type, tag),
         .w = weights(g, pass, dnnl_format_tag_any),
@@ -93,14 +91,14 @@ done:
 }
 
 /* Places `bytes` in the shared scratch, after what is there. */
-static int64_t place(d9_conv *c, int64_t bytes) {
+static int64_t place(d9_onednn_conv *c, int64_t bytes) {
     const int64_t at = c->scratch_bytes;
     c->scratch_bytes += (bytes + 63) / 64 * 64;
     return at;
 }
 
 /* An argument that the primitive wants laid out otherwise gets a reorder; the one it writes, a reorder back. */
-static d9_status make_reorder(d9_context *context, const d9_site *site, d9_conv *c, int argument) {
+static d9_status make_reorder(d9_context *context, const d9_site *site, d9_onednn_conv *c, int argument) {
     d9_status status;
     const dnnl_engine_t engine = d9_onednn_of(site)->engine;
     const d9_dnnl_array array = plain_array(c, argument);
@@ -123,23 +121,23 @@ static d9_status make_memory(d9_context *context, const d9_site *site, const_dnn
 }
 
 /* Memories of the arguments, their reorders, and room for all in the shared scratch. */
-static d9_status lay_out(d9_context *context, const d9_site *site, d9_conv *c,
+static d9_status lay_out(d9_context *context, const d9_site *site, d9_onednn_conv *c,
                          const_dnnl_primitive_desc_t description) {
     d9_status status;
     for (int a = 0; a < ARGUMENTS; a++) {
-        const bool strip = a != D9_CONV_WEIGHTS && c->way.across > 1;
+        const bool strip = a != D9_CONV_WEIGHTS && c->way->across > 1;
         D9_TRY(make_memory(context, site, description, argument_queries[c->g.pass][a], &c->memory[a]));
         if (!strip) D9_TRY(make_reorder(context, site, c, a));
         if (strip || c->reorder[a]) c->staged_at[a] = place(c, (int64_t)d9_dnnl_memory_bytes(c->memory[a]));
     }
     D9_TRY(make_memory(context, site, description, dnnl_query_scratchpad_md, &c->workspace));
     c->workspace_at = place(c, (int64_t)d9_dnnl_memory_bytes(c->workspace));
-    D9_TRY(d9_onednn_reserve(context, d9_onednn_of(site), c->scratch_bytes));
+    D9_TRY(d9_cpu_reserve(context, d9_cpu_device_of(site), c->scratch_bytes));
 done:
     return status;
 }
 
-void d9_conv_destroy(d9_conv *c) {
+void d9_onednn_conv_destroy(d9_onednn_conv *c) {
     for (int a = 0; a < ARGUMENTS; a++) {
         if (c->memory[a]) dnnl_memory_destroy(c->memory[a]);
         if (c->plain[a]) dnnl_memory_destroy(c->plain[a]);
@@ -150,36 +148,16 @@ void d9_conv_destroy(d9_conv *c) {
     memset(c, 0, sizeof *c);
 }
 
-static void name_it(d9_conv *c, const char *implementation) {
-    char side[16];
-    const char *const ways[] = {
-        [D9_CONV_PLAIN] = side, [D9_CONV_BLOCKED] = "blocked", [D9_CONV_WINOGRAD] = "winograd", [D9_CONV_OWN] = "own"};
-    snprintf(side, sizeof side, "x%d", c->way.across);
-    snprintf(c->name, sizeof c->name, "%s %s", ways[c->way.layout], implementation);
-}
-
-d9_cpu_conv d9_conv_own_shape(const d9_conv_geometry *g) {
-    return (d9_cpu_conv){g->x.d[0], g->x.d[1], g->x.d[2], g->x.d[3], g->y.d[3]};
-}
-
-static d9_status build_own(d9_context *context, const d9_site *site, d9_conv *c, bool *built) {
-    const d9_cpu_conv shape = d9_conv_own_shape(&c->g);
-    name_it(c, "amx_bf16");
-    *built = true;
-    return d9_onednn_reserve(context, d9_onednn_of(site),
-                             d9_cpu_conv_weight_scratch_bytes(d9_onednn_cpu(site), &shape));
-}
-
-d9_status d9_conv_build(d9_context *context, const d9_site *site, d9_conv_way way, d9_conv *c, bool *built) {
+d9_status d9_onednn_conv_build(d9_context *context, const d9_site *site, const d9_onednn_way *way, d9_onednn_conv *c,
+                               bool *built) {
     d9_status status;
     const char *implementation = "";
     dnnl_primitive_desc_t forward = NULL, backward = NULL;
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    *c = (d9_conv){.g = g, .way = way};
+    *c = (d9_onednn_conv){.g = g, .way = way};
     *built = false;
-    if (way.layout == D9_CONV_OWN) return build_own(context, site, c, built);
-    c->strip[D9_CONV_IMAGE] = (d9_cpu_strip){g.x.d[0], g.x.d[1], g.x.d[2], g.x.d[3], way.across, g.pad};
-    c->strip[D9_CONV_OUTPUT] = (d9_cpu_strip){g.y.d[0], g.y.d[1], g.y.d[2], g.y.d[3], way.across, g.pad};
+    c->strip[D9_CONV_IMAGE] = (d9_cpu_strip){g.x.d[0], g.x.d[1], g.x.d[2], g.x.d[3], way->across, g.pad};
+    c->strip[D9_CONV_OUTPUT] = (d9_cpu_strip){g.y.d[0], g.y.d[1], g.y.d[2], g.y.d[3], way->across, g.pad};
     omp_set_num_threads(site->threads); /* oneDNN asks OpenMP, here and when it runs */
     D9_TRY(describe(context, site, c, D9_CONV_FORWARD, NULL, &forward));
     if (forward && g.pass != D9_CONV_FORWARD) D9_TRY(describe(context, site, c, g.pass, forward, &backward));
@@ -187,29 +165,29 @@ d9_status d9_conv_build(d9_context *context, const d9_site *site, d9_conv_way wa
     if (!description) goto done;
     DNNL_TRY(dnnl_primitive_create(&c->primitive, description));
     DNNL_TRY(dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, (void *)&implementation));
-    name_it(c, implementation);
+    snprintf(c->choice, sizeof c->choice, "%s %s", way->name, implementation);
     D9_TRY(lay_out(context, site, c, description));
     *built = true;
 done:
     if (backward) dnnl_primitive_desc_destroy(backward);
     if (forward) dnnl_primitive_desc_destroy(forward);
-    if (status != D9_OK) d9_conv_destroy(c);
+    if (status != D9_OK) d9_onednn_conv_destroy(c);
     return status;
 }
 
 /* ---- running ---- */
 
-static bool staged(const d9_conv *c, int argument) {
-    return c->reorder[argument] || (argument != D9_CONV_WEIGHTS && c->way.across > 1);
+static bool staged(const d9_onednn_conv *c, int argument) {
+    return c->reorder[argument] || (argument != D9_CONV_WEIGHTS && c->way->across > 1);
 }
 
 /* Where an argument's bytes are while the primitive runs. */
-static void *argument_data(const d9_site *site, const d9_conv *c, int argument) {
-    char *scratch = d9_onednn_of(site)->scratch;
+static void *argument_data(const d9_site *site, const d9_onednn_conv *c, int argument) {
+    char *scratch = d9_cpu_device_of(site)->scratch;
     return staged(c, argument) ? scratch + c->staged_at[argument] : d9_site_data(site, c->g.value[argument]);
 }
 
-static d9_status run_reorder(d9_context *context, const d9_site *site, const d9_conv *c, int argument) {
+static d9_status run_reorder(d9_context *context, const d9_site *site, const d9_onednn_conv *c, int argument) {
     d9_status status;
     const bool out = argument == written[c->g.pass];
     const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, out ? c->memory[argument] : c->plain[argument]},
@@ -221,29 +199,20 @@ done:
 }
 
 /* Brings an argument into its staged place, or what was written there back. */
-static d9_status stage(d9_context *context, const d9_site *site, const d9_conv *c, int argument) {
+static d9_status stage(d9_context *context, const d9_site *site, const d9_onednn_conv *c, int argument) {
     const d9_kernel_store store = c->g.type == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
     void *plain = d9_site_data(site, c->g.value[argument]), *own = argument_data(site, c, argument);
     if (!staged(c, argument)) return D9_OK;
     if (c->reorder[argument]) return run_reorder(context, site, c, argument);
     if (argument == written[c->g.pass])
-        d9_cpu_strip_unpack(d9_onednn_cpu(site), &c->strip[argument], own, store, plain);
+        d9_cpu_strip_unpack(d9_cpu_of(site), &c->strip[argument], own, store, plain);
     else
-        d9_cpu_strip_pack(d9_onednn_cpu(site), &c->strip[argument], plain, store, own);
+        d9_cpu_strip_pack(d9_cpu_of(site), &c->strip[argument], plain, store, own);
     return D9_OK;
 }
 
-static d9_status run_own(const d9_site *site, const d9_conv *c) {
-    const d9_cpu_conv shape = d9_conv_own_shape(&c->g);
-    d9_cpu_conv_weight(d9_onednn_cpu(site), &shape, d9_site_data(site, c->g.value[D9_CONV_IMAGE]),
-                       d9_site_data(site, c->g.value[D9_CONV_OUTPUT]), d9_onednn_of(site)->scratch,
-                       d9_site_data(site, c->g.value[D9_CONV_WEIGHTS]));
-    return D9_OK;
-}
-
-d9_status d9_conv_run_primitive(d9_context *context, const d9_site *site, const d9_conv *c) {
+d9_status d9_onednn_conv_run_primitive(d9_context *context, const d9_site *site, const d9_onednn_conv *c) {
     d9_status status;
-    if (c->way.layout == D9_CONV_OWN) return run_own(site, c);
     dnnl_exec_arg_t arguments[ARGUMENTS + 1];
     for (int a = 0; a < ARGUMENTS; a++) arguments[a] = (dnnl_exec_arg_t){argument_names[c->g.pass][a], c->memory[a]};
     arguments[ARGUMENTS] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, c->workspace};
@@ -253,17 +222,16 @@ done:
     return status;
 }
 
-d9_status d9_conv_run(d9_context *context, const d9_site *site, const d9_conv *c) {
+d9_status d9_onednn_conv_run(d9_context *context, const d9_site *site, const d9_onednn_conv *c) {
     d9_status status;
     const int out = written[c->g.pass];
-    if (c->way.layout == D9_CONV_OWN) return run_own(site, c);
     omp_set_num_threads(site->threads);
     for (int a = 0; a < ARGUMENTS; a++) {
         DNNL_TRY(dnnl_memory_set_data_handle(c->memory[a], argument_data(site, c, a)));
         if (a != out) D9_TRY(stage(context, site, c, a));
     }
-    DNNL_TRY(dnnl_memory_set_data_handle(c->workspace, (char *)d9_onednn_of(site)->scratch + c->workspace_at));
-    D9_TRY(d9_conv_run_primitive(context, site, c));
+    DNNL_TRY(dnnl_memory_set_data_handle(c->workspace, (char *)d9_cpu_device_of(site)->scratch + c->workspace_at));
+    D9_TRY(d9_onednn_conv_run_primitive(context, site, c));
     D9_TRY(stage(context, site, c, out));
 done:
     return status;

@@ -16,7 +16,7 @@
  * Measured on one core of a shared Xeon against oneDNN 2.6.3 on two, GFLOP/s per core, packing included: 32 x 32
  * 64 -> 128 channels 1090 (oneDNN 770), 16 x 16 128 -> 128 1110 (610), 8 x 8 256 -> 512 920 (720), 4 x 4 512 -> 512
  * 750 (740 with images side by side). */
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/conv.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -43,7 +43,7 @@ typedef struct layout {
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-static layout layout_of(const d9_cpu_conv *s) {
+static layout layout_of(const d9_cpu_conv_shape *s) {
     layout l = {.row = s->width + 1, .image = (s->height + 1) * (s->width + 1)};
     l.sums = s->outputs * s->inputs * TAPS * (int64_t)sizeof(float);
     const int64_t wanted = l.sums / 2 > GROUP_BYTES ? l.sums / 2 : GROUP_BYTES; /* large sums are visited rarely */
@@ -67,20 +67,22 @@ static bool tiles_are_ours(void) {
     return d9_cpu_has_amx_bf16() && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
-bool d9_cpu_conv_weight_fits(const d9_cpu *cpu, const d9_cpu_conv *s) {
+/* 3 x 3, stride 1, one pixel of padding, channels in multiples of 32, rows of 4, 8 or a multiple of 16 pixels. */
+static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const bool rows = s->width == 4 || s->width == 8 || s->width % 16 == 0;
-    return strcmp(cpu->loops->level, "v4bf16") == 0 && rows && s->height * s->width % 16 == 0 &&
-           s->inputs % BLOCK == 0 && s->outputs % BLOCK == 0 && tiles_are_ours();
+    return cpu->tiles && s->pass == D9_CPU_CONV_BACKWARD_WEIGHT && s->store == D9_KERNEL_BF16 && s->kernel == 3 &&
+           s->stride == 1 && s->pad == 1 && rows && s->height * s->width % 16 == 0 && s->inputs % BLOCK == 0 &&
+           s->outputs % BLOCK == 0 && tiles_are_ours();
 }
 
-int64_t d9_cpu_conv_weight_scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv *shape) {
+static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *shape) {
     return cpu->threads * layout_of(shape).total;
 }
 
 /* ---- packing ---- */
 
 typedef struct work { /* one thread's */
-    const d9_cpu_conv *shape;
+    const d9_cpu_conv_shape *shape;
     const layout *l;
     float *sums;       /* (O / 32, I / 32, 9, 4 tiles, 16, 16) */
     uint16_t *inputs;  /* (I / 16, positions / 2, 16, 2) */
@@ -90,7 +92,7 @@ typedef struct work { /* one thread's */
 } work;
 
 static void find_pixels(const work *w) {
-    const d9_cpu_conv *s = w->shape;
+    const d9_cpu_conv_shape *s = w->shape;
     for (int64_t q = 0; q < w->l->positions; q++) {
         const int64_t image = q / w->l->image, row = q % w->l->image / w->l->row, column = q % w->l->row;
         const bool real = image < w->l->group && row < s->height && column < s->width;
@@ -164,7 +166,7 @@ static void spread(__m256i run, int64_t width, int64_t row, uint16_t *to) {
 }
 
 static void pack_outputs(const work *w, const uint16_t *dy, int64_t images) {
-    const d9_cpu_conv *s = w->shape;
+    const d9_cpu_conv_shape *s = w->shape;
     const int64_t pixels = s->height * s->width;
     __m256i rows[TILE];
     for (int64_t p = 0; p < images * pixels; p += TILE) {
@@ -231,7 +233,7 @@ static void multiply_block(const work *w, int64_t o, int64_t i, float *sums) {
 }
 
 static void sum_images(const work *w, const uint16_t *x, const uint16_t *dy, int64_t images) {
-    const d9_cpu_conv *s = w->shape;
+    const d9_cpu_conv_shape *s = w->shape;
     const int64_t pixels = s->height * s->width, inputs = s->inputs / BLOCK;
     memset(w->sums, 0, (size_t)w->l->sums);
     memset(w->outputs, 0, (size_t)w->l->outputs);
@@ -250,7 +252,7 @@ static void sum_images(const work *w, const uint16_t *x, const uint16_t *dy, int
 
 /* ---- threads ---- */
 
-static work work_of(const d9_cpu_conv *shape, const layout *l, char *scratch) {
+static work work_of(const d9_cpu_conv_shape *shape, const layout *l, char *scratch) {
     work w = {.shape = shape, .l = l, .sums = (float *)(void *)scratch};
     w.inputs = (uint16_t *)(void *)(scratch += l->sums);
     w.outputs = (uint16_t *)(void *)(scratch += l->inputs);
@@ -267,8 +269,8 @@ static void add_row(const d9_cpu *cpu, const layout *l, const char *scratch, int
     _mm512_storeu_ps(dw, sum);
 }
 
-static void gather_block(const d9_cpu *cpu, const d9_cpu_conv *s, const layout *l, const char *scratch, int64_t block,
-                         float *dw) {
+static void gather_block(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const layout *l, const char *scratch,
+                         int64_t block, float *dw) {
     const int64_t inputs = s->inputs / BLOCK, o = block / inputs * BLOCK, i = block % inputs * BLOCK;
     for (int64_t tap = 0; tap < TAPS; tap++) /* rows of the tiles (o, i), (o, i + 16), (o + 16, i), (o + 16, i + 16) */
         for (int64_t row = 0; row < 4 * TILE; row++) {
@@ -278,9 +280,10 @@ static void gather_block(const d9_cpu *cpu, const d9_cpu_conv *s, const layout *
         }
 }
 
-void d9_cpu_conv_weight(const d9_cpu *cpu, const d9_cpu_conv *s, const uint16_t *x, const uint16_t *dy, void *scratch,
-                        float *dw) {
+static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *arrays, void *scratch) {
     const layout l = layout_of(s);
+    const uint16_t *x = arrays->x, *dy = arrays->y;
+    float *dw = arrays->w;
     const int64_t pixels = s->height * s->width;
 #pragma omp parallel for num_threads(cpu->threads) schedule(static, 1)
     for (int t = 0; t < cpu->threads; t++) {
@@ -292,3 +295,5 @@ void d9_cpu_conv_weight(const d9_cpu *cpu, const d9_cpu_conv *s, const uint16_t 
     for (int64_t block = 0; block < s->outputs / BLOCK * (s->inputs / BLOCK); block++)
         gather_block(cpu, s, &l, scratch, block, dw);
 }
+
+const d9_cpu_conv_kernel d9_cpu_conv_amx = {"amx", fits, scratch_bytes, run};

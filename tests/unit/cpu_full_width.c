@@ -10,13 +10,16 @@
 
 #include <stdio.h>
 
-static void check(const char *precision, bool poisoned) {
+static void check(const char *backend, const char *precision, bool poisoned) {
     d9_context context;
     d9_context_init(&context);
-    char set_precision[32];
+    char set_precision[32], set_backend[32];
+    const char *missing = run_missing(&context, backend, precision);
+    if (missing) skip_for(missing, context.message);
+    snprintf(set_backend, sizeof set_backend, "backend=%s", backend);
     snprintf(set_precision, sizeof set_precision, "precision=%s", precision);
     const char *sets[] = {set_precision,
-                          "backend=onednn",
+                          set_backend,
                           "train.batch_size=16",
                           "data.dataset=synthetic",
                           "data.synthetic_train=64",
@@ -32,25 +35,32 @@ static void check(const char *precision, bool poisoned) {
 
 static void test_f32(void **state) {
     (void)state;
-    check("f32", false);
+    check("cpu", "f32", false);
+}
+
+static void test_bf16(void **state) {
+    (void)state;
+    check("cpu", "bf16", false);
+}
+
+static void test_onednn_f32(void **state) {
+    (void)state;
+    check("onednn", "f32", false);
+}
+
+static void test_onednn_bf16(void **state) {
+    (void)state;
+    check("onednn", "bf16", false);
 }
 
 static void test_nan_on_both_sides_fails(void **state) {
     (void)state;
-    check("f32", true);
-}
-
-static void test_bf16(void **state) {
-    d9_context *context = *state;
-    if (run_missing(context, "onednn", "bf16")) skip_for("bf16", context->message);
-    check("bf16", false);
+    check("cpu", "f32", true);
 }
 
 int main(void) {
-    d9_context context;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_nan_on_both_sides_fails),
-                                       cmocka_unit_test_prestate(test_bf16, &context)};
-    d9_context_init(&context);
-    if (run_missing(&context, "onednn", "f32")) return skipped("onednn", context.message);
-    return cmocka_run_group_tests_name("onednn_full_width", tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_bf16),
+                                       cmocka_unit_test(test_onednn_f32), cmocka_unit_test(test_onednn_bf16),
+                                       cmocka_unit_test(test_nan_on_both_sides_fails)};
+    return cmocka_run_group_tests_name("cpu_full_width", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* The rules at both ends of a step: the batch, and the updates and the tail. */
-#include "backends/onednn/onednn.h"
+#include "backends/cpu/cpu.h"
 #include "kernels/formulas/augment.h"
 
 _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
@@ -39,7 +39,7 @@ static d9_status run_augment(d9_context *context, const d9_site *site, int64_t s
     d9_status status;
     const d9_node *node = site->nodes[0];
     const d9_augment_attributes *augment = &node->as.augment;
-    const d9_shape *shape = &d9_onednn_value(site, node->inputs[0])->shape; /* (count, H, W, C) */
+    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape; /* (count, H, W, C) */
     d9_cpu_batch batch = {.images = d9_site_data(site, node->inputs[0]),
                           .draws = d9_site_data(site, node->inputs[2]),
                           .table = d9_site_data(site, node->inputs[3]),
@@ -50,7 +50,7 @@ static d9_status run_augment(d9_context *context, const d9_site *site, int64_t s
                           .cutout = augment->cutout};
     D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->batch,
                        shape->d[0], &batch.order));
-    d9_cpu_augment(d9_onednn_cpu(site), &batch, augment->batch, d9_onednn_out(site, node->outputs[0]));
+    d9_cpu_augment(d9_cpu_of(site), &batch, augment->batch, d9_cpu_out(site, node->outputs[0]));
 done:
     return status;
 }
@@ -62,7 +62,7 @@ static d9_status run_gather(d9_context *context, const d9_site *site, int64_t st
     const int32_t *labels = d9_site_data(site, node->inputs[0]), *order;
     int32_t *out = d9_site_data(site, node->outputs[0]);
     D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->batch,
-                       d9_onednn_count(site, node->inputs[0]), &order));
+                       d9_site_count(site, node->inputs[0]), &order));
     for (int64_t i = 0; i < augment->batch; i++) out[i] = labels[order[i]];
 done:
     return status;
@@ -81,37 +81,37 @@ static d9_status run_update(d9_context *context, const d9_site *site, int64_t st
     (void)context;
     for (int i = 0; i < D9_UPDATE_NUMBERS; i++) rule.numbers[i] = (float)update->numbers[i];
     for (int i = 0; i + 1 < node->output_count; i++) state[i] = d9_site_data(site, node->outputs[1 + i]);
-    d9_cpu_update_group(d9_onednn_cpu(site), &rule, d9_site_data(site, node->inputs[1]),
-                        d9_onednn_count(site, node->inputs[0]), d9_site_data(site, node->outputs[0]), state);
+    d9_cpu_update_group(d9_cpu_of(site), &rule, d9_site_data(site, node->inputs[1]),
+                        d9_site_count(site, node->inputs[0]), d9_site_data(site, node->outputs[0]), state);
     return D9_OK;
 }
 
 static d9_status run_lerp(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *node = site->nodes[0];
     (void)context;
-    d9_cpu_lerp(d9_onednn_cpu(site), (float)d9_coefficient_at(site->program, &node->as.lerp.ratio, step),
-                d9_site_data(site, node->inputs[1]), d9_onednn_count(site, node->inputs[0]),
+    d9_cpu_lerp(d9_cpu_of(site), (float)d9_coefficient_at(site->program, &node->as.lerp.ratio, step),
+                d9_site_data(site, node->inputs[1]), d9_site_count(site, node->inputs[0]),
                 d9_site_data(site, node->outputs[0]));
     return D9_OK;
 }
 
 static d9_status run_copy(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *node = site->nodes[0];
-    const int64_t element = (int64_t)d9_type_bytes(d9_onednn_value(site, node->inputs[0])->type);
+    const int64_t element = (int64_t)d9_type_bytes(d9_site_value(site, node->inputs[0])->type);
     (void)context, (void)step;
-    d9_cpu_copy(d9_onednn_cpu(site), d9_site_data(site, node->inputs[0]),
-                d9_onednn_count(site, node->inputs[0]) * element, d9_site_data(site, node->outputs[0]));
+    d9_cpu_copy(d9_cpu_of(site), d9_site_data(site, node->inputs[0]), d9_site_count(site, node->inputs[0]) * element,
+                d9_site_data(site, node->outputs[0]));
     return D9_OK;
 }
 
 /* ---- the table ---- */
 
-const d9_rule d9_onednn_ends_rules[] = {
+const d9_rule d9_cpu_ends_rules[] = {
     D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, run_draw),
-    D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", d9_onednn_any, run_augment),
+    D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", d9_cpu_any, run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, run_gather),
-    D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_onednn_f32, run_update),
-    D9_PLAIN_RULE(D9_OP_LERP, "lerp", d9_onednn_f32, run_lerp),
+    D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_cpu_f32, run_update),
+    D9_PLAIN_RULE(D9_OP_LERP, "lerp", d9_cpu_f32, run_lerp),
     D9_PLAIN_RULE(D9_OP_COPY, "copy", NULL, run_copy),
     {.name = NULL},
 };

@@ -1,19 +1,19 @@
 /* The rules of one node that need no plan: each hands its values to a CPU kernel. */
 #include "backends/host/shapes.h"
-#include "backends/onednn/onednn.h"
+#include "backends/cpu/cpu.h"
 
 static d9_value_id input(const d9_site *site, int i) { return site->nodes[0]->inputs[i]; }
 static d9_value_id output(const d9_site *site, int i) { return site->nodes[0]->outputs[i]; }
 
-static d9_kernel_in in(const d9_site *site, int i) { return d9_onednn_in(site, input(site, i)); }
-static d9_kernel_out out(const d9_site *site) { return d9_onednn_out(site, output(site, 0)); }
-static int64_t count(const d9_site *site) { return d9_onednn_count(site, input(site, 0)); }
+static d9_kernel_in in(const d9_site *site, int i) { return d9_cpu_in(site, input(site, i)); }
+static d9_kernel_out out(const d9_site *site) { return d9_cpu_out(site, output(site, 0)); }
+static int64_t count(const d9_site *site) { return d9_site_count(site, input(site, 0)); }
 
 /* A rule that is one call: RULE(name, the kernel, its other arguments). */
 #define RULE(name, kernel, ...)                                                                                        \
     static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
         (void)context, (void)step;                                                                                     \
-        kernel(d9_onednn_cpu(site), __VA_ARGS__);                                                                      \
+        kernel(d9_cpu_of(site), __VA_ARGS__);                                                                          \
         return D9_OK;                                                                                                  \
     }
 
@@ -26,7 +26,7 @@ RULE(act_backward, d9_cpu_act_backward, in(site, 0), in(site, 1), d9_node_act(si
 /* ---- pool ---- */
 
 static const d9_kernel_window *window_of(const d9_site *site, d9_value_id x, d9_value_id y, d9_kernel_window *window) {
-    const d9_shape *whole = &d9_onednn_value(site, x)->shape, *pooled = &d9_onednn_value(site, y)->shape;
+    const d9_shape *whole = &d9_site_value(site, x)->shape, *pooled = &d9_site_value(site, y)->shape;
     const d9_pool_attributes *pool = &site->nodes[0]->as.pool;
     *window = (d9_kernel_window){whole->d[0],  whole->d[1],  whole->d[2],  whole->d[3],
                                  pooled->d[1], pooled->d[2], pool->kernel, pool->stride};
@@ -42,19 +42,18 @@ RULE(pool_backward, d9_cpu_pool_backward, window_of(site, input(site, 1), input(
 
 /* From the weight's shape (O, I) and input 0, which has the samples first. */
 static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight, d9_kernel_linear *linear) {
-    const d9_shape *w = &d9_onednn_value(site, weight)->shape;
-    *linear = (d9_kernel_linear){d9_onednn_value(site, input(site, 0))->shape.d[0], w->d[1], w->d[0]};
+    const d9_shape *w = &d9_site_value(site, weight)->shape;
+    *linear = (d9_kernel_linear){d9_site_value(site, input(site, 0))->shape.d[0], w->d[1], w->d[0]};
     return linear;
 }
 
 #define LINEAR(name, kernel, weight)                                                                                   \
     static d9_status prepare_##name(d9_context *context, d9_site *site) {                                              \
         const d9_kernel_linear *shape = linear_of(site, weight, &(d9_kernel_linear){0});                               \
-        return d9_onednn_reserve(context, d9_onednn_of(site),                                                          \
-                                 d9_cpu_linear_scratch_bytes(d9_onednn_cpu(site), shape));                             \
+        return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_linear_scratch_bytes(d9_cpu_of(site), shape));   \
     }                                                                                                                  \
     RULE(name, kernel, linear_of(site, weight, &(d9_kernel_linear){0}), in(site, 0), in(site, 1),                      \
-         d9_onednn_of(site)->scratch, out(site))
+         d9_cpu_device_of(site)->scratch, out(site))
 LINEAR(linear, d9_cpu_linear_forward, input(site, 1))
 LINEAR(linear_backward_data, d9_cpu_linear_backward_data, input(site, 1))
 LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0))
@@ -96,29 +95,28 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
 
 /* The metrics themselves are f64 everywhere. */
 static bool metrics_match(const d9_site *site) {
-    return d9_onednn_value(site, input(site, 0))->type == D9_F32 &&
-           d9_onednn_value(site, input(site, 1))->type == D9_F32;
+    return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
 }
 
 #define LINEAR_RULE(operation, rule)                                                                                   \
     {                                                                                                                  \
-        .name = #rule, .node_count = 1, .ops = {operation}, .match = d9_onednn_any, .prepare = prepare_##rule,         \
+        .name = #rule, .node_count = 1, .ops = {operation}, .match = d9_cpu_any, .prepare = prepare_##rule,            \
         .run = run_##rule                                                                                              \
     }
 
-const d9_rule d9_onednn_layer_rules[] = {
-    D9_PLAIN_RULE(D9_OP_CAST, "cast", d9_onednn_any, run_cast),
-    D9_PLAIN_RULE(D9_OP_ACT, "act", d9_onednn_any, run_act),
-    D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", d9_onednn_any, run_act_backward),
-    D9_PLAIN_RULE(D9_OP_POOL, "pool", d9_onednn_any, run_pool),
-    D9_PLAIN_RULE(D9_OP_POOL_BACKWARD, "pool_backward", d9_onednn_any, run_pool_backward),
-    D9_PLAIN_RULE(D9_OP_ADD, "add", d9_onednn_any, run_add),
+const d9_rule d9_cpu_layer_rules[] = {
+    D9_PLAIN_RULE(D9_OP_CAST, "cast", d9_cpu_any, run_cast),
+    D9_PLAIN_RULE(D9_OP_ACT, "act", d9_cpu_any, run_act),
+    D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", d9_cpu_any, run_act_backward),
+    D9_PLAIN_RULE(D9_OP_POOL, "pool", d9_cpu_any, run_pool),
+    D9_PLAIN_RULE(D9_OP_POOL_BACKWARD, "pool_backward", d9_cpu_any, run_pool_backward),
+    D9_PLAIN_RULE(D9_OP_ADD, "add", d9_cpu_any, run_add),
     LINEAR_RULE(D9_OP_LINEAR, linear),
     LINEAR_RULE(D9_OP_LINEAR_BACKWARD_DATA, linear_backward_data),
     LINEAR_RULE(D9_OP_LINEAR_BACKWARD_WEIGHT, linear_backward_weight),
-    D9_PLAIN_RULE(D9_OP_SCALE, "scale", d9_onednn_any, run_scale),
-    D9_PLAIN_RULE(D9_OP_LOSS, "loss", d9_onednn_f32, run_loss),
-    D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", d9_onednn_f32, run_loss_backward),
+    D9_PLAIN_RULE(D9_OP_SCALE, "scale", d9_cpu_any, run_scale),
+    D9_PLAIN_RULE(D9_OP_LOSS, "loss", d9_cpu_f32, run_loss),
+    D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", d9_cpu_f32, run_loss_backward),
     D9_PLAIN_RULE(D9_OP_METRICS, "metrics", metrics_match, run_metrics),
     {.name = NULL},
 };

@@ -1,0 +1,117 @@
+/* The CPU backend: its tables of rules, what it opens, and what it says of the machine. `cpu` and `onednn` differ in
+ * one thing: whose convolutions come first. */
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/level.h"
+#include "core/system.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- matching by type ---- */
+
+static bool not_wide(d9_type type) { return type != D9_F64 && type != D9_F16; }
+static bool not_half(d9_type type) { return type != D9_F64 && type != D9_F16 && type != D9_BF16; }
+
+bool d9_cpu_any(const d9_site *site) { return d9_site_types(site, not_wide); }
+bool d9_cpu_f32(const d9_site *site) { return d9_site_types(site, not_half); }
+
+/* ---- the device ---- */
+
+d9_status d9_cpu_reserve(d9_context *context, d9_cpu_device *device, int64_t bytes) {
+    d9_status status = D9_OK;
+    if (bytes <= device->scratch_bytes) return D9_OK;
+    d9_release(context, device->scratch);
+    device->scratch = NULL;
+    device->scratch_bytes = 0;
+    D9_TRY(d9_allocate(context, (size_t)bytes, "the scratch of the CPU backend", &device->scratch));
+    device->scratch_bytes = bytes;
+done:
+    return status;
+}
+
+static void close_backend(d9_context *context, void *data) {
+    d9_cpu_device *device = data;
+    if (!device) return;
+    if (device->library_state) device->library->close(context, device->library_state);
+    d9_release(context, device->scratch);
+    d9_release(context, device);
+}
+
+/* Our own kernels do without a library; the backend onednn does not. One that is there must open. */
+static d9_status open_library(d9_context *context, d9_cpu_device *device) {
+    d9_status status = d9_conv_library_find(context, &device->library);
+    if (status != D9_OK && !device->library_first) {
+        d9_log(context, D9_LOG_DEBUG, "%s", context->message);
+        d9_context_clear(context);
+        return D9_OK;
+    }
+    D9_TRY(status);
+    D9_TRY(device->library->open(context, device->isa, &device->library_state));
+done:
+    return status;
+}
+
+static d9_status open_with(d9_context *context, const d9_backend_options *options, bool library_first, void **data) {
+    d9_status status;
+    d9_cpu_device *device = NULL;
+    D9_TRY(D9_ALLOCATE(context, 1, "the CPU backend", &device));
+    device->cpu.threads = options->threads;
+    device->library_first = library_first;
+    d9_host_caches(device->cpu.cache_bytes);
+    D9_TRY(d9_cpu_level_choose(context, options->cpu_level, &device->cpu, &device->isa));
+    D9_TRY(open_library(context, device));
+    *data = device;
+    device = NULL;
+done:
+    close_backend(context, device);
+    return status;
+}
+
+static d9_status open_cpu(d9_context *context, const d9_backend_options *options, void **data) {
+    return open_with(context, options, false, data);
+}
+
+static d9_status open_onednn(d9_context *context, const d9_backend_options *options, void **data) {
+    return open_with(context, options, true, data);
+}
+
+/* bf16 only where the processor multiplies it: emulated elsewhere, it would be slower than f32. */
+static void describe(const void *data, d9_device_info *info) {
+    const d9_cpu_device *device = data;
+    const bool bf16 = strcmp(device->cpu.loops->level, "v4bf16") == 0;
+    snprintf(info->version, sizeof info->version, "own kernels");
+    if (device->library) device->library->version(info->version, sizeof info->version);
+    snprintf(info->isa, sizeof info->isa, "%s", device->isa);
+    info->precision[D9_PRECISION_F32] = true;
+    info->precision[D9_PRECISION_BF16] = bf16;
+}
+
+/* ---- the two backends ---- */
+
+static const d9_rule *const tables[] = {d9_cpu_norm_rules, d9_cpu_conv_rules, d9_cpu_layer_rules, d9_cpu_ends_rules,
+                                        NULL};
+static const d9_host_kind kind_cpu = {tables, open_cpu, close_backend, describe, d9_cpu_ceilings, NULL};
+static const d9_host_kind kind_onednn = {tables, open_onednn, close_backend, describe, d9_cpu_ceilings, NULL};
+
+static d9_status open_device_cpu(d9_context *context, const d9_backend_options *options, d9_device **device) {
+    return d9_host_open(context, &kind_cpu, options, device);
+}
+
+static d9_status open_device_onednn(d9_context *context, const d9_backend_options *options, d9_device **device) {
+    return d9_host_open(context, &kind_onednn, options, device);
+}
+
+const d9_backend d9_backend_cpu = {
+    .name = "cpu",
+    .doc = "vectorised loops and convolutions of our own, oneDNN's where they are faster: f32, and bf16 where the "
+           "processor computes it",
+    .open = open_device_cpu,
+    D9_HOST_ENTRIES_ALL,
+};
+
+const d9_backend d9_backend_onednn = {
+    .name = "onednn",
+    .doc = "the same with oneDNN's convolutions wherever it has them, to compare",
+    .open = open_device_onednn,
+    D9_HOST_ENTRIES_ALL,
+};

@@ -1,0 +1,101 @@
+/* A convolution and its gradients, by a kernel of ours or by the library. */
+#include "backends/cpu/conv.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char own[] = "own";
+
+d9_cpu_conv_shape d9_conv_shape_of(const d9_site *site) {
+    static const d9_cpu_conv_pass passes[] = {[D9_CONV_FORWARD] = D9_CPU_CONV_FORWARD,
+                                              [D9_CONV_BACKWARD_DATA] = D9_CPU_CONV_BACKWARD_DATA,
+                                              [D9_CONV_BACKWARD_WEIGHT] = D9_CPU_CONV_BACKWARD_WEIGHT};
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
+    return (d9_cpu_conv_shape){.pass = passes[g.pass],
+                               .store = g.type == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32,
+                               .images = g.x.d[0],
+                               .height = g.x.d[1],
+                               .width = g.x.d[2],
+                               .inputs = g.x.d[3],
+                               .out_height = g.y.d[1],
+                               .out_width = g.y.d[2],
+                               .outputs = g.y.d[3],
+                               .kernel = (int)g.w.d[1],
+                               .stride = g.stride,
+                               .pad = g.pad};
+}
+
+/* ---- ways ---- */
+
+static void add_way(d9_conv_way *ways, int *count, const char *source, const char *name) {
+    if (*count < D9_CONV_WAYS) snprintf(ways[(*count)++].text, sizeof ways->text, "%s %s", source, name);
+}
+
+int d9_conv_ways(const d9_site *site, d9_conv_way ways[D9_CONV_WAYS]) {
+    const d9_conv_library *library = d9_cpu_device_of(site)->library;
+    const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
+    const char *names[D9_LIBRARY_WAYS];
+    int count = 0;
+    const int theirs = library ? library->ways(site, names) : 0;
+    for (int i = 0; i < theirs; i++) add_way(ways, &count, library->name, names[i]);
+    for (const d9_cpu_conv_kernel *const *kernel = d9_cpu_conv_kernels; *kernel; kernel++)
+        if ((*kernel)->fits(d9_cpu_of(site), &shape)) add_way(ways, &count, own, (*kernel)->name);
+    return count;
+}
+
+bool d9_conv_way_is(const d9_conv_way *way, const char *choice) {
+    const size_t length = strlen(way->text);
+    return strncmp(choice, way->text, length) == 0 && (choice[length] == 0 || choice[length] == ' ');
+}
+
+/* What follows the source's name; NULL: it is another source. */
+static const char *name_within(const char *way, const char *source) {
+    const size_t length = strlen(source);
+    return strncmp(way, source, length) == 0 && way[length] == ' ' ? way + length + 1 : NULL;
+}
+
+bool d9_conv_is_own(const char *choice) { return name_within(choice, own) != NULL; }
+
+/* ---- building ---- */
+
+static d9_status build_own(d9_context *context, const d9_site *site, const char *name, d9_conv *c, bool *built) {
+    for (const d9_cpu_conv_kernel *const *kernel = d9_cpu_conv_kernels; *kernel; kernel++)
+        if (strcmp((*kernel)->name, name) == 0) c->kernel = *kernel;
+    *built = true;
+    snprintf(c->choice, sizeof c->choice, "%s %s", own, name);
+    return d9_cpu_reserve(context, d9_cpu_device_of(site), c->kernel->scratch_bytes(d9_cpu_of(site), &c->shape));
+}
+
+d9_status d9_conv_build(d9_context *context, const d9_site *site, const d9_conv_way *way, d9_conv *c, bool *built) {
+    d9_status status;
+    const d9_conv_library *library = d9_cpu_device_of(site)->library;
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
+    const char *name = name_within(way->text, own);
+    *c = (d9_conv){.shape = d9_conv_shape_of(site)};
+    memcpy(c->value, g.value, sizeof c->value);
+    *built = false;
+    if (name) return build_own(context, site, name, c, built);
+    D9_TRY(library->build(context, site, name_within(way->text, library->name), &c->library));
+    *built = c->library != NULL;
+    if (c->library) snprintf(c->choice, sizeof c->choice, "%s %s", library->name, library->choice(c->library));
+done:
+    return status;
+}
+
+void d9_conv_destroy(d9_context *context, const d9_site *site, d9_conv *c) {
+    if (c->library) d9_cpu_device_of(site)->library->destroy(context, c->library);
+    memset(c, 0, sizeof *c);
+}
+
+/* ---- running ---- */
+
+d9_status d9_conv_run(d9_context *context, const d9_site *site, const d9_conv *c, bool bare) {
+    const d9_cpu_device *device = d9_cpu_device_of(site);
+    const d9_cpu_conv_arrays arrays = {d9_site_data(site, c->value[D9_CONV_IMAGE]),
+                                       d9_site_data(site, c->value[D9_CONV_WEIGHTS]),
+                                       d9_site_data(site, c->value[D9_CONV_OUTPUT])};
+    if (c->library) return (bare ? device->library->run_bare : device->library->run)(context, site, c->library);
+    c->kernel->run(&device->cpu, &c->shape, &arrays, device->scratch);
+    return D9_OK;
+}

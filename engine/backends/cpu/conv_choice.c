@@ -1,0 +1,178 @@
+/* Which way a convolution is computed: a first choice by rule, every way timed, or what a plan says. */
+#include "backends/cpu/conv.h"
+#include "core/system.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool match(const d9_site *site) {
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
+    if (g.type != D9_F32 && !(g.type == D9_BF16 && d9_cpu_has_bf16())) return false;
+    return d9_conv_typed(site, &g);
+}
+
+/* ---- the rule of thumb ---- */
+
+/* The first choice where nothing else is asked for: the first row that the convolution meets and that fits; behind them
+ * the library's own first choice, then our kernels in the order of their list. Measured as the rows say. */
+typedef struct preference {
+    d9_kernel_store store;
+    unsigned passes;     /* a bit for each pass */
+    int64_t least_width; /* of the image */
+    const char *way;
+} preference;
+
+enum { EVERY_PASS = 7, WEIGHT = 1 << D9_CPU_CONV_BACKWARD_WEIGHT };
+
+static const preference preferences[] = {
+    {D9_KERNEL_F32, EVERY_PASS, 1, "own winograd"},
+    /* dawn94 at batch 512 on 2 cores with AMX: the fastest from 8 x 8 on; at 4 x 4 oneDNN's 16 images across. */
+    {D9_KERNEL_BF16, WEIGHT, 8, "own amx"},
+};
+
+static bool meets(const d9_cpu_conv_shape *s, const preference *p) {
+    return s->store == p->store && p->passes >> s->pass & 1 && s->width >= p->least_width;
+}
+
+/* Brings the way that `choice` names to the front. False: there is none. */
+static bool prefer_named(d9_conv_way *ways, int count, const char *choice) {
+    for (int i = 0; i < count; i++) {
+        const d9_conv_way preferred = ways[i];
+        if (!d9_conv_way_is(&preferred, choice)) continue;
+        memmove(ways + 1, ways, (size_t)i * sizeof *ways);
+        ways[0] = preferred;
+        return true;
+    }
+    return false;
+}
+
+/* The ways that fit, the first choice first. */
+static int ways_in_order(const d9_site *site, d9_conv_way ways[D9_CONV_WAYS]) {
+    const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
+    const int count = d9_conv_ways(site, ways);
+    if (d9_cpu_device_of(site)->library_first) return count;
+    for (size_t p = 0; p < sizeof preferences / sizeof *preferences; p++)
+        if (meets(&shape, &preferences[p]) && prefer_named(ways, count, preferences[p].way)) break;
+    return count;
+}
+
+/* ---- timing ---- */
+
+/* The best of three runs after one to warm up, whole and bare. */
+static d9_status time_way(d9_context *context, const d9_site *site, const d9_conv *c, d9_choice_time *row) {
+    d9_status status;
+    row->seconds = row->bare_seconds = 1e30;
+    D9_TRY(d9_conv_run(context, site, c, false));
+    for (int i = 0; i < 3; i++) {
+        const double start = d9_clock_now();
+        D9_TRY(d9_conv_run(context, site, c, false));
+        const double middle = d9_clock_now();
+        D9_TRY(d9_conv_run(context, site, c, true));
+        const double end = d9_clock_now();
+        if (middle - start < row->seconds) row->seconds = middle - start;
+        if (end - middle < row->bare_seconds) row->bare_seconds = end - middle;
+    }
+done:
+    return status;
+}
+
+/* Every way that fits, timed, in the order of ways_in_order; at most `capacity` rows. */
+static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
+    d9_status status = D9_OK;
+    d9_conv_way ways[D9_CONV_WAYS];
+    const int way_count = ways_in_order(site, ways);
+    *count = 0;
+    for (int i = 0; i < way_count && *count < capacity; i++) {
+        d9_conv c;
+        bool built;
+        D9_TRY(d9_conv_build(context, site, &ways[i], &c, &built));
+        if (!built) continue;
+        d9_choice_time *row = &rows[(*count)++];
+        snprintf(row->choice, sizeof row->choice, "%s", c.choice);
+        status = time_way(context, site, &c, row);
+        d9_conv_destroy(context, site, &c);
+        if (status != D9_OK) goto done;
+    }
+done:
+    return status;
+}
+
+/* ---- choosing ---- */
+
+static double operations(const d9_cpu_conv_shape *s) {
+    return 2 * (double)(s->images * s->out_height * s->out_width * s->outputs) *
+           (double)(s->kernel * s->kernel * s->inputs);
+}
+
+/* With tune: on. `auto` takes the first choice: timing 24 convolutions costs some 10 s and has gained nothing
+ * measurable over it on AMX (docs/performance.md).
+ *
+ * For a convolution of some milliseconds. Another way than the first must save a quarter of its time: noise must not
+ * decide, for another way may mean other bits. The backend onednn stays with its library. */
+static d9_status tune(d9_context *context, d9_site *site, d9_conv_way *ways, int way_count) {
+    d9_status status = D9_OK;
+    d9_choice_time rows[D9_CONV_WAYS];
+    int count, best = 0;
+    const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
+    if (operations(&shape) < 4e9) return D9_OK;
+    D9_TRY(survey(context, site, rows, D9_CONV_WAYS, &count));
+    const bool library_only = d9_cpu_device_of(site)->library_first && !d9_conv_is_own(rows[0].choice);
+    for (int i = 1; i < count; i++)
+        if (rows[i].seconds < rows[best].seconds && !(library_only && d9_conv_is_own(rows[i].choice))) best = i;
+    const double first = 1e3 * rows[0].seconds, least = 1e3 * rows[best].seconds;
+    if (least < 0.75 * first) {
+        prefer_named(ways, way_count, rows[best].choice);
+        snprintf(site->why, sizeof site->why, "timed: %.1f ms, the first choice %.1f ms", least, first);
+    } else
+        snprintf(site->why, sizeof site->why, "first choice; timed: %.1f ms, the fastest %.1f ms", first, least);
+done:
+    return status;
+}
+
+static d9_status prepare(d9_context *context, d9_site *site) {
+    d9_status status;
+    d9_conv *made;
+    d9_conv_way ways[D9_CONV_WAYS];
+    bool built = false;
+    const int count = ways_in_order(site, ways);
+    D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &made));
+    site->data = made;
+    snprintf(site->why, sizeof site->why, count > 1 ? "first choice" : "the only way");
+    if (site->choice[0]) {
+        prefer_named(ways, count, site->choice); /* if there is none, the plan finds that the choice is another */
+        snprintf(site->why, sizeof site->why, "as the plan says");
+    } else if (site->options->tune == D9_TUNE_ON)
+        D9_TRY(tune(context, site, ways, count));
+    for (int i = 0; i < count && !built; i++) D9_TRY(d9_conv_build(context, site, &ways[i], made, &built));
+    if (!built) D9_TRY(d9_fail(context, D9_DEVICE, "%s: no kernel for this convolution", site->nodes[0]->role));
+    snprintf(site->choice, sizeof site->choice, "%s", made->choice);
+done:
+    return status;
+}
+
+static void release(d9_context *context, d9_site *site) {
+    if (!site->data) return;
+    d9_conv_destroy(context, site, site->data);
+    d9_release(context, site->data);
+    site->data = NULL;
+}
+
+static d9_status run(d9_context *context, const d9_site *site, int64_t step) {
+    (void)step;
+    return d9_conv_run(context, site, site->data, false);
+}
+
+/* ---- the table ---- */
+
+#define CONV(rule_op, rule_name)                                                                                       \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = match, .prepare = prepare, .run = run,          \
+        .release = release, .survey = survey                                                                           \
+    }
+
+const d9_rule d9_cpu_conv_rules[] = {
+    CONV(D9_OP_CONV, "conv"),
+    CONV(D9_OP_CONV_BACKWARD_DATA, "conv_backward_data"),
+    CONV(D9_OP_CONV_BACKWARD_WEIGHT, "conv_backward_weight"),
+    {.name = NULL},
+};

@@ -1,0 +1,38 @@
+/* Finding oneDNN's convolutions, and saying why there are none. */
+#include "backends/cpu/library.h"
+#include "core/installed.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+extern const d9_installed_module d9_conv_library_file; /* for registry.c, too */
+const d9_installed_module d9_conv_library_file = {"backend onednn", "dawn9-onednn.so", "d9_conv_library_module",
+                                                  "libdnnl-dev"};
+
+/* The module is there and does not open: most often it was built against another version than this machine has. */
+static d9_status say_why(d9_context *context) {
+    static const char *const versions[] = {"libdnnl.so.2", "libdnnl.so.3"};
+    char reason[sizeof context->message];
+    if (!strstr(context->message, "libdnnl.so")) return D9_DEVICE;
+    snprintf(reason, sizeof reason, "%s", context->message);
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        void *other = dlopen(versions[i], RTLD_LAZY | RTLD_LOCAL);
+        if (!other) continue;
+        dlclose(other);
+        d9_context_clear(context);
+        return d9_fail(context, D9_DEVICE, "%s; this machine has %s: built against another version", reason,
+                       versions[i]);
+    }
+    return D9_DEVICE;
+}
+
+d9_status d9_conv_library_find(d9_context *context, const d9_conv_library **library) {
+    const d9_conv_library *(*get)(void) = NULL;
+    void *symbol;
+    *library = NULL;
+    if (d9_installed_open(context, &d9_conv_library_file, &symbol) != D9_OK) return say_why(context);
+    memcpy(&get, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointer */
+    *library = get();
+    return D9_OK;
+}

@@ -1,0 +1,33 @@
+# dawn9 bench on the CPU backends: rates beside ceilings, and every way to convolve beside the one in the plan.
+. "$(dirname "$0")/lib.sh"
+for backend in $(cpu_backends); do
+    cat >tiny.yaml <<Y
+backend: $backend
+precision: f32
+threads: 1
+model: {name: resnet9, channels: [8, 8, 64, 64]}
+data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 16}
+train: {epochs: 1, batch_size: 16}
+Y
+
+    accepts "$dawn9" bench step --config tiny.yaml
+    says 'ceilings here: matrix product [0-9]* GFLOP/s, copy [0-9.]* GB/s'
+    accepts "$dawn9" bench step --config tiny.yaml --json
+    cp "$out" step.json
+    # The best of the nodes beside the ceilings: small arrays stay in the cache, so the copy's is passed.
+    json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gflop_per_second"]) < 5'
+    json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gigabytes_per_second"]) < 20'
+    json step.json 'all((n["why"] == "") == (n["choice"] == "") for n in d["nodes"])'
+    accepts "$dawn9" bench ops --config tiny.yaml --json
+    cp "$out" ops.json
+    json ops.json 'len(d["rules"]) == 3 * 8 - 1' # 8 convolutions; the first needs no gradient to its image
+    json ops.json 'all(r["ways"] and r["choice"] in [w["choice"] for w in r["ways"]] for r in d["rules"])'
+    json ops.json 'all(any(w["choice"].startswith("own ") for w in r["ways"]) for r in d["rules"])'
+    json ops.json 'd["fastest_bare_seconds"] <= sum(min(w["seconds"] for w in r["ways"]) for r in d["rules"]) * 1.5'
+    accepts "$dawn9" bench ops --config tiny.yaml
+    says '^  \* '
+    says 'of the fastest bare sum'
+done
+# The backend named after oneDNN takes its convolutions, and lists ours beside them.
+[ "$backend" = cpu ] || json ops.json 'all(r["choice"].startswith("onednn ") for r in d["rules"])'
+verdict

@@ -1,0 +1,92 @@
+# Every instruction set, forced on this machine: a whole run with our kernels and oneDNN held to it gives the same training.
+. "$(dirname "$0")/lib.sh"
+[ "$(uname -m)" = x86_64 ] || skips x86-64 "$(uname -m) has no such levels"
+tiny | slower | sed 's/backend: reference/backend: cpu/; s/\[4, 4, 8, 8\]/[16, 16, 32, 32]/' >levels.yaml
+on() { # BACKEND LEVEL OUT [OPTION...]
+    backend=$1 level=$2 folder=$3
+    shift 3
+    "$dawn9" train levels.yaml --backend "$backend" --set backend_options.cpu_level="$level" --out "$folder" --quiet "$@"
+}
+
+# ---- f32 on each; one beyond this processor is refused with the best it has, and sse4.2 runs on every one that builds ----
+ran=
+for level in plain v2 avx2 avx512 avx512-bf16 amx; do
+    observe on cpu $level $level
+    if [ $status = 4 ]; then
+        grep -Eq "cpu_level $level: this processor does not run it \(the best it runs is (sse4.2|avx)" "$err" || fail "$level: refused with"
+        continue
+    fi
+    [ $status = 0 ] || fail "$level: status $status"
+    ran="$ran $level"
+    json $level/result.json 'd["config"]["backend_options"]["cpu_level"] == "'$level'"'
+    json $level/result.json 'd["isa"] == {"v2": "sse4.2"}.get("'$level'", "'$level'")'
+done
+case $ran in *" plain v2"*) ;; *) fail "only$ran ran" ;; esac
+
+# The x86-64 levels are other words for them; v4bf16 is the one without tiles.
+for pair in v3=avx2 v4=avx512 v4bf16=avx512-bf16; do
+    case "$ran " in *" ${pair#*=} "*) ;; *) continue ;; esac
+    accepts on cpu ${pair%=*} ${pair%=*} --set train.epochs=0.5
+    json ${pair%=*}/result.json 'd["isa"] == "'${pair#*=}'"'
+done
+
+# What oneDNN chose says which instructions it uses ("jit:avx2"): of none beyond the level, and from avx2 on of the best
+# within it.
+choices='[rule["choice"] for rule in d["rules"]]'
+uses() { json "$1/result.json" "any(\"$2\" in c for c in $choices)"; }
+spares() { json "$1/result.json" "len($choices) > 30 and not any(\"$2\" in c for c in $choices)"; }
+peers=
+case $(cpu_backends) in *onednn*) peers=$ran ;; esac
+for level in $peers; do
+    accepts on onednn $level onednn-$level
+    case $level in
+    plain | v2) spares onednn-$level avx ;;
+    avx2) uses onednn-$level avx2; spares onednn-$level avx512 ;;
+    *) uses onednn-$level avx512; spares onednn-$level amx ;;
+    esac
+done
+if [ "$peers" ]; then
+    accepts on onednn auto auto --set train.epochs=0.5 # no further than the processor
+    case $ran in *avx512*) uses auto avx512 ;; *avx2*) uses auto avx2; spares auto avx512 ;; esac
+fi
+
+# The losses but for rounding: of two steps, forward and backward, tightly; of all eight within what rounding alone does
+# here, since windows of max pools that nearly tie send gradients elsewhere (reference in f32 against f64: 1.1e-2).
+follows() { # RUN STEPS LIMIT PEER: the largest relative difference of its epochs' losses from those of PEER
+    json "$1/result.json" "d[\"steps\"] == $2 and len(d[\"epochs\"]) == ($2 + 3) // 4"
+    json "$1/result.json" "all(abs(a[\"train_loss\"] / b[\"train_loss\"] - 1) <= $3 for a, b in zip(d[\"epochs\"], json.load(open(\"$4/result.json\"))[\"epochs\"]))"
+}
+accepts "$dawn9" train levels.yaml --backend reference --precision f64 --set train.epochs=0.5 --out judge --quiet
+for level in $ran; do
+    accepts on cpu $level short-$level --set train.epochs=0.5
+    follows short-$level 2 5e-6 judge
+    follows $level 8 3e-2 plain
+done
+for level in $peers; do
+    accepts on onednn $level short-onednn-$level --set train.epochs=0.5
+    follows short-onednn-$level 2 5e-6 judge
+    follows onednn-$level 8 3e-2 plain
+done
+
+# ---- bf16 where loops and library multiply it, and only there ----
+refuses 4 'precision bf16: .* has f32$' on cpu v2 x --precision bf16
+half() { # BACKEND
+    accepts on "$1" avx512-bf16 "half-$1" --precision bf16
+    json "half-$1/result.json" 'd["precision"] == "bf16"'
+    spares "half-$1" amx
+    follows "half-$1" 8 3e-2 plain
+}
+case $ran in
+*avx512-bf16*)
+    half cpu
+    if [ "$peers" ]; then
+        half onednn
+        uses half-onednn bf16
+    fi
+    ;;
+esac
+
+# ---- several runs in one process; a level that does not exist ----
+accepts on cpu v2 many --set train.epochs=1 --runs 2
+refuses 2 'cpu_level: .*v5.*auto, plain, avx2, avx512, avx512-bf16, amx, v2, v3, v4, v4bf16' on cpu v5 x
+verdict
