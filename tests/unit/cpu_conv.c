@@ -163,8 +163,9 @@ static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d
 
 /* How many results were compared. */
 static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu_loops *loops) {
-    const d9_cpu cpus[] = {
-        {loops, 1, {0}}, {loops, 2, {4 << 10, 32 << 10, 256 << 10}}, {loops, 3, {48 << 10, 1 << 20, 32 << 20}}};
+    const d9_cpu cpus[] = {{.loops = loops, .threads = 1},
+                           {.loops = loops, .threads = 2, .cache_bytes = {4 << 10, 32 << 10, 256 << 10}},
+                           {.loops = loops, .threads = 3, .cache_bytes = {48 << 10, 1 << 20, 32 << 20}}};
     int compared = 0;
     for (int pass = 0; pass < 3; pass++) {
         c->shape.pass = (d9_cpu_conv_pass)pass;
