@@ -20,6 +20,6 @@ target_include_directories(dawn9 PRIVATE ${CMAKE_BINARY_DIR})
 
 add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/man/dawn9.1
   COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/man
-  COMMAND $<TARGET_FILE:dawn9> help --man > ${CMAKE_BINARY_DIR}/man/dawn9.1
+  COMMAND dawn9 help --man > ${CMAKE_BINARY_DIR}/man/dawn9.1
   DEPENDS dawn9 VERBATIM)
 add_custom_target(dawn9_man ALL DEPENDS ${CMAKE_BINARY_DIR}/man/dawn9.1)

@@ -95,6 +95,9 @@ d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, cons
     }
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
     last_line(context, log, line);
+    /* POSIX lets posix_spawn succeed and its child end with 127 instead; so it does under qemu-user. */
+    if (WIFEXITED(state) && WEXITSTATUS(state) == 127 && !*line)
+        return d9_fail(context, D9_DATA, "%s is not installed", argv[0]);
     return d9_fail(context, D9_DATA, "%s ended with %s %d%s%s", argv[0], WIFEXITED(state) ? "status" : "signal",
                    WIFEXITED(state) ? WEXITSTATUS(state) : WTERMSIG(state), *line ? ": " : "", line);
 }
