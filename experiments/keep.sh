@@ -7,9 +7,10 @@
 #        experiments/keep.sh report KEPT FOLDER [DAWN9]   and back, with page and tables made again (build/dawn9)
 #        experiments/keep.sh write KEPT [DAWN9]           the same, then page and tables into KEPT
 #
-# The same records give the same archive: names in order, no times, no owners. It holds no weights and no predictions
-# (*.safetensors), so a page made from it has no confusion matrix and no list of mistakes. In the page that is kept, a
-# link to a run leads to the archive, and a plot has no link to a PNG file.
+# The same records give the same archive: names in order, no times, no owners, and the format that tar 1.34 and 1.35
+# write alike. It holds no weights and no predictions (*.safetensors), so a page made from it has no confusion matrix and
+# no list of mistakes. In the page that is kept, a link to a run leads to the archive, and a plot has no link to a PNG
+# file.
 set -eu
 
 usage() { sed -n '5,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -17,7 +18,7 @@ usage() { sed -n '5,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 archive() { # FOLDER: to standard output
     (cd "$1" && find . -type f ! -name '*.safetensors' ! -path './report/*' ! -path ./report.html \
         ! -path ./experiment.json ! -path ./summary.txt ! -path ./records.tar.gz -printf '%P\n' | LC_ALL=C sort |
-        tar --create --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rw,go=r --files-from=-)
+        tar --create --format=gnu --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rw,go=r --files-from=-)
 }
 
 pack() { # FOLDER KEPT
