@@ -1,0 +1,158 @@
+#!/bin/sh
+# Builds and tests what is committed here on a system that this machine is not, from nothing.
+#
+#   debian13   Debian 13 in a folder: gcc 14, oneDNN 3.7, PyTorch 2.6. In a fresh clone both commands of README.md
+#              (of reproduce.sh three minutes), then PyTorch: our models in it, and its step as a peer
+#   aarch64    the plain build cross-compiled against Debian's arm64 libraries; its unit tests under qemu-user
+#
+# usage: tests/other-systems.sh debian13|aarch64 [FOLDER]
+#
+# FOLDER (build-systems) gets one folder for the system, which is removed first. Needs root, apt and the network; 10 GB
+# and 40 minutes on two cores for debian13, 1 GB and 15 minutes for aarch64. Without one of them: "skipped: REASON: why"
+# and status 77. The last line counts the steps; the exit status is the verdict.
+# shellcheck disable=SC2317 # step calls the functions
+set -eu
+cd "$(dirname "$0")/.."
+
+usage="usage: tests/other-systems.sh debian13|aarch64 [FOLDER]"
+case $#:${1-} in
+1:debian13 | 2:debian13 | 1:aarch64 | 2:aarch64) system=$1 ;;
+1:-h | 1:--help) echo "$usage"; exit 0 ;;
+*) echo "$usage" >&2; exit 2 ;;
+esac
+folder=${2-build-systems}
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+root=$folder/$system
+began=$(date +%s)
+passed=0 failed=0
+
+skips() { echo "skipped: $1: $2"; exit 77; } # REASON WHY
+say() { printf '\n==== %s (%d s)\n' "$*" $(($(date +%s) - began)); }
+
+# step NAME COMMAND...: one thing that passes or fails.
+step() {
+    name=$1
+    shift
+    say "$system: $name"
+    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) failures="${failures-}failed $name
+"; fi
+}
+tell() {
+    say "$system: done, commit $(git rev-parse --short=12 HEAD)"
+    printf %s "${failures-}"
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ]
+    exit
+}
+
+# needs GIGABYTES PACKAGE...
+needs() {
+    [ "$(id -u)" = 0 ] || skips root "only root can install a system in a folder"
+    command -v apt-get >/dev/null || skips apt "packages are those of Debian"
+    unshare --mount true 2>/dev/null || skips mount "mounts of its own are not allowed here"
+    [ "$(df --output=avail -B1G "$folder" | tail -n 1)" -ge "$1" ] || skips disk "$folder has less than $1 GB free"
+    shift
+    dpkg-query -s "$@" >/dev/null 2>&1 && return 0
+    apt-get update -qq || true # the lists there are may do
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
+        skips packages "not all of these can be installed: $*"
+}
+
+# bootstrap SUITE OPTION...: a new system at $root.
+bootstrap() {
+    suite=$1
+    shift
+    rm -rf --one-file-system "$root"
+    say "$system: debootstrap $suite"
+    debootstrap --variant=minbase "$@" "$suite" "$root" >"$folder/$system.log" 2>&1 && return 0
+    tail -n 20 "$folder/$system.log"
+    skips debootstrap "$suite cannot be installed: the end of $folder/$system.log is above"
+}
+
+# ---- Debian 13 ----
+
+# inside COMMAND: a line for the shell of the new system, in the clone. Its mounts end with it.
+inside() {
+    # shellcheck disable=SC2016 # $0 and $1 are those of the inner shell
+    unshare --mount --propagation private sh -c '
+        mount -t proc proc "$0/proc" && mount -t sysfs sys "$0/sys" && mount --rbind /dev "$0/dev" &&
+            exec env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root LANG=C.UTF-8 \
+                DEBIAN_FRONTEND=noninteractive chroot "$0" sh -c "cd /root/dawn9 && $1"' "$root" "$1"
+}
+
+installs() { inside "apt-get install -y -qq --no-install-recommends $1 >/dev/null"; }
+
+# Long enough to build and to train some steps; what it says when it is stopped is the proof that it did.
+begins_to_train() {
+    inside "timeout --signal=INT 180 experiments/reproduce.sh 2>&1" >"$folder/reproduce.log" || true
+    tail -n 5 "$folder/reproduce.log"
+    grep -q 'interrupted before step [1-9]' "$folder/reproduce.log"
+}
+
+debian13() {
+    needs 10 debootstrap
+    bootstrap trixie --include=ca-certificates
+    cp /etc/resolv.conf "$root/etc/"
+    git clone -q . "$root/root/dawn9"
+    git config --file "$root/root/.gitconfig" safe.directory '*'
+    data=${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/cifar10
+    if [ -d "$data" ]; then # fetched in there where it is not
+        mkdir -p "$root/root/.cache/dawn9"
+        cp -r "$data" "$root/root/.cache/dawn9/"
+    fi
+    step "setup.sh installs and builds" inside ./setup.sh
+    step "oneDNN 3 is what was found" inside "build/dawn9 devices | grep 'oneDNN 3'"
+    step "experiments/reproduce.sh trains" begins_to_train
+    step "tests/run.sh" inside tests/run.sh
+    step "python3-torch installs" installs python3-torch
+    step "models in PyTorch" inside "ctest --test-dir build --output-on-failure --no-tests=error -R '^cli.pytorch\$'"
+    step "PyTorch's step" inside \
+        "/usr/bin/python3 experiments/peers/torch_cpu.py --precision f32 --batch 64 --steps 2 --warm 1"
+}
+
+# ---- aarch64 ----
+
+# Another architecture's packages, unpacked beside each other: nothing of them runs while they are installed.
+unpack_packages() {
+    for package in "$root"/var/cache/apt/archives/*.deb; do dpkg-deb --extract "$package" "$root" || return 1; done
+}
+
+# Without C++, and so without the model of the CUDA kernels. The name of the build's folder must not begin with that of
+# $root: CMake takes what does for a part of it, and then a test does not find libdawn9.
+compiles() {
+    libraries=$root/usr/lib/aarch64-linux-gnu/pkgconfig:$root/usr/share/pkgconfig
+    env PKG_CONFIG_SYSROOT_DIR="$root" PKG_CONFIG_LIBDIR="$libraries" cmake -G Ninja -S . -B "$folder/build-aarch64" \
+        -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_SYSROOT="$root" \
+        -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=NOTFOUND \
+        "-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64-static;-L;$root" -DCMAKE_FIND_ROOT_PATH_MODE_PROGRAM=NEVER \
+        -DDAWN9_TESTS=ON -DDAWN9_CUDA=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >"$folder/aarch64-configure.log" 2>&1 ||
+        { cat "$folder/aarch64-configure.log"; return 1; }
+    cmake --build "$folder/build-aarch64" --parallel "$(nproc)" >"$folder/aarch64-compile.log" 2>&1 ||
+        { tail -n 60 "$folder/aarch64-compile.log"; return 1; }
+}
+
+# The verdict, and the names of what is skipped for want of oneDNN, are those of tests/run.sh.
+passes() {
+    ctest --test-dir "$folder/build-aarch64" --parallel "$(nproc)" --output-on-failure --no-tests=error -L '^unit$' \
+        --output-junit "$folder/build-aarch64/results.xml" --test-output-size-passed 10000000 || true
+    tests/run.sh --verdict "$folder/build-aarch64"
+}
+
+aarch64() {
+    needs 2 debootstrap qemu-user-static gcc-aarch64-linux-gnu
+    # The libraries of the Debian that the cross compiler is of.
+    bootstrap "$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)" --arch=arm64 --foreign \
+        --include=libc6-dev,libgomp1,libyaml-dev,libjansson-dev,libmd-dev,libcmocka-dev,libstb-dev
+    rm -rf "$folder/build-aarch64"
+    step "packages unpack" unpack_packages
+    step "the plain build" compiles
+    step "the command runs" qemu-aarch64-static -L "$root" "$folder/build-aarch64/dawn9" devices
+    step "unit tests" passes
+}
+
+case $system in
+debian13) debian13 ;;
+aarch64) aarch64 ;;
+esac
+tell
