@@ -15,10 +15,10 @@ D9_FN D9_REAL D9_OF(d9_act_slope_RELU)(D9_REAL y, D9_REAL alpha) {
     return y <= 0 ? D9_R(0) : D9_R(1);
 }
 
-/* Written as a sum, so that the exponential is no conditional work: a NaN passes through the second term. */
+/* The exponential is computed for every x and chosen last; a NaN comes from it. */
 D9_FN D9_REAL D9_OF(d9_act_CELU)(D9_REAL x, D9_REAL alpha) {
-    const D9_REAL above = x > 0 ? x : 0, below = x > 0 ? 0 : x;
-    return above + alpha * D9_OF(d9_expm1)(below * (1 / alpha));
+    const D9_REAL below = alpha * D9_OF(d9_expm1)(x * (1 / alpha));
+    return x > 0 ? x : below;
 }
 
 /* e^(x / alpha) = 1 + y / alpha where x < 0. */

@@ -54,14 +54,13 @@ D9_FN float d9_exp_float(float x) {
     return (p + 1.0f) * d9_power_of_two(half) * d9_power_of_two(n - half);
 }
 
+/* The limits are chosen last, so that nothing waits for a clamp; a NaN passes both. */
 D9_FN float d9_expm1_float(float x) {
-    float in = x < -80.0f ? -80.0f : x;
-    in = in > 89.0f ? 89.0f : in;
     int32_t n;
-    const float p = d9_exp_reduce(in, &n);
-    n = in == in ? n : 0;
-    const float scale = d9_power_of_two(n - 1);
-    return 2.0f * (scale * p + (scale - 0.5f));
+    const float p = d9_exp_reduce(x, &n);
+    const float scale = d9_float_of_bits(((uint32_t)n + 126) << 23); /* 2^(n - 1) */
+    const float within = 2.0f * (scale * p + (scale - 0.5f)), above = x > 89.0f ? INFINITY : within;
+    return x < -80.0f ? -1.0f : above;
 }
 
 #endif
