@@ -19,7 +19,8 @@ void d9_cpu_cast(const d9_cpu *cpu, d9_kernel_in x, int64_t count, d9_kernel_out
 }
 
 void d9_cpu_add(const d9_cpu *cpu, d9_kernel_in a, d9_kernel_in b, int64_t count, d9_kernel_out y) {
-    FOR_PIECES(count) cpu->loops->add(a, b, y, begin, piece_end(begin, count));
+    const bool stream = d9_cpu_streams(cpu, count * d9_kernel_store_bytes(y.store));
+    FOR_PIECES(count) cpu->loops->add(a, b, stream, y, begin, piece_end(begin, count));
 }
 
 void d9_cpu_scale(const d9_cpu *cpu, d9_kernel_in x, float factor, int64_t count, d9_kernel_out y) {

@@ -36,6 +36,9 @@ typedef struct d9_cpu_prologue {
     d9_kernel_in reference; /* y or x of the activation, as its row says */
 } d9_cpu_prologue;
 
+/* Some images of a norm's group: their first element, and how far the next image is. */
+typedef struct d9_cpu_run { int64_t at, stride, images, pixels; } d9_cpu_run;
+
 /* ---- loops: kernels/cpu/loops.def ---- */
 struct d9_cpu_conv_shape; /* kernels/cpu/conv.h */
 struct d9_gemm_tile;
@@ -65,6 +68,11 @@ typedef struct d9_cpu {
     int threads;
     int64_t cache_bytes[3]; /* of a core's first and second level, and of the third that cores share; 0: not known */
 } d9_cpu;
+
+/* Whether an output is too large to be found in a cache when it is read again. */
+static inline bool d9_cpu_streams(const d9_cpu *cpu, int64_t bytes) {
+    return cpu->cache_bytes[2] > 0 && bytes > cpu->cache_bytes[2] / 2;
+}
 
 void d9_cpu_cast(const d9_cpu *cpu, d9_kernel_in x, int64_t count, d9_kernel_out y);
 void d9_cpu_add(const d9_cpu *cpu, d9_kernel_in a, d9_kernel_in b, int64_t count, d9_kernel_out y);

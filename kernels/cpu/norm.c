@@ -1,11 +1,14 @@
 /* Batch normalisation over ghost groups: partial sums per slice of a group, combined in order, then one pass.
  *
  * A group's images are cut into at most SLICES slices, however many threads there are: the bits are the same for any
- * number. Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of
- * pivots. */
+ * number. Groups are independent, so a few go through both passes before the next few begin: then the second pass finds
+ * in the shared cache what the first has read. Each thread has the same slices in both.
+ *
+ * Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of pivots. */
 #include "kernels/cpu/kernels.h"
 
 #include <math.h>
+#include <omp.h>
 
 enum { SLICES = 64 }; /* over all groups, at least one each */
 
@@ -38,8 +41,32 @@ static int64_t member_at(const d9_kernel_norm *norm, int64_t g, int64_t m) {
 }
 static int64_t slice_from(const layout *l, int64_t s) { return l->members * s / l->slices; }
 
+static d9_cpu_run slice_run(const d9_kernel_norm *norm, const layout *l, int64_t g, int64_t s) {
+    const int64_t from = slice_from(l, s);
+    return (d9_cpu_run){member_at(norm, g, from), norm->groups * norm->pixels * norm->channels,
+                        slice_from(l, s + 1) - from, norm->pixels};
+}
+
 static double *slice_sums(const d9_kernel_norm *norm, const layout *l, int64_t g, int64_t s) {
     return l->sums + (g * l->slices + s) * 2 * norm->channels;
+}
+
+/* How many groups go through both passes together, when a pass reads `bytes` of each pixel and channel: half the shared
+ * cache full, but a slice for each thread. */
+static int64_t groups_together(const d9_cpu *cpu, const d9_kernel_norm *norm, const layout *l, int64_t bytes) {
+    const int64_t group_bytes = l->members * norm->pixels * norm->channels * bytes;
+    const int64_t fitting = cpu->cache_bytes[2] / 2 / group_bytes, busy = (cpu->threads + l->slices - 1) / l->slices;
+    const int64_t together = fitting > busy ? fitting : busy;
+    return cpu->cache_bytes[2] > 0 && together < norm->groups ? together : norm->groups;
+}
+
+/* What of `count` things is this thread's. */
+typedef struct share {
+    int64_t from, until;
+} share;
+static share share_of(int64_t count) {
+    const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    return (share){count * thread / threads, count * (thread + 1) / threads};
 }
 
 static void clear_sums(double *sums, int64_t count) {
@@ -58,21 +85,12 @@ static const double *combine(const d9_kernel_norm *norm, const layout *l, int64_
 
 /* ---- forward ---- */
 
-static void forward_sums(const d9_cpu *cpu, const d9_kernel_norm *norm, const layout *l, d9_kernel_in x) {
-    const d9_cpu_loops *loops = cpu->loops;
-    const int64_t c = norm->channels;
-    for (int64_t g = 0; g < norm->groups; g++) { /* the group's first pixel is its pivot */
+/* A group's first pixel is its pivot. */
+static void find_pivots(const d9_cpu *cpu, const d9_kernel_norm *norm, const layout *l, d9_kernel_in x) {
+    for (int64_t g = 0; g < norm->groups; g++) {
         const d9_kernel_in first = {(const char *)x.data + member_at(norm, g, 0) * d9_kernel_store_bytes(x.store),
                                     x.store};
-        loops->cast(first, (d9_kernel_out){l->pivots + g * c, D9_KERNEL_F32}, 0, c);
-    }
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t i = 0; i < norm->groups * l->slices; i++) {
-        const int64_t g = i / l->slices, s = i % l->slices;
-        double *sums = slice_sums(norm, l, g, s);
-        clear_sums(sums, 2 * c);
-        for (int64_t m = slice_from(l, s); m < slice_from(l, s + 1); m++)
-            loops->norm_sums(x, member_at(norm, g, m), norm->pixels, c, l->pivots + g * c, sums);
+        cpu->loops->cast(first, (d9_kernel_out){l->pivots + g * norm->channels, D9_KERNEL_F32}, 0, norm->channels);
     }
 }
 
@@ -101,22 +119,39 @@ static void forward_terms(const d9_kernel_norm *norm, const layout *l, int64_t g
     }
 }
 
-static void apply(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const float *terms,
-                  int64_t term_groups, const d9_kernel_epilogue *epilogue, d9_kernel_out y) {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t i = 0; i < norm->images; i++)
-        cpu->loops->norm_apply(x, i * norm->pixels * norm->channels, norm->pixels, norm->channels,
-                               terms + i % term_groups * 4 * norm->channels, epilogue, y);
+static bool streams(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_out y) {
+    return d9_cpu_streams(cpu, norm->images * norm->pixels * norm->channels * d9_kernel_store_bytes(y.store));
 }
 
 void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x,
                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                          d9_kernel_out y) {
     const layout l = lay_out(norm, scratch);
-    forward_sums(cpu, norm, &l, x);
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t g = 0; g < norm->groups; g++) forward_terms(norm, &l, g, state);
-    apply(cpu, norm, x, l.terms, norm->groups, epilogue, y);
+    const int64_t together = groups_together(cpu, norm, &l, d9_kernel_store_bytes(x.store));
+    const bool stream = streams(cpu, norm, y);
+    find_pivots(cpu, norm, &l, x);
+#pragma omp parallel num_threads(cpu->threads)
+    for (int64_t first = 0; first < norm->groups; first += together) {
+        const int64_t groups = norm->groups - first < together ? norm->groups - first : together;
+        const share slices = share_of(groups * l.slices), terms = share_of(groups);
+        for (int64_t i = slices.from; i < slices.until; i++) {
+            const int64_t g = first + i / l.slices, s = i % l.slices;
+            const d9_cpu_run run = slice_run(norm, &l, g, s);
+            double *sums = slice_sums(norm, &l, g, s);
+            clear_sums(sums, 2 * norm->channels);
+            cpu->loops->norm_sums(x, &run, norm->channels, l.pivots + g * norm->channels, sums);
+        }
+#pragma omp barrier
+        for (int64_t g = first + terms.from; g < first + terms.until; g++) forward_terms(norm, &l, g, state);
+#pragma omp barrier
+        for (int64_t i = slices.until - 1; i >= slices.from; i--) { /* backwards: the last read is cached best */
+            const int64_t g = first + i / l.slices;
+            const d9_cpu_run run = slice_run(norm, &l, g, i % l.slices);
+            for (int64_t m = run.images - 1; m >= 0; m--)
+                cpu->loops->norm_apply(x, run.at + m * run.stride, norm->pixels, norm->channels,
+                                       l.terms + g * 4 * norm->channels, epilogue, stream, y);
+        }
+    }
 }
 
 void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
@@ -132,7 +167,11 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
         set_terms(terms, norm->channels, c, (float)(mean / (double)norm->groups), (float)inv_std, state->scale[c],
                   state->bias[c]);
     }
-    apply(cpu, norm, x, terms, 1, epilogue, y);
+    const bool stream = streams(cpu, norm, y);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < norm->images; i++)
+        cpu->loops->norm_apply(x, i * norm->pixels * norm->channels, norm->pixels, norm->channels, terms, epilogue,
+                               stream, y);
 }
 
 /* ---- backward ---- */
@@ -142,18 +181,6 @@ typedef struct backward {
     const d9_cpu_prologue *prologue;
     const float *mean, *inv_std, *scale;
 } backward;
-
-static void backward_sums(const d9_cpu *cpu, const d9_kernel_norm *norm, const layout *l, const backward *b) {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t i = 0; i < norm->groups * l->slices; i++) {
-        const int64_t g = i / l->slices, s = i % l->slices;
-        double *sums = slice_sums(norm, l, g, s);
-        clear_sums(sums, 2 * norm->channels);
-        for (int64_t m = slice_from(l, s); m < slice_from(l, s + 1); m++)
-            cpu->loops->norm_backward_sums(b->dy, b->prologue, b->x, member_at(norm, g, m), norm->pixels,
-                                           norm->channels, b->mean + g * norm->channels, sums);
-    }
-}
 
 /* dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n), with S1 = sum dz, S2 = sum dz (x - mean). */
 static void backward_terms(const d9_kernel_norm *norm, const layout *l, int64_t g, const backward *b) {
@@ -169,9 +196,9 @@ static void backward_terms(const d9_kernel_norm *norm, const layout *l, int64_t 
 }
 
 /* After backward_terms: each group's sums lie in its first slice. */
-static void parameter_gradients(const d9_kernel_norm *norm, const layout *l, const float *inv_std, float *dscale,
-                                float *dbias) {
-    for (int64_t c = 0; c < norm->channels; c++) {
+static void parameter_gradients(const d9_kernel_norm *norm, const layout *l, const float *inv_std, share channels,
+                                float *dscale, float *dbias) {
+    for (int64_t c = channels.from; c < channels.until; c++) {
         double scale = 0, bias = 0;
         for (int64_t g = 0; g < norm->groups; g++) {
             const double *sums = slice_sums(norm, l, g, 0);
@@ -188,13 +215,33 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
                           const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients) {
     const layout l = lay_out(norm, scratch);
     const backward b = {dy, x, prologue, mean, inv_std, scale};
-    backward_sums(cpu, norm, &l, &b);
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t g = 0; g < norm->groups; g++) backward_terms(norm, &l, g, &b);
-    parameter_gradients(norm, &l, inv_std, gradients->dscale, gradients->dbias);
-    if (!gradients->dx.data) return;
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t i = 0; i < norm->images; i++)
-        cpu->loops->norm_backward_apply(dy, prologue, x, i * norm->pixels * norm->channels, norm->pixels,
-                                        norm->channels, l.terms + i % norm->groups * 4 * norm->channels, gradients->dx);
+    const int64_t arrays = prologue->act.activation == D9_KERNEL_NO_ACT ? 2 : 3;
+    const int64_t together = groups_together(cpu, norm, &l, arrays * d9_kernel_store_bytes(x.store));
+    const bool stream = streams(cpu, norm, gradients->dx);
+#pragma omp parallel num_threads(cpu->threads)
+    {
+        for (int64_t first = 0; first < norm->groups; first += together) {
+            const int64_t groups = norm->groups - first < together ? norm->groups - first : together;
+            const share slices = share_of(groups * l.slices), terms = share_of(groups);
+            for (int64_t i = slices.from; i < slices.until; i++) {
+                const int64_t g = first + i / l.slices, s = i % l.slices;
+                const d9_cpu_run run = slice_run(norm, &l, g, s);
+                double *sums = slice_sums(norm, &l, g, s);
+                clear_sums(sums, 2 * norm->channels);
+                cpu->loops->norm_backward_sums(dy, prologue, x, &run, norm->channels, mean + g * norm->channels, sums);
+            }
+#pragma omp barrier
+            for (int64_t g = first + terms.from; g < first + terms.until; g++) backward_terms(norm, &l, g, &b);
+#pragma omp barrier
+            for (int64_t i = slices.until - 1; i >= slices.from && gradients->dx.data; i--) {
+                const int64_t g = first + i / l.slices;
+                const d9_cpu_run run = slice_run(norm, &l, g, i % l.slices);
+                for (int64_t m = run.images - 1; m >= 0; m--)
+                    cpu->loops->norm_backward_apply(dy, prologue, x, run.at + m * run.stride, norm->pixels,
+                                                    norm->channels, l.terms + g * 4 * norm->channels, stream,
+                                                    gradients->dx);
+            }
+        }
+        parameter_gradients(norm, &l, inv_std, share_of(norm->channels), gradients->dscale, gradients->dbias);
+    }
 }

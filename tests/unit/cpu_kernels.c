@@ -125,7 +125,8 @@ static void check(const array *a, const setting *s, const char *what, double f32
                  (long long)wrong, (long long)a->count);
 }
 
-/* Calls a check for every level that runs here, both types, random and integer contents, 1 and 3 threads. */
+/* Calls a check for every level that runs here, both types, random and integer contents, 1 and 3 threads. The 3 have a
+ * shared cache so small that outputs go past it and a norm takes its groups in several rounds. */
 static void everywhere(fixture *f, void (*run)(fixture *, const setting *)) {
     int levels = 0;
     for (int l = 0; d9_cpu_level_at(l); l++) {
@@ -133,8 +134,9 @@ static void everywhere(fixture *f, void (*run)(fixture *, const setting *)) {
         if (!loops) continue;
         levels++;
         for (int i = 0; i < 8; i++) {
-            const setting s = {
-                {.loops = loops, .threads = i & 1 ? 3 : 1}, i & 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32, (i & 4) != 0};
+            const setting s = {{.loops = loops, .threads = i & 1 ? 3 : 1, .cache_bytes = {0, 0, i & 1 ? 4096 : 0}},
+                               i & 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32,
+                               (i & 4) != 0};
             run(f, &s);
         }
     }
@@ -430,14 +432,13 @@ static void strips(fixture *f, const setting *s) {
     assert_memory_equal(back->f32, x->f32, (size_t)(x->count * d9_kernel_store_bytes(s->store)));
 }
 
-/* ---- fused is unfused, bit for bit, whatever the threads ---- */
+/* ---- fused is unfused, bit for bit, whatever the threads and the caches ---- */
 
-static void fusion(fixture *f, const setting *s) {
+static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     const d9_kernel_norm n = {12, 10, 65, 3};
     const int64_t count = n.images * n.pixels * n.channels, gc = n.groups * n.channels;
     const size_t bytes = (size_t)(count * d9_kernel_store_bytes(s->store));
     const d9_cpu other = {.loops = s->cpu.loops, .threads = 2}; /* the fused side runs on 2 threads */
-    const d9_kernel_act celu = {D9_ACT_CELU, 0.3f};
     array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, count, s->store, s->integers),
           *vectors = fill(f, 2, 8 * gc, D9_KERNEL_F32, false);
     float *v = vectors->f32;
@@ -445,10 +446,10 @@ static void fusion(fixture *f, const setting *s) {
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     array *y = empty(f, 3, count, s->store), *sum = empty(f, 4, count, s->store);
     d9_cpu_norm_forward(&s->cpu, &n, in(x), &state, &none, f->scratch, out(y));
-    d9_cpu_act_forward(&s->cpu, in(y), celu, count, out(y));
+    d9_cpu_act_forward(&s->cpu, in(y), act, count, out(y));
     d9_cpu_add(&s->cpu, in(y), in(b), count, out(sum));
     array *fused = empty(f, 5, count, s->store), *fused_sum = empty(f, 6, count, s->store);
-    const d9_kernel_epilogue epilogue = {celu, in(b), out(fused_sum)};
+    const d9_kernel_epilogue epilogue = {act, in(b), out(fused_sum)};
     d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, out(fused));
     assert_memory_equal(fused->f32, y->f32, bytes);
     assert_memory_equal(fused_sum->f32, sum->f32, bytes);
@@ -458,14 +459,18 @@ static void fusion(fixture *f, const setting *s) {
 
     array *dz = empty(f, 7, count, s->store), *dx = empty(f, 4, count, s->store),
           *fused_dx = empty(f, 5, count, s->store);
-    const d9_cpu_prologue plain = {.act = {D9_KERNEL_NO_ACT, 0}}, slope = {celu, in(y)};
+    const d9_cpu_prologue plain = {.act = {D9_KERNEL_NO_ACT, 0}}, slope = {act, in(y)};
     const d9_kernel_norm_gradients a = {out(dx), v + 6 * gc, v + 6 * gc + n.channels};
     const d9_kernel_norm_gradients c = {out(fused_dx), v + 7 * gc, v + 7 * gc + n.channels};
-    d9_cpu_act_backward(&s->cpu, in(b), in(y), celu, count, out(dz));
+    d9_cpu_act_backward(&s->cpu, in(b), in(y), act, count, out(dz));
     d9_cpu_norm_backward(&s->cpu, &n, in(dz), &plain, in(x), state.mean, state.inv_std, v, f->scratch, &a);
     d9_cpu_norm_backward(&other, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, &c);
     assert_memory_equal(fused_dx->f32, dx->f32, bytes);
     assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
+}
+
+static void fusion(fixture *f, const setting *s) {
+    for (int id = 0; id < D9_ACT_COUNT; id++) fusion_of(f, s, (d9_kernel_act){id, 0.3f});
 }
 
 #define EVERYWHERE(name)                                                                                               \

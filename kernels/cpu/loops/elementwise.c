@@ -18,16 +18,17 @@ void D9_LOOP_NAME(cast)(d9_kernel_in x, d9_kernel_out y, int64_t begin, int64_t 
     }
 }
 
-void D9_LOOP_NAME(add)(d9_kernel_in a, d9_kernel_in b, d9_kernel_out y, int64_t begin, int64_t end) {
+void D9_LOOP_NAME(add)(d9_kernel_in a, d9_kernel_in b, bool stream, d9_kernel_out y, int64_t begin, int64_t end) {
     d9_tile a_tile, b_tile;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
         const float *p = d9_tile_load(a, at, n, a_tile), *q = d9_tile_load(b, at, n, b_tile);
-        float *to = d9_tile_target(y, at, a_tile);
+        float *to = d9_tile_place(y, stream, at, a_tile);
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) to[i] = p[i] + q[i];
-        d9_tile_store(y, at, n, to);
+        d9_tile_put(y, stream, at, n, to);
     }
+    if (stream) d9_stream_end();
 }
 
 void D9_LOOP_NAME(scale)(d9_kernel_in x, float factor, d9_kernel_out y, int64_t begin, int64_t end) {
@@ -57,12 +58,12 @@ void d9_tile_act(d9_kernel_act act, int64_t n, float *t) {
     }
 }
 
-void d9_tile_slope(d9_kernel_act act, const float *restrict reference, int64_t n, float *restrict t) {
+void d9_tile_slope(d9_kernel_act act, const float *dy, const float *reference, int64_t n, float *t) {
     const float alpha = act.alpha;
     switch (act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
     case D9_ACT_##id:                                                                                                  \
-        for (int64_t i = 0; i < n; i++) t[i] *= d9_act_slope_##id##_float(reference[i], alpha);                        \
+        for (int64_t i = 0; i < n; i++) t[i] = dy[i] * d9_act_slope_##id##_float(reference[i], alpha);                 \
         break;
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
@@ -89,8 +90,7 @@ void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kern
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
         const float *from = d9_tile_load(dy, at, n, tile), *t = d9_tile_load(reference, at, n, reference_tile);
-        copy_tile(from, n, slopes); /* apart: dx may be the reference's own array */
-        d9_tile_slope(act, t, n, slopes);
+        d9_tile_slope(act, from, t, n, slopes); /* apart: dx may be the reference's own array */
         float *to = d9_tile_target(dx, at, tile);
         copy_tile(slopes, n, to);
         d9_tile_store(dx, at, n, to);

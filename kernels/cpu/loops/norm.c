@@ -43,8 +43,21 @@ static void clear(float *a, float *b, int64_t n) {
     for (int64_t i = 0; i < n; i++) a[i] = b[i] = 0;
 }
 
+/* Some rows of a tile's lanes, all in one visit of the sums. */
+enum { D9_ROWS = 4 };
+typedef const float *rows[D9_ROWS];
+
 /* a += u - shift, b += (u - shift)^2 */
-static inline void add_squares(const float *u, const float *shift, int64_t n, float *a, float *b) {
+static inline void add_squares(rows u, const float *shift, int64_t n, float *a, float *b) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const float p = u[0][i] - shift[i], q = u[1][i] - shift[i], r = u[2][i] - shift[i], s = u[3][i] - shift[i];
+        a[i] += (p + q) + (r + s);
+        b[i] += (p * p + q * q) + (r * r + s * s);
+    }
+}
+
+static inline void add_row_squares(const float *u, const float *shift, int64_t n, float *a, float *b) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         const float d = u[i] - shift[i];
@@ -54,7 +67,17 @@ static inline void add_squares(const float *u, const float *shift, int64_t n, fl
 }
 
 /* a += u, b += u * (v - shift) */
-static inline void add_products(const float *u, const float *v, const float *shift, int64_t n, float *a, float *b) {
+static inline void add_products(rows u, rows v, const float *shift, int64_t n, float *a, float *b) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const float s = shift[i];
+        a[i] += (u[0][i] + u[1][i]) + (u[2][i] + u[3][i]);
+        b[i] +=
+            (u[0][i] * (v[0][i] - s) + u[1][i] * (v[1][i] - s)) + (u[2][i] * (v[2][i] - s) + u[3][i] * (v[3][i] - s));
+    }
+}
+
+static inline void add_row_products(const float *u, const float *v, const float *shift, int64_t n, float *a, float *b) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         a[i] += u[i];
@@ -62,22 +85,45 @@ static inline void add_products(const float *u, const float *v, const float *shi
     }
 }
 
-void D9_LOOP_NAME(norm_sums)(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *pivot,
+/* The sums of a tile's lanes in f32, and how many rows they hold. */
+typedef struct partial {
+    d9_tile first, second;
+    int64_t held;
+} partial;
+
+static void fold_partial(partial *part, const walk *w, double *sums, int64_t channels) {
+    fold(part->first, w, sums);
+    fold(part->second, w, sums + channels);
+    clear(part->first, part->second, w->width);
+    part->held = 0;
+}
+
+void D9_LOOP_NAME(norm_sums)(d9_kernel_in x, const d9_cpu_run *run, int64_t channels, const float *pivot,
                              double *sums) {
-    d9_tile tile, first, second, repeated;
+    d9_tile tile[D9_ROWS], repeated;
+    partial part;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
         const walk w = walk_of(c, channels);
         const float *shift = repeat(pivot + c, &w, repeated);
-        for (int64_t from = 0; from < pixels; from += D9_FOLD * w.rows) {
-            const int64_t until = pixels - from < D9_FOLD * w.rows ? pixels : from + D9_FOLD * w.rows;
-            clear(first, second, w.width);
-            for (int64_t p = from; p < until; p += w.rows) {
-                const int64_t n = lanes(&w, until - p);
-                add_squares(d9_tile_load(x, at + p * channels + c, n, tile), shift, n, first, second);
+        clear(part.first, part.second, w.width);
+        part.held = 0;
+        for (int64_t m = 0; m < run->images; m++)
+            for (int64_t p = 0, taken; p < run->pixels; p += taken * w.rows) {
+                const int64_t here = run->at + m * run->stride + p * channels + c;
+                taken = p + D9_ROWS * w.rows <= run->pixels ? D9_ROWS : 1;
+                if (taken == 1) {
+                    const int64_t n = lanes(&w, run->pixels - p);
+                    add_row_squares(d9_tile_load(x, here, n, tile[0]), shift, n, part.first, part.second);
+                } else {
+                    rows u;
+                    for (int k = 0; k < D9_ROWS; k++)
+                        u[k] = d9_tile_load(x, here + k * w.rows * channels, w.width, tile[k]);
+                    add_squares(u, shift, w.width, part.first, part.second);
+                }
+                part.held += taken;
+                if (part.held + D9_ROWS > D9_FOLD) fold_partial(&part, &w, sums + c, channels);
             }
-            fold(first, &w, sums + c);
-            fold(second, &w, sums + channels + c);
-        }
+        fold_partial(&part, &w, sums + c, channels);
     }
 }
 
@@ -86,48 +132,40 @@ static inline const float *load_slope(d9_kernel_in dy, const d9_cpu_prologue *pr
                                       float *tile, float *reference) {
     const float *from = d9_tile_load(dy, at, n, tile);
     if (prologue->act.activation == D9_KERNEL_NO_ACT) return from;
-    if (from != tile)
-        for (int64_t i = 0; i < n; i++) tile[i] = from[i];
-    d9_tile_slope(prologue->act, d9_tile_load(prologue->reference, at, n, reference), n, tile);
+    d9_tile_slope(prologue->act, from, d9_tile_load(prologue->reference, at, n, reference), n, tile);
     d9_tile_round(dy.store, n, tile);
     return tile;
 }
 
-void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at,
-                                      int64_t pixels, int64_t channels, const float *mean, double *sums) {
-    d9_tile dy_tile, reference, x_tile, first, second, repeated;
+void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x,
+                                      const d9_cpu_run *run, int64_t channels, const float *mean, double *sums) {
+    d9_tile dy_tile[D9_ROWS], x_tile[D9_ROWS], reference, repeated;
+    partial part;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
         const walk w = walk_of(c, channels);
         const float *shift = repeat(mean + c, &w, repeated);
-        for (int64_t from = 0; from < pixels; from += D9_FOLD * w.rows) {
-            const int64_t until = pixels - from < D9_FOLD * w.rows ? pixels : from + D9_FOLD * w.rows;
-            clear(first, second, w.width);
-            for (int64_t p = from; p < until; p += w.rows) {
-                const int64_t n = lanes(&w, until - p), here = at + p * channels + c;
-                const float *dz = load_slope(dy, prologue, here, n, dy_tile, reference);
-                add_products(dz, d9_tile_load(x, here, n, x_tile), shift, n, first, second);
+        clear(part.first, part.second, w.width);
+        part.held = 0;
+        for (int64_t m = 0; m < run->images; m++)
+            for (int64_t p = 0, taken; p < run->pixels; p += taken * w.rows) {
+                const int64_t here = run->at + m * run->stride + p * channels + c;
+                taken = p + D9_ROWS * w.rows <= run->pixels ? D9_ROWS : 1;
+                const int64_t n = taken == 1 ? lanes(&w, run->pixels - p) : w.width;
+                rows u, v;
+                for (int64_t k = 0; k < taken; k++) {
+                    const int64_t there = here + k * w.rows * channels;
+                    u[k] = load_slope(dy, prologue, there, n, dy_tile[k], reference);
+                    v[k] = d9_tile_load(x, there, n, x_tile[k]);
+                }
+                if (taken == 1)
+                    add_row_products(u[0], v[0], shift, n, part.first, part.second);
+                else
+                    add_products(u, v, shift, n, part.first, part.second);
+                part.held += taken;
+                if (part.held + D9_ROWS > D9_FOLD) fold_partial(&part, &w, sums + c, channels);
             }
-            fold(first, &w, sums + c);
-            fold(second, &w, sums + channels + c);
-        }
+        fold_partial(&part, &w, sums + c, channels);
     }
-}
-
-/* y, and act(y) and the sum where they are wanted, for n channels from element `at`. */
-static inline void finish(const d9_kernel_epilogue *epilogue, int64_t at, int64_t n, d9_kernel_out y, float *t) {
-    d9_tile addend;
-    if (epilogue->act.activation != D9_KERNEL_NO_ACT) {
-        d9_tile_round(y.store, n, t);
-        d9_tile_act(epilogue->act, n, t);
-    }
-    d9_tile_store(y, at, n, t);
-    if (!epilogue->addend.data) return;
-    const float *b = d9_tile_load(epilogue->addend, at, n, addend);
-    float *to = d9_tile_target(epilogue->sum, at, addend);
-    d9_tile_round(y.store, n, t);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) to[i] = t[i] + b[i];
-    d9_tile_store(epilogue->sum, at, n, to);
 }
 
 /* The four terms of channels from c, each repeated. */
@@ -139,27 +177,63 @@ static void load_terms(const float *terms, int64_t c, int64_t channels, const wa
     for (int i = 0; i < 4; i++) four->term[i] = repeat(terms + i * channels + c, w, four->repeated[i]);
 }
 
+/* t = act(norm(from)). In bf16 the value between is rounded as if it had been stored. */
+static void normalise(const float *from, const four_terms *four, int64_t n, d9_kernel_act act, d9_kernel_store store,
+                      float *t) {
+    const float *mean = four->term[0], *inv_std = four->term[1], *scale = four->term[2], *bias = four->term[3];
+    const float alpha = act.alpha;
+    const bool apart = store != D9_KERNEL_F32;
+    switch (apart ? D9_KERNEL_NO_ACT : act.activation) {
+#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
+    case D9_ACT_##id:                                                                                                  \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            t[i] = d9_act_##id##_float(d9_norm_apply_float(from[i], mean[i], inv_std[i], scale[i], bias[i]), alpha);   \
+        break;
+#include "kernels/formulas/activations.def"
+#undef D9_ACTIVATION
+    default:
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) t[i] = d9_norm_apply_float(from[i], mean[i], inv_std[i], scale[i], bias[i]);
+    }
+    if (!apart || act.activation == D9_KERNEL_NO_ACT) return;
+    d9_tile_round(store, n, t);
+    d9_tile_act(act, n, t);
+}
+
+/* t + addend, where it is wanted, for n channels from element `at`; t is y before it rounded. */
+static inline void add_to(const d9_kernel_epilogue *epilogue, bool stream, int64_t at, int64_t n, d9_kernel_store store,
+                          float *t) {
+    d9_tile addend;
+    const float *b = d9_tile_load(epilogue->addend, at, n, addend);
+    float *to = d9_tile_place(epilogue->sum, stream, at, addend);
+    d9_tile_round(store, n, t);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) to[i] = t[i] + b[i];
+    d9_tile_put(epilogue->sum, stream, at, n, to);
+}
+
 void D9_LOOP_NAME(norm_apply)(d9_kernel_in x, int64_t at, int64_t pixels, int64_t channels, const float *terms,
-                              const d9_kernel_epilogue *epilogue, d9_kernel_out y) {
+                              const d9_kernel_epilogue *epilogue, bool stream, d9_kernel_out y) {
     d9_tile tile;
     four_terms four;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
         const walk w = walk_of(c, channels);
         load_terms(terms, c, channels, &w, &four);
-        const float *mean = four.term[0], *inv_std = four.term[1], *scale = four.term[2], *bias = four.term[3];
         for (int64_t p = 0; p < pixels; p += w.rows) {
             const int64_t n = lanes(&w, pixels - p), here = at + p * channels + c;
             const float *from = d9_tile_load(x, here, n, tile);
-            float *t = d9_tile_target(y, here, tile);
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++) t[i] = d9_norm_apply_float(from[i], mean[i], inv_std[i], scale[i], bias[i]);
-            finish(epilogue, here, n, y, t);
+            float *t = d9_tile_place(y, stream, here, tile);
+            normalise(from, &four, n, epilogue->act, y.store, t);
+            d9_tile_put(y, stream, here, n, t);
+            if (epilogue->addend.data) add_to(epilogue, stream, here, n, y.store, t);
         }
     }
+    if (stream) d9_stream_end();
 }
 
 void D9_LOOP_NAME(norm_backward_apply)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x, int64_t at,
-                                       int64_t pixels, int64_t channels, const float *terms, d9_kernel_out dx) {
+                                       int64_t pixels, int64_t channels, const float *terms, bool stream,
+                                       d9_kernel_out dx) {
     d9_tile dy_tile, reference, x_tile;
     four_terms four;
     for (int64_t i = 0; i < channels; i += D9_TILE) {
@@ -170,10 +244,11 @@ void D9_LOOP_NAME(norm_backward_apply)(d9_kernel_in dy, const d9_cpu_prologue *p
             const int64_t n = lanes(&w, pixels - p), here = at + p * channels + i;
             const float *dz = load_slope(dy, prologue, here, n, dy_tile, reference);
             const float *from = d9_tile_load(x, here, n, x_tile);
-            float *to = d9_tile_target(dx, here, dy_tile);
+            float *to = d9_tile_place(dx, stream, here, dy_tile);
 #pragma omp simd
             for (int64_t k = 0; k < n; k++) to[k] = a[k] * (dz[k] - b[k] - (from[k] - mean[k]) * c[k]);
-            d9_tile_store(dx, here, n, to);
+            d9_tile_put(dx, stream, here, n, to);
         }
     }
+    if (stream) d9_stream_end();
 }

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/loops/bf16.h"
 #include "kernels/cpu/loops/loops.h"
+#include "kernels/cpu/loops/stream.h"
 
 enum { D9_TILE = 512 }; /* floats: 2 KB */
 typedef float d9_tile[D9_TILE] __attribute__((aligned(64)));
@@ -34,14 +35,31 @@ static inline void d9_tile_store(d9_kernel_out y, int64_t at, int64_t n, const f
     if (y.store == D9_KERNEL_BF16 && y.data) d9_bf16_narrow(tile, n, (uint16_t *)y.data + at);
 }
 
+/* The same where y may go past the caches: then d9_stream_end comes before anybody reads it. */
+static inline float *d9_tile_place(d9_kernel_out y, bool stream, int64_t at, float *tile) {
+    return stream ? tile : d9_tile_target(y, at, tile);
+}
+
+static inline void d9_tile_put(d9_kernel_out y, bool stream, int64_t at, int64_t n, const float *tile) {
+    uint16_t narrow[D9_TILE] __attribute__((aligned(64)));
+    if (!stream || !y.data) {
+        d9_tile_store(y, at, n, tile);
+    } else if (y.store == D9_KERNEL_F32) {
+        d9_stream(tile, n * 4, (char *)y.data + at * 4);
+    } else {
+        d9_bf16_narrow(tile, n, narrow);
+        d9_stream(narrow, n * 2, (char *)y.data + at * 2);
+    }
+}
+
 /* What a value is after it has been stored and loaded again. */
 static inline void d9_tile_round(d9_kernel_store store, int64_t n, float *tile) {
     if (store == D9_KERNEL_BF16) d9_bf16_round(n, tile);
 }
 
-/* t = act(t), and t = t * slope(reference) from another tile. */
+/* t = act(t), and t = dy * slope(reference); dy may be t. */
 void D9_ISA(d9_tile_act)(d9_kernel_act act, int64_t n, float *t);
-void D9_ISA(d9_tile_slope)(d9_kernel_act act, const float *restrict reference, int64_t n, float *restrict t);
+void D9_ISA(d9_tile_slope)(d9_kernel_act act, const float *dy, const float *reference, int64_t n, float *t);
 #define d9_tile_act   D9_ISA(d9_tile_act)
 #define d9_tile_slope D9_ISA(d9_tile_slope)
 

@@ -1,0 +1,39 @@
+/* Stores past the caches, for arrays that no cache holds until they are read again: the line is not read before it is
+ * written, and what the caches hold stays there. */
+#ifndef D9_CPU_STREAM_H
+#define D9_CPU_STREAM_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum { D9_LINE = 64 };
+
+#ifdef __SSE2__
+#include <immintrin.h>
+static inline void d9_stream_end(void) { _mm_sfence(); }
+#else
+static inline void d9_stream_end(void) {}
+#endif
+
+#if defined(__AVX512F__)
+static inline void d9_stream_line(const char *from, char *to) {
+    _mm512_stream_si512((void *)to, _mm512_loadu_si512(from));
+}
+#elif defined(__SSE2__)
+static inline void d9_stream_line(const char *from, char *to) {
+    for (int i = 0; i < D9_LINE; i += 16)
+        _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+}
+#else
+static inline void d9_stream_line(const char *from, char *to) { memcpy(to, from, D9_LINE); }
+#endif
+
+/* A run that shares a line with its neighbours goes through the caches. */
+static inline void d9_stream(const void *from, int64_t bytes, char *to) {
+    if (((uintptr_t)to | (uintptr_t)bytes) % D9_LINE)
+        memcpy(to, from, (size_t)bytes);
+    else
+        for (int64_t i = 0; i < bytes; i += D9_LINE) d9_stream_line((const char *)from + i, to + i);
+}
+
+#endif
