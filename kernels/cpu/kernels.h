@@ -64,9 +64,9 @@ bool d9_cpu_has_amx_bf16(void);
 /* ---- kernels: what a backend calls ---- */
 typedef struct d9_cpu {
     const d9_cpu_loops *loops;
-    bool tiles; /* matrix tiles of bf16 (AMX) are there and may be used */
     int threads;
     int64_t cache_bytes[3]; /* of a core's first and second level, and of the third that cores share; 0: not known */
+    bool tiles;             /* the matrix tiles of bf16 (AMX) may be used */
 } d9_cpu;
 
 /* Whether an output is too large to be found in a cache when it is read again. */

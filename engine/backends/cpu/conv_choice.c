@@ -18,20 +18,22 @@ static bool match(const d9_site *site) {
 typedef struct preference {
     d9_kernel_store store;
     unsigned passes;     /* a bit for each pass */
-    int64_t least_width; /* of the image */
+    int64_t least_width, least_channels; /* of the image; on either side */
     const char *way;
 } preference;
 
 enum { EVERY_PASS = 7, WEIGHT = 1 << D9_CPU_CONV_BACKWARD_WEIGHT };
 
 static const preference preferences[] = {
-    {D9_KERNEL_F32, EVERY_PASS, 1, "own winograd"},
+    {D9_KERNEL_F32, EVERY_PASS, 4, 64, "own winograd"},
     /* dawn94 at batch 512 on 2 cores with AMX: the fastest from 8 x 8 on; at 4 x 4 oneDNN's 16 images across. */
-    {D9_KERNEL_BF16, WEIGHT, 8, "own amx"},
+    {D9_KERNEL_BF16, WEIGHT, 8, 1, "own amx"},
 };
 
 static bool meets(const d9_cpu_conv_shape *s, const preference *p) {
-    return s->store == p->store && p->passes >> s->pass & 1 && s->width >= p->least_width;
+    const int64_t channels = s->inputs < s->outputs ? s->inputs : s->outputs;
+    return s->store == p->store && p->passes >> s->pass & 1 && s->width >= p->least_width &&
+           channels >= p->least_channels;
 }
 
 /* Brings the way that `choice` names to the front. False: there is none. */
