@@ -60,7 +60,7 @@ if [ -n "$missing" ]; then
     exit 1
 fi
 if [ -n "$optional" ]; then
-    echo "setup.sh: not there: $optional (libdnnl-dev: the oneDNN backend, the fast one on a CPU; gnuplot-nox: the plots of a report)" >&2
+    echo "setup.sh: not there: $optional (libdnnl-dev: oneDNN's convolutions beside our own; gnuplot-nox: the plots of a report)" >&2
 fi
 
 # A new build is without the tests, which take longer to compile than the program; tests/run.sh adds them.

@@ -109,7 +109,7 @@ typedef struct dawn9_result {
     double train_seconds, airbench_seconds, dawnbench_seconds;
     double total_seconds; /* of the call, from its start to the final accuracy; NaN in a resumed run */
     uint64_t seed;
-    char backend[32], precision[8], device[128]; /* "onednn", "bf16", the processor's name */
+    char backend[32], precision[8], device[128]; /* "cpu", "bf16", the processor's name */
     char params_sha256[65];                      /* of the trained parameters: equal bits, equal text */
 } dawn9_result;
 

@@ -4,7 +4,7 @@
 #   build             as setup.sh makes it, with the tests                  every test
 #   build-avx2        the processor taken for one with AVX2 at most         what depends on the processor
 #   build-sanitized   AddressSanitizer and UBSan, no nvcc                   all but the timings and the heavy ones
-#   build-clang       clang, not optimised, no oneDNN, no nvcc              what depends on the backends there are
+#   build-clang       clang, not optimised, no oneDNN, no nvcc              the CPU backend, and what depends on the backends
 #
 # Warnings are errors in all but the first. What a later build leaves out is in it what it is in the first.
 #

@@ -16,6 +16,8 @@ typedef struct d9_device_info {
     int threads;          /* of the host's part */
     int64_t memory_bytes; /* what a run may use */
     bool precision[D9_PRECISIONS];
+    int preferred_precision;   /* what precision: auto takes: the fastest that trains */
+    const char *preferred_why; /* and why, for people; "" where there is nothing to choose */
     bool narrow_gradients; /* a convolution's weight gradient is rounded to the compute type on its way to f32 */
     int longest_rule;     /* nodes of the longest rule it may place: d9_program_options */
     bool asynchronous;    /* a step is submitted, not done, when `run` returns: looking at its results waits */
@@ -95,7 +97,7 @@ const char *d9_backend_name_at(int index); /* NULL: past the end */
 /* Whether this build brought it; whether it runs here, opening it tells. */
 bool d9_backend_is_built(d9_context *context, int index);
 
-/* "auto": bf16 where the device computes it natively, else f32. */
+/* "auto": info->preferred_precision. */
 D9_MUST_USE d9_status d9_backend_precision(d9_context *context, const d9_backend *backend, const d9_device_info *info,
                                            const char *wanted, const d9_precision **precision);
 

@@ -5,7 +5,6 @@
 #include "core/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 extern const d9_backend d9_backend_reference, d9_backend_cpu, d9_backend_onednn;
@@ -87,20 +86,16 @@ done:
 
 /* ---- precision ---- */
 
-/* Whether an instruction set multiplies bfloat16 in hardware: "avx512-bf16", "amx", "sm_80" and later. */
-static bool native_bf16(const char *isa) {
-    const char *number = strncmp(isa, "sm_", 3) == 0 ? isa + 3 : "0";
-    return strstr(isa, "bf16") || strstr(isa, "amx") || strtol(number, NULL, 10) >= 80;
-}
-
 d9_status d9_backend_precision(d9_context *context, const d9_backend *backend, const d9_device_info *info,
                                const char *wanted, const d9_precision **precision) {
     const char *names[D9_PRECISIONS + 1] = {"auto"}, *nearest;
     char available[64] = "";
     bool known = false;
     *precision = NULL;
-    if (strcmp(wanted, "auto") == 0)
-        wanted = info->precision[D9_PRECISION_BF16] && native_bf16(info->isa) ? "bf16" : "f32";
+    if (strcmp(wanted, "auto") == 0) {
+        wanted = d9_precision_at(info->preferred_precision)->name;
+        d9_log(context, D9_LOG_DEBUG, "precision: auto takes %s; %s", wanted, info->preferred_why);
+    }
     for (int p = 0; p < D9_PRECISIONS; p++) {
         const d9_precision *one = d9_precision_at(p);
         names[p + 1] = one->name;

@@ -7,7 +7,7 @@
 /* Times every way to compute each rule that has a choice, and prints it beside the one in the plan. */
 D9_MUST_USE d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *step, bool json);
 
-/* "onednn in bf16 on ..., 2 threads, 20 timed steps of 512 images" */
+/* "cpu in bf16 on ..., 2 threads, 20 timed steps of 512 images" */
 void d9_bench_head(d9_cli *cli, const d9_measurement *m);
 /* The members every kind's JSON begins with. */
 json_t *d9_bench_json(const d9_measurement *m, const char *what);

@@ -20,15 +20,19 @@ static void print(d9_cli *cli, const char *name, const d9_device_info *info) {
     for (int p = 0; p < D9_PRECISIONS; p++)
         if (info->precision[p]) d9_cli_print(cli, " %s", d9_precision_at(p)->name);
     d9_cli_print(cli, info->version[0] ? "; %s\n" : "\n", info->version);
+    if (info->preferred_why[0])
+        d9_cli_print(cli, "%-10s precision auto takes %s: %s\n", "", d9_precision_at(info->preferred_precision)->name,
+                     info->preferred_why);
 }
 
 static json_t *to_json(const char *name, const d9_device_info *info) {
     json_t *list = json_array();
     for (int p = 0; p < D9_PRECISIONS; p++)
         if (info->precision[p]) json_array_append_new(list, json_string(d9_precision_at(p)->name));
-    return json_pack("{s:s, s:b, s:s, s:s, s:s, s:i, s:I, s:o}", "backend", name, "present", 1, "device", info->name,
-                     "isa", info->isa, "version", info->version, "threads", info->threads, "memory_bytes",
-                     (json_int_t)info->memory_bytes, "precisions", list);
+    return json_pack("{s:s, s:b, s:s, s:s, s:s, s:i, s:I, s:o, s:s, s:s}", "backend", name, "present", 1, "device",
+                     info->name, "isa", info->isa, "version", info->version, "threads", info->threads, "memory_bytes",
+                     (json_int_t)info->memory_bytes, "precisions", list, "preferred_precision",
+                     d9_precision_at(info->preferred_precision)->name, "preferred_why", info->preferred_why);
 }
 
 static d9_status run(d9_cli *cli, const void *options) {

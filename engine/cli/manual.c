@@ -8,8 +8,8 @@
 
 static const char description[] =
     "dawn9 trains image classifiers to a target accuracy, keeps a record of every run, and compares "
-    "runs over seeds. It runs on CUDA where there is a GPU, on oneDNN on other machines, and on plain C loops where "
-    "there is neither (`dawn9 devices`).\n"
+    "runs over seeds. It runs on CUDA where there is a GPU, and on any processor with kernels of its own and oneDNN's "
+    "(`dawn9 devices`).\n"
     "A run is described by a configuration, a YAML file. `--set` changes a key of it, `--with` and `--without` switch "
     "tricks on and off; a trick that is off leaves nothing behind. Unknown keys, options and values are refused, with "
     "the nearest that there is.";

@@ -14,7 +14,7 @@ static const d9_option root_options[] = {
     {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|cpu|onednn|cuda",
      "what computes; auto takes the fastest that this machine has"},
     {"precision", D9_OPTION_TEXT, FIELD(precision), "auto", 0, 0, "auto|f64|f32|tf32|bf16|fp16",
-     "type of activations and weights in the step; auto takes half where the machine has it"},
+     "type of activations and weights in the step; auto takes the fastest of the backend (dawn9 devices says which)"},
     {"seed", D9_OPTION_INT, FIELD(seed), "1", 0, 9e18, NULL, "key of every random choice"},
     {"threads", D9_OPTION_INT, FIELD(threads), "0", 0, 4096, NULL, "CPU threads; 0: one per physical core"},
     {"keep", D9_OPTION_CHOICE, FIELD(keep), "model", 0, 0, "none|model|all",

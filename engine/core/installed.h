@@ -1,4 +1,4 @@
-/* Files that come with dawn9, backend modules and configurations: found from where this code lies, the program or
+/* Files that come with dawn9, modules and configurations: found from where this code lies, the program or
  * libdawn9.so, so that an installed folder may be moved. A program that links libdawn9.a lies elsewhere: it, or its
  * user, sets DAWN9_PREFIX to the folder that dawn9 is installed in. */
 #ifndef D9_CORE_INSTALLED_H

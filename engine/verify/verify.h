@@ -6,7 +6,7 @@
 
 typedef struct d9_verify_options {
     const char *cases;   /* a folder of NAME.safetensors, or one file */
-    const char *backend; /* "reference", "onednn", "auto" */
+    const char *backend; /* "reference", "cpu", "auto" */
     /* Half precisions are compared with the reference backend, which rounds at the same places. tf32 is compared with
      * the files, and with the reference backend in f32, within the limits of half precision. */
     const char *precision;

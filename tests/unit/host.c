@@ -417,10 +417,14 @@ static void backends_are_found_by_name(void **state) {
 static void precisions_are_chosen(void **state) {
     d9_context context;
     const d9_precision *precision;
-    const d9_device_info bf16 = {
-        .name = "a", .isa = "avx512-bf16", .precision = {[D9_PRECISION_F32] = true, [D9_PRECISION_BF16] = true}};
-    const d9_device_info f32 = {
-        .name = "b", .isa = "avx2", .precision = {[D9_PRECISION_F32] = true, [D9_PRECISION_BF16] = true}};
+    const d9_device_info bf16 = {.name = "a",
+                                 .precision = {[D9_PRECISION_F32] = true, [D9_PRECISION_BF16] = true},
+                                 .preferred_precision = D9_PRECISION_BF16,
+                                 .preferred_why = "it is fast"};
+    const d9_device_info f32 = {.name = "b",
+                                .precision = {[D9_PRECISION_F32] = true, [D9_PRECISION_BF16] = true},
+                                .preferred_precision = D9_PRECISION_F32,
+                                .preferred_why = ""};
     const d9_device_info gpu = {.name = "c", .isa = "sm_90", .precision = {false, true, true, true, true}};
     (void)state;
     d9_context_init(&context);

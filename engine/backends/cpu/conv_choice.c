@@ -17,7 +17,7 @@ static bool match(const d9_site *site) {
  * the library's own first choice, then our kernels in the order of their list. Measured as the rows say. */
 typedef struct preference {
     d9_kernel_store store;
-    unsigned passes;     /* a bit for each pass */
+    unsigned passes;                     /* a bit for each pass */
     int64_t least_width, least_channels; /* of the image; on either side */
     const char *way;
 } preference;

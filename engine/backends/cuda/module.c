@@ -25,6 +25,8 @@ static void describe(const void *backend, d9_device_info *info) {
     const bool ampere = info->isa[3] >= '8' || info->isa[5]; /* "sm_80", "sm_120" */
     info->precision[D9_PRECISION_F32] = info->precision[D9_PRECISION_FP16] = true;
     info->precision[D9_PRECISION_TF32] = info->precision[D9_PRECISION_BF16] = ampere;
+    if (ampere) info->preferred_precision = D9_PRECISION_BF16;
+    if (ampere) info->preferred_why = "its tensor cores multiply bf16";
 }
 
 static const d9_host_kind kind = D9_CUDA_KIND(open_backend, describe);

@@ -47,6 +47,8 @@ void d9_host_close(d9_context *context, d9_device *device) {
 void d9_host_describe(const d9_device *device, d9_device_info *info) {
     *info = (d9_device_info){.threads = device->threads,
                              .memory_bytes = d9_host_memory_bytes(),
+                             .preferred_precision = D9_PRECISION_F32,
+                             .preferred_why = "",
                              .asynchronous = device->kind->memory != NULL};
     for (const d9_rule *const *table = device->kind->rules; *table; table++)
         for (const d9_rule *rule = *table; rule->name; rule++)

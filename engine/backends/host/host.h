@@ -69,7 +69,7 @@ typedef struct d9_host_kind { /* what distinguishes one backend from another */
     const d9_rule *const *rules; /* tables; the list ends with NULL, each table with a row without a name */
     d9_status (*open)(d9_context *context, const d9_backend_options *options, void **backend); /* may be NULL */
     void (*close)(d9_context *context, void *backend);
-    /* Fills precision, version and isa; name, threads and memory hold the host's. */
+    /* Fills precision, version and isa; name, threads and memory hold the host's, and f32 is preferred. */
     void (*describe)(const void *backend, d9_device_info *info);
     /* may be NULL */
     d9_status (*ceilings)(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings);
