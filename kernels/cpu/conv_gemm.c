@@ -34,17 +34,23 @@ static d9_gemm_source patches_of(const d9_cpu_conv_shape *s, const void *x) {
 
 static d9_gemm forward(const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *arrays) {
     const int64_t m = s->images * s->out_height * s->out_width, k = s->kernel * s->kernel * s->inputs;
-    return (d9_gemm){D9_GEMM_ALONG_ALONG, m,
-                     s->outputs,          k,
-                     patches_of(s, arrays->x), d9_gemm_matrix((d9_kernel_in){arrays->w, s->store}, s->outputs, k),
+    return (d9_gemm){D9_GEMM_ALONG_ALONG,
+                     m,
+                     s->outputs,
+                     k,
+                     patches_of(s, arrays->x),
+                     d9_gemm_matrix((d9_kernel_in){arrays->w, s->store}, s->outputs, k),
                      d9_gemm_result((d9_kernel_out){arrays->y, s->store}, m, s->outputs)};
 }
 
 static d9_gemm weight_gradient(const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *arrays) {
     const int64_t pixels = s->images * s->out_height * s->out_width, n = s->kernel * s->kernel * s->inputs;
-    return (d9_gemm){D9_GEMM_ACROSS_ACROSS, s->outputs,
-                     n,                     pixels,
-                     d9_gemm_matrix((d9_kernel_in){arrays->y, s->store}, pixels, s->outputs), patches_of(s, arrays->x),
+    return (d9_gemm){D9_GEMM_ACROSS_ACROSS,
+                     s->outputs,
+                     n,
+                     pixels,
+                     d9_gemm_matrix((d9_kernel_in){arrays->y, s->store}, pixels, s->outputs),
+                     patches_of(s, arrays->x),
                      d9_gemm_result((d9_kernel_out){arrays->w, D9_KERNEL_F32}, s->outputs, n)};
 }
 

@@ -1,19 +1,19 @@
 /* The blocks of a product and who computes them (gemm.h).
  *
- * Where b is weights (`a` along K) it is packed once, by all threads. Then a task takes a block of rows, packs its part of
- * `a` block of K by block of K, and multiplies it by all of b, which streams from the last cache. Where K is long (`a`
- * across K, a weight gradient), a task takes a block of both and one slice of K, and packs both; the slices' sums are
- * added in order at the end. */
+ * Where b is weights (`a` along K) it is packed once, by all threads. Then a task takes a block of rows, packs its part
+ * of `a` block of K by block of K, and multiplies it by all of b, which streams from the last cache. Where K is long
+ * (`a` across K, a weight gradient), a task takes a block of both and one slice of K, and packs both; the slices' sums
+ * are added in order at the end. */
 #include "kernels/cpu/gemm.h"
 
 enum {
-    LANE = 4,                     /* bytes */
-    K_BLOCK = 256,                /* lanes: one panel of each operand in the first cache */
-    SLICE = 64 * K_BLOCK,         /* lanes of K that are added up before they meet others: for the rounding errors */
-    WIDE = 512,                   /* columns that a task of few rows multiplies by */
-    PACK_COLUMNS = 128,           /* of weights that a task packs */
-    TASKS = 4,                    /* wanted for each thread: the last to end is not much later than the others */
-    WAKE = 4 << 20,               /* operations in the time that it takes to wake a thread */
+    LANE = 4,                      /* bytes */
+    K_BLOCK = 256,                 /* lanes: one panel of each operand in the first cache */
+    SLICE = 64 * K_BLOCK,          /* lanes of K that are added up before they meet others: for the rounding errors */
+    WIDE = 512,                    /* columns that a task of few rows multiplies by */
+    PACK_COLUMNS = 128,            /* of weights that a task packs */
+    TASKS = 4,                     /* wanted for each thread: the last to end is not much later than the others */
+    WAKE = 4 << 20,                /* operations in the time that it takes to wake a thread */
     SECOND_CACHE_BYTES = 512 << 10 /* where it is not known */
 };
 
@@ -24,7 +24,8 @@ typedef struct plan {
     int64_t lanes, k_block, slice, slices;
     int64_t row_block, row_blocks, column_block, column_blocks;
     int64_t columns; /* n, whole panels */
-    int64_t shared, a, b, sums, places, temporary, thread; /* bytes: of what all share, of a thread's parts, of all those */
+    int64_t shared, a, b, sums, places, temporary,
+        thread; /* bytes: of what all share, of a thread's parts, of all those */
 } plan;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -159,8 +160,10 @@ static void pack_weights(const job *j, int thread, int64_t i) {
     const int64_t lanes = least(p->k_block, p->lanes - lane), count = least(PACK_COLUMNS, j->gemm->n - column);
     float *to = (float *)(void *)j->scratch + lane * p->columns + column * lanes;
     const struct d9_gemm_pack pack = pack_of(j, &r, &j->gemm->b, p->tile.width, column, count, lane, lanes, to);
-    if (j->gemm->form == D9_GEMM_ALONG_ALONG) j->cpu->loops->gemm_pack_turned(&pack);
-    else j->cpu->loops->gemm_pack_across(&pack);
+    if (j->gemm->form == D9_GEMM_ALONG_ALONG)
+        j->cpu->loops->gemm_pack_turned(&pack);
+    else
+        j->cpu->loops->gemm_pack_across(&pack);
 }
 
 /* Where the block's sums go: into the target, or among those of the slices. */
@@ -184,7 +187,8 @@ static void multiply_block(const job *j, int thread, int64_t i) {
     const d9_gemm *g = j->gemm;
     const d9_cpu_loops *loops = j->cpu->loops;
     const room r = room_of(j, thread);
-    const int64_t column = i % p->column_blocks * p->column_block, row = i / p->column_blocks % p->row_blocks * p->row_block;
+    const int64_t column = i % p->column_blocks * p->column_block,
+                  row = i / p->column_blocks % p->row_blocks * p->row_block;
     const int64_t slice = i / p->column_blocks / p->row_blocks;
     const int64_t rows = least(p->row_block, g->m - row), columns = least(p->column_block, g->n - column);
     const int64_t begin = slice * p->slice, end = least(p->lanes, begin + p->slice);
@@ -195,8 +199,7 @@ static void multiply_block(const job *j, int thread, int64_t i) {
         const float *b = (const float *)(const void *)j->scratch + lane * p->columns + column * lanes;
         const struct d9_gemm_pack pack_a = pack_of(j, &r, &g->a, p->rows, row, rows, lane, lanes, r.a);
         if (p->across) {
-            const struct d9_gemm_pack pack_b =
-                pack_of(j, &r, &g->b, p->tile.width, column, columns, lane, lanes, r.b);
+            const struct d9_gemm_pack pack_b = pack_of(j, &r, &g->b, p->tile.width, column, columns, lane, lanes, r.b);
             loops->gemm_pack_across(&pack_a);
             loops->gemm_pack_across(&pack_b);
             b = r.b;

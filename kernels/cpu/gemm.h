@@ -32,8 +32,8 @@ typedef struct d9_gemm_target { /* row (n, h, w), numbered as above, is at eleme
     int64_t image, line, pixel;
 } d9_gemm_target;
 
-/* How an operand's rows are meant. Along K: row r is row r of a, or column r of b. Across K: row r is all that step r of
- * the sum multiplies. What is summed over a long K must be a plain array. */
+/* How an operand's rows are meant. Along K: row r is row r of a, or column r of b. Across K: row r is all that step r
+ * of the sum multiplies. What is summed over a long K must be a plain array. */
 typedef enum d9_gemm_form {
     D9_GEMM_ALONG_ALONG,   /* a along K, b along K: y = x w^T */
     D9_GEMM_ALONG_ACROSS,  /* dx = dy w */

@@ -1,6 +1,7 @@
 /* Every convolution kernel of the CPU against a plain sum in double: all levels that run here, odd heights, widths and
  * channels, one to three threads with different caches, whose bits must be equal. Guards round outputs and scratch.
- * A kernel may refuse a shape, but none may refuse them all. */
+ * Small integers, which a kernel that only multiplies and adds must sum exactly, and numbers in [-1, 1), in f32 and in
+ * bf16. A kernel may refuse a shape, but none may refuse them all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,19 +9,23 @@
 #include <cmocka.h>
 
 #include "kernels/cpu/conv.h"
+#include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Errors over the root mean square of the values: of their root mean square and of the largest. */
+/* Errors over the root mean square of the values: of their root mean square and of the largest. In bf16 without the
+ * half unit in the last place that every output may be rounded by. */
 typedef struct tolerance {
     const char *kernel;
     double rms[3], largest[3]; /* by pass */
+    bool exact;                /* on small integers */
 } tolerance;
 
-static const tolerance tolerances[] = {{"winograd", {4e-6, 4e-6, 3e-6}, {4e-5, 4e-5, 3e-5}}};
+static const tolerance tolerances[] = {{"winograd", {4e-6, 4e-6, 3e-6}, {4e-5, 4e-5, 3e-5}, false},
+                                       {"gemm", {2e-6, 2e-6, 2e-6}, {2e-5, 2e-5, 2e-5}, true}};
 static const char *const passes[] = {"forward", "data gradient", "weight gradient"};
 
 static const tolerance *tolerance_of(const char *kernel) {
@@ -32,17 +37,18 @@ static const tolerance *tolerance_of(const char *kernel) {
 
 /* ---- arrays between guards ---- */
 
-enum { GUARD = 64 }; /* bytes; the arrays between them begin one float behind a cache line */
+enum { GUARD = 64 }; /* bytes; the arrays between them begin one element behind a cache line */
 
 typedef struct guarded {
     unsigned char *all;
-    int64_t bytes;
+    int64_t bytes, payload; /* of which without the shift */
     float *data;
 } guarded;
 
 static guarded between_guards(int64_t bytes, int64_t shift) {
     guarded g = {.all = aligned_alloc(64, (size_t)((bytes + shift + 2 * GUARD + 63) / 64 * 64)),
-                 .bytes = bytes + shift};
+                 .bytes = bytes + shift,
+                 .payload = bytes};
     assert_non_null(g.all);
     memset(g.all, 0xff, (size_t)(bytes + shift + 2 * GUARD)); /* NaNs: what is read must have been written */
     g.data = (float *)(void *)(g.all + GUARD + shift);
@@ -53,18 +59,19 @@ static void check_guards(const guarded *g) {
     for (int i = 0; i < GUARD; i++) assert_true(g->all[i] == 0xff && g->all[GUARD + g->bytes + i] == 0xff);
 }
 
-static void fill(guarded *g, int64_t count, uint32_t seed) {
-    for (int64_t i = 0; i < count; i++)
-        g->data[i] = (float)d9_philox_below(d9_philox4x32_10(seed, (uint32_t)i, 0, 0, 0).v[0], 65536) / 32768 - 1;
+static float stored(const guarded *g, d9_kernel_store store, int64_t i) {
+    return store == D9_KERNEL_F32 ? g->data[i] : d9_bf16_to_float(((const uint16_t *)(void *)g->data)[i]);
 }
 
 /* ---- a case: three arrays, and for each pass what must come out ---- */
 
 typedef struct conv_case {
     d9_cpu_conv_shape shape;
+    bool integers;
     int64_t counts[3]; /* x, w, y */
-    guarded inputs[3];
-    double *want[3]; /* y, dx, dw */
+    float *values[3];
+    guarded inputs[3]; /* as the shape stores them */
+    double *want[3];   /* y, dx, dw */
 } conv_case;
 
 static int array_of(d9_cpu_conv_pass pass) {
@@ -74,10 +81,10 @@ static int array_of(d9_cpu_conv_pass pass) {
 static void add_pixel(conv_case *c, int64_t from, int64_t tap, int64_t to) {
     const d9_cpu_conv_shape *s = &c->shape;
     const int64_t taps = (int64_t)s->kernel * s->kernel;
-    const float *x = c->inputs[0].data + from * s->inputs, *dy = c->inputs[2].data + to * s->outputs;
+    const float *x = c->values[0] + from * s->inputs, *dy = c->values[2] + to * s->outputs;
     double *dx = c->want[1] + from * s->inputs;
     for (int64_t o = 0; o < s->outputs; o++) {
-        const float *w = c->inputs[1].data + (o * taps + tap) * s->inputs;
+        const float *w = c->values[1] + (o * taps + tap) * s->inputs;
         double *dw = c->want[2] + (o * taps + tap) * s->inputs, sum = 0;
         for (int64_t i = 0; i < s->inputs; i++) {
             sum += (double)x[i] * (double)w[i];
@@ -100,16 +107,41 @@ static void convolve(conv_case *c) {
             }
 }
 
-static conv_case new_case(d9_cpu_conv_shape s) {
+static void fill(conv_case *c, int i) {
+    c->values[i] = malloc((size_t)c->counts[i] * sizeof(float));
+    assert_non_null(c->values[i]);
+    for (int64_t k = 0; k < c->counts[i]; k++) {
+        const uint32_t word = d9_philox4x32_10((uint32_t)i, (uint32_t)k, 0, 0, 0).v[0];
+        const float value =
+            c->integers ? (float)d9_philox_below(word, 7) - 3 : (float)d9_philox_below(word, 65536) / 32768 - 1;
+        c->values[i][k] = c->shape.store == D9_KERNEL_F32 ? value : d9_bf16_to_float(d9_bf16_from_float(value));
+    }
+}
+
+/* The same values in another type: they have to be exact there. */
+static void store_inputs(conv_case *c, d9_kernel_store store) {
+    c->shape.store = store;
+    for (int i = 0; i < 3; i++) {
+        free(c->inputs[i].all);
+        c->inputs[i] = between_guards(c->counts[i] * d9_kernel_store_bytes(store), (int)d9_kernel_store_bytes(store));
+        for (int64_t k = 0; k < c->counts[i]; k++) {
+            if (store == D9_KERNEL_F32)
+                c->inputs[i].data[k] = c->values[i][k];
+            else
+                ((uint16_t *)(void *)c->inputs[i].data)[k] = d9_bf16_from_float(c->values[i][k]);
+        }
+    }
+}
+
+static conv_case new_case(d9_cpu_conv_shape s, bool integers) {
     s.out_height = (s.height + 2 * s.pad - s.kernel) / s.stride + 1;
     s.out_width = (s.width + 2 * s.pad - s.kernel) / s.stride + 1;
-    conv_case c = {.shape = s};
+    conv_case c = {.shape = s, .integers = integers};
     c.counts[0] = s.images * s.height * s.width * s.inputs;
     c.counts[1] = s.outputs * s.kernel * s.kernel * s.inputs;
     c.counts[2] = s.images * s.out_height * s.out_width * s.outputs;
     for (int i = 0; i < 3; i++) {
-        c.inputs[i] = between_guards(c.counts[i] * (int64_t)sizeof(float), 4);
-        fill(&c.inputs[i], c.counts[i], (uint32_t)i);
+        fill(&c, i);
         c.want[i] = calloc((size_t)c.counts[array_of((d9_cpu_conv_pass)i)], sizeof **c.want);
         assert_non_null(c.want[i]);
     }
@@ -118,7 +150,7 @@ static conv_case new_case(d9_cpu_conv_shape s) {
 }
 
 static void free_case(conv_case *c) {
-    for (int i = 0; i < 3; i++) free(c->inputs[i].all), free(c->want[i]);
+    for (int i = 0; i < 3; i++) free(c->inputs[i].all), free(c->want[i]), free(c->values[i]);
 }
 
 /* ---- running and comparing ---- */
@@ -126,32 +158,48 @@ static void free_case(conv_case *c) {
 static void say_failure(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const char *what,
                         double value) {
     const d9_cpu_conv_shape *s = &c->shape;
-    fail_msg("%s, %s, level %s, %d threads, %d images of %d x %d, %d -> %d channels, kernel %d, stride %d, pad %d: "
+    fail_msg("%s, %s, %s, level %s, %d threads, %d images of %d x %d, %d -> %d channels, kernel %d, stride %d, pad %d: "
              "%s %g",
-             kernel->name, passes[s->pass], cpu->loops->level, cpu->threads, (int)s->images, (int)s->height,
-             (int)s->width, (int)s->inputs, (int)s->outputs, s->kernel, s->stride, s->pad, what, value);
+             kernel->name, passes[s->pass], s->store == D9_KERNEL_F32 ? "f32" : "bf16", cpu->loops->level, cpu->threads,
+             (int)s->images, (int)s->height, (int)s->width, (int)s->inputs, (int)s->outputs, s->kernel, s->stride,
+             s->pad, what, value);
 }
 
-static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const float *got) {
+static d9_kernel_store store_of_output(const d9_cpu_conv_shape *s) {
+    return s->pass == D9_CPU_CONV_BACKWARD_WEIGHT ? D9_KERNEL_F32 : s->store;
+}
+
+static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const guarded *to) {
     const d9_cpu_conv_pass pass = c->shape.pass;
+    const d9_kernel_store store = store_of_output(&c->shape);
     const tolerance *allowed = tolerance_of(kernel->name);
     const int64_t count = c->counts[array_of(pass)];
     double errors = 0, squares = 0, largest = 0;
     for (int64_t i = 0; i < count; i++) {
-        const double want = c->want[pass][i], error = fabs((double)got[i] - want);
+        const double want = c->want[pass][i], got = (double)stored(to, store, i);
+        const double rounding = store == D9_KERNEL_F32 ? 0 : 0x1p-8 * fabs(want);
+        double error = fabs(got - want);
+        if (c->integers && allowed->exact) {
+            const float exact = (float)want;
+            if (!(got == (double)(store == D9_KERNEL_F32 ? exact : d9_bf16_to_float(d9_bf16_from_float(exact)))))
+                say_failure(c, kernel, cpu, "an integer sum is off by", got - want);
+        }
+        error = error <= rounding ? 0 : error - rounding;
         errors += error * error;
         squares += want * want;
         if (!(error <= largest)) largest = error;
     }
+    if (squares == 0 && errors == 0) return; /* a data gradient that no tap reaches */
     const double rms = sqrt(errors / squares), most = largest / sqrt(squares / (double)count);
     if (!(rms <= allowed->rms[pass])) say_failure(c, kernel, cpu, "root mean square of the errors", rms);
     if (!(most <= allowed->largest[pass])) say_failure(c, kernel, cpu, "largest error", most);
 }
 
 static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) {
-    const int64_t bytes = kernel->scratch_bytes(cpu, &c->shape);
+    const int64_t bytes = kernel->scratch_bytes(cpu, &c->shape),
+                  each = d9_kernel_store_bytes(store_of_output(&c->shape));
     const int out = array_of(c->shape.pass);
-    guarded scratch = between_guards(bytes, 0), to = between_guards(c->counts[out] * (int64_t)sizeof(float), 4);
+    guarded scratch = between_guards(bytes, 0), to = between_guards(c->counts[out] * each, each);
     d9_cpu_conv_arrays arrays = {c->inputs[0].data, c->inputs[1].data, c->inputs[2].data};
     *(out == 0 ? &arrays.x : out == 1 ? &arrays.w : &arrays.y) = to.data;
     kernel->run(cpu, &c->shape, &arrays, scratch.data);
@@ -171,10 +219,10 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
         c->shape.pass = (d9_cpu_conv_pass)pass;
         if (!kernel->fits(&cpus[0], &c->shape)) continue;
         guarded first = run(c, kernel, &cpus[0]);
-        compare(c, kernel, &cpus[0], first.data);
+        compare(c, kernel, &cpus[0], &first);
         for (size_t i = 1; i < sizeof cpus / sizeof *cpus; i++) {
             guarded other = run(c, kernel, &cpus[i]);
-            if (memcmp(first.data, other.data, (size_t)first.bytes - 4) != 0)
+            if (memcmp(first.data, other.data, (size_t)first.payload) != 0)
                 say_failure(c, kernel, &cpus[i], "other bits than with threads:", 1);
             free(other.all);
         }
@@ -184,30 +232,42 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
     return compared;
 }
 
-static int check_case(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
-    conv_case c = new_case(shape);
+static int check_levels(conv_case *c, const d9_cpu_conv_kernel *kernel, d9_kernel_store store) {
     int compared = 0;
+    store_inputs(c, store);
     for (int i = 0; d9_cpu_level_at(i); i++) {
         const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(i));
-        if (loops) compared += check_passes(&c, kernel, loops);
+        if (loops) compared += check_passes(c, kernel, loops);
     }
-    free_case(&c);
+    return compared;
+}
+
+static int check_case(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
+    int compared = 0;
+    for (int i = 0; i < 3; i++) { /* integers in both types, then each type on numbers rounded to it */
+        shape.store = i == 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
+        if (i == 2 && !kernel->fits(&(d9_cpu){d9_cpu_loops_find(NULL), 1, {0}}, &shape)) continue;
+        conv_case c = new_case(shape, i == 0);
+        compared += check_levels(&c, kernel, shape.store);
+        if (i == 0) compared += check_levels(&c, kernel, D9_KERNEL_BF16);
+        free_case(&c);
+    }
     return compared;
 }
 
 /* Every height with every width; channels, padding and images go round beside them. */
 static int check_sizes(const d9_cpu_conv_kernel *kernel, int window, int stride) {
-    static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 33}, channels[] = {1, 3, 16, 27, 32, 65};
-    int compared = 0, turn = 0;
+    static const int64_t sizes[] = {1, 2, 4, 5, 8, 9, 17}, channels[] = {1, 3, 16, 27, 32, 64, 65};
+    int compared = 0, turn = window + stride;
     for (size_t h = 0; h < sizeof sizes / sizeof *sizes; h++)
         for (size_t w = 0; w < sizeof sizes / sizeof *sizes; w++, turn++) {
-            const int pad = turn % 3;
+            const int pad = turn % (window < 4 ? 3 : 4);
             if (sizes[h] + 2 * pad < window || sizes[w] + 2 * pad < window) continue;
             compared += check_case(kernel, (d9_cpu_conv_shape){.images = turn % 2 ? 7 : 1,
                                                                .height = sizes[h],
                                                                .width = sizes[w],
-                                                               .inputs = channels[turn % 6],
-                                                               .outputs = channels[turn / 6 % 6],
+                                                               .inputs = channels[turn % 7],
+                                                               .outputs = channels[turn / 7 % 7],
                                                                .kernel = window,
                                                                .stride = stride,
                                                                .pad = pad});
@@ -217,13 +277,16 @@ static int check_sizes(const d9_cpu_conv_kernel *kernel, int window, int stride)
 
 static void every_kernel_is_right(void **state) {
     (void)state;
+    static const int windows[] = {1, 2, 3, 5, 7};
     static const d9_cpu_conv_shape large[] = {
+        {.images = 41, .height = 32, .width = 32, .inputs = 3, .outputs = 10, .kernel = 3, .stride = 1, .pad = 1},
         {.images = 70, .height = 16, .width = 15, .inputs = 33, .outputs = 18, .kernel = 3, .stride = 1, .pad = 1},
         {.images = 5, .height = 5, .width = 6, .inputs = 600, .outputs = 300, .kernel = 3, .stride = 1, .pad = 1}};
     for (int k = 0; d9_cpu_conv_kernels[k]; k++) {
         int compared = 0;
-        for (int window = 1; window <= 5; window += 2)
-            for (int stride = 1; stride <= 2; stride++) compared += check_sizes(d9_cpu_conv_kernels[k], window, stride);
+        for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+            for (int stride = 1; stride <= 3; stride++)
+                compared += check_sizes(d9_cpu_conv_kernels[k], windows[i], stride);
         for (size_t i = 0; i < sizeof large / sizeof *large; i++)
             compared += check_case(d9_cpu_conv_kernels[k], large[i]);
         assert_true(compared > 0 || strcmp(d9_cpu_conv_kernels[k]->name, "amx") == 0); /* conv_weight.c has it */
