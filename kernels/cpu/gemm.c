@@ -83,7 +83,7 @@ static plan plan_of(const d9_cpu *cpu, const d9_gemm *g) {
     p.temporary = most(most(p.row_block, p.column_block), most(K_BLOCK, PACK_COLUMNS)) * LANE;
     int64_t *const bytes[] = {&p.shared, &p.a, &p.b, &p.sums, &p.places, &p.temporary};
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) *bytes[i] = round_up(*bytes[i], 64);
-    p.thread = p.a + p.b + p.sums + p.places + 3 * p.temporary;
+    p.thread = p.a + p.b + p.sums + p.places + 2 * p.temporary;
     return p;
 }
 
@@ -104,7 +104,7 @@ typedef struct job {
 typedef struct room { /* a thread's part of the scratch */
     float *a, *b, *sums;
     int64_t *places;
-    float *temporary[3];
+    float *temporary[2];
 } room;
 
 static room room_of(const job *j, int thread) {
@@ -115,7 +115,7 @@ static room room_of(const job *j, int thread) {
     r.sums = (float *)(void *)(at += p->b);
     r.places = (int64_t *)(void *)(at += p->sums);
     at += p->places;
-    for (int i = 0; i < 3; i++, at += p->temporary) r.temporary[i] = (float *)(void *)at;
+    for (int i = 0; i < 2; i++, at += p->temporary) r.temporary[i] = (float *)(void *)at;
     return r;
 }
 
@@ -148,7 +148,7 @@ static struct d9_gemm_pack pack_of(const job *j, const room *r, const d9_gemm_so
                                  .k_count = least(lanes * each, j->gemm->k - lane * each),
                                  .panel = panel,
                                  .lanes = lanes,
-                                 .temporary = {r->temporary[0], r->temporary[1], r->temporary[2]},
+                                 .temporary = {r->temporary[0], r->temporary[1]},
                                  .to = to};
 }
 

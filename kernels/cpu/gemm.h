@@ -72,7 +72,7 @@ struct d9_gemm_pack { /* a block to pack: panels of `panel` rows or columns, eac
     int64_t k, k_count;  /* elements along K */
     int panel;
     int64_t lanes;
-    float *temporary[3]; /* room for a row's part of the block each */
+    float *temporary[2]; /* room for a row's part of the block each */
     float *to;
 };
 

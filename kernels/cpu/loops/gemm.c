@@ -31,7 +31,9 @@ void D9_LOOP_NAME(gemm_tile)(int64_t m, struct d9_gemm_tile *tile) {
 
 /* ---- rows of patches ---- */
 
-typedef struct place { int64_t n, h, w; } place;
+typedef struct place {
+    int64_t n, h, w;
+} place;
 
 static place place_of(const struct d9_gemm_source *s, int64_t row) {
     return (place){row / s->wide / s->high, row / s->wide % s->high, row % s->wide};
@@ -48,111 +50,198 @@ static void advance(const struct d9_gemm_source *s, place *at) {
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static void take(const struct d9_gemm_source *s, bool narrow, int64_t at, int64_t count, void *to) {
-    if (s->x.store == D9_KERNEL_F32) memcpy(to, (const float *)s->x.data + at, (size_t)count * 4);
-    else if (narrow) memcpy(to, (const uint16_t *)s->x.data + at, (size_t)count * 2);
-    else d9_bf16_widen((const uint16_t *)s->x.data + at, count, to);
+/* ---- moving a few elements: fixed numbers of turns, so that masked vectors do it where there are some ---- */
+
+static inline __attribute__((always_inline)) void move_f32(const float *from, int64_t n, float *to) {
+    for (; n >= LINE; n -= LINE, from += LINE, to += LINE) memcpy(to, from, LINE * 4);
+#pragma omp simd
+    for (int i = 0; i < LINE; i++)
+        if (i < n) to[i] = from[i];
+}
+
+static inline __attribute__((always_inline)) void move_bf16(const uint16_t *from, int64_t n, uint16_t *to) {
+    for (; n >= 2 * LINE; n -= 2 * LINE, from += 2 * LINE, to += 2 * LINE) memcpy(to, from, LINE * 4);
+#pragma omp simd
+    for (int i = 0; i < 2 * LINE; i++)
+        if (i < n) to[i] = from[i];
+}
+
+static inline __attribute__((always_inline)) void clear(int64_t n, float *to) { /* n < 2 LINE */
+#pragma omp simd
+    for (int i = 0; i < 2 * LINE; i++)
+        if (i < n) to[i] = 0;
+}
+
+/* Elements of x from `at`, as f32 or as they are. */
+static inline __attribute__((always_inline)) void move(const d9_kernel_in *x, bool narrow, int64_t at, int64_t n,
+                                                       void *to) {
+    if (x->store == D9_KERNEL_F32)
+        move_f32((const float *)x->data + at, n, to);
+    else if (narrow)
+        move_bf16((const uint16_t *)x->data + at, n, to);
+    else
+        d9_bf16_widen((const uint16_t *)x->data + at, n, to);
+}
+
+/* ---- a part of a row: pieces that lie together in x, and zeros ---- */
+
+typedef struct walk {
+    int64_t line, from, left; /* where the next piece is in the patch, and elements still to come */
+    int64_t run, low, high;   /* a line of the patch is `run` long; [low, high) of it lie in x */
+    int64_t row;              /* element of x where the patch would begin at line 0 */
+} walk;
+
+static inline walk walk_of(const struct d9_gemm_source *s, place at, int64_t from, int64_t count) {
+    const int64_t pixel = at.w * s->step + s->left, run = s->taps_wide * s->channels;
+    walk w = {.line = at.h * s->step + s->top, .from = from, .left = count, .run = run};
+    w.low = least(most(-pixel, 0), s->taps_wide) * s->channels;
+    w.high = most(least(s->width - pixel, s->taps_wide) * s->channels, w.low);
+    w.row = s->start + at.n * s->image + pixel * s->pixel;
+    if (count > 0 && from >= run) w.line += from / run, w.from = from % run;
+    return w;
+}
+
+/* How many elements the next piece has, and where it begins in x; -1: zeros. */
+static inline int64_t next_piece(const struct d9_gemm_source *s, walk *w, int64_t *at) {
+    int64_t until = w->run, piece;
+    *at = -1;
+    if (w->line >= 0 && w->line < s->height) {
+        if (w->from >= w->low && w->from < w->high)
+            *at = w->row + w->line * s->line + w->from, until = w->high;
+        else if (w->from < w->low)
+            until = w->low;
+    }
+    piece = least(until - w->from, w->left);
+    w->left -= piece;
+    w->from += piece;
+    if (w->from == w->run) w->from = 0, w->line++;
+    return piece;
 }
 
 /* `count` elements of a row, from element `from`, as f32 or as bf16: where they lie, or put together in `to`. */
-static const void *fetch(const struct d9_gemm_source *s, place at, bool narrow, int64_t from, int64_t count, void *to) {
-    const int64_t run = s->taps_wide * s->channels, pixel = at.w * s->step + s->left, bytes = narrow ? 2 : 4;
-    const int64_t low = least(most(-pixel, 0), s->taps_wide) * s->channels, /* of a run lies in x */
-        high = most(least(s->width - pixel, s->taps_wide) * s->channels, low);
-    int64_t line = at.h * s->step + s->top;
-    if (count > 0 && from >= run) line += from / run, from %= run;
-    char *end = to;
-    while (count > 0) {
-        const int64_t here = least(count, run - from), until = from + here;
-        const bool inside = line >= 0 && line < s->height;
-        const int64_t first = inside ? most(from, low) : until, last = inside ? least(until, high) : until;
-        const int64_t start = s->start + at.n * s->image + line * s->line + pixel * s->pixel + first;
-        if (here == count && end == (char *)to && first == from && last == until && inside &&
-            bytes == d9_kernel_store_bytes(s->x.store))
-            return (const char *)s->x.data + start * bytes;
-        if (first >= last) {
-            memset(end, 0, (size_t)(here * bytes));
-        } else {
-            memset(end, 0, (size_t)((first - from) * bytes));
-            take(s, narrow, start, last - first, end + (first - from) * bytes);
-            memset(end + (last - from) * bytes, 0, (size_t)((until - last) * bytes));
-        }
-        end += here * bytes;
-        count -= here;
-        from = 0;
-        line++;
+static const void *fetch(const struct d9_gemm_source *s, place place, bool narrow, int64_t from, int64_t count,
+                         void *to) {
+    const int64_t bytes = narrow ? 2 : 4;
+    walk w = walk_of(s, place, from, count);
+    for (char *end = to; w.left > 0;) {
+        int64_t at, piece = next_piece(s, &w, &at);
+        if (piece == count && at >= 0 && bytes == d9_kernel_store_bytes(s->x.store))
+            return (const char *)s->x.data + at * bytes;
+        if (at < 0)
+            memset(end, 0, (size_t)(piece * bytes));
+        else
+            move(&s->x, narrow, at, piece, end);
+        end += piece * bytes;
     }
     return to;
 }
 
+/* The same as lines of `length` elements that lie `stride` floats apart; the last is filled up with zeros. */
+static inline __attribute__((always_inline)) void lay(const struct d9_gemm_source *s, place place, bool narrow,
+                                                      int64_t from, int64_t count, const int64_t length, int64_t stride,
+                                                      float *to) {
+    const int64_t bytes = narrow ? 2 : 4;
+    walk w = walk_of(s, place, from, count);
+    int64_t filled = 0; /* of the line at `to` */
+    while (w.left > 0) {
+        int64_t at, piece = next_piece(s, &w, &at);
+        while (piece > 0) {
+            const int64_t here = least(piece, length - filled);
+            char *end = (char *)to + filled * bytes;
+            if (at < 0) {
+                memset(end, 0, (size_t)(here * bytes));
+            } else if (here == length && bytes == d9_kernel_store_bytes(s->x.store)) {
+                memcpy(end, (const char *)s->x.data + at * bytes, (size_t)(length * bytes));
+                at += here;
+            } else {
+                move(&s->x, narrow, at, here, end);
+                at += here;
+            }
+            piece -= here;
+            filled += here;
+            if (filled == length) filled = 0, to += stride;
+        }
+    }
+    if (filled == 0) return;
+    if (narrow)
+        memset((char *)to + filled * 2, 0, (size_t)((length - filled) * 2));
+    else
+        clear(length - filled, to + filled);
+}
+
 /* ---- packing ---- */
 
-static void copy_lines(const char *row, int64_t bytes, int64_t lines, int64_t stride, float *to) {
-    int64_t g = 0;
-    for (; (g + 1) * LINE * 4 <= bytes; g++) memcpy(to + g * stride, row + g * LINE * 4, LINE * 4);
-    if (g == lines) return;
-    memset(to + g * stride, 0, LINE * 4);
-    if (bytes > g * LINE * 4) memcpy(to + g * stride, row + g * LINE * 4, (size_t)(bytes - g * LINE * 4));
+static inline __attribute__((always_inline)) void pack_along(const struct d9_gemm_pack *p, const bool pairs) {
+    const int64_t lines = (p->lanes + LINE - 1) / LINE, stride = p->panel * LINE;
+    place at = place_of(p->source, p->from);
+    for (int64_t first = 0; first < p->count; first += p->panel)
+        for (int64_t r = 0; r < p->panel; r++) {
+            float *to = p->to + first * lines * LINE + r * LINE;
+            if (first + r < p->count) {
+                lay(p->source, at, pairs, p->k, p->k_count, pairs ? 2 * LINE : LINE, stride, to);
+                advance(p->source, &at);
+            } else {
+                for (int64_t g = 0; g < lines; g++) memset(to + g * stride, 0, LINE * 4);
+            }
+        }
 }
 
 void D9_LOOP_NAME(gemm_pack_along)(const struct d9_gemm_pack *p) {
-    const int64_t lines = (p->lanes + LINE - 1) / LINE, stride = p->panel * LINE;
-    const int64_t bytes = p->k_count * (p->pairs ? 2 : 4);
-    place at = place_of(p->source, p->from);
-    for (int64_t first = 0; first < p->count; first += p->panel) {
-        float *panel = p->to + first * lines * LINE;
-        for (int64_t r = 0; r < p->panel; r++) {
-            if (first + r >= p->count) {
-                copy_lines(NULL, 0, lines, stride, panel + r * LINE);
-                continue;
-            }
-            copy_lines(fetch(p->source, at, p->pairs, p->k, p->k_count, p->temporary[0]), bytes, lines, stride,
-                       panel + r * LINE);
+    if (p->pairs)
+        pack_along(p, true);
+    else
+        pack_along(p, false);
+}
+
+static inline __attribute__((always_inline)) void interleave(const int64_t panel, const uint16_t *low,
+                                                             const uint16_t *high, int64_t count, int64_t stride,
+                                                             uint32_t *to) {
+    for (; count >= panel; count -= panel, low += panel, high += panel, to += stride) {
+#pragma omp simd
+        for (int64_t i = 0; i < panel; i++) to[i] = (uint32_t)low[i] | (uint32_t)high[i] << 16;
+    }
+    if (count == 0) return;
+    for (int64_t i = 0; i < panel; i++) to[i] = i < count ? (uint32_t)low[i] | (uint32_t)high[i] << 16 : 0;
+}
+
+static inline __attribute__((always_inline)) void pack_across(const struct d9_gemm_pack *p, const int64_t panel) {
+    place at = place_of(p->source, p->k);
+    for (int64_t k = 0; k < p->lanes; k++) {
+        lay(p->source, at, false, p->from, p->count, panel, panel * p->lanes, p->to + k * panel);
+        advance(p->source, &at);
+    }
+}
+
+static inline __attribute__((always_inline)) void pack_pairs_across(const struct d9_gemm_pack *p, const int64_t panel) {
+    place at = place_of(p->source, p->k);
+    for (int64_t k = 0; k < p->lanes; k++) {
+        const uint16_t *row[2];
+        for (int i = 0; i < 2; i++) {
+            row[i] = (const uint16_t *)(const void *)p->temporary[i];
+            if (2 * k + i < p->k_count)
+                row[i] = fetch(p->source, at, true, p->from, p->count, p->temporary[i]);
+            else
+                memset(p->temporary[i], 0, (size_t)p->count * 2);
             advance(p->source, &at);
         }
+        interleave(panel, row[0], row[1], p->count, panel * p->lanes, (uint32_t *)(void *)(p->to + k * panel));
     }
-}
-
-static inline __attribute__((always_inline)) void spread_by(const int64_t panel, const float *row, int64_t count,
-                                                            int64_t stride, float *to) {
-    for (; count >= panel; count -= panel, row += panel, to += stride) memcpy(to, row, (size_t)panel * 4);
-    if (count == 0) return;
-    memcpy(to, row, (size_t)count * 4);
-    memset(to + count, 0, (size_t)(panel - count) * 4);
-}
-
-static void spread(int panel, const float *row, int64_t count, int64_t stride, float *to) {
-    switch (panel) {
-#define CASE_(rows) case rows: spread_by(rows, row, count, stride, to); break;
-        ROW_COUNTS(CASE_)
-#undef CASE_
-    default: spread_by(WIDTH, row, count, stride, to); break;
-    }
-}
-
-static void interleave(const uint16_t *low, const uint16_t *high, int64_t n, uint32_t *to) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) to[i] = (uint32_t)low[i] | (uint32_t)high[i] << 16;
 }
 
 void D9_LOOP_NAME(gemm_pack_across)(const struct d9_gemm_pack *p) {
-    const int64_t stride = p->panel * p->lanes, each = p->pairs ? 2 : 1;
-    place at = place_of(p->source, p->k);
-    for (int64_t k = 0; k < p->lanes * each; k += each) {
-        const void *row[2];
-        for (int64_t i = 0; i < each; i++) {
-            if (k + i < p->k_count) {
-                row[i] = fetch(p->source, at, p->pairs, p->from, p->count, p->temporary[i]);
-                advance(p->source, &at);
-            } else {
-                row[i] = memset(p->temporary[i], 0, (size_t)p->count * 4);
-            }
-        }
-        if (p->pairs) {
-            interleave(row[0], row[1], p->count, (uint32_t *)(void *)p->temporary[2]);
-            row[0] = p->temporary[2];
-        }
-        spread(p->panel, row[0], p->count, stride, p->to + k / each * p->panel);
+    switch (p->panel * 2 + p->pairs) {
+#define CASE_(rows)                                                                                                    \
+    case rows * 2:                                                                                                     \
+        pack_across(p, rows);                                                                                          \
+        break;                                                                                                         \
+    case rows * 2 + 1:                                                                                                 \
+        pack_pairs_across(p, rows);                                                                                    \
+        break;
+        ROW_COUNTS(CASE_)
+        CASE_(WIDTH)
+#undef CASE_
+    default:
+        break;
     }
 }
 
@@ -176,25 +265,25 @@ void D9_LOOP_NAME(gemm_pack_turned)(const struct d9_gemm_pack *p) {
 /* ---- multiplying ---- */
 
 static void along(const float *a, const float *b, int64_t lanes, bool add, float *c) {
-    d9_product_tail(false, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, a, D9_PRODUCT_ROWS * LINE, b,
+    d9_product_tail(false, true, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, a, D9_PRODUCT_ROWS * LINE, b,
                     lanes / LINE, lanes % LINE, add, c, WIDTH);
 }
 #define ACROSS_(rows)                                                                                                  \
     static void across_##rows(const float *a, const float *b, int64_t lanes, bool add, float *c) {                     \
-        d9_product_tail(false, rows, (d9_product_layout){1, rows, 4}, a, 4 * rows, b, lanes / 4, lanes % 4, add, c,    \
-                        WIDTH);                                                                                        \
+        d9_product_tail(false, true, rows, (d9_product_layout){1, rows, 4}, a, 4 * rows, b, lanes / 4, lanes % 4, add, \
+                        c, WIDTH);                                                                                     \
     }
 ROW_COUNTS(ACROSS_)
 
 #ifdef __AVX512BF16__
 static void along_pairs(const float *a, const float *b, int64_t lanes, bool add, float *c) {
-    d9_product_tail(true, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, a, D9_PRODUCT_ROWS * LINE, b,
+    d9_product_tail(true, true, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, a, D9_PRODUCT_ROWS * LINE, b,
                     lanes / LINE, lanes % LINE, add, c, WIDTH);
 }
 #define ACROSS_PAIRS_(rows)                                                                                            \
     static void across_pairs_##rows(const float *a, const float *b, int64_t lanes, bool add, float *c) {               \
-        d9_product_tail(true, rows, (d9_product_layout){1, rows, 4}, a, 4 * rows, b, lanes / 4, lanes % 4, add, c,     \
-                        WIDTH);                                                                                        \
+        d9_product_tail(true, true, rows, (d9_product_layout){1, rows, 4}, a, 4 * rows, b, lanes / 4, lanes % 4, add,  \
+                        c, WIDTH);                                                                                     \
     }
 ROW_COUNTS(ACROSS_PAIRS_)
 #define PAIRED(name, plain) name
@@ -205,17 +294,22 @@ ROW_COUNTS(ACROSS_PAIRS_)
 static d9_gemm_product *product_of(bool pairs, bool is_across, int rows) {
     if (!is_across) return pairs ? PAIRED(along_pairs, along) : along;
     switch (rows) {
-#define CASE_(count) case count: return pairs ? PAIRED(across_pairs_##count, across_##count) : across_##count;
+#define CASE_(count)                                                                                                   \
+    case count:                                                                                                        \
+        return pairs ? PAIRED(across_pairs_##count, across_##count) : across_##count;
         ROW_COUNTS(CASE_)
 #undef CASE_
-    default: return NULL;
+    default:
+        return NULL;
     }
 }
 
 static void put(const float *sums, int64_t count, int64_t at, d9_kernel_out y) {
     if (y.store == D9_KERNEL_F32) {
-        if (count == WIDTH) memcpy((float *)y.data + at, sums, WIDTH * 4);
-        else memcpy((float *)y.data + at, sums, (size_t)count * 4);
+        if (count == WIDTH)
+            memcpy((float *)y.data + at, sums, WIDTH * 4);
+        else
+            move_f32(sums, count, (float *)y.data + at);
     } else {
         d9_bf16_narrow(sums, count, (uint16_t *)y.data + at);
     }

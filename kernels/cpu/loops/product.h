@@ -54,17 +54,17 @@ static inline __attribute__((always_inline)) d9_vector d9_product_step(const boo
 }
 #endif
 
-/* Rows, layout and pairs are constants where this is inlined. b: groups * depth + tail rows of D9_PRODUCT_WIDTH; `tail`
- * steps are left of one more group. Without `add` c is written; with it, c is added when all is summed, which keeps
- * the errors of a long sum small. All of b and c aligned to a vector. */
-static inline __attribute__((always_inline)) void d9_product_tail(const bool pairs, const int rows,
+/* Pairs, apart, rows and layout are constants where this is inlined. b: groups * depth + tail rows of D9_PRODUCT_WIDTH;
+ * `tail` steps are left of one more group. Without `add` c is written; with it the sums go on from c or, `apart`, are
+ * added to it at the end, which keeps the errors of a long sum small. All of b and c aligned to a vector. */
+static inline __attribute__((always_inline)) void d9_product_tail(const bool pairs, const bool apart, const int rows,
                                                                   const d9_product_layout l, const float *a,
                                                                   int64_t group, const float *b, int64_t groups,
                                                                   int64_t tail, bool add, float *c, int64_t c_row) {
     d9_vector sum[D9_PRODUCT_ROWS][2];
     D9_UNROLL for (int i = 0; i < rows; i++) {
-        sum[i][0] = (d9_vector){0};
-        sum[i][1] = (d9_vector){0};
+        sum[i][0] = add && !apart ? *(const d9_vector *)(c + i * c_row) : (d9_vector){0};
+        sum[i][1] = add && !apart ? *(const d9_vector *)(c + i * c_row + D9_LANES) : (d9_vector){0};
     }
     for (; groups > 0; groups--, a += group, b += l.depth * D9_PRODUCT_WIDTH) {
         D9_UNROLL for (int k = 0; k < l.depth; k++) {
@@ -85,7 +85,7 @@ static inline __attribute__((always_inline)) void d9_product_tail(const bool pai
             sum[i][1] = d9_product_step(pairs, sum[i][1], x, right);
         }
     }
-    if (add) {
+    if (add && apart) {
         D9_UNROLL for (int i = 0; i < rows; i++) {
             sum[i][0] += *(const d9_vector *)(c + i * c_row);
             sum[i][1] += *(const d9_vector *)(c + i * c_row + D9_LANES);
@@ -101,7 +101,7 @@ static inline __attribute__((always_inline)) void d9_product_tail(const bool pai
 static inline __attribute__((always_inline)) void d9_product(const int rows, const d9_product_layout l, const float *a,
                                                              int64_t group, const float *b, int64_t groups, bool add,
                                                              float *c, int64_t c_row) {
-    d9_product_tail(false, rows, l, a, group, b, groups, 0, add, c, c_row);
+    d9_product_tail(false, false, rows, l, a, group, b, groups, 0, add, c, c_row);
 }
 
 #endif
