@@ -127,13 +127,14 @@ static void sum_moments(const d9_cpu *cpu, const d9_cpu_moments *s, const layout
 
 static void apply(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x, int64_t term_groups,
                   d9_kernel_act act, float *y) {
+    const bool stream = d9_cpu_streams(cpu, s->conv.images * l->pixels * l->outputs * 4);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < s->conv.images; i++) {
         patch_tile patches = {0};
         const int64_t g = i % term_groups;
         FOR_RUNS(l, from, n) {
             cpu->loops->moments_patches(image_at(s, x, i), &s->conv, from, n, patches);
-            cpu->loops->moments_forward(patches, n, l->inputs, packed_of(l, g), act, l->outputs,
+            cpu->loops->moments_forward(patches, n, l->inputs, packed_of(l, g), act, l->outputs, stream,
                                         y + (i * l->pixels + from) * l->outputs);
         }
     }

@@ -101,7 +101,7 @@ void D9_LOOP_NAME(moments_backward)(const float *patches, int64_t n, int64_t inp
     for (int64_t from = 0; from < outputs; from += WIDTH) {
         take_columns(dy, outputs, n, from, tile);
         take_columns(y, outputs, n, from, reference);
-        d9_tile_slope(act, reference, n * WIDTH, tile);
+        d9_tile_slope(act, tile, reference, n * WIDTH, tile);
         add_products(patches, n, tile, inputs + 1, sums + from, sums_row);
     }
 }
@@ -119,7 +119,7 @@ void D9_LOOP_NAME(moments_pack)(const float *w, const float *factor, const float
 }
 
 void D9_LOOP_NAME(moments_forward)(const float *patches, int64_t n, int64_t inputs, const float *packed,
-                                   d9_kernel_act act, int64_t outputs, float *y) {
+                                   d9_kernel_act act, int64_t outputs, bool stream, float *y) {
     run_tile tile;
     for (int64_t from = 0; from < outputs; from += WIDTH, packed += (inputs + 1) * WIDTH) {
         const int64_t count = outputs - from < WIDTH ? outputs - from : WIDTH;
@@ -127,10 +127,15 @@ void D9_LOOP_NAME(moments_forward)(const float *patches, int64_t n, int64_t inpu
             d9_product(BLOCK, (d9_product_layout){D9_PATCH, 1, 1}, patches + p * D9_PATCH, 1, packed, inputs + 1, false,
                        tile + p * WIDTH, WIDTH);
         d9_tile_act(act, n * WIDTH, tile);
-        for (int64_t p = 0; p < n; p++)
-            if (count == WIDTH)
-                put_pixel(tile + p * WIDTH, WIDTH, y + p * outputs + from); /* whole vectors */
+        for (int64_t p = 0; p < n; p++) {
+            float *to = y + p * outputs + from;
+            if (count < WIDTH)
+                put_pixel(tile + p * WIDTH, count, to);
+            else if (stream)
+                d9_stream(tile + p * WIDTH, WIDTH * 4, (char *)to);
             else
-                put_pixel(tile + p * WIDTH, count, y + p * outputs + from);
+                put_pixel(tile + p * WIDTH, WIDTH, to); /* whole vectors */
+        }
     }
+    if (stream) d9_stream_end();
 }
