@@ -246,7 +246,7 @@ static int check_case(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape)
     int compared = 0;
     for (int i = 0; i < 3; i++) { /* integers in both types, then each type on numbers rounded to it */
         shape.store = i == 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
-        if (i == 2 && !kernel->fits(&(d9_cpu){d9_cpu_loops_find(NULL), 1, {0}}, &shape)) continue;
+        if (i == 2 && !kernel->fits(&(d9_cpu){.loops = d9_cpu_loops_find(NULL), .threads = 1}, &shape)) continue;
         conv_case c = new_case(shape, i == 0);
         compared += check_levels(&c, kernel, shape.store);
         if (i == 0) compared += check_levels(&c, kernel, D9_KERNEL_BF16);
