@@ -63,6 +63,7 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
     int64_t train_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
     int64_t pixels = e->height * e->width * e->channels, *bytes = program->buffer_bytes;
     const int longest = options->longest_rule ? options->longest_rule : D9_MAX_RULE_NODES;
+    program->keep_all = options->keep_all;
     D9_TRY(d9_memory_plan(context, &program->train, options->keep_all, longest, &train_scratch));
     D9_TRY(d9_memory_plan(context, &program->eval, options->keep_all, longest, &eval_scratch));
     if (options->eval_only) train_scratch = 0;

@@ -103,6 +103,7 @@ typedef struct d9_program {
     d9_graph train, eval; /* finished node lists */
     d9_table table[D9_MAX_TABLES];
     int table_count;
+    bool keep_all; /* every scratch value keeps its place after the step */
     int64_t buffer_bytes[D9_BUFFER_COUNT];
     /* Elements. STATE holds the groups' parameters, the frozen ones, then the statistics, each value at a
      * multiple of 64 bytes; GRADIENT covers the groups alone. */
@@ -117,7 +118,7 @@ typedef struct d9_program_options {
     int64_t rate_count;
     int64_t steps_per_epoch; /* 0: from the extent (verify sets it) */
     int longest_rule;        /* nodes of the longest rule of the backend; 0: not known, the longest there may be */
-    bool keep_all;           /* every scratch value keeps its place after the step */
+    bool keep_all;           /* as in the program */
     bool eval_only;          /* no memory for training: SCRATCH as evaluation needs it, GRADIENT and the like empty */
     const struct d9_trick *const *tricks; /* further ones without options, after the configuration's (tests) */
     int trick_count;

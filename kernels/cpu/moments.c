@@ -140,8 +140,20 @@ static void apply(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, c
     }
 }
 
+/* After the pass, for it takes the terms of group 0. */
+static void convolve(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x, const float *w,
+                     float *conv) {
+    for (int64_t o = 0; o < l->outputs; o++) {
+        l->factor[o] = 1;
+        l->bias[o] = 0;
+    }
+    pack(cpu, l, 0, w);
+    apply(cpu, s, l, x, 1, (d9_kernel_act){D9_KERNEL_NO_ACT, 0}, conv);
+}
+
 void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *s, const float *x, const float *w,
-                            const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *y) {
+                            const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *conv,
+                            float *y) {
     const layout l = lay_out(s, scratch);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < s->conv.images; i++) sum_moments(cpu, s, &l, x, i);
@@ -151,10 +163,11 @@ void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *s, const fl
         forward_terms(cpu, s, &l, g, w, state);
     }
     apply(cpu, s, &l, x, s->groups, act, y);
+    if (conv) convolve(cpu, s, &l, x, w, conv);
 }
 
 void d9_cpu_moments_eval(const d9_cpu *cpu, const d9_cpu_moments *s, const float *x, const float *w,
-                         const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *y) {
+                         const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *conv, float *y) {
     const layout l = lay_out(s, scratch);
     for (int64_t o = 0; o < l.outputs; o++) {
         double mean = 0, variance = 0;
@@ -166,6 +179,7 @@ void d9_cpu_moments_eval(const d9_cpu *cpu, const d9_cpu_moments *s, const float
     }
     pack(cpu, &l, 0, w);
     apply(cpu, s, &l, x, 1, act, y);
+    if (conv) convolve(cpu, s, &l, x, w, conv);
 }
 
 /* ---- backward ---- */

@@ -33,11 +33,12 @@ typedef struct d9_cpu_moments { /* the forward convolution, in f32; images % gro
 bool d9_cpu_moments_fits(const d9_cpu_moments *shape);
 int64_t d9_cpu_moments_scratch_bytes(const d9_cpu_moments *shape); /* of each of the three; aligned to 64 bytes */
 
-/* y (N, OH, OW, O): the activation. Statistics as d9_cpu_norm_forward and d9_cpu_norm_eval have them. */
+/* y (N, OH, OW, O): the activation; conv, of the same size: the convolution itself, NULL where nobody wants it.
+ * Statistics as d9_cpu_norm_forward and d9_cpu_norm_eval have them. */
 void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *shape, const float *x, const float *w,
-                            const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *y);
+                            const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *conv, float *y);
 void d9_cpu_moments_eval(const d9_cpu *cpu, const d9_cpu_moments *shape, const float *x, const float *w,
-                         const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *y);
+                         const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *conv, float *y);
 
 /* From dy, the gradient of y, and y itself: only of activations whose slope follows from y. dscale and dbias may be
  * NULL: not wanted. */

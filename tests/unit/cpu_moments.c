@@ -20,8 +20,8 @@ enum { GUARD = 16 };
 typedef struct bench { /* one shape's arrays */
     d9_cpu_moments shape;
     int64_t x_count, w_count, y_count, gc;
-    float *x, *w, *dy, *scale, *bias, *running, *statistics, *y, *dw, *dscale, *dbias;
-    double *want_y, *xh, *want_dw, *want_dscale, *want_dbias, *want_statistics, *want_running;
+    float *x, *w, *dy, *scale, *bias, *running, *statistics, *y, *conv, *dw, *dscale, *dbias;
+    double *want_conv, *want_y, *xh, *want_dw, *want_dscale, *want_dbias, *want_statistics, *want_running;
     void *scratch;
     uint32_t seed;
 } bench;
@@ -65,10 +65,12 @@ static void make(bench *b, d9_cpu_moments shape) {
     b->running = random_floats(b, 2 * b->gc, 0.5f, 1.5f);
     b->statistics = floats(2 * b->gc);
     b->y = floats(b->y_count);
+    b->conv = floats(b->y_count);
     b->dw = floats(b->w_count);
     b->dscale = floats(c->outputs);
     b->dbias = floats(c->outputs);
     b->want_y = doubles(b->y_count);
+    b->want_conv = doubles(b->y_count);
     b->xh = doubles(b->y_count);
     b->want_dw = doubles(b->w_count);
     b->want_dscale = doubles(c->outputs);
@@ -79,10 +81,10 @@ static void make(bench *b, d9_cpu_moments shape) {
 }
 
 static void destroy(bench *b) {
-    float *const f[] = {b->x,          b->w, b->dy, b->scale,  b->bias, b->running,
-                        b->statistics, b->y, b->dw, b->dscale, b->dbias};
-    double *const d[] = {b->want_y,          b->xh,          b->want_dw, b->want_dscale, b->want_dbias,
-                         b->want_statistics, b->want_running};
+    float *const f[] = {b->x,          b->w, b->dy,   b->scale, b->bias,   b->running,
+                        b->statistics, b->y, b->conv, b->dw,    b->dscale, b->dbias};
+    double *const d[] = {b->want_conv,  b->want_y,          b->xh,          b->want_dw, b->want_dscale,
+                         b->want_dbias, b->want_statistics, b->want_running};
     for (size_t i = 0; i < sizeof f / sizeof *f; i++) free(f[i]);
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) free(d[i]);
     free(b->scratch);
@@ -138,14 +140,13 @@ static void normalise(bench *b, const double *y, int64_t g, int64_t o, d9_kernel
 static void compute(bench *b, d9_kernel_act act) {
     const d9_cpu_conv_shape *c = &b->shape.conv;
     const int64_t pixels = c->out_height * c->out_width;
-    double *y = doubles(b->y_count);
+    double *y = b->want_conv;
     for (int64_t i = 0; i < c->images; i++)
         for (int64_t p = 0; p < pixels; p++)
             for (int64_t o = 0; o < c->outputs; o++) FOR_TAPS(c, i, p, o, at_x, at_w)
     y[(i * pixels + p) * c->outputs + o] += (double)b->x[at_x] * (double)b->w[at_w];
     for (int64_t g = 0; g < b->shape.groups; g++)
         for (int64_t o = 0; o < c->outputs; o++) normalise(b, y, g, o, act);
-    free(y);
 }
 
 /* ---- compared ---- */
@@ -168,15 +169,17 @@ static void check(bench *b, const d9_cpu *cpu, const float *running) {
     memcpy(b->running, running, (size_t)(2 * b->gc) * sizeof *running);
     const d9_kernel_norm_state state = {
         b->scale, b->bias, b->running, b->running + b->gc, b->statistics, b->statistics + b->gc, 1e-5, 0.25};
-    d9_cpu_moments_forward(cpu, &b->shape, b->x, b->w, &state, act, b->scratch, b->y);
+    d9_cpu_moments_forward(cpu, &b->shape, b->x, b->w, &state, act, b->scratch, b->conv, b->y);
     d9_cpu_moments_backward(cpu, &b->shape, b->dy, act, b->y, b->x, b->w, state.mean, state.inv_std, b->scale,
                             b->scratch, &(d9_cpu_moments_gradients){b->dw, b->dscale, b->dbias});
+    close_to(b->conv, b->want_conv, b->y_count, 3e-6, "the convolution", level);
     close_to(b->y, b->want_y, b->y_count, 3e-6, "y", level);
     close_to(b->statistics, b->want_statistics, 2 * b->gc, 1e-6, "statistics", level);
     close_to(b->running, b->want_running, 2 * b->gc, 1e-6, "running statistics", level);
     close_to(b->dw, b->want_dw, b->w_count, 1e-5, "dw", level);
     close_to(b->dscale, b->want_dscale, c->outputs, 1e-5, "dscale", level);
     close_to(b->dbias, b->want_dbias, c->outputs, 1e-5, "dbias", level);
+    assert_guarded(b->conv, b->y_count);
     assert_guarded(b->y, b->y_count);
     assert_guarded(b->dw, b->w_count);
     assert_guarded(b->scratch, d9_cpu_moments_scratch_bytes(&b->shape) / 4);
@@ -258,7 +261,7 @@ static void test_evaluation(void **unused) {
     const d9_kernel_act act = {D9_ACT_RELU, 0};
     const d9_kernel_norm_state state = {
         .scale = b.scale, .bias = b.bias, .running_mean = b.running, .running_var = b.running + b.gc, .epsilon = 1e-5};
-    d9_cpu_moments_eval(&cpu, &b.shape, b.x, b.w, &state, act, b.scratch, b.y);
+    d9_cpu_moments_eval(&cpu, &b.shape, b.x, b.w, &state, act, b.scratch, NULL, b.y);
     const d9_cpu_conv_shape *s = &b.shape.conv;
     const int64_t pixels = s->out_height * s->out_width;
     for (int64_t i = 0; i < s->images; i++)
@@ -286,7 +289,7 @@ static void test_threads(void **unused) {
         const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = threads};
         const d9_kernel_norm_state state = {
             b.scale, b.bias, b.running, b.running + b.gc, b.statistics, b.statistics + b.gc, 1e-5, 0.25};
-        d9_cpu_moments_forward(&cpu, &b.shape, b.x, b.w, &state, act, b.scratch, b.y);
+        d9_cpu_moments_forward(&cpu, &b.shape, b.x, b.w, &state, act, b.scratch, NULL, b.y);
         d9_cpu_moments_backward(&cpu, &b.shape, b.dy, act, b.y, b.x, b.w, state.mean, state.inv_std, b.scale, b.scratch,
                                 &(d9_cpu_moments_gradients){b.dw, NULL, NULL});
         if (threads == 1) {

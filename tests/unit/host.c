@@ -84,6 +84,17 @@ done:
     return status;
 }
 
+/* Says whether its output is wanted; and an addition that does without its inputs. */
+static d9_status prepare_asking(d9_context *context, d9_site *site) {
+    (void)context;
+    snprintf(site->choice, sizeof site->choice, d9_site_wanted(site, site->nodes[0]->outputs[0]) ? "wanted" : "unread");
+    return D9_OK;
+}
+static bool spares_all(const d9_site *site, d9_value_id value) {
+    (void)site, (void)value;
+    return true;
+}
+
 /* One way, timed at one second. */
 static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     (void)context, (void)site;
@@ -103,6 +114,19 @@ static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows
     { .name = "scale+add", .node_count = 2, .ops = {D9_OP_SCALE, D9_OP_ADD}, .match = fits, .run = runs }
 static const d9_rule plain_rules[] = {FUSED_RULE(NULL, run_fused), ADD_RULE, SCALE_RULE, {.name = NULL}};
 static const d9_rule writing_rules[] = {FUSED_RULE(feeds, run_writing), ADD_RULE, SCALE_RULE, {.name = NULL}};
+static const d9_rule asking_rules[] = {
+    {.name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare_asking, .run = run_scale},
+    ADD_RULE,
+    {.name = NULL}};
+static const d9_rule sparing_rules[] = {
+    {.name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare_asking, .run = run_scale},
+    {.name = "add", .node_count = 1, .ops = {D9_OP_ADD}, .spares = spares_all, .run = run_add},
+    {.name = NULL}};
+static const d9_rule *const asking_tables[] = {asking_rules, NULL}, *const sparing_tables[] = {sparing_rules, NULL};
+static const d9_host_kind asking_kind = {
+    .rules = asking_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
+static const d9_host_kind sparing_kind = {
+    .rules = sparing_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
 static const d9_rule *const plain_tables[] = {plain_rules, NULL}, *const writing_tables[] = {writing_rules, NULL};
 static const d9_host_kind plain_kind = {
     .rules = plain_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
@@ -116,6 +140,13 @@ static d9_status open_writing(d9_context *context, const d9_backend_options *opt
     return d9_host_open(context, &writing_kind, options, device);
 }
 
+static d9_status open_asking(d9_context *context, const d9_backend_options *options, d9_device **device) {
+    return d9_host_open(context, &asking_kind, options, device);
+}
+static d9_status open_sparing(d9_context *context, const d9_backend_options *options, d9_device **device) {
+    return d9_host_open(context, &sparing_kind, options, device);
+}
+
 #define TABLE(open_function)                                                                                           \
     {                                                                                                                  \
         .name = "toy", .open = open_function, .close = d9_host_close, .describe = d9_host_describe,                    \
@@ -123,7 +154,8 @@ static d9_status open_writing(d9_context *context, const d9_backend_options *opt
         .plan_text = d9_host_plan_text, .run = d9_host_run, .times = d9_host_times, .write = d9_host_write,            \
         .read = d9_host_read, .sync = d9_host_sync                                                                     \
     }
-static const d9_backend plain = TABLE(open_plain), writing = TABLE(open_writing);
+static const d9_backend plain = TABLE(open_plain), writing = TABLE(open_writing), asking = TABLE(open_asking),
+                        sparing = TABLE(open_sparing);
 
 /* ---- the case: x -scale 2-> y, y + b -> z, and a second reader of y where it is asked for ---- */
 
@@ -215,6 +247,17 @@ static void a_value_wanted_outside_stops_a_rule_that_does_not_write_it(void **st
     op_case_free(&t.c);
 }
 
+static void what_every_reader_spares_is_not_wanted(void **state) {
+    chain t;
+    (void)state;
+    make_chain(&t, false);
+    expect_plan(&t, &asking, &fused, "scale\tfirst\twanted\nadd\tsecond\t\n");
+    expect_plan(&t, &sparing, &fused, "scale\tfirst\tunread\nadd\tsecond\t\n");
+    t.c.program.keep_all = true;
+    expect_plan(&t, &sparing, &fused, "scale\tfirst\twanted\nadd\tsecond\t\n");
+    op_case_free(&t.c);
+}
+
 static void different_times_and_shared_bytes_stop_a_rule(void **state) {
     chain t;
     (void)state;
@@ -274,6 +317,7 @@ static void a_node_without_a_rule_is_named(void **state) {
     make_chain(&t, true);
     t.c.graph->nodes[2].op = D9_OP_LERP;
     expect_failure(&t, &fused, D9_DEVICE, "lerp third");
+    t.c.graph->nodes[2].op = D9_OP_ADD;
     t.c.graph->nodes[0].as.scale.factor = 13; /* prepare fails */
     expect_failure(&t, &unfused, D9_DEVICE, "thirteen");
     op_case_free(&t.c);
@@ -458,6 +502,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_rule_wins),
         cmocka_unit_test(a_value_wanted_outside_stops_a_rule_that_does_not_write_it),
+        cmocka_unit_test(what_every_reader_spares_is_not_wanted),
         cmocka_unit_test(different_times_and_shared_bytes_stop_a_rule),
         cmocka_unit_test(nodes_run_when_they_are_due),
         cmocka_unit_test(a_node_without_a_rule_is_named),

@@ -23,6 +23,7 @@ typedef struct d9_site {
     int threads;
     const d9_backend_options *options;
     void *backend;     /* what the backend's `open` made (d9_cpu_device) */
+    const d9_plan *plan; /* where it sits; NULL before prepare */
     void *data;        /* the rule's own; made by prepare, released by release */
     char choice[96];   /* what prepare chose, for the plan's text ("own winograd") */
     char why[64];      /* and why, for people: it may hold times, so it is no part of the plan */
@@ -33,6 +34,8 @@ typedef struct d9_rule {
     int node_count;
     d9_op ops[D9_MAX_RULE_NODES];
     bool (*match)(const d9_site *site); /* NULL: the ops suffice */
+    /* Whether the rule does without a value that its nodes read; NULL: it reads them all. */
+    bool (*spares)(const d9_site *site, d9_value_id value);
     d9_status (*prepare)(d9_context *context, d9_site *site); /* may be NULL */
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
     void (*release)(d9_context *context, d9_site *site); /* may be NULL; called whatever happened in prepare */
@@ -54,6 +57,10 @@ static inline void *d9_site_data(const d9_site *site, d9_value_id id) {
 /* Whether a value made inside the site is wanted by nobody else, so that a fused rule need not write it: scratch, and
  * every reader is a node of the site. */
 bool d9_site_internal(const d9_site *site, d9_value_id value);
+
+/* Whether a rule of the plan reads a value that this site makes, so that it must be written. From prepare on. Of a
+ * program that keeps all values, all are wanted. */
+bool d9_site_wanted(const d9_site *site, d9_value_id value);
 
 /* Memory that the host cannot reach. Its pointers stand in the site's buffers all the same: rules hand them on. Writing
  * may return before the bytes have arrived, never before they were taken; reading waits for all that was submitted. */

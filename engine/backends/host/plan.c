@@ -21,8 +21,8 @@ typedef struct forced_line {
 typedef struct planner {
     d9_context *context;
     d9_plan *plan;
-    forced_line *lines;
-    int line_count; /* of this list; 0: free */
+    forced_line *lines, **followed; /* (node_count): the line that each placed rule follows; NULL: none */
+    int line_count;                 /* of this list; 0: free */
 } planner;
 
 static bool is_eval(const d9_plan *plan) { return plan->graph == &plan->program->eval; }
@@ -153,25 +153,30 @@ static d9_status no_rule(const planner *p, const d9_node *node) {
 }
 
 static d9_status place_rule(planner *p, d9_node_id first) {
-    d9_status status = D9_OK;
     d9_plan *plan = p->plan;
     d9_placed_rule *placed = &plan->placed[plan->placed_count];
-    const d9_node *node = &plan->graph->nodes[first];
     forced_line *line = NULL;
-    char role[D9_NAME_SIZE + 8];
     placed->rule = choose_rule(p, first, &placed->site, &line);
-    if (!placed->rule) return no_rule(p, node);
+    if (!placed->rule) return no_rule(p, &plan->graph->nodes[first]);
     placed->first = first;
-    plan->placed_count++;
-    if (line) {
-        line->used = true;
-        memcpy(placed->site.choice, line->choice, sizeof line->choice);
-    }
+    if (line) line->used = true;
+    p->followed[plan->placed_count++] = line;
+    return D9_OK;
+}
+
+static d9_status prepare_rule(planner *p, int i) {
+    d9_status status = D9_OK;
+    d9_plan *plan = p->plan;
+    d9_placed_rule *placed = &plan->placed[i];
+    const forced_line *line = p->followed[i];
+    char role[D9_NAME_SIZE + 8];
+    placed->site.plan = plan;
+    if (line) memcpy(placed->site.choice, line->choice, sizeof line->choice);
     if (placed->rule->prepare) D9_TRY(placed->rule->prepare(p->context, &placed->site));
     if (line && strcmp(line->choice, placed->site.choice) != 0)
         D9_TRY(d9_fail(p->context, D9_USAGE, "plan line %d: %s has no choice %s for %s here", line->number, line->rule,
                        line->choice, line->role));
-    role_text(plan, node, role, sizeof role);
+    role_text(plan, &plan->graph->nodes[placed->first], role, sizeof role);
     d9_text_add(&plan->text, "%s\t%s\t%s\n", placed->rule->name, role, placed->site.choice);
 done:
     return status;
@@ -186,9 +191,11 @@ d9_status d9_host_plan(d9_context *context, d9_device *device, const d9_program 
     *p.plan = (d9_plan){.device = device, .program = program, .graph = graph};
     d9_text_init(context, &p.plan->text);
     D9_TRY(D9_ALLOCATE(context, graph->node_count, "a plan", &p.plan->placed));
+    D9_TRY(D9_ALLOCATE(context, graph->node_count, "a plan", &p.followed));
     D9_TRY(parse_forced(&p));
     for (d9_node_id n = 0; n < graph->node_count; n += p.plan->placed[p.plan->placed_count - 1].rule->node_count)
         D9_TRY(place_rule(&p, n));
+    for (int i = 0; i < p.plan->placed_count; i++) D9_TRY(prepare_rule(&p, i));
     D9_TRY(check_all_followed(&p));
     D9_TRY(d9_text_status(&p.plan->text));
     *plan = p.plan;
@@ -196,12 +203,26 @@ d9_status d9_host_plan(d9_context *context, d9_device *device, const d9_program 
 done:
     d9_host_plan_free(context, p.plan);
     d9_release(context, p.lines);
+    d9_release(context, p.followed);
     return status;
+}
+
+bool d9_site_wanted(const d9_site *site, d9_value_id value) {
+    const d9_plan *plan = site->plan;
+    if (plan->program->keep_all) return true;
+    for (int p = 0; p < plan->placed_count; p++) {
+        const d9_placed_rule *other = &plan->placed[p];
+        if (&other->site == site || (other->rule->spares && other->rule->spares(&other->site, value))) continue;
+        for (int n = 0; n < other->site.node_count; n++)
+            for (int i = 0; i < other->site.nodes[n]->input_count; i++)
+                if (other->site.nodes[n]->inputs[i] == value) return true;
+    }
+    return false;
 }
 
 void d9_host_plan_free(d9_context *context, d9_plan *plan) {
     if (!plan) return;
-    for (int i = 0; i < plan->placed_count; i++)
+    for (int i = 0; i < plan->placed_count && plan->placed[i].site.plan; i++)
         if (plan->placed[i].rule->release) plan->placed[i].rule->release(context, &plan->placed[i].site);
     d9_release(context, plan->placed);
     d9_text_free(&plan->text);

@@ -1,0 +1,141 @@
+/* The rules of a convolution of few inputs with its norm and activation, in closed form (kernels/cpu/moments.h).
+ *
+ * Backwards the convolution's output is not read: it follows from the image and the weights. So where this rule stands
+ * at both ends, the forward one does not write it. The backend onednn does without, for it is there to compare. */
+#include "backends/cpu/conv.h"
+#include "kernels/cpu/moments.h"
+
+static bool is_f32(d9_type type) { return type == D9_F32; }
+
+/* The nodes of the site from `first` on, as a site of their own. */
+static d9_site part_of(const d9_site *site, int first, int count) {
+    d9_site part = *site;
+    for (int i = 0; i < count; i++) part.nodes[i] = site->nodes[first + i];
+    part.node_count = count;
+    return part;
+}
+
+/* The convolution at `index` of the site, with the ghost groups of the norm. */
+static d9_cpu_moments shape_of(const d9_site *site, int index, int64_t groups) {
+    const d9_site part = part_of(site, index, 1);
+    d9_cpu_moments shape = {d9_conv_shape_of(&part), groups};
+    shape.conv.pass = D9_CPU_CONV_FORWARD;
+    return shape;
+}
+
+static bool conv_fits(const d9_site *site, int index) {
+    const d9_site part = part_of(site, index, 1);
+    const d9_conv_geometry g = d9_conv_geometry_of(&part);
+    const d9_cpu_moments shape = shape_of(site, index, 1);
+    return !d9_cpu_device_of(site)->library_first && g.type == D9_F32 && d9_conv_typed(&part, &g) &&
+           d9_cpu_moments_fits(&shape);
+}
+
+/* ---- forward ---- */
+
+static d9_cpu_moments forward_shape(const d9_site *site) {
+    const d9_site norm = part_of(site, 1, 2);
+    return shape_of(site, 0, d9_chain_extent(&norm).groups);
+}
+
+static bool forward_match(const d9_site *site) {
+    const d9_site norm = part_of(site, 1, 2);
+    return site->nodes[1]->inputs[0] == site->nodes[0]->outputs[0] && conv_fits(site, 0) &&
+           d9_chain_norm_fits(&norm, is_f32);
+}
+
+static d9_status reserve(d9_context *context, d9_site *site, d9_cpu_moments shape) {
+    return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_moments_scratch_bytes(&shape));
+}
+
+static d9_status forward_prepare(d9_context *context, d9_site *site) {
+    return reserve(context, site, forward_shape(site));
+}
+
+static d9_status run_forward(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *conv = site->nodes[0], *norm = site->nodes[1], *act = site->nodes[2];
+    const d9_cpu_moments shape = forward_shape(site);
+    const bool wanted = d9_site_wanted(site, conv->outputs[0]), evaluate = norm->op == D9_OP_NORM_EVAL;
+    const d9_kernel_norm_state state = {.scale = d9_site_data(site, norm->inputs[1]),
+                                        .bias = d9_site_data(site, norm->inputs[2]),
+                                        .running_mean = d9_site_data(site, norm->inputs[3]),
+                                        .running_var = d9_site_data(site, norm->inputs[4]),
+                                        .mean = evaluate ? NULL : d9_site_data(site, norm->outputs[1]),
+                                        .inv_std = evaluate ? NULL : d9_site_data(site, norm->outputs[2]),
+                                        .epsilon = norm->as.norm.epsilon,
+                                        .momentum = norm->as.norm.momentum};
+    (void)context, (void)step;
+    (evaluate ? d9_cpu_moments_eval : d9_cpu_moments_forward)(
+        d9_cpu_of(site), &shape, d9_site_data(site, conv->inputs[0]), d9_site_data(site, conv->inputs[1]), &state,
+        d9_node_act(act), d9_cpu_device_of(site)->scratch, wanted ? d9_site_data(site, conv->outputs[0]) : NULL,
+        d9_site_data(site, act->outputs[0]));
+    return D9_OK;
+}
+
+/* ---- backward ---- */
+
+/* The convolution whose output the norm had; NULL: another operation made it, or from another image. */
+static const d9_node *forward_conv(const d9_site *site) {
+    const d9_node *norm = site->nodes[1], *weight = site->nodes[2];
+    for (d9_node_id n = 0; n < site->graph->node_count; n++) {
+        const d9_node *node = &site->graph->nodes[n];
+        if (node->op == D9_OP_CONV && node->outputs[0] == norm->inputs[1])
+            return node->inputs[0] == weight->inputs[1] ? node : NULL;
+    }
+    return NULL;
+}
+
+static d9_cpu_moments backward_shape(const d9_site *site) {
+    const d9_site norm = part_of(site, 0, 2);
+    return shape_of(site, 2, d9_chain_extent(&norm).groups);
+}
+
+static bool backward_match(const d9_site *site) {
+    const d9_node *act = site->nodes[0], *norm = site->nodes[1], *weight = site->nodes[2];
+    const d9_site chain = part_of(site, 0, 2);
+    return weight->inputs[0] == norm->outputs[0] && d9_site_internal(site, norm->outputs[0]) && conv_fits(site, 2) &&
+           d9_activation_from_output((int)act->as.act.activation) && d9_chain_norm_backward_fits(&chain, is_f32) &&
+           forward_conv(site);
+}
+
+static bool spares(const d9_site *site, d9_value_id value) { return value == site->nodes[1]->inputs[1]; }
+
+static d9_status backward_prepare(d9_context *context, d9_site *site) {
+    return reserve(context, site, backward_shape(site));
+}
+
+static d9_status run_backward(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *act = site->nodes[0], *norm = site->nodes[1], *weight = site->nodes[2];
+    const d9_cpu_moments shape = backward_shape(site);
+    const d9_cpu_moments_gradients gradients = {d9_site_data(site, weight->outputs[0]),
+                                                d9_site_data(site, norm->outputs[1]),
+                                                d9_site_data(site, norm->outputs[2])};
+    (void)context, (void)step;
+    d9_cpu_moments_backward(d9_cpu_of(site), &shape, d9_site_data(site, act->inputs[0]), d9_node_act(act),
+                            d9_site_data(site, act->inputs[1]), d9_site_data(site, weight->inputs[1]),
+                            d9_site_data(site, forward_conv(site)->inputs[1]), d9_site_data(site, norm->inputs[2]),
+                            d9_site_data(site, norm->inputs[3]), d9_site_data(site, norm->inputs[4]),
+                            d9_cpu_device_of(site)->scratch, &gradients);
+    return D9_OK;
+}
+
+/* ---- the table ---- */
+
+#define FORWARD(rule_name, norm)                                                                                       \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = 3, .ops = {D9_OP_CONV, norm, D9_OP_ACT}, .match = forward_match,              \
+        .prepare = forward_prepare, .run = run_forward                                                                 \
+    }
+
+const d9_rule d9_cpu_moments_rules[] = {
+    FORWARD("conv+norm+act", D9_OP_NORM),
+    FORWARD("conv+norm_eval+act", D9_OP_NORM_EVAL),
+    {.name = "act_backward+norm_backward+conv_backward_weight",
+     .node_count = 3,
+     .ops = {D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD, D9_OP_CONV_BACKWARD_WEIGHT},
+     .match = backward_match,
+     .spares = spares,
+     .prepare = backward_prepare,
+     .run = run_backward},
+    {.name = NULL},
+};
