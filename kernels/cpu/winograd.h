@@ -7,8 +7,8 @@
 
 enum { D9_WINOGRAD_POSITIONS = 36, D9_WINOGRAD_GROUP = 16 };
 
-/* An array (images, height, width, channels) as tiles: number q is image q / (high * wide), and within it row by row. A tile
- * of the input is 6 x 6 pixels, the first of them at (4 row - pad, 4 column - pad); one of the output, or of its
+/* An array (images, height, width, channels) as tiles: number q is image q / (high * wide), and within it row by row. A
+ * tile of the input is 6 x 6 pixels, the first of them at (4 row - pad, 4 column - pad); one of the output, or of its
  * gradient, is 4 x 4 pixels without padding. Pixels outside the array are zero, and are not written. */
 typedef struct d9_winograd_image { int64_t images, height, width, channels, high, wide, pad; } d9_winograd_image;
 
