@@ -4,16 +4,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { SUM_ROWS = 32, WIDEST = 32 }; /* rows of a block of sums, rounded up to whole products; outputs side by side */
+enum { WIDEST = 32 }; /* outputs side by side, at any level */
 
 typedef struct layout {                      /* of the scratch, in this order */
     int64_t inputs, outputs, pixels, padded; /* of a patch; of W, rounded up; of an output image */
     double *moments;                         /* (G, inputs + 1, D9_PATCH): sums of p p^T, the last row of p */
     double *sums;                            /* (G, inputs + 1, padded): D^T, the last row S */
-    float *parts; /* (N, SUM_ROWS, D9_PATCH), and backwards (N, SUM_ROWS, padded) behind it */
-    float *gradient_parts;
-    float *packed;        /* (G, (inputs + 1) * padded) */
-    float *bias, *factor; /* (G, padded) each */
+    double *parts;                           /* (N, inputs + 1, D9_PATCH): each image's moments */
+    double *gradient_parts;                  /* (N, inputs + 1, padded): and its sums */
+    float *packed;                           /* (G, (inputs + 1) * padded) */
+    float *bias, *factor;                    /* (G, padded) each */
     int64_t bytes;
 } layout;
 
@@ -31,8 +31,8 @@ static layout lay_out(const d9_cpu_moments *s, void *scratch) {
                 .padded = (c->outputs + WIDEST - 1) / WIDEST * WIDEST};
     l.moments = place(&l, scratch, s->groups * (l.inputs + 1) * D9_PATCH * 8);
     l.sums = place(&l, scratch, s->groups * (l.inputs + 1) * l.padded * 8);
-    l.parts = place(&l, scratch, c->images * SUM_ROWS * D9_PATCH * 4);
-    l.gradient_parts = place(&l, scratch, c->images * SUM_ROWS * l.padded * 4);
+    l.parts = place(&l, scratch, c->images * (l.inputs + 1) * D9_PATCH * 8);
+    l.gradient_parts = place(&l, scratch, c->images * (l.inputs + 1) * l.padded * 8);
     l.packed = place(&l, scratch, s->groups * l.padded * (l.inputs + 1) * 4);
     l.bias = place(&l, scratch, s->groups * l.padded * 4);
     l.factor = place(&l, scratch, s->groups * l.padded * 4);
@@ -59,11 +59,19 @@ static const float *image_at(const d9_cpu_moments *s, const float *x, int64_t i)
     return x + i * s->conv.height * s->conv.width * s->conv.inputs;
 }
 
-/* The sums of group g, part after part: rows of `row` floats. */
-static void fold(const d9_cpu_moments *s, const layout *l, int64_t g, const float *parts, int64_t row, double *sums) {
-    memset(sums, 0, (size_t)((l->inputs + 1) * row) * sizeof *sums);
+/* The sums of group g, part after part: rows of `row` numbers. */
+static void fold(const d9_cpu_moments *s, const layout *l, int64_t g, const double *parts, int64_t row, double *sums) {
+    const int64_t count = (l->inputs + 1) * row;
+    memset(sums, 0, (size_t)count * sizeof *sums);
     for (int64_t i = g; i < s->conv.images; i += s->groups)
-        for (int64_t k = 0; k < (l->inputs + 1) * row; k++) sums[k] += (double)parts[i * SUM_ROWS * row + k];
+        for (int64_t k = 0; k < count; k++) sums[k] += parts[i * count + k];
+}
+
+/* Image i's part, cleared. */
+static double *part_of(const layout *l, double *parts, int64_t row, int64_t i) {
+    double *part = parts + i * (l->inputs + 1) * row;
+    memset(part, 0, (size_t)((l->inputs + 1) * row) * sizeof *part);
+    return part;
 }
 
 static double *moments_of(const layout *l, int64_t g) { return l->moments + g * (l->inputs + 1) * D9_PATCH; }
@@ -117,8 +125,7 @@ static void forward_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layo
 
 static void sum_moments(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x, int64_t i) {
     patch_tile patches;
-    float *sums = l->parts + i * SUM_ROWS * D9_PATCH;
-    memset(sums, 0, sizeof(float) * SUM_ROWS * D9_PATCH);
+    double *sums = part_of(l, l->parts, D9_PATCH, i);
     FOR_RUNS(l, from, n) {
         cpu->loops->moments_patches(image_at(s, x, i), &s->conv, from, n, patches);
         cpu->loops->moments_sums(patches, n, l->inputs, sums);
@@ -191,9 +198,7 @@ typedef struct backward {
 
 static void sum_gradients(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const backward *b, int64_t i) {
     patch_tile patches;
-    float *sums = l->gradient_parts + i * SUM_ROWS * l->padded, *moments = l->parts + i * SUM_ROWS * D9_PATCH;
-    memset(sums, 0, (size_t)(SUM_ROWS * l->padded) * sizeof *sums);
-    memset(moments, 0, sizeof(float) * SUM_ROWS * D9_PATCH);
+    double *sums = part_of(l, l->gradient_parts, l->padded, i), *moments = part_of(l, l->parts, D9_PATCH, i);
     FOR_RUNS(l, from, n) {
         const int64_t at = (i * l->pixels + from) * l->outputs;
         cpu->loops->moments_patches(image_at(s, b->x, i), &s->conv, from, n, patches);

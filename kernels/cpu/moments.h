@@ -13,7 +13,7 @@
  *   dbias = S,  dscale = sum dz xh,  dW = scale inv_std (D - S m^T - (sum dz xh) inv_std (W Q - mean m^T))
  *
  * summed over the groups: neither y nor its gradient is read or written. Everything after the sums is done in double.
- * Sums are f32 over an image and double over images, in order: the bits do not depend on the number of threads. */
+ * Sums are f32 over D9_RUN pixels and double beyond, in order: the bits do not depend on the number of threads. */
 #ifndef D9_KERNELS_CPU_MOMENTS_H
 #define D9_KERNELS_CPU_MOMENTS_H
 

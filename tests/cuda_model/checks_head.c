@@ -42,7 +42,7 @@ static void close_operands(d9_check *check, const char *what, operands *o, doubl
 }
 
 static void *scratch_of(const d9_cpu *cpu, const d9_kernel_linear *s, operands *o) {
-    return d9_pool_floats(&o->pool, d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole lines of a cache */
+    return d9_pool_floats(&o->pool, d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole lines */
 }
 
 void d9_cuda_check_linear_forward(d9_check *check) {

@@ -66,10 +66,16 @@ void D9_LOOP_NAME(moments_patches)(const float *image, const d9_cpu_conv_shape *
 
 /* ---- sums ---- */
 
-/* c (rows, WIDTH) += the patches' columns times b (n, WIDTH). */
-static void add_products(const float *patches, int64_t n, const float *b, int64_t rows, float *c, int64_t c_row) {
-    for (int64_t r = 0; r < rows; r += ROWS)
-        d9_product(ROWS, (d9_product_layout){1, D9_PATCH, 1}, patches + r, D9_PATCH, b, n, true, c + r * c_row, c_row);
+/* sums (rows, WIDTH of sums_row) += the patches' columns times b (n, WIDTH): in f32 over the run, then in double. */
+static void add_products(const float *patches, int64_t n, const float *b, int64_t rows, double *sums,
+                         int64_t sums_row) {
+    float part[ROWS * WIDTH] __attribute__((aligned(64)));
+    for (int64_t r = 0; r < rows; r += ROWS) {
+        d9_product(ROWS, (d9_product_layout){1, D9_PATCH, 1}, patches + r, D9_PATCH, b, n, false, part, WIDTH);
+        for (int64_t i = r; i < rows && i < r + ROWS; i++)
+#pragma omp simd
+            for (int64_t j = 0; j < WIDTH; j++) sums[i * sums_row + j] += (double)part[(i - r) * WIDTH + j];
+    }
 }
 
 /* Columns [from, from + WIDTH) of n rows of `row` floats; zeros behind the last. */
@@ -87,7 +93,7 @@ static void take_columns(const float *x, int64_t row, int64_t n, int64_t from, f
     }
 }
 
-void D9_LOOP_NAME(moments_sums)(const float *patches, int64_t n, int64_t inputs, float *sums) {
+void D9_LOOP_NAME(moments_sums)(const float *patches, int64_t n, int64_t inputs, double *sums) {
     run_tile tile;
     for (int64_t from = 0; from < D9_PATCH; from += WIDTH) {
         take_columns(patches, D9_PATCH, n, from, tile);
@@ -96,7 +102,7 @@ void D9_LOOP_NAME(moments_sums)(const float *patches, int64_t n, int64_t inputs,
 }
 
 void D9_LOOP_NAME(moments_backward)(const float *patches, int64_t n, int64_t inputs, const float *dy, const float *y,
-                                    d9_kernel_act act, int64_t outputs, float *sums, int64_t sums_row) {
+                                    d9_kernel_act act, int64_t outputs, double *sums, int64_t sums_row) {
     run_tile tile, reference;
     for (int64_t from = 0; from < outputs; from += WIDTH) {
         take_columns(dy, outputs, n, from, tile);
