@@ -34,7 +34,7 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  * Several steps of a network with max pooling amplify rounding: where the two largest values of a window nearly tie,
  * rounding decides which of them receives the gradient. So a row beyond its limit is compared with the case's own
  * sensitivity. That is the largest error of the reference backend, in the same precision, when its initial weights are
- * perturbed by up to 2^-23 (f32), 2^-14 (bf16), 2^-17 (fp16) or 2^-11 (tf32) of themselves, in eight ways. Within twice
+ * perturbed by up to 2^-20 (f32), 2^-14 (bf16), 2^-17 (fp16) or 2^-11 (tf32) of themselves, in eight ways. Within twice
  * that the row passes, and reports the sensitivity. The rule by rule row has no such tolerance, except for convolutions
  * in tf32.
  *
