@@ -16,8 +16,7 @@
  *
  * Blocks. Forward: each thread takes a run of tiles, `v.rows` at a time; V stays in the second cache or close behind,
  * and M, of `panels_at_once` panels of outputs, is transformed back at once. One panel of U, over as many channels as
- * fit, stays in the first cache while all tiles meet it. Weight gradient: see
- * there.
+ * fit, stays in the first cache while all tiles meet it. Weight gradient: see there.
  *
  * Same bits for any number of threads and any block: every sum over channels, and over the tiles of a part, runs in
  * order in one f32 that is carried on through memory; the parts of the tiles are cut by the shape alone and their sums
@@ -98,9 +97,10 @@ static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const float *x
     cpu->loops->winograd_input(&p->in, x, first, count, &p->v, v);
     for (int64_t j = 0; j < p->panels; j += p->panels_at_once) {
         const int64_t panels = least(p->panels_at_once, p->panels - j);
-        for (int64_t q = 0; q < POSITIONS; q++)
-            cpu->loops->winograd_product(v + q * p->v.plane, u + q * p->u.plane + j * p->u.rows * width, count,
-                                         p->v.rows, p->u.rows, depth_of(cpu), panels, m + q * p->m.plane);
+        const float *panel = u + j * p->u.rows * width;
+        for (int64_t q = 0; q < POSITIONS; q++, panel += p->u.plane)
+            cpu->loops->winograd_product(v + q * p->v.plane, panel, count, p->v.rows, p->u.rows, depth_of(cpu), panels,
+                                         panel + p->u.plane, m + q * p->m.plane);
         cpu->loops->winograd_output(&p->out, m, &p->m, first, count, j * width, (j + panels) * width, p->stream, y);
     }
 }
@@ -137,6 +137,8 @@ typedef struct gradient_plan {
     int64_t tiles, panels, parts;
 } gradient_plan;
 
+static bool together(const d9_cpu *cpu, const gradient_plan *p) { return p->parts < cpu->threads; }
+
 static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const int64_t width = cpu->loops->product_width;
     gradient_plan p = {.x = {s->images, s->height, s->width, s->inputs, 0, 0, s->pad},
@@ -148,7 +150,7 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
     p.parts = MOST_PARTS;
     while (p.parts > 1 && (p.parts * POSITIONS * 4 * s->inputs * s->outputs > PARTS_BYTES || p.tiles < 64 * p.parts))
         p.parts /= 2;
-    const int64_t largest = p.parts < cpu->threads ? 2 * tiles_of(cpu) : most(1, tiles_of(cpu) / 2);
+    const int64_t largest = together(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu) : most(1, tiles_of(cpu) / 2);
     const int64_t rows = block_of(parts_of(p.tiles, p.parts), largest, 4);
     p.u = planes_of(s->inputs, round_up(s->outputs, GROUP), width);
     p.v = planes_of(s->inputs, rows, width);
@@ -202,7 +204,7 @@ static void run_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9
     const gradient_plan p = plan_gradient(cpu, s);
     const int64_t part = floats_of(p.u), pair = floats_of(p.v) + floats_of(p.w);
     float *u = scratch, *own = scratch + p.parts * part;
-    if (p.parts < cpu->threads)
+    if (together(cpu, &p))
         for (int64_t k = 0; k < p.parts; k++)
             run_part_together(cpu, &p, a, part_begin(&p, k), part_begin(&p, k + 1), u + k * part, own);
     else {
@@ -227,7 +229,7 @@ static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
 static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     if (s->pass == D9_CPU_CONV_BACKWARD_WEIGHT) {
         const gradient_plan p = plan_gradient(cpu, s);
-        const int64_t pairs = p.parts < cpu->threads ? 1 : cpu->threads;
+        const int64_t pairs = together(cpu, &p) ? 1 : cpu->threads;
         return (p.parts * floats_of(p.u) + pairs * (floats_of(p.v) + floats_of(p.w))) * 4;
     }
     const conv_plan p = plan_conv(cpu, s);

@@ -12,9 +12,6 @@
 enum { LANES = D9_LANES, WIDTH = D9_PRODUCT_WIDTH, GROUP = D9_WINOGRAD_GROUP, POSITIONS = D9_WINOGRAD_POSITIONS };
 typedef float loose_vector __attribute__((vector_size(4 * LANES), may_alias, aligned(4)));
 
-INLINE d9_vector load(const float *from) { return *(const loose_vector *)from; }
-INLINE void store(float *to, d9_vector value) { *(loose_vector *)to = value; }
-
 /* ---- one dimension ----
  *
  * Points 0, a, -a, b, -b, infinity. Row p of A holds the powers 1, p, p^2, p^3 (infinity: 0, 0, 0, 1); row p of G those
@@ -78,16 +75,26 @@ INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to 3 
     y[2] = x[5] + A2 * even_a + B2 * even_b;
 }
 
-/* x (from, from), the sides y (to, to). Not all of it fits the registers, so the columns' results are an array. */
-INLINE void two_dimensions(one_dimension f, const int from, const int to, const d9_vector *x, d9_vector *y) {
-    d9_vector column[6], half[36];
+/* Vectors of a tile, (from, from), at x[i * from + j] + offset, become those at y + (i * to + j) * stride. Each is
+ * loaded where it is used and stored where it is made: the registers do not hold a tile. */
+INLINE void two_dimensions(one_dimension f, const int from, const int to, const float *const *x, int64_t offset,
+                           float *y, int64_t stride) {
+    d9_vector half[36];
     D9_UNROLL for (int j = 0; j < from; j++) {
-        D9_UNROLL for (int i = 0; i < from; i++) column[i] = x[i * from + j];
-        d9_vector done[6];
+        d9_vector column[6], done[6];
+        D9_UNROLL for (int i = 0; i < from; i++) column[i] = *(const loose_vector *)(x[i * from + j] + offset);
         f(column, done);
         D9_UNROLL for (int i = 0; i < to; i++) half[i * from + j] = done[i];
     }
-    D9_UNROLL for (int i = 0; i < to; i++) f(half + i * from, y + i * to);
+    D9_UNROLL for (int i = 0; i < to; i++) {
+        d9_vector done[6];
+        f(half + i * from, done);
+        D9_UNROLL for (int j = 0; j < to; j++) * (d9_vector *)(y + (i * to + j) * stride) = done[j];
+    }
+}
+
+static inline void find_planes(const float *from, int64_t plane, const float **position) {
+    for (int p = 0; p < POSITIONS; p++) position[p] = from + p * plane;
 }
 
 /* ---- tiles ---- */
@@ -120,19 +127,17 @@ INLINE void find_pixels(const d9_winograd_image *g, const float *x, tile t, cons
  * by itself (64 -> 128 channels at 32 x 32, Zen 5: 18 ms become 7). */
 INLINE void transform_vector(one_dimension f, const int size, const float *const *pixel, int64_t channel, int64_t tail,
                              float *to, int64_t plane, int64_t next) {
-    d9_vector x[36], y[36];
     if (channel % GROUP == 0)
         D9_UNROLL for (int i = 0; i < size; i++) D9_UNROLL for (int j = size - 4; j < size; j++)
             __builtin_prefetch(pixel[i * size + j] + channel + next, 0, 3);
-    if (tail == LANES)
-        D9_UNROLL for (int p = 0; p < size * size; p++) x[p] = load(pixel[p] + channel);
-    else
-        for (int p = 0; p < size * size; p++) {
-            x[p] = (d9_vector){0};
-            memcpy(&x[p], pixel[p] + channel, (size_t)tail * sizeof(float));
-        }
-    two_dimensions(f, size, 6, x, y);
-    D9_UNROLL for (int p = 0; p < POSITIONS; p++) * (d9_vector *)(to + p * plane) = y[p];
+    if (tail == LANES) {
+        two_dimensions(f, size, 6, pixel, channel, to, plane);
+        return;
+    }
+    float patch[36][LANES] = {0};
+    const float *there[36];
+    for (int p = 0; p < size * size; p++) there[p] = memcpy(patch[p], pixel[p] + channel, (size_t)tail * sizeof(float));
+    two_dimensions(f, size, 6, there, 0, to, plane);
 }
 
 INLINE void transform_tiles(one_dimension f, const int size, const d9_winograd_image *g, const float *x, int64_t first,
@@ -142,7 +147,8 @@ INLINE void transform_tiles(one_dimension f, const int size, const d9_winograd_i
     for (int64_t t = 0; t < count; t++)
         for (int64_t c = 0; c < padded; c += LANES) {
             if (c % SLICE == 0) find_pixels(g, x, tile_at(g, first + t, g->pad), size, c, pixel);
-            float *to = v + c / l->group * l->rows * l->group + t * l->group + c % l->group;
+            const int64_t within = c & (l->group - 1); /* a power of two */
+            float *to = v + (c - within) * l->rows + t * l->group + within;
             const int64_t tail = g->channels - c;
             if (tail >= LANES)
                 transform_vector(f, size, pixel, c % SLICE, LANES, to, l->plane, 4 * g->channels);
@@ -191,17 +197,16 @@ INLINE void store_lines(line *y, const place *at, int64_t channel, int64_t rows,
 void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, const d9_winograd_planes *l,
                                    int64_t first, int64_t count, int64_t begin, int64_t end, bool stream, float *y) {
     line lines[16];
+    const float *position[POSITIONS];
+    find_planes(m, l->plane, position);
     for (int64_t q = 0; q < count; q++) {
         const place at = place_of(g, first + q, y);
         for (int64_t c = begin; c < least(end, g->channels); c += GROUP) {
             const int64_t channels = least(GROUP, least(end, g->channels) - c);
             for (int64_t k = 0; k < channels; k += LANES) {
-                const int64_t at_m = c - begin + k;
-                const float *from = m + at_m / l->group * l->rows * l->group + q * l->group + at_m % l->group;
-                d9_vector x[36], done[16];
-                D9_UNROLL for (int p = 0; p < POSITIONS; p++) x[p] = *(const d9_vector *)(from + p * l->plane);
-                two_dimensions(output, 6, 4, x, done);
-                D9_UNROLL for (int p = 0; p < 16; p++) * (d9_vector *)(lines[p] + k) = done[p];
+                const int64_t at_m = c - begin + k, within = at_m % WIDTH;
+                two_dimensions(output, 6, 4, position, (at_m - within) * l->rows + q * WIDTH + within, lines[0] + k,
+                               GROUP);
             }
             const bool whole = at.rows == 4 && at.columns == 4 && channels == GROUP;
             if (whole && stream)
@@ -237,31 +242,32 @@ static void gather(const d9_winograd_filter *s, const float *w, int64_t lane, in
 void D9_LOOP_NAME(winograd_filter)(const d9_winograd_filter *s, const float *w, int64_t panel,
                                    const d9_winograd_planes *l, float *u) {
     float taps[LANES][9][LANES] __attribute__((aligned(64)));
+    const float *tap[9];
+    for (int t = 0; t < 9; t++) tap[t] = taps[0][t];
     for (int64_t half = 0; half < WIDTH; half += LANES)
         for (int64_t other = 0; other < l->rows; other += LANES) {
             gather(s, w, panel * WIDTH + half, other, taps);
-            for (int64_t k = 0; k < LANES; k++) {
-                d9_vector x[9], y[36];
-                D9_UNROLL for (int tap = 0; tap < 9; tap++) x[tap] = *(const d9_vector *)taps[k][tap];
-                two_dimensions(filter, 3, 6, x, y);
-                float *to = u + (panel * l->rows + other + k) * WIDTH + half;
-                D9_UNROLL for (int p = 0; p < POSITIONS; p++) * (d9_vector *)(to + p * l->plane) = y[p];
-            }
+            for (int64_t k = 0; k < LANES; k++)
+                two_dimensions(filter, 3, 6, tap, k * 9 * LANES, u + (panel * l->rows + other + k) * WIDTH + half,
+                               l->plane);
         }
 }
 
 void D9_LOOP_NAME(winograd_filter_gradient)(const float *u, const d9_winograd_planes *l, int64_t parts, int64_t part,
                                             int64_t o, int64_t inputs, float *dw) {
+    float sums[POSITIONS][LANES] __attribute__((aligned(64))), taps[9][LANES] __attribute__((aligned(64)));
+    const float *position[POSITIONS];
+    find_planes(sums[0], LANES, position);
     for (int64_t i = 0; i < inputs; i += LANES) {
         const float *from = u + (i / WIDTH * l->rows + o) * WIDTH + i % WIDTH;
-        d9_vector x[36], y[9];
         for (int p = 0; p < POSITIONS; p++) {
-            x[p] = *(const d9_vector *)(from + p * l->plane);
-            for (int64_t k = 1; k < parts; k++) x[p] += *(const d9_vector *)(from + k * part + p * l->plane);
+            d9_vector sum_of_parts = *(const d9_vector *)(from + p * l->plane);
+            for (int64_t k = 1; k < parts; k++) sum_of_parts += *(const d9_vector *)(from + k * part + p * l->plane);
+            *(d9_vector *)sums[p] = sum_of_parts;
         }
-        two_dimensions(filter_gradient, 6, 3, x, y);
+        two_dimensions(filter_gradient, 6, 3, position, 0, taps[0], LANES);
         for (int tap = 0; tap < 9; tap++)
-            memcpy(dw + (o * 9 + tap) * inputs + i, &y[tap], (size_t)least(LANES, inputs - i) * sizeof(float));
+            memcpy(dw + (o * 9 + tap) * inputs + i, taps[tap], (size_t)least(LANES, inputs - i) * sizeof(float));
     }
 }
 
@@ -280,14 +286,21 @@ static __attribute__((noinline)) void few_tiles(const float *v, int64_t group, c
     d9_product(FEW, tiles_are_rows, v, group, u, groups, add, m, WIDTH);
 }
 
+INLINE void ask_for(const float *begin, const float *end) {
+    for (; begin < end; begin += 16) __builtin_prefetch(begin, 0, 2);
+}
+
 void D9_LOOP_NAME(winograd_product)(const float *v, const float *u, int64_t tiles, int64_t rows, int64_t channels,
-                                    int64_t step, int64_t panels, float *m) {
+                                    int64_t step, int64_t panels, const float *next, float *m) {
     for (int64_t c = 0; c < channels; c += step)
         for (int64_t j = 0; j < panels; j++) {
-            const int64_t groups = least(step, channels - c) / GROUP;
+            const int64_t groups = least(step, channels - c) / GROUP, size = groups * GROUP * WIDTH;
+            const bool last = j + 1 == panels, end = c + step >= channels;
+            const float *ahead = !last ? u + ((j + 1) * channels + c) * WIDTH : !end ? u + (c + step) * WIDTH : next;
             for (int64_t t = 0, done; t < tiles; t += done) {
                 const bool many = tiles - t > (D9_PRODUCT_ROWS - 1) / FEW * FEW;
                 done = many ? D9_PRODUCT_ROWS : FEW;
+                ask_for(ahead + size * t / tiles, ahead + size * least(t + done, tiles) / tiles);
                 (many ? many_tiles : few_tiles)(v + (c / GROUP * rows + t) * GROUP, rows * GROUP,
                                                 u + (j * channels + c) * WIDTH, groups, c > 0,
                                                 m + (j * rows + t) * WIDTH);
@@ -306,10 +319,8 @@ static __attribute__((noinline)) void low(const float *w, const float *v, int64_
 void D9_LOOP_NAME(winograd_gradient_product)(const float *w, const float *v, int64_t tiles, int64_t rows,
                                              int64_t channels, bool add, float *u) {
     for (int64_t c = 0; c < channels; c += GROUP, w += rows * GROUP, u += GROUP * WIDTH) {
-#ifndef NOC
         /* u is large and met once a block: its next rows are asked for while these are summed. */
-        for (int64_t i = 0; i < GROUP * WIDTH; i += 16) __builtin_prefetch(u + GROUP * WIDTH + i, 0, 2);
-#endif
+        ask_for(u + GROUP * WIDTH, u + 2 * GROUP * WIDTH);
         tall(w, v, tiles / 4, add, u);
         for (int64_t k = TALL; k < GROUP; k += LOW) low(w + k, v, tiles / 4, add, u + k * WIDTH);
     }
