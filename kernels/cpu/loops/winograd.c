@@ -297,10 +297,11 @@ void D9_LOOP_NAME(winograd_product)(const float *v, const float *u, int64_t tile
             const int64_t groups = least(step, channels - c) / GROUP, size = groups * GROUP * WIDTH;
             const bool last = j + 1 == panels, end = c + step >= channels;
             const float *ahead = !last ? u + ((j + 1) * channels + c) * WIDTH : !end ? u + (c + step) * WIDTH : next;
-            for (int64_t t = 0, done; t < tiles; t += done) {
+            const int64_t slice = size * D9_PRODUCT_ROWS / tiles;
+            for (int64_t t = 0, done; t < tiles; t += done, ahead += slice) {
                 const bool many = tiles - t > (D9_PRODUCT_ROWS - 1) / FEW * FEW;
                 done = many ? D9_PRODUCT_ROWS : FEW;
-                ask_for(ahead + size * t / tiles, ahead + size * least(t + done, tiles) / tiles);
+                if (many) ask_for(ahead, ahead + slice);
                 (many ? many_tiles : few_tiles)(v + (c / GROUP * rows + t) * GROUP, rows * GROUP,
                                                 u + (j * channels + c) * WIDTH, groups, c > 0,
                                                 m + (j * rows + t) * WIDTH);
