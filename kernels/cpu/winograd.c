@@ -22,10 +22,10 @@
  * order in one f32 that is carried on through memory; the parts of the tiles are cut by the shape alone and their sums
  * are added in order.
  *
- * Measured on two cores of a Zen 5 (AMD EPYC, 48 KB, 1 MB, 32 MB shared), two threads, batch 512, all three passes of
- * 64 -> 128 at 32 x 32, 128 -> 128 and 128 -> 256 at 16 x 16, 256 -> 512 at 8 x 8, 512 -> 512 at 4 x 4: 1300 to 1550
- * GFLOP/s of the plain sum with AVX-512 (a fifth less of it without the tiles asked for ahead, see loops/winograd.c),
- * 780 to 870 with AVX2. Four fifths to nine tenths of it are products, at 200 to 245 and 115 to 122 GFLOP/s a core. */
+ * Measured on two cores of a Zen 5 (AMD EPYC: 48 KB, 1 MB, 32 MB shared), two threads, batch 512, all three passes of
+ * 64 -> 128 at 32 x 32, 128 -> 128 and 128 -> 256 at 16 x 16, 256 -> 512 at 8 x 8, 512 -> 512 at 4 x 4: 1230 to 1550
+ * GFLOP/s of the plain sum with AVX-512, 780 to 870 with AVX2. Four fifths to nine tenths of the time are products, at
+ * 200 to 245 and 113 to 122 GFLOP/s a core. */
 #include "kernels/cpu/conv.h"
 
 enum {
