@@ -3,9 +3,10 @@
 
 The same work per step as configs/dawn94.yaml: whitened stem, pooling before the norm, CELU, ghost batch norm in 16
 groups, smoothed summed loss, Nesterov SGD over two groups, EMA every fifth step. Random images: no data is read.
-channels_last, bf16 autocast or f32. Needs Debian's python3-torch.
+bf16 autocast or f32, channels_last or contiguous. Needs Debian's python3-torch.
 
-usage: torch_cpu.py [--precision bf16|f32] [--batch 512] [--steps 8] [--warm 2] [--threads 2]
+usage: torch_cpu.py [--precision bf16|f32] [--layout channels_last|contiguous] [--batch 512] [--steps 8] [--warm 2]
+                    [--threads 2]
 """
 import argparse, json, statistics, time
 import torch, torch.nn.functional as F
@@ -55,6 +56,7 @@ class Net(torch.nn.Module):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--precision", choices=("bf16", "f32"), default="bf16")
+    p.add_argument("--layout", choices=("channels_last", "contiguous"), default="channels_last")
     p.add_argument("--batch", type=int, default=512)
     p.add_argument("--steps", type=int, default=8)
     p.add_argument("--warm", type=int, default=2)
@@ -62,14 +64,15 @@ def main():
     a = p.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
-    net = Net(a.batch // 32).to(memory_format=torch.channels_last).train()
+    layout = torch.channels_last if a.layout == "channels_last" else torch.contiguous_format
+    net = Net(a.batch // 32).to(memory_format=layout).train()
     average = {k: v.clone() for k, v in net.state_dict().items()}
     biases = [q for n, q in net.named_parameters() if "shift" in n]
     weights = [q for n, q in net.named_parameters() if "shift" not in n and q.requires_grad]
     rate, decay = 0.5 / a.batch, 5e-4 * a.batch
     groups = [dict(params=weights, lr=rate, weight_decay=decay), dict(params=biases, lr=64 * rate, weight_decay=decay / 64)]
     optimizer = torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True)
-    x = torch.randn(a.batch, 3, 32, 32).to(memory_format=torch.channels_last)
+    x = torch.randn(a.batch, 3, 32, 32).to(memory_format=layout)
     y = torch.randint(0, 10, (a.batch,))
     seconds = []
     for step in range(a.warm + a.steps):
@@ -86,7 +89,7 @@ def main():
                     average[k].lerp_(v, 1 - 0.99**5)
         seconds.append(time.monotonic() - begin)
     median = statistics.median(seconds[a.warm:])
-    print(json.dumps(dict(peer="PyTorch " + torch.__version__, precision=a.precision, batch=a.batch, threads=a.threads,
+    print(json.dumps(dict(peer="PyTorch " + torch.__version__, precision=a.precision, layout=a.layout, batch=a.batch, threads=a.threads,
                           step_seconds=median, images_per_second=a.batch / median, steps=a.steps)))
 
 

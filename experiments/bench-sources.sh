@@ -1,0 +1,55 @@
+#!/bin/sh
+# Who is the fastest on this processor: our convolutions, oneDNN's and PyTorch, in turn, so that other programs disturb
+# all alike. A training step of dawn94 at batch 512 on drawn images.
+#
+# usage: experiments/bench-sources.sh OUT [ROUNDS]    a folder for the records; 3 rounds of 5 to 10 minutes
+#
+# Each round: `cpu` and `onednn` in f32, `cpu` without oneDNN's module, both in bf16 where the processor has it, the start of
+# a run, PyTorch in both layouts. On a processor with AVX-512 also the same held to AVX2, which shows what other processors
+# compute and only roughly how fast. Needs build/ and Debian's python3-torch.
+set -eu
+[ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+out=$1 rounds=${2-3}
+cd "$(dirname "$0")/.."
+mkdir -p "$out/alone"
+dawn9=${DAWN9-build/dawn9}
+cp "$dawn9" "$out/alone/dawn9" # no module beside it: as built without oneDNN
+grep -m1 'model name' /proc/cpuinfo >"$out/processor.txt"
+
+# step NAME PROGRAM OPTION...
+step() {
+    name=$1 program=$2
+    shift 2
+    ${QUIET-} "$program" bench step --config configs/dawn94.yaml --set data.dataset=synthetic --json "$@" >"$out/$name-$round.json"
+}
+torch() {
+    name=$1
+    shift
+    ${QUIET-} /usr/bin/python3 experiments/peers/torch_cpu.py --steps 3 --warm 1 "$@" >"$out/$name-$round.json"
+}
+
+round=1
+while [ "$round" -le "$rounds" ]; do
+    step cpu-f32 "$dawn9" --backend cpu --precision f32
+    step onednn-f32 "$dawn9" --backend onednn --precision f32
+    step alone-f32 "$out/alone/dawn9" --backend cpu --precision f32
+    if grep -Eqw 'avx512_bf16|amx_bf16' /proc/cpuinfo; then
+        step cpu-bf16 "$dawn9" --backend cpu --precision bf16
+        step onednn-bf16 "$dawn9" --backend onednn --precision bf16
+        step alone-bf16 "$out/alone/dawn9" --backend cpu --precision bf16
+    fi
+    torch torch-f32 --precision f32
+    torch torch-f32-contiguous --precision f32 --layout contiguous
+    ${QUIET-} "$dawn9" bench cold --config configs/dawn94.yaml --precision f32 --json >"$out/cold-f32-$round.json"
+    if grep -qw avx512f /proc/cpuinfo; then
+        step cpu-f32-avx2 "$dawn9" --backend cpu --precision f32 --set backend_options.cpu_level=avx2
+        step onednn-f32-avx2 "$dawn9" --backend onednn --precision f32 --set backend_options.cpu_level=avx2
+        ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 \
+            torch torch-f32-avx2 --precision f32
+        ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 \
+            torch torch-f32-avx2-contiguous --precision f32 --layout contiguous
+    fi
+    round=$((round + 1))
+done
+rm -rf "$out/alone"
+exec python3 experiments/bench-sources.py "$out"
