@@ -1,48 +1,63 @@
 #!/usr/bin/env python3
-"""Medians of what experiments/bench-sources.sh left in a folder, and the ratios round by round.
+"""What experiments/bench-sources.sh left in a folder, as the tables of docs/performance.md: medians of rounds, with the
+least and the largest. A ratio is of the same round's two runs.
 
 usage: bench-sources.py FOLDER
 """
-import glob, json, re, statistics, sys
+import glob, json, os, re, statistics, sys
 
 folder = sys.argv[1]
 
 
-def rates(name):
-    """Images per second, one for each round."""
-    paths = [p for p in sorted(glob.glob(f"{folder}/{name}-*.json")) if re.search(rf"/{name}-\d+\.json$", p)]
-    return [json.load(open(path))["images_per_second"] for path in paths]
+def records(name):
+    """One for each round, by its number."""
+    paths = {int(m[1]): p for p in glob.glob(f"{folder}/{name}-*.json") if (m := re.search(rf"/{name}-(\d+)\.json$", p))}
+    return {number: json.load(open(path)) for number, path in sorted(paths.items())}
+
+
+def row(title, values, digits, goal):
+    if values:
+        least, most = min(values), max(values)
+        print(f"| {title} | {statistics.median(values):.{digits}f} | {least:.{digits}f} to {most:.{digits}f} | {len(values)} | {goal} |")
+
+
+def rate(title, name):
+    row(title, [r["images_per_second"] for r in records(name).values()], 0, "")
 
 
 def ratio(title, above, below, goal):
-    a, b = rates(above), rates(below)
-    if not a or not b:
-        return
-    rounds = [x / y for x, y in zip(a, b)]
-    print(f"{title:52} {statistics.median(rounds):5.2f}   rounds {', '.join(f'{r:.2f}' for r in rounds)}   goal {goal}")
+    a, b = records(above), records(below)
+    row(title, [a[n]["images_per_second"] / b[n]["images_per_second"] for n in a if n in b], 2, goal)
 
 
-print(open(f"{folder}/processor.txt").read().split(":", 1)[1].strip())
-names = sorted({re.sub(r"-\d+\.json$", "", p)[len(folder) + 1:] for p in glob.glob(f"{folder}/*-?.json")})
-for name in names:
-    if not name.startswith("cold"):
-        print(f"{name:26} median {statistics.median(rates(name)):6.1f} images/s   rounds {', '.join(f'{r:.1f}' for r in rates(name))}")
-print("ratios, medians of rounds")
-ratio("f32, cpu over onednn", "cpu-f32", "onednn-f32", "-")
-ratio("f32 of cpu over bf16 of onednn", "cpu-f32", "onednn-bf16", "1.2 without AMX")
-ratio("f32 over PyTorch, channels_last", "cpu-f32", "torch-f32", "-")
-ratio("f32 over PyTorch, contiguous", "cpu-f32", "torch-f32-contiguous", "-")
-ratio("f32, without oneDNN over with it", "alone-f32", "cpu-f32", "0.9")
-ratio("bf16, without oneDNN over with it", "alone-bf16", "cpu-bf16", "0.9")
-ratio("held to AVX2: cpu over onednn", "cpu-f32-avx2", "onednn-f32-avx2", "3.2")
-ratio("held to AVX2: cpu over PyTorch, channels_last", "cpu-f32-avx2", "torch-f32-avx2", "6")
-ratio("held to AVX2: cpu over PyTorch, contiguous", "cpu-f32-avx2", "torch-f32-avx2-contiguous", "6")
-cold = [json.load(open(p))["seconds_to_first_step"] for p in sorted(glob.glob(f"{folder}/cold-f32-*.json"))]
-if cold:
-    print(f"f32, seconds to the first step {statistics.median(cold):.2f}   rounds {', '.join(f'{s:.2f}' for s in cold)}   goal 1.5")
-for path in sorted(glob.glob(f"{folder}/cpu-f32-?.json")):
-    nodes = json.load(open(path))["nodes"]
-    whole = sum(n["seconds"] for n in nodes)
-    outside = sum(n["seconds"] for n in nodes if "conv" not in n["rule"])
-    print(f"f32, share of a step in rules without a convolution {100 * outside / whole:.1f}%   goal 15")
-    break
+def outside(record):
+    """Percent of a step in rules that contain no convolution."""
+    nodes = record["nodes"]
+    return 100 * sum(n["seconds"] for n in nodes if "conv" not in n["rule"]) / sum(n["seconds"] for n in nodes)
+
+
+print(open(os.path.join(folder, "processor.txt")).read().split(":", 1)[1].strip())
+print("| images/s | median | range | rounds | goal |\n|---|---|---|---|---|")
+rate("`cpu`, f32", "cpu-f32")
+rate("`onednn`, f32", "onednn-f32")
+rate("`cpu`, bf16", "cpu-bf16")
+rate("`onednn`, bf16", "onednn-bf16")
+rate("PyTorch, f32, channels_last", "torch-f32")
+rate("PyTorch, f32, contiguous", "torch-f32-contiguous")
+rate("held to AVX2: `cpu`, f32", "cpu-f32-avx2")
+rate("held to AVX2: `onednn`, f32", "onednn-f32-avx2")
+rate("held to AVX2: PyTorch, f32, channels_last", "torch-f32-avx2")
+rate("held to AVX2: PyTorch, f32, contiguous", "torch-f32-avx2-contiguous")
+print("| ratio | median | range | rounds | goal |\n|---|---|---|---|---|")
+ratio("f32: `cpu` over `onednn`", "cpu-f32", "onednn-f32", "")
+ratio("`cpu` in f32 over `onednn` in bf16", "cpu-f32", "onednn-bf16", "1.2 without AMX")
+ratio("f32: `cpu` over PyTorch, channels_last", "cpu-f32", "torch-f32", "")
+ratio("f32: `cpu` over PyTorch, contiguous", "cpu-f32", "torch-f32-contiguous", "")
+ratio("f32: `cpu` without oneDNN over with it", "alone-f32", "cpu-f32", "0.9")
+ratio("bf16: `cpu` without oneDNN over with it", "alone-bf16", "cpu-bf16", "0.9")
+ratio("held to AVX2: `cpu` over `onednn`", "cpu-f32-avx2", "onednn-f32-avx2", "3.2")
+ratio("held to AVX2: `cpu` over PyTorch, channels_last", "cpu-f32-avx2", "torch-f32-avx2", "6")
+ratio("held to AVX2: `cpu` over PyTorch, contiguous", "cpu-f32-avx2", "torch-f32-avx2-contiguous", "6")
+print("| of a run in f32 | median | range | rounds | goal |\n|---|---|---|---|---|")
+row("seconds before the first step", [r["seconds_to_first_step"] for r in records("cold-f32").values()], 2, "1.5")
+row("percent of a step in rules without a convolution", [outside(r) for r in records("cpu-f32").values()], 1, "15")

@@ -59,12 +59,19 @@ for table in arms effects runs; do
 done
 
 # ---- measurements of speed: their summaries, and the table of the half epoch ----
-for name in bench-bf16 bench-f32 side-by-side; do
+for name in bench-bf16 bench-f32 side-by-side sources-avx512; do
     script=$source/experiments/bench-cpu.py
     [ $name != side-by-side ] || script=$source/experiments/side-by-side.py
+    [ $name != sources-avx512 ] || script=$source/experiments/bench-sources.py
     accepts python3 "$script" "unpacked/$name"
     same "$out" "$results/cpu/$name/summary.txt"
 done
+# docs/performance.md has that table row by row.
+grep '^|' "$results/cpu/sources-avx512/summary.txt" >rows
+while read -r row; do
+    checks=$((checks + 1))
+    grep -qFx -- "$row" "$source/docs/performance.md" || fail "docs/performance.md lacks the row $row"
+done <rows
 cat >half_epoch.py <<'PYTHON'
 import json, statistics
 for what, name in (("training", "epoch"), ("`bench step`, same settings", "same"), ("`bench step`", "plain")):
