@@ -7,14 +7,13 @@
 #include "kernels/cpu/gemm.h"
 
 enum {
-    LANE = 4,                      /* bytes */
-    K_BLOCK = 256,                 /* lanes: one panel of each operand in the first cache */
-    SLICE = 64 * K_BLOCK,          /* lanes of K that are added up before they meet others: for the rounding errors */
-    WIDE = 512,                    /* columns that a task of few rows multiplies by */
-    PACK_COLUMNS = 128,            /* of weights that a task packs */
-    TASKS = 4,                     /* wanted for each thread: the last to end is not much later than the others */
-    WAKE = 4 << 20,                /* operations in the time that it takes to wake a thread */
-    SECOND_CACHE_BYTES = 512 << 10 /* where it is not known */
+    LANE = 4,             /* bytes */
+    K_BLOCK = 256,        /* lanes: one panel of each operand in the first cache */
+    SLICE = 64 * K_BLOCK, /* lanes of K that are added up before they meet others: for the rounding errors */
+    WIDE = 512,           /* columns that a task of few rows multiplies by */
+    PACK_COLUMNS = 128,   /* of weights that a task packs */
+    TASKS = 4,            /* wanted for each thread: the last to end is not much later than the others */
+    WAKE = 4 << 20,       /* operations in the time that it takes to wake a thread */
 };
 
 typedef struct plan {
@@ -47,7 +46,7 @@ static void cut_k(const d9_gemm *g, plan *p) {
 }
 
 static void cut_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p) {
-    const int64_t cache = cpu->cache_bytes[1] ? cpu->cache_bytes[1] : SECOND_CACHE_BYTES, wanted = TASKS * cpu->threads;
+    const int64_t cache = d9_cpu_cache_bytes(cpu, 1), wanted = TASKS * cpu->threads;
     int64_t rows, columns;
     if (p->across) { /* a block of sums, and of each operand */
         const int64_t room = cache / LANE * 3 / 4;

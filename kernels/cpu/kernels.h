@@ -69,6 +69,12 @@ typedef struct d9_cpu {
     bool tiles;             /* the matrix tiles of bf16 (AMX) may be used */
 } d9_cpu;
 
+/* A cache of level 0, 1 or 2 to size blocks by, usual sizes where it is not known. */
+static inline int64_t d9_cpu_cache_bytes(const d9_cpu *cpu, int level) {
+    static const int64_t usual[] = {32 << 10, 512 << 10, 8 << 20};
+    return cpu->cache_bytes[level] > 0 ? cpu->cache_bytes[level] : usual[level];
+}
+
 /* Whether an output is too large to be found in a cache when it is read again. */
 static inline bool d9_cpu_streams(const d9_cpu *cpu, int64_t bytes) {
     return cpu->cache_bytes[2] > 0 && bytes > cpu->cache_bytes[2] / 2;

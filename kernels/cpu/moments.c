@@ -1,7 +1,7 @@
 /* The parallel part of moments.h: images over threads, sums over images in order, and the algebra in double. */
 #include "kernels/cpu/moments.h"
+#include "kernels/cpu/statistics.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { WIDEST = 32 }; /* outputs side by side, at any level */
@@ -88,11 +88,10 @@ static double row_dot(const layout *l, const float *w, int64_t o, const double *
 /* ---- forward ---- */
 
 /* act(scale ((W p - mean) inv_std) + bias) as act(W' p + b'). */
-static void set_terms(const layout *l, int64_t g, int64_t o, double mean, double inv_std,
-                      const d9_kernel_norm_state *state) {
-    const double factor = inv_std * (double)state->scale[o];
+static void set_terms(const layout *l, int64_t g, int64_t o, d9_cpu_statistics all, const d9_kernel_norm_state *state) {
+    const double factor = all.inv_std * (double)state->scale[o];
     l->factor[g * l->padded + o] = (float)factor;
-    l->bias[g * l->padded + o] = (float)((double)state->bias[o] - mean * factor);
+    l->bias[g * l->padded + o] = (float)((double)state->bias[o] - all.mean * factor);
 }
 
 static void pack(const d9_cpu *cpu, const layout *l, int64_t g, const float *w) {
@@ -102,23 +101,16 @@ static void pack(const d9_cpu *cpu, const layout *l, int64_t g, const float *w) 
 
 static void forward_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, int64_t g, const float *w,
                           const d9_kernel_norm_state *state) {
-    const double n = (double)(s->conv.images / s->groups * l->pixels), momentum = state->momentum;
+    const double n = (double)(s->conv.images / s->groups * l->pixels);
     const double *q = moments_of(l, g), *m = q + l->inputs * D9_PATCH;
     double centred[D9_MOMENTS_INPUTS][D9_MOMENTS_INPUTS], product[D9_MOMENTS_INPUTS];
     for (int64_t i = 0; i < l->inputs; i++)
         for (int64_t j = 0; j < l->inputs; j++) centred[i][j] = q[i * D9_PATCH + j] / n - m[i] / n * (m[j] / n);
     for (int64_t o = 0; o < l->outputs; o++) {
-        const int64_t at = g * l->outputs + o;
-        const double mean = row_dot(l, w, o, m, 1) / n;
         for (int64_t i = 0; i < l->inputs; i++) product[i] = row_dot(l, w, o, centred[i], 1);
-        const double spread = row_dot(l, w, o, product, 1), variance = spread < 0 ? 0 : spread;
-        const double inv_std = 1 / sqrt(variance + state->epsilon),
-                     unbiased = n > 1 ? variance * (n / (n - 1)) : variance;
-        state->mean[at] = (float)mean;
-        state->inv_std[at] = (float)inv_std;
-        state->running_mean[at] = (float)((1 - momentum) * (double)state->running_mean[at] + momentum * mean);
-        state->running_var[at] = (float)((1 - momentum) * (double)state->running_var[at] + momentum * unbiased);
-        set_terms(l, g, o, mean, inv_std, state);
+        const d9_cpu_statistics kept = d9_cpu_statistics_keep(state, g * l->outputs + o, row_dot(l, w, o, m, 1) / n,
+                                                              row_dot(l, w, o, product, 1), n);
+        set_terms(l, g, o, kept, state);
     }
     pack(cpu, l, g, w);
 }
@@ -176,14 +168,8 @@ void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *s, const fl
 void d9_cpu_moments_eval(const d9_cpu *cpu, const d9_cpu_moments *s, const float *x, const float *w,
                          const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *conv, float *y) {
     const layout l = lay_out(s, scratch);
-    for (int64_t o = 0; o < l.outputs; o++) {
-        double mean = 0, variance = 0;
-        for (int64_t g = 0; g < s->groups; g++) {
-            mean += (double)state->running_mean[g * l.outputs + o];
-            variance += (double)state->running_var[g * l.outputs + o];
-        }
-        set_terms(&l, 0, o, mean / (double)s->groups, 1 / sqrt(variance / (double)s->groups + state->epsilon), state);
-    }
+    for (int64_t o = 0; o < l.outputs; o++)
+        set_terms(&l, 0, o, d9_cpu_statistics_average(state, s->groups, l.outputs, o), state);
     pack(cpu, &l, 0, w);
     apply(cpu, s, &l, x, 1, act, y);
     if (conv) convolve(cpu, s, &l, x, w, conv);

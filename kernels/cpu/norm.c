@@ -6,8 +6,8 @@
  *
  * Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of pivots. */
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/statistics.h"
 
-#include <math.h>
 #include <omp.h>
 
 enum { SLICES = 64 }; /* over all groups, at least one each */
@@ -103,19 +103,14 @@ static void set_terms(float *terms, int64_t channels, int64_t c, float mean, flo
 
 static void forward_terms(const d9_kernel_norm *norm, const layout *l, int64_t g, const d9_kernel_norm_state *state) {
     const double *sums = combine(norm, l, g);
-    const double n = (double)(l->members * norm->pixels), momentum = state->momentum;
+    const double n = (double)(l->members * norm->pixels);
     for (int64_t c = 0; c < norm->channels; c++) {
         const int64_t at = g * norm->channels + c;
         const double shift = sums[c] / n, mean = (double)l->pivots[at] + shift;
-        const double spread = sums[norm->channels + c] / n - shift * shift, variance = spread < 0 ? 0 : spread;
-        const double inv_std = 1 / sqrt(variance + state->epsilon),
-                     unbiased = n > 1 ? variance * (n / (n - 1)) : variance;
-        state->mean[at] = (float)mean;
-        state->inv_std[at] = (float)inv_std;
-        state->running_mean[at] = (float)((1 - momentum) * (double)state->running_mean[at] + momentum * mean);
-        state->running_var[at] = (float)((1 - momentum) * (double)state->running_var[at] + momentum * unbiased);
-        set_terms(l->terms + g * 4 * norm->channels, norm->channels, c, (float)mean, (float)inv_std, state->scale[c],
-                  state->bias[c]);
+        const d9_cpu_statistics kept =
+            d9_cpu_statistics_keep(state, at, mean, sums[norm->channels + c] / n - shift * shift, n);
+        set_terms(l->terms + g * 4 * norm->channels, norm->channels, c, (float)kept.mean, (float)kept.inv_std,
+                  state->scale[c], state->bias[c]);
     }
 }
 
@@ -158,14 +153,8 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
                       const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y) {
     float *terms = lay_out(norm, scratch).terms;
     for (int64_t c = 0; c < norm->channels; c++) {
-        double mean = 0, variance = 0;
-        for (int64_t g = 0; g < norm->groups; g++) {
-            mean += (double)state->running_mean[g * norm->channels + c];
-            variance += (double)state->running_var[g * norm->channels + c];
-        }
-        const double inv_std = 1 / sqrt(variance / (double)norm->groups + state->epsilon);
-        set_terms(terms, norm->channels, c, (float)(mean / (double)norm->groups), (float)inv_std, state->scale[c],
-                  state->bias[c]);
+        const d9_cpu_statistics all = d9_cpu_statistics_average(state, norm->groups, norm->channels, c);
+        set_terms(terms, norm->channels, c, (float)all.mean, (float)all.inv_std, state->scale[c], state->bias[c]);
     }
     const bool stream = streams(cpu, norm, y);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)

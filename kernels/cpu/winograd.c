@@ -40,11 +40,6 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
 static int64_t round_up(int64_t n, int64_t to) { return parts_of(n, to) * to; }
 
-static int64_t cache_bytes(const d9_cpu *cpu, int level) {
-    static const int64_t usual[] = {32 << 10, 512 << 10, 8 << 20};
-    return cpu->cache_bytes[level] > 0 ? cpu->cache_bytes[level] : usual[level];
-}
-
 static d9_winograd_planes planes_of(int64_t channels, int64_t rows, int64_t group) {
     return (d9_winograd_planes){round_up(channels, group) * rows + LINE, rows, group};
 }
@@ -52,11 +47,11 @@ static int64_t floats_of(d9_winograd_planes l) { return POSITIONS * l.plane; }
 
 /* Steps over the depth for which one panel fits the first cache, beside the rows that meet it. */
 static int64_t depth_of(const d9_cpu *cpu) {
-    return most(GROUP, cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
+    return most(GROUP, d9_cpu_cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
 }
 
 /* Tiles that, over so many steps, take an eighth of the second cache. */
-static int64_t tiles_of(const d9_cpu *cpu) { return most(1, cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
+static int64_t tiles_of(const d9_cpu *cpu) { return most(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
 
 /* Blocks of equal size, no larger than `largest`. */
 static int64_t block_of(int64_t tiles, int64_t largest, int64_t whole) {

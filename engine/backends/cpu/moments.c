@@ -48,27 +48,21 @@ static d9_status reserve(d9_context *context, d9_site *site, d9_cpu_moments shap
     return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_moments_scratch_bytes(&shape));
 }
 
+/* The site's data: where the convolution goes; NULL: nobody wants it. */
 static d9_status forward_prepare(d9_context *context, d9_site *site) {
+    const d9_value_id conv = site->nodes[0]->outputs[0];
+    site->data = d9_site_wanted(site, conv) ? d9_site_data(site, conv) : NULL;
     return reserve(context, site, forward_shape(site));
 }
 
 static d9_status run_forward(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *conv = site->nodes[0], *norm = site->nodes[1], *act = site->nodes[2];
     const d9_cpu_moments shape = forward_shape(site);
-    const bool wanted = d9_site_wanted(site, conv->outputs[0]), evaluate = norm->op == D9_OP_NORM_EVAL;
-    const d9_kernel_norm_state state = {.scale = d9_site_data(site, norm->inputs[1]),
-                                        .bias = d9_site_data(site, norm->inputs[2]),
-                                        .running_mean = d9_site_data(site, norm->inputs[3]),
-                                        .running_var = d9_site_data(site, norm->inputs[4]),
-                                        .mean = evaluate ? NULL : d9_site_data(site, norm->outputs[1]),
-                                        .inv_std = evaluate ? NULL : d9_site_data(site, norm->outputs[2]),
-                                        .epsilon = norm->as.norm.epsilon,
-                                        .momentum = norm->as.norm.momentum};
+    const d9_kernel_norm_state state = d9_site_norm_state(site, norm);
     (void)context, (void)step;
-    (evaluate ? d9_cpu_moments_eval : d9_cpu_moments_forward)(
+    (norm->op == D9_OP_NORM_EVAL ? d9_cpu_moments_eval : d9_cpu_moments_forward)(
         d9_cpu_of(site), &shape, d9_site_data(site, conv->inputs[0]), d9_site_data(site, conv->inputs[1]), &state,
-        d9_node_act(act), d9_cpu_device_of(site)->scratch, wanted ? d9_site_data(site, conv->outputs[0]) : NULL,
-        d9_site_data(site, act->outputs[0]));
+        d9_node_act(act), d9_cpu_device_of(site)->scratch, site->data, d9_site_data(site, act->outputs[0]));
     return D9_OK;
 }
 
@@ -76,13 +70,10 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
 
 /* The convolution whose output the norm had; NULL: another operation made it, or from another image. */
 static const d9_node *forward_conv(const d9_site *site) {
-    const d9_node *norm = site->nodes[1], *weight = site->nodes[2];
-    for (d9_node_id n = 0; n < site->graph->node_count; n++) {
-        const d9_node *node = &site->graph->nodes[n];
-        if (node->op == D9_OP_CONV && node->outputs[0] == norm->inputs[1])
-            return node->inputs[0] == weight->inputs[1] ? node : NULL;
-    }
-    return NULL;
+    const d9_node_id producer = d9_site_value(site, site->nodes[1]->inputs[1])->producer;
+    if (producer == D9_NONE) return NULL;
+    const d9_node *node = &site->graph->nodes[producer];
+    return node->op == D9_OP_CONV && node->inputs[0] == site->nodes[2]->inputs[1] ? node : NULL;
 }
 
 static d9_cpu_moments backward_shape(const d9_site *site) {

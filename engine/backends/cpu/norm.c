@@ -34,14 +34,7 @@ static d9_status run_norm(d9_context *context, const d9_site *site, int64_t step
     const d9_node *norm = site->nodes[0];
     const d9_kernel_norm shape = d9_chain_extent(site);
     const bool evaluate = norm->op == D9_OP_NORM_EVAL;
-    const d9_kernel_norm_state state = {.scale = d9_site_data(site, norm->inputs[1]),
-                                        .bias = d9_site_data(site, norm->inputs[2]),
-                                        .running_mean = d9_site_data(site, norm->inputs[3]),
-                                        .running_var = d9_site_data(site, norm->inputs[4]),
-                                        .mean = evaluate ? NULL : d9_site_data(site, norm->outputs[1]),
-                                        .inv_std = evaluate ? NULL : d9_site_data(site, norm->outputs[2]),
-                                        .epsilon = norm->as.norm.epsilon,
-                                        .momentum = norm->as.norm.momentum};
+    const d9_kernel_norm_state state = d9_site_norm_state(site, norm);
     d9_kernel_out y;
     const d9_kernel_epilogue epilogue = epilogue_of(site, &y);
     void *scratch = d9_cpu_device_of(site)->scratch;

@@ -160,20 +160,12 @@ static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_ke
 /* Scratch: what the launchers want, then running statistics of a measurement. */
 static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, const d9_kernel_norm *shape) {
     const norm_site *own = site->data;
-    d9_kernel_norm_state state = {.scale = d9_site_data(site, norm->inputs[1]),
-                                  .bias = d9_site_data(site, norm->inputs[2]),
-                                  .running_mean = d9_site_data(site, norm->inputs[3]),
-                                  .running_var = d9_site_data(site, norm->inputs[4]),
-                                  .epsilon = norm->as.norm.epsilon,
-                                  .momentum = norm->as.norm.momentum};
+    d9_kernel_norm_state state = d9_site_norm_state(site, norm);
     if (own->trial) {
         uint8_t *behind = (uint8_t *)d9_cuda_of(site)->scratch + d9_cuda_norm_scratch_bytes(shape);
         state.running_mean = (float *)(void *)behind;
         state.running_var = state.running_mean + shape->groups * shape->channels;
     }
-    if (norm->op == D9_OP_NORM_EVAL) return state;
-    state.mean = d9_site_data(site, norm->outputs[1]);
-    state.inv_std = d9_site_data(site, norm->outputs[2]);
     return state;
 }
 

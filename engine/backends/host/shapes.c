@@ -84,3 +84,15 @@ d9_kernel_norm d9_chain_extent(const d9_site *site) {
     const d9_shape *statistics = &d9_site_value(site, norm->inputs[backward ? 2 : 3])->shape;
     return (d9_kernel_norm){x->d[0], x->d[1] * x->d[2], x->d[3], statistics->d[0]};
 }
+
+d9_kernel_norm_state d9_site_norm_state(const d9_site *site, const d9_node *norm) {
+    const bool evaluate = norm->op == D9_OP_NORM_EVAL;
+    return (d9_kernel_norm_state){.scale = d9_site_data(site, norm->inputs[1]),
+                                  .bias = d9_site_data(site, norm->inputs[2]),
+                                  .running_mean = d9_site_data(site, norm->inputs[3]),
+                                  .running_var = d9_site_data(site, norm->inputs[4]),
+                                  .mean = evaluate ? NULL : d9_site_data(site, norm->outputs[1]),
+                                  .inv_std = evaluate ? NULL : d9_site_data(site, norm->outputs[2]),
+                                  .epsilon = norm->as.norm.epsilon,
+                                  .momentum = norm->as.norm.momentum};
+}

@@ -59,5 +59,7 @@ d9_value_id d9_chain_addend(const d9_site *site);
 const d9_node *d9_chain_norm(const d9_site *site);
 /* (N, H * W, C), and the ghost groups of the statistics. */
 d9_kernel_norm d9_chain_extent(const d9_site *site);
+/* The arrays and numbers of a norm or norm_eval node; the latter writes no statistics. */
+d9_kernel_norm_state d9_site_norm_state(const d9_site *site, const d9_node *norm);
 
 #endif

@@ -1,0 +1,42 @@
+/* What a norm does with the statistics of a group, however they were summed: it keeps them for the way back, moves the
+ * running ones, and evaluates with those averaged over the groups. In double. */
+#ifndef D9_CPU_STATISTICS_H
+#define D9_CPU_STATISTICS_H
+
+#include "kernels/types.h"
+
+#include <math.h>
+
+#define D9_REAL double
+#include "kernels/formulas/norm.h"
+#undef D9_REAL
+
+typedef struct d9_cpu_statistics {
+    double mean, inv_std;
+} d9_cpu_statistics;
+
+/* Element `at` of (G, C), from n values; a spread below zero is a rounding error. */
+static inline d9_cpu_statistics d9_cpu_statistics_keep(const d9_kernel_norm_state *state, int64_t at, double mean,
+                                                       double spread, double n) {
+    const double variance = spread < 0 ? 0 : spread, inv_std = d9_norm_inv_std_double(variance, state->epsilon);
+    state->mean[at] = (float)mean;
+    state->inv_std[at] = (float)inv_std;
+    state->running_mean[at] = (float)d9_norm_running_double((double)state->running_mean[at], mean, state->momentum);
+    state->running_var[at] = (float)d9_norm_running_double((double)state->running_var[at],
+                                                           d9_norm_unbiased_double(variance, n), state->momentum);
+    return (d9_cpu_statistics){mean, inv_std};
+}
+
+/* Channel c of the running statistics, averaged. */
+static inline d9_cpu_statistics d9_cpu_statistics_average(const d9_kernel_norm_state *state, int64_t groups,
+                                                          int64_t channels, int64_t c) {
+    double mean = 0, variance = 0;
+    for (int64_t g = 0; g < groups; g++) {
+        mean += (double)state->running_mean[g * channels + c];
+        variance += (double)state->running_var[g * channels + c];
+    }
+    return (d9_cpu_statistics){mean / (double)groups,
+                               d9_norm_inv_std_double(variance / (double)groups, state->epsilon)};
+}
+
+#endif
