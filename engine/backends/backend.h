@@ -45,7 +45,8 @@ typedef struct d9_node_time {
 
 /* One of the ways to compute a rule, timed alone: as the rule runs it, and without what it does around the library's
  * own call (reorders). */
-typedef struct d9_choice_time { char choice[96]; double seconds, bare_seconds; } d9_choice_time;
+/* `node`: which of the rule's nodes is computed so, from 0; the rows of one stand together. */
+typedef struct d9_choice_time { char choice[96]; int node; double seconds, bare_seconds; } d9_choice_time;
 
 /* What this device can do at all: reading and writing memory, and multiplying large matrices as convolutions do. */
 typedef struct d9_ceilings { double bytes_per_second, operations_per_second; } d9_ceilings;

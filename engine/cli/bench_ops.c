@@ -4,6 +4,7 @@
  * could take if it were convolutions and nothing else. */
 #include "cli/bench.h"
 #include "core/system.h"
+#include "graph/op.h"
 
 #include <string.h>
 
@@ -20,12 +21,23 @@ static const d9_choice_time *least(const d9_choice_time *ways, int count, bool b
     return best;
 }
 
+/* How many rows from the first on are of the same node. */
+static int ways_of_node(const d9_choice_time *ways, int count) {
+    int length = 1;
+    while (length < count && ways[length].node == ways->node) length++;
+    return length;
+}
+
+/* The ways of one node. Its time in the step is that of its rule. */
 static void print_ways(d9_cli *cli, const d9_measurement *m, int row, const d9_choice_time *ways, int count) {
     const d9_node_time *time = &m->rows[row];
-    const d9_node *node = &m->graph->nodes[time->node];
-    const double operations = d9_measured_operations(m, row);
-    d9_cli_print(cli, "%s %s: %.2f GFLOP, %.3f ms in the step%s%s\n", d9_op_name(node->op), node->role,
-                 1e-9 * operations, 1e3 * time->seconds / (double)m->steps, time->why[0] ? ": " : "", time->why);
+    const int n = time->node + ways->node;
+    const d9_node *node = &m->graph->nodes[n];
+    const double operations = d9_graph_operations(m->graph, n, n + 1);
+    d9_cli_print(cli, "%s %s: %.2f GFLOP, %.3f ms in the step%s%s%s%s\n", d9_op_name(node->op), node->role,
+                 1e-9 * operations, 1e3 * time->seconds / (double)m->steps,
+                 strchr(time->rule, '+') ? " by the rule " : "", strchr(time->rule, '+') ? time->rule : "",
+                 time->why[0] ? ": " : "", time->why);
     for (int i = 0; i < count; i++)
         d9_cli_print(cli, "  %s %-44s %9.3f ms %9.3f bare %9.1f GFLOP/s\n",
                      strcmp(ways[i].choice, time->choice) == 0 ? "*" : " ", ways[i].choice, 1e3 * ways[i].seconds,
@@ -34,13 +46,15 @@ static void print_ways(d9_cli *cli, const d9_measurement *m, int row, const d9_c
 
 static json_t *ways_json(const d9_measurement *m, int row, const d9_choice_time *ways, int count) {
     const d9_node_time *time = &m->rows[row];
-    const d9_node *node = &m->graph->nodes[time->node];
+    const int n = time->node + ways->node;
+    const d9_node *node = &m->graph->nodes[n];
     json_t *list = json_array();
     for (int i = 0; i < count; i++)
         json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "choice", ways[i].choice, "seconds", ways[i].seconds,
                                               "bare_seconds", ways[i].bare_seconds));
-    return json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:o}", "node", d9_op_name(node->op), "role", node->role, "choice",
-                     time->choice, "why", time->why, "gflop", 1e-9 * d9_measured_operations(m, row), "seconds_in_step",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:o}", "node", d9_op_name(node->op), "role", node->role,
+                     "rule", time->rule, "choice", time->choice, "why", time->why, "gflop",
+                     1e-9 * d9_graph_operations(m->graph, n, n + 1), "seconds_in_step",
                      time->seconds / (double)m->steps, "ways", list);
 }
 
@@ -66,14 +80,16 @@ d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *m
         int count = 0;
         if (session->backend->survey)
             D9_TRY(session->backend->survey(session->context, session->train_plan, row, ways, MAX_WAYS, &count));
-        if (count == 0) continue;
-        s.in_step += m->rows[row].seconds / (double)m->steps;
-        s.fastest += least(ways, count, false)->seconds;
-        s.bare += least(ways, count, true)->bare_seconds;
-        if (json)
-            json_array_append_new(rows, ways_json(m, row, ways, count));
-        else
-            print_ways(cli, m, row, ways, count);
+        if (count > 0) s.in_step += m->rows[row].seconds / (double)m->steps;
+        for (int at = 0, length; at < count; at += length) {
+            length = ways_of_node(ways + at, count - at);
+            s.fastest += least(ways + at, length, false)->seconds;
+            s.bare += least(ways + at, length, true)->bare_seconds;
+            if (json)
+                json_array_append_new(rows, ways_json(m, row, ways + at, length));
+            else
+                print_ways(cli, m, row, ways + at, length);
+        }
     }
     if (json) {
         json_t *object = d9_bench_json(m, "ops");

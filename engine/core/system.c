@@ -14,27 +14,42 @@
 
 /* ---- the default table ---- */
 
-enum { HUGE_PAGE = 2 << 20, PIECE = 32 << 20 };
+enum { HUGE_PAGE = 2 << 20 };
 
-/* Most of the time goes into the pages that the kernel provides at the first touch, so all cores touch. */
-static void *clear(char *pointer, size_t bytes) {
-#pragma omp parallel for schedule(dynamic) if (bytes > 2 * PIECE)
-    for (size_t at = 0; at < bytes; at += PIECE) memset(pointer + at, 0, bytes - at < PIECE ? bytes - at : PIECE);
+/* A block's own address lies right before the pointer that is handed out. */
+static void *behind_address(void *block, char *pointer) {
+    memcpy(pointer - sizeof block, &block, sizeof block);
     return pointer;
 }
 
-/* Large blocks ask for huge pages, which makes address translation cheaper: a step streams through gigabytes. */
+/* Ends where the block ends, so that a sanitizer sees every step beyond. */
+static void *allocate_small(size_t alignment, size_t bytes) {
+    void *block;
+    if (posix_memalign(&block, alignment, alignment + bytes) != 0) return NULL;
+    memset(block, 0, alignment + bytes);
+    return behind_address(block, (char *)block + alignment);
+}
+
+/* Zeros from the kernel, a page at its first touch: what is never touched costs nothing, and the threads that use the
+ * rest provide it. Huge pages make address translation cheaper: a step streams through gigabytes. */
+static void *allocate_large(size_t bytes) {
+    char *block = calloc(1, HUGE_PAGE + sizeof block + bytes);
+    if (!block) return NULL;
+    char *pointer = block + sizeof block + HUGE_PAGE - (uintptr_t)(block + sizeof block) % HUGE_PAGE;
+    (void)madvise(pointer, bytes, MADV_HUGEPAGE); /* a wish: a refusal costs speed alone */
+    return behind_address(block, pointer);
+}
+
 static void *system_allocate(void *user, size_t alignment, size_t bytes) {
     (void)user;
-    void *pointer;
-    const bool large = bytes >= 2 * HUGE_PAGE;
-    if (posix_memalign(&pointer, large ? HUGE_PAGE : alignment, bytes) != 0) return NULL;
-    if (large) (void)madvise(pointer, bytes, MADV_HUGEPAGE); /* a wish: a refusal costs speed alone */
-    return clear(pointer, bytes);
+    if (bytes > SIZE_MAX / 2) return NULL;
+    return bytes < 2 * HUGE_PAGE ? allocate_small(alignment, bytes) : allocate_large(bytes);
 }
 static void system_release(void *user, void *pointer) {
     (void)user;
-    free(pointer);
+    void *block = NULL;
+    if (pointer) memcpy(&block, (char *)pointer - sizeof block, sizeof block);
+    free(block);
 }
 static int system_open(void *user, const char *path, int flags, int mode) {
     (void)user;

@@ -125,7 +125,7 @@ static d9_gemm product(const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *arr
 }
 
 static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
-    const d9_cpu_conv_arrays none = {NULL, NULL, NULL};
+    const d9_cpu_conv_arrays none = {.x = NULL};
     int64_t largest = 0;
     for (int i = 0; i < count_of(s); i++) {
         const d9_gemm g = product(s, &none, i);
@@ -142,4 +142,4 @@ static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv
     }
 }
 
-const d9_cpu_conv_kernel d9_cpu_conv_gemm = {"gemm", fits, scratch_bytes, run};
+const d9_cpu_conv_kernel d9_cpu_conv_gemm = {.name = "gemm", .fits = fits, .scratch_bytes = scratch_bytes, .run = run};

@@ -65,7 +65,6 @@ typedef struct conv_plan {
     d9_winograd_filter filter;
     d9_winograd_planes u, v, m;
     int64_t tiles, panels, panels_at_once;
-    bool stream; /* y goes past the caches */
 } conv_plan;
 
 static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
@@ -79,8 +78,6 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     p.tiles = s->images * p.in.high * p.in.wide;
     p.panels = parts_of(p.out.channels, width);
     p.panels_at_once = least(p.panels, most(1, AT_ONCE / width));
-    p.stream =
-        p.out.channels % GROUP == 0 && d9_cpu_streams(cpu, s->images * p.out.height * p.out.width * p.out.channels * 4);
     const int64_t channels = round_up(p.in.channels, GROUP);
     const int64_t rows = block_of(parts_of(p.tiles, cpu->threads), tiles_of(cpu), cpu->loops->product_rows);
     p.u = planes_of(p.out.channels, channels, width);
@@ -89,9 +86,17 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     return p;
 }
 
-static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const float *x, const float *u, int64_t first,
-                           int64_t count, float *v, float *m, float *y) {
+/* Whether whole lines of an array go past the caches. */
+static bool streams(const d9_cpu *cpu, const d9_winograd_image *g, const float *array, int64_t pixels) {
+    return (uintptr_t)array % 64 == 0 && g->channels % GROUP == 0 &&
+           d9_cpu_streams(cpu, g->images * pixels * g->channels * 4);
+}
+
+static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const d9_winograd_pixels *x, const float *u,
+                           int64_t first, int64_t count, float *v, float *m, const d9_winograd_pixels *y) {
     const int64_t width = cpu->loops->product_width;
+    const bool stream = y->all ? streams(cpu, &p->out, y->all, p->out.height * p->out.width)
+                               : streams(cpu, &p->out, y->maxima, (p->out.height / 2) * (p->out.width / 2));
     cpu->loops->winograd_input(&p->in, x, first, count, &p->v, v);
     for (int64_t j = 0; j < p->panels; j += p->panels_at_once) {
         const int64_t panels = least(p->panels_at_once, p->panels - j);
@@ -99,16 +104,15 @@ static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const float *x
         for (int64_t q = 0; q < POSITIONS; q++, panel += p->u.plane)
             cpu->loops->winograd_product(v + q * p->v.plane, panel, count, p->v.rows, p->u.rows, depth_of(cpu), panels,
                                          panel + p->u.plane, m + q * p->m.plane);
-        cpu->loops->winograd_output(&p->out, m, &p->m, first, count, j * width, (j + panels) * width, p->stream, y);
+        cpu->loops->winograd_output(&p->out, m, &p->m, first, count, j * width, (j + panels) * width, stream, y);
     }
 }
 
 static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a, float *scratch) {
-    conv_plan p = plan_conv(cpu, s);
-    const bool rotated = p.filter.rotated;
-    const float *x = rotated ? a->y : a->x;
-    float *y = rotated ? a->x : a->y, *u = scratch, *own = scratch + floats_of(p.u);
-    p.stream = p.stream && (uintptr_t)y % 64 == 0;
+    const conv_plan p = plan_conv(cpu, s);
+    const d9_winograd_pixels image = {.all = a->x}, output = {a->y, a->maxima, a->places};
+    const d9_winograd_pixels *x = p.filter.rotated ? &output : &image, *y = p.filter.rotated ? &image : &output;
+    float *u = scratch, *own = scratch + floats_of(p.u);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t j = 0; j < p.panels; j++) cpu->loops->winograd_filter(&p.filter, a->w, j, &p.u, u);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static, 1)
@@ -158,8 +162,8 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
 
 static void transform_both(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t first,
                            int64_t count, float *v, float *w) {
-    cpu->loops->winograd_input(&p->x, a->x, first, count, &p->v, v);
-    cpu->loops->winograd_gradient(&p->dy, a->y, first, count, &p->w, w);
+    cpu->loops->winograd_input(&p->x, &(d9_winograd_pixels){.all = a->x}, first, count, &p->v, v);
+    cpu->loops->winograd_gradient(&p->dy, &(d9_winograd_pixels){a->y, a->maxima, a->places}, first, count, &p->w, w);
 }
 
 static void add_product(const d9_cpu *cpu, const gradient_plan *p, int64_t item, const float *v, const float *w,
@@ -239,4 +243,4 @@ static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv
 }
 
 const d9_cpu_conv_kernel d9_cpu_conv_winograd = {
-    .name = "winograd", .fits = fits, .scratch_bytes = scratch_bytes, .run = run};
+    .name = "winograd", .fits = fits, .scratch_bytes = scratch_bytes, .run = run, .pools = true};

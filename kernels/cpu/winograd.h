@@ -12,6 +12,15 @@ enum { D9_WINOGRAD_POSITIONS = 36, D9_WINOGRAD_GROUP = 16 };
  * gradient, is 4 x 4 pixels without padding. Pixels outside the array are zero, and are not written. */
 typedef struct d9_winograd_image { int64_t images, height, width, channels, high, wide, pad; } d9_winograd_image;
 
+/* The pixels of an array as a transform reads or writes them. An array that is pooled by 2 x 2 maxima at once need not
+ * be there itself: its maxima suffice, with the place of each in its window. Their gradients stand at these places
+ * among zeros. A transform reads `all` where it is there, and writes each that is not NULL. */
+typedef struct d9_winograd_pixels {
+    float *all;
+    float *maxima;   /* (images, height / 2, width / 2, channels), or their gradient; NULL: the array is not pooled */
+    uint8_t *places; /* of each maximum in its window, row by row: 0 to 3; NULL: not wanted */
+} d9_winograd_pixels;
+
 /* Transformed tiles: element (position, channel, tile) lies at position * plane + channel / group * rows * group +
  * tile * group + channel % group. Channels are padded with zeros to whole groups. */
 typedef struct d9_winograd_planes { int64_t plane, rows, group; } d9_winograd_planes;

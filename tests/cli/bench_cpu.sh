@@ -8,23 +8,25 @@ threads: 1
 model: {name: resnet9, channels: [8, 8, 64, 64]}
 data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 16}
 train: {epochs: 1, batch_size: 16}
+tricks: {pool_before_activation: {position: before_norm}}
 Y
 
     accepts "$dawn9" bench step --config tiny.yaml
     says 'ceilings here: matrix product [0-9]* GFLOP/s, copy [0-9.]* GB/s'
     accepts "$dawn9" bench step --config tiny.yaml --json
     cp "$out" step.json
-    # The best of the nodes beside the ceilings: small arrays stay in the cache, so the copy's is passed.
-    json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gflop_per_second"]) < 5'
+    # The best of the nodes beside the ceilings: small arrays stay in the cache, so the copy's is passed, and Winograd
+    # counts the plain sum, four times what it multiplies. Twice that for neighbours while the ceiling was measured.
+    json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gflop_per_second"]) < 8'
     json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gigabytes_per_second"]) < 20'
     json step.json 'all((n["why"] == "") == (n["choice"] == "") for n in d["nodes"])'
     accepts "$dawn9" bench ops --config tiny.yaml --json
     cp "$out" ops.json
-    # 8 convolutions; the first needs no gradient to its image, and has rules of its own but where oneDNN is compared
-    fused=0
-    [ "$backend" != cpu ] || fused=2
-    json ops.json "len(d[\"rules\"]) == 3 * 8 - 1 - $fused"
-    json ops.json 'all(r["ways"] and r["choice"] in [w["choice"] for w in r["ways"]] for r in d["rules"])'
+    # 8 convolutions; the first needs no gradient to its image. Its rule has norm and activation in it, and no choice.
+    json ops.json 'len(d["rules"]) == 3 * 8 - 1'
+    json ops.json 'all(r["choice"] in [w["choice"] for w in r["ways"]] for r in d["rules"] if "norm" not in r["rule"])'
+    json ops.json 'sum("norm" in r["rule"] for r in d["rules"]) == (2 if "'"$backend"'" == "cpu" else 0)'
+    json ops.json '(sum("pool" in r["rule"] for r in d["rules"]) > 0) == ("'"$backend"'" == "cpu")'
     json ops.json 'all(any(w["choice"].startswith("own ") for w in r["ways"]) for r in d["rules"])'
     json ops.json 'd["fastest_bare_seconds"] <= sum(min(w["seconds"] for w in r["ways"]) for r in d["rules"]) * 1.5'
     accepts "$dawn9" bench ops --config tiny.yaml

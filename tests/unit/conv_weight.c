@@ -75,7 +75,7 @@ static void check(const d9_cpu_conv_shape *s, int threads) {
     assert_true(scratch && dw);
     memset(scratch, 0xff, (size_t)bytes + GUARD); /* NaNs: what is read must have been written */
     memset(dw, 0xff, (size_t)(count + GUARD) * sizeof *dw);
-    d9_cpu_conv_amx.run(&cpu, s, &(d9_cpu_conv_arrays){x, dw, dy}, scratch);
+    d9_cpu_conv_amx.run(&cpu, s, &(d9_cpu_conv_arrays){.x = x, .w = dw, .y = dy}, scratch);
     for (int64_t k = 0; k<count; k += count> 50000 ? 37 : 1) {
         const double want = plain_sum(s, x, dy, k / 9 / s->inputs, k / s->inputs % 9, k % s->inputs);
         if (!((double)dw[k] == want))

@@ -202,13 +202,118 @@ static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d
     /* some on a cache line: only there a kernel may store past the caches */
     const int64_t shift = c->shape.height / 4 % 2 ? each : 0;
     guarded scratch = between_guards(bytes, 0), to = between_guards(c->counts[out] * each, shift);
-    d9_cpu_conv_arrays arrays = {c->inputs[0].data, c->inputs[1].data, c->inputs[2].data};
+    d9_cpu_conv_arrays arrays = {.x = c->inputs[0].data, .w = c->inputs[1].data, .y = c->inputs[2].data};
     *(out == 0 ? &arrays.x : out == 1 ? &arrays.w : &arrays.y) = to.data;
     kernel->run(cpu, &c->shape, &arrays, scratch.data);
     check_guards(&scratch);
     check_guards(&to);
     free(scratch.all);
     return to;
+}
+
+/* ---- pooled outputs ----
+ *
+ * A kernel that pools must give the bits of the same pass over the whole output, and the maxima that a plain search
+ * finds there. */
+
+typedef struct pooled {
+    int64_t high, wide;
+    guarded maxima, places;
+} pooled;
+
+static pooled new_pooled(const d9_cpu_conv_shape *s, int64_t shift) {
+    pooled p = {.high = s->out_height / 2, .wide = s->out_width / 2};
+    const int64_t count = s->images * p.high * p.wide * s->outputs;
+    p.maxima = between_guards(count * 4, shift);
+    p.places = between_guards(count, shift ? 1 : 0);
+    return p;
+}
+
+static unsigned char *place_at(const pooled *p, int64_t i) { return (unsigned char *)p->places.data + i; }
+
+static void free_pooled(pooled *p) {
+    check_guards(&p->maxima);
+    check_guards(&p->places);
+    free(p->maxima.all);
+    free(p->places.all);
+}
+
+/* Element `channel` of the pixel `place` in a window of the output. */
+static int64_t pixel_of(const d9_cpu_conv_shape *s, const pooled *p, int64_t window, int place, int64_t channel) {
+    const int64_t image = window / (p->high * p->wide), row = window / p->wide % p->high * 2 + place / 2,
+                  column = window % p->wide * 2 + place % 2;
+    return ((image * s->out_height + row) * s->out_width + column) * s->outputs + channel;
+}
+
+static void run_pooled(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const pooled *p,
+                       float *y, float *to) {
+    guarded scratch = between_guards(kernel->scratch_bytes(cpu, &c->shape), 0);
+    const bool forward = c->shape.pass == D9_CPU_CONV_FORWARD;
+    const d9_cpu_conv_arrays arrays = {c->shape.pass == D9_CPU_CONV_BACKWARD_DATA ? to : c->inputs[0].data,
+                                       c->shape.pass == D9_CPU_CONV_BACKWARD_WEIGHT ? to : c->inputs[1].data,
+                                       forward ? to : y, p ? p->maxima.data : NULL, p ? place_at(p, 0) : NULL};
+    kernel->run(cpu, &c->shape, &arrays, scratch.data);
+    check_guards(&scratch);
+    free(scratch.all);
+}
+
+static void check_maxima(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const pooled *p,
+                         const float *y) {
+    const d9_cpu_conv_shape *s = &c->shape;
+    for (int64_t i = 0; i < s->images * p->high * p->wide * s->outputs; i++) {
+        int best = 0;
+        for (int k = 1; k < 4; k++)
+            if (y[pixel_of(s, p, i / s->outputs, k, i % s->outputs)] >
+                y[pixel_of(s, p, i / s->outputs, best, i % s->outputs)])
+                best = k;
+        if (*place_at(p, i) != best) say_failure(c, kernel, cpu, "another place of a maximum:", *place_at(p, i));
+        if (p->maxima.data[i] != y[pixel_of(s, p, i / s->outputs, best, i % s->outputs)])
+            say_failure(c, kernel, cpu, "another maximum:", (double)p->maxima.data[i]);
+    }
+}
+
+static void check_pooled_forward(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu,
+                                 const guarded *plain) {
+    for (int whole = 0; whole < 2; whole++) {
+        pooled p = new_pooled(&c->shape, whole ? 4 : 0);
+        guarded y = between_guards(c->counts[2] * 4, 0);
+        run_pooled(c, kernel, cpu, &p, NULL, whole ? y.data : NULL);
+        check_maxima(c, kernel, cpu, &p, plain->data);
+        if (whole && memcmp(y.data, plain->data, (size_t)plain->payload) != 0)
+            say_failure(c, kernel, cpu, "another output beside its maxima:", 1);
+        check_guards(&y);
+        free(y.all);
+        free_pooled(&p);
+    }
+}
+
+static void check_pooled_backward(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) {
+    const d9_cpu_conv_shape *s = &c->shape;
+    const int64_t outputs = c->counts[array_of(s->pass)];
+    pooled p = new_pooled(s, s->height % 2 ? 4 : 0);
+    guarded y = between_guards(c->counts[2] * 4, 0), want = between_guards(outputs * 4, 0),
+            got = between_guards(outputs * 4, 0);
+    memset(y.data, 0, (size_t)c->counts[2] * 4);
+    for (int64_t i = 0; i < s->images * p.high * p.wide * s->outputs; i++) {
+        p.maxima.data[i] = c->values[2][i];
+        *place_at(&p, i) = (unsigned char)(d9_philox4x32_10(9, (uint32_t)i, 0, 0, 0).v[0] % 4);
+        y.data[pixel_of(s, &p, i / s->outputs, *place_at(&p, i), i % s->outputs)] = p.maxima.data[i];
+    }
+    run_pooled(c, kernel, cpu, NULL, y.data, want.data);
+    run_pooled(c, kernel, cpu, &p, NULL, got.data);
+    if (memcmp(want.data, got.data, (size_t)outputs * 4) != 0)
+        say_failure(c, kernel, cpu, "another gradient from maxima than from the whole:", 1);
+    check_guards(&y), check_guards(&want), check_guards(&got);
+    free(y.all), free(want.all), free(got.all);
+    free_pooled(&p);
+}
+
+static void check_pooled(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu,
+                         const guarded *plain) {
+    if (c->shape.pass == D9_CPU_CONV_FORWARD)
+        check_pooled_forward(c, kernel, cpu, plain);
+    else
+        check_pooled_backward(c, kernel, cpu);
 }
 
 /* How many results were compared. */
@@ -222,6 +327,7 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
         if (!kernel->fits(&cpus[0], &c->shape)) continue;
         guarded first = run(c, kernel, &cpus[0]);
         compare(c, kernel, &cpus[0], &first);
+        if (kernel->pools) check_pooled(c, kernel, &cpus[1], &first);
         for (size_t i = 1; i < sizeof cpus / sizeof *cpus; i++) {
             guarded other = run(c, kernel, &cpus[i]);
             if (memcmp(first.data, other.data, (size_t)first.payload) != 0)

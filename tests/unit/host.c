@@ -99,7 +99,7 @@ static bool spares_all(const d9_site *site, d9_value_id value) {
 static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     (void)context, (void)site;
     *count = capacity > 0;
-    if (capacity > 0) rows[0] = (d9_choice_time){"the only one", 1, 0.5};
+    if (capacity > 0) rows[0] = (d9_choice_time){.choice = "the only one", .seconds = 1, .bare_seconds = 0.5};
     return D9_OK;
 }
 

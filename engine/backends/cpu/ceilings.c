@@ -32,7 +32,7 @@ static d9_status own_matrix_rate(d9_context *context, const d9_cpu *cpu, d9_type
     if (!kernel) return D9_OK;
     D9_TRY(D9_ALLOCATE(context, 3 * bytes, "matrices to time", &matrices));
     D9_TRY(d9_allocate(context, (size_t)kernel->scratch_bytes(cpu, &shape), "scratch to time in", &scratch));
-    const d9_cpu_conv_arrays arrays = {matrices, matrices + bytes, matrices + 2 * bytes};
+    const d9_cpu_conv_arrays arrays = {.x = matrices, .w = matrices + bytes, .y = matrices + 2 * bytes};
     const double began = d9_clock_now();
     for (int i = 0; i < TRIES && (i < 2 || d9_clock_now() - began < patience_seconds); i++) {
         const double start = d9_clock_now();

@@ -55,15 +55,22 @@ static const char *name_within(const char *way, const char *source) {
     return strncmp(way, source, length) == 0 && way[length] == ' ' ? way + length + 1 : NULL;
 }
 
-bool d9_conv_is_own(const char *choice) { return name_within(choice, own) != NULL; }
+const d9_cpu_conv_kernel *d9_conv_own_kernel(const char *choice) {
+    const char *name = name_within(choice, own);
+    for (const d9_cpu_conv_kernel *const *kernel = d9_cpu_conv_kernels; name && *kernel; kernel++)
+        if (strcmp((*kernel)->name, name) == 0) return *kernel;
+    return NULL;
+}
+
+void d9_conv_name_own(const d9_cpu_conv_kernel *kernel, char *choice, size_t size) {
+    snprintf(choice, size, "%s %s", own, kernel->name);
+}
 
 /* ---- building ---- */
 
-static d9_status build_own(d9_context *context, const d9_site *site, const char *name, d9_conv *c, bool *built) {
-    for (const d9_cpu_conv_kernel *const *kernel = d9_cpu_conv_kernels; *kernel; kernel++)
-        if (strcmp((*kernel)->name, name) == 0) c->kernel = *kernel;
+static d9_status build_own(d9_context *context, const d9_site *site, d9_conv *c, bool *built) {
     *built = true;
-    snprintf(c->choice, sizeof c->choice, "%s %s", own, name);
+    d9_conv_name_own(c->kernel, c->choice, sizeof c->choice);
     return d9_cpu_reserve(context, d9_cpu_device_of(site), c->kernel->scratch_bytes(d9_cpu_of(site), &c->shape));
 }
 
@@ -71,11 +78,10 @@ d9_status d9_conv_build(d9_context *context, const d9_site *site, const d9_conv_
     d9_status status;
     const d9_conv_library *library = d9_cpu_device_of(site)->library;
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    const char *name = name_within(way->text, own);
-    *c = (d9_conv){.shape = d9_conv_shape_of(site)};
+    *c = (d9_conv){.shape = d9_conv_shape_of(site), .kernel = d9_conv_own_kernel(way->text)};
     memcpy(c->value, g.value, sizeof c->value);
     *built = false;
-    if (name) return build_own(context, site, name, c, built);
+    if (c->kernel) return build_own(context, site, c, built);
     D9_TRY(library->build(context, site, name_within(way->text, library->name), &c->library));
     *built = c->library != NULL;
     if (c->library) snprintf(c->choice, sizeof c->choice, "%s %s", library->name, library->choice(c->library));
@@ -92,9 +98,9 @@ void d9_conv_destroy(d9_context *context, const d9_site *site, d9_conv *c) {
 
 d9_status d9_conv_run(d9_context *context, const d9_site *site, const d9_conv *c, bool bare) {
     const d9_cpu_device *device = d9_cpu_device_of(site);
-    const d9_cpu_conv_arrays arrays = {d9_site_data(site, c->value[D9_CONV_IMAGE]),
-                                       d9_site_data(site, c->value[D9_CONV_WEIGHTS]),
-                                       d9_site_data(site, c->value[D9_CONV_OUTPUT])};
+    const d9_cpu_conv_arrays arrays = {.x = d9_site_data(site, c->value[D9_CONV_IMAGE]),
+                                       .w = d9_site_data(site, c->value[D9_CONV_WEIGHTS]),
+                                       .y = d9_site_data(site, c->value[D9_CONV_OUTPUT])};
     if (c->library) return (bare ? device->library->run_bare : device->library->run)(context, site, c->library);
     c->kernel->run(&device->cpu, &c->shape, &arrays, device->scratch);
     return D9_OK;

@@ -41,8 +41,8 @@ bool d9_cpu_any(const d9_site *site);
 bool d9_cpu_f32(const d9_site *site);
 
 /* ---- the tables of rules, each at the foot of its file ---- */
-extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_moments_rules[],
-    d9_cpu_layer_rules[], d9_cpu_ends_rules[];
+extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_conv_pool_rules[],
+    d9_cpu_moments_rules[], d9_cpu_layer_rules[], d9_cpu_ends_rules[];
 
 /* How fast large matrices of the type are multiplied, and how fast memory is copied (bytes read and written). */
 d9_status d9_cpu_ceilings(d9_context *context, void *device, const d9_precision *precision, d9_ceilings *ceilings);

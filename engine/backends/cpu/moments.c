@@ -7,24 +7,16 @@
 
 static bool is_f32(d9_type type) { return type == D9_F32; }
 
-/* The nodes of the site from `first` on, as a site of their own. */
-static d9_site part_of(const d9_site *site, int first, int count) {
-    d9_site part = *site;
-    for (int i = 0; i < count; i++) part.nodes[i] = site->nodes[first + i];
-    part.node_count = count;
-    return part;
-}
-
 /* The convolution at `index` of the site, with the ghost groups of the norm. */
 static d9_cpu_moments shape_of(const d9_site *site, int index, int64_t groups) {
-    const d9_site part = part_of(site, index, 1);
+    const d9_site part = d9_site_part(site, index, 1);
     d9_cpu_moments shape = {d9_conv_shape_of(&part), groups};
     shape.conv.pass = D9_CPU_CONV_FORWARD;
     return shape;
 }
 
 static bool conv_fits(const d9_site *site, int index) {
-    const d9_site part = part_of(site, index, 1);
+    const d9_site part = d9_site_part(site, index, 1);
     const d9_conv_geometry g = d9_conv_geometry_of(&part);
     const d9_cpu_moments shape = shape_of(site, index, 1);
     return !d9_cpu_device_of(site)->library_first && g.type == D9_F32 && d9_conv_typed(&part, &g) &&
@@ -34,12 +26,12 @@ static bool conv_fits(const d9_site *site, int index) {
 /* ---- forward ---- */
 
 static d9_cpu_moments forward_shape(const d9_site *site) {
-    const d9_site norm = part_of(site, 1, 2);
+    const d9_site norm = d9_site_part(site, 1, 2);
     return shape_of(site, 0, d9_chain_extent(&norm).groups);
 }
 
 static bool forward_match(const d9_site *site) {
-    const d9_site norm = part_of(site, 1, 2);
+    const d9_site norm = d9_site_part(site, 1, 2);
     return site->nodes[1]->inputs[0] == site->nodes[0]->outputs[0] && conv_fits(site, 0) &&
            d9_chain_norm_fits(&norm, is_f32);
 }
@@ -77,13 +69,13 @@ static const d9_node *forward_conv(const d9_site *site) {
 }
 
 static d9_cpu_moments backward_shape(const d9_site *site) {
-    const d9_site norm = part_of(site, 0, 2);
+    const d9_site norm = d9_site_part(site, 0, 2);
     return shape_of(site, 2, d9_chain_extent(&norm).groups);
 }
 
 static bool backward_match(const d9_site *site) {
     const d9_node *act = site->nodes[0], *norm = site->nodes[1], *weight = site->nodes[2];
-    const d9_site chain = part_of(site, 0, 2);
+    const d9_site chain = d9_site_part(site, 0, 2);
     return weight->inputs[0] == norm->outputs[0] && d9_site_internal(site, norm->outputs[0]) && conv_fits(site, 2) &&
            d9_activation_from_output((int)act->as.act.activation) && d9_chain_norm_backward_fits(&chain, is_f32) &&
            forward_conv(site);
@@ -115,7 +107,7 @@ static d9_status run_backward(d9_context *context, const d9_site *site, int64_t 
 #define FORWARD(rule_name, norm)                                                                                       \
     {                                                                                                                  \
         .name = rule_name, .node_count = 3, .ops = {D9_OP_CONV, norm, D9_OP_ACT}, .match = forward_match,              \
-        .prepare = forward_prepare, .run = run_forward                                                                 \
+        .prepare = forward_prepare, .run = run_forward, .survey = d9_conv_survey_parts                                 \
     }
 
 const d9_rule d9_cpu_moments_rules[] = {
@@ -127,6 +119,7 @@ const d9_rule d9_cpu_moments_rules[] = {
      .match = backward_match,
      .spares = spares,
      .prepare = backward_prepare,
-     .run = run_backward},
+     .run = run_backward,
+     .survey = d9_conv_survey_parts},
     {.name = NULL},
 };

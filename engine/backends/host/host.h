@@ -23,7 +23,7 @@ typedef struct d9_site {
     int threads;
     const d9_backend_options *options;
     void *backend;     /* what the backend's `open` made (d9_cpu_device) */
-    const d9_plan *plan; /* where it sits; NULL before prepare */
+    const d9_plan *plan; /* where it sits, behind the rules that were placed before it */
     void *data;        /* the rule's own; made by prepare, released by release */
     char choice[96];   /* what prepare chose, for the plan's text ("own winograd") */
     char why[64];      /* and why, for people: it may hold times, so it is no part of the plan */
@@ -57,6 +57,12 @@ static inline void *d9_site_data(const d9_site *site, d9_value_id id) {
 /* Whether a value made inside the site is wanted by nobody else, so that a fused rule need not write it: scratch, and
  * every reader is a node of the site. */
 bool d9_site_internal(const d9_site *site, d9_value_id value);
+
+/* The nodes from `first` on as a site of their own. */
+d9_site d9_site_part(const d9_site *site, int first, int count);
+
+/* The site, placed before this one in the plan, that makes a value; NULL: none does. Prepared before this one, too. */
+const d9_site *d9_site_maker(const d9_site *site, d9_value_id value);
 
 /* Whether a rule of the plan reads a value that this site makes, so that it must be written. From prepare on. Of a
  * program that keeps all values, all are wanted. */

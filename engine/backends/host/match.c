@@ -9,16 +9,23 @@ static bool in_site(const d9_site *site, const d9_node *node) {
     return false;
 }
 
-static bool made_in_site(const d9_site *site, d9_value_id value) {
+bool d9_site_makes(const d9_site *site, d9_value_id value) {
     for (int n = 0; n < site->node_count; n++)
         for (int i = 0; i < site->nodes[n]->output_count; i++)
             if (site->nodes[n]->outputs[i] == value) return true;
     return false;
 }
 
+d9_site d9_site_part(const d9_site *site, int first, int count) {
+    d9_site part = *site;
+    for (int i = 0; i < count; i++) part.nodes[i] = site->nodes[first + i];
+    part.node_count = count;
+    return part;
+}
+
 bool d9_site_internal(const d9_site *site, d9_value_id value) {
     const d9_graph *graph = site->graph;
-    if (value == D9_NONE || graph->values[value].buffer != D9_BUFFER_SCRATCH || !made_in_site(site, value))
+    if (value == D9_NONE || graph->values[value].buffer != D9_BUFFER_SCRATCH || !d9_site_makes(site, value))
         return false;
     for (d9_node_id n = 0; n < graph->node_count; n++)
         for (int i = 0; i < graph->nodes[n].input_count; i++)

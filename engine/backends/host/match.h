@@ -7,4 +7,6 @@
 /* `site` has the nodes filled in, as many as the rule has. */
 bool d9_rule_fits(const d9_rule *rule, const d9_site *site);
 
+bool d9_site_makes(const d9_site *site, d9_value_id value);
+
 #endif

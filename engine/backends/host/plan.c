@@ -116,7 +116,8 @@ static void fill_site(const d9_plan *plan, const d9_rule *rule, d9_node_id first
                       .buffers = device->buffers,
                       .threads = device->threads,
                       .options = &device->options,
-                      .backend = device->backend};
+                      .backend = device->backend,
+                      .plan = plan};
     for (int n = 0; n < rule->node_count; n++) site->nodes[n] = &plan->graph->nodes[first + n];
 }
 
@@ -170,7 +171,7 @@ static d9_status prepare_rule(planner *p, int i) {
     d9_placed_rule *placed = &plan->placed[i];
     const forced_line *line = p->followed[i];
     char role[D9_NAME_SIZE + 8];
-    placed->site.plan = plan;
+    plan->prepared_count++;
     if (line) memcpy(placed->site.choice, line->choice, sizeof line->choice);
     if (placed->rule->prepare) D9_TRY(placed->rule->prepare(p->context, &placed->site));
     if (line && strcmp(line->choice, placed->site.choice) != 0)
@@ -207,6 +208,13 @@ done:
     return status;
 }
 
+const d9_site *d9_site_maker(const d9_site *site, d9_value_id value) {
+    const d9_plan *plan = site->plan;
+    for (int p = 0; p < plan->placed_count && &plan->placed[p].site != site; p++)
+        if (d9_site_makes(&plan->placed[p].site, value)) return &plan->placed[p].site;
+    return NULL;
+}
+
 bool d9_site_wanted(const d9_site *site, d9_value_id value) {
     const d9_plan *plan = site->plan;
     if (plan->program->keep_all) return true;
@@ -222,7 +230,7 @@ bool d9_site_wanted(const d9_site *site, d9_value_id value) {
 
 void d9_host_plan_free(d9_context *context, d9_plan *plan) {
     if (!plan) return;
-    for (int i = 0; i < plan->placed_count && plan->placed[i].site.plan; i++)
+    for (int i = 0; i < plan->prepared_count; i++)
         if (plan->placed[i].rule->release) plan->placed[i].rule->release(context, &plan->placed[i].site);
     d9_release(context, plan->placed);
     d9_text_free(&plan->text);
@@ -251,6 +259,7 @@ d9_status d9_host_run(d9_context *context, d9_plan *plan, int64_t step) {
 d9_status d9_host_survey(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count) {
     d9_placed_rule *placed = &plan->placed[row];
     *count = 0;
+    memset(rows, 0, (size_t)capacity * sizeof *rows);
     if (!placed->rule->survey) return D9_OK;
     return placed->rule->survey(context, &placed->site, rows, capacity, count);
 }

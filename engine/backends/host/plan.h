@@ -18,7 +18,7 @@ struct d9_plan {
     const d9_program *program;
     const d9_graph *graph;
     d9_placed_rule *placed; /* (graph->node_count) at most */
-    int placed_count;
+    int placed_count, prepared_count;
     d9_text text;
     void *data; /* the backend's own; NULL from d9_host_plan, its to release before d9_host_plan_free */
 };

@@ -296,4 +296,5 @@ static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv
         gather_block(cpu, s, &l, scratch, block, dw);
 }
 
-const d9_cpu_conv_kernel d9_cpu_conv_amx = {"amx", fits, scratch_bytes, run};
+const d9_cpu_conv_kernel d9_cpu_conv_amx = {
+    .name = "amx", .fits = fits, .scratch_bytes = scratch_bytes, .run = run};

@@ -140,7 +140,7 @@ INLINE void transform_vector(one_dimension f, const int size, const float *const
     two_dimensions(f, size, 6, there, 0, to, plane);
 }
 
-INLINE void transform_tiles(one_dimension f, const int size, const d9_winograd_image *g, const float *x, int64_t first,
+INLINE void transform_array(one_dimension f, const int size, const d9_winograd_image *g, const float *x, int64_t first,
                             int64_t count, const d9_winograd_planes *l, float *v) {
     const int64_t padded = (g->channels + l->group - 1) / l->group * l->group;
     const float *pixel[36];
@@ -157,50 +157,176 @@ INLINE void transform_tiles(one_dimension f, const int size, const d9_winograd_i
         }
 }
 
-void D9_LOOP_NAME(winograd_input)(const d9_winograd_image *g, const float *x, int64_t first, int64_t count,
+/* ---- tiles of the gradient of 2 x 2 maxima ----
+ *
+ * A tile meets `size` / 2 windows a side, and one more where its first pixel is the second of a window (`odd`). */
+
+typedef int32_t integers __attribute__((vector_size(4 * LANES)));
+typedef uint8_t bytes __attribute__((vector_size(LANES)));
+
+typedef struct window {
+    const float *gradient;
+    const uint8_t *place;
+} window; /* what lies outside the array has a gradient of zeros */
+
+INLINE void find_windows(const d9_winograd_image *g, const d9_winograd_pixels *p, tile t, const int side, const int odd,
+                         int64_t channel, window *windows) {
+    const int64_t high = g->height / 2, wide = g->width / 2;
+    for (int i = 0; i < side; i++)
+        for (int j = 0; j < side; j++) {
+            const int64_t row = (t.row - odd) / 2 + i, column = (t.column - odd) / 2 + j;
+            const bool inside = t.image < g->images && row >= 0 && row < high && column >= 0 && column < wide;
+            const int64_t at = ((t.image * high + row) * wide + column) * g->channels + channel;
+            windows[i * side + j] =
+                inside ? (window){p->maxima + at, p->places + at} : (window){zeros, (const uint8_t *)zeros};
+        }
+}
+
+/* One vector of channels at the pixels of a tile. */
+INLINE void spread(const int size, const int odd, const window *windows, int64_t channel, int64_t tail,
+                   d9_vector *patch) {
+    const int side = size / 2 + odd;
+    D9_UNROLL for (int i = 0; i < side; i++) D9_UNROLL for (int j = 0; j < side; j++) {
+        const window *w = &windows[i * side + j];
+        d9_vector gradient = {0};
+        bytes narrow = {0};
+        memcpy(&gradient, w->gradient + channel, (size_t)tail * sizeof(float));
+        memcpy(&narrow, w->place + channel, (size_t)tail);
+        const integers place = __builtin_convertvector(narrow, integers);
+        D9_UNROLL for (int k = 0; k < 4; k++) {
+            const int row = 2 * i - odd + k / 2, column = 2 * j - odd + k % 2;
+            if (row >= 0 && row < size && column >= 0 && column < size)
+                patch[row * size + column] = (d9_vector)((integers)gradient & (place == k));
+        }
+    }
+}
+
+/* As in transform_vector, the tile to the right is asked for. */
+INLINE void transform_windows(one_dimension f, const int size, const int odd, const window *windows, int64_t channel,
+                              int64_t tail, float *to, int64_t plane, int64_t next) {
+    const int side = size / 2 + odd;
+    d9_vector patch[36];
+    const float *there[36];
+    if (channel % GROUP == 0) D9_UNROLL for (int i = 0; i < side; i++) D9_UNROLL for (int j = side - 2; j < side; j++) {
+            __builtin_prefetch(windows[i * side + j].gradient + channel + next, 0, 3);
+            if (channel % 64 == 0) __builtin_prefetch(windows[i * side + j].place + channel + next, 0, 3);
+        }
+    for (int p = 0; p < size * size; p++) there[p] = (const float *)&patch[p];
+    if (tail == LANES)
+        spread(size, odd, windows, channel, LANES, patch);
+    else
+        spread(size, odd, windows, channel, tail, patch);
+    two_dimensions(f, size, 6, there, 0, to, plane);
+}
+
+INLINE void transform_maxima(one_dimension f, const int size, const int odd, const d9_winograd_image *g,
+                             const d9_winograd_pixels *p, int64_t first, int64_t count, const d9_winograd_planes *l,
+                             float *v) {
+    const int64_t padded = (g->channels + l->group - 1) / l->group * l->group;
+    window windows[16] = {{zeros, NULL}};
+    for (int64_t t = 0; t < count; t++)
+        for (int64_t c = 0; c < padded; c += LANES) {
+            if (c % SLICE == 0) find_windows(g, p, tile_at(g, first + t, g->pad), size / 2 + odd, odd, c, windows);
+            const int64_t within = c & (l->group - 1), tail = g->channels - c;
+            transform_windows(f, size, odd, windows, c % SLICE,
+                              tail >= LANES ? LANES
+                              : tail > 0    ? tail
+                                            : 0,
+                              v + (c - within) * l->rows + t * l->group + within, l->plane, 2 * g->channels);
+        }
+}
+
+INLINE void transform_tiles(one_dimension f, const int size, const d9_winograd_image *g, const d9_winograd_pixels *p,
+                            int64_t first, int64_t count, const d9_winograd_planes *l, float *v) {
+    if (p->all)
+        transform_array(f, size, g, p->all, first, count, l, v);
+    else if (g->pad % 2)
+        transform_maxima(f, size, 1, g, p, first, count, l, v);
+    else
+        transform_maxima(f, size, 0, g, p, first, count, l, v);
+}
+
+void D9_LOOP_NAME(winograd_input)(const d9_winograd_image *g, const d9_winograd_pixels *x, int64_t first, int64_t count,
                                   const d9_winograd_planes *l, float *v) {
     transform_tiles(input, 6, g, x, first, count, l, v);
 }
 
-void D9_LOOP_NAME(winograd_gradient)(const d9_winograd_image *g, const float *dy, int64_t first, int64_t count,
-                                     const d9_winograd_planes *l, float *v) {
+void D9_LOOP_NAME(winograd_gradient)(const d9_winograd_image *g, const d9_winograd_pixels *dy, int64_t first,
+                                     int64_t count, const d9_winograd_planes *l, float *v) {
     transform_tiles(output_gradient, 4, g, dy, first, count, l, v);
 }
 
+/* ---- outputs ---- */
+
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-typedef struct place {
-    float *to;
-    int64_t rows, columns, row, pixel;
-} place; /* of one tile in y */
+/* A rectangle of pixels in an array whose lines and pixels lie so far apart. */
+typedef struct corner {
+    int64_t at, rows, columns, row, pixel;
+} corner;
 
-static inline place place_of(const d9_winograd_image *g, int64_t number, float *y) {
-    const tile t = tile_at(g, number, 0);
-    return (place){y + ((t.image * g->height + t.row) * g->width + t.column) * g->channels, least(4, g->height - t.row),
-                   least(4, g->width - t.column), g->width * g->channels, g->channels};
+static inline corner corner_of(const d9_winograd_image *g, tile t, int64_t size, int64_t shrink) {
+    const int64_t height = g->height / shrink, width = g->width / shrink, row = t.row / shrink,
+                  column = t.column / shrink;
+    return (corner){((t.image * height + row) * width + column) * g->channels, least(size, height - row),
+                    least(size, width - column), width * g->channels, g->channels};
 }
 
 typedef float line[GROUP] __attribute__((aligned(64))); /* of one pixel */
 
-INLINE void store_lines(line *y, const place *at, int64_t channel, int64_t rows, int64_t columns, int64_t channels,
-                        const bool stream) {
+INLINE void store_line(const float *from, int64_t channels, const bool stream, float *to) {
+    if (stream)
+        d9_stream_line((const char *)from, (char *)to);
+    else
+        memcpy(to, from, (size_t)channels * sizeof(float));
+}
+
+INLINE void store_lines(line *y, const corner *to, int64_t channel, int64_t rows, int64_t columns, int64_t channels,
+                        const bool stream, float *all) {
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) {
-            float *to = at->to + i * at->row + j * at->pixel + channel;
-            if (stream)
-                d9_stream_line((const char *)y[i * 4 + j], (char *)to);
-            else
-                memcpy(to, y[i * 4 + j], (size_t)channels * sizeof(float));
+        for (int64_t j = 0; j < columns; j++)
+            store_line(y[i * 4 + j], channels, stream, all + to->at + i * to->row + j * to->pixel + channel);
+}
+
+/* The maximum of a window whose first line this is: ties, and NaN, as kernels/cpu/loops/pool.c says. */
+INLINE void find_maximum(const line *y, float *maximum, uint8_t *place) {
+    D9_UNROLL for (int c = 0; c < GROUP; c += LANES) {
+        d9_vector best = *(const d9_vector *)(y[0] + c);
+        integers where = {0};
+        D9_UNROLL for (int k = 1; k < 4; k++) {
+            const d9_vector x = *(const d9_vector *)(y[k / 2 * 4 + k % 2] + c);
+            const integers wins = (x > best) | (x != x);
+            best = (d9_vector)(((integers)x & wins) | ((integers)best & ~wins));
+            where = (k & wins) | (where & ~wins);
+        }
+        *(d9_vector *)(maximum + c) = best;
+        const bytes narrow = __builtin_convertvector(where, bytes);
+        memcpy(place + c, &narrow, sizeof narrow);
+    }
+}
+
+INLINE void store_maxima(const line *y, const corner *to, int64_t channel, int64_t channels, const bool stream,
+                         const d9_winograd_pixels *p) {
+    for (int64_t i = 0; i < to->rows; i++)
+        for (int64_t j = 0; j < to->columns; j++) {
+            line maximum;
+            uint8_t place[GROUP];
+            const int64_t at = to->at + i * to->row + j * to->pixel + channel;
+            find_maximum(y + i * 8 + j * 2, maximum, place);
+            store_line(maximum, channels, stream, p->maxima + at);
+            if (p->places) memcpy(p->places + at, place, (size_t)channels);
         }
 }
 
 void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, const d9_winograd_planes *l,
-                                   int64_t first, int64_t count, int64_t begin, int64_t end, bool stream, float *y) {
-    line lines[16];
+                                   int64_t first, int64_t count, int64_t begin, int64_t end, bool stream,
+                                   const d9_winograd_pixels *y) {
+    line lines[16] = {0};
     const float *position[POSITIONS];
     find_planes(m, l->plane, position);
     for (int64_t q = 0; q < count; q++) {
-        const place at = place_of(g, first + q, y);
+        const tile t = tile_at(g, first + q, 0);
+        const corner whole = corner_of(g, t, 4, 1), pooled = corner_of(g, t, 2, 2);
         for (int64_t c = begin; c < least(end, g->channels); c += GROUP) {
             const int64_t channels = least(GROUP, least(end, g->channels) - c);
             for (int64_t k = 0; k < channels; k += LANES) {
@@ -208,13 +334,20 @@ void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, c
                 two_dimensions(output, 6, 4, position, (at_m - within) * l->rows + q * WIDTH + within, lines[0] + k,
                                GROUP);
             }
-            const bool whole = at.rows == 4 && at.columns == 4 && channels == GROUP;
-            if (whole && stream)
-                store_lines(lines, &at, c, 4, 4, GROUP, true);
-            else if (whole)
-                store_lines(lines, &at, c, 4, 4, GROUP, false);
+            const bool inside = whole.rows == 4 && whole.columns == 4 && channels == GROUP;
+            if (y->maxima && stream && !y->all)
+                store_maxima(lines, &pooled, c, GROUP, true, y);
+            else if (y->maxima && channels == GROUP)
+                store_maxima(lines, &pooled, c, GROUP, false, y);
+            else if (y->maxima)
+                store_maxima(lines, &pooled, c, channels, false, y);
+            if (!y->all) continue;
+            if (inside && stream)
+                store_lines(lines, &whole, c, 4, 4, GROUP, true, y->all);
+            else if (inside)
+                store_lines(lines, &whole, c, 4, 4, GROUP, false, y->all);
             else
-                store_lines(lines, &at, c, at.rows, at.columns, channels, false);
+                store_lines(lines, &whole, c, whole.rows, whole.columns, channels, false, y->all);
         }
     }
     d9_stream_end();

@@ -1,0 +1,141 @@
+/* The rules of a convolution whose output is pooled at once by 2 x 2 maxima, where a kernel takes both in one pass
+ * (kernels/cpu/conv.h). The output itself is written only where somebody wants it. Backwards nobody does: a byte for
+ * each maximum says where its gradient belongs, and the convolution's gradients read both. Results have the bits of the
+ * single rules. The backend onednn does without, for it is there to compare. */
+#include "backends/cpu/conv.h"
+#include "core/system.h"
+
+#include <stdio.h>
+
+typedef struct conv_pool {
+    const d9_cpu_conv_kernel *kernel;
+    uint8_t *places; /* NULL: no gradient follows */
+    bool whole;      /* the output is wanted, too */
+} conv_pool;         /* of the forward rule, which the backward ones read */
+
+static bool pools_by_two(const d9_site *site, const d9_node *pool) {
+    return pool->as.pool.kernel == 2 && pool->as.pool.stride == 2 &&
+           d9_site_value(site, pool->inputs[0])->type == D9_F32 &&
+           d9_site_value(site, pool->outputs[0])->type == D9_F32;
+}
+
+static const d9_cpu_conv_kernel *kernel_of(const d9_site *site, int conv) {
+    const d9_site part = d9_site_part(site, conv, 1);
+    return d9_conv_pooling_kernel(&part);
+}
+
+static d9_status reserve(d9_context *context, const d9_site *site, int conv) {
+    const d9_site part = d9_site_part(site, conv, 1);
+    const d9_cpu_conv_shape shape = d9_conv_shape_of(&part);
+    return d9_cpu_reserve(context, d9_cpu_device_of(site),
+                          kernel_of(site, conv)->scratch_bytes(d9_cpu_of(site), &shape));
+}
+
+static void run_conv(const d9_site *site, int conv, const conv_pool *made, void *y, d9_value_id maxima) {
+    const d9_site part = d9_site_part(site, conv, 1);
+    const d9_conv_geometry g = d9_conv_geometry_of(&part);
+    const d9_cpu_conv_shape shape = d9_conv_shape_of(&part);
+    const d9_cpu_conv_arrays arrays = {d9_site_data(site, g.value[D9_CONV_IMAGE]),
+                                       d9_site_data(site, g.value[D9_CONV_WEIGHTS]), y, d9_site_data(site, maxima),
+                                       made->places};
+    made->kernel->run(d9_cpu_of(site), &shape, &arrays, d9_cpu_device_of(site)->scratch);
+}
+
+static void name_choice(const d9_cpu_conv_kernel *kernel, d9_site *site) {
+    d9_conv_name_own(kernel, site->choice, sizeof site->choice);
+    snprintf(site->why, sizeof site->why, "first choice, and it takes the pool with it");
+}
+
+/* ---- forward ---- */
+
+static bool forward_match(const d9_site *site) {
+    const d9_node *conv = site->nodes[0], *pool = site->nodes[1];
+    return pool->inputs[0] == conv->outputs[0] && pools_by_two(site, pool) && kernel_of(site, 0);
+}
+
+static d9_status forward_prepare(d9_context *context, d9_site *site) {
+    d9_status status;
+    const d9_value_id y = site->nodes[0]->outputs[0];
+    conv_pool *made;
+    D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &made));
+    site->data = made;
+    *made = (conv_pool){.kernel = kernel_of(site, 0), .whole = d9_site_wanted(site, y)};
+    if (!d9_site_internal(site, y))
+        D9_TRY(
+            D9_ALLOCATE(context, d9_site_count(site, site->nodes[1]->outputs[0]), "places of maxima", &made->places));
+    name_choice(made->kernel, site);
+    D9_TRY(reserve(context, site, 0));
+done:
+    return status;
+}
+
+static void forward_release(d9_context *context, d9_site *site) {
+    conv_pool *made = site->data;
+    if (made) d9_release(context, made->places);
+    d9_release(context, made);
+    site->data = NULL;
+}
+
+static d9_status run_forward(d9_context *context, const d9_site *site, int64_t step) {
+    const conv_pool *made = site->data;
+    (void)context, (void)step;
+    run_conv(site, 0, made, made->whole ? d9_site_data(site, site->nodes[0]->outputs[0]) : NULL,
+             site->nodes[1]->outputs[0]);
+    return D9_OK;
+}
+
+/* ---- backward ---- */
+
+/* The convolution that was pooled, if this file's rule computes it; NULL: another does. */
+static const d9_site *forward_site(const d9_site *site) {
+    const d9_site *maker = d9_site_maker(site, site->nodes[0]->inputs[1]);
+    return maker && maker->node_count == 2 && maker->nodes[1]->op == D9_OP_POOL ? maker : NULL;
+}
+
+static bool backward_match(const d9_site *site) {
+    const d9_node *pool = site->nodes[0];
+    if (!pools_by_two(site, pool) || !d9_site_internal(site, pool->outputs[0]) || !forward_site(site)) return false;
+    for (int i = 1; i < site->node_count; i++)
+        if (site->nodes[i]->inputs[0] != pool->outputs[0] || !kernel_of(site, i)) return false;
+    return true;
+}
+
+static bool spares(const d9_site *site, d9_value_id value) { return value == site->nodes[0]->inputs[1]; }
+
+static d9_status backward_prepare(d9_context *context, d9_site *site) {
+    d9_status status = D9_OK;
+    site->data = forward_site(site)->data;
+    for (int i = 1; i < site->node_count; i++) D9_TRY(reserve(context, site, i));
+    name_choice(kernel_of(site, 1), site);
+done:
+    return status;
+}
+
+static d9_status run_backward(d9_context *context, const d9_site *site, int64_t step) {
+    (void)context, (void)step;
+    for (int i = 1; i < site->node_count; i++) run_conv(site, i, site->data, NULL, site->nodes[0]->inputs[0]);
+    return D9_OK;
+}
+
+/* ---- the table ---- */
+
+#define BACKWARD(rule_name, count, ...)                                                                                \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = count, .ops = {D9_OP_POOL_BACKWARD, __VA_ARGS__}, .match = backward_match,    \
+        .spares = spares, .prepare = backward_prepare, .run = run_backward, .survey = d9_conv_survey_parts             \
+    }
+
+const d9_rule d9_cpu_conv_pool_rules[] = {
+    {.name = "conv+pool",
+     .node_count = 2,
+     .ops = {D9_OP_CONV, D9_OP_POOL},
+     .match = forward_match,
+     .prepare = forward_prepare,
+     .run = run_forward,
+     .release = forward_release,
+     .survey = d9_conv_survey_parts},
+    BACKWARD("pool_backward+conv_backward_weight", 2, D9_OP_CONV_BACKWARD_WEIGHT),
+    BACKWARD("pool_backward+conv_backward_weight+conv_backward_data", 3, D9_OP_CONV_BACKWARD_WEIGHT,
+             D9_OP_CONV_BACKWARD_DATA),
+    {.name = NULL},
+};
