@@ -1,8 +1,9 @@
 /* Batch normalisation over ghost groups: partial sums per slice of a group, combined in order, then one pass.
  *
  * A group's images are cut into at most SLICES slices, however many threads there are: the bits are the same for any
- * number. Groups are independent, so a few go through both passes before the next few begin: then the second pass finds
- * in the shared cache what the first has read. Each thread has the same slices in both.
+ * number. The second pass reads again what the first has read, so it shall find it in the shared cache. Where that
+ * holds a group for each thread, each takes groups of its own and meets nobody. Otherwise a few groups go through both
+ * passes before the next few begin, each thread has the same slices in both, and all meet twice.
  *
  * Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of pivots. */
 #include "kernels/cpu/kernels.h"
@@ -41,32 +42,12 @@ static int64_t member_at(const d9_kernel_norm *norm, int64_t g, int64_t m) {
 }
 static int64_t slice_from(const layout *l, int64_t s) { return l->members * s / l->slices; }
 
-static d9_cpu_run slice_run(const d9_kernel_norm *norm, const layout *l, int64_t g, int64_t s) {
-    const int64_t from = slice_from(l, s);
-    return (d9_cpu_run){member_at(norm, g, from), norm->groups * norm->pixels * norm->channels,
-                        slice_from(l, s + 1) - from, norm->pixels};
-}
-
 static double *slice_sums(const d9_kernel_norm *norm, const layout *l, int64_t g, int64_t s) {
     return l->sums + (g * l->slices + s) * 2 * norm->channels;
 }
 
-/* How many groups go through both passes together, when a pass reads `bytes` of each pixel and channel: half the shared
- * cache full, but a slice for each thread. */
-static int64_t groups_together(const d9_cpu *cpu, const d9_kernel_norm *norm, const layout *l, int64_t bytes) {
-    const int64_t group_bytes = l->members * norm->pixels * norm->channels * bytes;
-    const int64_t fitting = cpu->cache_bytes[2] / 2 / group_bytes, busy = (cpu->threads + l->slices - 1) / l->slices;
-    const int64_t together = fitting > busy ? fitting : busy;
-    return cpu->cache_bytes[2] > 0 && together < norm->groups ? together : norm->groups;
-}
-
-/* What of `count` things is this thread's. */
-typedef struct share {
-    int64_t from, until;
-} share;
-static share share_of(int64_t count) {
-    const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    return (share){count * thread / threads, count * (thread + 1) / threads};
+static float *group_terms(const d9_kernel_norm *norm, const layout *l, int64_t g) {
+    return l->terms + g * 4 * norm->channels;
 }
 
 static void clear_sums(double *sums, int64_t count) {
@@ -83,6 +64,79 @@ static const double *combine(const d9_kernel_norm *norm, const layout *l, int64_
     return total;
 }
 
+/* ---- the walk ---- */
+
+/* One norm, either way. What is read besides x and written belongs to the way. */
+typedef struct job {
+    const d9_cpu *cpu;
+    const d9_kernel_norm *norm;
+    layout l;
+    d9_kernel_in x;
+    bool stream;
+    int64_t arrays; /* that a pass reads */
+    void (*sums)(const struct job *job, int64_t g, const d9_cpu_run *run, double *sums);
+    void (*terms)(const struct job *job, int64_t g);
+    void (*apply)(const struct job *job, int64_t g, const d9_cpu_run *run); /* NULL: nobody wants it */
+    const void *way;
+} job;
+
+/* What of `count` things from `first` is this thread's. */
+typedef struct share {
+    int64_t from, until;
+} share;
+static share share_of(int64_t first, int64_t count) {
+    const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    return (share){first + count * thread / threads, first + count * (thread + 1) / threads};
+}
+
+static d9_cpu_run slice_run(const job *j, int64_t i, bool backwards) {
+    const int64_t g = i / j->l.slices, s = i % j->l.slices, from = slice_from(&j->l, s),
+                  until = slice_from(&j->l, s + 1), image = j->norm->pixels * j->norm->channels;
+    return (d9_cpu_run){member_at(j->norm, g, backwards ? until - 1 : from),
+                        (backwards ? -1 : 1) * j->norm->groups * image, until - from, j->norm->pixels};
+}
+
+/* Both passes over some slices. The second goes backwards: what was read last is cached best. */
+static void take(const job *j, share slices, share groups, bool meet) {
+    for (int64_t i = slices.from; i < slices.until; i++) {
+        const d9_cpu_run run = slice_run(j, i, false);
+        double *sums = j->l.sums + i * 2 * j->norm->channels;
+        clear_sums(sums, 2 * j->norm->channels);
+        j->sums(j, i / j->l.slices, &run, sums);
+    }
+    if (meet) {
+#pragma omp barrier
+    }
+    for (int64_t g = groups.from; g < groups.until; g++) j->terms(j, g);
+    if (meet) {
+#pragma omp barrier
+    }
+    for (int64_t i = slices.until - 1; i >= slices.from && j->apply; i--) {
+        const d9_cpu_run run = slice_run(j, i, true);
+        j->apply(j, i / j->l.slices, &run);
+    }
+}
+
+/* To be called by all threads. */
+static void walk_groups(const job *j) {
+    const int64_t groups = j->norm->groups, slices = j->l.slices, threads = j->cpu->threads;
+    const int64_t group_bytes =
+        j->l.members * j->norm->pixels * j->norm->channels * d9_kernel_store_bytes(j->x.store) * j->arrays;
+    const int64_t fitting = d9_cpu_cache_bytes(j->cpu, 2) / group_bytes, busy = (threads + slices - 1) / slices;
+    const int64_t together = fitting / 2 > busy ? fitting / 2 : busy;
+    if (fitting >= threads && (groups % threads == 0 || groups > 8 * threads)) {
+        const share mine = share_of(0, groups);
+        for (int64_t g = mine.from; g < mine.until; g++)
+            take(j, (share){g * slices, (g + 1) * slices}, (share){g, g + 1}, false);
+#pragma omp barrier
+        return;
+    }
+    for (int64_t first = 0; first < groups; first += together) {
+        const int64_t count = groups - first < together ? groups - first : together;
+        take(j, share_of(first * slices, count * slices), share_of(first, count), true);
+    }
+}
+
 /* ---- forward ---- */
 
 /* A group's first pixel is its pivot. */
@@ -94,24 +148,41 @@ static void find_pivots(const d9_cpu *cpu, const d9_kernel_norm *norm, const lay
     }
 }
 
-static void set_terms(float *terms, int64_t channels, int64_t c, float mean, float inv_std, float scale, float bias) {
-    terms[c] = mean;
-    terms[channels + c] = inv_std;
-    terms[2 * channels + c] = scale;
-    terms[3 * channels + c] = bias;
+typedef struct forward {
+    const d9_kernel_norm_state *state;
+    const d9_kernel_epilogue *epilogue;
+    d9_kernel_out y;
+} forward;
+
+static void forward_sums(const job *j, int64_t g, const d9_cpu_run *run, double *sums) {
+    j->cpu->loops->norm_sums(j->x, run, j->norm->channels, j->l.pivots + g * j->norm->channels, sums);
 }
 
-static void forward_terms(const d9_kernel_norm *norm, const layout *l, int64_t g, const d9_kernel_norm_state *state) {
-    const double *sums = combine(norm, l, g);
-    const double n = (double)(l->members * norm->pixels);
+static void set_forward_terms(float *terms, int64_t channels, int64_t c, d9_cpu_statistics statistics,
+                              const d9_kernel_norm_state *state) {
+    terms[c] = (float)statistics.mean;
+    terms[channels + c] = (float)(statistics.inv_std * (double)state->scale[c]);
+    terms[2 * channels + c] = state->bias[c];
+}
+
+static void forward_terms(const job *j, int64_t g) {
+    const d9_kernel_norm *norm = j->norm;
+    const d9_kernel_norm_state *state = ((const forward *)j->way)->state;
+    const double *sums = combine(norm, &j->l, g);
+    const double n = (double)(j->l.members * norm->pixels);
     for (int64_t c = 0; c < norm->channels; c++) {
         const int64_t at = g * norm->channels + c;
-        const double shift = sums[c] / n, mean = (double)l->pivots[at] + shift;
+        const double shift = sums[c] / n, mean = (double)j->l.pivots[at] + shift;
         const d9_cpu_statistics kept =
             d9_cpu_statistics_keep(state, at, mean, sums[norm->channels + c] / n - shift * shift, n);
-        set_terms(l->terms + g * 4 * norm->channels, norm->channels, c, (float)kept.mean, (float)kept.inv_std,
-                  state->scale[c], state->bias[c]);
+        set_forward_terms(group_terms(norm, &j->l, g), norm->channels, c, kept, state);
     }
+}
+
+static void forward_apply(const job *j, int64_t g, const d9_cpu_run *run) {
+    const forward *f = j->way;
+    j->cpu->loops->norm_apply(j->x, run, j->norm->channels, group_terms(j->norm, &j->l, g), f->epilogue, j->stream,
+                              f->y);
 }
 
 static bool streams(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_out y) {
@@ -121,67 +192,66 @@ static bool streams(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_out
 void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x,
                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                          d9_kernel_out y) {
-    const layout l = lay_out(norm, scratch);
-    const int64_t together = groups_together(cpu, norm, &l, d9_kernel_store_bytes(x.store));
-    const bool stream = streams(cpu, norm, y);
-    find_pivots(cpu, norm, &l, x);
+    const forward way = {state, epilogue, y};
+    const job j = {cpu,          norm,          lay_out(norm, scratch), x,   streams(cpu, norm, y), 1,
+                   forward_sums, forward_terms, forward_apply,          &way};
+    find_pivots(cpu, norm, &j.l, x);
 #pragma omp parallel num_threads(cpu->threads)
-    for (int64_t first = 0; first < norm->groups; first += together) {
-        const int64_t groups = norm->groups - first < together ? norm->groups - first : together;
-        const share slices = share_of(groups * l.slices), terms = share_of(groups);
-        for (int64_t i = slices.from; i < slices.until; i++) {
-            const int64_t g = first + i / l.slices, s = i % l.slices;
-            const d9_cpu_run run = slice_run(norm, &l, g, s);
-            double *sums = slice_sums(norm, &l, g, s);
-            clear_sums(sums, 2 * norm->channels);
-            cpu->loops->norm_sums(x, &run, norm->channels, l.pivots + g * norm->channels, sums);
-        }
-#pragma omp barrier
-        for (int64_t g = first + terms.from; g < first + terms.until; g++) forward_terms(norm, &l, g, state);
-#pragma omp barrier
-        for (int64_t i = slices.until - 1; i >= slices.from; i--) { /* backwards: the last read is cached best */
-            const int64_t g = first + i / l.slices;
-            const d9_cpu_run run = slice_run(norm, &l, g, i % l.slices);
-            for (int64_t m = run.images - 1; m >= 0; m--)
-                cpu->loops->norm_apply(x, run.at + m * run.stride, norm->pixels, norm->channels,
-                                       l.terms + g * 4 * norm->channels, epilogue, stream, y);
-        }
-    }
+    walk_groups(&j);
 }
 
 void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
                       const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y) {
     float *terms = lay_out(norm, scratch).terms;
-    for (int64_t c = 0; c < norm->channels; c++) {
-        const d9_cpu_statistics all = d9_cpu_statistics_average(state, norm->groups, norm->channels, c);
-        set_terms(terms, norm->channels, c, (float)all.mean, (float)all.inv_std, state->scale[c], state->bias[c]);
-    }
+    for (int64_t c = 0; c < norm->channels; c++)
+        set_forward_terms(terms, norm->channels, c, d9_cpu_statistics_average(state, norm->groups, norm->channels, c),
+                          state);
     const bool stream = streams(cpu, norm, y);
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t i = 0; i < norm->images; i++)
-        cpu->loops->norm_apply(x, i * norm->pixels * norm->channels, norm->pixels, norm->channels, terms, epilogue,
-                               stream, y);
+#pragma omp parallel num_threads(cpu->threads)
+    {
+        const share mine = share_of(0, norm->images);
+        const int64_t image = norm->pixels * norm->channels;
+        const d9_cpu_run run = {mine.from * image, image, mine.until - mine.from, norm->pixels};
+        cpu->loops->norm_apply(x, &run, norm->channels, terms, epilogue, stream, y);
+    }
 }
 
 /* ---- backward ---- */
 
 typedef struct backward {
-    d9_kernel_in dy, x;
+    d9_kernel_in dy;
     const d9_cpu_prologue *prologue;
     const float *mean, *inv_std, *scale;
+    d9_kernel_out dx;
 } backward;
 
+static void backward_sums(const job *j, int64_t g, const d9_cpu_run *run, double *sums) {
+    const backward *b = j->way;
+    j->cpu->loops->norm_backward_sums(b->dy, b->prologue, j->x, run, j->norm->channels, b->mean + g * j->norm->channels,
+                                      sums);
+}
+
 /* dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n), with S1 = sum dz, S2 = sum dz (x - mean). */
-static void backward_terms(const d9_kernel_norm *norm, const layout *l, int64_t g, const backward *b) {
-    const double *sums = combine(norm, l, g);
-    const double n = (double)(l->members * norm->pixels);
-    for (int64_t c = 0; c < norm->channels; c++) {
-        const int64_t at = g * norm->channels + c;
-        const double inv_std = (double)b->inv_std[at], product = sums[norm->channels + c];
-        set_terms(l->terms + g * 4 * norm->channels, norm->channels, c, b->mean[at],
-                  (float)((double)b->scale[c] * inv_std), (float)(sums[c] / n),
-                  (float)(inv_std * inv_std * product / n));
+static void backward_terms(const job *j, int64_t g) {
+    const int64_t channels = j->norm->channels;
+    const backward *b = j->way;
+    const double *sums = combine(j->norm, &j->l, g);
+    const double n = (double)(j->l.members * j->norm->pixels);
+    float *terms = group_terms(j->norm, &j->l, g);
+    for (int64_t c = 0; c < channels; c++) {
+        const int64_t at = g * channels + c;
+        const double inv_std = (double)b->inv_std[at], product = sums[channels + c];
+        terms[c] = b->mean[at];
+        terms[channels + c] = (float)((double)b->scale[c] * inv_std);
+        terms[2 * channels + c] = (float)(sums[c] / n);
+        terms[3 * channels + c] = (float)(inv_std * inv_std * product / n);
     }
+}
+
+static void backward_apply(const job *j, int64_t g, const d9_cpu_run *run) {
+    const backward *b = j->way;
+    j->cpu->loops->norm_backward_apply(b->dy, b->prologue, j->x, run, j->norm->channels, group_terms(j->norm, &j->l, g),
+                                       j->stream, b->dx);
 }
 
 /* After backward_terms: each group's sums lie in its first slice. */
@@ -202,35 +272,20 @@ static void parameter_gradients(const d9_kernel_norm *norm, const layout *l, con
 void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cpu_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
                           const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients) {
-    const layout l = lay_out(norm, scratch);
-    const backward b = {dy, x, prologue, mean, inv_std, scale};
-    const int64_t arrays = prologue->act.activation == D9_KERNEL_NO_ACT ? 2 : 3;
-    const int64_t together = groups_together(cpu, norm, &l, arrays * d9_kernel_store_bytes(x.store));
-    const bool stream = streams(cpu, norm, gradients->dx);
+    const backward way = {dy, prologue, mean, inv_std, scale, gradients->dx};
+    const job j = {cpu,
+                   norm,
+                   lay_out(norm, scratch),
+                   x,
+                   streams(cpu, norm, gradients->dx),
+                   prologue->act.activation == D9_KERNEL_NO_ACT ? 2 : 3,
+                   backward_sums,
+                   backward_terms,
+                   gradients->dx.data ? backward_apply : NULL,
+                   &way};
 #pragma omp parallel num_threads(cpu->threads)
     {
-        for (int64_t first = 0; first < norm->groups; first += together) {
-            const int64_t groups = norm->groups - first < together ? norm->groups - first : together;
-            const share slices = share_of(groups * l.slices), terms = share_of(groups);
-            for (int64_t i = slices.from; i < slices.until; i++) {
-                const int64_t g = first + i / l.slices, s = i % l.slices;
-                const d9_cpu_run run = slice_run(norm, &l, g, s);
-                double *sums = slice_sums(norm, &l, g, s);
-                clear_sums(sums, 2 * norm->channels);
-                cpu->loops->norm_backward_sums(dy, prologue, x, &run, norm->channels, mean + g * norm->channels, sums);
-            }
-#pragma omp barrier
-            for (int64_t g = first + terms.from; g < first + terms.until; g++) backward_terms(norm, &l, g, &b);
-#pragma omp barrier
-            for (int64_t i = slices.until - 1; i >= slices.from && gradients->dx.data; i--) {
-                const int64_t g = first + i / l.slices;
-                const d9_cpu_run run = slice_run(norm, &l, g, i % l.slices);
-                for (int64_t m = run.images - 1; m >= 0; m--)
-                    cpu->loops->norm_backward_apply(dy, prologue, x, run.at + m * run.stride, norm->pixels,
-                                                    norm->channels, l.terms + g * 4 * norm->channels, stream,
-                                                    gradients->dx);
-            }
-        }
-        parameter_gradients(norm, &l, inv_std, share_of(norm->channels), gradients->dscale, gradients->dbias);
+        walk_groups(&j);
+        parameter_gradients(norm, &j.l, inv_std, share_of(0, norm->channels), gradients->dscale, gradients->dbias);
     }
 }

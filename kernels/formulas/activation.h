@@ -15,9 +15,9 @@ D9_FN D9_REAL D9_OF(d9_act_slope_RELU)(D9_REAL y, D9_REAL alpha) {
     return y <= 0 ? D9_R(0) : D9_R(1);
 }
 
-/* The exponential is computed for every x and chosen last; a NaN comes from it. */
+/* The exponential is computed for every x and chosen last, though above 0 it means nothing; a NaN comes from it. */
 D9_FN D9_REAL D9_OF(d9_act_CELU)(D9_REAL x, D9_REAL alpha) {
-    const D9_REAL below = alpha * D9_OF(d9_expm1)(x * (1 / alpha));
+    const D9_REAL below = alpha * D9_OF(d9_expm1_below)(x * (1 / alpha));
     return x > 0 ? x : below;
 }
 

@@ -45,20 +45,20 @@ static void exponentials_are_accurate(void **state) {
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 1009) {
         const float x = d9_float_of_bits((uint32_t)bits);
         if (isnan(x)) {
-            assert_true(isnan(d9_exp_float(x)) && isnan(d9_expm1_float(x)));
+            assert_true(isnan(d9_exp_float(x)) && isnan(d9_expm1_below_float(x)));
             continue;
         }
         worst_exp = fmax(worst_exp, ulps(d9_exp_float(x), exp((double)x)));
-        worst_expm1 = fmax(worst_expm1, ulps(d9_expm1_float(x), expm1((double)x)));
+        if (x <= 0) worst_expm1 = fmax(worst_expm1, ulps(d9_expm1_below_float(x), expm1((double)x)));
     }
-    if (!(worst_exp <= 1.1) || !(worst_expm1 <= 1.8))
+    if (!(worst_exp <= 1.1) || !(worst_expm1 <= 1.1))
         fail_msg("exp %g, expm1 %g units in the last place", worst_exp, worst_expm1);
 }
 
 static void exponentials_at_the_ends(void **state) {
     (void)state;
     assert_true(d9_exp_float(0.0f) == 1.0f && d9_exp_float(-INFINITY) == 0.0f && isinf(d9_exp_float(INFINITY)));
-    assert_true(d9_expm1_float(0.0f) == 0.0f && d9_expm1_float(-INFINITY) == -1.0f && isinf(d9_expm1_float(INFINITY)));
+    assert_true(d9_expm1_below_float(0.0f) == 0.0f && d9_expm1_below_float(-INFINITY) == -1.0f);
     assert_true(isinf(d9_exp_float(88.73f)) && isfinite(d9_exp_float(88.72f)));
     assert_true(d9_exp_float(-103.9f) > 0.0f && d9_exp_float(-104.1f) == 0.0f);
 }

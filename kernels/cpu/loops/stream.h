@@ -15,18 +15,39 @@ static inline void d9_stream_end(void) { _mm_sfence(); }
 static inline void d9_stream_end(void) {}
 #endif
 
+/* `bytes` is a constant, and `to` aligned to as many: one store. */
 #if defined(__AVX512F__)
-static inline void d9_stream_line(const char *from, char *to) {
-    _mm512_stream_si512((void *)to, _mm512_loadu_si512(from));
+static inline void d9_stream_vector(const void *from, int bytes, char *to) {
+    if (bytes == 64)
+        _mm512_stream_si512((void *)to, _mm512_loadu_si512(from));
+    else
+        _mm256_stream_si256((__m256i *)(void *)to, _mm256_loadu_si256(from));
 }
+enum { D9_STREAM_BYTES = 64 };
+#elif defined(__AVX2__)
+static inline void d9_stream_vector(const void *from, int bytes, char *to) {
+    if (bytes == 32)
+        _mm256_stream_si256((__m256i *)(void *)to, _mm256_loadu_si256(from));
+    else
+        _mm_stream_si128((__m128i *)(void *)to, _mm_loadu_si128(from));
+}
+enum { D9_STREAM_BYTES = 32 };
 #elif defined(__SSE2__)
-static inline void d9_stream_line(const char *from, char *to) {
-    for (int i = 0; i < D9_LINE; i += 16)
-        _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+static inline void d9_stream_vector(const void *from, int bytes, char *to) {
+    if (bytes == 16)
+        _mm_stream_si128((__m128i *)(void *)to, _mm_loadu_si128(from));
+    else
+        memcpy(to, from, (size_t)bytes);
 }
+enum { D9_STREAM_BYTES = 16 };
 #else
-static inline void d9_stream_line(const char *from, char *to) { memcpy(to, from, D9_LINE); }
+static inline void d9_stream_vector(const void *from, int bytes, char *to) { memcpy(to, from, (size_t)bytes); }
+enum { D9_STREAM_BYTES = 16 };
 #endif
+
+static inline void d9_stream_line(const char *from, char *to) {
+    for (int i = 0; i < D9_LINE; i += D9_STREAM_BYTES) d9_stream_vector(from + i, D9_STREAM_BYTES, to + i);
+}
 
 /* A run that shares a line with its neighbours goes through the caches. */
 static inline void d9_stream(const void *from, int64_t bytes, char *to) {

@@ -1,0 +1,133 @@
+/* A vector of elements in registers: loads that widen, formulas lane by lane, stores that round. For loops with several
+ * stages and several arrays, whose tiles would pass through the first cache between any two stages. Storage type and
+ * activation are constants where this is inlined. The compiler makes whole vectors of the loops over lanes. */
+#ifndef D9_CPU_LANES_H
+#define D9_CPU_LANES_H
+
+#include "kernels/cpu/loops/product.h"
+#include "kernels/cpu/loops/tile.h"
+
+#define D9_INLINE static inline __attribute__((always_inline))
+
+typedef float d9_loose_vector __attribute__((vector_size(4 * D9_LANES), aligned(4), may_alias));
+typedef float d9_lanes[D9_LANES] __attribute__((aligned(4 * D9_LANES)));
+
+/* A loop that becomes one vector's instructions: GCC must not unroll it before it looks for vectors. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define D9_EACH_LANE(i) _Pragma("GCC unroll 1") for (int i = 0; i < D9_LANES; i++)
+#else
+#define D9_EACH_LANE(i) for (int i = 0; i < D9_LANES; i++)
+#endif
+
+/* Without this a product that is rounded by itself elsewhere melts into the sum that follows. */
+#if defined(__AVX512F__)
+#define D9_LANES_KEEP(v) __asm__("" : "+v"(v))
+#elif defined(__SSE2__)
+#define D9_LANES_KEEP(v) __asm__("" : "+x"(v))
+#else
+#define D9_LANES_KEEP(v) __asm__("" : "+m"(v))
+#endif
+
+typedef uint16_t d9_narrow_vector __attribute__((vector_size(2 * D9_LANES), aligned(2), may_alias));
+typedef uint32_t d9_bits_vector __attribute__((vector_size(4 * D9_LANES), may_alias));
+
+#if defined(__AVX512F__)
+D9_INLINE d9_vector d9_lanes_widen(d9_narrow_vector x) {
+    return (d9_vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)x), 16);
+}
+#elif defined(__AVX2__)
+D9_INLINE d9_vector d9_lanes_widen(d9_narrow_vector x) {
+    return (d9_vector)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)x), 16);
+}
+#else
+D9_INLINE d9_vector d9_lanes_widen(d9_narrow_vector x) {
+    return (d9_vector)(__builtin_convertvector(x, d9_bits_vector) << 16);
+}
+#endif
+
+#ifdef __AVX512BF16__
+D9_INLINE d9_narrow_vector d9_lanes_narrow(d9_vector v) { return (d9_narrow_vector)_mm512_cvtneps_pbh((__m512)v); }
+D9_INLINE d9_vector d9_lanes_bf16(d9_vector v) { return d9_lanes_widen(d9_lanes_narrow(v)); }
+#else
+/* In lanes of 32 bits as long as it can be. */
+D9_INLINE d9_bits_vector d9_lanes_upper(d9_vector v) {
+    d9_lanes in;
+    uint32_t out[D9_LANES] __attribute__((aligned(4 * D9_LANES)));
+    *(d9_vector *)in = v;
+    D9_EACH_LANE(i) out[i] = d9_bf16_from_float(in[i]);
+    return *(const d9_bits_vector *)out;
+}
+D9_INLINE d9_narrow_vector d9_lanes_narrow(d9_vector v) {
+    return __builtin_convertvector(d9_lanes_upper(v), d9_narrow_vector);
+}
+D9_INLINE d9_vector d9_lanes_bf16(d9_vector v) { return (d9_vector)(d9_lanes_upper(v) << 16); }
+#endif
+
+/* `left` lanes from element `at`; the others are zero. */
+D9_INLINE d9_vector d9_lanes_load(const d9_kernel_store store, const void *x, int64_t at, int64_t left) {
+    uint16_t narrow[D9_LANES] = {0};
+    d9_lanes wide = {0};
+    if (store == D9_KERNEL_F32) {
+        if (left >= D9_LANES) return *(const d9_loose_vector *)((const float *)x + at);
+        for (int64_t i = 0; i < left; i++) wide[i] = ((const float *)x)[at + i];
+        return *(const d9_vector *)wide;
+    }
+    if (left >= D9_LANES) return d9_lanes_widen(*(const d9_narrow_vector *)((const uint16_t *)x + at));
+    for (int64_t i = 0; i < left; i++) narrow[i] = ((const uint16_t *)x)[at + i];
+    return d9_lanes_widen(*(const d9_narrow_vector *)narrow);
+}
+
+/* What a value is after it has been stored and loaded again. */
+D9_INLINE d9_vector d9_lanes_round(const d9_kernel_store store, d9_vector v) {
+    if (store == D9_KERNEL_BF16) v = d9_lanes_bf16(v);
+    D9_LANES_KEEP(v);
+    return v;
+}
+
+D9_INLINE void d9_lanes_store(const d9_kernel_store store, bool stream, d9_vector v, int64_t left, void *y,
+                              int64_t at) {
+    const int64_t bytes = d9_kernel_store_bytes(store);
+    d9_narrow_vector narrow;
+    char *to = (char *)y + at * bytes;
+    if (store == D9_KERNEL_BF16) narrow = d9_lanes_narrow(v);
+    const void *from = store == D9_KERNEL_BF16 ? (const void *)&narrow : &v;
+    if (left < D9_LANES)
+        memcpy(to, from, (size_t)(left * bytes));
+    else if (stream)
+        d9_stream_vector(from, (int)(D9_LANES * bytes), to);
+    else
+        memcpy(to, from, (size_t)(D9_LANES * bytes));
+}
+
+D9_INLINE d9_vector d9_lanes_act(const int activation, float alpha, d9_vector x) {
+    d9_lanes in, out;
+    *(d9_vector *)in = x;
+    switch (activation) {
+#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
+    case D9_ACT_##id:                                                                                                  \
+        D9_EACH_LANE(i) out[i] = d9_act_##id##_float(in[i], alpha);                                                    \
+        return *(const d9_vector *)out;
+#include "kernels/formulas/activations.def"
+#undef D9_ACTIVATION
+    default:
+        return x;
+    }
+}
+
+/* dy * slope(reference) */
+D9_INLINE d9_vector d9_lanes_slope(const int activation, float alpha, d9_vector dy, d9_vector reference) {
+    d9_lanes in, out;
+    *(d9_vector *)in = reference;
+    switch (activation) {
+#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
+    case D9_ACT_##id:                                                                                                  \
+        D9_EACH_LANE(i) out[i] = d9_act_slope_##id##_float(in[i], alpha);                                              \
+        return dy * *(const d9_vector *)out;
+#include "kernels/formulas/activations.def"
+#undef D9_ACTIVATION
+    default:
+        return dy;
+    }
+}
+
+#endif
