@@ -414,10 +414,68 @@ static void every_kernel_is_right(void **state) {
     }
 }
 
+/* ---- maxima of what is no number ----
+ *
+ * Rows of infinities and NaNs in the image, so that windows hold none, some or four of either: maxima, their places and
+ * the gradients have the bits of the pool by itself. */
+
+static void spoil(conv_case *c) {
+    const d9_cpu_conv_shape *s = &c->shape;
+    static const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e-42f};
+    for (int64_t pixel = 0; pixel < s->images * s->height * s->width; pixel += 7)
+        for (int64_t i = 0; i < s->inputs; i += 3) c->inputs[0].data[pixel * s->inputs + i] = odd[pixel / 7 % 5];
+}
+
+static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const float *y) {
+    const d9_cpu_conv_shape *s = &c->shape;
+    const d9_kernel_window window = {.images = s->images, .height = s->out_height, .width = s->out_width,
+                                     .channels = s->outputs, .out_height = p->high, .out_width = p->wide,
+                                     .kernel = 2, .stride = 2};
+    const int64_t count = s->images * p->high * p->wide * s->outputs;
+    guarded maxima = between_guards(count * 4, 0), ones = between_guards(count * 4, 0),
+            spread = between_guards(c->counts[2] * 4, 0);
+    int64_t numbers = 0;
+    for (int64_t i = 0; i < count; i++) ones.data[i] = 1;
+    d9_cpu_pool_forward(cpu, &window, (d9_kernel_in){y, D9_KERNEL_F32}, (d9_kernel_out){maxima.data, D9_KERNEL_F32});
+    d9_cpu_pool_backward(cpu, &window, (d9_kernel_in){ones.data, D9_KERNEL_F32}, (d9_kernel_in){y, D9_KERNEL_F32},
+                         (d9_kernel_out){spread.data, D9_KERNEL_F32});
+    assert_memory_equal(p->maxima.data, maxima.data, (size_t)count * 4);
+    for (int64_t i = 0; i < count; i++) {
+        numbers += isfinite(maxima.data[i]) != 0;
+        assert_true(spread.data[pixel_of(s, p, i / s->outputs, *place_at(p, i), i % s->outputs)] == 1);
+    }
+    assert_true(numbers > 0 && numbers < count);
+    free(maxima.all), free(ones.all), free(spread.all);
+}
+
+static void maxima_of_no_numbers(void **state) {
+    static const int64_t outputs[] = {3, 32};
+    (void)state;
+    for (int k = 0; d9_cpu_conv_kernels[k]; k++)
+        for (int i = 0; d9_cpu_conv_kernels[k]->pools && i < 4 * 2; i++) {
+            const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(i / 2));
+            if (!d9_cpu_level_at(i / 2) || !loops) break;
+            const d9_cpu cpu = {.loops = loops, .threads = 2};
+            conv_case c = new_case((d9_cpu_conv_shape){.images = 2, .height = 21, .width = 18, .inputs = 5,
+                                                       .outputs = outputs[i % 2], .kernel = 3, .stride = 1, .pad = 1},
+                                   false);
+            store_inputs(&c, D9_KERNEL_F32);
+            spoil(&c);
+            guarded y = run(&c, d9_cpu_conv_kernels[k], &cpu);
+            pooled p = new_pooled(&c.shape, 0);
+            run_pooled(&c, d9_cpu_conv_kernels[k], &cpu, &p, NULL, NULL);
+            check_places(&c, &cpu, &p, y.data);
+            free(y.all);
+            free_pooled(&p);
+            free_case(&c);
+        }
+}
+
 /* test_cpu_conv [many]: some heights and widths, or minutes of them. */
 int main(int count, char **arguments) {
     const bool many = count == 2 && strcmp(arguments[1], "many") == 0;
     const int64_t *const sizes = many ? many_sizes : some_sizes;
-    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_kernel_is_right, (void *)(uintptr_t)sizes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_kernel_is_right, (void *)(uintptr_t)sizes),
+                                       cmocka_unit_test(maxima_of_no_numbers)};
     return cmocka_run_group_tests_name("cpu_conv", tests, NULL, NULL);
 }

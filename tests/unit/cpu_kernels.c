@@ -473,6 +473,55 @@ static void fusion(fixture *f, const setting *s) {
     for (int id = 0; id < D9_ACT_COUNT; id++) fusion_of(f, s, (d9_kernel_act){id, 0.3f});
 }
 
+/* ---- how a norm is divided changes no bit ---- */
+
+/* norm -> act -> add and its way back. The arrays from `first` on take what they write, `shift` elements behind a cache
+ * line; behind the statistics in `v` lie the gradients of scale and bias. */
+static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, int64_t shift, int first, float *v) {
+    const d9_kernel_store store = f->a[0].store;
+    const int64_t count = n->images * n->pixels * n->channels, gc = n->groups * n->channels;
+    const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
+    void *at[3];
+    for (int i = 0; i < 3; i++)
+        at[i] = (char *)empty(f, first + i, count + shift, store)->f32 + shift * d9_kernel_store_bytes(store);
+    for (int64_t i = 0; i < 8 * gc; i++) v[i] = 1 + (float)(i % 7) / 8;
+    const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1};
+    const d9_kernel_epilogue epilogue = {act, in(&f->a[1]), {at[1], store}};
+    d9_cpu_norm_forward(cpu, n, in(&f->a[0]), &state, &epilogue, f->scratch, (d9_kernel_out){at[0], store});
+    const d9_cpu_prologue slope = {act, {at[0], store}};
+    const d9_kernel_norm_gradients gradients = {{at[2], store}, v + 6 * gc, v + 7 * gc};
+    d9_cpu_norm_backward(cpu, n, in(&f->a[1]), &slope, in(&f->a[0]), state.mean, state.inv_std, v, f->scratch,
+                         &gradients);
+}
+
+/* One thread, whose caches hold everything, against groups of a thread's own, a few groups at a time, more threads than
+ * groups, and stores past the caches, on a cache line and off it. */
+static void divisions(fixture *f, const setting *s) {
+    static const norm_sizes sizes[] = {{8, 20, 64, 4}, {12, 5, 16, 3}, {6, 7, 32, 1}, {36, 3, 8, 18}};
+    if (s->integers || s->cpu.threads > 1) return;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const d9_kernel_norm n = {sizes[i].images, sizes[i].pixels, sizes[i].channels, sizes[i].groups};
+        const int64_t count = n.images * n.pixels * n.channels, each = d9_kernel_store_bytes(s->store),
+                      bytes = count * each, vectors = 8 * n.groups * n.channels;
+        const d9_cpu others[] = {{.threads = 2},
+                                 {.threads = 2, .cache_bytes = {0, 0, 3 * bytes / 2}},
+                                 {.threads = 3, .cache_bytes = {0, 0, 64}},
+                                 {.threads = 7, .cache_bytes = {0, 0, bytes}}};
+        float *v = (float *)f->scratch + SCRATCH / 8; /* the second half */
+        fill(f, 0, count, s->store, false), fill(f, 1, count, s->store, false);
+        run_norms(f, &s->cpu, &n, 0, 2, v);
+        for (size_t k = 0; k < 2 * (sizeof others / sizeof *others); k++) {
+            d9_cpu cpu = others[k / 2];
+            const int64_t shift = (int64_t)(k % 2);
+            cpu.loops = s->cpu.loops;
+            run_norms(f, &cpu, &n, shift, 5, v + vectors);
+            for (int a = 0; a < 3; a++)
+                assert_memory_equal((char *)f->a[5 + a].f32 + shift * each, f->a[2 + a].f32, (size_t)bytes);
+            assert_memory_equal(v + vectors, v, (size_t)vectors * sizeof(float));
+        }
+    }
+}
+
 #define EVERYWHERE(name)                                                                                               \
     static void test_##name(void **state) { everywhere(*state, name); }
 EVERYWHERE(elementwise)
@@ -485,6 +534,7 @@ EVERYWHERE(linears)
 EVERYWHERE(augmentation)
 EVERYWHERE(strips)
 EVERYWHERE(fusion)
+EVERYWHERE(divisions)
 
 static void levels_are_found_by_name(void **state) {
     (void)state;
@@ -511,6 +561,7 @@ int main(void) {
         cmocka_unit_test(test_augmentation),
         cmocka_unit_test(test_strips),
         cmocka_unit_test(test_fusion),
+        cmocka_unit_test(test_divisions),
     };
     return cmocka_run_group_tests_name("cpu_kernels", tests, set_up, tear_down);
 }
