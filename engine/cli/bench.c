@@ -46,11 +46,11 @@ static void print_rate(d9_cli *cli, const d9_rate *rate) {
     if (rate->ceiling > 0) d9_cli_print(cli, " %5.0f%%", 100 * rate->per_second / rate->ceiling);
 }
 
-static void print_row(d9_cli *cli, const d9_measurement *m, int row) {
+static void print_row(d9_cli *cli, const d9_measurement *m, int row, int rule_width) {
     const d9_node_time *time = &m->rows[row];
     const d9_node *node = &m->graph->nodes[time->node];
     const d9_rate rate = d9_measured_rate(m, row);
-    d9_cli_print(cli, "%-22s %-24s %-28s %10.3f %6.1f%%", d9_op_name(node->op), node->role, time->rule,
+    d9_cli_print(cli, "%-22s %-24s %-*s %10.3f %6.1f%%", d9_op_name(node->op), node->role, rule_width, time->rule,
                  1e3 * time->seconds / (double)m->steps, 100 * time->seconds / m->seconds);
     print_rate(cli, &rate);
     if (time->runs != m->steps)
@@ -76,9 +76,12 @@ static void print_ceilings(d9_cli *cli, const d9_measurement *m) {
 
 static void print_table(d9_cli *cli, const d9_measurement *m) {
     d9_bench_head(cli, m);
-    d9_cli_print(cli, "%-22s %-24s %-28s %10s %7s %17s %6s\n", "node", "role", "rule", "ms/step", "share", "rate",
+    int width = 28;
+    for (int i = 0; i < m->row_count; i++)
+        if ((int)strlen(m->rows[i].rule) > width) width = (int)strlen(m->rows[i].rule);
+    d9_cli_print(cli, "%-22s %-24s %-*s %10s %7s %17s %6s\n", "node", "role", width, "rule", "ms/step", "share", "rate",
                  "ceiling");
-    for (int i = 0; i < m->row_count; i++) print_row(cli, m, i);
+    for (int i = 0; i < m->row_count; i++) print_row(cli, m, i, width);
     print_ceilings(cli, m);
     d9_cli_print(cli, "step %.3f ms, %.1f images/s, peak memory %.0f MiB\n", 1e3 * d9_measured_step_seconds(m),
                  (double)m->session->program.extent.batch / d9_measured_step_seconds(m),

@@ -30,7 +30,7 @@ static const d9_flag flags[] = {
 typedef struct tally {
     d9_cli *cli;
     json_t *rows; /* with --json, else NULL */
-    char last_case[64];
+    char last_case[96];
     int cases, passed, failed, skipped;
 } tally;
 

@@ -15,7 +15,7 @@ typedef struct d9_verify_options {
 } d9_verify_options;
 
 typedef struct d9_verify_row {
-    char name[64];       /* the case */
+    char name[96];       /* the case */
     char group[64];      /* "loss", "final state", "rule by rule", or the name of one tensor */
     double error, limit; /* as tests/golden/README.md defines them per group; NaN fails */
     double cosine;       /* gradients in half precision and tf32; NAN elsewhere */

@@ -99,6 +99,28 @@ refuses 3 'no.plan' "$dawn9" train tiny.yaml --out x --plan no.plan
 echo nonsense >bad.plan
 refuses 2 'plan' "$dawn9" train tiny.yaml --out x --plan bad.plan
 
+# A plan with rules that pool, and the same rule by rule: both are followed, and give the same bits.
+cat >pools.yaml <<Y
+backend: cpu
+precision: f32
+model: {name: resnet9, channels: [16, 17, 33, 18]}
+data: {dataset: synthetic, synthetic_train: 16, synthetic_test: 8}
+train: {epochs: 1, batch_size: 8}
+tricks: {pool_before_activation: {position: before_norm}}
+Y
+accepts "$dawn9" train pools.yaml --out pools --save-plan pools.plan --quiet
+grep -q '^pool_backward+conv_backward_weight+conv_backward_data' pools.plan || fail "no rule of pools.plan pools"
+awk -F '\t' 'BEGIN { OFS = "\t" } { stem = $2; sub(/\.[a-z]*$/, "", stem) }
+    $1 == "conv+pool" { print "conv", $2, $3; print "pool", stem ".pool", ""; next }
+    /^pool_backward[+]/ { n = split($1, rule, "+"); print rule[1], $2, ""
+        for (i = 2; i <= n; i++) print rule[i], stem ".conv", $3; next } { print }' pools.plan >apart.plan
+cmp -s pools.plan apart.plan && fail "apart.plan has rules that pool"
+accepts "$dawn9" train pools.yaml --out followed --plan pools.plan --quiet
+accepts "$dawn9" train pools.yaml --out apart --plan apart.plan --quiet
+for folder in followed apart; do
+    json $folder/result.json 'd["params_sha256"] == json.load(open("pools/result.json"))["params_sha256"]'
+done
+
 # ---- folders: another configuration's, and ones that cannot be written ----
 cp -r run held
 refuses 2 'run: holds a run of another configuration' "$dawn9" train tiny.yaml --out run --set train.epochs=3

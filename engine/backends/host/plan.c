@@ -12,7 +12,8 @@
 #include <string.h>
 
 typedef struct forced_line {
-    char rule[48], role[D9_NAME_SIZE + 8], choice[96];
+    const char *rule; /* its name in the backend's tables */
+    char role[D9_NAME_SIZE + 8], choice[96];
     int number; /* in the text, from 1 */
     bool used;
 } forced_line;
@@ -42,11 +43,12 @@ static bool role_known(const d9_plan *plan, const char *role) {
     return false;
 }
 
-static bool rule_known(const d9_host_kind *kind, const char *name) {
+/* The same text in the tables; NULL: it is in none. */
+static const char *rule_named(const d9_host_kind *kind, const char *name) {
     for (const d9_rule *const *table = kind->rules; *table; table++)
         for (const d9_rule *rule = *table; rule->name; rule++)
-            if (strcmp(rule->name, name) == 0) return true;
-    return false;
+            if (strcmp(rule->name, name) == 0) return rule->name;
+    return NULL;
 }
 
 /* One line of the text; lines of the other list are passed over. */
@@ -59,11 +61,11 @@ static d9_status parse_line(planner *p, const char *text, size_t length, int num
     if (!rule || !role || !rest)
         return d9_fail(p->context, D9_USAGE, "plan line %d: must be RULE<TAB>ROLE<TAB>CHOICE", number);
     if ((strncmp(role, "eval:", 5) == 0) != is_eval(p->plan)) return D9_OK;
-    if (!rule_known(p->plan->device->kind, rule))
+    line->rule = rule_named(p->plan->device->kind, rule);
+    if (!line->rule)
         return d9_fail(p->context, D9_USAGE, "plan line %d: this backend has no rule named %s", number, rule);
     if (!role_known(p->plan, role))
         return d9_fail(p->context, D9_USAGE, "plan line %d: this network has no node named %s", number, role);
-    snprintf(line->rule, sizeof line->rule, "%s", rule);
     snprintf(line->role, sizeof line->role, "%s", role);
     snprintf(line->choice, sizeof line->choice, "%s", rest);
     line->number = number;

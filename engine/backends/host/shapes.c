@@ -63,13 +63,13 @@ bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type)) {
 bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type)) {
     const d9_node *norm = d9_chain_norm(site), *act = site->nodes[0];
     if (d9_site_value(site, norm->inputs[1])->shape.rank != 4) return false;
-    for (int i = 0; i < 2; i++)
-        if (!storable(d9_site_value(site, norm->inputs[i])->type)) return false;
-    if (norm->outputs[0] != D9_NONE && !storable(d9_site_value(site, norm->outputs[0])->type)) return false;
+    if (!storable(d9_site_value(site, norm->inputs[0])->type)) return false;
+    if (!same_type(site, norm->inputs[0], norm->inputs[1])) return false;
+    if (norm->outputs[0] != D9_NONE && !same_type(site, norm->inputs[0], norm->outputs[0])) return false;
     if (d9_site_value(site, norm->inputs[4])->type != D9_F32) return false;
     if (site->node_count == 1) return true;
     return norm->inputs[0] == act->outputs[0] && d9_site_internal(site, act->outputs[0]) &&
-           same_type(site, act->inputs[0], act->outputs[0]) && storable(d9_site_value(site, act->inputs[1])->type);
+           same_type(site, act->inputs[0], act->outputs[0]) && same_type(site, act->inputs[0], act->inputs[1]);
 }
 
 const d9_node *d9_chain_norm(const d9_site *site) {
