@@ -37,7 +37,7 @@ static inline d9_context *d9_api_begin(d9_context *context) {
 
 /* The public statuses have the numbers of the engine's. */
 static inline dawn9_status d9_api_end(d9_status status) {
-    return status == D9_SIGINT || status == D9_SIGTERM ? DAWN9_STOPPED : (dawn9_status)status;
+    return d9_status_is_interrupt(status) ? DAWN9_STOPPED : (dawn9_status)status;
 }
 
 /* A configuration from YAML text, or from the file `name` where `yaml` is NULL. */

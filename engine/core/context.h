@@ -20,9 +20,15 @@ typedef enum d9_status {
     D9_DEVICE = 4,       /* device or backend; out of memory */
     D9_NONFINITE = 5,    /* training left the finite numbers */
     D9_OUTPUT = 6,       /* something could not be written */
+    D9_SIGHUP = 129,
     D9_SIGINT = 130,
     D9_SIGTERM = 143
 } d9_status;
+
+/* Whether a signal asked for an orderly end: 128 and its number. */
+static inline bool d9_status_is_interrupt(d9_status status) {
+    return status == D9_SIGHUP || status == D9_SIGINT || status == D9_SIGTERM;
+}
 
 #define D9_MUST_USE            __attribute__((warn_unused_result))
 #define D9_PRINTF(text, first) __attribute__((format(printf, text, first)))

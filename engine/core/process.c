@@ -1,9 +1,11 @@
-/* posix_spawn, a wait that listens for signals, and the last line of the program's output for the message. */
+/* posix_spawn, a wait that listens for signals, and the last line of the program's output for the message; and how many
+ * threads make sense here. */
 #define _GNU_SOURCE /* posix_spawn_file_actions_addchdir_np: glibc 2.29, musl 1.1.24 */
 #include "core/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +19,11 @@ enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240 };
 
 extern char **environ;
 
+/* Under nohup SIGHUP is ignored, and stays so: a signal that is blocked would arrive nevertheless. */
 static void stop_signals(sigset_t *signals) {
+    struct sigaction hangup;
     sigemptyset(signals);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(signals, SIGHUP);
     sigaddset(signals, SIGINT);
     sigaddset(signals, SIGTERM);
 }
@@ -90,9 +95,7 @@ d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, cons
     if (error) return d9_fail(context, D9_DATA, "%s cannot be run: %s", argv[0], strerror(error));
 
     const int interrupted = wait_for(child, &state);
-    if (interrupted) {
-        return d9_fail(context, interrupted == SIGINT ? D9_SIGINT : D9_SIGTERM, "interrupted while %s ran", argv[0]);
-    }
+    if (interrupted) return d9_fail(context, (d9_status)(128 + interrupted), "interrupted while %s ran", argv[0]);
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
     last_line(context, log, line);
     /* POSIX lets posix_spawn succeed and its child end with 127 instead; so it does under qemu-user. */
@@ -100,4 +103,22 @@ d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, cons
         return d9_fail(context, D9_DATA, "%s is not installed", argv[0]);
     return d9_fail(context, D9_DATA, "%s ended with %s %d%s%s", argv[0], WIFEXITED(state) ? "status" : "signal",
                    WIFEXITED(state) ? WEXITSTATUS(state) : WTERMSIG(state), *line ? ": " : "", line);
+}
+
+/* ---- processors ---- */
+
+enum { MAX_PROCESSORS = 8192 };
+
+int d9_processors(void) {
+    cpu_set_t mask[MAX_PROCESSORS / CPU_SETSIZE]; /* the kernel refuses a mask smaller than its own */
+    return sched_getaffinity(0, sizeof mask, mask) == 0 ? CPU_COUNT_S(sizeof mask, mask) : MAX_PROCESSORS;
+}
+
+int d9_threads_limit(d9_context *context, int64_t wanted) {
+    const int processors = d9_processors();
+    if (wanted <= processors) return (int)wanted;
+    d9_log(context, D9_LOG_WARNING,
+           "threads: %lld are too many for the %d processor%s that this process may use: %d it is", (long long)wanted,
+           processors, processors == 1 ? "" : "s", processors);
+    return processors;
 }

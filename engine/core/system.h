@@ -46,9 +46,12 @@ D9_MUST_USE d9_status d9_file_write(d9_context *context, const char *path, const
 /* Appends one record to a file, created when missing. Failure: D9_OUTPUT, and the file is as it was. */
 D9_MUST_USE d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size);
 
-/* Takes `path`, an empty file made for the purpose, for this process alone. `*lock` is -1, and the status D9_OK,
- * where another process holds it. The kernel frees what a dead process held. Failure: D9_OUTPUT. */
+/* Takes `path`, a file made for the purpose, for this process alone, and writes this process's number into it. `*lock`
+ * is -1, and the status D9_OK, where another process holds it. The kernel frees what a dead process held. Failure:
+ * D9_OUTPUT. */
 D9_MUST_USE d9_status d9_lock_take(d9_context *context, const char *path, int *lock);
+/* The number that the last one who took it has written; 0: none. */
+int64_t d9_lock_holder(d9_context *context, const char *path);
 /* Frees it and removes the file; -1 is fine. */
 void d9_lock_free(d9_context *context, const char *path, int lock);
 /* Whether another process holds it; nothing is made. For a moment this process holds it itself. */

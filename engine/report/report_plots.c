@@ -320,7 +320,7 @@ static d9_status run_gnuplot(const drawing *drawing, const char *name, bool *don
     quiet.system->remove(quiet.system->user, log);
     d9_signal_guard_end(&guard);
     *done = ran == D9_OK;
-    if (name && (ran == D9_SIGINT || ran == D9_SIGTERM)) D9_TRY(d9_fail(drawing->context, ran, "%s", quiet.message));
+    if (name && d9_status_is_interrupt(ran)) D9_TRY(d9_fail(drawing->context, ran, "%s", quiet.message));
     if (ran != D9_OK)
         D9_TRY(name ? d9_report_say(drawing->context, report, &report->notes, "No plot %s: %s.", name, quiet.message)
                     : d9_report_say(drawing->context, report, &report->notes,

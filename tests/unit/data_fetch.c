@@ -112,6 +112,8 @@ static void interruption_clears_up(void **state) {
     fetch_fails(f, D9_SIGINT, "interrupted while curl ran", "");
     plant(f, "curl", "kill -TERM $PPID; exec sleep 20");
     fetch_fails(f, D9_SIGTERM, "interrupted while curl ran", "");
+    plant(f, "curl", "kill -HUP $PPID; exec sleep 20");
+    fetch_fails(f, D9_SIGHUP, "interrupted while curl ran", "");
 }
 
 /* ---- the sheets ---- */
