@@ -95,8 +95,10 @@ typedef int dawn9_progress_callback(void *user, const dawn9_progress *progress);
 
 typedef struct dawn9_train_options { /* zeros: nothing on disk, no callback */
     const char *folder; /* of the run record, made where it is missing (docs/records.md); NULL: none. A run that is
-                           stopped leaves a checkpoint there */
+                           stopped leaves a checkpoint there. DAWN9_USAGE where it holds a run already (unless one of
+                           the next two says what becomes of that), or another process trains in it */
     int resume;         /* not 0: go on from the checkpoint in `folder`, where there is one */
+    int overwrite;      /* not 0: delete the run in `folder` */
     dawn9_progress_callback *progress; /* NULL: none */
     void *user;                        /* handed to it */
 } dawn9_train_options;

@@ -87,6 +87,7 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
         .seed = (uint64_t)config->inner->seed,
         .out = self.options->folder,
         .resume = self.options->resume != 0,
+        .overwrite = self.options->overwrite != 0,
         .interrupt = &self.stop,
         .observer = {.user = &self, .step = self.options->progress ? on_step : NULL, .epoch = on_epoch},
         .finished = on_finished,

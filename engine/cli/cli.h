@@ -16,6 +16,7 @@ typedef struct d9_cli {
     double process_start; /* CLOCK_MONOTONIC seconds at which the process began, before exec and linking */
     char *const *words;   /* the whole command line: the program's name first, NULL last */
     const volatile sig_atomic_t *interrupt; /* becomes a signal number (commands that say interruptible) */
+    volatile sig_atomic_t *unsaved_steps;   /* for the trainer to keep, as in d9_train_options */
     bool terminal;                          /* standard output is one that moves its cursor (not TERM=dumb) */
     bool colour;                            /* a terminal, and NO_COLOR is not set */
     int output_error;                       /* errno of the first failed write to standard output; 0: none */

@@ -1,6 +1,6 @@
 /* dawn9: finds the subcommand, runs it, prints the one line of an error, and is the only place that exits.
  *
- * The one mutable global of the program is here, because a signal handler can reach nothing else. */
+ * The mutable globals of the program are here, because a signal handler can reach nothing else. */
 #include "cli/help.h"
 #include "core/system.h"
 #include "record/record.h"
@@ -13,32 +13,54 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupt_signal;
+static volatile sig_atomic_t unsaved_steps; /* kept by the trainer */
 
-/* Answers a Ctrl-C at once, because a step or an evaluation may take a while to end. */
+/* To whoever sits before a terminal. */
 static void answer(const char *line, size_t length) {
     struct termios unused;
-    ssize_t put = tcgetattr(STDERR_FILENO, &unused) == 0 ? write(STDERR_FILENO, line, length) : 0;
+    const int file = tcgetattr(STDERR_FILENO, &unused) == 0 ? STDERR_FILENO : STDOUT_FILENO;
+    ssize_t put = tcgetattr(file, &unused) == 0 ? write(file, line, length) : 0;
     (void)put; /* a failure could not be shown */
 }
 
-/* The first signal asks for an orderly end; the second ends the process at once. */
-static void on_signal(int number) {
-    static const char heard[] =
-        "\nending in good order, which may take a step or an evaluation; Ctrl-C again ends at once\n";
-    static const char now[] = "\n";
+/* A handler may not call printf: digits by hand. */
+static void answer_with_loss(void) {
+    static const char known[] = "\nended at once; steps lost since the last checkpoint: ";
+    static const char unknown[] = "\nended at once; lost: what the workers trained since their last checkpoints\n";
+    char digits[24], *const end = digits + sizeof digits, *at = end;
+    long unsaved = unsaved_steps;
+    if (unsaved < 0) {
+        answer(unknown, sizeof unknown - 1);
+        return;
+    }
+    *--at = '\n';
+    do *--at = (char)('0' + unsaved % 10);
+    while ((unsaved /= 10) > 0);
+    answer(known, sizeof known - 1);
+    answer(at, (size_t)(end - at));
+}
+
+/* The first signal asks for an orderly end, and a Ctrl-C is answered; the second ends the process at once. What the
+ * parent of a worker hands on is queued, and is no second one. */
+static void on_signal(int number, siginfo_t *about, void *unused) {
+    static const char heard[] = "\nending in good order, after the step at hand; Ctrl-C again ends at once\n";
     const int error = errno;
+    (void)unused;
+    if (about->si_code == SI_QUEUE && interrupt_signal) return;
     if (number == SIGINT && !interrupt_signal) answer(heard, sizeof heard - 1);
-    if (number == SIGINT && interrupt_signal) answer(now, sizeof now - 1);
+    if (number == SIGINT && interrupt_signal) answer_with_loss();
     if (interrupt_signal) _exit(128 + number);
     interrupt_signal = number;
     errno = error;
 }
 
+/* A SIGHUP that is ignored stays so: that is what nohup does. */
 static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO}, hangup;
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL);
 }
 
 /* Opens descriptors 0, 1 and 2 where they are closed. Otherwise the next file opened would get one of them, and what
@@ -115,7 +137,7 @@ static void on_log(void *user, d9_log_level level, const char *line) {
 }
 
 int main(int count, char **words) {
-    d9_cli cli = {.words = words, .interrupt = &interrupt_signal};
+    d9_cli cli = {.words = words, .interrupt = &interrupt_signal, .unsaved_steps = &unsaved_steps};
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
     hold_standard_files();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, exit status 6 */

@@ -22,7 +22,7 @@ static const d9_fact files[] = {
                     "sums of, seed, device, versions, the rule used for every node"},
     {"predictions.safetensors", "top class, confidence and label of every test image"},
     {"model.safetensors", "the weights; `dawn9 eval` reads it"},
-    {"checkpoint.safetensors", "only of an interrupted run: `--resume` goes on to the same bits"},
+    {"checkpoint.safetensors", "of a run that is not finished: `--resume` goes on to the same bits"},
     {0},
 };
 

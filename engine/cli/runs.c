@@ -88,7 +88,8 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
                                .run = {.threads = options->edits.threads.value,
                                        .data = options->edits.data,
                                        .process_start = cli->process_start,
-                                       .interrupt = cli->interrupt}},
+                                       .interrupt = cli->interrupt,
+                                       .unsaved_steps = cli->unsaved_steps}},
                       .live = {.cli = cli}};
     if (!runs->out) D9_TRY(default_out(cli, experiment->title, &runs->out));
     if (options->shard) D9_TRY(read_shard(cli, options->shard, runs));

@@ -17,7 +17,7 @@ typedef struct train_options {
     d9_cli_edits edits;
     d9_flag_integer runs;
     const char *out, *plan, *save_plan, *tensorboard;
-    bool resume, quiet, json, events;
+    bool resume, overwrite, quiet, json, events;
 } train_options;
 
 static const d9_flag flags[] = {
@@ -28,7 +28,10 @@ static const d9_flag flags[] = {
     {"out", D9_FLAG_TEXT, offsetof(train_options, out), "DIR",
      .doc = "folder of the run record; default runs/TITLE-seedN"},
     {"resume", D9_FLAG_SWITCH, offsetof(train_options, resume),
-     .doc = "go on from the checkpoint in the folder, where there is one"},
+     .doc =
+         "go on with the run in the folder, from its checkpoint where there is one; a finished one is left as it is"},
+    {"overwrite", D9_FLAG_SWITCH, offsetof(train_options, overwrite),
+     .doc = "delete the run in the folder and train again"},
     {"plan", D9_FLAG_TEXT, offsetof(train_options, plan), "FILE", .doc = "use the implementations of a saved plan"},
     {"save-plan", D9_FLAG_TEXT, offsetof(train_options, save_plan), "FILE",
      .doc = "save the implementations that were chosen"},
@@ -115,22 +118,37 @@ done:
     return status;
 }
 
-/* An interrupted run's message ends in the command that goes on: the one that was given, with --resume. */
-static d9_status add_resume_command(d9_cli *cli, d9_status status) {
-    bool resumes = false;
-    d9_text text;
-    if (status != D9_SIGINT && status != D9_SIGTERM) return status;
-    d9_text_init(&cli->context, &text);
-    d9_text_add(&text, "%s: %s", cli->context.message, cli->words[0]);
+/* The command that was given, with --resume. */
+static void add_resume_command(const d9_cli *cli, d9_text *text) {
+    bool words_only = false, resumes = false;
+    d9_text_add(text, "%s", cli->words[0]);
     for (int i = 1; cli->words[i]; i++) {
-        if (strcmp(cli->words[i], "--") == 0 && !resumes) d9_text_add(&text, " --resume");
-        resumes |= strcmp(cli->words[i], "--") == 0 || strcmp(cli->words[i], "--resume") == 0;
-        d9_text_add(&text, " ");
-        d9_text_add_shell_word(&text, cli->words[i]);
+        const char *word = cli->words[i];
+        if (!words_only && strcmp(word, "--overwrite") == 0) continue;
+        if (!words_only && strcmp(word, "--") == 0 && !resumes) d9_text_add(text, " --resume");
+        words_only |= strcmp(word, "--") == 0;
+        resumes |= words_only || strcmp(word, "--resume") == 0;
+        d9_text_add(text, " ");
+        d9_text_add_shell_word(text, word);
     }
-    if (!resumes) d9_text_add(&text, " --resume");
+    if (!resumes) d9_text_add(text, " --resume");
+}
+
+/* The message of a run that was interrupted, or whose disk was full, ends in the command that goes on. */
+static d9_status say_how_to_resume(d9_cli *cli, d9_status status, const char *out) {
+    char *checkpoint;
+    d9_text text;
+    d9_text_init(&cli->context, &text);
+    const bool interrupted = d9_status_is_interrupt(status);
+    if (!interrupted && status != D9_OUTPUT) goto done;
+    if (d9_arena_format(&cli->context, &cli->arena, &checkpoint, "%s/checkpoint.safetensors", out) != D9_OK) goto done;
+    if (!interrupted && !d9_file_exists(&cli->context, checkpoint)) goto done;
+    d9_text_add(&text, "%s%s: ", cli->context.message,
+                interrupted ? "" : "; a checkpoint is there, --resume continues");
+    add_resume_command(cli, &text);
     d9_context_clear(&cli->context);
     status = d9_fail(&cli->context, status, "%s", d9_text_get(&text));
+done:
     d9_text_free(&text);
     return status;
 }
@@ -164,16 +182,18 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
         .seed = (uint64_t)config->seed,
         .out = out,
         .resume = options->resume,
+        .overwrite = options->overwrite,
         .plan = options->plan,
         .save_plan = options->save_plan,
         .tensorboard = tensorboard,
         .process_start = cli->process_start,
         .interrupt = cli->interrupt,
+        .unsaved_steps = cli->unsaved_steps,
         .observer = observer(cli, options, config, &progress),
     };
     d9_status status = d9_train(&cli->context, &train, result);
     d9_live_line_clear(&progress.live);
-    return add_resume_command(cli, status);
+    return say_how_to_resume(cli, status, out);
 }
 
 static d9_status result_object(d9_cli *cli, const d9_result *result, json_t **object) {
@@ -188,6 +208,33 @@ done:
     return status;
 }
 
+/* With --resume a run that is finished is told from its record: its result. NULL: train. */
+static d9_status find_finished(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder,
+                               json_t **result) {
+    d9_status status = D9_OK;
+    bool finished = false;
+    char *path;
+    *result = NULL;
+    if (!options->resume || options->overwrite) goto done;
+    D9_TRY(d9_record_finished(&cli->context, folder, config, &finished));
+    if (!finished) goto done;
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/result.json", folder));
+    D9_TRY(d9_json_read(&cli->context, path, result, NULL));
+    if (!json_is_number(json_object_get(*result, "accuracy")) ||
+        !json_is_number(json_object_get(*result, "accuracy_tta")))
+        status = d9_fail(&cli->context, D9_DATA, "%s: is not the result of a run; --overwrite trains it again", path);
+done:
+    if (status == D9_OK) return status;
+    json_decref(*result);
+    *result = NULL;
+    return status;
+}
+
+static void print_finished(d9_cli *cli, const json_t *result, const char *folder) {
+    d9_cli_print(cli, "finished   before, %.2f%% plain, %.2f%% with TTA; --overwrite trains it again\nrecord     %s\n",
+                 d9_json_real(result, "accuracy"), d9_json_real(result, "accuracy_tta"), folder);
+}
+
 static d9_status train_single(d9_cli *cli, const train_options *options) {
     d9_status status = D9_OK;
     d9_config *config = NULL;
@@ -196,17 +243,20 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     const char *folder;
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     D9_TRY(choose_out(cli, options, config, &folder));
-    D9_TRY(train_once(cli, options, config, folder, options->tensorboard, &result));
-    if (options->json || options->events) {
-        D9_TRY(result_object(cli, &result, &object));
-        if (options->events)
-            d9_cli_print_json_line(cli, object, REAL_DIGITS);
-        else
-            d9_cli_print_json(cli, object);
-    } else {
+    D9_TRY(find_finished(cli, options, config, folder, &object));
+    const bool before = object != NULL;
+    if (!before) D9_TRY(train_once(cli, options, config, folder, options->tensorboard, &result));
+    if (!before && (options->json || options->events)) D9_TRY(result_object(cli, &result, &object));
+    if (options->events)
+        d9_cli_print_json_line(cli, json_incref(object), REAL_DIGITS);
+    else if (options->json)
+        d9_cli_print_json(cli, json_incref(object));
+    else if (before)
+        print_finished(cli, object, folder);
+    else
         print_end(cli, &result, folder);
-    }
 done:
+    json_decref(object);
     d9_result_free(&cli->context, &result);
     d9_config_free(&cli->context, config);
     return status;
@@ -237,37 +287,45 @@ static json_t *sample_json(const d9_sample *sample) {
                      (json_int_t)sample->count);
 }
 
-/* With --resume a seed that is finished counts by its record. */
-static d9_status count_finished(d9_cli *cli, const d9_config *config, const char *folder, const char *path,
-                                many *many) {
+static d9_status open_seed(d9_cli *cli, const train_options *options, int64_t seed, const many *many,
+                           d9_config **config, char **folder) {
     d9_status status;
-    double plain, tta;
-    json_t *object = NULL;
-    D9_TRY(d9_record_check(&cli->context, folder, config, false));
-    D9_TRY(d9_json_read(&cli->context, path, &object, NULL));
-    if (json_unpack(object, "{s:F, s:F}", "accuracy", &plain, "accuracy_tta", &tta) != 0)
-        D9_TRY(d9_fail(&cli->context, D9_DATA, "%s: is not the result of a run; remove the folder to train it again",
-                       path));
-    add_accuracy(many, plain, tta);
-    if (many->rows) json_array_append(many->rows, object);
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, folder, "%s/seed%lld", many->out, (long long)seed));
+    D9_TRY(d9_cli_config(cli, options->config, &options->edits, &seed, config));
 done:
-    json_decref(object);
     return status;
 }
 
+/* Before the first of several runs: none would be refused later. */
+static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t seed, const many *many) {
+    d9_status status;
+    d9_config *config = NULL;
+    char *folder;
+    bool finished;
+    D9_TRY(open_seed(cli, options, seed, many, &config, &folder));
+    if (options->resume)
+        D9_TRY(d9_record_finished(&cli->context, folder, config, &finished));
+    else if (!options->overwrite)
+        D9_TRY(d9_record_check(&cli->context, folder, config, D9_RECORD_NEW));
+done:
+    d9_config_free(&cli->context, config);
+    return status;
+}
+
+/* With --resume a seed that is finished counts by its record. */
 static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t seed, many *many) {
     d9_status status = D9_OK;
     d9_config *config = NULL;
     d9_result result = {0};
     json_t *object = NULL;
-    char *folder = NULL, *path = NULL, *tensorboard = NULL;
-    D9_TRY(d9_cli_config(cli, options->config, &options->edits, &seed, &config));
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%s/seed%lld", many->out, (long long)seed));
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/result.json", folder));
-    if (options->resume && d9_file_exists(&cli->context, path)) {
-        D9_TRY(count_finished(cli, config, folder, path, many));
-        if (!options->json && !options->events)
-            d9_cli_print(cli, "seed %lld: finished before, %s\n", (long long)seed, folder);
+    char *folder = NULL, *tensorboard = NULL;
+    const bool text = !options->json && !options->events;
+    D9_TRY(open_seed(cli, options, seed, many, &config, &folder));
+    D9_TRY(find_finished(cli, options, config, folder, &object));
+    if (object) {
+        add_accuracy(many, d9_json_real(object, "accuracy"), d9_json_real(object, "accuracy_tta"));
+        json_array_append(many->rows, object);
+        if (text) d9_cli_print(cli, "seed %lld: finished before, %s\n", (long long)seed, folder);
         goto done;
     }
     if (options->tensorboard)
@@ -275,15 +333,16 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
                                (long long)seed));
     D9_TRY(train_once(cli, options, config, folder, tensorboard, &result));
     add_accuracy(many, result.accuracy, result.accuracy_tta);
-    if (options->json || options->events) {
-        D9_TRY(result_object(cli, &result, &object));
-        if (options->events) d9_cli_print_json_line(cli, json_incref(object), REAL_DIGITS);
-        json_array_append_new(many->rows, object);
-    } else {
+    if (text) {
         d9_cli_print(cli, "seed %lld: ", (long long)seed);
         print_accuracy(cli, &result);
+        goto done;
     }
+    D9_TRY(result_object(cli, &result, &object));
+    if (options->events) d9_cli_print_json_line(cli, json_incref(object), REAL_DIGITS);
+    json_array_append(many->rows, object);
 done:
+    json_decref(object);
     d9_result_free(&cli->context, &result);
     d9_config_free(&cli->context, config);
     return status;
@@ -298,6 +357,7 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
     D9_TRY(choose_out(cli, options, config, &many.out));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, options->runs.value, &many.plain));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, options->runs.value, &many.tta));
+    for (int64_t i = 0; i < options->runs.value; i++) D9_TRY(check_seed(cli, options, first + i, &many));
     for (int64_t i = 0; i < options->runs.value; i++) {
         if (i > 0) cli->process_start = 0; /* later runs did not start with the process */
         D9_TRY(train_seed(cli, options, first + i, &many));
@@ -326,6 +386,8 @@ static d9_status run(d9_cli *cli, const void *options) {
     const train_options *chosen = options;
     if (chosen->json && chosen->events)
         return d9_fail(&cli->context, D9_USAGE, "--json and --events: give one of them (dawn9 train --help)");
+    if (chosen->resume && chosen->overwrite)
+        return d9_fail(&cli->context, D9_USAGE, "--resume and --overwrite: give one of them (dawn9 train --help)");
     return chosen->runs.given ? train_many(cli, chosen) : train_single(cli, chosen);
 }
 
@@ -342,9 +404,12 @@ static const d9_example examples[] = {
 const d9_command d9_command_train = {
     .name = "train",
     .doc = "Train a configuration and keep a record of the run",
-    .about = "On an interrupt a checkpoint is written (exit status 130 or 143); --resume goes on from it.\n"
-             "`dawn9 eval DIR` evaluates what was trained once more, `dawn9 predict DIR FILE...` uses it.\n"
-             "docs/models.md tells what the model file holds and how it goes to PyTorch.",
+    .about =
+        "A checkpoint is written on an interrupt (exit status 129, 130 or 143) and at the end of an epoch, at most\n"
+        "one every 30 seconds; --resume goes on from it. A folder that holds a run is not written over unless\n"
+        "--overwrite says so. --data DIR says where the data lie, with --resume too: a record keeps no absolute path.\n"
+        "`dawn9 eval DIR` evaluates what was trained once more, `dawn9 predict DIR FILE...` uses it.\n"
+        "docs/models.md tells what the model file holds and how it goes to PyTorch.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(train_options),

@@ -15,7 +15,8 @@ const d9_fact d9_exit_statuses[] = {
     {"4", "device or backend, or out of memory"},
     {"5", "training became non-finite"},
     {"6", "output could not be written"},
-    {"130", "interrupted by SIGINT; a training run has written a checkpoint"},
+    {"129", "interrupted by SIGHUP; a training run has written a checkpoint"},
+    {"130", "interrupted by SIGINT, likewise"},
     {"143", "interrupted by SIGTERM, likewise"},
     {0},
 };

@@ -88,6 +88,10 @@ void d9_config_print(const d9_config *config, bool origins, d9_text *text);
  * seed and agree in this. */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
+/* The first thing that makes two configurations differ in their hash: "train.epochs is 3, here 4", "it has tricks.ema",
+ * "it has no tricks.ema". `text` stays empty where there is none. */
+void d9_config_difference(const d9_config *there, const d9_config *here, d9_text *text);
+
 /* Each option table there is, for help and the reference page: section "train", "tricks.ema", "model (resnet9)".
  * False past the end. */
 bool d9_config_section(int index, const char **section, const char **doc, const d9_option **options);

@@ -158,3 +158,63 @@ void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]) 
     if (d9_text_status(&text) == D9_OK) d9_sha256_hex(&(d9_bytes){d9_text_get(&text), text.size}, 1, hex);
     d9_text_free(&text);
 }
+
+/* ---- what differs ---- */
+
+enum { KEY_BYTES = 256, LEVELS = 3 };
+
+/* The next line of a printout as a key with its sections, "tricks.ema.every", and a value, "" of a section. NULL: the
+ * end.
+ */
+typedef struct printed_line {
+    char key[KEY_BYTES];
+    const char *value;
+    int value_length, ends[LEVELS + 1]; /* of the sections that lead to it */
+} printed_line;
+
+static const char *next_line(const char *at, printed_line *line) {
+    if (!*at) return NULL;
+    const int length = (int)strcspn(at, "\n"), indent = (int)strspn(at, " "), level = indent / 2;
+    const int name = (int)strcspn(at + indent, ":"), start = level ? line->ends[level - 1] : 0;
+    const int wrote =
+        snprintf(line->key + start, sizeof line->key - (size_t)start, "%s%.*s", level ? "." : "", name, at + indent);
+    line->ends[level] = start + wrote;
+    line->value = at + indent + name + 1;
+    line->value_length = length - indent - name - 1;
+    if (line->value_length > 0) line->value++, line->value_length--;
+    return at + length + (at[length] == '\n');
+}
+
+/* The first line of `one` that the other lacks or has otherwise. False: there is none. */
+static bool find_difference(const char *one, const char *other, printed_line *mine, printed_line *theirs) {
+    while ((one = next_line(one, mine))) {
+        const char *at = other;
+        while ((at = next_line(at, theirs)) && strcmp(mine->key, theirs->key) != 0) continue;
+        if (!at) theirs->value = NULL;
+        if (!at || mine->value_length != theirs->value_length ||
+            strncmp(mine->value, theirs->value, (size_t)mine->value_length) != 0)
+            return true;
+    }
+    return false;
+}
+
+void d9_config_difference(const d9_config *there, const d9_config *here, d9_text *text) {
+    d9_text printed[2];
+    const d9_config *const configs[2] = {there, here};
+    printed_line a = {0}, b = {0};
+    for (int i = 0; i < 2; i++) {
+        d9_text_init(text->context, &printed[i]);
+        print(&(printer){.text = &printed[i], .results_only = true}, configs[i]);
+        if (text->status == D9_OK) text->status = d9_text_status(&printed[i]);
+    }
+    const char *one = d9_text_get(&printed[0]), *other = d9_text_get(&printed[1]);
+    if (text->status == D9_OK && find_difference(one, other, &a, &b)) {
+        if (b.value)
+            d9_text_add(text, "%s is %.*s, here %.*s", a.key, a.value_length, a.value, b.value_length, b.value);
+        else
+            d9_text_add(text, "it has %s", a.key);
+    } else if (text->status == D9_OK && find_difference(other, one, &a, &b)) {
+        d9_text_add(text, "it has no %s", a.key);
+    }
+    for (int i = 0; i < 2; i++) d9_text_free(&printed[i]);
+}

@@ -55,7 +55,7 @@ typedef struct d9_experiment {
     const int64_t *seeds;
     int seed_count;
     int keep;                 /* d9_keep, for every run */
-    int64_t checkpoint_every; /* epochs; 0: only when interrupted */
+    int64_t checkpoint_every; /* epochs; 0: by time, as in d9_train_options */
 } d9_experiment;
 
 /* What the command line adds to a file. */
@@ -121,6 +121,7 @@ typedef struct d9_run_options { /* what belongs to this machine and not to the e
     const char *data;           /* folder of the dataset; NULL: the configuration's */
     double process_start;       /* of d9_train_options */
     const volatile sig_atomic_t *interrupt;
+    volatile sig_atomic_t *unsaved_steps; /* as in d9_train_options; -1: those of workers, which only they know */
     d9_observer observer;
 } d9_run_options;
 

@@ -4,7 +4,6 @@
  * folder's `lock` is held while it is trained; the kernel frees the lock of a killed process, and the
  * next process continues from the checkpoint or begins again. */
 #include "core/system.h"
-#include "core/listing.h"
 #include "exchange/model.h"
 #include "experiment/experiment.h"
 #include "record/effective.h"
@@ -130,22 +129,6 @@ d9_status d9_run_forget_failure(d9_context *context, const d9_experiment *experi
 
 /* ---- training ---- */
 
-static bool ends_with(const char *text, const char *ending) {
-    size_t length = strlen(text), tail = strlen(ending);
-    return length >= tail && strcmp(text + length - tail, ending) == 0;
-}
-
-/* Removes the half-written files of killed processes. The lock is held. */
-static void sweep(const run *self) {
-    d9_context quiet = *self->context; /* nothing here stops a run */
-    d9_arena arena = {0};
-    d9_listing listing;
-    if (d9_listing_read(&quiet, &arena, self->folder, &listing) == D9_OK)
-        for (int64_t i = 0; i < listing.count; i++)
-            if (ends_with(listing.entries[i].name, ".partial")) remove_in(self, listing.entries[i].name);
-    d9_arena_free(&quiet, &arena);
-}
-
 static d9_status record_failure(const run *self, d9_status why, const char *message) {
     d9_status status = D9_OK;
     char path[PATH_BYTES];
@@ -161,11 +144,17 @@ done:
     return status;
 }
 
-static d9_status train(const run *self, const d9_run_options *options, bool resume, d9_run_state *state) {
+/* The arm's, as this run is recorded. */
+static d9_config run_config(const run *self) {
     d9_config config = *self->arm->config;
-    d9_result result;
     config.seed = self->seed;
     config.keep = self->experiment->keep;
+    return config;
+}
+
+static d9_status train(const run *self, const d9_run_options *options, bool resume, d9_run_state *state) {
+    d9_config config = run_config(self);
+    d9_result result;
     if (options->threads)
         config.threads = options->threads;
     else if (config.threads == 0)
@@ -176,9 +165,12 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
                                      .seed = (uint64_t)self->seed,
                                      .out = self->folder,
                                      .resume = resume,
+                                     .overwrite = !resume,
+                                     .locked = true,
                                      .checkpoint_every = self->experiment->checkpoint_every,
                                      .process_start = options->process_start,
                                      .interrupt = options->interrupt,
+                                     .unsaved_steps = options->unsaved_steps,
                                      .observer = options->observer};
     d9_status status = d9_train(self->context, &wanted, &result);
     if (status != D9_OK) return status;
@@ -213,8 +205,9 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
 /* The lock is held. The state is read again, because it may have changed since it was read without the lock. */
 static d9_status do_locked(const run *self, const d9_run_options *options, d9_run_state *state, bool *trained) {
     d9_status status;
-    bool damaged;
-    sweep(self);
+    bool damaged, finished;
+    const d9_config config = run_config(self);
+    d9_record_sweep(self->context, self->folder);
     D9_TRY(look_at_result(self, state, &damaged));
     if (state->kind == D9_RUN_DONE) {
         if (self->experiment->keep != D9_KEEP_ALL) remove_in(self, "checkpoint.safetensors");
@@ -224,7 +217,7 @@ static d9_status do_locked(const run *self, const d9_run_options *options, d9_ru
     if (state->kind == D9_RUN_FAILED) goto done;
     if (damaged)
         d9_log(self->context, D9_LOG_WARNING, "%s/result.json: cut short; the run is done again", self->folder);
-    D9_TRY(d9_record_check(self->context, self->folder, self->arm->config, false)); /* not of another run */
+    D9_TRY(d9_record_finished(self->context, self->folder, &config, &finished)); /* not of another run */
     *trained = true;
     status = train_or_resume(self, options, damaged, state);
     if (status != D9_OK) status = take_failure(self, status, state);

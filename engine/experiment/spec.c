@@ -17,7 +17,7 @@ static const d9_option head_options[] = {
     {"keep", D9_OPTION_CHOICE, offsetof(d9_spec_head, keep), "none", 0, 0, "none|model|all",
      "weights kept of each run"},
     {"checkpoint_every", D9_OPTION_INT, offsetof(d9_spec_head, checkpoint_every), "0", 0, 1e6, NULL,
-     "epochs between checkpoints; 0: only when interrupted"},
+     "epochs between checkpoints; 0: at the end of an epoch, at most one every 30 s"},
     {0},
 };
 static const char *const head_others[] = {"seeds", "arms", "grid", "set", "with", "without", "ablate", NULL};

@@ -4,6 +4,7 @@
  *     events.jsonl  one object per epoch, appended
  *     epochs.tsv    DAWNBench's: a row for each epoch that was evaluated */
 #include "record/record.h"
+#include "core/listing.h"
 #include "core/system.h"
 #include "record/effective.h"
 #include "record/safetensors.h"
@@ -30,22 +31,37 @@ d9_status d9_record_write(d9_record *record, const char *name, const d9_text *te
     return d9_file_write(record->context, path, d9_text_get(text), text->size);
 }
 
-/* D9_USAGE when the folder holds the run of another configuration. */
-static d9_status check_owner(d9_record *record, const d9_config *config) {
-    d9_status status;
+static bool has(const d9_record *record, const char *name) {
+    char path[PATH_BYTES];
+    path_in(record, name, path);
+    return d9_file_exists(record->context, path);
+}
+
+/* D9_USAGE when the folder holds the run of another configuration or seed. */
+static d9_status check_owner(const d9_record *record, const d9_config *config) {
+    d9_status status = D9_OK;
     d9_config *held = NULL;
     const d9_config_edits none = {0};
-    char path[PATH_BYTES], held_hash[65], hash[65];
+    d9_text differs;
+    char path[PATH_BYTES];
+    d9_text_init(record->context, &differs);
     path_in(record, "config.yaml", path);
-    if (!d9_file_exists(record->context, path)) return D9_OK;
+    if (!has(record, "config.yaml")) goto done;
     D9_TRY(d9_config_load(record->context, path, &none, &held));
-    d9_config_hash(record->context, held, held_hash);
-    d9_config_hash(record->context, config, hash);
-    if (strcmp(hash, held_hash) != 0)
+    d9_config_difference(held, config, &differs);
+    D9_TRY(d9_text_status(&differs));
+    if (differs.size > 0)
         D9_TRY(d9_fail(record->context, D9_USAGE,
-                       "%s: holds a run of another configuration (%s); give another --out, or remove the folder",
-                       record->folder, path));
+                       "%s: holds a run of another configuration (%s: %s); give another --out, or --overwrite deletes "
+                       "that run",
+                       record->folder, path, d9_text_get(&differs)));
+    if (held->seed != config->seed)
+        D9_TRY(d9_fail(record->context, D9_USAGE,
+                       "%s: holds a run of another seed (%lld, this one has %lld); give another --out, or --overwrite "
+                       "deletes that run",
+                       record->folder, (long long)held->seed, (long long)config->seed));
 done:
+    d9_text_free(&differs);
     d9_config_free(record->context, held);
     return status;
 }
@@ -105,38 +121,74 @@ static d9_status set_folder(d9_context *context, d9_record *record, const char *
     return D9_OK;
 }
 
-d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config, bool resume) {
+d9_status d9_record_finished(d9_context *context, const char *folder, const d9_config *config, bool *finished) {
     d9_status status;
     d9_record record;
-    char path[PATH_BYTES];
     D9_TRY(set_folder(context, &record, folder));
     D9_TRY(check_owner(&record, config));
-    path_in(&record, "result.json", path);
-    if (resume && d9_file_exists(context, path))
+    *finished = has(&record, "result.json");
+done:
+    return status;
+}
+
+d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config, d9_record_mode mode) {
+    d9_status status;
+    d9_record record;
+    bool finished = false;
+    D9_TRY(set_folder(context, &record, folder));
+    if (mode == D9_RECORD_OVERWRITE) goto done;
+    D9_TRY(d9_record_finished(context, folder, config, &finished));
+    if (finished && mode == D9_RECORD_RESUME)
+        D9_TRY(
+            d9_fail(context, D9_USAGE, "%s: this run is finished; --overwrite deletes it and trains it again", folder));
+    if (finished)
         D9_TRY(d9_fail(context, D9_USAGE,
-                       "%s: this run is finished; train without --resume to do it again, or give another --out",
+                       "%s: holds a finished run; --resume leaves it as it is, --overwrite deletes it and trains it "
+                       "again; or give another --out",
+                       folder));
+    if (mode == D9_RECORD_NEW && has(&record, "checkpoint.safetensors"))
+        D9_TRY(d9_fail(context, D9_USAGE,
+                       "%s: holds a run that is not finished; --resume goes on from its checkpoint, --overwrite "
+                       "deletes it and begins again; or give another --out",
                        folder));
 done:
     return status;
 }
 
 d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder, const d9_config *config,
-                         bool resume, int64_t epochs_kept) {
+                         d9_record_mode mode, int64_t epochs_kept) {
     d9_status status;
     d9_text text;
+    const int64_t kept = mode == D9_RECORD_RESUME ? epochs_kept : 0;
     d9_text_init(context, &text);
     D9_TRY(set_folder(context, record, folder));
     D9_TRY(d9_directory_make(context, folder));
-    D9_TRY(check_owner(record, config));
+    D9_TRY(d9_record_check(context, folder, config, mode));
     for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) D9_TRY(remove_in(record, leftovers[i]));
-    if (!resume) D9_TRY(remove_in(record, "checkpoint.safetensors"));
+    if (mode == D9_RECORD_OVERWRITE) D9_TRY(remove_in(record, "checkpoint.safetensors"));
     D9_TRY(d9_effective_yaml(config, &text));
     D9_TRY(d9_record_write(record, "config.yaml", &text));
-    D9_TRY(keep_rows(record, "events.jsonl", "", true, resume ? epochs_kept : 0));
-    D9_TRY(keep_rows(record, "epochs.tsv", epochs_header, false, resume ? epochs_kept : 0));
+    D9_TRY(keep_rows(record, "events.jsonl", "", true, kept));
+    D9_TRY(keep_rows(record, "epochs.tsv", epochs_header, false, kept));
 done:
     d9_text_free(&text);
     return status;
+}
+
+static bool ends_with(const char *text, const char *ending) {
+    const size_t length = strlen(text), tail = strlen(ending);
+    return length >= tail && strcmp(text + length - tail, ending) == 0;
+}
+
+void d9_record_sweep(d9_context *context, const char *folder) {
+    d9_context quiet = *context; /* what cannot be listed is not swept */
+    d9_arena arena = {0};
+    d9_listing listing;
+    if (d9_listing_read(&quiet, &arena, folder, &listing) == D9_OK)
+        for (int64_t i = 0; i < listing.count; i++)
+            if (ends_with(listing.entries[i].name, ".partial"))
+                context->system->remove(context->system->user, listing.entries[i].path);
+    d9_arena_free(&quiet, &arena);
 }
 
 static d9_status append_line(d9_record *record, const char *name, const char *line) {

@@ -10,8 +10,8 @@
 #include "record/timeline.h"
 
 typedef struct d9_epoch_row {
-    int64_t epoch;     /* from 1 */
-    double train_loss; /* mean over the epoch's images of the (smoothed) training loss */
+    int64_t epoch;                 /* from 1 */
+    double train_loss;             /* mean over the epoch's images of the (smoothed) training loss */
     double train_accuracy;         /* percent, of the augmented images */
     double accuracy, accuracy_tta; /* percent; NAN when not evaluated after this epoch */
     double images_per_second;      /* training alone */
@@ -39,7 +39,7 @@ typedef struct d9_result {
     bool resumed;
     const char *plan_text;
     const d9_timeline *timeline;
-    d9_arena arena; /* of what a trained result points at, but its configuration */
+    d9_arena arena;                 /* of what a trained result points at, but its configuration */
     const char *const *class_names; /* (classes) */
     int64_t classes, channels;
     double mean[4], std[4]; /* of the training images, byte units */
@@ -50,13 +50,25 @@ typedef struct d9_record { /* an open run folder */
     char folder[512];
 } d9_record;
 
-/* For before a run: writes nothing. A folder that holds another configuration's run, or with `resume` a finished one:
- * D9_USAGE. */
-D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config, bool resume);
-/* Makes the folder and writes config.yaml. A folder that holds another configuration's run: D9_USAGE; one that
- * cannot be written: D9_OUTPUT. `resume` keeps the rows already there up to `epochs_kept`; otherwise starts anew. */
+/* What a run may do with the run that its folder holds already. */
+typedef enum d9_record_mode {
+    D9_RECORD_NEW,      /* nothing that would be missed: neither a result nor a checkpoint may be there */
+    D9_RECORD_RESUME,   /* go on with it: the same configuration and seed, and not finished */
+    D9_RECORD_OVERWRITE /* delete it, whatever it is */
+} d9_record_mode;
+
+/* Whether the folder holds a finished run. A run of another configuration or seed: D9_USAGE that says what differs. */
+D9_MUST_USE d9_status d9_record_finished(d9_context *context, const char *folder, const d9_config *config,
+                                         bool *finished);
+/* For before a run: writes nothing. What the mode does not allow: D9_USAGE that names the options that do. */
+D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config,
+                                      d9_record_mode mode);
+/* Makes the folder, checks it once more and writes config.yaml. A folder that cannot be written: D9_OUTPUT. The caller
+ * holds its lock. RESUME keeps the rows already there up to `epochs_kept`; the other modes start anew. */
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
-                                     const d9_config *config, bool resume, int64_t epochs_kept);
+                                     const d9_config *config, d9_record_mode mode, int64_t epochs_kept);
+/* Removes the half-written files of killed processes; nothing here fails. The caller holds the folder's lock. */
+void d9_record_sweep(d9_context *context, const char *folder);
 /* The row as an object of its first columns; NULL: no memory. */
 struct json_t *d9_epoch_object(const d9_epoch_row *row, int columns);
 /* Adds the row's line of events.jsonl, newline included. */

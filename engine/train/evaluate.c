@@ -25,6 +25,11 @@ static d9_status write_view(d9_session *session, const d9_view *view, int reach,
     return d9_session_write(session, D9_BUFFER_EVAL_DRAWS, draws);
 }
 
+static d9_status check_interrupt(const d9_session *session) {
+    const int number = session->interrupt ? *session->interrupt : 0;
+    return number ? d9_fail(session->context, (d9_status)(128 + number), "interrupted in an evaluation") : D9_OK;
+}
+
 d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
@@ -41,6 +46,7 @@ d9_status d9_session_logits(d9_session *session, const d9_views *views, double *
         int64_t left = extent->eval_images - begin, count = (left < extent->batch ? left : extent->batch) * classes;
         D9_TRY(write_batch(session, begin, order));
         for (int v = 0; v < views->count; v++) {
+            D9_TRY(check_interrupt(session));
             D9_TRY(write_view(session, &views->view[v], reach, draws));
             D9_TRY(session->backend->run(session->context, session->eval_plan, 0));
             D9_TRY(d9_session_read_value(session, made, batch));

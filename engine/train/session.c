@@ -1,5 +1,6 @@
 /* A session: dataset, device, program and plans, opened in the order in which the timeline counts them. */
 #include "core/hash.h"
+#include "core/process.h"
 #include "core/system.h"
 #include "train/trainer.h"
 
@@ -13,20 +14,21 @@ d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoc
 }
 
 d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dataset **dataset) {
+    const int most = d9_processors(); /* the device's opening warns */
     const d9_dataset_options wanted = {.name = config->data.dataset,
                                        .path = config->data.path,
                                        .validation = config->data.validation,
                                        .image_size = config->data.image_size,
                                        .synthetic_train = config->data.synthetic_train,
                                        .synthetic_test = config->data.synthetic_test,
-                                       .threads = (int)config->threads};
+                                       .threads = (int)(config->threads < most ? config->threads : most)};
     return d9_dataset_load(context, &wanted, dataset);
 }
 
 static d9_status open_device(d9_session *session, const d9_session_options *options) {
     d9_status status;
     const d9_config *config = options->config;
-    d9_backend_options wanted = {.threads = (int)config->threads,
+    d9_backend_options wanted = {.threads = d9_threads_limit(session->context, config->threads),
                                  .fuse = config->backend_options.fuse,
                                  .tune = (d9_tune)config->backend_options.tune,
                                  .cpu_level = config->backend_options.cpu_level,
@@ -94,6 +96,7 @@ d9_status d9_session_open(d9_context *context, const d9_session_options *options
     session->context = context;
     session->config = options->config;
     session->seed = options->seed;
+    session->interrupt = options->interrupt;
     session->mark = options->process_start > 0 ? options->process_start : d9_clock_now();
     d9_timeline_init(context, &session->timeline, session->mark);
     D9_TRY(d9_session_lap(session, D9_SEGMENT_PROCESS, 0));

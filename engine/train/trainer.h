@@ -28,15 +28,19 @@ typedef struct d9_session d9_session;
 typedef struct d9_train_options {
     const d9_config *config;
     uint64_t seed;
-    const char *out;   /* run folder; NULL: no record on disk */
-    bool resume;       /* from out/checkpoint.safetensors where there is one */
-    const char *plan;  /* file of a saved plan; NULL: choose */
+    const char *out;  /* run folder; NULL: no record on disk */
+    bool resume;      /* go on with the run in `out`, from its checkpoint where there is one */
+    bool overwrite;   /* delete the run in `out`; without either a result or a checkpoint there is D9_USAGE */
+    bool locked;      /* the caller holds out/lock, which is taken otherwise */
+    const char *plan; /* file of a saved plan; NULL: choose */
     const char *save_plan;
-    const char *tensorboard;  /* folder of event files (train/tensorboard_run.h); NULL: none */
-    int64_t checkpoint_every; /* epochs; 0: only when interrupted */
-    int64_t stop_after_steps; /* stop and checkpoint there, as an interrupt would (tests); 0: run through */
-    double process_start;     /* CLOCK_MONOTONIC seconds; 0: now */
+    const char *tensorboard;   /* folder of event files (train/tensorboard_run.h); NULL: none */
+    int64_t checkpoint_every;  /* epochs; 0: by time */
+    double checkpoint_seconds; /* by time: at the end of an epoch, when the last one is so old; 0: 30 */
+    int64_t stop_after_steps;  /* stop and checkpoint there, as an interrupt would (tests); 0: run through */
+    double process_start;      /* CLOCK_MONOTONIC seconds; 0: now */
     const volatile sig_atomic_t *interrupt; /* becomes a signal number; NULL: never */
+    volatile sig_atomic_t *unsaved_steps;   /* kept: steps done that no checkpoint holds; NULL: nobody asks */
     d9_observer observer;
     /* Writes the trained model where `keep` asks for one (exchange/model.h: d9_model_write); NULL: never. */
     d9_status (*write_model)(d9_session *session, const char *path);
@@ -45,8 +49,9 @@ typedef struct d9_train_options {
     d9_status (*finished)(void *user, d9_session *session);
 } d9_train_options;
 
-/* Trains once. On an interrupt: checkpoint, then D9_SIGINT or D9_SIGTERM. A non-finite loss: D9_NONFINITE naming
- * step and epoch. The result's arrays live until d9_result_free. */
+/* Trains once. On an interrupt a step is finished, an evaluation left; then a checkpoint, and D9_SIGHUP, D9_SIGINT or
+ * D9_SIGTERM. Another process that trains in `out`: D9_USAGE. A non-finite loss: D9_NONFINITE naming step and epoch.
+ * The result's arrays live until d9_result_free. */
 D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result);
 void d9_result_free(d9_context *context, d9_result *result);
 
@@ -62,7 +67,8 @@ struct d9_session {
     d9_program program;
     d9_plan *train_plan, *eval_plan;
     d9_timeline timeline;
-    double mark; /* end of the last segment of the timeline */
+    double mark;                            /* end of the last segment of the timeline */
+    const volatile sig_atomic_t *interrupt; /* leaves an evaluation between two batches; NULL: never */
 };
 
 /* Ends the segment that began at `mark`. */
@@ -73,7 +79,8 @@ typedef struct d9_session_options {
     uint64_t seed;
     const char *plan; /* text of a saved plan; NULL: choose */
     double process_start;
-    d9_dataset *dataset; /* taken over; NULL: the config's is loaded */
+    const volatile sig_atomic_t *interrupt; /* as in d9_train_options */
+    d9_dataset *dataset;                    /* taken over; NULL: the config's is loaded */
     d9_program_options program;
     bool no_eval;  /* no evaluation plan */
     bool no_train; /* no training plan */
@@ -94,7 +101,8 @@ D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
 D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order);
 D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
 
-/* Mean logits of the evaluation images over `views`, in the master type as doubles (eval_images, classes). */
+/* Mean logits of the evaluation images over `views`, in the master type as doubles (eval_images, classes). An
+ * interrupt: its status. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
 
 /* The class with the largest of `classes` numbers; the first of several. */
@@ -125,8 +133,8 @@ D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]
 
 /* ---- checkpoints (train/checkpoint.c) ---- */
 typedef struct d9_progress_state { /* a run half way: what a checkpoint holds beside the buffers */
-    int64_t step;         /* the next one */
-    d9_epoch_row *epochs; /* finished epochs */
+    int64_t step;                  /* the next one */
+    d9_epoch_row *epochs;          /* finished epochs */
     int64_t epoch_count;
 } d9_progress_state;
 D9_MUST_USE d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_progress_state *progress);

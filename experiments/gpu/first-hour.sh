@@ -94,14 +94,14 @@ stage_sanitize() {
         status=0
         compute-sanitizer --tool $tool --error-exitcode 1 --log-file "$out/$tool.txt" \
             "$dawn9" train "$small_config" $small --set "train.epochs=${SMALL_STEPS-0.0625}" --set eval.every=0 \
-            --set backend_options.tune=off --out "$out/$tool" || status=$?
+            --set backend_options.tune=off --overwrite --out "$out/$tool" || status=$?
         [ $status != 0 ] || continue
         grep -q 'Device not supported' "$out/$tool.txt" || return $status
         echo "$tool: this machine does not allow it on the GPU"
     done
 }
 stage_curve() {
-    "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed 1 --save-plan "$out/curve.plan" --out "$out/curve"
+    "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed 1 --save-plan "$out/curve.plan" --overwrite --out "$out/curve"
     cat tests/golden/dawn94_curve.tsv
 }
 stage_bench() {
@@ -126,7 +126,7 @@ stage_peers() {
     done
 }
 stage_seeds() {
-    "$dawn9" train "$config" --backend "$backend" --precision "$precision" --runs "${SEEDS-30}" --out "$out/seeds"
+    "$dawn9" train "$config" --backend "$backend" --precision "$precision" --runs "${SEEDS-30}" --overwrite --out "$out/seeds"
 }
 
 # The first tunes anew; the last reads every library from the disk again.
@@ -135,12 +135,12 @@ stage_cold() {
     rm -f "$choices"
     while [ $run -le "${COLD-10}" ]; do
         "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed $((run + 1)) \
-            --quiet --out "$out/cold/$run"
+            --quiet --overwrite --out "$out/cold/$run"
         run=$((run + 1))
     done
     sync
     if { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null; then
-        "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed 99 --quiet --out "$out/cold/dropped"
+        "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed 99 --quiet --overwrite --out "$out/cold/dropped"
     else
         echo "the page cache cannot be dropped here"
     fi

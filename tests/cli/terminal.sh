@@ -64,7 +64,7 @@ shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
 
 # ---- narrow: nothing that is drawn wraps, and it still says epoch, loss and time left ----
 for width in 40 24; do
-    on_terminal $width 0 "$dawn9" train shown.yaml --out narrow
+    on_terminal $width 0 "$dawn9" train shown.yaml --out narrow$width
     [ "$(widest '^ +[12]/2')" -gt 0 ] || fail "no live line at $width columns"
     [ "$(widest '^(reading| +[12]/2| +[12]  |epoch)')" -lt $((width > 37 ? width : 38)) ] || fail "wider than $width columns"
     [ "$(widest '^ +[12]/2')" -lt $width ] || fail "the live line is $(widest '^ +[12]/2') wide on $width columns"
@@ -100,10 +100,11 @@ shows 'ending in good order'
 shows '^about [0-9.]+ (minutes|hours) with its evaluations, by the first steps$'
 shows "^dawn9: interrupted before step [0-9]+ of 20000: a checkpoint was written; --resume continues: $dawn9 train endless.yaml --out 'a run' --resume\$"
 [ -f 'a run/checkpoint.safetensors' ] && [ ! -e 'a run/result.json' ] || fail "an interrupted run left: $(ls 'a run')"
-after='steps of' # the first step begins
+after='1/2 \[' # the first step is done, the second begins
 on_terminal 80 2 "$dawn9" train slow.yaml --out twice
 [ $status = 130 ] || fail "status $status after Ctrl-C twice, 130 expected"
-shows 'ending in good order'
+shows 'ending in good order, after the step at hand; Ctrl-C again ends at once$'
+shows '^ended at once; steps lost since the last checkpoint: [1-3]$'
 hides 'interrupted before'
 [ ! -e twice/checkpoint.safetensors ] || fail "Ctrl-C twice waited for a checkpoint"
 verdict

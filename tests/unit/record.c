@@ -70,7 +70,8 @@ static void assert_file(bench *bench, const char *name, const char *expected) {
 }
 
 static void open_record(bench *bench, d9_record *record, bool resume, int64_t kept) {
-    if (d9_record_open(&bench->context, record, bench->folder, bench->config, resume, kept) != D9_OK)
+    const d9_record_mode mode = resume ? D9_RECORD_RESUME : D9_RECORD_OVERWRITE;
+    if (d9_record_open(&bench->context, record, bench->folder, bench->config, mode, kept) != D9_OK)
         fail_msg("%s", bench->context.message);
 }
 
@@ -200,18 +201,26 @@ static void test_resume_drops_half_a_line(void **state) {
 static void test_refuses_another_configuration(void **state) {
     bench *bench = *state;
     d9_record record;
-    char path[512];
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
     assert_int_equal(d9_record_epoch(&record, &row, true), D9_OK);
-    d9_config *mine = bench->config, *other = parse(&bench->context, "train.epochs=4");
-    for (int resume = 0; resume < 2; resume++) {
-        assert_int_equal(d9_record_open(&bench->context, &record, bench->folder, other, resume, 0), D9_USAGE);
-        assert_non_null(strstr(bench->context.message, in(bench, "config.yaml", path)));
-        assert_non_null(strstr(bench->context.message, "another configuration"));
+    static const struct {
+        const char *edit, *says;
+    } others[] = {{"train.epochs=4", "config.yaml: train.epochs is 3, here 4)"},
+                  {"tricks.flip_tta=off", "config.yaml: it has tricks.flip_tta)"},
+                  {"tricks.flip=on", "config.yaml: it has no tricks.flip)"},
+                  {"seed=77", "another seed (1, this one has 77)"}};
+    d9_config *mine = bench->config;
+    for (size_t i = 0; i < 2 * sizeof others / sizeof *others; i++) {
+        d9_config *other = parse(&bench->context, others[i / 2].edit);
+        const d9_record_mode mode = i % 2 ? D9_RECORD_RESUME : D9_RECORD_NEW;
+        assert_int_equal(d9_record_open(&bench->context, &record, bench->folder, other, mode, 0), D9_USAGE);
+        if (!strstr(bench->context.message, others[i / 2].says)) fail_msg("%s", bench->context.message);
+        assert_non_null(strstr(bench->context.message, "--overwrite"));
+        assert_non_null(strstr(bench->context.message, "another"));
         d9_context_clear(&bench->context);
+        d9_config_free(&bench->context, other);
     }
-    d9_config_free(&bench->context, other);
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n"); /* untouched */
     bench->config = parse(&bench->context, "target=90"); /* cannot change a result: the same run */
     open_record(bench, &record, true, 1);
@@ -225,12 +234,12 @@ static void test_unwritable(void **state) {
     char path[512], below[600], longest[700];
     assert_int_equal(d9_file_write(&bench->context, in(bench, "config.yaml", path), "x", 1), D9_OK);
     snprintf(below, sizeof below, "%s/run", path);
-    assert_int_equal(d9_record_open(&bench->context, &record, below, bench->config, false, 0), D9_OUTPUT);
+    assert_int_equal(d9_record_open(&bench->context, &record, below, bench->config, D9_RECORD_NEW, 0), D9_OUTPUT);
     assert_non_null(strstr(bench->context.message, path));
     d9_context_clear(&bench->context);
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
-    assert_int_equal(d9_record_open(&bench->context, &record, longest, bench->config, false, 0), D9_OUTPUT);
+    assert_int_equal(d9_record_open(&bench->context, &record, longest, bench->config, D9_RECORD_NEW, 0), D9_OUTPUT);
 }
 
 /* ---- results ---- */
@@ -378,7 +387,7 @@ static void test_leftovers_go(void **state) {
     d9_record record;
     char path[512];
     for (int resume = 0; resume < 2; resume++) {
-        for (size_t i = 0; i < 4; i++)
+        for (size_t i = (size_t)resume; i < 4; i++) /* a run that has its result is not resumed */
             assert_int_equal(d9_file_write(&bench->context, in(bench, names[i], path), "x", 1), D9_OK);
         assert_int_equal(d9_file_write(&bench->context, in(bench, "checkpoint.safetensors", path), "x", 1), D9_OK);
         open_record(bench, &record, resume, 0);
@@ -416,7 +425,9 @@ static void test_title_that_is_not_utf8(void **state) {
     bench->config->title = "na\xefve";
     open_record(bench, &record, false, 0);
     assert_int_equal(d9_record_result(&record, &result), D9_OK);
-    open_record(bench, &record, true, 0); /* its config.yaml reads back */
+    bool finished = false; /* its config.yaml reads back */
+    assert_int_equal(d9_record_finished(&bench->context, bench->folder, bench->config, &finished), D9_OK);
+    assert_true(finished);
     bench->config->title = title;
     d9_timeline_free(&timeline);
 }

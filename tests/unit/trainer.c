@@ -89,7 +89,7 @@ static void test_resumed_after_the_end(void **state) {
     d9_config_free(&b->context, config);
 }
 
-/* --resume where nothing was begun starts; without it the folder's run starts anew. */
+/* --resume where nothing was begun starts; where --overwrite says so the folder's run starts anew. */
 static void test_nothing_to_resume(void **state) {
     run_bench *b = *state;
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .resume = true};
@@ -97,11 +97,144 @@ static void test_nothing_to_resume(void **state) {
     assert_false(first.resumed);
     options.stop_after_steps = 4;
     options.resume = false;
+    options.overwrite = true;
     assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
     options.stop_after_steps = 0;
     run_report anew = run_train_ok(&options);
     assert_false(anew.resumed);
     run_assert_equal(&anew, &first, "begun anew");
+}
+
+/* ---- what a folder holds is not lost ---- */
+
+static void assert_refused(const d9_train_options *options, const char *says) {
+    const run_report refused = run_train(options, NULL);
+    if (refused.status != D9_USAGE || !strstr(refused.message, says))
+        fail_msg("\"%s\" was expected: status %d: %s", says, (int)refused.status, refused.message);
+}
+
+/* Neither a finished run nor a checkpoint goes unless --overwrite says so. */
+static void test_what_is_there_stays(void **state) {
+    run_bench *b = *state;
+    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = 4};
+    assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
+    options.stop_after_steps = 0;
+    assert_refused(&options, "holds a run that is not finished; --resume goes on from its checkpoint, --overwrite");
+    assert_true(run_has(b->folder, "checkpoint.safetensors") && !run_has(b->folder, "lock"));
+    options.resume = true;
+    run_report whole = run_train_ok(&options);
+    options.resume = false;
+    assert_refused(&options, "holds a finished run; --resume leaves it as it is, --overwrite");
+    d9_config *other = run_config(&b->context, "reference", "f32", "");
+    other->seed = 8;
+    options.config = other;
+    assert_refused(&options, "another seed");
+    options.resume = options.overwrite = true;
+    assert_refused(&options, "not both");
+    assert_true(run_has(b->folder, "result.json") && run_has(b->folder, "model.safetensors"));
+    options.resume = false;
+    options.config = b->config;
+    run_report again = run_train_ok(&options);
+    run_assert_equal(&again, &whole, "overwritten");
+    d9_config_free(&b->context, other);
+}
+
+/* One process a folder. A lock file that nobody holds, as a killed process leaves it, is no obstacle. */
+static void test_one_at_a_time(void **state) {
+    run_bench *b = *state;
+    char path[RUN_PATH_BYTES], says[64];
+    int lock;
+    const d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder};
+    op_ok(&b->context, d9_lock_take(&b->context, run_path(b->folder, "lock", path), &lock));
+    assert_true(lock >= 0);
+    assert_int_equal(d9_lock_holder(&b->context, path), getpid());
+    snprintf(says, sizeof says, "process %ld is training in this folder", (long)getpid());
+    assert_refused(&options, says);
+    assert_int_equal(run_folder_count(b->folder, ""), 1); /* the lock */
+    close(lock);
+    assert_true(run_has(b->folder, "lock"));
+    run_train_ok(&options);
+    assert_false(run_has(b->folder, "lock"));
+}
+
+/* ---- checkpoints while it trains ---- */
+
+typedef struct watched {
+    const char *folder;
+    int epochs, with_checkpoint;     /* epochs seen; before how many of them there was one */
+    volatile sig_atomic_t interrupt; /* set after step `interrupt_after` */
+    volatile sig_atomic_t unsaved;
+    int64_t interrupt_after, most_unsaved;
+} watched;
+
+static void watch_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
+    watched *w = user;
+    (void)program, (void)loss, (void)seconds;
+    if (step == w->interrupt_after) w->interrupt = SIGHUP;
+    if (w->unsaved > w->most_unsaved) w->most_unsaved = w->unsaved;
+}
+
+static void watch_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
+    watched *w = user;
+    (void)program, (void)row;
+    w->epochs++;
+    w->with_checkpoint += run_has(w->folder, "checkpoint.safetensors");
+}
+
+static d9_train_options watched_options(const run_bench *b, watched *w) {
+    w->folder = b->folder;
+    return (d9_train_options){.config = b->config,
+                              .seed = 7,
+                              .out = b->folder,
+                              .interrupt = &w->interrupt,
+                              .unsaved_steps = &w->unsaved,
+                              .observer = {.user = w, .step = watch_step, .epoch = watch_epoch}};
+}
+
+/* At the end of every epoch but the last, where they are old enough; in 30 s none of this run's is. */
+static void test_checkpoints_by_time(void **state) {
+    run_bench *b = *state;
+    watched by_default = {0}, always = {0};
+    d9_train_options options = watched_options(b, &by_default);
+    run_report whole = run_train_ok(&options);
+    assert_true(by_default.epochs == 3 && by_default.with_checkpoint == 0 && by_default.most_unsaved == RUN_STEPS);
+    options = watched_options(b, &always);
+    options.overwrite = true;
+    options.checkpoint_seconds = 1e-9;
+    run_report often = run_train_ok(&options);
+    assert_true(always.epochs == 3 && always.with_checkpoint == 2);
+    assert_true(always.most_unsaved == RUN_STEPS_PER_EPOCH && always.unsaved == 0);
+    run_assert_equal(&often, &whole, "checkpoints change nothing");
+    assert_false(run_has(b->folder, "checkpoint.safetensors"));
+}
+
+static int slow_sync(void *user, int file) {
+    (void)user, (void)file;
+    return usleep(20000);
+}
+
+/* What a checkpoint takes is a segment `save` of its epoch: in process_seconds, not in train_seconds. */
+static void test_checkpoints_are_timed(void **state) {
+    run_bench *b = *state;
+    d9_system system = *d9_system_default();
+    d9_result result;
+    system.sync = slow_sync;
+    b->context.system = &system;
+    const d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_seconds = 1e-9};
+    op_ok(&b->context, d9_train(&b->context, &options, &result));
+    double saved = 0, trained = 0;
+    for (int i = 0; i < result.timeline->count; i++) {
+        const d9_segment *segment = &result.timeline->segments[i];
+        if (segment->kind == D9_SEGMENT_SAVE && segment->epoch > 0) saved += segment->seconds;
+        if (segment->kind == D9_SEGMENT_UPLOAD || segment->kind == D9_SEGMENT_WHITEN ||
+            segment->kind == D9_SEGMENT_TRAIN)
+            trained += segment->seconds;
+    }
+    assert_true(saved >= 0.04); /* two checkpoints, each synced once */
+    assert_true(fabs(d9_timeline_sum(result.timeline, d9_clock_find("train_seconds"), 0) - trained) < 1e-9);
+    assert_true(d9_timeline_sum(result.timeline, d9_clock_find("process_seconds"), 0) >= trained + saved);
+    d9_result_free(&b->context, &result);
+    b->context.system = d9_system_default();
 }
 
 /* Evaluating less often changes nothing but the rows. */
@@ -118,6 +251,46 @@ static void test_evaluations_change_nothing(void **state) {
 }
 
 /* ---- interrupts and observers ---- */
+
+static int64_t lines_in(const run_bench *b, const char *name) {
+    char path[RUN_PATH_BYTES];
+    FILE *file = fopen(run_path(b->folder, name, path), "r");
+    int64_t lines = 0;
+    assert_non_null(file);
+    for (int c; (c = fgetc(file)) != EOF;) lines += c == '\n';
+    fclose(file);
+    return lines;
+}
+
+/* An interrupt at the last step of an epoch leaves the evaluation; the run that goes on makes up for it, and its rows
+ * are those of a run that nobody disturbed. */
+static void test_evaluation_is_left(void **state) {
+    run_bench *b = *state;
+    static const int64_t ends[] = {5, 10, 13};
+    static const char *const says[] = {"before step 6", "before step 11", "after step 13"};
+    run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
+    for (int i = 0; i < 3; i++) {
+        char message[128];
+        watched w = {.interrupt_after = ends[i]};
+        d9_train_options options = watched_options(b, &w);
+        run_report left = run_train(&options, NULL);
+        assert_int_equal(left.status, D9_SIGHUP);
+        snprintf(message, sizeof message, "interrupted %s of 13: a checkpoint was written; --resume continues",
+                 says[i]);
+        assert_string_equal(left.message, message);
+        assert_int_equal(w.epochs, i);
+        assert_int_equal(lines_in(b, "events.jsonl"), i);
+        w = (watched){0};
+        options.resume = true;
+        run_report rest = run_train_ok(&options);
+        assert_int_equal(w.epochs, 3 - i);
+        run_assert_equal(&rest, &whole, "an evaluation was left");
+        assert_int_equal(lines_in(b, "events.jsonl"), 3);
+        assert_int_equal(lines_in(b, "epochs.tsv"), 4);
+        run_folder_remove(b->folder);
+        run_folder_make(b->folder);
+    }
+}
 
 static void test_interrupts(void **state) {
     run_bench *b = *state;
@@ -313,6 +486,11 @@ int main(void) {
         TEST(test_stopped_three_times),
         TEST(test_resumed_after_the_end),
         TEST(test_nothing_to_resume),
+        TEST(test_what_is_there_stays),
+        TEST(test_one_at_a_time),
+        TEST(test_checkpoints_by_time),
+        TEST(test_checkpoints_are_timed),
+        TEST(test_evaluation_is_left),
         TEST(test_evaluations_change_nothing),
         TEST(test_interrupts),
         TEST(test_observers),

@@ -257,6 +257,36 @@ static void test_old_checkpoint_survives(void **state) {
     assert_recovers(b, "from the first checkpoint");
 }
 
+/* A full disk when the model is written: what was trained is not lost. */
+static void test_full_disk_at_the_model(void **state) {
+    bench *b = *state;
+    d9_config *config = run_config(&b->context, "reference", "f32", "");
+    disk d = {.fault = FAULT_WRITE, .victim = "model", .room = INT64_MAX, .marked = -1};
+    d9_system system = system_on(&d);
+    d9_train_options options = {.config = config, .seed = 7, .out = b->folder};
+    run_report report = run_train(&options, &system);
+    check_failed(b, &report, &d, "full at the model");
+    assert_non_null(strstr(report.message, "model.safetensors: cannot write: No space left on device"));
+    assert_true(run_has(b->folder, "checkpoint.safetensors"));
+    assert_recovers(b, "from the checkpoint of its end");
+    d9_config_free(&b->context, config);
+}
+
+/* A checkpoint that finds no room does not end the run. */
+static void test_full_disk_at_a_checkpoint(void **state) {
+    bench *b = *state;
+    d9_config *config = run_config(&b->context, "reference", "f32", "");
+    disk d = {.fault = FAULT_WRITE, .victim = "checkpoint", .room = INT64_MAX, .marked = -1};
+    d9_system system = system_on(&d);
+    d9_train_options options = {.config = config, .seed = 7, .out = b->folder, .checkpoint_seconds = 1e-9};
+    run_report report = run_train(&options, &system);
+    assert_true(d.hits > 0);
+    assert_int_equal(report.status, D9_OK);
+    run_assert_equal(&report, &b->whole, "without a checkpoint");
+    assert_no_half_file(b, "without a checkpoint");
+    d9_config_free(&b->context, config);
+}
+
 static void test_folder_that_cannot_be_made(void **state) {
     bench *b = *state;
     char path[RUN_PATH_BYTES];
@@ -298,6 +328,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_each_file_each_fault),       TEST(test_full_disk),
         TEST(test_full_disk_at_an_interrupt),  TEST(test_old_checkpoint_survives),
+        TEST(test_full_disk_at_the_model),     TEST(test_full_disk_at_a_checkpoint),
         TEST(test_folder_that_cannot_be_made), TEST(test_saved_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

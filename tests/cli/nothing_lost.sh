@@ -1,0 +1,134 @@
+# What a folder holds is not lost: by a second dawn9 train, by two at once, by a signal or a full disk; and a run finds its
+# data again, or says how.
+. "$(dirname "$0")/lib.sh"
+tiny >tiny.yaml
+# Trains for a minute; evaluates for another, in batches of a few hundredths of a second, after its second step.
+{ tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 2000/'; echo 'eval: {every: 0}'; } >long.yaml
+{ tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/synthetic_test: 64/synthetic_test: 8000/'; } >evaluates.yaml
+
+# begin FOLDER COMMAND...: in the background, and waits for the run to train
+begin() {
+    folder=$1
+    shift
+    "$@" >"$scratch/first.out" 2>"$scratch/first.err" &
+    child=$!
+    until_written "$folder/events.jsonl" $child
+    [ -s "$folder/events.jsonl" ] || fail "$folder: no epoch was trained: $(cat "$scratch/first.err")"
+}
+same() { # FOLDER: what it held is what it holds
+    diff -r "$1" "$1.before" >"$err" 2>&1 || fail "$1 was touched"
+}
+
+# ---- a finished run ----
+accepts "$dawn9" train tiny.yaml --out run --quiet
+cp -r run run.before
+refuses 2 'run: holds a finished run; --resume leaves it as it is, --overwrite deletes it and trains it again; or give another --out$' \
+    "$dawn9" train tiny.yaml --out run
+refuses 2 'run: holds a run of another seed \(1, this one has 2\); .*--overwrite' "$dawn9" train tiny.yaml --out run --seed 2
+refuses 2 'another seed' "$dawn9" train tiny.yaml --out run --seed 2 --resume
+refuses 2 'run: holds a run of another configuration \(run/config.yaml: train.epochs is 2, here 3\)' \
+    "$dawn9" train tiny.yaml --out run --set train.epochs=3 --resume
+refuses 2 'it has tricks.flip_tta\)' "$dawn9" train tiny.yaml --out run --without flip_tta
+refuses 2 'it has no tricks.cutout\)' "$dawn9" train tiny.yaml --out run --with cutout:size=4
+refuses 2 'resume and --overwrite: give one' "$dawn9" train tiny.yaml --out run --resume --overwrite
+accepts "$dawn9" train tiny.yaml --out run --resume
+says '^finished   before, [0-9.]+% plain, [0-9.]+% with TTA; --overwrite trains it again$'
+accepts "$dawn9" train tiny.yaml --out run --resume --json
+json "$out" 'd == json.load(open("run/result.json"))'
+accepts "$dawn9" train tiny.yaml --out run --resume --events
+json "$out" 'd == json.load(open("run/result.json"))'
+same run
+accepts "$dawn9" train tiny.yaml --out run --seed 2 --overwrite --quiet
+json run/result.json 'd["seed"] == 2'
+
+# ---- several seeds: refused before the first is trained ----
+accepts "$dawn9" train tiny.yaml --set train.epochs=0.5 --seed 6 --out many/seed6 --quiet
+refuses 2 'many/seed6: holds a finished run' "$dawn9" train tiny.yaml --set train.epochs=0.5 --runs 3 --seed 5 --out many
+accepts "$dawn9" train tiny.yaml --set train.epochs=0.5 --runs 3 --seed 5 --out many --quiet --resume
+says '^seed 6: finished before, many/seed6$'
+
+# ---- two at once; a lock that a killed process left; a checkpoint that would go ----
+begin both "$dawn9" train long.yaml --out both --quiet
+ends 2 "both: process $child is training in this folder; wait for its end, or give another --out\$" "$dawn9" train long.yaml --out both
+ends 2 "process $child is training" "$dawn9" train long.yaml --out both --overwrite
+ends 2 "process $child is training" "$dawn9" train long.yaml --out both --resume
+kill -KILL $child
+wait $child 2>/dev/null
+[ -f both/lock ] || fail "a killed process took its lock along"
+rm both/events.jsonl
+begin both "$dawn9" train long.yaml --out both --quiet
+kill -INT $child
+wait $child
+[ -f both/checkpoint.safetensors ] && [ ! -e both/lock ] || fail "an interrupted run left: $(ls both)"
+rm -rf both.before && cp -r both both.before
+refuses 2 'both: holds a run that is not finished; --resume goes on from its checkpoint, --overwrite deletes it' \
+    "$dawn9" train long.yaml --out both
+same both
+for try in 1 2 3; do # in the same moment: one trains, the other does not
+    "$dawn9" train tiny.yaml --out race$try --quiet >race.first 2>&1 &
+    child=$!
+    observe "$dawn9" train tiny.yaml --out race$try --quiet
+    wait $child
+    case "$? $status" in
+    '0 2' | '2 0') ;;
+    *) fail "two at once ended with $? and $status" ;;
+    esac
+    cat race.first "$err" | grep -Eq 'process [0-9]+ is training|holds a finished run' || fail "neither says why: $(cat race.first)"
+    json race$try/result.json 'd["epochs"][-1]["epoch"] == 2'
+done
+
+# ---- SIGHUP is a reason to stop in good order, and none under nohup ----
+hung_up() {
+    begin "$1" "$dawn9" train long.yaml --out "$1" --quiet
+    kill -HUP $child
+    wait $child
+    code=$?
+    cat "$scratch/first.err" >&2
+    return $code
+}
+ends 129 'interrupted before step [0-9]+ of 4000: a checkpoint was written; --resume continues: .* --resume$' hung_up hung
+[ -f hung/checkpoint.safetensors ] || fail "SIGHUP left no checkpoint"
+(trap '' HUP && exec "$dawn9" train long.yaml --out held --quiet) >"$out" 2>"$err" &
+child=$!
+until_written held/events.jsonl $child
+kill -HUP $child
+sleep 0.2
+kill -0 $child || fail "SIGHUP ended a run under nohup"
+kill -TERM $child
+wait $child
+[ $? = 143 ] || fail "the run under nohup did not end by SIGTERM"
+
+# ---- an evaluation is left at once, and made up for ----
+"$dawn9" train evaluates.yaml --out left --set train.epochs=1 --quiet >"$out" 2>"$err" &
+child=$!
+until [ -s left/config.yaml ] || ! kill -0 $child; do sleep 0.02; done
+sleep 0.5 # two steps take less, the evaluation far longer
+started=$(date +%s%N)
+kill -INT $child
+wait $child
+code=$? took=$((($(date +%s%N) - started) / 1000000))
+checks=$((checks + 1))
+[ $code = 130 ] && grep -Eq 'interrupted (before step [12]|after step 2) of 2: a checkpoint' "$err" || fail "an interrupted evaluation ended with $code"
+[ $took -lt 2000 ] || fail "an evaluation was left after $took ms"
+
+# ---- a model that cannot be written: a checkpoint of the end is ----
+blocked() {
+    begin blocked "$dawn9" train long.yaml --set train.epochs=16 --out blocked --quiet
+    mkdir blocked/model.safetensors
+    wait $child
+    code=$?
+    cat "$scratch/first.err" >&2
+    return $code
+}
+ends 6 'model.safetensors: cannot write: it is a folder; a checkpoint is there, --resume continues: .* --resume$' blocked
+rmdir blocked/model.safetensors
+accepts "$dawn9" train long.yaml --set train.epochs=16 --out blocked --quiet --resume
+json blocked/result.json 'd["resumed"] and len(d["epochs"]) == 16'
+
+# ---- more threads than processors ----
+processors=$(nproc)
+observe "$dawn9" train tiny.yaml --threads 999 --out threads --quiet
+[ $status = 0 ] && [ "$(cat "$err")" = "dawn9: warning: threads: 999 are too many for the $processors processor$([ "$processors" = 1 ] || echo s) that this process may use: $processors it is" ] ||
+    fail "--threads 999: status $status"
+json threads/result.json "d[\"threads\"] == $processors"
+verdict
