@@ -39,7 +39,7 @@ static const d9_example examples[] = {
 const d9_command d9_command_experiment = {
     .name = "experiment",
     .doc = "Train configurations x grid x seeds; what is done is not done again",
-    .about = "The same command goes on after an interrupt (exit status 130 or 143), a crash, or with more seeds.\n"
+    .about = "The same command goes on after an interrupt (exit status 129, 130 or 143), a crash, or with more seeds.\n"
              "Several may run at once, on several machines with one disk: no run is done twice.",
     .examples = examples,
     .flags = flags,

@@ -24,7 +24,7 @@ static void pause_seconds(double seconds) {
 
 static d9_status interrupted(d9_context *context, int number) {
     d9_context_clear(context);
-    return d9_fail(context, number == SIGTERM ? D9_SIGTERM : D9_SIGINT,
+    return d9_fail(context, (d9_status)(128 + number),
                    "interrupted: what is done stays done, and the same command goes on");
 }
 
@@ -75,7 +75,7 @@ static d9_status do_all(worker *self) {
         if (!self->settled[i] && d9_work_has(self->options, i)) D9_TRY(do_one(self, i));
     }
 done:
-    if (status == D9_SIGINT || status == D9_SIGTERM) return interrupted(self->context, (int)status - 128);
+    if (d9_status_is_interrupt(status)) return interrupted(self->context, (int)status - 128);
     return status;
 }
 
@@ -141,24 +141,24 @@ static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
     return status;
 }
 
-static void signal_all(const worker_pool *pool, int number) {
+/* Queued, so that a worker that has had the signal itself, as after a Ctrl-C, can tell this one from a second Ctrl-C.
+ */
+static void hand_on(const worker_pool *pool, int number) {
     for (int i = 0; i < pool->started; i++)
-        if (pool->pids[i] > 0) kill(pool->pids[i], number);
+        if (pool->pids[i] > 0) sigqueue(pool->pids[i], number, (union sigval){0});
 }
 
 /* The first failure of a worker. One that was killed is none: the others, or the next call, take over its run. */
 static d9_status wait_for_all(worker_pool *pool) {
+    enum { HAND_ON_AFTER = 10 }; /* pauses: first comes what the workers are sent themselves */
     d9_status first = D9_OK;
-    bool signalled = false;
+    int heard = 0; /* pauses since the signal */
     const volatile sig_atomic_t *interrupt = pool->self->run.interrupt;
     for (int left = pool->started; left > 0;) {
         int state;
         pid_t ended = waitpid(-1, &state, WNOHANG);
-        if (interrupt && *interrupt && !signalled) {
-            signalled = true;
-            signal_all(pool, *interrupt);
-        }
         if (ended <= 0) {
+            if (interrupt && *interrupt && ++heard == HAND_ON_AFTER) hand_on(pool, *interrupt);
             pause_seconds(0.02);
             continue;
         }
@@ -180,7 +180,7 @@ static d9_status take_failure(const worker_pool *pool, d9_status status) {
     if (status == D9_OK && pool->killed == pool->started)
         return d9_fail(context, D9_DEVICE, "all workers were killed (out of memory?); the same command goes on");
     if (status == D9_OK) return D9_OK;
-    if (status == D9_SIGINT || status == D9_SIGTERM) return interrupted(context, (int)status - 128);
+    if (d9_status_is_interrupt(status)) return interrupted(context, (int)status - 128);
     ssize_t got = context->system->read(context->system->user, pool->pipe[0], message, sizeof message - 1);
     message[got > 0 ? strcspn(message, "\n") : 0] = 0;
     return d9_fail(context, status, "%s", got > 0 ? message : "a worker failed without a message");
@@ -211,6 +211,7 @@ static d9_status work_in_processes(worker *self, bool *is_worker) {
     }
     if (pool.started == 0) D9_TRY(d9_fail(self->context, D9_DEVICE, "no worker process could be started"));
     close_end(&pool, &pool.pipe[1]);
+    if (self->run.unsaved_steps) *self->run.unsaved_steps = -1;
     status = take_failure(&pool, wait_for_all(&pool));
 done:
     close_end(&pool, &pool.pipe[0]);

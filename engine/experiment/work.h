@@ -23,7 +23,7 @@ static inline bool d9_work_has(const d9_work_options *options, int64_t index) {
     return index % options->shards == options->shard;
 }
 
-/* The first failure ends the work; an interrupt (D9_SIGINT, D9_SIGTERM) does so too, and everything done is kept.
+/* The first failure ends the work; an interrupt (d9_status_is_interrupt) does so too, and everything done is kept.
  *
  * Worker processes are forked here. In each, this function returns as well, with `*is_worker` true: its caller ends the
  * process with the status, and prints no error, because the parent returns the first one. */

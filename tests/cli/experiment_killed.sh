@@ -82,6 +82,43 @@ for folder in one_less none_left; do
     cmp -s calm1.txt disturbed.txt || fail "killed workers changed numbers: $(diff calm1.txt disturbed.txt)"
 done
 
+# ---- the command is killed: its workers end as if they were interrupted ----
+workers_of() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
+"$dawn9" experiment two.yaml --out orphans --workers 2 --quiet 2>/dev/null &
+child=$!
+until_written orphans/runs/both/seed1/events.jsonl $child
+workers=$(workers_of $child)
+kill -KILL $child
+wait $child 2>/dev/null
+for pause in 1 2 3 4 5 6 7 8 9 10; do
+    left=
+    for worker in $workers; do # a zombie has ended
+        grep -q '^State:[[:space:]]*[^Z]' "/proc/$worker/status" 2>/dev/null && left="$left $worker"
+    done
+    [ -z "$left" ] && break
+    sleep 0.2
+done
+checks=$((checks + 1))
+[ -n "$workers" ] && [ -z "$left" ] || fail "workers outlive the command that was killed: $left of $workers"
+[ -f orphans/runs/both/seed1/checkpoint.safetensors ] || fail "a worker whose parent was killed left no checkpoint"
+accepts "$dawn9" experiment two.yaml --out orphans --quiet
+hashes orphans >disturbed.txt
+cmp -s calm1.txt disturbed.txt || fail "a killed command changed numbers"
+
+# ---- Ctrl-C reaches the workers, too: what the command hands on to them is not a second one ----
+typed() {
+    setsid "$dawn9" experiment two.yaml --out typed --quiet --workers 2 &
+    child=$!
+    until_written typed/runs/both/seed1/events.jsonl $child
+    until_written typed/runs/one/seed1/events.jsonl $child
+    kill -s INT -- -$child
+    wait $child
+}
+ends 130 'interrupted: what is done stays done' typed
+for arm in both one; do
+    [ -f typed/runs/$arm/seed1/checkpoint.safetensors ] || fail "$arm: a worker left no checkpoint after Ctrl-C"
+done
+
 # ---- interrupts ----
 interrupted() { # SIGNAL DIR WORKERS
     "$dawn9" experiment two.yaml --out "$2" --quiet --workers "$3" &
@@ -94,7 +131,8 @@ ends 130 'interrupted: what is done stays done, and the same command goes on' in
 accepts "$dawn9" experiment two.yaml --out stopped --status
 says ' stopped$'
 ends 143 'interrupted: what is done stays done' interrupted TERM stopped2 2
-for folder in stopped stopped2; do
+ends 129 'interrupted: what is done stays done' interrupted HUP stopped3 2
+for folder in stopped stopped2 stopped3; do
     accepts "$dawn9" experiment two.yaml --out $folder --quiet
     hashes $folder >disturbed.txt
     cmp -s calm1.txt disturbed.txt || fail "the interrupted experiment ended with other numbers"
