@@ -100,8 +100,8 @@ static const d9_example examples[] = {
 const d9_command d9_command_eval = {
     .name = "eval",
     .doc = "Evaluate a saved model, with and without the views of its configuration",
-    .about = "`dawn9 eval RUN` or `dawn9 eval MODEL` needs nothing else but the dataset (--data DIR where it lies "
-             "elsewhere).",
+    .about = "`dawn9 eval RUN` or `dawn9 eval MODEL` needs nothing else but the dataset: where the run found it,\n"
+             "or where --data DIR says. A record keeps no absolute path, so a run with one needs --data here.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(eval_options),

@@ -106,8 +106,11 @@ static d9_status check_published(d9_context *context, const char *name, const ch
             if (!strcmp(candidates.folder[j], folder)) continue;
             used += snprintf(others + used, sizeof others - (size_t)used, ", %s", candidates.folder[j]);
         }
-        return d9_fail(context, D9_DATA, "%s: no %s in %s%s%s", name, file[i].name, folder, others,
-                       strcmp(name, "cifar10") ? "" : "; `dawn9 data fetch cifar10` or `./setup.sh --data` gets it");
+        return d9_fail(
+            context, D9_DATA, "%s: no %s in %s%s%s", name, file[i].name, folder, others,
+            strcmp(name, "cifar10")
+                ? ""
+                : "; --data DIR says where it is, `dawn9 data fetch cifar10` or `./setup.sh --data` gets it");
     }
     return D9_OK;
 }

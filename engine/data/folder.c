@@ -268,7 +268,12 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
                        SIDE_MAX));
     if (!options->path && !d9_file_exists(context, folder))
         D9_TRY(
-            d9_fail(context, D9_USAGE, "data.path: the folder dataset needs the folder that holds its class folders"));
+            d9_fail(context, D9_USAGE,
+                    "data.path: the folder dataset needs the folder that holds its class folders: --data DIR (a record "
+                    "keeps no absolute path)"));
+    if (!d9_file_exists(context, folder))
+        D9_TRY(d9_fail(context, D9_DATA, "%s: No such file or directory; --data DIR says where the class folders are",
+                       folder));
     D9_TRY(find_parts(context, &arena, folder, &train_root, &test_root));
     D9_TRY(read_tree(context, &arena, train_root ? train_root : folder, &tree));
     if (train_root) {

@@ -25,6 +25,18 @@ json run/result.json 'all(0.3 < m < 0.7 for m in d["mean"]) and all(0.1 < s < 0.
 accepts "$dawn9" train small.yaml --data drawn --out again --threads 2 --seed 5 --set train.epochs=0.5
 json again/result.json 'all(d[k] == json.load(open("run/result.json"))[k] for k in ("mean", "std", "classes"))'
 
+# ---- a record keeps no absolute path: who wants the data again says where they are, and is told so ----
+accepts "$dawn9" train small.yaml --data "$PWD/drawn" --out far --set train.epochs=0.5 --quiet
+refuses 2 'data.path: the folder dataset needs the folder .*: --data DIR' "$dawn9" eval far
+accepts "$dawn9" eval far --data "$PWD/drawn" --json
+json "$out" 'd["accuracy"] == json.load(open("far/result.json"))["accuracy"]'
+refuses 2 'data.path: .*: --data DIR' "$dawn9" train far/config.yaml --out further --resume
+accepts "$dawn9" train far/config.yaml --out further --resume --data drawn --quiet
+mkdir beside && cd beside || exit 1
+refuses 3 'drawn: No such file or directory; --data DIR says where' "$dawn9" eval ../run
+accepts "$dawn9" eval ../run --data ../drawn
+cd ..
+
 # ---- the configuration that is made for it takes any folder ----
 accepts "$dawn9" train "$source/configs/folder.yaml" --data drawn --out given --set train.epochs=0.2 --set threads=1 \
     --set model.channels=[4,4,4,4] --set data.image_size=16
