@@ -1,6 +1,7 @@
 /* dawn9 devices: the backends of this build, what each runs on here, or why it is absent. */
 #include "backends/backend.h"
 #include "cli/commands.h"
+#include "core/process.h"
 
 typedef struct devices_options {
     d9_flag_integer threads;
@@ -37,11 +38,12 @@ static json_t *to_json(const char *name, const d9_device_info *info) {
 
 static d9_status run(d9_cli *cli, const void *options) {
     const devices_options *chosen = options;
+    const int threads = d9_threads_limit(&cli->context, chosen->threads.value);
     json_t *rows = json_array();
     const char *name;
     for (int i = 0; (name = d9_backend_name_at(i)); i++) {
         d9_device_info info = {0};
-        bool present = d9_backend_describe(&cli->context, name, (int)chosen->threads.value, &info) == D9_OK;
+        bool present = d9_backend_describe(&cli->context, name, threads, &info) == D9_OK;
         if (chosen->json)
             json_array_append_new(rows, present ? to_json(name, &info)
                                                 : json_pack("{s:s, s:b, s:s}", "backend", name, "present", 0, "why",

@@ -1,5 +1,6 @@
 /* dawn9 verify: another framework's numbers through this build's step program, one row per tensor group. */
 #include "cli/commands.h"
+#include "core/process.h"
 #include "record/effective.h"
 #include "verify/verify.h"
 #include <math.h>
@@ -79,7 +80,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         .backend = chosen->backend ? chosen->backend : "auto",
         .precision = chosen->precision ? chosen->precision : "f32",
         .data = chosen->data,
-        .threads = (int)chosen->threads.value,
+        .threads = d9_threads_limit(&cli->context, chosen->threads.value),
     };
     d9_status status = d9_verify(&cli->context, &verify, on_row, &tally);
     if (chosen->json) {
