@@ -2,7 +2,7 @@
 # data again, or says how.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
-# Trains for a minute; evaluates for another, in batches of a few hundredths of a second, after its second step.
+# Trains for a minute; evaluates for seconds, in batches of a few hundredths of one, after its second step.
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 2000/'; echo 'eval: {every: 0}'; } >long.yaml
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/synthetic_test: 64/synthetic_test: 8000/'; } >evaluates.yaml
 
@@ -103,13 +103,12 @@ wait $child
 child=$!
 until [ -s left/config.yaml ] || ! kill -0 $child; do sleep 0.02; done
 sleep 0.5 # two steps take less, the evaluation far longer
-started=$(date +%s%N)
 kill -INT $child
 wait $child
-code=$? took=$((($(date +%s%N) - started) / 1000000))
+code=$?
 checks=$((checks + 1))
 [ $code = 130 ] && grep -Eq 'interrupted (before step [12]|after step 2) of 2: a checkpoint' "$err" || fail "an interrupted evaluation ended with $code"
-[ $took -lt 2000 ] || fail "an evaluation was left after $took ms"
+[ ! -s left/events.jsonl ] || fail "the evaluation was not left"
 
 # ---- a model that cannot be written: a checkpoint of the end is ----
 blocked() {
