@@ -141,6 +141,7 @@ int main(int count, char **words) {
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
     hold_standard_files();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, exit status 6 */
+    signal(SIGXFSZ, SIG_IGN); /* and so is the limit of ulimit -f */
     d9_context_init(&cli.context);
     cli.context.log = on_log;
     cli.context.log_user = (void *)(uintptr_t)cli.context.system;

@@ -75,6 +75,10 @@ static int system_close(void *user, int file) {
     (void)user;
     return close(file);
 }
+static int system_file_stat(void *user, int file, struct stat *state) {
+    (void)user;
+    return fstat(file, state);
+}
 static int system_stat(void *user, const char *path, struct stat *state) {
     (void)user;
     return stat(path, state);
@@ -112,6 +116,7 @@ const d9_system *d9_system_default(void) {
         .truncate = system_truncate,
         .sync = system_sync,
         .close = system_close,
+        .file_stat = system_file_stat,
         .stat = system_stat,
         .rename = system_rename,
         .remove = system_remove,
@@ -153,8 +158,13 @@ static int open_file(const d9_system *system, const char *path, int flags) {
     return file;
 }
 
-/* Reads to the end into a buffer that doubles; `hint` is the size that stat promised. */
-static d9_status read_all(d9_context *context, const char *path, int file, size_t hint, uint8_t **bytes, size_t *size) {
+static d9_status too_large(d9_context *context, const char *path, size_t most) {
+    return d9_fail(context, D9_DATA, "%s: larger than %zu MiB, the most that is read of such a file", path, most >> 20);
+}
+
+/* Reads to the end into a buffer that doubles; `hint` is the size that the file said. */
+static d9_status read_all(d9_context *context, const char *path, int file, size_t hint, size_t most, uint8_t **bytes,
+                          size_t *size) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
     size_t capacity = hint + 2, used = 0; /* one byte to see the end, one for the zero */
@@ -166,6 +176,7 @@ static d9_status read_all(d9_context *context, const char *path, int file, size_
         if (got < 0) D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: %s", path, strerror(errno)));
         if (got == 0) break;
         used += (size_t)got;
+        if (used > most) D9_TRY(too_large(context, path, most));
         if (used + 1 < capacity) continue;
         D9_TRY(D9_ALLOCATE(context, capacity * 2, path, &larger));
         memcpy(larger, buffer, used);
@@ -182,17 +193,28 @@ done:
     return status;
 }
 
-d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, size_t *size) {
+d9_status d9_file_read_most(d9_context *context, const char *path, size_t most, uint8_t **bytes, size_t *size) {
     const d9_system *system = context->system;
+    d9_status status = D9_OK;
+    struct stat state;
     *bytes = NULL;
     *size = 0;
-    int file = open_file(system, path, O_RDONLY);
+    int file = open_file(system, path, O_RDONLY | O_NONBLOCK | O_NOCTTY); /* a FIFO without a writer would wait here */
     if (file < 0) return d9_fail(context, D9_DATA, "%s: cannot open: %s", path, strerror(errno));
-    struct stat state;
-    bool sized = system->stat(system->user, path, &state) == 0 && S_ISREG(state.st_mode);
-    d9_status status = read_all(context, path, file, sized ? (size_t)state.st_size : 4096, bytes, size);
+    if (system->file_stat(system->user, file, &state) != 0)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: %s", path, strerror(errno)));
+    if (!S_ISREG(state.st_mode) && !S_ISDIR(state.st_mode)) /* what a folder is, reading it says */
+        D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: it is not a regular file", path));
+    if ((uint64_t)state.st_size > most) D9_TRY(too_large(context, path, most));
+    /* The kernel's own files say that they are empty. */
+    status = read_all(context, path, file, state.st_size ? (size_t)state.st_size : 4096, most, bytes, size);
+done:
     system->close(system->user, file);
     return status;
+}
+
+d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, size_t *size) {
+    return d9_file_read_most(context, path, D9_TEXT_MOST, bytes, size);
 }
 
 /* `fine`, or what errno says. */

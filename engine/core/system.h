@@ -17,6 +17,7 @@ typedef struct d9_system {
     int (*truncate)(void *user, int file, int64_t size);
     int (*sync)(void *user, int file);
     int (*close)(void *user, int file);
+    int (*file_stat)(void *user, int file, struct stat *state);
     int (*stat)(void *user, const char *path, struct stat *state);
     int (*rename)(void *user, const char *from, const char *to);
     int (*remove)(void *user, const char *path);
@@ -37,7 +38,17 @@ D9_MUST_USE d9_status d9_allocate_items(d9_context *context, size_t count, size_
                                         void *pointer); /* the address of a pointer to any object */
 void d9_release(d9_context *context, void *pointer);    /* NULL is fine */
 
-/* Reads a whole file (one zero byte follows the contents). Missing or unreadable: D9_DATA, naming the path. */
+/* The most bytes that are read of a file, by what it holds: what people write and records; a picture, an archive or a
+ * published data file; tensors. */
+#define D9_TEXT_MOST    ((size_t)16 << 20)
+#define D9_PICTURE_MOST ((size_t)1 << 30)
+#define D9_TENSORS_MOST ((size_t)64 << 30)
+
+/* Reads a whole file (one zero byte follows the contents). Missing, unreadable, not a regular file (a FIFO, a device) or
+ * larger than `most`: D9_DATA, naming the path, and at once. */
+D9_MUST_USE d9_status d9_file_read_most(d9_context *context, const char *path, size_t most, uint8_t **bytes,
+                                        size_t *size);
+/* The same of at most D9_TEXT_MOST bytes. */
 D9_MUST_USE d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, size_t *size);
 
 /* Writes beside the target and renames: a reader sees the old file or the whole new one. Failure: D9_OUTPUT. */

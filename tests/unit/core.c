@@ -345,6 +345,37 @@ static void test_file_without_a_size(void **state) {
     d9_release(&bench->context, bytes);
 }
 
+/* Refused at once, where opening it would wait for a writer or reading it would never end. */
+static void test_special_and_large_files(void **state) {
+    bench *bench = *state;
+    uint8_t *bytes;
+    size_t size;
+    char expected[1024], path[512];
+    const char *const special[] = {path, "/dev/zero", "/dev/null"};
+    snprintf(path, sizeof path, "%s", in(bench, "pipe"));
+    assert_int_equal(mkfifo(path, 0600), 0);
+    for (int i = 0; i < 3; i++) {
+        d9_context_clear(&bench->context);
+        snprintf(expected, sizeof expected, "%s: cannot read: it is not a regular file", special[i]);
+        assert_int_equal(d9_file_read(&bench->context, special[i], &bytes, &size), D9_DATA);
+        assert_string_equal(bench->context.message, expected);
+        assert_null(bytes);
+    }
+    d9_context_clear(&bench->context);
+    snprintf(path, sizeof path, "%s", in(bench, "large"));
+    assert_int_equal(d9_file_write(&bench->context, path, "123", 3), D9_OK);
+    assert_int_equal(d9_file_read_most(&bench->context, path, 3, &bytes, &size), D9_OK);
+    d9_release(&bench->context, bytes);
+    assert_int_equal(d9_file_read_most(&bench->context, path, 2, &bytes, &size), D9_DATA);
+    assert_non_null(strstr(bench->context.message, "larger than 0 MiB, the most that is read of such a file"));
+    assert_int_equal(truncate(path, D9_TEXT_MOST + 1), 0); /* takes no room on the disk */
+    d9_context_clear(&bench->context);
+    assert_int_equal(d9_file_read(&bench->context, path, &bytes, &size), D9_DATA);
+    d9_context_clear(&bench->context); /* one that says it is empty is bounded as it is read */
+    assert_int_equal(d9_file_read_most(&bench->context, "/proc/self/status", 100, &bytes, &size), D9_DATA);
+    assert_null(bytes);
+}
+
 static void test_file_write_leaves_nothing_behind(void **state) {
     bench *bench = *state;
     const char *path = in(bench, "a.txt");
@@ -435,6 +466,7 @@ int main(void) {
         cmocka_unit_test(test_hashes),
         WITH_BENCH(test_file_round_trip),
         WITH_BENCH(test_file_without_a_size),
+        WITH_BENCH(test_special_and_large_files),
         WITH_BENCH(test_file_write_leaves_nothing_behind),
         WITH_BENCH(test_file_append),
         WITH_BENCH(test_file_refusals),
