@@ -22,7 +22,7 @@ foreach(level plain v2 v3 v4 v4bf16)
 endforeach()
 add_library(dawn9_static STATIC ${static_objects})
 set_target_properties(dawn9_static PROPERTIES OUTPUT_NAME dawn9 EXPORT_NAME static LINKER_LANGUAGE C)
-set(static_libraries yaml jansson md ${OpenMP_C_LIB_NAMES} m ${CMAKE_DL_LIBS})
+set(static_libraries yaml jansson md png ${OpenMP_C_LIB_NAMES} m ${CMAKE_DL_LIBS})
 target_link_libraries(dawn9_static INTERFACE ${static_libraries})
 
 foreach(library dawn9_shared dawn9_static)

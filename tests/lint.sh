@@ -47,6 +47,7 @@ libraries='
 ^(oneapi/)?dnnl   engine/backends/onednn/
 ^(cuda|cudnn|cublas|curand|nvrtc|nvml)   engine/backends/cuda/ kernels/cuda/
 ^stb[/_]          engine/data/
+^png              engine/data/
 ^yaml             engine/config/ engine/record/
 '
 

@@ -143,7 +143,7 @@ aarch64() {
     needs 2 debootstrap qemu-user-static gcc-aarch64-linux-gnu
     # The libraries of the Debian that the cross compiler is of.
     bootstrap "$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)" --arch=arm64 --foreign \
-        --include=libc6-dev,libgomp1,libyaml-dev,libjansson-dev,libmd-dev,libcmocka-dev,libstb-dev
+        --include=libc6-dev,libgomp1,libyaml-dev,libjansson-dev,libmd-dev,libpng-dev,libcmocka-dev,libstb-dev
     rm -rf "$folder/build-aarch64"
     step "packages unpack" unpack_packages
     step "the plain build" compiles

@@ -60,12 +60,12 @@ static d9_status read_picture(const prediction *self, d9_context *context, const
     const d9_description *about = self->predictor.description;
     const int width = (int)about->width, height = (int)about->height;
     d9_image image = {0};
-    D9_TRY(d9_image_read(context, path, &image));
+    D9_TRY(d9_image_read(context, path, self->predictor.config->data.largest_picture, &image));
     D9_TRY(d9_image_resize(context, path, &image, width, height, self->pixels + (int64_t)slot * height * width * 3));
     if (self->thumbnails)
         D9_TRY(d9_thumbnail_make(context, &image, self->thumbnails + (int64_t)slot * D9_THUMBNAIL_BYTES));
 done:
-    d9_image_free(&image);
+    d9_image_free(context, &image);
     return status;
 }
 

@@ -48,6 +48,8 @@ static const d9_option data_options[] = {
      "training images set aside and evaluated instead of the test set; 0: none"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
      "side to which the images of a folder are resized, pixels"},
+    {"largest_picture", D9_OPTION_INT, FIELD(data.largest_picture), "64", 1, 268, NULL,
+     "a larger picture of a folder is refused before it is decoded, megapixels"},
     {"synthetic_train", D9_OPTION_INT, FIELD(data.synthetic_train), "2048", 1, 1e7, NULL,
      "training images of the synthetic set"},
     {"synthetic_test", D9_OPTION_INT, FIELD(data.synthetic_test), "512", 1, 1e7, NULL,

@@ -202,25 +202,25 @@ done:
 
 /* ---- pixels ---- */
 
-static d9_status decode(d9_context *context, const picture *picture, int side, uint8_t *pixels) {
+static d9_status decode(d9_context *context, const picture *picture, int64_t megapixels, int side, uint8_t *pixels) {
     d9_status status = D9_OK;
     d9_image image = {0};
-    D9_TRY(d9_image_read(context, picture->path, &image));
+    D9_TRY(d9_image_read(context, picture->path, megapixels, &image));
     D9_TRY(d9_image_resize(context, picture->path, &image, side, side, pixels));
 done:
-    d9_image_free(&image);
+    d9_image_free(context, &image);
     return status;
 }
 
 /* In parallel, because decoding a photograph takes a tenth of a second. Of several broken pictures the first of the
  * list is reported. */
-static d9_status decode_all(d9_context *context, const picture_list *list, int threads, d9_dataset *dataset,
-                            d9_split *split) {
+static d9_status decode_all(d9_context *context, const d9_dataset_options *options, const picture_list *list,
+                            d9_dataset *dataset, d9_split *split) {
     d9_status status = D9_OK;
     const int side = (int)dataset->height;
     int64_t broken = list->count;
     d9_context failure = {0};
-    if (threads <= 0) threads = omp_get_max_threads();
+    const int threads = options->threads > 0 ? options->threads : omp_get_max_threads();
     D9_TRY(d9_split_allocate(context, dataset, list->count, split));
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t i = 0; i < list->count; i++) {
@@ -230,7 +230,9 @@ static d9_status decode_all(d9_context *context, const picture_list *list, int t
         first = broken;
         if (i > first) continue;
         split->labels[i] = list->pictures[i].label;
-        if (decode(&own, &list->pictures[i], side, split->images + i * side * side * 3) == D9_OK) continue;
+        if (decode(&own, &list->pictures[i], options->largest_picture, side, split->images + i * side * side * 3) ==
+            D9_OK)
+            continue;
 #pragma omp critical
         if (i < broken) {
 #pragma omp atomic write
@@ -288,8 +290,8 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
     dataset->height = dataset->width = side;
     dataset->channels = 3;
     D9_TRY(name_classes(context, &tree, dataset));
-    D9_TRY(decode_all(context, &train, options->threads, dataset, &dataset->train));
-    D9_TRY(decode_all(context, &test, options->threads, dataset, &dataset->test));
+    D9_TRY(decode_all(context, options, &train, dataset, &dataset->train));
+    D9_TRY(decode_all(context, options, &test, dataset, &dataset->test));
 done:
     d9_arena_free(context, &arena);
     return status;

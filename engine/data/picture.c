@@ -1,24 +1,67 @@
-/* Picture files: which names they have, and reading one. Decoding is stb.c's. */
-#include "data/image.h"
-
+/* Picture files: which names they have, what is refused of them before they are decoded, and reading one. */
 #include <string.h>
 #include <strings.h>
 
 #include "core/system.h"
+#include "data/formats.h"
+
+enum { SIDE_MAX = 16384, MEGA = 1000000, MIB = 1 << 20 };
+/* Decoding takes no more memory than twice the picture in RGB, or than this where that is less. */
+enum { DECODING_LEAST = 256 * MIB, TWICE_RGB = 6 };
 
 bool d9_image_has_name(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"));
 }
 
-d9_status d9_image_read(d9_context *context, const char *path, d9_image *image) {
+static d9_status check_header(d9_context *context, const char *name, const d9_picture_header *header,
+                              int64_t megapixels) {
+    const int width = header->width, height = header->height;
+    if (width < 1 || height < 1 || width > SIDE_MAX || height > SIDE_MAX)
+        return d9_fail(context, D9_DATA, "%s: %d x %d pixels, must be 1 to %d on each side", name, width, height,
+                       SIDE_MAX);
+    const double pixels = (double)width * height, needed = pixels * header->bytes_per_pixel;
+    const double most = pixels * TWICE_RGB > DECODING_LEAST ? pixels * TWICE_RGB : DECODING_LEAST;
+    if (pixels > (double)megapixels * MEGA)
+        return d9_fail(context, D9_DATA, "%s: %d x %d are %.1f megapixels, must be at most %lld (data.largest_picture)",
+                       name, width, height, pixels / MEGA, (long long)megapixels);
+    if (needed > most)
+        return d9_fail(context, D9_DATA,
+                       "%s: a JPEG of this kind and of %d x %d pixels takes %.0f MiB to decode, must be at most %.0f: "
+                       "save it as a baseline JPEG or as PNG",
+                       name, width, height, needed / MIB, most / MIB);
+    return D9_OK;
+}
+
+d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, int64_t megapixels,
+                          d9_image *image) {
+    d9_status status;
+    d9_picture_header header;
+    *image = (d9_image){0};
+    const bool png = d9_png_header(bytes, size, &header);
+    if (!png && !d9_jpeg_header(bytes, size, &header))
+        return d9_fail(context, D9_DATA, "%s: not a PNG or JPEG image", name);
+    D9_TRY(check_header(context, name, &header, megapixels ? megapixels : D9_MEGAPIXELS_MOST));
+    image->width = header.width;
+    image->height = header.height;
+    D9_TRY(png ? d9_png_decode(context, name, bytes, size, image) : d9_jpeg_decode(context, name, bytes, size, image));
+done:
+    return status;
+}
+
+d9_status d9_image_read(d9_context *context, const char *path, int64_t megapixels, d9_image *image) {
     d9_status status = D9_OK;
     uint8_t *bytes = NULL;
     size_t size;
     *image = (d9_image){0};
     D9_TRY(d9_file_read_most(context, path, D9_PICTURE_MOST, &bytes, &size));
-    D9_TRY(d9_image_decode(context, path, bytes, size, image));
+    D9_TRY(d9_image_decode(context, path, bytes, size, megapixels, image));
 done:
     d9_release(context, bytes);
     return status;
+}
+
+void d9_image_free(d9_context *context, d9_image *image) {
+    d9_release(context, image->pixels);
+    *image = (d9_image){0};
 }

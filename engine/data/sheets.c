@@ -52,7 +52,7 @@ done:
 static d9_status read_pixels(d9_context *context, const char *path, uint8_t *records) {
     d9_status status = D9_OK;
     d9_image image = {0};
-    D9_TRY(d9_image_read(context, path, &image));
+    D9_TRY(d9_image_read(context, path, 0, &image));
     if (image.width != PIXELS || image.height != IMAGES)
         D9_TRY(d9_fail(context, D9_DATA, "%s: %d x %d pixels, must be %d x %d", path, image.width, image.height, PIXELS,
                        IMAGES));
@@ -62,7 +62,7 @@ static d9_status read_pixels(d9_context *context, const char *path, uint8_t *rec
         for (int at = 0; at < PIXELS * CHANNELS; at++) planes[at % CHANNELS * PIXELS + at / CHANNELS] = from[at];
     }
 done:
-    d9_image_free(&image);
+    d9_image_free(context, &image);
     return status;
 }
 

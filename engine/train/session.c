@@ -19,6 +19,7 @@ d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dat
                                        .path = config->data.path,
                                        .validation = config->data.validation,
                                        .image_size = config->data.image_size,
+                                       .largest_picture = config->data.largest_picture,
                                        .synthetic_train = config->data.synthetic_train,
                                        .synthetic_test = config->data.synthetic_test,
                                        .threads = (int)(config->threads < most ? config->threads : most)};

@@ -39,7 +39,7 @@ if command -v dpkg-shlibdeps >/dev/null && command -v file >/dev/null; then
     accepts dpkg-deb -f "$package" Package Version Maintainer Depends
     says '^Package: dawn9$'
     says '^Maintainer: dawn9 maintainers'
-    for needed in libc6 libgomp1 libjansson4 libmd0 libyaml-0-2 $(case $backends in *onednn*) echo libdnnl ;; esac); do
+    for needed in libc6 libgomp1 libjansson4 libmd0 libpng16-16 libyaml-0-2 $(case $backends in *onednn*) echo libdnnl ;; esac); do
         says "^Depends: (.*, )?$needed"
     done
     accepts dpkg-deb --info "$package" shlibs

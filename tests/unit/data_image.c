@@ -51,11 +51,11 @@ static void decodes_to(const uint8_t *bytes, size_t size, const uint8_t expected
     d9_context context;
     d9_image image;
     d9_context_init(&context);
-    assert_int_equal(d9_image_decode(&context, "picture", bytes, size, &image), D9_OK);
+    assert_int_equal(d9_image_decode(&context, "picture", bytes, size, 0, &image), D9_OK);
     assert_int_equal(image.width, 2);
     assert_int_equal(image.height, 1);
     assert_memory_equal(image.pixels, expected, 6);
-    d9_image_free(&image);
+    d9_image_free(&context, &image);
 }
 
 static void every_kind_of_png_becomes_rgb(void **state) {
@@ -71,11 +71,11 @@ static void jpeg_is_decoded(void **state) {
     d9_context context;
     d9_image image;
     d9_context_init(&context);
-    assert_int_equal(d9_image_decode(&context, "picture", jpeg, sizeof jpeg, &image), D9_OK);
+    assert_int_equal(d9_image_decode(&context, "picture", jpeg, sizeof jpeg, 0, &image), D9_OK);
     assert_int_equal(image.width * image.height, 64);
     const int expected[3] = {200, 60, 30};
     for (int i = 0; i < 64 * 3; i++) assert_true(abs(image.pixels[i] - expected[i % 3]) <= 6);
-    d9_image_free(&image);
+    d9_image_free(&context, &image);
 }
 
 static void no_part_of_an_image_is_an_image(void **state) {
@@ -90,12 +90,85 @@ static void no_part_of_an_image_is_an_image(void **state) {
             uint8_t *part = malloc(size + 1); /* exactly as long, for the address sanitizer */
             assert_non_null(part);
             memcpy(part, whole[i].bytes, size);
-            assert_int_equal(d9_image_decode(&context, "dir/picture.png", part, size, &image), D9_DATA);
+            assert_int_equal(d9_image_decode(&context, "dir/picture.png", part, size, 0, &image), D9_DATA);
             assert_null(image.pixels);
             assert_non_null(strstr(context.message, "dir/picture.png: "));
             free(part);
         }
     }
+}
+
+static void refused(const uint8_t *bytes, size_t size, int64_t megapixels, const char *reason) {
+    d9_context context;
+    d9_image image;
+    d9_context_init(&context);
+    assert_int_equal(d9_image_decode(&context, "picture", bytes, size, megapixels, &image), D9_DATA);
+    assert_null(image.pixels);
+    assert_non_null(strstr(context.message, reason));
+}
+
+static void every_checksum_of_a_png_is_checked(void **state) {
+    (void)state;
+    uint8_t file[sizeof palette];
+    for (size_t at = 8; at + 12 <= sizeof file;) { /* the last byte of each chunk is of its checksum */
+        at += 12 + (size_t)(palette[at + 2] << 8 | palette[at + 3]);
+        memcpy(file, palette, sizeof file);
+        file[at - 1] ^= 1;
+        refused(file, sizeof file, 0, "damaged");
+    }
+}
+
+/* Where the JPEG has a marker first. */
+static size_t marker(int code) {
+    size_t at = 2;
+    while (!(jpeg[at] == 255 && jpeg[at + 1] == code)) at++;
+    return at;
+}
+
+/* A table of 16 counts of 255: stb_image of 2022 writes 4080 sizes into an array of 257. */
+static void huffman_tables_of_too_many_codes_are_refused(void **state) {
+    (void)state;
+    const size_t first = marker(196);
+    uint8_t table[4 + 17 + 16 * 255] = {255, 196, (sizeof table - 2) >> 8, (sizeof table - 2) & 255, 0};
+    memset(table + 5, 255, 16);
+    for (int behind = 0; behind < 2; behind++) { /* before the scan; and between two scans, behind coded data */
+        uint8_t file[sizeof jpeg + sizeof table];
+        const size_t at = behind ? sizeof jpeg - 2 : first;
+        memcpy(file, jpeg, at);
+        memcpy(file + at, table, sizeof table);
+        memcpy(file + at + sizeof table, jpeg + at, sizeof jpeg - at);
+        refused(file, sizeof jpeg + sizeof table, 0, "damaged");
+    }
+    uint8_t file[sizeof jpeg]; /* counts that promise more values than the segment has */
+    memcpy(file, jpeg, sizeof jpeg);
+    file[first + 5] = 200;
+    refused(file, sizeof file, 0, "damaged");
+}
+
+static void put_16(uint8_t *bytes, int value) {
+    bytes[0] = (uint8_t)(value >> 8);
+    bytes[1] = (uint8_t)value;
+}
+
+static void large_pictures_are_refused_by_their_header(void **state) {
+    (void)state;
+    uint8_t file[sizeof rgba], photo[sizeof jpeg];
+    memcpy(file, rgba, sizeof file);
+    put_16(file + 18, 12000);
+    put_16(file + 22, 12000);
+    refused(file, sizeof file, 0, "picture: 12000 x 12000 are 144.0 megapixels, must be at most 64 (data.largest_picture)");
+    refused(file, sizeof file, 144, "damaged"); /* allowed: and then it has no such pixels */
+    put_16(file + 18, 20000);
+    refused(file, sizeof file, 268, "must be 1 to 16384 on each side");
+    const size_t frame = marker(192);
+    memcpy(photo, jpeg, sizeof photo);
+    put_16(photo + frame + 5, 8001);
+    put_16(photo + frame + 7, 8000);
+    refused(photo, sizeof photo, 0, "8000 x 8001 are 64.0 megapixels");
+    photo[frame + 1] = 194; /* progressive, each component at each pixel: 12 bytes for each */
+    photo[frame + 11] = 17;
+    put_16(photo + frame + 5, 6000);
+    refused(photo, sizeof photo, 0, "takes 549 MiB to decode, must be at most 275");
 }
 
 /* What cameras write: an upright 3 x 2 picture stored in each of the eight ways is seen upright again. */
@@ -151,9 +224,9 @@ static void orientation_is_found_or_upright(void **state) {
     d9_context context;
     d9_image image;
     d9_context_init(&context);
-    assert_int_equal(d9_image_decode(&context, "turned", file, size, &image), D9_OK);
+    assert_int_equal(d9_image_decode(&context, "turned", file, size, 0, &image), D9_OK);
     assert_int_equal(image.width * image.height, 64);
-    d9_image_free(&image);
+    d9_image_free(&context, &image);
 }
 
 static void resizing_averages(void **state) {
@@ -173,6 +246,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_png_becomes_rgb),   cmocka_unit_test(jpeg_is_decoded),
         cmocka_unit_test(no_part_of_an_image_is_an_image), cmocka_unit_test(every_orientation_is_undone),
+        cmocka_unit_test(every_checksum_of_a_png_is_checked),
+        cmocka_unit_test(huffman_tables_of_too_many_codes_are_refused),
+        cmocka_unit_test(large_pictures_are_refused_by_their_header),
         cmocka_unit_test(orientation_is_found_or_upright), cmocka_unit_test(resizing_averages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,90 @@
+/* What is read of a JPEG before stb_image decodes it: its frame, its Huffman tables and its end. The markers are
+ * followed as stb_image follows them, so that it meets no table that was not seen here. */
+#include "data/formats.h"
+
+enum {
+    FILL = 0xff, START = 0xd8, END = 0xd9, SCAN = 0xda, HUFFMAN = 0xc4, RESTART_FIRST = 0xd0, RESTART_LAST = 0xd7,
+    FRAME_FIRST = 0xc0, FRAME_LAST = 0xc2, FRAME_PROGRESSIVE = 0xc2, COMPONENTS_MAX = 4, CODES_MAX = 256,
+    TABLE_HEAD = 17, TRAILER_BYTES = 65536
+};
+
+/* A marker and the segment behind it, without the two bytes of its length. */
+typedef struct segment {
+    int marker;
+    const uint8_t *bytes;
+    size_t size;
+} segment;
+
+static bool is_jpeg(const uint8_t *bytes, size_t size) {
+    return size >= 4 && bytes[0] == FILL && bytes[1] == START;
+}
+
+/* The segment that begins at or behind `*at`, which moves past it; false: there is no whole one. In the coded data that
+ * follow a scan's header, a zero or a restart behind 0xff is no marker. */
+static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *at, segment *found) {
+    size_t i = *at;
+    for (;; i++) {
+        while (i < size && bytes[i] != FILL) i++;
+        while (i + 1 < size && bytes[i + 1] == FILL) i++;
+        if (i + 4 > size) return false;
+        const int marker = bytes[i + 1];
+        if (!coded || !(marker == 0 || (marker >= RESTART_FIRST && marker <= RESTART_LAST))) break;
+    }
+    const size_t length = (size_t)(bytes[i + 2] << 8 | bytes[i + 3]);
+    if (length < 2 || length > size - i - 2) return false;
+    *found = (segment){bytes[i + 1], bytes + i + 4, length - 2};
+    *at = i + 2 + length;
+    return true;
+}
+
+/* Bytes for each pixel while stb_image holds a plane for each component, of a progressive file the coefficients in two
+ * bytes too, and the RGB that it makes of them. */
+static bool read_frame(const segment *frame, d9_picture_header *header) {
+    int sampling[COMPONENTS_MAX], largest_h = 1, largest_v = 1;
+    double planes = 0;
+    const uint8_t *b = frame->bytes;
+    const int count = frame->size < 6 ? 0 : b[5];
+    if (count < 1 || count > COMPONENTS_MAX || frame->size != 6 + 3 * (size_t)count) return false;
+    for (int c = 0; c < count; c++) {
+        const int h = b[7 + 3 * c] >> 4, v = b[7 + 3 * c] & 15;
+        if (h < 1 || h > 4 || v < 1 || v > 4) return false;
+        sampling[c] = h * v;
+        if (h > largest_h) largest_h = h;
+        if (v > largest_v) largest_v = v;
+    }
+    for (int c = 0; c < count; c++) planes += (double)sampling[c] / (largest_h * largest_v);
+    header->height = b[1] << 8 | b[2];
+    header->width = b[3] << 8 | b[4];
+    header->bytes_per_pixel = 3 + planes * (frame->marker == FRAME_PROGRESSIVE ? 3 : 1);
+    return true;
+}
+
+bool d9_jpeg_header(const uint8_t *bytes, size_t size, d9_picture_header *header) {
+    segment found;
+    if (!is_jpeg(bytes, size)) return false;
+    for (size_t at = 2; next_segment(bytes, size, false, &at, &found);)
+        if (found.marker >= FRAME_FIRST && found.marker <= FRAME_LAST) return read_frame(&found, header);
+    return false;
+}
+
+/* Each table: a byte, 16 counts, and as many values as they sum up to. */
+static bool tables_fit(const segment *tables) {
+    for (size_t at = 0; at < tables->size;) {
+        size_t codes = 0;
+        if (tables->size - at < TABLE_HEAD) return false;
+        for (size_t i = 1; i < TABLE_HEAD; i++) codes += tables->bytes[at + i];
+        if (codes > CODES_MAX || codes > tables->size - at - TABLE_HEAD) return false;
+        at += TABLE_HEAD + codes;
+    }
+    return true;
+}
+
+bool d9_jpeg_is_whole(const uint8_t *bytes, size_t size) {
+    segment found = {0};
+    for (size_t at = 2; next_segment(bytes, size, found.marker == SCAN, &at, &found) && found.marker != END;)
+        if (found.marker == HUFFMAN && !tables_fit(&found)) return false;
+    const size_t last = size - 2, first = size > TRAILER_BYTES ? size - TRAILER_BYTES : 2;
+    for (size_t i = last; i >= first; i--)
+        if (bytes[i] == FILL && bytes[i + 1] == END) return true;
+    return false;
+}
