@@ -8,6 +8,7 @@
  * Files come from other programs, so every number of the header is checked against the file before it is
  * used. Tensors are copied out of the file, because their offsets need not suit their types. */
 #include "record/safetensors.h"
+#include "core/hash.h"
 #include "core/system.h"
 #include "kernels/formulas/half.h"
 #include <jansson.h>
@@ -215,6 +216,35 @@ done:
     d9_safetensors_free(context, made);
     json_decref(root);
     return status;
+}
+
+/* ---- the seal ---- */
+
+/* Its 64 digits in the header of a file that d9_safetensors_encode made; NULL: none. */
+static uint8_t *find_seal(uint8_t *bytes, size_t size) {
+    static const char key[] = "\"" D9_SEAL_KEY "\":\"";
+    const size_t length = sizeof key - 1, needed = length + D9_SEAL_DIGITS;
+    for (size_t at = LENGTH_BYTES; at + needed < size && at < MAX_HEADER_BYTES; at++)
+        if (memcmp(bytes + at, key, length) == 0 && bytes[at + needed] == '"') return bytes + at + length;
+    return NULL;
+}
+
+void d9_safetensors_seal(uint8_t *bytes, size_t size) {
+    uint8_t *seal = find_seal(bytes, size);
+    char hex[D9_SEAL_DIGITS + 1];
+    if (!seal) return;
+    memset(seal, '0', D9_SEAL_DIGITS);
+    d9_sha256_hex(&(d9_bytes){bytes, size}, 1, hex);
+    memcpy(seal, hex, D9_SEAL_DIGITS);
+}
+
+bool d9_safetensors_is_sealed(uint8_t *bytes, size_t size) {
+    char said[D9_SEAL_DIGITS];
+    const uint8_t *seal = find_seal(bytes, size);
+    if (!seal) return false;
+    memcpy(said, seal, sizeof said);
+    d9_safetensors_seal(bytes, size);
+    return memcmp(said, seal, sizeof said) == 0;
 }
 
 d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetensors **file) {

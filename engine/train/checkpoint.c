@@ -12,8 +12,10 @@
  *     timeline/SEGMENT/epoch       i64 (segments of this kind); 0: of no epoch
  *     timeline/SEGMENT/seconds     f64, beside it
  *
- * Its metadata holds the format, what must agree with the run that reads it, and the step. A file may hold more than
- * is listed here; what is listed must be there, in the type and shape that the run itself has. */
+ * Its metadata holds the format, what must agree with the run that reads it, the step, and the SHA-256 of the file. What
+ * is listed here must be there and nothing else, in the type and shape that the run itself has, every number finite but
+ * for the accuracy of an epoch that was not evaluated. */
+#include "core/system.h"
 #include "record/safetensors.h"
 #include "train/trainer.h"
 
@@ -22,7 +24,7 @@
 #include <string.h>
 
 #define FORMAT_NAME "dawn9 checkpoint "
-static const char format[] = FORMAT_NAME "2";
+static const char format[] = FORMAT_NAME "3";
 
 /* ---- what is kept ---- */
 
@@ -139,7 +141,9 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     d9_status status;
     snapshot all = {0};
     identity mine;
-    char step[32];
+    char step[32], seal[D9_SEAL_DIGITS + 1] = "";
+    uint8_t *bytes = NULL;
+    size_t size;
     D9_TRY(outline(session, progress->epoch_count, &all));
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
         if (all.buffers[b]) D9_TRY(d9_session_read(session, (d9_buffer)b, all.buffers[b]));
@@ -148,11 +152,15 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++) D9_TRY(add_segments(session, &all, kind));
     identify(session, &mine);
     snprintf(step, sizeof step, "%lld", (long long)progress->step);
-    const d9_metadata metadata[] = {{"format", format}, mine.rows[0], mine.rows[1],
-                                    mine.rows[2],       mine.rows[3], {"step", step}};
-    D9_TRY(d9_safetensors_write(session->context, path, all.tensors, all.count, metadata,
-                                sizeof metadata / sizeof *metadata));
+    memset(seal, '0', D9_SEAL_DIGITS);
+    const d9_metadata metadata[] = {{"format", format}, mine.rows[0], mine.rows[1],     mine.rows[2],
+                                    mine.rows[3],       {"step", step}, {D9_SEAL_KEY, seal}};
+    D9_TRY(d9_safetensors_encode(session->context, path, all.tensors, all.count, metadata,
+                                 sizeof metadata / sizeof *metadata, &bytes, &size));
+    d9_safetensors_seal(bytes, size);
+    D9_TRY(d9_file_write(session->context, path, bytes, size));
 done:
+    d9_release(session->context, bytes);
     d9_arena_free(session->context, &all.arena);
     return status;
 }
@@ -222,6 +230,24 @@ static d9_status find(d9_session *session, const char *path, const d9_safetensor
     return d9_fail(session->context, D9_DATA, "%s: tensor %s is %s, must be %s", path, name, theirs, mine);
 }
 
+/* An epoch that was not evaluated has NaN as its accuracies. */
+static bool is_fine(const char *name, double value) {
+    return isfinite(value) || (isnan(value) && strncmp(name, "epochs/accuracy", strlen("epochs/accuracy")) == 0);
+}
+
+/* No run goes on from a number that is not finite. */
+static d9_status check_numbers(d9_session *session, const char *path, const d9_tensor *tensor) {
+    const int64_t count = d9_shape_count(&tensor->shape);
+    double wrong = 0;
+    for (int64_t i = 0; i < count && tensor->type == D9_TENSOR_F32; i++)
+        if (!isfinite(((const float *)tensor->bytes)[i])) wrong = (double)((const float *)tensor->bytes)[i];
+    for (int64_t i = 0; i < count && tensor->type == D9_TENSOR_F64; i++)
+        if (!is_fine(tensor->name, ((const double *)tensor->bytes)[i])) wrong = ((const double *)tensor->bytes)[i];
+    if (wrong == 0) return D9_OK;
+    return d9_fail(session->context, D9_DATA, "%s: tensor %s holds %g, which is no finite number", path, tensor->name,
+                   wrong);
+}
+
 /* Fills the snapshot's buffers and columns. What lies between two values of a buffer stays zero. */
 static d9_status copy_tensors(d9_session *session, const char *path, const d9_safetensors *file, snapshot *all) {
     d9_status status = D9_OK;
@@ -229,6 +255,7 @@ static d9_status copy_tensors(d9_session *session, const char *path, const d9_sa
     for (int t = 0; t < all->count; t++) {
         const d9_tensor *mine = &all->tensors[t];
         D9_TRY(find(session, path, file, mine->name, mine->type, &mine->shape, &found));
+        D9_TRY(check_numbers(session, path, found));
         memcpy((void *)mine->bytes, found->bytes, mine->size);
     }
 done:
@@ -248,21 +275,52 @@ static d9_status restore_segments(d9_session *session, const char *path, const d
     D9_TRY(find(session, path, file, name, D9_TENSOR_I64, &shape, &epochs));
     for (int64_t i = 0; i < shape.d[0]; i++) {
         const double took = ((const double *)seconds->bytes)[i];
+        const int64_t epoch = ((const int64_t *)epochs->bytes)[i];
+        if (epoch < 0 || epoch > finished_epochs(&session->program, session->program.steps))
+            D9_TRY(d9_fail(session->context, D9_DATA, "%s: tensor %s holds %lld, which is no epoch of this run", path,
+                           epochs->name, (long long)epoch));
         if (!(took >= 0 && isfinite(took)))
             D9_TRY(d9_fail(session->context, D9_DATA, "%s: tensor %s holds %g, which is no time", path, seconds->name,
                            took));
-        D9_TRY(d9_timeline_add(&session->timeline, kind, ((const int64_t *)epochs->bytes)[i], 0, took));
+        D9_TRY(d9_timeline_add(&session->timeline, kind, epoch, 0, took));
     }
 done:
     return status;
+}
+
+static bool is_of_timeline(const char *name) {
+    char segment[64];
+    for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++)
+        for (int epoch = 0; epoch < 2; epoch++) {
+            snprintf(segment, sizeof segment, "timeline/%s/%s", d9_segment_name(kind), epoch ? "epoch" : "seconds");
+            if (strcmp(name, segment) == 0) return true;
+        }
+    return false;
+}
+
+static d9_status check_no_more(d9_session *session, const char *path, const d9_safetensors *file,
+                               const snapshot *all) {
+    for (int t = 0; t < file->tensor_count; t++) {
+        const char *name = file->tensors[t].name;
+        bool known = is_of_timeline(name);
+        for (int m = 0; m < all->count && !known; m++) known = strcmp(name, all->tensors[m].name) == 0;
+        if (!known)
+            return d9_fail(session->context, D9_DATA, "%s: tensor %s is in no checkpoint of this run", path, name);
+    }
+    return D9_OK;
 }
 
 d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capacity, d9_progress_state *progress) {
     d9_status status;
     d9_safetensors *file = NULL;
     snapshot all = {0};
-    D9_TRY(d9_safetensors_read(session->context, path, &file));
+    uint8_t *bytes = NULL;
+    size_t size;
+    D9_TRY(d9_file_read_most(session->context, path, D9_TENSORS_MOST, &bytes, &size));
+    D9_TRY(d9_safetensors_decode(session->context, path, bytes, size, &file));
     D9_TRY(check_format(session, path, file));
+    if (!d9_safetensors_is_sealed(bytes, size))
+        D9_TRY(d9_fail(session->context, D9_DATA, "%s: damaged: its checksum is not that of its contents", path));
     D9_TRY(check_identity(session, path, file));
     D9_TRY(read_step(session, path, file, &progress->step));
     progress->epoch_count = finished_epochs(&session->program, progress->step);
@@ -278,8 +336,10 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
         for (int c = 0; c < D9_EPOCH_COLUMNS; c++) *d9_epoch_cell(&progress->epochs[e], c) = all.columns[c][e];
     }
     for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++) D9_TRY(restore_segments(session, path, file, kind));
+    D9_TRY(check_no_more(session, path, file, &all));
 done:
     d9_arena_free(session->context, &all.arena);
     d9_safetensors_free(session->context, file);
+    d9_release(session->context, bytes);
     return status;
 }
