@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/tree.h"
 #include "core/system.h"
 #include "record/effective.h"
 
@@ -145,6 +146,22 @@ done:
     return status;
 }
 
+/* A model is one file: a `base:` in its configuration would open files of whoever reads it. */
+static d9_status check_config(const reader *reader) {
+    d9_status status;
+    d9_arena arena = {0};
+    d9_tree *root;
+    const d9_place place = {.source = reader->path, .edit = "dawn9.config", .line = 1};
+    const char *yaml = reader->made->config;
+    D9_TRY(d9_tree_parse(reader->context, &arena, &place, yaml, strlen(yaml), &root));
+    if (d9_tree_find(root, "base"))
+        D9_TRY(bad(reader, "dawn9.config", "names a base: the configuration of a model inherits nothing"));
+done:
+    d9_arena_free(reader->context, &arena);
+    if (status == D9_USAGE) status = reader->context->status = D9_DATA; /* the file is wrong, not the command line */
+    return status;
+}
+
 d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
                               d9_description **description) {
     d9_status status;
@@ -153,6 +170,7 @@ d9_status d9_description_find(d9_context *context, const char *path, const d9_sa
     D9_TRY(D9_ALLOCATE(context, 1, "a model's metadata", &made));
     const reader reader = {context, path, file, made};
     D9_TRY(read_text(&reader, "dawn9.config", true, &reader.made->config));
+    D9_TRY(check_config(&reader));
     D9_TRY(read_classes(&reader));
     D9_TRY(read_size(&reader));
     D9_TRY(read_channels(&reader, "dawn9.mean", -INFINITY, reader.made->mean));

@@ -2,6 +2,9 @@
 #include "exchange/exchange.h"
 #include "core/system.h"
 
+#include <math.h>
+#include <string.h>
+
 d9_shape d9_exchange_shape(const d9_value *value) {
     const int64_t *d = value->shape.d;
     if (value->kind == D9_VALUE_STATISTIC) return (d9_shape){1, {d[1]}};
@@ -40,6 +43,22 @@ d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer
 done:
     d9_release(session->context, inside);
     return status;
+}
+
+d9_status d9_exchange_check(d9_context *context, const char *path, const d9_value *value, const double *outside) {
+    static const char variance[] = ".running_var";
+    const size_t length = strlen(value->name), tail = sizeof variance - 1;
+    const bool positive = length >= tail && strcmp(value->name + length - tail, variance) == 0;
+    const d9_shape shape = d9_exchange_shape(value);
+    for (int64_t i = 0; i < d9_shape_count(&shape); i++) {
+        if (!isfinite(outside[i]))
+            return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, which is no finite number", path, value->name,
+                           outside[i]);
+        if (positive && outside[i] < 0)
+            return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, and a variance is not negative", path,
+                           value->name, outside[i]);
+    }
+    return D9_OK;
 }
 
 void d9_exchange_in(const d9_value *value, const double *outside, double *state) {

@@ -11,6 +11,10 @@ d9_shape d9_exchange_shape(const d9_value *value);
 /* Reads a value into d9_shape_count(d9_exchange_shape) doubles. `buffer`: the value's own, or another in which it has
  * the same place: for a parameter GRADIENT, or an accumulator. */
 D9_MUST_USE d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer buffer, double *outside);
+/* Every number finite, no variance below zero; otherwise D9_DATA, naming the file at `path` and the value. What comes
+ * from a model file goes through here before it is used. */
+D9_MUST_USE d9_status d9_exchange_check(d9_context *context, const char *path, const d9_value *value,
+                                        const double *outside);
 /* Puts a parameter or statistic where it lies in `state`, which is laid out as STATE. A statistic fills every ghost
  * group with the same numbers. */
 void d9_exchange_in(const d9_value *value, const double *outside, double *state);

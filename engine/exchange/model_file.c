@@ -54,6 +54,7 @@ static d9_status import_value(d9_session *session, const char *path, const d9_sa
                        value->name);
     D9_TRY(D9_ALLOCATE(session->context, d9_shape_count(&shape), "a model's tensor", &wide));
     d9_tensor_to_doubles(tensor, wide);
+    D9_TRY(d9_exchange_check(session->context, path, value, wide));
     d9_exchange_in(value, wide, state);
 done:
     d9_release(session->context, wide);

@@ -34,18 +34,25 @@ typedef struct writer {
 
 /* A weight or statistic of the file, as it lies there. */
 static d9_status put_tensor(writer *self, const d9_value *value) {
+    d9_status status;
     const d9_shape shape = d9_exchange_shape(value);
     const d9_tensor *tensor = d9_safetensors_find(self->file, value->name);
+    double *wide = NULL;
     if (!tensor || tensor->type != D9_TENSOR_F32 || !d9_shape_equal(&tensor->shape, &shape))
         return d9_fail(self->context, D9_DATA, "%s: %s is missing, or not as its configuration has it", self->path,
                        value->name);
+    D9_TRY(D9_ALLOCATE(self->context, d9_shape_count(&shape), value->name, &wide));
+    d9_tensor_to_doubles(tensor, wide);
+    D9_TRY(d9_exchange_check(self->context, self->path, value, wide));
     const size_t begin = d9_message_begin(&self->message, GRAPH_INITIALIZER);
     d9_message_integers(&self->message, TENSOR_DIMS, shape.d, (size_t)shape.rank);
     d9_message_integer(&self->message, TENSOR_TYPE, ELEMENT_FLOAT);
     d9_message_text(&self->message, TENSOR_NAME, value->name);
     d9_message_bytes(&self->message, TENSOR_RAW, tensor->bytes, tensor->size);
     d9_message_end(&self->message, begin);
-    return D9_OK;
+done:
+    d9_release(self->context, wide);
+    return status;
 }
 
 /* ---- what the records of operations write with (graph/onnx.h) ---- */

@@ -67,6 +67,9 @@ static void descriptions_that_make_no_sense(void **state) {
         int row;
         const char *value, *message;
     } wrong[] = {
+        {0, "base: /dev/zero", "dawn9.config names a base: the configuration of a model inherits nothing"},
+        {0, "{seed: 1, \"base\": x.yaml}", "dawn9.config names a base"},
+        {0, "seed: [1", "dawn9.config:2:1: not YAML"},
         {1, "a, b", "dawn9.classes is no JSON list"},
         {1, "[]", "dawn9.classes names no class"},
         {1, "[1]", "dawn9.classes holds what is no name"},

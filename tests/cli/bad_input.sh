@@ -1,0 +1,94 @@
+# Input that hangs, lies or does harm: refused at once, in one line, by everything that reads it.
+. "$(dirname "$0")/lib.sh"
+tiny >tiny.yaml
+at_once() { # a FIFO without a writer and a device without an end would last for ever
+    command -v timeout >/dev/null && set -- timeout 20 "$@"
+    "$@"
+}
+accepts "$dawn9" train tiny.yaml --out run --set train.epochs=0.5 --quiet
+
+# ---- FIFOs and devices, wherever a file is read ----
+/usr/bin/env python3 "$source/tools/draw_pictures.py" drawn bars=2 disc=2 || fail "the pictures could not be drawn"
+mkfifo pipe pipe.yaml pipe.png drawn/bars/x.png
+refuses 2 'pipe.yaml: cannot read: it is not a regular file' at_once "$dawn9" config pipe.yaml
+refuses 2 '/dev/zero: cannot read: it is not a regular file' at_once "$dawn9" train /dev/zero
+printf 'base: /dev/zero\n' >zero.yaml
+refuses 2 'zero.yaml:1:7: base: /dev/zero: cannot read: it is not a regular file' at_once "$dawn9" config zero.yaml
+refuses 3 'drawn/bars/x.png: cannot read: it is not a regular file' at_once "$dawn9" train "$source/configs/folder.yaml" \
+    --data drawn --out never --set threads=1
+refuses 3 'pipe.png: cannot read: it is not a regular file' at_once "$dawn9" predict run pipe.png
+refuses 3 'pipe: cannot read: it is not a regular file' at_once "$dawn9" predict pipe drawn/bars/00.png
+refuses 3 'pipe: cannot read: it is not a regular file' at_once "$dawn9" eval pipe
+refuses 3 'pipe: cannot read: it is not a regular file' at_once "$dawn9" export pipe model.onnx
+refuses 3 'pipe: cannot read: it is not a regular file' at_once "$dawn9" train tiny.yaml --out never --plan pipe
+rm drawn/bars/x.png
+
+# ---- pictures: too large by their header, unless a key allows it; memory ----
+/usr/bin/env python3 - <<'PYTHON' || fail "the pictures could not be made"
+import struct, zlib
+def png(path, side, rows):
+    def chunk(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    body = zlib.compress(rows, 1)
+    open(path, "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 16, 6, 0, 0, 0)) +
+                           chunk(b"IDAT", body) + chunk(b"IEND", b""))
+png("large.png", 2000, bytes(2000 * (1 + 2000 * 8)))
+png("small.png", 2, bytes(2 * (1 + 2 * 8)))
+png("huge.png", 12000, b"")
+png("bomb.png", 2, bytes(100000000))
+PYTHON
+refuses 3 'huge.png: 12000 x 12000 are 144.0 megapixels, must be at most 64 \(data.largest_picture\)' "$dawn9" predict run huge.png
+cp large.png drawn/bars/
+folder="--data drawn --set train.epochs=0.5 --set train.batch_size=2 --set threads=1 --set backend=reference --set precision=f32 --quiet"
+folder="$folder --set model.channels=[4,4,4,4] --set data.image_size=16 --set eval.every=0"
+# shellcheck disable=SC2086 # one word per option
+refuses 3 'drawn/bars/large.png: 2000 x 2000 are 4.0 megapixels, must be at most 3' \
+    "$dawn9" train "$source/configs/folder.yaml" --out never $folder --set data.largest_picture=3
+checks=$((checks + 1))
+/usr/bin/env python3 - "$dawn9" 2>"$err" <<'PYTHON' || fail "decoding takes more memory than it may"
+import os, subprocess, sys
+def peak(picture):
+    child = subprocess.Popen([sys.argv[1], "predict", "run", picture, "--threads", "1"], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    return usage.ru_maxrss * 1024, status
+(least, _), (most, status), (bomb, _) = peak("small.png"), peak("large.png"), peak("bomb.png")
+assert status == 0, status
+assert most - least < 6 * 2000 * 2000 + 8e6, (least, most)  # twice the picture in RGB
+assert bomb - least < 8e6, (least, bomb)                    # the header says two pixels by two
+PYTHON
+
+# ---- models: a number that is not finite, a variance below zero, a configuration that inherits ----
+cat >spoil.py <<'PYTHON'
+import json, struct, sys
+source, target, name, number = sys.argv[1:]
+data = bytearray(open(source, "rb").read())
+length, = struct.unpack("<Q", data[:8])
+header = json.loads(data[8:8 + length])
+if name in header:
+    struct.pack_into("<f", data, 8 + length + header[name]["data_offsets"][0], float(number))
+elif name.startswith("dawn9."):
+    header["__metadata__"][name] = number
+else:
+    sys.exit("no " + name)
+text = json.dumps(header).encode()
+open(target, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + length:])
+PYTHON
+damaged() { # NAME VALUE PATTERN
+    /usr/bin/env python3 spoil.py run/model.safetensors bad.safetensors "$1" "$2" || fail "no $1 in the model"
+    refuses 3 "bad.safetensors: $3" at_once "$dawn9" eval bad.safetensors
+    refuses 3 "bad.safetensors: $3" at_once "$dawn9" eval tiny.yaml bad.safetensors
+    refuses 3 "bad.safetensors: $3" at_once "$dawn9" export bad.safetensors model.onnx
+    refuses 3 "bad.safetensors: $3" at_once "$dawn9" predict bad.safetensors drawn/bars/00.png
+}
+damaged stem.conv.weight nan 'damaged: stem.conv.weight holds -?nan'
+damaged head.weight inf 'damaged: head.weight holds inf'
+damaged stem.norm.running_var -0.5 'damaged: stem.norm.running_var holds -0.5, and a variance is not negative'
+/usr/bin/env python3 spoil.py run/model.safetensors bad.safetensors dawn9.config 'base: /dev/zero' || fail "no configuration"
+for command in 'eval bad.safetensors' 'export bad.safetensors model.onnx' 'predict bad.safetensors drawn/bars/00.png'; do
+    # shellcheck disable=SC2086 # one word per argument
+    refuses 3 'bad.safetensors: dawn9.config names a base' at_once "$dawn9" $command
+done
+
+# ---- a limit on the size of files is an error of write, not a signal ----
+limited() { (ulimit -f 8 && "$dawn9" train tiny.yaml --out limited --quiet); }
+ends 6 'limited/.*: cannot write: File too large' limited
+verdict
