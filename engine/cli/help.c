@@ -32,9 +32,11 @@ static const d9_example examples[] = {
 };
 
 static d9_status print_completion(d9_cli *cli, const char *shell) {
+    d9_text text;
+    d9_text_init(&cli->context, &text);
     for (size_t i = 0; i < sizeof completions / sizeof completions[0]; i++)
-        if (strstr(completions[i].name, shell)) d9_cli_print(cli, "%s", completions[i].bytes);
-    return D9_OK;
+        if (strstr(completions[i].name, shell)) d9_text_add(&text, "%s", completions[i].bytes);
+    return d9_cli_print_text(cli, &text);
 }
 
 /* One key, or each of the keys that end so. */

@@ -24,22 +24,81 @@ static void write_out(d9_cli *cli, const char *bytes, size_t size) {
     }
 }
 
-void d9_cli_print(d9_cli *cli, const char *format, ...) {
-    char line[1024], *text = line;
-    va_list arguments, again;
-    va_start(arguments, format);
-    va_copy(again, arguments);
-    int length = vsnprintf(line, sizeof line, format, arguments);
-    if (length >= (int)sizeof line) {
-        char *longer;
-        if (D9_ARENA_ALLOCATE(&cli->context, &cli->arena, length + 1, &longer) == D9_OK)
-            vsnprintf(text = longer, (size_t)length + 1, format, again);
+d9_status d9_cli_print_text(d9_cli *cli, d9_text *text) {
+    const d9_status status = d9_text_status(text);
+    if (status == D9_OK) write_out(cli, d9_text_get(text), text->size);
+    d9_text_free(text);
+    return status;
+}
+
+/* One conversion of a format: flags, width and precision as they stand there, `*` filled in. */
+typedef struct conversion {
+    char spec[48]; /* "%-12.3" */
+    char length;   /* 'L' for ll, 'l', 'z'; 0: none */
+    char letter;
+} conversion;
+
+/* Reads the conversion at `at`, just behind its percent sign; the place behind it. */
+static const char *read_conversion(const char *at, va_list *arguments, conversion *found) {
+    int used = snprintf(found->spec, sizeof found->spec, "%%");
+    for (; strchr("-+ #0123456789.*", *at); at++)
+        used += *at == '*' ? snprintf(found->spec + used, sizeof found->spec - (size_t)used, "%d", va_arg(*arguments, int))
+                           : snprintf(found->spec + used, sizeof found->spec - (size_t)used, "%c", *at);
+    for (found->length = 0; *at == 'l' || *at == 'z'; at++)
+        found->length = (char)(found->length == 'l' ? 'L' : *at);
+    snprintf(found->spec + used, sizeof found->spec - (size_t)used, "%s%c",
+             found->length == 'L' ? "ll" : (char[]){found->length, 0}, *at);
+    found->letter = *at;
+    return at + 1;
+}
+
+/* Texts that a file or the command line brought may hold anything, so every %s is written as it can be shown. */
+static void add_conversion(d9_cli *cli, d9_text *text, const conversion *c, va_list *arguments) {
+    d9_text shown;
+    switch (c->letter) {
+    case 's':
+        d9_text_init(&cli->context, &shown);
+        d9_text_add_shown(&shown, va_arg(*arguments, const char *));
+        d9_text_add(text, c->spec, d9_text_get(&shown));
+        d9_text_free(&shown);
+        break;
+    case 'd':
+    case 'u':
+    case 'x':
+        if (c->length == 'L')
+            d9_text_add(text, c->spec, va_arg(*arguments, long long));
+        else if (c->length)
+            d9_text_add(text, c->spec, va_arg(*arguments, long)); /* of the same size as size_t */
         else
-            length = (int)sizeof line - 1; /* the failure is in the context already */
+            d9_text_add(text, c->spec, va_arg(*arguments, int));
+        break;
+    case 'c':
+        d9_text_add(text, c->spec, va_arg(*arguments, int));
+        break;
+    case '%':
+        d9_text_add(text, "%%");
+        break;
+    default: /* e, f, g */
+        d9_text_add(text, c->spec, va_arg(*arguments, double));
     }
-    if (length > 0) write_out(cli, text, (size_t)length);
-    va_end(again);
+}
+
+void d9_cli_print(d9_cli *cli, const char *format, ...) {
+    va_list arguments;
+    conversion found;
+    d9_text text;
+    d9_text_init(&cli->context, &text);
+    va_start(arguments, format);
+    while (*format) {
+        const size_t plain = strcspn(format, "%");
+        d9_text_add(&text, "%.*s", (int)plain, format);
+        format += plain;
+        if (!*format) break;
+        format = read_conversion(format + 1, &arguments, &found);
+        add_conversion(cli, &text, &found, &arguments);
+    }
     va_end(arguments);
+    (void)!d9_cli_print_text(cli, &text); /* a failure is in the context already */
 }
 
 int d9_cli_columns(const d9_cli *cli) {
@@ -66,13 +125,6 @@ void d9_cli_print_json(d9_cli *cli, json_t *object) {
 
 void d9_cli_print_json_line(d9_cli *cli, json_t *object, int digits) {
     print_object(cli, object, JSON_COMPACT | JSON_REAL_PRECISION((size_t)digits));
-}
-
-d9_status d9_cli_print_text(d9_cli *cli, d9_text *text) {
-    const d9_status status = d9_text_status(text);
-    if (status == D9_OK) write_out(cli, d9_text_get(text), text->size);
-    d9_text_free(text);
-    return status;
 }
 
 d9_status d9_cli_finish(d9_cli *cli, d9_status status) {

@@ -63,10 +63,14 @@ d9_status d9_tree_map(d9_context *context, d9_arena *arena, d9_tree *parent, con
 /* ---- writing ---- */
 
 void d9_tree_quote(const char *bytes, d9_text *text) {
+    d9_text escaped;
+    d9_text_init(text->context, &escaped);
+    for (; *bytes; bytes++) d9_text_add(&escaped, *bytes == '"' || *bytes == '\\' ? "\\%c" : "%c", *bytes);
     d9_text_add(text, "\"");
-    for (const unsigned char *at = (const unsigned char *)bytes; *at; at++)
-        d9_text_add(text, *at < ' ' || *at == 127 ? "\\x%02x" : *at == '"' || *at == '\\' ? "\\%c" : "%c", *at);
+    d9_text_add_shown(text, d9_text_get(&escaped)); /* \xHH means the same in a quoted scalar */
     d9_text_add(text, "\"");
+    if (text->status == D9_OK) text->status = d9_text_status(&escaped);
+    d9_text_free(&escaped);
 }
 
 /* A plain scalar of a block may hold what would end it inside brackets. */

@@ -7,10 +7,14 @@
 
 void d9_context_init(d9_context *context) { *context = (d9_context){.system = d9_system_default()}; }
 
-/* A message is one line, whatever a path or a word from a file held. */
+/* A message is one line, whatever a path or a word from a file held, and no terminal obeys anything in it: control
+ * characters, those of U+0080 to U+009F too, become spaces. */
 static void flatten(char *line) {
-    for (; *line; line++)
-        if ((unsigned char)*line < ' ' || *line == 127) *line = ' ';
+    for (unsigned char *at = (unsigned char *)line; *at; at++) {
+        const bool beyond = at[0] == 0xc2 && at[1] >= 0x80 && at[1] <= 0x9f;
+        if (beyond) *at++ = ' ';
+        if (beyond || *at < ' ' || *at == 127) *at = ' ';
+    }
 }
 
 d9_status d9_fail(d9_context *context, d9_status status, const char *format, ...) {

@@ -52,6 +52,17 @@ void d9_text_add_shell_word(d9_text *text, const char *word) {
     d9_text_add(text, "'");
 }
 
+void d9_text_add_shown(d9_text *text, const char *foreign) {
+    for (const unsigned char *at = (const unsigned char *)foreign; *at;) {
+        const unsigned char *plain = at;
+        while (*at >= ' ' && *at != 127 && !(at[0] == 0xc2 && at[1] >= 0x80 && at[1] <= 0x9f)) at++;
+        if (at > plain) d9_text_add(text, "%.*s", (int)(at - plain), (const char *)plain);
+        if (!*at) break;
+        if (*at == 0xc2) at++;
+        d9_text_add(text, "\\x%02x", *at++);
+    }
+}
+
 const char *d9_text_get(const d9_text *text) { return text->bytes ? text->bytes : ""; }
 
 d9_status d9_text_status(const d9_text *text) { return text->status; }

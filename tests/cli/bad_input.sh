@@ -88,6 +88,31 @@ for command in 'eval bad.safetensors' 'export bad.safetensors model.onnx' 'predi
     refuses 3 'bad.safetensors: dawn9.config names a base' at_once "$dawn9" $command
 done
 
+# ---- what a file says is shown, never obeyed by the terminal ----
+obeyed() { LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177]')" "$@" || LC_ALL=C grep -q "$(printf '\302[\200-\237]')" "$@"; }
+classes='["\u001b[2J\nfirst", "b\u009b2J", "c", "d", "e", "f", "g", "h", "i", "j"]'
+/usr/bin/env python3 spoil.py run/model.safetensors bad.safetensors dawn9.classes "$classes" || fail "no classes"
+odd=$(printf 'drawn/bars/\033[2J\n.png')
+cp drawn/bars/00.png "$odd"
+accepts "$dawn9" predict bad.safetensors "$odd" --top 10
+obeyed "$out" && fail "predict obeys what a file says"
+[ "$(wc -l <"$out")" = 1 ] || fail "a line break of a class's name is printed"
+says '^drawn/bars/.x1b\[2J.x0a.png  '
+says '  .x1b\[2J.x0afirst +[0-9.]+%'
+says '  b.x9b2J +[0-9.]+%'
+cp -r run shown
+sed -i 's/"backend": "[a-z]*"/"backend": "\\u001b[2J\\nx"/' shown/result.json
+accepts "$dawn9" compare run shown
+obeyed "$out" && fail "compare obeys what a file says"
+says 'x1b\[2J.x0ax'
+printf '"\\e[2J\\n\\x9b": 1\n' >odd.yaml
+refuses 2 'odd.yaml:1:1:' "$dawn9" config odd.yaml
+obeyed "$err" && fail "a message obeys what a file says"
+printf 'title: "a\\e[2J\\x9b"\n' >odd.yaml
+accepts "$dawn9" config odd.yaml
+obeyed "$out" && fail "config obeys what a file says"
+says '^title: "a.x1b\[2J.x9b"$'
+
 # ---- a limit on the size of files is an error of write, not a signal ----
 limited() { (ulimit -f 8 && "$dawn9" train tiny.yaml --out limited --quiet); }
 ends 6 'limited/.*: cannot write: File too large' limited

@@ -256,6 +256,19 @@ static void test_text_grows(void **state) {
     assert_string_equal(d9_text_get(&text), "");
 }
 
+static void test_shown(void **state) {
+    bench *bench = *state;
+    d9_text text;
+    d9_text_init(&bench->context, &text);
+    d9_text_add_shown(&text, "");
+    d9_text_add_shown(&text, "\x1b[2J\ta\r\n\x7f \\ \xc3\xa9 \xc2\x9b \xc2\xa0 \xc2");
+    assert_string_equal(d9_text_get(&text), "\\x1b[2J\\x09a\\x0d\\x0a\\x7f \\ \xc3\xa9 \\x9b \xc2\xa0 \xc2");
+    assert_int_equal(d9_text_status(&text), D9_OK);
+    d9_text_free(&text);
+    assert_int_equal(d9_fail(&bench->context, D9_DATA, "a\x1b\xc2\x9b\xc2\x9f\nb\xc3\xa9"), D9_DATA);
+    assert_string_equal(bench->context.message, "a      b\xc3\xa9");
+}
+
 static void test_nearest(void **state) {
     (void)state;
     static const char *const words[] = {"epochs", "batch_size", "momentum", "alpha", "pool_before_activation",
@@ -461,6 +474,7 @@ int main(void) {
         WITH_BENCH(test_typed_memory),
         WITH_BENCH(test_arena),
         WITH_BENCH(test_text_grows),
+        WITH_BENCH(test_shown),
         cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_strict_numbers),
         cmocka_unit_test(test_hashes),
