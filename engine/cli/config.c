@@ -1,6 +1,7 @@
 /* dawn9 config: the effective configuration, every default resolved; or what every key means. */
 #include "cli/commands.h"
 #include "config/reference.h"
+#include "train/trainer.h"
 
 typedef struct config_options {
     const char *config;
@@ -41,6 +42,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         d9_config_reference(&text);
     } else {
         D9_TRY(d9_cli_config(cli, chosen->config, &chosen->edits, NULL, &config));
+        D9_TRY(d9_config_try(&cli->context, config));
         d9_config_print(config, chosen->origins, &text);
     }
     status = d9_cli_print_text(cli, &text);

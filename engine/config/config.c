@@ -12,15 +12,16 @@
 
 /* ---- sections ---- */
 
-/* A key that belongs elsewhere, like `epochs` at the top, is told its place. One that nothing has is left to the
- * binding, which knows what there is here. */
+/* The first key that is not known here: one that belongs elsewhere, like `epochs` at the top, is told its place; one that
+ * nothing has is left to the binding, which knows what there is here. */
 static d9_status check_places(d9_context *context, const d9_tree *map, const d9_binding *binding,
                               const char *const *others) {
     d9_status status = D9_OK;
     d9_text text;
     d9_text_init(context, &text);
     for (const d9_tree *child = map->first; child; child = child->next) {
-        if (d9_values_know(binding, 1, others, child->key) || !d9_config_belongs(child->key, &text)) continue;
+        if (d9_values_know(binding, 1, others, child->key)) continue;
+        if (!d9_config_belongs(child->key, &text)) break;
         D9_TRY(d9_text_status(&text));
         D9_TRY(d9_tree_fail_key(context, child, "unknown key; did you mean %s?", d9_text_get(&text)));
     }

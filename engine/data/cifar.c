@@ -134,27 +134,36 @@ done:
     return status;
 }
 
-d9_status d9_cifar_load(d9_context *context, const d9_dataset_options *options, const char *folder,
-                        d9_dataset *dataset) {
-    d9_status status = D9_OK;
+d9_status d9_cifar_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     const cifar *set = find(options->name);
     const int64_t record = set->label_bytes + CHANNELS * PIXELS;
     const d9_dataset_file *test = &set->files[set->file_count - 1];
-    int64_t count = 0, first = 0;
+    (void)context;
     dataset->height = dataset->width = SIDE;
     dataset->channels = CHANNELS;
     dataset->classes = set->label[set->label_bytes - 1].classes;
     dataset->class_names = set->class_names;
     memcpy(dataset->mean, set->mean, sizeof set->mean);
     memcpy(dataset->std, set->std, sizeof set->std);
+    for (const d9_dataset_file *file = set->files; file < test; file++) dataset->train.count += file->size / record;
+    dataset->test.count = test->size / record;
+    return D9_OK;
+}
 
-    for (const d9_dataset_file *file = set->files; file < test; file++) count += file->size / record;
-    D9_TRY(d9_split_allocate(context, dataset, count, &dataset->train));
+d9_status d9_cifar_load(d9_context *context, const d9_dataset_options *options, const char *folder,
+                        d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    const cifar *set = find(options->name);
+    const int64_t record = set->label_bytes + CHANNELS * PIXELS;
+    const d9_dataset_file *test = &set->files[set->file_count - 1];
+    int64_t first = 0;
+    D9_TRY(d9_cifar_promise(context, options, dataset));
+    D9_TRY(d9_split_allocate(context, dataset, dataset->train.count, &dataset->train));
     for (const d9_dataset_file *file = set->files; file < test; file++) {
         D9_TRY(load_file(context, set, file, folder, first, &dataset->train));
         first += file->size / record;
     }
-    D9_TRY(d9_split_allocate(context, dataset, test->size / record, &dataset->test));
+    D9_TRY(d9_split_allocate(context, dataset, dataset->test.count, &dataset->test));
     D9_TRY(load_file(context, set, test, folder, 0, &dataset->test));
 done:
     return status;

@@ -17,16 +17,17 @@ enum { DRAW_VALIDATION = 0 };
 
 typedef struct source {
     const char *name;
+    d9_source_promise *promise;
     d9_source_load *load;
     bool published; /* has files that d9_dataset_files lists */
     bool on_disk;
 } source;
 
 static const source sources[] = {
-    {"cifar10", d9_cifar_load, true, true},
-    {"cifar100", d9_cifar_load, true, true},
-    {"folder", d9_folder_load, false, true},
-    {"synthetic", d9_synthetic_load, false, false},
+    {"cifar10", d9_cifar_promise, d9_cifar_load, true, true},
+    {"cifar100", d9_cifar_promise, d9_cifar_load, true, true},
+    {"folder", d9_folder_promise, d9_folder_load, false, true},
+    {"synthetic", d9_synthetic_promise, d9_synthetic_load, false, false},
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
 
@@ -124,6 +125,12 @@ static void move_image(const d9_dataset *dataset, const d9_split *from, int64_t 
     to->labels[j] = from->labels[i];
 }
 
+static d9_status check_validation(d9_context *context, const d9_dataset_options *options, int64_t train) {
+    if (options->validation >= 0 && options->validation < train) return D9_OK;
+    return d9_fail(context, D9_USAGE, "data.validation %lld: must be 0 to %lld, %s has %lld training images",
+                   (long long)options->validation, (long long)train - 1, options->name, (long long)train);
+}
+
 /* The last `validation` images of a seeded permutation become the test set; both parts keep the order of the
  * source, so that "the first 2,000 training images" still means something. */
 static d9_status cut_validation(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
@@ -133,9 +140,7 @@ static d9_status cut_validation(d9_context *context, const d9_dataset_options *o
     d9_split *train = &dataset->train, test = {0};
     const int64_t validation = options->validation, keep = train->count - validation;
     if (!validation) goto done;
-    if (validation < 0 || keep < 1)
-        D9_TRY(d9_fail(context, D9_USAGE, "data.validation %lld: must be 0 to %lld, %s has %lld training images",
-                       (long long)validation, (long long)train->count - 1, options->name, (long long)train->count));
+    D9_TRY(check_validation(context, options, train->count));
     D9_TRY(D9_ALLOCATE(context, train->count, "the validation split", &order));
     D9_TRY(D9_ALLOCATE(context, train->count, "the validation split", &held_out));
     D9_TRY(d9_keyed_order(context, options->seed, 0, D9_STREAM_SPLIT, DRAW_VALIDATION, train->count, order));
@@ -182,6 +187,21 @@ d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t co
     split->count = count;
     D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, count * bytes, &split->images));
     D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, count, &split->labels));
+done:
+    return status;
+}
+
+d9_status d9_dataset_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    d9_status status;
+    const source *source;
+    *dataset = (d9_dataset){0};
+    D9_TRY(find_source(context, options->name, &source));
+    D9_TRY(source->promise(context, options, dataset));
+    dataset->name = source->name;
+    if (!options->validation || !dataset->train.count) goto done;
+    D9_TRY(check_validation(context, options, dataset->train.count));
+    dataset->train.count -= options->validation;
+    dataset->test.count = options->validation;
 done:
     return status;
 }

@@ -42,6 +42,10 @@ typedef struct d9_dataset_options {
 D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options, d9_dataset **dataset);
 void d9_dataset_free(d9_context *context, d9_dataset *dataset);
 
+/* What loading would give, without reading a file and without images: sizes, and counts, which are 0 of a folder. Needs
+ * no freeing. What is refused here, loading refuses too. */
+D9_MUST_USE d9_status d9_dataset_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
+
 /* The value that each byte has for the network: table (channels, 256) of (byte - mean) / std of its channel. */
 void d9_normal_table(const double *mean, const double *std, int64_t channels, double *table);
 

@@ -257,6 +257,16 @@ done:
     return status;
 }
 
+d9_status d9_folder_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
+    if (side < SIDE_MIN || side > SIDE_MAX)
+        return d9_fail(context, D9_USAGE, "data.image_size %lld: must be %d to %d pixels", (long long)side, SIDE_MIN,
+                       SIDE_MAX);
+    dataset->height = dataset->width = side;
+    dataset->channels = 3;
+    return D9_OK;
+}
+
 d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options, const char *folder,
                          d9_dataset *dataset) {
     d9_status status = D9_OK;
@@ -264,10 +274,7 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
     const char *train_root, *test_root;
     tree tree, test_tree;
     picture_list train, test;
-    const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
-    if (side < SIDE_MIN || side > SIDE_MAX)
-        D9_TRY(d9_fail(context, D9_USAGE, "data.image_size %lld: must be %d to %d pixels", (long long)side, SIDE_MIN,
-                       SIDE_MAX));
+    D9_TRY(d9_folder_promise(context, options, dataset));
     if (!options->path && !d9_file_exists(context, folder))
         D9_TRY(
             d9_fail(context, D9_USAGE,
@@ -287,8 +294,6 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
     }
     D9_TRY(shuffle(context, &arena, options->seed, &train));
 
-    dataset->height = dataset->width = side;
-    dataset->channels = 3;
     D9_TRY(name_classes(context, &tree, dataset));
     D9_TRY(decode_all(context, options, &train, dataset, &dataset->train));
     D9_TRY(decode_all(context, options, &test, dataset, &dataset->test));

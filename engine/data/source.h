@@ -8,6 +8,13 @@
 typedef d9_status d9_source_load(d9_context *context, const d9_dataset_options *options, const char *folder,
                                  d9_dataset *dataset);
 
+/* Sizes and counts alone, from the options (d9_dataset_promise). A load begins with it. */
+typedef d9_status d9_source_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
+
+D9_MUST_USE d9_source_promise d9_cifar_promise;
+D9_MUST_USE d9_source_promise d9_folder_promise;
+D9_MUST_USE d9_source_promise d9_synthetic_promise;
+
 D9_MUST_USE d9_source_load d9_cifar_load; /* cifar10 and cifar100, by dataset->name */
 D9_MUST_USE d9_source_load d9_folder_load;
 D9_MUST_USE d9_source_load d9_synthetic_load; /* folder unused */

@@ -132,25 +132,32 @@ done:
     return status;
 }
 
-d9_status d9_synthetic_load(d9_context *context, const d9_dataset_options *options, const char *folder,
-                            d9_dataset *dataset) {
-    d9_status status = D9_OK;
+d9_status d9_synthetic_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
     const int64_t train = options->synthetic_train ? options->synthetic_train : TRAIN_DEFAULT;
     const int64_t test = options->synthetic_test ? options->synthetic_test : TEST_DEFAULT;
-    (void)folder;
     if (side < SIDE_MIN || side > SIDE_MAX)
-        D9_TRY(d9_fail(context, D9_USAGE, "data.image_size %lld: the synthetic set is drawn at %d to %d pixels",
-                       (long long)side, SIDE_MIN, SIDE_MAX));
+        return d9_fail(context, D9_USAGE, "data.image_size %lld: the synthetic set is drawn at %d to %d pixels",
+                       (long long)side, SIDE_MIN, SIDE_MAX);
     if (train < 1 || test < 1 || train > COUNT_MAX || test > COUNT_MAX)
-        D9_TRY(d9_fail(context, D9_USAGE, "synthetic set of %lld training and %lld test images: must be 1 to %d each",
-                       (long long)train, (long long)test, COUNT_MAX));
+        return d9_fail(context, D9_USAGE, "synthetic set of %lld training and %lld test images: must be 1 to %d each",
+                       (long long)train, (long long)test, COUNT_MAX);
     dataset->height = dataset->width = side;
     dataset->channels = 3;
     dataset->classes = CLASSES;
     dataset->class_names = class_names;
-    D9_TRY(fill(context, options->seed, SPLIT_TRAIN, train, dataset, &dataset->train));
-    D9_TRY(fill(context, options->seed, SPLIT_TEST, test, dataset, &dataset->test));
+    dataset->train.count = train;
+    dataset->test.count = test;
+    return D9_OK;
+}
+
+d9_status d9_synthetic_load(d9_context *context, const d9_dataset_options *options, const char *folder,
+                            d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    (void)folder;
+    D9_TRY(d9_synthetic_promise(context, options, dataset));
+    D9_TRY(fill(context, options->seed, SPLIT_TRAIN, dataset->train.count, dataset, &dataset->train));
+    D9_TRY(fill(context, options->seed, SPLIT_TEST, dataset->test.count, dataset, &dataset->test));
 done:
     return status;
 }

@@ -13,16 +13,20 @@ d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoc
     return status;
 }
 
-d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dataset **dataset) {
+static d9_dataset_options dataset_options(const d9_config *config) {
     const int most = d9_processors(); /* the device's opening warns */
-    const d9_dataset_options wanted = {.name = config->data.dataset,
-                                       .path = config->data.path,
-                                       .validation = config->data.validation,
-                                       .image_size = config->data.image_size,
-                                       .largest_picture = config->data.largest_picture,
-                                       .synthetic_train = config->data.synthetic_train,
-                                       .synthetic_test = config->data.synthetic_test,
-                                       .threads = (int)(config->threads < most ? config->threads : most)};
+    return (d9_dataset_options){.name = config->data.dataset,
+                                .path = config->data.path,
+                                .validation = config->data.validation,
+                                .image_size = config->data.image_size,
+                                .largest_picture = config->data.largest_picture,
+                                .synthetic_train = config->data.synthetic_train,
+                                .synthetic_test = config->data.synthetic_test,
+                                .threads = (int)(config->threads < most ? config->threads : most)};
+}
+
+d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dataset **dataset) {
+    const d9_dataset_options wanted = dataset_options(config);
     return d9_dataset_load(context, &wanted, dataset);
 }
 
@@ -57,6 +61,33 @@ static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset) {
     return extent;
 }
 
+static d9_status check_steps(d9_context *context, const d9_config *config, const d9_program *program) {
+    if (program->steps > 0) return D9_OK;
+    return d9_fail(context, D9_USAGE, "train.epochs %g is no step: an epoch has %lld", config->train.epochs,
+                   (long long)program->steps_per_epoch);
+}
+
+d9_status d9_config_try(d9_context *context, const d9_config *config) {
+    d9_status status;
+    d9_dataset promised;
+    d9_program program = {0};
+    const d9_program_options options = {.seed = 1};
+    const d9_dataset_options wanted = dataset_options(config);
+    const d9_precision *precision = d9_precision_find(config->precision);
+    D9_TRY(d9_dataset_promise(context, &wanted, &promised));
+    if (!promised.train.count) { /* a folder: an epoch of one step, with the fewest classes there are */
+        promised.train.count = promised.test.count = config->train.batch_size;
+        promised.classes = 2;
+    }
+    const d9_extent extent = extent_of(config, &promised);
+    D9_TRY(d9_program_build(context, config, &extent, precision ? precision : d9_precision_find("f32"), &options,
+                            &program));
+    if (!d9_dataset_needs_path(promised.name)) D9_TRY(check_steps(context, config, &program));
+done:
+    d9_program_free(context, &program);
+    return status;
+}
+
 static d9_status build_and_plan(d9_session *session, const d9_session_options *options) {
     d9_status status;
     d9_context *context = session->context;
@@ -67,6 +98,7 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     wanted.longest_rule = session->info.longest_rule;
     D9_TRY(d9_backend_precision(context, session->backend, &session->info, options->config->precision, &precision));
     D9_TRY(d9_program_build(context, options->config, &extent, precision, &wanted, &session->program));
+    if (!options->no_train) D9_TRY(check_steps(context, options->config, &session->program));
     D9_TRY(session->backend->allocate(context, session->device, &session->program));
     if (!options->no_train) D9_TRY(d9_session_plan(session, &session->program.train, &session->train_plan));
     if (!options->no_eval) D9_TRY(d9_session_plan(session, &session->program.eval, &session->eval_plan));

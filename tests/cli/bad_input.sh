@@ -56,6 +56,29 @@ assert most - least < 6 * 2000 * 2000 + 8e6, (least, most)  # twice the picture 
 assert bomb - least < 8e6, (least, bomb)                    # the header says two pixels by two
 PYTHON
 
+# ---- configurations: many keys cost no more than a few; what train refuses, config refuses in the same words ----
+/usr/bin/env python3 -c 'for i in range(100000): print("k%d: 1" % i)' >many.yaml
+refuses 2 'many.yaml:1025:1: more than 1024 keys' at_once "$dawn9" config many.yaml
+head -n 1000 many.yaml >thousand.yaml
+refuses 2 'thousand.yaml:1:1: k0: unknown key' at_once "$dawn9" config thousand.yaml
+head -c 1100000 /dev/zero | tr '\0' '#' >long.yaml
+refuses 2 'long.yaml: larger than 1 MiB, the most that is read of such a file' "$dawn9" config long.yaml
+both() { # PATTERN OPTION...
+    pattern=$1
+    shift
+    refuses 2 "$pattern" "$dawn9" train tiny.yaml --out never "$@"
+    cp "$err" refused
+    refuses 2 "$pattern" "$dawn9" config tiny.yaml "$@"
+    cmp -s refused "$err" || fail "config says it otherwise: $(cat refused)"
+}
+both 'train.epochs 0.1 is no step: an epoch has 4' --set train.epochs=0.1
+both 'train.batch_size is 1000 but there are only 128 training images' --set train.batch_size=1000
+both 'data.validation 128: must be 0 to 127' --set data.validation=128
+both 'data.image_size 4: the synthetic set is drawn at 8' --set data.image_size=4
+both 'ghost' --with ghost_batchnorm:group_size=7
+both 'patch_whitening.size is 2; it must be odd' --with patch_whitening:size=2
+both 'at most 15 pixels' --set tricks.crop.pad=16
+
 # ---- models: a number that is not finite, a variance below zero, a configuration that inherits ----
 cat >spoil.py <<'PYTHON'
 import json, struct, sys
