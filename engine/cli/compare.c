@@ -69,6 +69,7 @@ static d9_status read_result(table *table, const char *folder, const char *path)
     table->folders[table->count++] = folder;
     if (!json_is_object(json_object_get(result, "config")) || !json_is_array(json_object_get(result, "rules")))
         D9_TRY(d9_fail(context, D9_DATA, "%s: is not the result of a run", path));
+    if (d9_result_fault(result)) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", path, d9_result_fault(result)));
 done:
     return status;
 }

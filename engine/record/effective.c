@@ -98,3 +98,36 @@ done:
     d9_text_free(&yaml);
     return status;
 }
+
+/* A number that is there lies in its bounds; null and absence are fine. */
+static bool within(const json_t *object, const char *key, double least, double most) {
+    const json_t *value = json_object_get(object, key);
+    if (!value || json_is_null(value)) return true;
+    return json_is_number(value) && json_number_value(value) >= least && json_number_value(value) <= most;
+}
+
+static bool accuracies_fit(const json_t *object) {
+    static const char *const keys[] = {"accuracy", "accuracy_tta", "train_accuracy"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!within(object, keys[i], 0, 100)) return false;
+    return true;
+}
+
+static bool times_fit(const json_t *object) {
+    static const char *const keys[] = {"train_seconds",   "airbench_seconds", "dawnbench_seconds", "process_seconds",
+                                       "epoch_to_target", "seconds",          "images_per_second"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!within(object, keys[i], 0, INFINITY)) return false;
+    return true;
+}
+
+const char *d9_result_fault(const json_t *result) {
+    const json_t *epochs = json_object_get(result, "epochs");
+    bool accuracies = accuracies_fit(result), times = times_fit(result);
+    for (size_t i = 0; i < json_array_size(epochs); i++) {
+        accuracies = accuracies && accuracies_fit(json_array_get(epochs, i));
+        times = times && times_fit(json_array_get(epochs, i));
+    }
+    if (!accuracies) return "has an accuracy outside 0 to 100";
+    return times ? NULL : "has a time or a speed that is none";
+}

@@ -115,6 +115,7 @@ static const char *fault(const json_t *result, const d9_report_arm *arm, int64_t
     const char *hash = json_text(result, "config_hash");
     const json_t *seeded = json_object_get(result, "seed");
     if (isnan(d9_json_real(result, "accuracy"))) return "has no accuracy";
+    if (d9_result_fault(result)) return d9_result_fault(result);
     if (!json_is_array(json_object_get(result, "epochs"))) return "has no epochs";
     if (!hash || !json_is_integer(seeded)) return "has no config_hash or seed";
     if (arm && arm->config_hash && strcmp(arm->config_hash, hash) != 0) return "is the run of another configuration";

@@ -35,6 +35,11 @@ static double size_of(const d9_report_arm *arm, int is_seen) {
     return compared(arm) && seen(arm) == is_seen ? fabs(arm->difference.estimate) : NAN;
 }
 
+/* Why there is no interval. */
+static const char *without_interval(const d9_estimate *e) {
+    return e->error == 0 ? "the runs show no variance, and so no interval" : "too few runs for an interval";
+}
+
 /* ---- one comparison ---- */
 
 static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_text *text) {
@@ -43,7 +48,7 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
     if (isnan(e->low)) {
         d9_text_add(text, "%s against %s: ", arm->label, base);
         say_difference(text, e);
-        d9_text_add(text, ", too few runs for an interval: an anecdote.");
+        d9_text_add(text, ", %s: an anecdote.", without_interval(e));
         return;
     }
     if (seen(arm)) {
@@ -76,7 +81,8 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
     const int rest = comparisons - told;
     if (with_interval == 0) {
         d9_text_add(text,
-                    "%d comparisons of too few runs for an interval: no difference here is more than an anecdote.",
+                    "%d comparisons of too few runs, or runs without variance, for an interval: no difference here is more than "
+                    "an anecdote.",
                     comparisons);
         return;
     }
@@ -101,9 +107,12 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
 
 /* ---- no comparison was asked for ---- */
 
+/* The two were picked after the fact out of all pairs of arms, so their interval is one of simultaneous intervals of all
+ * pairs: each at 1 - alpha / pairs (Dunn 1961, J. Amer. Statist. Assoc. 56, by Bonferroni's inequality). */
 static void judge_best(const d9_report *report, d9_text *text) {
     const d9_report_arm *best = d9_report_next(report, d9_report_mean_of, 0, NULL);
     const d9_report_arm *second = d9_report_next(report, d9_report_mean_of, 0, best);
+    int arms = 0;
     d9_estimate e;
     d9_text_add(text, "%s has the highest mean accuracy, ", best->label);
     say_mean(text, best);
@@ -111,12 +120,17 @@ static void judge_best(const d9_report *report, d9_text *text) {
         d9_text_add(text, "; no other arm has a finished run.");
         return;
     }
-    d9_welch_difference(best->accuracy, best->count, second->accuracy, second->count, D9_REPORT_LEVEL, &e);
+    for (int i = 0; i < report->arm_count; i++) arms += report->arms[i].count > 0;
+    const int pairs = arms * (arms - 1) / 2;
+    d9_welch_difference(best->accuracy, best->count, second->accuracy, second->count, 1 - ALPHA / pairs, &e);
     d9_text_add(text, "; %s follows, ", second->label);
     say_difference(text, &(d9_estimate){.estimate = -e.estimate, .low = -e.high, .high = -e.low});
-    d9_text_add(text, isnan(e.low) ? ": too few runs for an interval."
-                      : e.low > 0  ? "."
-                                   : ": the interval spans zero, so these runs do not tell them apart.");
+    if (isnan(e.low)) {
+        d9_text_add(text, ": %s.", without_interval(&e));
+        return;
+    }
+    if (pairs > 1) d9_text_add(text, " (of %d pairs, each at %.4g%%)", pairs, 100 * (1 - ALPHA / pairs));
+    d9_text_add(text, e.low > 0 ? "." : ": the interval spans zero, so these runs do not tell them apart.");
 }
 
 static void judge_target(const d9_report *report, const d9_report_arm *arm, d9_text *text) {
@@ -133,7 +147,8 @@ static void judge_target(const d9_report *report, const d9_report_arm *arm, d9_t
     if (isnan(report->target)) return;
     d9_text_add(text, "%lld of %d reach %g%%; ", (long long)arm->met, arm->count, report->target);
     d9_text_add(text, "the mean is %s.",
-                arm->mean.low > report->target    ? "above the target"
+                isnan(arm->mean.low)             ? "not told from the target: the runs show no variance"
+                : arm->mean.low > report->target    ? "above the target"
                 : arm->mean.high < report->target ? "below the target"
                                                   : "not told from the target: its interval spans it");
 }

@@ -102,14 +102,17 @@ double d9_student_shifted_above(double t, double freedom, double shift) {
 /* Of the values of `a`, or of its differences from `b` where that is not NULL. */
 static double value_at(const double *a, const double *b, int64_t i) { return b ? a[i] - b[i] : a[i]; }
 
+static const double rounding = 1e-12; /* of values near 100: far below any accuracy's last digit, far above its error */
+
 static void describe(const double *a, const double *b, int64_t count, d9_sample *sample) {
-    double sum = 0, squares = 0;
+    double sum = 0, squares = 0, largest = 0;
     *sample = (d9_sample){.count = count, .mean = NAN, .deviation = NAN, .minimum = NAN, .maximum = NAN};
     if (count < 1) return;
     sample->minimum = sample->maximum = value_at(a, b, 0);
     for (int64_t i = 0; i < count; i++) {
         const double value = value_at(a, b, i);
         sum += value;
+        largest = fmax(largest, fabs(a[i]) + (b ? fabs(b[i]) : 0));
         sample->minimum = fmin(sample->minimum, value);
         sample->maximum = fmax(sample->maximum, value);
     }
@@ -119,6 +122,7 @@ static void describe(const double *a, const double *b, int64_t count, d9_sample 
         squares += centred * centred;
     }
     if (count > 1) sample->deviation = sqrt(squares / (double)(count - 1));
+    if (sample->deviation <= rounding * largest) sample->deviation = 0; /* 94.2 - 94 and 93.2 - 93 are one difference */
 }
 
 void d9_sample_describe(const double *values, int64_t count, d9_sample *sample) {
@@ -130,9 +134,8 @@ static d9_estimate unknown(double estimate) {
 }
 
 static void complete(d9_estimate *result, double level) {
-    if (!(result->freedom > 0)) { /* NAN where both variances are zero */
-        result->low = result->high = result->estimate;
-        result->p = result->estimate == 0 ? 1 : 0;
+    if (!(result->freedom > 0)) { /* NAN where no variance was seen */
+        if (result->estimate == 0) result->low = result->high = 0, result->p = 1;
         return;
     }
     const double reach = d9_student_quantile(1 - level, result->freedom) * result->error;

@@ -136,6 +136,19 @@ accepts "$dawn9" config odd.yaml
 obeyed "$out" && fail "config obeys what a file says"
 says '^title: "a.x1b\[2J.x9b"$'
 
+# ---- records that no run can have written ----
+impossible() { # SED PATTERN
+    rm -rf lies && mkdir lies && cp -r run lies/one && cp -r run lies/two
+    sed -i "$1" lies/one/result.json
+    cmp -s run/result.json lies/one/result.json && fail "$1 changes nothing"
+    refuses 3 "lies/one/result.json: $2" "$dawn9" compare run lies/one
+    observe "$dawn9" report lies
+    grep -q "one/result.json: $2" "$out" "$err" || fail "report takes $1: $(cat "$out" "$err")"
+}
+impossible 's/"accuracy": [0-9.]*/"accuracy": 150/' 'has an accuracy outside 0 to 100'
+impossible 's/"accuracy_tta": [0-9.]*/"accuracy_tta": -1.5/' 'has an accuracy outside 0 to 100'
+impossible 's/"train_seconds": [0-9.]*/"train_seconds": -1/' 'has a time or a speed that is none'
+
 # ---- a limit on the size of files is an error of write, not a signal ----
 limited() { (ulimit -f 8 && "$dawn9" train tiny.yaml --out limited --quiet); }
 ends 6 'limited/.*: cannot write: File too large' limited

@@ -197,7 +197,7 @@ static void test_nothing_seen(void **state) {
 /* Two curves over the lengths of training: what the better one saves is read off the other. */
 static void test_epochs_saved(void **state) {
     (void)state;
-    const double at10[] = {93, 93.2}, at20[] = {94, 94.2}, at40[] = {95, 95.2}, best[] = {94.5, 94.7};
+    const double at10[] = {93, 93.2}, at20[] = {94, 94.2}, at40[] = {95, 95.2}, best[] = {94.49, 94.71};
     begin();
     add_arm("plain,train.epochs=20", NULL, 1, 2, at20);
     add_arm("plain,train.epochs=10", NULL, 1, 2, at10);
@@ -211,6 +211,45 @@ static void test_epochs_saved(void **state) {
     NEAR(report->arms[3].epochs_saved, 20); /* 94.6 halfway between 20 and 40 epochs: 30 - 10 */
     assert_true(isnan(report->arms[0].epochs_saved));
     assert_holds(report->verdict, "Read off the baseline's curve, that is worth 20.0 epochs.");
+    d9_report_free(&context, report);
+}
+
+/* Two seeds and the same difference twice: an estimate, and no verdict. */
+static void test_no_variance(void **state) {
+    (void)state;
+    const double with[] = {94.21, 94.5}, without[] = {94.01, 94.3}, same[] = {94.3, 94.3};
+    begin();
+    add_arm("base", NULL, 1, 2, without);
+    add_arm("trick", "base", 1, 2, with);
+    d9_report *report = finish();
+    assert_true(isnan(report->arms[1].holm) && isnan(report->arms[1].difference.p));
+    assert_holds(report->verdict, "trick against base: +0.20 points, the runs show no variance, and so no interval");
+    d9_report_free(&context, report);
+    begin();
+    add_arm("alone", NULL, 1, 2, same);
+    report = finish();
+    assert_holds(report->verdict, "the mean is not told from the target: the runs show no variance");
+    d9_report_free(&context, report);
+}
+
+/* The best of five is picked from ten pairs: an interval that would do for two arms does not. */
+static void test_best_of_many(void **state) {
+    (void)state;
+    const double rest[] = {93.0, 93.1, 93.2, 93.1};
+    const double first[] = {94.3, 94.5, 94.4, 94.6}, second[] = {94.1, 94.2, 94.3, 94.2};
+    begin();
+    add_arm("a", NULL, 1, 4, first);
+    add_arm("b", NULL, 1, 4, second);
+    d9_report *report = finish();
+    assert_holds(report->verdict, "b follows, \xe2\x88\x92" "0.25 points [\xe2\x88\x92" "0.4");
+    if (strstr(report->verdict, "spans zero") || strstr(report->verdict, "pairs")) fail_msg("%s", report->verdict);
+    d9_report_free(&context, report);
+    begin();
+    add_arm("a", NULL, 1, 4, first);
+    add_arm("b", NULL, 1, 4, second);
+    for (int i = 0; i < 3; i++) add_arm((const char *[]){"c", "d", "e"}[i], NULL, 1, 4, rest);
+    report = finish();
+    assert_holds(report->verdict, "(of 10 pairs, each at 99.5%): the interval spans zero");
     d9_report_free(&context, report);
 }
 
@@ -242,6 +281,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_nothing_seen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_epochs_saved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_target, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_variance, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_best_of_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_baseline, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -220,17 +220,25 @@ static void test_few_values(void **state) {
     assert_true(isnan(chance.share) && isnan(chance.low));
 }
 
-/* Runs that do not differ at all: a point, not a division by zero. */
+/* Runs that do not differ at all: nothing is known of how far the next may lie. */
 static void test_equal_values(void **state) {
     (void)state;
     const double same[] = {94, 94, 94}, other[] = {93, 93, 93};
+    const double trick[] = {94.21, 31.3}, without[] = {94.01, 31.1}; /* + 0.2 twice, but for its last bits */
     d9_estimate e;
     d9_paired_difference(same, other, 3, 0.95, &e);
-    assert_true(e.estimate == 1 && e.low == 1 && e.high == 1 && e.p == 0);
+    assert_true(e.estimate == 1 && e.error == 0 && isnan(e.low) && isnan(e.high) && isnan(e.p));
+    assert_true((trick[0] - without[0]) - (trick[1] - without[1]) != 0);
+    d9_paired_difference(trick, without, 2, 0.95, &e);
+    assert_true(fabs(e.estimate - 0.2) < 1e-12 && e.error == 0 && isnan(e.low) && isnan(e.p));
+    d9_welch_difference(same, 3, other, 3, 0.95, &e);
+    assert_true(e.estimate == 1 && e.error == 0 && isnan(e.low) && isnan(e.p));
     d9_welch_difference(same, 3, same, 3, 0.95, &e);
     assert_true(e.estimate == 0 && e.low == 0 && e.high == 0 && e.p == 1);
     d9_mean_estimate(same, 3, 0.95, &e);
-    assert_true(e.low == 94 && e.high == 94);
+    assert_true(e.estimate == 94 && e.error == 0 && isnan(e.low) && isnan(e.high));
+    d9_paired_difference((const double[]){94.22, 31.3}, without, 2, 0.95, &e); /* a hundredth of a point is a variance */
+    assert_true(e.error > 0 && e.low < 0.205 && e.high > 0.205);
 }
 
 static void test_holm_leaves_out_what_is_unknown(void **state) {
