@@ -113,6 +113,7 @@ typedef struct d9_cli_edits {
     d9_flag_list set, with, without;
     d9_flag_integer seed, threads;
     const char *backend, *precision, *data;
+    bool no_check;
 } d9_cli_edits;
 extern const d9_flag d9_cli_edit_flags[];
 /* The edits as lists; the short forms come behind --set. `seed`: instead of --seed; NULL: that. */

@@ -21,6 +21,8 @@ const d9_flag d9_cli_edit_flags[] = {
      .doc = "0: one per physical core this process may use"},
     {"data", D9_FLAG_TEXT, offsetof(d9_cli_edits, data), "DIR",
      .doc = "folder of the dataset; default $DAWN9_DATA, then the user's cache folder"},
+    {"no-check", D9_FLAG_SWITCH, offsetof(d9_cli_edits, no_check),
+     .doc = "take the files of a published dataset as they are, without verifying their checksums"},
     {.type = D9_FLAG_END},
 };
 
@@ -116,7 +118,7 @@ static const char *integer_text(const d9_flag_integer *value, char text[24]) {
 }
 
 d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed, d9_config_edits *all) {
-    enum { SHORT_FORMS = 5 };
+    enum { SHORT_FORMS = 6 };
     d9_status status = D9_OK;
     char seed_text[24], threads_text[24], *item;
     const char **set = NULL, **by; /* "seed=4", and the option that said it: "--seed" */
@@ -127,7 +129,8 @@ d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int
                             {"--threads", "threads", integer_text(&edits->threads, threads_text)},
                             {"--backend", "backend", edits->backend},
                             {"--precision", "precision", edits->precision},
-                            {"--data", "data.path", edits->data}};
+                            {"--data", "data.path", edits->data},
+                            {"--no-check", "data.check", edits->no_check ? "off" : NULL}};
     const int room = edits->set.count + SHORT_FORMS;
     int count = 0;
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, 2 * room, &set));

@@ -19,7 +19,8 @@ typedef struct printer {
 static bool is_result_free(const char *section, const char *key) {
     static const char *const paths[][2] = {{"root", "title"}, {"root", "target"}, {"root", "threads"},
                                            {"root", "keep"},  {"root", "seed"},   {"data", "path"},
-                                           {"eval", "every"}, {"published", NULL}, {"data", "largest_picture"}};
+                                           {"eval", "every"}, {"published", NULL}, {"data", "largest_picture"},
+                                           {"data", "check"}};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         if (strcmp(section, paths[i][0]) == 0 && (!paths[i][1] || strcmp(key, paths[i][1]) == 0)) return true;
     return false;

@@ -44,6 +44,8 @@ static const d9_option data_options[] = {
      "what is learned; synthetic needs no files"},
     {"path", D9_OPTION_TEXT, FIELD(data.path), "", 0, 0, NULL,
      "folder of the dataset; not given: the places where setup.sh puts it"},
+    {"check", D9_OPTION_BOOL, FIELD(data.check), "on", 0, 0, NULL,
+     "verify the published checksums of its files, beside planning"},
     {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
      "training images set aside and evaluated instead of the test set; 0: none"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,

@@ -4,7 +4,7 @@
  * then fine; the fine one is the class), then 3072 bytes of pixels, three planes R, G, B of 32 rows of 32.
  * The planes are interleaved here, because everything downstream is (H, W, C). Source:
  * https://www.cs.toronto.edu/~kriz/cifar.html */
-#include "data/source.h"
+#include "data/check.h"
 
 #include <string.h>
 
@@ -112,13 +112,14 @@ static void interleave(const uint8_t *restrict planes, uint8_t *restrict pixels)
 }
 
 /* Reads one file into the split, from image `first` on. */
-static d9_status load_file(d9_context *context, const cifar *set, const d9_dataset_file *file, const char *folder,
-                           int64_t first, d9_split *split) {
+static d9_status load_file(d9_context *context, const d9_dataset_options *options, const d9_dataset_file *file,
+                           const char *folder, int64_t first, d9_dataset *dataset, d9_split *split) {
     d9_status status = D9_OK;
     d9_arena arena = {0};
     uint8_t *bytes = NULL;
     size_t size;
     char *path;
+    const cifar *set = find(options->name);
     const int64_t record = set->label_bytes + CHANNELS * PIXELS, count = file->size / record;
     D9_TRY(d9_arena_format(context, &arena, &path, "%s/%s", folder, file->name));
     D9_TRY(d9_file_read_most(context, path, D9_PICTURE_MOST, &bytes, &size));
@@ -128,6 +129,10 @@ static d9_status load_file(d9_context *context, const cifar *set, const d9_datas
         D9_TRY(read_labels(context, set, path, i, from, &split->labels[first + i]));
         interleave(from + set->label_bytes, split->images + (first + i) * CHANNELS * PIXELS);
     }
+    if (!options->check) goto done;
+    uint8_t *handed = bytes;
+    bytes = NULL;
+    D9_TRY(d9_check_add(context, dataset, file, path, handed, size));
 done:
     d9_release(context, bytes);
     d9_arena_free(context, &arena);
@@ -160,11 +165,11 @@ d9_status d9_cifar_load(d9_context *context, const d9_dataset_options *options, 
     D9_TRY(d9_cifar_promise(context, options, dataset));
     D9_TRY(d9_split_allocate(context, dataset, dataset->train.count, &dataset->train));
     for (const d9_dataset_file *file = set->files; file < test; file++) {
-        D9_TRY(load_file(context, set, file, folder, first, &dataset->train));
+        D9_TRY(load_file(context, options, file, folder, first, dataset, &dataset->train));
         first += file->size / record;
     }
     D9_TRY(d9_split_allocate(context, dataset, dataset->test.count, &dataset->test));
-    D9_TRY(load_file(context, set, test, folder, 0, &dataset->test));
+    D9_TRY(load_file(context, options, test, folder, 0, dataset, &dataset->test));
 done:
     return status;
 }

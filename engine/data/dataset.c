@@ -9,8 +9,8 @@
 
 #include "core/system.h"
 #include "core/text.h"
+#include "data/check.h"
 #include "data/order.h"
-#include "data/source.h"
 #include "kernels/formulas/philox.h"
 
 enum { DRAW_VALIDATION = 0 };
@@ -219,6 +219,7 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     D9_TRY(D9_ALLOCATE(context, 1, "the dataset", &loaded));
     loaded->name = source->name;
     D9_TRY(source->load(context, options, folder, loaded));
+    d9_check_start(loaded);
     D9_TRY(cut_validation(context, options, loaded));
     if (!(loaded->std[0] > 0)) measure(loaded);
     *dataset = loaded;
@@ -230,6 +231,7 @@ done:
 
 void d9_dataset_free(d9_context *context, d9_dataset *dataset) {
     if (!dataset) return;
+    d9_check_free(context, dataset);
     d9_arena_free(context, &dataset->arena);
     d9_release(context, dataset);
 }

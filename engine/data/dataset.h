@@ -21,6 +21,7 @@ typedef struct d9_dataset {
     const char *const *class_names; /* (classes) */
     double mean[4], std[4];         /* per channel, byte units: published for CIFAR-10, measured otherwise */
     d9_split train, test;
+    struct d9_check *check; /* data/check.h; NULL: none is under way */
 } d9_dataset;
 
 /* Every source by name, as an option's choices, and the one that is taken where nothing is said. */
@@ -35,11 +36,14 @@ typedef struct d9_dataset_options {
     int64_t largest_picture; /* folder: megapixels; 0: 64 */
     int64_t synthetic_train, synthetic_test; /* 0: 2048, 512 */
     int threads;                             /* that decode the pictures of a folder; 0: as many as OpenMP takes */
+    bool check;                              /* verify published checksums; d9_dataset_settle says what came of it */
     uint64_t seed;                           /* of the synthetic set and the validation split: fixed, not the run's */
 } d9_dataset_options;
 
 /* Failures: D9_DATA naming file and place ("data_batch_3.bin: record 17: label 11, must be 0 to 9"). */
 D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options, d9_dataset **dataset);
+/* Waits for the checksums of files that were loaded with `check`. One that is not as published: D9_DATA, naming it. */
+D9_MUST_USE d9_status d9_dataset_settle(d9_context *context, d9_dataset *dataset);
 void d9_dataset_free(d9_context *context, d9_dataset *dataset);
 
 /* What loading would give, without reading a file and without images: sizes, and counts, which are 0 of a folder. Needs

@@ -22,6 +22,7 @@ static d9_dataset_options dataset_options(const d9_config *config) {
                                 .largest_picture = config->data.largest_picture,
                                 .synthetic_train = config->data.synthetic_train,
                                 .synthetic_test = config->data.synthetic_test,
+                                .check = config->data.check,
                                 .threads = (int)(config->threads < most ? config->threads : most)};
 }
 
@@ -139,6 +140,7 @@ d9_status d9_session_open(d9_context *context, const d9_session_options *options
     D9_TRY(open_device(session, options));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_CONTEXT, 0));
     D9_TRY(build_and_plan(session, options));
+    D9_TRY(d9_dataset_settle(context, session->dataset)); /* summed beside device and plan */
     D9_TRY(d9_session_lap(session, D9_SEGMENT_PLAN, 0));
     D9_TRY(upload(session));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_UPLOAD, 0));

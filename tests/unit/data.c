@@ -150,6 +150,18 @@ static void cifar10_is_read_and_broken_files_are_refused(void **state) {
     check_pixels(&dataset->train, 20017, 17);
     check_pixels(&dataset->test, 9999, 9999);
     for (int64_t i = 0; i < 50000; i++) assert_int_equal(dataset->train.labels[i], i % 10);
+    assert_int_equal(d9_dataset_settle(&f->context, dataset), D9_OK); /* nothing was asked for */
+    d9_dataset_free(&f->context, dataset);
+
+    dataset = load(f, (d9_dataset_options){.name = "cifar10", .check = true});
+    d9_dataset_free(&f->context, dataset); /* while it is being summed */
+    dataset = load(f, (d9_dataset_options){.name = "cifar10", .check = true});
+    assert_int_equal(d9_dataset_settle(&f->context, dataset), D9_DATA);
+    assert_non_null(strstr(f->context.message, "data_batch_1.bin: not the file that was published: SHA-1 "));
+    assert_non_null(strstr(f->context.message, "must be aadd24acce27...; `dawn9 data fetch cifar10` gets it"));
+    check_pixels(&dataset->test, 9999, 9999);
+    d9_context_clear(&f->context);
+    assert_int_equal(d9_dataset_settle(&f->context, dataset), D9_OK);
     d9_dataset_free(&f->context, dataset);
 
     bytes[(size_t)17 * RECORD] = 11;
