@@ -96,9 +96,9 @@ typedef struct d9_choices {
 void d9_choices_split(const char *choices, d9_choices *list); /* of "step|pipeline"; of NULL: none */
 
 /* ---- output ---- */
-/* To standard output, at once. A failure is remembered and ends the command with D9_OUTPUT (d9_cli_finish). What %s gives
- * is shown, not obeyed: its control characters, line breaks too, become \xHH. Of the conversions it knows d, u, x, c, s,
- * e, f and g, with ll, l and z. Text of our own that has line breaks goes through d9_cli_print_text. */
+/* To standard output, at once. A failure is remembered and ends the command with D9_OUTPUT (d9_cli_finish). What %s
+ * gives is shown, not obeyed: its control characters, line breaks too, become \xHH. Of the conversions it knows d, u,
+ * x, c, s, e, f and g, with ll, l and z. Text of our own that has line breaks goes through d9_cli_print_text. */
 void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
 int d9_cli_columns(const d9_cli *cli); /* of the terminal, now; elsewhere INT_MAX: lines are as long as they are */
 void d9_cli_print_json(d9_cli *cli, json_t *object); /* takes over the reference; NULL: out of memory */

@@ -42,10 +42,10 @@ typedef struct conversion {
 static const char *read_conversion(const char *at, va_list *arguments, conversion *found) {
     int used = snprintf(found->spec, sizeof found->spec, "%%");
     for (; strchr("-+ #0123456789.*", *at); at++)
-        used += *at == '*' ? snprintf(found->spec + used, sizeof found->spec - (size_t)used, "%d", va_arg(*arguments, int))
-                           : snprintf(found->spec + used, sizeof found->spec - (size_t)used, "%c", *at);
-    for (found->length = 0; *at == 'l' || *at == 'z'; at++)
-        found->length = (char)(found->length == 'l' ? 'L' : *at);
+        used += *at == '*'
+                    ? snprintf(found->spec + used, sizeof found->spec - (size_t)used, "%d", va_arg(*arguments, int))
+                    : snprintf(found->spec + used, sizeof found->spec - (size_t)used, "%c", *at);
+    for (found->length = 0; *at == 'l' || *at == 'z'; at++) found->length = (char)(found->length == 'l' ? 'L' : *at);
     snprintf(found->spec + used, sizeof found->spec - (size_t)used, "%s%c",
              found->length == 'L' ? "ll" : (char[]){found->length, 0}, *at);
     found->letter = *at;

@@ -12,8 +12,8 @@
 
 /* ---- sections ---- */
 
-/* The first key that is not known here: one that belongs elsewhere, like `epochs` at the top, is told its place; one that
- * nothing has is left to the binding, which knows what there is here. */
+/* The first key that is not known here: one that belongs elsewhere, like `epochs` at the top, is told its place; one
+ * that nothing has is left to the binding, which knows what there is here. */
 static d9_status check_places(d9_context *context, const d9_tree *map, const d9_binding *binding,
                               const char *const *others) {
     d9_status status = D9_OK;

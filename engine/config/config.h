@@ -32,8 +32,8 @@ typedef struct d9_config {
 
     struct { bool fuse; int tune; const char *cpu_level; double loss_scale; int64_t loss_scale_every; } backend_options;
     /* tune: d9_tune (backends/backend.h) */
-    struct { const char *dataset; const char *path; int64_t validation, image_size, largest_picture, synthetic_train, synthetic_test;
-        bool check;
+    struct { const char *dataset; const char *path; int64_t validation, image_size, largest_picture; bool check;
+        int64_t synthetic_train, synthetic_test;
     } data;
     struct { double every; } eval; /* epochs between evaluations; 0: only at the end */
     struct {

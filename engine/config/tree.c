@@ -249,7 +249,8 @@ static d9_status read_map(reader *reader, d9_tree *map, int depth) {
         if (reader->event.type != YAML_SCALAR_EVENT || reader->event.data.scalar.length == 0)
             D9_TRY(REFUSE(reader, reader->event.start_mark, "a key must be a word"));
         D9_TRY(copy_scalar(reader, &key));
-        if (map->count == KEYS_MAX) D9_TRY(d9_tree_fail_at(reader->context, &place, map, "more than %d keys", KEYS_MAX));
+        if (map->count == KEYS_MAX)
+            D9_TRY(d9_tree_fail_at(reader->context, &place, map, "more than %d keys", KEYS_MAX));
         const d9_tree *twin = d9_tree_find(map, key);
         D9_TRY(advance(reader));
         if (twin && place.line > 0)

@@ -44,8 +44,8 @@ void d9_release(d9_context *context, void *pointer);    /* NULL is fine */
 #define D9_PICTURE_MOST ((size_t)1 << 30)
 #define D9_TENSORS_MOST ((size_t)64 << 30)
 
-/* Reads a whole file (one zero byte follows the contents). Missing, unreadable, not a regular file (a FIFO, a device) or
- * larger than `most`: D9_DATA, naming the path, and at once. */
+/* Reads a whole file (one zero byte follows the contents). Missing, unreadable, not a regular file (a FIFO, a device)
+ * or larger than `most`: D9_DATA, naming the path, and at once. */
 D9_MUST_USE d9_status d9_file_read_most(d9_context *context, const char *path, size_t most, uint8_t **bytes,
                                         size_t *size);
 /* The same of at most D9_TEXT_MOST bytes. */

@@ -18,7 +18,7 @@ void d9_text_add_shell_word(d9_text *text, const char *word); /* so that a shell
 /* So that a terminal obeys nothing in it: each control character becomes \xHH, a line break too, and so do those beyond
  * ASCII (U+0080 to U+009F). */
 void d9_text_add_shown(d9_text *text, const char *foreign);
-const char *d9_text_get(const d9_text *text);                 /* never NULL */
+const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);
 void d9_text_free(d9_text *text);
 

@@ -29,10 +29,10 @@ typedef struct d9_dataset {
 #define D9_DATASET_DEFAULT "cifar10"
 
 typedef struct d9_dataset_options {
-    const char *name;   /* one of D9_DATASET_NAMES */
-    const char *path;   /* folder; NULL: $DAWN9_DATA, then the user's cache folder */
-    int64_t validation; /* images cut off the end of a seeded permutation of train; they replace test. 0: none */
-    int64_t image_size; /* folder: images are resized to this square; synthetic: drawn at it; 0: 32 */
+    const char *name;        /* one of D9_DATASET_NAMES */
+    const char *path;        /* folder; NULL: $DAWN9_DATA, then the user's cache folder */
+    int64_t validation;      /* images cut off the end of a seeded permutation of train; they replace test. 0: none */
+    int64_t image_size;      /* folder: images are resized to this square; synthetic: drawn at it; 0: 32 */
     int64_t largest_picture; /* folder: megapixels; 0: 64 */
     int64_t synthetic_train, synthetic_test; /* 0: 2048, 512 */
     int threads;                             /* that decode the pictures of a folder; 0: as many as OpenMP takes */

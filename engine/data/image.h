@@ -12,10 +12,10 @@ typedef struct d9_image {
 /* The largest picture that is decoded where nobody says otherwise (data.largest_picture), and the largest there is. */
 enum { D9_MEGAPIXELS_MOST = 64, D9_MEGAPIXELS_EVER = 268 };
 
-/* Whatever the file holds (grey, palette, alpha, 16 bits) becomes 8-bit RGB; what is transparent is laid on white, and a
- * photograph stands as its Exif orientation says. `name` stands in messages. Not a whole PNG or JPEG with right
- * checksums, a side over 16384, more than `megapixels` million pixels (0: D9_MEGAPIXELS_MOST), or a JPEG that takes more
- * than 256 MiB and more than twice its RGB to decode: D9_DATA. The last three are refused from the header. */
+/* Whatever the file holds (grey, palette, alpha, 16 bits) becomes 8-bit RGB; what is transparent is laid on white, and
+ * a photograph stands as its Exif orientation says. `name` stands in messages. Not a whole PNG or JPEG with right
+ * checksums, a side over 16384, more than `megapixels` million pixels (0: D9_MEGAPIXELS_MOST), or a JPEG that takes
+ * more than 256 MiB and more than twice its RGB to decode: D9_DATA. The last three are refused from the header. */
 D9_MUST_USE d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                                       int64_t megapixels, d9_image *image);
 /* The same of a file. One that cannot be read: D9_DATA. */

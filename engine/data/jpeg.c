@@ -3,9 +3,20 @@
 #include "data/formats.h"
 
 enum {
-    FILL = 0xff, START = 0xd8, END = 0xd9, SCAN = 0xda, HUFFMAN = 0xc4, RESTART_FIRST = 0xd0, RESTART_LAST = 0xd7,
-    FRAME_FIRST = 0xc0, FRAME_LAST = 0xc2, FRAME_PROGRESSIVE = 0xc2, COMPONENTS_MAX = 4, CODES_MAX = 256,
-    TABLE_HEAD = 17, TRAILER_BYTES = 65536
+    FILL = 0xff,
+    START = 0xd8,
+    END = 0xd9,
+    SCAN = 0xda,
+    HUFFMAN = 0xc4,
+    RESTART_FIRST = 0xd0,
+    RESTART_LAST = 0xd7,
+    FRAME_FIRST = 0xc0,
+    FRAME_LAST = 0xc2,
+    FRAME_PROGRESSIVE = 0xc2,
+    COMPONENTS_MAX = 4,
+    CODES_MAX = 256,
+    TABLE_HEAD = 17,
+    TRAILER_BYTES = 65536
 };
 
 /* A marker and the segment behind it, without the two bytes of its length. */
@@ -15,9 +26,7 @@ typedef struct segment {
     size_t size;
 } segment;
 
-static bool is_jpeg(const uint8_t *bytes, size_t size) {
-    return size >= 4 && bytes[0] == FILL && bytes[1] == START;
-}
+static bool is_jpeg(const uint8_t *bytes, size_t size) { return size >= 4 && bytes[0] == FILL && bytes[1] == START; }
 
 /* The segment that begins at or behind `*at`, which moves past it; false: there is no whole one. In the coded data that
  * follow a scan's header, a zero or a restart behind 0xff is no marker. */

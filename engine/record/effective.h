@@ -23,8 +23,8 @@ json_t *d9_json_pixels(const double *values, int64_t count);
 /* A number of an object; NAN where there is none. */
 double d9_json_real(const json_t *object, const char *key);
 
-/* What no run can have said in the result.json of a finished run (an accuracy of 150, a time below zero); NULL: nothing.
- * What it lacks is not judged here. */
+/* What no run can have said in the result.json of a finished run (an accuracy of 150, a time below zero); NULL:
+ * nothing. What it lacks is not judged here. */
 const char *d9_result_fault(const json_t *result);
 
 #endif

@@ -52,9 +52,9 @@ D9_MUST_USE d9_status d9_safetensors_encode(d9_context *context, const char *pat
                                             const d9_metadata *metadata, int metadata_count, uint8_t **bytes,
                                             size_t *size);
 
-/* A file may say its own SHA-256: a row D9_SEAL_KEY in its metadata, whose D9_SEAL_DIGITS characters are replaced by the
- * sum of the encoded file with zeros in their place. is_sealed: false where there is none, or another; `bytes` are as
- * they were, or with the right sum. */
+/* A file may say its own SHA-256: a row D9_SEAL_KEY in its metadata, whose D9_SEAL_DIGITS characters are replaced by
+ * the sum of the encoded file with zeros in their place. is_sealed: false where there is none, or another; `bytes` are
+ * as they were, or with the right sum. */
 #define D9_SEAL_KEY "sha256"
 enum { D9_SEAL_DIGITS = 64 };
 void d9_safetensors_seal(uint8_t *bytes, size_t size);

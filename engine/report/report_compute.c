@@ -81,7 +81,8 @@ static void compare(d9_report *report, d9_report_arm *arm) {
             deviation = arm->difference.error * sqrt((double)arm->count);
         }
     }
-    if (deviation == 0 && arm->difference.estimate != 0) deviation = NAN; /* not seen yet, which is not the same as none */
+    if (deviation == 0 && arm->difference.estimate != 0)
+        deviation = NAN; /* not seen yet, which is not the same as none */
     arm->seeds_needed = d9_seeds_needed(arm->paired ? D9_DESIGN_PAIRED : D9_DESIGN_TWO_SAMPLES, D9_REPORT_DIFFERENCE,
                                         deviation, 1 - D9_REPORT_LEVEL, D9_REPORT_POWER);
 }

@@ -81,7 +81,8 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
     const int rest = comparisons - told;
     if (with_interval == 0) {
         d9_text_add(text,
-                    "%d comparisons of too few runs, or runs without variance, for an interval: no difference here is more than "
+                    "%d comparisons of too few runs, or runs without variance, for an interval: no difference here is "
+                    "more than "
                     "an anecdote.",
                     comparisons);
         return;
@@ -107,8 +108,8 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
 
 /* ---- no comparison was asked for ---- */
 
-/* The two were picked after the fact out of all pairs of arms, so their interval is one of simultaneous intervals of all
- * pairs: each at 1 - alpha / pairs (Dunn 1961, J. Amer. Statist. Assoc. 56, by Bonferroni's inequality). */
+/* The two were picked after the fact out of all pairs of arms, so their interval is one of simultaneous intervals of
+ * all pairs: each at 1 - alpha / pairs (Dunn 1961, J. Amer. Statist. Assoc. 56, by Bonferroni's inequality). */
 static void judge_best(const d9_report *report, d9_text *text) {
     const d9_report_arm *best = d9_report_next(report, d9_report_mean_of, 0, NULL);
     const d9_report_arm *second = d9_report_next(report, d9_report_mean_of, 0, best);
@@ -147,8 +148,8 @@ static void judge_target(const d9_report *report, const d9_report_arm *arm, d9_t
     if (isnan(report->target)) return;
     d9_text_add(text, "%lld of %d reach %g%%; ", (long long)arm->met, arm->count, report->target);
     d9_text_add(text, "the mean is %s.",
-                isnan(arm->mean.low)             ? "not told from the target: the runs show no variance"
-                : arm->mean.low > report->target    ? "above the target"
+                isnan(arm->mean.low)              ? "not told from the target: the runs show no variance"
+                : arm->mean.low > report->target  ? "above the target"
                 : arm->mean.high < report->target ? "below the target"
                                                   : "not told from the target: its interval spans it");
 }

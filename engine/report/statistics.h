@@ -33,8 +33,8 @@ typedef struct d9_sample {
 void d9_sample_describe(const double *values, int64_t count, d9_sample *sample);
 
 /* An estimate and what is known about it. Below two values (or two each) all but the estimate is NAN. Where every value
- * is the same the error is 0 and the rest NAN: values without variance say nothing of how far the next one may lie. Where
- * that value is 0, the interval is that point and p is 1. */
+ * is the same the error is 0 and the rest NAN: values without variance say nothing of how far the next one may lie.
+ * Where that value is 0, the interval is that point and p is 1. */
 typedef struct d9_estimate {
     double estimate;
     double low, high; /* of the interval */

@@ -12,9 +12,9 @@
  *     timeline/SEGMENT/epoch       i64 (segments of this kind); 0: of no epoch
  *     timeline/SEGMENT/seconds     f64, beside it
  *
- * Its metadata holds the format, what must agree with the run that reads it, the step, and the SHA-256 of the file. What
- * is listed here must be there and nothing else, in the type and shape that the run itself has, every number finite but
- * for the accuracy of an epoch that was not evaluated. */
+ * Its metadata holds the format, what must agree with the run that reads it, the step, and the SHA-256 of the file.
+ * What is listed here must be there and nothing else, in the type and shape that the run itself has, every number
+ * finite but for the accuracy of an epoch that was not evaluated. */
 #include "core/system.h"
 #include "record/safetensors.h"
 #include "train/trainer.h"
@@ -153,7 +153,7 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     identify(session, &mine);
     snprintf(step, sizeof step, "%lld", (long long)progress->step);
     memset(seal, '0', D9_SEAL_DIGITS);
-    const d9_metadata metadata[] = {{"format", format}, mine.rows[0], mine.rows[1],     mine.rows[2],
+    const d9_metadata metadata[] = {{"format", format}, mine.rows[0],   mine.rows[1],       mine.rows[2],
                                     mine.rows[3],       {"step", step}, {D9_SEAL_KEY, seal}};
     D9_TRY(d9_safetensors_encode(session->context, path, all.tensors, all.count, metadata,
                                  sizeof metadata / sizeof *metadata, &bytes, &size));
@@ -298,8 +298,7 @@ static bool is_of_timeline(const char *name) {
     return false;
 }
 
-static d9_status check_no_more(d9_session *session, const char *path, const d9_safetensors *file,
-                               const snapshot *all) {
+static d9_status check_no_more(d9_session *session, const char *path, const d9_safetensors *file, const snapshot *all) {
     for (int t = 0; t < file->tensor_count; t++) {
         const char *name = file->tensors[t].name;
         bool known = is_of_timeline(name);

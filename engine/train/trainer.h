@@ -86,8 +86,8 @@ typedef struct d9_session_options {
     bool no_train; /* no training plan */
 } d9_session_options;
 
-/* Builds the program that the configuration asks for and drops it: what training would refuse of the two together, network
- * and data set, is refused, D9_USAGE. Reads no file, so of a folder the number of images is not known. */
+/* Builds the program that the configuration asks for and drops it: what training would refuse of network and data set
+ * is refused, D9_USAGE. Reads no file, so of a folder the number of images is not known. */
 D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config);
 /* The dataset that a configuration names. */
 D9_MUST_USE d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dataset **dataset);

@@ -244,7 +244,8 @@ static void test_retired_key(void **state) {
         d9_config_free(&context, config);
     }
     assert_refused("data: {placements: host}", NULL,
-                   "x.yaml:1:8: data.placements: unknown key; known: dataset, path, check, validation, image_size, largest_picture, "
+                   "x.yaml:1:8: data.placements: unknown key; known: dataset, path, check, validation, image_size, "
+                   "largest_picture, "
                    "synthetic_train, synthetic_test");
 }
 

@@ -156,7 +156,8 @@ static void large_pictures_are_refused_by_their_header(void **state) {
     memcpy(file, rgba, sizeof file);
     put_16(file + 18, 12000);
     put_16(file + 22, 12000);
-    refused(file, sizeof file, 0, "picture: 12000 x 12000 are 144.0 megapixels, must be at most 64 (data.largest_picture)");
+    refused(file, sizeof file, 0,
+            "picture: 12000 x 12000 are 144.0 megapixels, must be at most 64 (data.largest_picture)");
     refused(file, sizeof file, 144, "damaged"); /* allowed: and then it has no such pixels */
     put_16(file + 18, 20000);
     refused(file, sizeof file, 268, "must be 1 to 16384 on each side");

@@ -237,7 +237,8 @@ static void test_equal_values(void **state) {
     assert_true(e.estimate == 0 && e.low == 0 && e.high == 0 && e.p == 1);
     d9_mean_estimate(same, 3, 0.95, &e);
     assert_true(e.estimate == 94 && e.error == 0 && isnan(e.low) && isnan(e.high));
-    d9_paired_difference((const double[]){94.22, 31.3}, without, 2, 0.95, &e); /* a hundredth of a point is a variance */
+    /* a hundredth of a point is a variance */
+    d9_paired_difference((const double[]){94.22, 31.3}, without, 2, 0.95, &e);
     assert_true(e.error > 0 && e.low < 0.205 && e.high > 0.205);
 }
 
