@@ -38,7 +38,7 @@ accepts "$dawn9" eval ../run --data ../drawn
 cd ..
 
 # ---- the configuration that is made for it takes any folder ----
-accepts "$dawn9" train "$source/configs/folder.yaml" --data drawn --out given --set train.epochs=0.2 --set threads=1 \
+accepts "$dawn9" train "$source/configs/folder.yaml" --data drawn --out given --set train.epochs=0.5 --set threads=1 \
     --set model.channels=[4,4,4,4] --set data.image_size=16
 json given/result.json 'd["config"]["train"]["batch_size"] <= d["train_images"] and len(d["classes"]) == 3'
 
