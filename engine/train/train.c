@@ -310,10 +310,11 @@ static d9_status stop_reason(const run *self) {
 static d9_status stop(run *self, d9_status why) {
     d9_status status;
     d9_session *session = &self->session;
-    d9_context_clear(session->context);
-    D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, self->step / session->program.steps_per_epoch + 1));
-    D9_TRY(checkpoint(self, 0));
     const bool last = self->step == session->program.steps; /* and then in its evaluation */
+    const int64_t epoch = (last ? self->step - 1 : self->step) / session->program.steps_per_epoch + 1;
+    d9_context_clear(session->context);
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, epoch));
+    D9_TRY(checkpoint(self, 0));
     status = d9_fail(session->context, why, "interrupted %s step %lld of %lld%s", last ? "after" : "before",
                      (long long)self->step + !last, (long long)session->program.steps,
                      self->options->out ? ": a checkpoint was written; --resume continues" : "");
