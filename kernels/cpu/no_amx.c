@@ -6,4 +6,4 @@ static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *shape) {
     return false;
 }
 
-const d9_cpu_conv_kernel d9_cpu_conv_amx = {"amx", fits, NULL, NULL};
+const d9_cpu_conv_kernel d9_cpu_conv_amx = {.name = "amx", .fits = fits};
