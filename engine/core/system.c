@@ -42,7 +42,6 @@ static void *allocate_large(size_t bytes) {
 
 static void *system_allocate(void *user, size_t alignment, size_t bytes) {
     (void)user;
-    if (bytes > SIZE_MAX / 2) return NULL;
     return bytes < 2 * HUGE_PAGE ? allocate_small(alignment, bytes) : allocate_large(bytes);
 }
 static void system_release(void *user, void *pointer) {

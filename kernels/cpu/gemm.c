@@ -5,6 +5,7 @@
  * (`a` across K, a weight gradient), a task takes a block of both and one slice of K, and packs both; the slices' sums
  * are added in order at the end. */
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/integers.h"
 
 enum {
     LANE = 4,             /* bytes */
@@ -27,21 +28,16 @@ typedef struct plan {
         thread; /* bytes: of what all share, of a thread's parts, of all those */
 } plan;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t parts(int64_t n, int64_t of) { return (n + of - 1) / of; }
-static int64_t round_up(int64_t n, int64_t to) { return parts(n, to) * to; }
-
 /* `n` in blocks of at most `largest`, each but the last the same multiple of `unit`. */
 static int64_t even_block(int64_t n, int64_t largest, int64_t unit) {
-    const int64_t blocks = parts(n, most(largest / unit, 1) * unit);
-    return most(round_up(parts(n, most(blocks, 1)), unit), unit);
+    const int64_t blocks = d9_parts_of(n, d9_most(largest / unit, 1) * unit);
+    return d9_most(d9_round_up(d9_parts_of(n, d9_most(blocks, 1)), unit), unit);
 }
 
 static void cut_k(const d9_gemm *g, plan *p) {
-    p->lanes = p->pairs ? parts(g->k, 2) : g->k;
-    p->slice = p->across ? even_block(p->lanes, SLICE, K_BLOCK) : most(p->lanes, 1);
-    p->slices = most(parts(p->lanes, p->slice), 1);
+    p->lanes = p->pairs ? d9_parts_of(g->k, 2) : g->k;
+    p->slice = p->across ? even_block(p->lanes, SLICE, K_BLOCK) : d9_most(p->lanes, 1);
+    p->slices = d9_most(d9_parts_of(p->lanes, p->slice), 1);
     p->k_block = even_block(p->slice, K_BLOCK, D9_GEMM_LINE);
 }
 
@@ -56,13 +52,14 @@ static void cut_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p) {
         columns = (room - rows * p->k_block) / (rows + p->k_block);
     } else { /* a block of sums, and of a */
         columns = WIDE;
-        rows = cache / LANE / 2 / (p->k_block + least(columns, p->columns));
+        rows = cache / LANE / 2 / (p->k_block + d9_least(columns, p->columns));
     }
-    p->row_block = even_block(g->m, p->across ? rows : least(rows, most(parts(g->m, wanted), 1)), p->rows);
-    p->row_blocks = parts(g->m, p->row_block);
+    p->row_block = even_block(g->m, p->across ? rows : d9_least(rows, d9_most(d9_parts_of(g->m, wanted), 1)), p->rows);
+    p->row_blocks = d9_parts_of(g->m, p->row_block);
     const int64_t few = p->row_blocks * p->slices; /* tasks without a cut of the columns */
-    p->column_block = even_block(g->n, least(columns, parts(p->columns, parts(wanted, few))), p->tile.width);
-    p->column_blocks = parts(g->n, p->column_block);
+    p->column_block =
+        even_block(g->n, d9_least(columns, d9_parts_of(p->columns, d9_parts_of(wanted, few))), p->tile.width);
+    p->column_blocks = d9_parts_of(g->n, p->column_block);
 }
 
 static plan plan_of(const d9_cpu *cpu, const d9_gemm *g) {
@@ -70,7 +67,7 @@ static plan plan_of(const d9_cpu *cpu, const d9_gemm *g) {
     cpu->loops->gemm_tile(g->m, &p.tile);
     p.pairs = p.tile.pairs && g->a.x.store == D9_KERNEL_BF16 && g->b.x.store == D9_KERNEL_BF16;
     p.rows = p.across ? p.tile.rows_across : p.tile.rows;
-    p.columns = round_up(g->n, p.tile.width);
+    p.columns = d9_round_up(g->n, p.tile.width);
     cut_k(g, &p);
     cut_rows_and_columns(cpu, g, &p);
     const bool alone = p.k_block >= p.slice;
@@ -79,9 +76,9 @@ static plan plan_of(const d9_cpu *cpu, const d9_gemm *g) {
     p.b = p.across ? p.k_block * p.column_block * LANE : 0;
     p.sums = (alone ? p.rows * p.tile.width : p.row_block * p.column_block) * LANE;
     p.places = p.row_block * (int64_t)sizeof(int64_t);
-    p.temporary = most(most(p.row_block, p.column_block), most(K_BLOCK, PACK_COLUMNS)) * LANE;
+    p.temporary = d9_most(d9_most(p.row_block, p.column_block), d9_most(K_BLOCK, PACK_COLUMNS)) * LANE;
     int64_t *const bytes[] = {&p.shared, &p.a, &p.b, &p.sums, &p.places, &p.temporary};
-    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) *bytes[i] = round_up(*bytes[i], 64);
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) *bytes[i] = d9_round_up(*bytes[i], 64);
     p.thread = p.a + p.b + p.sums + p.places + 2 * p.temporary;
     return p;
 }
@@ -122,7 +119,7 @@ static room room_of(const job *j, int thread) {
 static void share(const job *j, int64_t count, void (*task)(const job *j, int thread, int64_t i)) {
     const d9_gemm *g = j->gemm;
     const int64_t worth = 1 + g->m * g->n * g->k / WAKE;
-    const int threads = (int)least(j->cpu->threads, least(count, worth));
+    const int threads = (int)d9_least(j->cpu->threads, d9_least(count, worth));
     int64_t next = 0;
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (int t = 0; t < threads; t++)
@@ -144,7 +141,7 @@ static struct d9_gemm_pack pack_of(const job *j, const room *r, const d9_gemm_so
                                  .from = from,
                                  .count = count,
                                  .k = lane * each,
-                                 .k_count = least(lanes * each, j->gemm->k - lane * each),
+                                 .k_count = d9_least(lanes * each, j->gemm->k - lane * each),
                                  .panel = panel,
                                  .lanes = lanes,
                                  .temporary = {r->temporary[0], r->temporary[1]},
@@ -154,9 +151,9 @@ static struct d9_gemm_pack pack_of(const job *j, const room *r, const d9_gemm_so
 static void pack_weights(const job *j, int thread, int64_t i) {
     const plan *p = j->plan;
     const room r = room_of(j, thread);
-    const int64_t groups = parts(p->columns, PACK_COLUMNS), lane = i / groups * p->k_block,
+    const int64_t groups = d9_parts_of(p->columns, PACK_COLUMNS), lane = i / groups * p->k_block,
                   column = i % groups * PACK_COLUMNS;
-    const int64_t lanes = least(p->k_block, p->lanes - lane), count = least(PACK_COLUMNS, j->gemm->n - column);
+    const int64_t lanes = d9_least(p->k_block, p->lanes - lane), count = d9_least(PACK_COLUMNS, j->gemm->n - column);
     float *to = (float *)(void *)j->scratch + lane * p->columns + column * lanes;
     const struct d9_gemm_pack pack = pack_of(j, &r, &j->gemm->b, p->tile.width, column, count, lane, lanes, to);
     if (j->gemm->form == D9_GEMM_ALONG_ALONG)
@@ -189,12 +186,12 @@ static void multiply_block(const job *j, int thread, int64_t i) {
     const int64_t column = i % p->column_blocks * p->column_block,
                   row = i / p->column_blocks % p->row_blocks * p->row_block;
     const int64_t slice = i / p->column_blocks / p->row_blocks;
-    const int64_t rows = least(p->row_block, g->m - row), columns = least(p->column_block, g->n - column);
-    const int64_t begin = slice * p->slice, end = least(p->lanes, begin + p->slice);
+    const int64_t rows = d9_least(p->row_block, g->m - row), columns = d9_least(p->column_block, g->n - column);
+    const int64_t begin = slice * p->slice, end = d9_least(p->lanes, begin + p->slice);
     const d9_kernel_out y = find_places(j, slice, row, rows, column, r.places);
     int64_t lane = begin;
     do { /* once at least: where nothing is summed, zeros are written */
-        const int64_t lanes = least(p->k_block, end - lane);
+        const int64_t lanes = d9_least(p->k_block, end - lane);
         const float *b = (const float *)(const void *)j->scratch + lane * p->columns + column * lanes;
         const struct d9_gemm_pack pack_a = pack_of(j, &r, &g->a, p->rows, row, rows, lane, lanes, r.a);
         if (p->across) {
@@ -229,15 +226,15 @@ static void fold_slices(const job *j, int thread, int64_t i) {
     const int64_t count = j->gemm->m * j->gemm->n;
     (void)thread;
     j->cpu->loops->gemm_fold((const float *)(const void *)j->scratch, j->plan->slices, count, i * FOLD,
-                             least(count, (i + 1) * FOLD), j->gemm->c.y);
+                             d9_least(count, (i + 1) * FOLD), j->gemm->c.y);
 }
 
 void d9_gemm_run(const d9_cpu *cpu, const d9_gemm *gemm, void *scratch) {
     const plan p = plan_of(cpu, gemm);
     const job j = {cpu, gemm, &p, scratch};
-    if (!p.across) share(&j, parts(p.lanes, p.k_block) * parts(p.columns, PACK_COLUMNS), pack_weights);
+    if (!p.across) share(&j, d9_parts_of(p.lanes, p.k_block) * d9_parts_of(p.columns, PACK_COLUMNS), pack_weights);
     share(&j, p.slices * p.row_blocks * p.column_blocks, multiply_block);
-    if (p.slices > 1) share(&j, parts(gemm->m * gemm->n, FOLD), fold_slices);
+    if (p.slices > 1) share(&j, d9_parts_of(gemm->m * gemm->n, FOLD), fold_slices);
 }
 
 d9_gemm_source d9_gemm_matrix(d9_kernel_in x, int64_t rows, int64_t columns) {

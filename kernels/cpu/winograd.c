@@ -27,6 +27,7 @@
  * GFLOP/s of the plain sum with AVX-512, 780 to 870 with AVX2. Four fifths to nine tenths of the time are products, at
  * 200 to 245 and 113 to 122 GFLOP/s a core. */
 #include "kernels/cpu/conv.h"
+#include "kernels/cpu/integers.h"
 
 enum {
     GROUP = D9_WINOGRAD_GROUP,
@@ -35,27 +36,22 @@ enum {
     LINE = 16,    /* floats: what keeps the same place of several planes apart in a cache */
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
-static int64_t round_up(int64_t n, int64_t to) { return parts_of(n, to) * to; }
-
 static d9_winograd_planes planes_of(int64_t channels, int64_t rows, int64_t group) {
-    return (d9_winograd_planes){round_up(channels, group) * rows + LINE, rows, group};
+    return (d9_winograd_planes){d9_round_up(channels, group) * rows + LINE, rows, group};
 }
 static int64_t floats_of(d9_winograd_planes l) { return POSITIONS * l.plane; }
 
 /* Steps over the depth for which one panel fits the first cache, beside the rows that meet it. */
 static int64_t depth_of(const d9_cpu *cpu) {
-    return most(GROUP, d9_cpu_cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
+    return d9_most(GROUP, d9_cpu_cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
 }
 
 /* Tiles that, over so many steps, take an eighth of the second cache. */
-static int64_t tiles_of(const d9_cpu *cpu) { return most(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
+static int64_t tiles_of(const d9_cpu *cpu) { return d9_most(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
 
 /* Blocks of equal size, no larger than `largest`. */
 static int64_t block_of(int64_t tiles, int64_t largest, int64_t whole) {
-    return round_up(parts_of(tiles, parts_of(tiles, largest)), whole);
+    return d9_round_up(d9_parts_of(tiles, d9_parts_of(tiles, largest)), whole);
 }
 
 /* ---- forward and data gradient ---- */
@@ -73,13 +69,13 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const d9_winograd_image y = {s->images, s->out_height, s->out_width, s->outputs, 0, 0, 2 - s->pad};
     const bool rotated = s->pass == D9_CPU_CONV_BACKWARD_DATA;
     conv_plan p = {.in = rotated ? y : x, .out = rotated ? x : y, .filter = {s->inputs, s->outputs, rotated}};
-    p.in.high = p.out.high = parts_of(p.out.height, 4);
-    p.in.wide = p.out.wide = parts_of(p.out.width, 4);
+    p.in.high = p.out.high = d9_parts_of(p.out.height, 4);
+    p.in.wide = p.out.wide = d9_parts_of(p.out.width, 4);
     p.tiles = s->images * p.in.high * p.in.wide;
-    p.panels = parts_of(p.out.channels, width);
-    p.panels_at_once = least(p.panels, most(1, AT_ONCE / width));
-    const int64_t channels = round_up(p.in.channels, GROUP);
-    const int64_t rows = block_of(parts_of(p.tiles, cpu->threads), tiles_of(cpu), cpu->loops->product_rows);
+    p.panels = d9_parts_of(p.out.channels, width);
+    p.panels_at_once = d9_least(p.panels, d9_most(1, AT_ONCE / width));
+    const int64_t channels = d9_round_up(p.in.channels, GROUP);
+    const int64_t rows = block_of(d9_parts_of(p.tiles, cpu->threads), tiles_of(cpu), cpu->loops->product_rows);
     p.u = planes_of(p.out.channels, channels, width);
     p.v = planes_of(p.in.channels, rows, GROUP);
     p.m = planes_of(p.panels_at_once * width, rows, width);
@@ -99,7 +95,7 @@ static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const d9_winog
                                : streams(cpu, &p->out, y->maxima, (p->out.height / 2) * (p->out.width / 2));
     cpu->loops->winograd_input(&p->in, x, first, count, &p->v, v);
     for (int64_t j = 0; j < p->panels; j += p->panels_at_once) {
-        const int64_t panels = least(p->panels_at_once, p->panels - j);
+        const int64_t panels = d9_least(p->panels_at_once, p->panels - j);
         const float *panel = u + j * p->u.rows * width;
         for (int64_t q = 0; q < POSITIONS; q++, panel += p->u.plane)
             cpu->loops->winograd_product(v + q * p->v.plane, panel, count, p->v.rows, p->u.rows, depth_of(cpu), panels,
@@ -120,7 +116,7 @@ static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu
         float *v = own + t * (floats_of(p.v) + floats_of(p.m)), *m = v + floats_of(p.v);
         const int64_t from = p.tiles * t / cpu->threads, until = p.tiles * (t + 1) / cpu->threads;
         for (int64_t first = from; first < until; first += p.v.rows)
-            convolve_tiles(cpu, &p, x, u, first, least(p.v.rows, until - first), v, m, y);
+            convolve_tiles(cpu, &p, x, u, first, d9_least(p.v.rows, until - first), v, m, y);
     }
 }
 
@@ -145,16 +141,16 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
     const int64_t width = cpu->loops->product_width;
     gradient_plan p = {.x = {s->images, s->height, s->width, s->inputs, 0, 0, s->pad},
                        .dy = {s->images, s->out_height, s->out_width, s->outputs, 0, 0, 0}};
-    p.x.high = p.dy.high = parts_of(s->out_height, 4);
-    p.x.wide = p.dy.wide = parts_of(s->out_width, 4);
+    p.x.high = p.dy.high = d9_parts_of(s->out_height, 4);
+    p.x.wide = p.dy.wide = d9_parts_of(s->out_width, 4);
     p.tiles = s->images * p.x.high * p.x.wide;
-    p.panels = parts_of(s->inputs, width);
+    p.panels = d9_parts_of(s->inputs, width);
     p.parts = MOST_PARTS;
     while (p.parts > 1 && (p.parts * POSITIONS * 4 * s->inputs * s->outputs > PARTS_BYTES || p.tiles < 64 * p.parts))
         p.parts /= 2;
-    const int64_t largest = together(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu) : most(1, tiles_of(cpu) / 2);
-    const int64_t rows = block_of(parts_of(p.tiles, p.parts), largest, 4);
-    p.u = planes_of(s->inputs, round_up(s->outputs, GROUP), width);
+    const int64_t largest = together(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu) : d9_most(1, tiles_of(cpu) / 2);
+    const int64_t rows = block_of(d9_parts_of(p.tiles, p.parts), largest, 4);
+    p.u = planes_of(s->inputs, d9_round_up(s->outputs, GROUP), width);
     p.v = planes_of(s->inputs, rows, width);
     p.w = planes_of(s->outputs, rows, GROUP);
     return p;
@@ -177,7 +173,7 @@ static void run_part_together(const d9_cpu *cpu, const gradient_plan *p, const d
                               int64_t until, float *u, float *v) {
     float *w = v + floats_of(p->v);
     for (int64_t first = from; first < until; first += p->v.rows) {
-        const int64_t count = round_up(least(p->v.rows, until - first), 4);
+        const int64_t count = d9_round_up(d9_least(p->v.rows, until - first), 4);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
         for (int64_t t = 0; t < count; t += 4)
             transform_both(cpu, p, a, first + t, 4, v + t * p->v.group, w + t * p->w.group);
@@ -191,7 +187,7 @@ static void run_part_alone(const d9_cpu *cpu, const gradient_plan *p, const d9_c
                            int64_t until, float *u, float *v) {
     float *w = v + floats_of(p->v);
     for (int64_t first = from; first < until; first += p->v.rows) {
-        const int64_t count = round_up(least(p->v.rows, until - first), 4);
+        const int64_t count = d9_round_up(d9_least(p->v.rows, until - first), 4);
         transform_both(cpu, p, a, first, count, v, w);
         for (int64_t item = 0; item < POSITIONS * p->panels; item++)
             add_product(cpu, p, item, v, w, count, first > from, u);
@@ -199,7 +195,7 @@ static void run_part_alone(const d9_cpu *cpu, const gradient_plan *p, const d9_c
 }
 
 static int64_t part_begin(const gradient_plan *p, int64_t part) {
-    return least(p->tiles, part * round_up(parts_of(p->tiles, p->parts), 4));
+    return d9_least(p->tiles, part * d9_round_up(d9_parts_of(p->tiles, p->parts), 4));
 }
 
 static void run_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a, float *scratch) {

@@ -24,11 +24,10 @@ static const d9_cpu_conv_kernel *kernel_of(const d9_site *site, int conv) {
     return d9_conv_pooling_kernel(&part);
 }
 
-static d9_status reserve(d9_context *context, const d9_site *site, int conv) {
+static d9_status reserve(d9_context *context, const d9_site *site, int conv, const d9_cpu_conv_kernel *kernel) {
     const d9_site part = d9_site_part(site, conv, 1);
     const d9_cpu_conv_shape shape = d9_conv_shape_of(&part);
-    return d9_cpu_reserve(context, d9_cpu_device_of(site),
-                          kernel_of(site, conv)->scratch_bytes(d9_cpu_of(site), &shape));
+    return d9_cpu_reserve(context, d9_cpu_device_of(site), kernel->scratch_bytes(d9_cpu_of(site), &shape));
 }
 
 static void run_conv(const d9_site *site, int conv, const conv_pool *made, void *y, d9_value_id maxima) {
@@ -64,7 +63,7 @@ static d9_status forward_prepare(d9_context *context, d9_site *site) {
         D9_TRY(
             D9_ALLOCATE(context, d9_site_count(site, site->nodes[1]->outputs[0]), "places of maxima", &made->places));
     name_choice(made->kernel, site);
-    D9_TRY(reserve(context, site, 0));
+    D9_TRY(reserve(context, site, 0, made->kernel));
 done:
     return status;
 }
@@ -105,9 +104,9 @@ static bool spares(const d9_site *site, d9_value_id value) { return value == sit
 
 static d9_status backward_prepare(d9_context *context, d9_site *site) {
     d9_status status = D9_OK;
-    site->data = forward_site(site)->data;
-    for (int i = 1; i < site->node_count; i++) D9_TRY(reserve(context, site, i));
-    name_choice(kernel_of(site, 1), site);
+    const conv_pool *made = site->data = forward_site(site)->data;
+    for (int i = 1; i < site->node_count; i++) D9_TRY(reserve(context, site, i, made->kernel));
+    name_choice(made->kernel, site);
 done:
     return status;
 }

@@ -17,6 +17,7 @@
  * 64 -> 128 channels 1090 (oneDNN 770), 16 x 16 128 -> 128 1110 (610), 8 x 8 256 -> 512 920 (720), 4 x 4 512 -> 512
  * 750 (740 with images side by side). */
 #include "kernels/cpu/conv.h"
+#include "kernels/cpu/integers.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -41,22 +42,20 @@ typedef struct layout {
     int64_t sums, inputs, outputs, indices, zeros, total; /* bytes of each part of a thread's scratch, and of all */
 } layout;
 
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 static layout layout_of(const d9_cpu_conv_shape *s) {
     layout l = {.row = s->width + 1, .image = (s->height + 1) * (s->width + 1)};
     l.sums = s->outputs * s->inputs * TAPS * (int64_t)sizeof(float);
     const int64_t wanted = l.sums / 2 > GROUP_BYTES ? l.sums / 2 : GROUP_BYTES; /* large sums are visited rarely */
     l.group = wanted / ((s->inputs + s->outputs) * 2 * l.image);
     l.group = l.group < 1 ? 1 : l.group > s->images ? s->images : l.group;
-    l.positions = round_up(l.group * l.image, DEPTH);
-    l.margin = round_up(l.row + 1, DEPTH);
+    l.positions = d9_round_up(l.group * l.image, DEPTH);
+    l.margin = d9_round_up(l.row + 1, DEPTH);
     l.stride = l.positions + 2 * l.margin;
     l.stride += l.stride / DEPTH % 2 == 0 ? DEPTH : 0;
     l.inputs = l.positions * s->inputs * 2;
     l.outputs = l.stride * s->outputs * 2;
-    l.indices = round_up(l.positions * (int64_t)sizeof(int32_t), 64);
-    l.zeros = round_up(s->inputs * 2, 64);
+    l.indices = d9_round_up(l.positions * (int64_t)sizeof(int32_t), 64);
+    l.zeros = d9_round_up(s->inputs * 2, 64);
     l.total = l.sums + l.inputs + l.outputs + l.indices + l.zeros;
     return l;
 }
@@ -296,5 +295,4 @@ static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv
         gather_block(cpu, s, &l, scratch, block, dw);
 }
 
-const d9_cpu_conv_kernel d9_cpu_conv_amx = {
-    .name = "amx", .fits = fits, .scratch_bytes = scratch_bytes, .run = run};
+const d9_cpu_conv_kernel d9_cpu_conv_amx = {.name = "amx", .fits = fits, .scratch_bytes = scratch_bytes, .run = run};

@@ -4,6 +4,7 @@
  *   across   (K, panel)                          one whose rows are steps of K: pieces of rows are copied
  *   turned   (K, panel)                          from rows along K: weights alone, which are few */
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/product.h"
 #include "kernels/cpu/loops/tile.h"
 
@@ -46,9 +47,6 @@ static void advance(const struct d9_gemm_source *s, place *at) {
     at->h = 0;
     at->n++;
 }
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- moving a few elements: fixed numbers of turns, so that masked vectors do it where there are some ---- */
 
@@ -94,8 +92,8 @@ typedef struct walk {
 static inline walk walk_of(const struct d9_gemm_source *s, place at, int64_t from, int64_t count) {
     const int64_t pixel = at.w * s->step + s->left, run = s->taps_wide * s->channels;
     walk w = {.line = at.h * s->step + s->top, .from = from, .left = count, .run = run};
-    w.low = least(most(-pixel, 0), s->taps_wide) * s->channels;
-    w.high = most(least(s->width - pixel, s->taps_wide) * s->channels, w.low);
+    w.low = d9_least(d9_most(-pixel, 0), s->taps_wide) * s->channels;
+    w.high = d9_most(d9_least(s->width - pixel, s->taps_wide) * s->channels, w.low);
     w.row = s->start + at.n * s->image + pixel * s->pixel;
     if (count > 0 && from >= run) w.line += from / run, w.from = from % run;
     return w;
@@ -111,7 +109,7 @@ static inline int64_t next_piece(const struct d9_gemm_source *s, walk *w, int64_
         else if (w->from < w->low)
             until = w->low;
     }
-    piece = least(until - w->from, w->left);
+    piece = d9_least(until - w->from, w->left);
     w->left -= piece;
     w->from += piece;
     if (w->from == w->run) w->from = 0, w->line++;
@@ -146,7 +144,7 @@ static inline __attribute__((always_inline)) void lay(const struct d9_gemm_sourc
     while (w.left > 0) {
         int64_t at, piece = next_piece(s, &w, &at);
         while (piece > 0) {
-            const int64_t here = least(piece, length - filled);
+            const int64_t here = d9_least(piece, length - filled);
             char *end = (char *)to + filled * bytes;
             if (at < 0) {
                 memset(end, 0, (size_t)(here * bytes));
@@ -324,7 +322,7 @@ void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
         for (int64_t row = 0; row < g->rows_count; row += g->rows) {
             product(g->a + row / g->rows * a_panel, g->b + column * g->lanes, g->lanes, g->add, sums);
             for (int64_t r = 0; g->last && r < g->rows && row + r < g->rows_count; r++)
-                put(sums + r * WIDTH, least(WIDTH, g->columns_count - column), g->places[row + r] + column, g->y);
+                put(sums + r * WIDTH, d9_least(WIDTH, g->columns_count - column), g->places[row + r] + column, g->y);
             if (!g->alone) sums += g->rows * WIDTH;
         }
 }

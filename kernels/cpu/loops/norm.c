@@ -231,6 +231,20 @@ D9_INLINE void pass_run(const d9_kernel_store store, const int activation, pass_
     if (p->stream) d9_stream_end();
 }
 
+D9_INLINE void pass_by_activation(int activation, pass_step step, int count, const pass *p, const d9_cpu_run *run,
+                                  int64_t channels, const float *terms) {
+    const d9_kernel_store store = p->x.store;
+    switch (activation) {
+#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
+    case D9_ACT_##id:                                                                                                  \
+        BY_STORE(pass_run, D9_ACT_##id, step, count, p, run, channels, terms)
+#include "kernels/formulas/activations.def"
+#undef D9_ACTIVATION
+    default:
+        BY_STORE(pass_run, D9_KERNEL_NO_ACT, step, count, p, run, channels, terms)
+    }
+}
+
 /* A store past the caches wants whole vectors. */
 static bool whole(d9_kernel_out y, int64_t channels) {
     const int64_t bytes = D9_LANES * d9_kernel_store_bytes(y.store);
@@ -239,32 +253,14 @@ static bool whole(d9_kernel_out y, int64_t channels) {
 
 void D9_LOOP_NAME(norm_apply)(d9_kernel_in x, const d9_cpu_run *run, int64_t channels, const float *terms,
                               const d9_kernel_epilogue *epilogue, bool stream, d9_kernel_out y) {
-    const d9_kernel_store store = x.store;
     const pass p = {
         .x = x, .epilogue = epilogue, .y = y, .stream = stream && whole(y, channels) && whole(epilogue->sum, channels)};
-    switch (epilogue->act.activation) {
-#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
-    case D9_ACT_##id:                                                                                                  \
-        BY_STORE(pass_run, D9_ACT_##id, normalise, 3, &p, run, channels, terms)
-#include "kernels/formulas/activations.def"
-#undef D9_ACTIVATION
-    default:
-        BY_STORE(pass_run, D9_KERNEL_NO_ACT, normalise, 3, &p, run, channels, terms)
-    }
+    pass_by_activation(epilogue->act.activation, normalise, 3, &p, run, channels, terms);
 }
 
 void D9_LOOP_NAME(norm_backward_apply)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x,
                                        const d9_cpu_run *run, int64_t channels, const float *terms, bool stream,
                                        d9_kernel_out dx) {
-    const d9_kernel_store store = x.store;
     const pass p = {.x = x, .dy = dy, .prologue = prologue, .y = dx, .stream = stream && whole(dx, channels)};
-    switch (prologue->act.activation) {
-#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
-    case D9_ACT_##id:                                                                                                  \
-        BY_STORE(pass_run, D9_ACT_##id, differentiate, 4, &p, run, channels, terms)
-#include "kernels/formulas/activations.def"
-#undef D9_ACTIVATION
-    default:
-        BY_STORE(pass_run, D9_KERNEL_NO_ACT, differentiate, 4, &p, run, channels, terms)
-    }
+    pass_by_activation(prologue->act.activation, differentiate, 4, &p, run, channels, terms);
 }

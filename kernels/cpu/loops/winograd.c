@@ -1,6 +1,7 @@
 /* The serial half of Winograd's convolutions: transforms of tiles and filters, products of one block. kernels/cpu/
  * winograd.c says what is computed and how it is divided. A transform is one-dimensional, applied to the columns and
  * then to the rows of a tile; it works on a vector of channels. */
+#include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/loops/product.h"
 #include "kernels/cpu/loops/stream.h"
@@ -258,8 +259,6 @@ void D9_LOOP_NAME(winograd_gradient)(const d9_winograd_image *g, const d9_winogr
 
 /* ---- outputs ---- */
 
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* A rectangle of pixels in an array whose lines and pixels lie so far apart. */
 typedef struct corner {
     int64_t at, rows, columns, row, pixel;
@@ -268,8 +267,8 @@ typedef struct corner {
 static inline corner corner_of(const d9_winograd_image *g, tile t, int64_t size, int64_t shrink) {
     const int64_t height = g->height / shrink, width = g->width / shrink, row = t.row / shrink,
                   column = t.column / shrink;
-    return (corner){((t.image * height + row) * width + column) * g->channels, least(size, height - row),
-                    least(size, width - column), width * g->channels, g->channels};
+    return (corner){((t.image * height + row) * width + column) * g->channels, d9_least(size, height - row),
+                    d9_least(size, width - column), width * g->channels, g->channels};
 }
 
 typedef float line[GROUP] __attribute__((aligned(64))); /* of one pixel */
@@ -327,8 +326,8 @@ void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, c
     for (int64_t q = 0; q < count; q++) {
         const tile t = tile_at(g, first + q, 0);
         const corner whole = corner_of(g, t, 4, 1), pooled = corner_of(g, t, 2, 2);
-        for (int64_t c = begin; c < least(end, g->channels); c += GROUP) {
-            const int64_t channels = least(GROUP, least(end, g->channels) - c);
+        for (int64_t c = begin; c < d9_least(end, g->channels); c += GROUP) {
+            const int64_t channels = d9_least(GROUP, d9_least(end, g->channels) - c);
             for (int64_t k = 0; k < channels; k += LANES) {
                 const int64_t at_m = c - begin + k, within = at_m % WIDTH;
                 two_dimensions(output, 6, 4, position, (at_m - within) * l->rows + q * WIDTH + within, lines[0] + k,
@@ -358,8 +357,8 @@ void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, c
 /* Nine taps of LANES channels that become lanes, for LANES of the others: what lies outside is zero. */
 static void gather(const d9_winograd_filter *s, const float *w, int64_t lane, int64_t other,
                    float taps[LANES][9][LANES]) {
-    const int64_t lanes = least(LANES, (s->rotated ? s->inputs : s->outputs) - lane);
-    const int64_t others = least(LANES, (s->rotated ? s->outputs : s->inputs) - other);
+    const int64_t lanes = d9_least(LANES, (s->rotated ? s->inputs : s->outputs) - lane);
+    const int64_t others = d9_least(LANES, (s->rotated ? s->outputs : s->inputs) - other);
     if (lanes < LANES || others < LANES) memset(taps, 0, sizeof(float[LANES][9][LANES]));
     if (s->rotated) {
         for (int64_t k = 0; k < others; k++)
@@ -400,7 +399,7 @@ void D9_LOOP_NAME(winograd_filter_gradient)(const float *u, const d9_winograd_pl
         }
         two_dimensions(filter_gradient, 6, 3, position, 0, taps[0], LANES);
         for (int tap = 0; tap < 9; tap++)
-            memcpy(dw + (o * 9 + tap) * inputs + i, taps[tap], (size_t)least(LANES, inputs - i) * sizeof(float));
+            memcpy(dw + (o * 9 + tap) * inputs + i, taps[tap], (size_t)d9_least(LANES, inputs - i) * sizeof(float));
     }
 }
 
@@ -427,7 +426,7 @@ void D9_LOOP_NAME(winograd_product)(const float *v, const float *u, int64_t tile
                                     int64_t step, int64_t panels, const float *next, float *m) {
     for (int64_t c = 0; c < channels; c += step)
         for (int64_t j = 0; j < panels; j++) {
-            const int64_t groups = least(step, channels - c) / GROUP, size = groups * GROUP * WIDTH;
+            const int64_t groups = d9_least(step, channels - c) / GROUP, size = groups * GROUP * WIDTH;
             const bool last = j + 1 == panels, end = c + step >= channels;
             const float *ahead = !last ? u + ((j + 1) * channels + c) * WIDTH : !end ? u + (c + step) * WIDTH : next;
             const int64_t slice = size * D9_PRODUCT_ROWS / tiles;
