@@ -159,9 +159,7 @@ static void print_epoch(void *user, const d9_program *program, const d9_epoch_ro
     d9_text line;
     (void)program;
     d9_text_init(&cli->context, &line);
-    if (d9_epoch_json(&cli->context, row, &line) == D9_OK)
-        (void)!d9_cli_print_text(cli, &line); /* a failure is in the context already */
-    else
+    if (d9_epoch_json(&cli->context, row, &line) != D9_OK || d9_cli_print_text(cli, &line) != D9_OK)
         cli->output_error = ENOMEM;
     d9_text_free(&line);
 }

@@ -7,13 +7,18 @@
 
 void d9_context_init(d9_context *context) { *context = (d9_context){.system = d9_system_default()}; }
 
+int d9_control_bytes(const char *at) {
+    const unsigned char first = (unsigned char)at[0], second = first ? (unsigned char)at[1] : 0;
+    if (first == 0xc2 && second >= 0x80 && second <= 0x9f) return 2;
+    return first && (first < ' ' || first == 127);
+}
+
 /* A message is one line, whatever a path or a word from a file held, and no terminal obeys anything in it: control
- * characters, those of U+0080 to U+009F too, become spaces. */
+ * characters become spaces. */
 static void flatten(char *line) {
-    for (unsigned char *at = (unsigned char *)line; *at; at++) {
-        const bool beyond = at[0] == 0xc2 && at[1] >= 0x80 && at[1] <= 0x9f;
-        if (beyond) *at++ = ' ';
-        if (beyond || *at < ' ' || *at == 127) *at = ' ';
+    for (int bytes; *line; line += bytes ? bytes : 1) {
+        bytes = d9_control_bytes(line);
+        memset(line, ' ', (size_t)bytes);
     }
 }
 

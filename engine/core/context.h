@@ -53,6 +53,9 @@ typedef struct d9_context {
     char message[1024]; /* one line, without a newline; empty while nothing failed */
 } d9_context;
 
+/* Bytes of the control character at `at`, in UTF-8, U+0080 to U+009F with them: 1 or 2; 0: there is none. */
+int d9_control_bytes(const char *at);
+
 void d9_context_init(d9_context *context);
 
 /* Keeps status and message if nothing failed before; returns `status`, so that it can end a function. */

@@ -53,13 +53,13 @@ void d9_text_add_shell_word(d9_text *text, const char *word) {
 }
 
 void d9_text_add_shown(d9_text *text, const char *foreign) {
-    for (const unsigned char *at = (const unsigned char *)foreign; *at;) {
-        const unsigned char *plain = at;
-        while (*at >= ' ' && *at != 127 && !(at[0] == 0xc2 && at[1] >= 0x80 && at[1] <= 0x9f)) at++;
-        if (at > plain) d9_text_add(text, "%.*s", (int)(at - plain), (const char *)plain);
+    for (const char *at = foreign; *at;) {
+        const char *plain = at;
+        while (*at && !d9_control_bytes(at)) at++;
+        if (at > plain) d9_text_add(text, "%.*s", (int)(at - plain), plain);
         if (!*at) break;
-        if (*at == 0xc2) at++;
-        d9_text_add(text, "\\x%02x", *at++);
+        at += d9_control_bytes(at);
+        d9_text_add(text, "\\x%02x", (unsigned char)at[-1]);
     }
 }
 
