@@ -29,7 +29,7 @@ static bool has_v4(void) {
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512cd");
 }
-bool d9_cpu_has_bf16(void) { return has_v4() && __builtin_cpu_supports("avx512bf16"); }
+static bool has_v4bf16(void) { return has_v4() && __builtin_cpu_supports("avx512bf16"); }
 
 #include <cpuid.h>
 /* CPUID 7.0 EDX bits 22 (AMX-BF16) and 24 (AMX-TILE); XCR0 bits 17 and 18: the system saves the tiles. */
@@ -47,9 +47,8 @@ static const level_row levels[] = {{&d9_cpu_loops_plain, always},
                                    {&d9_cpu_loops_v2, has_v2},
                                    {&d9_cpu_loops_v3, has_v3},
                                    {&d9_cpu_loops_v4, has_v4},
-                                   {&d9_cpu_loops_v4bf16, d9_cpu_has_bf16}};
+                                   {&d9_cpu_loops_v4bf16, has_v4bf16}};
 #else
-bool d9_cpu_has_bf16(void) { return false; }
 bool d9_cpu_has_amx_bf16(void) { return false; }
 static const level_row levels[] = {{&d9_cpu_loops_plain, always}};
 #endif

@@ -57,8 +57,7 @@ const d9_cpu_loops *d9_cpu_loops_find(const char *level);
 /* Every level built in, best last; NULL past the end. d9_cpu_loops_find says whether one runs here. */
 const char *d9_cpu_level_at(int index);
 
-/* The processor's own bf16 dot products (AVX512_BF16), and matrix tiles on bf16 (AMX). */
-bool d9_cpu_has_bf16(void);
+/* The processor's matrix tiles on bf16 (AMX). */
 bool d9_cpu_has_amx_bf16(void);
 
 /* ---- kernels: what a backend calls ---- */

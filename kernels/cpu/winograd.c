@@ -1,5 +1,6 @@
-/* Winograd's convolutions in f32: 3 x 3, stride 1, with a quarter of the multiplications of the plain sum (Lavin and
- * Gray, arXiv 1509.09308). F(4x4, 3x3) for the forward pass and the data gradient, F(3x3, 4x4) for the weight gradient:
+/* Winograd's convolutions, computed in f32: 3 x 3, stride 1, with a quarter of the multiplications of the plain sum
+ * (Lavin and Gray, arXiv 1509.09308). F(4x4, 3x3) for the forward pass and the data gradient, F(3x3, 4x4) for the
+ * weight gradient:
  *
  *   forward          y tile (4 x 4)  = A' [sum over inputs  (G w G') * (B' x B)] A,    x tiles of 6 x 6 pixels
  *   data gradient    the forward pass of dy with the kernels turned, inputs and outputs exchanged, and 2 - pad
@@ -68,7 +69,7 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const d9_winograd_image x = {s->images, s->height, s->width, s->inputs, 0, 0, s->pad};
     const d9_winograd_image y = {s->images, s->out_height, s->out_width, s->outputs, 0, 0, 2 - s->pad};
     const bool rotated = s->pass == D9_CPU_CONV_BACKWARD_DATA;
-    conv_plan p = {.in = rotated ? y : x, .out = rotated ? x : y, .filter = {s->inputs, s->outputs, rotated}};
+    conv_plan p = {.in = rotated ? y : x, .out = rotated ? x : y, .filter = {s->inputs, s->outputs, rotated, s->store}};
     p.in.high = p.out.high = d9_parts_of(p.out.height, 4);
     p.in.wide = p.out.wide = d9_parts_of(p.out.width, 4);
     p.tiles = s->images * p.in.high * p.in.wide;
@@ -83,16 +84,17 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
 }
 
 /* Whether whole lines of an array go past the caches. */
-static bool streams(const d9_cpu *cpu, const d9_winograd_image *g, const float *array, int64_t pixels) {
-    return (uintptr_t)array % 64 == 0 && g->channels % GROUP == 0 &&
-           d9_cpu_streams(cpu, g->images * pixels * g->channels * 4);
+static bool streams(const d9_cpu *cpu, const d9_winograd_image *g, d9_kernel_store store, const void *array,
+                    int64_t pixels) {
+    const int64_t bytes = g->channels * d9_kernel_store_bytes(store);
+    return (uintptr_t)array % 64 == 0 && bytes % 64 == 0 && d9_cpu_streams(cpu, g->images * pixels * bytes);
 }
 
 static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const d9_winograd_pixels *x, const float *u,
                            int64_t first, int64_t count, float *v, float *m, const d9_winograd_pixels *y) {
     const int64_t width = cpu->loops->product_width;
-    const bool stream = y->all ? streams(cpu, &p->out, y->all, p->out.height * p->out.width)
-                               : streams(cpu, &p->out, y->maxima, (p->out.height / 2) * (p->out.width / 2));
+    const bool stream = y->all ? streams(cpu, &p->out, y->store, y->all, p->out.height * p->out.width)
+                               : streams(cpu, &p->out, y->store, y->maxima, (p->out.height / 2) * (p->out.width / 2));
     cpu->loops->winograd_input(&p->in, x, first, count, &p->v, v);
     for (int64_t j = 0; j < p->panels; j += p->panels_at_once) {
         const int64_t panels = d9_least(p->panels_at_once, p->panels - j);
@@ -106,7 +108,7 @@ static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const d9_winog
 
 static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a, float *scratch) {
     const conv_plan p = plan_conv(cpu, s);
-    const d9_winograd_pixels image = {.all = a->x}, output = {a->y, a->maxima, a->places};
+    const d9_winograd_pixels image = {s->store, .all = a->x}, output = {s->store, a->y, a->maxima, a->places};
     const d9_winograd_pixels *x = p.filter.rotated ? &output : &image, *y = p.filter.rotated ? &image : &output;
     float *u = scratch, *own = scratch + floats_of(p.u);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
@@ -130,6 +132,7 @@ static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu
 enum { MOST_PARTS = 16, PARTS_BYTES = 24 << 20 };
 
 typedef struct gradient_plan {
+    d9_kernel_store store;
     d9_winograd_image x, dy;
     d9_winograd_planes u, v, w;
     int64_t tiles, panels, parts;
@@ -139,7 +142,8 @@ static bool together(const d9_cpu *cpu, const gradient_plan *p) { return p->part
 
 static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const int64_t width = cpu->loops->product_width;
-    gradient_plan p = {.x = {s->images, s->height, s->width, s->inputs, 0, 0, s->pad},
+    gradient_plan p = {.store = s->store,
+                       .x = {s->images, s->height, s->width, s->inputs, 0, 0, s->pad},
                        .dy = {s->images, s->out_height, s->out_width, s->outputs, 0, 0, 0}};
     p.x.high = p.dy.high = d9_parts_of(s->out_height, 4);
     p.x.wide = p.dy.wide = d9_parts_of(s->out_width, 4);
@@ -158,8 +162,9 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
 
 static void transform_both(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t first,
                            int64_t count, float *v, float *w) {
-    cpu->loops->winograd_input(&p->x, &(d9_winograd_pixels){.all = a->x}, first, count, &p->v, v);
-    cpu->loops->winograd_gradient(&p->dy, &(d9_winograd_pixels){a->y, a->maxima, a->places}, first, count, &p->w, w);
+    const d9_winograd_pixels x = {p->store, .all = a->x}, dy = {p->store, a->y, a->maxima, a->places};
+    cpu->loops->winograd_input(&p->x, &x, first, count, &p->v, v);
+    cpu->loops->winograd_gradient(&p->dy, &dy, first, count, &p->w, w);
 }
 
 static void add_product(const d9_cpu *cpu, const gradient_plan *p, int64_t item, const float *v, const float *w,
@@ -220,8 +225,9 @@ static void run_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9
 
 static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     (void)cpu;
-    return s->store == D9_KERNEL_F32 && s->kernel == 3 && s->stride == 1 && s->pad >= 0 && s->pad <= 2 &&
-           s->out_height == s->height + 2 * s->pad - 2 && s->out_width == s->width + 2 * s->pad - 2;
+    return (s->store == D9_KERNEL_F32 || s->store == D9_KERNEL_BF16) && s->kernel == 3 && s->stride == 1 &&
+           s->pad >= 0 && s->pad <= 2 && s->out_height == s->height + 2 * s->pad - 2 &&
+           s->out_width == s->width + 2 * s->pad - 2;
 }
 
 static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {

@@ -2,8 +2,9 @@
 #ifndef D9_CPU_WINOGRAD_H
 #define D9_CPU_WINOGRAD_H
 
+#include "kernels/types.h"
+
 #include <stdbool.h>
-#include <stdint.h>
 
 enum { D9_WINOGRAD_POSITIONS = 36, D9_WINOGRAD_GROUP = 16 };
 
@@ -16,8 +17,9 @@ typedef struct d9_winograd_image { int64_t images, height, width, channels, high
  * be there itself: its maxima suffice, with the place of each in its window. Their gradients stand at these places
  * among zeros. A transform reads `all` where it is there, and writes each that is not NULL. */
 typedef struct d9_winograd_pixels {
-    float *all;
-    float *maxima;   /* (images, height / 2, width / 2, channels), or their gradient; NULL: the array is not pooled */
+    d9_kernel_store store;
+    void *all;
+    void *maxima;    /* (images, height / 2, width / 2, channels), or their gradient; NULL: the array is not pooled */
     uint8_t *places; /* of each maximum in its window, row by row: 0 to 3; NULL: not wanted */
 } d9_winograd_pixels;
 
@@ -27,6 +29,6 @@ typedef struct d9_winograd_planes { int64_t plane, rows, group; } d9_winograd_pl
 
 /* Weights (outputs, 3, 3, inputs) as the forward pass takes them; `rotated`: as the data gradient does, with inputs and
  * outputs exchanged and the kernel turned by half a circle. */
-typedef struct d9_winograd_filter { int64_t inputs, outputs; bool rotated; } d9_winograd_filter;
+typedef struct d9_winograd_filter { int64_t inputs, outputs; bool rotated; d9_kernel_store store; } d9_winograd_filter;
 
 #endif

@@ -68,23 +68,26 @@ for level in $peers; do
     follows onednn-$level 8 3e-2 plain
 done
 
-# ---- bf16 where loops and library multiply it, and only there ----
-refuses 4 'precision bf16: .* has f32$' on cpu v2 x --precision bf16
-half() { # BACKEND
-    accepts on "$1" avx512-bf16 "half-$1" --precision bf16
-    json "half-$1/result.json" 'd["precision"] == "bf16"'
-    spares "half-$1" amx
-    follows "half-$1" 8 3e-2 plain
+# ---- bf16 by our kernels on each, and by the library where it multiplies it ----
+half() { # BACKEND LEVEL
+    accepts on "$1" "$2" "half-$1-$2" --precision bf16
+    json "half-$1-$2/result.json" 'd["precision"] == "bf16"'
+    follows "half-$1-$2" 8 3e-2 plain
 }
-case $ran in
-*avx512-bf16*)
-    half cpu
-    if [ "$peers" ]; then
-        half onednn
-        uses half-onednn bf16
-    fi
-    ;;
-esac
+for level in $ran; do
+    half cpu $level
+    case $level in *bf16) spares half-cpu-$level amx ;; esac
+done
+if [ "$peers" ]; then
+    refuses 4 'precision bf16: .* has f32$' on onednn v2 x --precision bf16
+    case $ran in
+    *avx512-bf16*)
+        half onednn avx512-bf16
+        uses half-onednn-avx512-bf16 bf16
+        spares half-onednn-avx512-bf16 amx
+        ;;
+    esac
+fi
 
 # ---- several runs in one process; a level that does not exist ----
 accepts on cpu v2 many --set train.epochs=1 --runs 2

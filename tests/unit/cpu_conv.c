@@ -64,6 +64,13 @@ static float stored(const guarded *g, d9_kernel_store store, int64_t i) {
     return store == D9_KERNEL_F32 ? g->data[i] : d9_bf16_to_float(((const uint16_t *)(void *)g->data)[i]);
 }
 
+static void put(const guarded *g, d9_kernel_store store, int64_t i, float value) {
+    if (store == D9_KERNEL_F32)
+        g->data[i] = value;
+    else
+        ((uint16_t *)(void *)g->data)[i] = d9_bf16_from_float(value);
+}
+
 /* ---- a case: three arrays, and for each pass what must come out ---- */
 
 typedef struct conv_case {
@@ -127,12 +134,7 @@ static void store_inputs(conv_case *c, d9_kernel_store store) {
     for (int i = 0; i < 3; i++) {
         free(c->inputs[i].all);
         c->inputs[i] = between_guards(c->counts[i] * d9_kernel_store_bytes(store), (int)d9_kernel_store_bytes(store));
-        for (int64_t k = 0; k < c->counts[i]; k++) {
-            if (store == D9_KERNEL_F32)
-                c->inputs[i].data[k] = c->values[i][k];
-            else
-                ((uint16_t *)(void *)c->inputs[i].data)[k] = d9_bf16_from_float(c->values[i][k]);
-        }
+        for (int64_t k = 0; k < c->counts[i]; k++) put(&c->inputs[i], store, k, c->values[i][k]);
     }
 }
 
@@ -230,11 +232,12 @@ typedef struct pooled {
     guarded maxima, places;
 } pooled;
 
-static pooled new_pooled(const d9_cpu_conv_shape *s, int64_t shift) {
+static pooled new_pooled(const d9_cpu_conv_shape *s, bool shifted) {
     pooled p = {.high = s->out_height / 2, .wide = s->out_width / 2};
     const int64_t count = s->images * p.high * p.wide * s->outputs;
-    p.maxima = between_guards(count * 4, shift);
-    p.places = between_guards(count, shift ? 1 : 0);
+    const int64_t each = d9_kernel_store_bytes(s->store);
+    p.maxima = between_guards(count * each, shifted ? each : 0);
+    p.places = between_guards(count, shifted ? 1 : 0);
     return p;
 }
 
@@ -267,27 +270,28 @@ static void run_pooled(const conv_case *c, const d9_cpu_conv_kernel *kernel, con
 }
 
 static void check_maxima(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const pooled *p,
-                         const float *y) {
+                         const guarded *y) {
     const d9_cpu_conv_shape *s = &c->shape;
     for (int64_t i = 0; i < s->images * p->high * p->wide * s->outputs; i++) {
+        float value[4];
         int best = 0;
-        for (int k = 1; k < 4; k++)
-            if (y[pixel_of(s, p, i / s->outputs, k, i % s->outputs)] >
-                y[pixel_of(s, p, i / s->outputs, best, i % s->outputs)])
-                best = k;
+        for (int k = 0; k < 4; k++) {
+            value[k] = stored(y, s->store, pixel_of(s, p, i / s->outputs, k, i % s->outputs));
+            if (value[k] > value[best]) best = k;
+        }
         if (*place_at(p, i) != best) say_failure(c, kernel, cpu, "another place of a maximum:", *place_at(p, i));
-        if (p->maxima.data[i] != y[pixel_of(s, p, i / s->outputs, best, i % s->outputs)])
-            say_failure(c, kernel, cpu, "another maximum:", (double)p->maxima.data[i]);
+        const float maximum = stored(&p->maxima, s->store, i);
+        if (maximum != value[best]) say_failure(c, kernel, cpu, "another maximum:", (double)maximum);
     }
 }
 
 static void check_pooled_forward(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu,
                                  const guarded *plain) {
     for (int whole = 0; whole < 2; whole++) {
-        pooled p = new_pooled(&c->shape, whole ? 4 : 0);
-        guarded y = between_guards(c->counts[2] * 4, 0);
+        pooled p = new_pooled(&c->shape, whole);
+        guarded y = between_guards(c->counts[2] * d9_kernel_store_bytes(c->shape.store), 0);
         run_pooled(c, kernel, cpu, &p, NULL, whole ? y.data : NULL);
-        check_maxima(c, kernel, cpu, &p, plain->data);
+        check_maxima(c, kernel, cpu, &p, plain);
         if (whole && memcmp(y.data, plain->data, (size_t)plain->payload) != 0)
             say_failure(c, kernel, cpu, "another output beside its maxima:", 1);
         check_guards(&y);
@@ -298,19 +302,19 @@ static void check_pooled_forward(const conv_case *c, const d9_cpu_conv_kernel *k
 
 static void check_pooled_backward(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) {
     const d9_cpu_conv_shape *s = &c->shape;
-    const int64_t outputs = c->counts[array_of(s->pass)];
-    pooled p = new_pooled(s, s->height % 2 ? 4 : 0);
-    guarded y = between_guards(c->counts[2] * 4, 0), want = between_guards(outputs * 4, 0),
-            got = between_guards(outputs * 4, 0);
-    memset(y.data, 0, (size_t)c->counts[2] * 4);
+    const int64_t bytes = c->counts[array_of(s->pass)] * d9_kernel_store_bytes(store_of_output(s));
+    pooled p = new_pooled(s, s->height % 2);
+    guarded y = between_guards(c->counts[2] * d9_kernel_store_bytes(s->store), 0), want = between_guards(bytes, 0),
+            got = between_guards(bytes, 0);
+    memset(y.data, 0, (size_t)y.bytes);
     for (int64_t i = 0; i < s->images * p.high * p.wide * s->outputs; i++) {
-        p.maxima.data[i] = c->values[2][i];
+        put(&p.maxima, s->store, i, c->values[2][i]);
         *place_at(&p, i) = (unsigned char)(d9_philox4x32_10(9, (uint32_t)i, 0, 0, 0).v[0] % 4);
-        y.data[pixel_of(s, &p, i / s->outputs, *place_at(&p, i), i % s->outputs)] = p.maxima.data[i];
+        put(&y, s->store, pixel_of(s, &p, i / s->outputs, *place_at(&p, i), i % s->outputs), c->values[2][i]);
     }
     run_pooled(c, kernel, cpu, NULL, y.data, want.data);
     run_pooled(c, kernel, cpu, &p, NULL, got.data);
-    if (memcmp(want.data, got.data, (size_t)outputs * 4) != 0)
+    if (memcmp(want.data, got.data, (size_t)bytes) != 0)
         say_failure(c, kernel, cpu, "another gradient from maxima than from the whole:", 1);
     check_guards(&y), check_guards(&want), check_guards(&got);
     free(y.all), free(want.all), free(got.all);
@@ -423,10 +427,11 @@ static void spoil(conv_case *c) {
     const d9_cpu_conv_shape *s = &c->shape;
     static const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e-42f};
     for (int64_t pixel = 0; pixel < s->images * s->height * s->width; pixel += 7)
-        for (int64_t i = 0; i < s->inputs; i += 3) c->inputs[0].data[pixel * s->inputs + i] = odd[pixel / 7 % 5];
+        for (int64_t i = 0; i < s->inputs; i += 3)
+            put(&c->inputs[0], s->store, pixel * s->inputs + i, odd[pixel / 7 % 5]);
 }
 
-static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const float *y) {
+static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) {
     const d9_cpu_conv_shape *s = &c->shape;
     const d9_kernel_window window = {.images = s->images,
                                      .height = s->out_height,
@@ -436,49 +441,54 @@ static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p,
                                      .out_width = p->wide,
                                      .kernel = 2,
                                      .stride = 2};
-    const int64_t count = s->images * p->high * p->wide * s->outputs;
-    guarded maxima = between_guards(count * 4, 0), ones = between_guards(count * 4, 0),
-            spread = between_guards(c->counts[2] * 4, 0);
+    const int64_t count = s->images * p->high * p->wide * s->outputs, each = d9_kernel_store_bytes(s->store);
+    guarded maxima = between_guards(count * each, 0), ones = between_guards(count * each, 0),
+            spread = between_guards(c->counts[2] * each, 0);
     int64_t numbers = 0;
-    for (int64_t i = 0; i < count; i++) ones.data[i] = 1;
-    d9_cpu_pool_forward(cpu, &window, (d9_kernel_in){y, D9_KERNEL_F32}, (d9_kernel_out){maxima.data, D9_KERNEL_F32});
-    d9_cpu_pool_backward(cpu, &window, (d9_kernel_in){ones.data, D9_KERNEL_F32}, (d9_kernel_in){y, D9_KERNEL_F32},
-                         (d9_kernel_out){spread.data, D9_KERNEL_F32});
-    assert_memory_equal(p->maxima.data, maxima.data, (size_t)count * 4);
+    for (int64_t i = 0; i < count; i++) put(&ones, s->store, i, 1);
+    d9_cpu_pool_forward(cpu, &window, (d9_kernel_in){y->data, s->store}, (d9_kernel_out){maxima.data, s->store});
+    d9_cpu_pool_backward(cpu, &window, (d9_kernel_in){ones.data, s->store}, (d9_kernel_in){y->data, s->store},
+                         (d9_kernel_out){spread.data, s->store});
+    assert_memory_equal(p->maxima.data, maxima.data, (size_t)(count * each));
     for (int64_t i = 0; i < count; i++) {
-        numbers += isfinite(maxima.data[i]) != 0;
-        assert_true(spread.data[pixel_of(s, p, i / s->outputs, *place_at(p, i), i % s->outputs)] == 1);
+        numbers += isfinite(stored(&maxima, s->store, i)) != 0;
+        assert_true(stored(&spread, s->store, pixel_of(s, p, i / s->outputs, *place_at(p, i), i % s->outputs)) == 1);
     }
     assert_true(numbers > 0 && numbers < count);
     free(maxima.all), free(ones.all), free(spread.all);
 }
 
+static void check_no_numbers(const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, d9_kernel_store store,
+                             int64_t outputs) {
+    conv_case c = new_case((d9_cpu_conv_shape){.images = 2,
+                                               .height = 21,
+                                               .width = 18,
+                                               .inputs = 5,
+                                               .outputs = outputs,
+                                               .kernel = 3,
+                                               .stride = 1,
+                                               .pad = 1},
+                           false);
+    store_inputs(&c, store);
+    spoil(&c);
+    guarded y = run(&c, kernel, cpu);
+    pooled p = new_pooled(&c.shape, false);
+    run_pooled(&c, kernel, cpu, &p, NULL, NULL);
+    check_places(&c, cpu, &p, &y);
+    free(y.all);
+    free_pooled(&p);
+    free_case(&c);
+}
+
 static void maxima_of_no_numbers(void **state) {
-    static const int64_t outputs[] = {3, 32};
+    static const int64_t outputs[] = {3, 32, 45};
     (void)state;
     for (int k = 0; d9_cpu_conv_kernels[k]; k++)
-        for (int i = 0; d9_cpu_conv_kernels[k]->pools && d9_cpu_level_at(i / 2); i++) {
-            const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(i / 2));
-            if (!loops) continue;
-            const d9_cpu cpu = {.loops = loops, .threads = 2};
-            conv_case c = new_case((d9_cpu_conv_shape){.images = 2,
-                                                       .height = 21,
-                                                       .width = 18,
-                                                       .inputs = 5,
-                                                       .outputs = outputs[i % 2],
-                                                       .kernel = 3,
-                                                       .stride = 1,
-                                                       .pad = 1},
-                                   false);
-            store_inputs(&c, D9_KERNEL_F32);
-            spoil(&c);
-            guarded y = run(&c, d9_cpu_conv_kernels[k], &cpu);
-            pooled p = new_pooled(&c.shape, 0);
-            run_pooled(&c, d9_cpu_conv_kernels[k], &cpu, &p, NULL, NULL);
-            check_places(&c, &cpu, &p, y.data);
-            free(y.all);
-            free_pooled(&p);
-            free_case(&c);
+        for (int i = 0; d9_cpu_conv_kernels[k]->pools && d9_cpu_level_at(i / 6); i++) {
+            const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(i / 6));
+            if (loops)
+                check_no_numbers(d9_cpu_conv_kernels[k], &(d9_cpu){.loops = loops, .threads = 2},
+                                 i % 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32, outputs[i / 2 % 3]);
         }
 }
 

@@ -75,27 +75,29 @@ static d9_status open_onednn(d9_context *context, const d9_backend_options *opti
     return open_with(context, options, true, data);
 }
 
-/* Which of f32 and bf16 trains faster. Without tiles our f32 Winograd multiplies a quarter as often as any bf16 does.
- */
-static void prefer(const d9_cpu_device *device, bool bf16, d9_device_info *info) {
-    const bool half = bf16 && (device->cpu.tiles || device->library_first);
-    info->preferred_precision = half ? D9_PRECISION_BF16 : D9_PRECISION_F32;
-    if (half)
-        info->preferred_why = device->cpu.tiles ? "AMX multiplies bf16" : "oneDNN's convolutions are faster in bf16";
-    if (bf16 && !half) info->preferred_why = "without AMX our Winograd in f32 is faster than bf16";
-    if (!bf16) info->preferred_why = "this processor does not multiply bf16";
+/* Which of f32 and bf16 trains faster. */
+static void prefer(const d9_cpu_device *device, bool native, d9_device_info *info) {
+    info->preferred_precision = native ? D9_PRECISION_BF16 : D9_PRECISION_F32;
+    if (!native)
+        info->preferred_why = "this processor has no instructions for bf16";
+    else if (device->cpu.tiles)
+        info->preferred_why = "AMX multiplies bf16";
+    else if (device->library_first)
+        info->preferred_why = "oneDNN's convolutions are faster in bf16";
+    else
+        info->preferred_why = "the same products as in f32, and half the bytes";
 }
 
-/* bf16 only where the processor multiplies it: emulated elsewhere, it would be slower than f32. */
+/* Our own kernels take bf16 anywhere; the backend onednn only what its library multiplies. */
 static void describe(const void *data, d9_device_info *info) {
     const d9_cpu_device *device = data;
-    const bool bf16 = strcmp(device->cpu.loops->level, "v4bf16") == 0;
+    const bool native = strcmp(device->cpu.loops->level, "v4bf16") == 0;
     snprintf(info->version, sizeof info->version, "own kernels");
     if (device->library) device->library->version(info->version, sizeof info->version);
     snprintf(info->isa, sizeof info->isa, "%s", device->isa);
     info->precision[D9_PRECISION_F32] = true;
-    info->precision[D9_PRECISION_BF16] = bf16;
-    prefer(device, bf16, info);
+    info->precision[D9_PRECISION_BF16] = native || !device->library_first;
+    prefer(device, native, info);
 }
 
 /* ---- the two backends ---- */
@@ -120,8 +122,7 @@ static d9_status open_device_onednn(d9_context *context, const d9_backend_option
 
 const d9_backend d9_backend_cpu = {
     .name = "cpu",
-    .doc = "vectorised loops and convolutions of our own, oneDNN's where they are faster: f32, and bf16 where the "
-           "processor computes it",
+    .doc = "vectorised loops and convolutions of our own, oneDNN's where they are faster: f32 and bf16",
     .open = open_device_cpu,
     D9_HOST_ENTRIES_ALL,
 };

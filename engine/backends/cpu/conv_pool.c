@@ -13,10 +13,10 @@ typedef struct conv_pool {
     bool whole;      /* the output is wanted, too */
 } conv_pool;         /* of the forward rule, which the backward ones read */
 
+/* The convolution's own rule asks for the type of what is pooled. */
 static bool pools_by_two(const d9_site *site, const d9_node *pool) {
     return pool->as.pool.kernel == 2 && pool->as.pool.stride == 2 &&
-           d9_site_value(site, pool->inputs[0])->type == D9_F32 &&
-           d9_site_value(site, pool->outputs[0])->type == D9_F32;
+           d9_site_value(site, pool->inputs[0])->type == d9_site_value(site, pool->outputs[0])->type;
 }
 
 static const d9_cpu_conv_kernel *kernel_of(const d9_site *site, int conv) {

@@ -1,17 +1,15 @@
 /* The serial half of Winograd's convolutions: transforms of tiles and filters, products of one block. kernels/cpu/
  * winograd.c says what is computed and how it is divided. A transform is one-dimensional, applied to the columns and
- * then to the rows of a tile; it works on a vector of channels. */
+ * then to the rows of a tile; it works on a vector of channels. How pixels are stored is a constant where it is
+ * inlined: bf16 is widened as it is loaded, and rounded as it is stored. */
 #include "kernels/cpu/integers.h"
+#include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/loops.h"
-#include "kernels/cpu/loops/product.h"
-#include "kernels/cpu/loops/stream.h"
 #include "kernels/cpu/winograd.h"
 
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
 enum { LANES = D9_LANES, WIDTH = D9_PRODUCT_WIDTH, GROUP = D9_WINOGRAD_GROUP, POSITIONS = D9_WINOGRAD_POSITIONS };
-typedef float loose_vector __attribute__((vector_size(4 * LANES), may_alias, aligned(4)));
 
 /* ---- one dimension ----
  *
@@ -27,7 +25,7 @@ static const float at_zero = 1 / (A2 * B2), at_a = 1 / (2 * A2 * (A2 - B2)), at_
 
 typedef void one_dimension(const d9_vector *x, d9_vector *y);
 
-INLINE void input(const d9_vector *x, d9_vector *y) { /* B' x: 6 to 6 */
+D9_INLINE void input(const d9_vector *x, d9_vector *y) { /* B' x: 6 to 6 */
     const d9_vector even_a = x[4] - B2 * x[2], odd_a = x[3] - B2 * x[1];
     const d9_vector even_b = x[4] - A2 * x[2], odd_b = x[3] - A2 * x[1];
     y[0] = product * x[0] + (x[4] - sum * x[2]);
@@ -38,7 +36,7 @@ INLINE void input(const d9_vector *x, d9_vector *y) { /* B' x: 6 to 6 */
     y[5] = product * x[1] + (x[5] - sum * x[3]);
 }
 
-INLINE void output(const d9_vector *x, d9_vector *y) { /* A' x: 6 to 4 */
+D9_INLINE void output(const d9_vector *x, d9_vector *y) { /* A' x: 6 to 4 */
     const d9_vector even_a = x[1] + x[2], odd_a = x[1] - x[2], even_b = x[3] + x[4], odd_b = x[3] - x[4];
     y[0] = x[0] + even_a + even_b;
     y[1] = A * odd_a + B * odd_b;
@@ -46,7 +44,7 @@ INLINE void output(const d9_vector *x, d9_vector *y) { /* A' x: 6 to 4 */
     y[3] = x[5] + A2 * A * odd_a + B2 * B * odd_b;
 }
 
-INLINE void output_gradient(const d9_vector *x, d9_vector *y) { /* A x: 4 to 6 */
+D9_INLINE void output_gradient(const d9_vector *x, d9_vector *y) { /* A x: 4 to 6 */
     const d9_vector even_a = x[0] + A2 * x[2], odd_a = x[1] + A2 * x[3];
     const d9_vector even_b = x[0] + B2 * x[2], odd_b = x[1] + B2 * x[3];
     y[0] = x[0];
@@ -57,7 +55,7 @@ INLINE void output_gradient(const d9_vector *x, d9_vector *y) { /* A x: 4 to 6 *
     y[5] = x[3];
 }
 
-INLINE void filter(const d9_vector *x, d9_vector *y) { /* G x: 3 to 6 */
+D9_INLINE void filter(const d9_vector *x, d9_vector *y) { /* G x: 3 to 6 */
     const d9_vector even_a = at_a * (x[0] + A2 * x[2]), odd_a = at_a * A * x[1];
     const d9_vector even_b = at_b * (x[0] + B2 * x[2]), odd_b = at_b * B * x[1];
     y[0] = at_zero * x[0];
@@ -68,7 +66,7 @@ INLINE void filter(const d9_vector *x, d9_vector *y) { /* G x: 3 to 6 */
     y[5] = x[2];
 }
 
-INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to 3 */
+D9_INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to 3 */
     const d9_vector even_a = at_a * (x[1] + x[2]), odd_a = at_a * (x[1] - x[2]);
     const d9_vector even_b = at_b * (x[3] + x[4]), odd_b = at_b * (x[3] - x[4]);
     y[0] = at_zero * x[0] + even_a + even_b;
@@ -76,14 +74,14 @@ INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to 3 
     y[2] = x[5] + A2 * even_a + B2 * even_b;
 }
 
-/* Vectors of a tile, (from, from), at x[i * from + j] + offset, become those at y + (i * to + j) * stride. Each is
- * loaded where it is used and stored where it is made: the registers do not hold a tile. */
-INLINE void two_dimensions(one_dimension f, const int from, const int to, const float *const *x, int64_t offset,
-                           float *y, int64_t stride) {
+/* Vectors of a tile, (from, from), from element `offset` of x[i * from + j], become those at y + (i * to + j) * stride.
+ * Each is loaded where it is used and stored where it is made: the registers do not hold a tile. */
+D9_INLINE void two_dimensions(one_dimension f, const int from, const int to, const d9_kernel_store store,
+                              const void *const *x, int64_t offset, float *y, int64_t stride) {
     d9_vector half[36];
     D9_UNROLL for (int j = 0; j < from; j++) {
         d9_vector column[6], done[6];
-        D9_UNROLL for (int i = 0; i < from; i++) column[i] = *(const loose_vector *)(x[i * from + j] + offset);
+        D9_UNROLL for (int i = 0; i < from; i++) column[i] = d9_lanes_load(store, x[i * from + j], offset, LANES);
         f(column, done);
         D9_UNROLL for (int i = 0; i < to; i++) half[i * from + j] = done[i];
     }
@@ -94,7 +92,7 @@ INLINE void two_dimensions(one_dimension f, const int from, const int to, const 
     }
 }
 
-static inline void find_planes(const float *from, int64_t plane, const float **position) {
+static inline void find_planes(const float *from, int64_t plane, const void **position) {
     for (int p = 0; p < POSITIONS; p++) position[p] = from + p * plane;
 }
 
@@ -102,6 +100,14 @@ static inline void find_planes(const float *from, int64_t plane, const float **p
 
 enum { SLICE = 256 }; /* channels for which the pixels of a tile are looked up */
 static const float zeros[SLICE];
+
+/* Channels that fill a cache line. */
+D9_INLINE int64_t per_line(const d9_kernel_store store) { return D9_LINE / d9_kernel_store_bytes(store); }
+
+/* Element `at` of an array. */
+static inline const void *element(const void *array, const d9_kernel_store store, int64_t at) {
+    return (const char *)array + at * d9_kernel_store_bytes(store);
+}
 
 typedef struct tile {
     int64_t image, row, column;
@@ -112,49 +118,52 @@ static inline tile tile_at(const d9_winograd_image *g, int64_t number, int64_t p
     return (tile){number / (g->high * g->wide), within / g->wide * 4 - pad, within % g->wide * 4 - pad};
 }
 
-INLINE void find_pixels(const d9_winograd_image *g, const float *x, tile t, const int size, int64_t channel,
-                        const float **pixel) {
+D9_INLINE void find_pixels(const d9_winograd_image *g, const d9_kernel_store store, const void *x, tile t,
+                           const int size, int64_t channel, const void **pixel) {
     for (int i = 0; i < size; i++)
         for (int j = 0; j < size; j++) {
             const int64_t row = t.row + i, column = t.column + j;
             const bool inside = t.image < g->images && row >= 0 && row < g->height && column >= 0 && column < g->width;
             const int64_t at = ((t.image * g->height + row) * g->width + column) * g->channels + channel;
-            pixel[i * size + j] = inside ? x + at : zeros;
+            pixel[i * size + j] = inside ? element(x, store, at) : zeros;
         }
 }
 
 /* One vector of channels of one tile, of which `tail` are there. `next`: how far the tile to the right is, whose own
  * columns are asked for now: no processor follows so many rows by itself (64 -> 128 channels at 32 x 32, two cores of a
  * Zen 5: 18 ms become 7). */
-INLINE void transform_vector(one_dimension f, const int size, const float *const *pixel, int64_t channel, int64_t tail,
-                             float *to, int64_t plane, int64_t next) {
-    if (channel % GROUP == 0)
+D9_INLINE void transform_vector(one_dimension f, const int size, const d9_kernel_store store, const void *const *pixel,
+                                int64_t channel, int64_t tail, float *to, int64_t plane, int64_t next) {
+    if (channel % per_line(store) == 0)
         D9_UNROLL for (int i = 0; i < size; i++) D9_UNROLL for (int j = size - 4; j < size; j++)
-            __builtin_prefetch(pixel[i * size + j] + channel + next, 0, 3);
+            __builtin_prefetch(element(pixel[i * size + j], store, channel + next), 0, 3);
     if (tail == LANES) {
-        two_dimensions(f, size, 6, pixel, channel, to, plane);
+        two_dimensions(f, size, 6, store, pixel, channel, to, plane);
         return;
     }
-    float patch[36][LANES] = {0};
-    const float *there[36];
-    for (int p = 0; p < size * size; p++) there[p] = memcpy(patch[p], pixel[p] + channel, (size_t)tail * sizeof(float));
-    two_dimensions(f, size, 6, there, 0, to, plane);
+    d9_vector patch[36];
+    const void *there[36];
+    for (int p = 0; p < size * size; p++) {
+        patch[p] = d9_lanes_load(store, pixel[p], channel, tail);
+        there[p] = &patch[p];
+    }
+    two_dimensions(f, size, 6, D9_KERNEL_F32, there, 0, to, plane);
 }
 
-INLINE void transform_array(one_dimension f, const int size, const d9_winograd_image *g, const float *x, int64_t first,
-                            int64_t count, const d9_winograd_planes *l, float *v) {
+D9_INLINE void transform_array(one_dimension f, const int size, const d9_winograd_image *g, const d9_kernel_store store,
+                               const void *x, int64_t first, int64_t count, const d9_winograd_planes *l, float *v) {
     const int64_t padded = (g->channels + l->group - 1) / l->group * l->group;
-    const float *pixel[36];
+    const void *pixel[36];
     for (int64_t t = 0; t < count; t++)
         for (int64_t c = 0; c < padded; c += LANES) {
-            if (c % SLICE == 0) find_pixels(g, x, tile_at(g, first + t, g->pad), size, c, pixel);
+            if (c % SLICE == 0) find_pixels(g, store, x, tile_at(g, first + t, g->pad), size, c, pixel);
             const int64_t within = c & (l->group - 1); /* a power of two */
             float *to = v + (c - within) * l->rows + t * l->group + within;
             const int64_t tail = g->channels - c;
             if (tail >= LANES)
-                transform_vector(f, size, pixel, c % SLICE, LANES, to, l->plane, 4 * g->channels);
+                transform_vector(f, size, store, pixel, c % SLICE, LANES, to, l->plane, 4 * g->channels);
             else
-                transform_vector(f, size, pixel, c % SLICE, tail > 0 ? tail : 0, to, l->plane, 4 * g->channels);
+                transform_vector(f, size, store, pixel, c % SLICE, tail > 0 ? tail : 0, to, l->plane, 4 * g->channels);
         }
 }
 
@@ -166,32 +175,31 @@ typedef int32_t integers __attribute__((vector_size(4 * LANES)));
 typedef uint8_t bytes __attribute__((vector_size(LANES)));
 
 typedef struct window {
-    const float *gradient;
+    const void *gradient;
     const uint8_t *place;
 } window; /* what lies outside the array has a gradient of zeros */
 
-INLINE void find_windows(const d9_winograd_image *g, const d9_winograd_pixels *p, tile t, const int side, const int odd,
-                         int64_t channel, window *windows) {
+D9_INLINE void find_windows(const d9_winograd_image *g, const d9_winograd_pixels *p, tile t, const int side,
+                            const int odd, int64_t channel, window *windows) {
     const int64_t high = g->height / 2, wide = g->width / 2;
     for (int i = 0; i < side; i++)
         for (int j = 0; j < side; j++) {
             const int64_t row = (t.row - odd) / 2 + i, column = (t.column - odd) / 2 + j;
             const bool inside = t.image < g->images && row >= 0 && row < high && column >= 0 && column < wide;
             const int64_t at = ((t.image * high + row) * wide + column) * g->channels + channel;
-            windows[i * side + j] =
-                inside ? (window){p->maxima + at, p->places + at} : (window){zeros, (const uint8_t *)zeros};
+            windows[i * side + j] = inside ? (window){element(p->maxima, p->store, at), p->places + at}
+                                           : (window){zeros, (const uint8_t *)zeros};
         }
 }
 
 /* One vector of channels at the pixels of a tile. */
-INLINE void spread(const int size, const int odd, const window *windows, int64_t channel, int64_t tail,
-                   d9_vector *patch) {
+D9_INLINE void spread(const int size, const int odd, const d9_kernel_store store, const window *windows,
+                      int64_t channel, int64_t tail, d9_vector *patch) {
     const int side = size / 2 + odd;
     D9_UNROLL for (int i = 0; i < side; i++) D9_UNROLL for (int j = 0; j < side; j++) {
         const window *w = &windows[i * side + j];
-        d9_vector gradient = {0};
+        const d9_vector gradient = d9_lanes_load(store, w->gradient, channel, tail);
         bytes narrow = {0};
-        memcpy(&gradient, w->gradient + channel, (size_t)tail * sizeof(float));
         memcpy(&narrow, w->place + channel, (size_t)tail);
         const integers place = __builtin_convertvector(narrow, integers);
         D9_UNROLL for (int k = 0; k < 4; k++) {
@@ -203,33 +211,35 @@ INLINE void spread(const int size, const int odd, const window *windows, int64_t
 }
 
 /* As in transform_vector, the tile to the right is asked for. */
-INLINE void transform_windows(one_dimension f, const int size, const int odd, const window *windows, int64_t channel,
-                              int64_t tail, float *to, int64_t plane, int64_t next) {
+D9_INLINE void transform_windows(one_dimension f, const int size, const int odd, const d9_kernel_store store,
+                                 const window *windows, int64_t channel, int64_t tail, float *to, int64_t plane,
+                                 int64_t next) {
     const int side = size / 2 + odd;
     d9_vector patch[36];
-    const float *there[36];
-    if (channel % GROUP == 0) D9_UNROLL for (int i = 0; i < side; i++) D9_UNROLL for (int j = side - 2; j < side; j++) {
-            __builtin_prefetch(windows[i * side + j].gradient + channel + next, 0, 3);
+    const void *there[36];
+    if (channel % per_line(store) == 0)
+        D9_UNROLL for (int i = 0; i < side; i++) D9_UNROLL for (int j = side - 2; j < side; j++) {
+            __builtin_prefetch(element(windows[i * side + j].gradient, store, channel + next), 0, 3);
             if (channel % 64 == 0) __builtin_prefetch(windows[i * side + j].place + channel + next, 0, 3);
         }
-    for (int p = 0; p < size * size; p++) there[p] = (const float *)&patch[p];
+    for (int p = 0; p < size * size; p++) there[p] = &patch[p];
     if (tail == LANES)
-        spread(size, odd, windows, channel, LANES, patch);
+        spread(size, odd, store, windows, channel, LANES, patch);
     else
-        spread(size, odd, windows, channel, tail, patch);
-    two_dimensions(f, size, 6, there, 0, to, plane);
+        spread(size, odd, store, windows, channel, tail, patch);
+    two_dimensions(f, size, 6, D9_KERNEL_F32, there, 0, to, plane);
 }
 
-INLINE void transform_maxima(one_dimension f, const int size, const int odd, const d9_winograd_image *g,
-                             const d9_winograd_pixels *p, int64_t first, int64_t count, const d9_winograd_planes *l,
-                             float *v) {
+D9_INLINE void transform_maxima(one_dimension f, const int size, const int odd, const d9_kernel_store store,
+                                const d9_winograd_image *g, const d9_winograd_pixels *p, int64_t first, int64_t count,
+                                const d9_winograd_planes *l, float *v) {
     const int64_t padded = (g->channels + l->group - 1) / l->group * l->group;
     window windows[16] = {{zeros, NULL}};
     for (int64_t t = 0; t < count; t++)
         for (int64_t c = 0; c < padded; c += LANES) {
             if (c % SLICE == 0) find_windows(g, p, tile_at(g, first + t, g->pad), size / 2 + odd, odd, c, windows);
             const int64_t within = c & (l->group - 1), tail = g->channels - c;
-            transform_windows(f, size, odd, windows, c % SLICE,
+            transform_windows(f, size, odd, store, windows, c % SLICE,
                               tail >= LANES ? LANES
                               : tail > 0    ? tail
                                             : 0,
@@ -237,14 +247,23 @@ INLINE void transform_maxima(one_dimension f, const int size, const int odd, con
         }
 }
 
-INLINE void transform_tiles(one_dimension f, const int size, const d9_winograd_image *g, const d9_winograd_pixels *p,
-                            int64_t first, int64_t count, const d9_winograd_planes *l, float *v) {
+D9_INLINE void transform_stored(one_dimension f, const int size, const d9_kernel_store store,
+                                const d9_winograd_image *g, const d9_winograd_pixels *p, int64_t first, int64_t count,
+                                const d9_winograd_planes *l, float *v) {
     if (p->all)
-        transform_array(f, size, g, p->all, first, count, l, v);
+        transform_array(f, size, g, store, p->all, first, count, l, v);
     else if (g->pad % 2)
-        transform_maxima(f, size, 1, g, p, first, count, l, v);
+        transform_maxima(f, size, 1, store, g, p, first, count, l, v);
     else
-        transform_maxima(f, size, 0, g, p, first, count, l, v);
+        transform_maxima(f, size, 0, store, g, p, first, count, l, v);
+}
+
+D9_INLINE void transform_tiles(one_dimension f, const int size, const d9_winograd_image *g, const d9_winograd_pixels *p,
+                               int64_t first, int64_t count, const d9_winograd_planes *l, float *v) {
+    if (p->store == D9_KERNEL_BF16)
+        transform_stored(f, size, D9_KERNEL_BF16, g, p, first, count, l, v);
+    else
+        transform_stored(f, size, D9_KERNEL_F32, g, p, first, count, l, v);
 }
 
 void D9_LOOP_NAME(winograd_input)(const d9_winograd_image *g, const d9_winograd_pixels *x, int64_t first, int64_t count,
@@ -271,29 +290,38 @@ static inline corner corner_of(const d9_winograd_image *g, tile t, int64_t size,
                     d9_least(size, width - column), width * g->channels, g->channels};
 }
 
-typedef float line[GROUP] __attribute__((aligned(64))); /* of one pixel */
+typedef float line[2 * GROUP] __attribute__((aligned(64))); /* of one pixel: at most what fills a cache line */
 
-INLINE void store_line(const float *from, int64_t channels, const bool stream, float *to) {
+D9_INLINE void store_line(const float *from, const d9_kernel_store store, int64_t channels, const bool stream,
+                          void *array, int64_t at) {
+    uint16_t narrow[2 * GROUP] __attribute__((aligned(64)));
+    const int64_t bytes = d9_kernel_store_bytes(store);
+    char *to = (char *)array + at * bytes;
+    const void *stored = from;
+    if (store == D9_KERNEL_BF16) {
+        d9_bf16_narrow(from, channels, narrow);
+        stored = narrow;
+    }
     if (stream)
-        d9_stream_line((const char *)from, (char *)to);
+        d9_stream_line(stored, to);
     else
-        memcpy(to, from, (size_t)channels * sizeof(float));
+        memcpy(to, stored, (size_t)(channels * bytes));
 }
 
-INLINE void store_lines(line *y, const corner *to, int64_t channel, int64_t rows, int64_t columns, int64_t channels,
-                        const bool stream, float *all) {
+D9_INLINE void store_lines(line *y, const d9_kernel_store store, const corner *to, int64_t channel, int64_t rows,
+                           int64_t columns, int64_t channels, const bool stream, void *all) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
-            store_line(y[i * 4 + j], channels, stream, all + to->at + i * to->row + j * to->pixel + channel);
+            store_line(y[i * 4 + j], store, channels, stream, all, to->at + i * to->row + j * to->pixel + channel);
 }
 
 /* The maximum of a window whose first line this is: ties, and NaN, as kernels/cpu/loops/pool.c says. */
-INLINE void find_maximum(const line *y, float *maximum, uint8_t *place) {
-    D9_UNROLL for (int c = 0; c < GROUP; c += LANES) {
-        d9_vector best = *(const d9_vector *)(y[0] + c);
+D9_INLINE void find_maximum(const line *y, const d9_kernel_store store, float *maximum, uint8_t *place) {
+    for (int c = 0; c < per_line(store); c += LANES) {
+        d9_vector best = d9_lanes_round(store, *(const d9_vector *)(y[0] + c));
         integers where = {0};
         D9_UNROLL for (int k = 1; k < 4; k++) {
-            const d9_vector x = *(const d9_vector *)(y[k / 2 * 4 + k % 2] + c);
+            const d9_vector x = d9_lanes_round(store, *(const d9_vector *)(y[k / 2 * 4 + k % 2] + c));
             const integers wins = (x > best) | (x != x);
             best = (d9_vector)(((integers)x & wins) | ((integers)best & ~wins));
             where = (k & wins) | (where & ~wins);
@@ -304,91 +332,106 @@ INLINE void find_maximum(const line *y, float *maximum, uint8_t *place) {
     }
 }
 
-INLINE void store_maxima(const line *y, const corner *to, int64_t channel, int64_t channels, const bool stream,
-                         const d9_winograd_pixels *p) {
+D9_INLINE void store_maxima(const line *y, const d9_kernel_store store, const corner *to, int64_t channel,
+                            int64_t channels, const bool stream, const d9_winograd_pixels *p) {
     for (int64_t i = 0; i < to->rows; i++)
         for (int64_t j = 0; j < to->columns; j++) {
             line maximum;
-            uint8_t place[GROUP];
+            uint8_t place[2 * GROUP];
             const int64_t at = to->at + i * to->row + j * to->pixel + channel;
-            find_maximum(y + i * 8 + j * 2, maximum, place);
-            store_line(maximum, channels, stream, p->maxima + at);
+            find_maximum(y + i * 8 + j * 2, store, maximum, place);
+            store_line(maximum, store, channels, stream, p->maxima, at);
             if (p->places) memcpy(p->places + at, place, (size_t)channels);
         }
 }
 
-void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, const d9_winograd_planes *l,
-                                   int64_t first, int64_t count, int64_t begin, int64_t end, bool stream,
-                                   const d9_winograd_pixels *y) {
+D9_INLINE void transform_outputs(const d9_winograd_image *g, const float *m, const d9_winograd_planes *l, int64_t first,
+                                 int64_t count, int64_t begin, int64_t end, bool stream, const d9_kernel_store store,
+                                 const d9_winograd_pixels *y) {
     line lines[16] = {0};
-    const float *position[POSITIONS];
+    const void *position[POSITIONS];
     find_planes(m, l->plane, position);
     for (int64_t q = 0; q < count; q++) {
         const tile t = tile_at(g, first + q, 0);
         const corner whole = corner_of(g, t, 4, 1), pooled = corner_of(g, t, 2, 2);
-        for (int64_t c = begin; c < d9_least(end, g->channels); c += GROUP) {
-            const int64_t channels = d9_least(GROUP, d9_least(end, g->channels) - c);
+        for (int64_t c = begin; c < d9_least(end, g->channels); c += per_line(store)) {
+            const int64_t channels = d9_least(per_line(store), d9_least(end, g->channels) - c);
             for (int64_t k = 0; k < channels; k += LANES) {
                 const int64_t at_m = c - begin + k, within = at_m % WIDTH;
-                two_dimensions(output, 6, 4, position, (at_m - within) * l->rows + q * WIDTH + within, lines[0] + k,
-                               GROUP);
+                two_dimensions(output, 6, 4, D9_KERNEL_F32, position, (at_m - within) * l->rows + q * WIDTH + within,
+                               lines[0] + k, 2 * GROUP);
             }
-            const bool inside = whole.rows == 4 && whole.columns == 4 && channels == GROUP;
+            const bool inside = whole.rows == 4 && whole.columns == 4 && channels == per_line(store);
             if (y->maxima && stream && !y->all)
-                store_maxima(lines, &pooled, c, GROUP, true, y);
-            else if (y->maxima && channels == GROUP)
-                store_maxima(lines, &pooled, c, GROUP, false, y);
+                store_maxima(lines, store, &pooled, c, per_line(store), true, y);
+            else if (y->maxima && channels == per_line(store))
+                store_maxima(lines, store, &pooled, c, per_line(store), false, y);
             else if (y->maxima)
-                store_maxima(lines, &pooled, c, channels, false, y);
+                store_maxima(lines, store, &pooled, c, channels, false, y);
             if (!y->all) continue;
             if (inside && stream)
-                store_lines(lines, &whole, c, 4, 4, GROUP, true, y->all);
+                store_lines(lines, store, &whole, c, 4, 4, per_line(store), true, y->all);
             else if (inside)
-                store_lines(lines, &whole, c, 4, 4, GROUP, false, y->all);
+                store_lines(lines, store, &whole, c, 4, 4, per_line(store), false, y->all);
             else
-                store_lines(lines, &whole, c, whole.rows, whole.columns, channels, false, y->all);
+                store_lines(lines, store, &whole, c, whole.rows, whole.columns, channels, false, y->all);
         }
     }
     d9_stream_end();
 }
 
+void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, const d9_winograd_planes *l,
+                                   int64_t first, int64_t count, int64_t begin, int64_t end, bool stream,
+                                   const d9_winograd_pixels *y) {
+    if (y->store == D9_KERNEL_BF16)
+        transform_outputs(g, m, l, first, count, begin, end, stream, D9_KERNEL_BF16, y);
+    else
+        transform_outputs(g, m, l, first, count, begin, end, stream, D9_KERNEL_F32, y);
+}
+
 /* ---- filters ---- */
 
 /* Nine taps of LANES channels that become lanes, for LANES of the others: what lies outside is zero. */
-static void gather(const d9_winograd_filter *s, const float *w, int64_t lane, int64_t other,
-                   float taps[LANES][9][LANES]) {
+D9_INLINE void gather(const d9_winograd_filter *s, const d9_kernel_store store, const void *w, int64_t lane,
+                      int64_t other, d9_vector taps[LANES][9]) {
     const int64_t lanes = d9_least(LANES, (s->rotated ? s->inputs : s->outputs) - lane);
     const int64_t others = d9_least(LANES, (s->rotated ? s->outputs : s->inputs) - other);
-    if (lanes < LANES || others < LANES) memset(taps, 0, sizeof(float[LANES][9][LANES]));
+    if (lanes < LANES || others < LANES) memset(taps, 0, sizeof(d9_vector[LANES][9]));
     if (s->rotated) {
         for (int64_t k = 0; k < others; k++)
             for (int64_t tap = 0; tap < 9 && lanes > 0; tap++)
-                memcpy(taps[k][tap], w + ((other + k) * 9 + 8 - tap) * s->inputs + lane, (size_t)lanes * sizeof(float));
+                taps[k][tap] = d9_lanes_load(store, w, ((other + k) * 9 + 8 - tap) * s->inputs + lane, lanes);
         return;
     }
     for (int64_t i = 0; i < lanes; i++)
-        for (int64_t tap = 0; tap < 9; tap++)
-            for (int64_t k = 0; k < others; k++) taps[k][tap][i] = w[((lane + i) * 9 + tap) * s->inputs + other + k];
+        for (int64_t tap = 0; tap < 9; tap++) {
+            d9_lanes row;
+            *(d9_vector *)row = d9_lanes_load(store, w, ((lane + i) * 9 + tap) * s->inputs + other, others);
+            for (int64_t k = 0; k < others; k++) taps[k][tap][i] = row[k];
+        }
 }
 
-void D9_LOOP_NAME(winograd_filter)(const d9_winograd_filter *s, const float *w, int64_t panel,
+void D9_LOOP_NAME(winograd_filter)(const d9_winograd_filter *s, const void *w, int64_t panel,
                                    const d9_winograd_planes *l, float *u) {
-    float taps[LANES][9][LANES] __attribute__((aligned(64)));
-    const float *tap[9];
-    for (int t = 0; t < 9; t++) tap[t] = taps[0][t];
+    d9_vector taps[LANES][9];
+    const void *tap[9];
+    for (int t = 0; t < 9; t++) tap[t] = &taps[0][t];
     for (int64_t half = 0; half < WIDTH; half += LANES)
         for (int64_t other = 0; other < l->rows; other += LANES) {
-            gather(s, w, panel * WIDTH + half, other, taps);
+            if (s->store == D9_KERNEL_BF16)
+                gather(s, D9_KERNEL_BF16, w, panel * WIDTH + half, other, taps);
+            else
+                gather(s, D9_KERNEL_F32, w, panel * WIDTH + half, other, taps);
             for (int64_t k = 0; k < LANES; k++)
-                two_dimensions(filter, 3, 6, tap, k * 9 * LANES, u + (panel * l->rows + other + k) * WIDTH + half,
-                               l->plane);
+                two_dimensions(filter, 3, 6, D9_KERNEL_F32, tap, k * 9 * LANES,
+                               u + (panel * l->rows + other + k) * WIDTH + half, l->plane);
         }
 }
 
 void D9_LOOP_NAME(winograd_filter_gradient)(const float *u, const d9_winograd_planes *l, int64_t parts, int64_t part,
                                             int64_t o, int64_t inputs, float *dw) {
     float sums[POSITIONS][LANES] __attribute__((aligned(64))), taps[9][LANES] __attribute__((aligned(64)));
-    const float *position[POSITIONS];
+    const void *position[POSITIONS];
     find_planes(sums[0], LANES, position);
     for (int64_t i = 0; i < inputs; i += LANES) {
         const float *from = u + (i / WIDTH * l->rows + o) * WIDTH + i % WIDTH;
@@ -397,7 +440,7 @@ void D9_LOOP_NAME(winograd_filter_gradient)(const float *u, const d9_winograd_pl
             for (int64_t k = 1; k < parts; k++) sum_of_parts += *(const d9_vector *)(from + k * part + p * l->plane);
             *(d9_vector *)sums[p] = sum_of_parts;
         }
-        two_dimensions(filter_gradient, 6, 3, position, 0, taps[0], LANES);
+        two_dimensions(filter_gradient, 6, 3, D9_KERNEL_F32, position, 0, taps[0], LANES);
         for (int tap = 0; tap < 9; tap++)
             memcpy(dw + (o * 9 + tap) * inputs + i, taps[tap], (size_t)d9_least(LANES, inputs - i) * sizeof(float));
     }
@@ -418,7 +461,7 @@ static __attribute__((noinline)) void few_tiles(const float *v, int64_t group, c
     d9_product(FEW, tiles_are_rows, v, group, u, groups, add, m, WIDTH);
 }
 
-INLINE void ask_for(const float *begin, const float *end) {
+D9_INLINE void ask_for(const float *begin, const float *end) {
     for (; begin < end; begin += 16) __builtin_prefetch(begin, 0, 2);
 }
 
