@@ -1,5 +1,5 @@
-/* verify on the CPU backend, with our convolutions first and with oneDNN's: every golden case in f32, and in bf16 where
- * the machine computes it. */
+/* verify on the CPU backend, with our convolutions first and with oneDNN's: every golden case in f32 and in bf16, with
+ * oneDNN's where the machine computes it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

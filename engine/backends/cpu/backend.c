@@ -79,7 +79,7 @@ static d9_status open_onednn(d9_context *context, const d9_backend_options *opti
 static void prefer(const d9_cpu_device *device, bool native, d9_device_info *info) {
     info->preferred_precision = native ? D9_PRECISION_BF16 : D9_PRECISION_F32;
     if (!native)
-        info->preferred_why = "this processor has no instructions for bf16";
+        info->preferred_why = "no instructions for bf16";
     else if (device->cpu.tiles)
         info->preferred_why = "AMX multiplies bf16";
     else if (device->library_first)
@@ -129,7 +129,7 @@ const d9_backend d9_backend_cpu = {
 
 const d9_backend d9_backend_onednn = {
     .name = "onednn",
-    .doc = "the same with oneDNN's convolutions wherever it has them, to compare",
+    .doc = "the same with oneDNN's convolutions wherever it has them, to compare: bf16 where the processor computes it",
     .open = open_device_onednn,
     D9_HOST_ENTRIES_ALL,
 };

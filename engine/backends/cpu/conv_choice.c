@@ -20,7 +20,7 @@ typedef struct preference {
     d9_kernel_store store;
     unsigned passes;                     /* a bit for each pass */
     int64_t least_width, least_channels; /* of the image; on either side */
-    bool library_tiles;                  /* whether it goes before what the library does on AMX tiles */
+    bool before_tiles;                   /* even before what the library does on AMX tiles */
     const char *way;
 } preference;
 
@@ -37,7 +37,7 @@ static const preference preferences[] = {
 
 static bool meets(const d9_cpu_device *device, const d9_cpu_conv_shape *s, const preference *p) {
     const int64_t channels = s->inputs < s->outputs ? s->inputs : s->outputs;
-    if (!p->library_tiles && device->library && device->cpu.tiles) return false;
+    if (!p->before_tiles && device->library && device->cpu.tiles) return false;
     return s->store == p->store && p->passes >> s->pass & 1 && s->width >= p->least_width &&
            channels >= p->least_channels;
 }

@@ -5,6 +5,8 @@
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/loops.h"
+#include "kernels/cpu/loops/product.h"
+#include "kernels/cpu/loops/stream.h"
 #include "kernels/cpu/winograd.h"
 
 #include <string.h>
@@ -294,18 +296,8 @@ typedef float line[2 * GROUP] __attribute__((aligned(64))); /* of one pixel: at 
 
 D9_INLINE void store_line(const float *from, const d9_kernel_store store, int64_t channels, const bool stream,
                           void *array, int64_t at) {
-    uint16_t narrow[2 * GROUP] __attribute__((aligned(64)));
-    const int64_t bytes = d9_kernel_store_bytes(store);
-    char *to = (char *)array + at * bytes;
-    const void *stored = from;
-    if (store == D9_KERNEL_BF16) {
-        d9_bf16_narrow(from, channels, narrow);
-        stored = narrow;
-    }
-    if (stream)
-        d9_stream_line(stored, to);
-    else
-        memcpy(to, stored, (size_t)(channels * bytes));
+    for (int64_t c = 0; c < channels; c += LANES)
+        d9_lanes_store(store, stream, *(const d9_vector *)(from + c), channels - c, array, at + c);
 }
 
 D9_INLINE void store_lines(line *y, const d9_kernel_store store, const corner *to, int64_t channel, int64_t rows,
@@ -315,13 +307,18 @@ D9_INLINE void store_lines(line *y, const d9_kernel_store store, const corner *t
             store_line(y[i * 4 + j], store, channels, stream, all, to->at + i * to->row + j * to->pixel + channel);
 }
 
+D9_INLINE d9_vector as_stored(const d9_kernel_store store, const float *from) {
+    const d9_vector x = *(const d9_vector *)from;
+    return store == D9_KERNEL_BF16 ? d9_lanes_bf16(x) : x;
+}
+
 /* The maximum of a window whose first line this is: ties, and NaN, as kernels/cpu/loops/pool.c says. */
 D9_INLINE void find_maximum(const line *y, const d9_kernel_store store, float *maximum, uint8_t *place) {
     for (int c = 0; c < per_line(store); c += LANES) {
-        d9_vector best = d9_lanes_round(store, *(const d9_vector *)(y[0] + c));
+        d9_vector best = as_stored(store, y[0] + c);
         integers where = {0};
         D9_UNROLL for (int k = 1; k < 4; k++) {
-            const d9_vector x = d9_lanes_round(store, *(const d9_vector *)(y[k / 2 * 4 + k % 2] + c));
+            const d9_vector x = as_stored(store, y[k / 2 * 4 + k % 2] + c);
             const integers wins = (x > best) | (x != x);
             best = (d9_vector)(((integers)x & wins) | ((integers)best & ~wins));
             where = (k & wins) | (where & ~wins);
