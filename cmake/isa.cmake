@@ -1,9 +1,11 @@
 # Builds kernels/cpu/loops/*.c once per x86-64 level. Each build sees D9_ISA(name) = name_<level>; the table of
 # levels and the choice by cpuid are in kernels/cpu/dispatch.c. Other processors take the plain build alone.
 file(GLOB LOOP_SOURCES CONFIGURE_DEPENDS kernels/cpu/loops/*.c)
-# Every activation in every storage type is a loop of its own: with sanitizers a minute and a half for each level at -O3.
+# Every activation and every tile in every storage type is a loop of its own: with sanitizers a minute and a half, and half
+# a minute, for each level at -O3.
 if(DAWN9_SANITIZE AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
-  set_source_files_properties(kernels/cpu/loops/norm.c PROPERTIES COMPILE_OPTIONS "-O1;-fexpensive-optimizations")
+  set_source_files_properties(kernels/cpu/loops/norm.c kernels/cpu/loops/winograd.c
+                              PROPERTIES COMPILE_OPTIONS "-O1;-fexpensive-optimizations")
 endif()
 file(GLOB KERNEL_SOURCES CONFIGURE_DEPENDS kernels/cpu/*.c)
 

@@ -132,9 +132,11 @@ compiles() {
         { tail -n 60 "$folder/aarch64-compile.log"; return 1; }
 }
 
-# The verdict, and the names of what is skipped for want of oneDNN, are those of tests/run.sh.
+# Without what takes hours in an emulator: other tests run the same code (tests/CMakeLists.txt, `heavy`). The verdict,
+# and the names of what is skipped for want of oneDNN, are those of tests/run.sh.
 passes() {
     ctest --test-dir "$folder/build-aarch64" --parallel "$(nproc)" --output-on-failure --no-tests=error -L '^unit$' \
+        -LE '^heavy$' \
         --output-junit "$folder/build-aarch64/results.xml" --test-output-size-passed 10000000 || true
     tests/run.sh --verdict "$folder/build-aarch64"
 }
