@@ -1,5 +1,6 @@
 /* The parallel part of moments.h: images over threads, sums over images in order, and the algebra in double. */
 #include "kernels/cpu/moments.h"
+#include "kernels/cpu/integers.h"
 #include "kernels/cpu/statistics.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ typedef struct layout {                      /* of the scratch, in this order */
 
 static void *place(layout *l, char *scratch, int64_t bytes) {
     void *at = scratch + l->bytes;
-    l->bytes += (bytes + 63) / 64 * 64;
+    l->bytes += d9_round_up(bytes, 64);
     return at;
 }
 
@@ -28,7 +29,7 @@ static layout lay_out(const d9_cpu_moments *s, void *scratch) {
     layout l = {.inputs = c->kernel * c->kernel * c->inputs,
                 .outputs = c->outputs,
                 .pixels = c->out_height * c->out_width,
-                .padded = (c->outputs + WIDEST - 1) / WIDEST * WIDEST};
+                .padded = d9_round_up(c->outputs, WIDEST)};
     l.moments = place(&l, scratch, s->groups * (l.inputs + 1) * D9_PATCH * 8);
     l.sums = place(&l, scratch, s->groups * (l.inputs + 1) * l.padded * 8);
     l.parts = place(&l, scratch, c->images * (l.inputs + 1) * D9_PATCH * 8);

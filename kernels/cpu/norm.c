@@ -6,6 +6,7 @@
  * passes before the next few begin, each thread has the same slices in both, and all meet twice.
  *
  * Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of pivots. */
+#include "kernels/cpu/integers.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/statistics.h"
 
@@ -20,8 +21,7 @@ typedef struct layout {
 } layout;
 
 static int64_t slices_of(const d9_kernel_norm *norm) {
-    const int64_t members = norm->images / norm->groups, wanted = (SLICES + norm->groups - 1) / norm->groups;
-    return wanted < members ? wanted : members;
+    return d9_least(d9_parts_of(SLICES, norm->groups), norm->images / norm->groups);
 }
 
 int64_t d9_cpu_norm_scratch_bytes(const d9_kernel_norm *norm) {

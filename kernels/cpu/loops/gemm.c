@@ -170,7 +170,7 @@ static inline __attribute__((always_inline)) void lay(const struct d9_gemm_sourc
 /* ---- packing ---- */
 
 static inline __attribute__((always_inline)) void pack_along(const struct d9_gemm_pack *p, const bool pairs) {
-    const int64_t lines = (p->lanes + LINE - 1) / LINE, stride = p->panel * LINE;
+    const int64_t lines = d9_parts_of(p->lanes, LINE), stride = p->panel * LINE;
     place at = place_of(p->source, p->from);
     for (int64_t first = 0; first < p->count; first += p->panel)
         for (int64_t r = 0; r < p->panel; r++) {
@@ -316,7 +316,7 @@ static void put(const float *sums, int64_t count, int64_t at, d9_kernel_out y) {
 /* A panel of b stays in the first cache while all of a passes by. */
 void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
     d9_gemm_product *product = product_of(g->pairs, g->across, g->rows);
-    const int64_t lines = (g->lanes + LINE - 1) / LINE * LINE, a_panel = g->rows * (g->across ? g->lanes : lines);
+    const int64_t lines = d9_round_up(g->lanes, LINE), a_panel = g->rows * (g->across ? g->lanes : lines);
     float *sums = g->sums;
     for (int64_t column = 0; column < g->columns_count; column += WIDTH)
         for (int64_t row = 0; row < g->rows_count; row += g->rows) {

@@ -154,7 +154,7 @@ D9_INLINE void transform_vector(one_dimension f, const int size, const d9_kernel
 
 D9_INLINE void transform_array(one_dimension f, const int size, const d9_winograd_image *g, const d9_kernel_store store,
                                const void *x, int64_t first, int64_t count, const d9_winograd_planes *l, float *v) {
-    const int64_t padded = (g->channels + l->group - 1) / l->group * l->group;
+    const int64_t padded = d9_round_up(g->channels, l->group);
     const void *pixel[36];
     for (int64_t t = 0; t < count; t++)
         for (int64_t c = 0; c < padded; c += LANES) {
@@ -235,7 +235,7 @@ D9_INLINE void transform_windows(one_dimension f, const int size, const int odd,
 D9_INLINE void transform_maxima(one_dimension f, const int size, const int odd, const d9_kernel_store store,
                                 const d9_winograd_image *g, const d9_winograd_pixels *p, int64_t first, int64_t count,
                                 const d9_winograd_planes *l, float *v) {
-    const int64_t padded = (g->channels + l->group - 1) / l->group * l->group;
+    const int64_t padded = d9_round_up(g->channels, l->group);
     window windows[16] = {{zeros, NULL}};
     for (int64_t t = 0; t < count; t++)
         for (int64_t c = 0; c < padded; c += LANES) {
