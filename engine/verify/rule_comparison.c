@@ -1,4 +1,4 @@
-/* One training step, compared with the reference backend rule by rule: see rule_comparison.h. */
+/* Training steps and evaluations, compared with the reference backend rule by rule: see rule_comparison.h. */
 #include "verify/rule_comparison.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -7,15 +7,23 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MAX_RULES = 1024 };
+enum { MAX_RULES = 1024, MAX_MOVED = 8 };
 static const double least_cosine = 0.99999; /* of values that were rounded to half precision or tf32 */
+
+typedef struct moved {
+    d9_value_id id;
+    double *before;
+} moved; /* a state that the rule at hand moves */
 
 typedef struct comparison {
     d9_context *context;
     d9_session *tested, *judge;
     const d9_graph *graph;
+    d9_plan *plan; /* of the tested backend */
     int64_t step;
     bool cut; /* the judge's inputs from other rules are cut to tf32 */
+    moved moved[MAX_MOVED];
+    int moved_count;
     d9_verify_row row;
 } comparison;
 
@@ -36,7 +44,8 @@ done:
 }
 
 static d9_status copy_start(comparison *c) {
-    static const d9_buffer buffers[] = {D9_BUFFER_STATE, D9_BUFFER_METRICS, D9_BUFFER_ORDER};
+    static const d9_buffer buffers[] = {D9_BUFFER_STATE, D9_BUFFER_METRICS, D9_BUFFER_ORDER, D9_BUFFER_EVAL_ORDER,
+                                        D9_BUFFER_EVAL_DRAWS};
     d9_status status = D9_OK;
     const d9_program *program = &c->tested->program;
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
@@ -95,6 +104,45 @@ done:
     return status;
 }
 
+/* ---- states that a rule moves ---- */
+
+static bool is_moved(const d9_node *node, int input) {
+    if (d9_op_info_of(node->op)->moves >> input & 1) return true;
+    for (int i = 0; i < node->output_count; i++)
+        if (node->outputs[i] == node->inputs[input]) return true;
+    return false;
+}
+
+static void forget_moved(comparison *c) {
+    while (c->moved_count > 0) d9_release(c->context, c->moved[--c->moved_count].before);
+}
+
+static const double *before_of(const comparison *c, d9_value_id id) {
+    for (int i = 0; i < c->moved_count; i++)
+        if (c->moved[i].id == id) return c->moved[i].before;
+    return NULL;
+}
+
+/* Keeps what the judge has of them. */
+static d9_status keep_moved(comparison *c, d9_node_id begin, d9_node_id end) {
+    d9_status status = D9_OK;
+    for (d9_node_id n = begin; n < end; n++)
+        for (int i = 0; i < c->graph->nodes[n].input_count; i++) {
+            const d9_value_id id = c->graph->nodes[n].inputs[i];
+            const d9_value *value = &c->graph->values[id];
+            if (!is_moved(&c->graph->nodes[n], i) || before_of(c, id)) continue;
+            if (c->moved_count == MAX_MOVED)
+                D9_TRY(d9_fail(c->context, D9_CHECK_FAILED, "%s: a rule that moves more than %d states",
+                               c->graph->nodes[begin].role, MAX_MOVED));
+            moved *m = &c->moved[c->moved_count++];
+            *m = (moved){.id = id};
+            D9_TRY(D9_ALLOCATE(c->context, d9_shape_count(&value->shape), "a state", &m->before));
+            D9_TRY(d9_session_read_value(c->judge, value, m->before));
+        }
+done:
+    return status;
+}
+
 /* ---- comparing ---- */
 
 /* The narrowest type that the value's numbers were rounded to. */
@@ -109,8 +157,9 @@ static bool is_tf32(const comparison *c, const d9_node *node) {
     return c->tested->program.precision->tf32 && d9_op_info_of(node->op)->convolution;
 }
 
-static double limit_of(const comparison *c, const d9_node *node, const d9_value *value) {
+static double limit_of(const comparison *c, const d9_node *node, d9_value_id id) {
     const d9_op_info *info = d9_op_info_of(node->op);
+    const d9_value *value = &c->graph->values[id];
     if (info->exact) return 0;
     if (is_tf32(c, node)) return 2e-3;
     switch (type_of(c, node, value)) {
@@ -127,18 +176,24 @@ static double limit_of(const comparison *c, const d9_node *node, const d9_value 
     }
     bool summed = value->kind != D9_VALUE_ACTIVATION || info->moves; /* running statistics are sums, too */
     bool half = c->judge->program.precision->compute != c->judge->program.precision->master;
+    if (before_of(c, id) && !info->moves) return 1e-4; /* updates and the tail: of the same gradients and states */
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
 }
 
 typedef struct output_error {
     double error, cosine;
+    double storage; /* as much of the error may come from storing a state in f32 */
 } output_error;
 
-static output_error error_of(const double *got, const double *want, int64_t count) {
+/* `before`: what a state was before the rule moved it; NULL: it is none. */
+static output_error error_of(const double *got, const double *want, const double *before, int64_t count) {
     const d9_tensor_difference difference = d9_tensor_difference_of(got, want, count);
-    const double error = d9_relative_error(difference.distance, difference.want_norm);
-    if (!isnan(difference.cosine)) return (output_error){error, difference.cosine};
-    return (output_error){error, error == 0 ? 1 : -1}; /* both are all zeros, or one of them is, or one holds NaN */
+    const double movement = before ? d9_tensor_difference_of(want, before, count).distance : 0;
+    output_error made = {.error = d9_relative_error(difference.distance, before ? movement : difference.want_norm),
+                         .cosine = difference.cosine,
+                         .storage = movement > 0 ? 6e-8 * difference.want_norm / movement : 0};
+    if (isnan(made.cosine)) made.cosine = made.error == 0 ? 1 : -1; /* one or both are all zeros, or one holds NaN */
+    return made;
 }
 
 /* How far the judge's output `want` moves when the node's inputs are cut to tf32. */
@@ -153,7 +208,7 @@ static d9_status find_sensitivity(comparison *c, const d9_node *node, d9_value_i
     c->cut = false;
     D9_TRY(status);
     D9_TRY(d9_session_read_value(c->judge, &c->graph->values[id], values));
-    *moved = error_of(values, want, count);
+    *moved = error_of(values, want, NULL, count);
 done:
     d9_release(c->context, values);
     return status;
@@ -163,13 +218,13 @@ static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id i
     d9_status status;
     const d9_value *value = &c->graph->values[id];
     int64_t count = d9_shape_count(&value->shape);
-    double limit = limit_of(c, node, value);
     double *got = NULL;
     D9_TRY(D9_ALLOCATE(c->context, 2 * count, "values to compare", &got));
     double *want = got + count;
     D9_TRY(d9_session_read_value(c->tested, value, got));
     D9_TRY(d9_session_read_value(c->judge, value, want));
-    const output_error made = error_of(got, want, count);
+    const output_error made = error_of(got, want, before_of(c, id), count);
+    const double limit = limit_of(c, node, id) + (c->judge->program.precision->master == D9_F32 ? made.storage : 0);
     d9_type type = type_of(c, node, value);
     bool half = type == D9_BF16 || type == D9_F16 || is_tf32(c, node);
     bool passed = made.error <= limit && (!half || made.cosine >= least_cosine);
@@ -208,34 +263,68 @@ done:
     return status;
 }
 
+/* The rules of the tested plan that ran in `step`, one after the other. */
+static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink sink, void *user, int *failed) {
+    d9_status status;
+    d9_node_time *rules = NULL;
+    *failed = 0;
+    D9_TRY(D9_ALLOCATE(c->context, MAX_RULES + 1, "rules", &rules));
+    int count = c->tested->backend->times(c->plan, rules, MAX_RULES, false);
+    if (count < 1 || count > MAX_RULES)
+        D9_TRY(d9_fail(c->context, D9_CHECK_FAILED, "%s: a plan of %d rules cannot be compared", name, count));
+    rules[count].node = c->graph->node_count;
+    for (int r = 0; r < count; r++) {
+        const d9_node *first = &c->graph->nodes[rules[r].node];
+        if (!d9_when_active(&first->when, c->step, c->tested->program.steps_per_epoch)) continue;
+        c->row = (d9_verify_row){.passed = true, .cosine = NAN, .sensitivity = NAN};
+        snprintf(c->row.name, sizeof c->row.name, "%.20s %s", name, rules[r].rule);
+        snprintf(c->row.group, sizeof c->row.group, "%s", first->role);
+        D9_TRY(keep_moved(c, rules[r].node, rules[r + 1].node));
+        D9_TRY(judge_rule(c, rules[r].node, rules[r + 1].node));
+        D9_TRY(compare_outputs(c, rules[r].node, rules[r + 1].node));
+        forget_moved(c);
+        if (c->row.compared == 0) c->row.passed = false;
+        *failed += !c->row.passed;
+        sink(user, &c->row);
+    }
+done:
+    forget_moved(c);
+    d9_release(c->context, rules);
+    return status;
+}
+
 d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, const char *name, d9_verify_sink sink,
                            void *user, int *failed) {
     d9_status status;
-    comparison c = {
-        .context = tested->context, .tested = tested, .judge = judge, .graph = &tested->program.train, .step = step};
-    d9_node_time *rules = NULL;
-    *failed = 0;
-    D9_TRY(D9_ALLOCATE(c.context, MAX_RULES + 1, "rules", &rules));
-    int count = tested->backend->times(tested->train_plan, rules, MAX_RULES, false);
-    if (count < 1 || count > MAX_RULES)
-        D9_TRY(d9_fail(c.context, D9_CHECK_FAILED, "%s: a plan of %d rules cannot be compared", name, count));
-    rules[count].node = c.graph->node_count;
+    comparison c = {.context = tested->context,
+                    .tested = tested,
+                    .judge = judge,
+                    .graph = &tested->program.train,
+                    .plan = tested->train_plan,
+                    .step = step};
     D9_TRY(copy_start(&c));
     D9_TRY(d9_session_step(tested, step));
     D9_TRY(tested->backend->sync(c.context, tested->device));
-    for (int r = 0; r < count; r++) {
-        const d9_node *first = &c.graph->nodes[rules[r].node];
-        if (!d9_when_active(&first->when, step, tested->program.steps_per_epoch)) continue;
-        c.row = (d9_verify_row){.passed = true, .cosine = NAN, .sensitivity = NAN};
-        snprintf(c.row.name, sizeof c.row.name, "%.20s %s", name, rules[r].rule);
-        snprintf(c.row.group, sizeof c.row.group, "%s", first->role);
-        D9_TRY(judge_rule(&c, rules[r].node, rules[r + 1].node));
-        D9_TRY(compare_outputs(&c, rules[r].node, rules[r + 1].node));
-        if (c.row.compared == 0) c.row.passed = false;
-        *failed += !c.row.passed;
-        sink(user, &c.row);
-    }
+    D9_TRY(compare_rules(&c, name, sink, user, failed));
 done:
-    d9_release(c.context, rules);
+    return status;
+}
+
+d9_status d9_rules_compare_evaluation(d9_session *tested, d9_session *judge, const d9_view *view, const char *name,
+                                      d9_verify_sink sink, void *user, int *failed) {
+    d9_status status;
+    comparison c = {.context = tested->context,
+                    .tested = tested,
+                    .judge = judge,
+                    .graph = &tested->program.eval,
+                    .plan = tested->eval_plan};
+    const d9_extent *extent = &tested->program.extent;
+    double *logits = NULL;
+    D9_TRY(D9_ALLOCATE(c.context, extent->eval_images * extent->classes, "logits", &logits));
+    D9_TRY(d9_session_logits(tested, &(d9_views){1, {*view}}, logits));
+    D9_TRY(copy_start(&c));
+    D9_TRY(compare_rules(&c, name, sink, user, failed));
+done:
+    d9_release(c.context, logits);
     return status;
 }

@@ -1,4 +1,4 @@
-/* One training step, compared with the reference backend rule by rule. */
+/* Training steps and evaluations, compared with the reference backend rule by rule. */
 #ifndef D9_VERIFY_RULE_COMPARISON_H
 #define D9_VERIFY_RULE_COMPARISON_H
 
@@ -6,12 +6,15 @@
 #include "verify/verify.h"
 
 /* Both sessions have the same configuration, precision (tf32 is judged in f32) and a `keep_all` program; `judge` is on
- * the reference backend. The tested backend runs step `step`. Then the judge runs the nodes of each rule from the
- * inputs that the tested backend had, and the outputs are compared. So no rounding error travels from one rule to the
- * next, and the limits can be tight however much the network amplifies:
+ * the reference backend. The tested backend runs step `step`. Then the judge, which starts from the tested backend's
+ * state, runs the nodes of each rule from the inputs that the tested backend had, and the outputs are compared. So no
+ * rounding error travels from one rule to the next, nor from one step to the next, and the limits can be tight however
+ * much the network amplifies. The error of an output is relative to its size. That of a state, which a rule moves, is
+ * relative to how far the rule moved it: an update that does nothing is off by 1.
  *
  *   integers and the augmented batch   equal
- *   f64 1e-9; f32 1e-5, sums over a whole batch (gradients of parameters, statistics) 1e-4
+ *   f64 1e-9; f32 1e-5, sums over a whole batch (gradients of parameters, statistics) and states 1e-4; of a state also
+ *   what its storage rounds
  *   half precision: an output rounded to it 2e-3, cosine 0.99999; sums 1e-3, since what they add up may have been
  *   rounded inside the rule and may cancel; others as f32
  *   tf32: an output of a convolution 2e-3, cosine 0.99999, or within twice the change of the judge's output when its
@@ -21,5 +24,9 @@
  * rows that failed. */
 D9_MUST_USE d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, const char *name,
                                        d9_verify_sink sink, void *user, int *failed);
+
+/* The same of an evaluation: of the last batch in this view, with the state that evaluations read. */
+D9_MUST_USE d9_status d9_rules_compare_evaluation(d9_session *tested, d9_session *judge, const d9_view *view,
+                                                  const char *name, d9_verify_sink sink, void *user, int *failed);
 
 #endif
