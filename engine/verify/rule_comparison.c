@@ -310,8 +310,38 @@ done:
     return status;
 }
 
-d9_status d9_rules_compare_evaluation(d9_session *tested, d9_session *judge, const d9_view *view, const char *name,
-                                      d9_verify_sink sink, void *user, int *failed) {
+static d9_status shrink_convolutions(d9_session *session) {
+    d9_status status;
+    const d9_program *program = &session->program;
+    double *state = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, program->state_elements, "state", &state));
+    D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, state));
+    for (int v = 0; v < program->train.value_count; v++) {
+        const d9_value *value = &program->train.values[v];
+        if (value->kind != D9_VALUE_PARAMETER || !value->trainable || value->shape.rank != 4) continue;
+        double *weights = state + value->offset / (int64_t)d9_type_bytes(value->type);
+        for (int64_t i = 0; i < d9_shape_count(&value->shape); i++) weights[i] /= 256;
+    }
+    D9_TRY(d9_session_write_state(session, D9_BUFFER_STATE, state));
+done:
+    d9_release(session->context, state);
+    return status;
+}
+
+d9_status d9_rules_compare_steps(d9_session *tested, d9_session *judge, int64_t steps, const char *name,
+                                 d9_verify_sink sink, void *user) {
+    d9_status status = D9_OK;
+    int failed;
+    for (int64_t step = 0; step < steps; step++)
+        D9_TRY(d9_rules_compare(tested, judge, step, name, sink, user, &failed));
+    D9_TRY(shrink_convolutions(tested));
+    D9_TRY(d9_rules_compare(tested, judge, 0, name, sink, user, &failed));
+done:
+    return status;
+}
+
+static d9_status compare_view(d9_session *tested, d9_session *judge, const d9_view *view, const char *name,
+                              d9_verify_sink sink, void *user) {
     d9_status status;
     comparison c = {.context = tested->context,
                     .tested = tested,
@@ -320,11 +350,21 @@ d9_status d9_rules_compare_evaluation(d9_session *tested, d9_session *judge, con
                     .plan = tested->eval_plan};
     const d9_extent *extent = &tested->program.extent;
     double *logits = NULL;
+    int failed;
     D9_TRY(D9_ALLOCATE(c.context, extent->eval_images * extent->classes, "logits", &logits));
     D9_TRY(d9_session_logits(tested, &(d9_views){1, {*view}}, logits));
     D9_TRY(copy_start(&c));
-    D9_TRY(compare_rules(&c, name, sink, user, failed));
+    D9_TRY(compare_rules(&c, name, sink, user, &failed));
 done:
     d9_release(c.context, logits);
+    return status;
+}
+
+d9_status d9_rules_compare_views(d9_session *tested, d9_session *judge, const char *name, d9_verify_sink sink,
+                                 void *user) {
+    d9_status status = D9_OK;
+    const d9_views *views = &tested->program.views;
+    for (int v = 0; v < views->count; v++) D9_TRY(compare_view(tested, judge, &views->view[v], name, sink, user));
+done:
     return status;
 }

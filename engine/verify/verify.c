@@ -37,50 +37,6 @@ static void keep_worst(void *user, const d9_verify_row *row) {
     kept->passed = passed;
 }
 
-/* Divides the weights of the trained convolutions by 256: then the variances that norms see are about as large as
- * their epsilon, which adds nothing that could be seen to others. */
-static d9_status shrink_convolutions(d9_session *session) {
-    d9_status status;
-    const d9_program *program = &session->program;
-    double *state = NULL;
-    D9_TRY(D9_ALLOCATE(session->context, program->state_elements, "state", &state));
-    D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, state));
-    for (int v = 0; v < program->train.value_count; v++) {
-        const d9_value *value = &program->train.values[v];
-        if (value->kind != D9_VALUE_PARAMETER || !value->trainable || value->shape.rank != 4) continue;
-        double *weights = state + value->offset / (int64_t)d9_type_bytes(value->type);
-        for (int64_t i = 0; i < d9_shape_count(&value->shape); i++) weights[i] /= 256;
-    }
-    D9_TRY(d9_session_write_state(session, D9_BUFFER_STATE, state));
-done:
-    d9_release(session->context, state);
-    return status;
-}
-
-static d9_status compare_steps(d9_verification *self, d9_session *tested, d9_session *judge, d9_verify_row *worst) {
-    d9_status status = D9_OK;
-    const d9_reference_case *reference = &self->reference;
-    int failed;
-    for (int64_t step = 0; step < reference->steps; step++)
-        D9_TRY(d9_rules_compare(tested, judge, step, reference->name, keep_worst, worst, &failed));
-    D9_TRY(shrink_convolutions(tested));
-    D9_TRY(d9_rules_compare(tested, judge, 0, reference->name, keep_worst, worst, &failed));
-done:
-    return status;
-}
-
-static d9_status compare_evaluations(d9_verification *self, d9_session *tested, d9_session *judge,
-                                     d9_verify_row *worst) {
-    d9_status status = D9_OK;
-    const d9_views *views = &tested->program.views;
-    int failed;
-    for (int v = 0; v < views->count; v++)
-        D9_TRY(d9_rules_compare_evaluation(tested, judge, &views->view[v], self->reference.name, keep_worst, worst,
-                                           &failed));
-done:
-    return status;
-}
-
 static void report_worst(d9_verification *self, const char *group, d9_verify_row *worst) {
     snprintf(worst->name, sizeof worst->name, "%s", self->reference.name);
     snprintf(worst->group, sizeof worst->group, "%s", group);
@@ -119,8 +75,8 @@ static d9_status verify_rules(d9_verification *self) {
     if (strcmp(options.backend, "reference") == 0 || reference->augmentation) return D9_OK;
     D9_TRY(d9_case_session(self->context, reference, &options, &tested_config, &tested));
     D9_TRY(d9_case_session(self->context, reference, &by_reference, &judge_config, &judge));
-    D9_TRY(compare_steps(self, &tested, &judge, &steps));
-    D9_TRY(compare_evaluations(self, &tested, &judge, &evaluations));
+    D9_TRY(d9_rules_compare_steps(&tested, &judge, reference->steps, reference->name, keep_worst, &steps));
+    D9_TRY(d9_rules_compare_views(&tested, &judge, reference->name, keep_worst, &evaluations));
     report_worst(self, "rule by rule", &steps);
     report_worst(self, "evaluation by rule", &evaluations);
 done:
