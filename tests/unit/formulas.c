@@ -283,11 +283,14 @@ static void what_is_off_draws_zero(void **state) {
 }
 
 static void alternating_mirror_turns_over(void **state) {
-    const d9_augment_rule rule = {.seed = 3, .mirror = D9_AUGMENT_MIRROR_ALTERNATING, .height = 32, .width = 32};
+    const d9_augment_rule rule = {.seed = 3, .mirror = D9_AUGMENT_MIRROR_ALTERNATING, .height = 32, .width = 32},
+                          random = {.seed = 3, .mirror = D9_AUGMENT_MIRROR_RANDOM, .height = 32, .width = 32};
     int mirrored = 0;
     (void)state;
     for (uint32_t sample = 0; sample < 4000; sample++) {
         const int first = d9_augment_mirror(&rule, sample, 0);
+        /* the first epoch mirrors whom random flips mirror in theirs */
+        assert_int_equal(first, d9_augment_mirror(&random, sample, 0));
         mirrored += first;
         for (uint32_t epoch = 1; epoch < 5; epoch++)
             assert_int_equal(d9_augment_mirror(&rule, sample, epoch), first ^ (int)(epoch & 1));

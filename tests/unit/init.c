@@ -107,6 +107,29 @@ static void test_weights_are_uniform(void **state) {
     end(&s);
 }
 
+static int compare_doubles(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* No draw is used twice: among so many of 2^32 values one pair or two may be equal by chance. */
+static void test_weights_are_drawn_once(void **state) {
+    (void)state;
+    start s = begin("", 1);
+    static const char *const names[] = {"stem.conv.weight", "layer3.res1.conv.weight", "head.weight"};
+    for (size_t w = 0; w < sizeof names / sizeof *names; w++) {
+        int64_t count, equal = 0;
+        const double *v = values_of(&s, names[w], &count);
+        double *sorted = malloc((size_t)count * sizeof *sorted);
+        memcpy(sorted, v, (size_t)count * sizeof *sorted);
+        qsort(sorted, (size_t)count, sizeof *sorted, compare_doubles);
+        for (int64_t i = 1; i < count; i++) equal += sorted[i] == sorted[i - 1];
+        assert_true(equal <= 2);
+        free(sorted);
+    }
+    end(&s);
+}
+
 static void assert_all(const start *s, const char *name, double want) {
     int64_t count;
     const double *v = values_of(s, name, &count);
@@ -191,6 +214,7 @@ static void test_segments(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_weights_are_uniform, set_up),
+        cmocka_unit_test_setup(test_weights_are_drawn_once, set_up),
         cmocka_unit_test_setup(test_norms_and_statistics, set_up),
         cmocka_unit_test_setup(test_streams_differ, set_up),
         cmocka_unit_test_setup(test_seed_and_name_alone, set_up),

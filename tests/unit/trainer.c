@@ -264,6 +264,39 @@ static int64_t lines_in(const run_bench *b, const char *name) {
 
 /* An interrupt at the last step of an epoch leaves the evaluation; the run that goes on makes up for it, and its rows
  * are those of a run that nobody disturbed. */
+/* Every one and a half epochs: the first at its end or behind it, and the last always. */
+static void test_evaluations_due(void **state) {
+    static const struct {
+        double every;
+        const char *due; /* of epochs 1 to 8, of which another follows each */
+    } rows[] = {{1, "11111111"}, {0.5, "11111111"}, {1.5, "01101101"},
+                {2, "01010101"}, {2.5, "00101001"}, {0, "00000000"}};
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (int epoch = 1; epoch <= 8; epoch++) {
+            const d9_config config = {.eval.every = rows[r].every};
+            assert_int_equal(d9_evaluation_due(&config, epoch, false), rows[r].due[epoch - 1] == '1');
+            assert_true(d9_evaluation_due(&config, epoch, true));
+        }
+}
+
+/* An accuracy that equals the target meets it. */
+static void test_target_is_met_by_equality(void **state) {
+    run_bench *b = *state;
+    d9_config *config = run_config(&b->context, "reference", "f32", "");
+    d9_result result;
+    double best = 0;
+    for (int run = 0; run < 3; run++) {
+        config->target = run == 0 ? 100 : run == 1 ? best : best + 1e-9;
+        op_ok(&b->context, d9_train(&b->context, &(d9_train_options){.config = config, .seed = 1}, &result));
+        for (int64_t e = 0; e < result.epoch_count; e++) best = fmax(best, result.epochs[e].accuracy_tta);
+        assert_true(best > 0 && best < 100);
+        assert_int_equal(result.epoch_to_target > 0, run == 1);
+        d9_result_free(&b->context, &result);
+    }
+    d9_config_free(&b->context, config);
+}
+
 static void test_evaluation_is_left(void **state) {
     run_bench *b = *state;
     static const int64_t ends[] = {5, 10, 13};
@@ -491,6 +524,8 @@ int main(void) {
         TEST(test_checkpoints_by_time),
         TEST(test_checkpoints_are_timed),
         TEST(test_evaluation_is_left),
+        TEST(test_evaluations_due),
+        TEST(test_target_is_met_by_equality),
         TEST(test_evaluations_change_nothing),
         TEST(test_interrupts),
         TEST(test_observers),
