@@ -1,0 +1,185 @@
+/* Every call that a training run makes of the system fails once: the k-th allocation, open, read, write and so on, for
+ * every k. Then the run ends with a documented status and a message, or as if nothing had happened; no file is half
+ * written; and resumed on a system that is well it ends in the same bits. Allocations and writes are many: some of them
+ * are tried, and all by `test_trainer_each_call all`, which takes minutes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "record/safetensors.h"
+#include "tests/support/runs.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- a system whose k-th call of one kind fails ---- */
+
+#define CALLS(X)                                                                                                       \
+    X(allocate)                                                                                                        \
+    X(open)                                                                                                            \
+    X(read)                                                                                                            \
+    X(write)                                                                                                           \
+    X(truncate)                                                                                                        \
+    X(sync)                                                                                                            \
+    X(file_stat)                                                                                                       \
+    X(stat)                                                                                                            \
+    X(rename)                                                                                                          \
+    X(remove)                                                                                                          \
+    X(make_directory)                                                                                                  \
+    X(lock)
+
+typedef enum call {
+#define ENUM_(name) CALL_##name,
+    CALLS(ENUM_)
+#undef ENUM_
+        CALL_COUNT
+} call;
+static const char *const call_names[] = {
+#define NAME_(name) #name,
+    CALLS(NAME_)
+#undef NAME_
+};
+
+typedef struct planted {
+    int64_t calls[CALL_COUNT]; /* made so far */
+    call kind;
+    int64_t victim; /* from 1; 0: none */
+    bool met;
+} planted;
+
+static bool fails(planted *p, call kind) {
+    const bool here = ++p->calls[kind] == p->victim && p->kind == kind;
+    p->met |= here;
+    errno = EIO;
+    return here;
+}
+
+static const d9_system *rest(void) { return run_system(); } /* which does not wait for the disk */
+
+static void *allocate(void *user, size_t alignment, size_t bytes) {
+    return fails(user, CALL_allocate) ? NULL : rest()->allocate(rest()->user, alignment, bytes);
+}
+#define FAILING(name, parameters, ...)                                                                                 \
+    static int fail_##name parameters {                                                                                \
+        return fails(user, CALL_##name) ? -1 : rest()->name(rest()->user, __VA_ARGS__);                                \
+    }
+FAILING(open, (void *user, const char *path, int flags, int mode), path, flags, mode)
+FAILING(truncate, (void *user, int file, int64_t size), file, size)
+FAILING(sync, (void *user, int file), file)
+FAILING(file_stat, (void *user, int file, struct stat *state), file, state)
+FAILING(stat, (void *user, const char *path, struct stat *state), path, state)
+FAILING(rename, (void *user, const char *from, const char *to), from, to)
+FAILING(remove, (void *user, const char *path), path)
+FAILING(make_directory, (void *user, const char *path, int mode), path, mode)
+FAILING(lock, (void *user, int file, const char *path), file, path)
+static ssize_t fail_read(void *user, int file, void *bytes, size_t size) {
+    return fails(user, CALL_read) ? -1 : rest()->read(rest()->user, file, bytes, size);
+}
+static ssize_t fail_write(void *user, int file, const void *bytes, size_t size) {
+    return fails(user, CALL_write) ? -1 : rest()->write(rest()->user, file, bytes, size);
+}
+
+static d9_system system_with(planted *p) {
+    d9_system system = *rest();
+    system.user = p;
+    system.allocate = allocate;
+    system.open = fail_open;
+    system.read = fail_read;
+    system.write = fail_write;
+    system.truncate = fail_truncate;
+    system.sync = fail_sync;
+    system.file_stat = fail_file_stat;
+    system.stat = fail_stat;
+    system.rename = fail_rename;
+    system.remove = fail_remove;
+    system.make_directory = fail_make_directory;
+    system.lock = fail_lock;
+    return system;
+}
+
+/* ---- one run ---- */
+
+static run_report train(run_bench *b, planted *p, bool resume) {
+    const d9_system system = system_with(p);
+    return run_train(
+        &(d9_train_options){.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1, .resume = resume},
+        &system);
+}
+
+static void empty_folder(run_bench *b) {
+    run_folder_remove(b->folder);
+    run_folder_make(b->folder);
+}
+
+/* What is there can be read. */
+static void assert_whole_files(run_bench *b, const char *what) {
+    static const char *const tensors[] = {"predictions.safetensors", "model.safetensors", "checkpoint.safetensors"};
+    static const char *const objects[] = {"result.json", "submission.json"};
+    char path[RUN_PATH_BYTES];
+    for (int i = 0; i < 3; i++) {
+        d9_safetensors *file;
+        if (!run_has(b->folder, tensors[i])) continue;
+        if (d9_safetensors_read(&b->context, run_path(b->folder, tensors[i], path), &file) != D9_OK)
+            fail_msg("%s: %s", what, b->context.message);
+        d9_safetensors_free(&b->context, file);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (!run_has(b->folder, objects[i])) continue;
+        json_t *json = json_load_file(run_path(b->folder, objects[i], path), 0, NULL);
+        if (!json) fail_msg("%s: %s is no JSON", what, objects[i]);
+        json_decref(json);
+    }
+}
+
+static bool is_documented(d9_status status) {
+    return status == D9_OUTPUT || status == D9_DATA || status == D9_USAGE || status == D9_DEVICE;
+}
+
+static void check(run_bench *b, const run_report *whole, call kind, int64_t k) {
+    planted p = {.kind = kind, .victim = k}, none = {.victim = 0};
+    char what[64];
+    snprintf(what, sizeof what, "%s %lld", call_names[kind], (long long)k);
+    const run_report report = train(b, &p, false);
+    assert_true(p.met);
+    assert_whole_files(b, what);
+    if (report.status == D9_OK) { /* nothing depended on it */
+        run_assert_equal(&report, whole, what);
+        return;
+    }
+    if (!is_documented(report.status) || !report.message[0])
+        fail_msg("%s: status %d, \"%s\"", what, (int)report.status, report.message);
+    const run_report again = train(b, &none, true);
+    if (again.status != D9_OK) fail_msg("%s, then resumed: %s", what, again.message);
+    run_assert_equal(&again, whole, what);
+}
+
+/* ---- all calls ---- */
+
+enum { SOME = 40 }; /* of each kind */
+static bool every;
+
+static void test_each_call(void **state) {
+    run_bench *b = *state;
+    planted counted = {.victim = 0};
+    const run_report whole = train(b, &counted, false);
+    if (whole.status != D9_OK) fail_msg("%s", whole.message);
+    for (int kind = 0; kind < CALL_COUNT; kind++) {
+        const int64_t step = every ? 1 : 1 + counted.calls[kind] / SOME;
+        for (int64_t k = 1; k <= counted.calls[kind]; k += step) {
+            empty_folder(b);
+            check(b, &whole, (call)kind, k);
+        }
+        print_message("%s: %lld calls\n", call_names[kind], (long long)counted.calls[kind]);
+    }
+}
+
+int main(int count, char **arguments) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_each_call, run_bench_set_up, run_bench_tear_down)};
+    every = count == 2 && strcmp(arguments[1], "all") == 0;
+    return cmocka_run_group_tests_name("trainer_each_call", tests, NULL, NULL);
+}
