@@ -36,9 +36,9 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  * Several steps of a network with max pooling amplify rounding: where the two largest values of a window nearly tie,
  * rounding decides which of them receives the gradient. So a row beyond its limit is compared with the case's own
  * sensitivity. That is the largest error of the reference backend, in the same precision, when its initial weights are
- * perturbed by up to 2^-24 (f64), 2^-20 (f32), 2^-14 (bf16), 2^-17 (fp16) or 2^-11 (tf32) of themselves, in eight ways.
- * Within twice that the row passes, and reports the sensitivity. Rule by rule there is no such tolerance, except for
- * convolutions in tf32.
+ * perturbed by up to 2^-24 (f64), 2^-20 (f32), 2^-14 (bf16), 2^-17 (fp16) or 2^-11 (tf32) of themselves, in as many
+ * ways as it takes and in eight at most. Within twice that the row passes, and reports the sensitivity. Rule by rule
+ * there is no such tolerance, except for convolutions in tf32.
  *
  * D9_CHECK_FAILED: a row failed. D9_DATA: a file is no reference case. */
 D9_MUST_USE d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_verify_sink sink, void *user);

@@ -61,7 +61,7 @@ static void note_limit(void *user, const d9_verify_row *row) {
     if (convolution)
         assert_true(row->limit == 2e-3 && row->cosine >= 0.99999);
     else
-        assert_true(row->limit <= 1e-4);
+        assert_true(row->limit <= 2e-4); /* 1e-4, and what storing a state in f32 rounds */
     if (convolution && row->error > l->worst) l->worst = row->error;
     *(convolution ? &l->convolutions : &l->others) += 1;
 }

@@ -1,17 +1,11 @@
-/* The one hot loop of the reference backend: rows of c gather multiples of rows of b. It is built for three
- * instruction sets, which changes no bit: no sum is reordered and nothing is contracted. */
+/* The one hot loop of the reference backend: rows of c gather multiples of rows of b. No sum is
+ * reordered and nothing is contracted. */
 #include "backends/reference/reference.h"
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define CLONED __attribute__((target_clones("avx512f", "avx2", "default"), noinline))
-#else
-#define CLONED
-#endif
 
 enum { COLUMN_BLOCK = 512, DEPTH_BLOCK = 32 }; /* of b: 128 KB, which stays in the second cache while rows pass */
 
-CLONED static void add_multiples(const double *a, int64_t a_column, const double *b, int64_t stride, int64_t depth,
-                                 int64_t columns, double *restrict c) {
+D9_REFERENCE_CLONED static void add_multiples(const double *a, int64_t a_column, const double *b, int64_t stride,
+                                              int64_t depth, int64_t columns, double *restrict c) {
     int64_t k = 0;
     for (; k + 4 <= depth; k += 4) {
         const double a0 = a[k * a_column], a1 = a[(k + 1) * a_column], a2 = a[(k + 2) * a_column],

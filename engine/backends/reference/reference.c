@@ -1,7 +1,6 @@
-/* The reference backend's table, and the one place where values become doubles and doubles become values. */
+/* The reference backend's table, and what its operations read and write: doubles, whatever the values are. */
 #include "backends/reference/reference.h"
 #include "core/system.h"
-#include "kernels/formulas/half.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,59 +39,7 @@ done:
     return status;
 }
 
-/* ---- types ---- */
-
-static void widen(d9_type type, const void *from, int64_t count, int threads, double *to) {
-#pragma omp parallel for num_threads(threads) schedule(static) if (count > 10000)
-    for (int64_t i = 0; i < count; i++) switch (type) {
-        case D9_F64:
-            to[i] = ((const double *)from)[i];
-            break;
-        case D9_F32:
-            to[i] = (double)((const float *)from)[i];
-            break;
-        case D9_BF16:
-            to[i] = (double)d9_bf16_to_float(((const uint16_t *)from)[i]);
-            break;
-        case D9_F16:
-            to[i] = (double)d9_fp16_to_float(((const uint16_t *)from)[i]);
-            break;
-        case D9_I32:
-            to[i] = (double)((const int32_t *)from)[i];
-            break;
-        case D9_U8:
-            to[i] = (double)((const uint8_t *)from)[i];
-            break;
-        default:
-            break;
-        }
-}
-
-static void narrow(d9_type type, const double *from, int64_t count, int threads, void *to) {
-#pragma omp parallel for num_threads(threads) schedule(static) if (count > 10000)
-    for (int64_t i = 0; i < count; i++) switch (type) {
-        case D9_F64:
-            ((double *)to)[i] = from[i];
-            break;
-        case D9_F32:
-            ((float *)to)[i] = (float)from[i];
-            break;
-        case D9_BF16:
-            ((uint16_t *)to)[i] = d9_bf16_from_double(from[i]);
-            break;
-        case D9_F16:
-            ((uint16_t *)to)[i] = d9_fp16_from_double(from[i]);
-            break;
-        case D9_I32:
-            ((int32_t *)to)[i] = (int32_t)from[i];
-            break;
-        case D9_U8:
-            ((uint8_t *)to)[i] = (uint8_t)from[i];
-            break;
-        default:
-            break;
-        }
-}
+/* ---- what an operation reads and writes ---- */
 
 d9_status d9_reference_input(d9_context *context, const d9_site *site, int i, const double **x) {
     d9_status status = D9_OK;
@@ -107,7 +54,7 @@ d9_status d9_reference_input(d9_context *context, const d9_site *site, int i, co
     *x = d9_site_data(site, id);
     if (value->type == D9_F64) return D9_OK;
     D9_TRY(reserve(context, site->backend, i, count, &doubles));
-    widen(value->type, d9_site_data(site, id), count, site->threads, doubles);
+    d9_reference_widen(value->type, d9_site_data(site, id), count, site->threads, doubles);
     *x = doubles;
 done:
     return status;
@@ -129,7 +76,7 @@ d9_status d9_reference_room(d9_context *context, const d9_site *site, int which,
 
 void d9_reference_write(const d9_site *site, d9_value_id id, const double *doubles) {
     const d9_value *value = &site->graph->values[id];
-    narrow(value->type, doubles, d9_shape_count(&value->shape), site->threads, d9_site_data(site, id));
+    d9_reference_narrow(value->type, doubles, d9_shape_count(&value->shape), site->threads, d9_site_data(site, id));
 }
 
 void d9_reference_store(const d9_site *site, int i) {

@@ -8,6 +8,17 @@
 
 #include "backends/host/host.h"
 
+/* A hot loop is built for three instruction sets, which changes no bit. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define D9_REFERENCE_CLONED __attribute__((target_clones("avx512f", "avx2", "default"), noinline))
+#else
+#define D9_REFERENCE_CLONED
+#endif
+
+/* `count` values of a type as doubles, and doubles rounded to it once. */
+void d9_reference_widen(d9_type type, const void *from, int64_t count, int threads, double *to);
+void d9_reference_narrow(d9_type type, const double *from, int64_t count, int threads, void *to);
+
 /* A site here is one node: `i` counts its inputs or outputs. An absent one gives NULL. Pointers are good until the
  * next node runs. For f64 they are the value's own memory, so an output may alias the input it replaces. */
 D9_MUST_USE d9_status d9_reference_input(d9_context *context, const d9_site *site, int i, const double **x);
