@@ -99,35 +99,59 @@ done:
     return status;
 }
 
-/* A number that is there lies in its bounds; null and absence are fine. */
-static bool within(const json_t *object, const char *key, double least, double most) {
-    const json_t *value = json_object_get(object, key);
-    if (!value || json_is_null(value)) return true;
-    return json_is_number(value) && json_number_value(value) >= least && json_number_value(value) <= most;
-}
+static const char accuracy_fault[] = "has an accuracy outside 0 to 100",
+                  time_fault[] = "has a time or a speed that is none",
+                  count_fault[] = "has a count, a seed or an epoch that is none";
 
-static bool accuracies_fit(const json_t *object) {
-    static const char *const keys[] = {"accuracy", "accuracy_tta", "train_accuracy"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!within(object, keys[i], 0, 100)) return false;
-    return true;
-}
+/* What result.json, a row of its epochs and one of its timeline may say, where they say it. */
+static const struct bound {
+    const char *key;
+    bool whole;
+    double least, most;
+    const char *fault;
+} bounds[] = {
+    {"accuracy", false, 0, 100, accuracy_fault},
+    {"accuracy_tta", false, 0, 100, accuracy_fault},
+    {"train_accuracy", false, 0, 100, accuracy_fault},
+    {"train_seconds", false, 0, INFINITY, time_fault},
+    {"airbench_seconds", false, 0, INFINITY, time_fault},
+    {"dawnbench_seconds", false, 0, INFINITY, time_fault},
+    {"process_seconds", false, 0, INFINITY, time_fault},
+    {"seconds", false, 0, INFINITY, time_fault},
+    {"images_per_second", false, 0, INFINITY, time_fault},
+    {"seed", true, 0, INFINITY, count_fault},
+    {"epoch", true, 1, INFINITY, count_fault},
+    {"epoch_to_target", true, 1, INFINITY, count_fault},
+    {"threads", true, 1, INFINITY, count_fault},
+    {"parameters", true, 1, INFINITY, count_fault},
+    {"batch_size", true, 1, INFINITY, count_fault},
+    {"steps", true, 1, INFINITY, count_fault},
+    {"train_images", true, 1, INFINITY, count_fault},
+    {"eval_images", true, 1, INFINITY, count_fault},
+};
 
-static bool times_fit(const json_t *object) {
-    static const char *const keys[] = {"train_seconds",   "airbench_seconds", "dawnbench_seconds", "process_seconds",
-                                       "epoch_to_target", "seconds",          "images_per_second"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!within(object, keys[i], 0, INFINITY)) return false;
-    return true;
+static const char *object_fault(const json_t *object) {
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        const json_t *value = json_object_get(object, bounds[i].key);
+        const double number = json_number_value(value);
+        if (!value || json_is_null(value)) continue;
+        if (bounds[i].whole ? !json_is_integer(value) : !json_is_number(value)) return bounds[i].fault;
+        if (!(number >= bounds[i].least && number <= bounds[i].most)) return bounds[i].fault;
+    }
+    return NULL;
 }
 
 const char *d9_result_fault(const json_t *result) {
-    const json_t *epochs = json_object_get(result, "epochs");
-    bool accuracies = accuracies_fit(result), times = times_fit(result);
-    for (size_t i = 0; i < json_array_size(epochs); i++) {
-        accuracies = accuracies && accuracies_fit(json_array_get(epochs, i));
-        times = times && times_fit(json_array_get(epochs, i));
+    static const char *const lists[] = {"epochs", "timeline", "rules"};
+    const char *fault = object_fault(result);
+    for (size_t l = 0; !fault && l < sizeof lists / sizeof *lists; l++) {
+        size_t row;
+        const json_t *list = json_object_get(result, lists[l]), *object;
+        if (list && !json_is_array(list)) return "has epochs, a timeline or rules that are no list";
+        json_array_foreach(list, row, object) {
+            if (!json_is_object(object)) return "has epochs, a timeline or rules that are no list of objects";
+            if (!fault) fault = object_fault(object);
+        }
     }
-    if (!accuracies) return "has an accuracy outside 0 to 100";
-    return times ? NULL : "has a time or a speed that is none";
+    return fault;
 }
