@@ -90,12 +90,12 @@ def checkpoint_1(tensors, model, config):
 
 
 def checkpoint_2(tensors, _model, _config):
-    """Formats 2 and 3 hold each value under such a name."""
+    """Formats 2 to 4 hold each value under such a name."""
     return {name: numbers for name, (_, numbers) in tensors.items() if not TIMES.search(name)}
 
 
 CHECKPOINTS = {"dawn9 checkpoint 1": checkpoint_1, "dawn9 checkpoint 2": checkpoint_2,
-               "dawn9 checkpoint 3": checkpoint_2}
+               "dawn9 checkpoint 3": checkpoint_2, "dawn9 checkpoint 4": checkpoint_2}
 
 
 def outside(name, numbers, shape):

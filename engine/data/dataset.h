@@ -45,6 +45,9 @@ D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_opti
 /* Waits for the checksums of files that were loaded with `check`. One that is not as published: D9_DATA, naming it. */
 D9_MUST_USE d9_status d9_dataset_settle(d9_context *context, d9_dataset *dataset);
 void d9_dataset_free(d9_context *context, d9_dataset *dataset);
+/* Of every image, label and class name: the same where these are, and by chance alone elsewhere. It is no SHA-256, so
+ * whoever wants to can make two data sets of one digest. */
+uint64_t d9_dataset_digest(const d9_dataset *dataset);
 
 /* What loading would give, without reading a file and without images: sizes, and counts, which are 0 of a folder. Needs
  * no freeing. What is refused here, loading refuses too. */

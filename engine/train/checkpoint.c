@@ -24,7 +24,7 @@
 #include <string.h>
 
 #define FORMAT_NAME "dawn9 checkpoint "
-static const char format[] = FORMAT_NAME "3";
+static const char format[] = FORMAT_NAME "4";
 
 /* ---- what is kept ---- */
 
@@ -100,18 +100,22 @@ done:
 }
 
 /* What must agree between the checkpoint and the run that reads it. */
+enum { AGREE = 5 };
+
 typedef struct identity {
-    char hash[65], seed[32];
-    d9_metadata rows[4];
+    char hash[65], seed[32], images[32];
+    d9_metadata rows[AGREE];
 } identity;
 
 static void identify(const d9_session *session, identity *self) {
     d9_config_hash(session->context, session->config, self->hash);
     snprintf(self->seed, sizeof self->seed, "%llu", (unsigned long long)session->seed);
+    snprintf(self->images, sizeof self->images, "%016llx", (unsigned long long)d9_dataset_digest(session->dataset));
     self->rows[0] = (d9_metadata){"config_hash", self->hash};
     self->rows[1] = (d9_metadata){"seed", self->seed};
     self->rows[2] = (d9_metadata){"precision", session->program.precision->name};
     self->rows[3] = (d9_metadata){"backend", session->backend->name};
+    self->rows[4] = (d9_metadata){"images", self->images};
 }
 
 /* ---- writing ---- */
@@ -153,8 +157,8 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     identify(session, &mine);
     snprintf(step, sizeof step, "%lld", (long long)progress->step);
     memset(seal, '0', D9_SEAL_DIGITS);
-    const d9_metadata metadata[] = {{"format", format}, mine.rows[0],   mine.rows[1],       mine.rows[2],
-                                    mine.rows[3],       {"step", step}, {D9_SEAL_KEY, seal}};
+    const d9_metadata metadata[] = {{"format", format}, mine.rows[0], mine.rows[1],   mine.rows[2],
+                                    mine.rows[3],       mine.rows[4], {"step", step}, {D9_SEAL_KEY, seal}};
     D9_TRY(d9_safetensors_encode(session->context, path, all.tensors, all.count, metadata,
                                  sizeof metadata / sizeof *metadata, &bytes, &size));
     d9_safetensors_seal(bytes, size);
@@ -181,10 +185,10 @@ static d9_status check_format(d9_session *session, const char *path, const d9_sa
 }
 
 static d9_status check_identity(d9_session *session, const char *path, const d9_safetensors *file) {
-    static const char *const what[] = {"configuration", "seed", "precision", "backend"};
+    static const char *const what[AGREE] = {"configuration", "seed", "precision", "backend", "data set"};
     identity mine;
     identify(session, &mine);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < AGREE; i++) {
         const char *theirs = d9_safetensors_metadata(file, mine.rows[i].key);
         if (!theirs)
             return d9_fail(session->context, D9_DATA, "%s: is no checkpoint: it does not say its %s", path, what[i]);

@@ -243,6 +243,42 @@ static void test_another_configuration(void **state) {
     assert_goes_on(b, "its own configuration");
 }
 
+/* One pixel, label or name that is another. */
+static void test_another_data_set(void **state) {
+    bench *b = *state;
+    d9_dataset *dataset;
+    op_ok(&b->context, d9_config_dataset(&b->context, b->config, &dataset));
+    uint8_t *pixels[] = {dataset->train.images + 100, dataset->test.images};
+    int32_t *labels[] = {dataset->train.labels + dataset->train.count - 1, dataset->test.labels + 1};
+    const char *const *names = dataset->class_names, *others[16] = {0};
+    const uint64_t digest = d9_dataset_digest(dataset);
+    for (int i = 0; i < 2; i++) {
+        *pixels[i] ^= 1;
+        assert_true(d9_dataset_digest(dataset) != digest);
+        *pixels[i] ^= 1;
+        *labels[i] ^= 1;
+        assert_true(d9_dataset_digest(dataset) != digest);
+        *labels[i] ^= 1;
+    }
+    for (int64_t c = 0; c < dataset->classes; c++) others[c] = names[dataset->classes - 1 - c];
+    dataset->class_names = others;
+    assert_true(d9_dataset_digest(dataset) != digest);
+    dataset->class_names = names;
+    assert_true(d9_dataset_digest(dataset) == digest);
+
+    d9_session session;
+    *pixels[0] ^= 1;
+    op_ok(&b->context,
+          d9_session_open(&b->context, &(d9_session_options){.config = b->config, .seed = 7, .dataset = dataset},
+                          &session));
+    b->progress = (d9_progress_state){.epochs = b->rows};
+    assert_int_equal(d9_checkpoint_read(&session, b->path, MOST_ROWS, &b->progress), D9_USAGE);
+    assert_non_null(strstr(b->context.message, "is a checkpoint of another data set"));
+    d9_context_clear(&b->context);
+    d9_session_close(&session);
+    assert_goes_on(b, "its own data set");
+}
+
 /* ---- another version's, and what is none ---- */
 
 static void test_metadata(void **state) {
@@ -253,11 +289,12 @@ static void test_metadata(void **state) {
         const char *says;
     } wrongs[] = {
         {"format", "dawn9 checkpoint 2", D9_USAGE,
-         "is a dawn9 checkpoint 2, this version reads dawn9 checkpoint 3: start anew without --resume"},
+         "is a dawn9 checkpoint 2, this version reads dawn9 checkpoint 4: start anew without --resume"},
         {"format", "dawn9 checkpoint 20", D9_USAGE, "is a dawn9 checkpoint 20, this version reads"},
-        {"format", "a model", D9_DATA, "is no checkpoint: its format is a model, must be dawn9 checkpoint 3"},
+        {"format", "a model", D9_DATA, "is no checkpoint: its format is a model, must be dawn9 checkpoint 4"},
         {"precision", "f64", D9_USAGE, "is a checkpoint of another precision (f64, this run has f32)"},
         {"backend", "onednn", D9_USAGE, "is a checkpoint of another backend (onednn, this run has reference)"},
+        {"images", "0", D9_USAGE, "is a checkpoint of another data set (0, this run has "},
         {"step", "14", D9_DATA, "step 14 is outside this run's 0 to 13"},
         {"step", "-1", D9_DATA, "step -1 is outside"},
         {"step", "seven", D9_DATA, "step seven is outside"},
@@ -460,11 +497,11 @@ static void test_changed_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_values_by_name), TEST(test_gaps_are_zero), TEST(test_no_more_is_read),
-        TEST(test_another_seed),   TEST(test_metadata),      TEST(test_another_configuration),
-        TEST(test_truncated),      TEST(test_each_tensor),   TEST(test_epoch_rows),
-        TEST(test_times),          TEST(test_changed_bytes), TEST(test_checksum),
-        TEST(test_numbers),
+        TEST(test_values_by_name), TEST(test_gaps_are_zero),    TEST(test_no_more_is_read),
+        TEST(test_another_seed),   TEST(test_metadata),         TEST(test_another_configuration),
+        TEST(test_truncated),      TEST(test_each_tensor),      TEST(test_epoch_rows),
+        TEST(test_times),          TEST(test_changed_bytes),    TEST(test_checksum),
+        TEST(test_numbers),        TEST(test_another_data_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
