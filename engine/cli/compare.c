@@ -184,6 +184,7 @@ static d9_status put_run(table *table, int run) {
     const json_t *last = json_array_get(epochs, json_array_size(epochs) - 1);
     char key[32];
     D9_TRY(put_flat(table, run, "", json_object_get(result, "config")));
+    D9_TRY(put_member(table, PART_CONFIGURATION, run, "data_digest"));
     for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
         D9_TRY(put_member(table, PART_MACHINE, run, machine[i]));
     for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {

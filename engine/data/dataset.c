@@ -206,11 +206,12 @@ static uint64_t mix_split(uint64_t digest, const d9_dataset *dataset, const d9_s
     return mix_bytes(digest, split->labels, (size_t)split->count * sizeof *split->labels);
 }
 
-uint64_t d9_dataset_digest(const d9_dataset *dataset) {
+void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]) {
     uint64_t digest = mix((uint64_t)dataset->height, (uint64_t)dataset->width);
     for (int64_t c = 0; c < dataset->classes; c++)
         digest = mix_bytes(digest, dataset->class_names[c], strlen(dataset->class_names[c]));
-    return mix_split(mix_split(digest, dataset, &dataset->train), dataset, &dataset->test);
+    digest = mix_split(mix_split(digest, dataset, &dataset->train), dataset, &dataset->test);
+    snprintf(hex, D9_DIGEST_DIGITS + 1, "%016llx", (unsigned long long)digest);
 }
 
 /* ---- the whole ---- */

@@ -47,7 +47,8 @@ D9_MUST_USE d9_status d9_dataset_settle(d9_context *context, d9_dataset *dataset
 void d9_dataset_free(d9_context *context, d9_dataset *dataset);
 /* Of every image, label and class name: the same where these are, and by chance alone elsewhere. It is no SHA-256, so
  * whoever wants to can make two data sets of one digest. */
-uint64_t d9_dataset_digest(const d9_dataset *dataset);
+enum { D9_DIGEST_DIGITS = 16 };
+void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]);
 
 /* What loading would give, without reading a file and without images: sizes, and counts, which are 0 of a folder. Needs
  * no freeing. What is refused here, loading refuses too. */

@@ -28,7 +28,7 @@ double *d9_epoch_cell(const d9_epoch_row *row, int column);
 typedef struct d9_result {
     uint64_t seed;
     const d9_config *config;
-    char config_hash[65], plan_sha256[65], params_sha256[65];
+    char config_hash[65], plan_sha256[65], params_sha256[65], data_digest[17];
     char backend[32], precision[8];
     d9_device_info device;
     int64_t batch, steps, train_images, eval_images, parameters;

@@ -90,6 +90,7 @@ static bool set_outcome(json_t *root, const d9_result *result) {
            set(root, "target", d9_json_number(result->config->target)) &&
            set(root, "epoch_to_target", integer_or_null(result->epoch_to_target)) &&
            set(root, "params_sha256", json_string(result->params_sha256)) &&
+           set(root, "data_digest", json_string(result->data_digest)) &&
            set(root, "parameters", json_integer(result->parameters)) &&
            set(root, "batch_size", json_integer(result->batch)) && set(root, "steps", json_integer(result->steps)) &&
            set(root, "train_images", json_integer(result->train_images)) &&

@@ -320,6 +320,24 @@ done:
     return status;
 }
 
+/* Runs of an arm whose pictures were others than those of its first run are pointed out. */
+static d9_status compare_data(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    for (int arm = 0; arm < report->arm_count; arm++) {
+        const d9_report_run *first = NULL;
+        for (const d9_report_run *run = report->runs; run < report->runs + report->run_count; run++) {
+            const char *digest = run->arm == arm ? json_text(run->result, "data_digest") : NULL;
+            if (!digest) continue;
+            if (!first) first = run;
+            if (strcmp(digest, json_text(first->result, "data_digest")) != 0)
+                D9_TRY(d9_report_say(context, report, &report->problems, "%s: trained on another data set than %s",
+                                     run->folder, first->folder));
+        }
+    }
+done:
+    return status;
+}
+
 d9_status d9_report_gather(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     char path[PATH_BYTES];
@@ -328,6 +346,7 @@ d9_status d9_report_gather(d9_context *context, d9_report *report) {
         D9_TRY(d9_fail(context, D9_DATA, "%s: there is no such folder", report->folder));
     snprintf(path, sizeof path, "%s/experiment.json", report->folder);
     D9_TRY(d9_file_exists(context, path) ? read_experiment(context, report, path) : read_plain(context, report));
+    D9_TRY(compare_data(context, report));
     if (!report->title) report->title = "Runs";
     if (report->finished == 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: no run has finished (%d begun or asked for)", report->folder,

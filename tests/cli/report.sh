@@ -54,6 +54,14 @@ cp "$out" said.json
 json said.json 'd["finished"] == d["asked"] == 6 and d["problems"] == [] and len(d["runs"]) == 6'
 json said.json 'd["arms"][0]["met"] <= 3 and d["effects"][0]["baseline"] == "full"'
 
+# ---- runs of one arm that had other pictures ----
+cp -r exp mixed
+digest=$(sed -n 's/.*"data_digest": "\([0-9a-f]*\)".*/\1/p' mixed/runs/full/seed2/result.json)
+[ ${#digest} = 16 ] || fail "the record has no data_digest: $digest"
+sed -i "s/$digest/0123456789abcdef/" mixed/runs/full/seed2/result.json
+accepts "$dawn9" report mixed --json
+json "$out" 'd["problems"] == ["runs/full/seed2: trained on another data set than runs/full/seed1"]'
+
 # ---- plots: SVG in the page, PNG beside it, and no page less without gnuplot ----
 if command -v gnuplot >/dev/null; then
     for plot in forest accuracy curves confusion; do

@@ -252,6 +252,7 @@ static void make_result(bench *bench, d9_result *result, d9_epoch_row *rows, con
                           .config_hash = "c0",
                           .plan_sha256 = "p0",
                           .params_sha256 = "w0",
+                          .data_digest = "d0",
                           .backend = "reference",
                           .precision = "f32",
                           .batch = 64,
@@ -306,6 +307,7 @@ static void test_result(void **state) {
     json_t *root = read_json(bench, "result.json");
     assert_string_equal(text_at(root, "commit"), d9_build_commit());
     assert_string_equal(text_at(root, "params_sha256"), "w0");
+    assert_string_equal(text_at(root, "data_digest"), "d0");
     assert_string_equal(text_at(root, "device"), "A processor");
     assert_true(real_at(root, "seed") == 7 && real_at(root, "threads") == 2 && real_at(root, "epoch_to_target") == 2);
     assert_true(real_at(root, "accuracy") == 94 && real_at(root, "accuracy_tta") == 94.25);
