@@ -28,8 +28,9 @@ typedef struct segment {
 
 static bool is_jpeg(const uint8_t *bytes, size_t size) { return size >= 4 && bytes[0] == FILL && bytes[1] == START; }
 
-/* The segment that begins at or behind `*at`, which moves past it; false: there is no whole one. In the coded data that
- * follow a scan's header, a zero or a restart behind 0xff is no marker. */
+/* The segment that begins at or behind `*at`, which moves past it; false: there is none. One that the end of the file cuts
+ * is as long as what is there: stb_image begins with it, too. In the coded data that follow a scan's header, a zero or a
+ * restart behind 0xff is no marker. */
 static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *at, segment *found) {
     size_t i = *at;
     for (;; i++) {
@@ -39,8 +40,9 @@ static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *
         const int marker = bytes[i + 1];
         if (!coded || !(marker == 0 || (marker >= RESTART_FIRST && marker <= RESTART_LAST))) break;
     }
-    const size_t length = (size_t)(bytes[i + 2] << 8 | bytes[i + 3]);
-    if (length < 2 || length > size - i - 2) return false;
+    const size_t said = (size_t)(bytes[i + 2] << 8 | bytes[i + 3]), left = size - i - 2;
+    const size_t length = said < left ? said : left;
+    if (length < 2) return false;
     *found = (segment){bytes[i + 1], bytes + i + 4, length - 2};
     *at = i + 2 + length;
     return true;

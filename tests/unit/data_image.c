@@ -138,6 +138,9 @@ static void huffman_tables_of_too_many_codes_are_refused(void **state) {
         memcpy(file + at, table, sizeof table);
         memcpy(file + at + sizeof table, jpeg + at, sizeof jpeg - at);
         refused(file, sizeof jpeg + sizeof table, 0, "damaged");
+        if (!behind) continue;
+        memcpy(file + at + 4 + 17, jpeg + at, 2); /* its values are not there, the file ends behind its counts */
+        refused(file, at + 4 + 17 + 2, 0, "damaged");
     }
     uint8_t file[sizeof jpeg]; /* counts that promise more values than the segment has */
     memcpy(file, jpeg, sizeof jpeg);
