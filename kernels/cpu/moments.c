@@ -19,7 +19,7 @@ typedef struct layout {                      /* of the scratch, in this order */
 } layout;
 
 static void *place(layout *l, char *scratch, int64_t bytes) {
-    void *at = scratch + l->bytes;
+    void *at = scratch ? scratch + l->bytes : NULL; /* NULL: only the sizes are wanted */
     l->bytes += d9_round_up(bytes, 64);
     return at;
 }
