@@ -1,7 +1,8 @@
 /* The stb libraries, compiled here and nowhere else, behind formats.h, image.h and d9_png_write.
  *
- * stb_image keeps its own allocator: its hooks carry no user pointer, and a global context is not allowed here. What it
- * hands out is copied and freed at once. */
+ * The hooks of stb_image's allocator carry no user pointer, and a global context is not allowed here: it gets the
+ * memory of the default system, zeroed, because it uses what a damaged JPEG leaves out (Huffman and quantisation
+ * tables, components without a scan, the end of one). What it hands out is copied and freed at once. */
 #include "data/formats.h"
 
 #include <stdlib.h>
@@ -10,6 +11,16 @@
 #include "core/system.h"
 #include "data/dataset.h"
 #include "data/exif.h"
+
+enum { STB_ALIGNMENT = 64 };
+static void *stb_allocate(size_t bytes) {
+    const d9_system *system = d9_system_default();
+    return system->allocate(system->user, STB_ALIGNMENT, bytes);
+}
+static void stb_release(void *pointer) {
+    const d9_system *system = d9_system_default();
+    system->release(system->user, pointer);
+}
 
 #pragma GCC diagnostic ignored "-Wunused-function" /* judged at the end of the file, so not between push and pop */
 #pragma GCC diagnostic push
@@ -21,6 +32,10 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#define STBI_MALLOC(bytes)                         stb_allocate(bytes)
+#define STBI_FREE(pointer)                         stb_release(pointer)
+#define STBI_REALLOC_SIZED(pointer, before, bytes) NULL      /* of formats that are not built */
+#define STBI_ASSERT(condition)                     ((void)0) /* would end the program over a damaged file */
 #define STBI_ONLY_JPEG
 #define STBI_NO_STDIO
 #define STB_IMAGE_STATIC

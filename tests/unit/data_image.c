@@ -148,6 +148,28 @@ static void huffman_tables_of_too_many_codes_are_refused(void **state) {
     refused(file, sizeof file, 0, "damaged");
 }
 
+/* Without its tables the picture is grey, whatever lay in memory before. */
+static void what_a_jpeg_leaves_out_is_zero(void **state) {
+    (void)state;
+    enum { BLOCKS = 4, BLOCK = 24576 }; /* of about the size of what the decoder keeps its tables in */
+    d9_context context;
+    d9_image image;
+    uint8_t file[sizeof jpeg], *used[BLOCKS];
+    memcpy(file, jpeg, sizeof jpeg);
+    for (size_t at = 2; at + 1 < sizeof file; at++)
+        if (file[at] == 255 && file[at + 1] == 196) file[at + 1] = 233; /* of an application: passed over */
+    for (int i = 0; i < BLOCKS; i++) {
+        used[i] = malloc(BLOCK);
+        assert_non_null(used[i]);
+        memset(used[i], 255, BLOCK);
+    }
+    for (int i = 0; i < BLOCKS; i++) free(used[i]);
+    d9_context_init(&context);
+    assert_int_equal(d9_image_decode(&context, "picture", file, sizeof file, 0, &image), D9_OK);
+    for (int i = 0; i < 64 * 3; i++) assert_int_equal(image.pixels[i], 128);
+    d9_image_free(&context, &image);
+}
+
 static void put_16(uint8_t *bytes, int value) {
     bytes[0] = (uint8_t)(value >> 8);
     bytes[1] = (uint8_t)value;
@@ -252,6 +274,7 @@ int main(void) {
         cmocka_unit_test(no_part_of_an_image_is_an_image), cmocka_unit_test(every_orientation_is_undone),
         cmocka_unit_test(every_checksum_of_a_png_is_checked),
         cmocka_unit_test(huffman_tables_of_too_many_codes_are_refused),
+        cmocka_unit_test(what_a_jpeg_leaves_out_is_zero),
         cmocka_unit_test(large_pictures_are_refused_by_their_header),
         cmocka_unit_test(orientation_is_found_or_upright), cmocka_unit_test(resizing_averages),
     };
