@@ -1,0 +1,308 @@
+/* Configurations drawn at random from the option tables: every option of root, backend_options, eval, train, the
+ * network and the tricks, each trick on or off. What `dawn9 config` accepts trains, and what it refuses does not. Three
+ * steps at once give the same bits as some of them, a checkpoint, and the rest in a resumed run: weights, accumulators,
+ * metrics, and the rows of the epochs.
+ *
+ * usage: test_random_configs [COUNT [SEED]]    a failure names the seed of its draw: test_random_configs 1 SEED */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "record/safetensors.h"
+#include "tests/support/runs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 3, MOST_REFUSED = 20 /* for each that is accepted */ };
+static int wanted_count = 8;
+static uint64_t first_seed = 1;
+
+/* ---- numbers ---- */
+
+typedef struct draw {
+    uint64_t seed, state;
+    d9_text yaml;
+    char batch[24];
+} draw;
+
+/* splitmix64, Steele and others 2014. */
+static uint64_t bits(draw *d) {
+    uint64_t z = d->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static int64_t below(draw *d, int64_t count) { return (int64_t)(bits(d) % (uint64_t)count); }
+
+static double unit(draw *d) { return (double)(bits(d) >> 11) * 0x1p-53; }
+
+/* ---- one option ---- */
+
+enum { WHOLE_SPAN = 12, REAL_SPAN = 1, SHORT = 512 };
+
+static bool is_bounded(const d9_option *option) { return option->minimum != 0 || option->maximum != 0; }
+
+static int64_t whole(draw *d, const d9_option *option) {
+    const double most = fmin(option->maximum, option->minimum + WHOLE_SPAN);
+    return (int64_t)option->minimum + below(d, (int64_t)(most - option->minimum) + 1);
+}
+
+static double real(draw *d, const d9_option *option) {
+    return option->minimum + unit(d) * (fmin(option->maximum, option->minimum + REAL_SPAN) - option->minimum);
+}
+
+static void put_choice(draw *d, const char *choices) {
+    char copy[SHORT];
+    const char *words[32];
+    assert_true(snprintf(copy, sizeof copy, "%s", choices) < SHORT);
+    d9_text_add(&d->yaml, "%s", words[below(d, d9_text_split(copy, '|', words, 32))]);
+}
+
+static void put_list(draw *d, const d9_option *option) {
+    int count = 1;
+    for (const char *at = option->fallback; *at; at++) count += *at == ',';
+    for (int i = 0; i < count; i++) {
+        if (option->type == D9_OPTION_INTS)
+            d9_text_add(&d->yaml, "%s%lld", i ? ", " : "[", (long long)whole(d, option));
+        else
+            d9_text_add(&d->yaml, "%s%.17g", i ? ", " : "[", real(d, option));
+    }
+    d9_text_add(&d->yaml, "]");
+}
+
+static void put_value(draw *d, const d9_option *option) {
+    switch (option->type) {
+    case D9_OPTION_BOOL:
+        d9_text_add(&d->yaml, "%s", below(d, 2) ? "on" : "off");
+        break;
+    case D9_OPTION_INT:
+        d9_text_add(&d->yaml, "%lld", (long long)whole(d, option));
+        break;
+    case D9_OPTION_REAL:
+        d9_text_add(&d->yaml, "%.17g", real(d, option));
+        break;
+    case D9_OPTION_INTS:
+    case D9_OPTION_REALS:
+        put_list(d, option);
+        break;
+    case D9_OPTION_SCHEDULE:
+        d9_text_add(&d->yaml, "{knots: [0, %lld%%, end], values: [%.17g, %.17g, %.17g]}", (long long)below(d, 101),
+                    real(d, option), real(d, option), real(d, option));
+        break;
+    default:
+        put_choice(d, option->choices);
+    }
+}
+
+/* What is not drawn, and why. */
+static const char *pinned(const draw *d, const char *section, const char *key) {
+    const struct {
+        const char *section, *key, *value;
+    } rows[] = {
+        {"root", "keep", "all"},            /* the checkpoint of the end is compared */
+        {"root", "threads", "1"},           /* of so little work */
+        {"backend_options", "tune", "off"}, /* what is timed may be chosen otherwise the next time */
+        {"train", "batch_size", d->batch},  /* the number of images goes by it */
+        {"train", "epochs", "1.5"},         /* of two steps: three, and an evaluation between them */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].section, section) == 0 && strcmp(rows[i].key, key) == 0) return rows[i].value;
+    return NULL;
+}
+
+/* Each option as it is pinned, as it is by default, or drawn. */
+static void put_options(draw *d, const char *section, const d9_option *options, const char *between) {
+    for (const d9_option *option = options; option->type != D9_OPTION_NONE; option++) {
+        const char *value = pinned(d, section, option->key);
+        const bool is_text = option->type == D9_OPTION_TEXT || option->type == D9_OPTION_CHOICE;
+        const bool is_free = is_text ? option->choices != NULL : option->type == D9_OPTION_BOOL || is_bounded(option);
+        if (!value && (!is_free || below(d, 3) == 0)) continue;
+        d9_text_add(&d->yaml, "%s: %s", option->key, value ? value : "");
+        if (!value) put_value(d, option);
+        d9_text_add(&d->yaml, "%s", between);
+    }
+}
+
+/* ---- a configuration ---- */
+
+static const d9_model *draw_model(draw *d) {
+    int count = 0;
+    while (d9_model_at(count)) count++;
+    return d9_model_at((int)below(d, count));
+}
+
+static void put_sections(draw *d) {
+    const char *section, *doc;
+    const d9_option *options;
+    for (int i = 0; d9_config_section(i, &section, &doc, &options); i++) {
+        const bool root = strcmp(section, "root") == 0;
+        if (strcmp(section, "backend_options") != 0 && strcmp(section, "eval") != 0 && strcmp(section, "train") != 0 &&
+            !root)
+            continue;
+        if (!root) d9_text_add(&d->yaml, "%s: {", section);
+        put_options(d, section, options, root ? "\n" : ", ");
+        if (!root) d9_text_add(&d->yaml, "}\n");
+    }
+}
+
+static void draw_yaml(draw *d) {
+    static const int batches[] = {1, 4, 6, 8, 12}, sides[] = {8, 16, 17};
+    const int batch = batches[below(d, 5)];
+    snprintf(d->batch, sizeof d->batch, "%d", batch);
+    d9_text_add(&d->yaml, "data: {dataset: synthetic, synthetic_train: %d, synthetic_test: 5, image_size: %d}\n",
+                2 * batch + (int)below(d, batch), sides[below(d, 3)]);
+    put_sections(d);
+    const d9_model *model = draw_model(d);
+    d9_text_add(&d->yaml, "model: {name: %s, ", model->name);
+    put_options(d, "model", model->options, ", ");
+    d9_text_add(&d->yaml, "}\ntricks: {");
+    for (int t = 0; t < D9_TRICK_COUNT; t++) {
+        static const d9_option none[] = {{0}};
+        if (below(d, 2)) continue;
+        d9_text_add(&d->yaml, "%s: {", d9_trick_at(t)->name);
+        put_options(d, d9_trick_at(t)->name, d9_trick_at(t)->options ? d9_trick_at(t)->options : none, ", ");
+        d9_text_add(&d->yaml, "}, ");
+    }
+    d9_text_add(&d->yaml, "}\n");
+}
+
+/* ---- runs ---- */
+
+#define FAIL(d, ...)                                                                                                   \
+    do {                                                                                                               \
+        print_error("the draw with seed %llu:\n%s", (unsigned long long)(d)->seed, d9_text_get(&(d)->yaml));           \
+        fail_msg(__VA_ARGS__);                                                                                         \
+    } while (0)
+
+/* Clocks: the only values of a checkpoint that another run need not have. */
+static bool is_time(const char *name) {
+    static const char *const times[] = {"epochs/seconds", "epochs/hours", "epochs/images_per_second"};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (strcmp(name, times[i]) == 0) return true;
+    return strncmp(name, "timeline/", strlen("timeline/")) == 0;
+}
+
+static void compare_checkpoints(const draw *d, const char *whole_folder, const char *parts_folder) {
+    d9_context context;
+    d9_safetensors *whole, *parts;
+    char path[RUN_PATH_BYTES];
+    int compared = 0;
+    d9_context_init(&context);
+    op_ok(&context, d9_safetensors_read(&context, run_path(whole_folder, "checkpoint.safetensors", path), &whole));
+    op_ok(&context, d9_safetensors_read(&context, run_path(parts_folder, "checkpoint.safetensors", path), &parts));
+    if (whole->tensor_count != parts->tensor_count) FAIL(d, "one checkpoint has more tensors than the other");
+    for (int t = 0; t < whole->tensor_count; t++) {
+        const d9_tensor *one = &whole->tensors[t], *other = d9_safetensors_find(parts, one->name);
+        if (is_time(one->name)) continue;
+        if (!other || other->size != one->size || memcmp(one->bytes, other->bytes, one->size) != 0)
+            FAIL(d, "%s is not the same after resuming", one->name);
+        compared++;
+    }
+    if (compared < 5) FAIL(d, "only %d tensors were compared", compared);
+    d9_safetensors_free(&context, whole);
+    d9_safetensors_free(&context, parts);
+}
+
+static run_report train(const d9_config *config, const char *folder, int64_t stop, bool resume) {
+    const d9_train_options options = {
+        .config = config, .seed = (uint64_t)config->seed, .out = folder, .stop_after_steps = stop, .resume = resume};
+    return run_train(&options, NULL);
+}
+
+/* Whether it trained to its end: numbers may leave the finite ones, in both runs alike. */
+static bool check_resumed(draw *d, const d9_config *config) {
+    char whole_folder[RUN_PATH_BYTES], parts_folder[RUN_PATH_BYTES], what[48];
+    snprintf(what, sizeof what, "the draw with seed %llu", (unsigned long long)d->seed);
+    run_folder_make(whole_folder);
+    run_folder_make(parts_folder);
+    const run_report whole = train(config, whole_folder, 0, false);
+    if (whole.status != D9_OK && whole.status != D9_NONFINITE)
+        FAIL(d, "config accepts what train refuses: status %d: %s", (int)whole.status, whole.message);
+    run_report parts = train(config, parts_folder, 1 + below(d, STEPS - 1), false);
+    if (parts.status == D9_SIGINT) parts = train(config, parts_folder, 0, true);
+    if (parts.status != whole.status)
+        FAIL(d, "status %d at once, %d in parts: %s%s", (int)whole.status, (int)parts.status, whole.message,
+             parts.message);
+    const bool ended = whole.status == D9_OK;
+    if (ended && !parts.resumed) FAIL(d, "the second run did not resume");
+    if (ended) compare_checkpoints(d, whole_folder, parts_folder);
+    if (ended) run_assert_equal(&whole, &parts, what);
+    run_folder_remove(whole_folder);
+    run_folder_remove(parts_folder);
+    return ended;
+}
+
+/* Whether this machine has the backend, and there the level and the precision. */
+static bool is_here(const d9_config *config) {
+    d9_context context;
+    const d9_backend *backend;
+    const d9_precision *precision;
+    d9_device_info info;
+    d9_device *device = NULL;
+    const d9_backend_options options = {.threads = 1, .cpu_level = config->backend_options.cpu_level};
+    d9_context_init(&context);
+    if (d9_backend_find(&context, config->backend, &backend) != D9_OK) return false;
+    if (backend->open(&context, &options, &device) != D9_OK) return false;
+    backend->describe(device, &info);
+    backend->close(&context, device);
+    return d9_backend_precision(&context, backend, &info, config->precision, &precision) == D9_OK;
+}
+
+typedef enum outcome { ABSENT, REFUSED, DIVERGED, ENDED } outcome;
+
+static outcome check_draw(draw *d) {
+    d9_context context;
+    d9_config *config = NULL;
+    outcome came = REFUSED;
+    d9_context_init(&context);
+    context.system = run_system();
+    d9_text_init(&context, &d->yaml);
+    draw_yaml(d);
+    op_ok(&context, d9_text_status(&d->yaml));
+    /* The table knows what is legal by itself; what belongs together may be refused. */
+    if (d9_config_parse(&context, "random.yaml", d9_text_get(&d->yaml), NULL, &config) != D9_OK) goto done;
+    if (!is_here(config)) {
+        came = ABSENT;
+        goto done;
+    }
+    const d9_status accepted = d9_config_try(&context, config);
+    if (accepted == D9_OK) {
+        came = check_resumed(d, config) ? ENDED : DIVERGED;
+    } else {
+        const run_report report = train(config, NULL, 0, false);
+        if (report.status != accepted || strcmp(report.message, context.message) != 0)
+            FAIL(d, "config says \"%s\", train (status %d) \"%s\"", context.message, (int)report.status,
+                 report.message);
+    }
+done:
+    d9_context_clear(&context);
+    d9_config_free(&context, config);
+    d9_text_free(&d->yaml);
+    return came;
+}
+
+static void test_random_configs(void **state) {
+    int counts[ENDED + 1] = {0};
+    (void)state;
+    for (uint64_t seed = first_seed; counts[ENDED] + counts[DIVERGED] < wanted_count; seed++) {
+        draw d = {.seed = seed, .state = seed};
+        counts[check_draw(&d)]++;
+        if (seed - first_seed > (uint64_t)wanted_count * MOST_REFUSED) fail_msg("too few draws are accepted");
+    }
+    print_message("%d trained to their end, %d left the finite numbers, %d were refused, %d have no backend here\n",
+                  counts[ENDED], counts[DIVERGED], counts[REFUSED], counts[ABSENT]);
+    assert_true(counts[ENDED] >= counts[DIVERGED]);
+}
+
+int main(int count, char **arguments) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_configs)};
+    if (count > 1) wanted_count = atoi(arguments[1]);
+    if (count > 2) first_seed = strtoull(arguments[2], NULL, 10);
+    return cmocka_run_group_tests_name("random_configs", tests, NULL, NULL);
+}
