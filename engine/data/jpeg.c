@@ -28,9 +28,9 @@ typedef struct segment {
 
 static bool is_jpeg(const uint8_t *bytes, size_t size) { return size >= 4 && bytes[0] == FILL && bytes[1] == START; }
 
-/* The segment that begins at or behind `*at`, which moves past it; false: there is none. One that the end of the file cuts
- * is as long as what is there: stb_image begins with it, too. In the coded data that follow a scan's header, a zero or a
- * restart behind 0xff is no marker. */
+/* The segment that begins at or behind `*at`, which moves past it; false: there is none. One that the end of the file
+ * cuts is as long as what is there: stb_image begins with it, too. In the coded data that follow a scan's header, a
+ * zero or a restart behind 0xff is no marker. */
 static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *at, segment *found) {
     size_t i = *at;
     for (;; i++) {
