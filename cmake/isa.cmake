@@ -28,12 +28,15 @@ function(dawn9_isa_level level)
   # Contraction differs between levels, so only integers and look-ups (augment.c) give the same bits on all of them.
   # GCC vectorises the selections in the exponentials only with -fno-trapping-math.
   target_compile_options(dawn9_loops_${level} PRIVATE -O3 -ffp-contract=fast -fno-trapping-math -fopenmp-simd ${ARGN})
+  if(DAWN9_FUZZ) # what fuzz targets make up reaches no loop: one level will do, built fast
+    target_compile_options(dawn9_loops_${level} PRIVATE -O1 -fno-sanitize=all)
+  endif()
   target_compile_definitions(dawn9_loops_${level} PRIVATE D9_LEVEL=${level})
   target_sources(dawn9_kernels PRIVATE $<TARGET_OBJECTS:dawn9_loops_${level}>)
 endfunction()
 
 dawn9_isa_level(plain)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT DAWN9_FUZZ)
   dawn9_isa_level(v2 -march=x86-64-v2)
   dawn9_isa_level(v3 -march=x86-64-v3)
   dawn9_isa_level(v4 -march=x86-64-v4 -mprefer-vector-width=512)

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Builds dawn9 in four ways and runs every test that needs no GPU and no network.
+# Builds dawn9 in five ways and runs every test that needs no GPU and no network.
 #
 #   build             as setup.sh makes it, with the tests                  every test
 #   build-avx2        the processor taken for one with AVX2 at most         what depends on the processor
 #   build-sanitized   AddressSanitizer and UBSan, no nvcc                   all but the timings and the heavy ones
 #   build-clang       clang, not optimised, no oneDNN, no nvcc              the CPU backend, and what depends on the backends
+#   build-fuzz        clang's fuzzer with both sanitizers                   each target of tests/fuzz for 20 seconds
 #
 # Warnings are errors in all but the first. What a later build leaves out is in it what it is in the first.
 #
@@ -43,6 +44,7 @@ export ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0
 say() { printf '\n==== %s (%d s)\n' "$*" $(($(date +%s) - began)); }
 note() { echo "$1 $2: $3" >>"$results"; } # STATE BUILD, then TEST or "TEST REASON"
 has_command() { command -v "$1" >/dev/null 2>&1; }
+has_fuzzer() { echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null; }
 
 # ---- why a test may be skipped in CI: the only list ----
 
@@ -59,6 +61,7 @@ lacks() { # REASON BUILD
     onednn) built_with "$2" DAWN9_ONEDNN:BOOL=OFF || ! includes_onednn ;;
     bf16) built_with "$2" DAWN9_CPU_CEILING:STRING=3 || ! cpu_has 'avx512_bf16|amx_bf16' ;;
     amx) built_with "$2" DAWN9_CPU_CEILING:STRING=3 || ! cpu_has amx_bf16 ;;
+    fuzzer) ! has_fuzzer ;;
     x86-64) [ "$(uname -m)" != x86_64 ] ;;
     *) return 2 ;;
     esac
@@ -85,6 +88,7 @@ install_tools() {
     missing=
     has_command python3 || missing="$missing python3"
     [ $extent = quick ] || has_command clang || missing="$missing clang libomp-dev"
+    [ $extent = quick ] || has_fuzzer || missing="$missing libclang-rt-dev"
     [ $extent != long ] || has_command sbatch || missing="$missing slurm-wlm munge"
     [ $extent != long ] || has_command file || missing="$missing file"
     [ $extent != long ] || /usr/bin/python3 -c 'import torch' 2>/dev/null || missing="$missing python3-torch"
@@ -218,6 +222,11 @@ if [ $extent != quick ]; then
         note skipped build-clang "compile clang"
     elif compile build-clang all -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict; then
         run_tests build-clang -L '^backends$'
+    fi
+    if ! has_fuzzer; then
+        note skipped build-fuzz "compile fuzzer"
+    elif compile build-fuzz fuzz_targets -DCMAKE_C_COMPILER=clang -DDAWN9_FUZZ=ON $strict; then
+        run_tests build-fuzz
     fi
 fi
 

@@ -17,7 +17,7 @@ plant passes 'exit 0'
 plant silent 'exit 77'
 plant unknown 'echo skipped: moonlight: it is day; exit 77'
 plant formless 'echo skipped for want of cifar10; exit 77'
-for reason in cifar10 onednn bf16 amx x86-64; do plant "$reason" "echo skipped: $reason: planted; exit 77"; done
+for reason in cifar10 onednn bf16 amx fuzzer x86-64; do plant "$reason" "echo skipped: $reason: planted; exit 77"; done
 # As a cmocka program writes it: its own tests skipped, each named again at the end.
 name() { echo "echo '[  SKIPPED ] $1';"; }
 plant within "echo skipped: cifar10: x; $(name first) $(name second) echo skipped: moonlight: x; $(name third) $(name first)"
@@ -52,6 +52,7 @@ expect skipped within/first ' \(cifar10\)'
 expect failed within/second " \\(skipped for want of a reason$refused" # a reason is good for one skip
 expect failed within/third " \\(skipped for want of moonlight$refused"
 if [ "$(uname -m)" = x86_64 ]; then there x86-64; else lacking x86-64; fi
+if ls "$(clang -print-runtime-dir 2>/dev/null)"/libclang_rt.fuzzer[.-]* >/dev/null 2>&1; then there fuzzer; else lacking fuzzer; fi
 onednn=$("$dawn9" devices | grep '^onednn')
 case $onednn in *absent*) ;; *) there onednn ;; esac
 cpu=$("$dawn9" devices | grep '^cpu')

@@ -1,0 +1,119 @@
+/* Checkpoints: a run of a tiny network reads files that are made from its own one. Their checksum and configuration are
+ * made right first, so that what lies behind them is reached. What was read writes the same checkpoint again; whatever
+ * was refused before, the run's own checkpoint is read. */
+#define _GNU_SOURCE /* memmem */
+#include "tests/fuzz/support/fuzz.h"
+#include "train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 8, HASH = 64 };
+static const char path[] = "checkpoint.safetensors";
+static const char yaml[] = "data: {dataset: synthetic, synthetic_train: 8, synthetic_test: 4, image_size: 8}\n"
+                           "backend: reference\nprecision: f32\nthreads: 1\n"
+                           "model: {channels: [1, 1, 1, 1]}\ntrain: {epochs: 2, batch_size: 4}\ntricks: {ema: {}}\n";
+
+static fuzz_bench shared; /* of the session, for the whole process */
+static d9_config *config;
+static d9_session session;
+static char hash[HASH + 1];
+static uint8_t *own;
+static size_t own_size;
+
+static void require_ok(d9_status status) { fuzz_require(status == D9_OK, shared.context.message); }
+
+/* The hash of this build's configuration, so that a corpus outlives a new option. */
+static void put_hash(uint8_t *bytes, size_t size) {
+    static const char key[] = "\"config_hash\":\"";
+    const size_t length = sizeof key - 1;
+    uint8_t *at = memmem(bytes, size, key, length);
+    if (at && size - (size_t)(at - bytes) >= length + HASH) memcpy(at + length, hash, HASH);
+}
+
+static d9_status read_back(d9_progress_state *progress) {
+    d9_timeline_free(&session.timeline);
+    d9_timeline_init(&shared.context, &session.timeline, 0);
+    return d9_checkpoint_read(&session, path, ROWS, progress);
+}
+
+/* The state after an epoch, every segment of the timeline with an entry. */
+static void set_up(void) {
+    d9_epoch_row row = {.epoch = 1, .train_loss = 2, .accuracy = 10, .accuracy_tta = 11};
+    fuzz_begin(&shared);
+    require_ok(d9_config_parse(&shared.context, "fuzz.yaml", yaml, NULL, &config));
+    d9_config_hash(&shared.context, config, hash);
+    require_ok(d9_session_open(&shared.context, &(d9_session_options){.config = config, .seed = 7}, &session));
+    require_ok(d9_session_initialize(&session));
+    require_ok(d9_session_begin_epoch(&session, 0));
+    for (int64_t step = 0; step < 2; step++) require_ok(d9_session_step(&session, step));
+    for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++)
+        require_ok(d9_timeline_add(&session.timeline, kind, 1, 0, 0.5));
+    require_ok(d9_checkpoint_write(&session, path, &(d9_progress_state){2, &row, 1}));
+    const fuzz_file *file = fuzz_find(&shared, path);
+    own_size = file->size;
+    own = malloc(own_size);
+    fuzz_require(own != NULL, "the test has memory");
+    memcpy(own, file->bytes, own_size);
+}
+
+static void require_same(const fuzz_file *file, const uint8_t *bytes, size_t size) {
+    fuzz_require(file->size == size && memcmp(file->bytes, bytes, size) == 0,
+                 "a checkpoint that was read is written again");
+}
+
+/* A file that is not as this version would write it (other blanks in its header, another order) need only be stable. */
+static void go_round(d9_progress_state *progress) {
+    require_ok(d9_checkpoint_write(&session, path, progress));
+    const fuzz_file *file = fuzz_find(&shared, path);
+    uint8_t *first = malloc(file->size);
+    const size_t size = file->size;
+    fuzz_require(first != NULL, "the test has memory");
+    memcpy(first, file->bytes, size);
+    require_ok(read_back(progress));
+    require_ok(d9_checkpoint_write(&session, path, progress));
+    require_same(fuzz_find(&shared, path), first, size);
+    free(first);
+}
+
+static void require_own(d9_progress_state *progress) {
+    fuzz_put(&shared, path, own, own_size);
+    require_ok(read_back(progress));
+    require_ok(d9_checkpoint_write(&session, path, progress));
+    require_same(fuzz_find(&shared, path), own, own_size);
+}
+
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
+/* Begins with the run's own checkpoint now and then: the corpus may be of an older network. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
+    if (!own) set_up();
+    if (seed % 64 == 0 && own_size <= most) {
+        memcpy(data, own, own_size);
+        size = own_size;
+    }
+    return LLVMFuzzerMutate(data, size, most);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    d9_epoch_row rows[ROWS] = {0};
+    d9_progress_state progress = {.epochs = rows};
+    size_t file_size;
+    if (!own) set_up();
+    uint8_t *bytes = fuzz_tensors(data, size, &file_size);
+    put_hash(bytes, file_size);
+    d9_safetensors_seal(bytes, file_size);
+    fuzz_put(&shared, path, bytes, file_size);
+    const int64_t blocks = shared.blocks;
+    const d9_status status = read_back(&progress);
+    if (status == D9_OK) {
+        go_round(&progress);
+    } else {
+        fuzz_check_refusal(&shared, status);
+        if (size % 16 == 0) require_own(&progress); /* which takes as long as all the rest */
+    }
+    fuzz_require(shared.blocks <= blocks + 1, "what reading allocates is released"); /* the timeline's may be one */
+    free(bytes);
+    return 0;
+}

@@ -1,0 +1,22 @@
+/* YAML configurations: a file, and behind a byte 255 the file base.yaml that it may inherit. */
+#include "tests/fuzz/support/configuration.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_bench bench;
+    const uint8_t *part;
+    size_t part_size;
+    d9_config *config = NULL;
+    fuzz_begin(&bench);
+    fuzz_put(&bench, "fuzz.yaml", NULL, 0);
+    if (fuzz_part(&data, &size, &part, &part_size)) fuzz_put(&bench, "fuzz.yaml", part, part_size);
+    if (fuzz_part(&data, &size, &part, &part_size)) fuzz_put(&bench, "base.yaml", part, part_size);
+    const d9_status status = d9_config_load(&bench.context, "fuzz.yaml", NULL, &config);
+    if (status == D9_OK)
+        fuzz_check_config(&bench, config);
+    else
+        fuzz_check_refusal(&bench, status);
+    d9_config_free(&bench.context, config);
+    fuzz_end(&bench);
+    return 0;
+}

@@ -1,0 +1,66 @@
+/* Pictures: PNG and JPEG. The checksums of a PNG's chunks are made right first, so that what lies behind them is
+ * reached; a picture that is decoded can be resized, and written as PNG it reads back to the same pixels. */
+#include "data/dataset.h"
+#include "data/image.h"
+#include "tests/fuzz/support/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { SIDE = 5 };
+
+static uint32_t big_endian(const uint8_t *at) {
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* Each chunk is its length, four letters, the data, and the sum of letters and data. */
+static void mend_checksums(uint8_t *bytes, size_t size) {
+    size_t at = 8;
+    while (at + 12 <= size) {
+        const uint32_t length = big_endian(bytes + at);
+        if (length > size - at - 12) return;
+        const uint32_t sum = (uint32_t)crc32(0, bytes + at + 4, length + 4);
+        for (int i = 0; i < 4; i++) bytes[at + 8 + length + (size_t)i] = (uint8_t)(sum >> (24 - 8 * i));
+        at += 12 + (size_t)length;
+    }
+}
+
+static void go_round(fuzz_bench *bench, const d9_image *image) {
+    d9_context *context = &bench->context;
+    const size_t pixels = (size_t)image->width * (size_t)image->height * 3;
+    uint8_t small[SIDE * (SIDE + 1) * 3], *png = NULL;
+    size_t size;
+    d9_image again;
+    fuzz_require(image->width > 0 && image->height > 0 && pixels <= 3000000, "a picture is of the size allowed");
+    fuzz_require(d9_image_resize(context, "fuzz", image, SIDE, SIDE + 1, small) == D9_OK, "it can be resized");
+    if (pixels > 30000) return;
+    fuzz_require(d9_png_encode(context, image->pixels, image->width, image->height, &png, &size) == D9_OK,
+                 "it can be written");
+    fuzz_require(d9_image_decode(context, "fuzz", png, size, 1, &again) == D9_OK, "it can be read back");
+    fuzz_require(again.width == image->width && again.height == image->height &&
+                     memcmp(again.pixels, image->pixels, pixels) == 0,
+                 "it reads back to the same pixels");
+    d9_image_free(context, &again);
+    d9_release(context, png);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_bench bench;
+    d9_image image;
+    uint8_t *bytes = malloc(size ? size : 1); /* exactly as long, for the address sanitizer */
+    fuzz_require(bytes != NULL, "the test has memory");
+    if (size) memcpy(bytes, data, size);
+    mend_checksums(bytes, size);
+    fuzz_begin(&bench);
+    const d9_status status = d9_image_decode(&bench.context, "fuzz", bytes, size, 1, &image);
+    if (status == D9_OK)
+        go_round(&bench, &image);
+    else
+        fuzz_check_refusal(&bench, status);
+    d9_image_free(&bench.context, &image);
+    fuzz_end(&bench);
+    free(bytes);
+    return 0;
+}

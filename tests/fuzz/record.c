@@ -1,0 +1,112 @@
+/* Records: what `dawn9 report` and `dawn9 compare` read of two runs. The parts of an input, each ended by a byte 255,
+ * are the result.json of both runs (the first one's for both where there is no second), experiment.json, and a run's
+ * events.jsonl; an empty part is no file, but for experiment.json, where it is the one below. A report that is made
+ * writes its page, in which no tag is of the input; what compare prints a terminal does not obey, and its JSON can be
+ * read. */
+#include "cli/commands.h"
+#include "report/report.h"
+#include "tests/fuzz/support/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char experiment[] =
+    "{\"title\": \"fuzz\", \"file\": \"fuzz.yaml\", \"target\": 94,"
+    " \"arms\": [{\"name\": \"a\"}, {\"name\": \"b\", \"baseline\": \"a\", \"edits\": [\"train.epochs=2\"]}],"
+    " \"runs\": [{\"arm\": \"a\", \"seed\": 1, \"folder\": \"a\"}, {\"arm\": \"b\", \"seed\": 1, \"folder\": \"b\"}]}";
+
+typedef struct parts {
+    const uint8_t *bytes[4];
+    size_t sizes[4];
+} parts;
+
+static void lay_out(fuzz_bench *bench, const parts *p) {
+    static const char *const paths[] = {"runs/a/result.json", "runs/b/result.json", "runs/experiment.json",
+                                        "runs/b/events.jsonl"};
+    for (int i = 0; i < 4; i++)
+        if (p->sizes[i]) fuzz_put(bench, paths[i], p->bytes[i], p->sizes[i]);
+    if (!p->sizes[1]) fuzz_put(bench, paths[1], p->bytes[0], p->sizes[0]);
+    if (!p->sizes[2]) fuzz_put(bench, paths[2], experiment, sizeof experiment - 1);
+}
+
+static int count_of(const char *text, const char *word) {
+    int count = 0;
+    for (; (text = strstr(text, word)); text++) count++;
+    return count;
+}
+
+/* The title, the names and the messages of records are all escaped. */
+static void check_page(fuzz_bench *bench) {
+    static int scripts = -1;
+    const fuzz_file *page = fuzz_find(bench, "runs/report.html");
+    fuzz_require(page && page->size > 0, "a report has a page");
+    char *text = fuzz_text(page->bytes, page->size);
+    const int here = count_of(text, "<script");
+    if (scripts < 0) scripts = here;
+    fuzz_require(here == scripts, "no script of the page is a record's");
+    free(text);
+}
+
+static void try_report(fuzz_bench *bench) {
+    d9_report *report = NULL;
+    d9_status status = d9_report_read(&bench->context, "runs", &report);
+    if (status == D9_OK) {
+        status = d9_report_write(&bench->context, report);
+        for (int i = 0; i < report->table_count; i++) {
+            json_t *table = d9_figures_json(&report->tables[i]);
+            fuzz_require(table != NULL, "a table becomes JSON");
+            json_decref(table);
+        }
+    }
+    if (status == D9_OK)
+        check_page(bench);
+    else
+        fuzz_check_refusal(bench, status);
+    d9_report_free(&bench->context, report);
+}
+
+static void check_printed(fuzz_bench *bench, bool json) {
+    fuzz_file *out = &bench->files[1];
+    char *text = fuzz_text(out->bytes, out->size);
+    fuzz_require(strlen(text) == out->size, "no zero byte is printed");
+    for (const char *at = text; *at && !json; at++)
+        fuzz_require(*at == '\n' || d9_control_bytes(at) == 0, "no control character is printed");
+    json_t *object = json ? json_loads(text, 0, NULL) : NULL;
+    fuzz_require(!json || object, "what is printed as JSON is JSON");
+    json_decref(object);
+    free(text);
+    out->size = out->at = 0;
+}
+
+static void try_compare(fuzz_bench *bench, bool json) {
+    const d9_command *compare = &d9_command_compare;
+    const char *const words[] = {"runs/a", "runs/b", "--json"};
+    d9_cli cli = {.context = bench->context};
+    bool help;
+    void *options = calloc(1, compare->options_size);
+    fuzz_require(options != NULL, "the test has memory");
+    d9_status status = d9_cli_parse(&cli, compare, json ? 3 : 2, words, options, &help);
+    fuzz_require(status == D9_OK, "the words are understood");
+    status = compare->run(&cli, options);
+    bench->context = cli.context;
+    if (status == D9_OK)
+        check_printed(bench, json);
+    else
+        fuzz_check_refusal(bench, status);
+    d9_arena_free(&bench->context, &cli.arena);
+    free(options);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_bench bench;
+    parts p = {0};
+    for (int i = 0; i < 4 && fuzz_part(&data, &size, &p.bytes[i], &p.sizes[i]); i++) continue;
+    fuzz_begin(&bench);
+    lay_out(&bench, &p);
+    try_report(&bench);
+    try_compare(&bench, false);
+    try_compare(&bench, true);
+    fuzz_end(&bench);
+    return 0;
+}

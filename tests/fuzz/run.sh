@@ -1,0 +1,22 @@
+#!/bin/sh
+# Builds the fuzz targets of tests/fuzz into build-fuzz and runs each for SECONDS (20), as many at a time as there are
+# processors. An input for which a property does not hold is named and kept in build-fuzz: exit status 1. What a run finds
+# worth keeping is in build-fuzz/fuzzed/TARGET, where the next one begins.
+#
+# usage: tests/fuzz/run.sh [SECONDS [TARGET...]]
+#
+# Needs (Debian packages): clang, libclang-rt-dev, libomp-dev, and what dawn9 is built with.
+set -eu
+cd "$(dirname "$0")/../.."
+
+seconds=20
+case ${1-} in
+-h | --help) sed -n '/^# usage/,/^#$/s/^# //p' "$0"; exit 0 ;;
+[0-9]*) seconds=$1; shift ;;
+esac
+cmake -G Ninja -S . -B build-fuzz -DDAWN9_FUZZ=ON -DCMAKE_C_COMPILER=clang -DDAWN9_FUZZ_SECONDS="$seconds" >/dev/null
+cmake --build build-fuzz --target fuzz_targets
+targets=$(echo "$*" | tr ' ' '|')
+ctest --test-dir build-fuzz --parallel "$(nproc)" --output-on-failure --no-tests=error -R "^fuzz\.(${targets:-.*})\$" && exit 0
+ls build-fuzz/finding-* 2>/dev/null || true
+exit 1

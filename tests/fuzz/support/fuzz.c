@@ -1,0 +1,274 @@
+/* The system in memory, and what every target checks: see fuzz.h. */
+#include "tests/fuzz/support/fuzz.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void fuzz_require(bool holds, const char *what) {
+    if (holds) return;
+    fprintf(stderr, "fuzz: this does not hold: %s\n", what);
+    abort();
+}
+
+static void *own(size_t size) { /* what a test needs is always there */
+    void *bytes = calloc(1, size ? size : 1);
+    fuzz_require(bytes != NULL, "the test has memory");
+    return bytes;
+}
+
+/* ---- memory ---- */
+
+/* The size stands in front of what is handed out, at its very end lies the sanitizer's guard. */
+static void *allocate(void *user, size_t alignment, size_t bytes) {
+    fuzz_bench *bench = user;
+    void *block;
+    if (bytes > FUZZ_MEMORY || bench->bytes + (int64_t)bytes > FUZZ_MEMORY) return NULL;
+    if (posix_memalign(&block, alignment, alignment + bytes) != 0) return NULL;
+    memset(block, 0, alignment + bytes);
+    memcpy((char *)block + alignment - sizeof bytes, &bytes, sizeof bytes);
+    memcpy((char *)block + alignment - 2 * sizeof bytes, &alignment, sizeof alignment);
+    bench->blocks++;
+    bench->bytes += (int64_t)bytes;
+    return (char *)block + alignment;
+}
+
+static void release(void *user, void *pointer) {
+    fuzz_bench *bench = user;
+    size_t bytes, alignment;
+    memcpy(&bytes, (char *)pointer - sizeof bytes, sizeof bytes);
+    memcpy(&alignment, (char *)pointer - 2 * sizeof bytes, sizeof alignment);
+    bench->blocks--;
+    bench->bytes -= (int64_t)bytes;
+    free((char *)pointer - alignment);
+}
+
+/* ---- files ---- */
+
+static int fail(int error) {
+    errno = error;
+    return -1;
+}
+
+fuzz_file *fuzz_find(fuzz_bench *bench, const char *path) {
+    for (int i = 0; i < FUZZ_FILES; i++)
+        if (bench->files[i].path[0] && strcmp(bench->files[i].path, path) == 0) return &bench->files[i];
+    return NULL;
+}
+
+static fuzz_file *make(fuzz_bench *bench, const char *path) {
+    for (int i = 3; i < FUZZ_FILES; i++) {
+        fuzz_file *file = &bench->files[i];
+        if (file->path[0]) continue;
+        if (snprintf(file->path, FUZZ_PATH, "%s", path) < FUZZ_PATH) return file;
+        file->path[0] = 0;
+        errno = ENAMETOOLONG;
+        return NULL;
+    }
+    errno = ENOSPC;
+    return NULL;
+}
+
+/* A folder is one that was made, or whatever files lie in. */
+static bool is_folder(fuzz_bench *bench, const char *path) {
+    const size_t length = strlen(path);
+    for (int i = 0; i < FUZZ_FILES; i++) {
+        const fuzz_file *file = &bench->files[i];
+        if (file->folder ? strcmp(file->path, path) == 0
+                         : !strncmp(file->path, path, length) && file->path[length] == '/')
+            return true;
+    }
+    return false;
+}
+
+static int describe(const fuzz_file *file, bool folder, struct stat *state) {
+    memset(state, 0, sizeof *state);
+    state->st_mode = folder ? S_IFDIR | 0777 : S_IFREG | 0666;
+    if (!folder) state->st_size = (off_t)file->size;
+    return 0;
+}
+
+static int open_path(void *user, const char *path, int flags, int mode) {
+    fuzz_bench *bench = user;
+    fuzz_file *file = fuzz_find(bench, path);
+    (void)mode;
+    if (is_folder(bench, path)) return fail(EISDIR);
+    if (!file && !(flags & O_CREAT)) return fail(ENOENT);
+    if (!file && !(file = make(bench, path))) return -1;
+    fuzz_require(!file->open, "a file is open once");
+    if (flags & O_TRUNC) file->size = 0;
+    file->at = flags & O_APPEND ? file->size : 0;
+    file->open = true;
+    return (int)(file - bench->files);
+}
+
+static ssize_t read_file(void *user, int number, void *bytes, size_t size) {
+    fuzz_file *file = &((fuzz_bench *)user)->files[number];
+    const size_t left = file->size - file->at, count = size < left ? size : left;
+    if (count) memcpy(bytes, file->bytes + file->at, count);
+    file->at += count;
+    return (ssize_t)count;
+}
+
+static ssize_t write_file(void *user, int number, const void *bytes, size_t size) {
+    fuzz_file *file = &((fuzz_bench *)user)->files[number];
+    if (file->at + size > FUZZ_MEMORY) return fail(ENOSPC);
+    if (file->at + size > file->size) {
+        file->bytes = realloc(file->bytes, file->at + size);
+        fuzz_require(file->bytes != NULL, "the test has memory");
+        file->size = file->at + size;
+    }
+    if (size) memcpy(file->bytes + file->at, bytes, size);
+    file->at += size;
+    return (ssize_t)size;
+}
+
+static int truncate_file(void *user, int number, int64_t size) {
+    fuzz_file *file = &((fuzz_bench *)user)->files[number];
+    if ((size_t)size < file->size) file->size = (size_t)size;
+    return 0;
+}
+
+static int sync_file(void *user, int number) {
+    (void)user, (void)number;
+    return 0;
+}
+
+static int close_file(void *user, int number) {
+    fuzz_file *file = &((fuzz_bench *)user)->files[number];
+    fuzz_require(file->open, "what is closed was open");
+    file->open = false;
+    return 0;
+}
+
+static int stat_file(void *user, int number, struct stat *state) {
+    return describe(&((fuzz_bench *)user)->files[number], false, state);
+}
+
+static int stat_path(void *user, const char *path, struct stat *state) {
+    fuzz_bench *bench = user;
+    const fuzz_file *file = fuzz_find(bench, path);
+    const bool folder = is_folder(bench, path);
+    if (!file && !folder) return fail(ENOENT);
+    describe(file, folder, state);
+    state->st_ino = file ? (ino_t)(file - bench->files) : 0;
+    return 0;
+}
+
+static int remove_path(void *user, const char *path) {
+    fuzz_file *file = fuzz_find(user, path);
+    if (!file) return fail(ENOENT);
+    fuzz_require(!file->open, "what is removed is not open");
+    free(file->bytes);
+    *file = (fuzz_file){0};
+    return 0;
+}
+
+static int rename_path(void *user, const char *from, const char *to) {
+    fuzz_file *file = fuzz_find(user, from);
+    if (!file || strlen(to) >= FUZZ_PATH) return fail(file ? ENAMETOOLONG : ENOENT);
+    if (fuzz_find(user, to)) remove_path(user, to);
+    memcpy(file->path, to, strlen(to) + 1);
+    return 0;
+}
+
+static int make_directory(void *user, const char *path, int mode) {
+    fuzz_file *file;
+    (void)mode;
+    if (fuzz_find(user, path)) return fail(EEXIST);
+    if (!(file = make(user, path))) return -1;
+    file->folder = true;
+    return 0;
+}
+
+static int lock_file(void *user, int number, const char *path) {
+    (void)user, (void)number, (void)path;
+    return 0;
+}
+
+void fuzz_put(fuzz_bench *bench, const char *path, const void *bytes, size_t size) {
+    const int file = open_path(bench, path, O_CREAT | O_TRUNC, 0);
+    fuzz_require(file >= 0, "the test has room for its files");
+    write_file(bench, file, bytes, size);
+    close_file(bench, file);
+}
+
+/* ---- a bench ---- */
+
+void fuzz_begin(fuzz_bench *bench) {
+    memset(bench, 0, sizeof *bench);
+    bench->system = (d9_system){.user = bench,
+                                .allocate = allocate,
+                                .release = release,
+                                .open = open_path,
+                                .read = read_file,
+                                .write = write_file,
+                                .truncate = truncate_file,
+                                .sync = sync_file,
+                                .close = close_file,
+                                .file_stat = stat_file,
+                                .stat = stat_path,
+                                .rename = rename_path,
+                                .remove = remove_path,
+                                .make_directory = make_directory,
+                                .lock = lock_file};
+    d9_context_init(&bench->context);
+    bench->context.system = &bench->system;
+    bench->files[STDOUT_FILENO] = (fuzz_file){.path = "standard output", .open = true};
+}
+
+void fuzz_end(fuzz_bench *bench) {
+    bench->files[STDOUT_FILENO].open = false;
+    for (int i = 0; i < FUZZ_FILES; i++) {
+        fuzz_require(!bench->files[i].open, "every file is closed");
+        free(bench->files[i].bytes);
+    }
+    fuzz_require(bench->blocks == 0 && bench->bytes == 0, "everything is released");
+}
+
+/* ---- inputs ---- */
+
+bool fuzz_part(const uint8_t **data, size_t *size, const uint8_t **part, size_t *part_size) {
+    if (*size == 0) return false;
+    const uint8_t *end = memchr(*data, 255, *size);
+    *part = *data;
+    *part_size = end ? (size_t)(end - *data) : *size;
+    const size_t used = *part_size + (end != NULL);
+    *data += used;
+    *size -= used;
+    return true;
+}
+
+char *fuzz_text(const uint8_t *bytes, size_t size) {
+    char *text = own(size + 1);
+    if (size) memcpy(text, bytes, size);
+    return text;
+}
+
+uint8_t *fuzz_tensors(const uint8_t *data, size_t size, size_t *file_size) {
+    const uint8_t *end = size ? memchr(data, 255, size) : NULL;
+    const size_t header = end ? (size_t)(end - data) : 0;
+    uint8_t *file = own(size + 8);
+    *file_size = end ? 8 + size - 1 : size;
+    for (int i = 0; end && i < 8; i++) file[i] = (uint8_t)(header >> 8 * i);
+    if (end) memcpy(file + 8, data, header);
+    if (end) memcpy(file + 8 + header, end + 1, size - header - 1);
+    if (!end && size) memcpy(file, data, size);
+    return file;
+}
+
+/* ---- what holds of every refusal ---- */
+
+void fuzz_check_refusal(fuzz_bench *bench, d9_status status) {
+    const char *message = bench->context.message;
+    fuzz_require(status == bench->context.status, "the status that came is that of the message");
+    fuzz_require(status == D9_USAGE || status == D9_DATA || status == D9_DEVICE || status == D9_OUTPUT,
+                 "a refusal has a documented status");
+    fuzz_require(*message, "a refusal has a message");
+    for (const char *at = message; *at; at++)
+        fuzz_require(d9_control_bytes(at) == 0, "a message is one printable line");
+    d9_context_clear(&bench->context);
+}
