@@ -1,6 +1,6 @@
-/* Checkpoints: a run of a tiny network reads files that are made from its own one. Their checksum and configuration are
- * made right first, so that what lies behind them is reached. What was read writes the same checkpoint again; whatever
- * was refused before, the run's own checkpoint is read. */
+/* Checkpoints: a run of a tiny network reads files that are made from its own one. Their checksum, configuration and
+ * data set are made right first, so that what lies behind them is reached. What was read writes the same checkpoint
+ * again; whatever was refused before, the run's own checkpoint is read. */
 #define _GNU_SOURCE /* memmem */
 #include "tests/fuzz/support/fuzz.h"
 #include "train/trainer.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 8, HASH = 64 };
+enum { ROWS = 8 };
 static const char path[] = "checkpoint.safetensors";
 static const char yaml[] = "data: {dataset: synthetic, synthetic_train: 8, synthetic_test: 4, image_size: 8}\n"
                            "backend: reference\nprecision: f32\nthreads: 1\n"
@@ -17,18 +17,18 @@ static const char yaml[] = "data: {dataset: synthetic, synthetic_train: 8, synth
 static fuzz_bench shared; /* of the session, for the whole process */
 static d9_config *config;
 static d9_session session;
-static char hash[HASH + 1];
+static char hash[65], digest[D9_DIGEST_DIGITS + 1];
 static uint8_t *own;
 static size_t own_size;
 
 static void require_ok(d9_status status) { fuzz_require(status == D9_OK, shared.context.message); }
 
-/* The hash of this build's configuration, so that a corpus outlives a new option. */
-static void put_hash(uint8_t *bytes, size_t size) {
-    static const char key[] = "\"config_hash\":\"";
-    const size_t length = sizeof key - 1;
+/* What this build says of its configuration and data set, so that a corpus outlives a new option. `key` ends in `:"`.
+ */
+static void put_value(uint8_t *bytes, size_t size, const char *key, const char *value) {
+    const size_t length = strlen(key), digits = strlen(value);
     uint8_t *at = memmem(bytes, size, key, length);
-    if (at && size - (size_t)(at - bytes) >= length + HASH) memcpy(at + length, hash, HASH);
+    if (at && size - (size_t)(at - bytes) >= length + digits) memcpy(at + length, value, digits);
 }
 
 static d9_status read_back(d9_progress_state *progress) {
@@ -44,6 +44,7 @@ static void set_up(void) {
     require_ok(d9_config_parse(&shared.context, "fuzz.yaml", yaml, NULL, &config));
     d9_config_hash(&shared.context, config, hash);
     require_ok(d9_session_open(&shared.context, &(d9_session_options){.config = config, .seed = 7}, &session));
+    d9_dataset_digest(session.dataset, digest);
     require_ok(d9_session_initialize(&session));
     require_ok(d9_session_begin_epoch(&session, 0));
     for (int64_t step = 0; step < 2; step++) require_ok(d9_session_step(&session, step));
@@ -102,7 +103,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t file_size;
     if (!own) set_up();
     uint8_t *bytes = fuzz_tensors(data, size, &file_size);
-    put_hash(bytes, file_size);
+    put_value(bytes, file_size, "\"config_hash\":\"", hash);
+    put_value(bytes, file_size, "\"data_digest\":\"", digest);
     d9_safetensors_seal(bytes, file_size);
     fuzz_put(&shared, path, bytes, file_size);
     const int64_t blocks = shared.blocks;
