@@ -54,7 +54,7 @@ D9_FN float d9_float_round_odd(double x) {
     const float nearest = (float)x;
     const double back = (double)nearest;
     const uint32_t bits = d9_float_bits(nearest), away = (back < 0 ? -back : back) > (x < 0 ? -x : x);
-    return d9_float_of_bits((back != x) & (x == x) ? (bits - away) | 1 : bits);
+    return d9_float_of_bits(((back != x) & (x == x)) ? (bits - away) | 1 : bits);
 }
 
 D9_FN uint16_t d9_bf16_from_double(double x) { return d9_bf16_from_float(d9_float_round_odd(x)); }
