@@ -12,11 +12,24 @@ The words after a block's language say what becomes of it:
     status=N         the exit status, 0 when not given
     file=PATH        not commands: the block becomes this file of the copy, later blocks use it
 
-An `sh` block is a script. A `console` block shows commands after "$ " and what each prints: words must be equal;
-numbers, hashes, the processor's name and what precision it chose may differ; a line "..." stands for any lines, "..." at the end of a line for
-its rest. What shows a measured speed has the commit that made it nearby. Every block of commands has one of the first four words, every
-block a language, every relative link a target. The copy's build/ is a link to DAWN9's folder, or a build of the copy
-where a block would change it."""
+    accuracy=P loss=L epoch=N sensitivity=N
+                     how far numbers of that name may be off (below); P,P,...: in the first line that has one, the second
+
+An `sh` block is a script. A `console` block shows commands after "$ " and what each prints. Every line is compared, and
+in it every word and every number; a line "..." stands for any lines, "..." at the end of a line for its rest. May differ:
+
+- the processor's name, the threads and the precision that it chose (the line that a run begins with);
+- times, speeds and memory in use, known by their unit (`3 s`, `5 images/s`, `1 GiB`), their name (`train_seconds 3`) or
+  the head of their column (`seconds`, `images/s`);
+- what rounding leaves, in a column headed `error`: by a factor of 100 either way;
+- what training gives, where the block has the word for it and as far as that says: percentages under `accuracy` and
+  `with TTA`, before ` plain` or ` with TTA` and alone in a column, and `"probability"` times 100 (accuracy); what stands
+  under `train loss` (loss); the epoch that met the target (epoch); `verify`'s rows by their sensitivity (sensitivity).
+  It differs between AVX2, AVX-512, AMX and oneDNN. Accuracies of a run are points, and so is P.
+
+What shows a measured speed has the commit that made it nearby. Every block of commands has one of the first four words,
+every block a language, every relative link a target. The copy's build/ is a link to DAWN9's folder, or a build of the
+copy where a block would change it."""
 
 import os
 import re
@@ -30,6 +43,7 @@ from dataclasses import dataclass, field
 COMMANDS = ("sh", "console")
 FATES = ("run", "long", "gpu", "untested")
 SECONDS = {"run": 300, "long": 3600}  # that one command may take
+TOLERANCES = ("accuracy", "loss", "epoch", "sensitivity")  # words of a block: how far training may be off
 
 
 @dataclass
@@ -72,7 +86,7 @@ def read_blocks(page, text):
 
 def complaints_of(block):
     """What is wrong with a block before it is executed."""
-    known = FATES + ("cifar10", "status", "file")
+    known = FATES + TOLERANCES + ("cifar10", "status", "file")
     shown = "\n".join(block.text)
     if block.language in ("", "bash", "shell", "shell-session"):
         yield "a block of commands is `sh` or `console`, any other names its language or is `text`"
@@ -82,6 +96,9 @@ def complaints_of(block):
         yield "only commands are executed"
     for tag in set(block.tags) - set(known):
         yield f"unknown word {tag}"
+    for tag in set(block.tags) & set(TOLERANCES):
+        if not re.fullmatch(r"[\d.]+(,[\d.]+)*", block.tags[tag]):
+            yield f"{tag} has no number"
     if "untested" in block.tags and not block.tags["untested"]:
         yield "untested for no reason"
     if block.language == "console" and not shown.startswith("$ "):
@@ -111,28 +128,91 @@ def dead_links(source, page, text):
 # ---- comparing ----
 
 
-def skeleton(line):
-    """A line less what may differ from run to run and from machine to machine."""
-    line = " ".join(line.split())
-    line = re.sub(r"in \w+: (.* parameters), .*, \d+ threads?$", r"in PRECISION: \1, DEVICE", line)
-    line = re.sub(r"\b(?=[a-f]*\d)[0-9a-f]{7,64}\b", "HASH", line)
-    line = re.sub(r"(?<![A-Za-z_\d])[-+−]?\d+(\.\d+)?(e[-+]?\d+)?", "0", line)
-    return line.rstrip()
+NUMBER = r"[-+−]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
+COLUMNS = {"images/s": "time", "seconds": "time", "error": "error", "train loss": "loss", "accuracy": "accuracy", "with TTA": "accuracy"}
+PLACES = [  # name of a number, what stands before it, what behind it
+    ("time", r"", r" ?(?:[mµ]?s|minutes?|images/s|[GT]FLOP/s|[GT]B/s|[KMG]i?B)(?![\w/])"),
+    ("time", r"\w_seconds $", r""),
+    ("accuracy", r"", r"% (?:plain|with TTA)\b"),
+    ("accuracy", r"  $", r"%$"),
+    ("probability", r'"probability":$', r""),
+    ("epoch", r"met in epoch $", r"$"),
+    ("sensitivity", r"\($", r" by their sensitivity\)"),
+]
+DEVICE = re.compile(r" in \w+: (.* parameters), .*, \d+ threads?$")
 
 
-def difference(expected, printed):
-    """None, or the first shown line that was not printed."""
-    at, skipping = 0, False
+def cells_of(line):
+    """[(start, end)] of what two blanks divide, so of a table's columns."""
+    return [match.span() for match in re.finditer(r"\S+(?: \S+)*", line)]
+
+
+def heads_of(line):
+    """The columns' heads, where a line is a table's first; otherwise None."""
+    heads = [line[start:end] for start, end in cells_of(line)]
+    return heads if len(heads) > 2 and any(head in COLUMNS for head in heads) and not re.search(r"\d", line) else None
+
+
+def name_of(line, number, heads):
+    """What a number of a shown line is, if it is anything that may differ."""
+    spans = cells_of(line)
+    column = next(i for i, (start, end) in enumerate(spans) if start <= number.start() < end)
+    if heads and len(spans) >= len(heads) and column < len(heads) and spans[column] == number.span() and heads[column] in COLUMNS:
+        return COLUMNS[heads[column]]
+    for name, before, behind in PLACES:
+        if re.search(before, line[: number.start()]) and re.match(behind, line[number.end() :]):
+            return name
+    return None
+
+
+def readings(line, heads):
+    """A pattern of what may stand for a shown line, with a group for each number that may differ, and [(name, number)]."""
+    pattern, numbers, at = "", [], 0
+    for number in re.finditer(r"(?<![\w.])" + NUMBER + r"(?![\d.])", line):
+        name = name_of(line, number, heads)
+        if name:
+            pattern += re.escape(line[at : number.start()]) + f"({NUMBER})"
+            numbers.append((name, float(number[0].replace("−", "-"))))
+            at = number.end()
+    pattern += re.escape(line[at:])
+    return re.sub(r"(\\ )+", r" +", pattern), numbers
+
+
+def is_near(name, shown, printed, within):
+    if name == "time":
+        return True
+    if name == "error":
+        return shown == printed or shown / 100 <= printed <= shown * 100
+    if name == "probability":
+        shown, printed, name = 100 * shown, 100 * printed, "accuracy"
+    return abs(shown - printed) <= within.get(name, 0) + 1e-9
+
+
+def agrees(line, printed, heads, within):
+    """Is this what a shown line says?"""
+    line = DEVICE.sub(r" in PRECISION: \1, DEVICE", line.rstrip())
+    pattern, numbers = readings(line.removesuffix("...").strip(), heads)
+    found = re.fullmatch(pattern + (".*" if line.endswith("...") else ""), DEVICE.sub(r" in PRECISION: \1, DEVICE", printed.strip()))
+    return found and all(is_near(name, shown, float(text.replace("−", "-")), within)
+                         for (name, shown), text in zip(numbers, found.groups()))
+
+
+def difference(expected, printed, tolerances):
+    """None, or the first shown line that was not printed. `tolerances`: {name: how far each line's may be off}."""
+    at, skipping, heads = 0, False, None
+    left = {name: list(each) for name, each in tolerances.items()}
     for line in expected:
         if line.strip() == "...":
             skipping = True
             continue
-        wanted = re.escape(skeleton(line.removesuffix("..."))) + (".*" if line.endswith("...") else "")
-        while skipping and at < len(printed) and not re.fullmatch(wanted, skeleton(printed[at])):
+        heads = heads_of(line) or heads
+        names = {name.replace("probability", "accuracy") for name, _ in readings(line, heads)[1]}
+        within = {name: each.pop(0) if name in names and len(each) > 1 else each[0] for name, each in left.items()}
+        while skipping and at < len(printed) and not agrees(line, printed[at], heads, within):
             at += 1
         if at >= len(printed):
             return f"shown, but not printed: {line}"
-        if not re.fullmatch(wanted, skeleton(printed[at])):
+        if not agrees(line, printed[at], heads, within):
             return f"shown:   {line}\n    printed: {printed[at]}"
         at, skipping = at + 1, False
     return None if skipping or at == len(printed) else f"printed, but not shown: {printed[at]}"
@@ -198,11 +278,12 @@ def call(command, folder, variables, seconds):
 def execute(block, folder, variables):
     """None, or what went wrong."""
     expected = int(block.tags.get("status") or 0)
+    tolerances = {name: list(map(float, block.tags[name].split(","))) for name in TOLERANCES if name in block.tags}
     for command, shown in commands_of(block):
         status, printed = call(command, folder, variables, SECONDS[block.fate])
         if status != expected:
             return f"status {status}, {expected} expected: {command}\n    " + "\n    ".join(printed[-8:])
-        found = shown is not None and difference(shown, printed)
+        found = shown is not None and difference(shown, printed, tolerances)
         if found:
             return f"{command}\n    {found}"
     return None
@@ -266,6 +347,10 @@ def check(mode, source, dawn9, pages):
 
 # ---- the proof that the rules bite ----
 
+TABLE = """```console run accuracy=5,1 loss=0.1
+$ echo 'epoch  train loss  accuracy  images/s'; echo '    1         2.1     30.00       105'; echo '    2         0.5     90.00       110'
+epoch  train loss  accuracy  images/s
+"""
 PLANTED = [  # text of a page, what must be said of it (None: nothing)
     ("```sh\ntrue\n```", "one of run, long"),
     ("```\n$ true\n```", "names its language"),
@@ -282,8 +367,36 @@ PLANTED = [  # text of a page, what must be said of it (None: nothing)
     ("```sh run\nfalse\ntrue\n```", "status 1, 0 expected"),
     ("```sh run status=1\ntrue\n```", "status 0, 1 expected"),
     ("```sh run status=3\nexit 3\n```", None),
-    ("```console run\n$ echo accuracy 93.5%\naccuracy 94.1%\n```", None),
-    ("```console run\n$ echo accuracy 93.5%\naccuracies 94.1%\n```", "shown:   accuracies"),
+    ("```console run\n$ echo accuracy 93.5%\naccuracies 93.5%\n```", "shown:   accuracies"),
+    ("```console run\n$ echo accuracy 93.5%\naccuracy 94.1%\n```", "shown:   accuracy 94.1%"),
+    ("```console run\n$ echo 6573849 parameters\n6573848 parameters\n```", "shown:   6573848"),
+    ("```console run\n$ echo epochs: 10\nepochs: 1\n```", "shown:   epochs: 1"),
+    ("```console run\n$ echo 9cd23640 -3\n9cd23641 -3\n```", "shown:   9cd23641"),
+    ("```console run\n$ echo offset -3\noffset 3\n```", "shown:   offset 3"),
+    ("```console run\n$ echo 7 steps, 3 s, 12 ms, 2.5 GiB\n7 steps, 4.5 s, 1 ms, 9 GiB\n```", None),
+    ("```console run\n$ echo 7 steps, 3 s\n8 steps, 3 s\n```", "shown:   8 steps"),
+    ("```console run\n$ echo 3 s\n3 ms\n```", "shown:   3 ms"),
+    ("commit `0123abc`\n```console run\n$ echo train_seconds 3 in 7 epochs\ntrain_seconds 4 in 6 epochs\n```", "shown:   train_seconds 4"),
+    ("commit `0123abc`\n```console run\n$ echo train_seconds nan\ntrain_seconds 3\n```", "printed: train_seconds nan"),
+    ("```console run accuracy=0.6\n$ echo 93.5% plain, on 21 images\n94.1% plain, on 21 images\n```", None),
+    ("```console run accuracy=0.5\n$ echo 93.5% plain, on 21 images\n94.1% plain, on 21 images\n```", "shown:   94.1%"),
+    ("```console run accuracy=9\n$ echo 93.5% plain, on 21 images\n93.5% plain, on 22 images\n```", "on 22 images"),
+    ("```console run accuracy=9\n$ echo 93.5% plain, target 94%\n93.5% plain, target 95%\n```", "target 95%"),
+    ("```console run accuracy=x\n$ true\n```", "accuracy has no number"),
+    ("```console run epoch=1\n$ echo met in epoch 2\nmet in epoch 3\n```", None),
+    ("```console run accuracy=1\n$ echo '{\"probability\":0.936}'\n{\"probability\":0.93}\n```", None),
+    ("```console run accuracy=1\n$ echo '{\"probability\":0.936}'\n{\"probability\":0.92}\n```", "0.92"),
+    ("commit `0123abc`\n" + TABLE + "    1    2.1  30.00        100\n    2    0.5  90.00        120\n```", None),
+    ("commit `0123abc`\n" + TABLE + "    1    2.1  30.00        100\n    3    0.5  90.00        120\n```", "shown:       3"),
+    ("commit `0123abc`\n" + TABLE + "    1    2.2  30.00        100\n    2    0.5  90.00        120\n```", None),
+    ("commit `0123abc`\n" + TABLE + "    1    2.1  30.00        100\n    2    0.7  90.00        120\n```", "shown:       2    0.7"),
+    ("commit `0123abc`\n" + TABLE + "    1    2.1  40.00        100\n    2    0.5  90.00        120\n```", "shown:       1    2.1  40.00"),
+    ("commit `0123abc`\n" + TABLE + "    1    2.1  34.00        100\n    2    0.5  91.50        120\n```", "shown:       2    0.5  91.50"),
+    ("```console run\n$ echo 'case  error  limit'; echo 'a  1e-7  1e-5'\ncase  error  limit\na  2e-8  1e-5\n```", None),
+    ("```console run\n$ echo 'case  error  limit'; echo 'a  1e-7  1e-5'\ncase  error  limit\na  2e-4  1e-5\n```", "a  2e-4"),
+    ("```console run\n$ echo 'case  error  limit'; echo 'a  1e-7  1e-5'\ncase  error  limit\na  1e-7  1e-4\n```", "1e-4"),
+    ("```console run\n$ echo 'a in f32: 7 parameters, A, 1 thread'\na in bf16: 7 parameters, B C, 2 threads\n```", None),
+    ("```console run\n$ echo 'a in f32: 7 parameters, A, 1 thread'\na in f32: 8 parameters, A, 1 thread\n```", "8 parameters"),
     ("```console run\n$ echo in bf16\nin bf32\n```", "shown:   in bf32"),
     ("```console run\n$ echo nan\n5\n```", "printed: nan"),
     ("```console run\n$ echo a; echo b; echo c\na\n...\nc\n```", None),
