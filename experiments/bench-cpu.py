@@ -24,12 +24,13 @@ rates = [step_gflops / row["step_seconds"] / row["matrix_gflop_per_second"] for 
 print(f"precision           {steps[0]['precision']}, {steps[0]['threads']} threads, batch {steps[0]['batch_size']}")
 print(f"dawn9               {each(steps, 'images_per_second')} images/s")
 print(f"PyTorch             {each(peers, 'images_per_second')} images/s")
-print(f"ratio of medians    {median(steps, 'images_per_second') / median(peers, 'images_per_second'):.2f}   (goal 2.0)")
+ratios = [step["images_per_second"] / peer["images_per_second"] for step, peer in zip(steps, peers)]
+print(f"ratio by round      {', '.join(f'{ratio:.2f}' for ratio in ratios)}; median {statistics.median(ratios):.2f}   (goal 2.0)")
 print(f"step / fastest bare {ops['step_seconds'] / ops['fastest_bare_seconds']:.2f}   (goal 1.25), with reorders "
       f"{ops['step_seconds'] / ops['fastest_seconds']:.2f}")
 print(f"step / matrix rate  {', '.join(f'{rate:.2f}' for rate in rates)}   (goal 0.65, f32 0.60)")
 print(f"peak memory         {max(row['peak_bytes'] for row in steps) / 2**30:.2f} GiB")
-print(f"to the first step   {each(cold, 'seconds_to_first_step', 2)} s   (goal 2.0)")
+print(f"to the first step   {each(cold, 'seconds_to_first_step', 2)} s   (goal 2.0), to its end {each(cold, 'seconds_after_first_step', 2)} s")
 print(f"making the batch    {100 * pipeline['step_seconds'] / median(steps, 'step_seconds'):.2f}% of a step   (goal 2)")
 if not epochs:
     sys.exit()

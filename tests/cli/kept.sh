@@ -45,6 +45,8 @@ for name in ablate-small ladder-small; do
         [ -f "$kept/$link" ] || fail "$kept/report.html links what is not there: $link"
     done
 done
+accepts "$keep" report "$results/cpu/first-trick" first-trick "$dawn9"
+same first-trick/report/effects.tsv "$results/cpu/first-trick/report/effects.tsv"
 python3 "$source/experiments/measured.py" ablate-small ablate-small/report/effects.tsv >measured.def
 same measured.def "$source/tricks/measured.def"
 
@@ -58,7 +60,7 @@ for table in arms effects runs; do
         fail "a changed run leaves $table.tsv as it was"
 done
 
-# ---- measurements of speed: their summaries, and the table of the half epoch ----
+# ---- measurements of speed: their summaries ----
 for name in bench-bf16 bench-f32 side-by-side sources-avx512; do
     script=$source/experiments/bench-cpu.py
     [ $name != side-by-side ] || script=$source/experiments/side-by-side.py
@@ -66,24 +68,6 @@ for name in bench-bf16 bench-f32 side-by-side sources-avx512; do
     accepts python3 "$script" "unpacked/$name"
     same "$out" "$results/cpu/$name/summary.txt"
 done
-# docs/performance.md has that table row by row.
-grep '^|' "$results/cpu/sources-avx512/summary.txt" >rows
-while read -r row; do
-    checks=$((checks + 1))
-    grep -qFx -- "$row" "$source/docs/performance.md" || fail "docs/performance.md lacks the row $row"
-done <rows
-cat >half_epoch.py <<'PYTHON'
-import json, statistics
-for what, name in (("training", "epoch"), ("`bench step`, same settings", "same"), ("`bench step`", "plain")):
-    rows = [json.load(open(f"unpacked/half-epoch/{name}-{i}.json")) for i in (1, 2, 3)]
-    rates = [(row["epochs"][-1] if name == "epoch" else row)["images_per_second"] for row in rows]
-    print("|", what, "|", " | ".join(f"{rate:.0f}" for rate in (*rates, statistics.median(rates))), "|")
-PYTHON
-accepts python3 half_epoch.py
-while read -r row; do
-    checks=$((checks + 1))
-    grep -qFx -- "$row" "$results/README.md" || fail "$results/README.md lacks the row $row"
-done <"$out"
 
 # ---- and nothing that is committed is large ----
 if git -C "$source" rev-parse >/dev/null 2>&1; then
