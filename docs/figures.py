@@ -12,6 +12,8 @@ A mark is a comment. It belongs to the paragraph, list or table that it stands i
     16 min 21 s = clock(result("cpu/NAME")["process_seconds"])     NUMBER must stand in the text
     -->
     <!-- made: EXPRESSION -->     what follows, up to the empty line, is what the expression gives, letter by letter
+    <!-- counted -->              the last cell of each row of a table is what the tests count that the row names
+                                  (tests/counts.tsv); where they count nothing the cell is free
     <!-- shown: RECORD -->        the measured numbers of the block of commands that follows are lines of that record
     <!-- given: 26 s, 94%: WHY -->   for the whole page: not measured here but a definition, a setting, a goal, a
                                   prediction, or somebody else's figure with its source
@@ -51,7 +53,7 @@ def archive(folder):
         ARCHIVES[path] = {}
         if os.path.exists(path):
             with tarfile.open(path) as tar:
-                ARCHIVES[path] = {m.name: tar.extractfile(m).read() for m in tar if m.isfile() and m.name.endswith((".json", ".txt", ".tsv"))}
+                ARCHIVES[path] = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
     return ARCHIVES[path]
 
 
@@ -196,9 +198,9 @@ def row(*cells):
 def rows_of(path, head):
     """The table of a text whose head begins so."""
     lines = text(path).splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith(head))
-    end = next((i for i in range(start + 2, len(lines)) if not lines[i].startswith("|") or re.match(r"\|[-|]+$", lines[min(i + 1, len(lines) - 1)])),
-               len(lines))
+    heads = [i - 1 for i, line in enumerate(lines) if re.fullmatch(r"\|[-|]+", line)]
+    start = next(i for i in heads if lines[i].startswith(head))
+    end = next((i for i in heads if i > start), len(lines))
     return "\n".join(lines[start:end])
 
 
@@ -306,17 +308,19 @@ def worth(trick, folder, what):
         unseen = "" if float(e["p_holm"]) <= 0.05 else f", not told from zero (Holm's p {float(e['p_holm']):.2g})"
         return f"{side}{companions} {signed(e['difference'])} [{signed(e['low'])}, {signed(e['high'])}]{unseen}"
 
-    own = [e for e in table(folder + "/report/effects.tsv") if re.fullmatch(rf"with(out)? {trick}( and its companions)?", e["arm"]) and e["p_holm"]]
+    arms = re.compile(rf"with(out)? {trick}( and its companions)?")
+    own = [e for e in table(folder + "/report/effects.tsv") if arms.fullmatch(e["arm"]) and e["p_holm"]]
     said = (f"**Here.** In `experiments/{os.path.basename(folder)}.yaml` ({what}; {own[0]['runs']} seeds), in points of accuracy with the "
             f"95% interval: {'; '.join(map(clause, own))}. [All figures](../../experiments/results/README.md).")
     return textwrap.fill(said, 120, break_long_words=False, break_on_hyphens=False)
 
 
+BUILT_IN = {"float": float, "min": min, "max": max, "sum": sum, "len": len, "round": round}
 NAMES = {name: value for name, value in list(globals().items()) if callable(value) or name.isupper()}
 
 
 def value_of(expression):
-    return eval(expression, {"__builtins__": {}, **NAMES, "float": float, "min": min, "max": max, "sum": sum, "len": len, "round": round, "range": range})
+    return eval(expression, {"__builtins__": BUILT_IN, **NAMES})  # pylint: disable=eval-used  # the pages are ours
 
 
 # ---- a page ----
@@ -325,7 +329,7 @@ UNIT = (r"(?:[mµn]s|s|seconds?|minutes?|min|hours?|images/s|images a second|[GT
         r"points?|times|cycles)(?![\w/])")
 NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 MEASURED = re.compile(rf"(?<![\w.^]){NUMBER}(?=(?:(?:,| to| and| or| beside| ->) {NUMBER})*[ -]?{UNIT})")
-MARK = re.compile(r"<!-- (from|made:|shown:|given:)\s*(.*?)\s*-->\n?", re.S)
+MARK = re.compile(r"<!-- (from|made:|counted|shown:|given:)\s*(.*?)\s*-->\n?", re.S)
 EXEMPT = ("goal", "published", "predicted", "default", "source", "what", "key", "rounds", "commit")
 
 
@@ -418,11 +422,37 @@ def shown_complaints(record_text, words):
         yield "a mark `shown` above a block without a measured number"
 
 
+TEST = re.compile(r"`((?:unit|cli|cifar10|fuzz)\.[a-z0-9_]+|lint|skips)`")
+
+
+def is_test(name):
+    """Has ctest a test of this name? tests/CMakeLists.txt makes one of each file, and names some itself."""
+    label, _, stem = name.partition(".")
+    if any(os.path.exists(os.path.join(ROOT, "tests", label, stem + end)) for end in (".c", ".sh")):
+        return stem != "lib"
+    lists = [os.path.join(folder, "CMakeLists.txt") for folder, _, _ in os.walk(os.path.join(ROOT, "tests"))]
+    return any(f"add_test(NAME {name} " in open(path, encoding="utf-8").read() for path in lists if os.path.exists(path))
+
+
+def counted(rows_shown):
+    """A table of promises with what the named tests count in its last cells."""
+    counts = {line.split("\t")[0]: line.split("\t")[1:] for line in text("./tests/counts.tsv").splitlines()}
+    lines = rows_shown.split("\n")
+    for i, line in enumerate(lines[2:], 2):
+        names = TEST.findall(line)
+        own = [f"{int(counts[name][0]):,} {counts[name][1]}" for name in names if name in counts]
+        if own:
+            lines[i] = line.rstrip("|").rsplit("|", 1)[0] + "| " + ", ".join(own) + " |"
+        elif not names and not re.search(r"`tests/[\w./]+`", line):
+            raise LookupError("a row that names no test")
+    return "\n".join(lines)
+
+
 def check_chunk(chunk, given):
     """(the chunk as its records give it, complaints)."""
     known, complaints, made = set(given), [], False
     for match in MARK.finditer(chunk):
-        kind, body = match[1], match[2]
+        kind, body, expression = match[1], match[2], ""
         try:
             if kind == "made:":
                 made, rest = True, chunk[match.end() :]
@@ -430,6 +460,11 @@ def check_chunk(chunk, given):
                 if rest != wanted:
                     complaints.append(f"not what {body} gives")
                     chunk = chunk[: match.end()].rstrip("\n") + "\n" + wanted
+            elif kind == "counted":
+                made, rest = True, chunk[match.end() :]
+                if rest != counted(rest):
+                    complaints.append("not what tests/counts.tsv says (tests/counts.sh makes it)")
+                    chunk = chunk[: match.end()] + counted(rest)
             elif kind == "shown:":
                 complaints += shown_complaints(text(body), chunk[match.end() :])
             elif kind == "from":
@@ -444,7 +479,7 @@ def check_chunk(chunk, given):
                         chunk = re.sub(rf"(?<![\w.,]){re.escape(number)}(?![\w]|[.,]\d)", wanted, chunk)
                     known.update(re.findall(NUMBER, number))
         except Exception as error:  # pylint: disable=broad-except  # whatever an expression does is the page's mistake
-            complaints.append(f"{body.splitlines()[0] if kind != 'from' else expression}: {type(error).__name__}: {error}")
+            complaints.append(f"{kind} {expression if kind == 'from' else body}: {type(error).__name__}: {error}")
     if not made:
         complaints += [f"measured, without a record: {number}: {' '.join(bare(chunk).split())[:90]}"
                        for number in dict.fromkeys(measured_in(chunk)) if number not in known]
@@ -462,6 +497,9 @@ def check_page(page):
         wanted, bad = check_chunk(chunk, [g for g in given if g])
         complaints += bad
         page = page.replace(chunk, wanted)
+    complaints += [f"ctest has no test {name}" for name in dict.fromkeys(TEST.findall(page)) if not is_test(name)]
+    complaints += [f"there is no {path}" for path in dict.fromkeys(re.findall(r"`(tests/[a-z0-9_./]+\.[a-z]+)`", page))
+                   if not os.path.exists(os.path.join(ROOT, path))]
     unused = [g for g in dict.fromkeys(given) if g and not stands(g, MARK.sub("", page))]
     return page, complaints + [f"given and nowhere on the page: {g}" for g in unused]
 
@@ -491,6 +529,7 @@ def check(names, write):
 
 # ---- the proof that the rules bite ----
 
+EPOCHS = "<!-- from\n10 = count('tests/golden/dawn94_curve.tsv', r'^[0-9]')\n-->\n<!-- counted -->\n| a | by | n |\n|---|---|---|\n"
 PLANTED = [  # text of a page, what must be said of it (None: nothing)
     ("A step took 886 ms.", "measured, without a record: 886"),
     ("It takes 1.2 to 3 GiB and 4 or 5 images/s.", "measured, without a record: 1.2"),
@@ -518,6 +557,14 @@ PLANTED = [  # text of a page, what must be said of it (None: nothing)
     ("<!-- shown: cpu/synthetic-seed1/output.txt -->\n```console run\n$ dawn9\ntime  train_seconds 5\n```", "does not say so"),
     ("<!-- shown: cpu/synthetic-seed1/output.txt -->\n```console run\n$ dawn9\n" + text("cpu/synthetic-seed1/output.txt") + "\n```", None),
     ("<!-- shown: cpu/synthetic-seed1/output.txt -->\n```console run\n$ dawn9\ndone\n```", "without a measured number"),
+    ("`unit.schedule`, `cli.docs_long`, `unit.cpu_conv_many`, `lint`, `tests/docs.py`", None),
+    ("`unit.nothing`", "ctest has no test unit.nothing"),
+    ("`cli.lib`", "ctest has no test cli.lib"),
+    ("`tests/nothing.sh`", "there is no tests/nothing.sh"),
+    ("<!-- counted -->\n| a | by | counted |\n|---|---|---|\n| b | `cli.records` | 999,999 checks |", "not what tests/counts.tsv says"),
+    ("<!-- counted -->\n| a | by | counted |\n|---|---|---|\n| b | nobody | |", "names no test"),
+    (EPOCHS + "| b | `tests/lint.sh` | 10 epochs |", None),
+    (EPOCHS + "| b | `tests/lint.sh` | 11 epochs |", "10 is not in the text"),
     ("**To its author.** 46 s to 43 s (somebody).", None),
 ]
 RESTORED = ("A step took 887 ms, of 886.5 ms.\n<!-- from\n887 = milliseconds(STEPS)[0]\n-->\n\nAnd 887.",

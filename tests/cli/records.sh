@@ -22,6 +22,8 @@ for precision, seed, name in (("bf16", 1, ""), ("bf16", 2, ""), ("bf16", 3, ""),
     accuracies.setdefault(precision + name, []).append(record["accuracy_tta"])
 for runs, least in (("bf16", 93.95), ("f32-own", 93.9), ("bf16-own", 93.9)):
     assert len(accuracies[runs]) == 3 and sum(accuracies[runs]) / 3 >= least, accuracies
+print("counted:", len(curve) * sum(map(len, accuracies.values())), "losses")
 PYTHON
 accepts python3 "$scratch/curve.py" "$source"
+cat "$out"
 verdict

@@ -163,6 +163,7 @@ static void test_no_cell_is_empty(void **state) {
             filled++;
         }
     assert_int_equal(filled, D9_TRICK_COUNT * (D9_TRICK_COUNT + 1) / 2);
+    print_message("counted: %d pairs\n", filled);
 }
 
 static void test_all_together(void **state) {
