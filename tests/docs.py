@@ -12,7 +12,7 @@ The words after a block's language say what becomes of it:
     status=N         the exit status, 0 when not given
     file=PATH        not commands: the block becomes this file of the copy, later blocks use it
 
-    accuracy=P loss=L epoch=N sensitivity=N
+    accuracy=P loss=L epoch=N
                      how far numbers of that name may be off (below); P,P,...: in the first line that has one, the second
 
 An `sh` block is a script. A `console` block shows commands after "$ " and what each prints. Every line is compared, and
@@ -24,8 +24,8 @@ in it every word and every number; a line "..." stands for any lines, "..." at t
 - what rounding leaves, in a column headed `error`: by a factor of 100 either way;
 - what training gives, where the block has the word for it and as far as that says: percentages under `accuracy` and
   `with TTA`, before ` plain` or ` with TTA` and alone in a column, and `"probability"` times 100 (accuracy); what stands
-  under `train loss` (loss); the epoch that met the target (epoch); `verify`'s rows by their sensitivity (sensitivity).
-  It differs between AVX2, AVX-512, AMX and oneDNN. Accuracies of a run are points, and so is P.
+  under `train loss` (loss); the epoch that met the target (epoch); rows of `compare` likewise. AVX2, AVX-512, AMX and
+  oneDNN round differently, and training carries that on.
 
 What shows a measured speed has the commit that made it nearby. Every block of commands has one of the first four words,
 every block a language, every relative link a target. The copy's build/ is a link to DAWN9's folder, or a build of the
@@ -43,7 +43,7 @@ from dataclasses import dataclass, field
 COMMANDS = ("sh", "console")
 FATES = ("run", "long", "gpu", "untested")
 SECONDS = {"run": 300, "long": 3600}  # that one command may take
-TOLERANCES = ("accuracy", "loss", "epoch", "sensitivity")  # words of a block: how far training may be off
+TOLERANCES = ("accuracy", "loss", "epoch")  # words of a block: how far training may be off
 
 
 @dataclass
@@ -135,9 +135,10 @@ PLACES = [  # name of a number, what stands before it, what behind it
     ("time", r"\w_seconds $", r""),
     ("accuracy", r"", r"% (?:plain|with TTA)\b"),
     ("accuracy", r"  $", r"%$"),
+    ("accuracy", r"^ *accuracy(?:_tta)? [ \d.]*$", r""),
+    ("epoch", r"^ *epoch_to_target [ \d]*$", r""),
     ("probability", r'"probability":$', r""),
     ("epoch", r"met in epoch $", r"$"),
-    ("sensitivity", r"\($", r" by their sensitivity\)"),
 ]
 DEVICE = re.compile(r" in \w+: (.* parameters), .*, \d+ threads?$")
 
@@ -383,6 +384,8 @@ PLANTED = [  # text of a page, what must be said of it (None: nothing)
     ("```console run accuracy=9\n$ echo 93.5% plain, on 21 images\n93.5% plain, on 22 images\n```", "on 22 images"),
     ("```console run accuracy=9\n$ echo 93.5% plain, target 94%\n93.5% plain, target 95%\n```", "target 95%"),
     ("```console run accuracy=x\n$ true\n```", "accuracy has no number"),
+    ("```console run accuracy=1\n$ echo accuracy_tta 99.8 99.2\naccuracy_tta 99.8 100.0\n```", None),
+    ("```console run accuracy=1\n$ echo accuracy_tta 99.8 98.2\naccuracy_tta 99.8 100.0\n```", "shown:   accuracy_tta"),
     ("```console run epoch=1\n$ echo met in epoch 2\nmet in epoch 3\n```", None),
     ("```console run accuracy=1\n$ echo '{\"probability\":0.936}'\n{\"probability\":0.93}\n```", None),
     ("```console run accuracy=1\n$ echo '{\"probability\":0.936}'\n{\"probability\":0.92}\n```", "0.92"),
