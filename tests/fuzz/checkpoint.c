@@ -90,8 +90,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
     if (!own) set_up();
     if (seed % 64 == 0 && own_size <= most) {
-        memcpy(data, own, own_size);
-        size = own_size;
+        size = fuzz_split(own, own_size, data);
     }
     return LLVMFuzzerMutate(data, size, most);
 }

@@ -260,6 +260,15 @@ uint8_t *fuzz_tensors(const uint8_t *data, size_t size, size_t *file_size) {
     return file;
 }
 
+size_t fuzz_split(const uint8_t *file, size_t file_size, uint8_t *data) {
+    size_t header = 0;
+    for (int i = 0; i < 8; i++) header |= (size_t)file[i] << 8 * i;
+    memcpy(data, file + 8, header);
+    data[header] = 255;
+    memcpy(data + header + 1, file + 8 + header, file_size - 8 - header);
+    return file_size - 7;
+}
+
 /* ---- what holds of every refusal ---- */
 
 void fuzz_check_refusal(fuzz_bench *bench, d9_status status) {

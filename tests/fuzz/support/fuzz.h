@@ -43,6 +43,8 @@ void fuzz_check_refusal(fuzz_bench *bench, d9_status status);
 /* A safetensors file: what stands before the byte 255 as its header, with the length put before it, and the data; an
  * input without such a byte as it is. By malloc. */
 uint8_t *fuzz_tensors(const uint8_t *data, size_t size, size_t *file_size);
+/* The input that gives this file; returns its size, which is not above the file's. */
+size_t fuzz_split(const uint8_t *file, size_t file_size, uint8_t *data);
 
 void fuzz_require(bool holds, const char *what);
 
