@@ -12,9 +12,9 @@
  *     timeline/SEGMENT/epoch       i64 (segments of this kind); 0: of no epoch
  *     timeline/SEGMENT/seconds     f64, beside it
  *
- * Its metadata holds the format, what must agree with the run that reads it, the step, and the SHA-256 of the file.
- * What is listed here must be there and nothing else, in the type and shape that the run itself has, every number
- * finite but for the accuracy of an epoch that was not evaluated. */
+ * Its metadata holds the format, what must agree with the run that reads it, the step, the version and commit that
+ * wrote it, and the SHA-256 of the file. What is listed here must be there and nothing else, in the type and shape that
+ * the run itself has, every number finite but for the accuracy of an epoch that was not evaluated. */
 #include "core/system.h"
 #include "record/safetensors.h"
 #include "train/trainer.h"
@@ -157,8 +157,16 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     identify(session, &mine);
     snprintf(step, sizeof step, "%lld", (long long)progress->step);
     memset(seal, '0', D9_SEAL_DIGITS);
-    const d9_metadata metadata[] = {{"format", format}, mine.rows[0], mine.rows[1],   mine.rows[2],
-                                    mine.rows[3],       mine.rows[4], {"step", step}, {D9_SEAL_KEY, seal}};
+    const d9_metadata metadata[] = {{"format", format},
+                                    mine.rows[0],
+                                    mine.rows[1],
+                                    mine.rows[2],
+                                    mine.rows[3],
+                                    mine.rows[4],
+                                    {"step", step},
+                                    {"dawn9.version", d9_build_version()},
+                                    {"dawn9.commit", d9_build_commit()},
+                                    {D9_SEAL_KEY, seal}};
     D9_TRY(d9_safetensors_encode(session->context, path, all.tensors, all.count, metadata,
                                  sizeof metadata / sizeof *metadata, &bytes, &size));
     d9_safetensors_seal(bytes, size);
@@ -171,17 +179,33 @@ done:
 
 /* ---- reading ---- */
 
+/* Who wrote a checkpoint of another format. The first two did not say. */
+static void name_writer(const d9_safetensors *file, const char *theirs, char text[128]) {
+    static const char *const ended[] = {NULL, "bd6cd8a", "fa7f97f", "f7ed300"}; /* the commit that ended a format */
+    const char *version = d9_safetensors_metadata(file, "dawn9.version"),
+               *commit = d9_safetensors_metadata(file, "dawn9.commit");
+    const int number = theirs[strlen(FORMAT_NAME)] - '0';
+    const bool known = number >= 1 && number <= 3 && strlen(theirs) == strlen(FORMAT_NAME) + 1;
+    if (version && commit)
+        snprintf(text, 128, "dawn9 %.20s (commit %.20s)", version, commit);
+    else if (known)
+        snprintf(text, 128, "dawn9 0.1.0 before commit %s", ended[number]);
+    else
+        snprintf(text, 128, "another program");
+}
+
 static d9_status check_format(d9_session *session, const char *path, const d9_safetensors *file) {
     const char *theirs = d9_safetensors_metadata(file, "format");
+    char writer[128];
     if (!theirs || strncmp(theirs, FORMAT_NAME, strlen(FORMAT_NAME)) != 0)
         return d9_fail(session->context, D9_DATA, "%s: is no checkpoint: its format is %.40s, must be %s", path,
                        theirs ? theirs : "not said", format);
-    if (strcmp(theirs, format) != 0)
-        return d9_fail(session->context, D9_USAGE,
-                       "%s: is a %.40s, this version reads %s: start anew without --resume, or go on with the version "
-                       "that wrote it",
-                       path, theirs, format);
-    return D9_OK;
+    if (strcmp(theirs, format) == 0) return D9_OK;
+    name_writer(file, theirs, writer);
+    return d9_fail(session->context, D9_USAGE,
+                   "%s: is a %.40s of %s, this version reads %s: start anew without --resume, or go on with the "
+                   "version that wrote it",
+                   path, theirs, writer, format);
 }
 
 static d9_status check_identity(d9_session *session, const char *path, const d9_safetensors *file) {
