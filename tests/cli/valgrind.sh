@@ -1,0 +1,61 @@
+# The command under valgrind: training to the end, stopped and resumed, then what reads the run. No error, and no block that
+# nothing points to. f32 on the CPU backend held to AVX2 and on the reference backend, one thread: valgrind 3.19 knows no
+# AVX-512, and cannot see which bytes a second thread's OpenMP has given back.
+. "$(dirname "$0")/lib.sh"
+
+command -v valgrind >/dev/null || skips valgrind "not installed (Debian package valgrind)"
+# What a sanitizer has built runs on shadow memory of its own.
+! grep -q '^DAWN9_SANITIZE:STRING=.' "$(dirname "$dawn9")/CMakeCache.txt" || skips valgrind "a sanitized build"
+
+# clean STATUS COMMAND...: of dawn9, under valgrind.
+clean() {
+    expected=$1
+    shift
+    observe valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
+        --log-file="$scratch/valgrind" "$dawn9" "$@"
+    [ $status = "$expected" ] || fail "status $status, $expected expected: $*"
+    [ ! -s "$scratch/valgrind" ] || { fail "valgrind on $*"; head -n 60 "$scratch/valgrind"; }
+}
+
+tiny | sed 's/^backend: .*/backend: cpu\nbackend_options: {cpu_level: avx2}/; s/epochs: 2/epochs: 0.75/; s/\[0, 1, end\], values: \[0, 0.4, 0\]/[0, end], values: [0.4, 0]/' >cpu.yaml
+sed 's/^backend: .*/backend: reference/; /^backend_options/d' cpu.yaml >reference.yaml
+
+# It sees what it is to see: a program that reads what nobody wrote, and one that loses a block.
+printf '#include <stdlib.h>\nint main(int n, char **a) { (void)a; char *p = malloc(8); return n > 1 ? (p = 0, 0) : p[3] ? 1 : (free(p), 0); }\n' >bad.c
+"${CC:-cc}" -g -O0 -o bad bad.c && for words in "" lost; do
+    observe valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite ./bad $words
+    [ $status = 99 ] || fail "valgrind overlooks an error planted ($words)"
+done
+
+for backend in cpu reference; do
+    clean 0 train $backend.yaml --out $backend
+done
+clean 0 config cpu.yaml
+clean 0 eval cpu
+clean 0 export cpu/model.safetensors cpu.onnx
+clean 0 report cpu
+clean 0 compare cpu reference
+clean 0 data preview cpu.yaml --out preview.png
+clean 0 predict cpu preview.png
+
+# Interrupted behind its first epoch: a checkpoint stays, and is taken up.
+sed 's/epochs: 0.75/epochs: 3/' cpu.yaml >long.yaml
+valgrind_log=$scratch/interrupted
+valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
+    --log-file="$valgrind_log" "$dawn9" train long.yaml --out long >"$out" 2>"$err" &
+child=$!
+until_written long/events.jsonl $child
+kill -s INT $child
+status=0
+wait $child || status=$?
+checks=$((checks + 1))
+[ $status = 130 ] && [ ! -s "$valgrind_log" ] && [ -s long/checkpoint.safetensors ] || { fail "interrupted: status $status"; head -n 60 "$valgrind_log"; }
+clean 0 train long.yaml --out long --resume
+
+# What is refused leaves nothing behind either.
+printf 'train: {epochs: {}}\n' >wrong.yaml
+clean 2 config wrong.yaml
+head -c 1000 cpu/model.safetensors >cut.safetensors
+clean 3 eval cut.safetensors
+clean 3 predict cpu cut.safetensors
+verdict
