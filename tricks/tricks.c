@@ -7,18 +7,17 @@
 #include "tricks/tricks.def"
 #undef D9_TRICK
 
-const d9_trick *d9_trick_at(int index) {
-    static const d9_trick *const tricks[] = {
+static const d9_trick *const tricks[] = {
 #define D9_TRICK(name) &d9_trick_##name,
 #include "tricks/tricks.def"
 #undef D9_TRICK
-    };
-    return index >= 0 && index < D9_TRICK_COUNT ? tricks[index] : NULL;
-}
+};
+
+const d9_trick *d9_trick_at(int index) { return index >= 0 && index < D9_TRICK_COUNT ? tricks[index] : NULL; }
 
 int d9_trick_index(const char *name) {
     for (int i = 0; i < D9_TRICK_COUNT; i++)
-        if (strcmp(d9_trick_at(i)->name, name) == 0) return i;
+        if (strcmp(tricks[i]->name, name) == 0) return i;
     return -1;
 }
 

@@ -48,14 +48,13 @@ static d9_status open_row(d9_context *context, const backend_row *row, const d9_
 
 /* The first whose module opens and whose device answers. */
 static d9_status find_best(d9_context *context, const d9_backend **backend) {
-    for (int i = 0; i < ROWS; i++) {
+    for (int i = 0;; i++) {
         d9_status status = open_row(context, &rows[i], backend);
         if (status == D9_OK && (*backend)->probe) status = (*backend)->probe(context);
         if (status == D9_OK || i + 1 == ROWS) return status;
         d9_log(context, D9_LOG_DEBUG, "%s", context->message);
         d9_context_clear(context);
     }
-    return D9_OK;
 }
 
 d9_status d9_backend_find(d9_context *context, const char *name, const d9_backend **backend) {

@@ -97,7 +97,7 @@ static d9_status run_command(d9_cli *cli, const char *name, int count, const cha
     const d9_command *command = d9_command_find(name);
     void *options = NULL;
     bool help = false;
-    if (!command) D9_TRY(unknown_command(cli, name));
+    if (!command) return unknown_command(cli, name);
     D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, command->options_size, &options));
     D9_TRY(d9_cli_parse(cli, command, count, words, options, &help));
     if (help) return d9_cli_help(cli, command);

@@ -14,7 +14,7 @@
 
 /* ---- the default table ---- */
 
-enum { HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20, ADDRESS = sizeof(void *) };
 
 /* A block's own address lies right before the pointer that is handed out. */
 static void *behind_address(void *block, char *pointer) {
@@ -33,9 +33,9 @@ static void *allocate_small(size_t alignment, size_t bytes) {
 /* Zeros from the kernel, a page at its first touch: what is never touched costs nothing, and the threads that use the
  * rest provide it. Huge pages make address translation cheaper: a step streams through gigabytes. */
 static void *allocate_large(size_t bytes) {
-    char *block = calloc(1, HUGE_PAGE + sizeof block + bytes);
+    char *block = calloc(1, HUGE_PAGE + ADDRESS + bytes);
     if (!block) return NULL;
-    char *pointer = block + sizeof block + HUGE_PAGE - (uintptr_t)(block + sizeof block) % HUGE_PAGE;
+    char *pointer = block + ADDRESS + HUGE_PAGE - (uintptr_t)(block + ADDRESS) % HUGE_PAGE;
     (void)madvise(pointer, bytes, MADV_HUGEPAGE); /* a wish: a refusal costs speed alone */
     return behind_address(block, pointer);
 }

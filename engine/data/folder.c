@@ -272,7 +272,7 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
     d9_status status = D9_OK;
     d9_arena arena = {0};
     const char *train_root, *test_root;
-    tree tree, test_tree;
+    tree train_tree, test_tree;
     picture_list train, test;
     D9_TRY(d9_folder_promise(context, options, dataset));
     if (!options->path && !d9_file_exists(context, folder))
@@ -284,17 +284,17 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
         D9_TRY(d9_fail(context, D9_DATA, "%s: No such file or directory; --data DIR says where the class folders are",
                        folder));
     D9_TRY(find_parts(context, &arena, folder, &train_root, &test_root));
-    D9_TRY(read_tree(context, &arena, train_root ? train_root : folder, &tree));
+    D9_TRY(read_tree(context, &arena, train_root ? train_root : folder, &train_tree));
     if (train_root) {
         D9_TRY(read_tree(context, &arena, test_root, &test_tree));
-        D9_TRY(list_by_hand(context, &arena, &tree, &tree, train_root, &train));
-        D9_TRY(list_by_hand(context, &arena, &tree, &test_tree, test_root, &test));
+        D9_TRY(list_by_hand(context, &arena, &train_tree, &train_tree, train_root, &train));
+        D9_TRY(list_by_hand(context, &arena, &train_tree, &test_tree, test_root, &test));
     } else {
-        D9_TRY(list_by_seed(context, &arena, options->seed, &tree, folder, &train, &test));
+        D9_TRY(list_by_seed(context, &arena, options->seed, &train_tree, folder, &train, &test));
     }
     D9_TRY(shuffle(context, &arena, options->seed, &train));
 
-    D9_TRY(name_classes(context, &tree, dataset));
+    D9_TRY(name_classes(context, &train_tree, dataset));
     D9_TRY(decode_all(context, options, &train, dataset, &dataset->train));
     D9_TRY(decode_all(context, options, &test, dataset, &dataset->test));
 done:

@@ -103,7 +103,8 @@ static uint8_t to_byte(double value) { return (uint8_t)(fmin(fmax(value, 0), 255
 static void draw(uint64_t seed, uint32_t sample, uint32_t split, int side, int label, uint8_t *pixels) {
     const scene scene = compose(seed, sample, split, side);
     for (int i = 0; i < side * side; i++) {
-        const double dy = i / side + 0.5 - scene.centre_y, dx = i % side + 0.5 - scene.centre_x;
+        const int row = i / side, column = i % side;
+        const double dy = row + 0.5 - scene.centre_y, dx = column + 0.5 - scene.centre_x;
         const double x = scene.mirror * (scene.cosine * dx + scene.sine * dy);
         const double y = scene.cosine * dy - scene.sine * dx;
         const double cover = fmin(fmax(0.5 - distances[label](x, y, scene.radius), 0), 1);

@@ -89,14 +89,15 @@ static d9_status share_threads(d9_context *context, int worker_count, int64_t *t
 
 static d9_status work(worker *self) {
     d9_status status;
+    double pause = 0.025; /* doubled before its first use */
     if (self->options->observer.step) self->run.observer = (d9_observer){.user = self, .step = on_step};
     if (self->options->worker_count > 1)
         D9_TRY(share_threads(self->context, self->options->worker_count, &self->run.threads_default));
     D9_TRY(D9_ALLOCATE(self->context, d9_experiment_runs(self->experiment), "the runs", &self->settled));
-    for (double pause = 0.05;; pause = fmin(2 * pause, 1)) {
+    for (;;) {
         D9_TRY(do_all(self));
         if (!self->any_running) break;
-        if (self->any_trained) pause = 0.05;
+        pause = self->any_trained ? 0.05 : fmin(2 * pause, 1);
         pause_seconds(pause);
     }
 done:

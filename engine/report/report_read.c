@@ -309,7 +309,7 @@ static d9_status read_plain(d9_context *context, d9_report *report) {
         const d9_entry *entry = single ? NULL : &listing.entries[i];
         if (entry && (!entry->folder || !is_run(context, entry->path))) continue;
         d9_report_run *run = &report->runs[report->run_count++];
-        run->folder = single ? "." : entry->name;
+        run->folder = entry ? entry->name : ".";
         run->arm = -1;
         D9_TRY(read_run(context, report, run, NULL));
         if (run->result) D9_TRY(place_run(context, report, run));

@@ -149,6 +149,7 @@ static d9_status tune(d9_context *context, d9_site *site, d9_conv_way *ways, int
     const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
     if (operations(&shape) < 4e9) return D9_OK;
     D9_TRY(survey(context, site, rows, D9_CONV_WAYS, &count));
+    if (count == 0) return D9_OK;
     const bool library_only = d9_cpu_device_of(site)->library_first && !d9_conv_own_kernel(rows[0].choice);
     for (int i = 1; i < count; i++)
         if (rows[i].seconds < rows[best].seconds && !(library_only && d9_conv_own_kernel(rows[i].choice))) best = i;

@@ -17,8 +17,8 @@ static bool runs_here(const level_row *row) {
 }
 
 d9_status d9_cpu_level_choose(d9_context *context, const char *level, d9_cpu *cpu, const char **isa) {
-    const level_row *best = NULL, *row = NULL;
-    for (int i = 0; i < ROWS; i++)
+    const level_row *best = &rows[0], *row = NULL; /* every processor runs the first */
+    for (int i = 1; i < ROWS; i++)
         if (runs_here(&rows[i])) best = &rows[i];
     for (int i = ROWS - 1; i >= 0 && level; i--) /* "v4bf16" is the one without tiles */
         if (strcmp(level, rows[i].isa) == 0 || strcmp(level, rows[i].loops) == 0) row = &rows[i];

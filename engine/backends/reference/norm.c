@@ -14,7 +14,10 @@ static geometry geometry_of(const d9_value *x, int64_t groups) {
     return (geometry){s->d[0], d9_shape_count(s) / s->d[0] / channels, channels, groups};
 }
 
-static double per_group(const geometry *g) { return (double)(g->images / g->groups * g->pixels); }
+static double per_group(const geometry *g) {
+    const int64_t images = g->images / g->groups;
+    return (double)(images * g->pixels);
+}
 
 /* sum over group `group`, channel c, of (x - shift), or of its square. */
 static double sum_of(const geometry *g, const double *x, int64_t group, int64_t c, double shift, int power) {
