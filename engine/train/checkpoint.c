@@ -179,7 +179,7 @@ done:
 
 /* ---- reading ---- */
 
-/* Who wrote a checkpoint of another format. The first two did not say. */
+/* Who wrote a checkpoint of another format. The first three did not say. */
 static void name_writer(const d9_safetensors *file, const char *theirs, char text[128]) {
     static const char *const ended[] = {NULL, "bd6cd8a", "fa7f97f", "f7ed300"}; /* the commit that ended a format */
     const char *version = d9_safetensors_metadata(file, "dawn9.version"),

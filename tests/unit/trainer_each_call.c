@@ -9,102 +9,17 @@
 #include <cmocka.h>
 
 #include "record/safetensors.h"
+#include "tests/support/each_call.h"
 #include "tests/support/runs.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- a system whose k-th call of one kind fails ---- */
-
-#define CALLS(X)                                                                                                       \
-    X(allocate)                                                                                                        \
-    X(open)                                                                                                            \
-    X(read)                                                                                                            \
-    X(write)                                                                                                           \
-    X(truncate)                                                                                                        \
-    X(sync)                                                                                                            \
-    X(file_stat)                                                                                                       \
-    X(stat)                                                                                                            \
-    X(rename)                                                                                                          \
-    X(remove)                                                                                                          \
-    X(make_directory)                                                                                                  \
-    X(lock)
-
-typedef enum call {
-#define ENUM_(name) CALL_##name,
-    CALLS(ENUM_)
-#undef ENUM_
-        CALL_COUNT
-} call;
-static const char *const call_names[] = {
-#define NAME_(name) #name,
-    CALLS(NAME_)
-#undef NAME_
-};
-
-typedef struct planted {
-    int64_t calls[CALL_COUNT]; /* made so far */
-    call kind;
-    int64_t victim; /* from 1; 0: none */
-    bool met;
-} planted;
-
-static bool fails(planted *p, call kind) {
-    const bool here = ++p->calls[kind] == p->victim && p->kind == kind;
-    p->met |= here;
-    errno = EIO;
-    return here;
-}
-
-static const d9_system *rest(void) { return run_system(); } /* which does not wait for the disk */
-
-static void *allocate(void *user, size_t alignment, size_t bytes) {
-    return fails(user, CALL_allocate) ? NULL : rest()->allocate(rest()->user, alignment, bytes);
-}
-#define FAILING(name, parameters, ...)                                                                                 \
-    static int fail_##name parameters {                                                                                \
-        return fails(user, CALL_##name) ? -1 : rest()->name(rest()->user, __VA_ARGS__);                                \
-    }
-FAILING(open, (void *user, const char *path, int flags, int mode), path, flags, mode)
-FAILING(truncate, (void *user, int file, int64_t size), file, size)
-FAILING(sync, (void *user, int file), file)
-FAILING(file_stat, (void *user, int file, struct stat *state), file, state)
-FAILING(stat, (void *user, const char *path, struct stat *state), path, state)
-FAILING(rename, (void *user, const char *from, const char *to), from, to)
-FAILING(remove, (void *user, const char *path), path)
-FAILING(make_directory, (void *user, const char *path, int mode), path, mode)
-FAILING(lock, (void *user, int file, const char *path), file, path)
-static ssize_t fail_read(void *user, int file, void *bytes, size_t size) {
-    return fails(user, CALL_read) ? -1 : rest()->read(rest()->user, file, bytes, size);
-}
-static ssize_t fail_write(void *user, int file, const void *bytes, size_t size) {
-    return fails(user, CALL_write) ? -1 : rest()->write(rest()->user, file, bytes, size);
-}
-
-static d9_system system_with(planted *p) {
-    d9_system system = *rest();
-    system.user = p;
-    system.allocate = allocate;
-    system.open = fail_open;
-    system.read = fail_read;
-    system.write = fail_write;
-    system.truncate = fail_truncate;
-    system.sync = fail_sync;
-    system.file_stat = fail_file_stat;
-    system.stat = fail_stat;
-    system.rename = fail_rename;
-    system.remove = fail_remove;
-    system.make_directory = fail_make_directory;
-    system.lock = fail_lock;
-    return system;
-}
-
 /* ---- one run ---- */
 
 static run_report train(run_bench *b, planted *p, bool resume) {
-    const d9_system system = system_with(p);
+    const d9_system system = planted_system(p, run_system()); /* which does not wait for the disk */
     return run_train(
         &(d9_train_options){.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1, .resume = resume},
         &system);
@@ -139,10 +54,10 @@ static bool is_documented(d9_status status) {
     return status == D9_OUTPUT || status == D9_DATA || status == D9_USAGE || status == D9_DEVICE;
 }
 
-static void check(run_bench *b, const run_report *whole, call kind, int64_t k) {
+static void check(run_bench *b, const run_report *whole, each_call kind, int64_t k) {
     planted p = {.kind = kind, .victim = k}, none = {.victim = 0};
     char what[64];
-    snprintf(what, sizeof what, "%s %lld", call_names[kind], (long long)k);
+    snprintf(what, sizeof what, "%s %lld", each_call_names[kind], (long long)k);
     const run_report report = train(b, &p, false);
     assert_true(p.met);
     assert_whole_files(b, what);
@@ -172,10 +87,10 @@ static void test_each_call(void **state) {
         const int64_t step = every ? 1 : 1 + counted.calls[kind] / SOME;
         for (int64_t k = 1; k <= counted.calls[kind]; k += step) {
             empty_folder(b);
-            check(b, &whole, (call)kind, k);
+            check(b, &whole, (each_call)kind, k);
             tried++;
         }
-        print_message("%s: %lld calls\n", call_names[kind], (long long)counted.calls[kind]);
+        print_message("%s: %lld calls\n", each_call_names[kind], (long long)counted.calls[kind]);
     }
     print_message("counted: %d calls that fail\n", tried);
 }
