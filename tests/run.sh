@@ -63,6 +63,8 @@ lacks() { # REASON BUILD
     amx) built_with "$2" DAWN9_CPU_CEILING:STRING=3 || ! cpu_has amx_bf16 ;;
     fuzzer) ! has_fuzzer ;;
     x86-64) [ "$(uname -m)" != x86_64 ] ;;
+    valgrind) ! has_command valgrind || grep -q '^DAWN9_SANITIZE:STRING=.' "$2/CMakeCache.txt" 2>/dev/null ;;
+    analysers) ! has_command clang || ! has_command clang-tidy || ! has_command cppcheck ;;
     *) return 2 ;;
     esac
 }
@@ -91,6 +93,9 @@ install_tools() {
     [ $extent = quick ] || has_fuzzer || missing="$missing libclang-rt-dev"
     [ $extent != long ] || has_command sbatch || missing="$missing slurm-wlm munge"
     [ $extent != long ] || has_command file || missing="$missing file"
+    [ $extent != long ] || has_command valgrind || missing="$missing valgrind"
+    [ $extent != long ] || has_command clang-tidy || missing="$missing clang-tidy"
+    [ $extent != long ] || has_command cppcheck || missing="$missing cppcheck"
     [ $extent != long ] || /usr/bin/python3 -c 'import torch' 2>/dev/null || missing="$missing python3-torch"
     [ $extent != long ] || has_command npm || missing="$missing npm"
     has_command groff || missing="$missing groff-base"

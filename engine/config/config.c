@@ -86,7 +86,7 @@ static d9_status bind_model(d9_context *context, d9_config *config, d9_tree *roo
     const d9_tree *node = d9_tree_find(map, "name");
     D9_TRY(d9_value_read(context, &config->arena, row, node, &name));
     config->model = name ? d9_model_find(name) : NULL;
-    if (!config->model) D9_TRY(unknown_model(context, node ? node : map, name ? name : "nothing"));
+    if (!config->model) return unknown_model(context, node ? node : map, name ? name : "nothing");
     D9_TRY(d9_arena_allocate(context, &config->arena, config->model->options_size, &config->model_options));
     d9_binding bindings[] = {{row, &name}, {config->model->options, config->model_options}};
     D9_TRY(d9_values_bind(context, &config->arena, map, bindings, 2, NULL));

@@ -251,7 +251,7 @@ static d9_status read_map(reader *reader, d9_tree *map, int depth) {
         D9_TRY(copy_scalar(reader, &key));
         if (map->count == KEYS_MAX)
             D9_TRY(d9_tree_fail_at(reader->context, &place, map, "more than %d keys", KEYS_MAX));
-        const d9_tree *twin = d9_tree_find(map, key);
+        const d9_tree *twin = d9_tree_find(map, key); /* NOLINT(clang-analyzer-core.CallAndMessage): copied */
         D9_TRY(advance(reader));
         if (twin && place.line > 0)
             D9_TRY(

@@ -319,7 +319,7 @@ D9_INLINE void find_maximum(const line *y, const d9_kernel_store store, float *m
         integers where = {0};
         D9_UNROLL for (int k = 1; k < 4; k++) {
             const d9_vector x = as_stored(store, y[k / 2 * 4 + k % 2] + c);
-            const integers wins = (x > best) | (x != x);
+            const integers wins = (x > best) | (x != x); /* NOLINT(misc-redundant-expression): a NaN */
             best = (d9_vector)(((integers)x & wins) | ((integers)best & ~wins));
             where = (k & wins) | (where & ~wins);
         }

@@ -1,0 +1,212 @@
+/* Every call that a command makes of the system fails once: the k-th allocation, open, read, write and so on. Then it
+ * ends with a documented status, one line on standard error and no half-written file, or as if nothing had happened; on
+ * a system that is well it then works. Of each kind two are tried, N by `test_commands_each_call N`, all by `all`, which
+ * takes minutes.
+ *
+ * The command is main of engine/cli, in a child of this process; its system is replaced by the linker (--wrap). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/listing.h"
+#include "tests/support/each_call.h"
+#include "tests/support/runs.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the command's system ---- */
+
+int dawn9_main(int count, char **words);
+const d9_system *__real_d9_system_default(void);
+const d9_system *__wrap_d9_system_default(void);
+
+static planted *shared; /* with the children */
+static d9_system faulty;
+
+static int no_sync(void *user, int file) {
+    (void)user, (void)file;
+    return 0;
+}
+
+const d9_system *__wrap_d9_system_default(void) { return shared ? &faulty : __real_d9_system_default(); }
+
+/* ---- one command ---- */
+
+enum { WORDS_MAX = 12 };
+typedef struct command {
+    const char *words[WORDS_MAX];
+    const char *makes; /* a folder that is not there before it, or NULL */
+} command;
+
+static void redirect(const char *name, int to) {
+    const int file = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (file < 0 || dup2(file, to) < 0) _exit(99);
+    close(file);
+}
+
+static int run(const command *c, each_call kind, int64_t victim) {
+    *shared = (planted){.kind = kind, .victim = victim, .base = shared->base};
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        char *words[WORDS_MAX + 1] = {"dawn9"};
+        int count = 1;
+        for (; c->words[count - 1]; count++) words[count] = (char *)c->words[count - 1];
+        static const int caught[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS}; /* by cmocka, which would go on here */
+        for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) signal(caught[i], SIG_DFL);
+        setenv("OMP_WAIT_POLICY", "passive", 1); /* or the command would start this program anew to have it so */
+        redirect("out", STDOUT_FILENO);
+        redirect("err", STDERR_FILENO);
+        exit(dawn9_main(count, words));
+    }
+    int status;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    if (!WIFEXITED(status))
+        fail_msg("%s %lld: %s ended by signal %d", each_call_names[kind], (long long)victim, c->words[0],
+                 WTERMSIG(status));
+    return WEXITSTATUS(status);
+}
+
+/* Lines of the file that do not begin as a warning does. */
+static int count_lines(const char *name, char last[1024]) {
+    FILE *file = fopen(name, "r");
+    char line[1024];
+    int count = 0;
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, "dawn9: warning: ", 16) != 0) {
+            count++;
+            memcpy(last, line, sizeof line);
+        }
+    fclose(file);
+    return count;
+}
+
+static void remove_folder(const char *name) {
+    d9_context context;
+    d9_context_init(&context);
+    context.system = __real_d9_system_default();
+    d9_folder_remove(&context, name);
+    assert_int_not_equal(access(name, F_OK), 0);
+}
+
+static void remove_made(const command *c) {
+    if (c->makes && access(c->makes, F_OK) == 0) remove_folder(c->makes);
+}
+
+static void check(const command *c, each_call kind, int64_t k) {
+    char what[128], line[1024] = "";
+    snprintf(what, sizeof what, "dawn9 %s %s, %s %lld", c->words[0], c->words[1] ? c->words[1] : "",
+             each_call_names[kind], (long long)k);
+    remove_made(c);
+    const int status = run(c, kind, k), lines = count_lines("err", line);
+    if (!shared->met) fail_msg("%s: not met", what);
+    if (status > D9_OUTPUT) fail_msg("%s: status %d: %s", what, status, line);
+    if ((status == 0) != (lines == 0) || lines > 1) fail_msg("%s: status %d, %d lines: %s", what, status, lines, line);
+    if (status && strncmp(line, "dawn9: ", 7) != 0) fail_msg("%s: says %s", what, line);
+    if (run_folder_count(".", ".tmp")) fail_msg("%s: a half-written file is left", what);
+    if (strcmp(c->words[0], "train") == 0) remove_made(c); /* which does not go on unasked */
+    if (status && kind != CALL_allocate && run(c, kind, 0)) fail_msg("%s: afterwards it fails", what);
+}
+
+/* ---- all commands, all calls ---- */
+
+static int64_t some = 2; /* of each kind */
+
+static void check_each(const command *c) {
+    char line[1024] = "";
+    for (int i = 0; i < 2; i++) { /* the second counts: what the first wrote may be there already */
+        remove_made(c);
+        if (run(c, CALL_allocate, 0)) fail_msg("dawn9 %s: %s", c->words[0], (count_lines("err", line), line));
+    }
+    const planted counted = *shared;
+    int64_t tried = 0;
+    for (int kind = 0; kind < CALL_COUNT; kind++) {
+        const int64_t step = 1 + counted.calls[kind] / some;
+        for (int64_t k = 1; k <= counted.calls[kind]; k += step, tried++) check(c, (each_call)kind, k);
+    }
+    remove_made(c);
+    assert_int_equal(run(c, CALL_allocate, 0), 0); /* for those that come after it */
+    print_message("dawn9 %s %s: %lld calls failed\n", c->words[0], c->words[1] ? c->words[1] : "", (long long)tried);
+}
+
+static void put(const char *name, const char *text) {
+    FILE *file = fopen(name, "w");
+    assert_true(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static const char tiny[] = "target: 5\nbackend: reference\nprecision: f32\nthreads: 1\n"
+                           "model: {name: resnet9, channels: [2, 2, 4, 4]}\n"
+                           "data: {dataset: synthetic, image_size: 16, synthetic_train: 32, synthetic_test: 16}\n"
+                           "train: {epochs: 2, batch_size: 16, lr: {knots: [0, 1, end], values: [0, 0.4, 0]}}\n"
+                           "tricks: {crop: {pad: 4}, flip: {}, ema: {}, flip_tta: {}}\n";
+
+static const command commands[] = {
+    {{"tricks"}, NULL},
+    {{"devices", "--json"}, NULL},
+    {{"help", "train.lr"}, NULL},
+    {{"config", "tiny.yaml", "--with", "cutout:size=4", "--set", "train.epochs=3"}, NULL},
+    {{"train", "tiny.yaml", "--out", "run", "--quiet", "--tensorboard", "run/board"}, "run"},
+    {{"train", "tiny.yaml", "--out", "two", "--runs", "2", "--events"}, "two"},
+    {{"eval", "run", "--logits", "logits.safetensors"}, NULL},
+    {{"export", "run/model.safetensors", "model.onnx"}, NULL},
+    {{"data", "preview", "tiny.yaml", "--out", "sheet.png", "--filters", "filters.png"}, NULL},
+    {{"predict", "run", "sheet.png", "--sheet", "contact.png"}, NULL},
+    {{"predict", "run", "sheet.png", "filters.png", "--json"}, NULL},
+    {{"experiment", "arms.yaml", "--out", "arms"}, "arms"},
+    {{"experiment", "arms.yaml", "--out", "arms", "--status"}, NULL},
+    {{"report", "arms"}, NULL},
+    {{"report", "run", "--json"}, NULL},
+    {{"compare", "two", "run"}, NULL},
+    {{"train", "folder.yaml", "--out", "pictures", "--quiet"}, "pictures"},
+};
+
+static void make_pictures(void) {
+    char path[64];
+    const command sheet = {{"data", "preview", "tiny.yaml", "--out", "sheet.png"}, NULL};
+    assert_int_equal(run(&sheet, CALL_allocate, 0), 0);
+    for (int i = 0; i < 12; i++) {
+        snprintf(path, sizeof path, "mkdir -p pictures.in/%s && cp sheet.png pictures.in/%s/%d.png", i % 2 ? "a" : "b",
+                 i % 2 ? "a" : "b", i);
+        assert_int_equal(system(path), 0);
+    }
+}
+
+static void test_commands(void **state) {
+    (void)state;
+    char folder[RUN_PATH_BYTES], before[RUN_PATH_BYTES];
+    run_folder_make(folder);
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(folder), 0);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    static d9_system base;
+    base = *__real_d9_system_default();
+    base.sync = no_sync;
+    faulty = planted_system(shared, &base);
+    put("tiny.yaml", tiny);
+    put("arms.yaml",
+        "config: tiny.yaml\narms: {whole: {}, plain: {without: [ema]}}\nseeds: [1]\nset: {train.epochs: 1}\n");
+    put("folder.yaml", "base: tiny.yaml\ndata: {dataset: folder, path: pictures.in, image_size: 16}\n"
+                       "train: {epochs: 1, batch_size: 4}\n");
+    make_pictures();
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) check_each(&commands[i]);
+    assert_int_equal(chdir(before), 0);
+    remove_folder(folder);
+}
+
+int main(int count, char **arguments) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_commands)};
+    if (count == 2) some = strcmp(arguments[1], "all") == 0 ? INT64_MAX : strtoll(arguments[1], NULL, 10);
+    if (some <= 0) return 2;
+    return cmocka_run_group_tests_name("commands_each_call", tests, NULL, NULL);
+}
