@@ -1,5 +1,5 @@
-/* Put before every file that tests/analyze.sh looks at: what is said elsewhere and an analyser, which sees one file at a
- * time, cannot know. The file that defines one of these functions is looked at without its line. */
+/* Put before every file that tests/analyze.sh looks at: what an analyser, which sees one file at a time, cannot know.
+ * The file that defines one of these functions is looked at without its line. */
 #define _GNU_SOURCE /* as the files say it that need it */
 #include "config/tree.h"
 

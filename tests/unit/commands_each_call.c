@@ -1,7 +1,7 @@
 /* Every call that a command makes of the system fails once: the k-th allocation, open, read, write and so on. Then it
  * ends with a documented status, one line on standard error and no half-written file, or as if nothing had happened; on
- * a system that is well it then works. Of each kind two are tried, N by `test_commands_each_call N`, all by `all`, which
- * takes minutes.
+ * a system that is well it then works. Of each kind two are tried; N by `test_commands_each_call N`; all by
+ * `test_commands_each_call all`, which takes minutes.
  *
  * The command is main of engine/cli, in a child of this process; its system is replaced by the linker (--wrap). */
 #include <setjmp.h>
