@@ -68,7 +68,7 @@ static int run(const command *c, each_call kind, int64_t victim) {
         redirect("err", STDERR_FILENO);
         exit(dawn9_main(count, words));
     }
-    int status;
+    int status = -1;
     assert_true(child > 0 && waitpid(child, &status, 0) == child);
     if (!WIFEXITED(status))
         fail_msg("%s %lld: %s ended by signal %d", each_call_names[kind], (long long)victim, c->words[0],
