@@ -297,6 +297,7 @@ static void test_random_configs(void **state) {
     }
     print_message("%d trained to their end, %d left the finite numbers, %d were refused, %d have no backend here\n",
                   counts[ENDED], counts[DIVERGED], counts[REFUSED], counts[ABSENT]);
+    print_message("counted: %d configurations\n", counts[ENDED] + counts[REFUSED]);
     assert_true(counts[ENDED] >= counts[DIVERGED]);
 }
 
