@@ -172,12 +172,12 @@ static const command commands[] = {
 };
 
 static void make_pictures(void) {
-    char path[64];
+    char path[128];
     const command sheet = {{"data", "preview", "tiny.yaml", "--out", "sheet.png"}, NULL};
     assert_int_equal(run(&sheet, CALL_allocate, 0), 0);
     for (int i = 0; i < 12; i++) {
-        snprintf(path, sizeof path, "mkdir -p pictures.in/%s && cp sheet.png pictures.in/%s/%d.png", i % 2 ? "a" : "b",
-                 i % 2 ? "a" : "b", i);
+        snprintf(path, sizeof path, "mkdir -p pictures.in/%c && cp sheet.png pictures.in/%c/%d.png", "ab"[i % 2],
+                 "ab"[i % 2], i);
         assert_int_equal(system(path), 0);
     }
 }
