@@ -262,8 +262,6 @@ static int64_t lines_in(const run_bench *b, const char *name) {
     return lines;
 }
 
-/* An interrupt at the last step of an epoch leaves the evaluation; the run that goes on makes up for it, and its rows
- * are those of a run that nobody disturbed. */
 /* Every one and a half epochs: the first at its end or behind it, and the last always. */
 static void test_evaluations_due(void **state) {
     static const struct {
@@ -297,6 +295,8 @@ static void test_target_is_met_by_equality(void **state) {
     d9_config_free(&b->context, config);
 }
 
+/* An interrupt at the last step of an epoch leaves the evaluation; the run that goes on makes up for it, and its rows
+ * are those of a run that nobody disturbed. */
 static void test_evaluation_is_left(void **state) {
     run_bench *b = *state;
     static const int64_t ends[] = {5, 10, 13};
