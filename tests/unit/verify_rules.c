@@ -8,7 +8,6 @@
 
 #include "core/system.h"
 #include "tests/support/runs.h"
-#include "tests/support/skip.h"
 #include "verify/case_run.h"
 #include "verify/rule_comparison.h"
 
@@ -55,6 +54,7 @@ static const struct planted_error {
     planted *plant;
     bool evaluation; /* in evaluations alone */
 } errors[] = {{"nothing", NULL, false},
+              {"nothing, in evaluations", NULL, true},
               {"momentum 0.89", momentum, false},
               {"no weight decay", no_decay, false},
               {"half the rate", half_rate, false},
@@ -132,10 +132,14 @@ static void check(const char *backend, const char *precision, const struct plant
 
 static void test_planted(void **state) {
     static const char *const precisions[] = {"f32", "bf16"};
+    int count = 0;
     (void)state;
     for (size_t p = 0; p < 2; p++)
-        for (size_t e = 0; e < sizeof errors / sizeof *errors; e++) check("cpu", precisions[p], &errors[e]);
-    print_message("counted: %zu planted errors\n", 2 * (sizeof errors / sizeof *errors - 1));
+        for (size_t e = 0; e < sizeof errors / sizeof *errors; e++) {
+            check("cpu", precisions[p], &errors[e]);
+            count += errors[e].plant != NULL;
+        }
+    print_message("counted: %d planted errors\n", count);
 }
 
 int main(void) {
