@@ -22,7 +22,8 @@ sed 's/^backend: .*/backend: reference/; /^backend_options/d' cpu.yaml >referenc
 
 # It sees what it is to see: a program that reads what nobody wrote, and one that loses a block.
 printf '#include <stdlib.h>\nint main(int n, char **a) { (void)a; char *p = malloc(8); return n > 1 ? (p = 0, 0) : p[3] ? 1 : (free(p), 0); }\n' >bad.c
-"${CC:-cc}" -g -O0 -o bad bad.c && for words in "" lost; do
+"${CC:-cc}" -g -O0 -o bad bad.c || fail "the program with errors does not compile"
+for words in "" lost; do
     observe valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite ./bad $words
     [ $status = 99 ] || fail "valgrind overlooks an error planted ($words)"
 done
