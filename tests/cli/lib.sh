@@ -56,7 +56,7 @@ ends() {
     [ "$(wc -l <"$err")" = 1 ] || fail "standard error has $(wc -l <"$err") lines, 1 expected: $*"
     grep -q '^dawn9: ' "$err" || fail "standard error does not begin with 'dawn9: ': $*"
     grep -Eq -- "$pattern" "$err" || fail "standard error does not match '$pattern': $*"
-    [ -z "$(find . -name '*.tmp*' -o -name '*.part*')" ] || fail "half-written files: $(find . -name '*.tmp*')"
+    [ -z "$(find . -name '*.part*')" ] || fail "half-written files: $(find . -name '*.part*')"
 }
 
 # refuses STATUS PATTERN COMMAND...: the same, and not one file more or less than before.

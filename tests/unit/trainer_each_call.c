@@ -35,6 +35,7 @@ static void assert_whole_files(run_bench *b, const char *what) {
     static const char *const tensors[] = {"predictions.safetensors", "model.safetensors", "checkpoint.safetensors"};
     static const char *const objects[] = {"result.json", "submission.json"};
     char path[RUN_PATH_BYTES];
+    if (run_folder_count(b->folder, ".partial")) fail_msg("%s: a half-written file is left", what);
     for (int i = 0; i < 3; i++) {
         d9_safetensors *file;
         if (!run_has(b->folder, tensors[i])) continue;
