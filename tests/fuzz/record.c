@@ -1,8 +1,8 @@
 /* Records: what `dawn9 report` and `dawn9 compare` read of two runs. The parts of an input, each ended by a byte 255,
  * are the result.json of both runs (the first one's for both where there is no second), experiment.json, and a run's
  * events.jsonl; an empty part is no file, but for experiment.json, where it is the one below. A report that is made
- * writes its page, in which no tag is of the input; what compare prints a terminal does not obey, and its JSON can be
- * read. */
+ * writes its page, in which no script is of the input; what compare prints a terminal does not obey, and its JSON can
+ * be read. */
 #include "cli/commands.h"
 #include "report/report.h"
 #include "tests/fuzz/support/fuzz.h"
