@@ -60,6 +60,7 @@ static void add_conversion(d9_cli *cli, d9_text *text, const conversion *c, va_l
         d9_text_init(&cli->context, &shown);
         d9_text_add_shown(&shown, va_arg(*arguments, const char *));
         d9_text_add(text, c->spec, d9_text_get(&shown));
+        if (text->status == D9_OK) text->status = d9_text_status(&shown);
         d9_text_free(&shown);
         break;
     case 'd':
@@ -98,7 +99,7 @@ void d9_cli_print(d9_cli *cli, const char *format, ...) {
         add_conversion(cli, &text, &found, &arguments);
     }
     va_end(arguments);
-    (void)!d9_cli_print_text(cli, &text); /* a failure is in the context already */
+    if (d9_cli_print_text(cli, &text) != D9_OK) cli->output_error = ENOMEM;
 }
 
 int d9_cli_columns(const d9_cli *cli) {

@@ -296,7 +296,7 @@ done:
 
 bool d9_file_exists(d9_context *context, const char *path) {
     struct stat state;
-    return context->system->stat(context->system->user, path, &state) == 0;
+    return context->system->stat(context->system->user, path, &state) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 bool d9_folder_exists(d9_context *context, const char *path) {

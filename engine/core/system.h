@@ -68,7 +68,8 @@ void d9_lock_free(d9_context *context, const char *path, int lock);
 /* Whether another process holds it; nothing is made. For a moment this process holds it itself. */
 bool d9_lock_is_held(d9_context *context, const char *path);
 
-bool d9_file_exists(d9_context *context, const char *path);   /* or a folder of that name */
+/* Or a folder of that name. Also where the system does not tell: whoever opens the file then learns why. */
+bool d9_file_exists(d9_context *context, const char *path);
 bool d9_folder_exists(d9_context *context, const char *path); /* a folder, or a link to one */
 
 /* Monotonic seconds. */

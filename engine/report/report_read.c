@@ -320,19 +320,25 @@ done:
     return status;
 }
 
-/* Runs of an arm whose pictures were others than those of its first run are pointed out. */
+static const json_t *data_of(const d9_report_run *run) {
+    return json_object_get(json_object_get(run->result, "config"), "data");
+}
+
+/* Runs whose pictures were others than those of the first run that asked for the same data are pointed out. */
 static d9_status compare_data(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    for (int arm = 0; arm < report->arm_count; arm++) {
-        const d9_report_run *first = NULL;
-        for (const d9_report_run *run = report->runs; run < report->runs + report->run_count; run++) {
-            const char *digest = run->arm == arm ? json_text(run->result, "data_digest") : NULL;
-            if (!digest) continue;
-            if (!first) first = run;
-            if (strcmp(digest, json_text(first->result, "data_digest")) != 0)
-                D9_TRY(d9_report_say(context, report, &report->problems, "%s: trained on another data set than %s",
-                                     run->folder, first->folder));
-        }
+    const d9_report_run **firsts;
+    int first_count = 0;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, report->run_count, &firsts));
+    for (const d9_report_run *run = report->runs; run < report->runs + report->run_count; run++) {
+        const char *digest = json_text(run->result, "data_digest");
+        int f = 0;
+        if (!digest) continue;
+        while (f < first_count && !json_equal(data_of(firsts[f]), data_of(run))) f++;
+        if (f == first_count) firsts[first_count++] = run;
+        if (strcmp(digest, json_text(firsts[f]->result, "data_digest")) != 0)
+            D9_TRY(d9_report_say(context, report, &report->problems, "%s: trained on another data set than %s",
+                                 run->folder, firsts[f]->folder));
     }
 done:
     return status;

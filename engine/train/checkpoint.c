@@ -103,19 +103,18 @@ done:
 enum { AGREE = 5 };
 
 typedef struct identity {
-    char hash[65], seed[32], digest[D9_DIGEST_DIGITS + 1];
+    char hash[65], seed[32];
     d9_metadata rows[AGREE];
 } identity;
 
-static void identify(const d9_session *session, identity *self) {
+static void identify(d9_session *session, identity *self) {
     d9_config_hash(session->context, session->config, self->hash);
     snprintf(self->seed, sizeof self->seed, "%llu", (unsigned long long)session->seed);
-    d9_dataset_digest(session->dataset, self->digest);
     self->rows[0] = (d9_metadata){"config_hash", self->hash};
     self->rows[1] = (d9_metadata){"seed", self->seed};
     self->rows[2] = (d9_metadata){"precision", session->program.precision->name};
     self->rows[3] = (d9_metadata){"backend", session->backend->name};
-    self->rows[4] = (d9_metadata){"data_digest", self->digest};
+    self->rows[4] = (d9_metadata){"data_digest", d9_session_data_digest(session)};
 }
 
 /* ---- writing ---- */

@@ -308,6 +308,11 @@ d9_status d9_session_step(d9_session *session, int64_t step) {
     return session->backend->run(session->context, session->train_plan, step);
 }
 
+const char *d9_session_data_digest(d9_session *session) {
+    if (!*session->data_digest) d9_dataset_digest(session->dataset, session->data_digest);
+    return session->data_digest;
+}
+
 d9_status d9_session_params_sha256(d9_session *session, char hex[65]) {
     d9_status status = D9_OK;
     const d9_accumulators *kept = &session->program.accumulators;

@@ -406,7 +406,7 @@ static d9_status finish(d9_context *context, run *self) {
         if (result->epochs[i].accuracy_tta >= self->options->config->target)
             result->epoch_to_target = result->epochs[i].epoch;
     D9_TRY(d9_session_params_sha256(session, result->params_sha256));
-    d9_dataset_digest(session->dataset, result->data_digest);
+    snprintf(result->data_digest, sizeof result->data_digest, "%s", d9_session_data_digest(session));
     result->timeline = &session->timeline;
     if (self->options->out) D9_TRY(write_or_save(context, self));
     if (self->options->finished) D9_TRY(self->options->finished(self->options->observer.user, session));

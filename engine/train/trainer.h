@@ -61,6 +61,7 @@ struct d9_session {
     const d9_config *config;
     uint64_t seed;
     d9_dataset *dataset; /* owned */
+    char data_digest[D9_DIGEST_DIGITS + 1]; /* by d9_session_data_digest; "": nobody has asked */
     const d9_backend *backend;
     d9_device *device;
     d9_device_info info;
@@ -132,6 +133,8 @@ D9_MUST_USE d9_status d9_session_write(d9_session *session, d9_buffer buffer, co
 /* Writes STATE, and every accumulator of it. */
 D9_MUST_USE d9_status d9_session_set_state(d9_session *session, const double *state);
 /* SHA-256 over STATE and every accumulator of it. */
+/* Of the data set, made when it is first asked for: it reads all of it. */
+const char *d9_session_data_digest(d9_session *session);
 D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]);
 
 /* ---- checkpoints (train/checkpoint.c) ---- */

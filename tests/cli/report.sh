@@ -54,7 +54,7 @@ cp "$out" said.json
 json said.json 'd["finished"] == d["asked"] == 6 and d["problems"] == [] and len(d["runs"]) == 6'
 json said.json 'd["arms"][0]["met"] <= 3 and d["effects"][0]["baseline"] == "full"'
 
-# ---- runs of one arm that had other pictures ----
+# ---- runs that had other pictures ----
 cp -r exp mixed
 digest=$(sed -n 's/.*"data_digest": "\([0-9a-f]*\)".*/\1/p' mixed/runs/full/seed2/result.json)
 [ ${#digest} = 16 ] || fail "the record has no data_digest: $digest"
