@@ -56,6 +56,8 @@ refuses 2 '--json takes no value' "$dawn9" train tiny.yaml --json=yes
 refuses 2 '--seed: "x1" is not an integer' "$dawn9" train tiny.yaml --seed x1
 refuses 2 '--seed: -1 is out of range, must be at least 0' "$dawn9" train tiny.yaml --seed -1
 refuses 2 '--runs: 0 is out of range, must be 1 to' "$dawn9" train tiny.yaml --runs 0
+refuses 2 '--threads: 4097 is out of range, must be 0 to 4096' "$dawn9" config tiny.yaml --threads 4097
+accepts "$dawn9" config tiny.yaml --threads 4096
 refuses 2 'ACTION: "chek" is none of check\|fetch\|preview; did you mean check\?' "$dawn9" data chek
 refuses 2 'WHAT: "opss" is none of step\|pipeline\|ops\|cold' "$dawn9" bench opss
 refuses 2 'unknown trick "emma"; did you mean ema\?' "$dawn9" tricks emma

@@ -90,6 +90,8 @@ refuses 3 'half/seed5/result.json: is not the result of a run' \
     "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
 accepts "$dawn9" train tiny.yaml --set train.epochs=1 --set keep=none --quiet
 [ -f runs/tiny-seed1/result.json ] && [ ! -f runs/tiny-seed1/model.safetensors ] || fail "runs/tiny-seed1 is not as keep: none has it"
+accepts "$dawn9" train tiny.yaml --set title=a/b --set train.epochs=0.5 --quiet
+[ -f runs/a-b-seed1/result.json ] || fail "the slash of a title nests: $(ls runs)"
 
 # ---- plans ----
 accepts "$dawn9" train tiny.yaml --set train.epochs=1 --out plan --save-plan saved.plan --quiet

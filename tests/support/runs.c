@@ -33,6 +33,8 @@ static void fill(const d9_result *result, run_report *report) {
         report->train_accuracy[e] = result->epochs[e].train_accuracy;
         report->epoch_accuracy[e] = result->epochs[e].accuracy;
     }
+    for (int i = 0; i < result->timeline->count; i++)
+        report->final_evaluations += result->timeline->segments[i].kind == D9_SEGMENT_FINAL_EVALUATE;
 }
 
 static int no_sync(void *user, int file) {

@@ -15,6 +15,7 @@ typedef struct run_report {
     char plan_sha256[65];
     double accuracy, accuracy_tta;
     int64_t epoch_count;
+    int final_evaluations; /* segments of this kind */
     double train_loss[RUN_MAX_EPOCHS], train_accuracy[RUN_MAX_EPOCHS], epoch_accuracy[RUN_MAX_EPOCHS];
     bool resumed;
 } run_report;

@@ -183,6 +183,15 @@ static void test_defaults(void **state) {
 }
 
 /* Every default of every trick passes its own row's checks. */
+/* What lies at a bound lies within it. */
+static void test_bounds(void **state) {
+    (void)state;
+    d9_config *config = parse("target: 100\nthreads: 4096\ntrain: {epochs: 0.001, momentum: 0.999999}\n", NULL);
+    assert_true(config->target == 100 && config->train.epochs == 0.001 && config->train.momentum == 0.999999);
+    assert_int_equal(config->threads, 4096);
+    d9_config_free(&context, config);
+}
+
 static void test_every_trick_by_default(void **state) {
     (void)state;
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
@@ -295,6 +304,7 @@ int main(void) {
         cmocka_unit_test_setup(test_refuses_depth, reset),
         cmocka_unit_test_setup(test_required_option, reset),
         cmocka_unit_test_setup(test_defaults, reset),
+        cmocka_unit_test_setup(test_bounds, reset),
         cmocka_unit_test_setup(test_every_trick_by_default, reset),
         cmocka_unit_test_setup(test_retired_key, reset),
         cmocka_unit_test_setup(test_schedule, reset),

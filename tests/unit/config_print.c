@@ -18,6 +18,7 @@ static void assert_round_trip(const d9_config *config) {
         d9_config_hash(&context, back, again);
         assert_string_equal(d9_text_get(&second), d9_text_get(&text));
         assert_string_equal(again, hash);
+        assert_true(back->train.epochs == config->train.epochs && back->target == config->target);
         d9_config_free(&context, back);
     }
     d9_text_free(&text), d9_text_free(&second), d9_text_free(&origins);

@@ -18,11 +18,13 @@
 
 /* ---- a system whose calls fail on demand ---- */
 
+enum { OPENING, READING, WRITING, KINDS };
+
 typedef struct faults {
     int allocations_left;    /* -1: endless */
     int64_t disk_bytes_left; /* -1: endless */
     size_t most_at_once;     /* bytes a read or write moves; 0: all */
-    int interruptions;       /* calls that end with EINTR first */
+    int interruptions[KINDS]; /* calls of each kind that end with EINTR first */
     bool sync, close, rename, truncate;
     int64_t live; /* allocations not released */
 } faults;
@@ -38,24 +40,24 @@ static void faulty_release(void *user, void *pointer) {
     ((faults *)user)->live--;
     d9_system_default()->release(NULL, pointer);
 }
-static bool interrupted(faults *faults) {
-    if (faults->interruptions == 0) return false;
-    faults->interruptions--;
+static bool interrupted(faults *faults, int kind) {
+    if (faults->interruptions[kind] == 0) return false;
+    faults->interruptions[kind]--;
     errno = EINTR;
     return true;
 }
 static int faulty_open(void *user, const char *path, int flags, int mode) {
-    return interrupted(user) ? -1 : d9_system_default()->open(NULL, path, flags, mode);
+    return interrupted(user, OPENING) ? -1 : d9_system_default()->open(NULL, path, flags, mode);
 }
 static ssize_t faulty_read(void *user, int file, void *bytes, size_t size) {
     faults *faults = user;
-    if (interrupted(faults)) return -1;
+    if (interrupted(faults, READING)) return -1;
     if (faults->most_at_once && size > faults->most_at_once) size = faults->most_at_once;
     return read(file, bytes, size);
 }
 static ssize_t faulty_write(void *user, int file, const void *bytes, size_t size) {
     faults *faults = user;
-    if (interrupted(faults)) return -1;
+    if (interrupted(faults, WRITING)) return -1;
     if (faults->most_at_once && size > faults->most_at_once) size = faults->most_at_once;
     if (faults->disk_bytes_left == 0) return errno = ENOSPC, -1;
     if (faults->disk_bytes_left > 0 && (int64_t)size > faults->disk_bytes_left)
@@ -269,6 +271,19 @@ static void test_shown(void **state) {
     assert_string_equal(bench->context.message, "a      b\xc3\xa9");
 }
 
+static void test_shell_words(void **state) {
+    bench *bench = *state;
+    static const char *const words[] = {"train", "a b", "", "it's", "--set", "x=$HOME"};
+    d9_text text;
+    d9_text_init(&bench->context, &text);
+    for (int i = 0; i < 6; i++) {
+        d9_text_add(&text, i ? " " : "");
+        d9_text_add_shell_word(&text, words[i]);
+    }
+    assert_string_equal(d9_text_get(&text), "train 'a b' '' 'it'\\''s' --set 'x=$HOME'");
+    d9_text_free(&text);
+}
+
 static void test_nearest(void **state) {
     (void)state;
     static const char *const words[] = {"epochs", "batch_size", "momentum", "alpha", "pool_before_activation",
@@ -279,6 +294,7 @@ static void test_nearest(void **state) {
         {"epoch", "epochs"}, {"batchsize", "batch_size"},
         {"alhpa", "alpha"},  {"Momentum", "momentum"},
         {"EMA", "ema"},      {"emma", "ema"},
+        {"mea", "ema"},      {"mae", NULL}, /* so short a word may have one edit: two neighbours exchanged, say */
         {"x", NULL},         {"", NULL},
         {"dropout", NULL},   {"pool_before", "pool_before_activation"},
     };
@@ -341,10 +357,11 @@ static void test_file_round_trip(void **state) {
     assert_int_equal(d9_file_write(&bench->context, path, "", 0), D9_OK);
     assert_file(bench, path, "");
     bench->faults.most_at_once = 2; /* short reads and writes, interrupted */
-    bench->faults.interruptions = 3;
+    for (int kind = 0; kind < KINDS; kind++) bench->faults.interruptions[kind] = 3;
     assert_int_equal(d9_file_write(&bench->context, path, "hello world", 11), D9_OK);
-    bench->faults.interruptions = 3;
+    bench->faults.interruptions[OPENING] = 3;
     assert_file(bench, path, "hello world");
+    for (int kind = 0; kind < KINDS; kind++) assert_int_equal(bench->faults.interruptions[kind], 0);
     assert_true(d9_file_exists(&bench->context, path));
     assert_int_equal(entries(bench->folder, false), 1);
 }
@@ -450,6 +467,26 @@ static void test_file_refusals(void **state) {
     assert_int_equal(entries(bench->folder, false), 0);
 }
 
+static void test_locks(void **state) {
+    bench *bench = *state;
+    const char *path = in(bench, "lock");
+    int lock, second;
+    const int stale = open(path, O_RDWR | O_CREAT, 0600);
+    assert_int_equal(d9_lock_take(&bench->context, path, &lock), D9_OK);
+    assert_true(lock >= 0 && d9_lock_is_held(&bench->context, path));
+    assert_int_equal(d9_lock_holder(&bench->context, path), getpid());
+    assert_int_equal(d9_lock_take(&bench->context, path, &second), D9_OK);
+    assert_int_equal(second, -1);
+    d9_lock_free(&bench->context, path, lock);
+    assert_false(d9_file_exists(&bench->context, path) || d9_lock_is_held(&bench->context, path));
+    /* whoever opened the file before it was removed must not take it for the one that is there now */
+    assert_int_equal(d9_lock_take(&bench->context, path, &lock), D9_OK);
+    assert_int_equal(bench->system.lock(bench->system.user, stale, path), -1);
+    assert_int_equal(errno, ESTALE);
+    d9_lock_free(&bench->context, path, lock);
+    close(stale);
+}
+
 static void test_directory_make(void **state) {
     bench *bench = *state;
     assert_int_equal(d9_directory_make(&bench->context, in(bench, "a//b/c/")), D9_OK);
@@ -475,6 +512,7 @@ int main(void) {
         WITH_BENCH(test_arena),
         WITH_BENCH(test_text_grows),
         WITH_BENCH(test_shown),
+        WITH_BENCH(test_shell_words),
         cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_strict_numbers),
         cmocka_unit_test(test_hashes),
@@ -484,6 +522,7 @@ int main(void) {
         WITH_BENCH(test_file_write_leaves_nothing_behind),
         WITH_BENCH(test_file_append),
         WITH_BENCH(test_file_refusals),
+        WITH_BENCH(test_locks),
         WITH_BENCH(test_directory_make),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

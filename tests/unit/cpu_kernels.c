@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "kernels/cpu/statistics.h" /* with a D9_REAL of its own */
 #define D9_REAL double
 #include "core/system.h"
 #include "kernels/cpu/kernels.h"
@@ -548,6 +549,31 @@ static void levels_are_found_by_name(void **state) {
     }
 }
 
+/* A spread below zero, which rounding makes of none, is none. */
+static void test_statistics_without_spread(void **state) {
+    (void)state;
+    float mean, inv_std, running_mean = 0, running_var = 1;
+    const d9_kernel_norm_state kept = {.running_mean = &running_mean,
+                                       .running_var = &running_var,
+                                       .mean = &mean,
+                                       .inv_std = &inv_std,
+                                       .epsilon = 0.25,
+                                       .momentum = 0.5};
+    const d9_cpu_statistics made = d9_cpu_statistics_keep(&kept, 0, 8, -1e-3, 4);
+    assert_true(made.inv_std == 2 && inv_std == 2 && mean == 8 && running_mean == 4 && running_var == 0.5f);
+}
+
+/* Of equal logits the first is the answer; the first step whose loss is no number stays. */
+static void test_metrics(void **state) {
+    (void)state;
+    const d9_kernel_loss shape = {.samples = 2, .classes = 3};
+    const float logits[] = {1, 2, 2, 3, 3, 0}, loss[] = {1, INFINITY};
+    const int32_t labels[] = {1, 0};
+    double metrics[4] = {0};
+    for (int64_t step = 4; step < 7; step++) d9_cpu_metrics(&shape, loss, logits, labels, step, metrics);
+    assert_true(isinf(metrics[0]) && metrics[1] == 6 && metrics[2] == 6 && metrics[3] == 5);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_are_found_by_name),
@@ -558,6 +584,8 @@ int main(void) {
         cmocka_unit_test(test_normalisation),
         cmocka_unit_test(test_pools),
         cmocka_unit_test(test_linears),
+        cmocka_unit_test(test_statistics_without_spread),
+        cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_augmentation),
         cmocka_unit_test(test_strips),
         cmocka_unit_test(test_fusion),

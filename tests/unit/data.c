@@ -16,6 +16,7 @@
 #include "data/dataset.h"
 #include "core/listing.h"
 #include "data/preview.h"
+#include "kernels/formulas/philox.h"
 
 enum { PATH_SIZE = 1024, SIDE = 32, PIXELS = SIDE * SIDE, BATCH_IMAGES = 10000, RECORD = 3073 };
 
@@ -266,9 +267,28 @@ static void folder_is_split_by_class_and_seed(void **state) {
     for (int i = 0; i < 6; i++) seeds_differ |= a->test.images[i * PIXELS * 3] != c->test.images[i * 64 * 3];
     assert_true(seeds_differ);
     assert_true(a->std[0] > 50 && a->mean[0] > 60 && a->mean[0] < 110);
+    double sum = 0, squares = 0;
+    for (int i = 0; i < 30 * PIXELS; i++) sum += a->train.images[3 * i];
+    for (int i = 0; i < 30 * PIXELS; i++) squares += pow(a->train.images[3 * i] - sum / (30 * PIXELS), 2);
+    assert_true(fabs(a->mean[0] - sum / (30 * PIXELS)) < 1e-9);
+    assert_true(fabs(a->std[0] - sqrt(squares / (30 * PIXELS))) < 1e-9);
     d9_dataset_free(&f->context, a);
     d9_dataset_free(&f->context, b);
     d9_dataset_free(&f->context, c);
+}
+
+/* However small a class is, one of its images is a test image. */
+static void small_classes_are_split_too(void **state) {
+    fixture *f = *state;
+    fill_classes(f, "", 2);
+    d9_dataset *dataset = load(f, (d9_dataset_options){.name = "folder"});
+    assert_int_equal(dataset->train.count, 3);
+    assert_int_equal(dataset->test.count, 3);
+    for (int part = 0; part < 2; part++) {
+        const d9_split *split = part ? &dataset->test : &dataset->train;
+        assert_int_equal(split->labels[0] + split->labels[1] + split->labels[2], 0 + 1 + 2);
+    }
+    d9_dataset_free(&f->context, dataset);
 }
 
 static void folder_split_by_hand_is_kept(void **state) {
@@ -367,6 +387,7 @@ static void validation_replaces_the_test_set(void **state) {
         assert_false(in_test && holds_image(&split->train, image));
     }
     assert_memory_equal(split->test.images, again->test.images, 60 * PIXELS * 3);
+    assert_memory_not_equal(split->test.images, whole->train.images + 140 * PIXELS * 3, 60 * PIXELS * 3); /* drawn */
     cut.validation = 200;
     refused(f, cut, D9_USAGE, "data.validation 200", "must be 0 to 199");
     d9_dataset_free(&f->context, whole);
@@ -375,6 +396,11 @@ static void validation_replaces_the_test_set(void **state) {
 }
 
 /* ---- order ---- */
+
+/* Of seed 1 in epoch 0. */
+static uint64_t order_key(int32_t sample) {
+    return d9_philox_pair(d9_philox4x32_10(1, (uint32_t)sample, 0, D9_STREAM_ORDER, 0));
+}
 
 static void order_is_a_permutation_of_its_own_each_epoch(void **state) {
     fixture *f = *state;
@@ -387,6 +413,7 @@ static void order_is_a_permutation_of_its_own_each_epoch(void **state) {
         assert_false(seen[first[i]]);
         seen[first[i]] = true;
     }
+    for (int i = 0; i + 1 < COUNT; i++) assert_true(order_key(first[i]) <= order_key(first[i + 1]));
     assert_int_equal(d9_epoch_order(&f->context, 1, 0, COUNT, second), D9_OK);
     assert_memory_equal(first, second, sizeof first);
     for (int epoch = 1; epoch < 3; epoch++) {
@@ -453,6 +480,7 @@ int main(void) {
         TEST(cifar100_takes_the_fine_label),
         TEST(missing_files_say_where_and_how),
         TEST(folder_is_split_by_class_and_seed),
+        TEST(small_classes_are_split_too),
         TEST(folder_split_by_hand_is_kept),
         TEST(broken_folders_are_refused),
         TEST(synthetic_is_a_function_of_its_seed),

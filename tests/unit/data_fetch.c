@@ -107,11 +107,14 @@ static void wrong_archive_leaves_nothing(void **state) {
 
 static void interruption_clears_up(void **state) {
     fixture *f = *state;
+    char late[PATH_SIZE];
     plant(f, "curl", "kill -INT $PPID; exec sleep 20");
     plant(f, "npm", "exit 1");
     fetch_fails(f, D9_SIGINT, "interrupted while curl ran", "");
-    plant(f, "curl", "kill -TERM $PPID; exec sleep 20");
+    plant(f, "curl", "kill -TERM $PPID; sleep 3; echo late >$FOLDER/late"); /* is ended, not waited for */
     fetch_fails(f, D9_SIGTERM, "interrupted while curl ran", "");
+    snprintf(late, sizeof late, "%s/late", f->folder);
+    assert_false(d9_file_exists(&f->context, late));
     plant(f, "curl", "kill -HUP $PPID; exec sleep 20");
     fetch_fails(f, D9_SIGHUP, "interrupted while curl ran", "");
 }

@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "data/exif.h"
+#include "data/formats.h"
 #include "data/image.h"
 
 /* Two pixels each: 16-bit grey 0x4099, 0xffff; grey with alpha (100, 255), (0, 51); a palette's second colour, then
- * its transparent first; red, then half transparent blue. The JPEG is 8 x 8 of (200, 60, 30). */
+ * its transparent first; red, then half transparent blue; (201, 128, 9) with alpha 100, which white makes 233.8, 205.2
+ * and 158.5, then nothing. The JPEG is 8 x 8 of (200, 60, 30). */
 static const uint8_t grey16[] = {
     137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 2, 0, 0, 0, 1, 16, 0, 0, 0,
     0, 129, 217, 252, 21, 0, 0, 0, 13, 73, 68, 65, 84, 120, 156, 99, 112, 152, 249, 255, 63, 0, 5, 205,
@@ -32,6 +34,11 @@ static const uint8_t rgba[] = {
     137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 2, 0, 0, 0, 1, 8, 6, 0, 0, 0,
     244, 34, 127, 138, 0, 0, 0, 14, 73, 68, 65, 84, 120, 156, 99, 248, 207, 192, 0, 66, 13, 0, 15, 122,
     3, 126, 119, 233, 127, 151, 0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130};
+
+static const uint8_t rounded[] = {
+    137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 2, 0, 0, 0, 1, 8, 6, 0, 0, 0,
+    244, 34, 127, 138, 0, 0, 0, 15, 73, 68, 65, 84, 120, 156, 99, 56, 217, 192, 153, 194, 0, 4, 0, 11, 251,
+    1, 183, 114, 20, 181, 178, 0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130};
 
 static const uint8_t jpeg[] = {
     255, 216, 255, 224, 0, 16, 74, 70, 73, 70, 0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 255, 219, 0, 67, 0, 27, 18,
@@ -64,6 +71,7 @@ static void every_kind_of_png_becomes_rgb(void **state) {
     decodes_to(grey_alpha, sizeof grey_alpha, (const uint8_t[]){100, 100, 100, 204, 204, 204});
     decodes_to(palette, sizeof palette, (const uint8_t[]){200, 100, 50, 255, 255, 255});
     decodes_to(rgba, sizeof rgba, (const uint8_t[]){255, 0, 0, 127, 127, 255});
+    decodes_to(rounded, sizeof rounded, (const uint8_t[]){234, 205, 159, 255, 255, 255});
 }
 
 static void jpeg_is_decoded(void **state) {
@@ -146,6 +154,10 @@ static void huffman_tables_of_too_many_codes_are_refused(void **state) {
     memcpy(file, jpeg, sizeof jpeg);
     file[first + 5] = 200;
     refused(file, sizeof file, 0, "damaged");
+    assert_true(d9_jpeg_is_whole(jpeg, sizeof jpeg));
+    memcpy(file, jpeg, sizeof jpeg); /* one more is too many */
+    file[first + 5]++;
+    assert_false(d9_jpeg_is_whole(file, sizeof file));
 }
 
 /* Without its tables the picture is grey, whatever lay in memory before. */

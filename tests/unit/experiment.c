@@ -145,7 +145,7 @@ static void test_the_command_line_comes_last(void **state) {
 static void test_published_belongs_to_what_was_published(void **state) {
     (void)state;
     d9_experiment *experiment = load("config: tiny.yaml\narms:\n  own: {}\n  edited: {without: [ema]}\n"
-                                     "  rows: {published: [{epochs: 1, accuracy: 50}, {epochs: 2, accuracy: 60}]}\n"
+                                     "  rows: {published: [{epochs: 2, accuracy: 60}, {epochs: 1, accuracy: 50}]}\n"
                                      "grid: {train.epochs: [1, 2, 3]}\n");
     assert_true(arm(experiment, "own,train.epochs=1")->config->published.accuracy == 90);
     assert_true(isnan(arm(experiment, "own,train.epochs=2")->config->published.accuracy));
@@ -389,6 +389,30 @@ static void test_a_disk_without_locks_is_refused(void **state) {
     d9_experiment_free(&context, experiment);
 }
 
+static int always_taken(void *user, int file, const char *path) {
+    (void)user, (void)file, (void)path;
+    errno = EWOULDBLOCK;
+    return -1;
+}
+
+/* Another process takes the lock between the look at the run and the training. */
+static void test_a_lock_taken_meanwhile_is_another_ones_run(void **state) {
+    (void)state;
+    d9_system system = *d9_system_default();
+    const d9_run_options options = {0};
+    char out[RUN_PATH_BYTES];
+    d9_run_state seen;
+    bool trained;
+    run_path(folder, "out", out);
+    d9_experiment *experiment = load("config: tiny.yaml\n");
+    system.lock = always_taken;
+    context.system = &system;
+    assert_int_equal(d9_run_do(&context, experiment, out, 0, &options, &seen, &trained), D9_OK);
+    assert_int_equal(seen.kind, D9_RUN_RUNNING);
+    assert_false(trained);
+    d9_experiment_free(&context, experiment);
+}
+
 static d9_run_state do_run(const d9_experiment *experiment, const char *out, int64_t index, bool *trained) {
     const d9_run_options options = {0};
     d9_run_state made;
@@ -435,7 +459,11 @@ static void test_a_damaged_result_is_done_again_and_a_foreign_one_refused(void *
     const d9_run_options options = {0};
     run_path(folder, "out", out);
     d9_experiment *experiment = load("config: tiny.yaml\nseeds: 1\n"),
+                  *two = load("config: tiny.yaml\nseeds: 2\n"),
                   *other = load("config: tiny.yaml\nset: {train.momentum: 0.5}\n");
+    char path[RUN_PATH_BYTES];
+    uint8_t *bytes;
+    size_t size;
     do_run(experiment, out, 0, &trained);
     assert_int_equal(d9_run_do(&context, other, out, 0, &options, &seen, &trained), D9_USAGE);
     assert_non_null(strstr(context.message, "holds a run of another configuration"));
@@ -447,6 +475,14 @@ static void test_a_damaged_result_is_done_again_and_a_foreign_one_refused(void *
     d9_context_clear(&context);
     seen = do_run(experiment, out, 0, &trained);
     assert_true(trained && seen.kind == D9_RUN_DONE);
+    op_ok(&context, d9_file_read(&context, run_path(out, "runs/tiny/seed1/result.json", path), &bytes, &size));
+    op_ok(&context, d9_directory_make(&context, run_path(out, "runs/tiny/seed2", path)));
+    write_text("out/runs/tiny/seed2/result.json", (const char *)bytes); /* the same configuration, but seed 1 */
+    d9_release(&context, bytes);
+    assert_int_equal(d9_run_do(&context, two, out, 1, &options, &seen, &trained), D9_USAGE);
+    assert_non_null(strstr(context.message, "seed2: holds a run of another configuration or seed"));
+    d9_context_clear(&context);
+    d9_experiment_free(&context, two);
     d9_experiment_free(&context, experiment);
     d9_experiment_free(&context, other);
 }
@@ -483,6 +519,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_folder_keeps_what_it_has, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_lock_has_one_holder, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_disk_without_locks_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_lock_taken_meanwhile_is_another_ones_run, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_run_is_done_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_damaged_result_is_done_again_and_a_foreign_one_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_failure_is_recorded_and_stays, setup, teardown),

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "backends/host/host.h"
+#include "backends/host/shapes.h"
 #include "core/system.h"
 #include "tests/support/graphs.h"
 
@@ -258,7 +259,17 @@ static void what_every_reader_spares_is_not_wanted(void **state) {
     op_case_free(&t.c);
 }
 
+static void expect_text(chain *t, const char *text) {
+    op_live live;
+    op_open(&live, &t->c, &plain, &fused);
+    assert_string_equal(plain.plan_text(live.plan), text);
+    plain.plan_free(&t->context, live.plan);
+    plain.close(&t->context, live.device);
+}
+
 static void different_times_and_shared_bytes_stop_a_rule(void **state) {
+    static const d9_when others[] = {
+        {.every = 2}, {.offset = 1}, {.from = 1}, {.until = 9}, {.every = 2, .restart_each_epoch = true}};
     chain t;
     (void)state;
     make_chain(&t, false);
@@ -266,13 +277,30 @@ static void different_times_and_shared_bytes_stop_a_rule(void **state) {
     expect_plan(&t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
     t.c.graph->nodes[0].when = (d9_when){.every = 2};
     expect_plan(&t, &plain, &fused, "scale+add\tfirst\t\n");
+    for (int k = 0; k < 5; k++) {
+        t.c.graph->nodes[0].when = (d9_when){.every = k == 4 ? 2 : 0};
+        t.c.graph->nodes[1].when = others[k];
+        expect_text(&t, "scale\tfirst\tfirst\nadd\tsecond\t\n");
+    }
+    t.c.graph->nodes[0].when = t.c.graph->nodes[1].when = (d9_when){.every = 2};
     t.c.graph->values[t.z].offset = t.c.graph->values[t.x].offset; /* x is dead when z is made, one node at a time */
-    op_live live;
-    op_open(&live, &t.c, &plain, &fused);
-    assert_string_equal(plain.plan_text(live.plan), "scale\tfirst\tfirst\nadd\tsecond\t\n");
-    plain.plan_free(&t.context, live.plan);
-    plain.close(&t.context, live.device);
+    expect_text(&t, "scale\tfirst\tfirst\nadd\tsecond\t\n");
     op_case_free(&t.c);
+}
+
+/* What is added to the second node's output by the third: twice the output itself is no addition of something else. */
+static void the_addend_of_a_chain(void **state) {
+    (void)state;
+    enum { Y = 7, OTHER = 3 };
+    static const struct {
+        d9_value_id inputs[2], addend;
+    } rows[] = {{{Y, OTHER}, OTHER}, {{OTHER, Y}, OTHER}, {{Y, Y}, D9_NONE}, {{OTHER, OTHER + 1}, D9_NONE}};
+    for (int r = 0; r < 4; r++) {
+        const d9_node norm = {.op = D9_OP_NORM}, act = {.op = D9_OP_ACT, .outputs = {Y}},
+                      add = {.op = D9_OP_ADD, .inputs = {rows[r].inputs[0], rows[r].inputs[1]}};
+        const d9_site site = {.nodes = {&norm, &act, &add}, .node_count = 3};
+        assert_int_equal(d9_chain_addend(&site), rows[r].addend);
+    }
 }
 
 static void nodes_run_when_they_are_due(void **state) {
@@ -504,6 +532,7 @@ int main(void) {
         cmocka_unit_test(a_value_wanted_outside_stops_a_rule_that_does_not_write_it),
         cmocka_unit_test(what_every_reader_spares_is_not_wanted),
         cmocka_unit_test(different_times_and_shared_bytes_stop_a_rule),
+        cmocka_unit_test(the_addend_of_a_chain),
         cmocka_unit_test(nodes_run_when_they_are_due),
         cmocka_unit_test(a_node_without_a_rule_is_named),
         cmocka_unit_test(a_saved_plan_is_followed),

@@ -65,6 +65,19 @@ static void test_steps(void **state) {
     drop(&b);
 }
 
+/* 2.9 epochs of 4 steps are 11.6: the nearest whole number of steps. */
+static void test_part_of_an_epoch(void **state) {
+    (void)state;
+    d9_config *config = config_with("");
+    d9_extent extent = program_extent(config, 35, 32);
+    d9_program program;
+    extent.epochs = 2.9;
+    program_make(&context, config, &extent, "f32", false, &program);
+    assert_int_equal(program.steps, 12);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
 static void test_rates_given_instead_of_a_schedule(void **state) {
     (void)state;
     static const double rates[] = {0.25, 4, 0.125};
@@ -207,7 +220,7 @@ static void test_built_twice(void **state) {
 
 static void test_views_reach(void **state) {
     (void)state;
-    d9_views views = {3, {{false, 0, 0, 1}, {true, -2, 1, 1}, {false, 1, 3, 1}}};
+    d9_views views = {3, {{false, 0, 0, 1}, {true, -2, 1, 1}, {false, 1, -3, 1}}};
     assert_int_equal(d9_views_reach(&views), 3);
     assert_int_equal(d9_views_reach(&(d9_views){1, {{.weight = 1}}}), 0);
 }
@@ -303,6 +316,7 @@ static void test_out_of_memory_anywhere(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_steps, set_up),
+        cmocka_unit_test_setup(test_part_of_an_epoch, set_up),
         cmocka_unit_test_setup(test_rates_given_instead_of_a_schedule, set_up),
         cmocka_unit_test_setup(test_layout, set_up),
         cmocka_unit_test_setup(test_parameter_count, set_up),

@@ -132,6 +132,19 @@ static void test_clocks(void **state) {
     d9_timeline_free(&timeline);
 }
 
+/* An epoch that was interrupted has two segments: the target is met where the last one ends. */
+static void test_clock_of_an_interrupted_epoch(void **state) {
+    bench *bench = *state;
+    d9_timeline timeline;
+    d9_timeline_init(&bench->context, &timeline, 0);
+    assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 0, 4), D9_OK);
+    assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_SAVE, 0, 4, 5), D9_OK);
+    assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 5, 13), D9_OK);
+    assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_SAVE, 1, 13, 29), D9_OK);
+    assert_true(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 1) == 4 + 1 + 8);
+    d9_timeline_free(&timeline);
+}
+
 static void test_process_clock_counts_gaps(void **state) {
     bench *bench = *state;
     d9_timeline timeline;
@@ -445,6 +458,7 @@ static void test_numbers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_clocks, begin, end),
+        cmocka_unit_test_setup_teardown(test_clock_of_an_interrupted_epoch, begin, end),
         cmocka_unit_test_setup_teardown(test_process_clock_counts_gaps, begin, end),
         cmocka_unit_test_setup_teardown(test_rows, begin, end),
         cmocka_unit_test_setup_teardown(test_resume_drops_half_a_line, begin, end),

@@ -8,6 +8,7 @@
 
 #include "core/system.h"
 #include "core/listing.h"
+#include "record/safetensors.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -182,6 +183,62 @@ static void test_pairs(void **state) {
     d9_report_free(&context, report);
 }
 
+/* A folder lists seed10 before seed2: an arm's runs lie in the order of their seeds all the same. */
+static void test_runs_out_of_order(void **state) {
+    (void)state;
+    begin();
+    add_arm("base", NULL, 1, 4, low);
+    add_arm("better", "base", 1, 4, high);
+    json_t *first = json_incref(json_array_get(runs, 4));
+    json_array_remove(runs, 4);
+    json_array_append_new(runs, first);
+    d9_report *report = finish();
+    const d9_report_arm *better = &report->arms[1];
+    assert_true(better->paired);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(better->seeds[i], i + 1);
+        NEAR(better->accuracy[i], high[i]);
+    }
+    d9_report_free(&context, report);
+}
+
+/* Four comparisons, each of which alone would be seen. */
+static void test_seen_by_holm(void **state) {
+    (void)state;
+    double with[4];
+    for (int i = 0; i < 4; i++) with[i] = low[i] + (double[]){0.05, 0.15, 0.1, 0.12}[i];
+    begin();
+    add_arm("base", NULL, 1, 4, low);
+    for (int i = 0; i < 4; i++) add_arm((const char *[]){"a", "b", "c", "d"}[i], "base", 1, 4, with);
+    d9_report *report = finish();
+    assert_true(report->arms[1].difference.p < 0.05 && report->arms[1].holm > 0.05);
+    assert_holds(report->verdict, "None of 4 differences can be told from zero with 4 seeds");
+    d9_report_free(&context, report);
+}
+
+/* Of three images the first, of class 0, was taken for class 1. */
+static void test_answers(void **state) {
+    (void)state;
+    static const int32_t top1[] = {1, 1, 0}, label[] = {0, 1, 0};
+    static const float confidence[] = {0.5f, 0.75f, 1};
+    const d9_shape shape = {1, {3}};
+    const d9_tensor tensors[] = {{"top1", D9_TENSOR_I32, shape, top1, sizeof top1},
+                                 {"confidence", D9_TENSOR_F32, shape, confidence, sizeof confidence},
+                                 {"label", D9_TENSOR_I32, shape, label, sizeof label}};
+    char path[128];
+    begin();
+    add_arm("alone", NULL, 1, 1, high);
+    snprintf(path, sizeof path, "%s/runs/alone/seed1/predictions.safetensors", folder);
+    ok(d9_safetensors_write(&context, path, tensors, 3, NULL, 0));
+    d9_report *report = finish();
+    const d9_report_answers *answers = &report->answers;
+    assert_int_equal(answers->classes, 2);
+    assert_int_equal(answers->counts[0][1], 1);
+    assert_int_equal(answers->counts[1][0], 0);
+    assert_int_equal(answers->counts[0][0] + answers->counts[1][1], 2);
+    d9_report_free(&context, report);
+}
+
 static void test_nothing_seen(void **state) {
     (void)state;
     begin();
@@ -278,6 +335,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_figures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pairs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_runs_out_of_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_seen_by_holm, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_answers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_seen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_epochs_saved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_target, set_up, tear_down),

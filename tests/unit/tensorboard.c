@@ -93,6 +93,7 @@ static void test_crc(void **state) {
 /* What cannot be drawn is left out, and the event stays whole. */
 static void test_not_finite(void **state) {
     (void)state;
+    double last;
     d9_context context;
     d9_tensorboard board;
     char folder[RUN_PATH_BYTES];
@@ -109,6 +110,11 @@ static void test_not_finite(void **state) {
     d9_tensorboard_begin(&board, 4, 1.5e9);
     d9_tensorboard_histogram(&board, "e", (double[]){2, NAN, 2}, 2); /* all values the same */
     assert_true(board.event.size > board.summary);
+    assert_int_equal(d9_tensorboard_end(&board), D9_OK);
+    d9_tensorboard_begin(&board, 5, 1.5e9);
+    d9_tensorboard_histogram(&board, "f", (double[]){1, 2, 3}, 3);
+    memcpy(&last, board.event.bytes + board.event.size - sizeof last, sizeof last);
+    assert_true(last == 1); /* the last bucket, where the event ends: the largest value is in it */
     assert_int_equal(d9_tensorboard_end(&board), D9_OK);
     d9_tensorboard_close(&board);
     run_folder_remove(folder);

@@ -237,6 +237,21 @@ static void test_checkpoints_are_timed(void **state) {
     b->context.system = d9_system_default();
 }
 
+static void look_for_checkpoint(void *user, const d9_program *program, const d9_epoch_row *row) {
+    (void)program;
+    assert_int_equal(run_has(user, "checkpoint.safetensors"), row->epoch == 3); /* asked before the epoch's own */
+}
+
+/* Every second epoch: none at the end of the first. */
+static void test_checkpoints_every_so_many_epochs(void **state) {
+    run_bench *b = *state;
+    run_train_ok(&(d9_train_options){.config = b->config,
+                                     .seed = 7,
+                                     .out = b->folder,
+                                     .checkpoint_every = 2,
+                                     .observer = {.user = b->folder, .epoch = look_for_checkpoint}});
+}
+
 /* Evaluating less often changes nothing but the rows. */
 static void test_evaluations_change_nothing(void **state) {
     run_bench *b = *state;
@@ -278,7 +293,7 @@ static void test_evaluations_due(void **state) {
         }
 }
 
-/* An accuracy that equals the target meets it. */
+/* An accuracy that equals the target meets it: the one of all views, which is another than the plain one here. */
 static void test_target_is_met_by_equality(void **state) {
     run_bench *b = *state;
     d9_config *config = run_config(&b->context, "reference", "f32", "");
@@ -286,10 +301,16 @@ static void test_target_is_met_by_equality(void **state) {
     double best = 0;
     for (int run = 0; run < 3; run++) {
         config->target = run == 0 ? 100 : run == 1 ? best : best + 1e-9;
-        op_ok(&b->context, d9_train(&b->context, &(d9_train_options){.config = config, .seed = 1}, &result));
+        op_ok(&b->context, d9_train(&b->context, &(d9_train_options){.config = config, .seed = 4}, &result));
         for (int64_t e = 0; e < result.epoch_count; e++) best = fmax(best, result.epochs[e].accuracy_tta);
         assert_true(best > 0 && best < 100);
-        assert_int_equal(result.epoch_to_target > 0, run == 1);
+        int64_t first = 0, plain_first = 0;
+        for (int64_t e = result.epoch_count; e-- > 0;) {
+            if (result.epochs[e].accuracy_tta == best) first = e + 1;
+            if (result.epochs[e].accuracy >= best) plain_first = e + 1;
+        }
+        assert_int_equal(result.epoch_to_target, run == 1 ? first : 0);
+        assert_int_not_equal(first, plain_first);
         d9_result_free(&b->context, &result);
     }
     d9_config_free(&b->context, config);
@@ -318,6 +339,7 @@ static void test_evaluation_is_left(void **state) {
         run_report rest = run_train_ok(&options);
         assert_int_equal(w.epochs, 3 - i);
         run_assert_equal(&rest, &whole, "an evaluation was left");
+        assert_int_equal(rest.final_evaluations, 1); /* what was left is no clock's */
         assert_int_equal(lines_in(b, "events.jsonl"), 3);
         assert_int_equal(lines_in(b, "epochs.tsv"), 4);
         run_folder_remove(b->folder);
@@ -371,6 +393,8 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     assert_int_equal(row->epoch, ++w->epochs);
     assert_true(row->train_loss == w->last_loss); /* the mean so far, at the epoch's end, is the epoch's */
     assert_true(row->images_per_second > 0 && row->seconds > 0 && row->rate >= 0);
+    const double right = row->train_accuracy / 100 * (row->epoch < 3 ? 40 : 24); /* of the images trained on */
+    assert_true(right > 0 && fabs(right - round(right)) < 1e-9);
 }
 
 static void test_observers(void **state) {
@@ -390,6 +414,24 @@ static void open_session(run_bench *b, const d9_config *config, d9_session *sess
     op_ok(&b->context, d9_session_initialize(session));
 }
 
+/* Each epoch has an order of its own, also when it is begun in its middle. */
+static void test_each_epoch_has_its_order(void **state) {
+    run_bench *b = *state;
+    d9_session session;
+    static const int64_t steps[] = {0, RUN_STEPS_PER_EPOCH, 2 * RUN_STEPS_PER_EPOCH + 2};
+    int32_t wanted[42], got[42];
+    open_session(b, b->config, &session);
+    for (int epoch = 0; epoch < 3; epoch++) {
+        const int64_t bytes = session.program.buffer_bytes[D9_BUFFER_ORDER]; /* of the images that are trained on */
+        assert_true(bytes > 0 && bytes <= (int64_t)sizeof got);
+        op_ok(&b->context, d9_epoch_order(&b->context, 99, epoch, 42, wanted));
+        op_ok(&b->context, d9_session_begin_epoch(&session, steps[epoch]));
+        op_ok(&b->context, d9_session_read(&session, D9_BUFFER_ORDER, got));
+        assert_memory_equal(got, wanted, (size_t)bytes);
+    }
+    d9_session_close(&session);
+}
+
 /* An evaluation's batch costs what its operations say, a step one second; the last evaluation ends the run. */
 static void test_seconds_left(void **state) {
     run_bench *b = *state;
@@ -407,6 +449,62 @@ static void test_seconds_left(void **state) {
     d9_config *once = run_config(&b->context, "reference", "f32", "eval: {every: 0}\n");
     assert_true(fabs(d9_seconds_left(program, once, 0, 1) - (RUN_STEPS + evaluation)) < 1e-9);
     d9_config_free(&b->context, once);
+    d9_session_close(&session);
+}
+
+static d9_status add_shifted_view(d9_context *unused, const void *options, d9_views *views) {
+    (void)unused, (void)options;
+    views->view[views->count++] = (d9_view){.dx = 2};
+    return D9_OK;
+}
+static const d9_trick shifted_view = {.name = "shifted_view", .on_views = add_shifted_view}; /* weighs nothing */
+
+/* An image has its own logits wherever it lies in the test set, whose last batch is a part: turned by a batch. */
+static void test_every_test_image_is_evaluated(void **state) {
+    run_bench *b = *state;
+    enum { IMAGES = 21, BYTES = 16 * 16 * 3, CLASSES = 10 };
+    d9_session session;
+    static uint8_t turned[IMAGES * BYTES];
+    static double logits[IMAGES][CLASSES], again[IMAGES][CLASSES];
+    d9_evaluation evaluation;
+    int hits = 0, plain_hits = 0, shifted_hits = 0;
+    const d9_session_options options = {
+        .config = b->config,
+        .seed = 99,
+        .program = {.tricks = (const d9_trick *const[]){&shifted_view}, .trick_count = 1}};
+    op_ok(&b->context, d9_session_open(&b->context, &options, &session));
+    op_ok(&b->context, d9_session_initialize(&session));
+    const int batch = (int)session.program.extent.batch;
+    const d9_split *test = &session.dataset->test;
+    assert_true(test->count == IMAGES && batch < IMAGES && IMAGES % batch);
+    for (int i = 0; i < IMAGES; i++)
+        memcpy(turned + i * BYTES, test->images + (i + batch) % IMAGES * BYTES, BYTES);
+    op_ok(&b->context, d9_session_logits(&session, &session.program.views, logits[0]));
+    op_ok(&b->context, d9_session_write(&session, D9_BUFFER_EVAL_IMAGES, turned));
+    op_ok(&b->context, d9_session_logits(&session, &session.program.views, again[0]));
+    for (int i = 0; i < IMAGES; i++) {
+        assert_memory_equal(again[i], logits[(i + batch) % IMAGES], sizeof *logits);
+        for (int other = 0; other < i; other++) assert_memory_not_equal(logits[i], logits[other], sizeof *logits);
+    }
+    /* what is predicted is the mean of all views */
+    op_ok(&b->context, d9_session_evaluate(&session, &evaluation));
+    assert_true(session.program.views.count > 1);
+    for (int i = 0; i < IMAGES; i++) {
+        const int32_t best = d9_likeliest(again[i], CLASSES);
+        double sum = 0;
+        for (int c = 0; c < CLASSES; c++) sum += exp(again[i][c] - again[i][best]);
+        assert_int_equal(evaluation.top1[i], best);
+        assert_true(fabs(evaluation.confidence[i] - 1 / sum) < 1e-6);
+        hits += best == test->labels[i];
+    }
+    op_ok(&b->context, d9_session_logits(&session, &(d9_views){1, {{.weight = 1}}}, logits[0]));
+    for (int i = 0; i < IMAGES; i++) plain_hits += d9_likeliest(logits[i], CLASSES) == test->labels[i];
+    op_ok(&b->context, d9_session_logits(&session, &(d9_views){1, {{.dx = 2, .weight = 1}}}, logits[0]));
+    for (int i = 0; i < IMAGES; i++) shifted_hits += d9_likeliest(logits[i], CLASSES) == test->labels[i];
+    assert_int_not_equal(plain_hits, shifted_hits);
+    assert_true(evaluation.accuracy_tta == 100.0 * hits / IMAGES && evaluation.accuracy == 100.0 * plain_hits / IMAGES);
+    assert_true(hits > 0);
+    d9_evaluation_free(&b->context, &evaluation);
     d9_session_close(&session);
 }
 
@@ -444,6 +542,26 @@ static void test_loss_that_is_not_finite(void **state) {
 
 /* ---- models ---- */
 
+/* What another framework is given: each image as its planes (C, H, W), its label, its logits. */
+static void check_logits_file(run_bench *b, d9_session *session) {
+    char path[RUN_PATH_BYTES];
+    d9_safetensors *file;
+    double logits[21 * 10], written[21 * 10];
+    const d9_split *test = &session->dataset->test;
+    op_ok(&b->context, d9_logits_write(session, run_path(b->folder, "logits.safetensors", path)));
+    op_ok(&b->context, d9_safetensors_read(&b->context, path, &file));
+    const uint8_t *planes = d9_safetensors_find(file, "images")->bytes;
+    for (int i = 0; i < 21; i++)
+        for (int c = 0; c < 3; c++)
+            for (int p = 0; p < 256; p++)
+                assert_int_equal(planes[(i * 3 + c) * 256 + p], test->images[(i * 256 + p) * 3 + c]);
+    assert_memory_equal(d9_safetensors_find(file, "labels")->bytes, test->labels, 21 * sizeof(int32_t));
+    op_ok(&b->context, d9_session_logits(session, &session->program.views, logits));
+    d9_tensor_to_doubles(d9_safetensors_find(file, "logits_tta"), written);
+    for (int i = 0; i < 21 * 10; i++) assert_true(written[i] == (double)(float)logits[i]);
+    d9_safetensors_free(&b->context, file);
+}
+
 /* A model written and read back predicts what the run predicted, image by image. */
 static void test_model_read_back(void **state) {
     run_bench *b = *state;
@@ -464,6 +582,7 @@ static void test_model_read_back(void **state) {
     assert_int_equal(d9_shape_count(&tensor->shape), 21);
     d9_tensor_to_doubles(tensor, top1);
     for (int i = 0; i < 21; i++) assert_true(top1[i] == evaluation.top1[i]);
+    check_logits_file(b, &session);
     d9_safetensors_free(&b->context, predictions);
     d9_evaluation_free(&b->context, &evaluation);
     d9_session_close(&session);
@@ -526,10 +645,13 @@ int main(void) {
         TEST(test_evaluation_is_left),
         TEST(test_evaluations_due),
         TEST(test_target_is_met_by_equality),
+        TEST(test_checkpoints_every_so_many_epochs),
         TEST(test_evaluations_change_nothing),
         TEST(test_interrupts),
         TEST(test_observers),
+        TEST(test_each_epoch_has_its_order),
         TEST(test_seconds_left),
+        TEST(test_every_test_image_is_evaluated),
         TEST(test_loss_that_is_not_finite),
         TEST(test_model_read_back),
         TEST(test_model_of_another_network),

@@ -301,6 +301,35 @@ static void test_folder_that_cannot_be_made(void **state) {
     assert_int_equal(run_folder_count(b->folder, ""), 0);
 }
 
+static int scarce; /* allocations that fail next */
+
+static void *scarce_allocate(void *user, size_t alignment, size_t bytes) {
+    (void)user;
+    if (scarce > 0) return scarce--, NULL;
+    return d9_system_default()->allocate(NULL, alignment, bytes);
+}
+
+static void make_scarce(void *user, const d9_program *program, const d9_epoch_row *row) {
+    (void)user, (void)program;
+    if (row->epoch == 1) scarce = 1;
+}
+
+/* A run goes on without the checkpoint for which the disk has no room. Any other reason ends it. */
+static void test_no_memory_for_a_checkpoint(void **state) {
+    bench *b = *state;
+    d9_system system = *d9_system_default();
+    system.allocate = scarce_allocate;
+    run_report end = run_train(&(d9_train_options){.config = b->config,
+                                                   .seed = 7,
+                                                   .out = b->folder,
+                                                   .checkpoint_every = 1,
+                                                   .observer = {.epoch = make_scarce}},
+                               &system);
+    assert_int_equal(scarce, 0);
+    assert_int_equal(end.status, D9_DEVICE);
+    assert_non_null(strstr(end.message, "out of memory"));
+}
+
 /* ---- plans ---- */
 
 static void write_bytes(bench *b, const char *name, const uint8_t *bytes, size_t size) {
@@ -332,6 +361,7 @@ int main(void) {
         TEST(test_full_disk_at_an_interrupt),  TEST(test_old_checkpoint_survives),
         TEST(test_full_disk_at_the_model),     TEST(test_full_disk_at_a_checkpoint),
         TEST(test_folder_that_cannot_be_made), TEST(test_saved_plan),
+        TEST(test_no_memory_for_a_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

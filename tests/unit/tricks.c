@@ -342,6 +342,9 @@ static void test_nothing_to_edit(void **state) {
     assert_refused(no_act, "celu: {}", "tricks.celu finds nothing to edit: the model has no activation");
     assert_refused(no_norm, "ghost_batchnorm: {group_size: 4}",
                    "tricks.ghost_batchnorm finds nothing to edit: the model has no batch norm");
+    assert_refused(tiny_model_default(), "ghost_batchnorm: {group_size: 3}",
+                   "a batch of 8 images does not divide into ghost groups of 3: train.batch_size must be a multiple of "
+                   "tricks.ghost_batchnorm.group_size");
     assert_refused(no_norm, "frozen_bn_scale: {}",
                    "tricks.frozen_bn_scale finds nothing to edit: the model has no batch norm scale");
     assert_refused(strided, "patch_whitening: {}", stem);

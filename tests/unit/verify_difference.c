@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "verify/group_comparison.h"
 #include "verify/tensor_difference.h"
 
 #include <math.h>
@@ -66,12 +67,27 @@ static void test_the_worst(void **state) {
     assert_false(d9_error_is_worse(5, 1, INFINITY, 1));
 }
 
+static void count_row(void *user, const d9_verify_row *row) { *(int *)user += !row->passed && !row->skipped; }
+
+/* Nothing compared is nothing shown to be right. */
+static void test_nothing_compared_fails(void **state) {
+    (void)state;
+    int failed = 0;
+    d9_verification self = {.sink = count_row, .user = &failed};
+    d9_verify_row some = {.passed = true, .compared = 1}, none = {.passed = true};
+    d9_verification_report(&self, &some);
+    assert_true(failed == 0 && self.failed == 0 && self.rows == 1);
+    d9_verification_report(&self, &none);
+    assert_true(failed == 1 && self.failed == 1 && self.rows == 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_hand),
         cmocka_unit_test(test_zeros_point_nowhere),
         cmocka_unit_test(test_nan_stays),
         cmocka_unit_test(test_the_worst),
+        cmocka_unit_test(test_nothing_compared_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
