@@ -26,6 +26,13 @@ typedef enum each_call {
 } each_call;
 extern const char *const each_call_names[CALL_COUNT];
 
+/* Where everything takes several times as long, fewer calls are tried: one of so many. */
+#ifdef __SANITIZE_ADDRESS__
+enum { EACH_CALL_SHARE = 2 };
+#else
+enum { EACH_CALL_SHARE = 1 };
+#endif
+
 typedef struct planted {
     int64_t calls[CALL_COUNT]; /* made so far */
     each_call kind;
