@@ -30,7 +30,7 @@ typedef enum dawn9_status {
     DAWN9_USAGE = 2,     /* an argument or the configuration; a checkpoint of another configuration */
     DAWN9_DATA = 3,      /* input data or a model file: missing, truncated, wrong */
     DAWN9_DEVICE = 4,    /* device or backend; out of memory */
-    DAWN9_NONFINITE = 5, /* training left the finite numbers */
+    DAWN9_NONFINITE = 5, /* training or an evaluation left the finite numbers */
     DAWN9_OUTPUT = 6,    /* something could not be written */
     DAWN9_STOPPED = 130  /* the progress callback asked for it */
 } dawn9_status;

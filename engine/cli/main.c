@@ -40,17 +40,20 @@ static void answer_with_loss(void) {
     answer(at, (size_t)(end - at));
 }
 
-/* The first signal asks for an orderly end, and a Ctrl-C is answered; the second ends the process at once. What the
- * parent of a worker hands on is queued, and is no second one. */
+/* The first signal asks for an orderly end, and a Ctrl-C is answered. A Ctrl-C after it ends the process at once. No
+ * other signal does: a terminal that is closed sends several, as does who stops a service. Nor does what the parent of a
+ * worker hands on, which is queued. */
 static void on_signal(int number, siginfo_t *about, void *unused) {
     static const char heard[] = "\nending in good order, after the step at hand; Ctrl-C again ends at once\n";
     const int error = errno;
     (void)unused;
-    if (about->si_code == SI_QUEUE && interrupt_signal) return;
-    if (number == SIGINT && !interrupt_signal) answer(heard, sizeof heard - 1);
-    if (number == SIGINT && interrupt_signal) answer_with_loss();
-    if (interrupt_signal) _exit(128 + number);
-    interrupt_signal = number;
+    if (!interrupt_signal) {
+        interrupt_signal = number;
+        if (number == SIGINT) answer(heard, sizeof heard - 1);
+    } else if (number == SIGINT && about->si_code != SI_QUEUE) {
+        answer_with_loss();
+        _exit(128 + number);
+    }
     errno = error;
 }
 

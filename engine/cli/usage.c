@@ -13,7 +13,7 @@ const d9_fact d9_exit_statuses[] = {
     {"2", "usage or configuration"},
     {"3", "input data: missing, truncated or wrong"},
     {"4", "device or backend, or out of memory"},
-    {"5", "training became non-finite"},
+    {"5", "training or an evaluation became non-finite"},
     {"6", "output could not be written"},
     {"129", "interrupted by SIGHUP; a training run has written a checkpoint"},
     {"130", "interrupted by SIGINT, likewise"},

@@ -18,7 +18,7 @@ typedef enum d9_status {
     D9_USAGE = 2,        /* command line or configuration; a checkpoint of another configuration */
     D9_DATA = 3,         /* input data: missing, truncated, wrong */
     D9_DEVICE = 4,       /* device or backend; out of memory */
-    D9_NONFINITE = 5,    /* training left the finite numbers */
+    D9_NONFINITE = 5,    /* training or an evaluation left the finite numbers */
     D9_OUTPUT = 6,       /* something could not be written */
     D9_SIGHUP = 129,
     D9_SIGINT = 130,

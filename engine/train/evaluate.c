@@ -67,12 +67,20 @@ int32_t d9_likeliest(const double *row, int64_t classes) {
     return best;
 }
 
-static double percent_correct(const d9_session *session, const double *logits) {
+/* What a network that left the finite numbers answers is no answer. */
+static d9_status find_accuracy(d9_session *session, const double *logits, double *accuracy) {
     const d9_extent *extent = &session->program.extent;
     int64_t correct = 0;
-    for (int64_t i = 0; i < extent->eval_images; i++)
-        correct += d9_likeliest(logits + i * extent->classes, extent->classes) == session->dataset->test.labels[i];
-    return 100.0 * (double)correct / (double)extent->eval_images;
+    for (int64_t i = 0; i < extent->eval_images; i++) {
+        const double *row = logits + i * extent->classes;
+        for (int64_t c = 0; c < extent->classes; c++)
+            if (!isfinite(row[c]))
+                return d9_fail(session->context, D9_NONFINITE, "the logits of evaluation image %lld are not finite",
+                               (long long)i);
+        correct += d9_likeliest(row, extent->classes) == session->dataset->test.labels[i];
+    }
+    *accuracy = 100.0 * (double)correct / (double)extent->eval_images;
+    return D9_OK;
 }
 
 static void predict(const d9_session *session, const double *logits, d9_evaluation *evaluation) {
@@ -100,12 +108,12 @@ static d9_status run_views(d9_session *session, double *view_logits, double *mea
         d9_views single = {1, {views->view[v]}};
         single.view[0].weight = 1;
         D9_TRY(d9_session_logits(session, &single, view_logits));
-        if (is_plain(&views->view[v])) *plain_accuracy = percent_correct(session, view_logits);
+        if (is_plain(&views->view[v])) D9_TRY(find_accuracy(session, view_logits, plain_accuracy));
         for (int64_t i = 0; i < count; i++) mean_logits[i] += views->view[v].weight * view_logits[i];
     }
     if (*plain_accuracy < 0) {
         D9_TRY(d9_session_logits(session, &(d9_views){1, {{.weight = 1}}}, view_logits));
-        *plain_accuracy = percent_correct(session, view_logits);
+        D9_TRY(find_accuracy(session, view_logits, plain_accuracy));
     }
 done:
     return status;
@@ -121,7 +129,7 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->top1));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->confidence));
     D9_TRY(run_views(session, mean + count, mean, &evaluation->accuracy));
-    evaluation->accuracy_tta = percent_correct(session, mean);
+    D9_TRY(find_accuracy(session, mean, &evaluation->accuracy_tta));
     predict(session, mean, evaluation);
 done:
     d9_release(session->context, mean);

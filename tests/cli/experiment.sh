@@ -87,13 +87,13 @@ refuses 2 'held/experiment.json:[0-9]+: .*cut short' "$dawn9" experiment short.y
 
 # ---- failures are the run's own: the others go on, and it is told at the end ----
 sed 's/arms:/arms:\n  hot: {set: {train.epochs: 4, train.lr: {knots: [0, end], values: [1.0e6, 1.0e6]}}}/' short.yaml >hot.yaml
-ends 5 '2 of 6 runs failed .*first hot seed 1: the loss became non-finite' "$dawn9" experiment hot.yaml --out hot
+ends 5 '2 of 6 runs failed .*first hot seed 1: the logits of evaluation image 0 are not finite' "$dawn9" experiment hot.yaml --out hot
 says '^runs       4 of 6 done, 2 failed$'
-says 'hot +seed 1 +failed: the loss became non-finite at step'
+says 'hot +seed 1 +failed: the logits of evaluation image 0 are not finite'
 ends 5 '2 of 6 runs failed' "$dawn9" experiment hot.yaml --out hot
 [ "$(grep -c ' seed ' "$out")" = 0 ] || fail "a failed run was done again"
 accepts "$dawn9" experiment hot.yaml --out hot --status
-says 'hot +seed 2 +failed: the loss became'
+says 'hot +seed 2 +failed: the logits of'
 ends 5 '2 of 6 runs failed' "$dawn9" experiment hot.yaml --out hot --retry
 [ "$(grep -c ' seed ' "$out")" = 2 ] || fail "--retry did not do the two again"
 sed 's/dataset: synthetic, /dataset: cifar10, path: nowhere, /' tiny.yaml >nodata.yaml

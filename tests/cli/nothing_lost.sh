@@ -88,6 +88,17 @@ hung_up() {
 }
 ends 129 'interrupted before step [0-9]+ of 4000: a checkpoint was written; --resume continues: .* --resume$' hung_up hung
 [ -f hung/checkpoint.safetensors ] || fail "SIGHUP left no checkpoint"
+# A terminal that is closed sends several, and so does who stops a service.
+several() {
+    begin "$1" "$dawn9" train long.yaml --out "$1" --quiet
+    for signal in TERM HUP TERM; do kill -$signal $child 2>/dev/null; done
+    wait $child
+    code=$?
+    cat "$scratch/first.err" >&2
+    return $code
+}
+ends 143 'a checkpoint was written; --resume continues: .* --resume$' several several
+[ -f several/checkpoint.safetensors ] || fail "several signals left no checkpoint"
 (trap '' HUP && exec "$dawn9" train long.yaml --out held --quiet) >"$out" 2>"$err" &
 child=$!
 until_written held/events.jsonl $child

@@ -133,8 +133,11 @@ refuses 6 'file' "$dawn9" train tiny.yaml --out file/run
 refuses 6 '/proc' "$dawn9" train tiny.yaml --out /proc/none
 
 # ---- a loss that leaves the finite numbers: 5, and no result ----
-ends 5 'non-finite at step [0-9]+ \(epoch [0-9]+\)' "$dawn9" train tiny.yaml --out hot --quiet \
-    --set 'train.lr={knots: [0, end], values: [1.0e6, 1.0e6]}'
+hot='train.lr={knots: [0, end], values: [1.0e6, 1.0e6]}'
+ends 5 'the logits of evaluation image [0-9]+ are not finite' "$dawn9" train tiny.yaml --out last --quiet --set "$hot"
+[ ! -e last/result.json ] && [ ! -e last/model.safetensors ] || fail "logits that are no numbers have an accuracy"
+ends 5 'the loss became non-finite at step [0-9]+ \(epoch [0-9]+\)' "$dawn9" train tiny.yaml --out hot --quiet --set "$hot" \
+    --set eval.every=0
 [ ! -e hot/result.json ] && [ ! -e hot/model.safetensors ] || fail "a run that failed left a result"
 
 # ---- interrupts: a checkpoint, status 130 and 143; the resumed run equals the uninterrupted one ----
