@@ -109,7 +109,8 @@ int d9_cli_columns(const d9_cli *cli) {
 }
 
 static void print_object(d9_cli *cli, json_t *object, size_t format) {
-    char *dump = object ? json_dumps(object, format) : NULL;
+    /* Control characters beyond ASCII are ones to a terminal, too. */
+    char *dump = object ? json_dumps(object, format | JSON_ENSURE_ASCII) : NULL;
     if (dump) {
         write_out(cli, dump, strlen(dump));
         write_out(cli, "\n", 1);

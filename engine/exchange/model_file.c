@@ -52,6 +52,9 @@ static d9_status import_value(d9_session *session, const char *path, const d9_sa
     if (!d9_shape_equal(&tensor->shape, &shape))
         return d9_fail(session->context, D9_USAGE, "%s: %s has another shape than this configuration's", path,
                        value->name);
+    if (tensor->type != D9_TENSOR_F32)
+        return d9_fail(session->context, D9_DATA, "%s: %s is %s, must be F32", path, value->name,
+                       d9_tensor_type_name(tensor->type));
     D9_TRY(D9_ALLOCATE(session->context, d9_shape_count(&shape), "a model's tensor", &wide));
     d9_tensor_to_doubles(tensor, wide);
     D9_TRY(d9_exchange_check(session->context, path, value, wide));

@@ -320,11 +320,35 @@ done:
     return status;
 }
 
+/* A run of the same configuration and seed as one before it is a copy, and no second sample: it does not count. */
+static d9_status drop_copies(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    for (int i = 0; i < report->run_count; i++) {
+        d9_report_run *run = &report->runs[i];
+        int first = 0;
+        if (!run->result) continue;
+        while (!report->runs[first].result || report->runs[first].arm != run->arm ||
+               report->runs[first].seed != run->seed)
+            first++;
+        if (first == i) continue;
+        D9_TRY(d9_report_say(context, report, &report->problems,
+                             "%s: does not count: the same configuration and seed as %s", run->folder,
+                             report->runs[first].folder));
+        json_decref(run->result);
+        run->result = NULL;
+        run->accuracy = run->train_seconds = run->process_seconds = run->epoch_to_target = NAN;
+        report->finished--;
+    }
+done:
+    return status;
+}
+
 static const json_t *data_of(const d9_report_run *run) {
     return json_object_get(json_object_get(run->result, "config"), "data");
 }
 
-/* Runs whose pictures were others than those of the first run that asked for the same data are pointed out. */
+/* Accuracies on other images are other measurements. Pointed out are runs whose images were others than those of the
+ * first run that asked for the same data, and that runs asked for several. */
 static d9_status compare_data(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_run **firsts;
@@ -337,8 +361,15 @@ static d9_status compare_data(d9_context *context, d9_report *report) {
         while (f < first_count && !json_equal(data_of(firsts[f]), data_of(run))) f++;
         if (f == first_count) firsts[first_count++] = run;
         if (strcmp(digest, json_text(firsts[f]->result, "data_digest")) != 0)
-            D9_TRY(d9_report_say(context, report, &report->problems, "%s: trained on another data set than %s",
-                                 run->folder, firsts[f]->folder));
+            D9_TRY(d9_report_say(context, report, &report->problems, "%s: other images than those of %s", run->folder,
+                                 firsts[f]->folder));
+    }
+    for (int f = 1; f < first_count; f++) {
+        if (strcmp(json_text(firsts[f]->result, "data_digest"), json_text(firsts[0]->result, "data_digest")) == 0)
+            continue;
+        D9_TRY(d9_report_say(context, report, &report->problems,
+                             "%s: asks for other data than %s: their accuracies are not of the same images",
+                             firsts[f]->folder, firsts[0]->folder));
     }
 done:
     return status;
@@ -352,6 +383,7 @@ d9_status d9_report_gather(d9_context *context, d9_report *report) {
         D9_TRY(d9_fail(context, D9_DATA, "%s: there is no such folder", report->folder));
     snprintf(path, sizeof path, "%s/experiment.json", report->folder);
     D9_TRY(d9_file_exists(context, path) ? read_experiment(context, report, path) : read_plain(context, report));
+    D9_TRY(drop_copies(context, report));
     D9_TRY(compare_data(context, report));
     if (!report->title) report->title = "Runs";
     if (report->finished == 0)

@@ -60,7 +60,14 @@ digest=$(sed -n 's/.*"data_digest": "\([0-9a-f]*\)".*/\1/p' mixed/runs/full/seed
 [ ${#digest} = 16 ] || fail "the record has no data_digest: $digest"
 sed -i "s/$digest/0123456789abcdef/" mixed/runs/full/seed2/result.json
 accepts "$dawn9" report mixed --json
-json "$out" 'd["problems"] == ["runs/full/seed2: trained on another data set than runs/full/seed1"]'
+json "$out" 'd["problems"] == ["runs/full/seed2: other images than those of runs/full/seed1"]'
+
+# ---- a seed trained twice is no second sample ----
+mkdir twice
+for name in a b c; do cp -r exp/runs/full/seed1 twice/$name; done
+accepts "$dawn9" report twice --json
+json "$out" 'd["finished"] == 1 and [p.split(":")[0] for p in d["problems"]] == ["b", "c"]'
+json "$out" 'all("does not count: the same configuration and seed as a" in p for p in d["problems"])'
 
 # ---- plots: SVG in the page, PNG beside it, and no page less without gnuplot ----
 if command -v gnuplot >/dev/null; then
