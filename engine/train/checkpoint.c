@@ -257,22 +257,27 @@ static d9_status find(d9_session *session, const char *path, const d9_safetensor
     return d9_fail(session->context, D9_DATA, "%s: tensor %s is %s, must be %s", path, name, theirs, mine);
 }
 
-/* An epoch that was not evaluated has NaN as its accuracies. */
-static bool is_fine(const char *name, double value) {
-    return isfinite(value) || (isnan(value) && strncmp(name, "epochs/accuracy", strlen("epochs/accuracy")) == 0);
+static bool ends_in(const char *text, const char *end) {
+    const size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* No run goes on from a number that is not finite. */
+/* No run goes on from a number that is not finite, nor from a variance or an accuracy that is none. An epoch that was
+ * not evaluated has NaN as its accuracies. */
 static d9_status check_numbers(d9_session *session, const char *path, const d9_tensor *tensor) {
     const int64_t count = d9_shape_count(&tensor->shape);
-    double wrong = 0;
-    for (int64_t i = 0; i < count && tensor->type == D9_TENSOR_F32; i++)
-        if (!isfinite(((const float *)tensor->bytes)[i])) wrong = (double)((const float *)tensor->bytes)[i];
-    for (int64_t i = 0; i < count && tensor->type == D9_TENSOR_F64; i++)
-        if (!is_fine(tensor->name, ((const double *)tensor->bytes)[i])) wrong = ((const double *)tensor->bytes)[i];
-    if (wrong == 0) return D9_OK;
-    return d9_fail(session->context, D9_DATA, "%s: tensor %s holds %g, which is no finite number", path, tensor->name,
-                   wrong);
+    const bool accuracy = strncmp(tensor->name, "epochs/", strlen("epochs/")) == 0 && strstr(tensor->name, "accuracy");
+    const bool variance = ends_in(tensor->name, ".running_var");
+    if (tensor->type != D9_TENSOR_F32 && tensor->type != D9_TENSOR_F64) return D9_OK;
+    for (int64_t i = 0; i < count; i++) {
+        const double value = tensor->type == D9_TENSOR_F32 ? (double)((const float *)tensor->bytes)[i]
+                                                           : ((const double *)tensor->bytes)[i];
+        if (accuracy && (isnan(value) || (value >= 0 && value <= 100))) continue;
+        if (accuracy || !isfinite(value) || (variance && value < 0))
+            return d9_fail(session->context, D9_DATA, "%s: tensor %s holds %g, which no run has there", path,
+                           tensor->name, value);
+    }
+    return D9_OK;
 }
 
 /* Fills the snapshot's buffers and columns. What lies between two values of a buffer stays zero. */

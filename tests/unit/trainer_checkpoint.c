@@ -444,6 +444,19 @@ static void test_times(void **state) {
 }
 
 /* A NaN or an infinity in any number, and an epoch that the run does not have. */
+/* The tensor's first number is this one, which is refused. */
+static void check_number(bench *b, const char *name, const void *number) {
+    d9_tensor *wrong = tensor(b, name), whole = *wrong;
+    uint8_t *bytes = test_malloc(whole.size);
+    memcpy(bytes, whole.bytes, whole.size);
+    memcpy(bytes, number, d9_tensor_type_bytes(whole.type));
+    wrong->bytes = bytes;
+    put(b);
+    assert_refused(b, D9_DATA, "which no run has there");
+    *wrong = whole;
+    test_free(bytes);
+}
+
 static void test_numbers(void **state) {
     bench *b = *state;
     int tried = 0;
@@ -465,6 +478,10 @@ static void test_numbers(void **state) {
         tried++;
     }
     assert_true(tried > 60);
+    static const float variance = -1;
+    static const double accuracy = 100.5;
+    check_number(b, "state/layer1.norm.running_var", &variance);
+    check_number(b, "epochs/accuracy", &accuracy);
     static const int64_t wrongs[] = {-1, 4};
     d9_tensor *epoch = tensor(b, "timeline/load/epoch"), whole = *epoch;
     for (int i = 0; i < 2; i++) {
