@@ -50,6 +50,23 @@ void d9_verification_report(d9_verification *self, d9_verify_row *row) {
     self->sink(self->user, row);
 }
 
+static double against_limit(const d9_verify_row *row) {
+    return row->limit > 0 ? row->error / row->limit : row->error > 0 ? INFINITY : -1;
+}
+
+void d9_verification_keep_worst(void *user, const d9_verify_row *row) {
+    d9_verify_row *kept = user;
+    int64_t compared = kept->compared + row->compared;
+    bool passed = kept->passed && row->passed;
+    if (kept->compared == 0 || (kept->passed && !row->passed) ||
+        (kept->passed == row->passed && against_limit(row) > against_limit(kept))) {
+        *kept = *row;
+        snprintf(kept->note, sizeof kept->note, "%.40s, %.50s", row->name, row->note);
+    }
+    kept->compared = compared;
+    kept->passed = passed;
+}
+
 d9_verify_row d9_verification_row(const d9_verification *self, const char *group, double limit) {
     d9_verify_row row = {.passed = true, .limit = limit, .cosine = NAN, .sensitivity = NAN};
     snprintf(row.name, sizeof row.name, "%s", self->reference.name);

@@ -20,23 +20,6 @@ static void forget_tensors(d9_verification *self) {
 
 /* ---- rule by rule: a row that sums up training steps, and one for evaluations ---- */
 
-static double against_limit(const d9_verify_row *row) {
-    return row->limit > 0 ? row->error / row->limit : row->error > 0 ? INFINITY : -1;
-}
-
-static void keep_worst(void *user, const d9_verify_row *row) {
-    d9_verify_row *kept = user;
-    int64_t compared = kept->compared + row->compared;
-    bool passed = kept->passed && row->passed;
-    if (kept->compared == 0 || (kept->passed && !row->passed) ||
-        (kept->passed == row->passed && against_limit(row) > against_limit(kept))) {
-        *kept = *row;
-        snprintf(kept->note, sizeof kept->note, "%.40s, %.50s", row->name, row->note);
-    }
-    kept->compared = compared;
-    kept->passed = passed;
-}
-
 static void report_worst(d9_verification *self, const char *group, d9_verify_row *worst) {
     snprintf(worst->name, sizeof worst->name, "%s", self->reference.name);
     snprintf(worst->group, sizeof worst->group, "%s", group);
@@ -51,7 +34,7 @@ static d9_status verify_reference(d9_verification *self) {
     d9_verification by_reference = {.context = self->context,
                                     .options = &options,
                                     .precision = d9_precision_find("f64"),
-                                    .sink = keep_worst,
+                                    .sink = d9_verification_keep_worst,
                                     .user = &worst,
                                     .reference = self->reference};
     if (!d9_verification_is_half(self) && !self->precision->tf32) return D9_OK;
@@ -75,8 +58,9 @@ static d9_status verify_rules(d9_verification *self) {
     if (strcmp(options.backend, "reference") == 0 || reference->augmentation) return D9_OK;
     D9_TRY(d9_case_session(self->context, reference, &options, &tested_config, &tested));
     D9_TRY(d9_case_session(self->context, reference, &by_reference, &judge_config, &judge));
-    D9_TRY(d9_rules_compare_steps(&tested, &judge, reference->steps, reference->name, keep_worst, &steps));
-    D9_TRY(d9_rules_compare_views(&tested, &judge, reference->name, keep_worst, &evaluations));
+    D9_TRY(
+        d9_rules_compare_steps(&tested, &judge, reference->steps, reference->name, d9_verification_keep_worst, &steps));
+    D9_TRY(d9_rules_compare_views(&tested, &judge, reference->name, d9_verification_keep_worst, &evaluations));
     report_worst(self, "rule by rule", &steps);
     report_worst(self, "evaluation by rule", &evaluations);
 done:

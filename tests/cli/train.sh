@@ -78,6 +78,8 @@ says '^compare    dawn9 compare many$'
 
 # ---- several seeds, interrupted: --resume counts what is finished by its record ----
 cp -r many half && rm -r half/seed6 && cp half/seed5/result.json seed5.json
+accepts "$dawn9" train tiny.yaml --runs 1 --set train.epochs=1 --out one --json
+json "$out" 'd["accuracy"]["runs"] == 1 and d["accuracy"]["standard_deviation"] == 0'
 accepts "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
 says '^seed 5: finished before, half/seed5$'
 cmp -s half/seed5/result.json seed5.json || fail "a finished seed was trained again"

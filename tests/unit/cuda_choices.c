@@ -37,6 +37,8 @@ static void what_is_added_comes_back(void **state) {
         op_ok(&context, d9_cuda_choices_add(&context, i % 2 ? first : second, key, "e1"));
     }
     op_ok(&context, d9_cuda_choices_add(&context, first, "key 1", "e7 k2=23"));
+    op_ok(&context,
+          d9_cuda_choices_add(&context, first, "key 0", "e9")); /* the second one, which is later, has its own */
     d9_cuda_choices_save(&context, first);
     d9_cuda_choices_save(&context, second); /* beside what the first wrote */
     d9_cuda_choices_close(&context, first);

@@ -9,6 +9,7 @@
 #include "verify/tensor_difference.h"
 
 #include <math.h>
+#include <string.h>
 
 static void close_to(double got, double want) {
     if (!(fabs(got - want) <= 1e-15 * fabs(want))) fail_msg("%.17g, not %.17g", got, want);
@@ -81,6 +82,24 @@ static void test_nothing_compared_fails(void **state) {
     assert_true(failed == 1 && self.failed == 1 && self.rows == 2);
 }
 
+/* One row that failed fails the sum, wherever it stands and however little it compared. */
+static void test_the_worst_row(void **state) {
+    (void)state;
+    const d9_verify_row rows[] = {{.name = "a", .error = 1e-6, .limit = 1e-5, .compared = 10, .passed = true},
+                                  {.name = "b", .error = 2e-5, .limit = 1e-5, .compared = 1, .passed = false},
+                                  {.name = "c", .error = 9e-6, .limit = 1e-5, .compared = 100, .passed = true}};
+    for (int first = 0; first < 3; first++) {
+        d9_verify_row kept = {.passed = true};
+        for (int i = 0; i < 3; i++) d9_verification_keep_worst(&kept, &rows[(first + i) % 3]);
+        assert_true(!kept.passed && kept.error == 2e-5 && kept.compared == 111);
+        assert_non_null(strchr(kept.note, 'b'));
+    }
+    d9_verify_row kept = {.passed = true};
+    d9_verification_keep_worst(&kept, &rows[2]);
+    d9_verification_keep_worst(&kept, &rows[0]);
+    assert_true(kept.passed && kept.error == 9e-6 && kept.compared == 110);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_hand),
@@ -88,6 +107,7 @@ int main(void) {
         cmocka_unit_test(test_nan_stays),
         cmocka_unit_test(test_the_worst),
         cmocka_unit_test(test_nothing_compared_fails),
+        cmocka_unit_test(test_the_worst_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
