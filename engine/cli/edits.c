@@ -110,6 +110,16 @@ done:
     return status;
 }
 
+d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input) {
+    const d9_system *system = cli->context.system;
+    struct stat written, read;
+    const bool same = output && input && system->stat(system->user, output, &written) == 0 &&
+                      system->stat(system->user, input, &read) == 0 && written.st_dev == read.st_dev &&
+                      written.st_ino == read.st_ino;
+    if (!same) return D9_OK;
+    return d9_fail(&cli->context, D9_USAGE, "%s: would overwrite its own input; give another %s", output, option);
+}
+
 /* ---- the edits as lists ---- */
 
 static const char *integer_text(const d9_flag_integer *value, char text[24]) {

@@ -14,8 +14,11 @@ static const d9_flag flags[] = {
 
 static d9_status run(d9_cli *cli, const void *options) {
     const export_options *chosen = options;
-    d9_status status = d9_onnx_write(&cli->context, chosen->model, chosen->out);
-    if (status == D9_OK) d9_cli_print(cli, "%s: ONNX, images (N,C,H,W) of 0 to 255 to logits\n", chosen->out);
+    d9_status status;
+    D9_TRY(d9_cli_check_output(cli, chosen->out, "OUT", chosen->model));
+    D9_TRY(d9_onnx_write(&cli->context, chosen->model, chosen->out));
+    d9_cli_print(cli, "%s: ONNX, images (N,C,H,W) of 0 to 255 to logits\n", chosen->out);
+done:
     return status;
 }
 

@@ -222,6 +222,9 @@ static d9_status open_model(prediction *self) {
     snprintf(threads, sizeof threads, "%lld", (long long)options->threads.value);
     if (options->threads.given) open.threads = threads;
     D9_TRY(d9_cli_model(self->cli, options->model, &open.model));
+    D9_TRY(d9_cli_check_output(self->cli, options->sheet, "--sheet", open.model));
+    for (int i = 0; i < self->pictures.count; i++)
+        D9_TRY(d9_cli_check_output(self->cli, options->sheet, "--sheet", self->pictures.rows[i].path));
     D9_TRY(d9_predictor_open(&self->cli->context, &open, &self->predictor));
     const int64_t classes = self->predictor.description->classes, top = options->top.given ? options->top.value : 1;
     self->top = top < classes ? top : classes;

@@ -122,7 +122,8 @@ static d9_status check_options(d9_cli *cli, const d9_data_options *options) {
     if (!options->out && !options->filters)
         return d9_fail(&cli->context, D9_USAGE, "data preview needs --out FILE.png or --filters FILE.png");
     if (options->json) return d9_fail(&cli->context, D9_USAGE, "data preview has no --json");
-    return D9_OK;
+    const d9_status status = d9_cli_check_output(cli, options->out, "--out", options->what);
+    return status != D9_OK ? status : d9_cli_check_output(cli, options->filters, "--filters", options->what);
 }
 
 d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options) {

@@ -386,6 +386,8 @@ static d9_status run(d9_cli *cli, const void *options) {
         return d9_fail(&cli->context, D9_USAGE, "--json and --events: give one of them (dawn9 train --help)");
     if (chosen->resume && chosen->overwrite)
         return d9_fail(&cli->context, D9_USAGE, "--resume and --overwrite: give one of them (dawn9 train --help)");
+    const d9_status status = d9_cli_check_output(cli, chosen->save_plan, "--save-plan", chosen->config);
+    if (status != D9_OK) return status;
     return chosen->runs.given ? train_many(cli, chosen) : train_single(cli, chosen);
 }
 

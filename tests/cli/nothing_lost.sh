@@ -41,6 +41,23 @@ same run
 accepts "$dawn9" train tiny.yaml --out run --seed 2 --overwrite --quiet
 json run/result.json 'd["seed"] == 2'
 
+# ---- what a command reads is not what it writes ----
+cp run/model.safetensors model && cp tiny.yaml read.yaml && ln -s model link && cp -r run read
+printf 'P6 1 1 255 abc' >picture.png
+for file in model read.yaml picture.png; do cp $file $file.before; done
+rm -rf read.before && cp -r read read.before
+input='would overwrite its own input; give another'
+refuses 2 "link: $input OUT\$" "$dawn9" export model link
+refuses 2 "model: $input --logits\$" "$dawn9" eval read.yaml model --logits model
+refuses 2 "read.yaml: $input --logits\$" "$dawn9" eval read.yaml model --logits read.yaml
+refuses 2 "read/model.safetensors: $input --logits\$" "$dawn9" eval read --logits read/model.safetensors
+refuses 2 "read.yaml: $input --save-plan\$" "$dawn9" train read.yaml --save-plan read.yaml
+refuses 2 "read.yaml: $input --out\$" "$dawn9" data preview read.yaml --out read.yaml
+refuses 2 "read.yaml: $input --filters\$" "$dawn9" data preview read.yaml --filters read.yaml
+refuses 2 "./picture.png: $input --sheet\$" "$dawn9" predict model tiny.yaml picture.png --sheet ./picture.png
+refuses 2 "read/model.safetensors: $input --sheet\$" "$dawn9" predict read picture.png --sheet read/model.safetensors
+for kept in model read.yaml picture.png read; do same $kept; done
+
 # ---- several seeds: refused before the first is trained ----
 accepts "$dawn9" train tiny.yaml --set train.epochs=0.5 --seed 6 --out many/seed6 --quiet
 refuses 2 'many/seed6: holds a finished run' "$dawn9" train tiny.yaml --set train.epochs=0.5 --runs 3 --seed 5 --out many
