@@ -118,6 +118,17 @@ done:
     return status;
 }
 
+/* Not the configuration itself may be replaced by the record's; a run that goes on has the same one. */
+static d9_status check_config(d9_cli *cli, const train_options *options, const char *folder) {
+    d9_status status = D9_OK;
+    char *recorded;
+    if (options->resume) goto done;
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &recorded, "%s/config.yaml", folder));
+    D9_TRY(d9_cli_check_output(cli, recorded, "--out", options->config));
+done:
+    return status;
+}
+
 /* The command that was given, with --resume. */
 static void add_resume_command(const d9_cli *cli, d9_text *text) {
     bool words_only = false, resumes = false;
@@ -241,6 +252,7 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     const char *folder;
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     D9_TRY(choose_out(cli, options, config, &folder));
+    D9_TRY(check_config(cli, options, folder));
     D9_TRY(find_finished(cli, options, config, folder, &object));
     const bool before = object != NULL;
     if (!before) D9_TRY(train_once(cli, options, config, folder, options->tensorboard, &result));
@@ -301,6 +313,7 @@ static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t s
     char *folder;
     bool finished;
     D9_TRY(open_seed(cli, options, seed, many, &config, &folder));
+    D9_TRY(check_config(cli, options, folder));
     if (options->resume)
         D9_TRY(d9_record_finished(&cli->context, folder, config, &finished));
     else if (!options->overwrite)

@@ -151,6 +151,12 @@ d9_status d9_record_check(d9_context *context, const char *folder, const d9_conf
                        "%s: holds a run that is not finished; --resume goes on from its checkpoint, --overwrite "
                        "deletes it and begins again; or give another --out",
                        folder));
+    /* One that was downloaded, or kept: the record of a run would say whose it is. */
+    if (has(&record, "model.safetensors") && (mode == D9_RECORD_NEW || !has(&record, "config.yaml")))
+        D9_TRY(d9_fail(context, D9_USAGE,
+                       "%s: holds a model.safetensors and no finished run; --overwrite deletes that model, or give "
+                       "another --out",
+                       folder));
 done:
     return status;
 }

@@ -41,6 +41,23 @@ same run
 accepts "$dawn9" train tiny.yaml --out run --seed 2 --overwrite --quiet
 json run/result.json 'd["seed"] == 2'
 
+# ---- a model without a run, and the configuration that is given ----
+mkdir kept own && cp run/model.safetensors kept/ && { echo '# mine' && cat tiny.yaml; } >own/config.yaml
+cp -r kept kept.before && cp -r own own.before && ln -s own/config.yaml linked.yaml
+for resume in '' --resume; do
+    refuses 2 'kept: holds a model.safetensors and no finished run; --overwrite deletes that model, or give another --out$' \
+        "$dawn9" train tiny.yaml --out kept $resume
+done
+same kept
+for config in own/config.yaml linked.yaml; do
+    for overwrite in '' --overwrite; do
+        refuses 2 'own/config.yaml: would overwrite its own input; give another --out$' "$dawn9" train $config --out own $overwrite
+    done
+done
+same own
+accepts "$dawn9" train run/config.yaml --out run --resume
+accepts "$dawn9" train tiny.yaml --out kept --overwrite --quiet
+
 # ---- what a command reads is not what it writes ----
 cp run/model.safetensors model && cp tiny.yaml read.yaml && ln -s model link && cp -r run read
 printf 'P6 1 1 255 abc' >picture.png
