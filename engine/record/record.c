@@ -181,9 +181,23 @@ done:
     return status;
 }
 
-static bool ends_with(const char *text, const char *ending) {
-    const size_t length = strlen(text), tail = strlen(ending);
-    return length >= tail && strcmp(text + length - tail, ending) == 0;
+/* NAME.PROCESS.partial, as d9_file_write has it, of a file that is written here. */
+static bool is_half_written(const char *entry, const char *name) {
+    const size_t length = strlen(name);
+    if (strncmp(entry, name, length) != 0 || entry[length] != '.') return false;
+    const char *process = entry + length + 1;
+    const size_t digits = strspn(process, "0123456789");
+    return digits > 0 && strcmp(process + digits, ".partial") == 0;
+}
+
+static bool is_ours(const char *entry) {
+    static const char *const others[] = {"config.yaml",  "events.jsonl", "epochs.tsv", "checkpoint.safetensors",
+                                         "failure.json", "report.html"};
+    for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++)
+        if (is_half_written(entry, leftovers[i])) return true;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (is_half_written(entry, others[i])) return true;
+    return false;
 }
 
 void d9_record_sweep(d9_context *context, const char *folder) {
@@ -192,7 +206,7 @@ void d9_record_sweep(d9_context *context, const char *folder) {
     d9_listing listing;
     if (d9_listing_read(&quiet, &arena, folder, &listing) == D9_OK)
         for (int64_t i = 0; i < listing.count; i++)
-            if (ends_with(listing.entries[i].name, ".partial"))
+            if (is_ours(listing.entries[i].name))
                 context->system->remove(context->system->user, listing.entries[i].path);
     d9_arena_free(&quiet, &arena);
 }

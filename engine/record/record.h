@@ -67,7 +67,8 @@ D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, c
  * holds its lock. RESUME keeps the rows already there up to `epochs_kept`; the other modes start anew. */
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
                                      const d9_config *config, d9_record_mode mode, int64_t epochs_kept);
-/* Removes the half-written files of killed processes; nothing here fails. The caller holds the folder's lock. */
+/* Removes what killed processes have left half-written of a run's files; nothing here fails. The caller holds the
+ * folder's lock. */
 void d9_record_sweep(d9_context *context, const char *folder);
 /* The row as an object of its first columns; NULL: no memory. */
 struct json_t *d9_epoch_object(const d9_epoch_row *row, int columns);

@@ -58,6 +58,14 @@ same own
 accepts "$dawn9" train run/config.yaml --out run --resume
 accepts "$dawn9" train tiny.yaml --out kept --overwrite --quiet
 
+# ---- what a killed process left half-written goes, what is another's stays ----
+for name in result.json.12.partial config.yaml.3.partial; do : >kept/$name; done
+for name in firefox.zip.partial firefox.zip.12.partial result.json.partial result.json.a.partial; do : >kept/$name; done
+observe "$dawn9" train tiny.yaml --out kept --overwrite --quiet
+[ $status = 0 ] && [ "$(cd kept && echo *.partial)" = 'firefox.zip.12.partial firefox.zip.partial result.json.a.partial result.json.partial' ] ||
+    fail "of half-written files these stayed: $(cd kept && echo *.partial)"
+rm kept/*.partial
+
 # ---- what a command reads is not what it writes ----
 cp run/model.safetensors model && cp tiny.yaml read.yaml && ln -s model link && cp -r run read
 printf 'P6 1 1 255 abc' >picture.png
