@@ -315,13 +315,31 @@ static void sign(const d9_system *system, int file) {
         (void)!system->truncate(system->user, file, 0);
 }
 
+/* A file of another's that has this name is neither emptied nor removed. Longer than any number: not read whole. */
+static d9_status check_lock(d9_context *context, const char *path, int file) {
+    const d9_system *system = context->system;
+    char bytes[32];
+    ssize_t got;
+    do got = system->read(system->user, file, bytes, sizeof bytes - 1);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) return d9_fail(context, D9_OUTPUT, "%s: cannot read: %s", path, strerror(errno));
+    bytes[got] = 0;
+    if (got < (ssize_t)sizeof bytes - 1 && strspn(bytes, "0123456789\n") == (size_t)got) return D9_OK;
+    return d9_fail(context, D9_OUTPUT, "%s: cannot lock: it holds something else than the number of a process", path);
+}
+
 d9_status d9_lock_take(d9_context *context, const char *path, int *lock) {
     const d9_system *system = context->system;
     *lock = -1;
     for (;;) {
-        int file = open_file(system, path, O_RDWR | O_CREAT);
+        int file = open_file(system, path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW); /* signed where it is empty */
         if (file < 0) return check_write(context, path, false);
         if (system->lock(system->user, file, path) == 0) {
+            const d9_status status = check_lock(context, path, file);
+            if (status != D9_OK) {
+                system->close(system->user, file);
+                return status;
+            }
             sign(system, file);
             *lock = file;
             return D9_OK;
@@ -352,7 +370,7 @@ int64_t d9_lock_holder(d9_context *context, const char *path) {
 
 bool d9_lock_is_held(d9_context *context, const char *path) {
     const d9_system *system = context->system;
-    int file = open_file(system, path, O_RDWR);
+    int file = open_file(system, path, O_RDWR | O_NOFOLLOW);
     if (file < 0) return false;
     bool held = system->lock(system->user, file, path) != 0 && errno == EWOULDBLOCK;
     system->close(system->user, file);

@@ -58,8 +58,8 @@ D9_MUST_USE d9_status d9_file_write(d9_context *context, const char *path, const
 D9_MUST_USE d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size);
 
 /* Takes `path`, a file made for the purpose, for this process alone, and writes this process's number into it. `*lock`
- * is -1, and the status D9_OK, where another process holds it. The kernel frees what a dead process held. Failure:
- * D9_OUTPUT. */
+ * is -1, and the status D9_OK, where another process holds it. The kernel frees what a dead process held. A link,
+ * or a file that holds anything but a process's number, stays as it is. Failure: D9_OUTPUT. */
 D9_MUST_USE d9_status d9_lock_take(d9_context *context, const char *path, int *lock);
 /* The number that the last one who took it has written; 0: none. */
 int64_t d9_lock_holder(d9_context *context, const char *path);

@@ -66,6 +66,17 @@ observe "$dawn9" train tiny.yaml --out kept --overwrite --quiet
     fail "of half-written files these stayed: $(cd kept && echo *.partial)"
 rm kept/*.partial
 
+# ---- a file that happens to be called lock ----
+mkdir locked && echo 'to be kept' >locked/lock && echo 12 >number && cp number number.before
+cp -r locked locked.before
+ends 6 'locked/lock: cannot lock: it holds something else than the number of a process$' "$dawn9" train tiny.yaml --out locked
+same locked
+rm locked/lock && ln -s ../number locked/lock
+ends 6 'locked/lock: cannot write: ' "$dawn9" train tiny.yaml --out locked
+same number
+rm locked/lock && echo 12 >locked/lock
+accepts "$dawn9" train tiny.yaml --out locked --quiet
+
 # ---- what a command reads is not what it writes ----
 cp run/model.safetensors model && cp tiny.yaml read.yaml && ln -s model link && cp -r run read
 printf 'P6 1 1 255 abc' >picture.png
