@@ -46,7 +46,7 @@ static d9_status default_out(d9_cli *cli, const char *title, const char **out) {
     char *made;
     d9_status status = d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s", title);
     for (char *at = status == D9_OK ? made + strlen("runs/") : NULL; at && *at; at++)
-        if (!strchr(fine, *at)) *at = '-';
+        if (!strchr(fine, *at) || (*at == '.' && at[-1] == '/')) *at = '-'; /* runs/.. is not in runs */
     *out = made;
     return status;
 }

@@ -103,17 +103,21 @@ static void print_end(d9_cli *cli, const d9_result *result, const char *out) {
 
 /* ---- runs ---- */
 
-/* --out, or a name from the title, where a slash would nest. */
+/* --out, or a name from the title, where a slash would nest and dots would leave runs/. */
 static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_config *config, const char **out) {
     d9_status status = D9_OK;
-    char *made, seed[32] = "";
+    char *made, *experiment, seed[32] = "";
     *out = options->out;
-    if (*out) goto done;
-    if (!options->runs.given) snprintf(seed, sizeof seed, "-seed%lld", (long long)config->seed);
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s%s", config->title, seed));
-    for (char *c = made + strlen("runs/"); *c; c++)
-        if (*c == '/') *c = '-';
-    *out = made;
+    if (!*out) {
+        if (!options->runs.given) snprintf(seed, sizeof seed, "-seed%lld", (long long)config->seed);
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s%s", config->title, seed));
+        for (char *c = made + strlen("runs/"); *c; c++)
+            if (*c == '/' || (*c == '.' && c[-1] == '/')) *c = '-';
+        *out = made;
+    }
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &experiment, "%s/experiment.json", *out));
+    if (d9_file_exists(&cli->context, experiment))
+        status = d9_fail(&cli->context, D9_USAGE, "%s: holds an experiment; give another --out", *out);
 done:
     return status;
 }

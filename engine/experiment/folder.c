@@ -222,6 +222,20 @@ static d9_status wait_for_lock(d9_context *context, const char *path, int *lock)
     }
 }
 
+/* Its files and an experiment's would be told apart by nothing. */
+static d9_status refuse_run(d9_context *context, d9_arena *arena, const char *out) {
+    static const char *const files[] = {"config.yaml", "result.json"};
+    d9_status status = D9_OK;
+    char *path;
+    for (int i = 0; i < 2; i++) {
+        D9_TRY(d9_arena_format(context, arena, &path, "%s/%s", out, files[i]));
+        if (d9_file_exists(context, path))
+            D9_TRY(d9_fail(context, D9_USAGE, "%s: holds a run (%s); give another --out", out, files[i]));
+    }
+done:
+    return status;
+}
+
 d9_status d9_experiment_open(d9_context *context, const d9_experiment *experiment, const char *out) {
     d9_status status;
     json_t *wanted = NULL, *held = NULL;
@@ -232,7 +246,10 @@ d9_status d9_experiment_open(d9_context *context, const d9_experiment *experimen
     D9_TRY(d9_arena_format(context, &arena, &lock_path, "%s/lock", out));
     D9_TRY(d9_experiment_json(context, experiment, &wanted));
     D9_TRY(read_held(context, path, &held)); /* refused without a trace */
-    if (held) D9_TRY(check_held(context, out, held, wanted));
+    if (held)
+        D9_TRY(check_held(context, out, held, wanted));
+    else
+        D9_TRY(refuse_run(context, &arena, out));
     D9_TRY(d9_directory_make(context, out));
     D9_TRY(wait_for_lock(context, lock_path, &lock));
     D9_TRY(merge_and_write(context, out, path, wanted));

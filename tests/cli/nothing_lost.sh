@@ -77,6 +77,20 @@ same number
 rm locked/lock && echo 12 >locked/lock
 accepts "$dawn9" train tiny.yaml --out locked --quiet
 
+# ---- a run and an experiment in one folder; a title that is no name of a folder ----
+echo '{config: tiny.yaml, seeds: 1, set: {train.epochs: 1}, title: ..}' >dots.yaml
+accepts "$dawn9" experiment dots.yaml --out trials --quiet
+accepts "$dawn9" experiment dots.yaml --out trials --quiet
+for runs in '' '--runs 1'; do
+    refuses 2 'trials: holds an experiment; give another --out$' "$dawn9" train tiny.yaml --out trials --overwrite $runs
+done
+refuses 2 'run: holds a run \(config.yaml\); give another --out$' "$dawn9" experiment dots.yaml --out run
+refuses 2 'run: holds a run \(config.yaml\); give another --out$' "$dawn9" ablate tiny.yaml --only flip --out run
+accepts "$dawn9" experiment dots.yaml --dry-run
+says ', into runs/-\.$'
+accepts "$dawn9" train tiny.yaml --set title=.. --set train.epochs=0.5 --runs 1 --quiet
+[ -f runs/-./seed1/result.json ] && [ ! -e seed1 ] || fail "a run of the title .. is not in runs/-."
+
 # ---- what a command reads is not what it writes ----
 cp run/model.safetensors model && cp tiny.yaml read.yaml && ln -s model link && cp -r run read
 printf 'P6 1 1 255 abc' >picture.png
