@@ -43,9 +43,19 @@ static void print_report(d9_cli *cli, const d9_data_report *report, bool json) {
     }
 }
 
+typedef struct fetch_log {
+    d9_cli *cli;
+    bool quiet;
+    d9_log_sink warn; /* as of every command */
+    void *warn_user;
+} fetch_log;
+
 static void on_log(void *user, d9_log_level level, const char *line) {
-    (void)level;
-    d9_cli_print(user, "%s\n", line);
+    const fetch_log *log = user;
+    if (level == D9_LOG_WARNING)
+        log->warn(log->warn_user, level, line);
+    else if (!log->quiet)
+        d9_cli_print(log->cli, "%s\n", line);
 }
 
 /* check and fetch refuse the options of a configuration. */
@@ -66,13 +76,12 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_status status = refuse_edits(cli, chosen);
     if (status != D9_OK) return status;
     if (strcmp(chosen->action, "fetch") == 0) {
-        d9_log_sink before = cli->context.log;
-        void *before_user = cli->context.log_user;
-        cli->context.log = chosen->json ? NULL : on_log;
-        cli->context.log_user = cli;
+        fetch_log log = {cli, chosen->json, cli->context.log, cli->context.log_user};
+        cli->context.log = on_log;
+        cli->context.log_user = &log;
         status = d9_data_fetch(&cli->context, name, chosen->edits.data, &report);
-        cli->context.log = before;
-        cli->context.log_user = before_user;
+        cli->context.log = log.warn;
+        cli->context.log_user = log.warn_user;
         if (status != D9_OK) return status;
     } else {
         status = d9_data_check(&cli->context, name, chosen->edits.data, &report);

@@ -145,12 +145,22 @@ enum { SOURCES = sizeof sources / sizeof *sources };
 
 /* ---- putting them in place ---- */
 
+static void say_replaced(d9_context *context, const char *folder, const d9_dataset_file *file) {
+    char path[D9_FOLDER_SIZE + 64];
+    d9_data_row row;
+    snprintf(path, sizeof path, "%s/%s", folder, file->name);
+    check_file(context, folder, file, &row);
+    if (row.state != D9_FILE_OK && d9_file_exists(context, path))
+        d9_log(context, D9_LOG_WARNING, "%s: is not as published, and is replaced", path);
+}
+
 static d9_status put_in_place(d9_context *context, const fetch *fetch, const d9_data_report *verified) {
     const d9_system *system = context->system;
     for (int i = 0; i < verified->count; i++) {
         char from[sizeof fetch->result + 64], to[sizeof fetch->result + 64];
         snprintf(from, sizeof from, "%s/%s", verified->folder, verified->row[i].file->name);
         snprintf(to, sizeof to, "%s/%s", fetch->folder, verified->row[i].file->name);
+        say_replaced(context, fetch->folder, verified->row[i].file);
         if (system->rename(system->user, from, to) != 0)
             return d9_fail(context, D9_OUTPUT, "%s: could not be put in place", to);
     }
@@ -179,7 +189,7 @@ static d9_status try_sources(d9_context *context, fetch *fetch, d9_data_report *
     for (int i = 0; i < SOURCES; i++) {
         status = try_source(context, fetch, &sources[i], report);
         if (status != D9_DATA) goto done;
-        d9_log(context, D9_LOG_WARNING, "%s: %s", sources[i].name, context->message);
+        d9_log(context, D9_LOG_INFO, "%s: %s", sources[i].name, context->message);
         d9_text_add(&reasons, "%s%s: %s", i ? "; " : "", sources[i].name, context->message);
         d9_context_clear(context);
     }
@@ -221,6 +231,7 @@ static d9_status copy_files(d9_context *context, const d9_data_report *from, con
         snprintf(source_path, sizeof source_path, "%s/%s", from->folder, from->row[i].file->name);
         snprintf(path, sizeof path, "%s/%s", folder, from->row[i].file->name);
         D9_TRY(d9_file_read_most(context, source_path, D9_PICTURE_MOST, &bytes, &size));
+        say_replaced(context, folder, from->row[i].file);
         D9_TRY(d9_file_write(context, path, bytes, size));
         d9_release(context, bytes);
         bytes = NULL;

@@ -26,4 +26,11 @@ refuses 3 'changed/data_batch_4.bin: not the file that was published: SHA-1 [0-9
 accepts $train --data changed --no-check
 accepts $train --data "$data" --out right
 grep -q "^  check: on$" right/config.yaml || fail "the record does not say that the data were checked"
+
+# ---- what a fetch replaces, it names ----
+truncate -s 5 changed/test_batch.bin
+observe env DAWN9_DATA="$data" "$dawn9" data fetch --data changed --json
+[ $status = 0 ] && [ "$(cat "$err")" = 'dawn9: warning: changed/data_batch_4.bin: is not as published, and is replaced
+dawn9: warning: changed/test_batch.bin: is not as published, and is replaced' ] || fail "of what it replaces a fetch says: status $status"
+accepts "$dawn9" data check cifar10 --data changed
 verdict
