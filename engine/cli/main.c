@@ -41,8 +41,8 @@ static void answer_with_loss(void) {
 }
 
 /* The first signal asks for an orderly end, and a Ctrl-C is answered. A Ctrl-C after it ends the process at once. No
- * other signal does: a terminal that is closed sends several, as does who stops a service. Nor does what the parent of a
- * worker hands on, which is queued. */
+ * other signal does: a terminal that is closed sends several, as does who stops a service. Nor does what the parent of
+ * a worker hands on, which is queued. */
 static void on_signal(int number, siginfo_t *about, void *unused) {
     static const char heard[] = "\nending in good order, after the step at hand; Ctrl-C again ends at once\n";
     const int error = errno;

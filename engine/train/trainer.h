@@ -50,9 +50,8 @@ typedef struct d9_train_options {
 } d9_train_options;
 
 /* Trains once. On an interrupt a step is finished, an evaluation left; then a checkpoint, and D9_SIGHUP, D9_SIGINT or
- * D9_SIGTERM. Another process that trains in `out`: D9_USAGE. A non-finite loss: D9_NONFINITE naming step and epoch; logits of an
- * evaluation that are not: D9_NONFINITE.
- * The result's arrays live until d9_result_free. */
+ * D9_SIGTERM. Another process that trains in `out`: D9_USAGE. A non-finite loss: D9_NONFINITE naming step and epoch;
+ * an evaluation's logits that are not finite: D9_NONFINITE. The result's arrays live until d9_result_free. */
 D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result);
 void d9_result_free(d9_context *context, d9_result *result);
 

@@ -35,8 +35,8 @@ D9_MUST_USE d9_status d9_verification_compare_tensor(d9_verification *self, cons
                                                      int64_t count, double limit);
 /* A row in which nothing was compared fails, unless it was skipped. */
 void d9_verification_report(d9_verification *self, d9_verify_row *row);
-/* A sink that sums up rows in `user`, a row that passed and compared nothing: the one furthest beyond its limit, one that
- * failed before all that passed. Elements add up. */
+/* A sink that sums up rows in `user`, at first a row that passed and compared nothing: the one furthest beyond its
+ * limit, one that failed before all that passed. Elements add up. */
 void d9_verification_keep_worst(void *user, const d9_verify_row *row);
 /* A row about the case at hand in which nothing was compared yet. */
 d9_verify_row d9_verification_row(const d9_verification *self, const char *group, double limit);

@@ -574,9 +574,22 @@ static void test_metrics(void **state) {
     assert_true(isinf(metrics[0]) && metrics[1] == 6 && metrics[2] == 6 && metrics[3] == 5);
 }
 
+/* Where no level is asked for it is the last that runs here: the fastest. */
+static void the_fastest_level_is_taken(void **state) {
+    const d9_cpu_loops *fastest = NULL;
+    (void)state;
+    for (int i = 0; d9_cpu_level_at(i); i++) {
+        const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(i));
+        if (loops) fastest = loops;
+    }
+    assert_non_null(fastest);
+    assert_ptr_equal(d9_cpu_loops_find(NULL), fastest);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_are_found_by_name),
+        cmocka_unit_test(the_fastest_level_is_taken),
         cmocka_unit_test(test_elementwise),
         cmocka_unit_test(test_casts),
         cmocka_unit_test(test_activations),
