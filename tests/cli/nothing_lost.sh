@@ -124,6 +124,7 @@ wait $child 2>/dev/null
 [ -f both/lock ] || fail "a killed process took its lock along"
 rm both/events.jsonl
 begin both "$dawn9" train long.yaml --out both --quiet
+[ "$(od -An -c both/lock | tr -d ' \n')" = "$child\\n" ] || fail "the lock of process $child holds: $(cat both/lock)"
 kill -INT $child
 wait $child
 [ -f both/checkpoint.safetensors ] && [ ! -e both/lock ] || fail "an interrupted run left: $(ls both)"
