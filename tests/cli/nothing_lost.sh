@@ -163,7 +163,8 @@ several() {
     wait $child
     code=$?
     cat "$scratch/first.err" >&2
-    return $code
+    [ $code = 129 ] || return $code
+    return 143 # the system may hand on the second before the first
 }
 ends 143 'a checkpoint was written; --resume continues: .* --resume$' several several
 [ -f several/checkpoint.safetensors ] || fail "several signals left no checkpoint"
