@@ -3,6 +3,7 @@
 #define D9_TESTS_EACH_CALL_H
 
 #include "core/system.h"
+#include "tests/support/share.h"
 
 #define EACH_CALL(X)                                                                                                   \
     X(allocate)                                                                                                        \
@@ -25,13 +26,6 @@ typedef enum each_call {
         CALL_COUNT
 } each_call;
 extern const char *const each_call_names[CALL_COUNT];
-
-/* Where everything takes several times as long, fewer calls are tried: one of so many. */
-#ifdef __SANITIZE_ADDRESS__
-enum { EACH_CALL_SHARE = 2 };
-#else
-enum { EACH_CALL_SHARE = 1 };
-#endif
 
 typedef struct planted {
     int64_t calls[CALL_COUNT]; /* made so far */

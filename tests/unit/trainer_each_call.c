@@ -75,7 +75,7 @@ static void check(run_bench *b, const run_report *whole, each_call kind, int64_t
 
 /* ---- all calls ---- */
 
-enum { SOME = 40 / EACH_CALL_SHARE }; /* of each kind */
+enum { SOME = 40 / TEST_SHARE }; /* of each kind */
 static bool every;
 
 static void test_each_call(void **state) {
