@@ -416,21 +416,31 @@ PLANTED = [  # text of a page, what must be said of it (None: nothing)
 ]
 
 
-def prove():
+def misjudged(planted, said_of):
+    """Of how many (TEXT, WANTED) something else is said than what has WANTED in it, or nothing where that is None."""
     wrong = 0
+    for text, wanted in planted:
+        said = said_of(text)
+        if said if wanted is None else wanted not in said:
+            wrong += 1
+            print(f"FAILED: of {text!r} was said {said!r}, expected {wanted!r}")
+    return wrong
+
+
+def prove():
     with tempfile.TemporaryDirectory(prefix="dawn9-docs.") as source:
         subprocess.run(["git", "init", "-q", source], check=True)
-        for text, wanted in PLANTED:
+
+        def said_of(text):
             open(os.path.join(source, "page.md"), "w", encoding="utf-8").write(text + "\n")
             count = dict.fromkeys(("run", "long", "without CIFAR-10"), 0)
             try:
                 said = "\n".join(check_page("run", source, "/nowhere/dawn9", "page.md", count))
             except OSError as error:
                 said = str(error)
-            said = said or ("" if count["run"] or "](" in text else "nothing executed")
-            if said if wanted is None else wanted not in said:
-                wrong += 1
-                print(f"FAILED: of {text!r} was said {said!r}, expected {wanted!r}")
+            return said or ("" if count["run"] or "](" in text else "nothing executed")
+
+        wrong = misjudged(PLANTED, said_of)
     print(f"{len(PLANTED)} planted pages told apart" if not wrong else f"{wrong} planted pages not told apart")
     return not wrong
 

@@ -121,6 +121,9 @@ D9_MUST_USE d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edit
                                            d9_config_edits *all);
 /* No file at `path`: D9_USAGE, naming a file of a similar name, or one in the usual folders. */
 D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
+/* A title as a folder's name: what would nest or leave the folder above becomes a dash, and what is not of `fine`,
+ * where that is not NULL. */
+void d9_cli_name_folder(char *title, const char *fine);
 /* `output` is a file that the command reads as `input`, by whatever name: D9_USAGE. `option` gives the output. */
 D9_MUST_USE d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input);
 /* Loads the configuration with these edits. `seed`: instead of the file's and --seed; NULL: theirs. */

@@ -110,12 +110,16 @@ done:
     return status;
 }
 
+void d9_cli_name_folder(char *title, const char *fine) {
+    for (char *at = title; *at; at++)
+        if (*at == '/' || (*at == '.' && at == title) || (fine && !strchr(fine, *at))) *at = '-';
+}
+
 d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input) {
     const d9_system *system = cli->context.system;
     struct stat written, read;
     const bool same = output && input && system->stat(system->user, output, &written) == 0 &&
-                      system->stat(system->user, input, &read) == 0 && written.st_dev == read.st_dev &&
-                      written.st_ino == read.st_ino;
+                      system->stat(system->user, input, &read) == 0 && d9_same_file(&written, &read);
     if (!same) return D9_OK;
     return d9_fail(&cli->context, D9_USAGE, "%s: would overwrite its own input; give another %s", output, option);
 }

@@ -44,10 +44,11 @@ d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_options *options
 static d9_status default_out(d9_cli *cli, const char *title, const char **out) {
     static const char *const fine = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
     char *made;
-    d9_status status = d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s", title);
-    for (char *at = status == D9_OK ? made + strlen("runs/") : NULL; at && *at; at++)
-        if (!strchr(fine, *at) || (*at == '.' && at[-1] == '/')) *at = '-'; /* runs/.. is not in runs */
+    d9_status status;
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s", title));
+    d9_cli_name_folder(made + strlen("runs/"), fine);
     *out = made;
+done:
     return status;
 }
 

@@ -111,8 +111,7 @@ static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_
     if (!*out) {
         if (!options->runs.given) snprintf(seed, sizeof seed, "-seed%lld", (long long)config->seed);
         D9_TRY(d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s%s", config->title, seed));
-        for (char *c = made + strlen("runs/"); *c; c++)
-            if (*c == '/' || (*c == '.' && c[-1] == '/')) *c = '-';
+        d9_cli_name_folder(made + strlen("runs/"), NULL);
         *out = made;
     }
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &experiment, "%s/experiment.json", *out));

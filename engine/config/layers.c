@@ -103,8 +103,7 @@ static d9_status check_chain(d9_context *context, const ancestry *link, const d9
     int length = 0;
     bool closed = false;
     for (const struct ancestry *earlier = link->from; earlier; earlier = earlier->from, length++)
-        closed = closed || (earlier->is_file && link->is_file && earlier->state.st_dev == link->state.st_dev &&
-                            earlier->state.st_ino == link->state.st_ino);
+        closed = closed || (earlier->is_file && link->is_file && d9_same_file(&earlier->state, &link->state));
     if (!closed && length < CHAIN_MAX) return D9_OK;
     if (!closed) return d9_tree_fail(context, base, "more than %d files inherit one from the other", CHAIN_MAX);
     d9_text chain;

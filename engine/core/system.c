@@ -94,13 +94,15 @@ static int system_make_directory(void *user, const char *path, int mode) {
     (void)user;
     return mkdir(path, (mode_t)mode);
 }
+bool d9_same_file(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 /* ESTALE where the last holder has removed the file before it was locked here. */
 static int system_lock(void *user, int file, const char *path) {
     struct stat held, named;
     if (flock(file, LOCK_EX | LOCK_NB) != 0) return -1;
-    if (fstat(file, &held) == 0 && system_stat(user, path, &named) == 0 && held.st_dev == named.st_dev &&
-        held.st_ino == named.st_ino)
-        return 0;
+    if (fstat(file, &held) == 0 && system_stat(user, path, &named) == 0 && d9_same_file(&held, &named)) return 0;
     errno = ESTALE;
     return -1;
 }

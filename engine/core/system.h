@@ -71,6 +71,8 @@ bool d9_lock_is_held(d9_context *context, const char *path);
 /* Or a folder of that name. Also where the system does not tell: whoever opens the file then learns why. */
 bool d9_file_exists(d9_context *context, const char *path);
 bool d9_folder_exists(d9_context *context, const char *path); /* a folder, or a link to one */
+/* Of what a system says of two names: whether they are one file. */
+bool d9_same_file(const struct stat *a, const struct stat *b);
 
 /* Monotonic seconds. */
 double d9_clock_now(void);

@@ -72,6 +72,11 @@ void d9_text_free(d9_text *text) {
     d9_text_init(text->context, text);
 }
 
+bool d9_text_ends_in(const char *text, const char *ending) {
+    const size_t length = strlen(text), tail = strlen(ending);
+    return length > tail && strcmp(text + length - tail, ending) == 0;
+}
+
 /* ---- the nearest word ---- */
 
 enum { WORD_MAX = 63 };

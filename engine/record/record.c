@@ -16,9 +16,11 @@
 
 static const char epochs_header[] = "epoch\thours\ttop1Accuracy\n";
 
-/* What a run leaves besides its rows; removed when another starts in its place. */
-static const char *const leftovers[] = {"result.json", "submission.json", "predictions.safetensors",
-                                        "model.safetensors"};
+/* What a run writes. The first LEFTOVERS it leaves besides its rows: removed when another starts in its place. */
+enum { LEFTOVERS = 4 };
+static const char *const files[] = {
+    "result.json",  "submission.json", "predictions.safetensors", "model.safetensors", "config.yaml",
+    "events.jsonl", "epochs.tsv",      "checkpoint.safetensors",  "failure.json",      "report.html"};
 
 enum { PATH_BYTES = 1024 };
 static void path_in(const d9_record *record, const char *name, char path[PATH_BYTES]) {
@@ -170,7 +172,7 @@ d9_status d9_record_open(d9_context *context, d9_record *record, const char *fol
     D9_TRY(set_folder(context, record, folder));
     D9_TRY(d9_directory_make(context, folder));
     D9_TRY(d9_record_check(context, folder, config, mode));
-    for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) D9_TRY(remove_in(record, leftovers[i]));
+    for (int i = 0; i < LEFTOVERS; i++) D9_TRY(remove_in(record, files[i]));
     if (mode == D9_RECORD_OVERWRITE) D9_TRY(remove_in(record, "checkpoint.safetensors"));
     D9_TRY(d9_effective_yaml(config, &text));
     D9_TRY(d9_record_write(record, "config.yaml", &text));
@@ -191,12 +193,8 @@ static bool is_half_written(const char *entry, const char *name) {
 }
 
 static bool is_ours(const char *entry) {
-    static const char *const others[] = {"config.yaml",  "events.jsonl", "epochs.tsv", "checkpoint.safetensors",
-                                         "failure.json", "report.html"};
-    for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++)
-        if (is_half_written(entry, leftovers[i])) return true;
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (is_half_written(entry, others[i])) return true;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (is_half_written(entry, files[i])) return true;
     return false;
 }
 

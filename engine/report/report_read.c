@@ -129,12 +129,16 @@ static const char *below(const d9_report *report, const char *text) {
     return strncmp(text, report->folder, length) == 0 && text[length] == '/' ? text + length + 1 : text;
 }
 
+static void forget_figures(d9_report_run *run) {
+    run->accuracy = run->train_seconds = run->process_seconds = run->epoch_to_target = run->difference = NAN;
+}
+
 /* Fills run->result and its figures, or adds a problem. `arm` NULL: the arm follows from the run's own record. */
 static d9_status read_run(d9_context *context, d9_report *report, d9_report_run *run, const d9_report_arm *arm) {
     d9_status status = D9_OK;
     char folder[PATH_BYTES], path[PATH_BYTES + 16], problem[MESSAGE_BYTES];
     json_t *result = NULL;
-    run->accuracy = run->train_seconds = run->process_seconds = run->epoch_to_target = run->difference = NAN;
+    forget_figures(run);
     snprintf(folder, sizeof folder, "%s/%s", report->folder, run->folder);
     snprintf(path, sizeof path, "%s/result.json", folder);
     if (!d9_file_exists(context, path)) {
@@ -336,7 +340,7 @@ static d9_status drop_copies(d9_context *context, d9_report *report) {
                              report->runs[first].folder));
         json_decref(run->result);
         run->result = NULL;
-        run->accuracy = run->train_seconds = run->process_seconds = run->epoch_to_target = NAN;
+        forget_figures(run);
         report->finished--;
     }
 done:

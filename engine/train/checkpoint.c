@@ -16,6 +16,7 @@
  * wrote it, and the SHA-256 of the file. What is listed here must be there and nothing else, in the type and shape that
  * the run itself has, every number finite but for the accuracy of an epoch that was not evaluated. */
 #include "core/system.h"
+#include "core/text.h"
 #include "record/safetensors.h"
 #include "train/trainer.h"
 
@@ -257,17 +258,12 @@ static d9_status find(d9_session *session, const char *path, const d9_safetensor
     return d9_fail(session->context, D9_DATA, "%s: tensor %s is %s, must be %s", path, name, theirs, mine);
 }
 
-static bool ends_in(const char *text, const char *end) {
-    const size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 /* No run goes on from a number that is not finite, nor from a variance or an accuracy that is none. An epoch that was
  * not evaluated has NaN as its accuracies. */
 static d9_status check_numbers(d9_session *session, const char *path, const d9_tensor *tensor) {
     const int64_t count = d9_shape_count(&tensor->shape);
     const bool accuracy = strncmp(tensor->name, "epochs/", strlen("epochs/")) == 0 && strstr(tensor->name, "accuracy");
-    const bool variance = ends_in(tensor->name, ".running_var");
+    const bool variance = d9_text_ends_in(tensor->name, ".running_var");
     if (tensor->type != D9_TENSOR_F32 && tensor->type != D9_TENSOR_F64) return D9_OK;
     for (int64_t i = 0; i < count; i++) {
         const double value = tensor->type == D9_TENSOR_F32 ? (double)((const float *)tensor->bytes)[i]

@@ -3,6 +3,7 @@
  * nothing scores 1. See verify.h for what a row beyond its limit is held against. */
 #include "verify/group_comparison.h"
 #include "core/system.h"
+#include "core/text.h"
 #include "verify/tensor_difference.h"
 
 #include <math.h>
@@ -75,9 +76,7 @@ d9_verify_row d9_verification_row(const d9_verification *self, const char *group
 }
 
 static bool belongs(const group *g, const char *name) {
-    size_t length = strlen(name), tail = g->suffix ? strlen(g->suffix) : 0;
-    return strncmp(name, g->prefix, strlen(g->prefix)) == 0 &&
-           (!g->suffix || (length > tail && strcmp(name + length - tail, g->suffix) == 0));
+    return strncmp(name, g->prefix, strlen(g->prefix)) == 0 && (!g->suffix || d9_text_ends_in(name, g->suffix));
 }
 
 /* tf32 has the limits of half precision, except for what is compared absolutely: an augmented batch, in which nothing
@@ -92,8 +91,7 @@ static double limit_of(const d9_verification *self, const group *g) {
 /* Where a tensor of the final state started: the file's initial values, or 0 and 1 for running statistics. */
 static d9_status read_initial(d9_verification *self, const char *name, int64_t count, double *values) {
     const char *parameter = strchr(name, '/') + 1;
-    const size_t length = strlen(parameter);
-    const bool variance = length > 11 && strcmp(parameter + length - 11, "running_var") == 0;
+    const bool variance = d9_text_ends_in(parameter, "running_var");
     const d9_tensor *tensor = d9_reference_case_initial(&self->reference, parameter);
     for (int64_t i = 0; i < count; i++) values[i] = variance;
     if (!tensor) return D9_OK;

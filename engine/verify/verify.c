@@ -2,6 +2,7 @@
  * statistics it may hold. See verify.h. */
 #include "verify/verify.h"
 #include "core/system.h"
+#include "core/text.h"
 #include "verify/group_comparison.h"
 #include "verify/patch_statistics.h"
 #include "verify/rule_comparison.h"
@@ -88,10 +89,7 @@ done:
     return status;
 }
 
-static int is_safetensors(const struct dirent *entry) {
-    size_t length = strlen(entry->d_name);
-    return length > 12 && strcmp(entry->d_name + length - 12, ".safetensors") == 0;
-}
+static int is_safetensors(const struct dirent *entry) { return d9_text_ends_in(entry->d_name, ".safetensors"); }
 
 static d9_status verify_folder(d9_verification *self, const char *folder) {
     d9_status status = D9_OK;

@@ -100,10 +100,15 @@ static void pack(const d9_cpu *cpu, const layout *l, int64_t g, const float *w) 
                              packed_of(l, g));
 }
 
+/* Values of a channel. */
+static double per_group(const d9_cpu_moments *s, const layout *l) {
+    const int64_t images = s->conv.images / s->groups;
+    return (double)(images * l->pixels);
+}
+
 static void forward_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, int64_t g, const float *w,
                           const d9_kernel_norm_state *state) {
-    const int64_t images = s->conv.images / s->groups;
-    const double n = (double)(images * l->pixels);
+    const double n = per_group(s, l);
     const double *q = moments_of(l, g), *m = q + l->inputs * D9_PATCH;
     double centred[D9_MOMENTS_INPUTS][D9_MOMENTS_INPUTS], product[D9_MOMENTS_INPUTS];
     for (int64_t i = 0; i < l->inputs; i++)
@@ -198,8 +203,7 @@ static void sum_gradients(const d9_cpu *cpu, const d9_cpu_moments *s, const layo
 /* Adds group g's part of row o of dW to `row`, and of its dscale and dbias. */
 static void add_group(const d9_cpu_moments *s, const layout *l, const backward *b, int64_t g, int64_t o, double *row,
                       double *dscale, double *dbias) {
-    const int64_t images = s->conv.images / s->groups;
-    const double n = (double)(images * l->pixels);
+    const double n = per_group(s, l);
     const double *d = sums_of(l, g) + o, *q = moments_of(l, g), *m = q + l->inputs * D9_PATCH;
     const double total = d[l->inputs * l->padded], mean = (double)b->mean[g * l->outputs + o],
                  inv_std = (double)b->inv_std[g * l->outputs + o];

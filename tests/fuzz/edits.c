@@ -31,11 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     fuzz_begin(&bench);
     const d9_status status = d9_config_parse(&bench.context, "fuzz.yaml", base, &edits, &config);
-    if (status == D9_OK)
-        fuzz_check_config(&bench, config);
-    else
-        fuzz_check_refusal(&bench, status);
-    d9_config_free(&bench.context, config);
+    fuzz_judge_config(&bench, status, config);
     fuzz_end(&bench);
     free(text);
     return 0;

@@ -14,7 +14,7 @@ static const d9_system *base_of(const planted *p) { return p->base; }
 static bool fails(planted *p, each_call kind) {
     const bool here = ++p->calls[kind] == p->victim && p->kind == kind;
     p->met |= here;
-    errno = EIO;
+    if (here) errno = EIO;
     return here;
 }
 

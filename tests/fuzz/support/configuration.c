@@ -36,7 +36,7 @@ static void go_round(fuzz_bench *bench, const d9_config *config, bool origins) {
     d9_config_free(&bench->context, back);
 }
 
-void fuzz_check_config(fuzz_bench *bench, const d9_config *config) {
+static void check(fuzz_bench *bench, const d9_config *config) {
     json_t *object = NULL;
     go_round(bench, config, false);
     go_round(bench, config, true);
@@ -44,4 +44,12 @@ void fuzz_check_config(fuzz_bench *bench, const d9_config *config) {
     json_decref(object);
     const d9_status status = d9_config_try(&bench->context, config);
     if (status != D9_OK) fuzz_check_refusal(bench, status);
+}
+
+void fuzz_judge_config(fuzz_bench *bench, d9_status status, d9_config *config) {
+    if (status == D9_OK)
+        check(bench, config);
+    else
+        fuzz_check_refusal(bench, status);
+    d9_config_free(&bench->context, config);
 }

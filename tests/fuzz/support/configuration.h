@@ -6,6 +6,7 @@
 #include "record/effective.h"
 #include "tests/fuzz/support/fuzz.h"
 
-void fuzz_check_config(fuzz_bench *bench, const d9_config *config);
+/* What came of making the configuration, which is freed. NULL: it was refused. */
+void fuzz_judge_config(fuzz_bench *bench, d9_status status, d9_config *config);
 
 #endif
