@@ -37,9 +37,10 @@ __global__ void __launch_bounds__(D9_BLOCK) copy_bytes_kernel(const uint8_t *x, 
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
     act_kernel(d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y) {
+    const d9_act own = d9_act_of(act);
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
-        d9_act_run(act, y.store, &t);
+        d9_act_run(own, y.store, &t);
         d9_put<V, D9_ANY>(y, at, n, t);
     }
 }

@@ -1,7 +1,8 @@
 /* The one place where CUDA's own syntax for launching and for shared memory is written, so that the same sources also
  * compile as C++ against the execution model of tests/cuda_model, which runs them on the CPU.
  *
- *   D9_SHARED(double, part, 256);                                        inside a kernel: an array of a block
+ *   D9_SHARED(double, part, 256);                                        inside a kernel: an array of a block, at a
+ *                                                                        multiple of 16 bytes
  *   D9_LAUNCH((add<8>), grid, D9_BLOCK, stream, a, b, count, y)          an expression: the launch's cudaError_t
  *
  * Clusters of blocks are in cluster.h.
@@ -22,7 +23,7 @@
 #define D9_PRAGMA(text)  _Pragma(#text)
 #define D9_UNROLL(times) D9_PRAGMA(unroll times)
 
-#define D9_SHARED(type, name, count) __shared__ type name[count]
+#define D9_SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #define D9_LAUNCH(kernel, grid, block, stream, ...)                                                                    \
     (kernel<<<grid, block, 0, static_cast<cudaStream_t>(stream)>>>(__VA_ARGS__), static_cast<int>(cudaGetLastError()))
 #endif

@@ -3,21 +3,21 @@
  * so that a large mean costs no digits. */
 #include "kernels/cuda/norm.h"
 
+template <int V, int S, int R>
+D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x,
+                        const d9_vector<V> &pivot, d9_vector<V> *first, d9_vector<V> *second) {
+    d9_raw<V, S> t[R];
+    for (int k = 0; k < R; k++) t[k] = d9_fetch<V, S>(x, d9_norm_at(p, part.group, r + k * p.lines, part.c));
+    for (int k = 0; k < R; k++) d9_norm_add(d9_open<V, S>(x.store, t[k]), pivot, first, second);
+}
+
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK) norm_sums_kernel(d9_norm_plan p, d9_kernel_in x, double *sums) {
     const d9_norm_part part = d9_norm_share(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
         const d9_vector<V> pivot = d9_load<V, S>(x, d9_norm_at(p, part.group, 0, part.c), V);
-        D9_UNROLL(4)
-        for (int64_t r = part.row; r < part.end; r += p.lines) {
-            const d9_vector<V> t = d9_load<V, S>(x, d9_norm_at(p, part.group, r, part.c), V);
-            for (int i = 0; i < V; i++) {
-                const float d = t.v[i] - pivot.v[i];
-                first.v[i] += d;
-                second.v[i] += d * d;
-            }
-        }
+        D9_NORM_TRIPS(2 * D9_NORM_ROWS, p, part, (sum_rows<V, S, R>(p, part, r, x, pivot, &first, &second)));
     }
     d9_norm_fold_slice<V>(p, first, second, sums);
 }
@@ -57,18 +57,10 @@ __global__ void __launch_bounds__(D9_BLOCK) norm_apply_kernel(d9_norm_plan p, d9
                                                               d9_kernel_epilogue epilogue, d9_kernel_out y) {
     const d9_norm_part part = d9_norm_share(p, V);
     if (!part.works) return;
-    const float *from = terms + part.group * 4 * p.channels + part.c;
-    const d9_vector<V> mean = d9_load_floats<V>(from, 0, V), inv_std = d9_load_floats<V>(from, p.channels, V);
-    const d9_vector<V> scale = d9_load_floats<V>(from, 2 * p.channels, V);
-    const d9_vector<V> bias = d9_load_floats<V>(from, 3 * p.channels, V);
-    D9_UNROLL(2)
-    for (int64_t r = part.row; r < part.end; r += p.lines) {
-        const int64_t at = d9_norm_at(p, part.group, r, part.c);
-        d9_vector<V> t = d9_load<V, S>(x, at, V);
-        for (int i = 0; i < V; i++)
-            t.v[i] = d9_norm_apply_float(t.v[i], mean.v[i], inv_std.v[i], scale.v[i], bias.v[i]);
-        d9_norm_finish<V, S>(epilogue, at, y, &t);
-    }
+    const d9_act act = d9_act_of(epilogue.act);
+    const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
+    D9_NORM_TRIPS(D9_NORM_ROWS, p, part,
+                  (d9_norm_apply_rows<V, S, R, false>(p, part, r, x, 0, 0, own, epilogue, act, y)));
 }
 
 /* ---- launchers ---- */

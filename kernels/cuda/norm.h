@@ -1,9 +1,11 @@
 /* How the passes of a normalisation divide the work: shared by norm*.cu.
  *
  * The rows of ghost group g are the pixels of its images g, g + G, g + 2G ...: row r is pixel r % pixels of member r /
- * pixels. A block works on one slice of one group's rows and at most 32 runs of V channels: `columns` threads side by
- * side along the channels, `lines` rows at once. Partial sums are f32 over at most FOLD rows of one thread, and double
- * from there on, in fixed order. All this follows from the shape and V alone, not from the device. */
+ * pixels. A block works on one slice of one group's rows and at most 8 runs of 8 channels, or 32 of one: `columns`
+ * threads side by side along the channels, a power of two, and `lines` rows at once. A thread takes four of its rows at
+ * a time, so that four loads are on their way before it waits for the first. Partial sums are f32 over at most FOLD
+ * rows of one thread, and double from there on, in fixed order. In several passes all this follows from the shape and V
+ * alone, not from the device. */
 #ifndef D9_CUDA_NORM_H
 #define D9_CUDA_NORM_H
 
@@ -17,18 +19,40 @@
 
 enum { D9_NORM_FOLD = 64, D9_NORM_BLOCKS = 1024 }; /* rows a thread; blocks that fill a large GPU */
 
+/* Divides numbers below 2^31 by a multiplication: Granlund and Montgomery, Division by Invariant Integers using
+ * Multiplication, section 4. */
+struct d9_divisor {
+    unsigned by, factor, shift;
+};
+static inline d9_divisor d9_divisor_of(int64_t by) {
+    d9_divisor d = {static_cast<unsigned>(by), 0, 0};
+    while ((static_cast<uint64_t>(1) << d.shift) < static_cast<uint64_t>(by)) d.shift++;
+    d.factor = static_cast<unsigned>((((static_cast<uint64_t>(1) << d.shift) - d.by) << 32) / d.by + 1);
+    return d;
+}
+D9_DEVICE unsigned d9_divided(unsigned n, d9_divisor d) {
+    const unsigned high = static_cast<unsigned>((static_cast<uint64_t>(n) * d.factor) >> 32);
+    return (high + n) >> d.shift;
+}
+
 struct d9_norm_plan {
+    d9_divisor image;                       /* pixels */
     int64_t pixels, channels, groups, rows; /* rows: of one group */
     int64_t slices, chunks;                 /* of a group's rows; of the channels */
     int columns, lines;
 };
 
+/* 128 bytes of half precision side by side, or of single channels a warp. */
+enum { D9_NORM_WIDE_COLUMNS = 8, D9_NORM_SINGLE_COLUMNS = 32 };
+
 static inline d9_norm_plan d9_norm_divide(const d9_kernel_norm *norm, int64_t lanes) {
     d9_norm_plan p;
+    p.image = d9_divisor_of(norm->pixels);
     p.pixels = norm->pixels, p.channels = norm->channels, p.groups = norm->groups;
     p.rows = norm->images / norm->groups * norm->pixels;
     const int64_t runs = d9_ceiling(norm->channels, lanes);
-    p.columns = runs < D9_WARP ? static_cast<int>(runs) : static_cast<int>(D9_WARP);
+    const int widest = lanes == 1 ? D9_NORM_SINGLE_COLUMNS : D9_NORM_WIDE_COLUMNS;
+    for (p.columns = 1; p.columns < runs && p.columns < widest;) p.columns *= 2;
     p.lines = D9_BLOCK / p.columns;
     p.chunks = d9_ceiling(runs, p.columns);
     const int64_t least = d9_ceiling(p.rows, static_cast<int64_t>(p.lines) * D9_NORM_FOLD);
@@ -69,30 +93,92 @@ D9_DEVICE d9_norm_part d9_norm_share(const d9_norm_plan &p, int lanes) {
 
 /* Element of row r of the group, channel c. */
 D9_DEVICE int64_t d9_norm_at(const d9_norm_plan &p, int64_t group, int64_t r, int64_t c) {
-    const unsigned row = static_cast<unsigned>(r), pixels = static_cast<unsigned>(p.pixels);
-    const unsigned member = row / pixels;
-    return ((group + p.groups * member) * p.pixels + (row - member * pixels)) * p.channels + c;
+    const unsigned row = static_cast<unsigned>(r), member = d9_divided(row, p.image);
+    return ((group + p.groups * member) * p.pixels + (row - member * p.image.by)) * p.channels + c;
 }
 
-/* Adds the 2 V partial sums of the threads of each column, in the order of their lines: to[j] the first and
- * to[apart + j] the second of the block's channel j < count. All threads of the block call it. */
+/* A thread's rows: `rows` at a time while as many are left, then one by one. `call` handles R rows from row r on,
+ * `lines` apart; it should fetch all of them before it stores anything. */
+#define D9_NORM_TRIPS(rows, p, part, call)                                                                             \
+    do {                                                                                                               \
+        int64_t r = (part).row;                                                                                        \
+        for (; r + ((rows)-1) * (p).lines < (part).end; r += (rows) * (p).lines) {                                     \
+            constexpr int R = rows;                                                                                    \
+            call;                                                                                                      \
+        }                                                                                                              \
+        for (; r < (part).end; r += (p).lines) {                                                                       \
+            constexpr int R = 1;                                                                                       \
+            call;                                                                                                      \
+        }                                                                                                              \
+    } while (0)
+enum { D9_NORM_ROWS = 4 };
+
+/* One row's share of the sums: about a pivot; of a gradient dz. */
+template <int V>
+D9_DEVICE void d9_norm_add(const d9_vector<V> &t, const d9_vector<V> &pivot, d9_vector<V> *first,
+                           d9_vector<V> *second) {
+    D9_UNROLL(V)
+    for (int i = 0; i < V; i++) {
+        const float d = t.v[i] - pivot.v[i];
+        first->v[i] += d;
+        second->v[i] += d * d;
+    }
+}
+template <int V>
+D9_DEVICE void d9_norm_add_backward(const d9_vector<V> &dz, const d9_vector<V> &x, const d9_vector<V> &mean,
+                                    d9_vector<V> *first, d9_vector<V> *second) {
+    D9_UNROLL(V)
+    for (int i = 0; i < V; i++) {
+        first->v[i] += dz.v[i];
+        second->v[i] += dz.v[i] * (x.v[i] - mean.v[i]);
+    }
+}
+
+/* Adds N values over the lanes of a column, `columns` apart, by exchanges between lanes that differ in one bit. While
+ * there is more than one value, each of the two goes on with half of them. to[value * columns + column] gets the sums;
+ * each is written by one lane. */
+template <int N>
+D9_DEVICE void d9_norm_fold_lanes(double *values, int offset, int columns, int first, bool writes, double *to) {
+    const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
+    if (offset < columns) {
+        D9_UNROLL(N)
+        for (int i = 0; i < N; i++)
+            if (writes) to[(first + i) * columns + lane % columns] = values[i];
+        return;
+    }
+    constexpr int half = N / 2;
+    const bool upper = (lane & offset) != 0;
+    if (half == 0) values[0] += __shfl_xor_sync(0xffffffffu, values[0], offset);
+    D9_UNROLL(N)
+    for (int i = 0; i < half; i++) {
+        const double kept = upper ? values[half + i] : values[i], given = upper ? values[i] : values[half + i];
+        values[i] = kept + __shfl_xor_sync(0xffffffffu, given, offset);
+    }
+    d9_norm_fold_lanes<(half > 0 ? half : 1)>(values, offset / 2, columns, upper ? first + half : first,
+                                              writes && (half > 0 || !upper), to);
+}
+
+/* Adds the 2 V partial sums of the threads of each column in fixed order: to[j] the first and to[apart + j] the second
+ * of the block's channel j < count. All threads of the block call it. */
 template <int V>
 D9_DEVICE void d9_norm_fold(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second, int64_t apart,
                             int64_t count, double *to) {
-    D9_SHARED(float, shared, 2 * V * D9_BLOCK);
-    const int thread = static_cast<int>(threadIdx.x);
+    constexpr int columns = V == 1 ? D9_NORM_SINGLE_COLUMNS : D9_NORM_WIDE_COLUMNS;
+    D9_SHARED(double, warps, D9_BLOCK / D9_WARP * 2 * V * columns);
+    const int thread = static_cast<int>(threadIdx.x), sums = 2 * V * p.columns;
+    double values[2 * V];
+    D9_UNROLL(V)
     for (int i = 0; i < V; i++) {
-        shared[i * D9_BLOCK + thread] = first.v[i];
-        shared[(V + i) * D9_BLOCK + thread] = second.v[i];
+        values[i] = static_cast<double>(first.v[i]);
+        values[V + i] = static_cast<double>(second.v[i]);
     }
+    d9_norm_fold_lanes<2 * V>(values, D9_REDUCED_LANES / 2, p.columns, 0, true, warps + thread / D9_WARP * sums);
     D9_BARRIER();
-    for (int k = thread; k < 2 * V * p.columns; k += D9_BLOCK) {
-        const int lane = k / p.columns, column = k % p.columns;
-        const int j = column * V + lane % V;
+    for (int k = thread; k < sums; k += D9_BLOCK) {
+        const int lane = k / p.columns, j = k % p.columns * V + lane % V;
         if (j >= count) continue;
         double sum = 0;
-        for (int line = 0; line < p.lines; line++)
-            sum += static_cast<double>(shared[lane * D9_BLOCK + line * p.columns + column]);
+        for (int warp = 0; warp < D9_BLOCK / D9_WARP; warp++) sum += warps[warp * sums + k];
         to[lane / V * apart + j] = sum;
     }
 }
@@ -144,20 +230,50 @@ D9_DEVICE float d9_norm_note(const d9_kernel_norm_state &state, int64_t at, doub
     return inv_std;
 }
 
-/* y, act(y) and the sum; each is computed from the value before it as storage holds that one. */
+/* Four numbers a channel, `apart` floats from one to the next. */
+template <int V> struct d9_norm_factors { d9_vector<V> a, b, c, d; };
+template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *from, int64_t apart) {
+    return {d9_load_floats<V>(from, 0, V), d9_load_floats<V>(from, apart, V), d9_load_floats<V>(from, 2 * apart, V),
+            d9_load_floats<V>(from, 3 * apart, V)};
+}
+
+/* y, act(y) and the sum; each is computed from the value before it as storage holds that one. `more`: the addend. */
 template <int V, int S>
-D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, int64_t at, d9_kernel_out y, d9_vector<V> *t) {
+D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, d9_act act, int64_t at, d9_kernel_out y,
+                              d9_vector<V> t, const d9_raw<V, S> &more) {
     const int store = d9_store_of<S>(y.store);
-    if (epilogue.act.activation != D9_KERNEL_NO_ACT) {
-        d9_round(store, t);
-        d9_act_run(epilogue.act, store, t);
+    if (act.activation != D9_KERNEL_NO_ACT) {
+        d9_round(store, &t);
+        d9_act_run(act, store, &t);
     }
-    if (y.data) d9_put<V, S>(y, at, V, *t);
+    if (y.data) d9_put<V, S>(y, at, V, t);
     if (!epilogue.addend.data) return;
-    d9_round(store, t);
-    const d9_vector<V> b = d9_load<V, S>(epilogue.addend, at, V);
-    for (int i = 0; i < V; i++) t->v[i] += b.v[i];
-    d9_put<V, S>(epilogue.sum, at, V, *t);
+    d9_round(store, &t);
+    const d9_vector<V> b = d9_open<V, S>(epilogue.addend.store, more);
+    for (int i = 0; i < V; i++) t.v[i] += b.v[i];
+    d9_put<V, S>(epilogue.sum, at, V, t);
+}
+
+/* R rows, from x or, with K, from what the thread has kept: at `slot` and `step` elements further each time. Terms:
+ * mean, 1 / deviation, scale, bias. */
+template <int V, int S, int R, bool K>
+D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x,
+                                  int64_t slot, int64_t step, const d9_norm_factors<V> &own,
+                                  const d9_kernel_epilogue &epilogue, d9_act act, d9_kernel_out y) {
+    int64_t at[R];
+    d9_raw<V, S> from[R], more[R] = {};
+    for (int k = 0; k < R; k++) {
+        at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
+        from[k] = d9_fetch<V, S>(x, K ? slot + k * step : at[k]);
+        if (epilogue.addend.data) more[k] = d9_fetch<V, S>(epilogue.addend, at[k]);
+    }
+    D9_UNROLL(R)
+    for (int k = 0; k < R; k++) {
+        d9_vector<V> t = d9_open<V, S>(x.store, from[k]);
+        for (int i = 0; i < V; i++)
+            t.v[i] = d9_norm_apply_float(t.v[i], own.a.v[i], own.b.v[i], own.c.v[i], own.d.v[i]);
+        d9_norm_finish<V, S>(epilogue, act, at[k], y, t, more[k]);
+    }
 }
 
 /* ---- backward: what every pass reads ---- */
@@ -167,18 +283,37 @@ struct d9_norm_backward {
     const float *mean, *inv_std, *scale;
 };
 
-/* dz of V channels from element `at`: the sum of the gradients where there are two, through the activation's slope
- * where there is one. */
-template <int V, int S> D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, int64_t at) {
-    d9_vector<V> t = d9_load<V, S>(b.dy, at, V);
+template <int V, int S> struct d9_norm_fetched { d9_raw<V, S> dy, addend, reference; };
+
+template <int V, int S> D9_DEVICE d9_norm_fetched<V, S> d9_norm_fetch(const d9_norm_backward &b, int64_t at) {
+    d9_norm_fetched<V, S> f = {};
+    f.dy = d9_fetch<V, S>(b.dy, at);
+    if (b.prologue.addend.data) f.addend = d9_fetch<V, S>(b.prologue.addend, at);
+    if (b.prologue.act.activation != D9_KERNEL_NO_ACT) f.reference = d9_fetch<V, S>(b.prologue.reference, at);
+    return f;
+}
+
+/* dx of V channels; terms: mean, then a, b and c of dx = a (dz - b - (x - mean) c). */
+template <int V>
+D9_DEVICE d9_vector<V> d9_norm_gradient(const d9_norm_factors<V> &own, const d9_vector<V> &dz, const d9_vector<V> &x) {
+    d9_vector<V> t;
+    for (int i = 0; i < V; i++) t.v[i] = own.b.v[i] * (dz.v[i] - own.c.v[i] - (x.v[i] - own.a.v[i]) * own.d.v[i]);
+    return t;
+}
+
+/* dz: the sum of the gradients where there are two, through the activation's slope where there is one. */
+template <int V, int S>
+D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f) {
+    d9_vector<V> t = d9_open<V, S>(b.dy.store, f.dy);
+    const int store = d9_store_of<S>(b.dy.store);
     if (b.prologue.addend.data) {
-        const d9_vector<V> more = d9_load<V, S>(b.prologue.addend, at, V);
+        const d9_vector<V> more = d9_open<V, S>(b.prologue.addend.store, f.addend);
         for (int i = 0; i < V; i++) t.v[i] += more.v[i];
-        d9_round(d9_store_of<S>(b.dy.store), &t);
+        d9_round(store, &t);
     }
     if (b.prologue.act.activation == D9_KERNEL_NO_ACT) return t;
-    d9_slope_run(b.prologue.act, d9_load<V, S>(b.prologue.reference, at, V), &t);
-    d9_round(d9_store_of<S>(b.dy.store), &t);
+    d9_slope_run(b.prologue.act, d9_open<V, S>(b.prologue.reference.store, f.reference), &t);
+    d9_round(store, &t);
     return t;
 }
 

@@ -6,6 +6,37 @@
 #include "kernels/cuda/norm.h"
 
 enum { TERM_CHANNELS = 32, TERM_LINES = D9_BLOCK / TERM_CHANNELS }; /* of a block of norm_backward_terms_kernel */
+enum { ROWS = D9_NORM_ROWS / 2 };                                   /* each of three or four loads */
+
+/* R rows on their way from memory. */
+template <int V, int S, int R> struct fetched {
+    int64_t at[R];
+    d9_raw<V, S> x[R];
+    d9_norm_fetched<V, S> dz[R];
+};
+
+template <int V, int S, int R>
+D9_DEVICE fetched<V, S, R> fetch(const d9_norm_plan &p, const d9_norm_part &part, int64_t r,
+                                 const d9_norm_backward &b) {
+    fetched<V, S, R> f;
+    for (int k = 0; k < R; k++) {
+        f.at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
+        f.x[k] = d9_fetch<V, S>(b.x, f.at[k]);
+        f.dz[k] = d9_norm_fetch<V, S>(b, f.at[k]);
+    }
+    return f;
+}
+
+template <int V, int S, int R>
+D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
+                        const d9_vector<V> &mean, d9_vector<V> *first, d9_vector<V> *second) {
+    const fetched<V, S, R> f = fetch<V, S, R>(p, part, r, b);
+    D9_UNROLL(R)
+    for (int k = 0; k < R; k++) {
+        const d9_vector<V> dz = d9_norm_slope<V, S>(b, f.dz[k]), x = d9_open<V, S>(b.x.store, f.x[k]);
+        d9_norm_add_backward(dz, x, mean, first, second);
+    }
+}
 
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
@@ -14,15 +45,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     d9_vector<V> first = {}, second = {};
     if (part.works) {
         const d9_vector<V> mean = d9_load_floats<V>(b.mean, part.group * p.channels + part.c, V);
-        D9_UNROLL(2)
-        for (int64_t r = part.row; r < part.end; r += p.lines) {
-            const int64_t at = d9_norm_at(p, part.group, r, part.c);
-            const d9_vector<V> dz = d9_norm_slope<V, S>(b, at), t = d9_load<V, S>(b.x, at, V);
-            for (int i = 0; i < V; i++) {
-                first.v[i] += dz.v[i];
-                second.v[i] += dz.v[i] * (t.v[i] - mean.v[i]);
-            }
-        }
+        D9_NORM_TRIPS(ROWS, p, part, (sum_rows<V, S, R>(p, part, r, b, mean, &first, &second)));
     }
     d9_norm_fold_slice<V>(p, first, second, sums);
 }
@@ -62,23 +85,23 @@ __global__ void __launch_bounds__(D9_BLOCK)
     if (dbias) dbias[c] = static_cast<float>(bias);
 }
 
+template <int V, int S, int R>
+D9_DEVICE void apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
+                          const d9_norm_factors<V> &own, d9_kernel_out dx) {
+    const fetched<V, S, R> f = fetch<V, S, R>(p, part, r, b);
+    D9_UNROLL(R)
+    for (int k = 0; k < R; k++)
+        d9_put<V, S>(dx, f.at[k], V,
+                     d9_norm_gradient(own, d9_norm_slope<V, S>(b, f.dz[k]), d9_open<V, S>(b.x.store, f.x[k])));
+}
+
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
     norm_backward_apply_kernel(d9_norm_plan p, d9_norm_backward b, const float *terms, d9_kernel_out dx) {
     const d9_norm_part part = d9_norm_share(p, V);
     if (!part.works) return;
-    const float *from = terms + part.group * 4 * p.channels + part.c;
-    const d9_vector<V> mean = d9_load_floats<V>(from, 0, V), factor = d9_load_floats<V>(from, p.channels, V);
-    const d9_vector<V> shift = d9_load_floats<V>(from, 2 * p.channels, V);
-    const d9_vector<V> tilt = d9_load_floats<V>(from, 3 * p.channels, V);
-    D9_UNROLL(2)
-    for (int64_t r = part.row; r < part.end; r += p.lines) {
-        const int64_t at = d9_norm_at(p, part.group, r, part.c);
-        d9_vector<V> t = d9_norm_slope<V, S>(b, at);
-        const d9_vector<V> x = d9_load<V, S>(b.x, at, V);
-        for (int i = 0; i < V; i++) t.v[i] = factor.v[i] * (t.v[i] - shift.v[i] - (x.v[i] - mean.v[i]) * tilt.v[i]);
-        d9_put<V, S>(dx, at, V, t);
-    }
+    const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
+    D9_NORM_TRIPS(ROWS, p, part, (apply_rows<V, S, R>(p, part, r, b, own, dx)));
 }
 
 /* ---- the launcher ---- */

@@ -3,13 +3,6 @@
  * the norm are part of the pass. Also here: how much a cluster keeps, forward and backward. */
 #include "kernels/cuda/norm_resident.h"
 
-template <int V, int S, bool P>
-D9_DEVICE d9_vector<V> read(const d9_resident &plan, d9_kernel_in x, int64_t group, int64_t r, int64_t c) {
-    unsigned places;
-    if (P) return d9_resident_largest<V, S>(plan.window, x, d9_resident_corner(plan, group, r, c), &places);
-    return d9_load<V, S>(x, d9_norm_at(plan.norm, group, r, c), V);
-}
-
 /* Mean, 1 / deviation, scale and bias of the block's channel j; the cluster's first block notes them. */
 D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64_t c, double pivot,
                          const d9_kernel_norm_state &state, float *terms) {
@@ -20,6 +13,24 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64
     terms[j] = static_cast<float>(mean);
     terms[2 * D9_RESIDENT_CHANNELS + j] = state.scale[c];
     terms[3 * D9_RESIDENT_CHANNELS + j] = state.bias[c];
+}
+
+/* R rows into the thread's own place, and into its sums. */
+template <int V, int S, bool P, int R>
+D9_DEVICE void keep_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, d9_kernel_in x,
+                         d9_kernel_out pooled, d9_kernel_out kept, int64_t *slot, const d9_vector<V> &pivot,
+                         d9_vector<V> *first, d9_vector<V> *second) {
+    const d9_norm_plan &p = plan.norm;
+    d9_resident_row<V, S, P> row[R];
+    for (int k = 0; k < R; k++) row[k] = d9_resident_fetch<V, S, P>(plan, x, part.group, r + k * p.lines, part.c);
+    D9_UNROLL(R)
+    for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
+        unsigned places;
+        const d9_vector<V> t = d9_resident_open<V, S, P>(x.store, row[k], &places);
+        d9_put<V, S>(kept, *slot, V, t);
+        if (P && pooled.data) d9_put<V, S>(pooled, d9_norm_at(p, part.group, r + k * p.lines, part.c), V, t);
+        d9_norm_add(t, pivot, first, second);
+    }
 }
 
 template <int V, int S, bool P>
@@ -38,20 +49,13 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     const int64_t chunk = d9_norm_chunk(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
-        const d9_vector<V> pivot = read<V, S, P>(plan, x, part.group, 0, part.c);
+        unsigned places;
+        const d9_vector<V> pivot =
+            d9_resident_open<V, S, P>(x.store, d9_resident_fetch<V, S, P>(plan, x, part.group, 0, part.c), &places);
         int64_t slot = d9_resident_slot<V>();
         if (thread < p.columns) d9_put_floats<V>(pivots, thread * V, V, pivot);
-        D9_UNROLL(4)
-        for (int64_t r = part.row; r < part.end; r += p.lines, slot += D9_RESIDENT_STEP) {
-            const d9_vector<V> t = read<V, S, P>(plan, x, part.group, r, part.c);
-            d9_put<V, S>(keep, slot, V, t);
-            if (P && pooled.data) d9_put<V, S>(pooled, d9_norm_at(p, part.group, r, part.c), V, t);
-            for (int i = 0; i < V; i++) {
-                const float d = t.v[i] - pivot.v[i];
-                first.v[i] += d;
-                second.v[i] += d * d;
-            }
-        }
+        D9_NORM_TRIPS((P ? D9_NORM_ROWS / 2 : D9_NORM_ROWS), p, part,
+                      (keep_rows<V, S, P, R>(plan, part, r, x, pooled, keep, &slot, pivot, &first, &second)));
     }
     d9_norm_fold<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
     D9_CLUSTER_BARRIER();
@@ -59,19 +63,12 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
         set_terms(p, sums, thread, chunk + thread, static_cast<double>(pivots[thread]), state, terms);
     D9_CLUSTER_BARRIER();
     if (!part.works) return;
-    const int64_t own = part.c - chunk;
-    const d9_vector<V> mean = d9_load_floats<V>(terms, own, V);
-    const d9_vector<V> inv_std = d9_load_floats<V>(terms, D9_RESIDENT_CHANNELS + own, V);
-    const d9_vector<V> scale = d9_load_floats<V>(terms, 2 * D9_RESIDENT_CHANNELS + own, V);
-    const d9_vector<V> bias = d9_load_floats<V>(terms, 3 * D9_RESIDENT_CHANNELS + own, V);
+    const d9_act act = d9_act_of(epilogue.act);
+    const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + (part.c - chunk), D9_RESIDENT_CHANNELS);
     int64_t slot = d9_resident_slot<V>();
-    D9_UNROLL(2)
-    for (int64_t r = part.row; r < part.end; r += p.lines, slot += D9_RESIDENT_STEP) {
-        d9_vector<V> t = d9_load<V, S>(kept, slot, V);
-        for (int i = 0; i < V; i++)
-            t.v[i] = d9_norm_apply_float(t.v[i], mean.v[i], inv_std.v[i], scale.v[i], bias.v[i]);
-        d9_norm_finish<V, S>(epilogue, d9_norm_at(p, part.group, r, part.c), y, &t);
-    }
+    D9_NORM_TRIPS(D9_NORM_ROWS, p, part,
+                  (d9_norm_apply_rows<V, S, R, true>(p, part, r, kept, slot, D9_RESIDENT_STEP, own, epilogue, act, y),
+                   slot += R * D9_RESIDENT_STEP));
 }
 
 /* ---- launchers ---- */

@@ -17,15 +17,17 @@
 enum { D9_RESIDENT_RUNS = 8, D9_RESIDENT_CHANNELS = D9_RESIDENT_RUNS * D9_WIDE };
 
 struct d9_resident {
-    d9_norm_plan norm;     /* slices: blocks of a cluster */
-    int64_t elements;      /* of one kept tensor in a block */
+    d9_norm_plan norm;       /* slices: blocks of a cluster */
+    int64_t elements;        /* of one kept tensor in a block */
     d9_kernel_window window; /* kernel 0: none */
+    d9_divisor line;         /* the window's output width */
 };
 
 static inline d9_resident d9_resident_plan(const d9_kernel_norm *norm, const d9_cuda_residence *residence,
                                            const d9_kernel_window *window) {
     d9_resident r = {};
     d9_norm_plan &p = r.norm;
+    p.image = d9_divisor_of(norm->pixels);
     p.pixels = norm->pixels, p.channels = norm->channels, p.groups = norm->groups;
     p.rows = norm->images / norm->groups * norm->pixels;
     p.columns = residence->runs;
@@ -33,7 +35,7 @@ static inline d9_resident d9_resident_plan(const d9_kernel_norm *norm, const d9_
     p.chunks = d9_ceiling(norm->channels / D9_WIDE, p.columns);
     p.slices = residence->blocks;
     r.elements = d9_ceiling(d9_ceiling(p.rows, p.slices), p.lines) * D9_BLOCK * D9_WIDE;
-    if (window) r.window = *window;
+    if (window) r.window = *window, r.line = d9_divisor_of(window->out_width);
     return r;
 }
 
@@ -58,9 +60,8 @@ D9_DEVICE d9_norm_pair d9_resident_total(const d9_norm_plan &p, const double *su
 D9_DEVICE int64_t d9_resident_corner(const d9_resident &plan, int64_t group, int64_t r, int64_t c) {
     const d9_norm_plan &p = plan.norm;
     const d9_kernel_window &w = plan.window;
-    const unsigned row = static_cast<unsigned>(r), pixels = static_cast<unsigned>(p.pixels);
-    const unsigned width = static_cast<unsigned>(w.out_width), member = row / pixels, pixel = row - member * pixels;
-    const unsigned oy = pixel / width, ox = pixel - oy * width;
+    const unsigned row = static_cast<unsigned>(r), member = d9_divided(row, p.image);
+    const unsigned pixel = row - member * p.image.by, oy = d9_divided(pixel, plan.line), ox = pixel - oy * plan.line.by;
     return (((group + p.groups * member) * w.height + 2 * oy) * w.width + 2 * ox) * w.channels + c;
 }
 
@@ -69,23 +70,35 @@ D9_DEVICE int64_t d9_resident_place(const d9_kernel_window &w, int64_t corner, i
     return corner + ((place >> 1) * w.width + (place & 1)) * w.channels;
 }
 
-/* The maximum of each lane; *places: two bits a lane, the first place that holds it. */
-template <int V, int S>
-D9_DEVICE d9_vector<V> d9_resident_largest(const d9_kernel_window &w, d9_kernel_in x, int64_t corner,
-                                           unsigned *places) {
-    d9_vector<V> t[4];
-    for (int place = 0; place < 4; place++) t[place] = d9_load<V, S>(x, d9_resident_place(w, corner, place), V);
+/* What a row is read from: its own run, or with P the four of its window. */
+template <int V, int S, bool P> struct d9_resident_row { d9_raw<V, S> place[P ? 4 : 1]; };
+
+template <int V, int S, bool P>
+D9_DEVICE d9_resident_row<V, S, P> d9_resident_fetch(const d9_resident &plan, d9_kernel_in x, int64_t group, int64_t r,
+                                                     int64_t c) {
+    d9_resident_row<V, S, P> row;
+    const int64_t at = P ? d9_resident_corner(plan, group, r, c) : d9_norm_at(plan.norm, group, r, c);
+    D9_UNROLL(4)
+    for (int place = 0; place < (P ? 4 : 1); place++)
+        row.place[place] = d9_fetch<V, S>(x, P ? d9_resident_place(plan.window, at, place) : at);
+    return row;
+}
+
+/* The row, or the maximum of each lane; *places: two bits a lane, the first place that holds it. */
+template <int V, int S, bool P>
+D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident_row<V, S, P> &row, unsigned *places) {
+    d9_vector<V> best = d9_open<V, S>(store, row.place[0]);
     *places = 0;
-    for (int i = 0; i < V; i++) {
-        unsigned found = 0;
-        for (unsigned place = 1; place < 4; place++) {
-            const bool wins = d9_wins(t[place].v[i], t[0].v[i]);
-            t[0].v[i] = wins ? t[place].v[i] : t[0].v[i];
-            found = wins ? place : found;
+    D9_UNROLL(4)
+    for (unsigned place = 1; place < (P ? 4 : 1); place++) {
+        const d9_vector<V> t = d9_open<V, S>(store, row.place[place]);
+        for (int i = 0; i < V; i++) {
+            const bool wins = d9_wins(t.v[i], best.v[i]);
+            best.v[i] = wins ? t.v[i] : best.v[i];
+            *places = wins ? (*places & ~(3u << (2 * i))) | place << (2 * i) : *places;
         }
-        *places |= found << (2 * i);
     }
-    return t[0];
+    return best;
 }
 
 #define D9_LAUNCH_RESIDENT(name, plan, store, bytes, stream, ...)                                                      \

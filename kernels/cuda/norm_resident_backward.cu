@@ -76,6 +76,56 @@ D9_DEVICE void scatter(const d9_kernel_window &w, int64_t corner, unsigned place
     }
 }
 
+/* R rows: dz and x into the thread's own places, and into its sums. */
+template <int V, int S, bool P, int R>
+D9_DEVICE void keep_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
+                         bool keeps_x, const kept &own, int64_t *slot, const d9_vector<V> &mean, d9_vector<V> *first,
+                         d9_vector<V> *second) {
+    const d9_norm_plan &p = plan.norm;
+    d9_resident_row<V, S, P> row[R];
+    d9_norm_fetched<V, S> f[R];
+    for (int k = 0; k < R; k++) {
+        row[k] = d9_resident_fetch<V, S, P>(plan, b.x, part.group, r + k * p.lines, part.c);
+        f[k] = d9_norm_fetch<V, S>(b, d9_norm_at(p, part.group, r + k * p.lines, part.c));
+    }
+    D9_UNROLL(R)
+    for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
+        unsigned places;
+        const d9_vector<V> x = d9_resident_open<V, S, P>(b.x.store, row[k], &places);
+        const d9_vector<V> dz = d9_norm_slope<V, S>(b, f[k]);
+        d9_put<V, S>(own.dz, *slot, V, dz);
+        if (keeps_x) d9_put<V, S>(own.x, *slot, V, x);
+        if (P) own.places[*slot / V] = static_cast<uint16_t>(places);
+        d9_norm_add_backward(dz, x, mean, first, second);
+    }
+}
+
+/* dx of R rows; with P of their windows. */
+template <int V, int S, bool P, int R>
+D9_DEVICE void write_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
+                          bool keeps_x, const kept &own, int64_t *slot, const d9_norm_factors<V> &terms,
+                          d9_kernel_out dx) {
+    const d9_norm_plan &p = plan.norm;
+    int64_t at[R];
+    d9_raw<V, S> dz[R], from[R];
+    unsigned places[R] = {};
+    for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
+        at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
+        dz[k] = d9_fetch<V, S>(in(own.dz), *slot);
+        from[k] = P || keeps_x ? d9_fetch<V, S>(in(own.x), *slot) : d9_fetch<V, S>(b.x, at[k]);
+        if (P) places[k] = own.places[*slot / V];
+    }
+    D9_UNROLL(R)
+    for (int k = 0; k < R; k++) {
+        const d9_vector<V> t =
+            d9_norm_gradient(terms, d9_open<V, S>(b.dy.store, dz[k]), d9_open<V, S>(b.x.store, from[k]));
+        if (P)
+            scatter<V, S>(plan.window, d9_resident_corner(plan, part.group, r + k * p.lines, part.c), places[k], t, dx);
+        else
+            d9_put<V, S>(dx, at[k], V, t);
+    }
+}
+
 template <int V, int S, bool P>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     norm_resident_backward_kernel(d9_resident plan, d9_norm_backward b, bool keeps_x, double *shares, unsigned *tickets,
@@ -85,29 +135,15 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
     const d9_norm_plan &p = plan.norm;
     const d9_norm_part part = d9_norm_share(p, V);
-    const kept k = divide<S>(plan, memory);
+    const kept own = divide<S>(plan, memory);
     const int thread = static_cast<int>(threadIdx.x);
-    const int64_t chunk = d9_norm_chunk(p, V), own = part.c - chunk;
+    const int64_t chunk = d9_norm_chunk(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
         const d9_vector<V> mean = d9_load_floats<V>(b.mean, part.group * p.channels + part.c, V);
         int64_t slot = d9_resident_slot<V>();
-        D9_UNROLL(2)
-        for (int64_t r = part.row; r < part.end; r += p.lines, slot += D9_RESIDENT_STEP) {
-            const int64_t at = d9_norm_at(p, part.group, r, part.c);
-            unsigned places = 0;
-            const d9_vector<V> t = P ? d9_resident_largest<V, S>(
-                                           plan.window, b.x, d9_resident_corner(plan, part.group, r, part.c), &places)
-                                     : d9_load<V, S>(b.x, at, V);
-            const d9_vector<V> dz = d9_norm_slope<V, S>(b, at);
-            d9_put<V, S>(k.dz, slot, V, dz);
-            if (keeps_x) d9_put<V, S>(k.x, slot, V, t);
-            if (P) k.places[slot / V] = static_cast<uint16_t>(places);
-            for (int i = 0; i < V; i++) {
-                first.v[i] += dz.v[i];
-                second.v[i] += dz.v[i] * (t.v[i] - mean.v[i]);
-            }
-        }
+        D9_NORM_TRIPS((P ? 1 : 2), p, part,
+                      (keep_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, mean, &first, &second)));
     }
     d9_norm_fold<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
     D9_CLUSTER_BARRIER();
@@ -115,23 +151,9 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
         set_terms(p, b, sums, thread, chunk + thread, terms, shares);
     D9_CLUSTER_BARRIER();
     if (part.works) {
-        const d9_vector<V> mean = d9_load_floats<V>(terms, own, V);
-        const d9_vector<V> factor = d9_load_floats<V>(terms, D9_RESIDENT_CHANNELS + own, V);
-        const d9_vector<V> shift = d9_load_floats<V>(terms, 2 * D9_RESIDENT_CHANNELS + own, V);
-        const d9_vector<V> tilt = d9_load_floats<V>(terms, 3 * D9_RESIDENT_CHANNELS + own, V);
+        const d9_norm_factors<V> lane = d9_norm_load_terms<V>(terms + (part.c - chunk), D9_RESIDENT_CHANNELS);
         int64_t slot = d9_resident_slot<V>();
-        D9_UNROLL(2)
-        for (int64_t r = part.row; r < part.end; r += p.lines, slot += D9_RESIDENT_STEP) {
-            const int64_t at = d9_norm_at(p, part.group, r, part.c);
-            d9_vector<V> t = d9_load<V, S>(in(k.dz), slot, V);
-            const d9_vector<V> x = P || keeps_x ? d9_load<V, S>(in(k.x), slot, V) : d9_load<V, S>(b.x, at, V);
-            for (int i = 0; i < V; i++) t.v[i] = factor.v[i] * (t.v[i] - shift.v[i] - (x.v[i] - mean.v[i]) * tilt.v[i]);
-            if (P)
-                scatter<V, S>(plan.window, d9_resident_corner(plan, part.group, r, part.c), k.places[slot / V], t,
-                              gradients.dx);
-            else
-                d9_put<V, S>(gradients.dx, at, V, t);
-        }
+        D9_NORM_TRIPS(2, p, part, (write_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, lane, gradients.dx)));
     }
     if (blockIdx.y == 0) add_shares(p, chunk, shares, tickets, gradients);
 }

@@ -74,17 +74,37 @@ D9_DEVICE uint32_t d9_pack(int store, float low, float high) {
     return static_cast<uint32_t>(d9_narrow(store, low)) | static_cast<uint32_t>(d9_narrow(store, high)) << 16;
 }
 
-template <int S> D9_DEVICE d9_vector<8> d9_load_whole(d9_kernel_in x, int64_t at) {
-    const int store = d9_store_of<S>(x.store);
+/* A whole run as it is stored: what may be on its way from memory while the thread works on another. */
+template <int V, int S> struct d9_raw { uint4 low, high; }; /* high: of f32 alone */
+template <int S> struct d9_raw<1, S> { float value; };
+
+template <int S> D9_DEVICE d9_raw<8, S> d9_fetch_whole(d9_kernel_in x, int64_t at) {
+    const bool wide = d9_store_of<S>(x.store) == D9_KERNEL_F32;
+    const uint4 *from = reinterpret_cast<const uint4 *>(static_cast<const char *>(x.data) + at * (wide ? 4 : 2));
+    d9_raw<8, S> raw = {};
+    raw.low = from[0];
+    if (wide) raw.high = from[1];
+    return raw;
+}
+
+template <int S> D9_DEVICE void d9_put_whole(d9_kernel_out y, int64_t at, const d9_raw<8, S> &raw) {
+    const bool wide = d9_store_of<S>(y.store) == D9_KERNEL_F32;
+    uint4 *to = reinterpret_cast<uint4 *>(static_cast<char *>(y.data) + at * (wide ? 4 : 2));
+    to[0] = raw.low;
+    if (wide) to[1] = raw.high;
+}
+
+template <int S> D9_DEVICE d9_vector<8> d9_open_whole(d9_kernel_store given, const d9_raw<8, S> &raw) {
+    const int store = d9_store_of<S>(given);
+    const uint4 a = raw.low, b = raw.high;
     d9_vector<8> r;
     if (store == D9_KERNEL_F32) {
-        const float4 *from = reinterpret_cast<const float4 *>(static_cast<const float *>(x.data) + at);
-        const float4 a = from[0], b = from[1];
-        r.v[0] = a.x, r.v[1] = a.y, r.v[2] = a.z, r.v[3] = a.w;
-        r.v[4] = b.x, r.v[5] = b.y, r.v[6] = b.z, r.v[7] = b.w;
+        r.v[0] = d9_float_of_bits(a.x), r.v[1] = d9_float_of_bits(a.y);
+        r.v[2] = d9_float_of_bits(a.z), r.v[3] = d9_float_of_bits(a.w);
+        r.v[4] = d9_float_of_bits(b.x), r.v[5] = d9_float_of_bits(b.y);
+        r.v[6] = d9_float_of_bits(b.z), r.v[7] = d9_float_of_bits(b.w);
         return r;
     }
-    const uint4 a = *reinterpret_cast<const uint4 *>(static_cast<const uint16_t *>(x.data) + at);
     d9_unpack(store, a.x, &r.v[0], &r.v[1]);
     d9_unpack(store, a.y, &r.v[2], &r.v[3]);
     d9_unpack(store, a.z, &r.v[4], &r.v[5]);
@@ -105,17 +125,14 @@ template <int S> D9_DEVICE void d9_store_whole(d9_kernel_out y, int64_t at, cons
                    d9_pack(store, r.v[6], r.v[7]));
 }
 
-template <int S> D9_DEVICE d9_vector<1> d9_load_whole_one(d9_kernel_in x, int64_t at) {
-    d9_vector<1> r;
-    r.v[0] = d9_load_one<S>(x, at);
-    return r;
-}
-
 /* ---- a run of V, of which n exist; the others load as 0 and are not stored ---- */
 
 template <int V, int S> struct d9_run {
+    D9_DEVICE d9_raw<V, S> fetch(d9_kernel_in x, int64_t at) { return d9_fetch_whole<S>(x, at); }
+    D9_DEVICE d9_vector<V> open(d9_kernel_store store, const d9_raw<V, S> &raw) { return d9_open_whole<S>(store, raw); }
+    D9_DEVICE void put(d9_kernel_out y, int64_t at, const d9_raw<V, S> &raw) { d9_put_whole<S>(y, at, raw); }
     D9_DEVICE d9_vector<V> load(d9_kernel_in x, int64_t at, int64_t n) {
-        if (n >= V) return d9_load_whole<S>(x, at);
+        if (n >= V) return open(x.store, fetch(x, at));
         d9_vector<V> r;
         for (int i = 0; i < V; i++) r.v[i] = i < n ? d9_load_one<S>(x, at + i) : 0.0f;
         return r;
@@ -128,7 +145,10 @@ template <int V, int S> struct d9_run {
 };
 
 template <int S> struct d9_run<1, S> {
-    D9_DEVICE d9_vector<1> load(d9_kernel_in x, int64_t at, int64_t) { return d9_load_whole_one<S>(x, at); }
+    D9_DEVICE d9_raw<1, S> fetch(d9_kernel_in x, int64_t at) { return {d9_load_one<S>(x, at)}; }
+    D9_DEVICE d9_vector<1> open(d9_kernel_store, const d9_raw<1, S> &raw) { return {{raw.value}}; }
+    D9_DEVICE void put(d9_kernel_out y, int64_t at, const d9_raw<1, S> &raw) { d9_store_one<S>(y, at, raw.value); }
+    D9_DEVICE d9_vector<1> load(d9_kernel_in x, int64_t at, int64_t) { return open(x.store, fetch(x, at)); }
     D9_DEVICE void store(d9_kernel_out y, int64_t at, int64_t, const d9_vector<1> &r) {
         d9_store_one<S>(y, at, r.v[0]);
     }
@@ -139,6 +159,17 @@ template <int V, int S> D9_DEVICE d9_vector<V> d9_load(d9_kernel_in x, int64_t a
 }
 template <int V, int S> D9_DEVICE void d9_put(d9_kernel_out y, int64_t at, int64_t n, const d9_vector<V> &r) {
     d9_run<V, S>::store(y, at, n, r);
+}
+
+/* Whole runs in three steps: from memory, into numbers, and what was fetched back to memory bit by bit. */
+template <int V, int S> D9_DEVICE d9_raw<V, S> d9_fetch(d9_kernel_in x, int64_t at) {
+    return d9_run<V, S>::fetch(x, at);
+}
+template <int V, int S> D9_DEVICE d9_vector<V> d9_open(d9_kernel_store store, const d9_raw<V, S> &raw) {
+    return d9_run<V, S>::open(store, raw);
+}
+template <int V, int S> D9_DEVICE void d9_put_raw(d9_kernel_out y, int64_t at, const d9_raw<V, S> &raw) {
+    d9_run<V, S>::put(y, at, raw);
 }
 
 /* The same for arrays that are f32 in any case. */
@@ -161,22 +192,29 @@ template <int V> D9_DEVICE void d9_round(int store, d9_vector<V> *t) {
     for (int i = 0; i < V; i++) t->v[i] = d9_rounded(store, t->v[i]);
 }
 
+/* An activation with what follows from its number, computed once a thread. */
+struct d9_act {
+    int activation;
+    float alpha, factor; /* log2 e / alpha */
+};
+D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alpha, 0x1.715476p+0f / act.alpha}; }
+
 /* CELU where half precision is stored. The formula's exponential has 25 instructions, so a pass over memory would wait
  * for arithmetic. This one is the processor's own; its error is at most alpha 2^-22. */
-template <int V> D9_DEVICE void d9_celu_run(float alpha, d9_vector<V> *t) {
-    const float factor = 0x1.715476p+0f / alpha; /* log2 e */
+template <int V> D9_DEVICE void d9_celu_run(d9_act act, d9_vector<V> *t) {
     for (int i = 0; i < V; i++) {
         const float x = t->v[i], above = x > 0 ? x : 0, below = x > 0 ? 0 : x;
-        t->v[i] = above + alpha * (d9_power_of_two_of(below * factor) - 1);
+        t->v[i] = above + act.alpha * (d9_power_of_two_of(below * act.factor) - 1);
     }
 }
 
 /* t = act(t), to be stored; t = t * slope(reference). The row of activations.def is chosen once for the run. */
-template <int V> D9_DEVICE void d9_act_run(d9_kernel_act act, int store, d9_vector<V> *t) {
-    if (act.activation == D9_ACT_CELU && store != D9_KERNEL_F32) return d9_celu_run<V>(act.alpha, t);
+template <int V> D9_DEVICE void d9_act_run(d9_act act, int store, d9_vector<V> *t) {
+    if (act.activation == D9_ACT_CELU && store != D9_KERNEL_F32) return d9_celu_run<V>(act, t);
     switch (act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
-    case D9_ACT_##id:                                                                                              \
+    case D9_ACT_##id:                                                                                                  \
+        D9_UNROLL(V)                                                                                                   \
         for (int i = 0; i < V; i++) t->v[i] = d9_act_##id##_float(t->v[i], act.alpha);                                 \
         break;
 #include "kernels/formulas/activations.def"
@@ -189,7 +227,8 @@ template <int V> D9_DEVICE void d9_act_run(d9_kernel_act act, int store, d9_vect
 template <int V> D9_DEVICE void d9_slope_run(d9_kernel_act act, const d9_vector<V> &reference, d9_vector<V> *t) {
     switch (act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
-    case D9_ACT_##id:                                                                                              \
+    case D9_ACT_##id:                                                                                                  \
+        D9_UNROLL(V)                                                                                                   \
         for (int i = 0; i < V; i++) t->v[i] *= d9_act_slope_##id##_float(reference.v[i], act.alpha);                   \
         break;
 #include "kernels/formulas/activations.def"
