@@ -15,6 +15,11 @@
 
 #include "kernels/cuda/launch.h"
 
+struct d9_room { /* of a device, for one kernel */
+    int64_t block_bytes;
+    int cluster_blocks, multiprocessors;
+};
+
 #ifndef D9_CUDA_MODEL
 #include <cooperative_groups.h>
 
@@ -30,38 +35,69 @@ template <typename T> D9_DEVICE const T *d9_cluster_shared(T *own, unsigned rank
 template <typename T> D9_DEVICE const T *d9_cluster_shared(T *own, unsigned) { return own; }
 #endif
 
+template <typename... P>
+static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned block, unsigned cluster, int64_t bytes,
+                                    cudaLaunchAttribute *attribute, cudaLaunchConfig_t *config) {
+    *attribute = {};
+    *config = {};
+    attribute->id = cudaLaunchAttributeClusterDimension;
+    attribute->val.clusterDim.x = attribute->val.clusterDim.z = 1;
+    attribute->val.clusterDim.y = cluster;
+    config->gridDim = grid;
+    config->blockDim = dim3(block);
+    config->dynamicSmemBytes = static_cast<size_t>(bytes);
+    config->attrs = attribute;
+    config->numAttrs = cluster > 1 ? 1 : 0;
+    return static_cast<int>(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+}
+
 template <typename... P, typename... A>
 static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned block, unsigned cluster, int64_t bytes,
                                     d9_cuda_stream stream, const A &...arguments) {
-    cudaLaunchAttribute attribute = {};
-    cudaLaunchConfig_t config = {};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = attribute.val.clusterDim.z = 1;
-    attribute.val.clusterDim.y = cluster;
-    config.gridDim = grid;
-    config.blockDim = dim3(block);
-    config.dynamicSmemBytes = static_cast<size_t>(bytes);
+    cudaLaunchAttribute attribute;
+    cudaLaunchConfig_t config;
+    D9_CUDA_TRY(d9_cluster_config(kernel, grid, block, cluster, bytes, &attribute, &config));
     config.stream = static_cast<cudaStream_t>(stream);
-    config.attrs = &attribute;
-    config.numAttrs = cluster > 1 ? 1 : 0;
-    D9_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-    return static_cast<int>(cudaLaunchKernelEx(&config, kernel, arguments...));
+    const cudaError_t error = cudaLaunchKernelEx(&config, kernel, arguments...);
+    if (error != cudaSuccess) cudaGetLastError(); /* is answered here, and not by the next launch */
+    return static_cast<int>(error);
 }
 #define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
     d9_launch_cluster(kernel, grid, block, cluster, bytes, stream, __VA_ARGS__)
 
-/* On the host: bytes of shared memory that a block of the current device may have, and blocks of a cluster. That is 8,
- * which every device with clusters allows, or 1 where the kernel's code was made for devices without them. */
-template <typename... P> static inline int d9_device_room(void (*kernel)(P...), int64_t *block_bytes, int *cluster) {
+/* On the host, of the current device: bytes of dynamic shared memory that a block of this kernel may have, blocks of a
+ * cluster (8, which every device with clusters allows, or 1 where the kernel's code was made for devices without them),
+ * and multiprocessors. */
+template <typename... P> static inline int d9_device_room(void (*kernel)(P...), d9_room *room) {
     int device, bytes, clusters;
     cudaFuncAttributes code;
     D9_CUDA_TRY(cudaGetDevice(&device));
     D9_CUDA_TRY(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
     D9_CUDA_TRY(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, device));
+    D9_CUDA_TRY(cudaDeviceGetAttribute(&room->multiprocessors, cudaDevAttrMultiProcessorCount, device));
     D9_CUDA_TRY(cudaFuncGetAttributes(&code, kernel));
-    *block_bytes = bytes;
-    *cluster = clusters && code.ptxVersion >= 90 ? 8 : 1;
+    room->block_bytes = bytes - static_cast<int64_t>(code.sharedSizeBytes);
+    room->cluster_blocks = clusters && code.ptxVersion >= 90 ? 8 : 1;
     return 0;
+}
+
+/* Clusters that the device runs at the same time; 0: none, now or ever. An error is such an answer, too. */
+template <typename... P>
+static inline int d9_device_clusters(void (*kernel)(P...), unsigned block, unsigned cluster, int64_t bytes,
+                                     const d9_room &room) {
+    cudaLaunchAttribute attribute;
+    cudaLaunchConfig_t config;
+    int fit = 0;
+    int error = d9_cluster_config(kernel, dim3(1, cluster), block, cluster, bytes, &attribute, &config);
+    if (!error && cluster > 1) error = static_cast<int>(cudaOccupancyMaxActiveClusters(&fit, kernel, &config));
+    if (!error && cluster == 1) {
+        error = static_cast<int>(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, kernel, static_cast<int>(block),
+                                                                               config.dynamicSmemBytes));
+        fit *= room.multiprocessors;
+    }
+    if (error) cudaGetLastError(); /* was answered */
+    return error ? 0 : fit;
 }
 #endif
 

@@ -104,21 +104,19 @@ int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window,
  * Ghost groups are independent. A cluster of blocks takes some channels of one group, reads them once, keeps them in
  * shared memory while the sums are computed, and writes once. It is always one launch. All activations are stored in
  * one type, all arrays except scale and bias lie at multiples of 16 bytes. Sums differ from those of the passes above
- * only in their order. A pool before the norm does not change how the work is divided, so it changes no bit. */
-typedef struct d9_cuda_room { /* on chip */
-    int64_t block_bytes;      /* of shared memory */
-    int cluster_blocks;       /* 1: the device has no clusters */
-} d9_cuda_room;
-int d9_cuda_norm_room(d9_cuda_room *room); /* of the current device */
-
+ * only in their order. With and without a pool before the norm the same division gives the same bits. */
 typedef struct d9_cuda_residence {
     int runs, blocks;    /* of a cluster: eights of channels, and blocks */
     int64_t block_bytes; /* kept by a block */
     bool keeps_x;        /* backward; false: x is read twice, and there is no room for a pool */
 } d9_cuda_residence;
-/* False: a cluster has no room for what it would have to keep, or channels are not divisible by 8. */
-bool d9_cuda_norm_fits(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, const d9_cuda_room *room,
-                       d9_cuda_residence *residence);
+
+/* The ways to divide the work that the current device can run, the best first by what is known beforehand: at most
+ * `capacity`. None where channels are not divisible by 8, where no cluster has room for what it would have to keep, or
+ * where the device cannot run such a cluster (as it says itself, for this kernel). */
+enum { D9_CUDA_NORM_WAYS = 32 }; /* as many as there ever are */
+int d9_cuda_norm_ways(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
+                      d9_cuda_residence *ways, int capacity, int *count);
 
 /* window: NULL, or a pool before the norm, of 2 x 2 windows that tile x. The pool's output is written to `pooled`,
  * unless that has no data. */

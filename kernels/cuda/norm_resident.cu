@@ -1,6 +1,6 @@
 /* Batch normalisation over ghost groups, forward, in one pass: x is read once and kept in the shared memory of a
  * cluster while mean and variance are computed, then normalised and written. The pool before the norm and what follows
- * the norm are part of the pass. Also here: how much a cluster keeps, forward and backward. */
+ * the norm are part of the pass. */
 #include "kernels/cuda/norm_resident.h"
 
 /* Mean, 1 / deviation, scale and bias of the block's channel j; the cluster's first block notes them. */
@@ -73,51 +73,12 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 
 /* ---- launchers ---- */
 
-int d9_cuda_norm_room(d9_cuda_room *room) {
-    return d9_device_room(norm_resident_kernel<D9_WIDE, D9_KERNEL_F16, false>, &room->block_bytes,
-                          &room->cluster_blocks);
+int d9_norm_resident_room(d9_room *room) {
+    return d9_device_room(norm_resident_kernel<D9_WIDE, D9_KERNEL_F16, false>, room);
 }
 
-/* FIXED: what both kernels have in static shared memory, and the system's part. EASY: three blocks of this size fit
- * together into an SM of 228 KiB. BLOCKS: three for each SM of a large GPU. */
-enum { FIXED_BYTES = 20 << 10, EASY_BYTES = 72 << 10, BLOCKS = 396 };
-
-static int64_t kept_bytes(const d9_kernel_norm *norm, int runs, int blocks, int64_t run_bytes) {
-    const int64_t rows = d9_ceiling(norm->images / norm->groups * norm->pixels, blocks);
-    return d9_ceiling(rows, D9_BLOCK / runs) * D9_BLOCK * run_bytes;
-}
-
-/* The widest slice of channels that fits, in the fewest blocks; more blocks where the grid would leave SMs idle. */
-static bool divide(const d9_kernel_norm *norm, int64_t run_bytes, int64_t most_bytes, int most_blocks,
-                   d9_cuda_residence *r) {
-    const int64_t all = norm->channels / D9_WIDE, rows = norm->images / norm->groups * norm->pixels;
-    for (int runs = D9_RESIDENT_RUNS; runs >= (all == 1 ? 1 : 2); runs /= 2) {
-        int blocks = 1;
-        while (blocks < most_blocks && kept_bytes(norm, runs, blocks, run_bytes) > most_bytes) blocks *= 2;
-        if (runs >= 2 * all || kept_bytes(norm, runs, blocks, run_bytes) > most_bytes) continue;
-        while (blocks < most_blocks && norm->groups * d9_ceiling(all, runs) * blocks < BLOCKS &&
-               rows / (2 * blocks) >= 2 * D9_BLOCK / runs)
-            blocks *= 2;
-        r->runs = runs, r->blocks = blocks, r->block_bytes = kept_bytes(norm, runs, blocks, run_bytes);
-        return true;
-    }
-    return false;
-}
-
-/* For a run of 8 lanes: forward x; backward dz, x and two bytes for the places of the maximum. The two bytes count even
- * where there is no pool, so that the work is divided in the same way with and without one. */
-bool d9_cuda_norm_fits(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, const d9_cuda_room *room,
-                       d9_cuda_residence *residence) {
-    const int64_t run = store == D9_KERNEL_F32 ? 4 * D9_WIDE : 2 * D9_WIDE, both = 2 * run + 2;
-    const int64_t hard = room->block_bytes - FIXED_BYTES, easy = EASY_BYTES;
-    const int blocks = room->cluster_blocks;
-    *residence = {};
-    if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0 || norm->channels % D9_WIDE != 0) return false;
-    residence->keeps_x = true;
-    if (divide(norm, backward ? both : run, easy < hard ? easy : hard, blocks, residence)) return true;
-    if (divide(norm, backward ? both : run, hard, blocks, residence)) return true;
-    residence->keeps_x = false;
-    return backward && divide(norm, run, hard, blocks, residence);
+int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way, const d9_room &room) {
+    return D9_RESIDENT_CLUSTERS(norm_resident_kernel, pools, store, way, room);
 }
 
 int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,

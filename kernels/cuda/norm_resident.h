@@ -101,6 +101,22 @@ D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident
     return best;
 }
 
+/* Of the current device, for the kernel of either direction: its room, and the clusters that it runs at the same time.
+ */
+int d9_norm_resident_room(d9_room *room);
+int d9_norm_resident_backward_room(d9_room *room);
+int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way, const d9_room &room);
+int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way,
+                                       const d9_room &room);
+
+#define D9_RESIDENT_CLUSTERS(name, pools, store, way, room)                                                            \
+    d9_device_clusters((pools) ? D9_RESIDENT_OF(name, true, store) : D9_RESIDENT_OF(name, false, store), D9_BLOCK,     \
+                       static_cast<unsigned>((way)->blocks), (way)->block_bytes, room)
+#define D9_RESIDENT_OF(name, pools, store)                                                                             \
+    ((store) == D9_KERNEL_F32   ? name<D9_WIDE, D9_KERNEL_F32, pools>                                                  \
+     : (store) == D9_KERNEL_F16 ? name<D9_WIDE, D9_KERNEL_F16, pools>                                                  \
+                                : name<D9_WIDE, D9_KERNEL_BF16, pools>)
+
 #define D9_LAUNCH_RESIDENT(name, plan, store, bytes, stream, ...)                                                      \
     ((plan).window.kernel ? D9_LAUNCH_RESIDENT_BY_STORE(name, true, plan, store, bytes, stream, __VA_ARGS__)           \
                           : D9_LAUNCH_RESIDENT_BY_STORE(name, false, plan, store, bytes, stream, __VA_ARGS__))

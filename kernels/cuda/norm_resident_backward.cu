@@ -158,6 +158,17 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     if (blockIdx.y == 0) add_shares(p, chunk, shares, tickets, gradients);
 }
 
+/* ---- launchers ---- */
+
+int d9_norm_resident_backward_room(d9_room *room) {
+    return d9_device_room(norm_resident_backward_kernel<D9_WIDE, D9_KERNEL_F16, false>, room);
+}
+
+int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way,
+                                       const d9_room &room) {
+    return D9_RESIDENT_CLUSTERS(norm_resident_backward_kernel, pools, store, way, room);
+}
+
 int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm,
                                    const d9_cuda_residence *residence, const d9_kernel_window *window, d9_kernel_in dy,
                                    const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean,

@@ -205,7 +205,7 @@ static void make_backward(chain *k, d9_context *context, d9_type type, bool add,
 static void check_chain(fixture *f, chain *k, const char *rule, bool taken) {
     static const d9_backend_options serial = {.threads = 1};
     char text[1024], line[96];
-    snprintf(line, sizeof line, "%s\tchain\tone pass, 1 blocks", rule);
+    snprintf(line, sizeof line, "%s\tchain\tone pass, ", rule);
     rival_read_plan(&k->c, f->r.backend, &f->r.fused, text, sizeof text);
     const char *found = strstr(text, line);
     if ((found && (found == text || found[-1] == '\n')) != taken) fail_msg("%s is not as wanted in: %s", rule, text);
@@ -288,9 +288,9 @@ static void timing_the_ways_moves_no_statistics(void **state) {
     op_open(&live, &k.c, f->r.backend, &timed);
     const int row = f->r.backend->times(live.plan, NULL, 0, false) - 1; /* norm+act is the last rule */
     op_ok(&f->context, f->r.backend->survey(&f->context, live.plan, row, rows, 4, &count));
-    assert_int_equal(count, 2);
+    assert_int_equal(count, 4);
     assert_string_equal(rows[0].choice, "two passes");
-    assert_non_null(strstr(rows[1].choice, "one pass, 1 blocks"));
+    for (int i = 1; i < count; i++) assert_non_null(strstr(rows[i].choice, "one pass, "));
     for (int i = 0; i < count; i++) assert_true(rows[i].seconds > 0);
     op_step(&live, 4);
     op_read(&live, running_mean, f->r.a);

@@ -1,6 +1,7 @@
 /* Normalisation in one pass against the same nodes in their own passes, which checks_norm.c and checks_pool.c hold to
- * the CPU: sums differ in their order alone. Small rooms make clusters of small shapes. */
+ * the CPU: sums differ in their order alone. */
 #include "tests/cuda_model/checks.h"
+#include "tests/cuda_model/room.h"
 
 #define D9_REAL float
 #include "kernels/formulas/activation.h"
@@ -12,9 +13,7 @@
 static const struct shape {
     int64_t images, height, width, channels, groups;
 } shapes[] = {{4, 3, 11, 72, 2}, {8, 4, 4, 64, 4}, {2, 14, 50, 8, 1}, {6, 5, 5, 24, 3}, {3, 2, 13, 136, 1}};
-/* What an H100 has; what makes clusters; what leaves no room for x; no clusters. */
-static const d9_cuda_room rooms[] = {{232448, 8}, {(20 + 12) << 10, 8}, {(20 + 16) << 10, 4}, {100 << 10, 1}};
-enum { SHAPES = sizeof shapes / sizeof *shapes, ROOMS = sizeof rooms / sizeof *rooms };
+enum { SHAPES = sizeof shapes / sizeof *shapes };
 enum { MEAN, INV_STD, RUNNING_MEAN, RUNNING_VAR, STATISTICS };
 
 typedef struct way { /* one of the two ways to compute */
@@ -210,57 +209,82 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_residence *re
     d9_array_free(check, &tickets);
 }
 
-/* ---- every shape in every room where it fits ---- */
+/* ---- every shape in the ways that an H100 can run ---- */
 
 typedef void run_check(d9_check *check, site *s, const d9_cuda_residence *residence);
 
 static void check_all(d9_check *check, bool backward, run_check *run) {
-    int fitted = 0, clusters = 0, reread = 0;
+    int tried = 0, clusters = 0, reread = 0;
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
-            for (int k = 0; k < ROOMS; k++) {
-                const struct shape *shape = &shapes[i];
-                const d9_kernel_norm norm = {shape->images, shape->height * shape->width, shape->channels,
-                                             shape->groups};
+            const struct shape *shape = &shapes[i];
+            const d9_kernel_norm norm = {shape->images, shape->height * shape->width, shape->channels, shape->groups};
+            d9_cuda_residence ways[D9_CUDA_NORM_WAYS];
+            int count;
+            d9_check_launch(check, "norm_ways",
+                            d9_cuda_norm_ways(&norm, store, backward, false, ways, D9_CUDA_NORM_WAYS, &count));
+            for (int k = (i + (int)store) % 3; k < count; k += 3) {
                 const int variant = i + k + (int)store, activation = variant % (D9_ACT_COUNT + 1) - 1;
-                d9_cuda_residence residence;
-                if (!d9_cuda_norm_fits(&norm, store, backward, &rooms[k], &residence)) continue;
-                const bool pools = variant % 2 && residence.keeps_x;
+                const bool pools = variant % 2 && ways[k].keeps_x;
                 site s = open_site(shape, store, activation, variant % 3 == 0, pools);
-                run(check, &s, &residence);
+                run(check, &s, &ways[k]);
                 close_site(check, &s);
-                fitted++;
-                clusters += residence.blocks > 1;
-                reread += !residence.keeps_x;
+                tried++;
+                clusters += ways[k].blocks > 1;
+                reread += !ways[k].keeps_x;
             }
         }
-    if (fitted < 40 || clusters < 10 || (backward && reread < 3))
-        d9_check_fail(check, "%d fitted, %d in clusters, %d read x twice", fitted, clusters, reread);
+    if (tried < 40 || clusters < 10 || (backward && reread < 3))
+        d9_check_fail(check, "%d ways, %d in clusters, %d read x twice", tried, clusters, reread);
 }
 
 void d9_cuda_check_resident(d9_check *check) { check_all(check, false, check_forward); }
 void d9_cuda_check_resident_backward(d9_check *check) { check_all(check, true, check_backward); }
 
-/* What the sizes of dawn94 ask for on an H100, batch 512 in ghost groups of 32, in half precision. */
+/* What the sizes of dawn94 ask for on an H100, batch 512 in ghost groups of 32, in half precision; and what other
+ * devices can run. */
+static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backward, const d9_cuda_residence *wanted) {
+    d9_cuda_residence way = {.runs = 0};
+    int count;
+    d9_check_launch(check, "norm_ways", d9_cuda_norm_ways(norm, D9_KERNEL_F16, backward, false, &way, 1, &count));
+    check->compared++;
+    if (count != 1 || way.runs != wanted->runs || way.blocks != wanted->blocks || way.keeps_x != wanted->keeps_x)
+        d9_check_fail(check, "%lld pixels, backward %d: %d ways, %d x %d of %lld bytes, x kept %d",
+                      (long long)norm->pixels, backward, count, way.runs, way.blocks, (long long)way.block_bytes,
+                      way.keeps_x);
+}
+
+/* The most blocks that a cluster of any way has, which fits; -1: there is no way. */
+static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_model_device *device) {
+    d9_cuda_residence ways[D9_CUDA_NORM_WAYS];
+    int count, most = -1;
+    d9_model_be(device);
+    d9_check_launch(check, "norm_ways",
+                    d9_cuda_norm_ways(norm, D9_KERNEL_F16, true, true, ways, D9_CUDA_NORM_WAYS, &count));
+    for (int k = 0; k < count; k++) {
+        if (ways[k].blocks > most) most = ways[k].blocks;
+        if (device && ways[k].block_bytes > device->shared_bytes) d9_check_fail(check, "more than a block may have");
+    }
+    d9_model_be(NULL);
+    check->compared++;
+    return most;
+}
+
 void d9_cuda_check_resident_sizes(d9_check *check) {
     static const struct size {
         d9_kernel_norm norm;
-        int runs[2], blocks[2];
-        bool keeps_x;
-    } sizes[] = {{{512, 1024, 64, 16}, {2, 2}, {8, 8}, false},
-                 {{512, 256, 128, 16}, {4, 2}, {8, 8}, true},
-                 {{512, 64, 256, 16}, {8, 8}, {8, 8}, true},
-                 {{512, 16, 512, 16}, {8, 8}, {4, 4}, true}};
+        d9_cuda_residence wanted[2];
+    } sizes[] = {{{512, 1024, 64, 16}, {{2, 8, 0, true}, {2, 8, 0, false}}},
+                 {{512, 256, 128, 16}, {{4, 8, 0, true}, {2, 8, 0, true}}},
+                 {{512, 64, 256, 16}, {{8, 4, 0, true}, {8, 8, 0, true}}},
+                 {{512, 16, 512, 16}, {{8, 2, 0, true}, {8, 4, 0, true}}}};
+    static const d9_model_device t4 = {64 << 10, 1, 40, 0}, part = {232448, 8, 16, 4};
+    const d9_kernel_norm odd = {512, 64, 12, 16}, large = {32, 65536, 64, 1}, small = {32, 64, 64, 1};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (int backward = 0; backward < 2; backward++) {
-            d9_cuda_residence r;
-            const bool fits = d9_cuda_norm_fits(&sizes[i].norm, D9_KERNEL_F16, backward, &rooms[0], &r);
-            check->compared++;
-            if (!fits || r.runs != sizes[i].runs[backward] || r.blocks != sizes[i].blocks[backward] ||
-                r.keeps_x != (!backward || sizes[i].keeps_x) || r.block_bytes + (20 << 10) > rooms[0].block_bytes)
-                d9_check_fail(check, "size %zu: %d x %d of %lld bytes", i, r.runs, r.blocks, (long long)r.block_bytes);
-        }
-    const d9_kernel_norm odd = {512, 64, 12, 16}, large = {32, 65536, 64, 1};
-    d9_cuda_residence r;
-    if (d9_cuda_norm_fits(&odd, D9_KERNEL_F16, false, &rooms[0], &r)) d9_check_fail(check, "12 channels fit");
-    if (d9_cuda_norm_fits(&large, D9_KERNEL_F16, false, &rooms[0], &r)) d9_check_fail(check, "2 million rows fit");
+        for (int backward = 0; backward < 2; backward++)
+            check_first(check, &sizes[i].norm, backward, &sizes[i].wanted[backward]);
+    if (most_blocks(check, &odd, NULL) != -1) d9_check_fail(check, "12 channels fit");
+    if (most_blocks(check, &large, NULL) != -1) d9_check_fail(check, "2 million rows fit");
+    if (most_blocks(check, &small, NULL) != 8) d9_check_fail(check, "no clusters");
+    if (most_blocks(check, &small, &t4) != 1) d9_check_fail(check, "clusters where there are none");
+    if (most_blocks(check, &small, &part) != 2) d9_check_fail(check, "clusters that never run");
 }

@@ -87,10 +87,15 @@ const void *d9_model_cluster_shared(const void *own, unsigned rank);
 template <typename T> const T *d9_cluster_shared(const T *own, unsigned rank) {
     return static_cast<const T *>(d9_model_cluster_shared(own, rank));
 }
-template <typename... P> static inline int d9_device_room(void (*)(P...), int64_t *block_bytes, int *cluster) {
-    *block_bytes = D9_MODEL_SHARED_BYTES;
-    *cluster = D9_MODEL_CLUSTER;
+void d9_model_room(int64_t *block_bytes, int *cluster_blocks, int *multiprocessors);
+int d9_model_clusters(unsigned cluster, size_t bytes);
+template <typename kernel_type, typename room_type> int d9_device_room(kernel_type, room_type *room) {
+    d9_model_room(&room->block_bytes, &room->cluster_blocks, &room->multiprocessors);
     return 0;
+}
+template <typename kernel_type, typename room_type>
+int d9_device_clusters(kernel_type, unsigned, unsigned cluster, int64_t bytes, const room_type &) {
+    return d9_model_clusters(cluster, static_cast<size_t>(bytes));
 }
 
 /* ---- exchanges within a warp: all lanes of `mask` come to the same one ---- */

@@ -3,6 +3,7 @@
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,13 @@ done:
     return status;
 }
 
+static void name_device(d9_cuda *cuda) {
+    d9_device_info info = {.threads = 0};
+    d9_cuda_describe(cuda, &info);
+    snprintf(cuda->name, sizeof cuda->name, "%s %s %lld MiB, %s", info.name, info.isa,
+             (long long)(info.memory_bytes >> 20), info.version);
+}
+
 d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
                        void **backend) {
     d9_status status;
@@ -36,6 +44,8 @@ d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const 
     cuda->stream = driver->stream(cuda->state);
     D9_TRY(make_step(context, cuda));
     D9_TRY(convolver->open(context, driver, cuda->state, &cuda->convolver_state));
+    name_device(cuda);
+    D9_TRY(d9_cuda_choices_open(context, NULL, &cuda->choices));
     *backend = cuda;
     cuda = NULL;
 done:
@@ -54,6 +64,7 @@ void d9_cuda_close(d9_context *context, void *backend) {
     for (int i = 0; i < D9_CUDA_INDICES; i++) d9_release(context, cuda->indices[i].values);
     release_device(context, cuda, cuda->step);
     release_device(context, cuda, cuda->gradient_ends);
+    d9_cuda_choices_close(context, cuda->choices);
     release_device(context, cuda, cuda->scratch);
     if (cuda->convolver_state) cuda->convolver->close(context, cuda->convolver_state);
     if (cuda->state) cuda->driver->close(context, cuda->state);
@@ -347,7 +358,7 @@ d9_status d9_cuda_ceilings(d9_context *context, void *backend, const d9_precisio
     d9_cuda *cuda = backend;
     double seconds;
     D9_TRY(d9_cuda_borrow(context, cuda, 2 * (int64_t)COPY_BYTES));
-    D9_TRY(d9_cuda_time(context, cuda, copy_once, cuda, 10, &seconds));
+    D9_TRY(d9_cuda_time(context, cuda, copy_once, cuda, 10, INFINITY, &seconds));
     ceilings->bytes_per_second = 2 * (double)COPY_BYTES / seconds;
     if (cuda->convolver->ceiling)
         D9_TRY(cuda->convolver->ceiling(context, cuda, precision, &ceilings->operations_per_second));

@@ -8,6 +8,7 @@
 #include "backends/cuda/conv_cudnn.h"
 #include "core/system.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -95,7 +96,7 @@ static d9_status time_choice(d9_context *context, d9_cuda *cuda, job *j, const d
     D9_TRY(build(context, cuda, j->convolution, choice, ran));
     if (!*ran) goto done;
     status = d9_cuda_borrow(context, cuda, scratch_of(j->convolution));
-    if (status == D9_OK) status = d9_cuda_time(context, cuda, run_job, j, TIMED_RUNS, seconds);
+    if (status == D9_OK) status = d9_cuda_time(context, cuda, run_job, j, TIMED_RUNS, INFINITY, seconds);
     if (status == D9_OK || cuda->driver->sync(context, cuda->state) != D9_OK) goto done;
     d9_log(context, D9_LOG_DEBUG, "%s", context->message); /* this choice alone, not the device */
     d9_context_clear(context);

@@ -5,6 +5,7 @@
 #ifndef D9_BACKENDS_CUDA_H
 #define D9_BACKENDS_CUDA_H
 
+#include "backends/cuda/choices.h"
 #include "backends/cuda/driver.h"
 #include "backends/host/plan.h"
 #include "backends/host/shapes.h"
@@ -40,6 +41,8 @@ typedef struct d9_cuda {
     d9_cuda_stream stream;
     const d9_cuda_convolver *convolver;
     void *convolver_state;
+    d9_cuda_choices *choices;
+    char name[D9_CUDA_CHOICE_KEY]; /* everything that a choice depends on besides shape and type */
     /* Shared by all rules, each within its own run; grown while planning: never keep the pointer. `scratch_needed` is
      * the most that a chosen rule asked for. `scratch_moves` counts how often it moved: graphs recorded before are out
      * of date. */
@@ -94,7 +97,10 @@ int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 /* Seconds of one `work`: the least of `runs` measurements after one to warm up, each the mean of several submitted
  * together: what the host does between them does not show as long as the device takes longer. */
 D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
-                                   double *seconds);
+                                   double give_up, double *seconds);
+/* *ran false: the work fails, and the device is well. */
+D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
+                                       double give_up, bool *ran, double *seconds);
 
 /* A d9_host_kind and a d9_backend of this folder. */
 #define D9_CUDA_KIND(open_function, describe_function)                                                                 \

@@ -2,23 +2,28 @@
  * precedes it and the pool's gradient behind. What is not wanted outside the site is not written: norm's y always,
  * act's y where no backward node takes its slope there.
  *
- * There are two ways: in several passes, and in one that keeps on chip what it has read (kernels/cuda/norm_resident.h).
- * One pass is taken where it fits; `tune: on` times both, and a saved plan names either. With a pool there is one pass
- * or no such rule: the nodes are then run by the rules of their own. */
+ * There are several ways: in passes over memory, with a pool by itself, and in one pass that keeps on chip what it has
+ * read, with the work divided in one of the ways that the device can run (kernels/cuda/norm_ways.cu). Tuning times the
+ * best of them and keeps the choice as that of convolutions (choices.h); `tune: off` takes the first; a saved plan
+ * names one. The device has said that it runs each way. If a launch fails all the same, in a trial or in the first
+ * step, the passes over memory take its place: they always run. */
+#include "backends/cuda/choices.h"
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_WAYS = 6 }; /* that are tried, beside the passes */
+
 typedef struct norm_site {
-    d9_cuda_residence residence;
-    bool fits, once; /* one pass would do; is taken */
-    bool trial;      /* a measurement: running statistics go to scratch */
-    void *tickets;   /* backward in one pass */
+    d9_cuda_residence way; /* runs 0: passes over memory */
+    bool trial;            /* a measurement: running statistics go to scratch */
+    void *tickets;         /* backward in one pass */
 } norm_site;
 
-static const char *const two_passes = "two passes";
+static const d9_cuda_residence passes = {.runs = 0};
 
 /* ---- what is where in a site ---- */
 
@@ -94,29 +99,49 @@ static bool are_even(const d9_site *site, const parts *p) {
     return true;
 }
 
-static bool fits(const d9_site *site, d9_cuda_residence *residence) {
+/* The ways in one pass, best first. */
+static d9_status list_ways(d9_context *context, const d9_site *site, d9_cuda_residence ways[MOST_WAYS], int *count) {
     const parts p = parts_of(site);
     const d9_kernel_norm shape = shape_of(site);
-    d9_cuda_room room;
-    *residence = (d9_cuda_residence){.runs = 0};
-    return p.norm->op != D9_OP_NORM_EVAL && are_even(site, &p) && d9_cuda_norm_room(&room) == 0 &&
-           d9_cuda_norm_fits(&shape, d9_cuda_store_of(d9_site_value(site, x_of(&p))->type), is_backward(&p), &room,
-                             residence);
+    const d9_kernel_store store = d9_cuda_store_of(d9_site_value(site, x_of(&p))->type);
+    *count = 0;
+    if (p.norm->op == D9_OP_NORM_EVAL || !are_even(site, &p)) return D9_OK;
+    return d9_cuda_check(context, site,
+                         d9_cuda_norm_ways(&shape, store, is_backward(&p), p.pool != NULL, ways, MOST_WAYS, count));
 }
+
+/* Whether a value made inside the site has bytes of its own, so that it may be written in between. */
+static bool is_apart(const d9_site *site, d9_value_id id) {
+    const d9_value *value = d9_site_value(site, id);
+    const int64_t end = value->offset + d9_site_count(site, id) * (int64_t)d9_type_bytes(value->type);
+    for (int n = 0; n < site->node_count; n++) {
+        const d9_node *node = site->nodes[n];
+        for (int i = 0; i < node->input_count + node->output_count; i++) {
+            const d9_value_id other = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
+            if (other == D9_NONE || other == id || d9_site_internal(site, other)) continue;
+            const d9_value *there = d9_site_value(site, other);
+            const int64_t there_end = there->offset + d9_site_count(site, other) * (int64_t)d9_type_bytes(there->type);
+            if (there->buffer == value->buffer && there->offset < end && value->offset < there_end) return false;
+        }
+    }
+    return true;
+}
+
+/* What lies between the pool and the norm: the pool's output; backward the norm's dx. */
+static d9_value_id between(const parts *p) { return is_backward(p) ? p->norm->outputs[0] : x_of(p); }
 
 /* 2 x 2 windows that tile the pool's input, whose output is the norm's x. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
-    d9_cuda_residence residence;
     if (w.kernel != 2 || w.stride != 2 || w.height != 2 * w.out_height || w.width != 2 * w.out_width) return false;
-    if (!is_backward(&p)) return p.pool->outputs[0] == x_of(&p) && fits(site, &residence);
+    if (!are_even(site, &p) || !is_apart(site, between(&p))) return false;
+    if (!is_backward(&p)) return p.pool->outputs[0] == x_of(&p);
     const d9_node_id producer = d9_site_value(site, x_of(&p))->producer;
     if (producer == D9_NONE || p.pool->inputs[0] != p.norm->outputs[0]) return false;
     const d9_node *forward = &site->graph->nodes[producer];
     return forward->op == D9_OP_POOL && forward->inputs[0] == whole_of(&p) && forward->as.pool.kernel == w.kernel &&
-           forward->as.pool.stride == w.stride && d9_site_internal(site, p.norm->outputs[0]) &&
-           fits(site, &residence) && residence.keeps_x;
+           forward->as.pool.stride == w.stride && d9_site_internal(site, p.norm->outputs[0]);
 }
 
 /* ---- matching ---- */
@@ -169,17 +194,41 @@ static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, c
     return state;
 }
 
+/* Whether the passes over memory are to run: they were chosen, or the launch of another way failed. A failure is known
+ * in the first run of a site, which is never recorded. */
+static bool falls_back(d9_context *context, const d9_site *site, int error) {
+    norm_site *own = site->data;
+    if (!own->way.runs) return true;
+    if (own->trial) return false;
+    d9_log(context, D9_LOG_WARNING, "%s: '%s' does not run here (%s): two passes instead", site->nodes[0]->role,
+           site->choice, d9_cuda_of(site)->driver->error(error));
+    own->way = passes;
+    return true;
+}
+
 static int run_forward_once(const d9_site *site, const parts *p, const d9_kernel_norm *shape,
                             const d9_kernel_norm_state *state, const d9_kernel_epilogue *after, d9_kernel_out y) {
     const norm_site *own = site->data;
     const d9_kernel_out none = {NULL, D9_KERNEL_F32};
     if (!p->pool)
-        return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->residence, NULL,
-                                     d9_cuda_input(site, x_of(p)), none, state, after, y);
+        return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->way, NULL, d9_cuda_input(site, x_of(p)),
+                                     none, state, after, y);
     const d9_kernel_window window = d9_cuda_window_of(site, p->pool);
     const d9_kernel_out pooled = d9_site_internal(site, x_of(p)) ? none : d9_cuda_output(site, x_of(p));
-    return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->residence, &window,
-                                 d9_cuda_input(site, whole_of(p)), pooled, state, after, y);
+    return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->way, &window, d9_cuda_input(site, whole_of(p)),
+                                 pooled, state, after, y);
+}
+
+static int run_forward_passes(const d9_site *site, const parts *p, const d9_kernel_norm *shape,
+                              const d9_kernel_norm_state *state, const d9_kernel_epilogue *after, d9_kernel_out y) {
+    if (p->pool) {
+        const d9_kernel_window window = d9_cuda_window_of(site, p->pool);
+        const int error = d9_cuda_pool_forward(d9_cuda_stream_of(site), &window, d9_cuda_input(site, whole_of(p)),
+                                               d9_cuda_output(site, x_of(p)));
+        if (error) return error;
+    }
+    return (p->norm->op == D9_OP_NORM ? d9_cuda_norm_forward : d9_cuda_norm_eval)(
+        d9_cuda_stream_of(site), shape, d9_cuda_input(site, x_of(p)), state, after, d9_cuda_of(site)->scratch, y);
 }
 
 D9_CUDA_RUN(norm) {
@@ -190,39 +239,64 @@ D9_CUDA_RUN(norm) {
     d9_kernel_out y;
     const d9_kernel_epilogue after = epilogue_of(site, &p, &y);
     (void)step;
-    if (own->once) return d9_cuda_check(context, site, run_forward_once(site, &p, &shape, &state, &after, y));
-    return d9_cuda_check(context, site,
-                         (p.norm->op == D9_OP_NORM ? d9_cuda_norm_forward : d9_cuda_norm_eval)(
-                             d9_cuda_stream_of(site), &shape, d9_cuda_input(site, x_of(&p)), &state, &after,
-                             d9_cuda_of(site)->scratch, y));
+    int error = 1;
+    if (own->way.runs) error = run_forward_once(site, &p, &shape, &state, &after, y);
+    if (error && falls_back(context, site, error)) error = run_forward_passes(site, &p, &shape, &state, &after, y);
+    return d9_cuda_check(context, site, error);
+}
+
+typedef struct gradient { /* what either way backward is given */
+    d9_kernel_in dy;
+    d9_cuda_prologue before;
+    const float *mean, *inv_std, *scale;
+    d9_kernel_norm_gradients out; /* dx: the norm's */
+} gradient;
+
+static gradient gradient_of(const d9_site *site, const parts *p) {
+    gradient g = {.dy = d9_cuda_input(site, (p->act ? p->act : p->norm)->inputs[0]),
+                  .before = {.act = d9_node_act(p->act)},
+                  .mean = d9_site_data(site, p->norm->inputs[2]),
+                  .inv_std = d9_site_data(site, p->norm->inputs[3]),
+                  .scale = d9_site_data(site, p->norm->inputs[4]),
+                  .out = {d9_cuda_output(site, p->norm->outputs[0]), d9_site_data(site, p->norm->outputs[1]),
+                          d9_site_data(site, p->norm->outputs[2])}};
+    if (p->act) g.before.reference = d9_cuda_input(site, p->act->inputs[1]);
+    if (!p->add) return g;
+    g.dy = d9_cuda_input(site, p->add->inputs[0]);
+    g.before.addend = d9_cuda_input(site, p->add->inputs[1]);
+    return g;
+}
+
+static int run_backward_once(const d9_site *site, const parts *p, const d9_kernel_norm *shape, gradient g) {
+    const norm_site *own = site->data;
+    d9_kernel_window window = {.kernel = 0};
+    if (p->pool) window = d9_cuda_window_of(site, p->pool);
+    if (p->pool) g.out.dx = d9_cuda_output(site, p->pool->outputs[0]);
+    return d9_cuda_norm_resident_backward(d9_cuda_stream_of(site), shape, &own->way, p->pool ? &window : NULL, g.dy,
+                                          &g.before, d9_cuda_input(site, p->pool ? whole_of(p) : x_of(p)), g.mean,
+                                          g.inv_std, g.scale, d9_cuda_of(site)->scratch, own->tickets, &g.out);
+}
+
+static int run_backward_passes(const d9_site *site, const parts *p, const d9_kernel_norm *shape, const gradient *g) {
+    const int error =
+        d9_cuda_norm_backward(d9_cuda_stream_of(site), shape, g->dy, &g->before, d9_cuda_input(site, x_of(p)), g->mean,
+                              g->inv_std, g->scale, d9_cuda_of(site)->scratch, &g->out);
+    if (error || !p->pool) return error;
+    const d9_kernel_window window = d9_cuda_window_of(site, p->pool);
+    return d9_cuda_pool_backward(d9_cuda_stream_of(site), &window, d9_cuda_input(site, between(p)),
+                                 d9_cuda_input(site, whole_of(p)), d9_cuda_output(site, p->pool->outputs[0]));
 }
 
 D9_CUDA_RUN(norm_backward) {
     const parts p = parts_of(site);
     const norm_site *own = site->data;
     const d9_kernel_norm shape = shape_of(site);
-    d9_cuda_prologue before = {.act = d9_node_act(p.act)};
-    d9_kernel_in dy = d9_cuda_input(site, (p.act ? p.act : p.norm)->inputs[0]);
-    const float *mean = d9_site_data(site, p.norm->inputs[2]), *inv_std = d9_site_data(site, p.norm->inputs[3]);
-    const float *scale = d9_site_data(site, p.norm->inputs[4]);
-    const d9_kernel_norm_gradients gradients = {d9_cuda_output(site, (p.pool ? p.pool : p.norm)->outputs[0]),
-                                                d9_site_data(site, p.norm->outputs[1]),
-                                                d9_site_data(site, p.norm->outputs[2])};
-    const d9_kernel_window window = p.pool ? d9_cuda_window_of(site, p.pool) : (d9_kernel_window){.kernel = 0};
-    void *scratch = d9_cuda_of(site)->scratch;
+    const gradient g = gradient_of(site, &p);
     (void)step;
-    if (p.act) before.reference = d9_cuda_input(site, p.act->inputs[1]);
-    if (p.add) {
-        dy = d9_cuda_input(site, p.add->inputs[0]);
-        before.addend = d9_cuda_input(site, p.add->inputs[1]);
-    }
-    const d9_kernel_in x = d9_cuda_input(site, p.pool ? whole_of(&p) : x_of(&p));
-    return d9_cuda_check(context, site,
-                         own->once ? d9_cuda_norm_resident_backward(d9_cuda_stream_of(site), &shape, &own->residence,
-                                                                    p.pool ? &window : NULL, dy, &before, x, mean,
-                                                                    inv_std, scale, scratch, own->tickets, &gradients)
-                                   : d9_cuda_norm_backward(d9_cuda_stream_of(site), &shape, dy, &before, x, mean,
-                                                           inv_std, scale, scratch, &gradients));
+    int error = 1;
+    if (own->way.runs) error = run_backward_once(site, &p, &shape, g);
+    if (error && falls_back(context, site, error)) error = run_backward_passes(site, &p, &shape, &g);
+    return d9_cuda_check(context, site, error);
 }
 
 /* ---- choosing ---- */
@@ -233,43 +307,88 @@ static d9_status run_trial(d9_context *context, void *what) {
     return is_backward(&p) ? d9_cuda_run_norm_backward(context, site, 0) : d9_cuda_run_norm(context, site, 0);
 }
 
-static void name_way(const d9_site *site, bool once, char *name, size_t size) {
-    const norm_site *own = site->data;
-    const d9_cuda_residence *r = &own->residence;
-    if (!once)
-        snprintf(name, size, "%s", two_passes);
+static void name_way(const d9_cuda_residence *way, char *name, size_t size) {
+    if (!way->runs)
+        snprintf(name, size, "two passes");
     else
-        snprintf(name, size, "one pass, %d blocks of %lld KiB for %d channels%s", r->blocks,
-                 (long long)(r->block_bytes >> 10), 8 * r->runs, r->keeps_x ? "" : ", x twice");
+        snprintf(name, size, "one pass, %d blocks of %lld KiB for %d channels%s", way->blocks,
+                 (long long)(way->block_bytes >> 10), 8 * way->runs, way->keeps_x ? "" : ", x twice");
 }
 
-/* Seconds in two passes, and in one. */
-static d9_status time_ways(d9_context *context, d9_site *site, double *seconds) {
-    enum { TIMED_RUNS = 3 };
-    d9_status status = D9_OK;
-    norm_site *own = site->data;
-    const bool once = own->once;
-    own->trial = true;
-    for (int way = 0; way < 2; way++) {
-        own->once = way == 1;
-        D9_TRY(d9_cuda_time(context, d9_cuda_of(site), run_trial, site, TIMED_RUNS, &seconds[way]));
+/* The way of that name; false: not here. */
+static bool find_way(const char *name, const d9_cuda_residence *ways, int count, d9_cuda_residence *found) {
+    char text[sizeof((d9_site *)NULL)->choice];
+    for (int w = -1; w < count; w++) {
+        const d9_cuda_residence *way = w < 0 ? &passes : &ways[w];
+        name_way(way, text, sizeof text);
+        if (strcmp(text, name) != 0) continue;
+        *found = *way;
+        return true;
     }
-done:
-    own->once = once;
+    return false;
+}
+
+/* Seconds of a way. *ran false: the device does not run it after all, and is well. */
+static d9_status time_way(d9_context *context, d9_site *site, const d9_cuda_residence *way, double give_up, bool *ran,
+                          double *seconds) {
+    enum { TIMED_RUNS = 3 };
+    norm_site *own = site->data;
+    const d9_cuda_residence kept = own->way;
+    own->trial = true;
+    own->way = *way;
+    const d9_status status =
+        d9_cuda_try_time(context, d9_cuda_of(site), run_trial, site, TIMED_RUNS, give_up, ran, seconds);
     own->trial = false;
+    own->way = kept;
     return status;
 }
 
-static d9_status choose(d9_context *context, d9_site *site) {
+static d9_status find_fastest(d9_context *context, d9_site *site, const d9_cuda_residence *ways, int count,
+                              d9_cuda_residence *best) {
     d9_status status = D9_OK;
-    norm_site *own = site->data;
-    own->once = own->fits && strcmp(site->choice, two_passes) != 0;
-    if (own->once && !parts_of(site).pool && !site->choice[0] && site->options->tune == D9_TUNE_ON) {
-        double seconds[2];
-        D9_TRY(time_ways(context, site, seconds));
-        own->once = seconds[1] < seconds[0];
+    double least = INFINITY;
+    *best = passes;
+    for (int w = -1; w < count; w++) {
+        bool ran;
+        double seconds;
+        const d9_cuda_residence *way = w < 0 ? &passes : &ways[w];
+        D9_TRY(time_way(context, site, way, 2 * least, &ran, &seconds));
+        if (!ran || !(seconds < least)) continue;
+        least = seconds;
+        *best = *way;
     }
-    if (parts_of(site).norm->op != D9_OP_NORM_EVAL) name_way(site, own->once, site->choice, sizeof site->choice);
+done:
+    return status;
+}
+
+static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
+    const parts p = parts_of(site);
+    const d9_kernel_norm s = shape_of(site);
+    snprintf(key, D9_CUDA_CHOICE_KEY, "%.255s: norm%s%s%s%s %s %lldx%lldx%lld groups %lld", d9_cuda_of(site)->name,
+             is_backward(&p) ? " backward" : "", p.pool ? " pool" : "", p.act ? " act" : "", p.add ? " add" : "",
+             d9_type_name(d9_site_value(site, x_of(&p))->type), (long long)s.images, (long long)s.pixels,
+             (long long)s.channels, (long long)s.groups);
+}
+
+static d9_status choose(d9_context *context, d9_site *site, const d9_cuda_residence *ways, int count,
+                        d9_cuda_residence *chosen) {
+    d9_status status = D9_OK;
+    char key[D9_CUDA_CHOICE_KEY], name[sizeof site->choice];
+    d9_cuda_choices *choices = d9_cuda_of(site)->choices;
+    const d9_tune tune = site->options->tune;
+    if (site->choice[0]) {
+        if (!find_way(site->choice, ways, count, chosen))
+            return d9_fail(context, D9_DEVICE, "%s: no way '%s' here", site->nodes[0]->role, site->choice);
+        return D9_OK;
+    }
+    *chosen = count > 0 ? ways[0] : passes;
+    if (count == 0 || tune == D9_TUNE_OFF) return D9_OK;
+    make_key(site, key);
+    const char *kept = d9_cuda_choices_find(choices, key);
+    if (tune == D9_TUNE_AUTO && kept && find_way(kept, ways, count, chosen)) return D9_OK;
+    D9_TRY(find_fastest(context, site, ways, count, chosen));
+    name_way(chosen, name, sizeof name);
+    D9_TRY(d9_cuda_choices_add(context, choices, key, name));
 done:
     return status;
 }
@@ -281,15 +400,18 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     const d9_kernel_norm shape = shape_of(site);
     d9_cuda *cuda = d9_cuda_of(site);
     const int64_t statistics = 2 * shape.groups * shape.channels * (int64_t)sizeof(float);
+    d9_cuda_residence ways[MOST_WAYS];
+    int count;
     D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_norm_scratch_bytes(&shape) + statistics));
     D9_TRY(D9_ALLOCATE(context, 1, "a norm", &own));
     site->data = own;
-    *own = (norm_site){.once = false};
-    own->fits = fits(site, &own->residence);
-    if (own->fits && is_backward(&p))
+    *own = (norm_site){.way = passes};
+    D9_TRY(list_ways(context, site, ways, &count));
+    if (count > 0 && is_backward(&p))
         D9_TRY(cuda->driver->allocate(context, cuda->state, shape.channels / 8 * (int64_t)sizeof(uint32_t), "tickets",
                                       &own->tickets));
-    D9_TRY(choose(context, site));
+    D9_TRY(choose(context, site, ways, count, &own->way));
+    if (p.norm->op != D9_OP_NORM_EVAL) name_way(&own->way, site->choice, sizeof site->choice);
 done:
     return status;
 }
@@ -303,19 +425,22 @@ void d9_cuda_norm_release(d9_context *context, d9_site *site) {
     site->data = NULL;
 }
 
-/* Both ways, where there are two. */
+/* All of them, where there is more than one. */
 d9_status d9_cuda_norm_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
-    d9_status status = D9_OK;
-    const norm_site *own = site->data;
-    double seconds[2];
+    d9_status status;
+    d9_cuda_residence ways[MOST_WAYS];
+    int found;
     *count = 0;
-    if (!own->fits || parts_of(site).pool || capacity < 2) return D9_OK;
-    D9_TRY(time_ways(context, site, seconds));
-    for (int way = 0; way < 2; way++) {
-        rows[way].seconds = rows[way].bare_seconds = seconds[way];
-        name_way(site, way == 1, rows[way].choice, sizeof rows[way].choice);
+    D9_TRY(list_ways(context, site, ways, &found));
+    for (int w = -1; found > 0 && w < found && *count < capacity; w++) {
+        bool ran;
+        d9_choice_time *row = &rows[*count];
+        const d9_cuda_residence *way = w < 0 ? &passes : &ways[w];
+        D9_TRY(time_way(context, site, way, INFINITY, &ran, &row->seconds));
+        row->bare_seconds = row->seconds;
+        name_way(way, row->choice, sizeof row->choice);
+        *count += ran;
     }
-    *count = 2;
 done:
     return status;
 }

@@ -195,6 +195,7 @@ static d9_status finish_planning(d9_context *context, d9_cuda *cuda, const d9_pr
     D9_TRY(d9_cuda_epoch_order_bytes(context, cuda, program, &bytes));
     D9_TRY(d9_cuda_reserve(context, cuda, bytes));
     D9_TRY(d9_cuda_trim(context, cuda));
+    d9_cuda_choices_save(context, cuda->choices);
     if (cuda->convolver->planned) cuda->convolver->planned(context, cuda->convolver_state);
 done:
     return status;
@@ -248,10 +249,10 @@ int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset) {
 }
 
 d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
-                       double *seconds) {
+                       double give_up, double *seconds) {
     d9_status status;
-    *seconds = 1e30;
     D9_TRY(work(context, what));
+    *seconds = give_up;
     for (int i = 0; i < runs; i++) {
         double here;
         D9_TRY(cuda->driver->mark(context, cuda->state, 0));
@@ -262,4 +263,14 @@ d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work wo
     }
 done:
     return status;
+}
+
+d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
+                           double give_up, bool *ran, double *seconds) {
+    d9_status status = d9_cuda_time(context, cuda, work, what, runs, give_up, seconds);
+    *ran = status == D9_OK;
+    if (status == D9_OK || cuda->driver->sync(context, cuda->state) != D9_OK) return status;
+    d9_log(context, D9_LOG_DEBUG, "%s", context->message); /* this work alone, not the device */
+    d9_context_clear(context);
+    return D9_OK;
 }

@@ -1,0 +1,63 @@
+/* The ways to divide a normalisation in one pass: how wide a slice of channels a cluster takes, and among how many
+ * blocks it shares the rows. Nothing about the device is assumed: it is asked how much a block may keep and how many
+ * clusters of each kind it runs at the same time. A way of which it runs none is no way.
+ *
+ * All move the same bytes (a quarter more where x is read twice). What differs is how many blocks are at work on
+ * average: clusters come in waves, and the last is seldom full. More than one block a multiprocessor is no gain of its
+ * own. So the first way is the one that keeps most multiprocessors busy, then the widest slice, then the fewest blocks;
+ * a measurement on the device may prefer another. */
+#include "kernels/cuda/norm_resident.h"
+
+struct ranked {
+    d9_cuda_residence way;
+    double cost;
+};
+
+/* For a run of 8 lanes: forward x; backward dz, x and two bytes for the places of the maximum. The two bytes count even
+ * where there is no pool, so that the work is divided in the same way with and without one. */
+static int64_t run_bytes(d9_kernel_store store, bool backward, bool keeps_x) {
+    const int64_t run = store == D9_KERNEL_F32 ? 4 * D9_WIDE : 2 * D9_WIDE;
+    return backward && keeps_x ? 2 * run + 2 : run;
+}
+
+static int64_t kept_bytes(const d9_kernel_norm *norm, int runs, int blocks, int64_t bytes) {
+    const int64_t rows = d9_ceiling(norm->images / norm->groups * norm->pixels, blocks);
+    return d9_ceiling(rows, D9_BLOCK / runs) * D9_BLOCK * bytes;
+}
+
+static double cost(const d9_kernel_norm *norm, const d9_cuda_residence *way, int at_once, const d9_room &room) {
+    const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, way->runs);
+    const double blocks = static_cast<double>(clusters * way->blocks);
+    const double busy = blocks / static_cast<double>(d9_ceiling(clusters, at_once)) / room.multiprocessors;
+    return (way->keeps_x ? 1 : 1.25) / (busy < 1 ? busy : 1);
+}
+
+/* Behind all that are as good. */
+static void insert(ranked *list, int *count, const ranked &one) {
+    int at = (*count)++;
+    for (; at > 0 && list[at - 1].cost > one.cost; at--) list[at] = list[at - 1];
+    list[at] = one;
+}
+
+int d9_cuda_norm_ways(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
+                      d9_cuda_residence *ways, int capacity, int *count) {
+    d9_room room;
+    ranked list[D9_CUDA_NORM_WAYS];
+    int found = 0;
+    *count = 0;
+    if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0 || norm->channels % D9_WIDE != 0) return 0;
+    const int64_t all = norm->channels / D9_WIDE, rows = norm->images / norm->groups * norm->pixels;
+    D9_CUDA_TRY(backward ? d9_norm_resident_backward_room(&room) : d9_norm_resident_room(&room));
+    for (int keeps = 1; keeps >= (backward && !pools ? 0 : 1); keeps--)
+        for (int runs = D9_RESIDENT_RUNS; runs >= (all == 1 ? 1 : 2); runs /= 2)
+            for (int blocks = 1; runs < 2 * all && blocks <= room.cluster_blocks && blocks <= rows; blocks *= 2) {
+                const int64_t bytes = kept_bytes(norm, runs, blocks, run_bytes(store, backward, keeps));
+                const d9_cuda_residence way = {runs, blocks, bytes, keeps != 0};
+                if (bytes > room.block_bytes) continue;
+                const int at_once = backward ? d9_norm_resident_backward_clusters(store, pools, &way, room)
+                                             : d9_norm_resident_clusters(store, pools, &way, room);
+                if (at_once > 0) insert(list, &found, {way, cost(norm, &way, at_once, room)});
+            }
+    for (; *count < found && *count < capacity; (*count)++) ways[*count] = list[*count].way;
+    return 0;
+}

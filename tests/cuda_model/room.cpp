@@ -1,0 +1,29 @@
+/* The modelled device's answers about occupancy: see room.h. */
+#include "tests/cuda_model/room.h"
+#include "tests/cuda_model/cuda_model.h"
+
+namespace {
+
+/* Of the static arrays the model learns only when a kernel runs: so much for those of the norms. Registers allow two
+ * blocks of 256 threads a multiprocessor, as __launch_bounds__ says there. */
+constexpr size_t static_bytes = 12 << 10, reserved_bytes = 1 << 10, blocks_by_registers = 2;
+constexpr d9_model_device h100 = {D9_MODEL_SHARED_BYTES, D9_MODEL_CLUSTER, 132, 0};
+d9_model_device device = h100;
+
+} // namespace
+
+void d9_model_be(const d9_model_device *other) { device = other ? *other : h100; }
+
+void d9_model_room(int64_t *block_bytes, int *cluster_blocks, int *multiprocessors) {
+    *block_bytes = device.shared_bytes - static_cast<int64_t>(static_bytes);
+    *cluster_blocks = device.cluster_blocks;
+    *multiprocessors = device.multiprocessors;
+}
+
+int d9_model_clusters(unsigned cluster, size_t bytes) {
+    const size_t has = static_cast<size_t>(device.shared_bytes) + reserved_bytes;
+    const size_t by_memory = has / (bytes + static_bytes + reserved_bytes);
+    const size_t blocks = by_memory < blocks_by_registers ? by_memory : blocks_by_registers;
+    if (device.refuses && cluster >= static_cast<unsigned>(device.refuses)) return 0;
+    return static_cast<int>(blocks * static_cast<size_t>(device.multiprocessors) / cluster);
+}
