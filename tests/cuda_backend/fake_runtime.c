@@ -19,9 +19,11 @@ typedef struct block {
 static struct CUstream_st {
     d9_model_list *pending, *captured; /* captured: NULL outside a capture */
     bool spoilt;                       /* by a call that may not be made while capturing */
+    size_t reads;                      /* of what is pending: copies to the host */
 } the_stream;
 struct CUevent_st {
     double seconds;
+    int pending; /* records that the stream has not reached yet */
 };
 struct CUgraph_st {
     d9_model_list *list;
@@ -32,7 +34,10 @@ struct CUgraphExec_st {
 
 static void reset(void);
 #define FRESH                                                                                                          \
-    { .memory_bytes = 512 << 20, .devices = 1, .major = 9, .reset = reset }
+    {                                                                                                                  \
+        .memory_bytes = 512 << 20, .devices = 1, .major = 9, .driver_version = 13000, .runtime_version = 13000,        \
+        .ways = D9_FAKE_WAYS, .reset = reset                                                                           \
+    }
 static const d9_fake fresh = FRESH;
 static d9_fake fake = FRESH;
 static block blocks[BLOCKS];
@@ -81,6 +86,7 @@ cudaError_t cudaGetLastError(void) {
 }
 
 const char *cudaGetErrorString(cudaError_t error) {
+    if (error == cudaErrorInsufficientDriver) return "CUDA driver version is insufficient for CUDA runtime version";
     if (error == cudaErrorNoDevice) return "no CUDA-capable device is detected";
     if (error == cudaErrorMemoryAllocation) return "out of memory";
     if (error == cudaErrorNoKernelImageForDevice) return "no kernel image is available for execution on the device";
@@ -89,6 +95,9 @@ const char *cudaGetErrorString(cudaError_t error) {
 
 cudaError_t cudaGetDeviceCount(int *count) {
     BEGIN(begin);
+    *count = 0;
+    if (fake.driver_version / 1000 < fake.runtime_version / 1000) return answer(cudaErrorInsufficientDriver);
+    if (fake.device_error) return answer((cudaError_t)fake.device_error);
     *count = fake.devices;
     return fake.devices > 0 ? cudaSuccess : answer(cudaErrorNoDevice);
 }
@@ -110,10 +119,13 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
 }
 
 cudaError_t cudaDriverGetVersion(int *version) {
-    *version = 13000;
+    *version = fake.driver_version;
     return cudaSuccess;
 }
-cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(version); }
+cudaError_t cudaRuntimeGetVersion(int *version) {
+    *version = fake.runtime_version;
+    return cudaSuccess;
+}
 
 /* ---- waiting ---- */
 
@@ -121,7 +133,8 @@ static cudaError_t drain(void) {
     cudaError_t error = sticky;
     const size_t before = d9_model_launches();
     if (d9_model_list_size(the_stream.pending) == 0) return error;
-    fake.counts.waits++;
+    fake.counts.waits += d9_model_list_size(the_stream.pending) > the_stream.reads;
+    the_stream.reads = 0;
     if (error == cudaSuccess) error = (cudaError_t)d9_model_list_run(the_stream.pending);
     fake.counts.kernels += (int64_t)(d9_model_launches() - before);
     d9_model_list_clear(the_stream.pending);
@@ -138,9 +151,11 @@ static block *block_of(const void *pointer, size_t bytes) {
     return NULL;
 }
 
+static int64_t bytes_left(void) { return fake.memory_bytes - fake.held_bytes - fake.counts.used_bytes; }
+
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total) {
     BEGIN(begin_uncaptured);
-    *left = (size_t)(fake.memory_bytes - fake.counts.used_bytes);
+    *left = (size_t)bytes_left();
     *total = (size_t)fake.memory_bytes;
     return cudaSuccess;
 }
@@ -150,7 +165,7 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes) {
     BEGIN(begin_uncaptured);
     while (b < BLOCKS && blocks[b].data) b++;
     if (bytes == 0 || b == BLOCKS) return answer(cudaErrorInvalidValue);
-    if ((int64_t)bytes > fake.memory_bytes - fake.counts.used_bytes) return answer(cudaErrorMemoryAllocation);
+    if ((int64_t)bytes > bytes_left()) return answer(cudaErrorMemoryAllocation);
     const size_t room = (bytes + 255) / 256 * 256;
     *pointer = aligned_alloc(256, room);
     if (!*pointer) return answer(cudaErrorMemoryAllocation);
@@ -193,15 +208,6 @@ static int do_move(const void *what) {
     return 0;
 }
 
-/* The bytes to write were taken when the call returned: they follow the move. */
-static int do_write(const void *what) {
-    move m;
-    memcpy(&m, what, sizeof m);
-    memcpy(m.to, (const uint8_t *)what + sizeof m, m.bytes);
-    now += 1e-6;
-    return 0;
-}
-
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
     const move m = {to, NULL, bytes, value};
     BEGIN(begin);
@@ -210,27 +216,36 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     return answer((cudaError_t)d9_model_submit(stream, do_move, &m, sizeof m));
 }
 
-static cudaError_t write_later(void *to, const void *from, size_t bytes, cudaStream_t stream) {
-    const move m = {to, NULL, bytes, 0};
-    uint8_t *both = malloc(sizeof m + bytes);
-    if (!both) return answer(cudaErrorMemoryAllocation);
-    memcpy(both, &m, sizeof m);
-    memcpy(both + sizeof m, from, bytes);
-    const int error = d9_model_submit(stream, do_write, both, sizeof m + bytes);
-    free(both);
-    fake.counts.writes++;
-    return answer((cudaError_t)error);
-}
-
-/* Host memory is pageable here: such a copy cannot be captured, and one to the host has arrived when it returns. */
+/* Reads its source when the stream comes to it and not before, whatever that is: memory of the host that is written to
+ * or freed meanwhile sends something else. The documentation allows it, and for pinned memory that is how it is. No
+ * copy may be captured. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    const move m = {to, from, bytes, 0};
     BEGIN(begin_uncaptured);
     if (!block_of(kind == cudaMemcpyHostToDevice ? to : from, bytes)) return answer(cudaErrorInvalidValue);
-    if (kind == cudaMemcpyHostToDevice) return write_later(to, from, bytes, stream);
-    const cudaError_t error = drain();
-    if (error == cudaSuccess) memcpy(to, from, bytes);
-    fake.counts.reads++;
-    return error;
+    if (kind == cudaMemcpyHostToDevice) fake.counts.writes++;
+    if (kind == cudaMemcpyDeviceToHost) fake.counts.reads++;
+    if (kind == cudaMemcpyDeviceToHost) the_stream.reads++;
+    return answer((cudaError_t)d9_model_submit(stream, do_move, &m, sizeof m));
+}
+
+cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned flags) {
+    BEGIN(begin);
+    if (flags != cudaHostAllocDefault) return answer(cudaErrorInvalidValue);
+    size_t *made = aligned_alloc(64, 64 + (bytes + 63) / 64 * 64);
+    if (!made) return answer(cudaErrorMemoryAllocation);
+    *made = bytes;
+    *pointer = (uint8_t *)made + 64;
+    fake.counts.pinned_bytes += (int64_t)bytes;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *pointer) {
+    size_t *made = (size_t *)(void *)((uint8_t *)pointer - 64);
+    if (the_stream.pending) drain();
+    fake.counts.pinned_bytes -= (int64_t)*made;
+    free(made);
+    return begin();
 }
 
 /* ---- the stream, and graphs ---- */
@@ -347,6 +362,10 @@ cudaError_t cudaEventCreate(cudaEvent_t *event) {
     return cudaSuccess;
 }
 
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+    return flags == cudaEventDisableTiming ? cudaEventCreate(event) : answer(cudaErrorInvalidValue);
+}
+
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
     free(event);
     fake.counts.live_events--;
@@ -357,18 +376,19 @@ static int do_mark(const void *what) {
     cudaEvent_t event;
     memcpy(&event, what, sizeof event);
     event->seconds = now + 1e-6 * (double)d9_model_launches();
+    event->pending--;
     return 0;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     BEGIN(begin_uncaptured);
+    event->pending++;
     return answer((cudaError_t)d9_model_submit(stream, do_mark, &event, sizeof event));
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-    (void)event;
     BEGIN(begin_uncaptured);
-    return drain();
+    return event->pending > 0 ? drain() : cudaSuccess;
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to) {

@@ -8,77 +8,13 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
-#include "tests/cuda_backend/fake.h"
-#include "tests/support/runs.h"
+#include "tests/cuda_backend/watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static d9_fake *fake;
-
-/* ---- runs, watched ---- */
-
-typedef struct watch {
-    d9_fake_counts after[RUN_STEPS + 1]; /* each step, from 1 */
-    char log[2048];
-    char plan[8192];
-    d9_status status;
-    char message[1024];
-} watch;
-
-static void note_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
-    watch *w = user;
-    (void)program, (void)loss, (void)seconds;
-    if (step <= RUN_STEPS) w->after[step] = fake->counts;
-}
-
-static void note_log(void *user, d9_log_level level, const char *line) {
-    watch *w = user;
-    const size_t used = strlen(w->log);
-    if (level == D9_LOG_WARNING) snprintf(w->log + used, sizeof w->log - used, "%s\n", line);
-}
-
-static int no_sync(void *user, int file) {
-    (void)user, (void)file;
-    return 0;
-}
-
-/* A few epochs of tiny images, evaluated at the end. */
-static void run_watched(const char *precision, const char *tune, watch *w) {
-    d9_system quick = *d9_system_default();
-    d9_context context;
-    d9_result result;
-    d9_context_init(&context);
-    memset(w, 0, sizeof *w);
-    context.log = note_log;
-    context.log_user = w;
-    quick.sync = no_sync;
-    context.system = &quick;
-    d9_config *config = run_config(&context, "cuda", precision, "eval: {every: 0}\n");
-    config->data.image_size = 8;
-    config->data.synthetic_test = 8;
-    config->backend_options.tune = strcmp(tune, "on") == 0     ? D9_TUNE_ON
-                                   : strcmp(tune, "auto") == 0 ? D9_TUNE_AUTO
-                                                               : D9_TUNE_OFF;
-    const d9_train_options options = {.config = config, .seed = 7, .observer = {.user = w, .step = note_step}};
-    w->status = d9_train(&context, &options, &result);
-    snprintf(w->message, sizeof w->message, "%s", context.message);
-    if (w->status == D9_OK) snprintf(w->plan, sizeof w->plan, "%s", result.plan_text);
-    if (w->status == D9_OK) d9_result_free(&context, &result);
-    d9_config_free(&context, config);
-}
-
-static void nothing_is_left(void) {
-    const d9_fake_counts *c = &fake->counts;
-    assert_int_equal(c->used_bytes, 0);
-    assert_int_equal(c->live_graphs, 0);
-    assert_int_equal(c->live_events, 0);
-    assert_int_equal(c->live_streams, 0);
-    assert_int_equal(c->live_handles, 0);
-    assert_int_equal(c->live_descriptors, 0);
-    assert_int_equal(c->illegal, 0);
-}
 
 /* ---- a step ---- */
 
@@ -101,7 +37,7 @@ static void nobody_waits_within_an_epoch(void **state) {
     int waited = 0;
     (void)state;
     fake->reset();
-    run_watched("fp16", "off", &w);
+    watch_run("fp16", "off", &w);
     if (w.status != D9_OK) fail_msg("%s", w.message);
     for (int64_t s = 2; s <= RUN_STEPS; s++) {
         const d9_fake_counts *before = &w.after[s - 1], *after = &w.after[s];
@@ -116,7 +52,7 @@ static void nobody_waits_within_an_epoch(void **state) {
     }
     assert_int_equal(waited, 2);
     check_recordings(&w);
-    nothing_is_left();
+    watch_nothing_left();
 }
 
 static void the_order_is_the_host_s(void **state) {
@@ -141,32 +77,69 @@ static void the_order_is_the_host_s(void **state) {
         assert_memory_equal(got, want, sizeof got);
     }
     backend->close(&context, device);
-    nothing_is_left();
+    watch_nothing_left();
 }
 
 /* ---- what goes wrong ---- */
 
-static void expect_failure(const char *pattern) {
+static void expect_failure(const char *kernel_driver, const char *pattern) {
     static watch w;
-    run_watched("f32", "off", &w);
+    w.kernel_driver = kernel_driver;
+    watch_run("f32", "off", &w);
     assert_int_equal(w.status, D9_DEVICE);
     if (!strstr(w.message, pattern)) fail_msg("\"%s\" does not say \"%s\"", w.message, pattern);
-    nothing_is_left();
+    watch_nothing_left();
+}
+
+static const char *const closed_driver =
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version:  gcc 12\n";
+static const char *const open_driver =
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (dvs-builder@u16)\n";
+
+static void a_driver_that_is_missing_or_old_is_named(void **state) {
+    (void)state;
+    fake->reset();
+    fake->driver_version = 0;
+    expect_failure(NULL, "backend cuda: no NVIDIA driver here");
+    expect_failure(open_driver, "backend cuda: the NVIDIA driver 580.65.06 is here, but not its libcuda.so.1");
+    fake->driver_version = 12040;
+    expect_failure(closed_driver, "backend cuda: driver 550.54.15 (for CUDA 12.4) is older than CUDA 13 needs (580)");
+    expect_failure(NULL, "backend cuda: the NVIDIA driver (for CUDA 12.4) is older than CUDA 13 needs (580)");
+    fake->driver_version = 11080;
+    fake->runtime_version = 12060;
+    expect_failure("NVRM version: NVIDIA UNIX x86_64 Kernel Module  520.61.05\n",
+                   "driver 520.61.05 (for CUDA 11.8) is older than CUDA 12 needs (525)");
+}
+
+static void set_visible(const char *devices) {
+    if (devices ? setenv("CUDA_VISIBLE_DEVICES", devices, 1) : unsetenv("CUDA_VISIBLE_DEVICES"))
+        fail_msg("no environment");
 }
 
 static void what_is_missing_is_named(void **state) {
     (void)state;
+    set_visible(NULL);
     fake->reset();
     fake->devices = 0;
-    expect_failure("backend cuda: no GPU answers: no CUDA-capable device is detected");
+    expect_failure(open_driver, "backend cuda: the NVIDIA driver 580.65.06 finds no GPU");
+    expect_failure(NULL, "backend cuda: the NVIDIA driver finds no GPU");
+    set_visible("3");
+    expect_failure(open_driver, "backend cuda: no GPU is visible: CUDA_VISIBLE_DEVICES is \"3\"");
+    set_visible(NULL);
+    fake->reset();
+    fake->device_error = 802; /* cudaErrorSystemNotReady */
+    expect_failure(open_driver, "backend cuda: no GPU answers: planted failure");
     fake->reset();
     fake->without_code = true;
     fake->major = 7;
-    expect_failure("backend cuda: no kernel runs on " D9_FAKE_DEVICE " (sm_70): no kernel image is available");
+    fake->minor = 5;
+    expect_failure(NULL, "backend cuda: no kernel runs on " D9_FAKE_DEVICE " (sm_75): this build has no code for it");
     fake->reset();
     fake->without_cudnn = true;
-    expect_failure("cuDNN 91100: NOT_INITIALIZED");
+    expect_failure(NULL, "cuDNN 91100: NOT_INITIALIZED");
 }
+
+/* ---- memory ---- */
 
 /* The call of each number fails once. Those that a run does without (closing) may be forgiven; nothing is ever left. */
 static void every_call_may_fail(void **state) {
@@ -174,57 +147,74 @@ static void every_call_may_fail(void **state) {
     int64_t calls, failed = 0, tried = 0;
     (void)state;
     fake->reset();
-    run_watched("fp16", "off", &w);
+    watch_run("fp16", "off", &w);
     calls = fake->counts.calls;
     assert_true(calls > 100);
     for (int64_t n = 1; n <= calls; n += n < 40 ? 1 : 109) {
         fake->reset();
         fake->fail_at = n;
         fake->fail_with = 719; /* cudaErrorLaunchFailure */
-        run_watched("fp16", "off", &w);
+        watch_run("fp16", "off", &w);
         tried++;
         if (w.status != D9_OK) {
             failed++;
             assert_int_equal(w.status, D9_DEVICE);
             if (!strstr(w.message, "planted failure")) fail_msg("call %lld: %s", (long long)n, w.message);
         }
-        nothing_is_left();
+        watch_nothing_left();
     }
     assert_true(failed > tried / 2);
 }
 
-/* From far too little memory to enough: one message each time, with figures. */
-static void short_memory_is_refused_in_figures(void **state) {
+/* With so much memory the run is refused in the one message, which names a batch; or it goes on with a choice that
+ * needs less than the first. */
+static bool is_refused(int64_t bytes) {
     static watch w;
-    int refused = 0, late = 0;
-    (void)state;
     fake->reset();
-    run_watched("fp16", "off", &w);
-    const int64_t enough = fake->counts.most_bytes;
-    for (int64_t bytes = enough / 7; bytes < enough; bytes += enough / 7 - 256) {
-        fake->reset();
-        fake->memory_bytes = bytes;
-        run_watched("fp16", "off", &w);
-        assert_int_equal(w.status, D9_DEVICE);
-        if (!strstr(w.message, "out of device memory: ") || !strstr(w.message, "free"))
-            fail_msg("%lld bytes: %s", (long long)bytes, w.message);
-        refused++;
-        late += strstr(w.message, "this run needs") == NULL;
-        nothing_is_left();
+    fake->memory_bytes = bytes;
+    watch_run("fp16", "off", &w);
+    watch_nothing_left();
+    if (w.status == D9_OK) {
+        assert_true(watch_count(w.plan, "e7") > 0);
+        return false;
     }
-    assert_true(refused > 5 && late > 0);
-    fake->reset();
-    fake->memory_bytes = enough;
-    run_watched("fp16", "off", &w);
-    assert_int_equal(w.status, D9_OK);
+    assert_int_equal(w.status, D9_DEVICE);
+    if (!strstr(w.message, "out of device memory: this run needs") || !strstr(w.message, "free"))
+        fail_msg("%lld bytes: %s", (long long)bytes, w.message);
+    return true;
 }
 
-/* tf32 wants Ampere, as bf16 does. */
+static void short_memory_is_refused_in_figures(void **state) {
+    static watch w;
+    static const int64_t less[] = {256, 4096, 5000, 8192, 10000, 20000, 50000, 100000};
+    enum { LESS = sizeof less / sizeof *less };
+    int refused = 0;
+    (void)state;
+    fake->reset();
+    watch_run("fp16", "off", &w);
+    const int64_t enough = fake->counts.most_bytes;
+    for (int part = 1; part < 7; part++) assert_true(is_refused(enough * part / 7));
+    for (int i = 0; i < LESS; i++) refused += is_refused(enough - less[i]);
+    assert_true(refused > 0 && refused < LESS);
+    fake->reset();
+    fake->memory_bytes = enough;
+    watch_run("fp16", "off", &w);
+    assert_int_equal(w.status, D9_OK);
+    assert_int_equal(watch_count(w.plan, "e7"), 0);
+}
+
+/* tf32 wants Ampere, as bf16 does; fp16 is the fastest on what has tensor cores and neither. */
 static void precisions_follow_the_device(void **state) {
     static const struct {
-        int major;
-        const char *has;
-    } cases[] = {{9, " f32 tf32 bf16 fp16"}, {8, " f32 tf32 bf16 fp16"}, {7, " f32 fp16"}, {12, " f32 tf32 bf16 fp16"}};
+        int major, minor;
+        const char *isa, *has;
+        int preferred;
+    } cases[] = {{6, 1, "sm_61", " f32 fp16", D9_PRECISION_F32},
+                 {7, 0, "sm_70", " f32 fp16", D9_PRECISION_FP16},
+                 {7, 5, "sm_75", " f32 fp16", D9_PRECISION_FP16},
+                 {8, 0, "sm_80", " f32 tf32 bf16 fp16", D9_PRECISION_BF16},
+                 {9, 0, "sm_90", " f32 tf32 bf16 fp16", D9_PRECISION_BF16},
+                 {12, 0, "sm_120", " f32 tf32 bf16 fp16", D9_PRECISION_BF16}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         d9_context context;
@@ -235,110 +225,83 @@ static void precisions_follow_the_device(void **state) {
         char want[128];
         fake->reset();
         fake->major = cases[i].major;
+        fake->minor = cases[i].minor;
         d9_context_init(&context);
         op_ok(&context, d9_backend_find(&context, "cuda", &backend));
         op_ok(&context, backend->open(&context, &(d9_backend_options){.threads = 1}, &device));
         backend->describe(device, &info);
         backend->close(&context, device);
+        assert_string_equal(info.isa, cases[i].isa);
+        assert_int_equal(info.preferred_precision, cases[i].preferred);
+        assert_int_equal(info.preferred_why[0] != 0, cases[i].preferred != D9_PRECISION_F32);
+        op_ok(&context, d9_backend_precision(&context, backend, &info, "auto", &precision));
         assert_int_equal(d9_backend_precision(&context, backend, &info, "f64", &precision), D9_DEVICE);
         snprintf(want, sizeof want, "precision f64: backend cuda on " D9_FAKE_DEVICE " has%s", cases[i].has);
         assert_string_equal(context.message, want);
-        nothing_is_left();
+        watch_nothing_left();
     }
 }
 
-/* ---- tuning ---- */
+/* ---- to the device and back ---- */
 
-/* Lines of the plan that end in this choice. */
-static int count_choice(const char *plan, const char *choice) {
-    char end[32];
-    int count = 0;
-    snprintf(end, sizeof end, "\t%s\n", choice);
-    for (const char *at = plan; (at = strstr(at, end)); at++) count++;
-    return count;
-}
+enum { SMALL = 25, FEW = 1000, MANY = 100000 };
 
-static void set_cache(const char *folder) {
-    if (setenv("XDG_CACHE_HOME", folder, 1) != 0) fail_msg("no environment");
-}
-
-static void cache_path(const char *folder, char path[RUN_PATH_BYTES]) {
-    snprintf(path, RUN_PATH_BYTES, "%.400s/dawn9/cuda-choices.tsv", folder);
-}
-
-/* e3 is the fastest of those that can be built, run and given room; what the others asked for is given back. */
-static void tuning_takes_the_fastest(void **state) {
-    static watch off, on;
-    char folder[RUN_PATH_BYTES];
-    (void)state;
-    run_folder_make(folder);
-    set_cache(folder);
-    fake->reset();
-    run_watched("fp16", "off", &off);
-    assert_int_equal(off.status, D9_OK);
-    const int convolutions = count_choice(off.plan, "e1");
-    assert_true(convolutions >= 20);
-    assert_false(run_has(folder, "dawn9")); /* nothing was timed, so nothing is kept */
-    fake->reset();
-    run_watched("fp16", "on", &on);
-    if (on.status != D9_OK) fail_msg("%s", on.message);
-    assert_int_equal(count_choice(on.plan, "e3"), convolutions);
-    const int64_t more = on.after[RUN_STEPS].used_bytes - off.after[RUN_STEPS].used_bytes;
-    assert_true(more > 0 && more <= 1 << 20);
-    assert_true(fake->counts.most_bytes > on.after[RUN_STEPS].used_bytes + (32 << 20));
-    nothing_is_left();
-}
-
-static void write_text(const char *path, const char *text) {
+/* The source is written over as soon as the call has returned: many small ones, more than are under way at once, and
+ * large ones. */
+static void writes_are_taken_at_once(void **state) {
+    static int32_t source[MANY], got[MANY];
+    static d9_program program;
     d9_context context;
+    const d9_backend *backend;
+    d9_device *device;
+    (void)state;
+    fake->reset();
     d9_context_init(&context);
-    op_ok(&context, d9_file_write(&context, path, text, strlen(text)));
+    program.buffer_bytes[D9_BUFFER_STATE] = SMALL * FEW * sizeof *source;
+    program.buffer_bytes[D9_BUFFER_GRADIENT] = sizeof source;
+    op_ok(&context, d9_backend_find(&context, "cuda", &backend));
+    op_ok(&context, backend->open(&context, &(d9_backend_options){.threads = 1}, &device));
+    op_ok(&context, backend->allocate(&context, device, &program));
+    const int64_t waits = fake->counts.waits;
+    for (int32_t w = 0; w < SMALL; w++) {
+        for (int32_t i = 0; i < FEW; i++) source[i] = w * FEW + i;
+        op_ok(&context, backend->write(&context, device, D9_BUFFER_STATE, w * FEW * (int64_t)sizeof *source, source,
+                                       FEW * sizeof *source));
+        if (w == 6) assert_int_equal(fake->counts.waits, waits); /* a few cost nothing */
+    }
+    for (int32_t i = 0; i < MANY; i++) source[i] = 3 * i;
+    op_ok(&context, backend->write(&context, device, D9_BUFFER_GRADIENT, 0, source, sizeof source));
+    memset(source, 0, sizeof source);
+    op_ok(&context, backend->read(&context, device, D9_BUFFER_STATE, 0, got, SMALL * FEW * sizeof *got));
+    for (int32_t i = 0; i < SMALL * FEW; i++) assert_int_equal(got[i], i);
+    op_ok(&context, backend->read(&context, device, D9_BUFFER_GRADIENT, 0, got, sizeof got));
+    for (int32_t i = 0; i < MANY; i++) assert_int_equal(got[i], 3 * i);
+    backend->close(&context, device);
+    watch_nothing_left();
 }
 
-static void what_was_chosen_is_remembered(void **state) {
-    static watch w;
-    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+/* The fake's reading ends only when it is told to: opening waits for nothing of it. */
+static void libraries_are_read_ahead(void **state) {
+    d9_context context;
+    d9_device_info info;
     (void)state;
-    run_folder_make(folder);
-    set_cache(folder);
-    cache_path(folder, path);
     fake->reset();
-    run_watched("fp16", "auto", &w);
-    const int64_t asked = fake->counts.surveyed;
-    assert_true(asked > 10 && asked < count_choice(w.plan, "e3")); /* equal shapes share */
+    d9_context_init(&context);
+    op_ok(&context, d9_backend_describe(&context, "cuda", 1, &info));
+    assert_int_equal(fake->counts.read_ahead, 1);
     fake->reset();
-    run_watched("fp16", "auto", &w);
-    assert_int_equal(fake->counts.surveyed, 0);
-    assert_true(count_choice(w.plan, "e3") > asked);
-    fake->reset();
-    run_watched("bf16", "auto", &w); /* another type is another question */
-    assert_int_equal(fake->counts.surveyed, asked);
-    fake->reset();
-    run_watched("f32", "auto", &w);
-    fake->reset();
-    run_watched("tf32", "auto", &w); /* so is permission to round */
-    assert_int_equal(fake->counts.surveyed, asked);
-    fake->reset();
-    run_watched("fp16", "on", &w); /* asks anew */
-    assert_true(fake->counts.surveyed > 0);
-    write_text(path, "dawn9 choices 1\nhalf a line\n");
-    fake->reset();
-    run_watched("fp16", "auto", &w);
-    assert_non_null(strstr(w.log, "cuda-choices.tsv line 2: damaged: tuning anew"));
-    assert_int_equal(fake->counts.surveyed, asked);
-    fake->reset();
-    run_watched("fp16", "auto", &w);
-    assert_string_equal(w.log, "");
-    assert_int_equal(fake->counts.surveyed, 0);
-    nothing_is_left();
+    fake->devices = 0;
+    assert_int_equal(d9_backend_describe(&context, "cuda", 1, &info), D9_DEVICE);
+    assert_int_equal(fake->counts.read_ahead, 1);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_waits_within_an_epoch),       cmocka_unit_test(the_order_is_the_host_s),
-        cmocka_unit_test(what_is_missing_is_named),           cmocka_unit_test(every_call_may_fail),
-        cmocka_unit_test(short_memory_is_refused_in_figures), cmocka_unit_test(tuning_takes_the_fastest),
-        cmocka_unit_test(what_was_chosen_is_remembered),      cmocka_unit_test(precisions_follow_the_device),
+        cmocka_unit_test(nobody_waits_within_an_epoch), cmocka_unit_test(the_order_is_the_host_s),
+        cmocka_unit_test(what_is_missing_is_named),     cmocka_unit_test(a_driver_that_is_missing_or_old_is_named),
+        cmocka_unit_test(every_call_may_fail),          cmocka_unit_test(short_memory_is_refused_in_figures),
+        cmocka_unit_test(precisions_follow_the_device), cmocka_unit_test(writes_are_taken_at_once),
+        cmocka_unit_test(libraries_are_read_ahead),
     };
     fake = fake_find();
     if (!fake) {

@@ -1,17 +1,26 @@
-/* The CUDA runtime behind driver.h. */
+/* The CUDA runtime behind driver.h.
+ *
+ * Bytes on their way to the device: small ones are copied into a ring of pinned slots and go from there, so that a step
+ * never waits; larger ones go from where they lie, and the call returns when they have arrived. A copy from pageable
+ * memory may be staged before the call returns; CUDA's documentation does not promise it. */
 #include "backends/cuda/runtime.h"
+#include "backends/cuda/absence.h"
 #include "core/system.h"
 
 #include <cuda_runtime_api.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MARKS = 1024 };
+enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 64 << 10 };
 
 typedef struct runtime {
     cudaStream_t stream;
     struct cudaDeviceProp properties;
     cudaEvent_t mark[MARKS]; /* made when first used */
+    uint8_t *ring;           /* pinned: (SLOTS, SLOT_BYTES) */
+    cudaEvent_t sent[SLOTS]; /* the slot's bytes have gone; made when first used */
+    int64_t writes;          /* through the ring */
 } runtime;
 
 static d9_status check(d9_context *context, cudaError_t result, const char *what) {
@@ -26,11 +35,17 @@ static d9_status check(d9_context *context, cudaError_t result, const char *what
 
 d9_status d9_cuda_runtime_probe(d9_context *context) {
     int count = 0;
+    d9_cuda_absence absence = {.visible = getenv("CUDA_VISIBLE_DEVICES")};
     const cudaError_t result = cudaGetDeviceCount(&count);
     if (result == cudaSuccess && count > 0) return D9_OK;
     cudaGetLastError();
-    return d9_fail(context, D9_DEVICE, "backend cuda: no GPU answers: %s",
-                   result == cudaSuccess ? "none is visible" : cudaGetErrorString(result));
+    absence.too_old = result == cudaErrorInsufficientDriver;
+    absence.none = result == cudaSuccess || result == cudaErrorNoDevice;
+    absence.error = cudaGetErrorString(result);
+    cudaDriverGetVersion(&absence.driver_version);
+    cudaRuntimeGetVersion(&absence.runtime_version);
+    d9_cuda_absence_installed(context, absence.installed, sizeof absence.installed);
+    return d9_cuda_absence_report(context, &absence);
 }
 
 static void close_device(d9_context *context, void *driver) {
@@ -38,23 +53,41 @@ static void close_device(d9_context *context, void *driver) {
     if (!r) return;
     for (int m = 0; m < MARKS; m++)
         if (r->mark[m]) cudaEventDestroy(r->mark[m]);
+    for (int s = 0; s < SLOTS; s++)
+        if (r->sent[s]) cudaEventDestroy(r->sent[s]);
     if (r->stream) cudaStreamDestroy(r->stream);
+    if (r->ring) cudaFreeHost(r->ring);
     d9_release(context, r);
 }
 
 static d9_status open_device(d9_context *context, void **driver) {
     d9_status status;
     runtime *r = NULL;
+    void *ring = NULL;
     D9_TRY(d9_cuda_runtime_probe(context));
     D9_TRY(D9_ALLOCATE(context, 1, "CUDA", &r));
     CUDA_TRY(cudaSetDevice(0), "opening the device");
     CUDA_TRY(cudaGetDeviceProperties(&r->properties, 0), "asking what the device is");
     CUDA_TRY(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking), "making a stream");
+    CUDA_TRY(cudaHostAlloc(&ring, SLOTS * SLOT_BYTES, cudaHostAllocDefault), "pinning memory");
+    r->ring = ring;
     *driver = r;
     r = NULL;
 done:
     close_device(context, r);
     return status;
+}
+
+/* By compute capability: tensor cores multiply fp16 from 7.0 on, bf16 and tf32 from 8.0. On 7.x fp16 is the fastest
+ * that trains: the loss is summed, which scales its gradients by the batch (docs/numerics.md), and a step whose
+ * gradients overflow all the same is skipped. */
+static void describe_precision(int major, d9_device_info *info) {
+    info->precision[D9_PRECISION_F32] = info->precision[D9_PRECISION_FP16] = true;
+    info->precision[D9_PRECISION_TF32] = info->precision[D9_PRECISION_BF16] = major >= 8;
+    if (major < 7) return; /* f32 */
+    info->preferred_precision = major >= 8 ? D9_PRECISION_BF16 : D9_PRECISION_FP16;
+    info->preferred_why = major >= 8 ? "its tensor cores multiply bf16"
+                                     : "its tensor cores multiply fp16 and not bf16; the summed loss scales gradients";
 }
 
 static void describe(const void *driver, d9_device_info *info) {
@@ -67,10 +100,16 @@ static void describe(const void *driver, d9_device_info *info) {
              runtime_version % 1000 / 10, driver_version / 1000, driver_version % 1000 / 10);
     snprintf(info->isa, sizeof info->isa, "sm_%d%d", r->properties.major, r->properties.minor);
     info->memory_bytes = (int64_t)r->properties.totalGlobalMem;
+    describe_precision(r->properties.major, info);
 }
 
 static d9_cuda_stream stream(const void *driver) { return ((const runtime *)driver)->stream; }
-static const char *error_text(int code) { return cudaGetErrorString((cudaError_t)code); }
+
+static const char *error_text(int code) {
+    if (code == cudaErrorNoKernelImageForDevice) return "this build has no code for it (DAWN9_CUDA_ARCHITECTURES)";
+    if (code == cudaErrorUnsupportedPtxVersion) return "this build's code for it is newer than the driver";
+    return cudaGetErrorString((cudaError_t)code);
+}
 
 /* ---- memory ---- */
 
@@ -112,17 +151,38 @@ done:
     return status;
 }
 
-static d9_status write(d9_context *context, void *driver, void *to, const void *bytes, int64_t size) {
-    const runtime *r = driver;
-    return check(context, cudaMemcpyAsync(to, bytes, (size_t)size, cudaMemcpyHostToDevice, r->stream),
-                 "writing to the device");
-}
-
 /* Forgets with it what a library left to be asked for: the next launch would be blamed. */
 static d9_status synchronize(d9_context *context, void *driver) {
     const runtime *r = driver;
     const d9_status status = check(context, cudaStreamSynchronize(r->stream), "running");
     cudaGetLastError();
+    return status;
+}
+
+/* A slot that is still on its way is waited for: SLOTS writes ago. */
+static d9_status write_small(d9_context *context, runtime *r, void *to, const void *bytes, size_t size) {
+    d9_status status;
+    const int s = (int)(r->writes % SLOTS);
+    uint8_t *slot = r->ring + (size_t)s * SLOT_BYTES;
+    if (!r->sent[s])
+        CUDA_TRY(cudaEventCreateWithFlags(&r->sent[s], cudaEventDisableTiming), "writing to the device");
+    else
+        CUDA_TRY(cudaEventSynchronize(r->sent[s]), "running");
+    memcpy(slot, bytes, size);
+    CUDA_TRY(cudaMemcpyAsync(to, slot, size, cudaMemcpyHostToDevice, r->stream), "writing to the device");
+    r->writes++;
+    CUDA_TRY(cudaEventRecord(r->sent[s], r->stream), "writing to the device");
+done:
+    return status;
+}
+
+static d9_status write(d9_context *context, void *driver, void *to, const void *bytes, int64_t size) {
+    d9_status status;
+    runtime *r = driver;
+    if (size <= SLOT_BYTES) return write_small(context, r, to, bytes, (size_t)size);
+    CUDA_TRY(cudaMemcpyAsync(to, bytes, (size_t)size, cudaMemcpyHostToDevice, r->stream), "writing to the device");
+    D9_TRY(synchronize(context, driver));
+done:
     return status;
 }
 

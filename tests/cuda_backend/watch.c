@@ -1,0 +1,112 @@
+/* Short training runs on the fake, watched: see watch.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/cuda_backend/watch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void note_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
+    watch *w = user;
+    (void)program, (void)loss, (void)seconds;
+    if (step <= RUN_STEPS) w->after[step] = fake_find()->counts;
+}
+
+void watch_log(void *user, d9_log_level level, const char *line) {
+    watch *w = user;
+    const size_t used = strlen(w->log);
+    if (level == D9_LOG_WARNING) snprintf(w->log + used, sizeof w->log - used, "%s\n", line);
+}
+
+static int no_sync(void *user, int file) {
+    (void)user, (void)file;
+    return 0;
+}
+
+/* ---- the kernel's word on its driver ---- */
+
+enum { KERNEL_DRIVER = 1 << 20 }; /* a file number that no file has */
+
+static int open_or_pretend(void *user, const char *path, int flags, int mode) {
+    const watch *w = user;
+    if (strcmp(path, "/proc/driver/nvidia/version") != 0)
+        return d9_system_default()->open(d9_system_default()->user, path, flags, mode);
+    errno = ENOENT;
+    return w->kernel_driver ? KERNEL_DRIVER : -1;
+}
+
+static ssize_t read_or_pretend(void *user, int file, void *bytes, size_t size) {
+    const watch *w = user;
+    if (file != KERNEL_DRIVER) return d9_system_default()->read(d9_system_default()->user, file, bytes, size);
+    const size_t length = strlen(w->kernel_driver);
+    memcpy(bytes, w->kernel_driver, length < size ? length : size);
+    return (ssize_t)(length < size ? length : size);
+}
+
+static int close_or_pretend(void *user, int file) {
+    (void)user;
+    return file == KERNEL_DRIVER ? 0 : d9_system_default()->close(d9_system_default()->user, file);
+}
+
+/* ---- runs ---- */
+
+d9_config *watch_config(d9_context *context, const char *precision, const char *tune) {
+    d9_config *config = run_config(context, "cuda", precision, "eval: {every: 0}\n");
+    config->data.image_size = 8;
+    config->data.synthetic_test = 8;
+    config->backend_options.tune = strcmp(tune, "on") == 0     ? D9_TUNE_ON
+                                   : strcmp(tune, "auto") == 0 ? D9_TUNE_AUTO
+                                                               : D9_TUNE_OFF;
+    return config;
+}
+
+void watch_run(const char *precision, const char *tune, watch *w) {
+    d9_system system = *d9_system_default();
+    d9_context context;
+    d9_result result;
+    d9_context_init(&context);
+    *w = (watch){.kernel_driver = w->kernel_driver};
+    context.log = watch_log;
+    context.log_user = w;
+    system.user = w;
+    system.sync = no_sync;
+    system.open = open_or_pretend;
+    system.read = read_or_pretend;
+    system.close = close_or_pretend;
+    context.system = &system;
+    d9_config *config = watch_config(&context, precision, tune);
+    const d9_train_options options = {.config = config, .seed = 7, .observer = {.user = w, .step = note_step}};
+    w->status = d9_train(&context, &options, &result);
+    snprintf(w->message, sizeof w->message, "%s", context.message);
+    if (w->status == D9_OK) {
+        snprintf(w->plan, sizeof w->plan, "%s", result.plan_text);
+        snprintf(w->params_sha256, sizeof w->params_sha256, "%s", result.params_sha256);
+        d9_result_free(&context, &result);
+    }
+    d9_config_free(&context, config);
+}
+
+int watch_count(const char *plan, const char *choice) {
+    char end[32];
+    int count = 0;
+    snprintf(end, sizeof end, "\t%s\n", choice);
+    for (const char *at = plan; (at = strstr(at, end)); at++) count++;
+    return count;
+}
+
+void watch_nothing_left(void) {
+    const d9_fake_counts *c = &fake_find()->counts;
+    assert_int_equal(c->used_bytes, 0);
+    assert_int_equal(c->pinned_bytes, 0);
+    assert_int_equal(c->live_graphs, 0);
+    assert_int_equal(c->live_events, 0);
+    assert_int_equal(c->live_streams, 0);
+    assert_int_equal(c->live_handles, 0);
+    assert_int_equal(c->live_descriptors, 0);
+    assert_int_equal(c->illegal, 0);
+}
