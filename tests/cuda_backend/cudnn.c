@@ -12,6 +12,7 @@
 #include "tests/support/programs.h"
 #include "tests/support/skip.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +42,23 @@ static void check_names(const d9_cudnn_choice *choices, int count) {
         if (!d9_cudnn_choice_parse(name, &again)) fail_msg("%s is not read again", name);
         assert_memory_equal(&again, &choices[i], sizeof again);
     }
+}
+
+static bool is_open(const char *library) {
+    void *held = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+    if (held) dlclose(held);
+    return held != NULL;
+}
+
+/* Before anything else: what planning opens is still closed, and reading it opens nothing. */
+static void reading_ahead_opens_nothing(void **state) {
+    static const char *const libraries[] = {"libcudnn_engines_precompiled.so.9", "libcudnn_heuristic.so.9"};
+    atomic_bool stop = true;
+    (void)state;
+    assert_int_equal(d9_cudnn_read_ahead(&stop), 0);
+    atomic_store(&stop, false);
+    assert_true(d9_cudnn_read_ahead(&stop) > 100 << 20); /* 340 MB with 9.19 */
+    for (int i = 0; i < 2; i++) assert_false(is_open(libraries[i]));
 }
 
 /* The choice can be planned. */
@@ -170,6 +188,76 @@ static void tf32_adds_tensor_cores(void **state) {
     d9_config_free(&f->context, config);
 }
 
+/* Whether a choice's engine has a note. */
+static bool has_note(fixture *f, const d9_cudnn_graph *graph, int64_t engine, cudnnBackendNumericalNote_t wanted) {
+    enum { MOST = 16 };
+    int notes[MOST];
+    int64_t found = 0;
+    bool has = false;
+    cudnnBackendDescriptor_t d;
+    assert_int_equal(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &d), CUDNN_STATUS_SUCCESS);
+    cudnnBackendSetAttribute(d, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph->graph);
+    cudnnBackendSetAttribute(d, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &engine);
+    cudnnBackendSetAttribute(d, CUDNN_ATTR_ENGINE_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &f->h200.properties);
+    assert_int_equal(cudnnBackendFinalize(d), CUDNN_STATUS_SUCCESS);
+    assert_int_equal(
+        cudnnBackendGetAttribute(d, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MOST, &found, notes),
+        CUDNN_STATUS_SUCCESS);
+    for (int64_t i = 0; i < found && i < MOST; i++) has |= notes[i] == (int)wanted;
+    cudnnBackendDestroyDescriptor(d);
+    return has;
+}
+
+typedef struct tally {
+    int choices, plain, strict; /* of plain: without tensor cores */
+} tally;
+
+/* Tensor cores first, then without, then strict NaNs: no choice comes behind one that it should come before. */
+static void check_order(fixture *f, const d9_conv_description *description, const char *what, tally *seen) {
+    d9_cudnn_graph graph;
+    int count, last = 0;
+    op_ok(&f->context, d9_cudnn_graph_make(&f->context, &f->h200, description, &graph));
+    op_ok(&f->context, d9_cudnn_choices(&f->context, &f->h200, &graph, f->choices, CHOICES, &count));
+    for (int i = 0; i < count; i++) {
+        const int64_t engine = f->choices[i].engine;
+        const bool strict = has_note(f, &graph, engine, CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP);
+        const bool plain = !has_note(f, &graph, engine, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+        const int rank = strict ? 2 : plain;
+        if (rank < last) fail_msg("%s: choice %d of %d, engine %d, comes too late", what, i, count, (int)engine);
+        last = rank;
+        seen->choices++;
+        seen->plain += plain && !strict;
+        seen->strict += strict;
+    }
+    d9_cudnn_graph_free(&graph);
+}
+
+static void the_likeliest_choices_come_first(void **state) {
+    static const char *const precisions[] = {"fp16", "tf32"};
+    fixture *f = *state;
+    d9_config *config;
+    op_ok(&f->context, d9_config_load(&f->context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
+    const d9_extent extent = program_extent(config, 1024, 32);
+    for (int p = 0; p < 2; p++) {
+        d9_program program;
+        tally seen = {0};
+        program_make(&f->context, config, &extent, precisions[p], false, &program);
+        for (d9_node_id n = 0; n < program.train.node_count; n++) {
+            const d9_node *node = &program.train.nodes[n];
+            const d9_site site = {.program = &program, .graph = &program.train, .nodes = {node}, .node_count = 1};
+            if (!is_conv(node)) continue;
+            const d9_conv_geometry g = d9_conv_geometry_of(&site);
+            const d9_conv_description description = d9_conv_describe(&g);
+            check_order(f, &description, node->role, &seen);
+        }
+        print_message("%s: %d choices, %d without tensor cores, %d with strict NaNs\n", precisions[p], seen.choices,
+                      seen.plain, seen.strict);
+        assert_true(seen.plain > 0 && seen.strict > 0 && seen.choices > seen.plain + seen.strict);
+        d9_program_free(&f->context, &program);
+    }
+    d9_config_free(&f->context, config);
+}
+
 /* The comparison above can fail: cuDNN refuses an output that does not belong to the input. */
 static void a_wrong_description_is_refused(void **state) {
     fixture *f = *state;
@@ -225,13 +313,16 @@ int main(void) {
     size_t size;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(every_convolution_of_dawn94_has_a_plan, state),
+        cmocka_unit_test_prestate(the_likeliest_choices_come_first, state),
         cmocka_unit_test_prestate(tf32_adds_tensor_cores, state),
         cmocka_unit_test_prestate(a_wrong_description_is_refused, state),
         cmocka_unit_test_prestate(names_that_are_none_are_refused, state),
         cmocka_unit_test_prestate(properties_that_are_none_are_refused, state),
     };
+    const struct CMUnitTest first[] = {cmocka_unit_test(reading_ahead_opens_nothing)};
     d9_context_init(&f.context);
     if (__lsan_disable) __lsan_disable(); /* cuDNN keeps what it loads until the end, and unloads the code that knows */
+    if (cmocka_run_group_tests_name("cuda_backend_cudnn_files", first, NULL, NULL)) return 1;
     if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
     if (d9_file_read(&f.context, D9_SOURCE_DIR "/tests/cuda_backend/h200.json", &json, &size) != D9_OK ||
         d9_cudnn_properties(&f.context, (const char *)json, &f.h200.properties) != D9_OK ||

@@ -1,13 +1,16 @@
-/* cuDNN as engine/backends/cuda/cudnn.h shows it, over plain loops: see fake.h. Every convolution has the same six
- * choices, which differ in what choosing must cope with; each computes the same, in doubles, after it has overwritten
- * the workspace that it asked for.
+/* cuDNN as engine/backends/cuda/cudnn.h shows it, over plain loops: see fake.h. Every convolution has the same
+ * seven choices, which differ in what choosing must cope with; each computes the same, in doubles, after it has
+ * overwritten the workspace that it asked for.
  *
- *   e1  the first                   50 us
+ *   e1  the first, 4 KiB            50 us
  *   e2  cannot be planned
  *   e3  the fastest, 1 MiB          20 us
- *   e4  fails when run, and leaves an error behind
+ *   e4  8 KiB, fails when run, and leaves an error behind
  *   e5  wants 1 GiB                 5 us
- *   e6  48 MiB                      30 us
+ *   e6  6 MiB                       30 us
+ *   e7  slow, no workspace          90 us
+ *
+ * One of them may be told to compute other bits each second time.
  *
  * tf32 is computed as f32 is, unless a test asks for tensor cores: then inputs are rounded first. */
 #include "engine/backends/cuda/cudnn.h"
@@ -18,13 +21,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct way {
     int64_t workspace_bytes;
     double seconds;
 } way;
-static const way ways[] = {{0}, {4096, 50e-6}, {0}, {1 << 20, 20e-6}, {0, 1e-6}, {1 << 30, 5e-6}, {48 << 20, 30e-6}};
+static const way ways[] = {
+    {0}, {4096, 50e-6}, {0}, {1 << 20, 20e-6}, {8192, 1e-6}, {1 << 30, 5e-6}, {6 << 20, 30e-6}, {0, 90e-6}};
 enum { WAYS = sizeof ways / sizeof *ways - 1, REFUSED = 2, FAILING = 4 };
+_Static_assert(WAYS == (int)D9_FAKE_WAYS, "they are counted there");
 
 struct cudnnContext {
     cudaStream_t stream;
@@ -54,7 +60,12 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
 size_t cudnnGetVersion(void) { return 91100; }
 const char *cudnnGetErrorString(cudnnStatus_t status) { return status ? "NOT_INITIALIZED" : "SUCCESS"; }
 
-void d9_cudnn_load(void) {}
+/* Goes on until it is told to stop: nobody may wait for it before. */
+int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
+    while (!atomic_load(stop)) usleep(50);
+    d9_fake_get()->counts.read_ahead++;
+    return 0;
+}
 
 /* ---- descriptors: something to count ---- */
 
@@ -96,7 +107,7 @@ bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice) {
 d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *graph,
                            d9_cudnn_choice *choices, int capacity, int *count) {
     (void)context, (void)target, (void)graph;
-    for (*count = 0; *count < WAYS && *count < capacity; ++*count)
+    for (*count = 0; *count < d9_fake_get()->ways && *count < capacity; ++*count)
         choices[*count] = (d9_cudnn_choice){.engine = *count + 1};
     d9_fake_get()->counts.surveyed++;
     return D9_OK;
@@ -126,6 +137,7 @@ typedef struct work {
     d9_conv_description description;
     void *data[D9_CONV_ARGUMENTS], *workspace;
     int64_t workspace_bytes;
+    int engine;
     double seconds;
 } work;
 
@@ -184,12 +196,30 @@ static bool repeated(const work *job) {
     return same;
 }
 
+static bool is_zero(const double *t, const d9_conv_tensor *tensor) {
+    for (int64_t i = 0; t && i < size_of(tensor); i++)
+        if (t[i] != 0) return false;
+    return true;
+}
+
+/* The last bit of the first element, every second time. */
+static void unsettle(const work *job) {
+    uint8_t *written = job->data[job->description.written];
+    const d9_fake *fake = d9_fake_get();
+    if (job->engine == fake->unsteady) written[0] = (uint8_t)((written[0] & ~1) | (fake->counts.convolutions & 1));
+}
+
 static int compute(const void *what) {
     const work *job = what;
     const d9_conv_description *d = &job->description;
-    d9_fake_get()->counts.convolutions++;
+    d9_fake_counts *counts = &d9_fake_get()->counts;
+    counts->convolutions++;
+    counts->runs[job->engine]++;
     d9_fake_spend(job->seconds);
-    if (repeated(job)) return 0;
+    if (repeated(job)) {
+        unsettle(job);
+        return 0;
+    }
     double *t[D9_CONV_ARGUMENTS];
     const bool rounds = d->tf32 && d9_fake_get()->tensor_cores;
     if (job->workspace_bytes > 0) memset(job->workspace, 0xff, (size_t)job->workspace_bytes);
@@ -200,10 +230,12 @@ static int compute(const void *what) {
             t[a][i] = load(d->tensor[a].type, job->data[a], i);
         for (int64_t i = 0; rounds && t[a] && i < count; i++) t[a][i] = tf32_rounded(t[a][i]);
     }
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++) counts->on_zeros += a != d->written && is_zero(t[a], &d->tensor[a]);
     if (t[0] && t[1] && t[2]) add_products(d, t);
     for (int64_t i = 0; i < size_of(&d->tensor[d->written]); i++)
         store(d->tensor[d->written].type, job->data[d->written], i, t[d->written][i]);
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) free(t[a]);
+    unsettle(job);
     return 0;
 }
 
@@ -221,6 +253,7 @@ d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn
     work job = {.description = graph->description,
                 .workspace = workspace,
                 .workspace_bytes = way->workspace_bytes,
+                .engine = engine,
                 .seconds = way->seconds};
     memcpy(job.data, data, sizeof job.data);
     if (engine == FAILING) {

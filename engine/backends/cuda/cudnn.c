@@ -1,21 +1,43 @@
 /* Descriptors in and out of cuDNN's graph API: see cudnn.h. */
+#define _GNU_SOURCE /* dladdr */
 #include "backends/cuda/cudnn.h"
+#include "core/system.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- loading ---- */
 
-/* They stay: cuDNN opens them by the same names. */
-void d9_cudnn_load(void) {
-    static const char *const names[] = {"libcudnn_graph.so.9", "libcudnn_engines_precompiled.so.9",
-                                        "libcudnn_heuristic.so.9", "libcudnn_engines_runtime_compiled.so.9"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        (void)library;
-    }
+static int64_t read_file(const char *path, const atomic_bool *stop) {
+    char piece[1 << 16];
+    int64_t bytes = 0;
+    const d9_system *system = d9_system_default();
+    const int file = system->open(system->user, path, O_RDONLY | O_CLOEXEC, 0);
+    for (ssize_t got = 1; file >= 0 && got > 0 && !atomic_load(stop); bytes += got > 0 ? got : 0)
+        got = system->read(system->user, file, piece, sizeof piece);
+    if (file >= 0) system->close(system->user, file);
+    return bytes;
+}
+
+/* They lie beside the one that opens them. */
+int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
+    static const char *const names[] = {"libcudnn_graph.so.9", "libcudnn_engines_runtime_compiled.so.9",
+                                        "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9"};
+    size_t (*const own)(void) = cudnnGetVersion;
+    void *symbol;
+    char path[4096];
+    Dl_info info;
+    int64_t bytes = 0;
+    memcpy(&symbol, &own, sizeof symbol); /* ISO C has no cast from function to object pointer */
+    if (!dladdr(symbol, &info) || !strchr(info.dli_fname, '/')) return 0;
+    const int folder = (int)(strrchr(info.dli_fname, '/') - info.dli_fname);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(path, sizeof path, "%.*s/%s", folder, info.dli_fname, names[i]) < (int)sizeof path)
+            bytes += read_file(path, stop);
+    return bytes;
 }
 
 /* ---- calling ---- */
@@ -211,27 +233,36 @@ static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttribute
 
 /* Left out: other bits from run to run; sums or inputs narrower than asked; engines that compile when planned, and
  * those that want a library beside cuDNN. In f32 also tensor cores, which round the inputs to tf32, unless that is
- * allowed; inputs converted to half (DOWN_CONVERT_INPUTS) never are. */
-static bool wanted(cudnnBackendDescriptor_t engine, const d9_conv_description *d) {
+ * allowed; inputs converted to half (DOWN_CONVERT_INPUTS) never are.
+ *
+ * The later of the others: those without tensor cores where the products could have them, and last those that pay for
+ * strict NaNs. */
+enum { SOONEST, WITHOUT_TENSOR_CORES, STRICT, RANKS, LEFT_OUT = RANKS };
+
+static int rank_of(cudnnBackendDescriptor_t engine, const d9_conv_description *d) {
     const bool exact = d->tensor[D9_CONV_IMAGE].type == D9_F32 && !d->tf32;
     enum { MOST = 16 };
     int notes[MOST];
+    bool tensor_cores = false, strict = false;
     int64_t count = read_notes(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MOST, notes);
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
+        tensor_cores |= notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+        strict |= notes[i] == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
         if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
-            notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
-            (exact && notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE))
-            return false;
+            notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
+            return LEFT_OUT;
+    }
+    if (exact && tensor_cores) return LEFT_OUT;
     count = read_notes(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, MOST, notes);
     for (int64_t i = 0; i < count; i++)
         if (notes[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION || notes[i] == CUDNN_BEHAVIOR_NOTE_CUBLASLT_DEPENDENCY)
-            return false;
-    return true;
+            return LEFT_OUT;
+    return strict ? STRICT : exact || tensor_cores ? SOONEST : WITHOUT_TENSOR_CORES;
 }
 
 /* Engine and knobs of one of the heuristics' configurations. */
 static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t config,
-                             const d9_conv_description *description, d9_cudnn_choice *choice, bool *good) {
+                             const d9_conv_description *description, d9_cudnn_choice *choice, int *rank) {
     d9_status status = D9_OK;
     cudnnBackendDescriptor_t engine = NULL, knobs[D9_CUDNN_KNOBS] = {NULL};
     int64_t count = 0;
@@ -245,12 +276,12 @@ static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t confi
     CUDNN_TRY(
         cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count, &choice->engine),
         "an engine's number");
-    *good = wanted(engine, description);
+    *rank = rank_of(engine, description);
     if (cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                  D9_CUDNN_KNOBS, &count, knobs) != CUDNN_STATUS_SUCCESS)
         count = 0;
-    if (count > D9_CUDNN_KNOBS) *good = false;
-    for (int k = 0; k < count && *good; k++) {
+    if (count > D9_CUDNN_KNOBS) *rank = LEFT_OUT;
+    for (int k = 0; k < count && *rank != LEFT_OUT; k++) {
         int64_t one;
         cudnnBackendKnobType_t type;
         CUDNN_TRY(
@@ -297,19 +328,22 @@ done:
     return status;
 }
 
-static d9_status add_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *g,
-                             cudnnBackendHeurMode_t mode, d9_cudnn_choice *choices, int capacity, int *count) {
+typedef struct ranked_choice {
+    d9_cudnn_choice choice;
+    int rank;
+} ranked_choice;
+
+/* What a mode offers, in its order. */
+static d9_status add_offers(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *g,
+                            cudnnBackendHeurMode_t mode, ranked_choice *offers, int *count) {
     d9_status status = D9_OK;
     cudnnBackendDescriptor_t configs[MOST_CONFIGS] = {NULL};
     int64_t found;
     for (int i = 0; i < MOST_CONFIGS; i++)
         CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]), "a configuration");
     D9_TRY(ask(context, target, g, mode, configs, &found));
-    for (int64_t i = 0; i < found && *count < capacity; i++) {
-        bool good = false;
-        D9_TRY(read_choice(context, configs[i], &g->description, &choices[*count], &good));
-        *count += good && !known(choices, *count, &choices[*count]);
-    }
+    for (int64_t i = 0; i < found; i++, ++*count)
+        D9_TRY(read_choice(context, configs[i], &g->description, &offers[*count].choice, &offers[*count].rank));
 done:
     for (int i = 0; i < MOST_CONFIGS; i++) destroy(&configs[i]);
     return status;
@@ -318,9 +352,15 @@ done:
 d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *g,
                            d9_cudnn_choice *choices, int capacity, int *count) {
     d9_status status;
+    ranked_choice offers[2 * MOST_CONFIGS];
+    int offered = 0;
     *count = 0;
-    D9_TRY(add_choices(context, target, g, CUDNN_HEUR_MODE_A, choices, capacity, count));
-    D9_TRY(add_choices(context, target, g, CUDNN_HEUR_MODE_FALLBACK, choices, capacity, count));
+    D9_TRY(add_offers(context, target, g, CUDNN_HEUR_MODE_A, offers, &offered));
+    D9_TRY(add_offers(context, target, g, CUDNN_HEUR_MODE_FALLBACK, offers, &offered));
+    for (int rank = 0; rank < RANKS; rank++)
+        for (int i = 0; i < offered && *count < capacity; i++)
+            if (offers[i].rank == rank && !known(choices, *count, &offers[i].choice))
+                choices[(*count)++] = offers[i].choice;
 done:
     return status;
 }

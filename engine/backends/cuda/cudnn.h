@@ -10,10 +10,11 @@
 #include "backends/cuda/conv_description.h"
 
 #include <cudnn.h>
+#include <stdatomic.h>
 
-/* Maps the libraries that planning needs, which otherwise happens in the first call that needs each: may run on any
- * thread, beside other calls. What is not found is left to those. */
-void d9_cudnn_load(void);
+/* Reads the files of the libraries that planning opens, so that they lie in the page cache, until there are no more or
+ * `stop` says so. Opens none: may run on any thread beside other calls. Returns the bytes read. */
+int64_t d9_cudnn_read_ahead(const atomic_bool *stop);
 
 /* For whom: a handle, or with NULL the properties of a device that need not be there. */
 typedef struct d9_cudnn_target {
@@ -44,8 +45,8 @@ void d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME
 /* False: not such a name. */
 bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice);
 
-/* What cuDNN's heuristics offer, best first: mode A, then fallback, without repetitions and without what is left out.
- */
+/* What cuDNN's heuristics offer, best first: mode A, then fallback, without repetitions and without what is left out;
+ * those without tensor cores and those with strict NaNs behind all others. */
 D9_MUST_USE d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *graph,
                                        d9_cudnn_choice *choices, int capacity, int *count);
 
