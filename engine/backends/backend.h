@@ -63,7 +63,7 @@ typedef struct d9_backend {
     d9_status (*allocate)(d9_context *context, d9_device *device, const d9_program *program);
 
     /* Chooses a rule for every node of program->train or program->eval. A node that no rule covers: D9_DEVICE
-     * with its name. Slow; may time candidates. */
+     * with its name. Slow; may time candidates, and writes numbers of its own into SCRATCH then, and nowhere else. */
     d9_status (*plan)(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
                       d9_plan **plan);
     void (*plan_free)(d9_context *context, d9_plan *plan);

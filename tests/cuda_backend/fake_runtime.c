@@ -43,9 +43,11 @@ static d9_fake fake = FRESH;
 static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
+static int64_t arrived; /* copies from the host, and memory set */
 
 d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_spend(double seconds) { now += seconds; }
+int64_t d9_fake_changes(void) { return arrived + (int64_t)d9_model_launches(); }
 
 /* An error stays to be asked for, and what is launched next is blamed for it. */
 static cudaError_t answer(cudaError_t error) {
@@ -204,6 +206,7 @@ static int do_move(const void *what) {
         memcpy(m->to, m->from, m->bytes);
     else
         memset(m->to, m->value, m->bytes);
+    arrived += block_of(m->to, m->bytes) != NULL;
     now += 1e-6;
     return 0;
 }

@@ -6,5 +6,6 @@
 #include "tests/cuda_model/stream.h"
 
 void d9_fake_spend(double seconds); /* of the device's time */
+int64_t d9_fake_changes(void);      /* how often its memory was written to so far, but by convolutions */
 
 #endif

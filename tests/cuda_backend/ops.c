@@ -396,6 +396,34 @@ static void too_much_memory_is_refused_in_figures(void **state) {
     op_case_free(&c);
 }
 
+/* The case of an operation, whose values have so many more channels than it has room for. */
+static void assert_refused(fixture *f, d9_op op, int64_t channels, int64_t samples) {
+    op_case c;
+    d9_device *device;
+    int i = 0;
+    while (op_spec_op(i) != op) i++;
+    op_case_make(&c, &f->context, i, D9_F16, D9_F32, OP_FILL_RANDOM);
+    for (d9_value_id v = 0; v < c.graph->value_count; v++)
+        if (c.graph->values[v].shape.rank == 4) c.graph->values[v].shape.d[3] *= channels;
+    c.program.extent.train_images = samples;
+    op_ok(&f->context, f->r.backend->open(&f->context, &f->r.fused, &device));
+    if (f->r.backend->allocate(&f->context, device, &c.program) != D9_DEVICE) fail_msg("%s fits", d9_op_name(op));
+    if (!strstr(f->context.message, "this run needs")) fail_msg("%s: %s", d9_op_name(op), f->context.message);
+    d9_context_clear(&f->context);
+    f->r.backend->close(&f->context, device);
+    op_case_free(&c);
+}
+
+/* Its buffers are small, what its rules want of the scratch is not. */
+static void scratch_is_counted_before_it_is_asked_for(void **state) {
+    fixture *f = *state;
+    if (!D9_ON_FAKE) return; /* its memory is known, and small */
+    assert_refused(f, D9_OP_NORM, 1 << 24, 0);
+    assert_refused(f, D9_OP_NORM_BACKWARD, 1 << 24, 0);
+    assert_refused(f, D9_OP_CONV_BACKWARD_WEIGHT, 1 << 24, 0);
+    assert_refused(f, D9_OP_COPY, 1, 1 << 28); /* sorting the samples */
+}
+
 /* The names in rules.c, the first string of each row of the table. */
 static void every_rule_has_run(void **state) {
     fixture *f = *state;
@@ -440,6 +468,7 @@ int main(void) {
         cmocka_unit_test_prestate(indices_out_of_range_are_refused, state),
         cmocka_unit_test_prestate(f64_is_refused_by_name, state),
         cmocka_unit_test_prestate(too_much_memory_is_refused_in_figures, state),
+        cmocka_unit_test_prestate(scratch_is_counted_before_it_is_asked_for, state),
         cmocka_unit_test_prestate(a_batch_drawn_on_the_way_has_the_same_bits, state),
         cmocka_unit_test_prestate(every_rule_has_run, state),
     };

@@ -124,9 +124,24 @@ d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes) {
     return bytes > cuda->scratch_bytes ? resize_scratch(context, cuda, bytes) : D9_OK;
 }
 
+d9_status d9_cuda_has_room(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has) {
+    d9_status status = D9_OK;
+    int64_t available = 0, total;
+    if (bytes > cuda->scratch_bytes) D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
+    *has = bytes <= cuda->scratch_bytes + available;
+done:
+    return status;
+}
+
 d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes) {
+    d9_status status = D9_OK;
+    if (bytes > cuda->scratch_bytes && cuda->program)
+        D9_TRY(d9_cuda_check_room(context, cuda, cuda->program, bytes,
+                                  d9_cuda_program_bytes(cuda->program) + cuda->scratch_bytes));
     if (bytes > cuda->scratch_needed) cuda->scratch_needed = bytes;
-    return d9_cuda_borrow(context, cuda, bytes);
+    D9_TRY(d9_cuda_borrow(context, cuda, bytes));
+done:
+    return status;
 }
 
 d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda) {
@@ -139,33 +154,7 @@ d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error) {
                    d9_cuda_of(site)->driver->error(error));
 }
 
-/* ---- what a program needs ---- */
-
-/* The activations grow with the batch, the rest does not. */
-static d9_status check_room(d9_context *context, const d9_cuda *cuda, const d9_program *program) {
-    d9_status status;
-    int64_t asked = 0, available, total;
-    const int64_t scratch = program->buffer_bytes[D9_BUFFER_SCRATCH], batch = program->extent.batch;
-    const double gib = 1.0 / (1 << 30);
-    D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
-    for (int b = 0; b < D9_BUFFER_COUNT; b++) asked += program->buffer_bytes[b];
-    if (asked <= available) return D9_OK;
-    const double share = scratch > 0 ? (double)(available - (asked - scratch)) / (double)scratch : 0;
-    const int64_t fits = share > 0 ? (int64_t)(share * (double)batch) : 0;
-    if (fits > 0)
-        D9_TRY(d9_fail(
-            context, D9_DEVICE,
-            "out of device memory: this run needs %.2f GiB, %.2f of %.2f GiB are free: a batch of %lld instead "
-            "of %lld would fit",
-            gib * (double)asked, gib * (double)available, gib * (double)total, (long long)fits, (long long)batch));
-    D9_TRY(
-        d9_fail(context, D9_DEVICE,
-                "out of device memory: this run needs %.2f GiB, of which %.2f whatever the batch; %.2f of %.2f GiB are "
-                "free",
-                gib * (double)asked, gib * (double)(asked - scratch), gib * (double)available, gib * (double)total));
-done:
-    return status;
-}
+/* ---- what a program has besides buffers ---- */
 
 static d9_status upload(d9_context *context, d9_cuda *cuda, const void *bytes, int64_t size, const char *purpose,
                         void **pointer) {
@@ -245,7 +234,9 @@ done:
 d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program) {
     d9_status status;
     d9_cuda *cuda = device->backend;
-    D9_TRY(check_room(context, cuda, program));
+    int64_t scratch;
+    D9_TRY(d9_cuda_least_scratch(context, cuda, program, &scratch));
+    D9_TRY(d9_cuda_check_room(context, cuda, program, scratch, cuda->scratch_bytes));
     D9_TRY(d9_host_allocate(context, device, program));
     D9_TRY(allocate_indices(context, cuda, program));
     for (int t = 0; t < program->table_count; t++)

@@ -1,8 +1,9 @@
 /* What tuning has chosen, kept on disk from run to run: a text of lines KEY<TAB>CHOICE. A key names everything that the
- * choice depends on: device, driver, library, shape and type.
+ * choice depends on: device, driver, library, shape and type. A choice that is never to be taken is a key, too.
  *
  *   dawn9 choices 1
  *   NVIDIA H200 139 GiB, CUDA 13.0, driver for 13.0, cuDNN 9.19.0: forward f16 x 512x64x32x32 ...<TAB>e47 k2=23
+ *   NVIDIA H200 139 GiB, CUDA 13.0, driver for 13.0, cuDNN 9.19.0: forward f16 e5 k2=4<TAB>banned
  *
  * The reader is strict: a file with one damaged line is not believed at all, which a line in the log says, and is
  * written anew. A cache that cannot be read or written costs tuning, never the run. */

@@ -3,7 +3,12 @@
  *
  * `tune: on`: every choice that cuDNN's heuristics offer is timed on the device, some 40 of 20 us to 0.3 ms each, and
  * the fastest stays. auto: so, too, but once for all runs: what was chosen before on such a device is taken
- * (choices.h). off: the first that can be built. */
+ * (choices.h). off: the first that can be built. What has no room in the memory that is left is passed over.
+ *
+ * cuDNN says of each engine whether its bits repeat, and has been wrong (9.23.1, forward engine 5 on sm_86: PyTorch's
+ * issue 188288). So what was timed and is to be taken runs twice on the same random numbers, and in a program that
+ * keeps all values (`verify`) whatever is taken does. A choice whose bits differ is banned: for good, on such a device
+ * with this library. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/conv_cudnn.h"
 #include "core/system.h"
@@ -25,6 +30,9 @@ typedef struct convolution {
     d9_cudnn_graph graph;
     d9_cudnn_plan plan;
     int64_t staged_bytes; /* of the weights' gradient; 0: written where it belongs */
+    /* Scratch that the least of the choices wanted which were passed over for want of room; 0: none was. What is chosen
+     * instead is not kept for other runs. */
+    int64_t passed_over;
 } convolution;
 
 /* A convolution somewhere: the site's values, or memory of a measurement. */
@@ -73,6 +81,102 @@ static d9_status run(d9_context *context, const d9_site *site, int64_t step) {
     return run_job(context, &j);
 }
 
+/* ---- on trial ---- */
+
+/* For measurements and checks. What lies in the buffer SCRATCH holds nothing between steps: it is filled with random
+ * numbers. Weights and their gradients are kept from step to step: others stand in for them. */
+typedef struct trial {
+    job job;
+    void *stand_in;        /* NULL: there was no room for one */
+    int64_t written_bytes; /* of the argument that the pass writes */
+} trial;
+
+static bool is_kept(const d9_site *site, d9_value_id id) {
+    return d9_site_value(site, id)->buffer != D9_BUFFER_SCRATCH;
+}
+
+static int64_t rounded_bytes(const d9_site *site, d9_value_id id) {
+    const int64_t bytes = d9_site_count(site, id) * (int64_t)d9_type_bytes(d9_site_value(site, id)->type);
+    return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
+}
+
+static d9_status fill_trial(d9_context *context, const d9_site *site, trial *t) {
+    d9_status status = D9_OK;
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
+    uint8_t *at = t->stand_in;
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++) {
+        const d9_type type = d9_site_value(site, g.value[a])->type;
+        const int64_t bytes = d9_site_count(site, g.value[a]) * (int64_t)d9_type_bytes(type);
+        if (is_kept(site, g.value[a])) {
+            t->job.data[a] = at;
+            at += rounded_bytes(site, g.value[a]);
+        }
+        D9_TRY(d9_cuda_fill(context, t->job.cuda, type, bytes, t->job.data[a]));
+        if (a == t->job.convolution->graph.description.written) t->written_bytes = bytes;
+    }
+done:
+    return status;
+}
+
+static d9_status begin_trial(d9_context *context, const d9_site *site, trial *t) {
+    d9_status status;
+    const d9_cuda *cuda = d9_cuda_of(site);
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
+    int64_t bytes = WORKSPACE_ALIGNMENT, available, total;
+    *t = (trial){.job = job_of(site)};
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
+        if (is_kept(site, g.value[a])) bytes += rounded_bytes(site, g.value[a]);
+    D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
+    if (bytes > available) goto done;
+    D9_TRY(cuda->driver->allocate(context, cuda->state, bytes, "weights to time convolutions with", &t->stand_in));
+    D9_TRY(fill_trial(context, site, t));
+done:
+    return status;
+}
+
+static void end_trial(d9_context *context, const d9_cuda *cuda, trial *t) {
+    if (t->stand_in) cuda->driver->release(context, cuda->state, t->stand_in);
+    t->stand_in = NULL;
+}
+
+/* ---- banned choices: rows of the cache, beside those of what was chosen ---- */
+
+static const char *const banned = "banned";
+
+/* A choice is an engine and its knobs; what it does to one shape, it may do to all of its pass and type. */
+static void ban_key(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice,
+                    char key[D9_CUDA_CHOICE_KEY]) {
+    char text[D9_CONV_TEXT], name[D9_CUDNN_NAME];
+    const cudnn *state = cuda->convolver_state;
+    d9_conv_text(&c->graph.description, text);
+    text[strcspn(text, " ") + 1 + strcspn(text + strcspn(text, " ") + 1, " ")] = 0; /* "forward f16" */
+    d9_cudnn_choice_name(choice, name);
+    if (snprintf(key, D9_CUDA_CHOICE_KEY, "%s: %s %s", state->device, text, name) >= D9_CUDA_CHOICE_KEY) key[0] = 0;
+}
+
+static bool is_banned(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice) {
+    char key[D9_CUDA_CHOICE_KEY];
+    ban_key(cuda, c, choice, key);
+    return d9_cuda_choices_find(((const cudnn *)cuda->convolver_state)->choices, key) != NULL;
+}
+
+static d9_status ban(d9_context *context, const d9_site *site, const d9_cudnn_choice *choice) {
+    d9_status status;
+    char key[D9_CUDA_CHOICE_KEY], text[D9_CONV_TEXT], name[D9_CUDNN_NAME];
+    const d9_cuda *cuda = d9_cuda_of(site);
+    const convolution *c = site->data;
+    d9_cuda_choices *choices = ((cudnn *)cuda->convolver_state)->choices;
+    ban_key(cuda, c, choice, key);
+    d9_conv_text(&c->graph.description, text);
+    d9_cudnn_choice_name(choice, name);
+    d9_log(context, D9_LOG_WARNING, "%s: cuDNN's %s gives other bits from run to run for %s: it is banned here",
+           site->nodes[0]->role, name, text);
+    D9_TRY(d9_cuda_choices_add(context, choices, key, banned));
+    d9_cuda_choices_save(context, choices);
+done:
+    return status;
+}
+
 /* ---- choosing ---- */
 
 /* Makes the plan of a choice. */
@@ -89,33 +193,43 @@ done:
 
 static int64_t scratch_of(const convolution *c) { return c->staged_bytes + c->plan.workspace_bytes; }
 
-/* Seconds of a choice, widening included. *ran false: it cannot be built, run, or given room; the device is well. */
-static d9_status time_choice(d9_context *context, d9_cuda *cuda, job *j, const d9_cudnn_choice *choice, bool *ran,
-                             double *seconds) {
+/* The same, if it may be taken and has room. */
+static d9_status build_within(d9_context *context, const d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice,
+                              bool *built) {
     d9_status status;
-    D9_TRY(build(context, cuda, j->convolution, choice, ran));
-    if (!*ran) goto done;
-    status = d9_cuda_borrow(context, cuda, scratch_of(j->convolution));
-    if (status == D9_OK) status = d9_cuda_time(context, cuda, run_job, j, TIMED_RUNS, INFINITY, seconds);
-    if (status == D9_OK || cuda->driver->sync(context, cuda->state) != D9_OK) goto done;
-    d9_log(context, D9_LOG_DEBUG, "%s", context->message); /* this choice alone, not the device */
-    d9_context_clear(context);
-    status = D9_OK;
-    *ran = false;
+    *built = false;
+    if (is_banned(cuda, c, choice)) return D9_OK;
+    D9_TRY(build(context, cuda, c, choice, built));
+    if (!*built) goto done;
+    D9_TRY(d9_cuda_has_room(context, cuda, scratch_of(c), built));
+    if (!*built && (c->passed_over == 0 || scratch_of(c) < c->passed_over)) c->passed_over = scratch_of(c);
 done:
     return status;
 }
 
-/* The fastest of the choices; best -1: none ran. */
+/* Seconds of a choice, widening included. *ran false: it cannot be built, run, or given room; the device is well. */
+static d9_status time_choice(d9_context *context, d9_cuda *cuda, job *j, const d9_cudnn_choice *choice, double give_up,
+                             bool *ran, double *seconds) {
+    d9_status status;
+    D9_TRY(build_within(context, cuda, j->convolution, choice, ran));
+    if (!*ran) goto done;
+    D9_TRY(d9_cuda_borrow(context, cuda, scratch_of(j->convolution)));
+    D9_TRY(d9_cuda_try_time(context, cuda, run_job, j, TIMED_RUNS, give_up, ran, seconds));
+done:
+    return status;
+}
+
+/* The fastest of the choices; best -1: none ran. One that takes twice as long as the best is not timed further. */
 static d9_status find_fastest(d9_context *context, d9_cuda *cuda, job *j, const d9_cudnn_choice *choices, int count,
                               int *best, double *least) {
     d9_status status = D9_OK;
     *best = -1;
+    *least = INFINITY;
     for (int i = 0; i < count; i++) {
         bool ran;
         double seconds;
-        D9_TRY(time_choice(context, cuda, j, &choices[i], &ran, &seconds));
-        if (!ran || (*best >= 0 && !(seconds < *least))) continue;
+        D9_TRY(time_choice(context, cuda, j, &choices[i], 2 * *least, &ran, &seconds));
+        if (!ran || !(seconds < *least)) continue;
         *best = i;
         *least = seconds;
     }
@@ -129,7 +243,7 @@ static d9_status find_first(d9_context *context, d9_cuda *cuda, convolution *c, 
     *first = -1;
     for (int i = 0; i < count && *first < 0; i++) {
         bool built;
-        D9_TRY(build(context, cuda, c, &choices[i], &built));
+        D9_TRY(build_within(context, cuda, c, &choices[i], &built));
         if (built) *first = i;
     }
 done:
@@ -146,18 +260,17 @@ done:
     return status;
 }
 
-/* The kept choice, if it can still be built; *found false: none. */
+/* The kept choice, if it can still be built and may be taken; *found false: none. */
 static d9_status recall(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
                         bool *found) {
     const d9_cuda *cuda = d9_cuda_of(site);
     const char *name = d9_cuda_choices_find(((const cudnn *)cuda->convolver_state)->choices, key);
     *found = name && site->options->tune == D9_TUNE_AUTO && d9_cudnn_choice_parse(name, choice);
-    return *found ? build(context, cuda, site->data, choice, found) : D9_OK;
+    return *found ? build_within(context, cuda, site->data, choice, found) : D9_OK;
 }
 
 static d9_status keep(d9_context *context, const d9_site *site, const char *key, const d9_cudnn_choice *choice) {
     char name[D9_CUDNN_NAME];
-    if (site->options->tune == D9_TUNE_OFF) return D9_OK; /* nothing was timed */
     d9_cudnn_choice_name(choice, name);
     return d9_cuda_choices_add(context, ((cudnn *)d9_cuda_of(site)->convolver_state)->choices, key, name);
 }
@@ -169,18 +282,20 @@ static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     if (snprintf(key, D9_CUDA_CHOICE_KEY, "%s: %s", state->device, text) >= D9_CUDA_CHOICE_KEY) key[0] = 0;
 }
 
-static d9_status choose_anew(d9_context *context, d9_site *site, d9_cudnn_choice *chosen) {
+/* By timing, where there is a trial. */
+static d9_status choose_anew(d9_context *context, const d9_site *site, trial *t, d9_cudnn_choice *chosen) {
     d9_status status;
     d9_cuda *cuda = d9_cuda_of(site);
-    job j = job_of(site);
+    convolution *c = site->data;
     d9_cudnn_choice *choices = NULL;
     int count = 0, best;
     double least;
-    D9_TRY(list_choices(context, cuda, j.convolution, &choices, &count));
-    if (site->options->tune == D9_TUNE_OFF)
-        D9_TRY(find_first(context, cuda, j.convolution, choices, count, &best));
+    D9_TRY(list_choices(context, cuda, c, &choices, &count));
+    if (t->stand_in && site->options->tune != D9_TUNE_OFF)
+        D9_TRY(find_fastest(context, cuda, &t->job, choices, count, &best, &least));
     else
-        D9_TRY(find_fastest(context, cuda, &j, choices, count, &best, &least));
+        D9_TRY(find_first(context, cuda, c, choices, count, &best));
+    if (best < 0 && c->passed_over > 0) D9_TRY(d9_cuda_reserve(context, cuda, c->passed_over)); /* says what fits */
     if (best < 0)
         D9_TRY(d9_fail(context, D9_DEVICE, "%s: cuDNN has no way to compute %s here", site->nodes[0]->role,
                        d9_op_name(site->nodes[0]->op)));
@@ -190,16 +305,58 @@ done:
     return status;
 }
 
+/* Whether two runs of a choice give the same bits. */
+static d9_status check_repeats(d9_context *context, const d9_site *site, trial *t, const d9_cudnn_choice *choice,
+                               bool *same) {
+    d9_status status = D9_OK;
+    bool built;
+    uint8_t *bits[2] = {NULL, NULL};
+    d9_cuda *cuda = d9_cuda_of(site);
+    convolution *c = site->data;
+    D9_TRY(build(context, cuda, c, choice, &built));
+    if (!built) goto done; /* prepare says so */
+    D9_TRY(d9_cuda_borrow(context, cuda, scratch_of(c)));
+    for (int i = 0; i < 2; i++) {
+        D9_TRY(D9_ALLOCATE(context, t->written_bytes, "a convolution's output", &bits[i]));
+        D9_TRY(run_job(context, &t->job));
+        D9_TRY(cuda->driver->read(context, cuda->state, t->job.data[c->graph.description.written], bits[i],
+                                  t->written_bytes));
+    }
+    *same = memcmp(bits[0], bits[1], (size_t)t->written_bytes) == 0;
+done:
+    for (int i = 0; i < 2; i++) d9_release(context, bits[i]);
+    return status;
+}
+
+/* Ends: each round bans another choice, and without any left choose_anew fails. */
+static d9_status choose_repeatable(d9_context *context, const d9_site *site, trial *t, bool found,
+                                   d9_cudnn_choice *chosen) {
+    d9_status status = D9_OK;
+    for (bool same = false; !same; found = false) {
+        if (!found) D9_TRY(choose_anew(context, site, t, chosen));
+        same = true;
+        if (t->stand_in) D9_TRY(check_repeats(context, site, t, chosen, &same));
+        if (!same) D9_TRY(ban(context, site, chosen));
+    }
+done:
+    return status;
+}
+
 static d9_status choose(d9_context *context, d9_site *site, d9_cudnn_choice *chosen) {
     d9_status status;
     char key[D9_CUDA_CHOICE_KEY];
     bool found;
+    trial t = {.stand_in = NULL};
+    const bool times = site->options->tune != D9_TUNE_OFF;
     make_key(site, key);
     D9_TRY(recall(context, site, key, chosen, &found));
-    if (found) goto done;
-    D9_TRY(choose_anew(context, site, chosen));
-    if (*key) D9_TRY(keep(context, site, key, chosen));
+    if (found && !site->program->keep_all) goto done;
+    if (times || site->program->keep_all) D9_TRY(begin_trial(context, site, &t));
+    D9_TRY(choose_repeatable(context, site, &t, found, chosen));
+    if (*key && times && t.stand_in && ((const convolution *)site->data)->passed_over == 0)
+        D9_TRY(keep(context, site, key, chosen));
 done:
+    end_trial(context, d9_cuda_of(site), &t);
     return status;
 }
 
@@ -255,7 +412,7 @@ static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows
     D9_TRY(list_choices(context, cuda, j.convolution, &choices, &offered));
     for (int i = 0; i < offered && *count < capacity; i++) {
         d9_choice_time *row = &rows[*count];
-        D9_TRY(time_choice(context, cuda, &j, &choices[i], &ran, &row->seconds));
+        D9_TRY(time_choice(context, cuda, &j, &choices[i], INFINITY, &ran, &row->seconds));
         if (!ran) continue;
         row->bare_seconds = row->seconds;
         d9_cudnn_choice_name(&choices[i], row->choice);
@@ -290,6 +447,7 @@ static d9_status ceiling(d9_context *context, void *backend, const d9_precision 
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c.graph));
     D9_TRY(cuda->driver->allocate(context, cuda->state, 3 * description.tensor[0].bytes, "a matrix product", &memory));
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) j.data[a] = (uint8_t *)memory + a * description.tensor[0].bytes;
+    D9_TRY(d9_cuda_fill(context, cuda, g.type, 3 * description.tensor[0].bytes, memory));
     D9_TRY(list_choices(context, cuda, &c, &choices, &count));
     D9_TRY(find_fastest(context, cuda, &j, choices, count, &best, &least));
     if (best >= 0) *operations_per_second = d9_conv_operations(&description) / least;

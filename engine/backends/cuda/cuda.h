@@ -72,7 +72,7 @@ void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_ceilings(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings);
 extern const d9_host_memory d9_cuda_memory;
 extern const d9_rule *const d9_cuda_tables[];
-/* Says what was asked, what is free and what would fit where the program is too large. */
+/* Where the program is too large: d9_cuda_check_room. */
 d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program);
 d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                         int64_t size);
@@ -84,6 +84,16 @@ D9_MUST_USE d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cu
 /* Waits, and logs how many steps the guard skipped since it last said so. */
 d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 
+/* ---- what a run needs (room.c) ---- */
+/* Of the scratch, by what is known before planning: norms, weight gradients to be widened, the epoch's order. */
+D9_MUST_USE d9_status d9_cuda_least_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
+                                            int64_t *bytes);
+/* D9_DEVICE where the program with so much scratch does not fit: what is asked, what is free and which batch would fit.
+ * `held`: what it holds already. */
+D9_MUST_USE d9_status d9_cuda_check_room(d9_context *context, const d9_cuda *cuda, const d9_program *program,
+                                         int64_t scratch_bytes, int64_t held);
+int64_t d9_cuda_program_bytes(const d9_program *program); /* without that */
+
 /* Every index that the plan's nodes may read, if it was written since the last check. */
 D9_MUST_USE d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan);
 
@@ -94,13 +104,19 @@ void d9_cuda_plan_free(d9_context *context, d9_plan *plan);
 d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
 /* After a reset the first few runs of every rule are timed by marks, unrecorded; the others count at their mean. */
 int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
+
+/* ---- measuring (measure.c) ---- */
 /* Seconds of one `work`: the least of `runs` measurements after one to warm up, each the mean of several submitted
- * together: what the host does between them does not show as long as the device takes longer. */
+ * together: what the host does between them does not show as long as the device takes longer. A `work` that takes
+ * longer than `give_up` seconds is run once more after its warm-up, and that is its time. */
 D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                                    double give_up, double *seconds);
 /* *ran false: the work fails, and the device is well. */
 D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                                        double give_up, bool *ran, double *seconds);
+/* Random numbers in (-1, 1), the same ones each time. Multiplying zeros costs less power than numbers do, so the clock
+ * is higher (10 to 20% are reported of matrix products): what is timed on them is not what will run. */
+D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_type type, int64_t bytes, void *to);
 
 /* A d9_host_kind and a d9_backend of this folder. */
 #define D9_CUDA_KIND(open_function, describe_function)                                                                 \
@@ -122,11 +138,13 @@ D9_MUST_USE d9_status d9_cuda_check(d9_context *context, const d9_site *site, in
 /* Of a pool, or of a pool's gradient: what it reads and what it makes of it (rules.c). */
 d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 
-/* Makes the shared scratch at least this large: for as long as plans live (in prepare only), or until it is trimmed to
- * that again. */
+/* Makes the shared scratch at least this large: for as long as plans live (in prepare only; what does not fit is said
+ * in the words of d9_cuda_check_room), or until it is trimmed to that again. */
 D9_MUST_USE d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda);
+/* Whether the scratch could be so large. */
+D9_MUST_USE d9_status d9_cuda_has_room(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has);
 
 static inline bool d9_cuda_storable(d9_type type) { return type == D9_F32 || type == D9_BF16 || type == D9_F16; }
 static inline d9_kernel_store d9_cuda_store_of(d9_type type) {

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { MAX_SETS = 8, MEASURED_RUNS = 3, TIMED_TOGETHER = 8 };
+enum { MAX_SETS = 8, MEASURED_RUNS = 3 };
 
 typedef struct active_set { /* recorded: what the graph is made of, so it stays where it is */
     d9_plan *plan;
@@ -246,31 +246,4 @@ int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset) {
     }
     s->measuring = reset;
     return d9_host_times(plan, rows, capacity, reset);
-}
-
-d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
-                       double give_up, double *seconds) {
-    d9_status status;
-    D9_TRY(work(context, what));
-    *seconds = give_up;
-    for (int i = 0; i < runs; i++) {
-        double here;
-        D9_TRY(cuda->driver->mark(context, cuda->state, 0));
-        for (int t = 0; t < TIMED_TOGETHER; t++) D9_TRY(work(context, what));
-        D9_TRY(cuda->driver->mark(context, cuda->state, 1));
-        D9_TRY(cuda->driver->elapsed(context, cuda->state, 0, 1, &here));
-        if (here / TIMED_TOGETHER < *seconds) *seconds = here / TIMED_TOGETHER;
-    }
-done:
-    return status;
-}
-
-d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
-                           double give_up, bool *ran, double *seconds) {
-    d9_status status = d9_cuda_time(context, cuda, work, what, runs, give_up, seconds);
-    *ran = status == D9_OK;
-    if (status == D9_OK || cuda->driver->sync(context, cuda->state) != D9_OK) return status;
-    d9_log(context, D9_LOG_DEBUG, "%s", context->message); /* this work alone, not the device */
-    d9_context_clear(context);
-    return D9_OK;
 }

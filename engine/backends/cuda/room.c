@@ -1,0 +1,85 @@
+/* What a run needs of the device's memory, said before it is asked for. The buffers and the least scratch are known
+ * before anything is allocated. cuDNN's workspaces are known when a choice is planned: d9_cuda_reserve then asks here
+ * again. */
+#include "backends/cuda/conv_description.h"
+#include "backends/cuda/cuda.h"
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* ---- scratch ---- */
+
+static int64_t norm_bytes(const d9_site *site) {
+    const d9_kernel_norm shape = d9_chain_extent(site);
+    return d9_cuda_norm_scratch_bytes(&shape) + 2 * shape.groups * shape.channels * (int64_t)sizeof(float);
+}
+
+static int64_t node_bytes(const d9_site *site) {
+    switch (site->nodes[0]->op) {
+    case D9_OP_NORM:
+    case D9_OP_NORM_EVAL:
+    case D9_OP_NORM_BACKWARD:
+        return norm_bytes(site);
+    case D9_OP_CONV_BACKWARD_WEIGHT: {
+        const d9_conv_geometry g = d9_conv_geometry_of(site);
+        const d9_conv_description description = d9_conv_describe(&g);
+        return description.widened ? description.tensor[D9_CONV_WEIGHTS].bytes : 0;
+    }
+    default:
+        return 0;
+    }
+}
+
+/* Rules share the scratch: the one that wants most. */
+static int64_t list_bytes(const d9_program *program, const d9_graph *graph) {
+    int64_t most = 0;
+    for (d9_node_id n = 0; n < graph->node_count; n++) {
+        const d9_site site = {.program = program, .graph = graph, .nodes = {&graph->nodes[n]}, .node_count = 1};
+        most = larger(most, node_bytes(&site));
+    }
+    return most;
+}
+
+d9_status d9_cuda_least_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program, int64_t *bytes) {
+    d9_status status;
+    D9_TRY(d9_cuda_epoch_order_bytes(context, cuda, program, bytes));
+    *bytes = larger(*bytes, larger(list_bytes(program, &program->train), list_bytes(program, &program->eval)));
+done:
+    return status;
+}
+
+/* ---- the whole ---- */
+
+int64_t d9_cuda_program_bytes(const d9_program *program) {
+    int64_t bytes = 0;
+    for (int b = 0; b < D9_BUFFER_COUNT; b++) bytes += program->buffer_bytes[b];
+    for (int t = 0; t < program->table_count; t++) bytes += program->table[t].count * (int64_t)sizeof(float);
+    return bytes;
+}
+
+/* The activations grow with the batch, the rest hardly. */
+d9_status d9_cuda_check_room(d9_context *context, const d9_cuda *cuda, const d9_program *program, int64_t scratch_bytes,
+                             int64_t held) {
+    d9_status status;
+    int64_t available, total;
+    const int64_t asked = d9_cuda_program_bytes(program) + scratch_bytes, batch = program->extent.batch;
+    const int64_t activations = program->buffer_bytes[D9_BUFFER_SCRATCH];
+    const double gib = 1.0 / (1 << 30);
+    D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
+    available += held;
+    if (asked <= available) return D9_OK;
+    const double share = activations > 0 ? (double)(available - (asked - activations)) / (double)activations : 0;
+    const int64_t fits = share > 0 ? (int64_t)(share * (double)batch) : 0;
+    if (fits > 0)
+        D9_TRY(d9_fail(
+            context, D9_DEVICE,
+            "out of device memory: this run needs %.2f GiB, %.2f of %.2f GiB are free: a batch of %lld instead "
+            "of %lld would fit",
+            gib * (double)asked, gib * (double)available, gib * (double)total, (long long)fits, (long long)batch));
+    D9_TRY(d9_fail(context, D9_DEVICE,
+                   "out of device memory: this run needs %.2f GiB, of which %.2f whatever the batch; %.2f of %.2f GiB "
+                   "are free",
+                   gib * (double)asked, gib * (double)(asked - activations), gib * (double)available,
+                   gib * (double)total));
+done:
+    return status;
+}

@@ -1,0 +1,335 @@
+/* How the CUDA backend chooses among cuDNN's ways, on the fake of it (fake_cudnn.c): the fastest one that has room and
+ * whose bits repeat, on numbers that are none of the run's; what was chosen, and what is never to be, is kept. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/cuda_backend/watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static d9_fake *fake;
+
+static void set_cache(const char *folder) {
+    if (setenv("XDG_CACHE_HOME", folder, 1) != 0) fail_msg("no environment");
+}
+
+static void cache_path(const char *folder, char path[RUN_PATH_BYTES]) {
+    snprintf(path, RUN_PATH_BYTES, "%.400s/dawn9/cuda-choices.tsv", folder);
+}
+
+/* e3 is the fastest of those that can be built, run and given room; what the others asked for is given back. */
+static void tuning_takes_the_fastest(void **state) {
+    static watch off, on;
+    char folder[RUN_PATH_BYTES];
+    (void)state;
+    run_folder_make(folder);
+    set_cache(folder);
+    fake->reset();
+    watch_run("fp16", "off", &off);
+    assert_int_equal(off.status, D9_OK);
+    const int convolutions = watch_count(off.plan, "e1");
+    assert_true(convolutions >= 20);
+    assert_false(run_has(folder, "dawn9")); /* nothing was timed, so nothing is kept */
+    fake->reset();
+    watch_run("fp16", "on", &on);
+    if (on.status != D9_OK) fail_msg("%s", on.message);
+    assert_int_equal(watch_count(on.plan, "e3"), convolutions);
+    const int64_t more = on.after[RUN_STEPS].used_bytes - off.after[RUN_STEPS].used_bytes;
+    assert_true(more > 0 && more <= 1 << 20);
+    assert_true(fake->counts.most_bytes > on.after[RUN_STEPS].used_bytes + (4 << 20));
+    watch_nothing_left();
+}
+
+static void write_text(const char *path, const char *text) {
+    d9_context context;
+    d9_context_init(&context);
+    op_ok(&context, d9_file_write(&context, path, text, strlen(text)));
+}
+
+static void what_was_chosen_is_remembered(void **state) {
+    static watch w;
+    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    (void)state;
+    run_folder_make(folder);
+    set_cache(folder);
+    cache_path(folder, path);
+    fake->reset();
+    watch_run("fp16", "auto", &w);
+    const int64_t asked = fake->counts.surveyed;
+    assert_true(asked > 10 && asked < watch_count(w.plan, "e3")); /* equal shapes share */
+    fake->reset();
+    watch_run("fp16", "auto", &w);
+    assert_int_equal(fake->counts.surveyed, 0);
+    assert_true(watch_count(w.plan, "e3") > asked);
+    fake->reset();
+    watch_run("bf16", "auto", &w); /* another type is another question */
+    assert_int_equal(fake->counts.surveyed, asked);
+    fake->reset();
+    watch_run("f32", "auto", &w);
+    fake->reset();
+    watch_run("tf32", "auto", &w); /* so is permission to round */
+    assert_int_equal(fake->counts.surveyed, asked);
+    fake->reset();
+    watch_run("fp16", "on", &w); /* asks anew */
+    assert_true(fake->counts.surveyed > 0);
+    write_text(path, "dawn9 choices 1\nhalf a line\n");
+    fake->reset();
+    watch_run("fp16", "auto", &w);
+    assert_non_null(strstr(w.log, "cuda-choices.tsv line 2: damaged: tuning anew"));
+    assert_int_equal(fake->counts.surveyed, asked);
+    fake->reset();
+    watch_run("fp16", "auto", &w);
+    assert_string_equal(w.log, "");
+    assert_int_equal(fake->counts.surveyed, 0);
+    watch_nothing_left();
+}
+
+/* ---- sessions ---- */
+
+typedef struct ground {
+    d9_context context;
+    d9_config *config;
+    d9_session session;
+    watch w; /* its log */
+} ground;
+
+static void open_ground(ground *g, const char *precision, const char *tune, bool keep_all) {
+    d9_context_init(&g->context);
+    memset(&g->w, 0, sizeof g->w);
+    g->context.log = watch_log;
+    g->context.log_user = &g->w;
+    g->config = watch_config(&g->context, precision, tune);
+    const d9_session_options options = {.config = g->config, .seed = 7, .no_eval = true, .program.keep_all = keep_all};
+    op_ok(&g->context, d9_session_open(&g->context, &options, &g->session));
+}
+
+static const char *plan_of(const ground *g) { return g->session.backend->plan_text(g->session.train_plan); }
+
+static void close_ground(ground *g) {
+    d9_session_close(&g->session);
+    d9_config_free(&g->context, g->config);
+    watch_nothing_left();
+}
+
+static void fresh_cache(void) {
+    char folder[RUN_PATH_BYTES];
+    run_folder_make(folder);
+    set_cache(folder);
+}
+
+/* ---- what is timed ---- */
+
+/* Twice as slow as the best: its warm-up and one run; all others 24 more. */
+static void slow_choices_are_dropped(void **state) {
+    static ground g;
+    (void)state;
+    fresh_cache();
+    fake->reset();
+    open_ground(&g, "fp16", "on", false);
+    const d9_fake_counts *c = &fake->counts;
+    assert_true(c->surveyed >= 20);
+    assert_int_equal(c->runs[1], 26 * c->surveyed);
+    assert_int_equal(c->runs[3], (26 + 2) * c->surveyed); /* two to see whether its bits repeat */
+    assert_int_equal(c->runs[6], 26 * c->surveyed);
+    assert_int_equal(c->runs[7], 2 * c->surveyed);
+    close_ground(&g);
+}
+
+static void nothing_is_timed_on_zeros(void **state) {
+    static const char *const precisions[] = {"fp16", "f32"};
+    static ground g;
+    (void)state;
+    for (int p = 0; p < 2; p++) {
+        fresh_cache();
+        fake->reset();
+        open_ground(&g, precisions[p], "auto", false);
+        assert_true(fake->counts.convolutions > 1000);
+        assert_int_equal(fake->counts.on_zeros, 0);
+        close_ground(&g);
+    }
+}
+
+/* ---- bits that do not repeat ---- */
+
+static void assert_banned(const watch *w, const char *choice) {
+    char line[64];
+    snprintf(line, sizeof line, "cuDNN's %s gives other bits from run to run for forward f16 x ", choice);
+    if (!strstr(w->log, line) || !strstr(w->log, ": it is banned here\n")) fail_msg("logged: %s", w->log);
+}
+
+static void what_does_not_repeat_is_banned(void **state) {
+    static watch w;
+    (void)state;
+    fresh_cache();
+    fake->reset();
+    fake->unsteady = 3;
+    watch_run("fp16", "auto", &w);
+    if (w.status != D9_OK) fail_msg("%s", w.message);
+    assert_banned(&w, "e3");
+    assert_int_equal(watch_count(w.plan, "e3"), 0);
+    assert_true(watch_count(w.plan, "e6") >= 20); /* the next best */
+    fake->reset();
+    watch_run("fp16", "auto", &w);
+    assert_int_equal(fake->counts.surveyed, 0);
+    assert_true(watch_count(w.plan, "e6") >= 20);
+    fake->reset();
+    watch_run("fp16", "on", &w); /* what is timed anew is not asked again */
+    assert_true(fake->counts.surveyed > 0);
+    assert_int_equal(fake->counts.runs[3], 0);
+    assert_true(watch_count(w.plan, "e6") >= 20);
+    assert_string_equal(w.log, "");
+    fake->reset();
+    watch_run("bf16", "auto", &w); /* of another type nothing is known */
+    assert_true(watch_count(w.plan, "e3") >= 20);
+    watch_nothing_left();
+}
+
+/* A run does not look again at what was chosen before; verify, which keeps all values, does: tuned or not. */
+static void verify_bans_what_was_chosen_before(void **state) {
+    static watch w;
+    static ground g;
+    (void)state;
+    fresh_cache();
+    fake->reset();
+    watch_run("fp16", "auto", &w);
+    fake->unsteady = 3;
+    watch_run("fp16", "auto", &w);
+    assert_true(watch_count(w.plan, "e3") >= 20);
+    assert_string_equal(w.log, "");
+    open_ground(&g, "fp16", "auto", true);
+    assert_banned(&g.w, "e3");
+    assert_int_equal(watch_count(plan_of(&g), "e3"), 0);
+    close_ground(&g);
+    watch_run("fp16", "auto", &w);
+    assert_true(watch_count(w.plan, "e6") >= 20);
+    assert_string_equal(w.log, "");
+    fresh_cache();
+    fake->unsteady = 1;
+    open_ground(&g, "fp16", "off", true);
+    assert_banned(&g.w, "e1");
+    assert_true(watch_count(plan_of(&g), "e3") >= 20); /* the next that can be built */
+    close_ground(&g);
+}
+
+/* ---- room ---- */
+
+/* What a run without tuning needs, and this much more, is left. */
+static void leave_room(int64_t more) {
+    static watch w;
+    fake->reset();
+    watch_run("fp16", "off", &w);
+    const int64_t enough = fake->counts.most_bytes;
+    fake->reset();
+    fake->held_bytes = fake->memory_bytes - enough - more;
+}
+
+/* e3 wants 1 MiB. With less left e1 is taken, this time. */
+static void a_choice_made_for_want_of_room_is_not_kept(void **state) {
+    static watch w;
+    (void)state;
+    fresh_cache();
+    leave_room(512 << 10);
+    watch_run("fp16", "auto", &w);
+    if (w.status != D9_OK) fail_msg("%s", w.message);
+    assert_true(watch_count(w.plan, "e1") >= 20);
+    assert_int_equal(watch_count(w.plan, "e3"), 0);
+    assert_true(fake->counts.runs[7] > 0); /* they were timed */
+    fake->reset();
+    watch_run("fp16", "auto", &w);
+    assert_true(watch_count(w.plan, "e3") >= 20);
+    watch_nothing_left();
+}
+
+/* Neither where all choices want more, nor where a plan names one that does. */
+static void workspaces_without_room_are_refused_in_figures(void **state) {
+    static watch w;
+    static const char *const pattern = "out of device memory: this run needs";
+    d9_context context;
+    d9_session session;
+    (void)state;
+    fresh_cache();
+    leave_room(-1000); /* e1 wants 4 KiB */
+    fake->ways = 6;
+    watch_run("fp16", "off", &w);
+    assert_int_equal(w.status, D9_DEVICE);
+    if (!strstr(w.message, pattern) || !strstr(w.message, "a batch of ")) fail_msg("%s", w.message);
+    watch_nothing_left();
+    fake->reset();
+    watch_run("fp16", "auto", &w);
+    leave_room(512 << 10);
+    d9_context_init(&context);
+    d9_config *config = watch_config(&context, "fp16", "off");
+    const d9_session_options options = {.config = config, .seed = 7, .plan = w.plan};
+    assert_int_equal(d9_session_open(&context, &options, &session), D9_DEVICE);
+    if (!strstr(context.message, pattern)) fail_msg("%s", context.message);
+    d9_config_free(&context, config);
+    watch_nothing_left();
+}
+
+enum { KEPT = 1 << 13, BUFFERS = 3 };
+
+/* Trains, and plans evaluation before the step `planned`; the state, its average and velocities in the end, and how
+ * many recordings it took. */
+static int64_t train_planning_at(int64_t planned, float kept[BUFFERS][KEPT]) {
+    static ground g;
+    static const d9_buffer buffers[BUFFERS] = {D9_BUFFER_STATE, D9_BUFFER_ACCUMULATORS, D9_BUFFER_ACCUMULATORS + 1};
+    d9_plan *plan = NULL;
+    fresh_cache();
+    fake->reset();
+    open_ground(&g, "f32", "on", false);
+    op_ok(&g.context, d9_session_initialize(&g.session));
+    const int64_t before = fake->counts.captures;
+    for (int64_t step = 0; step < RUN_STEPS; step++) {
+        if (step == planned) op_ok(&g.context, d9_session_plan(&g.session, &g.session.program.eval, &plan));
+        if (step % RUN_STEPS_PER_EPOCH == 0) op_ok(&g.context, d9_session_begin_epoch(&g.session, step));
+        op_ok(&g.context, d9_session_step(&g.session, step));
+    }
+    for (int b = 0; b < BUFFERS; b++) {
+        const int64_t bytes = g.session.program.buffer_bytes[buffers[b]];
+        assert_true(bytes > 1000 && bytes <= (int64_t)sizeof kept[b]);
+        op_ok(&g.context, g.session.backend->read(&g.context, g.session.device, buffers[b], 0, kept[b], bytes));
+    }
+    const int64_t captures = fake->counts.captures - before;
+    g.session.backend->plan_free(&g.context, plan);
+    close_ground(&g);
+    return captures;
+}
+
+/* Tuning lends the scratch more room and takes it back: what was recorded before names memory that is gone. Between two
+ * steps it may not touch what they keep: in f32 weights, and in evaluation their average, are a convolution's own
+ * argument. */
+static void a_later_plan_moves_the_scratch_and_nothing_else(void **state) {
+    static float kept[2][BUFFERS][KEPT];
+    (void)state;
+    assert_int_equal(train_planning_at(0, kept[0]), 2); /* with and without a move of the average */
+    assert_int_equal(train_planning_at(RUN_STEPS_PER_EPOCH + 3, kept[1]), 4);
+    for (int b = 0; b < BUFFERS; b++) {
+        assert_true(kept[0][b][0] != 0);
+        assert_memory_equal(kept[0][b], kept[1][b], sizeof kept[0][b]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tuning_takes_the_fastest),
+        cmocka_unit_test(what_was_chosen_is_remembered),
+        cmocka_unit_test(slow_choices_are_dropped),
+        cmocka_unit_test(nothing_is_timed_on_zeros),
+        cmocka_unit_test(what_does_not_repeat_is_banned),
+        cmocka_unit_test(verify_bans_what_was_chosen_before),
+        cmocka_unit_test(a_choice_made_for_want_of_room_is_not_kept),
+        cmocka_unit_test(workspaces_without_room_are_refused_in_figures),
+        cmocka_unit_test(a_later_plan_moves_the_scratch_and_nothing_else),
+    };
+    fake = fake_find();
+    if (!fake) {
+        print_error("the module beside this program is not the fake\n");
+        return 1;
+    }
+    return cmocka_run_group_tests_name("cuda_backend_tuning", tests, NULL, NULL);
+}
