@@ -10,7 +10,8 @@ if ! grep -q '^cuda *absent: ' "$out"; then
     echo "a GPU answers: nothing more to check here"
     verdict
 fi
-refuses 4 '^dawn9: backend cuda: .*(no NVIDIA driver here|is not installed)' "$dawn9" train cuda.yaml --backend cuda --out run
+says '^cuda *absent: .*(NVIDIA driver|is older than CUDA|no GPU|is not installed)'
+refuses 4 '^dawn9: backend cuda: .*(NVIDIA driver|is older than CUDA|no GPU|is not installed)' "$dawn9" train cuda.yaml --backend cuda --out run
 accepts "$dawn9" train cuda.yaml --backend auto --out run --quiet
 json run/result.json 'd["backend"] == "cpu"'
 verdict
