@@ -20,12 +20,6 @@
 enum { MOST_CHOICES = 128, TIMED_RUNS = 3 };
 enum { WORKSPACE_ALIGNMENT = 256 }; /* that of fresh device memory */
 
-typedef struct cudnn {
-    cudnnHandle_t handle;
-    d9_cuda_choices *choices;
-    char device[D9_CUDA_CHOICE_KEY]; /* the part of a key that is the same for all */
-} cudnn;
-
 typedef struct convolution {
     d9_cudnn_graph graph;
     d9_cudnn_plan plan;
@@ -37,14 +31,14 @@ typedef struct convolution {
 
 /* A convolution somewhere: the site's values, or memory of a measurement. */
 typedef struct job {
-    const d9_cuda *cuda;
+    d9_cuda *cuda;
     const d9_site *site; /* NULL: a measurement */
     convolution *convolution;
     void *data[D9_CONV_ARGUMENTS];
 } job;
 
 static d9_cudnn_target target_of(const d9_cuda *cuda) {
-    return (d9_cudnn_target){.handle = ((cudnn *)cuda->convolver_state)->handle};
+    return (d9_cudnn_target){.handle = cuda->convolver_state};
 }
 
 /* ---- running ---- */
@@ -147,17 +141,16 @@ static const char *const banned = "banned";
 static void ban_key(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice,
                     char key[D9_CUDA_CHOICE_KEY]) {
     char text[D9_CONV_TEXT], name[D9_CUDNN_NAME];
-    const cudnn *state = cuda->convolver_state;
     d9_conv_text(&c->graph.description, text);
     text[strcspn(text, " ") + 1 + strcspn(text + strcspn(text, " ") + 1, " ")] = 0; /* "forward f16" */
     d9_cudnn_choice_name(choice, name);
-    if (snprintf(key, D9_CUDA_CHOICE_KEY, "%s: %s %s", state->device, text, name) >= D9_CUDA_CHOICE_KEY) key[0] = 0;
+    if (snprintf(key, D9_CUDA_CHOICE_KEY, "%s: %s %s", cuda->name, text, name) >= D9_CUDA_CHOICE_KEY) key[0] = 0;
 }
 
 static bool is_banned(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice) {
     char key[D9_CUDA_CHOICE_KEY];
     ban_key(cuda, c, choice, key);
-    return d9_cuda_choices_find(((const cudnn *)cuda->convolver_state)->choices, key) != NULL;
+    return d9_cuda_choices_find(cuda->choices, key) != NULL;
 }
 
 static d9_status ban(d9_context *context, const d9_site *site, const d9_cudnn_choice *choice) {
@@ -165,7 +158,7 @@ static d9_status ban(d9_context *context, const d9_site *site, const d9_cudnn_ch
     char key[D9_CUDA_CHOICE_KEY], text[D9_CONV_TEXT], name[D9_CUDNN_NAME];
     const d9_cuda *cuda = d9_cuda_of(site);
     const convolution *c = site->data;
-    d9_cuda_choices *choices = ((cudnn *)cuda->convolver_state)->choices;
+    d9_cuda_choices *choices = cuda->choices;
     ban_key(cuda, c, choice, key);
     d9_conv_text(&c->graph.description, text);
     d9_cudnn_choice_name(choice, name);
@@ -207,14 +200,22 @@ done:
     return status;
 }
 
+/* For a measurement: within room that is borrowed. */
+static d9_status run_within(d9_context *context, void *what) {
+    d9_status status;
+    const job *j = what;
+    D9_TRY(d9_cuda_borrow(context, j->cuda, scratch_of(j->convolution)));
+    D9_TRY(run_job(context, what));
+done:
+    return status;
+}
+
 /* Seconds of a choice, widening included. *ran false: it cannot be built, run, or given room; the device is well. */
-static d9_status time_choice(d9_context *context, d9_cuda *cuda, job *j, const d9_cudnn_choice *choice, double give_up,
-                             bool *ran, double *seconds) {
+static d9_status time_choice(d9_context *context, const d9_cuda *cuda, job *j, const d9_cudnn_choice *choice,
+                             double give_up, bool *ran, double *seconds) {
     d9_status status;
     D9_TRY(build_within(context, cuda, j->convolution, choice, ran));
-    if (!*ran) goto done;
-    D9_TRY(d9_cuda_borrow(context, cuda, scratch_of(j->convolution)));
-    D9_TRY(d9_cuda_try_time(context, cuda, run_job, j, TIMED_RUNS, give_up, ran, seconds));
+    if (*ran) D9_TRY(d9_cuda_try_time(context, cuda, run_within, j, TIMED_RUNS, give_up, ran, seconds));
 done:
     return status;
 }
@@ -264,7 +265,7 @@ done:
 static d9_status recall(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
                         bool *found) {
     const d9_cuda *cuda = d9_cuda_of(site);
-    const char *name = d9_cuda_choices_find(((const cudnn *)cuda->convolver_state)->choices, key);
+    const char *name = d9_cuda_choices_find(cuda->choices, key);
     *found = name && site->options->tune == D9_TUNE_AUTO && d9_cudnn_choice_parse(name, choice);
     return *found ? build_within(context, cuda, site->data, choice, found) : D9_OK;
 }
@@ -272,14 +273,13 @@ static d9_status recall(d9_context *context, const d9_site *site, const char *ke
 static d9_status keep(d9_context *context, const d9_site *site, const char *key, const d9_cudnn_choice *choice) {
     char name[D9_CUDNN_NAME];
     d9_cudnn_choice_name(choice, name);
-    return d9_cuda_choices_add(context, ((cudnn *)d9_cuda_of(site)->convolver_state)->choices, key, name);
+    return d9_cuda_choices_add(context, d9_cuda_of(site)->choices, key, name);
 }
 
 static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     char text[D9_CONV_TEXT];
-    const cudnn *state = d9_cuda_of(site)->convolver_state;
     d9_conv_text(&((const convolution *)site->data)->graph.description, text);
-    if (snprintf(key, D9_CUDA_CHOICE_KEY, "%s: %s", state->device, text) >= D9_CUDA_CHOICE_KEY) key[0] = 0;
+    if (snprintf(key, D9_CUDA_CHOICE_KEY, "%s: %s", d9_cuda_of(site)->name, text) >= D9_CUDA_CHOICE_KEY) key[0] = 0;
 }
 
 /* By timing, where there is a trial. */
@@ -459,46 +459,25 @@ done:
     return status;
 }
 
-/* ---- the convolver ---- */
+/* ---- the convolver: its state is the handle ---- */
 
 static void close_convolver(d9_context *context, void *convolver) {
-    cudnn *c = convolver;
-    if (!c) return;
-    if (c->handle) cudnnDestroy(c->handle);
-    d9_cuda_choices_close(context, c->choices);
-    d9_release(context, c);
-}
-
-static void describe(const void *convolver, d9_device_info *info);
-
-/* Everything that a choice depends on besides the convolution. */
-static void name_device(const d9_cuda_driver *driver, const void *state, char name[D9_CUDA_CHOICE_KEY]) {
-    d9_device_info info = {.threads = 0};
-    driver->describe(state, &info);
-    describe(NULL, &info);
-    snprintf(name, D9_CUDA_CHOICE_KEY, "%s %s %lld MiB, %s", info.name, info.isa, (long long)(info.memory_bytes >> 20),
-             info.version);
+    (void)context;
+    if (convolver) cudnnDestroy(convolver);
 }
 
 static d9_status open_convolver(d9_context *context, const d9_cuda_driver *driver, void *state, void **convolver) {
-    d9_status status;
-    cudnn *c = NULL;
-    D9_TRY(D9_ALLOCATE(context, 1, "cuDNN", &c));
-    cudnnStatus_t result = cudnnCreate(&c->handle);
-    if (result == CUDNN_STATUS_SUCCESS) result = cudnnSetStream(c->handle, driver->stream(state));
+    d9_status status = D9_OK;
+    cudnnHandle_t handle = NULL;
+    cudnnStatus_t result = cudnnCreate(&handle);
+    if (result == CUDNN_STATUS_SUCCESS) result = cudnnSetStream(handle, driver->stream(state));
     if (result != CUDNN_STATUS_SUCCESS)
         D9_TRY(d9_fail(context, D9_DEVICE, "cuDNN %d: %s", (int)cudnnGetVersion(), cudnnGetErrorString(result)));
-    D9_TRY(d9_cuda_choices_open(context, NULL, &c->choices));
-    name_device(driver, state, c->device);
-    *convolver = c;
-    c = NULL;
+    *convolver = handle;
+    handle = NULL;
 done:
-    close_convolver(context, c);
+    close_convolver(context, handle);
     return status;
-}
-
-static void planned(d9_context *context, void *convolver) {
-    d9_cuda_choices_save(context, ((cudnn *)convolver)->choices);
 }
 
 static void describe(const void *convolver, d9_device_info *info) {
@@ -517,6 +496,5 @@ const d9_cuda_convolver d9_cuda_cudnn = {
     .run = run,
     .release = release,
     .survey = survey,
-    .planned = planned,
     .ceiling = ceiling,
 };

@@ -20,7 +20,6 @@ typedef struct d9_cuda_convolver {
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
     void (*release)(d9_context *context, d9_site *site);
     d9_status (*survey)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
-    void (*planned)(d9_context *context, void *convolver); /* all of a plan's rules are prepared; may be NULL */
     /* Operations per second of a large product; may be NULL. */
     d9_status (*ceiling)(d9_context *context, void *backend, const d9_precision *precision,
                          double *operations_per_second);

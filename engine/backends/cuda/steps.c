@@ -196,7 +196,6 @@ static d9_status finish_planning(d9_context *context, d9_cuda *cuda, const d9_pr
     D9_TRY(d9_cuda_reserve(context, cuda, bytes));
     D9_TRY(d9_cuda_trim(context, cuda));
     d9_cuda_choices_save(context, cuda->choices);
-    if (cuda->convolver->planned) cuda->convolver->planned(context, cuda->convolver_state);
 done:
     return status;
 }
