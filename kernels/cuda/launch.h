@@ -7,8 +7,9 @@
  *
  * Clusters of blocks are in cluster.h.
  *
- * The three places where a kernel goes wrong most easily have names here: the barrier, the width of a warp's reduction,
- * the end of an array. So a test can build the kernels with a mistake in them and see its comparison fail. */
+ * The four places where a kernel goes wrong most easily have names here: the barrier, the fence, the width of a warp's
+ * reduction, the end of an array. So a test can build the kernels with a mistake in them and see its comparison
+ * fail. */
 #ifndef D9_CUDA_LAUNCH_H
 #define D9_CUDA_LAUNCH_H
 
@@ -30,6 +31,9 @@
 
 #ifndef D9_BARRIER
 #define D9_BARRIER() __syncthreads()
+#endif
+#ifndef D9_FENCE
+#define D9_FENCE() __threadfence()
 #endif
 #ifndef D9_REDUCED_LANES
 #define D9_REDUCED_LANES 32

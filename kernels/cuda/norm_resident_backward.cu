@@ -47,9 +47,9 @@ D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *sh
                           const d9_kernel_norm_gradients &gradients) {
     D9_SHARED(unsigned, before, 1);
     if (threadIdx.x == 0) {
-        __threadfence();
+        D9_FENCE();
         before[0] = atomicAdd(&tickets[blockIdx.x], 1u);
-        __threadfence();
+        D9_FENCE();
     }
     D9_BARRIER();
     const int64_t c = chunk + threadIdx.x;

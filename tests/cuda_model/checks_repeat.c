@@ -1,6 +1,7 @@
-/* The same launches three times: the model runs their threads in another order each time, and the bits must not care.
- */
+/* The same launches under several seeds: the model runs clusters, warps and lanes in other orders each time, and the
+ * bits must not care. */
 #include "tests/cuda_model/checks.h"
+#include "tests/cuda_model/model.h"
 
 #define D9_REAL float
 #include "kernels/formulas/activation.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 
 enum { IMAGES = 4, PIXELS = 33, CHANNELS = 72, GROUPS = 2, COUNT = IMAGES * PIXELS * CHANNELS };
-enum { SAMPLES = 65, INPUTS = 40, OUTPUTS = 10, RESULTS = 9 };
+enum { SAMPLES = 65, INPUTS = 40, OUTPUTS = 10, RESULTS = 13, SEEDS = 5 };
 
 /* Every array the launches write. */
 typedef struct results {
@@ -25,7 +26,11 @@ static results new_results(const d9_kernel_norm *norm) {
                                      CHANNELS,
                                      SAMPLES * OUTPUTS,
                                      OUTPUTS * INPUTS,
-                                     d9_cuda_norm_scratch_bytes(norm) / 4};
+                                     d9_cuda_norm_scratch_bytes(norm) / 4,
+                                     COUNT,
+                                     COUNT,
+                                     CHANNELS,
+                                     CHANNELS};
     results r;
     for (int i = 0; i < RESULTS; i++) r.array[i] = d9_array_new(D9_KERNEL_F32, counts[i], 0);
     return r;
@@ -57,17 +62,42 @@ static void run_all(d9_check *check, d9_pool *pool, const d9_kernel_norm *norm, 
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) d9_check_launch(check, "repeated", errors[i]);
 }
 
+/* In one pass, by clusters of blocks; which of them adds the groups' shares is for the seed to say. */
+static void run_resident(d9_check *check, d9_pool *pool, const d9_kernel_norm *norm, const results *r) {
+    const d9_cuda_room room = {(20 + 12) << 10, 8};
+    const float *x = d9_pool_random(pool, D9_KERNEL_F32, COUNT, 64),
+                *scale = d9_pool_random(pool, D9_KERNEL_F32, CHANNELS, 65);
+    const d9_kernel_in in = {x, D9_KERNEL_F32}, gradient = {x, D9_KERNEL_F32};
+    float *running = d9_pool_floats(pool, 2 * GROUPS * CHANNELS), *mean = d9_pool_floats(pool, GROUPS * CHANNELS);
+    float *inv_std = d9_pool_floats(pool, GROUPS * CHANNELS);
+    uint32_t *tickets = (uint32_t *)(void *)d9_pool_floats(pool, CHANNELS / 8);
+    const d9_kernel_norm_state state = {scale, scale, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5, 0.1};
+    const d9_kernel_epilogue epilogue = {.act = {D9_ACT_CELU, 0.3f}};
+    const d9_cuda_prologue prologue = {.act = epilogue.act, .reference = in};
+    const d9_kernel_norm_gradients gradients = {d9_array_out(&r->array[10]), r->array[11].data, r->array[12].data};
+    d9_cuda_residence forward, backward;
+    if (!d9_cuda_norm_fits(norm, D9_KERNEL_F32, false, &room, &forward) || forward.blocks < 2 ||
+        !d9_cuda_norm_fits(norm, D9_KERNEL_F32, true, &room, &backward) || backward.blocks < 2)
+        return d9_check_fail(check, "repeated: no clusters");
+    d9_check_launch(check, "repeated",
+                    d9_cuda_norm_resident(NULL, norm, &forward, NULL, in, (d9_kernel_out){NULL, D9_KERNEL_F32}, &state,
+                                          &epilogue, d9_array_out(&r->array[9])));
+    d9_check_launch(check, "repeated",
+                    d9_cuda_norm_resident_backward(NULL, norm, &backward, NULL, gradient, &prologue, in, mean, inv_std,
+                                                   scale, r->array[8].data, tickets, &gradients));
+}
+
 void d9_cuda_check_repeated(d9_check *check) {
     const d9_kernel_norm norm = {IMAGES, PIXELS, CHANNELS, GROUPS};
     results first = new_results(&norm);
     double first_metrics[4] = {0, 0, 0, 0};
-    for (int turn = 0; turn < 3; turn++) {
+    for (int turn = 0; turn < SEEDS; turn++) {
         d9_pool pool = {.count = 0};
         results again = turn ? new_results(&norm) : first;
         double metrics[4] = {0, 0, 0, 0};
-        int64_t counter = 0;
-        for (int i = 0; i < turn; i++) d9_check_launch(check, "repeated", d9_cuda_advance(NULL, &counter));
+        d9_model_seed((unsigned)turn);
         run_all(check, &pool, &norm, &again, turn ? metrics : first_metrics);
+        run_resident(check, &pool, &norm, &again);
         for (int i = 0; turn && i < RESULTS; i++) {
             check->compared++;
             if (memcmp(first.array[i].data, again.array[i].data, (size_t)first.array[i].bytes) != 0)
@@ -77,5 +107,6 @@ void d9_cuda_check_repeated(d9_check *check) {
         if (turn && memcmp(metrics, first_metrics, sizeof metrics) != 0) d9_check_fail(check, "repeated: metrics");
         d9_pool_free(&pool);
     }
+    d9_model_seed(0);
     for (int i = 0; i < RESULTS; i++) d9_array_free(check, &first.array[i]);
 }

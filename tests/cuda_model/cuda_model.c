@@ -84,6 +84,53 @@ static void clusters_share_memory(void **state) {
             assert_int_equal(out[block * THREADS + t], (block / 4 * 4 + (block + 1) % 4) * 1000 + t);
 }
 
+static void arrays_stand_at_what_was_declared(void **state) {
+    (void)state;
+    unsigned place[3] = {0};
+    assert_int_equal(d9_scenario_alignment(place), 0);
+    for (int i = 0; i < 3; i++) assert_int_equal(place[i], 16);
+}
+
+/* Any block may be the last; blocks begin before others have ended; and a seed says how. */
+static void clusters_run_in_any_order(void **state) {
+    (void)state;
+    enum { SEEDS = 32, BLOCKS = D9_SCENARIO_BLOCKS };
+    int last[BLOCKS] = {0}, interleaved = 0;
+    for (unsigned seed = 0; seed < SEEDS; seed++) {
+        int trace[2 * BLOCKS], seen[BLOCKS] = {0}, live = 0, most = 0;
+        unsigned count = 0;
+        d9_model_seed(seed);
+        assert_int_equal(d9_scenario_trace(&count, trace), 0);
+        assert_int_equal(count, 2 * BLOCKS);
+        for (int i = 0; i < 2 * BLOCKS; i++) {
+            live += seen[trace[i]]++ ? -1 : 1;
+            most = live > most ? live : most;
+        }
+        for (int i = 0; i < BLOCKS; i++) assert_int_equal(seen[i], 2);
+        assert_true(most <= 3);
+        interleaved += most == 3;
+        last[trace[2 * BLOCKS - 1]]++;
+    }
+    for (int i = 0; i < BLOCKS; i++) assert_true(last[i] > 0);
+    assert_true(interleaved > SEEDS / 2);
+    d9_model_seed(0);
+}
+
+static void shared_memory_has_an_end(void **state) {
+    (void)state;
+    const int64_t most = 232448, fixed = (4088 + 15) / 16 * 16 + 2064;
+    d9_model_test("room");
+    assert_int_equal(d9_scenario_room(most - fixed), 0);
+    assert_int_equal(d9_scenario_room(most + 1), D9_MODEL_INVALID_VALUE);
+    assert_string_equal(d9_model_failure(), "");
+    assert_int_equal(d9_scenario_room(most - fixed + 1), D9_MODEL_INVALID_VALUE);
+    assert_string_equal(d9_model_failure(), "room_kernel: 6160 bytes of static and 226289 of dynamic shared memory");
+    d9_model_test("room");
+    assert_int_equal(d9_scenario_static_room(), D9_MODEL_INVALID_VALUE);
+    assert_string_equal(d9_model_failure(), "static_room_kernel: 49168 bytes of static shared memory");
+    d9_model_test("room");
+}
+
 static void every_place_runs_once(void **state) {
     (void)state;
     int seen[2 * 3 * 4 * 5] = {0};
@@ -116,6 +163,20 @@ static void mistakes_are_refused(void **state) {
     assert_int_equal(d9_scenario_broken_cluster(), D9_MODEL_INVALID_CONFIGURATION);
 }
 
+#ifdef D9_MODEL_ALIGNMENT
+static void wide_accesses_are_aligned(void **state) {
+    (void)state;
+    is_refused(d9_scenario_plain_array, "at byte 0 of plain: an address that is no multiple of 16, ");
+    is_refused(d9_scenario_odd_place, "at byte 4 of aligned: an address that is no multiple of 16, ");
+    is_refused(d9_scenario_odd_store, "in global memory: an address that is no multiple of 16, ");
+    is_refused(d9_scenario_odd_double, "at byte 4 of dynamic shared memory: an address that is no multiple of 8, ");
+}
+#else
+static void wide_accesses_are_aligned(void **state) { /* UBSan's own library would end the program */
+    (void)state;
+}
+#endif
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(barriers_let_threads_meet),
                                        cmocka_unit_test(lanes_exchange),
@@ -124,6 +185,10 @@ int main(void) {
                                        cmocka_unit_test(shared_memory_is_fresh),
                                        cmocka_unit_test(clusters_share_memory),
                                        cmocka_unit_test(every_place_runs_once),
+                                       cmocka_unit_test(arrays_stand_at_what_was_declared),
+                                       cmocka_unit_test(clusters_run_in_any_order),
+                                       cmocka_unit_test(shared_memory_has_an_end),
+                                       cmocka_unit_test(wide_accesses_are_aligned),
                                        cmocka_unit_test(mistakes_are_refused)};
     return cmocka_run_group_tests_name("cuda_model", tests, NULL, NULL);
 }

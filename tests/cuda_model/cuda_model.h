@@ -21,12 +21,18 @@ struct dim3 {
     unsigned x, y, z;
     dim3(unsigned width = 1, unsigned height = 1, unsigned depth = 1) : x(width), y(height), z(depth) {}
 };
-struct alignas(16) uint4 {
-    uint32_t x, y, z, w;
+/* Copied number by number: clang's -fsanitize=alignment has no eye for the copy of a whole struct. */
+template <typename T> struct alignas(16) d9_model_four {
+    T x, y, z, w;
+    d9_model_four(T a, T b, T c, T d) : x(a), y(b), z(c), w(d) {}
+    d9_model_four(const d9_model_four &from) : x(from.x), y(from.y), z(from.z), w(from.w) {}
+    d9_model_four &operator=(const d9_model_four &from) {
+        x = from.x, y = from.y, z = from.z, w = from.w;
+        return *this;
+    }
 };
-struct alignas(16) float4 {
-    float x, y, z, w;
-};
+typedef d9_model_four<uint32_t> uint4;
+typedef d9_model_four<float> float4;
 struct alignas(8) uint2 {
     uint32_t x, y;
 };
@@ -42,12 +48,15 @@ extern d9_model_place d9_model_here;
 #define blockDim  d9_model_here.block_size
 #define gridDim   d9_model_here.grid_size
 
-/* Sizes of an H100. */
-enum { D9_MODEL_CLUSTER = 8, D9_MODEL_SHARED_BYTES = 232448 };
+/* Sizes of an H100: of a block's static shared memory, and of static and dynamic together, 227 KiB. */
+enum { D9_MODEL_CLUSTER = 8, D9_MODEL_STATIC_BYTES = 48 << 10, D9_MODEL_SHARED_BYTES = 232448 };
 
 int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster = 1,
                     size_t dynamic_bytes = 0);
 void d9_model_on(const void *stream); /* of the launch that follows */
+
+/* What hands arguments over is not the kernel's: race.h looks away. */
+#define D9_UNWATCHED __attribute__((no_sanitize("thread")))
 
 /* Arguments are evaluated and copied here, as CUDA does, for the kernel may run later. */
 template <typename K, typename... A>
@@ -55,11 +64,12 @@ int d9_model_call(const void *stream, const char *name, dim3 grid, dim3 block, u
                   K kernel, A... arguments) {
     d9_model_on(stream);
     return d9_model_launch(
-        name, grid, block, [=] { kernel(arguments...); }, cluster, static_cast<size_t>(dynamic_bytes));
+        name, grid, block, [=]() D9_UNWATCHED { kernel(arguments...); }, cluster, static_cast<size_t>(dynamic_bytes));
 }
 #define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
     d9_model_call(                                                                                                     \
-        stream, #kernel, grid, block, cluster, bytes, [](auto... arguments) { kernel(arguments...); }, ##__VA_ARGS__)
+        stream, #kernel, grid, block, cluster, bytes, [](auto... arguments) D9_UNWATCHED { kernel(arguments...); },    \
+        ##__VA_ARGS__)
 #define D9_LAUNCH(kernel, grid, block, stream, ...) D9_LAUNCH_CLUSTER(kernel, grid, block, 1, 0, stream, ##__VA_ARGS__)
 
 /* ---- between the parts of the model ---- */
@@ -67,11 +77,12 @@ int d9_model_call(const void *stream, const char *name, dim3 grid, dim3 block, u
 bool d9_model_kept(const char *kernel, const std::function<int()> &launch, int *error);
 int d9_model_refuse(const std::string &why, int error); /* notes the failure; returns `error` */
 
-/* A block's array: the same for all threads that name it at the same place. */
-void *d9_model_shared(const void *tag, size_t bytes);
-#define D9_SHARED(type, name, count)                                                                                   \
+/* A block's array: the same for all threads that name it at the same place; aligned to `alignment`, never to more. */
+void *d9_model_shared(const void *tag, const char *name, size_t bytes, size_t alignment);
+#define D9_MODEL_SHARED(type, name, count, alignment)                                                                  \
     static const char name##_tag = 0;                                                                                  \
-    type *const name = static_cast<type *>(d9_model_shared(&name##_tag, sizeof(type) * (count)))
+    type *const name = static_cast<type *>(d9_model_shared(&name##_tag, #name, sizeof(type) * (count), alignment))
+#define D9_SHARED(type, name, count) D9_MODEL_SHARED(type, name, count, 16)
 
 /* The launch's dynamic shared memory. */
 void *d9_model_dynamic_shared();
@@ -99,7 +110,7 @@ int d9_device_clusters(kernel_type, unsigned, unsigned cluster, int64_t bytes, c
 }
 
 /* ---- exchanges within a warp: all lanes of `mask` come to the same one ---- */
-enum d9_model_exchange { D9_MODEL_SHUFFLE, D9_MODEL_BALLOT };
+enum d9_model_exchange { D9_MODEL_SHUFFLE, D9_MODEL_BALLOT, D9_MODEL_SYNC };
 uint64_t d9_model_warp(const char *file, int line, d9_model_exchange kind, unsigned mask, uint64_t value, int source);
 int d9_model_lane();
 
@@ -126,19 +137,13 @@ static inline int d9_model_source(int lane) { return lane < 32 ? lane : d9_model
     static_cast<unsigned>(d9_model_warp(__FILE__, __LINE__, D9_MODEL_BALLOT, mask, (predicate) ? 1 : 0, 0))
 #define __any_sync(mask, predicate) (__ballot_sync(mask, predicate) != 0)
 #define __all_sync(mask, predicate) (__ballot_sync(mask, !(predicate)) == 0)
-#define __syncwarp()                static_cast<void>(__ballot_sync(0xffffffffu, 1))
+#define __syncwarp()                                                                                                   \
+    static_cast<void>(d9_model_warp(__FILE__, __LINE__, D9_MODEL_SYNC, 0xffffffffu, 0, d9_model_lane()))
 
-/* Threads change places only where they wait: a plain read and write is atomic. */
-static inline int atomicMin(int *at, int value) {
-    const int old = *at;
-    if (value < old) *at = value;
-    return old;
-}
-static inline unsigned atomicAdd(unsigned *at, unsigned value) {
-    const unsigned old = *at;
-    *at += value;
-    return old;
-}
-#define __threadfence() static_cast<void>(0) /* what is written is seen at once */
+/* Relaxed. What is written is seen at once; that a fence is missing only the race check knows. */
+int atomicMin(int *at, int value);
+unsigned atomicAdd(unsigned *at, unsigned value);
+void d9_model_fence(const char *file, int line);
+#define __threadfence() d9_model_fence(__FILE__, __LINE__)
 
 #endif

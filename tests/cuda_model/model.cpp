@@ -1,14 +1,19 @@
 /* The scheduler of the execution model: fibers by ucontext, one per thread that has started and not ended. A fiber
  * whose thread has ended takes the next one that has not begun, so kernels without barriers run on a single fiber.
  *
- * AddressSanitizer is told of every change of stacks. */
+ * AddressSanitizer is told of every change of stacks, race.h of everything that orders threads. */
+#undef _FORTIFY_SOURCE /* its longjmp takes another stack for a mistake */
 #include "tests/cuda_model/cuda_model.h"
 #include "tests/cuda_model/model.h"
+#include "tests/cuda_model/race.h"
 #include "tests/cuda_model/sanitizer.h"
 
+#include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -22,9 +27,22 @@ static void leave_stack(void **fake, const void *bottom, size_t bytes) {
 static void enter_stack(void *fake, const void **bottom, size_t *bytes) {
     __sanitizer_finish_switch_fiber(fake, bottom, bytes);
 }
+struct d9_point { /* where a stack was left */
+    ucontext_t context;
+};
+static void change_stacks(d9_point *from, d9_point *to, bool) { swapcontext(&from->context, &to->context); }
 #else
 static void leave_stack(void **, const void *, size_t) {}
 static void enter_stack(void *, const void **, size_t *) {}
+struct d9_point {
+    ucontext_t context; /* of a stack that is new */
+    jmp_buf left;       /* of one that was left: swapcontext would ask the system for the signals each time */
+};
+static void change_stacks(d9_point *from, d9_point *to, bool is_new) {
+    if (_setjmp(from->left)) return;
+    if (is_new) setcontext(&to->context);
+    _longjmp(to->left, 1);
+}
 #endif
 
 d9_model_place d9_model_here;
@@ -33,14 +51,14 @@ namespace {
 
 constexpr size_t stack_bytes = 128 << 10;
 
-enum class wait { none, barrier, cluster, warp };
+enum class wait { none, turn, barrier, cluster, warp }; /* turn: for nothing, others may go first */
 
 struct fiber {
-    ucontext_t context;
+    d9_point point;
+    bool is_new = true;
     std::unique_ptr<char[]> stack;
     void *fake = nullptr;
     int thread = -1; /* -1: none; the fiber is free */
-    bool begun = false;
 };
 
 struct thread_state {
@@ -59,63 +77,97 @@ struct thread_state {
 struct shared_array {
     size_t block; /* of the cluster */
     const void *tag;
+    const char *name;
     size_t bytes;
-    std::unique_ptr<uint64_t[]> data;
+    unsigned char *data;
+    std::unique_ptr<unsigned char[]> memory;
+};
+
+struct cluster {
+    dim3 first;                        /* place of its first block */
+    size_t index = 0;                  /* in the grid */
+    std::vector<thread_state> threads; /* one block behind the other */
+    std::vector<d9_race_thread> races; /* of the threads; empty where nobody watches */
+    std::vector<int> order;            /* in which threads begin and go on, warp by warp */
+    size_t at = 0;                     /* in `order`: the warp whose turn it is */
+    size_t begun = 0, warp_end = 0;    /* in `order`: the first that has not begun; where its warp ends */
+    std::vector<shared_array> shared;
 };
 
 struct machine {
-    ucontext_t scheduler;
+    d9_point scheduler;
     void *scheduler_fake = nullptr;
     const void *scheduler_stack = nullptr;
     size_t scheduler_bytes = 0;
     std::vector<std::unique_ptr<fiber>> fibers; /* kept from launch to launch */
     std::vector<fiber *> free;
-    std::vector<thread_state> threads; /* of the blocks of a cluster, one block behind the other */
     size_t block_threads = 0, dynamic_bytes = 0;
-    unsigned first_row = 0;        /* blockIdx.y of the cluster's first block */
-    std::vector<int> order;        /* in which threads begin and go on, warp by warp */
-    size_t next = 0, warp_end = 0; /* in `order`: the first that has not begun; where its warp ends */
-    int running = -1;
+    cluster clusters[3]; /* that may run at the same time */
+    std::vector<cluster *> live;
+    cluster *in = nullptr; /* that runs, and */
+    int running = -1;      /* its thread */
     const std::function<void()> *body = nullptr;
-    std::vector<shared_array> shared;
     std::string failure, test;
+    int error = 0;                                       /* of the failure */
     std::set<std::pair<std::string, std::string>> rows;  /* kernel, test */
     std::set<std::pair<std::string, std::string>> waits; /* file:line of a barrier, test */
-    std::string dropped;                                 /* the barrier that nobody waits at */
-    const char *noted_file = nullptr;                    /* the last that was noted in `waits` */
+    std::set<std::pair<std::string, std::string>> fences;
+    std::string dropped;              /* the barrier or fence that is not there */
+    const char *noted_file = nullptr; /* the last that was noted */
     int noted_line = 0;
-    unsigned clusters_run = 0;
+    uint64_t word = 0; /* of the generator */
+    unsigned seed = 0, launches = 0, clusters_run = 0;
 };
 
 machine m;
+
+/* Congruential; below `count`. */
+size_t draw(size_t count) {
+    m.word = m.word * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<size_t>(m.word >> 33) % count;
+}
+
+/* Fisher and Yates. */
+template <typename T> void shuffle(T *numbers, size_t count) {
+    for (size_t i = count; i > 1; i--) std::swap(numbers[i - 1], numbers[draw(i)]);
+}
+
+thread_state &state_of(int thread) { return m.in->threads[static_cast<size_t>(thread)]; }
 
 void place(int thread) {
     const unsigned size = static_cast<unsigned>(m.block_threads), t = static_cast<unsigned>(thread) % size;
     const unsigned width = d9_model_here.block_size.x, height = d9_model_here.block_size.y;
     m.running = thread;
-    d9_model_here.block.y = m.first_row + static_cast<unsigned>(thread) / size;
+    d9_model_here.block = m.in->first;
+    d9_model_here.block.y += static_cast<unsigned>(thread) / size;
     d9_model_here.thread = dim3(t % width, t / width % height, t / width / height);
+    if (!m.in->races.empty())
+        d9_race_run(&m.in->races[static_cast<size_t>(thread)], state_of(thread).on->stack.get(), stack_bytes);
 }
 
-fiber *current() { return m.threads[static_cast<size_t>(m.running)].on; }
+fiber *current() { return state_of(m.running).on; }
 
 void to_scheduler(fiber *from) {
     leave_stack(&from->fake, m.scheduler_stack, m.scheduler_bytes);
-    swapcontext(&from->context, &m.scheduler);
+    change_stacks(&from->point, &m.scheduler, false);
     enter_stack(from->fake, &m.scheduler_stack, &m.scheduler_bytes);
 }
 
 void to_fiber(fiber *to) {
     leave_stack(&m.scheduler_fake, to->stack.get(), stack_bytes);
-    swapcontext(&m.scheduler, &to->context);
+    const bool is_new = to->is_new;
+    to->is_new = false;
+    change_stacks(&m.scheduler, &to->point, is_new);
     enter_stack(m.scheduler_fake, nullptr, nullptr);
+    d9_race_run(nullptr, nullptr, 0);
+    m.running = -1;
 }
 
-/* Puts thread order[next] on the fiber. False: all of its warp have begun. */
+/* Puts the next thread on the fiber. False: all of its warp have begun. */
 bool take_next(fiber *on) {
-    if (m.next >= m.warp_end) return false;
-    const int thread = m.order[m.next++];
-    thread_state &state = m.threads[static_cast<size_t>(thread)];
+    if (m.in->begun >= m.in->warp_end) return false;
+    const int thread = m.in->order[m.in->begun++];
+    thread_state &state = state_of(thread);
     state.started = true;
     state.on = on;
     on->thread = thread;
@@ -129,7 +181,7 @@ void fiber_main() {
     for (;;) {
         do {
             (*m.body)();
-            thread_state &state = m.threads[static_cast<size_t>(m.running)];
+            thread_state &state = state_of(m.running);
             state.ended = true;
             state.on = nullptr;
         } while (take_next(self));
@@ -142,11 +194,13 @@ void fiber_main() {
 /* A fiber that holds no thread; one that a failed launch left in the middle starts anew. */
 void prepare(fiber *f) {
     d9_memory_allow(f->stack.get(), stack_bytes);
-    getcontext(&f->context);
-    f->context.uc_stack.ss_sp = f->stack.get();
-    f->context.uc_stack.ss_size = stack_bytes;
-    f->context.uc_link = nullptr;
-    makecontext(&f->context, fiber_main, 0);
+    ucontext_t *context = &f->point.context;
+    getcontext(context);
+    context->uc_stack.ss_sp = f->stack.get();
+    context->uc_stack.ss_size = stack_bytes;
+    context->uc_link = nullptr;
+    makecontext(context, fiber_main, 0);
+    f->is_new = true;
     f->thread = -1;
     f->fake = nullptr;
 }
@@ -165,41 +219,48 @@ fiber *free_fiber() {
 
 std::string where(const thread_state &t) { return std::string(t.file) + ":" + std::to_string(t.line); }
 
-void fail(const std::string &why) {
-    if (m.failure.empty()) m.failure = why;
+void fail(const std::string &why, int error = D9_MODEL_LAUNCH_FAILURE) {
+    if (!m.failure.empty()) return;
+    m.failure = why;
+    m.error = error;
 }
 
 /* ---- what waits: true if it could go on ---- */
 
 /* Threads [begin, end) of one block, or of a cluster, where all of them have come to the same barrier. */
 bool open_barrier(wait kind, size_t begin, size_t end) {
+    std::vector<thread_state> &threads = m.in->threads;
     const thread_state *first = nullptr;
     bool ended = false;
     for (size_t i = begin; i < end; i++) {
-        const thread_state &t = m.threads[i];
+        const thread_state &t = threads[i];
         ended = ended || t.ended;
-        if (t.waits == wait::warp) return false;
+        if (t.waits == wait::warp || t.waits == wait::turn) return false;
         if (t.waits == kind && !first) first = &t;
     }
     if (!first) return false;
     for (size_t i = begin; i < end; i++) {
-        const thread_state &t = m.threads[i];
+        const thread_state &t = threads[i];
         if (!t.ended && (t.line != first->line || strcmp(t.file, first->file) != 0))
             fail("divergent barrier: threads wait at " + where(*first) + " and at " + where(t));
     }
     if (ended) fail("divergent barrier: threads wait at " + where(*first) + " that others have ended without");
     if (!m.failure.empty()) return false;
-    for (size_t i = begin; i < end; i++) m.threads[i].waits = wait::none;
+    for (size_t i = begin; i < end; i++) threads[i].waits = wait::none;
+    d9_race_meet(m.in->races, begin, end, ~0u);
     return true;
 }
 
 /* The barriers of the blocks; where none can open, the cluster's. */
 bool open_barriers() {
+    const size_t count = m.in->threads.size();
     bool opened = false;
-    for (size_t begin = 0; begin < m.threads.size() && m.failure.empty(); begin += m.block_threads)
+    for (size_t begin = 0; begin < count && m.failure.empty(); begin += m.block_threads)
         opened |= open_barrier(wait::barrier, begin, begin + m.block_threads);
-    return opened || (m.failure.empty() && open_barrier(wait::cluster, 0, m.threads.size()));
+    return opened || (m.failure.empty() && open_barrier(wait::cluster, 0, count));
 }
+
+size_t lanes_from(size_t begin, size_t threads) { return threads - begin < 32 ? threads - begin : 32; }
 
 /* Gives each lane what it asked for. */
 void exchange(thread_state *warp, unsigned mask) {
@@ -222,8 +283,8 @@ void exchange(thread_state *warp, unsigned mask) {
 }
 
 bool open_warp(size_t begin) {
-    const size_t lanes = m.threads.size() - begin < 32 ? m.threads.size() - begin : 32;
-    thread_state *warp = &m.threads[begin], *first = nullptr;
+    const size_t lanes = lanes_from(begin, m.in->threads.size());
+    thread_state *warp = &m.in->threads[begin], *first = nullptr;
     for (size_t lane = 0; lane < lanes && !first; lane++)
         if (warp[lane].waits == wait::warp) first = &warp[lane];
     if (!first) return false;
@@ -236,6 +297,7 @@ bool open_warp(size_t begin) {
             warp[lane].mask != first->mask)
             return fail("lanes of one warp exchange at " + where(*first) + " and at " + where(warp[lane])), false;
     }
+    if (first->kind == D9_MODEL_SYNC) d9_race_meet(m.in->races, begin, begin + lanes, first->mask);
     exchange(warp, first->mask);
     return m.failure.empty();
 }
@@ -243,73 +305,92 @@ bool open_warp(size_t begin) {
 /* ---- a cluster; most are of one block ---- */
 
 /* turn 0, 3 ...: ascending; 1, 4 ...: descending; 2, 5 ...: warps shuffled, and the lanes of each. */
-void shuffle(int *numbers, size_t count, uint64_t *word) { /* Fisher and Yates by a congruential generator */
-    for (size_t i = count; i > 1; i--) {
-        *word = *word * 6364136223846793005u + 1442695040888963407u;
-        std::swap(numbers[i - 1], numbers[(*word >> 33) % i]);
-    }
-}
-
-size_t lanes_from(size_t begin, size_t threads) { return threads - begin < 32 ? threads - begin : 32; }
-
-void set_order(size_t threads, unsigned turn) {
+void set_order(std::vector<int> *order, size_t threads, unsigned turn) {
     std::vector<int> warps((threads + 31) / 32);
-    uint64_t word = turn + 1;
     for (size_t w = 0; w < warps.size(); w++) warps[w] = static_cast<int>(turn % 3 == 1 ? warps.size() - 1 - w : w);
-    if (turn % 3 == 2) shuffle(warps.data(), warps.size(), &word);
-    m.order.clear();
+    if (turn % 3 == 2) shuffle(warps.data(), warps.size());
+    order->clear();
     for (const int w : warps) {
-        const size_t begin = static_cast<size_t>(w) * 32, lanes = lanes_from(begin, threads), at = m.order.size();
+        const size_t begin = static_cast<size_t>(w) * 32, lanes = lanes_from(begin, threads), at = order->size();
         for (size_t i = 0; i < lanes; i++)
-            m.order.push_back(static_cast<int>(begin + (turn % 3 == 1 ? lanes - 1 - i : i)));
-        if (turn % 3 == 2) shuffle(&m.order[at], lanes, &word);
+            order->push_back(static_cast<int>(begin + (turn % 3 == 1 ? lanes - 1 - i : i)));
+        if (turn % 3 == 2) shuffle(&(*order)[at], lanes);
     }
 }
 
-/* Runs the warp whose threads begin at order[at] until each waits for another warp, or has ended. */
-void drive_warp(size_t at, size_t lanes) {
-    for (m.warp_end = at + lanes; m.next < m.warp_end;) {
+/* The cluster at that place of the grid. */
+void begin_cluster(cluster *c, size_t index, unsigned blocks) {
+    const size_t width = d9_model_here.grid_size.x, height = d9_model_here.grid_size.y / blocks;
+    const size_t threads = m.block_threads * blocks;
+    c->index = index;
+    c->first = dim3(static_cast<unsigned>(index % width), static_cast<unsigned>(index / width % height) * blocks,
+                    static_cast<unsigned>(index / width / height));
+    c->threads.assign(threads, thread_state());
+    d9_race_begin(&c->races, index, threads);
+    c->at = c->begun = 0;
+    set_order(&c->order, threads, m.clusters_run++);
+}
+
+/* Runs the warp whose turn it is until each thread waits for another warp, or has ended. */
+void drive_warp(size_t lanes) {
+    cluster &c = *m.in;
+    const size_t begin = static_cast<size_t>(c.order[c.at]) / 32 * 32;
+    for (size_t i = c.at; i < c.at + lanes; i++)
+        if (state_of(c.order[i]).waits == wait::turn) state_of(c.order[i]).waits = wait::none;
+    for (c.warp_end = c.at + lanes; c.begun < c.warp_end;) {
         fiber *f = free_fiber();
         take_next(f);
         to_fiber(f);
     }
-    const size_t begin = static_cast<size_t>(m.order[at]) / 32 * 32;
     do {
-        for (size_t i = at; i < at + lanes; i++) {
-            const thread_state &t = m.threads[static_cast<size_t>(m.order[i])];
+        for (size_t i = c.at; i < c.at + lanes; i++) {
+            const thread_state &t = state_of(c.order[i]);
             if (t.ended || t.waits != wait::none) continue;
-            place(m.order[i]);
+            place(c.order[i]);
             to_fiber(t.on);
         }
     } while (open_warp(begin));
 }
 
-void drive_all() {
-    for (size_t at = 0, lanes; at < m.order.size() && m.failure.empty(); at += lanes) {
-        lanes = lanes_from(static_cast<size_t>(m.order[at]) / 32 * 32, m.order.size());
-        drive_warp(at, lanes);
-    }
-}
-
 bool have_ended(size_t begin, size_t end) {
     for (size_t i = begin; i < end; i++)
-        if (!m.threads[i].ended) return false;
+        if (!m.in->threads[i].ended) return false;
     return true;
 }
 
-void run_cluster(size_t threads) {
-    m.threads.assign(threads, thread_state());
-    m.next = 0;
-    set_order(threads, m.clusters_run++);
-    drive_all();
-    while (m.failure.empty() && !have_ended(0, threads)) {
-        if (open_barriers())
-            drive_all();
-        else
-            fail("deadlock: threads wait that nothing can wake");
+/* The shared memory of a block of several ends with its last thread. */
+void end_block(size_t block) {
+    const size_t begin = block * m.block_threads, end = begin + m.block_threads;
+    if (m.in->races.empty() || !have_ended(begin, end)) return;
+    for (const shared_array &array : m.in->shared)
+        if (array.block == block) d9_race_free(m.in->races, begin, end, array.data, array.bytes);
+}
+
+bool some_wait(wait kind) {
+    for (const thread_state &t : m.in->threads)
+        if (t.waits == kind) return true;
+    return false;
+}
+
+/* The next warp of the cluster. False: all threads have ended. */
+bool drive(cluster *c) {
+    m.in = c;
+    if (c->at == c->order.size()) { /* all have had their turn */
+        if (have_ended(0, c->threads.size())) return false;
+        if (!some_wait(wait::turn) && !open_barriers()) fail("deadlock: threads wait that nothing can wake");
+        c->at = 0;
+        return true;
     }
-    m.shared.clear();
-    if (m.failure.empty()) return;
+    const size_t begin = static_cast<size_t>(c->order[c->at]) / 32 * 32, lanes = lanes_from(begin, c->order.size());
+    drive_warp(lanes);
+    c->at += lanes;
+    if (c->threads.size() > m.block_threads) end_block(begin / m.block_threads);
+    return true;
+}
+
+/* What a failed launch left in the middle. */
+void abandon() {
+    for (cluster *c : m.live) c->shared.clear();
     m.free.clear();
     for (const std::unique_ptr<fiber> &f : m.fibers) {
         prepare(f.get());
@@ -317,8 +398,32 @@ void run_cluster(size_t threads) {
     }
 }
 
+/* Clusters begin in random order. Three are under way at a time, and which of them goes on is drawn for each warp. */
+void run_grid(size_t clusters, unsigned blocks) {
+    std::vector<unsigned> order(clusters);
+    std::vector<cluster *> idle = {&m.clusters[0], &m.clusters[1], &m.clusters[2]};
+    size_t begun = 0;
+    m.word = (uint64_t(m.seed) << 32) + m.launches++;
+    m.live.clear();
+    std::iota(order.begin(), order.end(), 0u);
+    shuffle(order.data(), clusters);
+    while (m.failure.empty()) {
+        for (; !idle.empty() && begun < clusters; idle.pop_back()) {
+            begin_cluster(idle.back(), order[begun++], blocks);
+            m.live.push_back(idle.back());
+        }
+        if (m.live.empty()) return;
+        const size_t pick = draw(m.live.size());
+        if (drive(m.live[pick])) continue;
+        m.live[pick]->shared.clear();
+        idle.push_back(m.live[pick]);
+        m.live.erase(m.live.begin() + static_cast<ptrdiff_t>(pick));
+    }
+    abandon();
+}
+
 void wait_here(wait kind, const char *file, int line) {
-    thread_state &t = m.threads[static_cast<size_t>(m.running)];
+    thread_state &t = state_of(m.running);
     t.waits = kind;
     t.file = file;
     t.line = line;
@@ -335,90 +440,137 @@ std::string bare_name(const char *kernel) {
 
 /* ---- what a kernel calls ---- */
 
-static bool takes(dim3 grid, dim3 block, unsigned cluster, size_t bytes) {
+static bool takes(dim3 grid, dim3 block, unsigned cluster) {
     const size_t threads = size_t(block.x) * block.y * block.z;
     return threads > 0 && threads <= 1024 && grid.x > 0 && grid.x <= 0x7fffffff && grid.y > 0 && grid.y <= 65535 &&
            grid.z > 0 && grid.z <= 65535 && cluster > 0 && cluster <= D9_MODEL_CLUSTER && grid.y % cluster == 0 &&
-           (cluster == 1 || threads % 32 == 0) && bytes <= D9_MODEL_SHARED_BYTES;
+           (cluster == 1 || threads % 32 == 0);
 }
 
 int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster,
                     size_t dynamic_bytes) {
-    if (!takes(grid, block, cluster, dynamic_bytes)) return D9_MODEL_INVALID_CONFIGURATION;
+    if (!takes(grid, block, cluster)) return D9_MODEL_INVALID_CONFIGURATION;
+    if (dynamic_bytes > D9_MODEL_SHARED_BYTES) return D9_MODEL_INVALID_VALUE;
     int error;
     const auto later = [=] { return d9_model_launch(kernel, grid, block, body, cluster, dynamic_bytes); };
     if (d9_model_kept(kernel, later, &error)) return error;
+    const size_t clusters = size_t(grid.x) * (grid.y / cluster) * grid.z;
     m.rows.insert({bare_name(kernel), m.test});
     m.body = &body;
     m.block_threads = size_t(block.x) * block.y * block.z;
     m.dynamic_bytes = dynamic_bytes;
     d9_model_here.block_size = block;
     d9_model_here.grid_size = grid;
-    for (unsigned z = 0; z < grid.z; z++)
-        for (unsigned y = 0; y < grid.y; y += cluster)
-            for (unsigned x = 0; x < grid.x; x++) {
-                d9_model_here.block = dim3(x, y, z);
-                m.first_row = y;
-                run_cluster(m.block_threads * cluster);
-                if (m.failure.empty()) continue;
-                m.failure = bare_name(kernel) + ": " + m.failure;
-                return D9_MODEL_LAUNCH_FAILURE;
-            }
-    return 0;
+    d9_race_launch(m.block_threads * cluster, clusters);
+    run_grid(clusters, cluster);
+    if (m.failure.empty()) return 0;
+    m.failure = bare_name(kernel) + ": " + m.failure;
+    return m.error;
 }
 
 static size_t own_block() { return static_cast<size_t>(m.running) / m.block_threads; }
 
-static shared_array &shared_of(size_t block, const void *tag, size_t bytes) {
-    for (shared_array &array : m.shared)
-        if (array.block == block && array.tag == tag) return array;
-    const size_t words = (bytes + 7) / 8;
-    m.shared.push_back({block, tag, bytes, std::unique_ptr<uint64_t[]>(new uint64_t[words])});
-    memset(m.shared.back().data.get(), 0xff, words * 8);
-    return m.shared.back();
+/* A block's arrays as nvcc places them, one behind the other: dynamic ones take what the launch says. */
+static void check_room(size_t block) {
+    size_t bytes = 0;
+    for (const shared_array &array : m.in->shared)
+        if (array.block == block && array.tag != &m) bytes += (array.bytes + 15) / 16 * 16;
+    if (bytes > D9_MODEL_STATIC_BYTES)
+        fail(std::to_string(bytes) + " bytes of static shared memory", D9_MODEL_INVALID_VALUE);
+    if (bytes + m.dynamic_bytes > D9_MODEL_SHARED_BYTES)
+        fail(std::to_string(bytes) + " bytes of static and " + std::to_string(m.dynamic_bytes) +
+                 " of dynamic shared memory",
+             D9_MODEL_INVALID_VALUE);
 }
 
-void *d9_model_shared(const void *tag, size_t bytes) { return shared_of(own_block(), tag, bytes).data.get(); }
+/* At an odd multiple of `alignment`: aligned to what was declared and no more. */
+static shared_array &shared_of(size_t block, const void *tag, const char *name, size_t bytes, size_t alignment) {
+    std::vector<shared_array> &all = m.in->shared;
+    for (shared_array &array : all)
+        if (array.block == block && array.tag == tag) return array;
+    const size_t size = bytes + 3 * alignment;
+    std::unique_ptr<unsigned char[]> memory(new unsigned char[size]);
+    unsigned char *data = memory.get();
+    data += (3 * alignment - reinterpret_cast<uintptr_t>(data) % (2 * alignment)) % (2 * alignment);
+    memset(data, 0xff, bytes);
+    d9_memory_forbid(memory.get(), static_cast<size_t>(data - memory.get()));
+    d9_memory_forbid(data + bytes, size - bytes - static_cast<size_t>(data - memory.get()));
+    d9_race_forget(data, bytes);
+    all.push_back({block, tag, name, bytes, data, std::move(memory)});
+    check_room(block);
+    return all.back();
+}
 
-void *d9_model_dynamic_shared() { return d9_model_shared(&m, m.dynamic_bytes); }
+void *d9_model_shared(const void *tag, const char *name, size_t bytes, size_t alignment) {
+    return shared_of(own_block(), tag, name, bytes, alignment).data;
+}
+
+void *d9_model_dynamic_shared() { return d9_model_shared(&m, "dynamic shared memory", m.dynamic_bytes, 16); }
+
+static const shared_array *array_at(uintptr_t at) {
+    for (const cluster *c : m.live)
+        for (const shared_array &array : c->shared)
+            if (at - reinterpret_cast<uintptr_t>(array.data) < array.bytes) return &array;
+    return nullptr;
+}
 
 const void *d9_model_cluster_shared(const void *own, unsigned rank) {
     const size_t begin = rank * m.block_threads;
     const uintptr_t at = reinterpret_cast<uintptr_t>(own);
-    if (begin >= m.threads.size()) return fail("shared memory of a block that the cluster has not"), own;
+    if (begin >= m.in->threads.size()) return fail("shared memory of a block that the cluster has not"), own;
     if (have_ended(begin, begin + m.block_threads)) return fail("shared memory of a block that has ended"), own;
-    for (size_t i = 0; i < m.shared.size(); i++) {
-        const uintptr_t from = reinterpret_cast<uintptr_t>(m.shared[i].data.get());
-        if (m.shared[i].block != own_block() || at < from || at >= from + m.shared[i].bytes) continue;
-        const shared_array &there = shared_of(rank, m.shared[i].tag, m.shared[i].bytes); /* may move m.shared */
-        return reinterpret_cast<const char *>(there.data.get()) + (at - from);
-    }
-    return fail("an address that is not in the block's shared memory"), own;
+    const shared_array *array = array_at(at);
+    if (!array || array->block != own_block()) return fail("an address that is not in the block's shared memory"), own;
+    const size_t offset = at - reinterpret_cast<uintptr_t>(array->data);
+    return shared_of(rank, array->tag, array->name, array->bytes, 16).data + offset; /* may move what array points to */
 }
 
-/* False: the barrier is dropped. By itself, for what a fiber holds while it waits is lost when a launch fails. */
-static bool note_barrier(const char *file, int line) {
+/* False: it is dropped. By itself, for what a fiber holds while it waits is lost when a launch fails. */
+static bool note(std::set<std::pair<std::string, std::string>> *sites, const char *file, int line) {
     if (file == m.noted_file && line == m.noted_line) return true;
     const std::string site = std::string(file) + ":" + std::to_string(line);
     if (site == m.dropped) return false;
-    m.waits.insert({site, m.test});
+    sites->insert({site, m.test});
     m.noted_file = file;
     m.noted_line = line;
     return true;
 }
 
 void d9_model_barrier(const char *file, int line) {
-    if (note_barrier(file, line)) wait_here(wait::barrier, file, line);
+    if (note(&m.waits, file, line)) wait_here(wait::barrier, file, line);
 }
 
 void d9_model_cluster_barrier(const char *file, int line) {
-    if (note_barrier(file, line)) wait_here(wait::cluster, file, line);
+    if (note(&m.waits, file, line)) wait_here(wait::cluster, file, line);
+}
+
+/* Other clusters may come between what one has written and its next atomic. */
+void d9_model_fence(const char *file, int line) {
+    if (!note(&m.fences, file, line)) return;
+    wait_here(wait::turn, file, line);
+    d9_race_fence();
+}
+
+unsigned atomicAdd(unsigned *at, unsigned value) {
+    wait_here(wait::turn, "atomicAdd", 0);
+    d9_race_atomic(at, sizeof *at);
+    const unsigned old = *at;
+    *at += value;
+    return old;
+}
+
+int atomicMin(int *at, int value) {
+    wait_here(wait::turn, "atomicMin", 0);
+    d9_race_atomic(at, sizeof *at);
+    const int old = *at;
+    if (value < old) *at = value;
+    return old;
 }
 
 int d9_model_lane() { return m.running % 32; }
 
 uint64_t d9_model_warp(const char *file, int line, d9_model_exchange kind, unsigned mask, uint64_t value, int source) {
-    thread_state &t = m.threads[static_cast<size_t>(m.running)];
+    thread_state &t = state_of(m.running);
     t.kind = kind;
     t.mask = mask;
     t.value = value;
@@ -426,6 +578,41 @@ uint64_t d9_model_warp(const char *file, int line, d9_model_exchange kind, unsig
     wait_here(wait::warp, file, line);
     return t.value;
 }
+
+/* ---- what the checks beside the scheduler call ---- */
+
+void d9_race_found(const std::string &what) { fail("race: " + what); }
+
+std::string d9_race_thread_at(size_t index, size_t thread) {
+    const size_t width = d9_model_here.grid_size.x, blocks = m.in->threads.size() / m.block_threads;
+    const size_t height = d9_model_here.grid_size.y / blocks, y = index / width % height * blocks;
+    const auto number = [](size_t n) { return std::to_string(n); };
+    return "thread " + number(thread % m.block_threads) + " of block (" + number(index % width) + ", " +
+           number(y + thread / m.block_threads) + ", " + number(index / width / height) + ")";
+}
+
+std::string d9_race_place_of(uintptr_t at) {
+    const shared_array *array = array_at(at);
+    if (!array) return "in global memory";
+    return "at byte " + std::to_string(at - reinterpret_cast<uintptr_t>(array->data)) + " of " + array->name;
+}
+
+/* Kernels are compiled with -fsanitize=alignment, and without its library: what it would report comes here. The access
+ * itself would end the program, so the thread stays where it is. */
+#ifdef D9_MODEL_ALIGNMENT
+struct d9_misaligned {
+    const char *file;
+    uint32_t line, column;
+    const void *type;
+    unsigned char log_alignment, kind;
+};
+extern "C" void __ubsan_handle_type_mismatch_v1(const d9_misaligned *what, uintptr_t at);
+extern "C" void __ubsan_handle_type_mismatch_v1(const d9_misaligned *what, uintptr_t at) {
+    fail(d9_race_place_of(at) + ": an address that is no multiple of " + std::to_string(1 << what->log_alignment) +
+         ", " + what->file + ":" + std::to_string(what->line));
+    if (m.running >= 0) wait_here(wait::turn, what->file, static_cast<int>(what->line));
+}
+#endif
 
 /* ---- what a test calls ---- */
 
@@ -442,6 +629,8 @@ void d9_model_test(const char *name) {
     m.noted_file = nullptr;
 }
 
+void d9_model_seed(unsigned seed) { m.seed = seed; }
+
 static const char *row_at(const std::set<std::pair<std::string, std::string>> &rows, size_t index, const char **test) {
     for (const auto &row : rows)
         if (index-- == 0) {
@@ -453,5 +642,9 @@ static const char *row_at(const std::set<std::pair<std::string, std::string>> &r
 
 const char *d9_model_kernel_at(size_t index, const char **test) { return row_at(m.rows, index, test); }
 const char *d9_model_barrier_at(size_t index, const char **test) { return row_at(m.waits, index, test); }
+const char *d9_model_fence_at(size_t index, const char **test) { return row_at(m.fences, index, test); }
 
-void d9_model_drop_barrier(const char *site) { m.dropped = site ? site : ""; }
+void d9_model_drop(const char *site) {
+    m.dropped = site ? site : "";
+    m.noted_file = nullptr;
+}

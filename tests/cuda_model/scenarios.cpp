@@ -71,6 +71,57 @@ __global__ void mixed_barriers_kernel() {
         D9_CLUSTER_BARRIER();
 }
 
+__global__ void alignment_kernel(unsigned *place) {
+    D9_SHARED(unsigned char, one, 1);
+    D9_SHARED(unsigned char, five, 5);
+    D9_SHARED(float, sixteen, 16);
+    const void *const arrays[] = {one, five, sixteen};
+    for (int i = 0; i < 3; i++) place[i] = reinterpret_cast<uintptr_t>(arrays[i]) % 32;
+}
+
+__global__ void trace_kernel(unsigned *count, int *trace) {
+    if (threadIdx.x == 0) trace[atomicAdd(count, 1u)] = static_cast<int>(blockIdx.x);
+    __syncthreads();
+    if (threadIdx.x == 0) trace[atomicAdd(count, 1u)] = static_cast<int>(blockIdx.x);
+}
+
+__global__ void room_kernel() {
+    D9_SHARED(double, some, 511);
+    D9_SHARED(float, more, 514); /* 2056 bytes take 2064 */
+    D9_DYNAMIC_SHARED(rest);
+    some[0] = 1, more[0] = 1, rest[0] = 1;
+}
+
+__global__ void static_room_kernel() {
+    D9_SHARED(float, half, 6 << 10);
+    D9_SHARED(float, other, 6 << 10);
+    D9_SHARED(unsigned char, one, 1);
+    half[0] = 1, other[0] = 1, one[0] = 1;
+}
+
+/* 16 bytes from the array, wherever it stands. */
+D9_DEVICE float wide(const float *from) {
+    const float4 all = *reinterpret_cast<const float4 *>(from);
+    return all.x + all.y + all.z + all.w;
+}
+
+__global__ void plain_array_kernel(float *out) {
+    D9_MODEL_SHARED(float, plain, 64, alignof(float));
+    *out = wide(plain);
+}
+
+__global__ void odd_place_kernel(float *out) {
+    D9_SHARED(float, aligned, 64);
+    *out = wide(aligned) + wide(aligned + 4) + wide(aligned + 1);
+}
+
+__global__ void odd_store_kernel(uint32_t *out) { *reinterpret_cast<uint4 *>(out + 2) = make_uint4(1, 2, 3, 4); }
+
+__global__ void odd_double_kernel(double *out) {
+    D9_DYNAMIC_SHARED(memory);
+    *out = *reinterpret_cast<const double *>(memory + 4);
+}
+
 __global__ void divergent_kernel() {
     if (threadIdx.x < THREADS / 2)
         __syncthreads();
@@ -115,6 +166,16 @@ int d9_scenario_orders(int *order) { return D9_LAUNCH(orders_kernel, 3u, THREADS
 int d9_scenario_poison(unsigned *shared) { return D9_LAUNCH(poison_kernel, 2u, 1u, nullptr, shared); }
 int d9_scenario_places(int *seen) { return D9_LAUNCH(places_kernel, dim3(2, 3), dim3(4, 5), nullptr, seen); }
 
+int d9_scenario_alignment(unsigned *place) { return D9_LAUNCH(alignment_kernel, 1u, 1u, nullptr, place); }
+
+int d9_scenario_trace(unsigned *count, int *trace) {
+    return D9_LAUNCH(trace_kernel, D9_SCENARIO_BLOCKS, THREADS, nullptr, count, trace);
+}
+
+int d9_scenario_room(int64_t dynamic_bytes) {
+    return D9_LAUNCH_CLUSTER(room_kernel, 2u, 1u, 1, dynamic_bytes, nullptr);
+}
+
 int d9_scenario_neighbours(int *out) {
     return D9_LAUNCH_CLUSTER(neighbours_kernel, dim3(1, 8), THREADS, 4, THREADS, nullptr, out);
 }
@@ -130,4 +191,21 @@ int d9_scenario_mixed_barriers(void) {
     return D9_LAUNCH_CLUSTER(mixed_barriers_kernel, dim3(1, 2), THREADS, 2, 0, nullptr);
 }
 int d9_scenario_broken_cluster(void) { return D9_LAUNCH_CLUSTER(ended_block_kernel, dim3(1, 5), 32u, 4, 0, nullptr); }
+int d9_scenario_static_room(void) { return D9_LAUNCH(static_room_kernel, 1u, 1u, nullptr); }
+int d9_scenario_plain_array(void) {
+    static float out;
+    return D9_LAUNCH(plain_array_kernel, 1u, 1u, nullptr, &out);
+}
+int d9_scenario_odd_place(void) {
+    static float out;
+    return D9_LAUNCH(odd_place_kernel, 1u, 1u, nullptr, &out);
+}
+int d9_scenario_odd_store(void) {
+    alignas(16) static uint32_t out[8];
+    return D9_LAUNCH(odd_store_kernel, 1u, 1u, nullptr, out);
+}
+int d9_scenario_odd_double(void) {
+    static double out;
+    return D9_LAUNCH_CLUSTER(odd_double_kernel, 1u, 1u, 1, 64, nullptr, &out);
+}
 int d9_scenario_too_many_threads(void) { return D9_LAUNCH(left_alone_kernel, 1u, 1025u, nullptr); }

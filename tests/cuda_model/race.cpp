@@ -1,0 +1,296 @@
+/* Vector clocks over the threads of a launch, and a shadow of the memory they touch: see race.h.
+ *
+ * A word of four bytes has one cell, or four if it was ever touched in part. A cell holds the last plain write, the
+ * last atomic, and the reads since the last write. Threads are numbered on and on, so what an earlier launch left is
+ * known by its number and means nothing. */
+#include "tests/cuda_model/race.h"
+#include "tests/cuda_model/cuda_model.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <unordered_map>
+
+/* Of each cluster: how far each of its threads had counted. */
+struct d9_race_knowledge {
+    std::map<uint32_t, std::vector<uint32_t>> clusters;
+};
+
+namespace {
+
+struct access {
+    uint32_t number = 0, clock = 0;
+    uintptr_t code = 0;
+};
+
+struct cell {
+    access write, atomic;
+    uint64_t read = 0; /* the latest; they are chained */
+};
+
+struct reading {
+    access by;
+    uint64_t before;
+};
+
+constexpr size_t page_bytes = 4096, page_words = page_bytes / 4, remembered = 1024;
+constexpr uint32_t in_parts = ~0u; /* in a cell's write.number: write.clock is the index in `parts` */
+
+struct page_at {
+    uintptr_t number = 0;
+    cell *cells = nullptr;
+};
+
+struct watcher {
+    d9_race_thread *thread = nullptr; /* that runs */
+    uintptr_t stack = 0, stack_bytes = 0;
+    uint32_t first = 1, next = 1; /* the launch's threads */
+    uint32_t cluster_threads = 1;
+    std::unordered_map<uintptr_t, std::unique_ptr<cell[]>> pages;
+    page_at recent[remembered];
+    std::vector<std::array<cell, 4>> parts;
+    std::vector<reading> readings; /* of the launch */
+    uint64_t first_reading = 1;
+    std::unordered_map<uintptr_t, d9_race_known> left; /* at a word, by those who had a fence before their atomic */
+};
+
+watcher w;
+bool watches; /* set before w is constructed */
+
+/* ---- knowledge ---- */
+
+uint32_t cluster_of(uint32_t number) { return (number - w.first) / w.cluster_threads; }
+uint32_t place_of(uint32_t number) { return (number - w.first) % w.cluster_threads; }
+
+/* Both, thread by thread. */
+d9_race_known join(const d9_race_known &a, const d9_race_known &b) {
+    if (!a || a == b) return b;
+    if (!b) return a;
+    auto both = std::make_shared<d9_race_knowledge>(*a);
+    for (const auto &row : b->clusters) {
+        std::vector<uint32_t> &to = both->clusters[row.first];
+        to.resize(w.cluster_threads);
+        for (size_t i = 0; i < to.size(); i++) to[i] = std::max(to[i], row.second[i]);
+    }
+    return both;
+}
+
+/* The same with what these threads have done; they count up. */
+template <typename T> d9_race_known note(const d9_race_known &known, const T &threads) {
+    auto more = known ? std::make_shared<d9_race_knowledge>(*known) : std::make_shared<d9_race_knowledge>();
+    for (d9_race_thread *t : threads) {
+        std::vector<uint32_t> &row = more->clusters[cluster_of(t->number)];
+        row.resize(w.cluster_threads);
+        row[place_of(t->number)] = t->clock++;
+    }
+    return more;
+}
+
+/* Whether it came before what the thread does now. */
+bool before(const access &a) {
+    if (a.number < w.first || a.number == w.thread->number) return true;
+    if (!w.thread->known) return false;
+    const auto row = w.thread->known->clusters.find(cluster_of(a.number));
+    return row != w.thread->known->clusters.end() && row->second[place_of(a.number)] >= a.clock;
+}
+
+/* ---- the shadow ---- */
+
+cell *page_of(uintptr_t at) {
+    const uintptr_t number = at / page_bytes;
+    page_at &recent = w.recent[number % remembered];
+    if (recent.number == number) return recent.cells;
+    std::unique_ptr<cell[]> &page = w.pages[number];
+    if (!page) page.reset(new cell[page_words]);
+    recent = {number, page.get()};
+    return page.get();
+}
+
+/* Calls `visit` with the cells of the bytes [at, at + bytes). */
+template <typename F> void for_cells(uintptr_t at, size_t bytes, F visit) {
+    for (const uintptr_t end = at + bytes; at < end;) {
+        const uintptr_t word = at & ~uintptr_t(3), stop = std::min(word + 4, end);
+        cell *c = &page_of(word)[word % page_bytes / 4];
+        if (c->write.number != in_parts && stop - at < 4) {
+            w.parts.push_back({*c, *c, *c, *c});
+            c->write = {in_parts, static_cast<uint32_t>(w.parts.size() - 1), 0};
+        }
+        if (c->write.number == in_parts)
+            for (; at < stop; at++) visit(&w.parts[c->write.clock][at - word], at);
+        else
+            visit(c, at);
+        at = stop;
+    }
+}
+
+std::string code_at(uintptr_t code) {
+    Dl_info info;
+    char text[32];
+    if (!code) return "the end of its block";
+    if (!dladdr(reinterpret_cast<const void *>(code), &info)) return "nowhere";
+    snprintf(text, sizeof text, "0x%zx", static_cast<size_t>(code - reinterpret_cast<uintptr_t>(info.dli_fbase)));
+    return text;
+}
+
+void report(const char *does, const access &now, const char *did, const access &then, uintptr_t at) {
+    const auto who = [](const access &a) { return d9_race_thread_at(cluster_of(a.number), place_of(a.number)); };
+    d9_race_found(who(now) + " " + does + " what " + who(then) + " " + did + ", " + d9_race_place_of(at) +
+                  ", and nothing orders them (addr2line -Cife PROGRAM " + code_at(now.code) + " " + code_at(then.code) +
+                  ")");
+}
+
+void read(cell *c, const access &now, uintptr_t at) {
+    if (!before(c->write)) report("reads", now, "has written", c->write, at);
+    if (!before(c->atomic)) report("reads", now, "has changed by an atomic", c->atomic, at);
+    if (c->read >= w.first_reading) {
+        const access &latest = w.readings[c->read - w.first_reading].by;
+        if (latest.number == now.number && latest.clock == now.clock) return;
+    }
+    w.readings.push_back({now, c->read});
+    c->read = w.first_reading + w.readings.size() - 1;
+}
+
+void check_write(const cell *c, const char *does, const access &now, uintptr_t at) {
+    if (!before(c->write)) report(does, now, "has written", c->write, at);
+    for (uint64_t r = c->read; r >= w.first_reading; r = w.readings[r - w.first_reading].before)
+        if (!before(w.readings[r - w.first_reading].by))
+            report(does, now, "has read", w.readings[r - w.first_reading].by, at);
+}
+
+void write(cell *c, const char *does, const access &now, uintptr_t at) {
+    check_write(c, does, now, at);
+    if (!before(c->atomic)) report(does, now, "has changed by an atomic", c->atomic, at);
+    c->write = now;
+    c->read = 0;
+}
+
+bool counts(uintptr_t at) {
+    return w.thread && at - w.stack >= w.stack_bytes &&
+           at - reinterpret_cast<uintptr_t>(&d9_model_here) >= sizeof d9_model_here;
+}
+
+void on_read(const void *address, size_t bytes, const void *code) {
+    const uintptr_t from = reinterpret_cast<uintptr_t>(address);
+    if (!counts(from)) return;
+    const access now = {w.thread->number, w.thread->clock, reinterpret_cast<uintptr_t>(code)};
+    for_cells(from, bytes, [&now](cell *c, uintptr_t at) { read(c, now, at); });
+}
+
+void on_write(const void *address, size_t bytes, const void *code) {
+    const uintptr_t from = reinterpret_cast<uintptr_t>(address);
+    if (!counts(from)) return;
+    const access now = {w.thread->number, w.thread->clock, reinterpret_cast<uintptr_t>(code)};
+    for_cells(from, bytes, [&now](cell *c, uintptr_t at) { write(c, "writes", now, at); });
+}
+
+} // namespace
+
+/* ---- what the scheduler tells ---- */
+
+void d9_race_launch(size_t cluster_threads, size_t clusters) {
+    w.first = w.next;
+    w.next += static_cast<uint32_t>(cluster_threads * clusters);
+    w.cluster_threads = static_cast<uint32_t>(cluster_threads);
+    w.first_reading += w.readings.size();
+    w.readings.clear();
+    w.left.clear();
+}
+
+void d9_race_begin(std::vector<d9_race_thread> *cluster, size_t index, size_t threads) {
+    if (!watches) return;
+    cluster->assign(threads, d9_race_thread());
+    for (size_t i = 0; i < threads; i++) (*cluster)[i].number = w.first + static_cast<uint32_t>(index * threads + i);
+}
+
+void d9_race_run(d9_race_thread *thread, const void *stack, size_t bytes) {
+    w.thread = thread;
+    w.stack = reinterpret_cast<uintptr_t>(stack);
+    w.stack_bytes = bytes;
+}
+
+void d9_race_meet(std::vector<d9_race_thread> &cluster, size_t begin, size_t end, uint32_t lanes) {
+    if (cluster.empty()) return;
+    std::vector<d9_race_thread *> met;
+    d9_race_known known;
+    for (size_t i = begin; i < end; i++)
+        if (lanes >> i % 32 & 1) met.push_back(&cluster[i]);
+    for (size_t i = 0; i < met.size(); i++)
+        if (i == 0 || met[i]->known != met[i - 1]->known) known = join(known, met[i]->known);
+    known = note(known, met);
+    for (d9_race_thread *t : met) t->known = known;
+}
+
+/* A write by a thread that knows what any of the block knew. */
+void d9_race_free(std::vector<d9_race_thread> &cluster, size_t begin, size_t end, const void *memory, size_t bytes) {
+    d9_race_thread last;
+    std::vector<d9_race_thread *> block;
+    for (size_t i = begin; i < end; i++) {
+        block.push_back(&cluster[i]);
+        last.known = join(last.known, cluster[i].known);
+    }
+    last.known = note(last.known, block);
+    last.number = cluster[begin].number;
+    last.clock = cluster[begin].clock;
+    w.thread = &last;
+    const access now = {last.number, last.clock, 0};
+    for_cells(reinterpret_cast<uintptr_t>(memory), bytes,
+              [&now](cell *c, uintptr_t at) { write(c, "ends and takes with it", now, at); });
+    w.thread = nullptr;
+}
+
+void d9_race_forget(const void *memory, size_t bytes) {
+    if (watches) for_cells(reinterpret_cast<uintptr_t>(memory), bytes, [](cell *c, uintptr_t) { *c = cell(); });
+}
+
+void d9_race_fence() {
+    if (!w.thread) return;
+    w.thread->known = join(w.thread->known, w.thread->met);
+    w.thread->met = nullptr;
+    w.thread->fenced = note(w.thread->known, std::array<d9_race_thread *, 1>{w.thread});
+}
+
+void d9_race_atomic(const void *address, size_t bytes) {
+    if (!w.thread) return;
+    const uintptr_t from = reinterpret_cast<uintptr_t>(address);
+    const access now = {w.thread->number, w.thread->clock, reinterpret_cast<uintptr_t>(__builtin_return_address(0))};
+    d9_race_known &left = w.left[from];
+    for_cells(from, bytes, [&now](cell *c, uintptr_t at) {
+        check_write(c, "changes by an atomic", now, at);
+        c->atomic = now;
+    });
+    w.thread->met = join(w.thread->met, left);
+    left = join(left, w.thread->fenced);
+}
+
+/* ---- what the compiler's -fsanitize=thread calls: the types are those that gcc knows under other sanitizers ---- */
+
+extern "C" {
+#define D9_ACCESS(name, bytes, what)                                                                                   \
+    void __tsan_##name(void *at);                                                                                      \
+    void __tsan_##name(void *at) { what(at, bytes, __builtin_return_address(0)); }
+#define D9_ACCESSES(bytes)                                                                                             \
+    D9_ACCESS(read##bytes, bytes, on_read)                                                                             \
+    D9_ACCESS(write##bytes, bytes, on_write)                                                                           \
+    D9_ACCESS(unaligned_read##bytes, bytes, on_read)                                                                   \
+    D9_ACCESS(unaligned_write##bytes, bytes, on_write)
+D9_ACCESSES(1)
+D9_ACCESSES(2)
+D9_ACCESSES(4)
+D9_ACCESSES(8)
+D9_ACCESSES(16)
+
+void __tsan_read_range(void *at, long bytes);
+void __tsan_write_range(void *at, long bytes);
+void __tsan_init(void);
+void __tsan_func_entry(void *caller);
+void __tsan_func_exit(void *);
+
+void __tsan_read_range(void *at, long bytes) { on_read(at, static_cast<size_t>(bytes), __builtin_return_address(0)); }
+void __tsan_write_range(void *at, long bytes) { on_write(at, static_cast<size_t>(bytes), __builtin_return_address(0)); }
+void __tsan_init(void) { watches = true; } /* before main */
+void __tsan_func_entry(void *) {}
+void __tsan_func_exit(void *) {}
+}

@@ -1,0 +1,145 @@
+/* The kernels under the race check (race.h): every check of checks.h runs without a race; where a barrier or a fence is
+ * taken away, there is one. First the check itself, on small kernels. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/cuda_model/checks.h"
+#include "tests/cuda_model/model.h"
+#include "tests/cuda_model/race_scenarios.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- small kernels ---- */
+
+enum { SEEDS = 16 };
+
+static void is_clean(const char *name, int (*scenario)(void)) {
+    for (unsigned seed = 0; seed < SEEDS; seed++) {
+        d9_model_seed(seed);
+        d9_model_test(name);
+        if (scenario()) fail_msg("%s, seed %u: %s", name, seed, d9_model_failure());
+    }
+}
+
+/* In whatever order the threads run: nobody needs luck. */
+static void is_race(const char *name, int (*scenario)(void), const char *kernel, const char *reason) {
+    for (unsigned seed = 0; seed < SEEDS; seed++) {
+        d9_model_seed(seed);
+        d9_model_test(name);
+        if (scenario() != D9_MODEL_LAUNCH_FAILURE) fail_msg("%s, seed %u: no race", name, seed);
+        const char *said = d9_model_failure();
+        if (strncmp(said, kernel, strlen(kernel)) != 0 || !strstr(said, ": race: thread ") || !strstr(said, reason))
+            fail_msg("%s, seed %u: \"%s\" does not say \"%s\"", name, seed, said, reason);
+    }
+}
+
+#define CLEAN(name)                is_clean(#name, d9_race_##name)
+#define RACE(name, kernel, reason) is_race(#name, d9_race_##name, kernel, reason)
+
+static void what_is_ordered_is_clean(void **state) {
+    (void)state;
+    CLEAN(barrier);
+    CLEAN(neighbour_bytes);
+    CLEAN(all_read);
+    CLEAN(launches);
+    CLEAN(syncwarp);
+    CLEAN(cluster);
+    CLEAN(ticket);
+    CLEAN(atomics);
+}
+
+static void what_is_not_is_a_race(void **state) {
+    (void)state;
+    RACE(no_barrier, "barrier_kernel", " of turn, and nothing orders them");
+    RACE(no_second, "barrier_kernel", " of turn, ");
+    RACE(shuffle, "lanes_kernel", " of turn, ");
+    RACE(some_lanes, "lanes_kernel", " of turn, ");
+    RACE(same_word, "same_kernel", " writes what thread ");
+    RACE(same_value, "same_kernel", " has written, in global memory, ");
+    RACE(half_words, "halves_kernel", " has written, ");
+    RACE(read_first, "read_first_kernel", "in global memory");
+    RACE(no_cluster, "cluster_kernel", " of turn, ");
+    RACE(early_end, "cluster_kernel", " of turn, ");
+    RACE(ticket_unwritten, "ticket_kernel", "in global memory");
+    RACE(ticket_unread, "ticket_kernel", "in global memory");
+    RACE(plain_atomic, "atomics_kernel", " by an atomic");
+}
+
+/* ---- the kernels ---- */
+
+static bool runs_clean(const d9_cuda_check *row, d9_check *check) {
+    *check = (d9_check){.failures = 0};
+    d9_model_test(row->name);
+    row->run(check);
+    return check->failures == 0 && check->compared > 0;
+}
+
+static void run_check(void **state) {
+    d9_check check;
+    d9_model_seed(0);
+    if (!runs_clean(*state, &check)) fail_msg("%lld failed: %s", (long long)check.failures, check.first);
+}
+
+/* Whether the check of this name reports a race where the barrier or fence at `site` is missing. */
+static bool notices(const char *name, const char *site) {
+    d9_check check = {.failures = 0};
+    d9_model_drop(site);
+    for (int i = 0; i < d9_cuda_check_count; i++)
+        if (strcmp(d9_cuda_checks[i].name, name) == 0) runs_clean(&d9_cuda_checks[i], &check);
+    d9_model_drop(NULL);
+    return check.failures > 0 && strstr(check.first, ": race: thread ");
+}
+
+typedef const char *next_site(size_t index, const char **test);
+
+/* Each by itself. */
+static void check_sites(next_site *site_at, int least) {
+    int sites = 0, matter = 0;
+    bool noticed = false;
+    char last[256] = "";
+    const char *site, *test;
+    for (size_t i = 0; (site = site_at(i, &test)); i++) {
+        if (strstr(site, "race_scenarios.cpp")) continue;
+        if (strcmp(site, last) != 0) {
+            snprintf(last, sizeof last, "%s", site);
+            sites++;
+            noticed = false;
+        }
+        if (noticed || !notices(test, site)) continue;
+        noticed = true;
+        matter++;
+    }
+    assert_true(sites >= least);
+    assert_int_equal(matter, sites);
+    printf("counted: %d barriers and fences\n", sites);
+}
+
+static void every_barrier_prevents_a_race(void **state) {
+    (void)state;
+    check_sites(d9_model_barrier_at, 5);
+}
+
+static void every_fence_prevents_a_race(void **state) {
+    (void)state;
+    check_sites(d9_model_fence_at, 2);
+}
+
+int main(void) {
+    enum { MOST = 64, BEFORE = 2, BEHIND = 2 };
+    struct CMUnitTest tests[MOST] = {cmocka_unit_test(what_is_ordered_is_clean),
+                                     cmocka_unit_test(what_is_not_is_a_race)};
+    const int count = d9_cuda_check_count;
+    if (BEFORE + count + BEHIND > MOST) return 1;
+    for (int i = 0; i < count; i++)
+        tests[BEFORE + i] = (struct CMUnitTest){.name = d9_cuda_checks[i].name,
+                                                .test_func = run_check,
+                                                .initial_state = (void *)(uintptr_t)&d9_cuda_checks[i]};
+    tests[BEFORE + count] = (struct CMUnitTest)cmocka_unit_test(every_barrier_prevents_a_race);
+    tests[BEFORE + count + 1] = (struct CMUnitTest)cmocka_unit_test(every_fence_prevents_a_race);
+    return _cmocka_run_group_tests("cuda_races", tests, (size_t)(BEFORE + count + BEHIND), NULL, NULL);
+}
