@@ -1,9 +1,10 @@
 # kernels/cuda where nvcc is found: the library dawn9_cuda_kernels, machine code for DAWN9_CUDA_ARCHITECTURES. Each file
-# is compiled by a command of its own and not by CMake's CUDA language, which needs a newer CMake. What ptxas says about
-# registers is kept beside each object for tests/cuda_model/spills.py. nvcc is slow, and it does not work with sanitizers
-# or with every compiler: only the ordinary GCC build uses it.
+# is compiled by a command of its own and not by CMake's CUDA language, which needs a newer CMake. nvcc is slow, and it
+# does not work with sanitizers or with every compiler: only the ordinary GCC build uses it.
 option(DAWN9_CUDA "Build the CUDA kernels where nvcc is found" ON)
-set(DAWN9_CUDA_ARCHITECTURES "80;90a" CACHE STRING "GPU targets; releases take 75;80;86;89;90a;100;120")
+option(DAWN9_CUDA_LINES "Name source lines in the CUDA kernels, for profilers: makes them three times as large" OFF)
+# Code for 8.0 runs on 8.6 and 8.9 too, and no kernel is another one there. Packages are for every GPU that nvcc knows.
+set(DAWN9_CUDA_ARCHITECTURES "80;90" CACHE STRING "GPU targets; release: 75;80;86;89;90;100;120, as far as nvcc knows them")
 
 # The execution model of tests/cuda_model compiles the same kernels as C++, where there is a compiler for it.
 include(CheckLanguage)
@@ -30,12 +31,25 @@ if(NOT DAWN9_NVCC)
   return()
 endif()
 
-set(nvcc_flags -std=c++17 -O3 -lineinfo -I${CMAKE_SOURCE_DIR} -Xcompiler=-fPIC,-fvisibility=hidden -Xptxas=-v)
-foreach(architecture ${DAWN9_CUDA_ARCHITECTURES})
-  list(APPEND nvcc_flags -gencode=arch=compute_${architecture},code=sm_${architecture})
+set(nvcc_flags -std=c++17 -O3 -I${CMAKE_SOURCE_DIR} -Xcompiler=-fPIC,-fvisibility=hidden)
+if(DAWN9_CUDA_LINES)
+  list(APPEND nvcc_flags -lineinfo)
+endif()
+set(architectures ${DAWN9_CUDA_ARCHITECTURES})
+if(architectures STREQUAL "release")
+  execute_process(COMMAND ${DAWN9_NVCC} --list-gpu-code OUTPUT_VARIABLE known)
+  foreach(architecture 75 80 86 89 90 100 120)
+    if(known MATCHES "sm_${architecture}[^0-9]")
+      list(APPEND architectures ${architecture})
+    endif()
+  endforeach()
+  list(REMOVE_ITEM architectures release)
+endif()
+# Machine code runs within one major version. PTX, which the driver compiles at the first start, is for the others: of
+# 9.0 it keeps the clusters that older PTX does not have.
+foreach(architecture ${architectures})
+  list(APPEND nvcc_flags -gencode=arch=compute_${architecture},code=[sm_${architecture},compute_${architecture}])
 endforeach()
-list(GET DAWN9_CUDA_ARCHITECTURES 0 oldest) # and PTX of the oldest, for GPUs that are newer than all of them
-list(APPEND nvcc_flags -gencode=arch=compute_${oldest},code=compute_${oldest})
 
 file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS kernels/cuda/*.cu)
 set(cuda_objects "")
@@ -48,9 +62,9 @@ foreach(source ${CUDA_SOURCES})
     set(own_flags --fmad=false)
   endif()
   add_custom_command(OUTPUT ${object} ${object}.ptxas
-    COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/nvcc.sh ${object}.ptxas ${DAWN9_NVCC} ${nvcc_flags} ${own_flags} -MD -MF
+    COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/nvcc.sh ${object} ${DAWN9_NVCC} ${nvcc_flags} ${own_flags} -MD -MF
             ${object}.d -c ${source} -o ${object}
-    DEPENDS ${source} DEPFILE ${object}.d COMMENT "nvcc ${name}.cu" VERBATIM)
+    DEPENDS ${source} ${CMAKE_SOURCE_DIR}/cmake/nvcc.sh DEPFILE ${object}.d COMMENT "nvcc ${name}.cu" VERBATIM)
   list(APPEND cuda_objects ${object})
 endforeach()
 

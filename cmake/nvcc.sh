@@ -1,8 +1,12 @@
 #!/bin/sh
-# nvcc.sh LOG COMMAND...: runs nvcc, keeps what ptxas says in LOG and shows the rest.
-log=$1
+# nvcc.sh OBJECT COMMAND...: runs nvcc, which makes OBJECT, and shows what it says. For tests/cuda_model two things that it
+# makes on the way are kept: what ptxas says of registers in OBJECT.ptxas, the PTX of each target below OBJECT.ptx.
+object=$1
 shift
+rm -rf "$object.ptx"
+mkdir -p "$object.ptx"
 status=0
-"$@" 2>"$log" || status=$?
-grep -Ev '^ptxas info|bytes stack frame|^$' "$log" >&2
+"$@" --keep --keep-dir "$object.ptx" -Xptxas=-v 2>"$object.ptxas" || status=$?
+find "$object.ptx" -type f ! -name '*.ptx' -delete
+grep -Ev '^ptxas info|bytes stack frame|^$' "$object.ptxas" >&2
 exit $status
