@@ -1,0 +1,64 @@
+#!/bin/sh
+# The checks of machine code fail where they should: a kernel that takes more than the table says, by what ptxas said
+# with a number made larger, and an array of shared memory read wider than it is aligned.
+#
+# usage: planted_code.sh NVCC PYTHON OBJECT...
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+nvcc=$1 python=$2
+shift 2
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+checks=0
+
+# expect STATUS TEXT COMMAND...
+expect() {
+    status=0 wanted=$1 text=$2
+    shift 2
+    "$@" >"$scratch/said" 2>&1 || status=$?
+    if [ "$status" != "$wanted" ] || ! grep -q "$text" "$scratch/said"; then
+        cat "$scratch/said"
+        echo "planted_code.sh: status $status and not $wanted, or no \"$text\": $*"
+        exit 1
+    fi
+    checks=$((checks + 1))
+}
+
+# ---- registers: a table of what there is, then logs that say more ----
+mkdir "$scratch/cuda"
+for object in "$@"; do cp -r "$object.ptx" "$object.ptxas" "$scratch/cuda"; done
+original=$(dirname "$1")
+set -- "$scratch"/cuda/*.ptx
+objects=$(for folder in "$@"; do echo "${folder%.ptx}"; done)
+registers() { # [--write]; shellcheck disable=SC2086
+    "$python" "$here/registers.py" "$@" "$scratch/table.tsv" $objects
+}
+expect 0 ' kernels$' registers --write
+expect 0 ', 0 complaints' registers
+# log FILE EXPRESSION: what ptxas said there, edited.
+log() { sed -E "$2" "$original/$1" >"$scratch/cuda/$1"; }
+
+log norm_resident.o.ptxas 's/Used ([0-9]+) registers/Used 12\1 registers/'
+expect 1 'norm_resident_kernel<8,[0-9],[01]> for [0-9]*: .* registers, .* in the table' registers
+expect 1 'norm_resident_kernel<8,[0-9],[01]> for [0-9]*: .* registers, 2 blocks of 256 threads do not fit' registers
+log norm_resident.o.ptxas 's/([0-9]+) bytes smem/9\1 bytes smem/'
+expect 1 'bytes of static shared memory, .* in the table' registers
+log norm_resident.o.ptxas 's/0 bytes spill stores/4 bytes spill stores/'
+expect 1 'norm_resident_kernel<8,[0-9],[01]> for [0-9]*: 4 bytes of spills$' registers
+log norm_resident.o.ptxas "s/'[^']*norm_resident_kernel[^']*'/'_Z9my_kernelv'/"
+expect 1 'my_kernel for [0-9]*: not in the table' registers
+expect 1 'norm_resident_kernel<8,[0-9],[01]> for [0-9]*: in the table, but not in the objects' registers
+log norm_resident.o.ptxas ''
+log loss.o.ptxas 's/0 bytes spill loads/4 bytes spill loads/'
+expect 1 'loss_kernel for [0-9]*: .* bytes of spills, .* in the table' registers
+
+# ---- shared memory ----
+for aligned in 4 16; do
+    "$nvcc" -arch=compute_80 -DALIGNED=$aligned -ptx "$here/planted_access.cu" -o "$scratch/planted-$aligned.ptx"
+done
+expect 1 'ld.shared.v4.* moves 16 bytes of .*kept, which is aligned to 4$' "$python" "$here/shared_access.py" "$scratch/planted-4.ptx"
+expect 0 ' 0 are wider' "$python" "$here/shared_access.py" "$scratch/planted-16.ptx"
+# An array whose address cannot be followed counts as any of them.
+sed 's/\[%r[0-9]*\]/[%unknown]/' "$scratch/planted-4.ptx" >"$scratch/planted-unknown.ptx"
+expect 1 'moves 16 bytes of .*kept' "$python" "$here/shared_access.py" "$scratch/planted-unknown.ptx"
+echo "$checks checks"

@@ -1,0 +1,129 @@
+"""What the kernels take of a GPU: registers, static shared memory, stack and spills, by what `ptxas -v` said.
+
+usage: registers.py [--write] TABLE OBJECT...
+
+Reads OBJECT.ptxas and the .ptx files below OBJECT.ptx, which are kept when an object is made (cmake/nvcc.sh). --write
+writes TABLE anew; without it these are failures:
+
+  - a kernel takes more than TABLE says, or is not in it; of a target that all objects were made for a row is left over.
+    Other versions of nvcc count differently, so this is judged by the version that TABLE names alone;
+  - a kernel spills, unless it is one of COLD, which run over a few values, or of KNOWN;
+  - two of its blocks, of the size in __launch_bounds__, do not fit the registers of a multiprocessor.
+
+48 KiB of static shared memory are ptxas's own limit.
+"""
+import pathlib
+import re
+import sys
+
+COLD = ("norm_terms_kernel", "norm_eval_terms_kernel", "metrics_kernel", "loss_kernel", "loss_backward_kernel")
+KNOWN = {("norm_backward_sums_kernel<8,1>", "100")}  # one word: ptxas keeps four blocks on a multiprocessor for it
+OURS = re.compile(r"\d([a-z]\w*?_kernel)(I(?:L[a-z]n?\d+E)+E)?")  # in a mangled name; CUB's own kernels are not ours
+REGISTERS, BLOCKS, STEP, BLOCK = 65536, 2, 8, 1024  # of a multiprocessor; on it at once; a thread's come in eights; unstated
+COUNTS = ("registers", "bytes of static shared memory", "bytes of stack", "bytes of spills")
+
+
+def readable(mangled):
+    """norm_kernel<8,1> of a mangled name, None of one that is not ours."""
+    found = OURS.search(mangled)
+    if not found:
+        return None
+    values = [value.replace("n", "-") for value in re.findall(r"L[a-z](n?\d+)E", found.group(2) or "")]
+    return found.group(1) + (f"<{','.join(values)}>" if values else "")
+
+
+def used(path):
+    """{(kernel, target): [a number for each of COUNTS]} of one log."""
+    counts, now = {}, None
+    for line in open(path):
+        if found := re.search(r"Compiling entry function '(\w+)' for 'sm_(\d+)", line):
+            now = counts.setdefault((readable(found.group(1)), found.group(2)), [0, 0, 0, 0])
+        elif found := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            stack, stores, loads = map(int, found.groups())
+            now[2:] = [stack, stores + loads]
+        elif found := re.search(r"Used (\d+) registers", line):
+            shared = re.search(r"(\d+) bytes smem", line)
+            now[:2] = [int(found.group(1)), int(shared.group(1)) if shared else 0]
+    return {key: value for key, value in counts.items() if key[0]}
+
+
+def bounds(path):
+    """The version of nvcc, and {kernel: threads of a block} of one .ptx file."""
+    text = path.read_text()
+    version = re.search(r"release [\d.]+, V([\d.]+)", text).group(1)
+    threads = {}
+    for name, head in re.findall(r"\.entry (\w+)(.*?)\{", text, re.S):
+        stated = re.search(r"\.maxntid (\d+)", head)
+        threads[readable(name)] = int(stated.group(1)) if stated else BLOCK
+    threads.pop(None, None)
+    return version, threads
+
+
+def read_table(path):
+    """The version of nvcc, and {(kernel, target): counts}."""
+    lines = pathlib.Path(path).read_text().splitlines()
+    version = lines[0].split()[-1]
+    targets = lines[1].split("\t")[1:]
+    rows = {}
+    for line in lines[2:]:
+        kernel, *cells = line.split("\t")
+        for target, cell in zip(targets, cells, strict=True):
+            rows[kernel, target] = [int(value) for value in cell.split("/")]
+    return version, rows
+
+
+def write_table(path, version, counts):
+    targets = sorted({target for _, target in counts}, key=int)
+    with open(path, "w") as table:
+        print(f"# {', '.join(COUNTS)} of each kernel for each target, by registers.sh --write; nvcc {version}", file=table)
+        print("kernel", *targets, sep="\t", file=table)
+        for kernel in sorted({kernel for kernel, _ in counts}):
+            print(kernel, *("/".join(map(str, counts[kernel, target])) for target in targets), sep="\t", file=table)
+
+
+def complaints(counts, threads, version, table):
+    for (kernel, target), count in sorted(counts.items()):
+        what = f"{kernel} for {target}"
+        if count[3] and kernel.split("<")[0] not in COLD and (kernel, target) not in KNOWN:
+            yield f"{what}: {count[3]} bytes of spills"
+        rounded = -(-count[0] // STEP) * STEP
+        if rounded * threads.get(kernel, BLOCK) * BLOCKS > REGISTERS:
+            yield f"{what}: {count[0]} registers, {BLOCKS} blocks of {threads.get(kernel, BLOCK)} threads do not fit"
+    table_version, rows = table
+    if version != table_version:
+        print(f"the table is of nvcc {table_version}, this is {version}: growth is not judged")
+        return
+    for (kernel, target), count in sorted(counts.items()):
+        for what, now, before in zip(COUNTS, count, rows.get((kernel, target), [-1] * len(COUNTS))):
+            if before < 0:
+                yield f"{kernel} for {target}: not in the table"
+                break
+            if now > before:
+                yield f"{kernel} for {target}: {now} {what}, {before} in the table"
+    targets = {target for _, target in counts}
+    for kernel, target in rows:
+        if target in targets and (kernel, target) not in counts:
+            yield f"{kernel} for {target}: in the table, but not in the objects"
+
+
+def main(arguments):
+    write = arguments[0] == "--write"
+    path, *objects = arguments[write:]
+    counts, threads, versions = {}, {}, set()
+    for name in objects:
+        counts |= used(name + ".ptxas")
+        for ptx in pathlib.Path(name + ".ptx").glob("*.ptx"):
+            version, some = bounds(ptx)
+            versions.add(version)
+            threads |= some
+    (version,) = versions
+    if write:
+        write_table(path, version, counts)
+        print(f"{len(counts)} kernels")
+        return 0
+    wrong = list(complaints(counts, threads, version, read_table(path)))
+    print(*wrong, f"{len(counts)} kernels, {len(wrong)} complaints", sep="\n")
+    return 0 if len(counts) >= 40 and not wrong else 1
+
+
+sys.exit(main(sys.argv[1:]))

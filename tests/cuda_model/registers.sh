@@ -1,0 +1,25 @@
+#!/bin/sh
+# The kernels compiled for every architecture of a release, and both checks of their machine code.
+#
+# usage: tests/cuda_model/registers.sh [--write] [FOLDER]
+#
+# --write writes tests/cuda_model/registers.tsv anew before it checks: after every change of a kernel that is meant. The
+# build goes to FOLDER (build-registers). Two minutes on two cores. Needs nvcc (CUDA 12.8 or later, which knows them all)
+# and python3.
+set -eu
+cd "$(dirname "$0")/../.."
+
+write=
+case ${1-} in
+-h | --help) sed -n '4,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+--write) write=yes; shift ;;
+esac
+build=${1-build-registers}
+
+mkdir -p "$build"
+cmake -G Ninja -S . -B "$build" -DDAWN9_TESTS=OFF -DDAWN9_CUDA_ARCHITECTURES=release >"$build/configure.log"
+if grep 'nvcc not found' "$build/configure.log"; then exit 77; fi
+cmake --build "$build" --target dawn9_cuda_kernels --parallel "$(nproc)" >"$build/build.log" || { cat "$build/build.log"; exit 1; }
+[ -z "$write" ] || python3 tests/cuda_model/registers.py --write tests/cuda_model/registers.tsv "$build"/cuda/*.o
+python3 tests/cuda_model/registers.py tests/cuda_model/registers.tsv "$build"/cuda/*.o
+python3 tests/cuda_model/shared_access.py "$build"/cuda/*.ptx/*.ptx
