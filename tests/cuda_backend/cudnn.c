@@ -1,14 +1,14 @@
-/* Every convolution of dawn94 put to cuDNN, without a GPU: an H200's properties (h200.json, written by hand) stand in
- * for the device. That types, layouts and alignments are accepted, that engines exist and plans can be built are then
- * facts; that they run, how fast and how exactly, are not. */
+/* Every convolution of dawn94 put to cuDNN, without a GPU: an H200's properties (deviceless.h, written by hand) stand
+ * in for the device. That types, layouts and alignments are accepted, that engines exist and plans can be built are
+ * then facts; that they run, how fast and how exactly, are not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "backends/cuda/cudnn.h"
 #include "core/system.h"
+#include "tests/cuda_backend/deviceless.h"
 #include "tests/support/programs.h"
 #include "tests/support/skip.h"
 
@@ -309,8 +309,6 @@ extern void __lsan_disable(void) __attribute__((weak)); /* in the sanitized buil
 int main(void) {
     static fixture f;
     void *state = &f, *memory;
-    uint8_t *json;
-    size_t size;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(every_convolution_of_dawn94_has_a_plan, state),
         cmocka_unit_test_prestate(the_likeliest_choices_come_first, state),
@@ -324,8 +322,8 @@ int main(void) {
     if (__lsan_disable) __lsan_disable(); /* cuDNN keeps what it loads until the end, and unloads the code that knows */
     if (cmocka_run_group_tests_name("cuda_backend_cudnn_files", first, NULL, NULL)) return 1;
     if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
-    if (d9_file_read(&f.context, D9_SOURCE_DIR "/tests/cuda_backend/h200.json", &json, &size) != D9_OK ||
-        d9_cudnn_properties(&f.context, (const char *)json, &f.h200.properties) != D9_OK ||
+    test_keep_compiler();
+    if (test_device_open(&f.context, &test_devices[TEST_H200], &f.h200) != D9_OK ||
         d9_allocate(&f.context, CHOICES * sizeof(d9_cudnn_choice), "choices", &memory) != D9_OK) {
         print_error("%s\n", f.context.message);
         return 1;
@@ -334,6 +332,5 @@ int main(void) {
     const int failed = cmocka_run_group_tests_name("cuda_backend_cudnn", tests, NULL, NULL);
     cudnnBackendDestroyDescriptor(f.h200.properties);
     d9_release(&f.context, f.choices);
-    d9_release(&f.context, json);
     return failed;
 }

@@ -1,0 +1,179 @@
+/* Every convolution of every configuration in configs/ put to cuDNN for one card of each architecture, in every
+ * precision that the backend has there: a choice is offered, and its plan can be built within the workspace that the
+ * backend allows. Without a GPU, as cudnn.c, and with the same limits to what is proven. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/system.h"
+#include "tests/cuda_backend/deviceless.h"
+#include "tests/support/programs.h"
+#include "tests/support/skip.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CHOICES = 128, MOST = 1024 };
+enum { FP16, F32, BF16, TF32, PRECISIONS };
+static const char *const precisions[] = {"fp16", "f32", "bf16", "tf32"};
+
+/* As in cudnn.c. */
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void) { return 1; }
+
+typedef struct question {
+    d9_conv_description description;
+    char text[D9_CONV_TEXT];
+} question;
+
+typedef struct fixture {
+    d9_context context;
+    int count[PRECISIONS];
+    question (*questions)[MOST]; /* (PRECISIONS) each once */
+    d9_cudnn_choice *choices;    /* (CHOICES) */
+} fixture;
+
+/* ---- what the configurations ask ---- */
+
+static bool is_conv(const d9_node *node) {
+    return node->op == D9_OP_CONV || node->op == D9_OP_CONV_BACKWARD_DATA || node->op == D9_OP_CONV_BACKWARD_WEIGHT;
+}
+
+static void add_once(fixture *f, int precision, const d9_conv_description *description) {
+    int *count = &f->count[precision];
+    question *asked = f->questions[precision], *next = &asked[*count];
+    assert_true(*count < MOST);
+    next->description = *description;
+    d9_conv_text(description, next->text);
+    for (int i = 0; i < *count; i++)
+        if (strcmp(asked[i].text, next->text) == 0) return;
+    (*count)++;
+}
+
+static void add_list(fixture *f, int precision, const d9_program *program, const d9_graph *graph) {
+    for (d9_node_id n = 0; n < graph->node_count; n++) {
+        const d9_node *node = &graph->nodes[n];
+        if (!is_conv(node)) continue;
+        const d9_site site = {.program = program, .graph = graph, .nodes = {node}, .node_count = 1};
+        const d9_conv_geometry g = d9_conv_geometry_of(&site);
+        const d9_conv_description description = d9_conv_describe(&g);
+        add_once(f, precision, &description);
+    }
+}
+
+static void add_configuration(fixture *f, const char *path) {
+    d9_config *config;
+    op_ok(&f->context, d9_config_load(&f->context, path, NULL, &config));
+    const d9_extent extent = program_extent(config, 1024, config->data.image_size);
+    for (int p = 0; p < PRECISIONS; p++) {
+        d9_program program;
+        program_make(&f->context, config, &extent, precisions[p], false, &program);
+        add_list(f, p, &program, &program.train);
+        add_list(f, p, &program, &program.eval);
+        d9_program_free(&f->context, &program);
+    }
+    d9_config_free(&f->context, config);
+}
+
+static void add_folder(fixture *f, const char *pattern, size_t least) {
+    glob_t found;
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_true(found.gl_pathc >= least);
+    for (size_t i = 0; i < found.gl_pathc; i++) add_configuration(f, found.gl_pathv[i]);
+    globfree(&found);
+}
+
+static void every_configuration_asks(void **state) {
+    fixture *f = *state;
+    add_folder(f, D9_SOURCE_DIR "/configs/*.yaml", 4);
+    add_folder(f, D9_SOURCE_DIR "/configs/ladder/*.yaml", 13);
+    for (int p = 0; p < PRECISIONS; p++) assert_true(f->count[p] >= 50);
+}
+
+/* ---- what cuDNN answers ---- */
+
+/* Which of the choices, best first, is the first that can be built in the room there is; -1: none. */
+static int first_plan(fixture *f, const d9_cudnn_target *target, const d9_conv_description *description) {
+    d9_cudnn_graph graph;
+    int count, first = -1;
+    op_ok(&f->context, d9_cudnn_graph_make(&f->context, target, description, &graph));
+    op_ok(&f->context, d9_cudnn_choices(&f->context, target, &graph, f->choices, CHOICES, &count));
+    for (int i = 0; i < count && first < 0; i++) {
+        d9_cudnn_plan plan;
+        bool built;
+        op_ok(&f->context, d9_cudnn_plan_make(&f->context, target, &graph, &f->choices[i], &plan, &built));
+        if (built && plan.workspace_bytes <= D9_CONV_MOST_WORKSPACE) first = i;
+        d9_cudnn_plan_free(&plan);
+    }
+    d9_cudnn_graph_free(&graph);
+    return first;
+}
+
+/* Returns how many convolutions have no plan. */
+static int check_device(fixture *f, const test_device *device, int precision) {
+    d9_cudnn_target target;
+    int without = 0;
+    op_ok(&f->context, test_device_open(&f->context, device, &target));
+    for (int i = 0; i < f->count[precision]; i++) {
+        const question *q = &f->questions[precision][i];
+        if (first_plan(f, &target, &q->description) >= 0) continue;
+        print_error("%s has no plan for %s\n", device->name, q->text);
+        without++;
+    }
+    cudnnBackendDestroyDescriptor(target.properties);
+    return without;
+}
+
+static void every_convolution_has_a_plan(void **state) {
+    fixture *f = *state;
+    int without = 0, asked = 0;
+    for (int d = 0; d < TEST_DEVICES; d++) {
+        const int count = test_devices[d].version < 80 ? BF16 : PRECISIONS; /* module.c */
+        for (int p = 0; p < count; p++) {
+            without += check_device(f, &test_devices[d], p);
+            asked += f->count[p];
+        }
+    }
+    print_message("%d questions\n", asked);
+    assert_true(asked >= 1300);
+    assert_int_equal(without, 0);
+}
+
+/* The comparison above can fail. */
+static void what_a_card_lacks_has_no_plan(void **state) {
+    fixture *f = *state;
+    d9_cudnn_target target;
+    op_ok(&f->context, test_device_open(&f->context, &test_devices[0], &target));
+    assert_int_equal(first_plan(f, &target, &f->questions[BF16][0].description), -1);
+    cudnnBackendDestroyDescriptor(target.properties);
+}
+
+extern void __lsan_disable(void) __attribute__((weak));
+
+int main(void) {
+    static fixture f;
+    void *state = &f, *questions = NULL, *choices = NULL;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(every_configuration_asks, state),
+        cmocka_unit_test_prestate(every_convolution_has_a_plan, state),
+        cmocka_unit_test_prestate(what_a_card_lacks_has_no_plan, state),
+    };
+    d9_context_init(&f.context);
+    if (__lsan_disable) __lsan_disable();
+    if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
+    if (d9_allocate(&f.context, PRECISIONS * sizeof *f.questions, "questions", &questions) != D9_OK ||
+        d9_allocate(&f.context, CHOICES * sizeof(d9_cudnn_choice), "choices", &choices) != D9_OK) {
+        print_error("%s\n", f.context.message);
+        return 1;
+    }
+    test_keep_compiler();
+    f.questions = questions;
+    f.choices = choices;
+    const int failed = cmocka_run_group_tests_name("cuda_backend_architectures", tests, NULL, NULL);
+    d9_release(&f.context, f.choices);
+    d9_release(&f.context, f.questions);
+    return failed;
+}
