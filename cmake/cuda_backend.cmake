@@ -38,5 +38,9 @@ if(TARGET dawn9_cudnn AND TARGET dawn9_cuda_kernels AND CUDART_LIBRARY)
                         INSTALL_RPATH_USE_LINK_PATH ON)
   # The runtime is linked in, so that a machine needs only the driver. The runtime itself needs librt and pthread.
   target_link_libraries(dawn9-cuda PRIVATE dawn9_cudnn dawn9_cuda_rules dawn9_cuda_kernels ${CUDART_LIBRARY} rt pthread)
-  install(TARGETS dawn9-cuda DESTINATION ${CMAKE_INSTALL_LIBDIR}/dawn9)
+  install(TARGETS dawn9-cuda DESTINATION ${CMAKE_INSTALL_LIBDIR}/dawn9 COMPONENT cuda)
+  file(STRINGS ${CUDART_INCLUDE}/cuda_runtime_api.h version REGEX "define CUDART_VERSION ")
+  string(REGEX REPLACE ".* 0*([0-9]+)$" "\\1" version "${version}") # 12040
+  math(EXPR CUDA_MAJOR "${version} / 1000")
+  math(EXPR CUDA_MINOR "${version} % 1000 / 10")
 endif()

@@ -3,7 +3,9 @@
 #     cpack --config build/CPackConfig.cmake
 #
 # makes dawn9-VERSION-Linux-x86_64.tar.gz, which runs wherever it is unpacked, and, where dpkg-dev and file are installed,
-# dawn9_VERSION_amd64.deb.
+# dawn9_VERSION_amd64.deb. Where the build has the CUDA backend, the tarball has it too and says of which CUDA in its name
+# (dawn9-VERSION-cuda13-...), and a second package, dawn9-cuda13_VERSION_amd64.deb, has it alone. A driver runs what was
+# built with its own major version of CUDA or an older one: so there may be packages of two, and one of them is installed.
 install(DIRECTORY configs DESTINATION share/dawn9 FILES_MATCHING PATTERN "*.yaml")
 install(FILES README.md CHANGELOG.md LICENSE CITATION.cff DESTINATION share/doc/dawn9)
 install(FILES LICENSE DESTINATION share/doc/dawn9 RENAME copyright) # where Debian looks
@@ -28,14 +30,28 @@ set(CPACK_PACKAGE_VENDOR "dawn9 maintainers")
 set(CPACK_PACKAGE_CONTACT "dawn9 maintainers")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains small image networks to a target accuracy")
 set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
-set(CPACK_PACKAGE_FILE_NAME dawn9-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL dawn9)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_DAWN9_PACKAGE_NAME dawn9)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-if(TARGET dawn9-cuda) # no Debian package has cuDNN: say where it is, and do not depend on it
+set(CPACK_DEBIAN_DAWN9_PACKAGE_RECOMMENDS "gnuplot-nox, curl") # the plots of a report; data fetch
+set(of_cuda "")
+if(TARGET dawn9-cuda)
+  set(of_cuda -cuda${CUDA_MAJOR})
+  list(APPEND CPACK_COMPONENTS_ALL cuda)
+  set(CPACK_DEBIAN_CUDA_PACKAGE_NAME dawn9-cuda${CUDA_MAJOR})
+  set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "dawn9 (= ${PROJECT_VERSION})")
+  set(CPACK_DEBIAN_CUDA_PACKAGE_PROVIDES dawn9-cuda)
+  set(CPACK_DEBIAN_CUDA_PACKAGE_CONFLICTS dawn9-cuda)
+  string(CONCAT CPACK_COMPONENT_CUDA_DESCRIPTION "CUDA backend of dawn9\n Built with CUDA ${CUDA_MAJOR}.${CUDA_MINOR}. "
+         "Needs NVIDIA's driver for CUDA ${CUDA_MAJOR} or a later one, and cuDNN 9 for CUDA ${CUDA_MAJOR}.")
+  # No Debian package has cuDNN: say where it is, and do not depend on it.
   get_filename_component(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CUDNN_LIBRARY} DIRECTORY)
 endif()
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "gnuplot-nox, curl") # the plots of a report; data fetch
+set(CPACK_PACKAGE_FILE_NAME dawn9-${PROJECT_VERSION}${of_cuda}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
 include(CPack)

@@ -3,20 +3,23 @@
 #
 #   debian13   Debian 13 in a folder: gcc 14, oneDNN 3.7, PyTorch 2.6. In a fresh clone both commands of README.md
 #              (of reproduce.sh three minutes), then PyTorch: our models in it, and its step as a peer
+#   cuda12     Debian 13 with CUDA 12.4 and g++ 13, the oldest that dawn9 is for: the CUDA backend for every GPU that nvcc
+#              knows, the tests of its kernels on their model, and dawn9-cuda12. cuDNN is no package of Debian: headers
+#              and libraries come from CUDNN=FOLDER (/usr/local/cuda) of this machine
 #   aarch64    the plain build cross-compiled against Debian's arm64 libraries; its unit tests under qemu-user
 #
-# usage: tests/other-systems.sh debian13|aarch64 [FOLDER]
+# usage: tests/other-systems.sh debian13|cuda12|aarch64 [FOLDER]
 #
 # FOLDER (build-systems) gets one folder for the system, which is removed first. Needs root, apt and the network; 10 GB
-# and 40 minutes on two cores for debian13, 1 GB and 15 minutes for aarch64. Without one of them: "skipped: REASON: why"
+# and 40 minutes on two cores for debian13, 10 GB and 15 minutes for cuda12, 1 GB and 15 minutes for aarch64. Without one of them: "skipped: REASON: why"
 # and status 77. The last line counts the steps; the exit status is the verdict.
 # shellcheck disable=SC2317 # step calls the functions
 set -eu
 cd "$(dirname "$0")/.."
 
-usage="usage: tests/other-systems.sh debian13|aarch64 [FOLDER]"
+usage="usage: tests/other-systems.sh debian13|cuda12|aarch64 [FOLDER]"
 case $#:${1-} in
-1:debian13 | 2:debian13 | 1:aarch64 | 2:aarch64) system=$1 ;;
+[12]:debian13 | [12]:cuda12 | [12]:aarch64) system=$1 ;;
 1:-h | 1:--help) echo "$usage"; exit 0 ;;
 *) echo "$usage" >&2; exit 2 ;;
 esac
@@ -90,12 +93,17 @@ begins_to_train() {
     grep -q 'interrupted before step [1-9]' "$folder/reproduce.log"
 }
 
-debian13() {
-    needs 10 debootstrap
-    bootstrap trixie --include=ca-certificates
+# A new Debian 13 with a clone.
+clone_in_trixie() { # COMPONENTS
+    bootstrap trixie --include=ca-certificates --components="$1"
     cp /etc/resolv.conf "$root/etc/"
     git clone -q . "$root/root/dawn9"
     git config --file "$root/root/.gitconfig" safe.directory '*'
+}
+
+debian13() {
+    needs 10 debootstrap
+    clone_in_trixie main
     data=${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/cifar10
     if [ -d "$data" ]; then # fetched in there where it is not
         mkdir -p "$root/root/.cache/dawn9"
@@ -109,6 +117,28 @@ debian13() {
     step "models in PyTorch" inside "ctest --test-dir build --output-on-failure --no-tests=error -R '^cli.pytorch\$'"
     step "PyTorch's step" inside \
         "/usr/bin/python3 experiments/peers/torch_cpu.py --precision f32 --batch 64 --steps 2 --warm 1"
+}
+
+# ---- CUDA 12.4 ----
+
+# The two tests that ask cuDNN are left out: cuDNN for another CUDA opens that one's libraries.
+cuda12() {
+    cudnn=${CUDNN-/usr/local/cuda}
+    [ -f "$cudnn/include/cudnn_version.h" ] || skips cudnn "no $cudnn/include/cudnn_version.h"
+    needs 10 debootstrap
+    clone_in_trixie main,contrib,non-free
+    mkdir "$root/opt/cudnn"
+    cp "$cudnn"/include/cudnn*.h "$cudnn"/lib/libcudnn*.so.9 "$root/opt/cudnn"
+    step "CUDA installs" installs "nvidia-cuda-toolkit g++-13 file dpkg-dev"
+    step "it is 12.4" inside "nvcc --version | grep 'release 12.4'"
+    step "setup.sh installs and builds" inside ./setup.sh
+    step "the CUDA backend builds" inside "cmake -S . -B build -DCUDNN_INCLUDE=/opt/cudnn \
+        -DCUDNN_LIBRARY=/opt/cudnn/libcudnn.so.9 -DDAWN9_CUDA_ARCHITECTURES=release && cmake --build build"
+    step "the module opens" inside "build/dawn9 --version | grep '^backends cuda '"
+    step "tests of the kernels and the backend" inside \
+        "ctest --test-dir build --output-on-failure --no-tests=error -R cuda -LE '^long\$' -E 'cudnn|architectures'"
+    step "the packages" inside "ctest --test-dir build --output-on-failure --no-tests=error -R '^cli.package\$' &&
+        cpack --config build/CPackConfig.cmake -B packages && ls -l packages/dawn9-cuda12_*.deb"
 }
 
 # ---- aarch64 ----
@@ -155,6 +185,7 @@ aarch64() {
 
 case $system in
 debian13) debian13 ;;
+cuda12) cuda12 ;;
 aarch64) aarch64 ;;
 esac
 tell

@@ -35,6 +35,17 @@ try_command "$(echo "$scratch"/unpacked/dawn9-*)"
 if command -v dpkg-shlibdeps >/dev/null && command -v file >/dev/null; then
     package=$(echo "$scratch"/packages/dawn9_*.deb)
     accepts dpkg-deb -x "$package" "$scratch/root"
+    case " $backends " in
+    *" cuda "*)
+        of_cuda=$(echo "$scratch"/packages/dawn9-cuda[1-9][0-9]_*.deb)
+        accepts dpkg-deb -f "$of_cuda" Package Depends Conflicts
+        says '^Package: dawn9-cuda[1-9][0-9]$'
+        says '^Depends: dawn9 [(]= [0-9.]*[)]'
+        says '^Conflicts: dawn9-cuda$'
+        [ ! -e "$scratch/root/usr/lib/dawn9/dawn9-cuda.so" ] || fail "both packages have the CUDA backend"
+        accepts dpkg-deb -x "$of_cuda" "$scratch/root"
+        ;;
+    esac
     try_command "$scratch/root/usr"
     accepts dpkg-deb -f "$package" Package Version Maintainer Depends
     says '^Package: dawn9$'
