@@ -35,9 +35,17 @@ D9_DEVICE float value_at(const d9_cuda_batch &b, const uint8_t *image, const int
     return cut ? 0.0f : b.table[c * 256 + byte];
 }
 
+/* Blocks on a multiprocessor; of 7.5 it has threads for four. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+enum { AUGMENT_BLOCKS = 4 };
+#else
+enum { AUGMENT_BLOCKS = 6 };
+#endif
+
 /* A block per image. */
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK, 6) augment_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
+__global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
+    augment_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
     D9_SHARED(int32_t, draws, 5);
     const int64_t n = blockIdx.x;
     const int row_size = b.rule.width * b.channels, size = b.rule.height * row_size;
