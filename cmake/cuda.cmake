@@ -3,8 +3,17 @@
 # does not work with sanitizers or with every compiler: only the ordinary GCC build uses it.
 option(DAWN9_CUDA "Build the CUDA kernels where nvcc is found" ON)
 option(DAWN9_CUDA_LINES "Name source lines in the CUDA kernels, for profilers: makes them three times as large" OFF)
-# Code for 8.0 runs on 8.6 and 8.9 too, and no kernel is another one there. Packages are for every GPU that nvcc knows.
-set(DAWN9_CUDA_ARCHITECTURES "80;90" CACHE STRING "GPU targets; release: 75;80;86;89;90;100;120, as far as nvcc knows them")
+# Code for 8.0 runs on 8.6 and 8.9 too, and no kernel is another one there. 7.5 is added where such a GPU is. Packages are
+# for every GPU that nvcc knows.
+set(turing "")
+if(NOT DEFINED DAWN9_CUDA_ARCHITECTURES)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE found ERROR_QUIET)
+  if(found MATCHES "7[.]5")
+    set(turing "75;")
+  endif()
+endif()
+set(DAWN9_CUDA_ARCHITECTURES "${turing}80;90" CACHE STRING
+    "GPU targets; release: 75;80;86;89;90;100;120, as far as nvcc knows them")
 
 # The execution model of tests/cuda_model compiles the same kernels as C++, where there is a compiler for it.
 include(CheckLanguage)

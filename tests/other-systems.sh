@@ -133,7 +133,7 @@ cuda12() {
     step "it is 12.4" inside "nvcc --version | grep 'release 12.4'"
     step "setup.sh installs and builds" inside ./setup.sh
     step "the CUDA backend builds" inside "cmake -S . -B build -DCUDNN_INCLUDE=/opt/cudnn \
-        -DCUDNN_LIBRARY=/opt/cudnn/libcudnn.so.9 -DDAWN9_CUDA_ARCHITECTURES=release && cmake --build build"
+        -DCUDNN_LIBRARY=/opt/cudnn/libcudnn.so.9 -DDAWN9_CUDA_ARCHITECTURES=release -DDAWN9_TESTS=ON && cmake --build build"
     step "the module opens" inside "build/dawn9 --version | grep '^backends cuda '"
     step "tests of the kernels and the backend" inside \
         "ctest --test-dir build --output-on-failure --no-tests=error -R cuda -LE '^long\$' -E 'cudnn|architectures'"

@@ -21,7 +21,7 @@
 # A stage that is done (OUT/STAGE.done) is skipped. The first that fails ends the script with its status. Needs CUDA 12.4
 # or later with nvcc, cuDNN 9.11 or later, and for curve, seeds and cold CIFAR-10 (./setup.sh --data).
 #
-# Environment: PRECISION (fp16), ARCHITECTURES (of the build: 80;90), PEERS, SEEDS (30), COLD (10). PREBUILT: a build folder
+# Environment: PRECISION (fp16), ARCHITECTURES (of the build), PEERS, SEEDS (30), COLD (10). PREBUILT: a build folder
 # from another machine, made with -DDAWN9_GPU_TESTS=ON from sources at the same path, for a machine that cannot build; the
 # libraries are then found by LD_LIBRARY_PATH. BACKEND, CONFIG, SMALL, SMALL_STEPS, CASES and PRECISIONS are for a
 # rehearsal without a GPU (tests/cli/first_hour.sh).
@@ -54,7 +54,7 @@ cudnn_of_python() {
 # shellcheck disable=SC2046 # no option or two
 stage_build() {
     if [ -z "${PREBUILT-}" ]; then
-        cmake -G Ninja -S . -B "$build" -DDAWN9_GPU_TESTS=ON "-DDAWN9_CUDA_ARCHITECTURES=${ARCHITECTURES-80;90}" $(cudnn_of_python)
+        cmake -G Ninja -S . -B "$build" -DDAWN9_GPU_TESTS=ON ${ARCHITECTURES:+"-DDAWN9_CUDA_ARCHITECTURES=$ARCHITECTURES"} $(cudnn_of_python)
         cmake --build "$build" --parallel "$(nproc)"
     fi
     nvidia-smi || true

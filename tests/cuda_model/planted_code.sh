@@ -30,7 +30,8 @@ for object in "$@"; do cp -r "$object.ptx" "$object.ptxas" "$scratch/cuda"; done
 original=$(dirname "$1")
 set -- "$scratch"/cuda/*.ptx
 objects=$(for folder in "$@"; do echo "${folder%.ptx}"; done)
-registers() { # [--write]; shellcheck disable=SC2086
+# shellcheck disable=SC2086 # a word for each object
+registers() { # [--write]
     "$python" "$here/registers.py" "$@" "$scratch/table.tsv" $objects
 }
 expect 0 ' kernels$' registers --write
