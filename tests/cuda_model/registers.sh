@@ -18,7 +18,7 @@ build=${1-build-registers}
 
 mkdir -p "$build"
 cmake -G Ninja -S . -B "$build" -DDAWN9_TESTS=OFF -DDAWN9_CUDA_ARCHITECTURES=release >"$build/configure.log"
-if grep 'nvcc not found' "$build/configure.log"; then exit 77; fi
+if grep 'nvcc not found' "$build/configure.log"; then exit 1; fi
 cmake --build "$build" --target dawn9_cuda_kernels --parallel "$(nproc)" >"$build/build.log" || { cat "$build/build.log"; exit 1; }
 [ -z "$write" ] || python3 tests/cuda_model/registers.py --write tests/cuda_model/registers.tsv "$build"/cuda/*.o
 python3 tests/cuda_model/registers.py tests/cuda_model/registers.tsv "$build"/cuda/*.o
