@@ -64,7 +64,6 @@ static void run_all(d9_check *check, d9_pool *pool, const d9_kernel_norm *norm, 
 
 /* In one pass, by clusters of blocks; which of them adds the groups' shares is for the seed to say. */
 static void run_resident(d9_check *check, d9_pool *pool, const d9_kernel_norm *norm, const results *r) {
-    const d9_cuda_room room = {(20 + 12) << 10, 8};
     const float *x = d9_pool_random(pool, D9_KERNEL_F32, COUNT, 64),
                 *scale = d9_pool_random(pool, D9_KERNEL_F32, CHANNELS, 65);
     const d9_kernel_in in = {x, D9_KERNEL_F32}, gradient = {x, D9_KERNEL_F32};
@@ -76,8 +75,10 @@ static void run_resident(d9_check *check, d9_pool *pool, const d9_kernel_norm *n
     const d9_cuda_prologue prologue = {.act = epilogue.act, .reference = in};
     const d9_kernel_norm_gradients gradients = {d9_array_out(&r->array[10]), r->array[11].data, r->array[12].data};
     d9_cuda_residence forward, backward;
-    if (!d9_cuda_norm_fits(norm, D9_KERNEL_F32, false, &room, &forward) || forward.blocks < 2 ||
-        !d9_cuda_norm_fits(norm, D9_KERNEL_F32, true, &room, &backward) || backward.blocks < 2)
+    int found[2];
+    d9_check_launch(check, "repeated", d9_cuda_norm_ways(norm, D9_KERNEL_F32, false, false, &forward, 1, &found[0]));
+    d9_check_launch(check, "repeated", d9_cuda_norm_ways(norm, D9_KERNEL_F32, true, false, &backward, 1, &found[1]));
+    if (!found[0] || !found[1] || forward.blocks < 2 || backward.blocks < 2)
         return d9_check_fail(check, "repeated: no clusters");
     d9_check_launch(check, "repeated",
                     d9_cuda_norm_resident(NULL, norm, &forward, NULL, in, (d9_kernel_out){NULL, D9_KERNEL_F32}, &state,

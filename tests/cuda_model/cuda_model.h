@@ -24,6 +24,7 @@ struct dim3 {
 /* Copied number by number: clang's -fsanitize=alignment has no eye for the copy of a whole struct. */
 template <typename T> struct alignas(16) d9_model_four {
     T x, y, z, w;
+    d9_model_four() = default;
     d9_model_four(T a, T b, T c, T d) : x(a), y(b), z(c), w(d) {}
     d9_model_four(const d9_model_four &from) : x(from.x), y(from.y), z(from.z), w(from.w) {}
     d9_model_four &operator=(const d9_model_four &from) {
