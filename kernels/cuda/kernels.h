@@ -132,6 +132,46 @@ int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *
                                    const float *inv_std, const float *scale, void *scratch, uint32_t *tickets,
                                    const d9_kernel_norm_gradients *gradients);
 
+/* ---- a convolution of few inputs, its normalisation and its activation in closed form ----
+ *
+ * kernels/cpu/moments.h has the formulas. Here the convolution may also be two: `between` filters that look at a patch,
+ * and one by one what mixes their outputs. Their product looks at the patch as one convolution does, so neither output
+ * is stored. Weights are f32; each is rounded to the type in which x is stored before it is multiplied, as a cast node
+ * does. Nothing else is rounded before y. */
+typedef struct d9_cuda_moments {
+    int64_t images, height, width, inputs, out_height, out_width, outputs, groups; /* images % groups == 0 */
+    int kernel, stride, pad;
+    int64_t between; /* 0: one convolution */
+} d9_cuda_moments;
+typedef struct d9_cuda_moments_weights {
+    const float *w;     /* (O, KH, KW, I), with `between` filters (O, between) */
+    const float *first; /* (between, KH, KW, I); NULL: one convolution */
+} d9_cuda_moments_weights;
+
+bool d9_cuda_moments_fits(const d9_cuda_moments *shape); /* at most 27 numbers in a patch, and 27 filters between */
+int64_t d9_cuda_moments_scratch_bytes(const d9_cuda_moments *shape); /* of each of the four; at a multiple of 16 */
+int64_t d9_cuda_moments_bytes(const d9_cuda_moments *shape);         /* of the sums that go from forward to backward */
+/* Four launches. moments: d9_cuda_moments_bytes. */
+int d9_cuda_moments_forward(d9_cuda_stream stream, const d9_cuda_moments *shape, d9_kernel_in x,
+                            const d9_cuda_moments_weights *weights, const d9_kernel_norm_state *state,
+                            d9_kernel_act act, void *scratch, double *moments, d9_kernel_out y);
+/* Two launches; the second is the convolution alone, for whoever wants it. */
+int d9_cuda_moments_eval(d9_cuda_stream stream, const d9_cuda_moments *shape, d9_kernel_in x,
+                         const d9_cuda_moments_weights *weights, const d9_kernel_norm_state *state, d9_kernel_act act,
+                         void *scratch, d9_kernel_out y);
+int d9_cuda_moments_conv(d9_cuda_stream stream, const d9_cuda_moments *shape, d9_kernel_in x,
+                         const d9_cuda_moments_weights *weights, void *scratch, d9_kernel_out y);
+
+/* Three launches. The gradient before the activation is rounded to the type of dy, as an act_backward node does. */
+typedef struct d9_cuda_moments_gradients {
+    float *dw;             /* as w */
+    float *dscale, *dbias; /* NULL: not wanted */
+} d9_cuda_moments_gradients;
+int d9_cuda_moments_backward(d9_cuda_stream stream, const d9_cuda_moments *shape, d9_kernel_in dy, d9_kernel_act act,
+                             d9_kernel_in y, d9_kernel_in x, const d9_cuda_moments_weights *weights, const float *mean,
+                             const float *inv_std, const float *scale, const double *moments, void *scratch,
+                             const d9_cuda_moments_gradients *gradients);
+
 /* ---- the classifier ---- */
 int d9_cuda_linear_forward(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w,
                            d9_kernel_out y);

@@ -21,32 +21,40 @@ void d9_cuda_check_empty(d9_check *check) {
     const d9_cuda_prologue prologue = {.act = act};
     const d9_kernel_norm_state state = {.epsilon = 1};
     const d9_kernel_norm_gradients gradients = {.dscale = NULL};
+    const d9_cuda_moments first = {0, 8, 8, 3, 8, 8, 8, 1, 3, 1, 1, 0};
+    const d9_cuda_moments_weights weights = {.w = NULL};
+    const d9_cuda_moments_gradients sums = {.dw = NULL};
     const d9_cuda_batch batch = {.channels = 3};
     const d9_augment_rule rule = {.pad = 0};
-    const int errors[] = {d9_cuda_cast(NULL, in, 0, out),
-                          d9_cuda_add(NULL, in, in, 0, out),
-                          d9_cuda_scale(NULL, in, 1, 0, out),
-                          d9_cuda_copy(NULL, NULL, 0, NULL),
-                          d9_cuda_act_forward(NULL, in, act, 0, out),
-                          d9_cuda_act_backward(NULL, in, in, act, 0, out),
-                          d9_cuda_norm_forward(NULL, &norm, in, &state, &epilogue, NULL, out),
-                          d9_cuda_norm_eval(NULL, &norm, in, &state, &epilogue, NULL, out),
-                          d9_cuda_norm_backward(NULL, &norm, in, &prologue, in, NULL, NULL, NULL, NULL, &gradients),
-                          d9_cuda_pool_forward(NULL, &window, in, out),
-                          d9_cuda_pool_backward(NULL, &window, in, in, out),
-                          d9_cuda_linear_forward(NULL, &linear, in, in, out),
-                          d9_cuda_linear_backward_data(NULL, &linear, in, in, out),
-                          d9_cuda_linear_backward_weight(NULL, &linear, in, in, out),
-                          d9_cuda_loss_forward(NULL, &loss, NULL, NULL, NULL),
-                          d9_cuda_loss_backward(NULL, &loss, NULL, NULL, NULL, NULL),
-                          d9_cuda_metrics(NULL, &loss, NULL, NULL, NULL, NULL, NULL),
-                          d9_cuda_update_group(NULL, &update, in, 0, NULL, nothing),
-                          d9_cuda_lerp(NULL, (d9_cuda_coefficient){NULL, 1}, NULL, NULL, 0, NULL),
-                          d9_cuda_guard_check(NULL, in, 0, NULL, 0, NULL),
-                          d9_cuda_draw(NULL, &slice, &rule, NULL),
-                          d9_cuda_gather(NULL, &slice, NULL, NULL),
-                          d9_cuda_augment(NULL, &slice, &batch, out),
-                          d9_cuda_order(NULL, 1, 0, 0, NULL, NULL)};
+    const int errors[] = {
+        d9_cuda_cast(NULL, in, 0, out),
+        d9_cuda_add(NULL, in, in, 0, out),
+        d9_cuda_scale(NULL, in, 1, 0, out),
+        d9_cuda_copy(NULL, NULL, 0, NULL),
+        d9_cuda_act_forward(NULL, in, act, 0, out),
+        d9_cuda_act_backward(NULL, in, in, act, 0, out),
+        d9_cuda_norm_forward(NULL, &norm, in, &state, &epilogue, NULL, out),
+        d9_cuda_norm_eval(NULL, &norm, in, &state, &epilogue, NULL, out),
+        d9_cuda_norm_backward(NULL, &norm, in, &prologue, in, NULL, NULL, NULL, NULL, &gradients),
+        d9_cuda_moments_forward(NULL, &first, in, &weights, &state, act, NULL, NULL, out),
+        d9_cuda_moments_eval(NULL, &first, in, &weights, &state, act, NULL, out),
+        d9_cuda_moments_conv(NULL, &first, in, &weights, NULL, out),
+        d9_cuda_moments_backward(NULL, &first, in, act, in, in, &weights, NULL, NULL, NULL, NULL, NULL, &sums),
+        d9_cuda_pool_forward(NULL, &window, in, out),
+        d9_cuda_pool_backward(NULL, &window, in, in, out),
+        d9_cuda_linear_forward(NULL, &linear, in, in, out),
+        d9_cuda_linear_backward_data(NULL, &linear, in, in, out),
+        d9_cuda_linear_backward_weight(NULL, &linear, in, in, out),
+        d9_cuda_loss_forward(NULL, &loss, NULL, NULL, NULL),
+        d9_cuda_loss_backward(NULL, &loss, NULL, NULL, NULL, NULL),
+        d9_cuda_metrics(NULL, &loss, NULL, NULL, NULL, NULL, NULL),
+        d9_cuda_update_group(NULL, &update, in, 0, NULL, nothing),
+        d9_cuda_lerp(NULL, (d9_cuda_coefficient){NULL, 1}, NULL, NULL, 0, NULL),
+        d9_cuda_guard_check(NULL, in, 0, NULL, 0, NULL),
+        d9_cuda_draw(NULL, &slice, &rule, NULL),
+        d9_cuda_gather(NULL, &slice, NULL, NULL),
+        d9_cuda_augment(NULL, &slice, &batch, out),
+        d9_cuda_order(NULL, 1, 0, 0, NULL, NULL)};
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         check->compared++;
         if (errors[i]) d9_check_fail(check, "launcher %zu of nothing: error %d", i, errors[i]);
