@@ -41,6 +41,7 @@ typedef struct d9_node_time {
     const char *why;           /* why this choice, for people: "first choice"; "" where there was none */
     double seconds;
     int64_t runs;
+    bool in_f32; /* the rule rounds nothing between its nodes */
 } d9_node_time;
 
 /* One of the ways to compute a rule, timed alone: as the rule runs it, and without what it does around the library's

@@ -24,6 +24,8 @@ typedef struct comparison {
     bool cut; /* the judge's inputs from other rules are cut to tf32 */
     moved moved[MAX_MOVED];
     int moved_count;
+    d9_node_id begin; /* of the rule at hand */
+    bool in_f32;      /* it rounds nothing between its nodes */
     d9_verify_row row;
 } comparison;
 
@@ -147,17 +149,30 @@ done:
 
 /* The narrowest type that the value's numbers were rounded to. */
 static d9_type type_of(const comparison *c, const d9_node *node, const d9_value *value) {
-    if (d9_op_info_of(node->op)->convolution && value->kind == D9_VALUE_GRADIENT && c->tested->info.narrow_gradients)
+    if (d9_op_info_of(node->op)->convolution && value->kind == D9_VALUE_GRADIENT && c->tested->info.narrow_gradients &&
+        !c->in_f32)
         return c->tested->program.precision->compute;
     return value->type;
 }
 
 /* Whether the node multiplied numbers that tensor cores may have rounded, which the judge does not do. */
 static bool is_tf32(const comparison *c, const d9_node *node) {
-    return c->tested->program.precision->tf32 && d9_op_info_of(node->op)->convolution;
+    return c->tested->program.precision->tf32 && d9_op_info_of(node->op)->convolution && !c->in_f32;
 }
 
-static double limit_of(const comparison *c, const d9_node *node, d9_value_id id) {
+/* The error, squared, of what the judge rounds before this node where the rule does not: once for each activation and
+ * gradient of half precision that the rule's nodes before it make. Uniform to half a unit, in numbers of 1. */
+static double rounded_between(const comparison *c, const d9_node *node) {
+    double sum = 0;
+    for (const d9_node *n = &c->graph->nodes[c->begin]; c->in_f32 && n < node; n++) {
+        const d9_type type = c->graph->values[n->outputs[0]].type;
+        const double half_unit = type == D9_BF16 ? 0x1p-8 : type == D9_F16 ? 0x1p-11 : 0;
+        if (n->op != D9_OP_CAST) sum += half_unit * half_unit / 3; /* a cast's weights are rounded by the rule, too */
+    }
+    return sum;
+}
+
+static double limit_of_node(const comparison *c, const d9_node *node, d9_value_id id) {
     const d9_op_info *info = d9_op_info_of(node->op);
     const d9_value *value = &c->graph->values[id];
     if (info->exact) return 0;
@@ -178,6 +193,11 @@ static double limit_of(const comparison *c, const d9_node *node, d9_value_id id)
     bool half = c->judge->program.precision->compute != c->judge->program.precision->master;
     if (before_of(c, id) && !info->moves) return 1e-4; /* updates and the tail: of the same gradients and states */
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
+}
+
+static double limit_of(const comparison *c, const d9_node *node, d9_value_id id) {
+    const double limit = limit_of_node(c, node, id), rounded = rounded_between(c, node);
+    return rounded > 0 ? sqrt(limit * limit + rounded) : limit;
 }
 
 typedef struct output_error {
@@ -276,6 +296,8 @@ static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink s
     for (int r = 0; r < count; r++) {
         const d9_node *first = &c->graph->nodes[rules[r].node];
         if (!d9_when_active(&first->when, c->step, c->tested->program.steps_per_epoch)) continue;
+        c->begin = rules[r].node;
+        c->in_f32 = rules[r].in_f32;
         c->row = (d9_verify_row){.passed = true, .cosine = NAN, .sensitivity = NAN};
         snprintf(c->row.name, sizeof c->row.name, "%.20s %s", name, rules[r].rule);
         snprintf(c->row.group, sizeof c->row.group, "%s", first->role);

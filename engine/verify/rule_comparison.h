@@ -17,6 +17,8 @@
  *   what its storage rounds
  *   half precision: an output rounded to it 2e-3, cosine 0.99999; sums 1e-3, since what they add up may have been
  *   rounded inside the rule and may cancel; others as f32
+ *   a rule that computes in f32 what its nodes keep in half precision: besides, one rounding of each value that they
+ *   make before, for there the judge rounds alone; errors add up as squares
  *   tf32: an output of a convolution 2e-3, cosine 0.99999, or within twice the change of the judge's output when its
  *   inputs are cut to tf32 (a convolution may cancel most of what it adds up); others as f32
  *

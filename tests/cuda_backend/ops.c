@@ -10,6 +10,7 @@
 #include "core/system.h"
 #include "core/text.h"
 #include "tests/cuda_backend/fake.h"
+#include "tests/cuda_backend/first_layer.h"
 #include "tests/cuda_model/coverage.h"
 #include "tests/support/programs.h"
 #include "tests/support/rival.h"
@@ -62,6 +63,12 @@ static void note_and_free(d9_context *context, d9_plan *plan) {
 
 #define RUNNING() (running = __func__)
 
+static int lines_with(const char *text, const char *what) {
+    int lines = 0;
+    for (const char *at = text; (at = strstr(at, what)); at++) lines += at == text || at[-1] == '\n';
+    return lines;
+}
+
 static const d9_type types[] = {D9_F32, D9_BF16, D9_F16};
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -105,6 +112,101 @@ static void a_batch_drawn_on_the_way_has_the_same_bits(void **state) {
         rival_run(&c, &d9_backend_reference, &f->r.unfused, augment.outputs[0], f->r.b);
         assert_int_equal(op_differences(f->r.a, f->r.b, op_count(&c, augment.outputs[0])), 0);
         op_case_free(&c);
+    }
+}
+
+/* ---- a first layer in closed form ---- */
+
+/* In f32 the error is that of other rules. In half precision the rule rounds only y and the gradient before the
+ * activation, where the nodes round whatever lies between: so it must be nearer to f64 than they are, which are as near
+ * as the type lets them. */
+static void check_first(fixture *f, d9_type type, first_how how, const char *rule, const char *gradient_rule) {
+    first_case tested, exact;
+    op_live live[3]; /* in closed form, node by node, and that in f64 */
+    double *values[3] = {f->r.a, f->r.b, f->r.a + RIVAL_MANY / 2};
+    make_first(&tested, &f->context, type, how);
+    make_first(&exact, &f->context, D9_F64, how);
+    take_contents(&exact, &tested);
+    op_open(&live[0], &tested.c, f->r.backend, &f->r.fused);
+    op_open(&live[1], &tested.c, &d9_backend_reference, NULL);
+    op_open(&live[2], &exact.c, &d9_backend_reference, NULL);
+    for (int l = 0; l < 3; l++) op_step(&live[l], 4);
+    const char *text = f->r.backend->plan_text(live[0].plan);
+    if (lines_with(text, rule) != 1) fail_msg("%s was not taken once: %s", rule, text);
+    if (!how.evaluate && lines_with(text, gradient_rule) != 1) fail_msg("%s was not taken: %s", gradient_rule, text);
+    for (int o = 0; o < tested.count; o++) {
+        const int64_t count = op_count(&tested.c, tested.outputs[o]);
+        const char *name = tested.c.graph->values[tested.outputs[o]].name;
+        assert_true(count <= RIVAL_MANY / 2);
+        for (int l = 0; l < 3; l++) op_read(&live[l], (l == 2 ? &exact : &tested)->outputs[o], values[l]);
+        const double error = op_error(values[0], values[2], count), stepwise = op_error(values[1], values[2], count);
+        if (!(error <= 1e-5 || (type != D9_F32 && error <= stepwise)))
+            fail_msg("%s, %s: %s: error %.3g, node by node %.3g", d9_type_name(type), rule, name, error, stepwise);
+    }
+    for (int l = 0; l < 3; l++) op_close(&live[l]);
+    op_case_free(&tested.c);
+    op_case_free(&exact.c);
+}
+
+static const char *const first_gradient = "act_backward+norm_backward+conv_backward_weight\t";
+
+static void a_first_layer_in_closed_form_is_nearer_to_f64(void **state) {
+    fixture *f = *state;
+    RUNNING();
+    for (int t = 0; t < TYPES; t++) {
+        const bool half = types[t] != D9_F32;
+        check_first(f, types[t], (first_how){.whiten = true, .mixes = 1},
+                    half ? "conv+cast+conv+norm+act\t" : "conv+conv+norm+act\t", first_gradient);
+        check_first(f, types[t], (first_how){.whiten = true, .mixes = 1, .evaluate = true},
+                    half ? "conv+cast+conv+norm_eval+act\t" : "conv+conv+norm_eval+act\t", NULL);
+        check_first(f, types[t], (first_how){.mixes = 3}, "conv+norm+act\t", first_gradient);
+        check_first(f, types[t], (first_how){.mixes = 3, .evaluate = true}, "conv+norm_eval+act\t", NULL);
+        check_first(f, types[t], (first_how){.whiten = true, .mixes = 1, .trains_filters = true}, "conv+norm+act\t",
+                    first_gradient);
+    }
+}
+
+/* A second convolution that looks at neighbours has more than 27 numbers to look at, whatever the first one does. */
+static void a_wide_second_convolution_is_not_in_closed_form(void **state) {
+    fixture *f = *state;
+    first_case c;
+    char text[1024];
+    RUNNING();
+    make_first(&c, &f->context, D9_F32, (first_how){.whiten = true, .mixes = 3});
+    rival_read_plan(&c.c, f->r.backend, &f->r.fused, text, sizeof text);
+    assert_int_equal(lines_with(text, "conv\t"), 2);
+    op_case_free(&c.c);
+}
+
+/* What the convolutions make is there for whoever else reads it, and the gradient is in closed form all the same. */
+static void other_readers_find_the_outputs_of_convolutions(void **state) {
+    static const d9_backend_options serial = {.threads = 1};
+    fixture *f = *state;
+    RUNNING();
+    for (int t = 0; t < TYPES; t++) {
+        first_case c;
+        char text[1024];
+        make_first(&c, &f->context, types[t], (first_how){.whiten = true, .mixes = 1});
+        const d9_value_id read[] = {c.whitened, c.conv};
+        for (int i = 0; i < 2; i++) {
+            d9_node scale = {
+                .op = D9_OP_SCALE, .inputs = {read[i]}, .input_count = 1, .output_count = 1, .as.scale = {2}};
+            scale.outputs[0] = op_output(&c.c, i ? "a reader" : "another", D9_BUFFER_SCRATCH, types[t],
+                                         c.c.graph->values[read[i]].shape);
+            op_node(&c.c, &scale);
+        }
+        rival_read_plan(&c.c, f->r.backend, &f->r.fused, text, sizeof text);
+        assert_int_equal(lines_with(text, first_gradient), 1);
+        for (int i = 0; i < 2; i++) {
+            const int64_t count = op_count(&c.c, read[i]);
+            rival_run(&c.c, f->r.backend, &f->r.fused, read[i], f->r.a);
+            rival_run(&c.c, &d9_backend_reference, &serial, read[i], f->r.b);
+            const double error = op_error(f->r.a, f->r.b, count);
+            /* The first is rounded once on either side, the second made of what was rounded on one side alone. */
+            static const double limits[][2] = {{1e-5, 1e-5}, {3e-4, 0x1p-8}, {4e-5, 0x1p-11}};
+            if (!(error <= limits[t][i])) fail_msg("%s: output %d: error %.3g", d9_type_name(types[t]), i, error);
+        }
+        op_case_free(&c.c);
     }
 }
 
@@ -299,12 +401,6 @@ static void timing_the_ways_moves_no_statistics(void **state) {
     op_case_free(&k.c);
 }
 
-static int lines_with(const char *text, const char *what) {
-    int lines = 0;
-    for (const char *at = text; (at = strstr(at, what)); at++) lines += at == text || at[-1] == '\n';
-    return lines;
-}
-
 /* The network of dawn94 at its full width: pools and skip gradients in the norms' passes, nothing in two. */
 static void the_recipe_takes_one_pass_everywhere(void **state) {
     static const char *const yaml =
@@ -332,8 +428,10 @@ static void the_recipe_takes_one_pass_everywhere(void **state) {
                           lines_with(text, "add+act_backward+norm_backward+pool_backward\t"),
                           lines_with(text, "act_backward+norm_backward+pool_backward\t"),
                           lines_with(text, "act_backward+norm_backward\t"),
+                          lines_with(text, "conv+cast+conv+norm+act\t"),
+                          lines_with(text, first_gradient),
                           strstr(text, "two passes") != NULL};
-    static const int wanted[] = {3, 2, 3, 2, 1, 5, 0};
+    static const int wanted[] = {3, 2, 2, 2, 1, 4, 1, 1, 0};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (passes[i] != wanted[i]) fail_msg("rule %zu: %d, not %d, in:\n%s", i, passes[i], wanted[i], text);
     f->r.backend->plan_free(&f->context, plan);
@@ -424,17 +522,16 @@ static void scratch_is_counted_before_it_is_asked_for(void **state) {
     assert_refused(f, D9_OP_COPY, 1, 1 << 28); /* sorting the samples */
 }
 
-/* The names in rules.c, the first string of each row of the table. */
-static void every_rule_has_run(void **state) {
-    fixture *f = *state;
+/* The names in a file, the first string of each row of its table, with the tests that ran them. */
+static int rows_of(fixture *f, const char *file, const char *table, d9_text *rows) {
+    char path[512];
     uint8_t *source;
     size_t size;
-    d9_text rows;
     int rules = 0;
-    op_ok(&f->context, d9_file_read(&f->context, D9_SOURCE_DIR "/engine/backends/cuda/rules.c", &source, &size));
-    const char *at = strstr((const char *)source, "static const d9_rule d9_cuda_rules[] = {");
+    snprintf(path, sizeof path, "%s/engine/backends/cuda/%s", D9_SOURCE_DIR, file);
+    op_ok(&f->context, d9_file_read(&f->context, path, &source, &size));
+    const char *at = strstr((const char *)source, table);
     assert_non_null(at);
-    d9_text_init(&f->context, &rows);
     for (at = strchr(at, '\n'); at && strncmp(at, "\n};", 3) != 0; at = strchr(at + 1, '\n')) {
         const size_t line = strcspn(at + 1, "\n"), quote = strcspn(at + 1, "\"");
         char rule[48];
@@ -443,14 +540,23 @@ static void every_rule_has_run(void **state) {
         rules++;
         const int i = find_rule(rule);
         if (i < 0) fail_msg("the rule %s ran in no test", rule);
-        d9_text_add(&rows, "rule\trules.c\t%s\t", rule);
-        for (int t = 0; t < ran[i].count; t++) d9_text_add(&rows, "%s%s", t ? " " : "", ran[i].tests[t]);
-        d9_text_add(&rows, "\n");
+        d9_text_add(rows, "rule\t%s\t%s\t", file, rule);
+        for (int t = 0; t < ran[i].count; t++) d9_text_add(rows, "%s%s", t ? " " : "", ran[i].tests[t]);
+        d9_text_add(rows, "\n");
     }
+    d9_release(&f->context, source);
+    return rules;
+}
+
+static void every_rule_has_run(void **state) {
+    fixture *f = *state;
+    d9_text rows;
+    d9_text_init(&f->context, &rows);
+    const int rules = rows_of(f, "rules.c", "static const d9_rule d9_cuda_rules[] = {", &rows) +
+                      rows_of(f, "moments.c", "const d9_rule d9_cuda_moments_rules[] = {", &rows);
     assert_int_equal(rules, ran_count);
     if (D9_ON_FAKE) coverage_check("rule", d9_text_get(&rows));
     d9_text_free(&rows);
-    d9_release(&f->context, source);
 }
 
 int main(void) {
@@ -459,6 +565,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(every_operation_agrees_with_the_reference, state),
         cmocka_unit_test_prestate(fused_rules_give_the_bits_of_unfused_ones, state),
+        cmocka_unit_test_prestate(a_first_layer_in_closed_form_is_nearer_to_f64, state),
+        cmocka_unit_test_prestate(a_wide_second_convolution_is_not_in_closed_form, state),
+        cmocka_unit_test_prestate(other_readers_find_the_outputs_of_convolutions, state),
         cmocka_unit_test_prestate(chains_in_one_pass_give_the_bits_of_their_nodes, state),
         cmocka_unit_test_prestate(another_pools_gradient_is_not_fused, state),
         cmocka_unit_test_prestate(a_saved_plan_names_the_way, state),

@@ -71,6 +71,7 @@ void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_ceilings(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings);
 extern const d9_host_memory d9_cuda_memory;
 extern const d9_rule *const d9_cuda_tables[];
+extern const d9_rule d9_cuda_moments_rules[]; /* moments.c */
 /* Where the program is too large: d9_cuda_check_room. */
 d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program);
 d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,

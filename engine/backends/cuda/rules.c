@@ -196,4 +196,4 @@ static const d9_rule d9_cuda_rules[] = {
     {.name = NULL},
 };
 
-const d9_rule *const d9_cuda_tables[] = {d9_cuda_rules, NULL};
+const d9_rule *const d9_cuda_tables[] = {d9_cuda_rules, d9_cuda_moments_rules, NULL};

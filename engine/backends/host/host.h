@@ -33,6 +33,7 @@ typedef struct d9_rule {
     const char *name;
     int node_count;
     d9_op ops[D9_MAX_RULE_NODES];
+    bool in_f32; /* nothing is rounded between its nodes, nor tf32 multiplied, whatever the types between them */
     bool (*match)(const d9_site *site); /* NULL: the ops suffice */
     /* Whether the rule does without a value that its nodes read; NULL: it reads them all. */
     bool (*spares)(const d9_site *site, d9_value_id value);

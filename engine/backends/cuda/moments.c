@@ -1,0 +1,257 @@
+/* The rules of a first layer in closed form (kernels/cuda/kernels.h): a convolution of few inputs with its norm and its
+ * activation, and such a convolution behind another whose weights do not move, as the whitening's. Neither
+ * convolution's output is stored where nobody else reads it.
+ *
+ * Forward and backward share two arrays on the device. One holds the sums over patches. The other is a copy of the
+ * image where there are two convolutions: the graph does not need the image once the first has run and gives its bytes
+ * to another value. It has 3 MB where the whitened batch had 28 (512 images of 32 x 32 pixels, fp16).
+ *
+ * Weights are read where their masters are, for a narrow copy lives only until its convolution has run. The kernels
+ * round them as the cast nodes do: so they are those that every other rule would multiply. */
+#include "backends/cuda/cuda.h"
+#include "core/system.h"
+
+typedef struct moments_site { /* of a forward rule */
+    d9_cuda_moments shape;
+    double *moments;
+    void *images;                    /* as the first convolution saw them; NULL: one, or nobody reads what it makes */
+    bool first_is_wanted, is_wanted; /* what the convolutions make */
+} moments_site;
+
+/* ---- what is where in a site ---- */
+
+typedef struct parts {
+    const d9_node *first, *conv, *cast, *norm, *act; /* first, cast: NULL where there is none */
+} parts;
+
+static parts parts_of(const d9_site *site) {
+    const int last = site->node_count - 1;
+    parts p = {.conv = site->nodes[last - 2], .norm = site->nodes[last - 1], .act = site->nodes[last]};
+    if (last >= 3) p.first = site->nodes[0];
+    if (last >= 4) p.cast = site->nodes[1];
+    return p;
+}
+
+/* The value that a cast has narrowed, or the value itself. */
+static d9_value_id master_of(const d9_site *site, d9_value_id id) {
+    const d9_node_id producer = d9_site_value(site, id)->producer;
+    if (producer == D9_NONE || site->graph->nodes[producer].op != D9_OP_CAST) return id;
+    return site->graph->nodes[producer].inputs[0];
+}
+
+/* f32 that stays where it is until the gradient has been computed. */
+static bool is_master(const d9_site *site, d9_value_id id) {
+    const d9_value *value = d9_site_value(site, master_of(site, id));
+    return value->buffer != D9_BUFFER_SCRATCH && value->type == D9_F32;
+}
+
+static bool conv_fits(const d9_site *site, const d9_node *conv) {
+    d9_site part = *site;
+    part.nodes[0] = conv;
+    part.node_count = 1;
+    const d9_conv_geometry g = d9_conv_geometry_of(&part);
+    return d9_cuda_storable(g.type) && d9_conv_typed(&part, &g) && is_master(site, conv->inputs[1]);
+}
+
+/* Of a site whose nodes match. The patches are those of the first convolution. */
+static d9_cuda_moments shape_of(const d9_site *site) {
+    const parts p = parts_of(site);
+    const d9_node *looks = p.first ? p.first : p.conv;
+    const d9_site norm = d9_site_part(site, site->node_count - 2, 2);
+    const d9_shape *x = &d9_site_value(site, looks->inputs[0])->shape;
+    const d9_shape *w = &d9_site_value(site, looks->inputs[1])->shape;
+    const d9_shape *y = &d9_site_value(site, p.conv->outputs[0])->shape;
+    return (d9_cuda_moments){.images = x->d[0],
+                             .height = x->d[1],
+                             .width = x->d[2],
+                             .inputs = x->d[3],
+                             .out_height = y->d[1],
+                             .out_width = y->d[2],
+                             .outputs = y->d[3],
+                             .groups = d9_chain_extent(&norm).groups,
+                             .kernel = (int)w->d[1],
+                             .stride = looks->as.conv.stride,
+                             .pad = looks->as.conv.pad,
+                             .between = p.first ? w->d[0] : 0};
+}
+
+static d9_cuda_moments_weights weights_of(const d9_site *site) {
+    const parts p = parts_of(site);
+    return (d9_cuda_moments_weights){.w = d9_site_data(site, master_of(site, p.conv->inputs[1])),
+                                     .first = p.first ? d9_site_data(site, master_of(site, p.first->inputs[1])) : NULL};
+}
+
+/* ---- forward ---- */
+
+/* The second convolution only mixes what the first makes of a pixel. Where the first one's weights move, the gradient
+ * reads both outputs, and there is nothing to save. */
+static bool first_fits(const d9_site *site, const parts *p) {
+    const d9_shape *w = &d9_site_value(site, p->conv->inputs[1])->shape;
+    const d9_value *filters = d9_site_value(site, master_of(site, p->first->inputs[1]));
+    return p->conv->inputs[0] == p->first->outputs[0] && conv_fits(site, p->first) && !filters->trainable &&
+           w->d[1] == 1 && w->d[2] == 1 && p->conv->as.conv.stride == 1 && p->conv->as.conv.pad == 0 &&
+           (!p->cast || (p->cast->outputs[0] == p->conv->inputs[1] && d9_site_internal(site, p->cast->outputs[0])));
+}
+
+static bool forward_match(const d9_site *site) {
+    const parts p = parts_of(site);
+    const d9_site norm = d9_site_part(site, site->node_count - 2, 2);
+    const d9_shape *w = &d9_site_value(site, (p.first ? p.first : p.conv)->inputs[1])->shape;
+    if (p.norm->inputs[0] != p.conv->outputs[0] || w->d[1] != w->d[2] || !conv_fits(site, p.conv) ||
+        !d9_chain_norm_fits(&norm, d9_cuda_storable) || (p.first && !first_fits(site, &p)))
+        return false;
+    const d9_cuda_moments shape = shape_of(site);
+    return d9_cuda_moments_fits(&shape);
+}
+
+static d9_status allocate(d9_context *context, const d9_site *site, int64_t bytes, void **pointer) {
+    d9_cuda *cuda = d9_cuda_of(site);
+    return cuda->driver->allocate(context, cuda->state, bytes, "the first layer", pointer);
+}
+
+static int64_t image_bytes(const d9_site *site) {
+    const d9_value_id x = site->nodes[0]->inputs[0];
+    return d9_site_count(site, x) * (int64_t)d9_type_bytes(d9_site_value(site, x)->type);
+}
+
+static d9_status forward_prepare(d9_context *context, d9_site *site) {
+    d9_status status;
+    const parts p = parts_of(site);
+    moments_site *own = NULL;
+    void *moments;
+    D9_TRY(D9_ALLOCATE(context, 1, "a first layer", &own));
+    site->data = own;
+    *own = (moments_site){.shape = shape_of(site),
+                          .first_is_wanted = p.first && d9_site_wanted(site, p.first->outputs[0]),
+                          .is_wanted = d9_site_wanted(site, p.conv->outputs[0])};
+    D9_TRY(d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_moments_scratch_bytes(&own->shape)));
+    D9_TRY(allocate(context, site, d9_cuda_moments_bytes(&own->shape), &moments));
+    own->moments = moments;
+    if (p.first && !d9_site_internal(site, p.first->outputs[0]))
+        D9_TRY(allocate(context, site, image_bytes(site), &own->images));
+done:
+    return status;
+}
+
+static void forward_release(d9_context *context, d9_site *site) {
+    const d9_cuda *cuda = d9_cuda_of(site);
+    moments_site *own = site->data;
+    if (!own) return;
+    if (own->moments) cuda->driver->release(context, cuda->state, own->moments);
+    if (own->images) cuda->driver->release(context, cuda->state, own->images);
+    d9_release(context, own);
+    site->data = NULL;
+}
+
+/* The outputs of the convolutions, for whoever else wants them. */
+static int run_convolutions(const d9_site *site, const parts *p, const d9_cuda_moments_weights *weights) {
+    const moments_site *own = site->data;
+    const d9_kernel_in x = d9_cuda_input(site, site->nodes[0]->inputs[0]);
+    void *scratch = d9_cuda_of(site)->scratch;
+    int error = 0;
+    if (own->first_is_wanted) {
+        d9_cuda_moments alone = own->shape;
+        alone.outputs = own->shape.between;
+        alone.between = 0;
+        error =
+            d9_cuda_moments_conv(d9_cuda_stream_of(site), &alone, x, &(d9_cuda_moments_weights){.w = weights->first},
+                                 scratch, d9_cuda_output(site, p->first->outputs[0]));
+    }
+    if (!error && own->is_wanted)
+        error = d9_cuda_moments_conv(d9_cuda_stream_of(site), &own->shape, x, weights, scratch,
+                                     d9_cuda_output(site, p->conv->outputs[0]));
+    return error;
+}
+
+static d9_status run_forward(d9_context *context, const d9_site *site, int64_t step) {
+    const moments_site *own = site->data;
+    const parts p = parts_of(site);
+    const d9_cuda_moments_weights weights = weights_of(site);
+    const d9_kernel_norm_state state = d9_site_norm_state(site, p.norm);
+    const d9_kernel_in x = d9_cuda_input(site, site->nodes[0]->inputs[0]);
+    const d9_kernel_out y = d9_cuda_output(site, p.act->outputs[0]);
+    const d9_kernel_act act = d9_node_act(p.act);
+    void *scratch = d9_cuda_of(site)->scratch;
+    d9_cuda_stream stream = d9_cuda_stream_of(site);
+    int error = p.norm->op == D9_OP_NORM_EVAL
+                    ? d9_cuda_moments_eval(stream, &own->shape, x, &weights, &state, act, scratch, y)
+                    : d9_cuda_moments_forward(stream, &own->shape, x, &weights, &state, act, scratch, own->moments, y);
+    (void)step;
+    if (!error && own->images) error = d9_cuda_copy(stream, x.data, image_bytes(site), own->images);
+    if (!error) error = run_convolutions(site, &p, &weights);
+    return d9_cuda_check(context, site, error);
+}
+
+/* ---- backward ---- */
+
+/* Where the convolution ran forward, if by a rule of this file that noted sums; NULL: elsewhere. */
+static const d9_site *forward_site(const d9_site *site) {
+    const d9_site *maker = d9_site_maker(site, site->nodes[1]->inputs[1]);
+    if (!maker || maker->node_count < 3 || maker->nodes[0]->op != D9_OP_CONV) return NULL;
+    const parts p = parts_of(maker);
+    return p.norm->op == D9_OP_NORM && p.conv->outputs[0] == site->nodes[1]->inputs[1] ? maker : NULL;
+}
+
+static bool backward_match(const d9_site *site) {
+    const d9_node *act = site->nodes[0], *norm = site->nodes[1], *weight = site->nodes[2];
+    const d9_site chain = d9_site_part(site, 0, 2);
+    const d9_site *forward = forward_site(site);
+    if (!forward || weight->inputs[0] != norm->outputs[0] || !d9_site_internal(site, norm->outputs[0]) ||
+        d9_site_value(site, weight->outputs[0])->type != D9_F32 ||
+        !d9_activation_from_output((int)act->as.act.activation) ||
+        !d9_chain_norm_backward_fits(&chain, d9_cuda_storable))
+        return false;
+    const parts p = parts_of(forward);
+    return weight->inputs[1] == p.conv->inputs[0] && norm->inputs[2] == p.norm->outputs[1] &&
+           norm->inputs[3] == p.norm->outputs[2] && act->inputs[1] == p.act->outputs[0];
+}
+
+/* The convolution's output, and what the first one of two makes. */
+static bool spares(const d9_site *site, d9_value_id value) {
+    const bool is_image = value == site->nodes[2]->inputs[1] && parts_of(forward_site(site)).first;
+    return value == site->nodes[1]->inputs[1] || is_image;
+}
+
+static d9_status run_backward(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *act = site->nodes[0], *norm = site->nodes[1], *weight = site->nodes[2];
+    const d9_site *forward = forward_site(site);
+    const moments_site *own = forward->data;
+    const d9_cuda_moments_weights weights = weights_of(forward);
+    const d9_cuda_moments_gradients gradients = {d9_site_data(site, weight->outputs[0]),
+                                                 d9_site_data(site, norm->outputs[1]),
+                                                 d9_site_data(site, norm->outputs[2])};
+    d9_kernel_in x = d9_cuda_input(site, weight->inputs[1]);
+    (void)step;
+    if (own->images) x.data = own->images;
+    return d9_cuda_check(context, site,
+                         d9_cuda_moments_backward(
+                             d9_cuda_stream_of(site), &own->shape, d9_cuda_input(site, act->inputs[0]),
+                             d9_node_act(act), d9_cuda_input(site, act->inputs[1]), x, &weights,
+                             d9_site_data(site, norm->inputs[2]), d9_site_data(site, norm->inputs[3]),
+                             d9_site_data(site, norm->inputs[4]), own->moments, d9_cuda_of(site)->scratch, &gradients));
+}
+
+/* ---- the table ---- */
+
+#define FORWARD(rule_name, count, ...)                                                                                 \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__, D9_OP_ACT}, .in_f32 = true,                       \
+        .match = forward_match, .prepare = forward_prepare, .run = run_forward, .release = forward_release             \
+    }
+
+const d9_rule d9_cuda_moments_rules[] = {
+    FORWARD("conv+cast+conv+norm+act", 5, D9_OP_CONV, D9_OP_CAST, D9_OP_CONV, D9_OP_NORM),
+    FORWARD("conv+cast+conv+norm_eval+act", 5, D9_OP_CONV, D9_OP_CAST, D9_OP_CONV, D9_OP_NORM_EVAL),
+    FORWARD("conv+conv+norm+act", 4, D9_OP_CONV, D9_OP_CONV, D9_OP_NORM),
+    FORWARD("conv+conv+norm_eval+act", 4, D9_OP_CONV, D9_OP_CONV, D9_OP_NORM_EVAL),
+    FORWARD("conv+norm+act", 3, D9_OP_CONV, D9_OP_NORM),
+    FORWARD("conv+norm_eval+act", 3, D9_OP_CONV, D9_OP_NORM_EVAL),
+    {.name = "act_backward+norm_backward+conv_backward_weight",
+     .node_count = 3,
+     .ops = {D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD, D9_OP_CONV_BACKWARD_WEIGHT},
+     .in_f32 = true,
+     .match = backward_match,
+     .spares = spares,
+     .run = run_backward},
+    {.name = NULL},
+};
