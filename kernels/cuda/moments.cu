@@ -181,6 +181,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     const int begin = static_cast<int>(blockIdx.x % spans) * APPLY_SPAN;
     const int end = static_cast<int>(D9_END(begin + APPLY_SPAN < pixels ? begin + APPLY_SPAN : pixels));
     const int64_t c = static_cast<int64_t>(chunk) * D9_MOMENTS_CHUNK + eight * 8;
+    const d9_act own = d9_act_of(act);
     const float *from_terms = terms + static_cast<int64_t>(image % groups * gridDim.y + chunk) * D9_MOMENTS_TERMS;
     for (int i = static_cast<int>(threadIdx.x) * 4; i < D9_MOMENTS_TERMS; i += D9_BLOCK * 4)
         *reinterpret_cast<float4 *>(w + i) = *reinterpret_cast<const float4 *>(from_terms + i);
@@ -198,7 +199,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
             const int pixel = from + four * 4 + i;
             d9_vector<8> t;
             for (int o = 0; o < 8; o++) t.v[o] = sum.v[i * 8 + o];
-            d9_act_run(act, d9_store_of<S>(y.store), &t);
+            d9_act_run(own, d9_store_of<S>(y.store), &t);
             if (pixel < end && c < s.outputs)
                 put_eight<V, S>(y, (static_cast<int64_t>(image) * pixels + pixel) * s.outputs + c, s.outputs - c, t);
         }
