@@ -276,7 +276,7 @@ void d9_cuda_check_resident_sizes(d9_check *check) {
     } sizes[] = {{{512, 1024, 64, 16}, {{2, 8, 0, true}, {2, 8, 0, false}}},
                  {{512, 256, 128, 16}, {{4, 8, 0, true}, {2, 8, 0, true}}},
                  {{512, 64, 256, 16}, {{8, 4, 0, true}, {8, 8, 0, true}}},
-                 {{512, 16, 512, 16}, {{8, 2, 0, true}, {8, 4, 0, true}}}};
+                 {{512, 16, 512, 16}, {{8, 2, 0, true}, {8, 2, 0, true}}}};
     static const d9_model_device t4 = {64 << 10, 1, 40, 0}, part = {232448, 8, 16, 4};
     const d9_kernel_norm odd = {512, 64, 12, 16}, large = {32, 65536, 64, 1}, small = {32, 64, 64, 1};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
