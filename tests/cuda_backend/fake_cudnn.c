@@ -2,10 +2,10 @@
  * seven choices, which differ in what choosing must cope with; each computes the same, in doubles, after it has
  * overwritten the workspace that it asked for.
  *
- *   e1  the first, 4 KiB            50 us
+ *   e1  the first, 512 KiB          50 us
  *   e2  cannot be planned
  *   e3  the fastest, 1 MiB          20 us
- *   e4  8 KiB, fails when run, and leaves an error behind
+ *   e4  768 KiB, fails when run, and leaves an error behind
  *   e5  wants 1 GiB                 5 us
  *   e6  6 MiB                       30 us
  *   e7  slow, no workspace          90 us
@@ -28,7 +28,7 @@ typedef struct way {
     double seconds;
 } way;
 static const way ways[] = {
-    {0}, {4096, 50e-6}, {0}, {1 << 20, 20e-6}, {8192, 1e-6}, {1 << 30, 5e-6}, {6 << 20, 30e-6}, {0, 90e-6}};
+    {0}, {512 << 10, 50e-6}, {0}, {1 << 20, 20e-6}, {768 << 10, 1e-6}, {1 << 30, 5e-6}, {6 << 20, 30e-6}, {0, 90e-6}};
 enum { WAYS = sizeof ways / sizeof *ways - 1, REFUSED = 2, FAILING = 4 };
 _Static_assert(WAYS == (int)D9_FAKE_WAYS, "they are counted there");
 

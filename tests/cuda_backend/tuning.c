@@ -233,7 +233,7 @@ static void a_choice_made_for_want_of_room_is_not_kept(void **state) {
     static watch w;
     (void)state;
     fresh_cache();
-    leave_room(512 << 10);
+    leave_room(384 << 10);
     watch_run("fp16", "auto", &w);
     if (w.status != D9_OK) fail_msg("%s", w.message);
     assert_true(watch_count(w.plan, "e1") >= 20);
@@ -253,7 +253,7 @@ static void workspaces_without_room_are_refused_in_figures(void **state) {
     d9_session session;
     (void)state;
     fresh_cache();
-    leave_room(-1000); /* e1 wants 4 KiB */
+    leave_room(-1000); /* e1 wants 512 KiB */
     fake->ways = 6;
     watch_run("fp16", "off", &w);
     assert_int_equal(w.status, D9_DEVICE);
@@ -261,7 +261,7 @@ static void workspaces_without_room_are_refused_in_figures(void **state) {
     watch_nothing_left();
     fake->reset();
     watch_run("fp16", "auto", &w);
-    leave_room(512 << 10);
+    leave_room(384 << 10);
     d9_context_init(&context);
     d9_config *config = watch_config(&context, "fp16", "off");
     const d9_session_options options = {.config = config, .seed = 7, .plan = w.plan};

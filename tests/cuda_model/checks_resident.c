@@ -278,7 +278,7 @@ void d9_cuda_check_resident_sizes(d9_check *check) {
                  {{512, 64, 256, 16}, {{8, 4, 0, true}, {8, 8, 0, true}}},
                  {{512, 16, 512, 16}, {{8, 2, 0, true}, {8, 2, 0, true}}}};
     static const d9_model_device t4 = {64 << 10, 1, 40, 0}, part = {232448, 8, 16, 4};
-    const d9_kernel_norm odd = {512, 64, 12, 16}, large = {32, 65536, 64, 1}, small = {32, 64, 64, 1};
+    const d9_kernel_norm odd = {512, 64, 12, 16}, large = {32, 65536, 64, 1}, small = {4, 16, 64, 1};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int backward = 0; backward < 2; backward++)
             check_first(check, &sizes[i].norm, backward, &sizes[i].wanted[backward]);

@@ -144,6 +144,23 @@ done:
     return status;
 }
 
+d9_status d9_cuda_take(d9_context *context, d9_cuda *cuda, int64_t bytes, const char *purpose, d9_cuda_own *own) {
+    d9_status status;
+    const int64_t held = d9_cuda_program_bytes(cuda->program) + cuda->scratch_bytes;
+    D9_TRY(d9_cuda_check_room(context, cuda, cuda->program, cuda->scratch_bytes + bytes, held));
+    D9_TRY(allocate(context, cuda, bytes, purpose, &own->data));
+    own->bytes = bytes;
+    cuda->own_bytes += bytes;
+done:
+    return status;
+}
+
+void d9_cuda_give_back(d9_context *context, d9_cuda *cuda, d9_cuda_own *own) {
+    release_device(context, cuda, own->data);
+    cuda->own_bytes -= own->bytes;
+    *own = (d9_cuda_own){NULL, 0};
+}
+
 d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda) {
     return cuda->scratch_bytes > cuda->scratch_needed ? resize_scratch(context, cuda, cuda->scratch_needed) : D9_OK;
 }

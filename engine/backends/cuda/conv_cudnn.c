@@ -37,9 +37,7 @@ typedef struct job {
     void *data[D9_CONV_ARGUMENTS];
 } job;
 
-static d9_cudnn_target target_of(const d9_cuda *cuda) {
-    return (d9_cudnn_target){.handle = cuda->convolver_state};
-}
+static d9_cudnn_target target_of(const d9_cuda *cuda) { return (d9_cudnn_target){.handle = cuda->convolver_state}; }
 
 /* ---- running ---- */
 

@@ -47,6 +47,7 @@ typedef struct d9_cuda {
      * of date. */
     void *scratch;
     int64_t scratch_bytes, scratch_needed, scratch_moves;
+    int64_t own_bytes; /* what rules hold for themselves */
     /* of the program; made by d9_cuda_allocate */
     int64_t *step;               /* on the device: the number of the step that runs next; made when opening */
     int64_t step_there;          /* what it holds when all that was submitted is done; -1: not known */
@@ -89,7 +90,7 @@ d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 D9_MUST_USE d9_status d9_cuda_least_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                             int64_t *bytes);
 /* D9_DEVICE where the program with so much scratch does not fit: what is asked, what is free and which batch would fit.
- * `held`: what it holds already. */
+ * `held`: what it holds already; what rules hold for themselves counts beside it. */
 D9_MUST_USE d9_status d9_cuda_check_room(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                          int64_t scratch_bytes, int64_t held);
 int64_t d9_cuda_program_bytes(const d9_program *program); /* without that */
@@ -143,6 +144,14 @@ d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 D9_MUST_USE d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda);
+/* A rule's own memory, for as long as its site lives: in prepare only, refused in the same words. */
+typedef struct d9_cuda_own {
+    void *data;
+    int64_t bytes;
+} d9_cuda_own;
+D9_MUST_USE d9_status d9_cuda_take(d9_context *context, d9_cuda *cuda, int64_t bytes, const char *purpose,
+                                   d9_cuda_own *own);
+void d9_cuda_give_back(d9_context *context, d9_cuda *cuda, d9_cuda_own *own); /* whatever it holds */
 /* Whether the scratch could be so large. */
 D9_MUST_USE d9_status d9_cuda_has_room(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has);
 

@@ -13,8 +13,8 @@
 
 typedef struct moments_site { /* of a forward rule */
     d9_cuda_moments shape;
-    double *moments;
-    void *images;                    /* as the first convolution saw them; NULL: one, or nobody reads what it makes */
+    d9_cuda_own moments;             /* double */
+    d9_cuda_own images;              /* as the first convolution saw them; none: one, or nobody reads what it makes */
     bool first_is_wanted, is_wanted; /* what the convolutions make */
 } moments_site;
 
@@ -104,11 +104,6 @@ static bool forward_match(const d9_site *site) {
     return d9_cuda_moments_fits(&shape);
 }
 
-static d9_status allocate(d9_context *context, const d9_site *site, int64_t bytes, void **pointer) {
-    d9_cuda *cuda = d9_cuda_of(site);
-    return cuda->driver->allocate(context, cuda->state, bytes, "the first layer", pointer);
-}
-
 static int64_t image_bytes(const d9_site *site) {
     const d9_value_id x = site->nodes[0]->inputs[0];
     return d9_site_count(site, x) * (int64_t)d9_type_bytes(d9_site_value(site, x)->type);
@@ -118,27 +113,26 @@ static d9_status forward_prepare(d9_context *context, d9_site *site) {
     d9_status status;
     const parts p = parts_of(site);
     moments_site *own = NULL;
-    void *moments;
+    d9_cuda *cuda = d9_cuda_of(site);
     D9_TRY(D9_ALLOCATE(context, 1, "a first layer", &own));
     site->data = own;
     *own = (moments_site){.shape = shape_of(site),
                           .first_is_wanted = p.first && d9_site_wanted(site, p.first->outputs[0]),
                           .is_wanted = d9_site_wanted(site, p.conv->outputs[0])};
-    D9_TRY(d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_moments_scratch_bytes(&own->shape)));
-    D9_TRY(allocate(context, site, d9_cuda_moments_bytes(&own->shape), &moments));
-    own->moments = moments;
+    D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_moments_scratch_bytes(&own->shape)));
+    D9_TRY(d9_cuda_take(context, cuda, d9_cuda_moments_bytes(&own->shape), "moments of patches", &own->moments));
     if (p.first && !d9_site_internal(site, p.first->outputs[0]))
-        D9_TRY(allocate(context, site, image_bytes(site), &own->images));
+        D9_TRY(d9_cuda_take(context, cuda, image_bytes(site), "the first layer's images", &own->images));
 done:
     return status;
 }
 
 static void forward_release(d9_context *context, d9_site *site) {
-    const d9_cuda *cuda = d9_cuda_of(site);
+    d9_cuda *cuda = d9_cuda_of(site);
     moments_site *own = site->data;
     if (!own) return;
-    if (own->moments) cuda->driver->release(context, cuda->state, own->moments);
-    if (own->images) cuda->driver->release(context, cuda->state, own->images);
+    d9_cuda_give_back(context, cuda, &own->moments);
+    d9_cuda_give_back(context, cuda, &own->images);
     d9_release(context, own);
     site->data = NULL;
 }
@@ -173,11 +167,12 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
     const d9_kernel_act act = d9_node_act(p.act);
     void *scratch = d9_cuda_of(site)->scratch;
     d9_cuda_stream stream = d9_cuda_stream_of(site);
-    int error = p.norm->op == D9_OP_NORM_EVAL
-                    ? d9_cuda_moments_eval(stream, &own->shape, x, &weights, &state, act, scratch, y)
-                    : d9_cuda_moments_forward(stream, &own->shape, x, &weights, &state, act, scratch, own->moments, y);
+    int error =
+        p.norm->op == D9_OP_NORM_EVAL
+            ? d9_cuda_moments_eval(stream, &own->shape, x, &weights, &state, act, scratch, y)
+            : d9_cuda_moments_forward(stream, &own->shape, x, &weights, &state, act, scratch, own->moments.data, y);
     (void)step;
-    if (!error && own->images) error = d9_cuda_copy(stream, x.data, image_bytes(site), own->images);
+    if (!error && own->images.data) error = d9_cuda_copy(stream, x.data, own->images.bytes, own->images.data);
     if (!error) error = run_convolutions(site, &p, &weights);
     return d9_cuda_check(context, site, error);
 }
@@ -222,13 +217,14 @@ static d9_status run_backward(d9_context *context, const d9_site *site, int64_t 
                                                  d9_site_data(site, norm->outputs[2])};
     d9_kernel_in x = d9_cuda_input(site, weight->inputs[1]);
     (void)step;
-    if (own->images) x.data = own->images;
-    return d9_cuda_check(context, site,
-                         d9_cuda_moments_backward(
-                             d9_cuda_stream_of(site), &own->shape, d9_cuda_input(site, act->inputs[0]),
-                             d9_node_act(act), d9_cuda_input(site, act->inputs[1]), x, &weights,
-                             d9_site_data(site, norm->inputs[2]), d9_site_data(site, norm->inputs[3]),
-                             d9_site_data(site, norm->inputs[4]), own->moments, d9_cuda_of(site)->scratch, &gradients));
+    if (own->images.data) x.data = own->images.data;
+    return d9_cuda_check(
+        context, site,
+        d9_cuda_moments_backward(d9_cuda_stream_of(site), &own->shape, d9_cuda_input(site, act->inputs[0]),
+                                 d9_node_act(act), d9_cuda_input(site, act->inputs[1]), x, &weights,
+                                 d9_site_data(site, norm->inputs[2]), d9_site_data(site, norm->inputs[3]),
+                                 d9_site_data(site, norm->inputs[4]), own->moments.data, d9_cuda_of(site)->scratch,
+                                 &gradients));
 }
 
 /* ---- the table ---- */

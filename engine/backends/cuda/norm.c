@@ -15,12 +15,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_WAYS = 6 }; /* that are tried, beside the passes */
+enum { MOST_WAYS = 4, TIMED_RUNS = 2 }; /* that are tried, beside the passes */
 
 typedef struct norm_site {
     d9_cuda_residence way; /* runs 0: passes over memory */
     bool trial;            /* a measurement: running statistics go to scratch */
-    void *tickets;         /* backward in one pass */
+    d9_cuda_own tickets;   /* backward in one pass */
 } norm_site;
 
 static const d9_cuda_residence passes = {.runs = 0};
@@ -274,7 +274,7 @@ static int run_backward_once(const d9_site *site, const parts *p, const d9_kerne
     if (p->pool) g.out.dx = d9_cuda_output(site, p->pool->outputs[0]);
     return d9_cuda_norm_resident_backward(d9_cuda_stream_of(site), shape, &own->way, p->pool ? &window : NULL, g.dy,
                                           &g.before, d9_cuda_input(site, p->pool ? whole_of(p) : x_of(p)), g.mean,
-                                          g.inv_std, g.scale, d9_cuda_of(site)->scratch, own->tickets, &g.out);
+                                          g.inv_std, g.scale, d9_cuda_of(site)->scratch, own->tickets.data, &g.out);
 }
 
 static int run_backward_passes(const d9_site *site, const parts *p, const d9_kernel_norm *shape, const gradient *g) {
@@ -331,7 +331,6 @@ static bool find_way(const char *name, const d9_cuda_residence *ways, int count,
 /* Seconds of a way. *ran false: the device does not run it after all, and is well. */
 static d9_status time_way(d9_context *context, d9_site *site, const d9_cuda_residence *way, double give_up, bool *ran,
                           double *seconds) {
-    enum { TIMED_RUNS = 3 };
     norm_site *own = site->data;
     const d9_cuda_residence kept = own->way;
     own->trial = true;
@@ -408,8 +407,7 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     *own = (norm_site){.way = passes};
     D9_TRY(list_ways(context, site, ways, &count));
     if (count > 0 && is_backward(&p))
-        D9_TRY(cuda->driver->allocate(context, cuda->state, shape.channels / 8 * (int64_t)sizeof(uint32_t), "tickets",
-                                      &own->tickets));
+        D9_TRY(d9_cuda_take(context, cuda, shape.channels / 8 * (int64_t)sizeof(uint32_t), "tickets", &own->tickets));
     D9_TRY(choose(context, site, ways, count, &own->way));
     if (p.norm->op != D9_OP_NORM_EVAL) name_way(&own->way, site->choice, sizeof site->choice);
 done:
@@ -417,10 +415,10 @@ done:
 }
 
 void d9_cuda_norm_release(d9_context *context, d9_site *site) {
-    const d9_cuda *cuda = d9_cuda_of(site);
+    d9_cuda *cuda = d9_cuda_of(site);
     norm_site *own = site->data;
     if (!own) return;
-    if (own->tickets) cuda->driver->release(context, cuda->state, own->tickets);
+    d9_cuda_give_back(context, cuda, &own->tickets);
     d9_release(context, own);
     site->data = NULL;
 }

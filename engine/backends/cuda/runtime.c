@@ -1,8 +1,8 @@
 /* The CUDA runtime behind driver.h.
  *
- * Bytes on their way to the device: small ones are copied into a ring of pinned slots and go from there, so that a step
- * never waits; larger ones go from where they lie, and the call returns when they have arrived. A copy from pageable
- * memory may be staged before the call returns; CUDA's documentation does not promise it. */
+ * Bytes go to the device and come from it through a ring of pinned slots, so that a step never waits for what it
+ * writes, and nothing of the caller's is touched after a call has returned, whatever failed in it. A copy from or to
+ * pageable memory may be staged before the call returns; CUDA's documentation does not promise it. */
 #include "backends/cuda/runtime.h"
 #include "backends/cuda/absence.h"
 #include "core/system.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 64 << 10 };
+enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 256 << 10 };
 
 typedef struct runtime {
     cudaStream_t stream;
@@ -160,7 +160,7 @@ static d9_status synchronize(d9_context *context, void *driver) {
 }
 
 /* A slot that is still on its way is waited for: SLOTS writes ago. */
-static d9_status write_small(d9_context *context, runtime *r, void *to, const void *bytes, size_t size) {
+static d9_status write_slot(d9_context *context, runtime *r, void *to, const void *bytes, size_t size) {
     d9_status status;
     const int s = (int)(r->writes % SLOTS);
     uint8_t *slot = r->ring + (size_t)s * SLOT_BYTES;
@@ -177,20 +177,27 @@ done:
 }
 
 static d9_status write(d9_context *context, void *driver, void *to, const void *bytes, int64_t size) {
-    d9_status status;
-    runtime *r = driver;
-    if (size <= SLOT_BYTES) return write_small(context, r, to, bytes, (size_t)size);
-    CUDA_TRY(cudaMemcpyAsync(to, bytes, (size_t)size, cudaMemcpyHostToDevice, r->stream), "writing to the device");
-    D9_TRY(synchronize(context, driver));
+    d9_status status = D9_OK;
+    for (int64_t at = 0; at < size; at += SLOT_BYTES) {
+        const int64_t piece = size - at < SLOT_BYTES ? size - at : SLOT_BYTES;
+        D9_TRY(write_slot(context, driver, (uint8_t *)to + at, (const uint8_t *)bytes + at, (size_t)piece));
+    }
 done:
     return status;
 }
 
+/* The whole ring is one slot here: what is on its way from it goes first, and then nothing is. */
 static d9_status read(d9_context *context, void *driver, const void *from, void *bytes, int64_t size) {
-    d9_status status;
+    enum { RING_BYTES = SLOTS * SLOT_BYTES };
+    d9_status status = D9_OK;
     const runtime *r = driver;
-    CUDA_TRY(cudaMemcpyAsync(bytes, from, (size_t)size, cudaMemcpyDeviceToHost, r->stream), "reading from the device");
-    D9_TRY(synchronize(context, driver));
+    for (int64_t at = 0; at < size; at += RING_BYTES) {
+        const size_t piece = (size_t)(size - at < RING_BYTES ? size - at : RING_BYTES);
+        CUDA_TRY(cudaMemcpyAsync(r->ring, (const uint8_t *)from + at, piece, cudaMemcpyDeviceToHost, r->stream),
+                 "reading from the device");
+        D9_TRY(synchronize(context, driver));
+        memcpy((uint8_t *)bytes + at, r->ring, piece);
+    }
 done:
     return status;
 }
