@@ -57,17 +57,22 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- launchers ---- */
 
+static bool is_half(d9_kernel_in x) { return x.store != D9_KERNEL_F32; }
+
 int d9_cuda_cast(d9_cuda_stream stream, d9_kernel_in x, int64_t count, d9_kernel_out y) {
-    return D9_LAUNCH_RUNS(cast_kernel, d9_aligned(x.data) && d9_aligned(y.data), count, stream, x, count, y);
+    return D9_LAUNCH_FLOATS(cast_kernel, d9_aligned(x.data) && d9_aligned(y.data), count, stream, x, count, y);
 }
 
 int d9_cuda_add(d9_cuda_stream stream, d9_kernel_in a, d9_kernel_in b, int64_t count, d9_kernel_out y) {
     const bool aligned = d9_aligned(a.data) && d9_aligned(b.data) && d9_aligned(y.data);
-    return D9_LAUNCH_RUNS(add_kernel, aligned, count, stream, a, b, count, y);
+    return D9_LAUNCH_RUNS(add_kernel, aligned, is_half(a) && is_half(b) && y.store != D9_KERNEL_F32, count, stream, a,
+                          b, count, y);
 }
 
 int d9_cuda_scale(d9_cuda_stream stream, d9_kernel_in x, float factor, int64_t count, d9_kernel_out y) {
-    return D9_LAUNCH_RUNS(scale_kernel, d9_aligned(x.data) && d9_aligned(y.data), count, stream, x, factor, count, y);
+    const bool aligned = d9_aligned(x.data) && d9_aligned(y.data);
+    return D9_LAUNCH_RUNS(scale_kernel, aligned, is_half(x) && y.store != D9_KERNEL_F32, count, stream, x, factor,
+                          count, y);
 }
 
 int d9_cuda_copy(d9_cuda_stream stream, const void *x, int64_t bytes, void *y) {
@@ -81,11 +86,13 @@ int d9_cuda_copy(d9_cuda_stream stream, const void *x, int64_t bytes, void *y) {
 }
 
 int d9_cuda_act_forward(d9_cuda_stream stream, d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y) {
-    return D9_LAUNCH_RUNS(act_kernel, d9_aligned(x.data) && d9_aligned(y.data), count, stream, x, act, count, y);
+    const bool aligned = d9_aligned(x.data) && d9_aligned(y.data);
+    return D9_LAUNCH_RUNS(act_kernel, aligned, is_half(x) && y.store != D9_KERNEL_F32, count, stream, x, act, count, y);
 }
 
 int d9_cuda_act_backward(d9_cuda_stream stream, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act,
                          int64_t count, d9_kernel_out dx) {
     const bool aligned = d9_aligned(dy.data) && d9_aligned(reference.data) && d9_aligned(dx.data);
-    return D9_LAUNCH_RUNS(act_backward_kernel, aligned, count, stream, dy, reference, act, count, dx);
+    return D9_LAUNCH_RUNS(act_backward_kernel, aligned, is_half(dy) && is_half(reference) && dx.store != D9_KERNEL_F32,
+                          count, stream, dy, reference, act, count, dx);
 }

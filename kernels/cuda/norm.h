@@ -111,7 +111,8 @@ D9_DEVICE int64_t d9_norm_at(const d9_norm_plan &p, int64_t group, int64_t r, in
             call;                                                                                                      \
         }                                                                                                              \
     } while (0)
-enum { D9_NORM_ROWS = 4 };
+/* Four loads of 16 bytes: a row of f32 is two. */
+#define D9_NORM_ROWS(S) ((S) == D9_KERNEL_F32 ? 2 : 4)
 
 /* One row's share of the sums: about a pivot; of a gradient dz. */
 template <int V>

@@ -6,7 +6,6 @@
 #include "kernels/cuda/norm.h"
 
 enum { TERM_CHANNELS = 32, TERM_LINES = D9_BLOCK / TERM_CHANNELS }; /* of a block of norm_backward_terms_kernel */
-enum { ROWS = D9_NORM_ROWS / 2 };                                   /* each of three or four loads */
 
 /* R rows on their way from memory. */
 template <int V, int S, int R> struct fetched {
@@ -39,13 +38,13 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
 }
 
 template <int V, int S>
-__global__ void __launch_bounds__(D9_BLOCK)
+__global__ void __launch_bounds__(D9_BLOCK, 2)
     norm_backward_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
     const d9_norm_part part = d9_norm_share(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
         const d9_vector<V> mean = d9_load_floats<V>(b.mean, part.group * p.channels + part.c, V);
-        D9_NORM_TRIPS(ROWS, p, part, (sum_rows<V, S, R>(p, part, r, b, mean, &first, &second)));
+        D9_NORM_TRIPS(D9_NORM_ROWS(S) / 2, p, part, (sum_rows<V, S, R>(p, part, r, b, mean, &first, &second)));
     }
     d9_norm_fold_slice<V>(p, first, second, sums);
 }
@@ -96,12 +95,12 @@ D9_DEVICE void apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64
 }
 
 template <int V, int S>
-__global__ void __launch_bounds__(D9_BLOCK)
+__global__ void __launch_bounds__(D9_BLOCK, 2)
     norm_backward_apply_kernel(d9_norm_plan p, d9_norm_backward b, const float *terms, d9_kernel_out dx) {
     const d9_norm_part part = d9_norm_share(p, V);
     if (!part.works) return;
     const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
-    D9_NORM_TRIPS(ROWS, p, part, (apply_rows<V, S, R>(p, part, r, b, own, dx)));
+    D9_NORM_TRIPS(D9_NORM_ROWS(S) / 2, p, part, (apply_rows<V, S, R>(p, part, r, b, own, dx)));
 }
 
 /* ---- the launcher ---- */

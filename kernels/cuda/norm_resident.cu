@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
             d9_resident_open<V, S, P>(x.store, d9_resident_fetch<V, S, P>(plan, x, part.group, 0, part.c), &places);
         int64_t slot = d9_resident_slot<V>();
         if (thread < p.columns) d9_put_floats<V>(pivots, thread * V, V, pivot);
-        D9_NORM_TRIPS((P ? D9_NORM_ROWS / 2 : D9_NORM_ROWS), p, part,
+        D9_NORM_TRIPS((P ? D9_NORM_ROWS(S) / 2 : D9_NORM_ROWS(S)), p, part,
                       (keep_rows<V, S, P, R>(plan, part, r, x, pooled, keep, &slot, pivot, &first, &second)));
     }
     d9_norm_fold<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     const d9_act act = d9_act_of(epilogue.act);
     const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + (part.c - chunk), D9_RESIDENT_CHANNELS);
     int64_t slot = d9_resident_slot<V>();
-    D9_NORM_TRIPS(D9_NORM_ROWS, p, part,
+    D9_NORM_TRIPS(D9_NORM_ROWS(S), p, part,
                   (d9_norm_apply_rows<V, S, R, true>(p, part, r, kept, slot, D9_RESIDENT_STEP, own, epilogue, act, y),
                    slot += R * D9_RESIDENT_STEP));
 }

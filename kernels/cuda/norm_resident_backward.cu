@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     if (part.works) {
         const d9_vector<V> mean = d9_load_floats<V>(b.mean, part.group * p.channels + part.c, V);
         int64_t slot = d9_resident_slot<V>();
-        D9_NORM_TRIPS((P ? 1 : 2), p, part,
+        D9_NORM_TRIPS((P ? 1 : D9_NORM_ROWS(S) / 2), p, part,
                       (keep_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, mean, &first, &second)));
     }
     d9_norm_fold<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
@@ -153,7 +153,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     if (part.works) {
         const d9_norm_factors<V> lane = d9_norm_load_terms<V>(terms + (part.c - chunk), D9_RESIDENT_CHANNELS);
         int64_t slot = d9_resident_slot<V>();
-        D9_NORM_TRIPS(2, p, part, (write_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, lane, gradients.dx)));
+        D9_NORM_TRIPS(D9_NORM_ROWS(S) / 2, p, part,
+                      (write_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, lane, gradients.dx)));
     }
     if (blockIdx.y == 0) add_shares(p, chunk, shares, tickets, gradients);
 }

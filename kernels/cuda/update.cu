@@ -107,17 +107,17 @@ int d9_cuda_update_group(d9_cuda_stream stream, const d9_cuda_update *rule, d9_k
         arrays.of[s] = state[s];
         aligned = aligned && d9_aligned(state[s]);
     }
-    return D9_LAUNCH_RUNS(update_kernel, aligned, count, stream, *rule, g, count, w, arrays);
+    return D9_LAUNCH_FLOATS(update_kernel, aligned, count, stream, *rule, g, count, w, arrays);
 }
 
 int d9_cuda_lerp(d9_cuda_stream stream, d9_cuda_coefficient ratio, const int64_t *step, const float *x, int64_t count,
                  float *a) {
-    return D9_LAUNCH_RUNS(lerp_kernel, d9_aligned(x) && d9_aligned(a), count, stream, ratio, step, x, count, a);
+    return D9_LAUNCH_FLOATS(lerp_kernel, d9_aligned(x) && d9_aligned(a), count, stream, ratio, step, x, count, a);
 }
 
 int d9_cuda_guard_check(d9_cuda_stream stream, d9_kernel_in g, int64_t count, const int64_t *ends, int32_t parameters,
                         d9_cuda_guard *guard) {
-    return D9_LAUNCH_RUNS(guard_check_kernel, d9_aligned(g.data), count, stream, g, count, ends, parameters, guard);
+    return D9_LAUNCH_FLOATS(guard_check_kernel, d9_aligned(g.data), count, stream, g, count, ends, parameters, guard);
 }
 
 int d9_cuda_guard_settle(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,

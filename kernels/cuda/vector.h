@@ -30,7 +30,7 @@ D9_DEVICE uint16_t d9_narrow_bf16(float x) { return d9_bf16_from_float(x); }
 D9_DEVICE float d9_power_of_two_of(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); } /* same error */
 #endif
 
-enum { D9_ANY = -1, D9_WIDE = 8 }; /* D9_WIDE: elements of 16 bytes of half precision */
+enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 }; /* elements of 16 bytes: of half precision, of f32 */
 
 template <int V> struct d9_vector { float v[V]; };
 
@@ -130,7 +130,6 @@ template <int S> D9_DEVICE void d9_store_whole(d9_kernel_out y, int64_t at, cons
 template <int V, int S> struct d9_run {
     D9_DEVICE d9_raw<V, S> fetch(d9_kernel_in x, int64_t at) { return d9_fetch_whole<S>(x, at); }
     D9_DEVICE d9_vector<V> open(d9_kernel_store store, const d9_raw<V, S> &raw) { return d9_open_whole<S>(store, raw); }
-    D9_DEVICE void put(d9_kernel_out y, int64_t at, const d9_raw<V, S> &raw) { d9_put_whole<S>(y, at, raw); }
     D9_DEVICE d9_vector<V> load(d9_kernel_in x, int64_t at, int64_t n) {
         if (n >= V) return open(x.store, fetch(x, at));
         d9_vector<V> r;
@@ -144,10 +143,39 @@ template <int V, int S> struct d9_run {
     }
 };
 
+/* 16 bytes of f32, 8 of half precision: where streams of f32 go by, lanes then lie side by side. */
+template <int S> struct d9_run<4, S> {
+    D9_DEVICE d9_vector<4> load(d9_kernel_in x, int64_t at, int64_t n) {
+        const int store = d9_store_of<S>(x.store);
+        d9_vector<4> r;
+        if (n >= 4 && store == D9_KERNEL_F32) {
+            const float4 a = *reinterpret_cast<const float4 *>(static_cast<const float *>(x.data) + at);
+            r.v[0] = a.x, r.v[1] = a.y, r.v[2] = a.z, r.v[3] = a.w;
+        } else if (n >= 4) {
+            const uint2 a = *reinterpret_cast<const uint2 *>(static_cast<const uint16_t *>(x.data) + at);
+            d9_unpack(store, a.x, &r.v[0], &r.v[1]);
+            d9_unpack(store, a.y, &r.v[2], &r.v[3]);
+        } else
+            for (int i = 0; i < 4; i++) r.v[i] = i < n ? d9_load_one<S>(x, at + i) : 0.0f;
+        return r;
+    }
+    D9_DEVICE void store(d9_kernel_out y, int64_t at, int64_t n, const d9_vector<4> &r) {
+        const int store = d9_store_of<S>(y.store);
+        if (n >= 4 && store == D9_KERNEL_F32)
+            *reinterpret_cast<float4 *>(static_cast<float *>(y.data) + at) =
+                make_float4(r.v[0], r.v[1], r.v[2], r.v[3]);
+        else if (n >= 4)
+            *reinterpret_cast<uint2 *>(static_cast<uint16_t *>(y.data) + at) =
+                make_uint2(d9_pack(store, r.v[0], r.v[1]), d9_pack(store, r.v[2], r.v[3]));
+        else
+            for (int i = 0; i < 4; i++)
+                if (i < n) d9_store_one<S>(y, at + i, r.v[i]);
+    }
+};
+
 template <int S> struct d9_run<1, S> {
     D9_DEVICE d9_raw<1, S> fetch(d9_kernel_in x, int64_t at) { return {d9_load_one<S>(x, at)}; }
     D9_DEVICE d9_vector<1> open(d9_kernel_store, const d9_raw<1, S> &raw) { return {{raw.value}}; }
-    D9_DEVICE void put(d9_kernel_out y, int64_t at, const d9_raw<1, S> &raw) { d9_store_one<S>(y, at, raw.value); }
     D9_DEVICE d9_vector<1> load(d9_kernel_in x, int64_t at, int64_t) { return open(x.store, fetch(x, at)); }
     D9_DEVICE void store(d9_kernel_out y, int64_t at, int64_t, const d9_vector<1> &r) {
         d9_store_one<S>(y, at, r.v[0]);
@@ -161,15 +189,12 @@ template <int V, int S> D9_DEVICE void d9_put(d9_kernel_out y, int64_t at, int64
     d9_run<V, S>::store(y, at, n, r);
 }
 
-/* Whole runs in three steps: from memory, into numbers, and what was fetched back to memory bit by bit. */
+/* Whole runs of 8 in two steps: from memory, and into numbers. */
 template <int V, int S> D9_DEVICE d9_raw<V, S> d9_fetch(d9_kernel_in x, int64_t at) {
     return d9_run<V, S>::fetch(x, at);
 }
 template <int V, int S> D9_DEVICE d9_vector<V> d9_open(d9_kernel_store store, const d9_raw<V, S> &raw) {
     return d9_run<V, S>::open(store, raw);
-}
-template <int V, int S> D9_DEVICE void d9_put_raw(d9_kernel_out y, int64_t at, const d9_raw<V, S> &raw) {
-    d9_run<V, S>::put(y, at, raw);
 }
 
 /* The same for arrays that are f32 in any case. */
@@ -246,13 +271,21 @@ D9_DEVICE float d9_coefficient(d9_cuda_coefficient coefficient, const int64_t *s
 #define D9_FOR_RUNS(count)                                                                                             \
     for (int64_t at = d9_thread() * V, n = D9_END(count) - at; n > 0; at += d9_threads() * V, n = D9_END(count) - at)
 
-/* On the host: whether an array may be read 16 bytes at a time; and the launch of a kernel, over runs of eight where
- * all arrays allow it, else over single elements. */
+/* On the host: whether an array may be read 16 bytes at a time; and the launch of a kernel, over
+ * runs of eight where all arrays allow it, of four where one of them is f32, else over single elements. */
 static inline bool d9_aligned(const void *data) { return (reinterpret_cast<uintptr_t>(data) & 15) == 0; }
 
-#define D9_LAUNCH_RUNS(kernel, aligned, count, stream, ...)                                                            \
+#define D9_LAUNCH_RUNS_OF(V, kernel, count, stream, ...)                                                               \
+    D9_LAUNCH(kernel<V>, d9_blocks(d9_ceiling(count, V)), D9_BLOCK, stream, __VA_ARGS__)
+/* half: no array is f32. */
+#define D9_LAUNCH_RUNS(kernel, aligned, half, count, stream, ...)                                                      \
+    ((count) <= 0          ? 0                                                                                         \
+     : (aligned) && (half) ? D9_LAUNCH_RUNS_OF(D9_WIDE, kernel, count, stream, __VA_ARGS__)                            \
+     : (aligned)           ? D9_LAUNCH_RUNS_OF(D9_FOUR, kernel, count, stream, __VA_ARGS__)                            \
+                           : D9_LAUNCH_RUNS_OF(1, kernel, count, stream, __VA_ARGS__))
+#define D9_LAUNCH_FLOATS(kernel, aligned, count, stream, ...)                                                          \
     ((count) <= 0 ? 0                                                                                                  \
-     : (aligned)  ? D9_LAUNCH(kernel<D9_WIDE>, d9_blocks(d9_ceiling(count, D9_WIDE)), D9_BLOCK, stream, __VA_ARGS__)   \
-                  : D9_LAUNCH(kernel<1>, d9_blocks(count), D9_BLOCK, stream, __VA_ARGS__))
+     : (aligned)  ? D9_LAUNCH_RUNS_OF(D9_FOUR, kernel, count, stream, __VA_ARGS__)                                     \
+                  : D9_LAUNCH_RUNS_OF(1, kernel, count, stream, __VA_ARGS__))
 
 #endif

@@ -113,8 +113,8 @@ int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                                    double give_up, double *seconds);
 /* *ran false: the work fails, and the device is well. */
-D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
-                                       double give_up, bool *ran, double *seconds);
+D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what,
+                                       int runs, double give_up, bool *ran, double *seconds);
 /* Random numbers in (-1, 1), the same ones each time. Multiplying zeros costs less power than numbers do, so the clock
  * is higher (10 to 20% are reported of matrix products): what is timed on them is not what will run. */
 D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_type type, int64_t bytes, void *to);
