@@ -26,6 +26,7 @@ left out (docs/config.md)."""
 
 import csv
 import fnmatch
+import glob
 import json
 import os
 import re
@@ -57,17 +58,21 @@ def archive(folder):
     return ARCHIVES[path]
 
 
+class NoRecord(LookupError):
+    pass
+
+
 def texts(path):
     """The records that a path with * and ? names, in order."""
     path = path[2:] if path.startswith("./") else os.path.join(RESULTS, path)
-    folder, name = os.path.split(os.path.join(ROOT, path))
-    plain = sorted(fnmatch.filter(os.listdir(folder) if os.path.isdir(folder) else [], name))
+    plain = sorted(glob.glob(os.path.join(ROOT, path)))
     if plain:
-        return [open(os.path.join(folder, each), encoding="utf-8").read() for each in plain]
+        return [open(each, encoding="utf-8").read() for each in plain]
+    folder, name = os.path.split(os.path.join(ROOT, path))
     packed = archive(folder)
     found = [packed[each].decode() for each in sorted(fnmatch.filter(packed, name))]
     if not found:
-        raise LookupError(f"no record {path}")
+        raise NoRecord(f"no record {path}")
     return found
 
 
@@ -97,6 +102,7 @@ median, mean = statistics.median, statistics.mean
 NO_CONVOLUTION = r"^(?!.*conv)"  # rules of `bench step` by name
 SMALL = "a quarter of the width, of the training images and of the epochs"
 OTHER_NORMS = r"^(?!.*conv).*norm"
+CONVOLUTIONS, FIRST_LAYER = r"^conv[a-z_]*$", r"norm.*conv|conv.*norm"
 
 
 def each(path, key):
@@ -188,11 +194,66 @@ def standard_error(values):
     return statistics.stdev(values) / len(values) ** 0.5
 
 
+# ---- of a GPU: records of experiments/gpu/first-hour.sh ----
+
+
+def predictions(path):
+    with open(path, encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def predicted(what, where, column):
+    """A number of experiments/gpu/predictions.tsv."""
+    rows_there = predictions(os.path.join(ROOT, "experiments", "gpu", "predictions.tsv"))
+    found = [float(each[column]) for each in rows_there if (each["what"], each["where"]) == (what, where)]
+    assert len(found) == 1, f"{len(found)} predictions of {what} for {where}"
+    return found[0]
+
+
+def stage(name):
+    """Seconds that a stage took."""
+    found = [float(each["seconds"]) for each in table("stages.tsv") if each["stage"] == name]
+    if not found:
+        raise NoRecord(f"no stage {name}")
+    return found[-1]
+
+
+def clocks(column):
+    """What nvidia-smi said again and again while the bench ran."""
+    return [float(line.split(",")[column]) for line in text("clocks.csv").splitlines() if line.strip()]
+
+
+def two_passes_over_one(path):
+    """Of the norms that `bench ops` timed in both."""
+    passes = once = 0
+    for rule in record(path)["rules"]:
+        ways = {way["choice"]: way["seconds"] for way in rule["ways"]}
+        single = [seconds for choice, seconds in ways.items() if choice.startswith("one pass")]
+        if single and "two passes" in ways:
+            passes, once = passes + ways["two passes"], once + min(single)
+    if not once:
+        raise NoRecord("no norm was timed in both ways")
+    return passes / once
+
+
 # ---- tables and paragraphs ----
 
 
 def row(*cells):
     return "| " + " | ".join(cells) + " |"
+
+
+def predicted_table():
+    """Predictions for one H200 and one H100, and what came of them."""
+    rows_there = predictions(os.path.join(ROOT, "experiments", "gpu", "predictions.tsv"))
+
+    def cell(what, where):
+        found = [each for each in rows_there if (each["what"], each["where"]) == (what, where)]
+        return " ".join(f"{each['likely']} {each['unit']} ({each['low']} to {each['high']})" for each in found)
+
+    names = dict.fromkeys(each["what"] for each in rows_there if each["where"].startswith("H"))
+    lines = [row("", "one H200", "one H100", "outcome"), "|---|---|---|---|"]
+    return "\n".join(lines + [row(name, cell(name, "H200 fp16"), cell(name, "H100 fp16"), "not run on a GPU yet") for name in names])
 
 
 def rows_of(path, head):

@@ -1,32 +1,37 @@
 #!/bin/sh
-# What to run first on a machine with a GPU, in stages; each leaves its record before the next begins.
+# What to run first on a machine with a GPU, in stages; each leaves its record before the next begins. docs/gpu.md says
+# what to send back.
 #
 # usage: experiments/gpu/first-hour.sh OUT [STAGE]...     a folder for the records; every stage in this order:
 #
-#   stage     predicted  what                                                             record
-#   build     2 min      the build with its GPU tests, and what answers                   OUT/build.txt, devices.json
-#   ops       2 min      every operation, fused rule and step against the reference       OUT/ops.txt
-#   verify    40 s       another framework's numbers in f32, tf32, bf16 and fp16          OUT/verify-*.json
-#   repeat    10 s       one seed twice under one plan: equal parameters                  OUT/repeat-*.json
-#   sanitize  3 min      compute-sanitizer on two steps: memcheck, racecheck              OUT/memcheck.txt and the like
-#   curve     20 s       one seed of dawn94, beside tests/golden/dawn94_curve.tsv         OUT/curve/
-#   bench     2 min      step, ops, pipeline, cold: beside copy rate and matrix rate      OUT/bench-*.json
-#   peers     6 min      PyTorch's own scripts on the same card, from PEERS=folder        OUT/peer-*.txt
-#   seeds     3 min      30 seeds of dawn94: mean with views at least 94.05               OUT/seeds/, seeds.txt
-#   cold      2 min      the whole process ten times, tuned; once tuning, once uncached   OUT/cold/
+#   build     the build with its GPU tests, and what answers                   OUT/build.txt, devices.json
+#   ops       every operation, fused rule and step against the reference       OUT/ops.txt
+#   verify    another framework's numbers in each precision that it has        OUT/verify-*.json
+#   repeat    one seed twice under one plan: equal parameters                  OUT/repeat-*.json
+#   sanitize  two steps under compute-sanitizer: memcheck, racecheck,
+#             synccheck; initcheck, whose findings are no failure              OUT/memcheck.txt and the like
+#   curve     one seed of dawn94, beside tests/golden/dawn94_curve.tsv         OUT/curve/
+#   bench     step, ops (each norm in one pass and in two), pipeline, cold     OUT/bench-*.json
+#             with clocks, power and memory meanwhile                          OUT/clocks.csv
+#   profile   the norms and the first layer under Nsight Compute               OUT/ncu.txt
+#   peers     PyTorch's own scripts on the same card, from PEERS=folder        OUT/peer-*.txt
+#   seeds     30 seeds of dawn94: mean with views at least 94.05               OUT/seeds/, seeds.txt
+#   cold      the whole process ten times, tuned; once tuning, once uncached,
+#             once with tune: on, once with tune: off                          OUT/cold/
+#   compare   each prediction (predictions.tsv) beside its measurement         OUT/predictions.txt
 #
-# In all 21 minutes; the GPU works for about 12 of them. Predicted for one H200: a step of dawn94 3.1 ms, training 3.1 s
-# (2.4 to 3.4), augmentation under 0.5% of it, the process 4 s tuned and 10 s tuning, memory 1.1 to 1.4 GiB.
+# In all less than an hour on a card like an H100. OUT/stages.tsv has how long each stage took.
 #
-# A stage that is done (OUT/STAGE.done) is skipped. The first that fails ends the script with its status. Needs CUDA 12.4
-# or later with nvcc, cuDNN 9.11 or later, and for curve, seeds and cold CIFAR-10 (./setup.sh --data).
+# A stage that is done (OUT/STAGE.done) is skipped, but for compare. The first that fails ends the script with its
+# status. Needs CUDA 12.4 or later with nvcc, cuDNN 9.11 or later, and for curve, bench, profile, seeds and cold CIFAR-10
+# (./setup.sh --data). compute-sanitizer and ncu come with CUDA; without them the output says so.
 #
-# Environment: PRECISION (fp16), ARCHITECTURES (of the build), PEERS, SEEDS (30), COLD (10). PREBUILT: a build folder
-# from another machine, made with -DDAWN9_GPU_TESTS=ON from sources at the same path, for a machine that cannot build; the
-# libraries are then found by LD_LIBRARY_PATH. BACKEND, CONFIG, SMALL, SMALL_STEPS, CASES and PRECISIONS are for a
-# rehearsal without a GPU (tests/cli/first_hour.sh).
+# Environment: PRECISION (fp16), PRECISIONS (what the device has), ARCHITECTURES (of the build), PEERS, SEEDS (30), COLD
+# (10). PREBUILT: a build folder from another machine, made with -DDAWN9_GPU_TESTS=ON from sources at the same path, for a
+# machine that cannot build; the libraries are then found by LD_LIBRARY_PATH. BACKEND, CONFIG, SMALL, SMALL_STEPS and CASES
+# are for a rehearsal without a GPU (tests/cli/first_hour.sh).
 set -eu
-usage() { sed -n '2,28s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,32s/^# \{0,1\}//p' "$0"; }
 case ${1-} in
 '') usage >&2; exit 2 ;;
 -h | --help) usage; exit 0 ;;
@@ -34,15 +39,23 @@ esac
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- build ops verify repeat sanitize curve bench peers seeds cold
+[ $# -gt 0 ] || set -- build ops verify repeat sanitize curve bench profile peers seeds cold compare
 cd "$(dirname "$0")/../.."
 build=${PREBUILT-build-gpu}
 dawn9=$build/dawn9 config=${CONFIG-configs/dawn94.yaml} small_config=${SMALL-configs/synthetic.yaml}
-backend=${BACKEND-cuda} precision=${PRECISION-fp16} precisions=${PRECISIONS-f32 tf32 bf16 fp16}
+export BACKEND="${BACKEND-cuda}" PRECISION="${PRECISION-fp16}"
+backend=$BACKEND precision=$PRECISION
 choices=${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/cuda-choices.tsv # what tuning chose, kept by the backend
 
 # A tiny network on drawn images: what the stages before CIFAR-10 train.
 small="--backend $backend --precision $precision --set train.epochs=2"
+
+# Those of PRECISIONS, or what the device has: a T4 has neither bf16 nor tf32.
+precisions() {
+    [ -z "${PRECISIONS-}" ] || { echo "$PRECISIONS"; return; }
+    python3 -c 'import json, sys
+print(*(p for d in json.load(open(sys.argv[1])) if d["backend"] == sys.argv[2] for p in d["precisions"]))' "$out/devices.json" "$backend"
+}
 
 # cuDNN where Python has brought it, as PyTorch does; the toolkit's own place is found by CMake.
 cudnn_of_python() {
@@ -72,7 +85,7 @@ stage_ops() {
     fi
 }
 stage_verify() {
-    for p in $precisions; do
+    for p in $(precisions); do
         "$dawn9" verify --backend "$backend" --precision "$p" --cases "${CASES-tests/golden/cases}" --json >"$out/verify-$p.json"
     done
 }
@@ -87,33 +100,60 @@ stage_repeat() {
     grep -h '"params_sha256"' "$out/repeat-first.json" "$out/repeat-again.json" | sort -u | wc -l | grep -qx 1
 }
 
-# Some machines do not allow a debugger on the GPU. The output says so, and it is no failure.
+# Some machines do not allow a debugger on the GPU. The output says so, and it is no failure. Nor is what initcheck finds:
+# libraries read what they have not written, as long as it does not matter.
 # shellcheck disable=SC2086
 stage_sanitize() {
-    for tool in memcheck racecheck; do
+    command -v compute-sanitizer || { echo "there is no compute-sanitizer here"; return 0; }
+    for tool in memcheck racecheck synccheck initcheck; do
         status=0
         compute-sanitizer --tool $tool --error-exitcode 1 --log-file "$out/$tool.txt" \
             "$dawn9" train "$small_config" $small --set "train.epochs=${SMALL_STEPS-0.0625}" --set eval.every=0 \
             --set backend_options.tune=off --overwrite --out "$out/$tool" || status=$?
         [ $status != 0 ] || continue
-        grep -q 'Device not supported' "$out/$tool.txt" || return $status
-        echo "$tool: this machine does not allow it on the GPU"
+        if grep -q 'Device not supported' "$out/$tool.txt"; then
+            echo "$tool: this machine does not allow it on the GPU"
+        elif [ $tool = initcheck ]; then
+            echo "initcheck: status $status, see initcheck.txt"
+        else
+            return $status
+        fi
     done
 }
 stage_curve() {
     "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed 1 --save-plan "$out/curve.plan" --overwrite --out "$out/curve"
     cat tests/golden/dawn94_curve.tsv
 }
+
+# Five times a second: clocks of multiprocessors and memory (MHz), power (W), temperature, memory in use (MiB).
+sample_clocks() {
+    nvidia-smi --query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used --format=csv,noheader,nounits -lms 200 \
+        >"$out/clocks.csv" &
+    sampler=$!
+    trap 'kill $sampler 2>/dev/null || true' EXIT
+}
 stage_bench() {
-    for p in $precisions; do
+    command -v nvidia-smi && sample_clocks
+    for p in $(precisions); do
         case $p in
-        *f32) [ "$precisions" = "$p" ] || continue ;; # verified, not timed
+        *f32) [ "$precision" = "$p" ] || continue ;; # verified, not timed
         esac
         for what in step ops pipeline cold; do
             "$dawn9" bench $what --config "$config" --backend "$backend" --precision "$p" --json >"$out/bench-$what-$p.json"
         done
     done
     "$dawn9" bench step --config "$config" --backend "$backend" --precision "$precision"
+}
+
+# Not every machine allows reading the GPU's counters. The output says so, and it is no failure.
+stage_profile() {
+    command -v ncu || { echo "there is no ncu (Nsight Compute) here"; return 0; }
+    status=0
+    ncu --target-processes all --kernel-name 'regex:norm_resident|moments' --launch-count 64 --section LaunchStats \
+        --section Occupancy --section SpeedOfLight --section MemoryWorkloadAnalysis --section WarpStateStats \
+        --log-file "$out/ncu.txt" "$dawn9" bench step --config "$config" --backend "$backend" --precision "$precision" || status=$?
+    grep -q ERR_NVGPUCTRPERM "$out/ncu.txt" || return $status
+    echo "ncu: this machine does not allow reading the GPU's counters (ERR_NVGPUCTRPERM)"
 }
 
 # The scripts are other people's, so they are not here. PEERS holds new_dawn.py, airbench94.py, airbench94_muon.py and
@@ -129,7 +169,7 @@ stage_seeds() {
     "$dawn9" train "$config" --backend "$backend" --precision "$precision" --runs "${SEEDS-30}" --overwrite --out "$out/seeds"
 }
 
-# The first tunes anew; the last reads every library from the disk again.
+# The first tunes anew; the last ones time nothing, time everything, and read every library from the disk again.
 stage_cold() {
     run=0
     rm -f "$choices"
@@ -137,6 +177,10 @@ stage_cold() {
         "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed $((run + 1)) \
             --quiet --overwrite --out "$out/cold/$run"
         run=$((run + 1))
+    done
+    for tune in off on; do
+        "$dawn9" train "$config" --backend "$backend" --precision "$precision" --set backend_options.tune=$tune \
+            --quiet --overwrite --out "$out/cold/$tune"
     done
     sync
     if { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null; then
@@ -148,21 +192,29 @@ stage_cold() {
     grep '"process_seconds"' "$out"/cold/*/result.json
 }
 
+stage_compare() {
+    python3 experiments/gpu/compare.py "$out" ${PREDICTIONS:+"$PREDICTIONS"} >"$out/predictions.txt" || { cat "$out/predictions.txt"; return 1; }
+    cat "$out/predictions.txt"
+}
+
 for stage in "$@"; do
     case $stage in
-    build | ops | verify | repeat | sanitize | curve | bench | peers | seeds | cold) ;;
+    build | ops | verify | repeat | sanitize | curve | bench | profile | peers | seeds | cold | compare) ;;
     *) echo "first-hour.sh: no stage named $stage" >&2; usage >&2; exit 2 ;;
     esac
 done
 for stage in "$@"; do
-    [ ! -e "$out/$stage.done" ] || { echo "$stage: done before"; continue; }
+    [ ! -e "$out/$stage.done" ] || [ "$stage" = compare ] || { echo "$stage: done before"; continue; }
     echo "==== $stage"
+    began=$(date +%s)
     # in a condition a function runs without set -e; so it gets a shell of its own, and then we look at the status
     set +e
     (set -e; "stage_$stage") >"$out/$stage.txt" 2>&1
     status=$?
     set -e
-    tail -n 5 "$out/$stage.txt"
+    [ -e "$out/stages.tsv" ] || printf 'stage\tseconds\n' >"$out/stages.tsv"
+    printf '%s\t%d\n' "$stage" $(($(date +%s) - began)) >>"$out/stages.tsv"
+    if [ "$stage" = compare ]; then cat "$out/compare.txt"; else tail -n 5 "$out/$stage.txt"; fi
     if [ $status != 0 ]; then
         echo "first-hour.sh: $stage failed with status $status: see $out/$stage.txt" >&2
         exit $status

@@ -18,27 +18,99 @@ while [ $# -gt 0 ]; do
 done
 "$@" && echo "ERROR SUMMARY: 0 errors" >"$log"
 SH
-printf '#!/bin/sh\necho "a GPU"\n' >bin/nvidia-smi
+cat >bin/nvidia-smi <<'SH'
+#!/bin/sh
+case ${1-} in --query-gpu*) echo "1755, 2619, 431.20, 46, 1842" ;; *) echo "a GPU" ;; esac
+SH
+cat >bin/ncu <<'SH'
+#!/bin/sh
+while [ "$1" != "${1#--}" ]; do
+    [ "$1" != --log-file ] || log=$2
+    shift 2
+done
+"$@" && echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission" >"$log"
+exit 1
+SH
 chmod +x bin/*
 echo 'print("94.1")' >peers/peer_a.py
 PREBUILT=$(dirname "$dawn9") PATH=$PWD/bin:$PATH PEERS=$PWD/peers
 export PREBUILT PATH PEERS BACKEND=reference PRECISION=f32 PRECISIONS=f32 CONFIG="$PWD/tiny.yaml" SMALL="$PWD/tiny.yaml" \
     SMALL_STEPS=1 CASES="$source/tests/golden/cases/baseline.safetensors" SEEDS=2 COLD=1
 
+# The same predictions, meant for any device and this precision.
+predictions=$source/experiments/gpu/predictions.tsv
+sed "s/\tH[12]00 fp16\t/\tany\t/; s/\tfp16\t/\tf32\t/; s/-fp16\.json/-f32.json/g" "$predictions" >any.tsv
+export PREDICTIONS=$PWD/any.tsv
+
 accepts sh "$script" records
-for stage in build ops verify repeat sanitize curve bench peers seeds cold; do
+for stage in build ops verify repeat sanitize curve bench profile peers seeds cold compare; do
     [ -f records/$stage.done ] && [ -f records/$stage.txt ] || fail "$stage left no record"
 done
 json records/devices.json 'any(d["backend"] == "reference" and d["present"] for d in d)'
 json records/verify-f32.json 'd["failed"] == 0 and d["passed"] > 0'
 json records/curve/result.json 'd["accuracy"] > 0'
 for what in step ops pipeline cold; do json records/bench-$what-f32.json 'd["bench"] == "'$what'"'; done
-grep -q 'ERROR SUMMARY: 0' records/racecheck.txt || fail "racecheck left no record"
+for tool in memcheck racecheck synccheck initcheck; do
+    grep -q 'ERROR SUMMARY: 0' records/$tool.txt || fail "$tool left no record"
+done
+grep -q 'does not allow reading' records/profile.txt || fail "profile: not a word on the counters"
+grep -q '^1755, 2619' records/clocks.csv || fail "the clocks left no record"
 grep -q '94.1' records/peer-peer_a.txt || fail "the peer left no record"
 [ -f records/cold/1/result.json ] || fail "cold left no record"
 
+for run in 1 on off; do [ -f records/cold/$run/result.json ] || fail "cold left no record of $run"; done
+
 accepts sh "$script" records curve
 says '^curve: done before'
+
+# ---- each prediction beside its measurement ----
+# The reference backend has no norm in two ways, and every other measurement is found: by stages, clocks, runs and benches.
+lines=$(($(wc -l <any.tsv) - 1))
+says_of() { grep -Eq -- "$2" "$1" || fail "$1 does not match '$2'"; }
+unmeasured=$(grep -c 'not measured$' records/predictions.txt)
+[ "$unmeasured" = "$(grep -c two_passes_over_one any.tsv)" ] || fail "$unmeasured predictions not measured"
+says_of records/predictions.txt "f32: $lines predictions"
+says_of records/predictions.txt '^clock of the multiprocessors .* 1755  inside$'
+says_of records/predictions.txt '^a step .* outside$'
+compare() { python3 "$source/experiments/gpu/compare.py" "$@"; }
+
+# Records of a card that there are predictions for, and of one that there are none for.
+step() { # DEVICE SECONDS: the records of its step, in planted/
+    rm -rf planted && mkdir planted
+    echo '[{"backend": "cuda", "present": 1, "device": "'"$1"'"}]' >planted/devices.json
+    cat >planted/bench-step-fp16.json <<JSON
+{"step_seconds": $2, "copy_gigabytes_per_second": 4300, "matrix_gflop_per_second": 750000,
+ "nodes": [{"rule": "norm+act", "seconds": 0.0005, "gigabytes_per_second": 3200}]}
+JSON
+}
+unset BACKEND PRECISION
+step "NVIDIA H200" 0.0031
+accepts compare planted
+says '^NVIDIA H200, fp16: '
+says '^a step .* 2.6 to 3.6 .* 3.1  inside$'
+[ "$(grep -c '^a step' "$out")" = 1 ] || fail "a step of another card is compared"
+step "NVIDIA H100 80GB HBM3" 0.0091
+accepts compare planted
+says '^a step .* 2.8 to 3.9 .* 9.1  outside$'
+step "Tesla T4" 0.0091
+accepts compare planted
+says '^stage build '
+! grep -q '^a step' "$out" || fail "an H200's step is compared with a T4's"
+for wrong in '{"seconds": 1}' '{"step_seconds": NaN, "nodes": []}' '{'; do
+    step "NVIDIA H200" 0.0031
+    echo "$wrong" >planted/bench-step-fp16.json
+    observe compare planted
+    [ $status = 1 ] || fail "the record $wrong: status $status"
+    says '^a step .* WRONG RECORD: '
+done
+export BACKEND=reference PRECISION=f32
+mv records/bench-step-f32.json right.json
+sed 's/step_seconds/step_second/' right.json >records/bench-step-f32.json
+observe sh "$script" records compare
+[ $status = 1 ] || fail "a wrong record: status $status"
+says '^a step .* WRONG RECORD: KeyError'
+mv right.json records/bench-step-f32.json
+accepts sh "$script" records compare # though it was done before
 
 # ---- what fails ends it ----
 printf 'raise SystemExit(3)\n' >peers/peer_a.py

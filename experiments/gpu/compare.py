@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Each prediction for a GPU beside what was measured.
+
+usage: experiments/gpu/compare.py OUT [PREDICTIONS]     the folder of first-hour.sh; default predictions.tsv beside this
+
+predictions.tsv has a prediction a line: what, where it holds (words that must stand in the device's name or be its
+precision; `any`: everywhere), low, likely, high, unit, and where the measurement stands: an expression as on the pages
+(docs/figures.py), over the records in OUT. Environment: BACKEND (cuda), PRECISION (fp16).
+
+Outside of a prediction is a finding and no failure. The status is 1 where a record is there and does not say what it
+should, or says what is no number."""
+
+import csv
+import json
+import math
+import os
+import sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "docs"))
+import figures  # pylint: disable=wrong-import-position,import-error
+
+
+def device_in(folder):
+    """The name of the device, '' where no record has it."""
+    path = os.path.join(folder, "devices.json")
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as file:
+        found = [d for d in json.load(file) if d["backend"] == os.environ.get("BACKEND", "cuda") and d["present"]]
+    return found[0]["device"] if found else ""
+
+
+def holds(where, device, precision):
+    """Is the prediction for what was measured?"""
+    return where == "any" or all(word in device.split() + [precision] for word in where.split())
+
+
+def verdict(row):
+    """(what was measured, what that says)."""
+    try:
+        value = figures.value_of(row["measured"])
+    except figures.NoRecord:
+        return "", "not measured"
+    except Exception as error:  # pylint: disable=broad-except  # whatever a record does to an expression
+        return "", f"WRONG RECORD: {type(error).__name__}: {error}"
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        return str(value), "WRONG RECORD: not a number"
+    inside = float(row["low"]) <= value <= float(row["high"])
+    return f"{value:.4g}", "inside" if inside else "outside"
+
+
+def main(words):
+    if len(words) not in (1, 2):
+        raise SystemExit(__doc__)
+    folder = os.path.abspath(words[0])
+    figures.RESULTS = folder
+    rows = figures.predictions(words[1] if len(words) > 1 else os.path.join(HERE, "predictions.tsv"))
+    device, precision = device_in(folder), os.environ.get("PRECISION", "fp16")
+    rows = [row for row in rows if holds(row["where"], device, precision)]
+    print(f"{device or 'no device in the records'}, {precision}: {len(rows)} predictions")
+    counts = {}
+    for row in rows:
+        value, says = verdict(row)
+        print(f"{row['what']:58} {row['low']:>6} to {row['high']:<6} {row['unit']:8} {value:>9}  {says}")
+        kind = says.partition(":")[0]
+        counts[kind] = counts.get(kind, 0) + 1
+    print(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+    return 1 if "WRONG RECORD" in counts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
