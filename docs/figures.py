@@ -102,7 +102,7 @@ median, mean = statistics.median, statistics.mean
 NO_CONVOLUTION = r"^(?!.*conv)"  # rules of `bench step` by name
 SMALL = "a quarter of the width, of the training images and of the epochs"
 OTHER_NORMS = r"^(?!.*conv).*norm"
-CONVOLUTIONS, FIRST_LAYER = r"^conv[a-z_]*$", r"norm.*conv|conv.*norm"
+CONVOLUTIONS, FIRST_LAYER, NORMS_AND_CONVOLUTIONS = r"^conv[a-z_]*$", r"norm.*conv|conv.*norm", r"conv|norm"
 
 
 def each(path, key):
@@ -208,6 +208,15 @@ def predicted(what, where, column):
     found = [float(each[column]) for each in rows_there if (each["what"], each["where"]) == (what, where)]
     assert len(found) == 1, f"{len(found)} predictions of {what} for {where}"
     return found[0]
+
+
+def parts_of_step(where, column):
+    """What the predictions of a step's four parts add up to."""
+    beginnings = ("convolutions", "norms but", "the first layer", "the rest")
+    rows_there = predictions(os.path.join(ROOT, "experiments", "gpu", "predictions.tsv"))
+    found = [float(each[column]) for each in rows_there if each["where"] == where and each["what"].startswith(beginnings)]
+    assert len(found) == len(beginnings), f"{len(found)} parts of a step"
+    return sum(found)
 
 
 def stage(name):
@@ -326,6 +335,14 @@ def half_epoch():
                          ("`bench step`", rates("cpu/half-epoch/plain-?.json"))):
         lines.append(row(what, *(f"{rate:.0f}" for rate in (*values, median(values)))))
     return "\n".join(lines)
+
+
+def stages():
+    """How long the stages of first-hour.sh are predicted to take, and the sum of what is likely."""
+    found = [each for each in predictions(os.path.join(ROOT, "experiments", "gpu", "predictions.tsv")) if each["what"].startswith("stage ")]
+    lines = [row("stage", "predicted"), "|---|---|"]
+    lines += [row(f"`{each['what'][6:]}`", f"{each['likely']} s ({each['low']} to {each['high']})") for each in found]
+    return "\n".join([*lines, row("all", f"{sum(float(each['likely']) for each in found) / 60:.0f} minutes")])
 
 
 def signed(number):
@@ -614,6 +631,8 @@ PLANTED = [  # text of a page, what must be said of it (None: nothing)
     ("It took 16 min 20 s.\n<!-- from\n16 min 20 s = clock(980.6)\n-->", "16 min 20 s is 16 min 21 s"),
     ("<!-- made: half_epoch() -->\n| a | b |", "not what half_epoch() gives"),
     ("<!-- made: half_epoch() -->\n" + half_epoch(), None),
+    ("<!-- made: predicted_table() -->\n" + predicted_table().replace("3.1 ms", "3.0 ms"), "not what predicted_table() gives"),
+    ("<!-- made: stages() -->\n" + stages(), None),
     ("<!-- made: half_epoch() -->\n" + half_epoch().replace("542", "543"), "not what"),
     ("```console run\n$ dawn9\ntrain_seconds 5\n```", "a block shows what was measured"),
     ("<!-- shown: cpu/synthetic-seed1/output.txt -->\n```console run\n$ dawn9\ntime  train_seconds 5\n```", "does not say so"),

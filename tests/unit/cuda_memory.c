@@ -1,5 +1,5 @@
 /* Memory of the runs that the CUDA backend is for: dawn94's buffers at batch 512 in fp16 with CIFAR-10 on the device,
- * and beside them the largest scratch that a convolution may be given, fit 2.5 GiB. */
+ * and beside them the largest scratch that a convolution may be given, fit 2.5 GiB. docs/gpu.md has the figures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 static const double gib = 1.0 / (1 << 30);
 
-static double needed(const char *precision) {
+static double needed(const char *precision, int64_t batch) {
     d9_context context;
     d9_config *config;
     d9_program program;
@@ -23,6 +23,7 @@ static double needed(const char *precision) {
     d9_extent extent = program_extent(config, 50000, 32);
     extent.eval_images = 10000;
     assert_int_equal(extent.batch, 512);
+    extent.batch = batch;
     program_make(&context, config, &extent, precision, false, &program);
     for (int b = 0; b < D9_BUFFER_COUNT; b++) bytes += program.buffer_bytes[b];
     for (d9_value_id v = 0; v < program.train.value_count; v++) {
@@ -30,8 +31,8 @@ static double needed(const char *precision) {
         const int64_t size = d9_shape_count(&value->shape) * (int64_t)sizeof(float);
         if (value->kind == D9_VALUE_GRADIENT && size > largest) largest = size;
     }
-    print_message("%s: %.3f GiB, of which activations %.3f; at most %.3f of scratch\n", precision, gib * (double)bytes,
-                  gib * (double)program.buffer_bytes[D9_BUFFER_SCRATCH],
+    print_message("%s, batch %lld: %.3f GiB, of which activations %.3f; at most %.3f of scratch\n", precision,
+                  (long long)batch, gib * (double)bytes, gib * (double)program.buffer_bytes[D9_BUFFER_SCRATCH],
                   gib * (double)(D9_CONV_MOST_WORKSPACE + largest));
     d9_program_free(&context, &program);
     d9_config_free(&context, config);
@@ -40,12 +41,28 @@ static double needed(const char *precision) {
 
 static void dawn94_fits_in_half_precision(void **state) {
     (void)state;
-    assert_true(needed("fp16") <= 2.5);
-    assert_true(needed("bf16") <= 2.5);
-    assert_true(needed("f32") > needed("fp16"));
+    assert_true(needed("fp16", 512) <= 2.5);
+    assert_true(needed("bf16", 512) <= 2.5);
+    assert_true(needed("f32", 512) > needed("fp16", 512));
+}
+
+/* GiB with that scratch, to two digits, as the page says it. */
+static void the_figures_of_the_page(void **state) {
+    static const struct figure {
+        const char *precision;
+        int64_t batch;
+        double gib;
+    } figures[] = {{"fp16", 512, 1.35}, {"bf16", 512, 1.35}, {"tf32", 512, 2.17},
+                   {"f32", 512, 2.17},  {"fp16", 128, 0.74}, {"f32", 128, 0.94}};
+    (void)state;
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        const double off = needed(figures[i].precision, figures[i].batch) - figures[i].gib;
+        if (!(off >= -0.005 && off <= 0.005)) fail_msg("%s: %.3f off", figures[i].precision, off);
+    }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(dawn94_fits_in_half_precision)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(dawn94_fits_in_half_precision),
+                                       cmocka_unit_test(the_figures_of_the_page)};
     return cmocka_run_group_tests_name("cuda_memory", tests, NULL, NULL);
 }
