@@ -229,7 +229,11 @@ def stage(name):
 
 def clocks(column):
     """What nvidia-smi said again and again while the bench ran."""
-    return [float(line.split(",")[column]) for line in text("clocks.csv").splitlines() if line.strip()]
+    cells = [line.split(",")[column] for line in text("clocks.csv").splitlines() if line.strip()]
+    known = [float(cell) for cell in cells if "N/A" not in cell]
+    if not known:
+        raise NoRecord("nvidia-smi did not know it")
+    return known
 
 
 def two_passes_over_one(path):

@@ -28,8 +28,8 @@
 #
 # Environment: PRECISION (fp16), PRECISIONS (what the device has), ARCHITECTURES (of the build), PEERS, SEEDS (30), COLD
 # (10). PREBUILT: a build folder from another machine, made with -DDAWN9_GPU_TESTS=ON from sources at the same path, for a
-# machine that cannot build; the libraries are then found by LD_LIBRARY_PATH. BACKEND, CONFIG, SMALL, SMALL_STEPS and CASES
-# are for a rehearsal without a GPU (tests/cli/first_hour.sh).
+# machine that cannot build; the libraries are then found by LD_LIBRARY_PATH. BACKEND, CONFIG, SMALL, SMALL_STEPS, CASES
+# and PREDICTIONS are for a rehearsal without a GPU (tests/cli/first_hour.sh).
 set -eu
 usage() { sed -n '2,32s/^# \{0,1\}//p' "$0"; }
 case ${1-} in
@@ -85,7 +85,8 @@ stage_ops() {
     fi
 }
 stage_verify() {
-    for p in $(precisions); do
+    list=$(precisions)
+    for p in $list; do
         "$dawn9" verify --backend "$backend" --precision "$p" --cases "${CASES-tests/golden/cases}" --json >"$out/verify-$p.json"
     done
 }
@@ -127,14 +128,16 @@ stage_curve() {
 
 # Five times a second: clocks of multiprocessors and memory (MHz), power (W), temperature, memory in use (MiB).
 sample_clocks() {
-    nvidia-smi --query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used --format=csv,noheader,nounits -lms 200 \
+    nvidia-smi -i "${CUDA_VISIBLE_DEVICES:-0}" --format=csv,noheader,nounits -lms 200 \
+        --query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used \
         >"$out/clocks.csv" &
     sampler=$!
     trap 'kill $sampler 2>/dev/null || true' EXIT
 }
 stage_bench() {
-    command -v nvidia-smi && sample_clocks
-    for p in $(precisions); do
+    list=$(precisions)
+    if command -v nvidia-smi; then sample_clocks; fi
+    for p in $list; do
         case $p in
         *f32) [ "$precision" = "$p" ] || continue ;; # verified, not timed
         esac

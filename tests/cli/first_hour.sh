@@ -20,7 +20,7 @@ done
 SH
 cat >bin/nvidia-smi <<'SH'
 #!/bin/sh
-case ${1-} in --query-gpu*) echo "1755, 2619, 431.20, 46, 1842" ;; *) echo "a GPU" ;; esac
+case $* in *--query-gpu*) echo "1755, 2619, [N/A], 46, 1842" ;; *) echo "a GPU" ;; esac
 SH
 cat >bin/ncu <<'SH'
 #!/bin/sh
@@ -111,6 +111,17 @@ observe sh "$script" records compare
 says '^a step .* WRONG RECORD: KeyError'
 mv right.json records/bench-step-f32.json
 accepts sh "$script" records compare # though it was done before
+
+# ---- the precisions are those of the device ----
+# (that the records name: an earlier stage has asked it)
+mkdir of
+echo '[{"backend": "reference", "present": 1, "device": "", "precisions": ["f64", "f32"]}]' >of/devices.json
+unset PRECISIONS
+accepts sh "$script" of verify
+[ -f of/verify-f32.json ] && [ -f of/verify-f64.json ] && [ ! -e of/verify-bf16.json ] || fail "other precisions than the device has"
+observe sh "$script" nothing verify
+[ $status != 0 ] || fail "verified in no precision"
+export PRECISIONS=f32
 
 # ---- what fails ends it ----
 printf 'raise SystemExit(3)\n' >peers/peer_a.py
