@@ -222,7 +222,7 @@ static void check_all(d9_check *check, bool backward, run_check *run) {
             int count;
             d9_check_launch(check, "norm_ways",
                             d9_cuda_norm_ways(&norm, store, backward, false, ways, D9_CUDA_NORM_WAYS, &count));
-            for (int k = (i + (int)store) % 3; k < count; k += 3) {
+            for (int k = (i + (int)store) % 3; k < count; k += backward ? 5 : 3) {
                 const int variant = i + k + (int)store, activation = variant % (D9_ACT_COUNT + 1) - 1;
                 const bool pools = variant % 2 && ways[k].keeps_x;
                 site s = open_site(shape, store, activation, variant % 3 == 0, pools);
