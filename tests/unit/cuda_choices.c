@@ -46,9 +46,12 @@ static void what_is_added_comes_back(void **state) {
     first = open_file(path);
     for (int i = 0; i < 100; i++) {
         snprintf(key, sizeof key, "key %d", i);
-        assert_string_equal(d9_cuda_choices_find(first, key), i == 1 ? "e7 k2=23" : "e1");
+        assert_string_equal(d9_cuda_choices_find(first, key, false), i == 1 ? "e7 k2=23" : "e1");
     }
-    assert_null(d9_cuda_choices_find(first, "key 100"));
+    assert_null(d9_cuda_choices_find(first, "key 100", false));
+    assert_null(d9_cuda_choices_find(first, "key 1", true)); /* was read, and not added since */
+    op_ok(&context, d9_cuda_choices_add(&context, first, "key 1", "e2"));
+    assert_string_equal(d9_cuda_choices_find(first, "key 1", true), "e2");
     d9_cuda_choices_close(&context, first);
     assert_int_equal(warnings, 0);
     run_folder_remove(folder);
@@ -79,13 +82,13 @@ static void a_damaged_file_is_not_believed(void **state) {
         warnings = 0;
         op_ok(&context, d9_file_write(&context, path, texts[i], strlen(texts[i])));
         d9_cuda_choices *choices = open_file(path);
-        if (d9_cuda_choices_find(choices, "a")) fail_msg("text %zu was believed", i);
+        if (d9_cuda_choices_find(choices, "a", false)) fail_msg("text %zu was believed", i);
         assert_int_equal(warnings, 1);
         d9_cuda_choices_close(&context, choices);
     }
     op_ok(&context, d9_file_write(&context, path, HEADER "a\te1\n", strlen(HEADER "a\te1\n")));
     d9_cuda_choices *choices = open_file(path);
-    assert_string_equal(d9_cuda_choices_find(choices, "a"), "e1");
+    assert_string_equal(d9_cuda_choices_find(choices, "a", false), "e1");
     d9_cuda_choices_close(&context, choices);
     run_folder_remove(folder);
 }
@@ -102,7 +105,7 @@ static void what_cannot_be_kept_is_no_failure(void **state) {
     op_ok(&context, d9_cuda_choices_add(&context, choices, "a", "e1"));
     d9_cuda_choices_save(&context, choices);
     assert_int_equal(context.status, D9_OK);
-    assert_string_equal(d9_cuda_choices_find(choices, "a"), "e1");
+    assert_string_equal(d9_cuda_choices_find(choices, "a", false), "e1");
     d9_cuda_choices_close(&context, choices);
     run_folder_remove(folder);
 }

@@ -10,6 +10,7 @@
 
 typedef struct row {
     char key[D9_CUDA_CHOICE_KEY], choice[D9_CUDA_CHOICE_NAME];
+    bool fresh; /* added, and not read */
 } row;
 
 struct d9_cuda_choices {
@@ -29,9 +30,9 @@ static row *find_row(const d9_cuda_choices *choices, const char *key) {
     return NULL;
 }
 
-const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key) {
+const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key, bool fresh) {
     const row *found = find_row(choices, key);
-    return found ? found->choice : NULL;
+    return found && (found->fresh || !fresh) ? found->choice : NULL;
 }
 
 static d9_status new_row(d9_context *context, d9_cuda_choices *choices, row **made) {
@@ -52,25 +53,29 @@ done:
 
 /* Of a text that ends at `key + key_size` and so on; the lengths are in bounds. */
 static d9_status put(d9_context *context, d9_cuda_choices *choices, const char *key, size_t key_size,
-                     const char *choice, size_t choice_size) {
+                     const char *choice, size_t choice_size, row **made) {
     d9_status status;
     row *one;
     D9_TRY(new_row(context, choices, &one));
     *one = (row){.key = ""};
     memcpy(one->key, key, key_size);
     memcpy(one->choice, choice, choice_size);
+    *made = one;
 done:
     return status;
 }
 
 d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, const char *key, const char *choice) {
+    d9_status status = D9_OK;
     row *known = find_row(choices, key);
     const size_t key_size = strlen(key), choice_size = strlen(choice);
     if (key_size >= D9_CUDA_CHOICE_KEY || choice_size >= D9_CUDA_CHOICE_NAME) return D9_OK; /* is tuned again */
     choices->changed = true;
-    if (!known) return put(context, choices, key, key_size, choice, choice_size);
+    if (!known) D9_TRY(put(context, choices, key, key_size, choice, choice_size, &known));
     snprintf(known->choice, sizeof known->choice, "%s", choice);
-    return D9_OK;
+    known->fresh = true;
+done:
+    return status;
 }
 
 /* ---- reading ---- */
@@ -79,6 +84,7 @@ d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, con
 static bool read_line(d9_context *context, d9_cuda_choices *choices, const char *line, size_t size, d9_status *status) {
     const char *tab = memchr(line, '\t', size);
     char key[D9_CUDA_CHOICE_KEY];
+    row *made;
     const size_t key_size = tab ? (size_t)(tab - line) : 0, choice_size = tab ? size - key_size - 1 : 0;
     *status = D9_OK;
     if (key_size == 0 || choice_size == 0 || key_size >= D9_CUDA_CHOICE_KEY || choice_size >= D9_CUDA_CHOICE_NAME)
@@ -87,7 +93,7 @@ static bool read_line(d9_context *context, d9_cuda_choices *choices, const char 
         if (i != key_size && (line[i] < ' ' || line[i] > '~')) return false;
     snprintf(key, sizeof key, "%.*s", (int)key_size, line);
     if (find_row(choices, key)) return false;
-    *status = put(context, choices, line, key_size, tab + 1, choice_size);
+    *status = put(context, choices, line, key_size, tab + 1, choice_size, &made);
     return true;
 }
 
@@ -164,9 +170,12 @@ static d9_status merge(d9_context *context, d9_cuda_choices *choices) {
     d9_status status;
     d9_cuda_choices *there = NULL;
     D9_TRY(d9_cuda_choices_open(context, choices->path, &there));
-    for (int i = 0; i < there->count; i++)
-        if (!find_row(choices, there->rows[i].key))
-            D9_TRY(d9_cuda_choices_add(context, choices, there->rows[i].key, there->rows[i].choice));
+    for (int i = 0; i < there->count; i++) {
+        row *made;
+        if (find_row(choices, there->rows[i].key)) continue;
+        D9_TRY(new_row(context, choices, &made));
+        *made = there->rows[i];
+    }
 done:
     d9_cuda_choices_close(context, there);
     return status;

@@ -20,8 +20,8 @@ typedef struct d9_cuda_choices d9_cuda_choices;
 D9_MUST_USE d9_status d9_cuda_choices_open(d9_context *context, const char *path, d9_cuda_choices **choices);
 void d9_cuda_choices_close(d9_context *context, d9_cuda_choices *choices); /* NULL is fine */
 
-/* NULL: not known. Valid until the next call that adds. */
-const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key);
+/* NULL: not known. `fresh`: only what was added since they were opened. Valid until the next call that adds. */
+const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key, bool fresh);
 /* In place of an older one. Neither may hold a tab or a newline. */
 D9_MUST_USE d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, const char *key,
                                           const char *choice);

@@ -2,8 +2,8 @@
  * compute type where it is to be widened, and behind it cuDNN's workspace.
  *
  * `tune: on`: every choice that cuDNN's heuristics offer is timed on the device, some 40 of 20 us to 0.3 ms each, and
- * the fastest stays. auto: so, too, but once for all runs: what was chosen before on such a device is taken
- * (choices.h). off: the first that can be built. What has no room in the memory that is left is passed over.
+ * the fastest stays, for all convolutions of its shape. auto: so, too, but once for all runs: what was chosen before on
+ * such a device is taken (choices.h). off: the first that can be built. What has no room in the memory that is left is passed over.
  *
  * cuDNN says of each engine whether its bits repeat, and has been wrong (9.23.1, forward engine 5 on sm_86: PyTorch's
  * issue 188288). So what was timed and is to be taken runs twice on the same random numbers, and in a program that
@@ -148,7 +148,7 @@ static void ban_key(const d9_cuda *cuda, const convolution *c, const d9_cudnn_ch
 static bool is_banned(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice) {
     char key[D9_CUDA_CHOICE_KEY];
     ban_key(cuda, c, choice, key);
-    return d9_cuda_choices_find(cuda->choices, key) != NULL;
+    return d9_cuda_choices_find(cuda->choices, key, false) != NULL;
 }
 
 static d9_status ban(d9_context *context, const d9_site *site, const d9_cudnn_choice *choice) {
@@ -263,8 +263,8 @@ done:
 static d9_status recall(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
                         bool *found) {
     const d9_cuda *cuda = d9_cuda_of(site);
-    const char *name = d9_cuda_choices_find(cuda->choices, key);
-    *found = name && site->options->tune == D9_TUNE_AUTO && d9_cudnn_choice_parse(name, choice);
+    const char *name = d9_cuda_choices_find(cuda->choices, key, site->options->tune == D9_TUNE_ON);
+    *found = name && site->options->tune != D9_TUNE_OFF && d9_cudnn_choice_parse(name, choice);
     return *found ? build_within(context, cuda, site->data, choice, found) : D9_OK;
 }
 

@@ -383,8 +383,8 @@ static d9_status choose(d9_context *context, d9_site *site, const d9_cuda_reside
     *chosen = count > 0 ? ways[0] : passes;
     if (count == 0 || tune == D9_TUNE_OFF) return D9_OK;
     make_key(site, key);
-    const char *kept = d9_cuda_choices_find(choices, key);
-    if (tune == D9_TUNE_AUTO && kept && find_way(kept, ways, count, chosen)) return D9_OK;
+    const char *kept = d9_cuda_choices_find(choices, key, tune == D9_TUNE_ON);
+    if (kept && find_way(kept, ways, count, chosen)) return D9_OK;
     D9_TRY(find_fastest(context, site, ways, count, chosen));
     name_way(chosen, name, sizeof name);
     D9_TRY(d9_cuda_choices_add(context, choices, key, name));
