@@ -48,6 +48,9 @@ static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned bl
     config->dynamicSmemBytes = static_cast<size_t>(bytes);
     config->attrs = attribute;
     config->numAttrs = cluster > 1 ? 1 : 0;
+    cudaFuncAttributes code;
+    D9_CUDA_TRY(cudaFuncGetAttributes(&code, kernel));
+    if (code.maxDynamicSharedSizeBytes >= bytes) return 0; /* never less again: a recorded launch may want more */
     return static_cast<int>(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
@@ -57,11 +60,11 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
                                     d9_cuda_stream stream, const A &...arguments) {
     cudaLaunchAttribute attribute;
     cudaLaunchConfig_t config;
-    D9_CUDA_TRY(d9_cluster_config(kernel, grid, block, cluster, bytes, &attribute, &config));
+    int error = d9_cluster_config(kernel, grid, block, cluster, bytes, &attribute, &config);
     config.stream = static_cast<cudaStream_t>(stream);
-    const cudaError_t error = cudaLaunchKernelEx(&config, kernel, arguments...);
-    if (error != cudaSuccess) cudaGetLastError(); /* is answered here, and not by the next launch */
-    return static_cast<int>(error);
+    if (!error) error = static_cast<int>(cudaLaunchKernelEx(&config, kernel, arguments...));
+    if (error) cudaGetLastError(); /* is answered here, and not by the next launch */
+    return error;
 }
 #define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
     d9_launch_cluster(kernel, grid, block, cluster, bytes, stream, __VA_ARGS__)
