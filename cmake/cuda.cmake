@@ -54,9 +54,15 @@ if(architectures STREQUAL "release")
   endforeach()
   list(REMOVE_ITEM architectures release)
 endif()
+if(NOT architectures)
+  message(FATAL_ERROR "DAWN9_CUDA_ARCHITECTURES is empty: name GPU targets such as 80;90, or set DAWN9_CUDA=OFF")
+endif()
 # Machine code runs within one major version. PTX, which the driver compiles at the first start, is for the others: of
 # 9.0 it keeps the clusters that older PTX does not have.
 foreach(architecture ${architectures})
+  if(NOT architecture MATCHES "^[0-9]+[af]?$")
+    message(FATAL_ERROR "DAWN9_CUDA_ARCHITECTURES: ${architecture} is no GPU target such as 80")
+  endif()
   list(APPEND nvcc_flags -gencode=arch=compute_${architecture},code=[sm_${architecture},compute_${architecture}])
 endforeach()
 
