@@ -244,7 +244,7 @@ static void precisions_follow_the_device(void **state) {
 
 /* ---- to the device and back ---- */
 
-enum { SMALL = 25, FEW = 1000, MANY = 100000 };
+enum { SMALL = 25, FEW = 1000, MANY = 1000000 }; /* more than the ring holds */
 
 /* The source is written over as soon as the call has returned: many small ones, more than are under way at once, and
  * large ones. */

@@ -261,7 +261,9 @@ static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_mod
     d9_check_launch(check, "norm_ways",
                     d9_cuda_norm_ways(norm, D9_KERNEL_F16, true, true, ways, D9_CUDA_NORM_WAYS, &count));
     for (int k = 0; k < count; k++) {
+        const int64_t rows = (norm->images / norm->groups * norm->pixels + ways[k].blocks - 1) / ways[k].blocks;
         if (ways[k].blocks > most) most = ways[k].blocks;
+        if (ways[k].block_bytes < rows * ways[k].runs * (16 + 16 + 2)) d9_check_fail(check, "less than a block keeps");
         if (device && ways[k].block_bytes > device->shared_bytes) d9_check_fail(check, "more than a block may have");
     }
     d9_model_be(NULL);
@@ -278,13 +280,15 @@ void d9_cuda_check_resident_sizes(d9_check *check) {
                  {{512, 64, 256, 16}, {{8, 4, 0, true}, {8, 8, 0, true}}},
                  {{512, 16, 512, 16}, {{8, 2, 0, true}, {8, 2, 0, true}}}};
     static const d9_model_device t4 = {64 << 10, 1, 40, 0}, part = {232448, 8, 16, 4};
-    const d9_kernel_norm odd = {512, 64, 12, 16}, large = {32, 65536, 64, 1}, small = {4, 16, 64, 1};
+    const d9_kernel_norm odd = {512, 64, 12, 16}, large = {32, 65536, 64, 1}, small = {4, 16, 64, 1},
+                         uneven = {65, 1, 64, 1};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int backward = 0; backward < 2; backward++)
             check_first(check, &sizes[i].norm, backward, &sizes[i].wanted[backward]);
     if (most_blocks(check, &odd, NULL) != -1) d9_check_fail(check, "12 channels fit");
     if (most_blocks(check, &large, NULL) != -1) d9_check_fail(check, "2 million rows fit");
     if (most_blocks(check, &small, NULL) != 8) d9_check_fail(check, "no clusters");
+    if (most_blocks(check, &uneven, NULL) != 8) d9_check_fail(check, "no clusters for 65 rows");
     if (most_blocks(check, &small, &t4) != 1) d9_check_fail(check, "clusters where there are none");
     if (most_blocks(check, &small, &part) != 2) d9_check_fail(check, "clusters that never run");
 }
