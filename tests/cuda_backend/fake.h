@@ -38,13 +38,14 @@ typedef struct d9_fake {
     int64_t fail_at;    /* the call of this number, from 1, fails; 0: none */
     int fail_with;      /* a cudaError_t */
     int devices, major, minor;
-    int device_error;                    /* of asking for devices; 0: none */
-    int driver_version, runtime_version; /* of CUDA; driver 0: there is none */
-    int unsteady;                        /* the choice that computes other bits each second time; 0: none */
-    bool without_code;                   /* kernels were not compiled for this device */
-    bool without_cudnn;                  /* cudnnCreate fails */
-    bool tensor_cores;                   /* convolutions that may be computed in tf32 are */
-    void (*reset)(void);                 /* as it was when the process began; nothing is open */
+    int device_error;                              /* of asking for devices; 0: none */
+    int driver_version, runtime_version;           /* of CUDA; driver 0: there is none */
+    int unsteady;                                  /* the choice that computes other bits each second time; 0: none */
+    bool without_code;                             /* kernels were not compiled for this device */
+    bool without_cudnn;                            /* cudnnCreate fails */
+    bool tensor_cores;                             /* convolutions that may be computed in tf32 are */
+    void (*forbid)(const char *kernel, int error); /* launches of kernels whose name contains this; NULL: none */
+    void (*reset)(void);                           /* as it was when the process began; nothing is open */
 } d9_fake;
 
 __attribute__((visibility("default"))) d9_fake *d9_fake_get(void);

@@ -4,6 +4,7 @@
 #include "tests/cuda_backend/fake.h"
 #include "tests/cuda_backend/fake_state.h"
 #include "tests/cuda_model/model.h"
+#include "tests/cuda_model/stream.h"
 
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static void reset(void);
 #define FRESH                                                                                                          \
     {                                                                                                                  \
         .memory_bytes = 512 << 20, .devices = 1, .major = 9, .driver_version = 13000, .runtime_version = 13000,        \
-        .ways = D9_FAKE_WAYS, .reset = reset                                                                           \
+        .ways = D9_FAKE_WAYS, .forbid = d9_model_forbid, .reset = reset                                                \
     }
 static const d9_fake fresh = FRESH;
 static d9_fake fake = FRESH;
@@ -406,5 +407,6 @@ static void reset(void) {
     fake = fresh;
     last = sticky = cudaSuccess;
     d9_model_stale(0);
+    d9_model_forbid(NULL, 0);
     d9_model_test("");
 }

@@ -346,6 +346,19 @@ static void chains_in_one_pass_give_the_bits_of_their_nodes(void **state) {
     }
 }
 
+/* Two passes would write what the pool makes where the site's output is, before all of it has been read. */
+static void an_output_on_the_pools_output_is_not_fused(void **state) {
+    fixture *f = *state;
+    chain k;
+    RUNNING();
+    make_forward(&k, &f->context, D9_F32, NO_READER);
+    const d9_node *nodes = k.c.graph->nodes;
+    const d9_value_id y = nodes[k.c.graph->node_count - 1].outputs[0];
+    k.c.graph->values[y].offset = k.c.graph->values[nodes[0].outputs[0]].offset;
+    add_reader(&k, D9_F32, y);
+    check_chain(f, &k, "pool+norm+act", false);
+}
+
 /* A pool's gradient after a norm that has not read that pool's output: the maximum is elsewhere. */
 static void another_pools_gradient_is_not_fused(void **state) {
     fixture *f = *state;
@@ -357,10 +370,12 @@ static void another_pools_gradient_is_not_fused(void **state) {
     check_chain(f, &k, "act_backward+norm_backward+pool_backward", false);
 }
 
-/* A plan saved with two passes is followed where one would do. */
+/* A plan saved with two passes is followed where one would do; one saved where there were other ways is refused. */
 static void a_saved_plan_names_the_way(void **state) {
     fixture *f = *state;
     chain k;
+    d9_device *device;
+    d9_plan *plan;
     char text[1024];
     d9_backend_options forced = f->r.fused;
     RUNNING();
@@ -371,6 +386,14 @@ static void a_saved_plan_names_the_way(void **state) {
     rival_run(&k.c, f->r.backend, &forced, k.outputs[0], f->r.a);
     rival_run(&k.c, f->r.backend, &f->r.fused, k.outputs[0], f->r.b);
     assert_true(op_error(f->r.a, f->r.b, op_count(&k.c, k.outputs[0])) <= 1e-6);
+    forced.force_plan = "pool\tchain\t\n"
+                        "act_backward+norm_backward\tchain\tone pass, 8 blocks of 64 KiB for 32 channels\n";
+    op_ok(&f->context, f->r.backend->open(&f->context, &forced, &device));
+    op_ok(&f->context, f->r.backend->allocate(&f->context, device, &k.c.program));
+    assert_int_equal(f->r.backend->plan(&f->context, device, &k.c.program, k.c.graph, &plan), D9_DEVICE);
+    assert_string_equal(f->context.message, "chain: no way 'one pass, 8 blocks of 64 KiB for 32 channels' here");
+    d9_context_clear(&f->context);
+    f->r.backend->close(&f->context, device);
     op_case_free(&k.c);
 }
 
@@ -569,6 +592,7 @@ int main(void) {
         cmocka_unit_test_prestate(a_wide_second_convolution_is_not_in_closed_form, state),
         cmocka_unit_test_prestate(other_readers_find_the_outputs_of_convolutions, state),
         cmocka_unit_test_prestate(chains_in_one_pass_give_the_bits_of_their_nodes, state),
+        cmocka_unit_test_prestate(an_output_on_the_pools_output_is_not_fused, state),
         cmocka_unit_test_prestate(another_pools_gradient_is_not_fused, state),
         cmocka_unit_test_prestate(a_saved_plan_names_the_way, state),
         cmocka_unit_test_prestate(timing_the_ways_moves_no_statistics, state),

@@ -7,6 +7,8 @@
 #include <cmocka.h>
 
 #include "backends/host/device.h"
+#include "core/system.h"
+#include "core/text.h"
 #include "tests/cuda_backend/watch.h"
 
 #include <stdio.h>
@@ -153,6 +155,76 @@ static void nothing_is_timed_on_zeros(void **state) {
         assert_int_equal(fake->counts.on_zeros, 0);
         close_ground(&g);
     }
+}
+
+/* ---- norms ---- */
+
+/* The device has said that it runs the ways in one pass, and does not. */
+static void a_norm_that_cannot_be_launched_takes_two_passes(void **state) {
+    static watch w[2]; /* first run in earnest, or on trial */
+    static const char *const tune[] = {"off", "on"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        fresh_cache();
+        fake->reset();
+        fake->forbid("norm_resident", 912); /* cudaErrorInvalidClusterSize */
+        watch_run("fp16", tune[i], &w[i]);
+        if (w[i].status != D9_OK) fail_msg("tune %s: %s", tune[i], w[i].message);
+        watch_nothing_left();
+    }
+    assert_non_null(strstr(w[0].plan, "one pass, "));
+    assert_non_null(strstr(w[0].log, "' does not run here ("));
+    assert_non_null(strstr(w[0].log, "): two passes instead\n"));
+    assert_null(strstr(w[1].plan, "one pass, "));
+    assert_string_equal(w[1].log, "");
+    assert_string_equal(w[0].params_sha256, w[1].params_sha256);
+}
+
+/* In the cache, the choice of every norm; how many there are. */
+static int replace_norms(const char *path, const char *choice) {
+    d9_context context;
+    uint8_t *bytes;
+    size_t size;
+    d9_text text;
+    int count = 0;
+    d9_context_init(&context);
+    d9_text_init(&context, &text);
+    op_ok(&context, d9_file_read(&context, path, &bytes, &size));
+    for (const char *line = (const char *)bytes, *end; line < (const char *)bytes + size; line = end + 1) {
+        end = strchr(line, '\n');
+        const char *norm = strstr(line, ": norm");
+        const bool is_norm = norm && norm < end;
+        d9_text_add(&text, "%.*s%s\n", (int)((is_norm ? strchr(line, '\t') + 1 : end) - line), line,
+                    is_norm ? choice : "");
+        count += is_norm;
+    }
+    op_ok(&context, d9_file_write(&context, path, text.bytes, text.size));
+    d9_text_free(&text);
+    d9_release(&context, bytes);
+    return count;
+}
+
+enum { NORMS = 7 }; /* forward and backward, with and without a pool and an addition; equal shapes share */
+
+static void the_choice_of_a_norm_is_remembered(void **state) {
+    static watch first, w;
+    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    (void)state;
+    run_folder_make(folder);
+    set_cache(folder);
+    cache_path(folder, path);
+    fake->reset();
+    watch_run("fp16", "auto", &first);
+    assert_non_null(strstr(first.plan, "one pass, "));
+    assert_int_equal(replace_norms(path, "two passes"), NORMS);
+    watch_run("fp16", "auto", &w);
+    assert_null(strstr(w.plan, "one pass, "));
+    assert_non_null(strstr(w.plan, "two passes\n"));
+    replace_norms(path, "one pass, 64 blocks of 9999 KiB for 8 channels");
+    watch_run("fp16", "auto", &w); /* no such way: timed anew */
+    assert_string_equal(w.plan, first.plan);
+    assert_string_equal(w.log, "");
+    watch_nothing_left();
 }
 
 /* ---- bits that do not repeat ---- */
@@ -322,6 +394,8 @@ int main(void) {
         cmocka_unit_test(what_was_chosen_is_remembered),
         cmocka_unit_test(slow_choices_are_dropped),
         cmocka_unit_test(nothing_is_timed_on_zeros),
+        cmocka_unit_test(a_norm_that_cannot_be_launched_takes_two_passes),
+        cmocka_unit_test(the_choice_of_a_norm_is_remembered),
         cmocka_unit_test(what_does_not_repeat_is_banned),
         cmocka_unit_test(verify_bans_what_was_chosen_before),
         cmocka_unit_test(a_choice_made_for_want_of_room_is_not_kept),

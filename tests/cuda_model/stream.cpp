@@ -21,7 +21,8 @@ struct keeper {
     bool captured = false;
     std::set<std::string> loaded;
     size_t launches = 0;
-    int stale = 0;
+    int stale = 0, forbidden_error = 0;
+    const char *forbidden = nullptr;
 };
 
 keeper k;
@@ -43,6 +44,8 @@ bool d9_model_kept(const char *kernel, const std::function<int()> &launch, int *
     *error = k.stale;
     k.stale = 0;
     if (*error) return true;
+    if (k.forbidden && std::string(kernel).find(k.forbidden) != std::string::npos) *error = k.forbidden_error;
+    if (*error) return true;
     if (k.launched_on != k.stream)
         *error = d9_model_refuse(std::string(kernel) + " was launched on another stream", invalid_handle);
     else if (k.captured && !k.loaded.count(kernel))
@@ -61,6 +64,10 @@ size_t d9_model_list_size(const d9_model_list *list) { return list->items.size()
 void d9_model_list_clear(d9_model_list *list) { list->items.clear(); }
 size_t d9_model_launches(void) { return k.launches; }
 void d9_model_stale(int error) { k.stale = error; }
+void d9_model_forbid(const char *kernel, int error) {
+    k.forbidden = kernel;
+    k.forbidden_error = error;
+}
 
 void d9_model_keep(d9_model_list *list, const void *stream, bool captured) {
     k.list = list;

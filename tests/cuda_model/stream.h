@@ -29,6 +29,8 @@ void d9_model_keep(d9_model_list *list, const void *stream, bool captured);
 int d9_model_submit(const void *stream, d9_model_work work, const void *what, size_t bytes);
 /* An error that nobody has asked for yet: the next launch is blamed for it. 0: none. */
 void d9_model_stale(int error);
+/* Launches of kernels whose name contains this fail with `error`, and leave nothing for the next one. NULL: none do. */
+void d9_model_forbid(const char *kernel, int error);
 /* Runs the list in order up to the first error, and returns that. */
 int d9_model_list_run(const d9_model_list *list);
 size_t d9_model_launches(void); /* kernels run from lists so far */
