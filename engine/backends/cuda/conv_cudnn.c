@@ -3,7 +3,8 @@
  *
  * `tune: on`: every choice that cuDNN's heuristics offer is timed on the device, some 40 of 20 us to 0.3 ms each, and
  * the fastest stays, for all convolutions of its shape. auto: so, too, but once for all runs: what was chosen before on
- * such a device is taken (choices.h). off: the first that can be built. What has no room in the memory that is left is passed over.
+ * such a device is taken (choices.h). off: the first that can be built. What has no room in the memory that is left is
+ * passed over.
  *
  * cuDNN says of each engine whether its bits repeat, and has been wrong (9.23.1, forward engine 5 on sm_86: PyTorch's
  * issue 188288). So what was timed and is to be taken runs twice on the same random numbers, and in a program that
