@@ -35,6 +35,12 @@ template <typename T> D9_DEVICE const T *d9_cluster_shared(T *own, unsigned rank
 template <typename T> D9_DEVICE const T *d9_cluster_shared(T *own, unsigned) { return own; }
 #endif
 
+/* An error that is answered where it came up, and not by the next launch. */
+static inline int d9_answered(cudaError_t error) {
+    if (error != cudaSuccess) cudaGetLastError();
+    return static_cast<int>(error);
+}
+
 template <typename... P>
 static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned block, unsigned cluster, int64_t bytes,
                                     cudaLaunchAttribute *attribute, cudaLaunchConfig_t *config) {
@@ -49,9 +55,9 @@ static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned bl
     config->attrs = attribute;
     config->numAttrs = cluster > 1 ? 1 : 0;
     cudaFuncAttributes code;
-    D9_CUDA_TRY(cudaFuncGetAttributes(&code, kernel));
+    D9_CUDA_TRY(d9_answered(cudaFuncGetAttributes(&code, kernel)));
     if (code.maxDynamicSharedSizeBytes >= bytes) return 0; /* never less again: a recorded launch may want more */
-    return static_cast<int>(
+    return d9_answered(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
 
@@ -60,11 +66,9 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
                                     d9_cuda_stream stream, const A &...arguments) {
     cudaLaunchAttribute attribute;
     cudaLaunchConfig_t config;
-    int error = d9_cluster_config(kernel, grid, block, cluster, bytes, &attribute, &config);
+    D9_CUDA_TRY(d9_cluster_config(kernel, grid, block, cluster, bytes, &attribute, &config));
     config.stream = static_cast<cudaStream_t>(stream);
-    if (!error) error = static_cast<int>(cudaLaunchKernelEx(&config, kernel, arguments...));
-    if (error) cudaGetLastError(); /* is answered here, and not by the next launch */
-    return error;
+    return d9_answered(cudaLaunchKernelEx(&config, kernel, arguments...));
 }
 #define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
     d9_launch_cluster(kernel, grid, block, cluster, bytes, stream, __VA_ARGS__)
@@ -75,11 +79,11 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
 template <typename... P> static inline int d9_device_room(void (*kernel)(P...), d9_room *room) {
     int device, bytes, clusters;
     cudaFuncAttributes code;
-    D9_CUDA_TRY(cudaGetDevice(&device));
-    D9_CUDA_TRY(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    D9_CUDA_TRY(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, device));
-    D9_CUDA_TRY(cudaDeviceGetAttribute(&room->multiprocessors, cudaDevAttrMultiProcessorCount, device));
-    D9_CUDA_TRY(cudaFuncGetAttributes(&code, kernel));
+    D9_CUDA_TRY(d9_answered(cudaGetDevice(&device)));
+    D9_CUDA_TRY(d9_answered(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)));
+    D9_CUDA_TRY(d9_answered(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, device)));
+    D9_CUDA_TRY(d9_answered(cudaDeviceGetAttribute(&room->multiprocessors, cudaDevAttrMultiProcessorCount, device)));
+    D9_CUDA_TRY(d9_answered(cudaFuncGetAttributes(&code, kernel)));
     room->block_bytes = bytes - static_cast<int64_t>(code.sharedSizeBytes);
     room->cluster_blocks = clusters && code.ptxVersion >= 90 ? 8 : 1;
     return 0;
@@ -93,13 +97,12 @@ static inline int d9_device_clusters(void (*kernel)(P...), unsigned block, unsig
     cudaLaunchConfig_t config;
     int fit = 0;
     int error = d9_cluster_config(kernel, dim3(1, cluster), block, cluster, bytes, &attribute, &config);
-    if (!error && cluster > 1) error = static_cast<int>(cudaOccupancyMaxActiveClusters(&fit, kernel, &config));
+    if (!error && cluster > 1) error = d9_answered(cudaOccupancyMaxActiveClusters(&fit, kernel, &config));
     if (!error && cluster == 1) {
-        error = static_cast<int>(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, kernel, static_cast<int>(block),
-                                                                               config.dynamicSmemBytes));
+        error = d9_answered(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, kernel, static_cast<int>(block),
+                                                                          config.dynamicSmemBytes));
         fit *= room.multiprocessors;
     }
-    if (error) cudaGetLastError(); /* was answered */
     return error ? 0 : fit;
 }
 #endif

@@ -99,15 +99,17 @@ static bool are_even(const d9_site *site, const parts *p) {
     return true;
 }
 
-/* The ways in one pass, best first. */
-static d9_status list_ways(d9_context *context, const d9_site *site, d9_cuda_residence ways[MOST_WAYS], int *count) {
+/* The ways in one pass, best first. None where the device does not answer: two passes ask it nothing. */
+static void list_ways(d9_context *context, const d9_site *site, d9_cuda_residence ways[MOST_WAYS], int *count) {
     const parts p = parts_of(site);
     const d9_kernel_norm shape = shape_of(site);
     const d9_kernel_store store = d9_cuda_store_of(d9_site_value(site, x_of(&p))->type);
     *count = 0;
-    if (p.norm->op == D9_OP_NORM_EVAL || !are_even(site, &p)) return D9_OK;
-    return d9_cuda_check(context, site,
-                         d9_cuda_norm_ways(&shape, store, is_backward(&p), p.pool != NULL, ways, MOST_WAYS, count));
+    if (p.norm->op == D9_OP_NORM_EVAL || !are_even(site, &p)) return;
+    const int error = d9_cuda_norm_ways(&shape, store, is_backward(&p), p.pool != NULL, ways, MOST_WAYS, count);
+    if (error)
+        d9_log(context, D9_LOG_WARNING, "%s: the device's room: %s", site->nodes[0]->role,
+               d9_cuda_of(site)->driver->error(error));
 }
 
 /* Whether a value made inside the site has bytes of its own, so that it may be written in between. */
@@ -405,7 +407,7 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     D9_TRY(D9_ALLOCATE(context, 1, "a norm", &own));
     site->data = own;
     *own = (norm_site){.way = passes};
-    D9_TRY(list_ways(context, site, ways, &count));
+    list_ways(context, site, ways, &count);
     if (count > 0 && is_backward(&p))
         D9_TRY(d9_cuda_take(context, cuda, shape.channels / 8 * (int64_t)sizeof(uint32_t), "tickets", &own->tickets));
     D9_TRY(choose(context, site, ways, count, &own->way));
@@ -425,11 +427,11 @@ void d9_cuda_norm_release(d9_context *context, d9_site *site) {
 
 /* All of them, where there is more than one. */
 d9_status d9_cuda_norm_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
-    d9_status status;
+    d9_status status = D9_OK;
     d9_cuda_residence ways[MOST_WAYS];
     int found;
     *count = 0;
-    D9_TRY(list_ways(context, site, ways, &found));
+    list_ways(context, site, ways, &found);
     for (int w = -1; found > 0 && w < found && *count < capacity; w++) {
         bool ran;
         d9_choice_time *row = &rows[*count];
