@@ -1,6 +1,6 @@
 #!/bin/sh
 # The checks of machine code fail where they should: a kernel that takes more than the table says, by what ptxas said
-# with a number made larger, and an array of shared memory read wider than it is aligned.
+# with a number made larger; an array of shared memory read wider than it is aligned; a store between loads.
 #
 # usage: planted_code.sh NVCC PYTHON OBJECT...
 set -eu
@@ -62,4 +62,10 @@ expect 0 ' 0 are wider' "$python" "$here/shared_access.py" "$scratch/planted-16.
 # An array whose address cannot be followed counts as any of them.
 sed 's/\[%r[0-9]*\]/[%unknown]/' "$scratch/planted-4.ptx" >"$scratch/planted-unknown.ptx"
 expect 1 'moves 16 bytes of .*kept' "$python" "$here/shared_access.py" "$scratch/planted-unknown.ptx"
+
+# ---- loads: a store behind every second one ----
+cat "$original"/norm*.o.ptx/*.ptx >"$scratch/norms.ptx"
+awk '{ print } /ld\.global.*\.v4/ && ++loads % 2 == 0 { print "\tst.global.u32 \t[%rd1], %r1;" }' "$scratch/norms.ptx" >"$scratch/early.ptx"
+expect 0 ' 0 store too early' "$python" "$here/loads_first.py" "$scratch/norms.ptx"
+expect 1 'norm_resident_kernel .*: 2 loads before a store, not 4' "$python" "$here/loads_first.py" "$scratch/early.ptx"
 echo "$checks checks"
