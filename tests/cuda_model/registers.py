@@ -19,7 +19,7 @@ import sys
 
 COLD = ("norm_terms_kernel", "norm_eval_terms_kernel", "metrics_kernel", "loss_kernel", "loss_backward_kernel")
 KNOWN = {  # a few words: ptxas holds registers back for more blocks on a multiprocessor than are asked for
-    ("norm_backward_sums_kernel<8,1>", "100"), ("linear_backward_data_kernel<8>", "120"),
+    ("linear_backward_data_kernel<8>", "120"),
     *((f"moments_backward_kernel<{of}>", "120") for of in ("1,-1", "8,0", "8,1", "8,2")),
 }
 OURS = re.compile(r"\d([a-z]\w*?_kernel)(I(?:L[a-z]n?\d+E)+E)?")  # in a mangled name; CUB's own kernels are not ours
