@@ -3,9 +3,9 @@
  * clusters of each kind it runs at the same time. A way of which it runs none is no way.
  *
  * All move the same bytes (a quarter more where x is read twice). What differs is how many blocks are at work on
- * average: clusters come in waves, and the last is seldom full. More than one block a multiprocessor is no gain of its
- * own. So the first way is the one that keeps most multiprocessors busy, then the widest slice, then the fewest blocks;
- * a measurement on the device may prefer another. */
+ * average: clusters come in waves, and the last is seldom full; a thread without a row does not count. More than one
+ * block a multiprocessor is no gain of its own. So the first way is the one that keeps most multiprocessors busy, then
+ * the widest slice, then the fewest blocks; a measurement on the device may prefer another. */
 #include "kernels/cuda/norm_resident.h"
 
 struct ranked {
@@ -27,7 +27,9 @@ static int64_t kept_bytes(const d9_kernel_norm *norm, int runs, int blocks, int6
 
 static double cost(const d9_kernel_norm *norm, const d9_cuda_residence *way, int at_once, const d9_room &room) {
     const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, way->runs);
-    const double blocks = static_cast<double>(clusters * way->blocks);
+    const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / way->runs * way->blocks;
+    const double used = rows < lines ? static_cast<double>(rows) / static_cast<double>(lines) : 1;
+    const double blocks = used * static_cast<double>(clusters * way->blocks);
     const double busy = blocks / static_cast<double>(d9_ceiling(clusters, at_once)) / room.multiprocessors;
     return (way->keeps_x ? 1 : 1.25) / (busy < 1 ? busy : 1);
 }

@@ -99,14 +99,14 @@ static bool are_even(const d9_site *site, const parts *p) {
     return true;
 }
 
-/* The ways in one pass, best first. None where the device does not answer: two passes ask it nothing. */
-static void list_ways(d9_context *context, const d9_site *site, d9_cuda_residence ways[MOST_WAYS], int *count) {
+/* All ways in one pass, best first. None where the device does not answer: two passes ask it nothing. */
+static void list_ways(d9_context *context, const d9_site *site, d9_cuda_residence ways[D9_CUDA_NORM_WAYS], int *count) {
     const parts p = parts_of(site);
     const d9_kernel_norm shape = shape_of(site);
     const d9_kernel_store store = d9_cuda_store_of(d9_site_value(site, x_of(&p))->type);
     *count = 0;
     if (p.norm->op == D9_OP_NORM_EVAL || !are_even(site, &p)) return;
-    const int error = d9_cuda_norm_ways(&shape, store, is_backward(&p), p.pool != NULL, ways, MOST_WAYS, count);
+    const int error = d9_cuda_norm_ways(&shape, store, is_backward(&p), p.pool != NULL, ways, D9_CUDA_NORM_WAYS, count);
     if (error)
         d9_log(context, D9_LOG_WARNING, "%s: the device's room: %s", site->nodes[0]->role,
                d9_cuda_of(site)->driver->error(error));
@@ -349,7 +349,7 @@ static d9_status find_fastest(d9_context *context, d9_site *site, const d9_cuda_
     d9_status status = D9_OK;
     double least = INFINITY;
     *best = passes;
-    for (int w = -1; w < count; w++) {
+    for (int w = -1; w < count && w < MOST_WAYS; w++) {
         bool ran;
         double seconds;
         const d9_cuda_residence *way = w < 0 ? &passes : &ways[w];
@@ -401,7 +401,7 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     const d9_kernel_norm shape = shape_of(site);
     d9_cuda *cuda = d9_cuda_of(site);
     const int64_t statistics = 2 * shape.groups * shape.channels * (int64_t)sizeof(float);
-    d9_cuda_residence ways[MOST_WAYS];
+    d9_cuda_residence ways[D9_CUDA_NORM_WAYS];
     int count;
     D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_norm_scratch_bytes(&shape) + statistics));
     D9_TRY(D9_ALLOCATE(context, 1, "a norm", &own));
@@ -425,14 +425,14 @@ void d9_cuda_norm_release(d9_context *context, d9_site *site) {
     site->data = NULL;
 }
 
-/* All of them, where there is more than one. */
+/* Those that tuning tries, where there is more than one. */
 d9_status d9_cuda_norm_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status = D9_OK;
-    d9_cuda_residence ways[MOST_WAYS];
+    d9_cuda_residence ways[D9_CUDA_NORM_WAYS];
     int found;
     *count = 0;
     list_ways(context, site, ways, &found);
-    for (int w = -1; found > 0 && w < found && *count < capacity; w++) {
+    for (int w = -1; found > 0 && w < found && w < MOST_WAYS && *count < capacity; w++) {
         bool ran;
         d9_choice_time *row = &rows[*count];
         const d9_cuda_residence *way = w < 0 ? &passes : &ways[w];
