@@ -14,6 +14,7 @@
 #include "tests/cuda_model/coverage.h"
 #include "tests/support/programs.h"
 #include "tests/support/rival.h"
+#include "tests/support/share.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -328,7 +329,7 @@ static void chains_in_one_pass_give_the_bits_of_their_nodes(void **state) {
     fixture *f = *state;
     chain k;
     RUNNING();
-    for (int t = 0; t < TYPES; t++) {
+    for (int t = 0; t < TYPES; t += TEST_SHARE) {
         make_forward(&k, &f->context, types[t], NO_READER);
         check_chain(f, &k, "pool+norm+act", true);
         make_forward(&k, &f->context, types[t], READER_BEHIND);
