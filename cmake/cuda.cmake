@@ -2,7 +2,7 @@
 # is compiled by a command of its own and not by CMake's CUDA language, which needs a newer CMake. nvcc is slow, and it
 # does not work with sanitizers or with every compiler: only the ordinary GCC build uses it.
 option(DAWN9_CUDA "Build the CUDA kernels where nvcc is found" ON)
-option(DAWN9_CUDA_LINES "Name source lines in the CUDA kernels, for profilers: makes them three times as large" OFF)
+option(DAWN9_CUDA_LINES "Name source lines in the CUDA kernels, for profilers: makes them much larger" OFF)
 # Code for 8.0 runs on 8.6 and 8.9 too, and no kernel is another one there. 7.5 is added where such a GPU is. Packages are
 # for every GPU that nvcc knows.
 set(turing "")

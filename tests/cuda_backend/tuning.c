@@ -54,14 +54,19 @@ static void write_text(const char *path, const char *text) {
     op_ok(&context, d9_file_write(&context, path, text, strlen(text)));
 }
 
-static void what_was_chosen_is_remembered(void **state) {
-    static watch w;
-    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
-    (void)state;
+/* A cache of its own, and a fake as new. */
+static void own_cache(char folder[RUN_PATH_BYTES], char path[RUN_PATH_BYTES]) {
     run_folder_make(folder);
     set_cache(folder);
     cache_path(folder, path);
     fake->reset();
+}
+
+static void what_was_chosen_is_remembered(void **state) {
+    static watch w;
+    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    (void)state;
+    own_cache(folder, path);
     watch_run("fp16", "auto", &w);
     const int64_t asked = fake->counts.surveyed;
     assert_true(asked > 10 && asked < watch_count(w.plan, "e3")); /* equal shapes share */
@@ -210,10 +215,7 @@ static void the_choice_of_a_norm_is_remembered(void **state) {
     static watch first, w;
     char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
     (void)state;
-    run_folder_make(folder);
-    set_cache(folder);
-    cache_path(folder, path);
-    fake->reset();
+    own_cache(folder, path);
     watch_run("fp16", "auto", &first);
     assert_non_null(strstr(first.plan, "one pass, "));
     assert_int_equal(replace_norms(path, "two passes"), NORMS);

@@ -34,6 +34,10 @@ static void name_device(d9_cuda *cuda) {
              (long long)(info.memory_bytes >> 20), info.version);
 }
 
+void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_CHOICE_KEY]) {
+    if (snprintf(key, D9_CUDA_CHOICE_KEY, "%s: %s", cuda->name, text) >= D9_CUDA_CHOICE_KEY) key[0] = 0;
+}
+
 d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
                        void **backend) {
     d9_status status;

@@ -69,7 +69,8 @@ d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, con
     d9_status status = D9_OK;
     row *known = find_row(choices, key);
     const size_t key_size = strlen(key), choice_size = strlen(choice);
-    if (key_size >= D9_CUDA_CHOICE_KEY || choice_size >= D9_CUDA_CHOICE_NAME) return D9_OK; /* is tuned again */
+    if (key_size == 0 || key_size >= D9_CUDA_CHOICE_KEY || choice_size >= D9_CUDA_CHOICE_NAME)
+        return D9_OK; /* is tuned again */
     choices->changed = true;
     if (!known) D9_TRY(put(context, choices, key, key_size, choice, choice_size, &known));
     snprintf(known->choice, sizeof known->choice, "%s", choice);

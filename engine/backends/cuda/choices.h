@@ -12,7 +12,7 @@
 
 #include "core/context.h"
 
-enum { D9_CUDA_CHOICE_KEY = 384, D9_CUDA_CHOICE_NAME = 96 };
+enum { D9_CUDA_CHOICE_KEY = 640, D9_CUDA_CHOICE_NAME = 96 }; /* room for all that a d9_device_info names, and a ban */
 
 typedef struct d9_cuda_choices d9_cuda_choices;
 
@@ -22,7 +22,7 @@ void d9_cuda_choices_close(d9_context *context, d9_cuda_choices *choices); /* NU
 
 /* NULL: not known. `fresh`: only what was added since they were opened. Valid until the next call that adds. */
 const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key, bool fresh);
-/* In place of an older one. Neither may hold a tab or a newline. */
+/* In place of an older one. Neither may hold a tab or a newline; under an empty key nothing is kept. */
 D9_MUST_USE d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, const char *key,
                                           const char *choice);
 /* Writes what was added, if anything was, beside what other processes have written since. */

@@ -21,6 +21,10 @@
 enum { MOST_CHOICES = 128, TIMED_RUNS = 3 };
 enum { WORKSPACE_ALIGNMENT = 256 }; /* that of fresh device memory */
 
+static int64_t rounded(int64_t bytes) {
+    return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
+}
+
 typedef struct convolution {
     d9_cudnn_graph graph;
     d9_cudnn_plan plan;
@@ -88,21 +92,16 @@ static bool is_kept(const d9_site *site, d9_value_id id) {
     return d9_site_value(site, id)->buffer != D9_BUFFER_SCRATCH;
 }
 
-static int64_t rounded_bytes(const d9_site *site, d9_value_id id) {
-    const int64_t bytes = d9_site_count(site, id) * (int64_t)d9_type_bytes(d9_site_value(site, id)->type);
-    return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
-}
-
 static d9_status fill_trial(d9_context *context, const d9_site *site, trial *t) {
     d9_status status = D9_OK;
     const d9_conv_geometry g = d9_conv_geometry_of(site);
     uint8_t *at = t->stand_in;
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) {
         const d9_type type = d9_site_value(site, g.value[a])->type;
-        const int64_t bytes = d9_site_count(site, g.value[a]) * (int64_t)d9_type_bytes(type);
+        const int64_t bytes = d9_site_bytes(site, g.value[a]);
         if (is_kept(site, g.value[a])) {
             t->job.data[a] = at;
-            at += rounded_bytes(site, g.value[a]);
+            at += rounded(bytes);
         }
         D9_TRY(d9_cuda_fill(context, t->job.cuda, type, bytes, t->job.data[a]));
         if (a == t->job.convolution->graph.description.written) t->written_bytes = bytes;
@@ -118,7 +117,7 @@ static d9_status begin_trial(d9_context *context, const d9_site *site, trial *t)
     int64_t bytes = WORKSPACE_ALIGNMENT, available, total;
     *t = (trial){.job = job_of(site)};
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
-        if (is_kept(site, g.value[a])) bytes += rounded_bytes(site, g.value[a]);
+        if (is_kept(site, g.value[a])) bytes += rounded(d9_site_bytes(site, g.value[a]));
     D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
     if (bytes > available) goto done;
     D9_TRY(cuda->driver->allocate(context, cuda->state, bytes, "weights to time convolutions with", &t->stand_in));
@@ -139,11 +138,13 @@ static const char *const banned = "banned";
 /* A choice is an engine and its knobs; what it does to one shape, it may do to all of its pass and type. */
 static void ban_key(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice,
                     char key[D9_CUDA_CHOICE_KEY]) {
-    char text[D9_CONV_TEXT], name[D9_CUDNN_NAME];
+    char text[D9_CONV_TEXT + D9_CUDNN_NAME], name[D9_CUDNN_NAME];
     d9_conv_text(&c->graph.description, text);
     text[strcspn(text, " ") + 1 + strcspn(text + strcspn(text, " ") + 1, " ")] = 0; /* "forward f16" */
     d9_cudnn_choice_name(choice, name);
-    if (snprintf(key, D9_CUDA_CHOICE_KEY, "%s: %s %s", cuda->name, text, name) >= D9_CUDA_CHOICE_KEY) key[0] = 0;
+    const size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, " %s", name);
+    d9_cuda_choice_key(cuda, text, key);
 }
 
 static bool is_banned(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice) {
@@ -278,7 +279,7 @@ static d9_status keep(d9_context *context, const d9_site *site, const char *key,
 static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     char text[D9_CONV_TEXT];
     d9_conv_text(&((const convolution *)site->data)->graph.description, text);
-    if (snprintf(key, D9_CUDA_CHOICE_KEY, "%s: %s", d9_cuda_of(site)->name, text) >= D9_CUDA_CHOICE_KEY) key[0] = 0;
+    d9_cuda_choice_key(d9_cuda_of(site), text, key);
 }
 
 /* By timing, where there is a trial. */
@@ -352,7 +353,7 @@ static d9_status choose(d9_context *context, d9_site *site, d9_cudnn_choice *cho
     if (found && !site->program->keep_all) goto done;
     if (times || site->program->keep_all) D9_TRY(begin_trial(context, site, &t));
     D9_TRY(choose_repeatable(context, site, &t, found, chosen));
-    if (*key && times && t.stand_in && ((const convolution *)site->data)->passed_over == 0)
+    if (times && t.stand_in && ((const convolution *)site->data)->passed_over == 0)
         D9_TRY(keep(context, site, key, chosen));
 done:
     end_trial(context, d9_cuda_of(site), &t);
@@ -375,9 +376,7 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     const d9_cudnn_target target = target_of(cuda);
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &c));
     site->data = c;
-    if (description.widened)
-        c->staged_bytes = (description.tensor[D9_CONV_WEIGHTS].bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT *
-                          WORKSPACE_ALIGNMENT;
+    if (description.widened) c->staged_bytes = rounded(description.tensor[D9_CONV_WEIGHTS].bytes);
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c->graph));
     if (!d9_cudnn_choice_parse(site->choice, &choice)) D9_TRY(choose(context, site, &choice));
     D9_TRY(build(context, cuda, c, &choice, &built));

@@ -139,6 +139,9 @@ D9_MUST_USE d9_status d9_cuda_check(d9_context *context, const d9_site *site, in
 /* Of a pool, or of a pool's gradient: what it reads and what it makes of it (rules.c). */
 d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 
+/* Of the cache of choices: `text` on this device. Empty where it is too long: nothing is kept under that. */
+void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_CHOICE_KEY]);
+
 /* Makes the shared scratch at least this large: for as long as plans live (in prepare only; what does not fit is said
  * in the words of d9_cuda_check_room), or until it is trimmed to that again. */
 D9_MUST_USE d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes);
@@ -181,6 +184,10 @@ D9_CUDA_RUN(update);
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);
 D9_CUDA_RUN(norm);          /* norm or norm_eval, alone or followed by act, by act and add; pool, norm, act */
+/* What they want of the scratch: the launchers' own, and running statistics of a measurement. */
+static inline int64_t d9_cuda_norm_bytes(const d9_kernel_norm *shape) {
+    return d9_cuda_norm_scratch_bytes(shape) + 2 * shape->groups * shape->channels * (int64_t)sizeof(float);
+}
 D9_CUDA_RUN(norm_backward); /* alone, or after act_backward, after add and it; then also before pool_backward */
 
 bool d9_cuda_draw_augment_match(const d9_site *site);

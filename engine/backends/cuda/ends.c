@@ -108,10 +108,8 @@ D9_CUDA_RUN(lerp) {
 
 D9_CUDA_RUN(copy) {
     const d9_node *node = site->nodes[0];
-    const int64_t element = (int64_t)d9_type_bytes(d9_site_value(site, node->inputs[0])->type);
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_copy(d9_cuda_stream_of(site), d9_site_data(site, node->inputs[0]),
-                                      d9_site_count(site, node->inputs[0]) * element,
-                                      d9_site_data(site, node->outputs[0])));
+                                      d9_site_bytes(site, node->inputs[0]), d9_site_data(site, node->outputs[0])));
 }

@@ -104,11 +104,6 @@ static bool forward_match(const d9_site *site) {
     return d9_cuda_moments_fits(&shape);
 }
 
-static int64_t image_bytes(const d9_site *site) {
-    const d9_value_id x = site->nodes[0]->inputs[0];
-    return d9_site_count(site, x) * (int64_t)d9_type_bytes(d9_site_value(site, x)->type);
-}
-
 static d9_status forward_prepare(d9_context *context, d9_site *site) {
     d9_status status;
     const parts p = parts_of(site);
@@ -122,7 +117,8 @@ static d9_status forward_prepare(d9_context *context, d9_site *site) {
     D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_moments_scratch_bytes(&own->shape)));
     D9_TRY(d9_cuda_take(context, cuda, d9_cuda_moments_bytes(&own->shape), "moments of patches", &own->moments));
     if (p.first && !d9_site_internal(site, p.first->outputs[0]))
-        D9_TRY(d9_cuda_take(context, cuda, image_bytes(site), "the first layer's images", &own->images));
+        D9_TRY(d9_cuda_take(context, cuda, d9_site_bytes(site, site->nodes[0]->inputs[0]), "the first layer's images",
+                            &own->images));
 done:
     return status;
 }

@@ -114,16 +114,12 @@ static void list_ways(d9_context *context, const d9_site *site, d9_cuda_residenc
 
 /* Whether a value made inside the site has bytes of its own, so that it may be written in between. */
 static bool is_apart(const d9_site *site, d9_value_id id) {
-    const d9_value *value = d9_site_value(site, id);
-    const int64_t end = value->offset + d9_site_count(site, id) * (int64_t)d9_type_bytes(value->type);
     for (int n = 0; n < site->node_count; n++) {
         const d9_node *node = site->nodes[n];
         for (int i = 0; i < node->input_count + node->output_count; i++) {
             const d9_value_id other = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
             if (other == D9_NONE || other == id || d9_site_internal(site, other)) continue;
-            const d9_value *there = d9_site_value(site, other);
-            const int64_t there_end = there->offset + d9_site_count(site, other) * (int64_t)d9_type_bytes(there->type);
-            if (there->buffer == value->buffer && there->offset < end && value->offset < there_end) return false;
+            if (d9_values_overlap(d9_site_value(site, id), d9_site_value(site, other))) return false;
         }
     }
     return true;
@@ -363,12 +359,14 @@ done:
 }
 
 static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
+    char text[160];
     const parts p = parts_of(site);
     const d9_kernel_norm s = shape_of(site);
-    snprintf(key, D9_CUDA_CHOICE_KEY, "%.255s: norm%s%s%s%s %s %lldx%lldx%lld groups %lld", d9_cuda_of(site)->name,
-             is_backward(&p) ? " backward" : "", p.pool ? " pool" : "", p.act ? " act" : "", p.add ? " add" : "",
+    snprintf(text, sizeof text, "norm%s%s%s%s %s %lldx%lldx%lld groups %lld", is_backward(&p) ? " backward" : "",
+             p.pool ? " pool" : "", p.act ? " act" : "", p.add ? " add" : "",
              d9_type_name(d9_site_value(site, x_of(&p))->type), (long long)s.images, (long long)s.pixels,
              (long long)s.channels, (long long)s.groups);
+    d9_cuda_choice_key(d9_cuda_of(site), text, key);
 }
 
 static d9_status choose(d9_context *context, d9_site *site, const d9_cuda_residence *ways, int count,
@@ -400,10 +398,9 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_norm shape = shape_of(site);
     d9_cuda *cuda = d9_cuda_of(site);
-    const int64_t statistics = 2 * shape.groups * shape.channels * (int64_t)sizeof(float);
     d9_cuda_residence ways[D9_CUDA_NORM_WAYS];
     int count;
-    D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_norm_scratch_bytes(&shape) + statistics));
+    D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_norm_bytes(&shape)));
     D9_TRY(D9_ALLOCATE(context, 1, "a norm", &own));
     site->data = own;
     *own = (norm_site){.way = passes};

@@ -8,17 +8,14 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- scratch ---- */
 
-static int64_t norm_bytes(const d9_site *site) {
-    const d9_kernel_norm shape = d9_chain_extent(site);
-    return d9_cuda_norm_scratch_bytes(&shape) + 2 * shape.groups * shape.channels * (int64_t)sizeof(float);
-}
-
 static int64_t node_bytes(const d9_site *site) {
     switch (site->nodes[0]->op) {
     case D9_OP_NORM:
     case D9_OP_NORM_EVAL:
-    case D9_OP_NORM_BACKWARD:
-        return norm_bytes(site);
+    case D9_OP_NORM_BACKWARD: {
+        const d9_kernel_norm shape = d9_chain_extent(site);
+        return d9_cuda_norm_bytes(&shape);
+    }
     case D9_OP_CONV_BACKWARD_WEIGHT: {
         const d9_conv_geometry g = d9_conv_geometry_of(site);
         const d9_conv_description description = d9_conv_describe(&g);

@@ -59,6 +59,9 @@ static inline void *d9_site_data(const d9_site *site, d9_value_id id) {
  * every reader is a node of the site. */
 bool d9_site_internal(const d9_site *site, d9_value_id value);
 
+/* Whether two values share bytes. */
+bool d9_values_overlap(const d9_value *a, const d9_value *b);
+
 /* The nodes from `first` on as a site of their own. */
 d9_site d9_site_part(const d9_site *site, int first, int count);
 

@@ -48,7 +48,8 @@ static bool same_when(const d9_when *a, const d9_when *b) {
            a->restart_each_epoch == b->restart_each_epoch;
 }
 
-static bool bytes_overlap(const d9_value *a, const d9_value *b) {
+bool d9_values_overlap(const d9_value *a, const d9_value *b) {
+    if (a->buffer != b->buffer) return false;
     int64_t a_bytes = d9_shape_count(&a->shape) * (int64_t)d9_type_bytes(a->type);
     int64_t b_bytes = d9_shape_count(&b->shape) * (int64_t)d9_type_bytes(b->type);
     return a->offset < b->offset + b_bytes && b->offset < a->offset + a_bytes;
@@ -79,7 +80,8 @@ static bool edges_overlap(const d9_site *site) {
     }
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
-            if (edges[i] != edges[j] && bytes_overlap(&site->graph->values[edges[i]], &site->graph->values[edges[j]]))
+            if (edges[i] != edges[j] &&
+                d9_values_overlap(&site->graph->values[edges[i]], &site->graph->values[edges[j]]))
                 return true;
     return false;
 }

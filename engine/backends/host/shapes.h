@@ -10,6 +10,9 @@ static inline const d9_value *d9_site_value(const d9_site *site, d9_value_id id)
 static inline int64_t d9_site_count(const d9_site *site, d9_value_id id) {
     return d9_shape_count(&d9_site_value(site, id)->shape);
 }
+static inline int64_t d9_site_bytes(const d9_site *site, d9_value_id id) {
+    return d9_site_count(site, id) * (int64_t)d9_type_bytes(d9_site_value(site, id)->type);
+}
 
 /* Whether every input and output of the first node has an allowed type. */
 bool d9_site_types(const d9_site *site, bool (*allowed)(d9_type type));
