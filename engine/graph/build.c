@@ -112,10 +112,42 @@ d9_status d9_graph_act(d9_context *context, d9_graph *graph, const char *role, d
     return unary(context, graph, role, node, y);
 }
 
-d9_status d9_graph_pool(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int kernel,
+d9_status d9_graph_pool(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_pool_attributes pool,
                         d9_value_id *y) {
-    d9_node node = {.op = D9_OP_POOL, .inputs = {x}, .input_count = 1, .as.pool = {kernel, kernel}};
+    d9_node node = {.op = D9_OP_POOL, .inputs = {x}, .input_count = 1, .as.pool = pool};
     return unary(context, graph, role, node, y);
+}
+
+d9_status d9_graph_mean_pool(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                             d9_pool_attributes pool, d9_value_id *y) {
+    d9_node node = {.op = D9_OP_MEAN_POOL, .inputs = {x}, .input_count = 1, .as.pool = pool};
+    return unary(context, graph, role, node, y);
+}
+
+d9_status d9_graph_dropout(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, double p,
+                           d9_value_id *y) {
+    d9_node node = {
+        .op = D9_OP_DROPOUT, .inputs = {x}, .input_count = 1, .as.dropout = {p, d9_role_stream(role), false}};
+    return unary(context, graph, role, node, y);
+}
+
+d9_status d9_graph_concat(d9_context *context, d9_graph *graph, const char *role, d9_value_id a, d9_value_id b,
+                          d9_value_id *y) {
+    d9_node node = {.op = D9_OP_CONCAT, .inputs = {a, b}, .input_count = 2};
+    return unary(context, graph, role, node, y);
+}
+
+d9_status d9_graph_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
+    d9_status status;
+    d9_node node = {.op = D9_OP_BIAS, .inputs = {x}, .input_count = 2};
+    const d9_shape *in = &graph->values[x].shape;
+    d9_shape shape = shape_of(1, in->d[in->rank - 1], 0, 0, 0);
+    char name[D9_NAME_SIZE];
+    snprintf(name, sizeof name, "%.*s.bias", (int)sizeof name - 6, role);
+    D9_TRY(d9_edit_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[1]));
+    D9_TRY(unary(context, graph, name, node, y));
+done:
+    return status;
 }
 
 d9_status d9_graph_add(d9_context *context, d9_graph *graph, const char *role, d9_value_id a, d9_value_id b,

@@ -21,8 +21,7 @@ d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_bu
     }
     for (d9_node_id n = evaluation->node_count - 1; n >= 0; n--) {
         const d9_op_info *info = d9_op_info_of(evaluation->nodes[n].op);
-        if (info->evaluation) info->evaluation(&evaluation->nodes[n]);
-        if (info->training_only) leave_out(evaluation, n);
+        if (info->evaluation && !info->evaluation(&evaluation->nodes[n])) leave_out(evaluation, n);
     }
     evaluation->loss = evaluation->labels = D9_NONE;
     evaluation->values[evaluation->logits].kind = D9_VALUE_STORED;

@@ -149,6 +149,13 @@ int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *fir
     return count;
 }
 
+/* FNV-1a */
+uint32_t d9_role_stream(const char *role) {
+    uint32_t hash = 2166136261u;
+    for (; *role; role++) hash = (hash ^ (uint8_t)*role) * 16777619u;
+    return hash;
+}
+
 int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm) {
     int64_t batch = graph->values[norm->inputs[0]].shape.d[0];
     int64_t size = norm->as.norm.group_size;

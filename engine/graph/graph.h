@@ -36,13 +36,13 @@ typedef enum d9_buffer {
     D9_BUFFER_IMAGES,   /* u8 (count, H, W, C) of the training set */
     D9_BUFFER_LABELS,   /* i32 (count) */
     D9_BUFFER_EVAL_IMAGES,
-    D9_BUFFER_ORDER,      /* i32 (steps_per_epoch * batch): the epoch's sample indices */
-    D9_BUFFER_EVAL_DRAWS, /* i32 (batch, 5): explicit draws, for evaluation views */
-    D9_BUFFER_EVAL_ORDER, /* i32 (batch) */
-    D9_BUFFER_TABLE,      /* master type (3, 256): normalised value of each byte, per channel */
-    D9_BUFFER_METRICS,    /* f64 (4): summed loss, images seen, correct, first bad step + 1 (0: none) */
-    D9_BUFFER_LOGITS,     /* f32 or f64 (batch, classes): of an evaluation step */
-    D9_BUFFER_GUARD,      /* fp16: the loss scale and what goes with it, a backend's own; else empty */
+    D9_BUFFER_ORDER,        /* i32 (steps_per_epoch * batch): the epoch's sample indices */
+    D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, 5): explicit draws, for evaluation views */
+    D9_BUFFER_EVAL_ORDER,   /* i32 (batch) */
+    D9_BUFFER_TABLE,        /* master type (3, 256): normalised value of each byte, per channel */
+    D9_BUFFER_METRICS,      /* f64 (4): summed loss, images seen, correct, first bad step + 1 (0: none) */
+    D9_BUFFER_LOGITS,       /* f32 or f64 (batch, classes): of an evaluation step */
+    D9_BUFFER_GUARD,        /* fp16: the loss scale and what goes with it, a backend's own; else empty */
     D9_BUFFER_ACCUMULATORS, /* the first of D9_MAX_ACCUMULATORS: what is kept by name (step/program.h); master type */
     D9_BUFFER_COUNT = D9_BUFFER_ACCUMULATORS + D9_MAX_ACCUMULATORS
 } d9_buffer;
@@ -69,7 +69,7 @@ typedef struct d9_initializer {
     const char *name; /* "uniform", "constant", "dirac", ... */
     d9_status (*fill)(d9_context *context, const struct d9_initializer *self, const struct d9_init_site *site,
                       double *values, int64_t count);
-    double a, b;         /* bound; or value; or what the trick says */
+    double a, b; /* bound; or value; or what the trick says */
     d9_init_phase phase;
     const void *options; /* of the trick that installed it */
 } d9_initializer;
@@ -81,7 +81,7 @@ typedef struct d9_value {
     d9_shape shape;
     d9_node_id producer; /* D9_NONE for parameters and stored values */
     d9_buffer buffer;
-    int64_t offset; /* bytes into the buffer; set by graph/memory.c and step/layout.c */
+    int64_t offset;      /* bytes into the buffer; set by graph/memory.c and step/layout.c */
     d9_initializer init; /* parameters and statistics */
     /* parameters only */
     d9_parameter_kind parameter;
@@ -101,8 +101,8 @@ const char *d9_activation_name(d9_activation activation);
 
 /* When an update or tail node runs. Steps count from 0; all fields in steps. every 0 means every step. */
 typedef struct d9_when {
-    int64_t every, offset; /* runs when (s - offset) % every == 0, s >= offset */
-    int64_t from, until;   /* from <= step < until; until 0: to the end */
+    int64_t every, offset;   /* runs when (s - offset) % every == 0, s >= offset */
+    int64_t from, until;     /* from <= step < until; until 0: to the end */
     bool restart_each_epoch; /* s counts from the epoch's first step */
 } d9_when;
 
@@ -113,28 +113,53 @@ typedef struct d9_coefficient {
 } d9_coefficient;
 
 /* Attributes: one struct per kind of operation that has any. */
-typedef struct d9_conv_attributes { int kernel, stride, pad; } d9_conv_attributes;
-typedef struct d9_pool_attributes { int kernel, stride; } d9_pool_attributes; /* max; no padding */
+typedef struct d9_conv_attributes {
+    int kernel, stride, pad;
+} d9_conv_attributes;
+typedef struct d9_pool_attributes {
+    int kernel, stride, pad;
+} d9_pool_attributes; /* a mean has no padding */
+typedef struct d9_dropout_attributes {
+    double p;        /* share that becomes zero, 0 <= p < 1 */
+    uint32_t stream; /* of its role: d9_role_stream */
+    bool stays;      /* in the evaluation graph, too */
+} d9_dropout_attributes;
+typedef struct d9_slice_attributes {
+    int64_t offset;
+} d9_slice_attributes; /* first channel */
 typedef struct d9_norm_attributes {
     double epsilon, momentum; /* momentum: weight of the new statistic */
     int64_t group_size;       /* images per ghost group; 0: the whole batch is one group */
 } d9_norm_attributes;
-typedef struct d9_act_attributes { d9_activation activation; double alpha; } d9_act_attributes;
-typedef struct d9_scale_attributes { double factor; } d9_scale_attributes;
-typedef struct d9_loss_attributes { d9_loss loss; double smoothing; } d9_loss_attributes;
+typedef struct d9_act_attributes {
+    d9_activation activation;
+    double alpha;
+} d9_act_attributes;
+typedef struct d9_scale_attributes {
+    double factor;
+} d9_scale_attributes;
+typedef struct d9_loss_attributes {
+    d9_loss loss;
+    double smoothing;
+} d9_loss_attributes;
 typedef struct d9_update_attributes {
     d9_update update;
-    d9_coefficient rate, decay; /* as applied to summed gradients: rate / N, decay * N */
+    d9_coefficient rate, decay;        /* as applied to summed gradients: rate / N, decay * N */
     double numbers[D9_UPDATE_NUMBERS]; /* the row's: momentum, ... */
 } d9_update_attributes;
-typedef struct d9_lerp_attributes { d9_coefficient ratio; } d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
+typedef struct d9_lerp_attributes {
+    d9_coefficient ratio;
+} d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
 typedef struct d9_draw_attributes {
     uint64_t seed;
     int pad, mirror, cutout; /* step/augment.h */
     int64_t batch, steps_per_epoch, samples;
     int height, width; /* of an image: bounds of the cutout square */
 } d9_draw_attributes;
-typedef struct d9_augment_attributes { int pad, cutout; int64_t batch, steps_per_epoch; } d9_augment_attributes;
+typedef struct d9_augment_attributes {
+    int pad, cutout;
+    int64_t batch, steps_per_epoch;
+} d9_augment_attributes;
 
 typedef struct d9_node {
     d9_op op;
@@ -143,10 +168,12 @@ typedef struct d9_node {
     int input_count;
     d9_value_id outputs[D9_MAX_OUTPUTS]; /* D9_NONE where an optional output is not wanted */
     int output_count;
-    d9_when when;  /* updates and tail only */
+    d9_when when; /* updates and tail only */
     union {
         d9_conv_attributes conv;
         d9_pool_attributes pool;
+        d9_dropout_attributes dropout;
+        d9_slice_attributes slice;
         d9_norm_attributes norm;
         d9_act_attributes act;
         d9_scale_attributes scale;
@@ -172,8 +199,7 @@ void d9_graph_free(d9_context *context, d9_graph *graph);
 D9_MUST_USE d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d9_graph *to);
 
 /* ---- building blocks for model files. Shapes are inferred at once; `x` and results are values. ---- */
-D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value,
-                                         d9_value_id *id);
+D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value, d9_value_id *id);
 D9_MUST_USE d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node *node, d9_node_id *id);
 /* Puts the node before the one at `at`; later nodes and their values' producers move up. `id` may be NULL. */
 D9_MUST_USE d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node,
@@ -188,21 +214,31 @@ D9_MUST_USE d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const 
                                     d9_value_id *y); /* epsilon 1e-5, momentum 0.1, scale 1, bias 0 */
 D9_MUST_USE d9_status d9_graph_act(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                    d9_value_id *y); /* ReLU */
-D9_MUST_USE d9_status d9_graph_pool(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int kernel,
-                                    d9_value_id *y); /* max; stride = kernel */
+/* The maximum of each window, what lies outside the image not counted; the mean of each, all inside. */
+D9_MUST_USE d9_status d9_graph_pool(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                    d9_pool_attributes pool, d9_value_id *y);
+D9_MUST_USE d9_status d9_graph_mean_pool(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                         d9_pool_attributes pool, d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_add(d9_context *context, d9_graph *graph, const char *role, d9_value_id a, d9_value_id b,
                                    d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                       int64_t outputs, d9_value_id *y); /* flattens; no bias */
+D9_MUST_USE d9_status d9_graph_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                    d9_value_id *y); /* `ROLE.bias`, zero */
+D9_MUST_USE d9_status d9_graph_dropout(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, double p,
+                                       d9_value_id *y);
+D9_MUST_USE d9_status d9_graph_concat(d9_context *context, d9_graph *graph, const char *role, d9_value_id a,
+                                      d9_value_id b, d9_value_id *y); /* channels of a, then of b */
 D9_MUST_USE d9_status d9_graph_scale(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                      double factor, d9_value_id *y);
 /* Cross-entropy of `logits`: sets graph->logits, labels and loss. The objective is the SUM over the batch. */
 D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits);
 
 /* ---- looking ---- */
-d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name);           /* D9_NONE: no such value */
+d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name);            /* D9_NONE: no such value */
 int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first); /* count; first may be NULL */
-int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm);                  /* ghost groups of a norm node */
+uint32_t d9_role_stream(const char *role); /* a random stream of its own, whatever else is in the network */
+int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm); /* ghost groups of a norm node */
 
 /* Shapes of every value from the image's, in node order. Says which node does not fit, and why. */
 D9_MUST_USE d9_status d9_graph_infer(d9_context *context, d9_graph *graph);

@@ -23,13 +23,6 @@ d9_status d9_init_constant(d9_context *context, const d9_initializer *self, cons
     return D9_OK;
 }
 
-/* FNV-1a */
-static uint32_t name_hash(const char *name) {
-    uint32_t hash = 2166136261u;
-    for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 16777619u;
-    return hash;
-}
-
 d9_status d9_init_state(d9_context *context, const d9_graph *graph, d9_type master, const d9_init_site *site,
                         d9_init_phase phase, double *state) {
     const int64_t size = (int64_t)d9_type_bytes(master);
@@ -40,7 +33,7 @@ d9_status d9_init_state(d9_context *context, const d9_graph *graph, d9_type mast
         if (value->init.phase != phase) continue;
         d9_init_site own = *site;
         own.parameter = value;
-        own.stream = name_hash(value->name);
+        own.stream = d9_role_stream(value->name);
         d9_status status = value->init.fill(context, &value->init, &own, values, d9_shape_count(&value->shape));
         if (status != D9_OK) return status;
     }

@@ -13,13 +13,12 @@ struct d9_onnx_writer;
 typedef struct d9_op_info {
     const char *doc;     /* inputs -> outputs with their shapes; optional ones in [brackets] */
     int inputs, outputs; /* at most; */
-    int least_inputs;  /* 0: as many as there may be */
+    int least_inputs;    /* 0: as many as there may be */
     bool update;         /* moves a group's parameters by their gradients: the last part of a step */
     bool batch;          /* makes the batch from the data set: the first part */
     bool weighted;       /* input 1 is a weight, multiplied in the compute type */
     bool convolution;    /* what tf32 rounds, and what a narrow weight gradient comes from */
     bool exact;          /* every backend writes the same bits */
-    bool training_only;  /* leaves the evaluation graph: what reads output 0 reads input 0 there */
     unsigned moves;      /* bit i: input i is state that is changed in place */
 
     /* Sets the outputs' shapes (and those of statistics) from the inputs'; names the node and what would fit. */
@@ -29,8 +28,9 @@ typedef struct d9_op_info {
     /* Appends the nodes that hand dy, the gradient of output 0 (D9_NONE for a loss), to the inputs. NULL: none is
      * known. */
     d9_status (*gradient)(d9_gradients *gradients, const d9_node *forward, d9_value_id dy);
-    /* What the node becomes in the evaluation graph. NULL: it stays. */
-    void (*evaluation)(d9_node *node);
+    /* What the node becomes in the evaluation graph; false: it leaves, and what reads output 0 reads input 0 there.
+     * NULL: it stays. */
+    bool (*evaluation)(d9_node *node);
     /* Multiplications and additions, for rates. NULL: bound by the bytes it touches. */
     double (*operations)(const d9_graph *graph, const d9_node *node);
     /* The elements of an input that are read. NULL: all. */

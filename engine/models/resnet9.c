@@ -33,7 +33,7 @@ static d9_status block(d9_context *context, d9_graph *graph, const char *role, d
     snprintf(name, sizeof name, "%s.act", role);
     D9_TRY(d9_graph_act(context, graph, name, *y, y));
     snprintf(name, sizeof name, "%s.pool", role);
-    if (pool) D9_TRY(d9_graph_pool(context, graph, name, *y, 2, y));
+    if (pool) D9_TRY(d9_graph_pool(context, graph, name, *y, (d9_pool_attributes){2, 2, 0}, y));
 done:
     return status;
 }
@@ -71,7 +71,8 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     D9_TRY(stage(context, graph, 1, y, channels[1], true, &y));
     D9_TRY(stage(context, graph, 2, y, channels[2], false, &y));
     D9_TRY(stage(context, graph, 3, y, channels[3], true, &y));
-    D9_TRY(d9_graph_pool(context, graph, "head.pool", y, (int)graph->values[y].shape.d[1], &y));
+    const int side = (int)graph->values[y].shape.d[1];
+    D9_TRY(d9_graph_pool(context, graph, "head.pool", y, (d9_pool_attributes){side, side, 0}, &y));
     D9_TRY(d9_graph_linear(context, graph, "head", y, classes, &y));
     D9_TRY(d9_graph_scale(context, graph, "head.scale", y, self->logits_scale, logits));
 done:

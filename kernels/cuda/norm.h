@@ -252,7 +252,7 @@ D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, d9_act act, in
     d9_round(store, &t);
     const d9_vector<V> b = d9_open<V, S>(epilogue.addend.store, more);
     for (int i = 0; i < V; i++) t.v[i] += b.v[i];
-    d9_put<V, S>(epilogue.sum, at, V, t);
+    d9_put<V, S>(epilogue.last, at, V, t);
 }
 
 /* R rows, from x or, with K, from what the thread has kept: at `slot` and `step` elements further each time. Terms:

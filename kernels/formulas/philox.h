@@ -13,13 +13,14 @@
 
 /* One stream per purpose. The numbers are part of what a seed means: never renumber, only append. */
 enum {
-    D9_STREAM_ORDER = 0,     /* sort key of a sample within an epoch */
-    D9_STREAM_CROP = 1,      /* v[0]: y, v[1]: x */
+    D9_STREAM_ORDER = 0, /* sort key of a sample within an epoch */
+    D9_STREAM_CROP = 1,  /* v[0]: y, v[1]: x */
     D9_STREAM_MIRROR = 2,
     D9_STREAM_CUTOUT = 3,    /* v[0]: y, v[1]: x */
     D9_STREAM_INIT = 4,      /* initial weights */
     D9_STREAM_SYNTHETIC = 5, /* the drawn shapes */
-    D9_STREAM_SPLIT = 6      /* validation and folder splits */
+    D9_STREAM_SPLIT = 6,     /* validation and folder splits */
+    D9_STREAM_DROPOUT = 7    /* one word an element: formulas/dropout.h */
 };
 
 typedef struct d9_philox {

@@ -106,7 +106,7 @@ static d9_kernel_norm_state state_of(const site *s, const way *w) {
 
 static d9_kernel_epilogue epilogue_of(const site *s, const way *w) {
     d9_kernel_epilogue epilogue = {.act = s->act};
-    if (s->adds) epilogue.addend = d9_array_in(&s->addend), epilogue.sum = d9_array_out(&w->sum);
+    if (s->adds) epilogue.addend = d9_array_in(&s->addend), epilogue.last = d9_array_out(&w->sum);
     return epilogue;
 }
 

@@ -54,6 +54,26 @@ static const op_spec specs[] = {
     {.op = D9_OP_POOL_BACKWARD, .n = 3, .h = 9, .w = 7, .c = 65, .kernel = 2, .stride = 2},
     {.op = D9_OP_POOL_BACKWARD, .n = 2, .h = 4, .w = 4, .c = 65, .kernel = 4, .stride = 4},
     {.op = D9_OP_POOL_BACKWARD, .n = 1, .h = 7, .w = 7, .c = 3, .kernel = 3, .stride = 2},
+    {.op = D9_OP_POOL, .n = 3, .h = 9, .w = 6, .c = 27, .kernel = 3, .stride = 2, .pad = 1},
+    {.op = D9_OP_POOL, .n = 2, .h = 5, .w = 8, .c = 65, .kernel = 2, .stride = 2, .pad = 1},
+    {.op = D9_OP_POOL_BACKWARD, .n = 3, .h = 9, .w = 6, .c = 27, .kernel = 3, .stride = 2, .pad = 1},
+    {.op = D9_OP_POOL_BACKWARD, .n = 2, .h = 5, .w = 8, .c = 65, .kernel = 2, .stride = 2, .pad = 1},
+    {.op = D9_OP_MEAN_POOL, .n = 7, .h = 4, .w = 4, .c = 27, .kernel = 4, .stride = 4},
+    {.op = D9_OP_MEAN_POOL, .n = 3, .h = 9, .w = 7, .c = 65, .kernel = 2, .stride = 2},
+    {.op = D9_OP_MEAN_POOL, .n = 1, .h = 7, .w = 8, .c = 3, .kernel = 3, .stride = 2},
+    {.op = D9_OP_MEAN_POOL_BACKWARD, .n = 7, .h = 4, .w = 4, .c = 27, .kernel = 4, .stride = 4},
+    {.op = D9_OP_MEAN_POOL_BACKWARD, .n = 3, .h = 9, .w = 7, .c = 65, .kernel = 2, .stride = 2},
+    {.op = D9_OP_MEAN_POOL_BACKWARD, .n = 1, .h = 7, .w = 8, .c = 3, .kernel = 3, .stride = 2},
+    {.op = D9_OP_BIAS, .n = 7, .h = 3, .w = 5, .c = 27},
+    {.op = D9_OP_BIAS, .n = 1, .h = 2, .w = 2, .c = 64},
+    {.op = D9_OP_BIAS_BACKWARD, .n = 65, .h = 3, .w = 5, .c = 27},
+    {.op = D9_OP_BIAS_BACKWARD, .n = 3, .h = 9, .w = 7, .c = 64},
+    {.op = D9_OP_DROPOUT, .n = 7, .h = 3, .w = 5, .c = 27, .parameter = 0.25},
+    {.op = D9_OP_DROPOUT, .n = 65, .h = 2, .w = 4, .c = 64, .parameter = 0.5},
+    {.op = D9_OP_CONCAT, .n = 7, .h = 3, .w = 5, .c = 27, .o = 3},
+    {.op = D9_OP_CONCAT, .n = 2, .h = 4, .w = 4, .c = 64, .o = 32},
+    {.op = D9_OP_SLICE, .n = 7, .h = 3, .w = 5, .c = 27, .o = 3, .pad = 5},
+    {.op = D9_OP_SLICE, .n = 2, .h = 4, .w = 4, .c = 64, .o = 32, .pad = 32},
     {.op = D9_OP_ADD, .n = 7, .h = 3, .w = 5, .c = 27},
     {.op = D9_OP_SCALE, .n = 7, .h = 1, .w = 1, .c = 10, .parameter = 0.0625},
     {.op = D9_OP_CAST, .n = 7, .h = 3, .w = 5, .c = 27},
@@ -164,17 +184,51 @@ static void build_norm_backward(op_case *c, const op_spec *s, d9_node *node) {
 }
 
 static void build_pool(op_case *c, const op_spec *s, d9_node *node) {
-    d9_shape y = {4, {s->n, (s->h - s->kernel) / s->stride + 1, (s->w - s->kernel) / s->stride + 1, s->c}};
-    node->as.pool = (d9_pool_attributes){s->kernel, s->stride};
-    if (s->op == D9_OP_POOL) {
+    const int64_t oh = (s->h + 2 * s->pad - s->kernel) / s->stride + 1,
+                  ow = (s->w + 2 * s->pad - s->kernel) / s->stride + 1;
+    d9_shape y = {4, {s->n, oh, ow, s->c}};
+    node->as.pool = (d9_pool_attributes){s->kernel, s->stride, s->pad};
+    if (s->op == D9_OP_POOL || s->op == D9_OP_MEAN_POOL) {
         node->inputs[0] = activation(c, "x", images(s, s->c));
         node->outputs[0] = result(c, "y", y);
         return;
     }
     node->inputs[0] = activation(c, "dy", y);
+    node->outputs[0] = result(c, "dx", images(s, s->c));
+    if (s->op == D9_OP_MEAN_POOL_BACKWARD) return;
     node->inputs[1] = activation(c, "x", images(s, s->c));
     node->input_count = 2;
-    node->outputs[0] = result(c, "dx", images(s, s->c));
+}
+
+static void build_bias(op_case *c, const op_spec *s, d9_node *node) {
+    node->inputs[0] = activation(c, s->op == D9_OP_BIAS ? "x" : "dy", images(s, s->c));
+    if (s->op == D9_OP_BIAS_BACKWARD) {
+        node->outputs[0] = op_output(c, "dbias", D9_BUFFER_GRADIENT, c->master, vector(s->c));
+        return;
+    }
+    node->inputs[1] = op_input(c, "bias", D9_BUFFER_STATE, c->master, vector(s->c), -1, 1);
+    node->input_count = 2;
+    node->outputs[0] = result(c, "y", images(s, s->c));
+}
+
+/* o: channels of the second side; of a slice its own, from channel `pad` on. */
+static void build_channels(op_case *c, const op_spec *s, d9_node *node) {
+    node->inputs[0] = activation(c, "a", images(s, s->c));
+    if (s->op == D9_OP_SLICE) {
+        node->as.slice.offset = s->pad;
+        node->outputs[0] = result(c, "y", images(s, s->o));
+        return;
+    }
+    node->inputs[1] = activation(c, "b", images(s, s->o));
+    node->input_count = 2;
+    node->outputs[0] = result(c, "y", images(s, s->c + s->o));
+}
+
+static void build_dropout(op_case *c, const op_spec *s, d9_node *node) {
+    c->program.seed = 7;
+    node->as.dropout = (d9_dropout_attributes){s->parameter, d9_role_stream("dropout"), false};
+    node->inputs[0] = activation(c, "x", images(s, s->c));
+    node->outputs[0] = result(c, "y", images(s, s->c));
 }
 
 static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
@@ -280,6 +334,13 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_NORM_BACKWARD] = build_norm_backward,
         [D9_OP_POOL] = build_pool,
         [D9_OP_POOL_BACKWARD] = build_pool,
+        [D9_OP_MEAN_POOL] = build_pool,
+        [D9_OP_MEAN_POOL_BACKWARD] = build_pool,
+        [D9_OP_BIAS] = build_bias,
+        [D9_OP_BIAS_BACKWARD] = build_bias,
+        [D9_OP_CONCAT] = build_channels,
+        [D9_OP_SLICE] = build_channels,
+        [D9_OP_DROPOUT] = build_dropout,
         [D9_OP_ACT] = build_elementwise,
         [D9_OP_ACT_BACKWARD] = build_elementwise,
         [D9_OP_ADD] = build_elementwise,

@@ -24,7 +24,8 @@ static d9_status stage(d9_context *context, d9_graph *graph, const tiny_model *s
     D9_TRY(d9_graph_conv(context, graph, role(name, index, "filter"), *x, self->widths.values[index], 3, stride, x));
     if (self->norm) D9_TRY(d9_graph_norm(context, graph, role(name, index, "batch"), *x, x));
     if (self->act) D9_TRY(d9_graph_act(context, graph, role(name, index, "bend"), *x, x));
-    if (self->pool) D9_TRY(d9_graph_pool(context, graph, role(name, index, "shrink"), *x, 2, x));
+    if (self->pool)
+        D9_TRY(d9_graph_pool(context, graph, role(name, index, "shrink"), *x, (d9_pool_attributes){2, 2, 0}, x));
 done:
     return status;
 }
@@ -44,7 +45,8 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     d9_status status = D9_OK;
     const tiny_model *self = opaque;
     d9_value_id y = x;
-    if (self->stem == TINY_STEM_POOL) D9_TRY(d9_graph_pool(context, graph, "features.shrink", y, 2, &y));
+    if (self->stem == TINY_STEM_POOL)
+        D9_TRY(d9_graph_pool(context, graph, "features.shrink", y, (d9_pool_attributes){2, 2, 0}, &y));
     if (self->stem == TINY_STEM_SHARED) D9_TRY(share(context, graph, &y));
     for (int i = 0; i < self->widths.count; i++) D9_TRY(stage(context, graph, self, i, &y));
     D9_TRY(d9_graph_linear(context, graph, "classifier", y, classes, logits));

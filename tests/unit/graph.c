@@ -47,7 +47,7 @@ static stack build_stack(fixture *f) {
     OK(d9_graph_conv(&f->context, &f->graph, "a", f->image, 5, 3, 1, &s.a));
     OK(d9_graph_norm(&f->context, &f->graph, "b", s.a, &s.b));
     OK(d9_graph_act(&f->context, &f->graph, "c", s.b, &s.c));
-    OK(d9_graph_pool(&f->context, &f->graph, "d", s.c, 2, &s.d));
+    OK(d9_graph_pool(&f->context, &f->graph, "d", s.c, (d9_pool_attributes){2, 2, 0}, &s.d));
     OK(d9_graph_linear(&f->context, &f->graph, "e", s.d, 10, &s.e));
     OK(d9_graph_loss(&f->context, &f->graph, s.e));
     return s;
@@ -109,9 +109,10 @@ static void test_stride_and_even_sizes(void **state) {
     d9_value_id y;
     OK(d9_graph_conv(&f->context, &f->graph, "half", f->image, 4, 3, 2, &y));
     assert_shape(f, y, (d9_shape){4, {6, 4, 4, 4}});
-    OK(d9_graph_pool(&f->context, &f->graph, "third", y, 3, &y)); /* 4 -> 1, the rest is dropped */
+    OK(d9_graph_pool(&f->context, &f->graph, "third", y, (d9_pool_attributes){3, 3, 0},
+                     &y)); /* 4 -> 1, the rest is dropped */
     assert_shape(f, y, (d9_shape){4, {6, 1, 1, 4}});
-    OK(d9_graph_pool(&f->context, &f->graph, "overlapping", f->image, 3, &y));
+    OK(d9_graph_pool(&f->context, &f->graph, "overlapping", f->image, (d9_pool_attributes){3, 3, 0}, &y));
     f->graph.nodes[f->graph.node_count - 1].as.pool.stride = 2;
     OK(d9_graph_infer(&f->context, &f->graph)); /* from 0, 2 and 4; the one from 6 is no whole window */
     assert_shape(f, y, (d9_shape){4, {6, 3, 3, 3}});
@@ -134,9 +135,7 @@ static void note_integers(d9_onnx_writer *self, const char *name, const int64_t 
     assert_int_equal(count, 4);
     memcpy(((noted *)(void *)self)->perm, values, sizeof((noted *)0)->perm);
 }
-static void drop_integer(d9_onnx_writer *self, const char *name, int64_t value) {
-    (void)self, (void)name, (void)value;
-}
+static void drop_integer(d9_onnx_writer *self, const char *name, int64_t value) { (void)self, (void)name, (void)value; }
 static void end_nothing(d9_onnx_writer *self) { (void)self; }
 
 /* ONNX counts features as (C, H, W), the weights as (H, W, C): axes 0, 2, 3, 1 of what comes are turned to that. */
@@ -151,7 +150,8 @@ static void test_linear_turns_pixels_for_onnx(void **state) {
                     .integer = drop_integer,
                     .end = end_nothing},
                    {0}};
-        OK(d9_graph_pool(&f->context, &f->graph, pool == 4 ? "p" : "q", f->image, pool, &y));
+        OK(d9_graph_pool(&f->context, &f->graph, pool == 4 ? "p" : "q", f->image, (d9_pool_attributes){pool, pool, 0},
+                         &y));
         OK(d9_graph_linear(&f->context, &f->graph, pool == 4 ? "four" : "one", y, 5, &y));
         const d9_node *linear = &f->graph.nodes[f->graph.node_count - 1];
         OK(d9_op_info_of(D9_OP_LINEAR)->onnx(&f->context, &n.base, linear));
@@ -265,7 +265,7 @@ static void test_chain_looks_further(void **state) {
     assert_false(
         d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 1, nodes)); /* "two" enters slot 1 */
     OK(d9_graph_act(&f->context, &f->graph, "three", z, &x));
-    OK(d9_graph_pool(&f->context, &f->graph, "four", x, 2, &y));
+    OK(d9_graph_pool(&f->context, &f->graph, "four", x, (d9_pool_attributes){2, 2, 0}, &y));
     assert_true(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_POOL}, 2, 0, nodes));
     assert_int_equal(nodes[0], 3);
     assert_int_equal(nodes[1], 4);
@@ -338,7 +338,7 @@ static void test_insert(void **state) {
     d9_node_id id;
     d9_value_id y;
     stack s = build_stack(f);
-    OK(d9_graph_pool(&f->context, &f->graph, "side", s.a, 8, &y));
+    OK(d9_graph_pool(&f->context, &f->graph, "side", s.a, (d9_pool_attributes){8, 8, 0}, &y));
     d9_node half = {.op = D9_OP_SCALE, .role = "half", .as.scale = {0.5}};
     OK(d9_edit_insert(&f->context, &f->graph, s.a, &half, &id));
     assert_int_equal(id, 1); /* right behind the node that makes the value */
@@ -393,9 +393,7 @@ static void test_norm_that_does_not_fit(void **state) {
     fixture *f = *state;
     build_stack(f);
     f->graph.nodes[1].as.norm.group_size = 4;
-    assert_fails(
-        f, d9_graph_infer(&f->context, &f->graph),
-        "b: a batch of 6 images does not divide into groups of 4");
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "b: a batch of 6 images does not divide into groups of 4");
     f->graph.nodes[1].as.norm.group_size = 2;
     OK(d9_graph_infer(&f->context, &f->graph));
     assert_shape(f, d9_graph_find_value(&f->graph, "b.running_mean"), (d9_shape){2, {3, 5}});

@@ -8,6 +8,7 @@
 
 #include "core/system.h"
 #include "kernels/formulas/augment.h"
+#include "kernels/formulas/philox.h"
 #include "tests/support/graphs.h"
 
 #include <math.h>
@@ -181,10 +182,50 @@ static double pool_by_hand(const op_case *c, int64_t i) {
     const int64_t *x = dims(c, 0), *y = out_dims(c);
     int64_t k = i % y[3], ow = i / y[3] % y[2], oh = i / y[3] / y[2] % y[1], n = i / y[3] / y[2] / y[1];
     double largest = -INFINITY;
-    for (int64_t h = oh * pool->stride; h < oh * pool->stride + pool->kernel; h++)
-        for (int64_t w = ow * pool->stride; w < ow * pool->stride + pool->kernel; w++)
-            largest = fmax(largest, content(c, 0)[((n * x[1] + h) * x[2] + w) * x[3] + k]);
+    for (int64_t h = oh * pool->stride - pool->pad; h < oh * pool->stride - pool->pad + pool->kernel; h++)
+        for (int64_t w = ow * pool->stride - pool->pad; w < ow * pool->stride - pool->pad + pool->kernel; w++)
+            if (h >= 0 && w >= 0 && h < x[1] && w < x[2])
+                largest = fmax(largest, content(c, 0)[((n * x[1] + h) * x[2] + w) * x[3] + k]);
     return largest;
+}
+
+static double mean_pool_by_hand(const op_case *c, int64_t i) {
+    const d9_pool_attributes *pool = &c->graph->nodes[0].as.pool;
+    const int64_t *x = dims(c, 0), *y = out_dims(c);
+    int64_t k = i % y[3], ow = i / y[3] % y[2], oh = i / y[3] / y[2] % y[1], n = i / y[3] / y[2] / y[1];
+    double sum = 0;
+    for (int64_t place = 0; place < pool->kernel * pool->kernel; place++) {
+        const int64_t h = oh * pool->stride + place / pool->kernel, w = ow * pool->stride + place % pool->kernel;
+        sum += content(c, 0)[((n * x[1] + h) * x[2] + w) * x[3] + k];
+    }
+    return sum / pool->kernel / pool->kernel;
+}
+
+static double bias_by_hand(const op_case *c, int64_t i) { return content(c, 0)[i] + content(c, 1)[i % dims(c, 1)[0]]; }
+
+static double bias_backward_by_hand(const op_case *c, int64_t i) {
+    const int64_t *dy = dims(c, 0);
+    double sum = 0;
+    for (int64_t row = dy[0] * dy[1] * dy[2] - 1; row >= 0; row--) sum += content(c, 0)[row * dy[3] + i];
+    return sum;
+}
+
+static double concat_by_hand(const op_case *c, int64_t i) {
+    const int64_t a = dims(c, 0)[3], b = dims(c, 1)[3], k = i % (a + b), row = i / (a + b);
+    return k < a ? content(c, 0)[row * a + k] : content(c, 1)[row * b + k - a];
+}
+
+static double slice_by_hand(const op_case *c, int64_t i) {
+    const int64_t taken = out_dims(c)[3];
+    return content(c, 0)[i / taken * dims(c, 0)[3] + c->graph->nodes[0].as.slice.offset + i % taken];
+}
+
+/* Step 4; a word below p 2^32 drops its element. */
+static double dropout_by_hand(const op_case *c, int64_t i) {
+    const d9_dropout_attributes *dropout = &c->graph->nodes[0].as.dropout;
+    const d9_philox words = d9_philox4x32_10(c->program.seed, (uint32_t)(i / 4), 4, 7, d9_role_stream("dropout"));
+    const double kept = 1 - dropout->p;
+    return d9_philox_unit(words.v[i % 4]) < dropout->p ? 0 : content(c, 0)[i] / kept;
 }
 
 static double loss_by_hand(const op_case *c, int64_t i) {
@@ -251,6 +292,12 @@ static void forward_agrees_with_loops_by_hand(void **state) {
                                                [D9_OP_NORM] = norm_by_hand,
                                                [D9_OP_NORM_EVAL] = norm_eval_by_hand,
                                                [D9_OP_POOL] = pool_by_hand,
+                                               [D9_OP_MEAN_POOL] = mean_pool_by_hand,
+                                               [D9_OP_BIAS] = bias_by_hand,
+                                               [D9_OP_BIAS_BACKWARD] = bias_backward_by_hand,
+                                               [D9_OP_DROPOUT] = dropout_by_hand,
+                                               [D9_OP_CONCAT] = concat_by_hand,
+                                               [D9_OP_SLICE] = slice_by_hand,
                                                [D9_OP_LOSS] = loss_by_hand,
                                                [D9_OP_ADD] = add_by_hand,
                                                [D9_OP_SCALE] = scale_by_hand,

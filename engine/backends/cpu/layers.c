@@ -28,8 +28,8 @@ RULE(act_backward, d9_cpu_act_backward, in(site, 0), in(site, 1), d9_node_act(si
 static const d9_kernel_window *window_of(const d9_site *site, d9_value_id x, d9_value_id y, d9_kernel_window *window) {
     const d9_shape *whole = &d9_site_value(site, x)->shape, *pooled = &d9_site_value(site, y)->shape;
     const d9_pool_attributes *pool = &site->nodes[0]->as.pool;
-    *window = (d9_kernel_window){whole->d[0],  whole->d[1],  whole->d[2],  whole->d[3],
-                                 pooled->d[1], pooled->d[2], pool->kernel, pool->stride};
+    *window = (d9_kernel_window){whole->d[0],  whole->d[1],  whole->d[2],  whole->d[3], pooled->d[1],
+                                 pooled->d[2], pool->kernel, pool->stride, pool->pad};
     return window;
 }
 

@@ -26,7 +26,7 @@ static d9_kernel_epilogue epilogue_of(const d9_site *site, d9_kernel_out *y) {
     if (site->node_count == 2) return epilogue;
     if (d9_site_internal(site, site->nodes[1]->outputs[0])) y->data = NULL;
     epilogue.addend = d9_cpu_in(site, d9_chain_addend(site));
-    epilogue.sum = d9_cpu_out(site, site->nodes[2]->outputs[0]);
+    epilogue.last = d9_cpu_out(site, site->nodes[2]->outputs[0]);
     return epilogue;
 }
 

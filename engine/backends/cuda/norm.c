@@ -175,7 +175,7 @@ static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_ke
     *y = d9_cuda_output(site, (p->act ? p->act : p->norm)->outputs[0]);
     if (!p->add) return after;
     after.addend = d9_cuda_input(site, d9_chain_addend(&inner));
-    after.sum = d9_cuda_output(site, p->add->outputs[0]);
+    after.last = d9_cuda_output(site, p->add->outputs[0]);
     if (d9_site_internal(site, p->act->outputs[0])) y->data = NULL;
     return after;
 }

@@ -1,4 +1,4 @@
-/* Max pooling. A window's value is its first maximum in row-major order; a NaN wins over every number, and the last
+/* Pooling. A window's maximum is its first maximum in row-major order; a NaN wins over every number, and the last
  * NaN over the earlier ones, as in PyTorch. Rows and columns that no window covers get no gradient. */
 #include "backends/reference/reference.h"
 
@@ -6,20 +6,21 @@
 #include <string.h>
 
 typedef struct geometry {
-    int64_t height, width, channels, out_height, out_width, kernel, stride;
+    int64_t height, width, channels, out_height, out_width, kernel, stride, pad;
 } geometry;
 
 static geometry geometry_of(const d9_site *site, const d9_value *x, const d9_value *y) {
     const d9_pool_attributes *pool = &site->nodes[0]->as.pool;
     return (geometry){x->shape.d[1], x->shape.d[2], x->shape.d[3], y->shape.d[1],
-                      y->shape.d[2], pool->kernel,  pool->stride};
+                      y->shape.d[2], pool->kernel,  pool->stride,  pool->pad};
 }
 
 /* Index into the image x (H, W, C) of what window (oh, ow) takes in channel c. */
 static int64_t window_maximum(const geometry *g, const double *x, int64_t oh, int64_t ow, int64_t c) {
-    int64_t best = -1;
-    for (int64_t h = oh * g->stride; h < oh * g->stride + g->kernel; h++)
-        for (int64_t w = ow * g->stride; w < ow * g->stride + g->kernel; w++) {
+    int64_t best = -1, top = oh * g->stride - g->pad, left = ow * g->stride - g->pad;
+    for (int64_t h = top; h < top + g->kernel; h++)
+        for (int64_t w = left; w < left + g->kernel; w++) {
+            if (h < 0 || w < 0 || h >= g->height || w >= g->width) continue;
             int64_t at = (h * g->width + w) * g->channels + c;
             if (best < 0 || x[at] > x[best] || isnan(x[at])) best = at;
         }
@@ -66,6 +67,58 @@ d9_status d9_reference_POOL_BACKWARD(d9_context *context, const d9_site *site, i
             int64_t pixel = i / g.channels;
             int64_t at = window_maximum(&g, x + n * inputs, pixel / g.out_width, pixel % g.out_width, i % g.channels);
             dx[n * inputs + at] += dy[n * outputs + i];
+        }
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+d9_status d9_reference_MEAN_POOL(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const geometry g = geometry_of(site, d9_reference_in(site, 0), d9_reference_out(site, 0));
+    const int64_t images = d9_reference_in(site, 0)->shape.d[0], outputs = g.out_height * g.out_width * g.channels;
+    const double *x;
+    double *y;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &x));
+    D9_TRY(d9_reference_output(context, site, 0, &y));
+#pragma omp parallel for num_threads(site->threads) schedule(static)
+    for (int64_t n = 0; n < images; n++)
+        for (int64_t i = 0; i < outputs; i++) {
+            const double *image = x + n * g.height * g.width * g.channels;
+            const int64_t pixel = i / g.channels, top = pixel / g.out_width * g.stride,
+                          left = pixel % g.out_width * g.stride;
+            double sum = 0;
+            for (int64_t h = top; h < top + g.kernel; h++)
+                for (int64_t w = left; w < left + g.kernel; w++)
+                    sum += image[(h * g.width + w) * g.channels + i % g.channels];
+            y[n * outputs + i] = sum / (double)(g.kernel * g.kernel);
+        }
+    d9_reference_store(site, 0);
+done:
+    return status;
+}
+
+d9_status d9_reference_MEAN_POOL_BACKWARD(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const geometry g = geometry_of(site, d9_reference_out(site, 0), d9_reference_in(site, 0));
+    const int64_t images = d9_reference_in(site, 0)->shape.d[0], outputs = g.out_height * g.out_width * g.channels;
+    const int64_t inputs = g.height * g.width * g.channels;
+    const double *dy;
+    double *dx;
+    (void)step;
+    D9_TRY(d9_reference_input(context, site, 0, &dy));
+    D9_TRY(d9_reference_output(context, site, 0, &dx));
+    memset(dx, 0, (size_t)(images * inputs) * sizeof(double));
+#pragma omp parallel for num_threads(site->threads) schedule(static)
+    for (int64_t n = 0; n < images; n++)
+        for (int64_t i = 0; i < outputs; i++) {
+            const int64_t pixel = i / g.channels, top = pixel / g.out_width * g.stride,
+                          left = pixel % g.out_width * g.stride;
+            for (int64_t h = top; h < top + g.kernel; h++)
+                for (int64_t w = left; w < left + g.kernel; w++)
+                    dx[n * inputs + (h * g.width + w) * g.channels + i % g.channels] +=
+                        dy[n * outputs + i] / (double)(g.kernel * g.kernel);
         }
     d9_reference_store(site, 0);
 done:

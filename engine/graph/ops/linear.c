@@ -13,6 +13,16 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     return D9_OK;
 }
 
+/* The classifier's is the logits' type: what reaches them through scales and biases alone. */
+static d9_type type(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
+    d9_value_id y = node->outputs[slot];
+    d9_node_id next;
+    while (y != graph->logits && d9_graph_consumers(graph, y, &next) == 1 &&
+           (graph->nodes[next].op == D9_OP_SCALE || graph->nodes[next].op == D9_OP_BIAS))
+        y = graph->nodes[next].outputs[0];
+    return y == graph->logits ? precision->master : precision->compute;
+}
+
 static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
     return d9_gradient_weighted(gradients, forward, dy, D9_OP_LINEAR_BACKWARD_WEIGHT, D9_OP_LINEAR_BACKWARD_DATA);
 }
@@ -47,7 +57,7 @@ const d9_op_info d9_op_LINEAR = {
     .outputs = 1,
     .weighted = true,
     .shape = shape,
-    .type = d9_type_master, /* logits, or what a scale makes of them */
+    .type = type,
     .gradient = gradient,
     .operations = d9_operations_forward,
     .onnx = to_onnx,

@@ -14,14 +14,19 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
         (d9_node){.op = D9_OP_LOSS_BACKWARD, .inputs = {forward->inputs[0], forward->inputs[1]}, .input_count = 2});
 }
 
+static bool evaluation(d9_node *node) {
+    (void)node;
+    return false;
+}
+
 const d9_op_info d9_op_LOSS = {
     .doc = "logits (N, classes), labels -> loss (N): by its row in kernels/formulas/losses.def",
     .inputs = 2,
     .outputs = 1,
-    .training_only = true,
     .shape = shape,
     .type = d9_type_master,
     .gradient = gradient,
+    .evaluation = evaluation,
 };
 
 const d9_op_info d9_op_LOSS_BACKWARD = {

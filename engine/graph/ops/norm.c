@@ -41,9 +41,10 @@ done:
     return status;
 }
 
-static void evaluation(d9_node *node) {
+static bool evaluation(d9_node *node) {
     node->op = D9_OP_NORM_EVAL;
     node->output_count = 1;
+    return true;
 }
 
 static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {

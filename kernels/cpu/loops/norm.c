@@ -196,7 +196,7 @@ D9_INLINE void normalise(const d9_kernel_store store, const int activation, cons
     if (a->y.data) d9_lanes_store(store, a->stream, t, left, a->y.data, at);
     if (e->addend.data)
         d9_lanes_store(store, a->stream, d9_lanes_round(store, t) + d9_lanes_load(store, e->addend.data, at, left),
-                       left, e->sum.data, at);
+                       left, e->last.data, at);
 }
 
 /* dx = a (dz - b - (x - mean) c) */
@@ -254,7 +254,7 @@ static bool whole(d9_kernel_out y, int64_t channels) {
 void D9_LOOP_NAME(norm_apply)(d9_kernel_in x, const d9_cpu_run *run, int64_t channels, const float *terms,
                               const d9_kernel_epilogue *epilogue, bool stream, d9_kernel_out y) {
     const pass p = {
-        .x = x, .epilogue = epilogue, .y = y, .stream = stream && whole(y, channels) && whole(epilogue->sum, channels)};
+        .x = x, .epilogue = epilogue, .y = y, .stream = stream && whole(y, channels) && whole(epilogue->last, channels)};
     pass_by_activation(epilogue->act.activation, normalise, 3, &p, run, channels, terms);
 }
 

@@ -1,0 +1,57 @@
+/* A number for each channel, added everywhere: after a convolution or a linear layer that no norm follows. */
+#include "graph/onnx.h"
+#include "graph/op.h"
+
+#include <stdio.h>
+
+static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
+    const d9_shape *x = d9_input_shape(graph, node, 0), *b = d9_input_shape(graph, node, 1);
+    if (b->d[0] != x->d[x->rank - 1])
+        return d9_fail(context, D9_USAGE, "%s: %lld biases do not fit %lld channels", node->role, (long long)b->d[0],
+                       (long long)x->d[x->rank - 1]);
+    return d9_shape_same(context, graph, node);
+}
+
+static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
+    d9_status status;
+    d9_node node = {.op = D9_OP_BIAS_BACKWARD, .inputs = {dy}, .input_count = 1, .output_count = 1};
+    D9_TRY(d9_gradient_of_parameter(gradients, forward->inputs[1], &node.outputs[0]));
+    if (node.outputs[0] != D9_NONE) D9_TRY(d9_gradient_node(gradients, forward, node));
+    D9_TRY(d9_gradient_add(gradients, forward, forward->inputs[0], dy));
+done:
+    return status;
+}
+
+/* ONNX has the channels second: over images the biases are (C, 1, 1). */
+static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+    const char *bias = d9_onnx_input(writer, node, 1);
+    char high[D9_NAME_SIZE + 8];
+    (void)context;
+    snprintf(high, sizeof high, "%s.high", node->role);
+    if (d9_input_shape(writer->graph, node, 0)->rank == 4) {
+        writer->begin(writer, "Unsqueeze", high, (const char *[]){bias, NULL}, high);
+        writer->integers(writer, "axes", (int64_t[]){1, 2}, 2);
+        writer->end(writer);
+        bias = high;
+    }
+    d9_onnx_node(writer, "Add", node->role, (const char *[]){d9_onnx_input(writer, node, 0), bias, NULL},
+                 d9_onnx_output(writer, node));
+    return D9_OK;
+}
+
+const d9_op_info d9_op_BIAS = {
+    .doc = "x (..., C), bias (C) -> x + bias",
+    .inputs = 2,
+    .outputs = 1,
+    .shape = shape,
+    .type = d9_type_of_input,
+    .gradient = gradient,
+    .onnx = to_onnx,
+};
+
+const d9_op_info d9_op_BIAS_BACKWARD = {
+    .doc = "dy (..., C) -> dbias (C): the sum over all else",
+    .inputs = 1,
+    .outputs = 1,
+    D9_AS_MADE,
+};

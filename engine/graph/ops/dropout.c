@@ -1,0 +1,27 @@
+/* Dropout: element i is kept with probability 1 - p, and is x / (1 - p) then, else 0. Whether it is kept follows from
+ * seed, step, role and i (kernels/formulas/dropout.h), so no mask is stored, and the gradient is dropout of dy. */
+#include "graph/op.h"
+
+static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
+    if (!(node->as.dropout.p >= 0 && node->as.dropout.p < 1))
+        return d9_fail(context, D9_USAGE, "%s: a dropout of %g leaves nothing: must be from 0 to below 1", node->role,
+                       node->as.dropout.p);
+    return d9_shape_same(context, graph, node);
+}
+
+static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
+    return d9_gradient_of_input(gradients, forward, 0,
+                                (d9_node){.op = D9_OP_DROPOUT, .inputs = {dy}, .input_count = 1});
+}
+
+static bool evaluation(d9_node *node) { return node->as.dropout.stays; }
+
+const d9_op_info d9_op_DROPOUT = {
+    .doc = "x -> y: x / (1 - p) or 0, by a random number of its own for each element and step",
+    .inputs = 1,
+    .outputs = 1,
+    .shape = shape,
+    .type = d9_type_of_input,
+    .gradient = gradient,
+    .evaluation = evaluation,
+};

@@ -1,0 +1,24 @@
+/* Which elements dropout keeps. Element i is kept where word i mod 4 of block i / 4 is at least p 2^32; the block is
+ * Philox(seed; i / 4, step, D9_STREAM_DROPOUT, stream of the role). So a backward pass asks again instead of reading a
+ * mask, and every backend keeps the same elements. */
+#ifndef D9_FORMULAS_DROPOUT_H
+#define D9_FORMULAS_DROPOUT_H
+
+#include "kernels/formulas/philox.h"
+
+typedef struct d9_dropout {
+    uint64_t seed;
+    uint32_t step, stream;
+    uint32_t least; /* word of a kept element: p 2^32 */
+    float scale;    /* 1 / (1 - p) */
+} d9_dropout;
+
+static inline d9_dropout d9_dropout_of(uint64_t seed, int64_t step, uint32_t stream, double p) {
+    return (d9_dropout){seed, (uint32_t)step, stream, (uint32_t)(p * 4294967296.0), (float)(1 / (1 - p))};
+}
+
+D9_FN d9_philox d9_dropout_words(const d9_dropout *dropout, int64_t block) {
+    return d9_philox4x32_10(dropout->seed, (uint32_t)block, dropout->step, D9_STREAM_DROPOUT, dropout->stream);
+}
+
+#endif
