@@ -6,9 +6,9 @@
 
 enum { D9_PIECE = 1 << 15 };
 
-#define FOR_PIECES(count)                                                                                          \
-    _Pragma("omp parallel for num_threads(cpu->threads) schedule(static)")                                         \
-    for (int64_t begin = 0; begin < (count); begin += D9_PIECE)
+#define FOR_PIECES(count)                                                                                              \
+    _Pragma("omp parallel for num_threads(cpu->threads) schedule(static)") for (int64_t begin = 0; begin < (count);    \
+                                                                                begin += D9_PIECE)
 
 static inline int64_t piece_end(int64_t begin, int64_t count) {
     return count - begin < D9_PIECE ? count : begin + D9_PIECE;
@@ -52,6 +52,16 @@ void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, 
 void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_kernel_out y) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t n = 0; n < images; n++) cpu->loops->augment(batch, n, y);
+}
+
+void d9_cpu_dropout(const d9_cpu *cpu, d9_kernel_in x, const d9_dropout *dropout, int64_t count, d9_kernel_out y) {
+    FOR_PIECES(count) cpu->loops->dropout(x, dropout, y, begin, piece_end(begin, count));
+}
+
+void d9_cpu_copy_runs(const d9_cpu *cpu, const d9_cpu_runs *runs, const void *from, void *to) {
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < runs->count; i++)
+        memcpy((char *)to + i * runs->to_stride, (const char *)from + i * runs->from_stride, (size_t)runs->bytes);
 }
 
 /* ---- strips ---- */

@@ -12,6 +12,7 @@
 #define D9_KERNELS_CPU_H
 
 #include "kernels/cpu/winograd.h"
+#include "kernels/formulas/dropout.h"
 #include "kernels/formulas/rows.h"
 #include "kernels/types.h"
 
@@ -23,21 +24,26 @@ typedef struct d9_cpu_update {
 } d9_cpu_update;
 
 typedef struct d9_cpu_batch { /* one augmented batch */
-    const uint8_t *images; /* (count, H, W, C) */
-    const int32_t *order;  /* (N): sample indices */
-    const int32_t *draws;  /* (N, 5), as kernels/formulas/augment.h writes them */
-    const float *table;    /* (C, 256): normalised value of each byte */
+    const uint8_t *images;    /* (count, H, W, C) */
+    const int32_t *order;     /* (N): sample indices */
+    const int32_t *draws;     /* (N, 5), as kernels/formulas/augment.h writes them */
+    const float *table;       /* (C, 256): normalised value of each byte */
     int height, width, channels, pad, cutout;
 } d9_cpu_batch;
 
-/* What comes before the backward pass of a norm: dy * slope(reference), rounded to the storage type. */
+/* What comes before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), each rounded to the
+ * storage type. */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
     d9_kernel_in reference; /* y or x of the activation, as its row says */
+    d9_kernel_in addend;    /* the other part of dy; data NULL: there is none */
+    d9_kernel_out dz;       /* data NULL: nobody else reads it */
 } d9_cpu_prologue;
 
 /* Some images of a norm's group: their first element, and how far the next image is. */
-typedef struct d9_cpu_run { int64_t at, stride, images, pixels; } d9_cpu_run;
+typedef struct d9_cpu_run {
+    int64_t at, stride, images, pixels;
+} d9_cpu_run;
 
 /* ---- loops: kernels/cpu/loops.def ---- */
 struct d9_cpu_conv_shape; /* kernels/cpu/conv.h */
@@ -45,9 +51,9 @@ struct d9_gemm_tile;
 struct d9_gemm_pack;
 struct d9_gemm_block;
 typedef struct d9_cpu_loops {
-    const char *level; /* "plain", "v2", "v3", "v4", "v4bf16" */
+    const char *level;               /* "plain", "v2", "v3", "v4", "v4bf16" */
     int product_rows, product_width; /* of loops/product.h */
-#define D9_LOOP(name, arguments) void (*name) arguments;
+#define D9_LOOP(name, arguments) void(*name) arguments;
 #include "kernels/cpu/loops.def"
 #undef D9_LOOP
 } d9_cpu_loops;
@@ -103,6 +109,23 @@ void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_k
 /* To the first maximum of each window in row-major order; the rest of dx is zero. */
 void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx);
+void d9_cpu_mean_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
+void d9_cpu_mean_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_out dx);
+
+/* A bias for each channel, and what follows it in the same pass. */
+int64_t d9_cpu_bias_scratch_bytes(int64_t channels); /* of the two below */
+void d9_cpu_bias_forward(const d9_cpu *cpu, d9_kernel_in x, const float *bias, int64_t rows, int64_t channels,
+                         const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);
+void d9_cpu_bias_backward(const d9_cpu *cpu, d9_kernel_in dy, const d9_cpu_prologue *prologue, int64_t rows,
+                          int64_t channels, void *scratch, float *dbias);
+
+void d9_cpu_dropout(const d9_cpu *cpu, d9_kernel_in x, const d9_dropout *dropout, int64_t count, d9_kernel_out y);
+
+/* `count` runs of `bytes` that lie apart: concatenation, and slices of it. */
+typedef struct d9_cpu_runs {
+    int64_t count, bytes, from_stride, to_stride;
+} d9_cpu_runs;
+void d9_cpu_copy_runs(const d9_cpu *cpu, const d9_cpu_runs *runs, const void *from, void *to);
 
 int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu, const d9_kernel_linear *shape); /* of the three below */
 void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w,
@@ -127,7 +150,9 @@ void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images
 
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), `gap` zero columns after each image.
  * A small image leaves most of a matrix unit's wide tile empty; a strip of several fills it (see onednn/conv.c). */
-typedef struct d9_cpu_strip { int64_t images, height, width, channels, across, gap; } d9_cpu_strip;
+typedef struct d9_cpu_strip {
+    int64_t images, height, width, channels, across, gap;
+} d9_cpu_strip;
 void d9_cpu_strip_pack(const d9_cpu *cpu, const d9_cpu_strip *strip, const void *x, d9_kernel_store store, void *y);
 void d9_cpu_strip_unpack(const d9_cpu *cpu, const d9_cpu_strip *strip, const void *y, d9_kernel_store store, void *x);
 

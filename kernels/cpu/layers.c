@@ -22,14 +22,25 @@ void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kerne
         cpu->loops->pool_backward(dy, x, w, row / rows, row % rows * step, dx);
 }
 
+void d9_cpu_mean_pool_forward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in x, d9_kernel_out y) {
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t row = 0; row < w->images * w->out_height; row++)
+        cpu->loops->mean_pool(x, w, row / w->out_height, row % w->out_height, y);
+}
+
+void d9_cpu_mean_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in dy, d9_kernel_out dx) {
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t row = 0; row < w->images * w->height; row++)
+        cpu->loops->mean_pool_backward(dy, w, row / w->height, row % w->height, dx);
+}
+
 /* ---- the classifier: three products ---- */
 
 enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT, LINEAR_PASSES };
 
 static d9_gemm linear_product(int pass, const d9_kernel_linear *s, d9_kernel_in a, d9_kernel_in b, d9_kernel_out c) {
     const d9_gemm_source x = d9_gemm_matrix(pass == FORWARD ? a : b, s->samples, s->inputs),
-                         w = d9_gemm_matrix(b, s->outputs, s->inputs),
-                         dy = d9_gemm_matrix(a, s->samples, s->outputs);
+                         w = d9_gemm_matrix(b, s->outputs, s->inputs), dy = d9_gemm_matrix(a, s->samples, s->outputs);
     if (pass == FORWARD)
         return (d9_gemm){
             D9_GEMM_ALONG_ALONG, s->samples, s->outputs, s->inputs, x, w, d9_gemm_result(c, s->samples, s->outputs)};

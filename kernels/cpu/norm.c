@@ -248,10 +248,14 @@ static void backward_terms(const job *j, int64_t g) {
     }
 }
 
+/* Where dz was written it is read instead of what it came from. */
 static void backward_apply(const job *j, int64_t g, const d9_cpu_run *run) {
+    static const d9_cpu_prologue nothing = {.act = {D9_KERNEL_NO_ACT, 0}};
     const backward *b = j->way;
-    j->cpu->loops->norm_backward_apply(b->dy, b->prologue, j->x, run, j->norm->channels, group_terms(j->norm, &j->l, g),
-                                       j->stream, b->dx);
+    const d9_kernel_out dz = b->prologue->dz;
+    const d9_kernel_in dy = dz.data ? (d9_kernel_in){dz.data, dz.store} : b->dy;
+    j->cpu->loops->norm_backward_apply(dy, dz.data ? &nothing : b->prologue, j->x, run, j->norm->channels,
+                                       group_terms(j->norm, &j->l, g), j->stream, b->dx);
 }
 
 /* After backward_terms: each group's sums lie in its first slice. */
@@ -278,7 +282,7 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
                    lay_out(norm, scratch),
                    x,
                    streams(cpu, norm, gradients->dx),
-                   prologue->act.activation == D9_KERNEL_NO_ACT ? 2 : 3,
+                   2 + (prologue->act.activation != D9_KERNEL_NO_ACT) + (prologue->addend.data != NULL),
                    backward_sums,
                    backward_terms,
                    gradients->dx.data ? backward_apply : NULL,

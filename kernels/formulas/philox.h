@@ -27,18 +27,24 @@ typedef struct d9_philox {
     uint32_t v[4];
 } d9_philox;
 
+#define D9_PHILOX_MULTIPLIER_0 UINT32_C(0xD2511F53)
+#define D9_PHILOX_MULTIPLIER_1 UINT32_C(0xCD9E8D57)
+#define D9_PHILOX_WEYL_0       UINT32_C(0x9E3779B9) /* golden ratio */
+#define D9_PHILOX_WEYL_1       UINT32_C(0xBB67AE85) /* sqrt(3) - 1 */
+enum { D9_PHILOX_ROUNDS = 10 };
+
 D9_FN d9_philox d9_philox4x32_10(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     d9_philox out;
-    for (int round = 0; round < 10; round++) {
-        const uint64_t a = (uint64_t)UINT32_C(0xD2511F53) * c0;
-        const uint64_t b = (uint64_t)UINT32_C(0xCD9E8D57) * c2;
+    for (int round = 0; round < D9_PHILOX_ROUNDS; round++) {
+        const uint64_t a = (uint64_t)D9_PHILOX_MULTIPLIER_0 * c0;
+        const uint64_t b = (uint64_t)D9_PHILOX_MULTIPLIER_1 * c2;
         c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
         c1 = (uint32_t)b;
         c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
         c3 = (uint32_t)a;
-        k0 += UINT32_C(0x9E3779B9); /* golden ratio */
-        k1 += UINT32_C(0xBB67AE85); /* sqrt(3) - 1 */
+        k0 += D9_PHILOX_WEYL_0;
+        k1 += D9_PHILOX_WEYL_1;
     }
     out.v[0] = c0;
     out.v[1] = c1;

@@ -124,14 +124,45 @@ typedef struct chain {
     const char *rule;
 } chain;
 
-/* norm (or norm_eval) -> act [-> add], with a second reader of act's output where the network has one. */
-static chain make_norm_chain(op_case *c, d9_context *context, bool evaluate, bool add, bool swapped, d9_type type) {
+/* Where the addition stands in a chain. */
+typedef enum addition { ADDS_NOT, ADDS_LAST, ADDS_FIRST, ADDITIONS } addition;
+
+static d9_node act_of(d9_op op) {
+    return (d9_node){.op = op, .input_count = 1, .output_count = 1, .as.act = {D9_ACT_CELU, 0.3}};
+}
+
+/* Puts act, and add before or after it, behind `x`; the value between them has a second reader in training. */
+static void add_stages(op_case *c, chain *made, d9_value_id x, addition adds, bool swapped, bool evaluate) {
+    const d9_shape shape = c->graph->values[x].shape;
+    const d9_type type = c->graph->values[x].type;
+    const int stages = adds == ADDS_NOT ? 1 : 2;
+    for (int i = 0; i < stages; i++) {
+        d9_node node = act_of(D9_OP_ACT);
+        if ((adds == ADDS_FIRST && i == 0) || (adds == ADDS_LAST && i == 1)) {
+            node = (d9_node){.op = D9_OP_ADD, .input_count = 2, .output_count = 1};
+            node.inputs[!swapped] = op_input(c, "skip", D9_BUFFER_SCRATCH, type, shape, -2, 2);
+        }
+        node.inputs[node.op == D9_OP_ADD && swapped] = x;
+        x = node.outputs[0] = op_output(c, node.op == D9_OP_ADD ? "sum" : "act.out", D9_BUFFER_SCRATCH, type, shape);
+        op_node(c, &node);
+        if (i + 1 == stages || !evaluate) made->outputs[made->count++] = x;
+    }
+    if (evaluate || stages == 1) return; /* there what lies between is wanted by the last node alone */
+    d9_node reader = {.op = D9_OP_SCALE, .input_count = 1, .output_count = 1, .as.scale = {2}};
+    reader.inputs[0] = made->outputs[made->count - 2];
+    made->outputs[made->count++] = reader.outputs[0] = op_output(c, "reader", D9_BUFFER_SCRATCH, type, shape);
+    op_node(c, &reader);
+}
+
+/* norm (or norm_eval) -> act [-> add], or norm -> add -> act. */
+static chain make_norm_chain(op_case *c, d9_context *context, bool evaluate, addition adds, bool swapped,
+                             d9_type type) {
+    static const char *const rules[ADDITIONS][2] = {[ADDS_NOT] = {"norm+act", "norm_eval+act"},
+                                                    [ADDS_LAST] = {"norm+act+add", "norm_eval+act+add"},
+                                                    [ADDS_FIRST] = {"norm+add+act", "norm_eval+add+act"}};
     const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}}, statistics = {2, {3, 27}};
     const d9_buffer s = D9_BUFFER_SCRATCH;
-    chain made = {.count = 0,
-                  .rule = add        ? evaluate ? "norm_eval+act+add" : "norm+act+add"
-                          : evaluate ? "norm_eval+act"
-                                     : "norm+act"};
+    chain made = {.rule = rules[adds][evaluate]};
     op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
     d9_node norm = {.op = evaluate ? D9_OP_NORM_EVAL : D9_OP_NORM,
                     .input_count = 5,
@@ -145,40 +176,49 @@ static chain make_norm_chain(op_case *c, d9_context *context, bool evaluate, boo
     norm.outputs[0] = op_output(c, "norm.out", s, type, x);
     if (!evaluate) made.outputs[made.count++] = norm.outputs[1] = op_output(c, "mean", s, D9_F32, statistics);
     if (!evaluate) made.outputs[made.count++] = norm.outputs[2] = op_output(c, "inv_std", s, D9_F32, statistics);
-    d9_node act = {.op = D9_OP_ACT,
-                   .inputs = {norm.outputs[0]},
-                   .input_count = 1,
-                   .output_count = 1,
-                   .as.act = {D9_ACT_CELU, 0.3}};
-    act.outputs[0] = op_output(c, "act.out", s, type, x);
     op_node(c, &norm);
-    op_node(c, &act);
-    if (!add || !evaluate) made.outputs[made.count++] = act.outputs[0];
-    if (!add) return made;
-    d9_node sum = {.op = D9_OP_ADD, .input_count = 2, .output_count = 1};
-    sum.inputs[swapped] = act.outputs[0];
-    sum.inputs[!swapped] = op_input(c, "skip", s, type, x, -2, 2);
-    made.outputs[made.count++] = sum.outputs[0] = op_output(c, "sum", s, type, x);
-    op_node(c, &sum);
-    if (evaluate) return made; /* there act's output is wanted by the sum alone */
-    d9_node reader = {
-        .op = D9_OP_SCALE, .inputs = {act.outputs[0]}, .input_count = 1, .output_count = 1, .as.scale = {2}};
-    made.outputs[made.count++] = reader.outputs[0] = op_output(c, "reader", s, type, x);
-    op_node(c, &reader);
+    add_stages(c, &made, norm.outputs[0], adds, swapped, evaluate);
     return made;
 }
 
-static chain make_backward_chain(op_case *c, d9_context *context, d9_type type) {
-    const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}}, statistics = {2, {3, 27}};
+/* What precedes a gradient: [add,] act_backward, whose output has a second reader if `wanted`. */
+typedef struct precedence {
+    bool adds, wanted;
+} precedence;
+
+static d9_value_id add_gradients(op_case *c, chain *made, precedence p, d9_shape x, d9_type type) {
     const d9_buffer s = D9_BUFFER_SCRATCH;
-    chain made = {.rule = "act_backward+norm_backward"};
-    op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
-    d9_node act = {.op = D9_OP_ACT_BACKWARD, .input_count = 2, .output_count = 1, .as.act = {D9_ACT_CELU, 0.3}};
+    d9_node act = act_of(D9_OP_ACT_BACKWARD);
     act.inputs[0] = op_input(c, "dy", s, type, x, -2, 2);
     act.inputs[1] = op_input(c, "y", s, type, x, -0.3, 2);
+    act.input_count = 2;
+    if (p.adds) {
+        d9_node sum = {.op = D9_OP_ADD, .inputs = {act.inputs[0]}, .input_count = 2, .output_count = 1};
+        sum.inputs[1] = op_input(c, "more dy", s, type, x, -2, 2);
+        act.inputs[0] = sum.outputs[0] = op_output(c, "sum", s, type, x);
+        op_node(c, &sum);
+    }
     act.outputs[0] = op_output(c, "dz", s, type, x);
+    op_node(c, &act);
+    if (p.wanted) made->outputs[made->count++] = act.outputs[0];
+    return act.outputs[0];
+}
+
+static void add_reader(op_case *c, chain *made, d9_value_id id) {
+    d9_node reader = {.op = D9_OP_SCALE, .inputs = {id}, .input_count = 1, .output_count = 1, .as.scale = {2}};
+    const d9_value *read = &c->graph->values[id];
+    reader.outputs[0] = op_output(c, "reader", D9_BUFFER_SCRATCH, read->type, read->shape);
+    made->outputs[made->count++] = reader.outputs[0];
+    op_node(c, &reader);
+}
+
+static chain make_backward_chain(op_case *c, d9_context *context, precedence p, d9_type type) {
+    const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}}, statistics = {2, {3, 27}};
+    const d9_buffer s = D9_BUFFER_SCRATCH;
+    chain made = {.rule = p.adds ? "add+act_backward+norm_backward" : "act_backward+norm_backward"};
+    op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
     d9_node norm = {.op = D9_OP_NORM_BACKWARD, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2}};
-    norm.inputs[0] = act.outputs[0];
+    norm.inputs[0] = add_gradients(c, &made, p, x, type);
     norm.inputs[1] = op_input(c, "x", s, type, x, -2, 2);
     norm.inputs[2] = op_input(c, "mean", s, D9_F32, statistics, -1, 1);
     norm.inputs[3] = op_input(c, "inv_std", s, D9_F32, statistics, 0.5, 2);
@@ -186,8 +226,33 @@ static chain make_backward_chain(op_case *c, d9_context *context, d9_type type) 
     made.outputs[made.count++] = norm.outputs[0] = op_output(c, "dx", s, type, x);
     made.outputs[made.count++] = norm.outputs[1] = op_output(c, "dscale", D9_BUFFER_GRADIENT, D9_F32, vector);
     made.outputs[made.count++] = norm.outputs[2] = op_output(c, "dbias", D9_BUFFER_GRADIENT, D9_F32, vector);
-    op_node(c, &act);
     op_node(c, &norm);
+    if (p.wanted) add_reader(c, &made, norm.inputs[0]);
+    return made;
+}
+
+static chain make_bias_chain(op_case *c, d9_context *context, d9_type type) {
+    const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}};
+    chain made = {.rule = "bias+act"};
+    op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
+    d9_node bias = {.op = D9_OP_BIAS, .input_count = 2, .output_count = 1};
+    bias.inputs[0] = op_input(c, "x", D9_BUFFER_SCRATCH, type, x, -2, 2);
+    bias.inputs[1] = op_input(c, "bias", D9_BUFFER_STATE, D9_F32, vector, -1, 1);
+    bias.outputs[0] = op_output(c, "bias.out", D9_BUFFER_SCRATCH, type, x);
+    op_node(c, &bias);
+    add_stages(c, &made, bias.outputs[0], ADDS_NOT, false, true);
+    return made;
+}
+
+static chain make_bias_backward_chain(op_case *c, d9_context *context, precedence p, d9_type type) {
+    const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}};
+    chain made = {.rule = "act_backward+bias_backward"};
+    op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
+    d9_node bias = {.op = D9_OP_BIAS_BACKWARD, .input_count = 1, .output_count = 1};
+    bias.inputs[0] = add_gradients(c, &made, p, x, type);
+    made.outputs[made.count++] = bias.outputs[0] = op_output(c, "dbias", D9_BUFFER_GRADIENT, D9_F32, vector);
+    op_node(c, &bias);
+    if (p.wanted) add_reader(c, &made, bias.inputs[0]);
     return made;
 }
 
@@ -213,14 +278,30 @@ static void check_chain(rival *r, op_case *c, const chain *made) {
 
 void rival_fused_rules(rival *r, const d9_type *types, int type_count) {
     for (int i = 0; i < type_count; i++) {
-        for (int v = 0; v < 6; v++) {
+        for (int v = 0; v < 4 * ADDITIONS; v++) {
             op_case c;
-            const chain made = make_norm_chain(&c, r->context, v & 1, v >= 2, v >= 4, types[i]);
+            const chain made = make_norm_chain(&c, r->context, v & 1, (addition)(v / 4), v & 2, types[i]);
             check_chain(r, &c, &made);
         }
         op_case c;
-        const chain made = make_backward_chain(&c, r->context, types[i]);
+        const chain made = make_backward_chain(&c, r->context, (precedence){0}, types[i]);
         check_chain(r, &c, &made);
+    }
+}
+
+void rival_fused_gradients(rival *r, const d9_type *types, int type_count) {
+    for (int i = 0; i < type_count; i++) {
+        op_case c;
+        chain made = make_bias_chain(&c, r->context, types[i]);
+        check_chain(r, &c, &made);
+        for (int v = 0; v < 4; v++) {
+            const precedence p = {v & 1, v & 2};
+            made = make_backward_chain(&c, r->context, p, types[i]);
+            check_chain(r, &c, &made);
+            if (p.adds) continue;
+            made = make_bias_backward_chain(&c, r->context, p, types[i]);
+            check_chain(r, &c, &made);
+        }
     }
 }
 
@@ -228,7 +309,7 @@ void rival_fused_rules(rival *r, const d9_type *types, int type_count) {
 void rival_wanted_intermediate(rival *r) {
     op_case c;
     char text[512];
-    make_norm_chain(&c, r->context, false, false, false, D9_F32);
+    make_norm_chain(&c, r->context, false, ADDS_NOT, false, D9_F32);
     d9_node reader = {.op = D9_OP_SCALE,
                       .inputs = {c.graph->nodes[0].outputs[0]},
                       .input_count = 1,

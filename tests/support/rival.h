@@ -29,8 +29,10 @@ void rival_read_plan(op_case *c, const d9_backend *backend, const d9_backend_opt
 
 /* The table of op cases, in each compute type, with random and with integer contents. */
 void rival_every_operation(rival *r, const d9_type *types, int type_count);
-/* norm or norm_eval, act, add; act_backward, norm_backward. */
+/* norm or norm_eval, then act and add in either order; act_backward, norm_backward. */
 void rival_fused_rules(rival *r, const d9_type *types, int type_count);
+/* [add,] act_backward, norm_backward or bias_backward, whether what act_backward makes is wanted or not; bias, act. */
+void rival_fused_gradients(rival *r, const d9_type *types, int type_count);
 /* act reads norm's output, and somebody else does: a fused rule must not swallow it. */
 void rival_wanted_intermediate(rival *r);
 /* Samples and labels that do not exist: no read beside an array, one message. */

@@ -47,6 +47,7 @@ static bool open_fixture(fixture *f, const char *backend) {
 static void check(fixture *f, d9_type type) {
     rival_every_operation(&f->r, &type, 1);
     rival_fused_rules(&f->r, &type, 1);
+    rival_fused_gradients(&f->r, &type, 1);
 }
 
 static void every_operation_and_fused_rule_in_f32(void **state) { check(*state, D9_F32); }

@@ -336,11 +336,11 @@ static int64_t window_winner(const d9_kernel_window *w, const double *x, int64_t
 }
 
 static void pools(fixture *f, const setting *s) {
-    static const d9_kernel_window windows[] = {{7, 8, 6, 27, 4, 3, 2, 2},
-                                               {3, 9, 7, 65, 4, 3, 2, 2},
-                                               {2, 4, 4, 513, 1, 1, 4, 4},
-                                               {1, 7, 7, 3, 3, 3, 3, 2},
-                                               {2, 7, 7, 65, 2, 2, 2, 4}};
+    static const d9_kernel_window windows[] = {{7, 8, 6, 27, 4, 3, 2, 2, 0},
+                                               {3, 9, 7, 65, 4, 3, 2, 2, 0},
+                                               {2, 4, 4, 513, 1, 1, 4, 4, 0},
+                                               {1, 7, 7, 3, 3, 3, 3, 2, 0},
+                                               {2, 7, 7, 65, 2, 2, 2, 4, 0}};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         const d9_kernel_window *w = &windows[i];
         const int64_t in_count = w->images * w->height * w->width * w->channels;
@@ -450,7 +450,7 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     d9_cpu_act_forward(&s->cpu, in(y), act, count, out(y));
     d9_cpu_add(&s->cpu, in(y), in(b), count, out(sum));
     array *fused = empty(f, 5, count, s->store), *fused_sum = empty(f, 6, count, s->store);
-    const d9_kernel_epilogue epilogue = {act, in(b), out(fused_sum)};
+    const d9_kernel_epilogue epilogue = {.act = act, .addend = in(b), .last = out(fused_sum)};
     d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, out(fused));
     assert_memory_equal(fused->f32, y->f32, bytes);
     assert_memory_equal(fused_sum->f32, sum->f32, bytes);
@@ -460,7 +460,7 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
 
     array *dz = empty(f, 7, count, s->store), *dx = empty(f, 4, count, s->store),
           *fused_dx = empty(f, 5, count, s->store);
-    const d9_cpu_prologue plain = {.act = {D9_KERNEL_NO_ACT, 0}}, slope = {act, in(y)};
+    const d9_cpu_prologue plain = {.act = {D9_KERNEL_NO_ACT, 0}}, slope = {.act = act, .reference = in(y)};
     const d9_kernel_norm_gradients a = {out(dx), v + 6 * gc, v + 6 * gc + n.channels};
     const d9_kernel_norm_gradients c = {out(fused_dx), v + 7 * gc, v + 7 * gc + n.channels};
     d9_cpu_act_backward(&s->cpu, in(b), in(y), act, count, out(dz));
@@ -487,9 +487,9 @@ static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, in
         at[i] = (char *)empty(f, first + i, count + shift, store)->f32 + shift * d9_kernel_store_bytes(store);
     for (int64_t i = 0; i < 8 * gc; i++) v[i] = 1 + (float)(i % 7) / 8;
     const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1};
-    const d9_kernel_epilogue epilogue = {act, in(&f->a[1]), {at[1], store}};
+    const d9_kernel_epilogue epilogue = {.act = act, .addend = in(&f->a[1]), .last = {at[1], store}};
     d9_cpu_norm_forward(cpu, n, in(&f->a[0]), &state, &epilogue, f->scratch, (d9_kernel_out){at[0], store});
-    const d9_cpu_prologue slope = {act, {at[0], store}};
+    const d9_cpu_prologue slope = {.act = act, .reference = {at[0], store}};
     const d9_kernel_norm_gradients gradients = {{at[2], store}, v + 6 * gc, v + 7 * gc};
     d9_cpu_norm_backward(cpu, n, in(&f->a[1]), &slope, in(&f->a[0]), state.mean, state.inv_std, v, f->scratch,
                          &gradients);

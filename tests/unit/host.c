@@ -296,7 +296,7 @@ static void the_addend_of_a_chain(void **state) {
         d9_value_id inputs[2], addend;
     } rows[] = {{{Y, OTHER}, OTHER}, {{OTHER, Y}, OTHER}, {{Y, Y}, D9_NONE}, {{OTHER, OTHER + 1}, D9_NONE}};
     for (int r = 0; r < 4; r++) {
-        const d9_node norm = {.op = D9_OP_NORM}, act = {.op = D9_OP_ACT, .outputs = {Y}},
+        const d9_node norm = {.op = D9_OP_NORM}, act = {.op = D9_OP_ACT, .outputs = {Y}, .output_count = 1},
                       add = {.op = D9_OP_ADD, .inputs = {rows[r].inputs[0], rows[r].inputs[1]}};
         const d9_site site = {.nodes = {&norm, &act, &add}, .node_count = 3};
         assert_int_equal(d9_chain_addend(&site), rows[r].addend);

@@ -38,6 +38,51 @@ RULE(pool, d9_cpu_pool_forward, window_of(site, input(site, 0), output(site, 0),
 RULE(pool_backward, d9_cpu_pool_backward, window_of(site, input(site, 1), input(site, 0), &(d9_kernel_window){0}),
      in(site, 0), in(site, 1), out(site))
 
+RULE(mean_pool, d9_cpu_mean_pool_forward, window_of(site, input(site, 0), output(site, 0), &(d9_kernel_window){0}),
+     in(site, 0), out(site))
+RULE(mean_pool_backward, d9_cpu_mean_pool_backward,
+     window_of(site, output(site, 0), input(site, 0), &(d9_kernel_window){0}), in(site, 0), out(site))
+
+/* ---- dropout, concatenation ---- */
+
+static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_dropout_attributes *as = &site->nodes[0]->as.dropout;
+    const d9_dropout dropout = d9_dropout_of(site->program->seed, step, as->stream, as->p);
+    (void)context;
+    d9_cpu_dropout(d9_cpu_of(site), in(site, 0), &dropout, count(site), out(site));
+    return D9_OK;
+}
+
+/* Bytes of a pixel's channels. */
+static int64_t pixel_bytes(const d9_site *site, d9_value_id id) {
+    const d9_shape *shape = &d9_site_value(site, id)->shape;
+    return shape->d[shape->rank - 1] * d9_kernel_store_bytes(d9_cpu_store(site, id));
+}
+
+static d9_status run_concat(d9_context *context, const d9_site *site, int64_t step) {
+    const int64_t whole = pixel_bytes(site, output(site, 0));
+    char *to = d9_site_data(site, output(site, 0));
+    (void)context, (void)step;
+    for (int i = 0; i < 2; i++) {
+        const int64_t bytes = pixel_bytes(site, input(site, i));
+        const d9_cpu_runs runs = {d9_site_bytes(site, input(site, i)) / bytes, bytes, bytes, whole};
+        d9_cpu_copy_runs(d9_cpu_of(site), &runs, d9_site_data(site, input(site, i)), to);
+        to += bytes;
+    }
+    return D9_OK;
+}
+
+static d9_status run_slice(d9_context *context, const d9_site *site, int64_t step) {
+    const int64_t bytes = pixel_bytes(site, output(site, 0)), whole = pixel_bytes(site, input(site, 0));
+    const int64_t element = d9_kernel_store_bytes(d9_cpu_store(site, input(site, 0)));
+    const char *from = d9_site_data(site, input(site, 0));
+    const d9_cpu_runs runs = {d9_site_bytes(site, output(site, 0)) / bytes, bytes, whole, bytes};
+    (void)context, (void)step;
+    d9_cpu_copy_runs(d9_cpu_of(site), &runs, from + site->nodes[0]->as.slice.offset * element,
+                     d9_site_data(site, output(site, 0)));
+    return D9_OK;
+}
+
 /* ---- the classifier ---- */
 
 /* From the weight's shape (O, I) and input 0, which has the samples first. */
@@ -110,6 +155,11 @@ const d9_rule d9_cpu_layer_rules[] = {
     D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", d9_cpu_any, run_act_backward),
     D9_PLAIN_RULE(D9_OP_POOL, "pool", d9_cpu_any, run_pool),
     D9_PLAIN_RULE(D9_OP_POOL_BACKWARD, "pool_backward", d9_cpu_any, run_pool_backward),
+    D9_PLAIN_RULE(D9_OP_MEAN_POOL, "mean_pool", d9_cpu_any, run_mean_pool),
+    D9_PLAIN_RULE(D9_OP_MEAN_POOL_BACKWARD, "mean_pool_backward", d9_cpu_any, run_mean_pool_backward),
+    D9_PLAIN_RULE(D9_OP_DROPOUT, "dropout", d9_cpu_any, run_dropout),
+    D9_PLAIN_RULE(D9_OP_CONCAT, "concat", d9_cpu_any, run_concat),
+    D9_PLAIN_RULE(D9_OP_SLICE, "slice", d9_cpu_any, run_slice),
     D9_PLAIN_RULE(D9_OP_ADD, "add", d9_cpu_any, run_add),
     LINEAR_RULE(D9_OP_LINEAR, linear),
     LINEAR_RULE(D9_OP_LINEAR_BACKWARD_DATA, linear_backward_data),

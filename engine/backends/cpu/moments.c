@@ -77,8 +77,8 @@ static bool backward_match(const d9_site *site) {
     const d9_node *act = site->nodes[0], *norm = site->nodes[1], *weight = site->nodes[2];
     const d9_site chain = d9_site_part(site, 0, 2);
     return weight->inputs[0] == norm->outputs[0] && d9_site_internal(site, norm->outputs[0]) && conv_fits(site, 2) &&
-           d9_activation_from_output((int)act->as.act.activation) && d9_chain_norm_backward_fits(&chain, is_f32) &&
-           forward_conv(site);
+           d9_site_internal(site, act->outputs[0]) && d9_activation_from_output((int)act->as.act.activation) &&
+           d9_chain_norm_backward_fits(&chain, is_f32) && forward_conv(site);
 }
 
 static bool spares(const d9_site *site, d9_value_id value) { return value == site->nodes[1]->inputs[1]; }

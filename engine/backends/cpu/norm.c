@@ -1,33 +1,41 @@
-/* The rules of batch normalisation: norm and norm_eval with what follows them, norm_backward with what precedes it.
+/* The rules of norms and of biases: each with what follows it, and its gradient with what precedes that.
  *
- * norm -> act -> add is one pass over the activation after the statistics. What is not wanted outside the site is not
- * written: norm's y always, act's y where no backward node takes its slope there. */
+ * norm -> act -> add, or norm -> add -> act, is one pass over the activation after the statistics. What is not wanted
+ * outside the site is not written: the norm's y always, what lies between the other two where no backward node reads
+ * it. The same holds for the gradient of the activation on the way back. */
 #include "backends/cpu/cpu.h"
 #include "backends/host/shapes.h"
 
 static bool storable(d9_type type) { return type == D9_F32 || type == D9_BF16; }
 
+static d9_kernel_out wanted_out(const d9_site *site, d9_value_id id) {
+    d9_kernel_out out = d9_cpu_out(site, id);
+    if (d9_site_internal(site, id)) out.data = NULL;
+    return out;
+}
+
 /* ---- forward ---- */
+
+/* What follows the first node, and where the value before the last goes. */
+static d9_kernel_epilogue epilogue_of(const d9_site *site, d9_kernel_out *y) {
+    d9_kernel_epilogue epilogue = {.act = {D9_KERNEL_NO_ACT, 0}};
+    const d9_node *last = site->nodes[site->node_count - 1];
+    *y = d9_cpu_out(site, last->outputs[0]);
+    for (int n = 1; n < site->node_count; n++)
+        if (site->nodes[n]->op == D9_OP_ACT) epilogue.act = d9_node_act(site->nodes[n]);
+    if (site->node_count < 3) return epilogue;
+    epilogue.adds_first = last->op == D9_OP_ACT;
+    epilogue.addend = d9_cpu_in(site, d9_chain_addend(site));
+    epilogue.last = *y;
+    *y = wanted_out(site, site->nodes[1]->outputs[0]);
+    return epilogue;
+}
 
 static bool norm_match(const d9_site *site) { return d9_chain_norm_fits(site, storable); }
 
-static d9_status prepare(d9_context *context, d9_site *site) {
+static d9_status prepare_norm(d9_context *context, d9_site *site) {
     const d9_kernel_norm shape = d9_chain_extent(site);
     return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_norm_scratch_bytes(&shape));
-}
-
-/* What follows the norm, and where the value before the addition goes. */
-static d9_kernel_epilogue epilogue_of(const d9_site *site, d9_kernel_out *y) {
-    d9_kernel_epilogue epilogue = {.act = {D9_KERNEL_NO_ACT, 0}};
-    *y = d9_cpu_out(site, site->nodes[0]->outputs[0]);
-    if (site->node_count == 1) return epilogue;
-    epilogue.act = d9_node_act(site->nodes[1]);
-    *y = d9_cpu_out(site, site->nodes[1]->outputs[0]);
-    if (site->node_count == 2) return epilogue;
-    if (d9_site_internal(site, site->nodes[1]->outputs[0])) y->data = NULL;
-    epilogue.addend = d9_cpu_in(site, d9_chain_addend(site));
-    epilogue.last = d9_cpu_out(site, site->nodes[2]->outputs[0]);
-    return epilogue;
 }
 
 static d9_status run_norm(d9_context *context, const d9_site *site, int64_t step) {
@@ -38,27 +46,42 @@ static d9_status run_norm(d9_context *context, const d9_site *site, int64_t step
     d9_kernel_out y;
     const d9_kernel_epilogue epilogue = epilogue_of(site, &y);
     void *scratch = d9_cpu_device_of(site)->scratch;
+    const d9_kernel_in x = d9_cpu_in(site, norm->inputs[0]);
     (void)context, (void)step;
     if (evaluate)
-        d9_cpu_norm_eval(d9_cpu_of(site), &shape, d9_cpu_in(site, norm->inputs[0]), &state, &epilogue, scratch, y);
+        d9_cpu_norm_eval(d9_cpu_of(site), &shape, x, &state, &epilogue, scratch, y);
     else
-        d9_cpu_norm_forward(d9_cpu_of(site), &shape, d9_cpu_in(site, norm->inputs[0]), &state, &epilogue, scratch, y);
+        d9_cpu_norm_forward(d9_cpu_of(site), &shape, x, &state, &epilogue, scratch, y);
     return D9_OK;
 }
 
 /* ---- backward ---- */
 
+/* What precedes the last node, and where it begins. */
+static d9_cpu_prologue prologue_of(const d9_site *site, d9_kernel_in *dy) {
+    d9_cpu_prologue prologue = {.act = {D9_KERNEL_NO_ACT, 0}};
+    *dy = d9_cpu_in(site, site->nodes[0]->inputs[0]);
+    for (int n = 0; n + 1 < site->node_count; n++) {
+        const d9_node *node = site->nodes[n];
+        const d9_kernel_in second = d9_cpu_in(site, node->inputs[1]);
+        if (node->op == D9_OP_ADD) {
+            prologue.addend = second;
+            continue;
+        }
+        prologue.act = d9_node_act(node);
+        prologue.reference = second;
+        prologue.dz = wanted_out(site, node->outputs[0]);
+    }
+    return prologue;
+}
+
 static bool norm_backward_match(const d9_site *site) { return d9_chain_norm_backward_fits(site, storable); }
 
 static d9_status run_norm_backward(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_node *norm = d9_chain_norm(site), *act = site->nodes[0];
+    const d9_node *norm = d9_chain_norm(site);
     const d9_kernel_norm shape = d9_chain_extent(site);
-    d9_cpu_prologue prologue = {.act = {D9_KERNEL_NO_ACT, 0}};
-    d9_kernel_in dy = d9_cpu_in(site, norm->inputs[0]);
-    if (site->node_count == 2) {
-        prologue = (d9_cpu_prologue){d9_node_act(act), d9_cpu_in(site, act->inputs[1])};
-        dy = d9_cpu_in(site, act->inputs[0]);
-    }
+    d9_kernel_in dy;
+    const d9_cpu_prologue prologue = prologue_of(site, &dy);
     const d9_kernel_norm_gradients gradients = {
         d9_cpu_out(site, norm->outputs[0]), d9_site_data(site, norm->outputs[1]), d9_site_data(site, norm->outputs[2])};
     (void)context, (void)step;
@@ -68,27 +91,71 @@ static d9_status run_norm_backward(d9_context *context, const d9_site *site, int
     return D9_OK;
 }
 
+/* ---- biases ---- */
+
+static bool bias_match(const d9_site *site) { return d9_chain_fits(site, storable); }
+static bool bias_backward_match(const d9_site *site) {
+    return d9_chain_backward_fits(site, storable) &&
+           d9_site_value(site, site->nodes[site->node_count - 1]->outputs[0])->type == D9_F32;
+}
+
+/* Of a bias or its gradient: (rows, channels) of input 0. */
+static int64_t channels_of(const d9_site *site, const d9_node *bias) {
+    const d9_shape *x = &d9_site_value(site, bias->inputs[0])->shape;
+    return x->d[x->rank - 1];
+}
+
+static d9_status prepare_bias(d9_context *context, d9_site *site) {
+    const int64_t channels = channels_of(site, site->nodes[0]);
+    return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_bias_scratch_bytes(channels));
+}
+
+static d9_status run_bias(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *bias = site->nodes[0];
+    const int64_t channels = channels_of(site, bias);
+    d9_kernel_out y;
+    const d9_kernel_epilogue epilogue = epilogue_of(site, &y);
+    (void)context, (void)step;
+    d9_cpu_bias_forward(d9_cpu_of(site), d9_cpu_in(site, bias->inputs[0]), d9_site_data(site, bias->inputs[1]),
+                        d9_site_count(site, bias->inputs[0]) / channels, channels, &epilogue,
+                        d9_cpu_device_of(site)->scratch, y);
+    return D9_OK;
+}
+
+static d9_status run_bias_backward(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *bias = site->nodes[site->node_count - 1];
+    const int64_t channels = channels_of(site, bias);
+    d9_kernel_in dy;
+    const d9_cpu_prologue prologue = prologue_of(site, &dy);
+    (void)context, (void)step;
+    d9_cpu_bias_backward(d9_cpu_of(site), dy, &prologue, d9_site_count(site, bias->inputs[0]) / channels, channels,
+                         d9_cpu_device_of(site)->scratch, d9_site_data(site, bias->outputs[0]));
+    return D9_OK;
+}
+
 /* ---- the table ---- */
 
-#define NORM(rule_name, count, ...)                                                                                    \
+#define CHAIN(rule_name, what, way, count, ...)                                                                        \
     {                                                                                                                  \
-        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = norm_match, .prepare = prepare,         \
-        .run = run_norm                                                                                                \
-    }
-#define NORM_BACKWARD(rule_name, count, ...)                                                                           \
-    {                                                                                                                  \
-        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = norm_backward_match,                    \
-        .prepare = prepare, .run = run_norm_backward                                                                   \
+        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = what##way##_match,                      \
+        .prepare = prepare_##what, .run = run_##what##way                                                              \
     }
 
 const d9_rule d9_cpu_norm_rules[] = {
-    NORM("norm+act+add", 3, D9_OP_NORM, D9_OP_ACT, D9_OP_ADD),
-    NORM("norm_eval+act+add", 3, D9_OP_NORM_EVAL, D9_OP_ACT, D9_OP_ADD),
-    NORM("norm+act", 2, D9_OP_NORM, D9_OP_ACT),
-    NORM("norm_eval+act", 2, D9_OP_NORM_EVAL, D9_OP_ACT),
-    NORM_BACKWARD("act_backward+norm_backward", 2, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD),
-    NORM("norm", 1, D9_OP_NORM),
-    NORM("norm_eval", 1, D9_OP_NORM_EVAL),
-    NORM_BACKWARD("norm_backward", 1, D9_OP_NORM_BACKWARD),
+    CHAIN("norm+act+add", norm, , 3, D9_OP_NORM, D9_OP_ACT, D9_OP_ADD),
+    CHAIN("norm+add+act", norm, , 3, D9_OP_NORM, D9_OP_ADD, D9_OP_ACT),
+    CHAIN("norm_eval+act+add", norm, , 3, D9_OP_NORM_EVAL, D9_OP_ACT, D9_OP_ADD),
+    CHAIN("norm_eval+add+act", norm, , 3, D9_OP_NORM_EVAL, D9_OP_ADD, D9_OP_ACT),
+    CHAIN("norm+act", norm, , 2, D9_OP_NORM, D9_OP_ACT),
+    CHAIN("norm_eval+act", norm, , 2, D9_OP_NORM_EVAL, D9_OP_ACT),
+    CHAIN("add+act_backward+norm_backward", norm, _backward, 3, D9_OP_ADD, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD),
+    CHAIN("act_backward+norm_backward", norm, _backward, 2, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD),
+    CHAIN("norm", norm, , 1, D9_OP_NORM),
+    CHAIN("norm_eval", norm, , 1, D9_OP_NORM_EVAL),
+    CHAIN("norm_backward", norm, _backward, 1, D9_OP_NORM_BACKWARD),
+    CHAIN("bias+act", bias, , 2, D9_OP_BIAS, D9_OP_ACT),
+    CHAIN("bias", bias, , 1, D9_OP_BIAS),
+    CHAIN("act_backward+bias_backward", bias, _backward, 2, D9_OP_ACT_BACKWARD, D9_OP_BIAS_BACKWARD),
+    CHAIN("bias_backward", bias, _backward, 1, D9_OP_BIAS_BACKWARD),
     {.name = NULL},
 };

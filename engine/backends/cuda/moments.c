@@ -189,7 +189,7 @@ static bool backward_match(const d9_site *site) {
     const d9_site *forward = forward_site(site);
     if (!forward || weight->inputs[0] != norm->outputs[0] || !d9_site_internal(site, norm->outputs[0]) ||
         d9_site_value(site, weight->outputs[0])->type != D9_F32 ||
-        !d9_activation_from_output((int)act->as.act.activation) ||
+        !d9_activation_from_output((int)act->as.act.activation) || !d9_site_internal(site, act->outputs[0]) ||
         !d9_chain_norm_backward_fits(&chain, d9_cuda_storable))
         return false;
     const parts p = parts_of(forward);

@@ -162,7 +162,8 @@ static bool add_fits(const d9_site *site, const parts *p) {
 bool d9_cuda_norm_backward_match(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_site inner = inner_of(site);
-    return d9_chain_norm_backward_fits(&inner, d9_cuda_storable) && (!p.add || add_fits(site, &p)) &&
+    return d9_chain_norm_backward_fits(&inner, d9_cuda_storable) &&
+           (!p.act || d9_site_internal(site, p.act->outputs[0])) && (!p.add || add_fits(site, &p)) &&
            (!p.pool || pool_fits(site));
 }
 

@@ -1,5 +1,6 @@
 /* Reading sites: see shapes.h. */
 #include "backends/host/shapes.h"
+#include "backends/host/match.h"
 
 bool d9_site_types(const d9_site *site, bool (*allowed)(d9_type type)) {
     const d9_node *node = site->nodes[0];
@@ -40,41 +41,67 @@ static bool same_type(const d9_site *site, d9_value_id a, d9_value_id b) {
     return d9_site_value(site, a)->type == d9_site_value(site, b)->type;
 }
 
+/* The addition among the site's nodes behind the first. NULL: there is none. */
+static const d9_node *addition(const d9_site *site) {
+    for (int n = 1; n < site->node_count; n++)
+        if (site->nodes[n]->op == D9_OP_ADD) return site->nodes[n];
+    return NULL;
+}
+
 d9_value_id d9_chain_addend(const d9_site *site) {
-    const d9_value_id y = site->nodes[1]->outputs[0], *inputs = site->nodes[2]->inputs;
+    const d9_value_id *inputs = addition(site)->inputs;
     if (inputs[0] == inputs[1]) return D9_NONE;
-    return inputs[0] == y ? inputs[1] : inputs[1] == y ? inputs[0] : D9_NONE;
+    return d9_site_makes(site, inputs[0]) ? inputs[1] : d9_site_makes(site, inputs[1]) ? inputs[0] : D9_NONE;
+}
+
+/* Whether act reads what the node before it makes, and add adds to it, all of one type. */
+static bool follows(const d9_site *site, int n) {
+    const d9_node *node = site->nodes[n];
+    const d9_value_id before = site->nodes[n - 1]->outputs[0];
+    if (!same_type(site, before, node->outputs[0])) return false;
+    if (node->op != D9_OP_ADD) return node->inputs[0] == before;
+    const d9_value_id addend = d9_chain_addend(site);
+    return (node->inputs[0] == before || node->inputs[1] == before) && addend != D9_NONE &&
+           same_type(site, before, addend);
+}
+
+bool d9_chain_fits(const d9_site *site, bool (*storable)(d9_type type)) {
+    const d9_node *first = site->nodes[0];
+    if (!storable(d9_site_value(site, first->inputs[0])->type)) return false;
+    if (!same_type(site, first->inputs[0], first->outputs[0])) return false;
+    if (d9_site_value(site, first->inputs[1])->type != D9_F32) return false;
+    for (int n = 1; n < site->node_count; n++)
+        if (!follows(site, n)) return false;
+    return site->node_count == 1 || d9_site_internal(site, first->outputs[0]);
 }
 
 bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type)) {
-    const d9_node *norm = site->nodes[0], *act = site->nodes[1], *add = site->nodes[2];
-    if (d9_site_value(site, norm->inputs[0])->shape.rank != 4) return false;
-    if (!storable(d9_site_value(site, norm->inputs[0])->type)) return false;
-    if (!same_type(site, norm->inputs[0], norm->outputs[0])) return false;
-    if (d9_site_value(site, norm->inputs[1])->type != D9_F32) return false;
-    if (site->node_count == 1) return true;
-    if (act->inputs[0] != norm->outputs[0] || !same_type(site, act->inputs[0], act->outputs[0])) return false;
-    if (!d9_site_internal(site, norm->outputs[0])) return false;
-    if (site->node_count == 2) return true;
-    return d9_chain_addend(site) != D9_NONE && same_type(site, d9_chain_addend(site), act->outputs[0]) &&
-           same_type(site, add->outputs[0], act->outputs[0]);
+    return d9_site_value(site, site->nodes[0]->inputs[0])->shape.rank == 4 && d9_chain_fits(site, storable);
+}
+
+bool d9_chain_backward_fits(const d9_site *site, bool (*storable)(d9_type type)) {
+    const d9_node *last = site->nodes[site->node_count - 1], *add = NULL, *act = NULL;
+    for (int n = 0; n + 1 < site->node_count; n++) *(site->nodes[n]->op == D9_OP_ADD ? &add : &act) = site->nodes[n];
+    if (!storable(d9_site_value(site, last->inputs[0])->type)) return false;
+    if (act && (last->inputs[0] != act->outputs[0] || !same_type(site, act->inputs[0], act->outputs[0]) ||
+                !same_type(site, act->inputs[0], act->inputs[1])))
+        return false;
+    if (!add) return true;
+    return (act ? act : last)->inputs[0] == add->outputs[0] && d9_site_internal(site, add->outputs[0]) &&
+           same_type(site, add->inputs[0], add->inputs[1]) && same_type(site, add->inputs[0], add->outputs[0]);
 }
 
 bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type)) {
-    const d9_node *norm = d9_chain_norm(site), *act = site->nodes[0];
-    if (d9_site_value(site, norm->inputs[1])->shape.rank != 4) return false;
-    if (!storable(d9_site_value(site, norm->inputs[0])->type)) return false;
-    if (!same_type(site, norm->inputs[0], norm->inputs[1])) return false;
-    if (norm->outputs[0] != D9_NONE && !same_type(site, norm->inputs[0], norm->outputs[0])) return false;
-    if (d9_site_value(site, norm->inputs[4])->type != D9_F32) return false;
-    if (site->node_count == 1) return true;
-    return norm->inputs[0] == act->outputs[0] && d9_site_internal(site, act->outputs[0]) &&
-           same_type(site, act->inputs[0], act->outputs[0]) && same_type(site, act->inputs[0], act->inputs[1]);
+    const d9_node *norm = d9_chain_norm(site);
+    return d9_site_value(site, norm->inputs[1])->shape.rank == 4 && d9_chain_backward_fits(site, storable) &&
+           same_type(site, norm->inputs[0], norm->inputs[1]) &&
+           (norm->outputs[0] == D9_NONE || same_type(site, norm->inputs[0], norm->outputs[0])) &&
+           d9_site_value(site, norm->inputs[4])->type == D9_F32;
 }
 
 const d9_node *d9_chain_norm(const d9_site *site) {
-    const bool backward = site->nodes[0]->op == D9_OP_ACT_BACKWARD;
-    return site->nodes[backward ? 1 : 0];
+    const d9_node *last = site->nodes[site->node_count - 1];
+    return last->op == D9_OP_NORM_BACKWARD ? last : site->nodes[0];
 }
 
 d9_kernel_norm d9_chain_extent(const d9_site *site) {

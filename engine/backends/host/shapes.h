@@ -50,13 +50,16 @@ d9_conv_geometry d9_conv_geometry_of(const d9_site *site);
 /* Whether the values have the types that the geometry's type says. */
 bool d9_conv_typed(const d9_site *site, const d9_conv_geometry *geometry);
 
-/* ---- norm -> act -> add, and act_backward -> norm_backward ---- */
+/* ---- norm or bias, then act and add in either order; add, act_backward, then its gradient ---- */
 
-/* norm or norm_eval of f32 state over 4 dimensions; after it act, or act and add, all of one type; what lies between is
- * internal but for act's y, which its backward node may want. */
+/* After the first node act, add, or both, all of one type; the first's output is internal, what lies between the two
+ * others may be wanted. The state is f32, a norm's input has 4 dimensions. */
+bool d9_chain_fits(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type));
+/* The sum is internal; what act_backward makes may be wanted. */
+bool d9_chain_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* The other side of the addition; D9_NONE: the third node does not add to the activation. */
+/* The other side of the addition; D9_NONE: it does not add to what the chain makes. */
 d9_value_id d9_chain_addend(const d9_site *site);
 /* The norm among the site's nodes, forward or backward. */
 const d9_node *d9_chain_norm(const d9_site *site);

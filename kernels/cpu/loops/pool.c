@@ -1,5 +1,5 @@
-/* Max pooling over (N, H, W, C), lanes along C. Ties go to the first of the window in row-major order; a NaN wins over
- * every number, and a later NaN over an earlier one. */
+/* Pooling over (N, H, W, C), lanes along C: the maximum of what lies inside the image, or the mean. Ties go to the
+ * first of the window in row-major order; a NaN wins over every number, and a later NaN over an earlier one. */
 #include "kernels/cpu/loops/tile.h"
 
 static int64_t input_at(const d9_kernel_window *w, int64_t n, int64_t iy, int64_t ix) {
@@ -8,6 +8,31 @@ static int64_t input_at(const d9_kernel_window *w, int64_t n, int64_t iy, int64_
 
 static int64_t output_at(const d9_kernel_window *w, int64_t n, int64_t oy, int64_t ox) {
     return ((n * w->out_height + oy) * w->out_width + ox) * w->channels;
+}
+
+/* Along one dimension: of a window's pixels `first`, first + 1, ... the places [from, until) lie inside. */
+typedef struct inside {
+    int64_t first, from, until;
+} inside;
+
+static inside inside_of(int64_t first, int64_t kernel, int64_t size) {
+    return (inside){first, first < 0 ? -first : 0, first + kernel > size ? size - first : kernel};
+}
+static inside rows_of(const d9_kernel_window *w, int64_t oy) {
+    return inside_of(oy * w->stride - w->pad, w->kernel, w->height);
+}
+static inside columns_of(const d9_kernel_window *w, int64_t ox) {
+    return inside_of(ox * w->stride - w->pad, w->kernel, w->width);
+}
+
+/* The windows [from, until) that hold pixel i of `size`. */
+typedef struct range {
+    int64_t from, until;
+} range;
+
+static range windows_of(const d9_kernel_window *w, int64_t i, int64_t windows) {
+    const int64_t last = (i + w->pad) / w->stride + 1, before = i + w->pad - w->kernel;
+    return (range){before < 0 ? 0 : before / w->stride + 1, last < windows ? last : windows};
 }
 
 static inline int wins(float x, float best) { return (x > best) | (x != x); }
@@ -24,62 +49,70 @@ static inline void copy_lanes(const float *from, int64_t n, float *to) {
 
 void D9_LOOP_NAME(pool)(d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t oy, d9_kernel_out y) {
     d9_tile tile, best;
-    const int64_t places = (int64_t)w->kernel * w->kernel;
+    const inside rows = rows_of(w, oy);
     for (int64_t ox = 0; ox < w->out_width; ox++) {
-        const int64_t corner = input_at(w, n, oy * w->stride, ox * w->stride), out = output_at(w, n, oy, ox);
+        const inside columns = columns_of(w, ox);
+        const int64_t corner = input_at(w, n, rows.first, columns.first), out = output_at(w, n, oy, ox);
         for (int64_t c = 0, count; c < w->channels; c += count) {
+            bool first = true;
             count = d9_tile_count(c, w->channels);
-            copy_lanes(d9_tile_load(x, corner + c, count, tile), count, best);
-            for (int64_t k = 1; k < places; k++) {
-                const int64_t there = corner + (k / w->kernel * w->width + k % w->kernel) * w->channels + c;
-                keep_larger(d9_tile_load(x, there, count, tile), count, best);
-            }
+            for (int64_t r = rows.from; r < rows.until; r++)
+                for (int64_t q = columns.from; q < columns.until; q++, first = false) {
+                    const float *from = d9_tile_load(x, corner + (r * w->width + q) * w->channels + c, count, tile);
+                    if (first)
+                        copy_lanes(from, count, best);
+                    else
+                        keep_larger(from, count, best);
+                }
             if (y.store == D9_KERNEL_F32) copy_lanes(best, count, d9_tile_target(y, out + c, best));
             d9_tile_store(y, out + c, count, best);
         }
     }
 }
 
-/* The place 0 .. kernel * kernel - 1 of each lane's maximum in the window at `corner`. */
-static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t corner, int64_t n, int32_t *place) {
+/* The place 0 .. kernel * kernel - 1 of each of n lanes' maximum in a window, from channel c on. */
+static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t image, inside rows, inside columns,
+                        int64_t c, int64_t n, int32_t *place) {
     d9_tile tile, best;
-    copy_lanes(d9_tile_load(x, corner, n, tile), n, best);
-    for (int64_t i = 0; i < n; i++) place[i] = 0;
-    for (int32_t k = 1; k < w->kernel * w->kernel; k++) {
-        const float *from = d9_tile_load(x, corner + (k / w->kernel * w->width + k % w->kernel) * w->channels, n, tile);
+    const int64_t corner = input_at(w, image, rows.first, columns.first) + c;
+    bool first = true;
+    for (int64_t r = rows.from; r < rows.until; r++)
+        for (int64_t q = columns.from; q < columns.until; q++, first = false) {
+            const int32_t here = (int32_t)(r * w->kernel + q);
+            const float *from = d9_tile_load(x, corner + (r * w->width + q) * w->channels, n, tile);
+            if (first) {
+                copy_lanes(from, n, best);
+                for (int64_t i = 0; i < n; i++) place[i] = here;
+                continue;
+            }
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            place[i] = wins(from[i], best[i]) ? k : place[i];
-            best[i] = wins(from[i], best[i]) ? from[i] : best[i];
+            for (int64_t i = 0; i < n; i++) {
+                place[i] = wins(from[i], best[i]) ? here : place[i];
+                best[i] = wins(from[i], best[i]) ? from[i] : best[i];
+            }
         }
-    }
 }
 
-/* The rectangle of inputs that belongs to one window: the window, and inputs between it and the next that are in
- * none. */
-typedef struct rectangle {
-    int64_t rows, columns;
-} rectangle;
-
-static rectangle owned(const d9_kernel_window *w, int64_t oy, int64_t ox) {
-    const int64_t below = oy + 1 == w->out_height ? w->height : (oy + 1) * w->stride;
-    const int64_t right = ox + 1 == w->out_width ? w->width : (ox + 1) * w->stride;
-    return (rectangle){below - oy * w->stride, right - ox * w->stride};
+/* The inputs of one dimension that belong to one of windows that do not overlap: the window's, and those between it and
+ * the next that are in none. */
+static range owned(int64_t first, int64_t next, bool last, int64_t size) {
+    return (range){first < 0 ? 0 : first, last ? size : next};
 }
 
 static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t oy,
                            int64_t ox, d9_kernel_out dx) {
     d9_tile dy_tile, tile;
     int32_t place[D9_TILE];
-    const int64_t corner = input_at(w, n, oy * w->stride, ox * w->stride), out = output_at(w, n, oy, ox);
-    const rectangle area = owned(w, oy, ox);
+    const inside rows = rows_of(w, oy), columns = columns_of(w, ox);
+    const range high = owned(rows.first, rows.first + w->stride, oy + 1 == w->out_height, w->height);
+    const range wide = owned(columns.first, columns.first + w->stride, ox + 1 == w->out_width, w->width);
     for (int64_t c = 0, count; c < w->channels; c += count) {
         count = d9_tile_count(c, w->channels);
-        find_places(x, w, corner + c, count, place);
-        const float *from = d9_tile_load(dy, out + c, count, dy_tile);
-        for (int64_t r = 0; r < area.rows; r++)
-            for (int64_t q = 0; q < area.columns; q++) {
-                const int64_t there = corner + (r * w->width + q) * w->channels + c;
+        find_places(x, w, n, rows, columns, c, count, place);
+        const float *from = d9_tile_load(dy, output_at(w, n, oy, ox) + c, count, dy_tile);
+        for (int64_t iy = high.from; iy < high.until; iy++)
+            for (int64_t ix = wide.from; ix < wide.until; ix++) {
+                const int64_t there = input_at(w, n, iy, ix) + c, r = iy - rows.first, q = ix - columns.first;
                 const int32_t here = r < w->kernel && q < w->kernel ? (int32_t)(r * w->kernel + q) : -1;
                 float *to = d9_tile_target(dx, there, tile);
 #pragma omp simd
@@ -94,16 +127,17 @@ static void gather_pixel(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window
                          d9_kernel_out dx) {
     d9_tile dy_tile, sum;
     int32_t place[D9_TILE];
+    const range high = windows_of(w, iy, w->out_height), wide = windows_of(w, ix, w->out_width);
     for (int64_t c = 0, count; c < w->channels; c += count) {
         count = d9_tile_count(c, w->channels);
         for (int64_t i = 0; i < count; i++) sum[i] = 0;
-        for (int64_t oy = 0; oy < w->out_height; oy++)
-            for (int64_t ox = 0; ox < w->out_width; ox++) {
-                const int64_t r = iy - oy * w->stride, q = ix - ox * w->stride;
-                if (r < 0 || q < 0 || r >= w->kernel || q >= w->kernel) continue;
-                find_places(x, w, input_at(w, n, oy * w->stride, ox * w->stride) + c, count, place);
+        for (int64_t oy = high.from; oy < high.until; oy++)
+            for (int64_t ox = wide.from; ox < wide.until; ox++) {
+                const inside rows = rows_of(w, oy), columns = columns_of(w, ox);
+                const int32_t here = (int32_t)((iy - rows.first) * w->kernel + ix - columns.first);
+                find_places(x, w, n, rows, columns, c, count, place);
                 const float *from = d9_tile_load(dy, output_at(w, n, oy, ox) + c, count, dy_tile);
-                for (int64_t i = 0; i < count; i++) sum[i] += place[i] == r * w->kernel + q ? from[i] : 0;
+                for (int64_t i = 0; i < count; i++) sum[i] += place[i] == here ? from[i] : 0;
             }
         const int64_t there = input_at(w, n, iy, ix) + c;
         if (dx.store == D9_KERNEL_F32) copy_lanes(sum, count, d9_tile_target(dx, there, sum));
@@ -117,5 +151,54 @@ void D9_LOOP_NAME(pool_backward)(d9_kernel_in dy, d9_kernel_in x, const d9_kerne
         for (int64_t ox = 0; ox < w->out_width; ox++) scatter_window(dy, x, w, n, iy / w->stride, ox, dx);
     } else {
         for (int64_t ix = 0; ix < w->width; ix++) gather_pixel(dy, x, w, n, iy, ix, dx);
+    }
+}
+
+/* ---- means ---- */
+
+/* to += from */
+static inline void add_lanes(const float *from, int64_t n, float *to) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) to[i] += from[i];
+}
+
+/* y at `out` = sum / kernel^2 */
+static void store_mean(const d9_kernel_window *w, float *sum, int64_t n, d9_kernel_out y, int64_t out) {
+    const float places = (float)(w->kernel * w->kernel);
+    d9_tile tile;
+    float *to = d9_tile_target(y, out, tile);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) to[i] = sum[i] / places;
+    d9_tile_store(y, out, n, to);
+}
+
+void D9_LOOP_NAME(mean_pool)(d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t oy, d9_kernel_out y) {
+    d9_tile tile, sum;
+    for (int64_t ox = 0; ox < w->out_width; ox++)
+        for (int64_t c = 0, count; c < w->channels; c += count) {
+            const int64_t corner = input_at(w, n, oy * w->stride, ox * w->stride) + c;
+            count = d9_tile_count(c, w->channels);
+            for (int64_t i = 0; i < count; i++) sum[i] = 0;
+            for (int64_t r = 0; r < w->kernel; r++)
+                for (int64_t q = 0; q < w->kernel; q++)
+                    add_lanes(d9_tile_load(x, corner + (r * w->width + q) * w->channels, count, tile), count, sum);
+            store_mean(w, sum, count, y, output_at(w, n, oy, ox) + c);
+        }
+}
+
+void D9_LOOP_NAME(mean_pool_backward)(d9_kernel_in dy, const d9_kernel_window *w, int64_t n, int64_t iy,
+                                      d9_kernel_out dx) {
+    d9_tile tile, sum;
+    const range high = windows_of(w, iy, w->out_height);
+    for (int64_t ix = 0; ix < w->width; ix++) {
+        const range wide = windows_of(w, ix, w->out_width);
+        for (int64_t c = 0, count; c < w->channels; c += count) {
+            count = d9_tile_count(c, w->channels);
+            for (int64_t i = 0; i < count; i++) sum[i] = 0;
+            for (int64_t oy = high.from; oy < high.until; oy++)
+                for (int64_t ox = wide.from; ox < wide.until; ox++)
+                    add_lanes(d9_tile_load(dy, output_at(w, n, oy, ox) + c, count, tile), count, sum);
+            store_mean(w, sum, count, dx, input_at(w, n, iy, ix) + c);
+        }
     }
 }

@@ -1,0 +1,48 @@
+/* A bias for each channel: the pass of a norm whose mean is 0 and whose factor is 1, which changes no bit of x + bias.
+ * Its gradient: sums over fixed parts of the rows, folded in order, so that no result depends on the number of threads.
+ *
+ * Scratch: floats (3, C) of terms; backward doubles (PARTS, 2, C). */
+#include "kernels/cpu/kernels.h"
+
+enum { PARTS = 64 };
+
+int64_t d9_cpu_bias_scratch_bytes(int64_t channels) { return channels * PARTS * 2 * (int64_t)sizeof(double); }
+
+/* Rows [from, until) of part i, as one run. */
+static d9_cpu_run part_of(int64_t rows, int64_t channels, int64_t i) {
+    const int64_t from = rows * i / PARTS, until = rows * (i + 1) / PARTS;
+    return (d9_cpu_run){from * channels, 0, 1, until - from};
+}
+
+void d9_cpu_bias_forward(const d9_cpu *cpu, d9_kernel_in x, const float *bias, int64_t rows, int64_t channels,
+                         const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y) {
+    float *terms = scratch;
+    const bool stream = d9_cpu_streams(cpu, rows * channels * d9_kernel_store_bytes(y.store));
+    for (int64_t c = 0; c < channels; c++) {
+        terms[c] = 0;
+        terms[channels + c] = 1;
+        terms[2 * channels + c] = bias[c];
+    }
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < PARTS; i++) {
+        const d9_cpu_run run = part_of(rows, channels, i);
+        cpu->loops->norm_apply(x, &run, channels, terms, epilogue, stream, y);
+    }
+}
+
+void d9_cpu_bias_backward(const d9_cpu *cpu, d9_kernel_in dy, const d9_cpu_prologue *prologue, int64_t rows,
+                          int64_t channels, void *scratch, float *dbias) {
+    double *sums = scratch;
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < PARTS; i++) {
+        const d9_cpu_run run = part_of(rows, channels, i);
+        double *own = sums + i * 2 * channels;
+        for (int64_t c = 0; c < 2 * channels; c++) own[c] = 0;
+        cpu->loops->bias_sums(dy, prologue, &run, channels, own);
+    }
+    for (int64_t c = 0; c < channels; c++) {
+        double sum = 0;
+        for (int64_t i = 0; i < PARTS; i++) sum += sums[i * 2 * channels + c];
+        if (dbias) dbias[c] = (float)sum;
+    }
+}
