@@ -3,7 +3,10 @@
 #include "graph/init.h"
 #include "kernels/formulas/philox.h"
 
+#include <math.h>
 #include <string.h>
+
+#define TAU 6.283185307179586
 
 d9_status d9_init_uniform(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
                           int64_t count) {
@@ -12,6 +15,21 @@ d9_status d9_init_uniform(d9_context *context, const d9_initializer *self, const
         d9_philox random = d9_philox4x32_10(site->seed, (uint32_t)(i / 4), site->stream, D9_STREAM_INIT, 0);
         for (int64_t k = 0; k < 4 && i + k < count; k++)
             values[i + k] = self->a * (2 * (random.v[k] + 0.5) / 4294967296.0 - 1);
+    }
+    return D9_OK;
+}
+
+/* Box and Muller 1958: two uniform numbers in (0, 1) make two normal ones. */
+d9_status d9_init_normal(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
+                         int64_t count) {
+    (void)context;
+    for (int64_t i = 0; i < count; i += 2) {
+        const d9_philox random = d9_philox4x32_10(site->seed, (uint32_t)(i / 4), site->stream, D9_STREAM_INIT, 0);
+        const uint32_t *words = &random.v[i % 4];
+        const double radius = self->a * sqrt(-2 * log((words[0] + 0.5) / 4294967296.0)),
+                     angle = TAU * ((words[1] + 0.5) / 4294967296.0);
+        values[i] = radius * cos(angle);
+        if (i + 1 < count) values[i + 1] = radius * sin(angle);
     }
     return D9_OK;
 }

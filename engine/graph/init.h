@@ -18,6 +18,9 @@ typedef struct d9_init_site {
 /* uniform in (-a, a) */
 d9_status d9_init_uniform(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
                           int64_t count);
+/* normal, of deviation a */
+d9_status d9_init_normal(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
+                         int64_t count);
 /* the constant a */
 d9_status d9_init_constant(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
                            int64_t count);

@@ -1,0 +1,49 @@
+/* What several networks are made of: the two stems of ImageNet networks, layers with a bias, the head, initial weights,
+ * and what is said of images that are too small. */
+#ifndef D9_MODELS_PARTS_H
+#define D9_MODELS_PARTS_H
+
+#include "graph/graph.h"
+
+/* "BASE.PART" in `name`, which is returned. */
+const char *d9_parts_role(char name[D9_NAME_SIZE], const char *base, const char *part);
+
+/*   cifar     conv 3x3, norm, act                                     the image's size
+ *   imagenet  conv 7x7 by 2, norm, act, max pool 3x3 by 2, padded     a quarter of its side, rounded up
+ *   auto      cifar for images of up to 64 pixels a side, else imagenet */
+typedef enum d9_stem { D9_STEM_AUTO, D9_STEM_CIFAR, D9_STEM_IMAGENET } d9_stem;
+#define D9_STEM_CHOICES "auto|cifar|imagenet"
+#define D9_STEM_DOC                                                                                                    \
+    "first layers: cifar is a 3x3 convolution, imagenet a 7x7 one by 2 and a pool by 2; auto takes cifar for images "  \
+    "of up to 64 pixels a side"
+typedef struct d9_stem_roles {
+    const char *conv, *norm, *act, *pool;
+} d9_stem_roles;
+/* What follows the stem needs `least` pixels a side. */
+D9_MUST_USE d9_status d9_parts_stem(d9_context *context, d9_graph *graph, const d9_stem_roles *roles, d9_stem stem,
+                                    int64_t least, d9_value_id x, int64_t channels, d9_value_id *y);
+
+D9_MUST_USE d9_status d9_parts_conv_norm(d9_context *context, d9_graph *graph, const char *conv, const char *norm,
+                                         d9_value_id x, int64_t channels, int kernel, int stride, d9_value_id *y);
+D9_MUST_USE d9_status d9_parts_norm_act(d9_context *context, d9_graph *graph, const char *norm, const char *act,
+                                        d9_value_id x, d9_value_id *y);
+
+/* `ROLE.weight` and `ROLE.bias`, both uniform in +-1/sqrt(fan-in), as PyTorch has it. */
+D9_MUST_USE d9_status d9_parts_conv_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                         int64_t channels, int kernel, d9_value_id *y);
+D9_MUST_USE d9_status d9_parts_linear_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                           int64_t outputs, d9_value_id *y);
+
+/* The mean of all pixels, then a linear layer with bias. */
+D9_MUST_USE d9_status d9_parts_mean_head(d9_context *context, d9_graph *graph, const char *pool, const char *linear,
+                                         d9_value_id x, int64_t classes, d9_value_id *logits);
+
+/* The numbers that one output sums, or that one input goes to: a weight is (O, K, K, I) or (O, I). */
+typedef struct d9_fans {
+    double in, out;
+} d9_fans;
+d9_fans d9_parts_fans(const d9_shape *weight);
+/* Every convolution's weight is normal, of deviation sqrt(2 / fan): He et al. 2015, arXiv 1502.01852. */
+void d9_parts_normal_convolutions(d9_graph *graph, bool fan_out);
+
+#endif
