@@ -14,7 +14,7 @@
 #include "models/model.h"
 #include "tricks/trick.h"
 
-typedef enum d9_momentum_form { D9_MOMENTUM_PAGE, D9_MOMENTUM_TORCH } d9_momentum_form;
+typedef enum d9_momentum_form { D9_MOMENTUM_PAGE, D9_MOMENTUM_TORCH, D9_MOMENTUM_PLAIN } d9_momentum_form;
 typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL } d9_keep;
 
 typedef struct d9_config {

@@ -114,7 +114,7 @@ void d9_parts_normal_convolutions(d9_graph *graph, bool fan_out) {
         if (graph->nodes[n].op != D9_OP_CONV) continue;
         d9_value *weight = &graph->values[graph->nodes[n].inputs[1]];
         const d9_fans fans = d9_parts_fans(&weight->shape);
-        weight->init = (d9_initializer){
-            .name = "normal", .fill = d9_init_normal, .a = sqrt(2 / (fan_out ? fans.out : fans.in))};
+        weight->init =
+            (d9_initializer){.name = "normal", .fill = d9_init_normal, .a = sqrt(2 / (fan_out ? fans.out : fans.in))};
     }
 }

@@ -23,11 +23,8 @@ enum { STAGES = 4, EXPANSION = 4 /* of a bottleneck's output */ };
 static const struct variant {
     int blocks[STAGES];
     bool bottleneck;
-} variants[] = {{{2, 2, 2, 2}, false},
-                {{3, 4, 6, 3}, false},
-                {{3, 4, 6, 3}, true},
-                {{3, 4, 23, 3}, true},
-                {{3, 8, 36, 3}, true}};
+} variants[] = {
+    {{2, 2, 2, 2}, false}, {{3, 4, 6, 3}, false}, {{3, 4, 6, 3}, true}, {{3, 4, 23, 3}, true}, {{3, 8, 36, 3}, true}};
 
 static const d9_option options[] = {
     {"depth", D9_OPTION_CHOICE, offsetof(resnet, depth), "18", 0, 0, "18|34|50|101|152",

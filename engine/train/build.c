@@ -11,7 +11,9 @@
 
 static void default_groups(const d9_config *config, d9_groups *groups) {
     static const d9_update forms[] = {
-        [D9_MOMENTUM_PAGE] = D9_UPDATE_SGD_PAGE, [D9_MOMENTUM_TORCH] = D9_UPDATE_SGD_TORCH};
+        [D9_MOMENTUM_PAGE] = D9_UPDATE_SGD_PAGE,
+        [D9_MOMENTUM_TORCH] = D9_UPDATE_SGD_TORCH,
+        [D9_MOMENTUM_PLAIN] = D9_UPDATE_SGD_PLAIN};
     const double m = config->train.bias_lr_multiplier;
     d9_group weights = {.name = "weights",
                         .selects.kinds = 1u << D9_WEIGHT | 1u << D9_NORM_SCALE,

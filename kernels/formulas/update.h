@@ -3,10 +3,12 @@
  *
  *   SGD_PAGE   u = -l (g + d w),  v = m v + u,  w = w + u + m v     the rate is inside the velocity
  *   SGD_TORCH  s = g + d w,       v = m v + s,  w = w - l (s + m v) the rate is outside
+ *   SGD_PLAIN  s = g + d w,       v = m v + s,  w = w - l v         the same without Nesterov's look ahead
  *   lerp       a = ratio a + (1 - ratio) x
  *
  * At a constant rate the first two are the same update: v of the first is -l times v of the second. Include with
- * D9_REAL set (real.h). Source: cifar10-fast@f79e8b89, torch_backend.py; torch.optim.SGD with nesterov. */
+ * D9_REAL set (real.h). Source: cifar10-fast@f79e8b89, torch_backend.py; torch.optim.SGD with and without
+ * nesterov. */
 #include "kernels/formulas/real.h"
 #include "kernels/formulas/rows.h"
 
@@ -29,6 +31,13 @@ D9_FN void D9_OF(d9_update_SGD_TORCH)(D9_REAL g, const D9_OF(d9_update_terms) *t
     (void)more_state;
     *state = momentum * *state + s;
     *w -= t->rate * (s + momentum * *state);
+}
+
+D9_FN void D9_OF(d9_update_SGD_PLAIN)(D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+                                      D9_REAL *more_state) {
+    (void)more_state;
+    *state = t->numbers[0] * *state + (g + t->decay * *w);
+    *w -= t->rate * *state;
 }
 
 /* By number, for code that is not hot. */

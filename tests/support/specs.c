@@ -91,6 +91,7 @@ static const op_spec specs[] = {
     {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_SGD_PAGE, .kernel = 1},
     {.op = D9_OP_UPDATE, .n = 7, .variant = D9_UPDATE_SGD_TORCH, .kernel = 1},
     {.op = D9_OP_UPDATE, .n = 65, .variant = D9_UPDATE_SGD_PAGE} /* nothing kept */,
+    {.op = D9_OP_UPDATE, .n = 27, .variant = D9_UPDATE_SGD_PLAIN, .kernel = 1},
     {.op = D9_OP_LERP, .n = 1003},
     {.op = D9_OP_COPY, .n = 1003},
     {.op = D9_OP_DRAW, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .variant = D9_MIRROR_RANDOM},

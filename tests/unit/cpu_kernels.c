@@ -204,10 +204,10 @@ static void activations(fixture *f, const setting *s) {
 
 static void updates(fixture *f, const setting *s) {
     if (s->store != D9_KERNEL_F32) return; /* master type alone */
-    for (int way = 0; way < 4; way++) {
-        const bool torch = way & 1, kept = way & 2;
+    for (int way = 0; way < 2 * D9_UPDATE_COUNT; way++) {
+        const bool kept = way & 1, page = way / 2 == D9_UPDATE_SGD_PAGE, torch = way / 2 == D9_UPDATE_SGD_TORCH;
         const int64_t n = 40007;
-        const d9_cpu_update rule = {torch ? D9_UPDATE_SGD_TORCH : D9_UPDATE_SGD_PAGE, 0.125f, 0.25f, 1, {0.5f}};
+        const d9_cpu_update rule = {way / 2, 0.125f, 0.25f, 1, {0.5f}};
         array *w = fill(f, 0, n, D9_KERNEL_F32, false), *g = fill(f, 1, n, D9_KERNEL_F32, false),
               *v = fill(f, 2, n, D9_KERNEL_F32, false);
         memset(w->f32 + n, 0xff, 16), memset(v->f32 + n, 0xff, 16);
@@ -215,8 +215,10 @@ static void updates(fixture *f, const setting *s) {
         for (int64_t i = 0; i < n && !kept; i++) v->want[i] = 0;
         for (int64_t i = 0; i < n; i++) {
             const double pull = g->want[i] + 0.25 * w->want[i];
-            v->want[i] = torch ? 0.5 * v->want[i] + pull : 0.5 * v->want[i] - 0.125 * pull;
-            w->want[i] += torch ? -0.125 * (pull + 0.5 * v->want[i]) : -0.125 * pull + 0.5 * v->want[i];
+            v->want[i] = 0.5 * v->want[i] + (page ? -0.125 * pull : pull);
+            w->want[i] += page    ? -0.125 * pull + 0.5 * v->want[i]
+                          : torch ? -0.125 * (pull + 0.5 * v->want[i])
+                                  : -0.125 * v->want[i];
         }
         check(w, s, "updated weights", 3e-7);
         if (kept) check(v, s, "velocity", 3e-7);

@@ -238,6 +238,10 @@ static void updates_by_hand(void **state) {
     d9_update_one_double(D9_UPDATE_SGD_TORCH, 3, &terms, &tw, &tv, &none); /* at a constant rate the same update */
     NEAR(tw, w, 1e-15);
     NEAR(-0.125 * tv, v, 1e-14);
+    w = 2, v = 0.5; /* v = 0.9 * 0.5 + 3 + 1/4 * 2 = 3.95; w = 2 - v / 8 */
+    d9_update_one_double(D9_UPDATE_SGD_PLAIN, 3, &terms, &w, &v, &none);
+    NEAR(v, 3.95, 1e-15);
+    NEAR(w, 2 - 0.49375, 1e-15);
     NEAR(d9_lerp_double(2, 10, 0.75), 4, 1e-15);
 }
 
