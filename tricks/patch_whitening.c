@@ -86,7 +86,7 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
 
     d9_value *weight = &graph->values[graph->nodes[stem].inputs[1]]; /* the 1x1 that mixes the 27 */
     weight->shape = (d9_shape){4, {weight->shape.d[0], 1, 1, d}};
-    weight->init.a = 1 / sqrt((double)d);
+    weight->init = (d9_initializer){.name = "uniform", .fill = d9_init_uniform, .a = 1 / sqrt((double)d)};
     graph->nodes[stem].as.conv = (d9_conv_attributes){1, 1, 0};
     D9_TRY(d9_edit_insert(context, graph, graph->image, &whiten, NULL));
 done:

@@ -1,6 +1,6 @@
 /* pool_before_activation: moves max pooling ahead of the activation, or ahead of the norm too.
  *
- *   conv norm act pool  ->  conv norm pool act    before_act: exact for an increasing activation
+ *   conv norm act pool  ->  conv norm pool act    before_act: exact for an increasing activation; needs no norm
  *                       ->  conv pool norm act    before_norm: the norm sees a quarter of the values
  */
 #include "tricks/trick.h"
@@ -15,14 +15,17 @@ static const d9_option options[] = {{"position", D9_OPTION_CHOICE, offsetof(pool
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
     static const d9_op chain[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};
-    bool before_norm = ((const pool_before_activation *)opaque)->position == 1;
+    const bool before_norm = ((const pool_before_activation *)opaque)->position == 1;
+    const int first = before_norm ? 0 : 1; /* of the chain's three that the pool goes ahead of */
     d9_node_id nodes[3];
     int edits = 0;
-    for (; d9_edit_chain(graph, chain, 3, 0, nodes); edits++) {
+    for (; d9_edit_chain(graph, chain + first, 3 - first, 0, nodes + first); edits++) {
         d9_edit_swap(graph, nodes[1], nodes[2]);
         if (before_norm) d9_edit_swap(graph, nodes[0], nodes[1]);
     }
-    return edits ? D9_OK : d9_trick_refuse(context, "pool_before_activation", "the model has no norm-act-pool chain");
+    if (edits) return D9_OK;
+    return d9_trick_refuse(context, "pool_before_activation",
+                           before_norm ? "the model has no norm-act-pool chain" : "the model has no act-pool chain");
 }
 
 const d9_trick d9_trick_pool_before_activation = {
