@@ -74,8 +74,6 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     const int last = self->blocks.count - 1;
     char norm[D9_NAME_SIZE];
     d9_value_id y;
-    if (last < 0)
-        return d9_fail(context, D9_USAGE, "model.blocks is []; densenet needs one block or more: [6, 12, 24, 16]");
     D9_TRY(d9_parts_stem(context, graph, &stem, (d9_stem)self->stem, INT64_C(1) << last, x, self->features, &y));
     for (int b = 0; b <= last; b++) {
         D9_TRY(block(context, graph, self, b, y, &y));

@@ -79,7 +79,6 @@ static void start_by_glorot(d9_graph *graph) {
 static d9_status check(d9_context *context, const vgg *self, const d9_shape *image) {
     const int blocks = self->channels.count;
     const int64_t side = image->d[1] < image->d[2] ? image->d[1] : image->d[2];
-    if (blocks < 1) return d9_fail(context, D9_USAGE, "model.channels is []; vgg needs one block or more: [50, 100]");
     if (self->dropout.count != blocks + 1)
         return d9_fail(context, D9_USAGE,
                        "model.dropout has %d entries; with %d in model.channels vgg needs %d: after each block and "

@@ -1,0 +1,399 @@
+/* The networks as graphs: parameters counted, names, shapes, the order of their nodes, and what each says to bad
+ * options. Their gradients are in gradient_network.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "graph/edit.h"
+#include "tests/support/programs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static d9_context context;
+
+static int set_up(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    return 0;
+}
+
+/* The plain network of "name: NAME, ..." for two images. */
+typedef struct built {
+    d9_config *config;
+    d9_graph graph;
+} built;
+
+static d9_status try_build(const char *model, int64_t side, int64_t classes, built *b) {
+    d9_status status;
+    char yaml[256];
+    const d9_shape image = {4, {2, side, side, 3}};
+    d9_value_id x, logits;
+    snprintf(yaml, sizeof yaml, "model: {%s}\n", model);
+    b->config = program_config(&context, yaml);
+    d9_graph_init(&b->graph);
+    D9_TRY(d9_graph_image(&context, &b->graph, &image, &x));
+    D9_TRY(b->config->model->build(&context, b->config->model_options, classes, &b->graph, x, &logits));
+    D9_TRY(d9_graph_loss(&context, &b->graph, logits));
+done:
+    return status;
+}
+
+static void drop(built *b) {
+    d9_graph_free(&context, &b->graph);
+    d9_config_free(&context, b->config);
+}
+
+static built build(const char *model, int64_t side, int64_t classes) {
+    built b;
+    op_ok(&context, try_build(model, side, classes, &b));
+    program_check_graph(&b.graph);
+    return b;
+}
+
+static const d9_value *value(const built *b, const char *name) {
+    const d9_value_id id = d9_graph_find_value(&b->graph, name);
+    if (id == D9_NONE) fail_msg("there is no value %s", name);
+    return &b->graph.values[id];
+}
+
+static void assert_shape(const built *b, const char *name, d9_shape shape) {
+    if (!d9_shape_equal(&value(b, name)->shape, &shape)) fail_msg("%s has another shape", name);
+}
+
+/* ---- parameters ---- */
+
+static int64_t parameters(const d9_graph *graph) {
+    int64_t count = 0;
+    for (int v = 0; v < graph->value_count; v++)
+        if (graph->values[v].kind == D9_VALUE_PARAMETER) count += d9_shape_count(&graph->values[v].shape);
+    return count;
+}
+
+/* torchvision 0.14 has these numbers for 1000 classes; those of 10 classes follow from the stem and the head. */
+static void parameters_are_counted(void **state) {
+    static const struct {
+        const char *model;
+        int64_t side, classes, parameters;
+    } rows[] = {{"name: resnet, depth: 18", 224, 1000, 11689512},
+                {"name: resnet, depth: 34", 224, 1000, 21797672},
+                {"name: resnet, depth: 50", 224, 1000, 25557032},
+                {"name: resnet, depth: 101", 224, 1000, 44549160},
+                {"name: resnet, depth: 152", 224, 1000, 60192808},
+                {"name: resnet, depth: 18", 32, 10, 11173962},
+                {"name: resnet, depth: 34", 32, 10, 21282122},
+                {"name: resnet, depth: 50", 32, 10, 23520842},
+                {"name: resnet, depth: 101", 32, 10, 42512970},
+                {"name: resnet, depth: 152", 32, 10, 58156618},
+                {"name: densenet", 224, 1000, 7978856},
+                {"name: densenet", 224, 14, 6968206},
+                {"name: vgg", 32, 10, 3441592}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        built b = build(rows[i].model, rows[i].side, rows[i].classes);
+        if (parameters(&b.graph) != rows[i].parameters)
+            fail_msg("%s: %lld parameters", rows[i].model, (long long)parameters(&b.graph));
+        drop(&b);
+    }
+}
+
+/* ---- names and shapes ---- */
+
+static void resnet_has_torchvisions_names(void **state) {
+    (void)state;
+    built b = build("name: resnet, depth: 50", 224, 1000);
+    assert_shape(&b, "conv1.weight", (d9_shape){4, {64, 7, 7, 3}});
+    assert_shape(&b, "bn1.weight", (d9_shape){1, {64}});
+    assert_shape(&b, "bn1.running_var", (d9_shape){2, {1, 64}});
+    assert_shape(&b, "layer1.0.conv1.weight", (d9_shape){4, {64, 1, 1, 64}});
+    assert_shape(&b, "layer1.0.conv3.weight", (d9_shape){4, {256, 1, 1, 64}});
+    assert_shape(&b, "layer1.0.downsample.0.weight", (d9_shape){4, {256, 1, 1, 64}});
+    assert_shape(&b, "layer1.0.downsample.1.bias", (d9_shape){1, {256}});
+    assert_shape(&b, "layer4.2.bn3.running_mean", (d9_shape){2, {1, 2048}});
+    assert_shape(&b, "fc.weight", (d9_shape){2, {1000, 2048}});
+    assert_shape(&b, "fc.bias", (d9_shape){1, {1000}});
+    assert_int_equal(d9_graph_find_value(&b.graph, "layer1.1.downsample.0.weight"), D9_NONE);
+    /* sides; the stride is on the 3x3, as torchvision has it */
+    assert_shape(&b, "conv1.out", (d9_shape){4, {2, 112, 112, 64}});
+    assert_shape(&b, "maxpool.out", (d9_shape){4, {2, 56, 56, 64}});
+    assert_shape(&b, "layer2.0.conv1.out", (d9_shape){4, {2, 56, 56, 128}});
+    assert_shape(&b, "layer2.0.conv2.out", (d9_shape){4, {2, 28, 28, 128}});
+    assert_shape(&b, "layer4.2.add.out", (d9_shape){4, {2, 7, 7, 2048}});
+    assert_shape(&b, "avgpool.out", (d9_shape){4, {2, 1, 1, 2048}});
+    drop(&b);
+    b = build("name: resnet", 32, 10);
+    assert_shape(&b, "conv1.weight", (d9_shape){4, {64, 3, 3, 3}});
+    assert_shape(&b, "layer1.0.conv1.out", (d9_shape){4, {2, 32, 32, 64}});
+    assert_shape(&b, "layer4.1.add.out", (d9_shape){4, {2, 4, 4, 512}});
+    assert_int_equal(d9_graph_find_value(&b.graph, "layer1.0.downsample.0.weight"), D9_NONE);
+    drop(&b);
+}
+
+static void densenet_has_torchvisions_names(void **state) {
+    (void)state;
+    built b = build("name: densenet", 224, 1000);
+    assert_shape(&b, "features.conv0.weight", (d9_shape){4, {64, 7, 7, 3}});
+    assert_shape(&b, "features.norm0.weight", (d9_shape){1, {64}});
+    assert_shape(&b, "features.denseblock1.denselayer1.norm1.weight", (d9_shape){1, {64}});
+    assert_shape(&b, "features.denseblock1.denselayer1.conv1.weight", (d9_shape){4, {128, 1, 1, 64}});
+    assert_shape(&b, "features.denseblock1.denselayer1.conv2.weight", (d9_shape){4, {32, 3, 3, 128}});
+    assert_shape(&b, "features.denseblock3.denselayer24.norm1.running_var", (d9_shape){2, {1, 992}});
+    assert_shape(&b, "features.transition1.norm.weight", (d9_shape){1, {256}});
+    assert_shape(&b, "features.transition1.conv.weight", (d9_shape){4, {128, 1, 1, 256}});
+    assert_shape(&b, "features.norm5.bias", (d9_shape){1, {1024}});
+    assert_shape(&b, "classifier.weight", (d9_shape){2, {1000, 1024}});
+    assert_shape(&b, "classifier.bias", (d9_shape){1, {1000}});
+    assert_shape(&b, "features.transition1.pool.out", (d9_shape){4, {2, 28, 28, 128}});
+    assert_shape(&b, "features.denseblock4.denselayer16.concat.out", (d9_shape){4, {2, 7, 7, 1024}});
+    drop(&b);
+}
+
+static void vgg_has_weights_and_biases_side_by_side(void **state) {
+    (void)state;
+    built b = build("name: vgg", 32, 10);
+    assert_shape(&b, "block1.conv1.weight", (d9_shape){4, {50, 3, 3, 3}});
+    assert_shape(&b, "block1.conv1.bias", (d9_shape){1, {50}});
+    assert_shape(&b, "block2.conv2.weight", (d9_shape){4, {100, 3, 3, 100}});
+    assert_shape(&b, "fc1.weight", (d9_shape){2, {512, 6400}});
+    assert_shape(&b, "fc2.bias", (d9_shape){1, {10}});
+    drop(&b);
+}
+
+/* Every name of a program in half precision, gradients and casts with it, has its place in D9_NAME_SIZE. */
+static void names_fit(void **state) {
+    static const char *const models[] = {"name: densenet, growth: 4", "name: resnet, depth: 152, width: 4",
+                                         "name: vgg"};
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        char yaml[256];
+        d9_program program;
+        snprintf(yaml, sizeof yaml, "model: {%s}\ntrain: {epochs: 1, batch_size: 4}\n", models[m]);
+        d9_config *config = program_config(&context, yaml);
+        const d9_extent extent = program_extent(config, 8, 32);
+        program_make(&context, config, &extent, "bf16", false, &program);
+        program_check_graph(&program.train);
+        for (int v = 0; v < program.train.value_count; v++)
+            assert_true(strlen(program.train.values[v].name) < D9_NAME_SIZE - 1); /* none is cut short */
+        d9_program_free(&context, &program);
+        d9_config_free(&context, config);
+    }
+}
+
+/* ---- order ---- */
+
+static const d9_op *ops(const built *b, const char *first, int count) {
+    static d9_op found[16];
+    for (d9_node_id n = 0; n < b->graph.node_count; n++)
+        if (strcmp(b->graph.nodes[n].role, first) == 0) {
+            for (int i = 0; i < count; i++) found[i] = b->graph.nodes[n + i].op;
+            return found;
+        }
+    fail_msg("there is no node %s", first);
+    return found;
+}
+
+/* Every add follows its norm and goes before its act; it reads the norm first and the shortcut second. */
+static void norm_add_and_act_are_neighbours(void **state) {
+    static const char *const depths[] = {"name: resnet, depth: 34, width: 4", "name: resnet, depth: 50, width: 4"};
+    (void)state;
+    for (int m = 0; m < 2; m++) {
+        built b = build(depths[m], 32, 10);
+        int adds = 0;
+        for (d9_node_id n = d9_edit_next(&b.graph, D9_OP_ADD, 0); n != D9_NONE;
+             n = d9_edit_next(&b.graph, D9_OP_ADD, n + 1), adds++) {
+            const d9_node *at = &b.graph.nodes[n];
+            assert_int_equal(at[-1].op, D9_OP_NORM);
+            assert_int_equal(at[1].op, D9_OP_ACT);
+            assert_int_equal(at->inputs[0], at[-1].outputs[0]);
+            assert_int_equal(at[1].inputs[0], at->outputs[0]);
+        }
+        assert_int_equal(adds, 16);
+        drop(&b);
+    }
+}
+
+static void blocks_are_in_order(void **state) {
+    static const d9_op bottleneck[] = {D9_OP_CONV, D9_OP_NORM, /* the shortcut */
+                                       D9_OP_CONV, D9_OP_NORM, D9_OP_ACT,  D9_OP_CONV, D9_OP_NORM,
+                                       D9_OP_ACT,  D9_OP_CONV, D9_OP_NORM, D9_OP_ADD,  D9_OP_ACT};
+    static const d9_op layer[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_CONV, D9_OP_NORM, D9_OP_ACT, D9_OP_CONV, D9_OP_CONCAT};
+    static const d9_op pair[] = {D9_OP_CONV, D9_OP_BIAS, D9_OP_ACT,  D9_OP_CONV,
+                                 D9_OP_BIAS, D9_OP_ACT,  D9_OP_POOL, D9_OP_DROPOUT};
+    (void)state;
+    built b = build("name: resnet, depth: 50, width: 4", 32, 10);
+    assert_memory_equal(ops(&b, "layer2.0.downsample.0", 12), bottleneck, sizeof bottleneck);
+    drop(&b);
+    b = build("name: densenet, growth: 4, features: 8", 32, 10);
+    assert_memory_equal(ops(&b, "features.denseblock1.denselayer2.norm1", 7), layer, sizeof layer);
+    drop(&b);
+    b = build("name: vgg", 32, 10);
+    assert_memory_equal(ops(&b, "block2.conv1", 8), pair, sizeof pair);
+    drop(&b);
+}
+
+/* ---- options ---- */
+
+/* Off is absent, and only what was asked stays in evaluation. */
+static void dropout_is_where_it_is_asked_for(void **state) {
+    static const struct {
+        const char *model;
+        int train, eval;
+    } rows[] = {{"name: vgg, channels: [4, 4], hidden: 8", 3, 0},
+                {"name: vgg, channels: [4, 4], hidden: 8, dropout: [0, 0.25, 0]", 1, 0},
+                {"name: vgg, channels: [4, 4], hidden: 8, dropout_in_evaluation: on", 3, 3}};
+    (void)state;
+    for (int r = 0; r < 3; r++) {
+        built b = build(rows[r].model, 8, 10);
+        d9_graph evaluation;
+        assert_int_equal(program_count(&b.graph, D9_OP_DROPOUT, false), rows[r].train);
+        op_ok(&context, d9_evaluation_make(&context, &b.graph, D9_BUFFER_STATE, &evaluation));
+        assert_int_equal(program_count(&evaluation, D9_OP_DROPOUT, false), rows[r].eval);
+        d9_graph_free(&context, &evaluation);
+        drop(&b);
+    }
+    built b = build("name: vgg, channels: [4, 4], hidden: 8, dropout: [0.125, 0.25, 0.5]", 8, 10);
+    static const char *const roles[] = {"block1.drop", "block2.drop", "fc1.drop"};
+    for (int i = 0; i < 3; i++) {
+        const d9_node *node = &b.graph.nodes[program_find(&b.graph, D9_OP_DROPOUT, roles[i])];
+        assert_true(node->as.dropout.p == (i == 0 ? 0.125 : i == 1 ? 0.25 : 0.5));
+        assert_int_equal(node->as.dropout.stream, d9_role_stream(roles[i]));
+    }
+    drop(&b);
+}
+
+static void assert_start(const built *b, const char *name, const char *how, double a) {
+    const d9_value *found = value(b, name);
+    if (strcmp(found->init.name, how) != 0 || !(fabs(found->init.a - a) <= 1e-15))
+        fail_msg("%s starts %s %.17g", name, found->init.name, found->init.a);
+}
+
+static void weights_start_as_published(void **state) {
+    (void)state;
+    built b = build("name: vgg", 32, 10);
+    assert_start(&b, "block1.conv2.weight", "uniform", sqrt(6.0 / (450 + 450)));
+    assert_start(&b, "block2.conv1.weight", "uniform", sqrt(6.0 / (450 + 900)));
+    assert_start(&b, "fc1.weight", "uniform", sqrt(6.0 / (6400 + 512)));
+    assert_start(&b, "fc1.bias", "constant", 0);
+    drop(&b);
+    b = build("name: vgg, init: default", 32, 10);
+    assert_start(&b, "block2.conv1.weight", "uniform", 1 / sqrt(450));
+    assert_start(&b, "block2.conv1.bias", "uniform", 1 / sqrt(450));
+    assert_start(&b, "fc2.bias", "uniform", 1 / sqrt(512));
+    drop(&b);
+    b = build("name: resnet, depth: 50", 224, 10);
+    assert_start(&b, "conv1.weight", "normal", sqrt(2.0 / (64 * 49)));
+    assert_start(&b, "layer2.0.conv2.weight", "normal", sqrt(2.0 / (128 * 9)));
+    assert_start(&b, "layer2.0.downsample.0.weight", "normal", sqrt(2.0 / 512));
+    assert_start(&b, "layer2.0.downsample.1.weight", "constant", 1);
+    assert_start(&b, "layer2.0.bn2.weight", "constant", 1);
+    assert_start(&b, "layer2.0.bn3.weight", "constant", 0);
+    assert_start(&b, "layer4.2.bn3.weight", "constant", 0);
+    assert_start(&b, "fc.weight", "uniform", 1 / sqrt(2048));
+    assert_start(&b, "fc.bias", "uniform", 1 / sqrt(2048));
+    drop(&b);
+    b = build("name: resnet, zero_init_residual: off", 32, 10);
+    assert_start(&b, "layer4.1.bn2.weight", "constant", 1);
+    drop(&b);
+    b = build("name: densenet", 32, 10);
+    assert_start(&b, "features.denseblock1.denselayer1.conv2.weight", "normal", sqrt(2.0 / (128 * 9)));
+    assert_start(&b, "classifier.bias", "constant", 0);
+    drop(&b);
+}
+
+static void the_stem_follows_the_image(void **state) {
+    static const struct {
+        const char *model;
+        int64_t side;
+        int kernel;
+    } rows[] = {{"name: resnet, width: 4", 64, 3},
+                {"name: resnet, width: 4", 65, 7},
+                {"name: resnet, width: 4, stem: imagenet", 32, 7},
+                {"name: resnet, width: 4, stem: cifar", 65, 3}};
+    (void)state;
+    for (int r = 0; r < 4; r++) {
+        built b = build(rows[r].model, rows[r].side, 10);
+        assert_int_equal(b.graph.nodes[0].as.conv.kernel, rows[r].kernel);
+        assert_int_equal(program_count(&b.graph, D9_OP_POOL, false), rows[r].kernel == 7);
+        drop(&b);
+    }
+}
+
+/* ---- refusals ---- */
+
+static void bad_options_are_named(void **state) {
+    static const struct {
+        const char *model;
+        int64_t side; /* 0: the configuration refuses */
+        const char *message;
+    } rows[] = {
+        {"name: vgg, dropout: [0.25, 1, 0.5]", 0,
+         "model.dropout[1]: 1 is out of range; must lie between 0 and 0.999999"},
+        {"name: resnet, depth: 20", 0, "model.depth: 20 is not known here; one of: 18, 34, 50, 101, 152"},
+        {"name: vgg, channels: []", 0, "model.channels: needs a list of whole numbers, like [64, 128]"},
+        {"name: vgg, dropout: [0.25]", 32,
+         "model.dropout has 1 entries; with 2 in model.channels vgg needs 3: after each block and after the hidden "
+         "layer"},
+        {"name: vgg", 3, "images of 3x3 are too small for the 2 pools of model.channels: vgg needs 4 pixels a side"},
+        {"name: resnet", 4, "images of 4x4 are too small for model.stem cifar: it needs 5 pixels a side"},
+        {"name: resnet, stem: imagenet", 16,
+         "images of 16x16 are too small for model.stem imagenet: it needs 17 pixels a side; with model.stem: cifar 5"},
+        {"name: densenet", 7, "images of 7x7 are too small for model.stem cifar: it needs 8 pixels a side"},
+        {"name: densenet, stem: imagenet", 28,
+         "images of 28x28 are too small for model.stem imagenet: it needs 29 pixels a side; with model.stem: cifar 8"},
+    };
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        built b;
+        char yaml[256];
+        d9_config *config;
+        snprintf(yaml, sizeof yaml, "model: {%s}\n", rows[r].model);
+        if (rows[r].side == 0)
+            assert_int_equal(d9_config_parse(&context, "x.yaml", yaml, NULL, &config), D9_USAGE);
+        else {
+            assert_int_equal(try_build(rows[r].model, rows[r].side, 10, &b), D9_USAGE);
+            drop(&b);
+        }
+        if (!strstr(context.message, rows[r].message) ||
+            (rows[r].side && strlen(context.message) != strlen(rows[r].message)))
+            fail_msg("%s: %s", rows[r].model, context.message);
+        d9_context_clear(&context);
+    }
+}
+
+/* The smallest images that are not refused. */
+static void the_smallest_images_fit(void **state) {
+    (void)state;
+    static const struct {
+        const char *model;
+        int64_t side;
+    } rows[] = {{"name: vgg", 4},
+                {"name: resnet", 5},
+                {"name: resnet, stem: imagenet", 17},
+                {"name: densenet", 8},
+                {"name: densenet, stem: imagenet", 29}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        built b = build(rows[r].model, rows[r].side, 10);
+        drop(&b);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(parameters_are_counted, set_up),
+        cmocka_unit_test_setup(resnet_has_torchvisions_names, set_up),
+        cmocka_unit_test_setup(densenet_has_torchvisions_names, set_up),
+        cmocka_unit_test_setup(vgg_has_weights_and_biases_side_by_side, set_up),
+        cmocka_unit_test_setup(names_fit, set_up),
+        cmocka_unit_test_setup(norm_add_and_act_are_neighbours, set_up),
+        cmocka_unit_test_setup(blocks_are_in_order, set_up),
+        cmocka_unit_test_setup(dropout_is_where_it_is_asked_for, set_up),
+        cmocka_unit_test_setup(weights_start_as_published, set_up),
+        cmocka_unit_test_setup(the_stem_follows_the_image, set_up),
+        cmocka_unit_test_setup(bad_options_are_named, set_up),
+        cmocka_unit_test_setup(the_smallest_images_fit, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
