@@ -1,10 +1,10 @@
-/* The gradient of a whole small network against finite differences, in f64 on the reference backend, through the
- * program that training builds: resnet9 with every trick on.
+/* The gradients of whole small networks against finite differences, in f64 on the reference backend, through the
+ * program that training builds: resnet9 with every trick on, and every other network narrow.
  *
  *   (L(w + h) - L(w - h)) / 2h   against   the GRADIENT buffer,   L the loss summed over the batch
  *
  * CELU is smooth enough; max pooling is not, so an entry whose step changes the winner of any pool window is passed
- * over. Those are counted, and must be few. */
+ * over. Those are counted, and must be few. Dropout drops the same in both, because the step is the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,10 +21,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 8, SIDE = 32, ENTRIES = 12, MAX_POOLS = 8 };
+enum { BATCH = 8 };
 static const double step_size = 1e-5, tolerance = 1e-6;
 
+#define SMOOTH "celu: {alpha: 0.3}"
+static const struct row {
+    const char *model, *tricks; /* NULL: all of them */
+    int side, entries;          /* of each tensor */
+    int tensors;                /* with a gradient */
+} rows[] = {
+    /* convolutions, norm biases, head; scales and whitening are frozen */
+    {"name: resnet9, channels: [4, 6, 8, 8], logits_scale: 0.5", NULL, 32, 12, 8 + 8 + 1},
+    /* dropout, hidden linear layer, biases; the pools before and after the activation */
+    {"name: vgg, channels: [3, 4], hidden: 6, init: default", SMOOTH, 8, 12, 12},
+    {"name: vgg, channels: [3, 4], hidden: 6", SMOOTH ", pool_before_activation: {position: before_act}", 8, 12, 12},
+    /* strided shortcuts; the head's mean is over 2x2 */
+    {"name: resnet, width: 2, zero_init_residual: off", SMOOTH, 16, 4, 20 + 2 * 20 + 2},
+    /* 7x7 by 2, a padded pool of overlapping windows, bottlenecks */
+    {"name: resnet, depth: 50, width: 2, stem: imagenet, zero_init_residual: off", SMOOTH, 33, 2, 53 + 2 * 53 + 2},
+    /* concatenation, mean pools that leave a row out */
+    {"name: densenet, growth: 2, features: 4, blocks: [2, 3, 2]", SMOOTH, 10, 6, 17 + 2 * 18 + 2},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
 typedef struct network {
+    const struct row *row;
     d9_context context;
     d9_config *config;
     d9_session session;
@@ -49,7 +70,7 @@ static void find_winners(network *self, int32_t *winners) {
         const d9_node *node = &self->forward.nodes[n];
         const int64_t *in = self->forward.values[node->inputs[0]].shape.d,
                       *out = self->forward.values[node->outputs[0]].shape.d;
-        int k = node->as.pool.kernel, stride = node->as.pool.stride;
+        int k = node->as.pool.kernel, stride = node->as.pool.stride, pad = node->as.pool.pad;
         double *x = malloc((size_t)(in[0] * in[1] * in[2] * in[3]) * sizeof(double));
         read_value(self, node->inputs[0], x);
         for (int64_t i = 0; i < out[0] * out[1] * out[2] * out[3]; i++) {
@@ -58,7 +79,9 @@ static void find_winners(network *self, int32_t *winners) {
             int32_t best = -1;
             double largest = -INFINITY;
             for (int p = 0; p < k * k; p++) {
-                double value = x[((s * in[1] + oy * stride + p / k) * in[2] + ox * stride + p % k) * in[3] + c];
+                const int64_t iy = oy * stride + p / k - pad, ix = ox * stride + p % k - pad;
+                if (iy < 0 || ix < 0 || iy >= in[1] || ix >= in[2]) continue;
+                const double value = x[((s * in[1] + iy) * in[2] + ix) * in[3] + c];
                 if (value > largest) largest = value, best = p;
             }
             winners[w++] = best;
@@ -78,21 +101,26 @@ static double loss(network *self) {
     return sum;
 }
 
-static const d9_dataset_options dataset = {
-    .name = "synthetic", .image_size = SIDE, .synthetic_train = BATCH, .synthetic_test = BATCH};
+/* The convolution that reads the image, or what whitening makes of it. */
+static d9_node_id first_trained(const d9_graph *graph) {
+    d9_node_id n = d9_edit_next(graph, D9_OP_CONV, 0);
+    while (!graph->values[graph->nodes[n].inputs[1]].trainable) n = d9_edit_next(graph, D9_OP_CONV, n + 1);
+    return n;
+}
 
 /* One training step leaves the gradient; then the state is as it was before. Biases and running statistics are
  * moved off their defaults, where a wrong sign could hide. */
-static int set_up(void **state) {
-    static network n;
-    static char yaml[1024];
-    network *self = &n;
+static void begin(network *self, const struct row *row) {
+    char yaml[1024];
+    const d9_dataset_options dataset = {
+        .name = "synthetic", .image_size = row->side, .synthetic_train = BATCH, .synthetic_test = BATCH};
+    *self = (network){.row = row};
     d9_context_init(&self->context);
     snprintf(yaml, sizeof yaml,
              "data: {dataset: synthetic}\nbackend: reference\nprecision: f64\nthreads: 1\n"
-             "model: {name: resnet9, channels: [4, 6, 8, 8], logits_scale: 0.5}\n"
+             "model: {%s}\n"
              "train: {epochs: 1, batch_size: %d, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
-             BATCH, program_all_tricks);
+             row->model, BATCH, row->tricks ? row->tricks : program_all_tricks);
     self->config = program_config(&self->context, yaml);
     d9_session_options options = {.config = self->config, .seed = 3, .program = {.keep_all = true}, .no_eval = true};
     OK(d9_dataset_load(&self->context, &dataset, &options.dataset));
@@ -116,7 +144,7 @@ static int set_up(void **state) {
                                    program->group_elements * 8));
     OK(d9_graph_copy(&self->context, &program->train, &self->forward));
     self->forward.node_count = d9_edit_next(&self->forward, D9_OP_METRICS, 0);
-    for (d9_node_id n = program_find(&self->forward, D9_OP_CONV, "stem.conv"); n > 0; n--)
+    for (d9_node_id n = first_trained(&self->forward); n > 0; n--)
         d9_graph_remove_node(&self->forward,
                              0); /* batch and whitening: every value keeps its place, and theirs does not change */
     OK(self->session.backend->plan(&self->context, self->session.device, program, &self->forward, &self->plan));
@@ -125,12 +153,9 @@ static int set_up(void **state) {
         self->winner_count += d9_shape_count(&self->forward.values[self->forward.nodes[p].outputs[0]].shape);
     self->winners = calloc((size_t)self->winner_count, sizeof *self->winners);
     self->reference = calloc((size_t)self->winner_count, sizeof *self->reference);
-    *state = self;
-    return 0;
 }
 
-static int tear_down(void **state) {
-    network *self = *state;
+static void end(network *self) {
     self->session.backend->plan_free(&self->context, self->plan);
     d9_graph_free(&self->context, &self->forward);
     d9_session_close(&self->session);
@@ -139,7 +164,6 @@ static int tear_down(void **state) {
     free(self->gradient);
     free(self->winners);
     free(self->reference);
-    return 0;
 }
 
 /* Loss at one entry moved by `h`; false when a pool's winner changed. */
@@ -164,7 +188,7 @@ static void check_parameter(network *self, const d9_value *value, tally *all) {
     int compared = 0;
     for (int64_t i = 0; i < count; i++) size = fmax(size, fabs(self->gradient[first + i]));
     if (!(size > 0)) fail_msg("%s: its gradient is zero", value->name);
-    for (int e = 0; e < ENTRIES; e++) {
+    for (int e = 0; e < self->row->entries; e++) {
         int64_t entry = first + (int64_t)d9_philox_below(d9_philox4x32_10(8, (uint32_t)e, (uint32_t)first, 0, 0).v[0],
                                                          (uint32_t)count);
         double above, below;
@@ -185,8 +209,9 @@ static void check_parameter(network *self, const d9_value *value, tally *all) {
     all->tensors += compared > 0;
 }
 
-static void test_gradient_of_the_whole_network(void **state) {
-    network *self = *state;
+static void check_network(const struct row *row) {
+    network n, *self = &n;
+    begin(self, row);
     const d9_graph *graph = &self->session.program.train;
     tally all = {0};
     int tensors = 0;
@@ -197,16 +222,24 @@ static void test_gradient_of_the_whole_network(void **state) {
             check_parameter(self, &graph->values[v], &all);
             tensors++;
         }
-    print_message("%d entries of %d tensors compared, %d passed over; worst error %.2g of the tensor's largest\n",
-                  all.compared, all.tensors, all.passed_over, all.worst);
-    assert_int_equal(tensors, 8 + 8 + 1); /* convolutions, norm biases, head; scales and whitening are frozen */
+    print_message("%s: %d entries of %d tensors compared, %d passed over; worst error %.2g of the tensor's largest\n",
+                  row->model, all.compared, all.tensors, all.passed_over, all.worst);
+    assert_int_equal(tensors, row->tensors);
     assert_int_equal(all.tensors, tensors);
-    assert_true(all.compared * 10 >= tensors * ENTRIES * 8);
+    assert_true(all.compared * 10 >= tensors * row->entries * 8);
+    end(self);
+}
+
+static void test_gradients_of_whole_networks(void **state) {
+    (void)state;
+    for (int r = 0; r < ROWS; r++) check_network(&rows[r]);
 }
 
 /* The comparison sees an error of one part in ten thousand. */
 static void test_a_wrong_gradient_shows(void **state) {
-    network *self = *state;
+    network n, *self = &n;
+    (void)state;
+    begin(self, &rows[0]);
     const d9_graph *graph = &self->session.program.train;
     const d9_value *head = &graph->values[d9_graph_find_value(graph, "head.weight")];
     int64_t entry = head->offset / 8;
@@ -218,12 +251,13 @@ static void test_a_wrong_gradient_shows(void **state) {
     double difference = (above - below) / (2 * step_size);
     assert_true(fabs(difference - self->gradient[entry]) <= tolerance * fabs(difference));
     assert_true(fabs(difference - self->gradient[entry] * 1.0001) > tolerance * fabs(difference));
+    end(self);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradient_of_the_whole_network),
+        cmocka_unit_test(test_gradients_of_whole_networks),
         cmocka_unit_test(test_a_wrong_gradient_shows),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
