@@ -93,10 +93,13 @@ static void check_backward(fixture *f, op_case *forward, d9_op op, const d9_valu
     op_case c;
     op_live live;
     d9_node backward = {.op = op, .as = node->as, .input_count = kept_count, .output_count = wanted};
+    if (op == D9_OP_SLICE) /* of what a concatenation put behind its first input */
+        backward.as.slice.offset = of[0] ? forward->graph->values[node->inputs[0]].shape.d[3] : 0;
     op_live first; /* the forward node's own outputs are inputs of some backward nodes */
     op_open(&first, forward, &d9_backend_reference, NULL);
     op_step(&first, 0);
     op_case_begin(&c, forward->context, "backward", D9_F64, D9_F64, OP_FILL_RANDOM);
+    c.program.seed = forward->program.seed; /* what dropout keeps */
     snprintf(c.name, sizeof c.name, "%s of %.60s", d9_op_name(op), forward->name);
     for (int i = 0; i < kept_count; i++) {
         const d9_value *like = &forward->graph->values[kept[i] == D9_NONE ? node->outputs[0] : kept[i]];
@@ -154,6 +157,15 @@ static void gradients_are_derivatives(void **state) {
             bool from_output = n->as.act.activation == D9_ACT_RELU || n->as.act.activation == D9_ACT_CELU;
             check_backward(f, &c, D9_OP_ACT_BACKWARD, (d9_value_id[]){D9_NONE, from_output ? out[0] : in[0]}, 2,
                            (int[]){0}, 1);
+        } else if (n->op == D9_OP_MEAN_POOL && small) {
+            check_backward(f, &c, D9_OP_MEAN_POOL_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
+        } else if (n->op == D9_OP_BIAS && small) { /* the other input's gradient is dy itself */
+            check_backward(f, &c, D9_OP_BIAS_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){1}, 1);
+        } else if (n->op == D9_OP_DROPOUT && small) { /* the same step, so the same elements */
+            check_backward(f, &c, D9_OP_DROPOUT, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
+        } else if (n->op == D9_OP_CONCAT && small) {
+            for (int side = 0; side < 2; side++)
+                check_backward(f, &c, D9_OP_SLICE, (d9_value_id[]){D9_NONE}, 1, (int[]){side}, 1);
         } else if (n->op == D9_OP_SCALE) {
             check_backward(f, &c, D9_OP_SCALE, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
         } else
@@ -164,6 +176,8 @@ static void gradients_are_derivatives(void **state) {
     }
     assert_true(checked[D9_OP_CONV] >= 2 && checked[D9_OP_LINEAR] >= 1 && checked[D9_OP_NORM] >= 2);
     assert_true(checked[D9_OP_POOL] >= 2 && checked[D9_OP_ACT] >= D9_ACT_COUNT);
+    assert_true(checked[D9_OP_BIAS] >= 1 && checked[D9_OP_DROPOUT] >= 1 && checked[D9_OP_MEAN_POOL] >= 2);
+    assert_true(checked[D9_OP_CONCAT] >= 1);
     print_message("counted: %d operations\n", all);
 }
 
