@@ -11,7 +11,7 @@
 
 typedef struct printer {
     d9_text *text;
-    bool origins, results_only; /* results_only: without what cannot change a result */
+    bool origins, results_only; /* results_only: without what cannot change a result, and as before a key was known */
 } printer;
 
 /* What cannot change a result, and the seed, which a run has beside its configuration. A section's name stands
@@ -23,6 +23,14 @@ static bool is_result_free(const char *section, const char *key) {
                                            {"data", "check"}};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         if (strcmp(section, paths[i][0]) == 0 && (!paths[i][1] || strcmp(key, paths[i][1]) == 0)) return true;
+    return false;
+}
+
+/* Whether "key|key" holds the key. */
+static bool is_younger(const char *keys, const char *key) {
+    const size_t length = strlen(key);
+    for (const char *at = keys; at && *at; at += strcspn(at, "|"), at += *at == '|')
+        if (strcspn(at, "|") == length && strncmp(at, key, length) == 0) return true;
     return false;
 }
 
@@ -54,6 +62,7 @@ typedef struct block {
     const d9_option *options;
     const void *base;
     const d9_tree *map; /* for origins */
+    const char *younger;
 } block;
 
 /* Who said what no file and no option said. */
@@ -66,6 +75,9 @@ static int print_block(const printer *printer, const block *block) {
     int lines = 0;
     for (const d9_option *option = block->options; option && option->type != D9_OPTION_NONE; option++) {
         if (printer->results_only && is_result_free(block->section, option->key)) continue;
+        if (printer->results_only && is_younger(block->younger, option->key) &&
+            d9_value_is_default(option, block->base, printer->text))
+            continue;
         if (printer->results_only) d9_retired_add_hashed(block->section, option->key, printer->text);
         d9_text value;
         d9_text_init(printer->text->context, &value);
@@ -85,7 +97,11 @@ static void print_sections(const printer *printer, const d9_config *config) {
     char head[64];
     for (int i = 0; d9_section_at(i); i++) {
         const d9_section *section = d9_section_at(i);
-        block block = {.section = section->name, .options = section->options, .base = config, .map = config->tree};
+        block block = {.section = section->name,
+                       .options = section->options,
+                       .base = config,
+                       .map = config->tree,
+                       .younger = section->younger};
         if (i > 0) {
             snprintf(head, sizeof head, "%s:", section->name);
             block.head = head;
@@ -98,20 +114,21 @@ static void print_sections(const printer *printer, const d9_config *config) {
 
 static void print_model(const printer *printer, const d9_config *config) {
     const d9_tree *map = d9_tree_find(config->tree, "model");
-    print_block(printer, &(block){"model:", 2, "model", d9_section_model_name(), &config->model->name, map});
-    print_block(printer, &(block){NULL, 2, "model", config->model->options, config->model_options, map});
+    print_block(printer, &(block){"model:", 2, "model", d9_section_model_name(), &config->model->name, map, NULL});
+    print_block(printer,
+                &(block){NULL, 2, "model", config->model->options, config->model_options, map, config->model->younger});
 }
 
 static void print_trick(const printer *printer, const d9_config *config, int index, const d9_tree *node) {
     const d9_trick *trick = d9_trick_at(index);
     const size_t start = printer->text->size;
     char head[80];
+    const block block = {head, 4, "tricks", trick->options, config->trick_options[index], node, trick->younger};
     snprintf(head, sizeof head, "  %s:", trick->name);
     if (!config->trick_on[index]) {
         d9_text_add(printer->text, "  # %s: off", trick->name);
         end_line(printer, start, node, "");
-    } else if (print_block(printer, &(block){head, 4, "tricks", trick->options, config->trick_options[index], node}) ==
-               0) {
+    } else if (print_block(printer, &block) == 0) {
         d9_text_add(printer->text, "%s {}", head);
         end_line(printer, start, node, "");
     }

@@ -28,7 +28,7 @@ static const d9_option backend_options[] = {
     {"tune", D9_OPTION_CHOICE, FIELD(backend_options.tune), "auto", 0, 0, "auto|on|off",
      "time the candidate implementations; off takes the first one, auto times where the backend gains from it, on cuda "
      "once for all runs"},
-    {"cpu_level", D9_OPTION_TEXT, FIELD(backend_options.cpu_level), "auto", 0, 0, 
+    {"cpu_level", D9_OPTION_TEXT, FIELD(backend_options.cpu_level), "auto", 0, 0,
      "auto|plain|avx2|avx512|avx512-bf16|amx|v2|v3|v4|v4bf16",
      "instructions beyond which the CPU backends use none, by name or by x86-64 level; auto takes the best of the "
      "processor"},
@@ -91,13 +91,13 @@ static const d9_option published_options[] = {
 };
 
 static const d9_section sections[] = {
-    {"root", "the run as a whole", root_options},
-    {"backend_options", "how the backend plans", backend_options},
-    {"data", "the images", data_options},
-    {"eval", "evaluation", eval_options},
-    {"train", "the optimizer and its schedule", train_options},
+    {"root", "the run as a whole", root_options, NULL},
+    {"backend_options", "how the backend plans", backend_options, NULL},
+    {"data", "the images", data_options, NULL},
+    {"eval", "evaluation", eval_options, NULL},
+    {"train", "the optimizer and its schedule", train_options, NULL},
     {"published", "what the author of this file's recipe reported; data for reports, never inherited",
-     published_options},
+     published_options, NULL},
 };
 enum { SECTION_COUNT = sizeof sections / sizeof sections[0] };
 
@@ -128,14 +128,14 @@ enum { MODEL_COUNT = sizeof model_sections / sizeof model_sections[0] };
 bool d9_config_section(int index, const char **section, const char **doc, const d9_option **options) {
     static const d9_option none[] = {{0}};
     const int model = index - SECTION_COUNT - 1, trick = model - MODEL_COUNT;
-    d9_section found = {"model", "the network by name; its options are beside the name", model_name};
+    d9_section found = {"model", "the network by name; its options are beside the name", model_name, NULL};
     if (index < 0 || trick >= D9_TRICK_COUNT) return false;
     if (index < SECTION_COUNT)
         found = sections[index];
     else if (trick >= 0)
-        found = (d9_section){trick_sections[trick], d9_trick_at(trick)->doc, d9_trick_at(trick)->options};
+        found = (d9_section){trick_sections[trick], d9_trick_at(trick)->doc, d9_trick_at(trick)->options, NULL};
     else if (model >= 0)
-        found = (d9_section){model_sections[model], d9_model_at(model)->doc, d9_model_at(model)->options};
+        found = (d9_section){model_sections[model], d9_model_at(model)->doc, d9_model_at(model)->options, NULL};
     *section = found.name, *doc = found.doc, *options = found.options ? found.options : none;
     return true;
 }

@@ -312,3 +312,27 @@ bool d9_value_write(const d9_option *option, const void *base, d9_text *text) {
         types[option->type].write(field, text);
     return true;
 }
+
+bool d9_value_is_default(const d9_option *option, const void *base, d9_text *text) {
+    d9_status status;
+    d9_schedule storage = {0}; /* the largest of the types */
+    d9_option stored = *option;
+    d9_arena arena = {0};
+    d9_text value, fallback;
+    bool same = false;
+    if (!option->fallback) return false;
+    stored.offset = 0;
+    d9_text_init(text->context, &value);
+    d9_text_init(text->context, &fallback);
+    D9_TRY(d9_value_read(text->context, &arena, &stored, NULL, &storage));
+    same = d9_value_write(option, base, &value) == d9_value_write(&stored, &storage, &fallback) &&
+           strcmp(d9_text_get(&value), d9_text_get(&fallback)) == 0;
+    D9_TRY(d9_text_status(&value));
+    D9_TRY(d9_text_status(&fallback));
+done:
+    d9_text_free(&value);
+    d9_text_free(&fallback);
+    d9_arena_free(text->context, &arena);
+    if (text->status == D9_OK) text->status = status;
+    return same;
+}

@@ -15,6 +15,9 @@ D9_MUST_USE d9_status d9_value_wrong_type(d9_context *context, const d9_tree *no
 /* Appends the field as YAML; false, and nothing appended, where an optional value is absent. */
 bool d9_value_write(const d9_option *option, const void *base, d9_text *text);
 
+/* Whether the field is what the default makes it. A failure is remembered in `text`, as one of writing there. */
+bool d9_value_is_default(const d9_option *option, const void *base, d9_text *text);
+
 /* Reads a map by tables: every row of every table is filled, from the map or its default. Keys of no table
  * fail, except those in `others` (NULL-terminated; may be NULL). */
 typedef struct d9_binding {

@@ -113,12 +113,61 @@ static void test_hash(void **state) {
     }
 }
 
+/* As dawn9 0.1.0 hashed it: its checkpoints are told apart by it. */
+static void test_hash_stays(void **state) {
+    (void)state;
+    char hash[65];
+    d9_config *config = load("configs/dawn94.yaml");
+    d9_config_hash(&context, config, hash);
+    assert_string_equal(hash, "8f127e78b2e6c99982189a869d396ef4d1e7a3f4eca6013e9a8e817cb710cb16");
+    d9_config_free(&context, config);
+}
+
+/* The lines of keys that are younger than the hash count where the value is not the default, however that is written.
+ */
+static void test_default_values(void **state) {
+    (void)state;
+    static const struct {
+        const char *fallback, *same, *other;
+        d9_option_type type;
+    } rows[] = {{"off", "false", "on", D9_OPTION_BOOL},
+                {"0.50", "5e-1", "0.25", D9_OPTION_REAL},
+                {"", NULL, "0", D9_OPTION_REAL},
+                {"3", "3", "-3", D9_OPTION_INT},
+                {"b", "b", "a", D9_OPTION_CHOICE},
+                {"", "\"\"", "a", D9_OPTION_TEXT},
+                {"[1, 2]", "[ 1,2 ]", "[1]", D9_OPTION_INTS},
+                {"{knots: [0, end], values: [1, 2]}", "{knots: [0.0, end], values: [1.0, 2]}",
+                 "{knots: [0, end], values: [1, 3]}", D9_OPTION_SCHEDULE}};
+    for (int i = 0; i < COUNT(rows); i++) {
+        const d9_option option = {
+            "key", rows[i].type, 0, rows[i].fallback, 0, 0, rows[i].type == D9_OPTION_CHOICE ? "a|b" : NULL, "a key"};
+        const char *const values[] = {NULL, rows[i].same, rows[i].other};
+        d9_arena arena = {0};
+        for (int v = 0; v < COUNT(values); v++) {
+            const d9_place place = {.source = "x"};
+            d9_schedule field = {0};
+            d9_tree *node = NULL;
+            d9_text text;
+            if (values[v])
+                assert_int_equal(d9_tree_parse(&context, &arena, &place, values[v], strlen(values[v]), &node), D9_OK);
+            assert_int_equal(d9_value_read(&context, &arena, &option, node, &field), D9_OK);
+            d9_text_init(&context, &text);
+            assert_int_equal(d9_value_is_default(&option, &field, &text), v < 2);
+            assert_int_equal(d9_text_status(&text), D9_OK);
+        }
+        d9_arena_free(&context, &arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_print_round_trip, reset),
         cmocka_unit_test_setup(test_print_origins, reset),
         cmocka_unit_test_setup(test_print_origins_of_odd_words, reset),
         cmocka_unit_test_setup(test_hash, reset),
+        cmocka_unit_test_setup(test_hash_stays, reset),
+        cmocka_unit_test_setup(test_default_values, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
