@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A model.safetensors of dawn9's resnet9 as a PyTorch module, and back. Needs torch and nothing else.
+"""A model.safetensors of dawn9 as a PyTorch module, and back: any network, as the file itself describes it. Needs torch and
+nothing else.
 
     from load_in_pytorch import load, save
     net = load("runs/dawn94-seed1/model.safetensors")   # in eval mode
@@ -7,17 +8,18 @@
     logits = net.tta(images)            # the mean over the views of the configuration (flip_tta)
     save(net, "tuned.safetensors")      # for dawn9 eval
 
+The module is the network as it evaluates: what training alone has, dropout, is not in it.
+
 usage: load_in_pytorch.py MODEL             prints the module
        load_in_pytorch.py MODEL LOGITS      compares it with what `dawn9 eval --logits LOGITS` wrote: status 1 beyond 1e-4
 """
 import json
-import re
 import struct
 import sys
-from collections import OrderedDict
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 TYPES = {"F64": torch.float64, "F32": torch.float32, "I32": torch.int32, "U8": torch.uint8}
 
@@ -34,67 +36,110 @@ def read(path):
     return tensors, metadata
 
 
-def settings(yaml):
-    """The configuration in the metadata, a key a line, as {"tricks.celu.alpha": "0.3", ...}."""
-    found, path = {}, []
-    for line in yaml.splitlines():
-        indent, key, value = re.match(r"( *)([^:]+): *(.*)", line).groups()
-        path[len(indent) // 2:] = [key]
-        found[".".join(path)] = value
-    return found
+def pool(kind, a):
+    """Padding is the same on all sides."""
+    return kind(a["kernel_shape"], a["strides"], a.get("pads", [0])[0])
 
 
-class Block(nn.Sequential):
-    """conv, norm, act and perhaps pool in the configuration's order, then x + res2(res1(x)) where the file has them."""
-
-    def __init__(self, weights, config, role, pool=False):
-        layers = OrderedDict()
-        for name in ("whiten", "conv"):
-            if f"{role}.{name}.weight" in weights:
-                outputs, inputs, size, _ = weights[f"{role}.{name}.weight"].shape
-                layers[name] = nn.Conv2d(inputs, outputs, size, padding=size // 2, bias=False)
-        layers["norm"] = nn.BatchNorm2d(outputs, eps=1e-5)
-        layers["act"] = nn.CELU(float(config["tricks.celu.alpha"])) if "tricks.celu.alpha" in config else nn.ReLU()
-        if pool:
-            layers["pool"] = nn.MaxPool2d(2)
-            position = config.get("tricks.pool_before_activation.position")
-            for name in {"before_norm": ["norm", "act"], "before_act": ["act"]}.get(position, []):
-                layers.move_to_end(name)
-        super().__init__(layers)
-        self.main = list(layers)
-        if f"{role}.res1.conv.weight" in weights:
-            self.res1, self.res2 = (Block(weights, config, f"{role}.{name}") for name in ("res1", "res2"))
-
-    def forward(self, x):
-        for name in self.main:
-            x = getattr(self, name)(x)
-        return x + self.res2(self.res1(x)) if hasattr(self, "res1") else x
+# A node's operation (those of ONNX), from its attributes and the weights that it reads, to a layer ...
+LAYERS = {
+    "Conv": lambda a, w: nn.Conv2d(w.shape[1], w.shape[0], w.shape[2:], a["strides"], a["pads"][0], bias=False),
+    "BatchNormalization": lambda a, w, *_: nn.BatchNorm2d(len(w), eps=a["epsilon"]),
+    "Gemm": lambda a, w: nn.Linear(w.shape[1], w.shape[0], bias=False),
+    "Relu": lambda a: nn.ReLU(),
+    "Celu": lambda a: nn.CELU(a["alpha"]),
+    "Sigmoid": lambda a: nn.Sigmoid(),
+    "MaxPool": lambda a: pool(nn.MaxPool2d, a),
+    "AveragePool": lambda a: pool(nn.AvgPool2d, a),
+    "Flatten": lambda a: nn.Flatten(a["axis"]),
+}
+# ... or from its attributes and inputs to its output.
+FUNCTIONS = {
+    "Add": lambda a, x, y: x + y,
+    "Sub": lambda a, x, y: x - y,
+    "Mul": lambda a, x, y: x * y,
+    "Div": lambda a, x, y: x / y,
+    "Concat": lambda a, *inputs: torch.cat(inputs, a["axis"]),
+}
 
 
-class ResNet9(nn.Module):
+class Network(nn.Module):
+    """A layer stands where its weights' names say, else under its node's own name: net.layer1.conv."""
+
     def __init__(self, weights, metadata):
         super().__init__()
-        config = settings(metadata["dawn9.config"])
-        self.metadata, self.classes = metadata, json.loads(metadata["dawn9.classes"])
-        for role in ("stem", "layer1", "layer2", "layer3"):
-            self.add_module(role, Block(weights, config, role, pool=role != "stem"))
-        self.head = nn.Linear(*reversed(weights["head.weight"].shape), bias=False)
-        self.scale, self.mirrored = float(config["model.logits_scale"]), "tricks.flip_tta" in config
-        for name in ("mean", "std"):
-            values = torch.tensor(json.loads(metadata["dawn9." + name]))
-            self.register_buffer(name, 255 * values.reshape(-1, 1, 1), persistent=False)
+        graph = json.loads(metadata["dawn9.graph"])
+        self.metadata, self.classes, self.views = metadata, json.loads(metadata["dawn9.classes"]), graph["views"]
+        self.nodes, self.constants, seen = [], [], {}
+        for name, value in graph["constants"].items():
+            value = torch.tensor(value)
+            self.register_buffer("constant_" + name.replace(".", "_"), value.reshape(-1, 1, 1) if value.dim() else value,
+                                 persistent=False)
+        for node in graph["nodes"]:
+            self.add(node, weights, seen)
+        later = {self.output}
+        for index, (run, inputs, output) in reversed(list(enumerate(self.nodes))):
+            self.nodes[index] = run, inputs, output, set(inputs) - later  # what nothing reads after this node
+            later |= set(inputs)
         self.load_state_dict(weights)
 
+    def add(self, node, weights, seen):
+        """`seen`: the names by which values of the file are known here, where those differ."""
+        op, attributes, output = node["op"], node["attributes"], node["output"]
+        inputs = [seen.get(name, name) for name in node["inputs"]]
+        read = [name for name in inputs if name in weights]
+        if op == "Unsqueeze":  # of a bias, which a layer of PyTorch broadcasts itself
+            seen[output] = inputs[0]
+        elif op == "Add" and read:  # the bias of the layer that made the other input
+            layer = self.get_submodule(read[0].rpartition(".")[0])
+            assert self.nodes[-1][0] is layer and self.nodes[-1][2] == inputs[0], f"{node['name']}: {read[0]} follows no layer"
+            layer.bias = nn.Parameter(weights[read[0]].clone())
+            seen[output] = inputs[0]
+        elif op in FUNCTIONS:
+            self.nodes.append((lambda *x: FUNCTIONS[op](attributes, *x), inputs, output))
+        else:
+            layer = LAYERS[op](attributes, *(weights[name] for name in read))
+            self.place(read[0].rpartition(".")[0] if read else node["name"], layer)
+            self.nodes.append((layer, inputs[:1], output))
+        self.output = seen.get(output, output)
+
+    def place(self, path, layer):
+        *folders, name = path.split(".")
+        at = self
+        for folder in folders:
+            if folder not in dict(at.named_children()):
+                at.add_module(folder, nn.Module())
+            at = getattr(at, folder)
+        at.add_module(name, layer)
+
     def forward(self, images):
-        x = self.layer3(self.layer2(self.layer1(self.stem((images.float() - self.mean) / self.std))))
-        return self.head(x.amax((2, 3))) * self.scale
+        values = {"images": images.to(next(self.parameters()).dtype)}
+        for run, inputs, output, done in self.nodes:
+            values[output] = run(*(values[name] if name in values else self.constant(name) for name in inputs))
+            for name in done & set(values):
+                del values[name]
+        return values[self.output]
+
+    def constant(self, name):
+        return getattr(self, "constant_" + name.replace(".", "_"))
 
     def tta(self, images):
-        return (self(images) + self(images.flip(3))) / 2 if self.mirrored else self(images)
+        reach = max(abs(shift) for view in self.views for shift in (view["dy"], view["dx"]))
+        height, width = images.shape[2:]
+        wide = F.pad(images.float(), [reach] * 4, mode="reflect") if reach else images
+        total = 0
+        for view in self.views:
+            y, x = reach + view["dy"], reach + view["dx"]
+            part = wide[:, :, y:y + height, x:x + width]
+            total = total + view["weight"] * self(part.flip(3) if view["mirror"] else part)
+        return total
 
 
 def load(path):
-    return ResNet9(*read(path)).eval()
+    weights, metadata = read(path)
+    if "dawn9.graph" not in metadata:
+        sys.exit(f"{path}: has no dawn9.graph in its metadata: `dawn9 export {path} NEW.safetensors` writes it with one")
+    return Network(weights, metadata).eval()
 
 
 def save(net, path):

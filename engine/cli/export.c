@@ -1,5 +1,7 @@
 /* dawn9 export: a trained model for other runtimes. */
 #include "cli/commands.h"
+#include "core/text.h"
+#include "exchange/network.h"
 #include "exchange/onnx.h"
 
 typedef struct export_options {
@@ -8,7 +10,9 @@ typedef struct export_options {
 
 static const d9_flag flags[] = {
     {"MODEL", D9_FLAG_ARGUMENT, offsetof(export_options, model), .doc = "model.safetensors of a run"},
-    {"OUT", D9_FLAG_ARGUMENT, offsetof(export_options, out), .doc = "the ONNX file to write"},
+    {"OUT", D9_FLAG_ARGUMENT, offsetof(export_options, out),
+     .doc = "the ONNX file to write; a name that ends in .safetensors: the model with what tools/load_in_pytorch.py "
+            "needs"},
     {.type = D9_FLAG_END},
 };
 
@@ -16,6 +20,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     const export_options *chosen = options;
     d9_status status;
     D9_TRY(d9_cli_check_output(cli, chosen->out, "OUT", chosen->model));
+    if (d9_text_ends_in(chosen->out, ".safetensors")) return d9_network_add(&cli->context, chosen->model, chosen->out);
     D9_TRY(d9_onnx_write(&cli->context, chosen->model, chosen->out));
     d9_cli_print(cli, "%s: ONNX, images (N,C,H,W) of 0 to 255 to logits\n", chosen->out);
 done:
@@ -31,7 +36,8 @@ const d9_command d9_command_export = {
     .name = "export",
     .doc = "Write a trained model as ONNX",
     .about = "The network takes pixels of 0 to 255 and normalises them itself; the views of the configuration,\n"
-             "mirrored images for example, are not part of it. docs/models.md has an example.",
+             "mirrored images for example, are not part of it. docs/models.md has an example. A model file of dawn9\n"
+             "0.1.0 does not describe its network: exported to a .safetensors, it does.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(export_options),

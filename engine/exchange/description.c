@@ -8,6 +8,7 @@
 
 #include "config/tree.h"
 #include "core/system.h"
+#include "exchange/network.h"
 #include "record/effective.h"
 
 enum { BYTE_MAX = 255, CHANNELS_MAX = 4, SIDE_MAX = 4096 };
@@ -25,10 +26,11 @@ static d9_status json_text(d9_session *session, d9_arena *arena, json_t *json, c
     return status;
 }
 
-d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata metadata[D9_DESCRIPTION_ROWS]) {
+d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata metadata[D9_DESCRIPTION_ROWS],
+                              int *count) {
     d9_status status;
     const d9_dataset *data = session->dataset;
-    const char *classes, *size, *mean, *std;
+    const char *classes, *size, *mean, *std, *graph;
     char *config = NULL;
     d9_text yaml;
     d9_text_init(session->context, &yaml);
@@ -38,6 +40,7 @@ d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata 
     D9_TRY(json_text(session, arena, json_pack("[I, I]", (json_int_t)data->height, (json_int_t)data->width), &size));
     D9_TRY(json_text(session, arena, d9_json_pixels(data->mean, data->channels), &mean));
     D9_TRY(json_text(session, arena, d9_json_pixels(data->std, data->channels), &std));
+    D9_TRY(d9_network_describe(session->context, session->config, &session->program.extent, arena, &graph));
     const d9_metadata rows[D9_DESCRIPTION_ROWS] = {{"format", "pt"},
                                                    {"dawn9.config", config},
                                                    {"dawn9.classes", classes},
@@ -45,8 +48,10 @@ d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata 
                                                    {"dawn9.mean", mean},
                                                    {"dawn9.std", std},
                                                    {"dawn9.version", d9_build_version()},
-                                                   {"dawn9.commit", d9_build_commit()}};
+                                                   {"dawn9.commit", d9_build_commit()},
+                                                   {"dawn9.graph", graph}};
     memcpy(metadata, rows, sizeof rows);
+    *count = graph ? D9_DESCRIPTION_ROWS : D9_DESCRIPTION_ROWS - 1;
 done:
     d9_text_free(&yaml);
     return status;
@@ -221,17 +226,24 @@ d9_status d9_description_apply(d9_context *context, const d9_description *descri
     return D9_OK;
 }
 
+d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch) {
+    d9_extent extent = {.train_images = batch,
+                        .eval_images = batch,
+                        .height = description->height,
+                        .width = description->width,
+                        .channels = description->channels,
+                        .classes = description->classes,
+                        .batch = batch,
+                        .epochs = config->train.epochs};
+    memcpy(extent.mean, description->mean, sizeof extent.mean);
+    memcpy(extent.std, description->std, sizeof extent.std);
+    return extent;
+}
+
 d9_status d9_description_program(d9_context *context, const d9_description *description, const d9_config *config,
                                  int64_t batch, d9_program *program) {
     const d9_program_options options = {0};
-    const d9_extent extent = {.train_images = batch,
-                              .eval_images = batch,
-                              .height = description->height,
-                              .width = description->width,
-                              .channels = description->channels,
-                              .classes = description->classes,
-                              .batch = batch,
-                              .epochs = config->train.epochs};
+    const d9_extent extent = d9_description_extent(description, config, batch);
     return d9_program_build(context, config, &extent, d9_precision_find("f32"), &options, program);
 }
 

@@ -6,6 +6,7 @@
  *   dawn9.image_size              JSON list, height and width: what images are resized to
  *   dawn9.mean, dawn9.std         JSON lists per channel, of pixels in 0..1: x = (pixel / 255 - mean) / std
  *   dawn9.version, dawn9.commit   of the build that wrote it; may be absent
+ *   dawn9.graph                   the network node by node (exchange/network.h); may be absent
  *   format                        "pt", which other tools look for; may be absent */
 #ifndef D9_EXCHANGE_DESCRIPTION_H
 #define D9_EXCHANGE_DESCRIPTION_H
@@ -13,11 +14,11 @@
 #include "record/safetensors.h"
 #include "train/trainer.h"
 
-enum { D9_DESCRIPTION_ROWS = 8 };
+enum { D9_DESCRIPTION_ROWS = 9 };
 
-/* The rows for what the session trains; their texts live in `arena`. */
+/* The rows for what the session trains, `count` of them; their texts live in `arena`. */
 D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
-                                          d9_metadata metadata[D9_DESCRIPTION_ROWS]);
+                                          d9_metadata metadata[D9_DESCRIPTION_ROWS], int *count);
 
 typedef struct d9_description {
     d9_arena arena;
@@ -36,7 +37,9 @@ D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_descrip
 /* d9_description_read of a file that was read before; `path` is for messages. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
                                           d9_description **description);
-/* The program, in f32, of a run of `config` over images and classes as described, a batch in all. */
+/* A run of `config` over images and classes as described, a batch in all. */
+d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch);
+/* The program, in f32, of such a run. */
 D9_MUST_USE d9_status d9_description_program(d9_context *context, const d9_description *description,
                                              const d9_config *config, int64_t batch, d9_program *program);
 /* A dataset as described, the same `count` black images of class 0 for training and evaluation. The description must

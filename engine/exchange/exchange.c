@@ -12,6 +12,20 @@ d9_shape d9_exchange_shape(const d9_value *value) {
     return value->shape;
 }
 
+/* How the value lies inside: (O, H, W, I), of the weight of a linear layer that reads images, too. */
+static d9_shape inside_shape(const d9_graph *graph, const d9_value *value) {
+    for (int n = 0; value->kind == D9_VALUE_PARAMETER && n < graph->node_count; n++) {
+        const d9_node *node = &graph->nodes[n];
+        if (node->op != D9_OP_LINEAR) continue;
+        const d9_node_id cast = graph->values[node->inputs[1]].producer; /* the weight may be narrowed first */
+        const d9_value *weight = &graph->values[cast == D9_NONE ? node->inputs[1] : graph->nodes[cast].inputs[0]];
+        const d9_shape *x = &graph->values[node->inputs[0]].shape;
+        if (x->rank == 4 && strcmp(weight->name, value->name) == 0)
+            return (d9_shape){4, {value->shape.d[0], x->d[1], x->d[2], x->d[3]}};
+    }
+    return value->shape;
+}
+
 /* Where the outside element k lies inside: (o, i, h, w) at (o, h, w, i). */
 static int64_t inside_index(const d9_shape *shape, int64_t k) {
     const int64_t *d = shape->d;
@@ -34,12 +48,13 @@ d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer
     double *inside = NULL;
     d9_value place = *value;
     place.buffer = buffer;
+    const d9_shape shape = inside_shape(&session->program.train, value);
     D9_TRY(D9_ALLOCATE(session->context, count, value->name, &inside));
     D9_TRY(d9_session_read_value(session, &place, inside));
     if (value->kind == D9_VALUE_STATISTIC)
         average_groups(value->shape.d, inside, outside);
     else
-        for (int64_t k = 0; k < count; k++) outside[k] = inside[inside_index(&value->shape, k)];
+        for (int64_t k = 0; k < count; k++) outside[k] = inside[inside_index(&shape, k)];
 done:
     d9_release(session->context, inside);
     return status;
@@ -61,9 +76,10 @@ d9_status d9_exchange_check(d9_context *context, const char *path, const d9_valu
     return D9_OK;
 }
 
-void d9_exchange_in(const d9_value *value, const double *outside, double *state) {
+void d9_exchange_in(const d9_graph *graph, const d9_value *value, const double *outside, double *state) {
+    const d9_shape shape = inside_shape(graph, value);
     double *inside = state + value->offset / (int64_t)d9_type_bytes(value->type);
     const bool statistic = value->kind == D9_VALUE_STATISTIC;
     for (int64_t k = 0; k < d9_shape_count(&value->shape); k++)
-        inside[inside_index(&value->shape, k)] = outside[statistic ? k % value->shape.d[1] : k];
+        inside[inside_index(&shape, k)] = outside[statistic ? k % value->shape.d[1] : k];
 }

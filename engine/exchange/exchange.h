@@ -1,5 +1,8 @@
 /* Values in the layout that other tools use: convolution weights O,I,H,W, images N,C,H,W, statistics averaged over
- * their ghost groups. The engine's own layout is O,H,W,I and N,H,W,C. The one place where the two meet. */
+ * their ghost groups. The engine's own layout is O,H,W,I and N,H,W,C. The one place where the two meet.
+ *
+ * A linear layer that reads images flattens them, C,H,W outside and H,W,C here: the columns of its weight are in that
+ * order, so they are permuted as those of a convolution are. */
 #ifndef D9_EXCHANGE_EXCHANGE_H
 #define D9_EXCHANGE_EXCHANGE_H
 
@@ -15,9 +18,9 @@ D9_MUST_USE d9_status d9_exchange_read(d9_session *session, const d9_value *valu
  * from a model file goes through here before it is used. */
 D9_MUST_USE d9_status d9_exchange_check(d9_context *context, const char *path, const d9_value *value,
                                         const double *outside);
-/* Puts a parameter or statistic where it lies in `state`, which is laid out as STATE. A statistic fills every ghost
- * group with the same numbers. */
-void d9_exchange_in(const d9_value *value, const double *outside, double *state);
+/* Puts a parameter or statistic of the graph where it lies in `state`, which is laid out as STATE. A statistic fills
+ * every ghost group with the same numbers. */
+void d9_exchange_in(const d9_graph *graph, const d9_value *value, const double *outside, double *state);
 
 /* True for what has a place in STATE. */
 static inline bool d9_exchange_has(const d9_value *value) {

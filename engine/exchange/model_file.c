@@ -10,7 +10,7 @@ d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes
     d9_arena arena = {0};
     d9_metadata metadata[D9_DESCRIPTION_ROWS];
     d9_tensor *tensors;
-    int count = 0;
+    int count = 0, rows;
     *bytes = NULL;
     D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, graph->value_count, &tensors));
     for (int v = 0; v < graph->value_count; v++) {
@@ -22,8 +22,8 @@ d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes
         D9_TRY(d9_exchange_read(session, value, session->program.tail.evaluate, wide));
         D9_TRY(d9_tensor_from_doubles(session->context, &arena, value->name, &shape, wide, &tensors[count++]));
     }
-    D9_TRY(d9_description_make(session, &arena, metadata));
-    D9_TRY(d9_safetensors_encode(session->context, path, tensors, count, metadata, D9_DESCRIPTION_ROWS, bytes, size));
+    D9_TRY(d9_description_make(session, &arena, metadata, &rows));
+    D9_TRY(d9_safetensors_encode(session->context, path, tensors, count, metadata, rows, bytes, size));
 done:
     d9_arena_free(session->context, &arena);
     return status;
@@ -58,7 +58,7 @@ static d9_status import_value(d9_session *session, const char *path, const d9_sa
     D9_TRY(D9_ALLOCATE(session->context, d9_shape_count(&shape), "a model's tensor", &wide));
     d9_tensor_to_doubles(tensor, wide);
     D9_TRY(d9_exchange_check(session->context, path, value, wide));
-    d9_exchange_in(value, wide, state);
+    d9_exchange_in(&session->program.train, value, wide, state);
 done:
     d9_release(session->context, wide);
     return status;

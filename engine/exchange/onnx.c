@@ -15,7 +15,7 @@ enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, 
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5 };
 enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_FLOAT = 2, ATTRIBUTE_INT = 3, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
 enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_INTS = 7 };
-enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9, ELEMENT_FLOAT = 1 };
+enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9, ELEMENT_FLOAT = 1, ELEMENT_INT64 = 7 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2 };
 enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_NAME = 2 };
 enum { IR_VERSION = 8, OPSET = 17 };
@@ -118,6 +118,17 @@ static void put_constant(d9_onnx_writer *base, const char *name, const double *v
     d9_message_end(message, begin);
 }
 
+static void put_whole(d9_onnx_writer *base, const char *name, const int64_t *values, size_t count) {
+    d9_message *message = &writer_of(base)->message;
+    const int64_t dims[1] = {(int64_t)count};
+    const size_t begin = d9_message_begin(message, GRAPH_INITIALIZER);
+    d9_message_integers(message, TENSOR_DIMS, dims, 1);
+    d9_message_integer(message, TENSOR_TYPE, ELEMENT_INT64);
+    d9_message_text(message, TENSOR_NAME, name);
+    d9_message_bytes(message, TENSOR_RAW, values, count * sizeof *values);
+    d9_message_end(message, begin);
+}
+
 static d9_status put_node(writer *self, const d9_node *node) {
     const d9_op_info *info = d9_op_info_of(node->op);
     if (info->onnx) return info->onnx(self->context, &self->base, node);
@@ -215,7 +226,8 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
                                  .integer = put_integer,
                                  .real = put_real,
                                  .end = end_node,
-                                 .constant = put_constant};
+                                 .constant = put_constant,
+                                 .whole = put_whole};
     D9_TRY(put_model(&self));
     D9_TRY(d9_file_write(context, path, self.message.bytes, self.message.size));
 done:

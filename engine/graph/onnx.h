@@ -19,6 +19,8 @@ typedef struct d9_onnx_writer {
     void (*end)(struct d9_onnx_writer *self);
     /* A constant of the model; count 0: a scalar. */
     void (*constant)(struct d9_onnx_writer *self, const char *name, const double *values, int64_t count);
+    /* A constant list of whole numbers: axes, which are no attribute since opset 13. */
+    void (*whole)(struct d9_onnx_writer *self, const char *name, const int64_t *values, size_t count);
 } d9_onnx_writer;
 
 static inline const char *d9_onnx_input(const d9_onnx_writer *writer, const d9_node *node, int slot) {

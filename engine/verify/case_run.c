@@ -50,7 +50,7 @@ static d9_status load_parameter(d9_session *session, const d9_reference_case *re
     D9_TRY(D9_ALLOCATE(session->context, d9_shape_count(&shape), "initial weights", &outside));
     d9_tensor_to_doubles(tensor, outside);
     perturb(outside, d9_shape_count(&shape), options);
-    d9_exchange_in(value, outside, state);
+    d9_exchange_in(&session->program.train, value, outside, state);
 done:
     d9_release(session->context, outside);
     return status;

@@ -61,6 +61,37 @@ assert text(several(graph, 11)[0], 1) == ["images"] and text(several(graph, 12)[
 PYTHON
 accepts python3 check.py
 
+# ---- the description in the model file: the same nodes ----
+cat >graph.py <<'PYTHON'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+header = json.loads(data[8:8 + struct.unpack_from("<Q", data)[0]])
+metadata = header.pop("__metadata__")
+graph = json.loads(metadata["dawn9.graph"])
+known, ops = {"images"} | set(header) | set(graph["constants"]), [node["op"] for node in graph["nodes"]]
+for node in graph["nodes"]:
+    assert set(node["inputs"]) <= known and node["output"] not in known, node
+    known.add(node["output"])
+assert graph["nodes"][-1]["output"] == "logits" and [view["mirror"] for view in graph["views"]] == json.loads(sys.argv[2])
+assert {op: ops.count(op) for op in ops} == json.loads(sys.argv[3]), ops
+PYTHON
+accepts python3 graph.py run/model.safetensors '[false]' '{"Sub": 1, "Div": 1, "Conv": 9, "BatchNormalization": 8,
+    "Celu": 8, "MaxPool": 4, "Add": 2, "Flatten": 1, "Gemm": 1, "Mul": 1}'
+network_files
+accepts "$dawn9" train vgg.yaml --out vgg --quiet
+accepts python3 graph.py vgg/model.safetensors '[false, true]' '{"Sub": 1, "Div": 1, "Conv": 4, "Unsqueeze": 4, "Add": 6,
+    "Relu": 5, "MaxPool": 2, "Flatten": 2, "Gemm": 2}'
+
+# A linear layer that reads images: its columns are in the order of its reader, (C, H, W) outside, (H, W, C) here.
+accepts "$dawn9" eval vgg.yaml vgg/model.safetensors --json
+json "$out" 'd["accuracy"] == json.load(open("vgg/result.json"))["accuracy"]'
+
+# Dropout that stays in evaluation has no form: no description, no ONNX, and the run goes well.
+accepts "$dawn9" train vgg.yaml --out stays --quiet --set model.dropout_in_evaluation=on
+accepts "$dawn9" eval stays
+grep -q dawn9.graph stays/model.safetensors && fail "a description without dropout"
+refuses 2 'block1.drop: dropout has no form in ONNX here' "$dawn9" export stays/model.safetensors x.onnx
+
 refuses 3 'nothing.safetensors' "$dawn9" export nothing.safetensors x.onnx
 refuses 3 'dawn9.config' "$dawn9" export run/predictions.safetensors x.onnx
 refuses 6 'nowhere/x.onnx' "$dawn9" export run/model.safetensors nowhere/x.onnx

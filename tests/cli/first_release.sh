@@ -21,6 +21,11 @@ accepts "$dawn9" eval 0.1.0/first
 says '^accuracy 6.25% plain, 6.25% with TTA'
 accepts "$dawn9" eval 0.1.0/first/model.safetensors
 accepts "$dawn9" export 0.1.0/first/model.safetensors model.onnx
+accepts "$dawn9" export 0.1.0/first/model.safetensors described.safetensors
+grep -q dawn9.graph 0.1.0/first/model.safetensors && fail "the first release described its networks"
+grep -q BatchNormalization described.safetensors || fail "no description of the network"
+accepts "$dawn9" eval described.safetensors
+says '^accuracy 6.25% plain, 6.25% with TTA'
 accepts "$dawn9" data preview 0.1.0/tiny.yaml --out sheet.png
 accepts "$dawn9" predict 0.1.0/first sheet.png
 accepts "$dawn9" report 0.1.0/first

@@ -98,3 +98,14 @@ train: {epochs: 2, batch_size: 32, lr: {knots: [0, 1, end], values: [0, 0.4, 0]}
 tricks: {crop: {pad: 4}, flip: {}, flip_tta: {}}
 YAML
 }
+
+# network_files: tiny() as $networks.yaml, one of each network; the residual one with both kinds of block and both stems.
+networks="vgg basic bottleneck dense"
+network_files() {
+    for network in 'vgg {name: vgg, channels: [4, 6], hidden: 10}' \
+        'basic {name: resnet, depth: 18, width: 4, stem: imagenet}' \
+        'bottleneck {name: resnet, depth: 50, width: 4, stem: cifar}' \
+        'dense {name: densenet, blocks: [2, 2], growth: 4, features: 6}'; do
+        tiny | sed "s/^model.*/model: ${network#* }/; s/epochs: 2/epochs: 1/; s/image_size: 16/image_size: 20/" >"${network%% *}.yaml"
+    done
+}

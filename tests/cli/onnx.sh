@@ -1,4 +1,5 @@
-# dawn9 export in ONNX Runtime: the logits of dawn9 eval, for the baseline and with every trick on that a model carries.
+# dawn9 export in ONNX Runtime: the logits of dawn9 eval, for every network, for the baseline and with every trick on that
+# a model carries.
 # Needs node, and onnxruntime-node where tests/run.sh --long puts it.
 . "$(dirname "$0")/lib.sh"
 export NODE_PATH="$source/build/onnxruntime/node_modules"
@@ -13,7 +14,8 @@ small >baseline.yaml
     echo '  ghost_batchnorm: {group_size: 8}, frozen_bn_scale: {scale: 0.8}, patch_whitening: {images: 100},'
     echo '  ema: {momentum: 0.9, every: 2}}'
 } >dawn94.yaml
-for name in baseline dawn94; do
+network_files
+for name in baseline dawn94 $networks; do
     accepts "$dawn9" train $name.yaml --out $name --quiet
     accepts "$dawn9" eval $name.yaml $name/model.safetensors --logits $name.logits
     accepts "$dawn9" export $name/model.safetensors $name.onnx

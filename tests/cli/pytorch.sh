@@ -1,5 +1,5 @@
-# tools/load_in_pytorch.py: the same logits in PyTorch as from dawn9 eval, for the baseline and with every trick that a
-# model carries; and the way back. Needs PyTorch.
+# tools/load_in_pytorch.py: the same logits in PyTorch as from dawn9 eval, for every network, for the baseline and with
+# every trick that a model carries; and the way back. Needs PyTorch.
 . "$(dirname "$0")/lib.sh"
 python=
 for candidate in python3 /usr/bin/python3; do
@@ -19,8 +19,8 @@ small | sed 's/, flip_tta: {}//' >baseline.yaml
     echo '  ema: {momentum: 0.9, every: 2}, flip_tta: {}}'
 } >dawn94.yaml
 sed 's/before_norm/before_act/; s/whitening: {/&size: 5, /' dawn94.yaml >before_act.yaml
-
-for name in baseline dawn94 before_act; do
+network_files
+for name in baseline dawn94 before_act $networks; do
     accepts "$dawn9" train $name.yaml --out $name --quiet
     accepts "$dawn9" eval $name.yaml $name/model.safetensors --logits $name.logits
     accepts "$python" "$source/tools/load_in_pytorch.py" $name/model.safetensors $name.logits

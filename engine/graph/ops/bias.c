@@ -25,13 +25,13 @@ done:
 /* ONNX has the channels second: over images the biases are (C, 1, 1). */
 static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     const char *bias = d9_onnx_input(writer, node, 1);
-    char high[D9_NAME_SIZE + 8];
+    char high[D9_NAME_SIZE + 8], axes[D9_NAME_SIZE + 8];
     (void)context;
     snprintf(high, sizeof high, "%s.high", node->role);
+    snprintf(axes, sizeof axes, "%s.axes", node->role);
     if (d9_input_shape(writer->graph, node, 0)->rank == 4) {
-        writer->begin(writer, "Unsqueeze", high, (const char *[]){bias, NULL}, high);
-        writer->integers(writer, "axes", (int64_t[]){1, 2}, 2);
-        writer->end(writer);
+        writer->whole(writer, axes, (int64_t[]){1, 2}, 2);
+        d9_onnx_node(writer, "Unsqueeze", high, (const char *[]){bias, axes, NULL}, high);
         bias = high;
     }
     d9_onnx_node(writer, "Add", node->role, (const char *[]){d9_onnx_input(writer, node, 0), bias, NULL},

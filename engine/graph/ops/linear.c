@@ -27,21 +27,12 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
     return d9_gradient_weighted(gradients, forward, dy, D9_OP_LINEAR_BACKWARD_WEIGHT, D9_OP_LINEAR_BACKWARD_DATA);
 }
 
-/* The weights count features as (H, W, C): where there is more than one pixel, so does the flattened input. */
+/* Images are flattened as (C, H, W) there, and so are the columns of the weight (exchange/exchange.h). */
 static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
-    const d9_shape *in = d9_input_shape(writer->graph, node, 0);
-    char turned[D9_NAME_SIZE + 8], flat[D9_NAME_SIZE + 8];
-    const char *x = d9_onnx_input(writer, node, 0);
+    char flat[D9_NAME_SIZE + 8];
     (void)context;
-    snprintf(turned, sizeof turned, "%s.turned", node->role);
     snprintf(flat, sizeof flat, "%s.flat", node->role);
-    if (in->rank == 4 && in->d[1] * in->d[2] > 1) {
-        writer->begin(writer, "Transpose", turned, (const char *[]){x, NULL}, turned);
-        writer->integers(writer, "perm", (int64_t[]){0, 2, 3, 1}, 4);
-        writer->end(writer);
-        x = turned;
-    }
-    writer->begin(writer, "Flatten", flat, (const char *[]){x, NULL}, flat);
+    writer->begin(writer, "Flatten", flat, (const char *[]){d9_onnx_input(writer, node, 0), NULL}, flat);
     writer->integer(writer, "axis", 1);
     writer->end(writer);
     writer->begin(writer, "Gemm", node->role, (const char *[]){flat, d9_onnx_input(writer, node, 1), NULL},
