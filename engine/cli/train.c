@@ -190,6 +190,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
     d9_progress progress;
     d9_train_options train = {
         .write_model = d9_model_write,
+        .start_model = d9_model_start,
         .config = config,
         .seed = (uint64_t)config->seed,
         .out = out,

@@ -5,6 +5,7 @@
 #include "config/retired.h"
 #include "config/sections.h"
 #include "config/values.h"
+#include "core/hash.h"
 #include "core/system.h"
 
 #include <stdio.h>
@@ -59,6 +60,31 @@ static d9_status bind_sections(d9_context *context, d9_config *config, d9_tree *
         D9_TRY(d9_values_bind(context, &config->arena, map, &binding, 1, names));
     }
 done:
+    return status;
+}
+
+/* The weights to start from are known by their bytes: `sha256:` and their sum, which a record says instead of the path,
+ * stays as it is. */
+static d9_status identify_weights(d9_context *context, d9_config *config, const d9_tree *root) {
+    d9_status status = D9_OK;
+    const char *path = config->train.from;
+    uint8_t *bytes = NULL;
+    size_t size;
+    char *inside, *sum, hex[65];
+    config->train.from_sha256 = path;
+    if (!path || strncmp(path, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) == 0) return D9_OK;
+    if (d9_folder_exists(context, path)) {
+        D9_TRY(d9_arena_format(context, &config->arena, &inside, "%s/model.safetensors", path));
+        config->train.from = inside;
+    }
+    d9_context quiet = *context;
+    if (d9_file_read_most(&quiet, config->train.from, D9_TENSORS_MOST, &bytes, &size) != D9_OK)
+        D9_TRY(d9_tree_fail(context, d9_tree_find(d9_tree_find(root, "train"), "from"), "%s", quiet.message));
+    d9_sha256_hex(&(d9_bytes){bytes, size}, 1, hex);
+    D9_TRY(d9_arena_format(context, &config->arena, &sum, D9_FROM_RECORD "%s", hex));
+    config->train.from_sha256 = sum;
+done:
+    d9_release(context, bytes);
     return status;
 }
 
@@ -172,6 +198,7 @@ static d9_status build(d9_context *context, d9_config *config, const char *path,
     d9_retired_remove(context, root);
     config->tree = root;
     D9_TRY(bind_sections(context, config, root));
+    D9_TRY(identify_weights(context, config, root));
     D9_TRY(bind_model(context, config, root));
     D9_TRY(bind_tricks(context, config, root));
     D9_TRY(bind_ablate(context, config, root));

@@ -5,7 +5,9 @@
  * that says it) is loaded first and merged under: maps by key, everything else replaced; `tricks: {x: off}`
  * removes an inherited trick, `on` means `{}`; another model.name drops the inherited model options. `title` and
  * `published` speak about one file and are not inherited. A file that inherits itself is refused with the chain. A
- * key that earlier versions had (config/retired.h) is ignored with a warning. */
+ * key that earlier versions had (config/retired.h) is ignored with a warning.
+ *
+ * The file that `train.from` names is read, so that the configuration knows its sum. */
 #ifndef D9_CONFIG_CONFIG_H
 #define D9_CONFIG_CONFIG_H
 
@@ -16,6 +18,8 @@
 
 typedef enum d9_momentum_form { D9_MOMENTUM_PAGE, D9_MOMENTUM_TORCH, D9_MOMENTUM_PLAIN } d9_momentum_form;
 typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL } d9_keep;
+
+#define D9_FROM_RECORD "sha256:" /* how train.from begins where a record says it */
 
 typedef struct d9_config {
     d9_arena arena;
@@ -41,6 +45,8 @@ typedef struct d9_config {
         int64_t batch_size;
         int momentum_form; /* d9_momentum_form */
         d9_schedule lr;
+        const char *from;        /* file of the weights that training starts from; NULL: none */
+        const char *from_sha256; /* "sha256:" and 64 digits: what its bytes are, and how a record names it */
     } train;
     struct { double accuracy, seconds, epochs; const char *hardware, *source; } published; /* NaN, NULL: none */
 

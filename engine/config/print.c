@@ -158,7 +158,9 @@ static void print_ablate(const printer *printer, const d9_config *config) {
 }
 
 static void print(const printer *printer, const d9_config *config) {
-    print_sections(printer, config);
+    d9_config shown = *config;
+    if (printer->results_only) shown.train.from = config->train.from_sha256;
+    print_sections(printer, &shown);
     print_model(printer, config);
     print_tricks(printer, config);
     print_ablate(printer, config);

@@ -78,6 +78,9 @@ static const d9_option train_options[] = {
     {"lr", D9_OPTION_SCHEDULE, FIELD(train.lr), "{knots: [0, 20%, end], values: [0, 0.4, 0]}", 0, 1e6, NULL,
      "learning rate as for a mean loss, linear between knots (a number of epochs, P% of the run, end, "
      "end-N)"},
+    {"from", D9_OPTION_TEXT, FIELD(train.from), "", 0, 0, NULL,
+     "weights to start from: a model.safetensors, a run's folder, or a file with torchvision's names; another number of "
+     "classes leaves the last layer as it is initialised; a record names it by its SHA-256"},
     {0},
 };
 

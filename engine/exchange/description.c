@@ -166,6 +166,10 @@ static d9_status check_config(const reader *reader) {
     D9_TRY(d9_tree_parse(reader->context, &arena, &place, yaml, strlen(yaml), &root));
     if (d9_tree_find(root, "base"))
         D9_TRY(bad(reader, "dawn9.config", "names a base: the configuration of a model inherits nothing"));
+    const d9_tree *from = d9_tree_find(d9_tree_find(root, "train"), "from");
+    if (from && (from->kind != D9_TREE_SCALAR || strncmp(from->text, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) != 0))
+        D9_TRY(bad(reader, "dawn9.config",
+                   "names a file in train.from: the configuration of a model names it by its sum"));
 done:
     d9_arena_free(reader->context, &arena);
     if (status == D9_USAGE) status = reader->context->status = D9_DATA; /* the file is wrong, not the command line */

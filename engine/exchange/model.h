@@ -10,8 +10,13 @@
 D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
 /* The same file in memory, which the caller frees with d9_release; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size);
-/* Loads a model's weights into STATE and its averages. Nothing else need be initialised to evaluate. */
+/* Loads a model's weights into STATE and its averages. Nothing else need be initialised to evaluate. A tensor that is
+ * missing, too many or of another shape: D9_USAGE naming it, what is there and what would be right. A file of torchvision's
+ * resnet or densenet does as well: those networks have its names here. */
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
+/* The same into an initialised state, to train on: where the file knows another number of classes, the last layer stays
+ * as it is, and the log says so. */
+D9_MUST_USE d9_status d9_model_start(d9_session *session, const char *path);
 /* The same from a file that was read before; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);
 

@@ -1,8 +1,11 @@
 /* Trained models as safetensors for other tools: see model.h, exchange.h and description.h. */
 #include "core/system.h"
+#include "core/text.h"
 #include "exchange/description.h"
 #include "exchange/exchange.h"
 #include "exchange/model.h"
+
+#include <stdio.h>
 
 d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size) {
     d9_status status;
@@ -40,49 +43,127 @@ done:
     return status;
 }
 
-static d9_status import_value(d9_session *session, const char *path, const d9_safetensors *file, const d9_value *value,
-                              double *state) {
+typedef struct source { /* a file being loaded */
+    d9_session *session;
+    const char *path;
+    const d9_safetensors *file;
+    bool replaces_head;    /* the last layer stays as it is where the classes differ */
+    int64_t other_classes; /* of a last layer that was left as it is; 0: none was */
+    double *state;
+} source;
+
+static const char *shape_text(const d9_shape *shape, char text[96]) {
+    int length = 0;
+    for (int i = 0; i < shape->rank; i++)
+        length += snprintf(text + length, 96 - (size_t)length, "%s%lld", i ? ", " : "(", (long long)shape->d[i]);
+    snprintf(text + length, 96 - (size_t)length, ")");
+    return text;
+}
+
+/* Whether a parameter belongs to the layer that makes the logits: the last linear one, and what follows it. */
+static bool is_of_head(const d9_graph *graph, const d9_value *value) {
+    d9_node_id n = graph->values[graph->logits].producer;
+    for (; n != D9_NONE; n = graph->values[graph->nodes[n].inputs[0]].producer) {
+        const d9_node *node = &graph->nodes[n];
+        for (int i = 1; i < node->input_count; i++) {
+            const d9_node_id cast = graph->values[node->inputs[i]].producer; /* a weight may be narrowed first */
+            if (value == &graph->values[cast == D9_NONE ? node->inputs[i] : graph->nodes[cast].inputs[0]]) return true;
+        }
+        if (node->op == D9_OP_LINEAR) break;
+    }
+    return false;
+}
+
+/* Whether the tensor would do for another number of classes. */
+static bool is_other_head(const source *self, const d9_value *value, const d9_tensor *tensor) {
+    d9_shape shape = d9_exchange_shape(value);
+    shape.d[0] = tensor->shape.d[0];
+    return self->replaces_head && is_of_head(&self->session->program.train, value) &&
+           d9_shape_equal(&shape, &tensor->shape);
+}
+
+static d9_status refuse_shape(const source *self, const d9_value *value, const d9_tensor *tensor) {
+    const d9_shape shape = d9_exchange_shape(value);
+    char here[96], there[96];
+    return d9_fail(self->session->context, D9_USAGE, "%s: %s is %s, in this configuration's network %s", self->path,
+                   value->name, shape_text(&tensor->shape, there), shape_text(&shape, here));
+}
+
+static d9_status import_value(source *self, const d9_value *value) {
     d9_status status;
+    d9_context *context = self->session->context;
     d9_shape shape = d9_exchange_shape(value);
     double *wide = NULL;
-    const d9_tensor *tensor = d9_safetensors_find(file, value->name);
+    char text[96];
+    const d9_tensor *tensor = d9_safetensors_find(self->file, value->name);
     if (!tensor)
-        return d9_fail(session->context, D9_USAGE, "%s: has no %s: it is a model of another configuration", path,
-                       value->name);
-    if (!d9_shape_equal(&tensor->shape, &shape))
-        return d9_fail(session->context, D9_USAGE, "%s: %s has another shape than this configuration's", path,
-                       value->name);
+        return d9_fail(context, D9_USAGE, "%s: has no %s, which this configuration's network has as %s", self->path,
+                       value->name, shape_text(&shape, text));
+    if (!d9_shape_equal(&tensor->shape, &shape) && is_other_head(self, value, tensor)) {
+        self->other_classes = tensor->shape.d[0];
+        return D9_OK;
+    }
+    if (!d9_shape_equal(&tensor->shape, &shape)) return refuse_shape(self, value, tensor);
     if (tensor->type != D9_TENSOR_F32)
-        return d9_fail(session->context, D9_DATA, "%s: %s is %s, must be F32", path, value->name,
+        return d9_fail(context, D9_DATA, "%s: %s is %s, must be F32", self->path, value->name,
                        d9_tensor_type_name(tensor->type));
-    D9_TRY(D9_ALLOCATE(session->context, d9_shape_count(&shape), "a model's tensor", &wide));
+    D9_TRY(D9_ALLOCATE(context, d9_shape_count(&shape), "a model's tensor", &wide));
     d9_tensor_to_doubles(tensor, wide);
-    D9_TRY(d9_exchange_check(session->context, path, value, wide));
-    d9_exchange_in(&session->program.train, value, wide, state);
+    D9_TRY(d9_exchange_check(context, self->path, value, wide));
+    d9_exchange_in(&self->session->program.train, value, wide, self->state);
 done:
-    d9_release(session->context, wide);
+    d9_release(context, wide);
+    return status;
+}
+
+/* PyTorch counts the batches that a norm has seen; nothing reads it. */
+static d9_status check_others(const source *self) {
+    const d9_graph *graph = &self->session->program.train;
+    char text[96];
+    for (int i = 0; i < self->file->tensor_count; i++) {
+        const d9_tensor *tensor = &self->file->tensors[i];
+        const d9_value_id id = d9_graph_find_value(graph, tensor->name);
+        if ((id != D9_NONE && d9_exchange_has(&graph->values[id])) ||
+            d9_text_ends_in(tensor->name, ".num_batches_tracked"))
+            continue;
+        return d9_fail(self->session->context, D9_USAGE, "%s: has %s, %s, which this configuration's network has not",
+                       self->path, tensor->name, shape_text(&tensor->shape, text));
+    }
+    return D9_OK;
+}
+
+static d9_status load(source *self) {
+    d9_status status;
+    d9_session *session = self->session;
+    const d9_graph *graph = &session->program.train;
+    D9_TRY(D9_ALLOCATE(session->context, session->program.state_elements, "state", &self->state));
+    if (self->replaces_head) D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, self->state));
+    for (int v = 0; v < graph->value_count; v++)
+        if (d9_exchange_has(&graph->values[v])) D9_TRY(import_value(self, &graph->values[v]));
+    D9_TRY(check_others(self));
+    if (self->other_classes)
+        d9_log(session->context, D9_LOG_WARNING, "%s: knows %lld classes, here are %lld: the last layer starts afresh",
+               self->path, (long long)self->other_classes, (long long)graph->classes);
+    D9_TRY(d9_session_set_state(session, self->state));
+done:
+    d9_release(session->context, self->state);
     return status;
 }
 
 d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file) {
-    d9_status status;
-    const d9_graph *graph = &session->program.train;
-    double *state = NULL;
-    D9_TRY(D9_ALLOCATE(session->context, session->program.state_elements, "state", &state));
-    for (int v = 0; v < graph->value_count; v++)
-        if (d9_exchange_has(&graph->values[v])) D9_TRY(import_value(session, path, file, &graph->values[v], state));
-    D9_TRY(d9_session_set_state(session, state));
-done:
-    d9_release(session->context, state);
-    return status;
+    return load(&(source){.session = session, .path = path, .file = file});
 }
 
-d9_status d9_model_read(d9_session *session, const char *path) {
+static d9_status read(d9_session *session, const char *path, bool replaces_head) {
     d9_status status;
     d9_safetensors *file = NULL;
     D9_TRY(d9_safetensors_read(session->context, path, &file));
-    D9_TRY(d9_model_load(session, path, file));
+    D9_TRY(load(&(source){.session = session, .path = path, .file = file, .replaces_head = replaces_head}));
 done:
     d9_safetensors_free(session->context, file);
     return status;
 }
+
+d9_status d9_model_read(d9_session *session, const char *path) { return read(session, path, false); }
+
+d9_status d9_model_start(d9_session *session, const char *path) { return read(session, path, true); }

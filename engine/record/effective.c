@@ -40,6 +40,7 @@ d9_status d9_effective_yaml(const d9_config *config, d9_text *text) {
     if (!title) shown.title = "untitled";
     json_decref(title);
     if (shown.data.path && shown.data.path[0] == '/') shown.data.path = NULL;
+    shown.train.from = shown.train.from_sha256;
     d9_config_print(&shown, false, text);
     return d9_text_status(text);
 }

@@ -145,6 +145,20 @@ done:
     return status;
 }
 
+/* A part of initialisation, as the clocks count. */
+static d9_status start_from(run *self) {
+    d9_status status = D9_OK;
+    const char *path = self->options->config->train.from;
+    if (!path) return D9_OK;
+    if (!self->options->start_model || strncmp(path, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) == 0)
+        D9_TRY(d9_fail(self->session.context, D9_USAGE,
+                       "train.from: %s says which weights a recorded run began with: give their file", path));
+    D9_TRY(self->options->start_model(&self->session, path));
+    D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_INIT, 0));
+done:
+    return status;
+}
+
 static d9_status open_run(d9_context *context, run *self) {
     d9_status status;
     const d9_train_options *options = self->options;
@@ -162,6 +176,7 @@ static d9_status open_run(d9_context *context, run *self) {
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
     D9_TRY(d9_session_initialize(&self->session));
+    D9_TRY(start_from(self));
     D9_TRY(take_folder(context, self));
     D9_TRY(resume(context, self));
     if (options->out)

@@ -44,6 +44,9 @@ typedef struct d9_train_options {
     d9_observer observer;
     /* Writes the trained model where `keep` asks for one (exchange/model.h: d9_model_write); NULL: never. */
     d9_status (*write_model)(d9_session *session, const char *path);
+    /* Puts the weights that config->train.from names into the state (exchange/model.h: d9_model_start); NULL: such a
+     * configuration is refused. */
+    d9_status (*start_model)(d9_session *session, const char *path);
     /* Called once at the end of a run that went well, before the session closes, with `observer.user`; NULL: not. A
      * failure is the run's. */
     d9_status (*finished)(void *user, d9_session *session);

@@ -252,8 +252,8 @@ static void wrong_models(void **state) {
     refused(context, dawn9_model_open(context, path, (const char *const[]){"data.dataset=cifar", NULL}, &model),
             DAWN9_USAGE, "cifar10");
     ok(context, dawn9_model_open(context, path, (const char *const[]){"model.channels=[8, 8, 8, 8]", NULL}, &model));
-    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_USAGE, "another shape");
-    refused(context, dawn9_predict(model, NULL, 0, NULL, NULL), DAWN9_USAGE, "another shape");
+    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_USAGE, "in this configuration's network");
+    refused(context, dawn9_predict(model, NULL, 0, NULL, NULL), DAWN9_USAGE, "in this configuration's network");
     dawn9_model_free(model);
     ok(context, dawn9_model_open(context, path, (const char *const[]){"data.image_size=48", NULL}, &model));
     refused(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "32x32");

@@ -1,0 +1,131 @@
+# train.from: weights of a model of ours, or of a file with torchvision's names; another number of classes; what does not
+# fit is named; what a record says of it.
+. "$(dirname "$0")/lib.sh"
+network_files
+still='train.lr={knots: [0], values: [0]}'
+
+# tensors.py IN OUT [NAME=VALUE | NAME=FIRST,LAST | -NAME | +NAME | metadata]: the file with a tensor filled, cut to a range
+# of its rows, left out or added; its metadata goes, but for the word.
+cat >tensors.py <<'PY'
+import json, struct, sys
+source, out, *edits = sys.argv[1:]
+data = open(source, "rb").read()
+size = struct.unpack_from("<Q", data)[0]
+header, raw = json.loads(data[8:8 + size]), data[8 + size:]
+metadata = header.pop("__metadata__")
+tensors = {name: (entry["shape"], raw[slice(*entry["data_offsets"])]) for name, entry in header.items()}
+for edit in edits:
+    name, _, value = edit.lstrip("+-").partition("=")
+    if edit == "metadata": continue
+    if edit[0] == "-": del tensors[name]; continue
+    if edit[0] == "+": tensors[name] = ([2], struct.pack("<2f", 1, 2)); continue
+    shape, raw = tensors[name]
+    if "," in value:
+        first, last = map(int, value.split(","))
+        row = len(raw) // shape[0]
+        tensors[name] = ([last - first] + shape[1:], raw[first * row:last * row])
+    else:
+        tensors[name] = (shape, struct.pack("<f", float(value)) * (len(raw) // 4))
+if "metadata" not in edits: metadata = {"format": "pt"}
+header, raw = {"__metadata__": metadata}, b""
+for name, (shape, part) in tensors.items():
+    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(raw), len(raw) + len(part)]}
+    raw += part
+text = json.dumps(header).encode()
+open(out, "wb").write(struct.pack("<Q", len(text)) + text + raw)
+PY
+cat >compare.py <<'PY'
+import json, math, struct, sys
+def read(path):
+    data = open(path, "rb").read()
+    size = struct.unpack_from("<Q", data)[0]
+    header, raw = json.loads(data[8:8 + size]), data[8 + size:]
+    header.pop("__metadata__")
+    return {n: struct.unpack("<%df" % math.prod(e["shape"]), raw[slice(*e["data_offsets"])]) for n, e in header.items()}
+one, other = read(sys.argv[1]), read(sys.argv[2])
+exec(sys.argv[3])
+PY
+
+# ---- weights and statistics come along ----
+accepts "$dawn9" train basic.yaml --out first --quiet --set seed=7
+accepts python3 tensors.py first/model.safetensors high.safetensors bn1.running_mean=100
+accepts python3 tensors.py first/model.safetensors low.safetensors bn1.running_mean=0
+for name in high low; do
+    accepts "$dawn9" train basic.yaml --out $name --quiet --set train.from=$name.safetensors --set "$still"
+done
+accepts python3 compare.py first/model.safetensors high/model.safetensors '
+assert all(one[n] == other[n] for n in one if "running" not in n) and one["bn1.running_mean"] != other["bn1.running_mean"]'
+# Four steps keep 0.9^4 of what was there.
+accepts python3 compare.py low/model.safetensors high/model.safetensors '
+assert all(abs(b - a - 65.61) < 1e-3 for a, b in zip(one["bn1.running_mean"], other["bn1.running_mean"]))'
+
+# ---- a record names the file by its sum; where it lies is nobody's business ----
+sum=$(sha256sum high.safetensors | cut -d ' ' -f 1)
+json high/result.json 'd["config"]["train"]["from"] == "sha256:'"$sum"'"'
+grep -q "^  from: \"sha256:$sum\"$" high/config.yaml || fail "the record does not name the weights by their sum"
+grep -rq 'high.safetensors' high && fail "the record says where the weights lay"
+accepts "$dawn9" eval high
+mkdir moved && mv high.safetensors moved/other.name
+accepts "$dawn9" train basic.yaml --out high --resume --quiet --set train.from=moved/other.name --set "$still"
+refuses 2 'holds a run of another configuration \(high/config.yaml: train.from is "sha256:' \
+    "$dawn9" train basic.yaml --out high --resume --set train.from=low.safetensors --set "$still"
+refuses 2 'holds a run of another configuration .*it has train.from' "$dawn9" train basic.yaml --out high --resume --set "$still"
+refuses 2 "train.from: sha256:$sum says which weights a recorded run began with: give their file$" \
+    "$dawn9" train high/config.yaml --out again
+
+# ---- a run's folder; a run that goes on from a checkpoint ----
+accepts "$dawn9" train basic.yaml --out folder --quiet --set train.from=first
+json folder/result.json 'd["config"]["train"]["from"].startswith("sha256:")'
+
+# ---- other classes: the last layer is new ----
+mkdir -p drawn/train drawn/test
+/usr/bin/env python3 "$source/tools/draw_pictures.py" drawn/train bars=24 disc=24 stripes=24
+/usr/bin/env python3 "$source/tools/draw_pictures.py" drawn/test bars=7 disc=7 stripes=7
+sed 's/dataset: synthetic/dataset: folder/' basic.yaml >folder.yaml
+for name in fresh tuned; do
+    from=
+    [ $name = fresh ] || from='--set train.from=first'
+    observe "$dawn9" train folder.yaml --data drawn --out $name --set "$still" $from
+    [ $status = 0 ] || fail "$name: status $status: $(cat "$err")"
+done
+grep -q 'first/model.safetensors: knows 10 classes, here are 3: the last layer starts afresh$' "$err" || fail "no word on the new head"
+accepts python3 compare.py first/model.safetensors tuned/model.safetensors '
+assert one["layer1.0.conv1.weight"] == other["layer1.0.conv1.weight"]'
+accepts python3 compare.py fresh/model.safetensors tuned/model.safetensors '
+assert one["fc.weight"] == other["fc.weight"] and one["conv1.weight"] != other["conv1.weight"]'
+
+# ---- what does not fit: the tensor, what is there, what would be right ----
+from() {
+    observe python3 tensors.py first/model.safetensors wrong.safetensors "$3"
+    refuses "$1" "$2" "$dawn9" train basic.yaml --out wrong --set train.from=wrong.safetensors
+    [ ! -e wrong ] || fail "a refused run left a folder"
+}
+from 2 'wrong.safetensors: has no layer2.0.downsample.0.weight, which this configuration.s network has as \(8, 4, 1, 1\)$' \
+    -layer2.0.downsample.0.weight
+from 2 'wrong.safetensors: has layer5.weight, \(2\), which this configuration.s network has not$' +layer5.weight
+from 2 'wrong.safetensors: layer1.0.conv1.weight is \(2, 4, 3, 3\), in this configuration.s network \(4, 4, 3, 3\)$' \
+    layer1.0.conv1.weight=1,3
+from 3 'wrong.safetensors: damaged: bn1.running_var holds -1, and a variance is not negative$' bn1.running_var=-1
+accepts python3 tensors.py first/model.safetensors counted.safetensors +bn1.num_batches_tracked
+accepts "$dawn9" train basic.yaml --out counted --quiet --set train.from=counted.safetensors
+refuses 2 'first/model.safetensors: has no block1.conv1.weight, which this configuration.s network has as \(4, 3, 3, 3\)$' \
+    "$dawn9" train vgg.yaml --out wrong --set train.from=first
+refuses 2 'first/model.safetensors: conv1.weight is \(4, 3, 7, 7\), in this configuration.s network \(4, 3, 3, 3\)$' \
+    "$dawn9" train bottleneck.yaml --out wrong --set train.from=first
+refuses 2 'train.from: nowhere.safetensors: ' "$dawn9" train basic.yaml --out wrong --set train.from=nowhere.safetensors
+refuses 2 'train.from: needs a text' "$dawn9" train basic.yaml --out wrong --set 'train.from=[a]'
+refuses 3 'basic.yaml: ' "$dawn9" train basic.yaml --out wrong --set train.from=basic.yaml
+refuses 2 'first/model.safetensors: fc.weight is \(10, 32\), in this configuration.s network \(3, 32\)$' \
+    "$dawn9" eval folder.yaml first/model.safetensors --data drawn
+
+# A model's own configuration opens no file.
+cat >hostile.py <<'PY'
+import struct
+data = open("high/model.safetensors", "rb").read()
+at = data.index(b"sha256:")
+open("hostile.safetensors", "wb").write(data[:at] + b"sha25\x2f:" + data[at + 7:])
+PY
+accepts python3 hostile.py
+refuses 3 'dawn9.config names a file in train.from: the configuration of a model names it by its sum$' \
+    "$dawn9" predict hostile.safetensors drawn
+verdict
