@@ -3,7 +3,8 @@
  *   step      a training step: each node's time, its rate, and that rate's share of the ceiling
  *   pipeline  making the batch alone, and its share of a step
  *   ops       every way to compute each convolution, and what a step would take if the fastest were free of all else
- *   cold      from the start of the process to the end of the first training step */
+ *   cold      from the start of the process to the end of the first training step
+ *   fit       without a step: the largest batch that fits a memory */
 #include "cli/bench.h"
 #include "cli/commands.h"
 #include "core/system.h"
@@ -14,19 +15,22 @@
 enum { TIMED_STEPS = 20 };
 
 typedef struct bench_options {
-    const char *what, *config;
+    const char *what, *config, *memory;
     d9_cli_edits edits;
     d9_flag_integer steps;
     bool json;
 } bench_options;
 
 static const d9_flag flags[] = {
-    {"WHAT", D9_FLAG_OPTIONAL, offsetof(bench_options, what), .choices = "step|pipeline|ops|cold",
-     .doc = "a whole training step (default), making the batch alone, every way to convolve, or the start"},
+    {"WHAT", D9_FLAG_OPTIONAL, offsetof(bench_options, what), .choices = "step|pipeline|ops|cold|fit",
+     .doc = "a whole training step (default), making the batch alone, every way to convolve, the start, or the batch that "
+            "fits"},
     {"config", D9_FLAG_TEXT, offsetof(bench_options, config), "CONFIG", .doc = "default configs/dawn94.yaml"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(bench_options, edits), .table = d9_cli_edit_flags},
     {"steps", D9_FLAG_INTEGER, offsetof(bench_options, steps), "N", .minimum = TIMED_STEPS, .maximum = 1000000,
      .doc = "timed steps, at least 20"},
+    {"memory", D9_FLAG_TEXT, offsetof(bench_options, memory), "SIZE",
+     .doc = "of fit: the memory to fill, 16G or 512M; default: what the device may use"},
     {"json", D9_FLAG_SWITCH, offsetof(bench_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
@@ -197,12 +201,20 @@ static d9_status run(d9_cli *cli, const void *options) {
     const bench_options *chosen = options;
     d9_config *config = NULL;
     d9_session session = {0};
+    const char *what = chosen->what ? chosen->what : "step";
+    const bool fit = strcmp(what, "fit") == 0;
+    if (chosen->memory && !fit)
+        return d9_fail(&cli->context, D9_USAGE, "--memory belongs to dawn9 bench fit, not to bench %s", what);
     D9_TRY(d9_cli_config(cli, chosen->config ? chosen->config : "configs/dawn94.yaml", &chosen->edits, NULL, &config));
+    if (fit) {
+        status = d9_bench_fit(cli, config, chosen->memory, chosen->json);
+        goto done;
+    }
     const d9_session_options open = {
         .config = config, .seed = (uint64_t)config->seed, .no_eval = true, .process_start = cli->process_start};
     D9_TRY(d9_session_open(&cli->context, &open, &session));
     D9_TRY(d9_session_initialize(&session));
-    D9_TRY(run_kind(cli, chosen, chosen->what ? chosen->what : "step", &session));
+    D9_TRY(run_kind(cli, chosen, what, &session));
 done:
     if (session.context) d9_session_close(&session);
     d9_config_free(&cli->context, config);
@@ -212,6 +224,8 @@ done:
 static const d9_example examples[] = {
     {"a training step, node by node", "dawn9 bench step --config configs/synthetic.yaml"},
     {"from the start of the process to the first step", "dawn9 bench cold --config configs/synthetic.yaml --json"},
+    {"the largest batch that fits 8 GiB, in each precision",
+     "dawn9 bench fit --config configs/synthetic.yaml --memory 8G"},
     {0},
 };
 

@@ -68,22 +68,32 @@ static d9_status check_steps(d9_context *context, const d9_config *config, const
                    (long long)program->steps_per_epoch);
 }
 
-d9_status d9_config_try(d9_context *context, const d9_config *config) {
+d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_extent *extent, bool *counted) {
     d9_status status;
     d9_dataset promised;
-    d9_program program = {0};
-    const d9_program_options options = {.seed = 1};
     const d9_dataset_options wanted = dataset_options(config);
-    const d9_precision *precision = d9_precision_find(config->precision);
     D9_TRY(d9_dataset_promise(context, &wanted, &promised));
-    if (!promised.train.count) { /* a folder: an epoch of one step, with the fewest classes there are */
+    *counted = promised.train.count > 0;
+    if (!*counted) {
         promised.train.count = promised.test.count = config->train.batch_size;
         promised.classes = 2;
     }
-    const d9_extent extent = extent_of(config, &promised);
+    *extent = extent_of(config, &promised);
+done:
+    return status;
+}
+
+d9_status d9_config_try(d9_context *context, const d9_config *config) {
+    d9_status status;
+    d9_extent extent;
+    bool counted;
+    d9_program program = {0};
+    const d9_program_options options = {.seed = 1};
+    const d9_precision *precision = d9_precision_find(config->precision);
+    D9_TRY(d9_config_extent(context, config, &extent, &counted));
     D9_TRY(d9_program_build(context, config, &extent, precision ? precision : d9_precision_find("f32"), &options,
                             &program));
-    if (!d9_dataset_needs_path(promised.name)) D9_TRY(check_steps(context, config, &program));
+    if (counted) D9_TRY(check_steps(context, config, &program));
 done:
     d9_program_free(context, &program);
     return status;

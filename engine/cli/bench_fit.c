@@ -1,0 +1,115 @@
+/* dawn9 bench fit: the largest batch of the configuration's network that fits a memory, in each precision of the
+ * backend.
+ *
+ * It counts the buffers of a run: state, gradients, activations of a step, the data set on the device. What a backend
+ * needs beside them (workspace of convolutions, its own code) and what the process needs comes on top. */
+#include "backends/backend.h"
+#include "cli/bench.h"
+#include "core/system.h"
+#include "train/fit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double mib = 1.0 / (1 << 20);
+
+/* "16G", "1.5T", "512M", "65536K": of 1024. */
+static d9_status read_memory(d9_cli *cli, const char *text, int64_t *bytes) {
+    static const char units[] = "KMGT";
+    const size_t length = strlen(text);
+    const char *unit = length ? strchr(units, text[length - 1]) : NULL;
+    char number[32];
+    double value = 0;
+    snprintf(number, sizeof number, "%.*s", (int)(length ? length - 1 : 0), text);
+    if (!unit || !*unit || length > sizeof number || !d9_text_to_real(number, &value) ||
+        !(value > 0 && value < 1 << 20))
+        return d9_fail(&cli->context, D9_USAGE, "--memory: \"%s\" is no size, such as 16G, 1.5G or 512M", text);
+    *bytes = (int64_t)ldexp(value, 10 * (int)(1 + (unit - units)));
+    return D9_OK;
+}
+
+static d9_status describe(d9_cli *cli, const d9_config *config, const d9_backend **backend, d9_device_info *info) {
+    d9_status status;
+    d9_device *device;
+    const d9_backend_options options = {.threads = d9_threads_limit(&cli->context, config->threads),
+                                        .fuse = config->backend_options.fuse,
+                                        .cpu_level = config->backend_options.cpu_level};
+    D9_TRY(d9_backend_find(&cli->context, config->backend, backend));
+    D9_TRY((*backend)->open(&cli->context, &options, &device));
+    (*backend)->describe(device, info);
+    (*backend)->close(&cli->context, device);
+done:
+    return status;
+}
+
+static void print_head(d9_cli *cli, const d9_config *config, const d9_backend *backend, const d9_device_info *info,
+                       int64_t bytes, const d9_fit *fit) {
+    const bool small = bytes < 1 << 30;
+    d9_cli_print(cli, "%s on %s (%s), %lld parameters: the largest batch in %.4g %s\n", config->title, backend->name,
+                 info->name, (long long)fit->parameters, mib * (double)bytes / (small ? 1 : 1024),
+                 small ? "MiB" : "GiB");
+    d9_cli_print(cli, "%-10s %8s %13s %10s %8s %10s %12s %9s %7s\n", "precision", "batch", "MiB an image", "MiB in all",
+                 "state", "gradients", "activations", "data", "other");
+}
+
+static void print_row(d9_cli *cli, const d9_precision *precision, const d9_fit *fit) {
+    const d9_memory_use *use = &fit->use;
+    d9_cli_print(cli, "%-10s %8lld %13.3f %10.1f %8.1f %10.1f %12.1f %9.1f %7.1f%s\n", precision->name,
+                 (long long)fit->batch, mib * (double)use->activations / (double)fit->batch,
+                 mib * (double)d9_memory_total(use), mib * (double)use->state, mib * (double)use->gradients,
+                 mib * (double)use->activations, mib * (double)use->data, mib * (double)use->other,
+                 !fit->all         ? ""
+                 : fit->data_known ? "   all training images"
+                                   : "   the largest train.batch_size");
+}
+
+static void print_foot(d9_cli *cli, const d9_fit *fit) {
+    if (fit->unit > 1)
+        d9_cli_print(cli, "this configuration takes batches that are a multiple of %lld\n", (long long)fit->unit);
+    if (!fit->data_known) d9_cli_print(cli, "a folder's images are not counted: how many there are is not known yet\n");
+    d9_cli_print(cli, "counted: the buffers of a run. Workspace of the backend and the process itself come on top.\n");
+}
+
+static json_t *row_json(const d9_precision *precision, const d9_fit *fit) {
+    const d9_memory_use *use = &fit->use;
+    return json_pack("{s:s, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I}", "precision", precision->name, "batch_size",
+                     (json_int_t)fit->batch, "multiple_of", (json_int_t)fit->unit, "all_images", (int)fit->all, "bytes",
+                     (json_int_t)d9_memory_total(use), "state_bytes", (json_int_t)use->state, "gradient_bytes",
+                     (json_int_t)use->gradients, "activation_bytes", (json_int_t)use->activations, "data_bytes",
+                     (json_int_t)use->data, "other_bytes", (json_int_t)use->other);
+}
+
+d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory, bool json) {
+    d9_status status;
+    const d9_backend *backend;
+    const d9_precision *only = NULL;
+    d9_device_info info = {0};
+    d9_fit fit = {0};
+    int64_t bytes = 0, rows = 0;
+    json_t *list = json_array();
+    if (memory) D9_TRY(read_memory(cli, memory, &bytes));
+    D9_TRY(describe(cli, config, &backend, &info));
+    if (!memory) bytes = info.memory_bytes;
+    if (strcmp(config->precision, "auto") != 0)
+        D9_TRY(d9_backend_precision(&cli->context, backend, &info, config->precision, &only));
+    for (int p = 0; p < D9_PRECISIONS; p++) {
+        const d9_precision *precision = d9_precision_at(p);
+        if (!info.precision[p] || (only && precision != only)) continue;
+        D9_TRY(d9_fit_batch(&cli->context, config, precision, info.longest_rule, bytes, &fit));
+        json_array_append_new(list, row_json(precision, &fit));
+        if (json) continue;
+        if (rows++ == 0) print_head(cli, config, backend, &info, bytes, &fit);
+        print_row(cli, precision, &fit);
+    }
+    if (json)
+        d9_cli_print_json(cli, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:O}", "bench", "fit", "title",
+                                         config->title, "backend", backend->name, "device", info.name, "memory_bytes",
+                                         (json_int_t)bytes, "parameters", (json_int_t)fit.parameters, "data_counted",
+                                         (int)fit.data_known, "rows", list));
+    else
+        print_foot(cli, &fit);
+done:
+    json_decref(list);
+    return status;
+}

@@ -1,0 +1,126 @@
+/* The largest batch that fits: programs are built and dropped, each of twice the last one's batch until one is too
+ * large, then of the middle between the largest that fits and the least that does not. */
+#include "train/fit.h"
+#include "train/trainer.h"
+
+enum { MOST = 1000000 }; /* that train.batch_size may be */
+
+typedef struct search {
+    d9_context *context;
+    const d9_config *config;
+    const d9_precision *precision;
+    d9_extent extent;
+    int longest_rule;
+    int64_t bytes;
+    d9_fit *best;
+} search;
+
+int64_t d9_memory_total(const d9_memory_use *use) {
+    return use->state + use->gradients + use->activations + use->data + use->other;
+}
+
+static d9_memory_use use_of(const d9_program *program, bool data_known) {
+    const int64_t *bytes = program->buffer_bytes;
+    d9_memory_use use = {.state = bytes[D9_BUFFER_STATE],
+                         .gradients = bytes[D9_BUFFER_GRADIENT],
+                         .activations = bytes[D9_BUFFER_SCRATCH]};
+    for (int i = 0; i < program->accumulators.count; i++) use.state += bytes[D9_BUFFER_ACCUMULATORS + i];
+    const int64_t data =
+        bytes[D9_BUFFER_IMAGES] + bytes[D9_BUFFER_LABELS] + bytes[D9_BUFFER_EVAL_IMAGES] + bytes[D9_BUFFER_ORDER];
+    for (int b = 0; b < D9_BUFFER_COUNT; b++) use.other += bytes[b];
+    use.other -= use.state + use.gradients + use.activations + data;
+    if (data_known) use.data = data;
+    return use;
+}
+
+static d9_status measure(const search *s, int64_t batch, d9_memory_use *use) {
+    d9_status status;
+    d9_program program = {0};
+    d9_extent extent = s->extent;
+    const d9_program_options options = {.seed = 1, .longest_rule = s->longest_rule};
+    extent.batch = batch;
+    D9_TRY(d9_program_build(s->context, s->config, &extent, s->precision, &options, &program));
+    *use = use_of(&program, s->best->data_known);
+    s->best->parameters = program.trainable_count + program.frozen_count;
+done:
+    d9_program_free(s->context, &program);
+    return status;
+}
+
+static d9_status try_batch(const search *s, int64_t batch, bool *fits) {
+    d9_status status;
+    d9_memory_use use;
+    D9_TRY(measure(s, batch, &use));
+    *fits = d9_memory_total(&use) <= s->bytes;
+    if (*fits) {
+        s->best->batch = batch;
+        s->best->use = use;
+    }
+done:
+    return status;
+}
+
+/* The least batch that the network takes. What it takes at all is a multiple of it, and the configuration's is one. */
+static d9_status find_unit(const search *s) {
+    d9_status status;
+    const int64_t whole = s->config->train.batch_size;
+    d9_memory_use use;
+    D9_TRY(measure(s, whole, &use)); /* what is refused here, training refuses */
+    for (int64_t unit = 1; unit <= whole; unit++) {
+        if (whole % unit != 0) continue;
+        status = measure(s, unit, &use);
+        s->best->unit = unit;
+        if (status != D9_USAGE) goto done;
+        d9_context_clear(s->context);
+    }
+done:
+    return status;
+}
+
+static d9_status too_small(const search *s) {
+    d9_status status;
+    d9_memory_use use;
+    const double mib = 1.0 / (1 << 20);
+    D9_TRY(measure(s, s->best->unit, &use));
+    status = d9_fail(s->context, D9_USAGE,
+                     "%.1f MiB are too small: a batch of %lld in %s needs %.1f MiB, of which %.1f of activations",
+                     mib * (double)s->bytes, (long long)s->best->unit, s->precision->name,
+                     mib * (double)d9_memory_total(&use), mib * (double)use.activations);
+done:
+    return status;
+}
+
+static d9_status find(const search *s) {
+    d9_status status = D9_OK;
+    const int64_t unit = s->best->unit, past = s->extent.train_images / unit + 1;
+    int64_t low = 0, high = past; /* in units: the largest that fits, the least that does not */
+    while (high - low > 1) {
+        int64_t tried = high < past ? low + (high - low) / 2 : low ? 2 * low : 1;
+        bool fits;
+        if (tried >= past) tried = past - 1;
+        D9_TRY(try_batch(s, tried * unit, &fits));
+        *(fits ? &low : &high) = tried;
+    }
+    s->best->all = high == past;
+    if (low == 0) D9_TRY(too_small(s));
+done:
+    return status;
+}
+
+d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_precision *precision, int longest_rule,
+                       int64_t bytes, d9_fit *fit) {
+    d9_status status;
+    search s = {.context = context,
+                .config = config,
+                .precision = precision,
+                .longest_rule = longest_rule,
+                .bytes = bytes,
+                .best = fit};
+    *fit = (d9_fit){0};
+    D9_TRY(d9_config_extent(context, config, &s.extent, &fit->data_known));
+    if (!fit->data_known) s.extent.train_images = s.extent.eval_images = MOST;
+    D9_TRY(find_unit(&s));
+    D9_TRY(find(&s));
+done:
+    return status;
+}

@@ -1,0 +1,41 @@
+# dawn9 bench fit: the largest batch that fits a memory, without a step, and what it says when none does.
+. "$(dirname "$0")/lib.sh"
+tiny >tiny.yaml
+
+accepts "$dawn9" bench fit --config tiny.yaml --memory 2M
+says '^tiny on reference \(.*\), [0-9]+ parameters: the largest batch in 2 MiB$'
+says '^counted: the buffers of a run'
+accepts "$dawn9" bench fit --config tiny.yaml --memory 2M --json
+cp "$out" fit.json
+json fit.json 'd["bench"] == "fit" and d["memory_bytes"] == 2 << 20 and d["data_counted"] and len(d["rows"]) == 1'
+json fit.json 'd["rows"][0]["bytes"] <= 2 << 20 and d["rows"][0]["precision"] == "f32" and not d["rows"][0]["all_images"]'
+json fit.json 'd["rows"][0]["bytes"] == sum(d["rows"][0][k + "_bytes"] for k in ("state", "gradient", "activation", "data", "other"))'
+# One image more would not: a run of that batch asks for more bytes.
+batch=$(sed -n 's/.*"batch_size": \([0-9]*\),/\1/p' fit.json)
+[ "$batch" -ge 1 ] || fail "no batch in fit.json"
+accepts "$dawn9" bench fit --config tiny.yaml --memory 1T --set train.batch_size="$batch"
+says 'all training images$'
+
+# Each precision of the backend, unless one is asked for; half of them takes more images.
+accepts "$dawn9" bench fit --config tiny.yaml --memory 4M --backend cpu --precision auto --json
+cp "$out" all.json
+accepts "$dawn9" devices --json
+cp "$out" devices.json
+json all.json '[r["precision"] for r in d["rows"]] == next(b for b in json.load(open("devices.json")) if b["backend"] == "cpu")["precisions"]'
+json all.json 'all(r["batch_size"] > d["rows"][0]["batch_size"] for r in d["rows"] if r["precision"] in ("bf16", "fp16"))'
+
+# Without --memory: what the device may use. Ghost groups: a multiple. A folder: its images are not counted, nor read.
+accepts "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16
+says 'a multiple of 16$'
+accepts "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory 8M
+says "^a folder's images are not counted"
+
+refuses 2 'too small: a batch of 1 in f32 needs [0-9.]+ MiB' "$dawn9" bench fit --config tiny.yaml --memory 4K
+refuses 2 'a batch of 16 in f32' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16 --memory 4K
+refuses 2 'batch_size is 500 but there are only 128' "$dawn9" bench fit --config tiny.yaml --set train.batch_size=500
+for size in 16 16X G 0G -1G 1e9T 1.5.5M nanG; do
+    refuses 2 'is no size, such as 16G' "$dawn9" bench fit --config tiny.yaml --memory=$size
+done
+refuses 2 'memory belongs to dawn9 bench fit' "$dawn9" bench step --config tiny.yaml --memory 1G
+refuses 2 'precision tf32: backend reference' "$dawn9" bench fit --config tiny.yaml --precision tf32
+verdict

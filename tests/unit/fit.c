@@ -1,0 +1,104 @@
+/* The largest batch that fits, against a network whose bytes are counted by hand: image (8, 8, 3) -> linear -> 10.
+ *
+ * With rules of one node the scratch of a step of n images is, each rounded up to 64: draws (16n, gone when the image
+ * is made; labels and losses come to lie there), the image (192n), logits and their gradient (40n each). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/programs.h"
+#include "train/fit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static d9_context context;
+
+static d9_status build(d9_context *where, const void *options, int64_t classes, d9_graph *graph, d9_value_id x,
+                       d9_value_id *logits) {
+    (void)options;
+    return d9_graph_linear(where, graph, "head", x, classes, logits);
+}
+static const d9_model head = {.name = "head", .doc = "one matrix", .build = build};
+
+static d9_config *config_of(const char *more) {
+    char yaml[512];
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic, image_size: 8, synthetic_train: 400, synthetic_test: 32}\n"
+             "train: {epochs: 1, batch_size: 32}\n%s",
+             more);
+    return program_config(&context, yaml);
+}
+
+static int64_t up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+static int64_t activations(int64_t n) { return up(20 * n) + up(768 * n) + 2 * up(40 * n); }
+static int64_t data(int64_t n) { return (400 + 32) * 192 + 400 * 4 + 400 / n * n * 4; } /* the order of whole batches */
+
+/* Weights of 1920 elements and a velocity; their gradients; and the rest: draws and order of evaluation, the table,
+ * four metrics, logits. */
+static int64_t by_hand(int64_t n) {
+    return 2 * 7680 + 7680 + activations(n) + data(n) + 20 * n + 4 * n + 3 * 256 * 4 + 4 * 8 + 40 * n;
+}
+
+static d9_status fit(const d9_config *config, int64_t bytes, d9_fit *found) {
+    d9_status status = d9_fit_batch(&context, config, d9_precision_find("f32"), 1, bytes, found);
+    if (status != D9_OK) print_message("%s\n", context.message);
+    return status;
+}
+
+static void hand_counted(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    d9_config *config = config_of("");
+    config->model = &head;
+    d9_fit found;
+    const int64_t batches[] = {8, 17, 64, 100, 399};
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+        const int64_t n = batches[i], bytes = by_hand(n);
+        assert_int_equal(fit(config, bytes, &found), D9_OK);
+        assert_int_equal(found.batch, n);
+        assert_int_equal(found.unit, 1);
+        assert_int_equal(found.parameters, 1920);
+        assert_int_equal(d9_memory_total(&found.use), bytes);
+        assert_int_equal(found.use.activations, activations(n));
+        assert_int_equal(found.use.state, 2 * 7680);
+        assert_int_equal(found.use.gradients, 7680);
+        assert_int_equal(found.use.data, data(n));
+        assert_false(found.all);
+        assert_int_equal(fit(config, bytes - 1, &found), D9_OK);
+        assert_int_equal(found.batch, n - 1);
+    }
+    assert_int_equal(fit(config, by_hand(400), &found), D9_OK);
+    assert_int_equal(found.batch, 400);
+    assert_true(found.all);
+    assert_int_equal(fit(config, by_hand(1) - 1, &found), D9_USAGE);
+    assert_non_null(strstr(context.message, "too small: a batch of 1 in f32 needs"));
+    d9_config_free(&context, config);
+}
+
+/* Ghost groups: only multiples are batches. Half precision: fewer bytes. What training refuses is refused. */
+static void units(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    d9_fit found, half;
+    d9_config *config = config_of("model: {channels: [4, 4, 4, 4]}\ntricks: {ghost_batchnorm: {group_size: 16}}\n");
+    assert_int_equal(fit(config, 2 << 20, &found), D9_OK);
+    assert_int_equal(found.unit, 16);
+    assert_true(found.batch > 16 && found.batch < 400 && found.batch % 16 == 0);
+    assert_int_equal(d9_fit_batch(&context, config, d9_precision_find("bf16"), 1, 2 << 20, &half), D9_OK);
+    assert_true(half.batch > found.batch);
+    assert_int_equal(fit(config, 4 << 10, &found), D9_USAGE);
+    assert_non_null(strstr(context.message, "a batch of 16 in f32"));
+    d9_context_clear(&context);
+    config->train.batch_size = 500;
+    assert_int_equal(fit(config, 2 << 20, &found), D9_USAGE);
+    assert_non_null(strstr(context.message, "there are only 400 training images"));
+    d9_config_free(&context, config);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(hand_counted), cmocka_unit_test(units)};
+    return cmocka_run_group_tests_name("fit", tests, NULL, NULL);
+}
