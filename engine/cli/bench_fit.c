@@ -5,7 +5,7 @@
  * needs beside them (workspace of convolutions, its own code) and what the process needs comes on top. */
 #include "backends/backend.h"
 #include "cli/bench.h"
-#include "core/system.h"
+#include "core/process.h"
 #include "train/fit.h"
 
 #include <math.h>

@@ -44,6 +44,7 @@ typedef struct d9_config {
         double epochs, weight_decay, momentum, bias_lr_multiplier;
         int64_t batch_size;
         int momentum_form; /* d9_momentum_form */
+        bool image_gradient;
         d9_schedule lr;
         const char *from;        /* file of the weights that training starts from; NULL: none */
         const char *from_sha256; /* "sha256:" and 64 digits: what its bytes are, and how a record names it */

@@ -70,16 +70,20 @@ static const d9_option train_options[] = {
     {"batch_size", D9_OPTION_INT, FIELD(train.batch_size), "512", 1, 1e6, NULL, "images per step"},
     {"weight_decay", D9_OPTION_REAL, FIELD(train.weight_decay), "5.0e-4", 0, 1e3, NULL,
      "decay of the weights, as for a mean loss"},
-    {"momentum", D9_OPTION_REAL, FIELD(train.momentum), "0.9", 0, 0.999999, NULL, "momentum, below 1; Nesterov's unless train.momentum_form is plain"},
+    {"momentum", D9_OPTION_REAL, FIELD(train.momentum), "0.9", 0, 0.999999, NULL,
+     "momentum, below 1; Nesterov's unless train.momentum_form is plain"},
     {"bias_lr_multiplier", D9_OPTION_REAL, FIELD(train.bias_lr_multiplier), "1", 1e-6, 1e6, NULL,
      "biases take this times the rate, and the decay divided by it"},
     {"momentum_form", D9_OPTION_CHOICE, FIELD(train.momentum_form), "page", 0, 0, "page|torch|plain",
      "page folds the rate into the velocity, torch applies it outside; plain as torch, but without Nesterov"},
+    {"image_gradient", D9_OPTION_BOOL, FIELD(train.image_gradient), "off", 0, 0, NULL,
+     "compute the gradient into the images too, which nobody reads: what it costs"},
     {"lr", D9_OPTION_SCHEDULE, FIELD(train.lr), "{knots: [0, 20%, end], values: [0, 0.4, 0]}", 0, 1e6, NULL,
      "learning rate as for a mean loss, linear between knots (a number of epochs, P% of the run, end, "
      "end-N)"},
     {"from", D9_OPTION_TEXT, FIELD(train.from), "", 0, 0, NULL,
-     "weights to start from: a model.safetensors, a run's folder, or a file with torchvision's names; another number of "
+     "weights to start from: a model.safetensors, a run's folder, or a file with torchvision's names; another number "
+     "of "
      "classes leaves the last layer as it is initialised; a record names it by its SHA-256"},
     {0},
 };
@@ -98,7 +102,7 @@ static const d9_section sections[] = {
     {"backend_options", "how the backend plans", backend_options, NULL},
     {"data", "the images", data_options, NULL},
     {"eval", "evaluation", eval_options, NULL},
-    {"train", "the optimizer and its schedule", train_options, NULL},
+    {"train", "the optimizer and its schedule", train_options, "image_gradient"},
     {"published", "what the author of this file's recipe reported; data for reports, never inherited",
      published_options, NULL},
 };

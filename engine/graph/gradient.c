@@ -87,11 +87,12 @@ static d9_status differentiate(d9_gradients *g, const d9_node *forward) {
     const d9_op_info *info = d9_op_info_of(forward->op);
     const d9_value_id y = forward->outputs[0];
     if (y != g->graph->loss && g->of[y] == D9_NONE) return D9_OK; /* nothing that counts depends on it */
+    if (y == g->graph->image) return D9_OK;                       /* whose gradient is nobody's, where it is made */
     if (info->gradient) return info->gradient(g, forward, g->of[y]);
     return d9_fail(g->context, D9_USAGE, "%s: no gradient is known for %s", forward->role, d9_op_name(forward->op));
 }
 
-d9_status d9_gradient_append(d9_context *context, d9_graph *graph) {
+d9_status d9_gradient_append(d9_context *context, d9_graph *graph, bool into_image) {
     d9_status status;
     void *of = NULL, *needed = NULL;
     int nodes = graph->node_count, values = graph->value_count;
@@ -102,6 +103,7 @@ d9_status d9_gradient_append(d9_context *context, d9_graph *graph) {
         g.of[v] = D9_NONE;
         g.needed[v] = graph->values[v].kind == D9_VALUE_PARAMETER && graph->values[v].trainable;
     }
+    g.needed[graph->image] = into_image;
     for (d9_node_id n = 0; n < nodes; n++) {
         const d9_node *node = &graph->nodes[n];
         for (int i = 0; i < node->input_count; i++)

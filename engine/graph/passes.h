@@ -22,8 +22,9 @@ D9_MUST_USE d9_status d9_precision_apply(d9_context *context, d9_graph *graph, c
 
 /* Appends the backward nodes of the summed loss. Each trainable parameter P gets a value "P.grad" in
  * D9_BUFFER_GRADIENT, which d9_gradient_of finds. No gradient is made
- * that no trainable parameter needs: none into the image, none through a frozen stem. */
-D9_MUST_USE d9_status d9_gradient_append(d9_context *context, d9_graph *graph);
+ * that no trainable parameter needs: none into the image, none through a frozen stem. `into_image`: that one is made
+ * all the same, for nobody, as frameworks do whose input asks for one. */
+D9_MUST_USE d9_status d9_gradient_append(d9_context *context, d9_graph *graph, bool into_image);
 d9_value_id d9_gradient_of(const d9_graph *graph, d9_value_id parameter); /* D9_NONE: frozen */
 
 /* The forward graph in evaluation mode: norms use their running statistics, the loss is dropped, logits are

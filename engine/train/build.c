@@ -267,12 +267,13 @@ done:
 
 /* ---- all of it ---- */
 
-static d9_status finish_train(d9_context *context, const d9_program_options *options, d9_program *program) {
+static d9_status finish_train(d9_context *context, const d9_config *config, const d9_program_options *options,
+                              d9_program *program) {
     d9_status status;
     D9_TRY(d9_precision_apply(context, &program->train, program->precision));
     D9_TRY(add_batch_nodes(context, program, &program->train, true));
     D9_TRY(add_metrics(context, &program->train));
-    D9_TRY(d9_gradient_append(context, &program->train));
+    D9_TRY(d9_gradient_append(context, &program->train, config->train.image_gradient));
     D9_TRY(d9_layout_state(context, program));
     for (int g = 0; g < program->groups.count; g++)
         if (program->groups.group[g].end > program->groups.group[g].begin)
@@ -314,7 +315,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(build_forward(context, config, options, program, &forward));
     D9_TRY(d9_graph_copy(context, &forward, &program->train));
-    D9_TRY(finish_train(context, options, program));
+    D9_TRY(finish_train(context, config, options, program));
     D9_TRY(finish_eval(context, &forward, program));
     D9_TRY(d9_layout_buffers(context, program, options));
 done:

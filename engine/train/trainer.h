@@ -90,8 +90,8 @@ typedef struct d9_session_options {
     bool no_train; /* no training plan */
 } d9_session_options;
 
-/* What a run is over, without reading a file. Of a folder nothing is counted: then an epoch is one batch, with the fewest
- * classes there are. */
+/* What a run is over, without reading a file. Of a folder nothing is counted: then an epoch is one batch, with the
+ * fewest classes there are. */
 D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_extent *extent, bool *counted);
 /* Builds the program that the configuration asks for and drops it: what training would refuse of network and data set
  * is refused, D9_USAGE. Reads no file, so of a folder the number of images is not known. */

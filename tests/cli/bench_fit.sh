@@ -37,5 +37,5 @@ for size in 16 16X G 0G -1G 1e9T 1.5.5M nanG; do
     refuses 2 'is no size, such as 16G' "$dawn9" bench fit --config tiny.yaml --memory=$size
 done
 refuses 2 'memory belongs to dawn9 bench fit' "$dawn9" bench step --config tiny.yaml --memory 1G
-refuses 2 'precision tf32: backend reference' "$dawn9" bench fit --config tiny.yaml --precision tf32
+refuses 4 'precision tf32: backend reference' "$dawn9" bench fit --config tiny.yaml --precision tf32
 verdict

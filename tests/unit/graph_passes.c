@@ -203,7 +203,7 @@ static void test_three_readers_need_two_sums(void **state) {
     OK(d9_graph_add(&context, &graph, "twice", sum, sum, &sum)); /* one value in both slots */
     OK(d9_graph_linear(&context, &graph, "head", sum, 10, &x));
     OK(d9_graph_loss(&context, &graph, x));
-    OK(d9_gradient_append(&context, &graph));
+    OK(d9_gradient_append(&context, &graph, false));
     assert_int_equal(program_count(&graph, D9_OP_ADD, true), 3);
     program_check_graph(&graph);
     d9_graph_free(&context, &graph);
@@ -220,7 +220,7 @@ static void test_no_gradient_is_known(void **state) {
     OK(d9_graph_linear(&context, &graph, "head", x, 10, &x));
     OK(d9_graph_loss(&context, &graph, x));
     graph.nodes[1].op = D9_OP_NORM_EVAL;
-    assert_int_equal(d9_gradient_append(&context, &graph), D9_USAGE);
+    assert_int_equal(d9_gradient_append(&context, &graph, false), D9_USAGE);
     assert_string_equal(context.message, "norm: no gradient is known for norm_eval");
     d9_graph_free(&context, &graph);
 }

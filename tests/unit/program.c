@@ -202,6 +202,39 @@ static void test_order_of_the_list(void **state) {
     drop(&b);
 }
 
+/* The gradient into the image: further nodes, the first layer's, which the frozen one of whitening passes on. All
+ * others stay, in their order. */
+static void test_gradient_into_the_image(void **state) {
+    (void)state;
+    static const struct {
+        const char *tricks;
+        int more;
+    } rows[] = {{"", 1}, {"patch_whitening: {}", 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        built off = make(rows[i].tricks, 32, "bf16"), on = {.config = config_with(rows[i].tricks)};
+        d9_extent extent = program_extent(on.config, 32, 32);
+        const d9_graph *a = &off.program.train, *b = &on.program.train;
+        assert_false(on.config->train.image_gradient);
+        on.config->train.image_gradient = true;
+        program_make(&context, on.config, &extent, "bf16", false, &on.program);
+        assert_int_equal(b->node_count, a->node_count + rows[i].more);
+        assert_int_equal(program_count(b, D9_OP_CONV_BACKWARD_DATA, true),
+                         program_count(a, D9_OP_CONV_BACKWARD_DATA, true) + rows[i].more);
+        d9_node_id m = 0;
+        for (d9_node_id n = 0; n < a->node_count; n++, m++) {
+            while (a->nodes[n].op != b->nodes[m].op || strcmp(a->nodes[n].role, b->nodes[m].role) != 0) {
+                assert_int_equal(b->nodes[m].op, D9_OP_CONV_BACKWARD_DATA);
+                assert_int_equal(strncmp(b->nodes[m].role, "stem.", 5), 0);
+                assert_true(++m < b->node_count);
+            }
+        }
+        assert_int_equal(m, b->node_count);
+        program_check_graph(b);
+        drop(&off);
+        drop(&on);
+    }
+}
+
 /* The same twice, node for node and byte for byte. */
 static void test_built_twice(void **state) {
     (void)state;
@@ -321,6 +354,7 @@ int main(void) {
         cmocka_unit_test_setup(test_layout, set_up),
         cmocka_unit_test_setup(test_parameter_count, set_up),
         cmocka_unit_test_setup(test_order_of_the_list, set_up),
+        cmocka_unit_test_setup(test_gradient_into_the_image, set_up),
         cmocka_unit_test_setup(test_built_twice, set_up),
         cmocka_unit_test_setup(test_views_reach, set_up),
         cmocka_unit_test_setup(test_refusals, set_up),
