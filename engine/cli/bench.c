@@ -1,6 +1,7 @@
 /* dawn9 bench: where the time goes, node by node, beside what the machine could do.
  *
  *   step      a training step: each node's time, its rate, and that rate's share of the ceiling
+ *   eval      a batch of evaluation likewise: what predictions and features cost
  *   pipeline  making the batch alone, and its share of a step
  *   ops       every way to compute each convolution, and what a step would take if the fastest were free of all else
  *   cold      from the start of the process to the end of the first training step
@@ -22,13 +23,13 @@ typedef struct bench_options {
 } bench_options;
 
 static const d9_flag flags[] = {
-    {"WHAT", D9_FLAG_OPTIONAL, offsetof(bench_options, what), .choices = "step|pipeline|ops|cold|fit",
-     .doc = "a whole training step (default), making the batch alone, every way to convolve, the start, or the largest "
-            "batch"},
+    {"WHAT", D9_FLAG_OPTIONAL, offsetof(bench_options, what), .choices = "step|eval|pipeline|ops|cold|fit",
+     .doc = "a whole training step (default), a batch of evaluation, making the batch alone, every way to convolve, the "
+            "start, or the largest batch"},
     {"config", D9_FLAG_TEXT, offsetof(bench_options, config), "CONFIG", .doc = "default configs/dawn94.yaml"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(bench_options, edits), .table = d9_cli_edit_flags},
-    {"steps", D9_FLAG_INTEGER, offsetof(bench_options, steps), "N", .minimum = TIMED_STEPS, .maximum = 1000000,
-     .doc = "timed steps, at least 20"},
+    {"steps", D9_FLAG_INTEGER, offsetof(bench_options, steps), "N", .minimum = 1, .maximum = 1000000,
+     .doc = "timed steps; default 20, fewer for networks whose step takes seconds"},
     {"memory", D9_FLAG_TEXT, offsetof(bench_options, memory), "SIZE",
      .doc = "of fit: the memory to fill, 16G or 512M; default: what the device may use"},
     {"json", D9_FLAG_SWITCH, offsetof(bench_options, json), .doc = "print JSON"},
@@ -180,8 +181,10 @@ done:
 static d9_status run_kind(d9_cli *cli, const bench_options *chosen, const char *what, d9_session *session) {
     d9_status status;
     d9_measurement m = {.steps = 0};
+    const bool eval = session->eval_plan != NULL;
     if (strcmp(what, "cold") == 0) return bench_cold(cli, session, chosen->json);
-    D9_TRY(d9_measure(session, session->train_plan, &session->program.train,
+    D9_TRY(d9_measure(session, eval ? session->eval_plan : session->train_plan,
+                      eval ? &session->program.eval : &session->program.train,
                       chosen->steps.given ? chosen->steps.value : TIMED_STEPS, &m));
     if (strcmp(what, "pipeline") == 0)
         status = bench_pipeline(cli, session, &m, chosen->json);
@@ -202,7 +205,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_config *config = NULL;
     d9_session session = {0};
     const char *what = chosen->what ? chosen->what : "step";
-    const bool fit = strcmp(what, "fit") == 0;
+    const bool fit = strcmp(what, "fit") == 0, eval = strcmp(what, "eval") == 0;
     if (chosen->memory && !fit)
         return d9_fail(&cli->context, D9_USAGE, "--memory belongs to dawn9 bench fit, not to bench %s", what);
     D9_TRY(d9_cli_config(cli, chosen->config ? chosen->config : "configs/dawn94.yaml", &chosen->edits, NULL, &config));
@@ -210,8 +213,11 @@ static d9_status run(d9_cli *cli, const void *options) {
         status = d9_bench_fit(cli, config, chosen->memory, chosen->json);
         goto done;
     }
-    const d9_session_options open = {
-        .config = config, .seed = (uint64_t)config->seed, .no_eval = true, .process_start = cli->process_start};
+    const d9_session_options open = {.config = config,
+                                     .seed = (uint64_t)config->seed,
+                                     .no_eval = !eval,
+                                     .no_train = eval,
+                                     .process_start = cli->process_start};
     D9_TRY(d9_session_open(&cli->context, &open, &session));
     D9_TRY(d9_session_initialize(&session));
     D9_TRY(run_kind(cli, chosen, what, &session));

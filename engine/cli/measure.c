@@ -71,9 +71,10 @@ d9_rate d9_measured_rate(const d9_measurement *m, int row) {
 static d9_status run_steps(d9_session *session, d9_plan *plan, int64_t first, int64_t count) {
     d9_status status = D9_OK;
     const d9_program *program = &session->program;
+    const bool evaluates = plan == session->eval_plan; /* then of the first image again and again */
     for (int64_t i = first; i < first + count; i++) {
-        int64_t step = i % program->steps; /* a short run is repeated */
-        if (step % program->steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, step));
+        int64_t step = evaluates ? 0 : i % program->steps; /* a short run is repeated */
+        if (!evaluates && step % program->steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, step));
         D9_TRY(session->backend->run(session->context, plan, step));
     }
     D9_TRY(session->backend->sync(session->context, session->device));

@@ -59,7 +59,7 @@ refuses 2 '--runs: 0 is out of range, must be 1 to' "$dawn9" train tiny.yaml --r
 refuses 2 '--threads: 4097 is out of range, must be 0 to 4096' "$dawn9" config tiny.yaml --threads 4097
 accepts "$dawn9" config tiny.yaml --threads 4096
 refuses 2 'ACTION: "chek" is none of check\|fetch\|preview; did you mean check\?' "$dawn9" data chek
-refuses 2 'WHAT: "opss" is none of step\|pipeline\|ops\|cold\|fit' "$dawn9" bench opss
+refuses 2 'WHAT: "opss" is none of step\|eval\|pipeline\|ops\|cold\|fit' "$dawn9" bench opss
 refuses 2 'unknown trick "emma"; did you mean ema\?' "$dawn9" tricks emma
 refuses 2 'data check takes --data and --json alone' "$dawn9" data check --set a=b
 refuses 2 'data preview needs a configuration' "$dawn9" data preview --out x.png

@@ -49,6 +49,12 @@ json "$out" 'abs(d["images_per_second"] * d["step_seconds"] - d["batch_size"]) <
 json "$out" 'all(n["rule"] and n["role"] for n in d["nodes"]) and any(n["gflop_per_second"] > 0 for n in d["nodes"])'
 json "$out" 'sum(n["seconds"] for n in d["nodes"]) <= d["step_seconds"] * 1.01'
 json "$out" 'all(n["gigabytes_per_second"] > 0 for n in d["nodes"] if n["node"] in ("norm", "sgd", "augment"))'
+# of evaluation: a batch of it, without gradients, updates and labels
+accepts "$dawn9" bench eval --config tiny.yaml --json
+cp "$out" eval.json
+json eval.json 'd["bench"] == "eval" and d["batch_size"] == 32 and d["images_per_second"] > 0'
+json eval.json 'any(n["node"] == "norm_eval" for n in d["nodes"])'
+json eval.json 'not any("backward" in n["node"] or n["node"] in ("update", "metrics", "gather", "loss") for n in d["nodes"])'
 accepts "$dawn9" bench pipeline --config tiny.yaml
 says '^augment '
 says 'images/s'
