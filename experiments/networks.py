@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""What experiments/networks.sh left in a folder: FOLDER/networks.tsv, a line a round and one of medians, and the medians as
+a table on standard output. A ratio is of the same round: ours over the faster of PyTorch's two layouts.
+
+usage: networks.py FOLDER
+"""
+import csv, json, os, re, statistics, sys
+
+folder = sys.argv[1]
+NETWORKS = ("vgg", "resnet18", "resnet50", "densenet121", "features")
+GOALS = {("vgg", "f32-avx2"): 2.5, ("resnet18", "f32-avx2"): 4, ("resnet50", "f32-avx2"): 1.5, ("densenet121", "f32-avx2"): 1.2,
+         ("features", "f32-avx2"): 1.5, ("vgg", "f32"): 1.5, ("resnet18", "f32"): 2.5}  # AVX2; AVX-512
+HEADS = ("processor", "threads", "network", "precision", "batch", "round", "dawn9", "contiguous", "channels_last", "ratio", "goal")
+
+
+def load(name):
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def rounds(network, kind):
+    """A row for each round that has all three measurements."""
+    name = re.compile(rf"{network}-{kind}-(\d+)\.json")
+    for number in sorted(int(m[1]) for m in map(name.fullmatch, os.listdir(folder)) if m):
+        if not os.path.exists(f"{folder}/{network}-{kind}-torch-channels_last-{number}.json"):
+            continue
+        ours = load(f"{network}-{kind}-{number}.json")
+        theirs = [load(f"{network}-{kind}-torch-{layout}-{number}.json")["images_per_second"] for layout in ("contiguous", "channels_last")]
+        speed = ours["images_per_second"]
+        yield dict(zip(HEADS, (processor, ours["threads"], network, kind, ours["batch_size"], number, speed, *theirs, speed / max(theirs),
+                               GOALS.get((network, kind), ""))))
+
+
+def shown(row):
+    return {key: f"{value:.3f}" if isinstance(value, float) else value for key, value in row.items()}
+
+
+with open(f"{folder}/processor.txt", encoding="utf-8") as words:
+    processor = words.read().split(":", 1)[1].strip()
+rows, medians = [], []
+for network in NETWORKS:
+    for kind in ("f32", "bf16", "f32-avx2"):
+        found = list(rounds(network, kind))
+        if not found:
+            continue
+        middle = {key: statistics.median(row[key] for row in found) for key in ("dawn9", "contiguous", "channels_last", "ratio")}
+        rows += found + [{**found[0], "round": "median", **middle}]
+        medians.append((rows[-1], [row["ratio"] for row in found]))
+if not rows:
+    sys.exit(f"networks.py: no round in {folder} is whole")
+with open(f"{folder}/networks.tsv", "w", encoding="utf-8", newline="") as file:
+    table = csv.DictWriter(file, HEADS, delimiter="\t", lineterminator="\n")
+    table.writeheader()
+    table.writerows(map(shown, rows))
+print(f"{processor}, {rows[0]['threads']} threads; images/s, medians of {max(len(ratios) for _, ratios in medians)} rounds\n"
+      "| network | precision | batch | dawn9 | PyTorch contiguous | PyTorch channels_last | ratio (range) | goal |\n|---|---|---|---|---|---|---|---|")
+for row, ratios in medians:
+    print(f"| {row['network']} | {row['precision'].replace('-avx2', ', held to AVX2')} | {row['batch']} | {row['dawn9']:.1f} | "
+          f"{row['contiguous']:.1f} | {row['channels_last']:.1f} | {row['ratio']:.2f} ({min(ratios):.2f} to {max(ratios):.2f}) | {row['goal']} |")

@@ -1,0 +1,78 @@
+#!/bin/sh
+# images/s of each network beside PyTorch, in turn, so that other programs disturb both alike: a training step of vgg (batch
+# 64), ResNet-18 (32 x 32, batch 128), ResNet-50 and DenseNet-121 (224 x 224, batch 8), and features of ResNet-50 (224 x
+# 224, batch 32, forward alone). PyTorch in both layouts; the faster of a round counts.
+#
+# usage: experiments/networks.sh OUT [ROUNDS]    a folder for the records; 3 rounds of about 10 minutes on two cores
+#
+# f32, and bf16 where the processor has instructions for it. On a processor with AVX-512 f32 also held to AVX2, which shows
+# what other processors compute and only roughly how fast. On drawn images: no data is read. OUT gets a JSON file a
+# measurement and networks.tsv. Needs build/ and Debian's python3-torch.
+#
+# Environment: NETWORKS (all: vgg resnet18 resnet50 densenet121 features), THREADS (nproc), QUIET (a command that runs each
+# measurement, none longer than a minute), TINY (1: two small images a step, to try the script).
+set -eu
+[ $# -ge 1 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
+out=$1 rounds=${2-3}
+cd "$(dirname "$0")/.."
+mkdir -p "$out"
+dawn9=${DAWN9-build/dawn9} threads=${THREADS-$(nproc)}
+networks=${NETWORKS-vgg resnet18 resnet50 densenet121 features}
+grep -m1 'model name' /proc/cpuinfo >"$out/processor.txt"
+
+# of NETWORK: what, config, set..., batch, side, steps of ours, steps of PyTorch's
+describe() {
+    what=step config=configs/base.yaml side=224 batch=8 ours=5 theirs=3
+    case $1 in
+    vgg) config=configs/rosetta.yaml model='' side=32 batch=64 ours=20 theirs=10 ;;
+    resnet18) model="resnet depth=18" side=32 batch=128 ;;
+    resnet50) model="resnet depth=50" ;;
+    densenet121) model="densenet" ;;
+    features) what="eval" model="resnet depth=50" batch=32 theirs=2 ;;
+    *) echo "networks.sh: no network named $1" >&2; exit 2 ;;
+    esac
+    [ -z "${TINY-}" ] || { batch=2 ours=1 theirs=1; [ $side = 32 ] || side=64; }
+}
+
+# ours NAME OPTION...: of what describe said
+ours() {
+    name=$1
+    shift
+    for word in $model; do
+        case $word in
+        *=*) set -- "$@" --set "model.$word" ;;
+        *) set -- "$@" --set "model.name=$word" ;;
+        esac
+    done
+    ${QUIET-} "$dawn9" bench "$what" --config "$config" --backend cpu --threads "$threads" --set data.dataset=synthetic \
+        --set data.image_size=$side --set data.synthetic_train=$((2 * batch)) --set data.synthetic_test=$batch \
+        --set train.batch_size=$batch --steps $ours --json "$@" >"$out/$name-$round.json"
+}
+theirs() { # NAME OPTION...
+    name=$1
+    shift
+    for layout in contiguous channels_last; do
+        ${QUIET-} /usr/bin/python3 experiments/peers/torch_networks.py "$network" --batch $batch --size $side --steps $theirs \
+            --threads "$threads" --layout $layout "$@" >"$out/$name-$layout-$round.json"
+    done
+}
+
+round=1
+while [ "$round" -le "$rounds" ]; do
+    for network in $networks; do
+        describe "$network"
+        ours "$network-f32" --precision f32
+        theirs "$network-f32-torch" --precision f32
+        if grep -Eqw 'avx512_bf16|amx_bf16' /proc/cpuinfo; then
+            ours "$network-bf16" --precision bf16
+            theirs "$network-bf16-torch" --precision bf16
+        fi
+        if grep -qw avx512f /proc/cpuinfo; then
+            ours "$network-f32-avx2" --precision f32 --set backend_options.cpu_level=avx2
+            ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 \
+                theirs "$network-f32-avx2-torch" --precision f32
+        fi
+    done
+    round=$((round + 1))
+done
+exec python3 experiments/networks.py "$out"
