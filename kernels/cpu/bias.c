@@ -33,12 +33,14 @@ void d9_cpu_bias_forward(const d9_cpu *cpu, d9_kernel_in x, const float *bias, i
 void d9_cpu_bias_backward(const d9_cpu *cpu, d9_kernel_in dy, const d9_cpu_prologue *prologue, int64_t rows,
                           int64_t channels, void *scratch, float *dbias) {
     double *sums = scratch;
+    const d9_kernel_in dz = prologue->dz.data ? (d9_kernel_in){prologue->dz.data, prologue->dz.store} : dy;
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < PARTS; i++) {
         const d9_cpu_run run = part_of(rows, channels, i);
         double *own = sums + i * 2 * channels;
         for (int64_t c = 0; c < 2 * channels; c++) own[c] = 0;
-        cpu->loops->bias_sums(dy, prologue, &run, channels, own);
+        if (prologue->dz.data) d9_cpu_prologue_run(cpu, prologue, dy, run.at, run.at + run.pixels * channels);
+        cpu->loops->bias_sums(dz, &run, channels, own);
     }
     for (int64_t c = 0; c < channels; c++) {
         double sum = 0;

@@ -40,6 +40,20 @@ void d9_cpu_act_backward(const d9_cpu *cpu, d9_kernel_in dy, d9_kernel_in refere
     FOR_PIECES(count) cpu->loops->act_backward(dy, reference, act, dx, begin, piece_end(begin, count));
 }
 
+/* Piece by piece, so that the second stage finds what the first wrote in the first cache. */
+void d9_cpu_prologue_run(const d9_cpu *cpu, const d9_cpu_prologue *prologue, d9_kernel_in dy, int64_t begin,
+                         int64_t end) {
+    enum { PIECE = 2048 };
+    const d9_kernel_in dz = {prologue->dz.data, prologue->dz.store};
+    for (int64_t at = begin; at < end; at += PIECE) {
+        const int64_t until = end - at < PIECE ? end : at + PIECE;
+        if (prologue->addend.data) cpu->loops->add(dy, prologue->addend, false, prologue->dz, at, until);
+        if (prologue->act.activation != D9_KERNEL_NO_ACT)
+            cpu->loops->act_backward(prologue->addend.data ? dz : dy, prologue->reference, prologue->act, prologue->dz,
+                                     at, until);
+    }
+}
+
 void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]) {
     FOR_PIECES(count) cpu->loops->update(rule, g, w, state, begin, piece_end(begin, count));

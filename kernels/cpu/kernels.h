@@ -32,7 +32,7 @@ typedef struct d9_cpu_batch { /* one augmented batch */
 } d9_cpu_batch;
 
 /* What comes before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), each rounded to the
- * storage type. */
+ * storage type. An addend wants a dz to be written. */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
     d9_kernel_in reference; /* y or x of the activation, as its row says */
@@ -92,6 +92,10 @@ void d9_cpu_copy(const d9_cpu *cpu, const void *x, int64_t bytes, void *y);
 void d9_cpu_act_forward(const d9_cpu *cpu, d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y);
 void d9_cpu_act_backward(const d9_cpu *cpu, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count,
                          d9_kernel_out dx);
+
+/* Writes elements [begin, end) of dz, in the calling thread. */
+void d9_cpu_prologue_run(const d9_cpu *cpu, const d9_cpu_prologue *prologue, d9_kernel_in dy, int64_t begin,
+                         int64_t end);
 
 int64_t d9_cpu_norm_scratch_bytes(const d9_kernel_norm *norm); /* of the four below */
 void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x,

@@ -219,14 +219,20 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
 /* ---- backward ---- */
 
 typedef struct backward {
-    d9_kernel_in dy;
+    d9_kernel_in dy; /* as the loops read it, with what they make of it: */
     const d9_cpu_prologue *prologue;
+    d9_kernel_in before;           /* dy as it came, if dz is written: */
+    const d9_cpu_prologue *writes; /* NULL: it is not */
     const float *mean, *inv_std, *scale;
     d9_kernel_out dx;
 } backward;
 
+/* Where dz is wanted it is written just before it is summed, and read from then on. */
 static void backward_sums(const job *j, int64_t g, const d9_cpu_run *run, double *sums) {
     const backward *b = j->way;
+    const int64_t image = run->pixels * j->norm->channels;
+    for (int64_t m = 0; b->writes && m < run->images; m++)
+        d9_cpu_prologue_run(j->cpu, b->writes, b->before, run->at + m * run->stride, run->at + m * run->stride + image);
     j->cpu->loops->norm_backward_sums(b->dy, b->prologue, j->x, run, j->norm->channels, b->mean + g * j->norm->channels,
                                       sums);
 }
@@ -248,14 +254,10 @@ static void backward_terms(const job *j, int64_t g) {
     }
 }
 
-/* Where dz was written it is read instead of what it came from. */
 static void backward_apply(const job *j, int64_t g, const d9_cpu_run *run) {
-    static const d9_cpu_prologue nothing = {.act = {D9_KERNEL_NO_ACT, 0}};
     const backward *b = j->way;
-    const d9_kernel_out dz = b->prologue->dz;
-    const d9_kernel_in dy = dz.data ? (d9_kernel_in){dz.data, dz.store} : b->dy;
-    j->cpu->loops->norm_backward_apply(dy, dz.data ? &nothing : b->prologue, j->x, run, j->norm->channels,
-                                       group_terms(j->norm, &j->l, g), j->stream, b->dx);
+    j->cpu->loops->norm_backward_apply(b->dy, b->prologue, j->x, run, j->norm->channels, group_terms(j->norm, &j->l, g),
+                                       j->stream, b->dx);
 }
 
 /* After backward_terms: each group's sums lie in its first slice. */
@@ -276,7 +278,16 @@ static void parameter_gradients(const d9_kernel_norm *norm, const layout *l, con
 void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cpu_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
                           const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients) {
-    const backward way = {dy, prologue, mean, inv_std, scale, gradients->dx};
+    static const d9_cpu_prologue nothing = {.act = {D9_KERNEL_NO_ACT, 0}};
+    const d9_kernel_out dz = prologue->dz;
+    const backward way = {dz.data ? (d9_kernel_in){dz.data, dz.store} : dy,
+                          dz.data ? &nothing : prologue,
+                          dy,
+                          dz.data ? prologue : NULL,
+                          mean,
+                          inv_std,
+                          scale,
+                          gradients->dx};
     const job j = {cpu,
                    norm,
                    lay_out(norm, scratch),

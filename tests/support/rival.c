@@ -296,9 +296,10 @@ void rival_fused_gradients(rival *r, const d9_type *types, int type_count) {
         check_chain(r, &c, &made);
         for (int v = 0; v < 4; v++) {
             const precedence p = {v & 1, v & 2};
+            if (p.adds && !p.wanted) continue;
             made = make_backward_chain(&c, r->context, p, types[i]);
             check_chain(r, &c, &made);
-            if (p.adds) continue;
+            if (p.adds || !p.wanted) continue;
             made = make_bias_backward_chain(&c, r->context, p, types[i]);
             check_chain(r, &c, &made);
         }

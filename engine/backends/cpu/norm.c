@@ -75,7 +75,11 @@ static d9_cpu_prologue prologue_of(const d9_site *site, d9_kernel_in *dy) {
     return prologue;
 }
 
-static bool norm_backward_match(const d9_site *site) { return d9_chain_norm_backward_fits(site, storable); }
+/* The kernel adds only on its way to a dz that it writes. */
+static bool norm_backward_match(const d9_site *site) {
+    return d9_chain_norm_backward_fits(site, storable) &&
+           (site->nodes[0]->op != D9_OP_ADD || !d9_site_internal(site, site->nodes[1]->outputs[0]));
+}
 
 static d9_status run_norm_backward(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *norm = d9_chain_norm(site);
@@ -96,6 +100,7 @@ static d9_status run_norm_backward(d9_context *context, const d9_site *site, int
 static bool bias_match(const d9_site *site) { return d9_chain_fits(site, storable); }
 static bool bias_backward_match(const d9_site *site) {
     return d9_chain_backward_fits(site, storable) &&
+           (site->node_count == 1 || !d9_site_internal(site, site->nodes[0]->outputs[0])) &&
            d9_site_value(site, site->nodes[site->node_count - 1]->outputs[0])->type == D9_F32;
 }
 

@@ -43,12 +43,10 @@ static void load_terms(const float *terms, int count, int64_t c, int64_t channel
     for (int i = 0; i < count; i++) here->term[i] = repeat(terms + i * channels + c, w, here->repeated[i]);
 }
 
-/* dz of `left` lanes from element `at`: dy and what is added to it, through the activation's slope. */
+/* dz of `left` lanes from element `at`: dy, through the activation's slope where there is one. */
 D9_INLINE d9_vector slope_at(const d9_kernel_store store, const int activation, d9_kernel_in dy,
                              const d9_cpu_prologue *prologue, int64_t at, int64_t left) {
-    d9_vector from = d9_lanes_load(store, dy.data, at, left);
-    if (prologue->addend.data)
-        from = d9_lanes_round(store, from + d9_lanes_load(store, prologue->addend.data, at, left));
+    const d9_vector from = d9_lanes_load(store, dy.data, at, left);
     if (activation == D9_KERNEL_NO_ACT) return from;
     const d9_vector reference = d9_lanes_load(store, prologue->reference.data, at, left);
     return d9_lanes_round(store, d9_lanes_slope(activation, prologue->act.alpha, from, reference));
@@ -110,7 +108,6 @@ D9_INLINE void add_rows(const d9_kernel_store store, const int activation, const
         if (what != OF_DZ) d = d9_lanes_load(store, of->x.data, here, left) - s;
         e = d;
         if (what != OF_X) e = slope_at(store, activation, of->dy, of->prologue, here, left);
-        if (what != OF_X && of->prologue->dz.data) d9_lanes_store(store, false, e, left, of->prologue->dz.data, here);
         first += e;
         if (what != OF_DZ) second += e * d;
     }
@@ -181,19 +178,12 @@ void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *pr
     }
 }
 
-void D9_LOOP_NAME(bias_sums)(d9_kernel_in dy, const d9_cpu_prologue *prologue, const d9_cpu_run *run, int64_t channels,
-                             double *sums) {
-    const summed of = {.dy = dy, .prologue = prologue};
-    const d9_kernel_store store = dy.store;
-    switch (prologue->act.activation) {
-#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
-    case D9_ACT_##id:                                                                                                  \
-        BY_STORE(add_run, D9_ACT_##id, OF_DZ, &of, run, channels, NULL, sums)
-#include "kernels/formulas/activations.def"
-#undef D9_ACTIVATION
-    default:
-        BY_STORE(add_run, D9_KERNEL_NO_ACT, OF_DZ, &of, run, channels, NULL, sums)
-    }
+void D9_LOOP_NAME(bias_sums)(d9_kernel_in dz, const d9_cpu_run *run, int64_t channels, double *sums) {
+    const summed of = {.dy = dz};
+    if (dz.store == D9_KERNEL_F32)
+        add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, OF_DZ, &of, run, channels, NULL, sums);
+    else
+        add_run(D9_KERNEL_BF16, D9_KERNEL_NO_ACT, OF_DZ, &of, run, channels, NULL, sums);
 }
 
 /* ---- the passes that use them ---- */
