@@ -38,6 +38,7 @@ typedef struct d9_config {
     /* tune: d9_tune (backends/backend.h) */
     struct { const char *dataset; const char *path; int64_t validation, image_size, largest_picture; bool check;
         int64_t synthetic_train, synthetic_test;
+        int normalize; /* d9_normalize (data/dataset.h) */
     } data;
     struct { double every; } eval; /* epochs between evaluations; 0: only at the end */
     struct {

@@ -56,6 +56,8 @@ static const d9_option data_options[] = {
      "training images of the synthetic set"},
     {"synthetic_test", D9_OPTION_INT, FIELD(data.synthetic_test), "512", 1, 1e7, NULL,
      "test images of the synthetic set"},
+    {"normalize", D9_OPTION_CHOICE, FIELD(data.normalize), "dataset", 0, 0, "dataset|unit",
+     "what the network sees of a pixel: less the mean and over the deviation of its channel, or as it is, in 0..1"},
     {0},
 };
 
@@ -100,7 +102,7 @@ static const d9_option published_options[] = {
 static const d9_section sections[] = {
     {"root", "the run as a whole", root_options, NULL},
     {"backend_options", "how the backend plans", backend_options, NULL},
-    {"data", "the images", data_options, NULL},
+    {"data", "the images", data_options, "normalize"},
     {"eval", "evaluation", eval_options, NULL},
     {"train", "the optimizer and its schedule", train_options, "image_gradient"},
     {"published", "what the author of this file's recipe reported; data for reports, never inherited",

@@ -256,6 +256,8 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     D9_TRY(source->load(context, options, folder, loaded));
     d9_check_start(loaded);
     D9_TRY(cut_validation(context, options, loaded));
+    if (options->normalize == D9_NORMALIZE_UNIT)
+        for (int c = 0; c < loaded->channels; c++) loaded->mean[c] = 0, loaded->std[c] = 255;
     if (!(loaded->std[0] > 0)) measure(loaded);
     *dataset = loaded;
     loaded = NULL;

@@ -19,7 +19,7 @@ typedef struct d9_dataset {
     const char *name; /* one of D9_DATASET_NAMES */
     int64_t height, width, channels, classes;
     const char *const *class_names; /* (classes) */
-    double mean[4], std[4];         /* per channel, byte units: published for CIFAR-10, measured otherwise */
+    double mean[4], std[4];         /* per channel, byte units: published for CIFAR-10, measured otherwise; or 0, 255 */
     d9_split train, test;
     struct d9_check *check; /* data/check.h; NULL: none is under way */
 } d9_dataset;
@@ -28,6 +28,9 @@ typedef struct d9_dataset {
 #define D9_DATASET_NAMES   "cifar10|cifar100|folder|synthetic"
 #define D9_DATASET_DEFAULT "cifar10"
 
+/* What the network sees of a pixel: less the channel's mean, over its deviation; or as it is, in 0..1. */
+typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT } d9_normalize;
+
 typedef struct d9_dataset_options {
     const char *name;        /* one of D9_DATASET_NAMES */
     const char *path;        /* folder; NULL: $DAWN9_DATA, then the user's cache folder */
@@ -35,6 +38,7 @@ typedef struct d9_dataset_options {
     int64_t image_size;      /* folder: images are resized to this square; synthetic: drawn at it; 0: 32 */
     int64_t largest_picture; /* folder: megapixels; 0: 64 */
     int64_t synthetic_train, synthetic_test; /* 0: 2048, 512 */
+    int normalize;                           /* d9_normalize: mean and std of what is loaded */
     int threads;                             /* that decode the pictures of a folder; 0: as many as OpenMP takes */
     bool check;                              /* verify published checksums; d9_dataset_settle says what came of it */
     uint64_t seed;                           /* of the synthetic set and the validation split: fixed, not the run's */

@@ -23,6 +23,7 @@ static d9_dataset_options dataset_options(const d9_config *config) {
                                 .synthetic_train = config->data.synthetic_train,
                                 .synthetic_test = config->data.synthetic_test,
                                 .check = config->data.check,
+                                .normalize = config->data.normalize,
                                 .threads = (int)(config->threads < most ? config->threads : most)};
 }
 

@@ -1,7 +1,8 @@
 /* Tricks in company: each alone, with every other, all together, and off. Every combination of two trains for two
- * steps on the reference backend, with the tests' own tiny model, and its numbers must be finite; the table of what
- * became of each pair is printed, and an empty cell fails. Off is compared with never mentioned: the same program,
- * the same parameters after training. */
+ * steps on the reference backend, with the tests' own tiny model and with a narrow ResNet-18, and its numbers must be
+ * finite; the table of what became of each pair is printed, and an empty cell fails. On every network each trick
+ * applies or refuses, as its row says. Off is compared with never mentioned: the same program, the same parameters
+ * after training. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,10 +19,9 @@
 #include <unistd.h>
 
 enum { MAX_YAML = 2048 };
-typedef enum cell { EMPTY, TRAINED, CONFLICT } cell; /* of the table */
+typedef enum cell { EMPTY, TRAINED, CONFLICT, REFUSED } cell; /* of the table */
 
 static d9_context context;
-static cell cells[D9_TRICK_COUNT][D9_TRICK_COUNT];
 
 static int set_up(void **state) {
     (void)state;
@@ -43,10 +43,29 @@ static const char *const options[] = {"{pad: 3}",
                                       "{}"};
 _Static_assert(sizeof options / sizeof *options == D9_TRICK_COUNT, "a row of options for every trick");
 
-static const char recipe[] = "data: {dataset: synthetic, synthetic_train: 16, synthetic_test: 12, image_size: 16}\n"
-                             "backend: reference\nprecision: f32\nthreads: 1\n"
-                             "model: {name: resnet9, channels: [4, 4, 6, 6]}\n"
-                             "train: {epochs: 1, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0.05]}}\n";
+#define RECIPE(side, model)                                                                                            \
+    "data: {dataset: synthetic, synthetic_train: 16, synthetic_test: 12, image_size: " side "}\n"                      \
+    "backend: reference\nprecision: f32\nthreads: 1\n"                                                                 \
+    "model: {" model "}\n"                                                                                             \
+    "train: {epochs: 1, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0.05]}}\n"
+static const char recipe[] = RECIPE("16", "name: resnet9, channels: [4, 4, 6, 6]");
+
+/* `refuse`: the tricks that find nothing to edit, a bit each. */
+#define BIT(trick) (1u << D9_TRICK_##trick)
+static const struct network {
+    const char *name, *recipe;
+    unsigned refuse;
+} networks[] = {
+    {"tiny", recipe, 0},
+    {"resnet", RECIPE("16", "name: resnet, width: 2"), BIT(pool_before_activation)},
+    {"resnet9", recipe, 0},
+    {"resnet, imagenet", RECIPE("17", "name: resnet, depth: 50, width: 2, stem: imagenet"), BIT(patch_whitening)},
+    {"vgg", RECIPE("16", "name: vgg, channels: [3, 4], hidden: 6"),
+     BIT(pool_before_activation) | BIT(ghost_batchnorm) | BIT(frozen_bn_scale)},
+    {"densenet", RECIPE("16", "name: densenet, growth: 2, features: 4, blocks: [2, 2]"), BIT(pool_before_activation)},
+};
+enum { NETWORKS = sizeof networks / sizeof *networks, IN_PAIRS = 2 /* the first */ };
+static cell cells[IN_PAIRS][D9_TRICK_COUNT][D9_TRICK_COUNT];
 
 /* The tricks whose bit is set; `off`: one more that is written as off, or -1. */
 static void write_tricks(unsigned set, int off, char *text, size_t size) {
@@ -108,6 +127,29 @@ static bool declared_conflict(int a, int b) {
     return false;
 }
 
+/* The configuration of some tricks on a network. */
+static d9_config *make_on(const struct network *network, unsigned set, tiny_model *tiny) {
+    d9_config *config = make(set, -1, network->recipe);
+    *tiny = tiny_model_default();
+    if (strcmp(network->name, "tiny") == 0) tiny_model_use(config, tiny);
+    return config;
+}
+
+/* One of the tricks finds nothing to edit there, and says so. */
+static void check_refusal(const struct network *network, unsigned set) {
+    tiny_model tiny;
+    d9_session session;
+    d9_config *config = make_on(network, set, &tiny);
+    bool named = false;
+    assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
+    for (int t = 0; t < D9_TRICK_COUNT; t++)
+        named |= (network->refuse & set) >> t & 1 && strstr(context.message, d9_trick_at(t)->name) &&
+                 strstr(context.message, " finds nothing to edit: ");
+    if (!named) fail_msg("%s: %s", network->name, context.message);
+    d9_context_clear(&context);
+    d9_config_free(&context, config);
+}
+
 /* A conflict must be refused by the configuration, and names both. */
 static void check_conflict(int a, int b) {
     char yaml[MAX_YAML], tricks[MAX_YAML / 2];
@@ -120,61 +162,77 @@ static void check_conflict(int a, int b) {
     d9_context_clear(&context);
 }
 
-static void run_pair(int a, int b) {
-    tiny_model tiny = tiny_model_default();
+static cell run_pair(const struct network *network, int a, int b) {
+    const unsigned set = 1u << a | 1u << b;
+    tiny_model tiny;
     if (declared_conflict(a, b)) {
         check_conflict(a, b);
-        cells[a][b] = CONFLICT;
-        return;
+        return CONFLICT;
     }
-    d9_config *config = make(1u << a | 1u << b, -1, recipe);
-    tiny_model_use(config, &tiny);
+    if (set & network->refuse) {
+        check_refusal(network, set);
+        return REFUSED;
+    }
+    d9_config *config = make_on(network, set, &tiny);
     train_two_steps(config);
     d9_config_free(&context, config);
-    cells[a][b] = TRAINED;
+    return TRAINED;
 }
 
-static void print_table(void) {
-    static const char *const words[] = {"EMPTY", "ok", "conflict"};
-    print_message("%-24s", "pairs (alone: diagonal)");
+static void print_table(int network) {
+    static const char *const words[] = {"EMPTY", "ok", "conflict", "refused"};
+    print_message("%-24s", networks[network].name);
     for (int b = 0; b < D9_TRICK_COUNT; b++) print_message(" %8.8s", d9_trick_at(b)->name);
     print_message("\n");
     for (int a = 0; a < D9_TRICK_COUNT; a++) {
         print_message("%-24s", d9_trick_at(a)->name);
-        for (int b = 0; b < D9_TRICK_COUNT; b++) print_message(" %8s", b < a ? "" : words[cells[a][b]]);
+        for (int b = 0; b < D9_TRICK_COUNT; b++) print_message(" %8s", b < a ? "" : words[cells[network][a][b]]);
         print_message("\n");
     }
 }
 
 static void test_alone_and_in_pairs(void **state) {
     (void)state;
-    for (int a = 0; a < D9_TRICK_COUNT; a++)
-        for (int b = a; b < D9_TRICK_COUNT; b++) run_pair(a, b);
+    for (int n = 0; n < IN_PAIRS; n++)
+        for (int a = 0; a < D9_TRICK_COUNT; a++)
+            for (int b = a; b < D9_TRICK_COUNT; b++) cells[n][a][b] = run_pair(&networks[n], a, b);
 }
 
 /* Generated from the list of tricks, so that a new one without a run fails here. */
 static void test_no_cell_is_empty(void **state) {
     (void)state;
     int filled = 0;
-    print_table();
-    for (int a = 0; a < D9_TRICK_COUNT; a++)
-        for (int b = a; b < D9_TRICK_COUNT; b++) {
-            if (cells[a][b] == EMPTY) fail_msg("%s with %s was never run", d9_trick_at(a)->name, d9_trick_at(b)->name);
-            filled++;
-        }
-    assert_int_equal(filled, D9_TRICK_COUNT * (D9_TRICK_COUNT + 1) / 2);
+    for (int n = 0; n < IN_PAIRS; n++) {
+        print_table(n);
+        for (int a = 0; a < D9_TRICK_COUNT; a++)
+            for (int b = a; b < D9_TRICK_COUNT; b++) {
+                if (cells[n][a][b] == EMPTY)
+                    fail_msg("%s with %s was never run", d9_trick_at(a)->name, d9_trick_at(b)->name);
+                filled++;
+            }
+    }
+    assert_int_equal(filled, IN_PAIRS * D9_TRICK_COUNT * (D9_TRICK_COUNT + 1) / 2);
     print_message("counted: %d pairs\n", filled);
 }
 
 static void test_all_together(void **state) {
     (void)state;
-    tiny_model tiny = tiny_model_default();
-    for (int model = 0; model < 2; model++) {
-        d9_config *config = make((1u << D9_TRICK_COUNT) - 1, -1, recipe);
-        if (model) tiny_model_use(config, &tiny);
+    for (int n = 0; n < NETWORKS; n++) {
+        tiny_model tiny;
+        d9_config *config = make_on(&networks[n], ((1u << D9_TRICK_COUNT) - 1) & ~networks[n].refuse, &tiny);
         train_two_steps(config);
         d9_config_free(&context, config);
     }
+}
+
+/* What is no edit on a network is said, trick by trick. */
+static void test_refusals_on_every_network(void **state) {
+    (void)state;
+    int refused = 0;
+    for (int n = 0; n < NETWORKS; n++)
+        for (int t = 0; t < D9_TRICK_COUNT; t++)
+            if (networks[n].refuse >> t & 1) check_refusal(&networks[n], 1u << t), refused++;
+    assert_int_equal(refused, 6);
 }
 
 /* ---- off is absent ---- */
@@ -269,9 +327,13 @@ static void test_on_is_not_off(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_alone_and_in_pairs, set_up), cmocka_unit_test_setup(test_no_cell_is_empty, set_up),
-        cmocka_unit_test_setup(test_all_together, set_up),       cmocka_unit_test_setup(test_off_is_absent, set_up),
-        cmocka_unit_test_setup(test_off_alone, set_up),          cmocka_unit_test_setup(test_on_is_not_off, set_up),
+        cmocka_unit_test_setup(test_alone_and_in_pairs, set_up),
+        cmocka_unit_test_setup(test_no_cell_is_empty, set_up),
+        cmocka_unit_test_setup(test_all_together, set_up),
+        cmocka_unit_test_setup(test_refusals_on_every_network, set_up),
+        cmocka_unit_test_setup(test_off_is_absent, set_up),
+        cmocka_unit_test_setup(test_off_alone, set_up),
+        cmocka_unit_test_setup(test_on_is_not_off, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
