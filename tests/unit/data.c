@@ -17,6 +17,8 @@
 #include "core/listing.h"
 #include "data/preview.h"
 #include "kernels/formulas/philox.h"
+#include "tests/support/programs.h"
+#include "train/trainer.h"
 
 enum { PATH_SIZE = 1024, SIDE = 32, PIXELS = SIDE * SIDE, BATCH_IMAGES = 10000, RECORD = 3073 };
 
@@ -360,6 +362,19 @@ static void synthetic_is_a_function_of_its_seed(void **state) {
     d9_dataset_free(&f->context, c);
 }
 
+/* What is published or measured gives way to 0 and 255, and so a pixel is its byte over 255. */
+static void pixels_are_left_in_0_to_1_where_asked(void **state) {
+    fixture *f = *state;
+    d9_config *config = program_config(&f->context, "data: {dataset: synthetic, normalize: unit}\n");
+    d9_dataset *dataset;
+    double table[3 * 256];
+    assert_int_equal(d9_config_dataset(&f->context, config, &dataset), D9_OK);
+    d9_normal_table(dataset->mean, dataset->std, 3, table);
+    for (int i = 0; i < 3 * 256; i++) assert_true(table[i] == i % 256 / 255.0);
+    d9_dataset_free(&f->context, dataset);
+    d9_config_free(&f->context, config);
+}
+
 static bool holds_image(const d9_split *split, const uint8_t *image) {
     for (int64_t i = 0; i < split->count; i++) {
         if (!memcmp(split->images + i * PIXELS * 3, image, PIXELS * 3)) return true;
@@ -484,6 +499,7 @@ int main(void) {
         TEST(folder_split_by_hand_is_kept),
         TEST(broken_folders_are_refused),
         TEST(synthetic_is_a_function_of_its_seed),
+        TEST(pixels_are_left_in_0_to_1_where_asked),
         TEST(validation_replaces_the_test_set),
         TEST(order_is_a_permutation_of_its_own_each_epoch),
         TEST(sheet_shows_bytes_reals_and_filters_alike),

@@ -130,6 +130,37 @@ static void test_weights_are_drawn_once(void **state) {
     end(&s);
 }
 
+/* Mean, variance, fourth moment, and the product of the two that one draw makes are those of a normal distribution
+ * within five deviations; another stream draws others, a shorter tensor the same. */
+static void test_normal_weights_are_normal(void **state) {
+    (void)state;
+    enum { COUNT = 200001 };
+    const d9_initializer init = {.name = "normal", .fill = d9_init_normal, .a = 0.5};
+    const d9_init_site site = {.seed = 3, .stream = 11}, other = {.seed = 3, .stream = 12};
+    double *v = calloc(COUNT + 1, sizeof *v), few[5], moments[5] = {0};
+    v[COUNT] = 77;
+    op_ok(&context, init.fill(&context, &init, &site, v, COUNT));
+    assert_true(v[COUNT] == 77);
+    for (int i = 0; i < COUNT; i++) {
+        const double z = v[i] / 0.5;
+        for (int power = 1; power <= 4; power++) moments[power] += pow(z, power) / COUNT;
+        if (i % 2) moments[0] += z * v[i - 1] / 0.5 / (COUNT / 2);
+    }
+    const double deviation = 1 / sqrt(COUNT);
+    assert_true(fabs(moments[1]) <= 5 * deviation);
+    assert_true(fabs(moments[2] - 1) <= 5 * sqrt(2) * deviation);
+    assert_true(fabs(moments[3]) <= 5 * sqrt(15) * deviation);
+    assert_true(fabs(moments[4] - 3) <= 5 * sqrt(96) * deviation);
+    assert_true(fabs(moments[0]) <= 5 * sqrt(2) * deviation);
+    op_ok(&context, init.fill(&context, &init, &site, few, 5));
+    assert_memory_equal(few, v, sizeof few);
+    op_ok(&context, init.fill(&context, &init, &other, few, 5));
+    for (int i = 0; i < 5; i++) assert_true(few[i] != v[i]);
+    qsort(v, COUNT, sizeof *v, compare_doubles);
+    for (int i = 1; i < COUNT; i++) assert_true(v[i] > v[i - 1]); /* no draw is used twice */
+    free(v);
+}
+
 static void assert_all(const start *s, const char *name, double want) {
     int64_t count;
     const double *v = values_of(s, name, &count);
@@ -215,6 +246,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_weights_are_uniform, set_up),
         cmocka_unit_test_setup(test_weights_are_drawn_once, set_up),
+        cmocka_unit_test_setup(test_normal_weights_are_normal, set_up),
         cmocka_unit_test_setup(test_norms_and_statistics, set_up),
         cmocka_unit_test_setup(test_streams_differ, set_up),
         cmocka_unit_test_setup(test_seed_and_name_alone, set_up),

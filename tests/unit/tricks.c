@@ -193,6 +193,19 @@ static void test_pool_positions_of_resnet9(void **state) {
     drop(&b);
 }
 
+/* Ahead of the activation alone a pool needs no norm. */
+static void test_pool_positions_without_a_norm(void **state) {
+    (void)state;
+    static const char *const before_act[] = {"features.0.filter", "features.0.shrink", "features.0.bend",
+                                             "features.1.filter", "features.1.shrink", "features.1.bend"};
+    tiny_model tiny = tiny_model_default();
+    built b;
+    tiny.norm = false;
+    op_ok(&context, try_build(TINY, &tiny, "pool_before_activation: {position: before_act}", &b));
+    assert_ops(&b, before_act, 6);
+    drop(&b);
+}
+
 /* Every node of a kind has the attribute: forward and backward, training and evaluation. */
 static void test_every_act_norm_and_loss(void **state) {
     (void)state;
@@ -339,6 +352,8 @@ static void test_nothing_to_edit(void **state) {
     assert_refused(no_norm, "pool_before_activation: {}", chain);
     assert_refused(no_act, "pool_before_activation: {}", chain);
     assert_refused(no_pool, "pool_before_activation: {}", chain);
+    assert_refused(no_act, "pool_before_activation: {position: before_act}",
+                   "tricks.pool_before_activation finds nothing to edit: the model has no act-pool chain");
     assert_refused(no_act, "celu: {}", "tricks.celu finds nothing to edit: the model has no activation");
     assert_refused(no_norm, "ghost_batchnorm: {group_size: 4}",
                    "tricks.ghost_batchnorm finds nothing to edit: the model has no batch norm");
@@ -419,6 +434,7 @@ int main(void) {
         cmocka_unit_test_setup(test_augmentations, set_up),
         cmocka_unit_test_setup(test_pool_positions, set_up),
         cmocka_unit_test_setup(test_pool_positions_of_resnet9, set_up),
+        cmocka_unit_test_setup(test_pool_positions_without_a_norm, set_up),
         cmocka_unit_test_setup(test_every_act_norm_and_loss, set_up),
         cmocka_unit_test_setup(test_frozen_scale, set_up),
         cmocka_unit_test_setup(test_whitened_stem, set_up),
