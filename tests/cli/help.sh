@@ -110,7 +110,7 @@ offers 'ema:restart_each_epoch=on ema:restart_each_epoch=off' train --with ema:r
 offers 'flip flip_tta' ablate x.yaml --without fl
 offers 'ema,flip ema,flip_tta' ablate x.yaml --only ema,fl
 offers 'train.momentum= train.momentum_form=' config --set train.mom
-offers 'train.momentum_form=page train.momentum_form=torch' config --set train.momentum_form=
+offers 'train.momentum_form=page train.momentum_form=torch train.momentum_form=plain' config --set train.momentum_form=
 offers '--set=tricks.ema.every=' config --set=tricks.ema.ev
 offers '--precision=bf16' train --precision=b
 offers '--precision=tf32' train --precision=t
