@@ -127,7 +127,7 @@ static d9_status predict(dawn9_model *model, const uint8_t *images, int64_t coun
     D9_TRY(D9_ALLOCATE(model->context, batch * classes, "probabilities", &wide));
     for (int64_t begin = 0; begin < count; begin += batch) {
         const int64_t some = count - begin < batch ? count - begin : batch;
-        D9_TRY(d9_predictor_run(&model->predictor, images + begin * bytes, some, wide));
+        D9_TRY(d9_predictor_run(&model->predictor, images + begin * bytes, some, wide, NULL));
         for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = d9_likeliest(wide + i * classes, classes);
         for (int64_t i = 0; probabilities && i < some * classes; i++)
             probabilities[begin * classes + i] = (float)wide[i];

@@ -5,6 +5,7 @@
 #include "core/system.h"
 #include "data/contact.h"
 #include "record/effective.h"
+#include "exchange/features.h"
 #include "exchange/predict.h"
 #include <math.h>
 #include <stdio.h>
@@ -12,8 +13,8 @@
 #include <string.h>
 
 typedef struct predict_options {
-    const char *model, *backend, *precision, *sheet;
-    d9_flag_list files;
+    const char *model, *config, *backend, *precision, *sheet, *features;
+    d9_flag_list files, set;
     d9_flag_integer top, threads;
     bool json;
 } predict_options;
@@ -27,6 +28,12 @@ static const d9_flag flags[] = {
     {"json", D9_FLAG_SWITCH, offsetof(predict_options, json), .doc = "print a line of JSON for each file"},
     {"sheet", D9_FLAG_TEXT, offsetof(predict_options, sheet), "OUT.png",
      .doc = "also draw a contact sheet: each picture, its label and probability"},
+    {"features", D9_FLAG_TEXT, offsetof(predict_options, features), "OUT",
+     .doc = "also write what the classifier reads of each picture, a row each, to OUT.npy or OUT.safetensors"},
+    {"config", D9_FLAG_TEXT, offsetof(predict_options, config), "CONFIG",
+     .doc = "a configuration instead of the model's; a file of torchvision's weights needs one"},
+    {"set", D9_FLAG_LIST, offsetof(predict_options, set), "K=V",
+     .doc = "change one key of that configuration (model.depth=50); may be repeated"},
     {"backend", D9_FLAG_TEXT, offsetof(predict_options, backend), "B",
      .doc = "auto, or one that `dawn9 devices` lists; default the model's"},
     {"precision", D9_FLAG_TEXT, offsetof(predict_options, precision), "P",
@@ -51,6 +58,9 @@ typedef struct prediction { /* the command at work */
     uint8_t *thumbnails;         /* (PART, D9_THUMBNAIL_BYTES); NULL: no sheet */
     double *probabilities;       /* (PART, classes) */
     int32_t *order;              /* (classes), most probable first */
+    double *part_features;       /* (PART, width); NULL: not wanted */
+    d9_features features;        /* a row for each picture that could be read */
+    const char **feature_files;
 } prediction;
 
 /* ---- reading a part ---- */
@@ -160,11 +170,18 @@ static void draw(prediction *self, const char *path, int slot, const double *pro
         d9_contact_put(&self->sheet, self->drawn++, self->thumbnails + (int64_t)slot * D9_THUMBNAIL_BYTES, &caption);
 }
 
+static void keep_features(prediction *self, const char *path, int slot) {
+    d9_features *kept = &self->features;
+    const double *row = self->part_features + slot * kept->width;
+    for (int64_t i = 0; i < kept->width; i++) kept->rows[kept->count * kept->width + i] = (float)row[i];
+    self->feature_files[kept->count++] = path;
+}
+
 static d9_status show_part(prediction *self, int begin, int count) {
     d9_status status = D9_OK;
     const int64_t classes = self->predictor.description->classes;
     D9_TRY(read_part(self, begin, count));
-    D9_TRY(d9_predictor_run(&self->predictor, self->pixels, count, self->probabilities));
+    D9_TRY(d9_predictor_run(&self->predictor, self->pixels, count, self->probabilities, self->part_features));
     for (int i = 0; i < count; i++) {
         const d9_cli_picture *picture = &self->pictures.rows[begin + i];
         const double *probabilities = self->probabilities + i * classes;
@@ -178,12 +195,27 @@ static d9_status show_part(prediction *self, int begin, int count) {
         else
             print_text(self, picture->path, probabilities);
         draw(self, picture->path, i, probabilities);
+        if (self->part_features) keep_features(self, picture->path, i);
     }
 done:
     return status;
 }
 
 /* ---- the whole ---- */
+
+static d9_status allocate_features(prediction *self) {
+    d9_status status = D9_OK;
+    d9_cli *cli = self->cli;
+    d9_features *kept = &self->features;
+    if (!self->options->features) return D9_OK;
+    kept->width = self->predictor.features;
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, PART * kept->width, &self->part_features));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, self->pictures.count * kept->width, &kept->rows));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, self->pictures.count, &self->feature_files));
+    kept->files = self->feature_files;
+done:
+    return status;
+}
 
 static d9_status allocate(prediction *self) {
     d9_status status = D9_OK;
@@ -192,6 +224,7 @@ static d9_status allocate(prediction *self) {
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, PART * about->height * about->width * 3, &self->pixels));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, PART * about->classes, &self->probabilities));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, about->classes, &self->order));
+    D9_TRY(allocate_features(self));
     if (!self->options->sheet) goto done;
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, (int64_t)PART * D9_THUMBNAIL_BYTES, &self->thumbnails));
     const int count = self->pictures.count < SHEET_MAX ? self->pictures.count : SHEET_MAX;
@@ -213,22 +246,47 @@ static void measure_columns(prediction *self) {
     }
 }
 
+/* The configuration that was given, as text: the predictor edits and reads it. */
+static d9_status read_config(prediction *self, d9_text *yaml) {
+    d9_status status = D9_OK;
+    const predict_options *options = self->options;
+    const d9_cli_edits edits = {.set = options->set};
+    d9_config *config = NULL;
+    if (!options->config && options->set.count > 0)
+        return d9_fail(&self->cli->context, D9_USAGE, "--set changes a configuration that --config gives");
+    if (!options->config) return D9_OK;
+    D9_TRY(d9_cli_config(self->cli, options->config, &edits, NULL, &config));
+    D9_TRY(d9_effective_yaml(config, yaml));
+done:
+    d9_config_free(&self->cli->context, config);
+    return status;
+}
+
 static d9_status open_model(prediction *self) {
     d9_status status = D9_OK;
     const predict_options *options = self->options;
-    d9_predictor_options open = {
-        .backend = options->backend, .precision = options->precision, .images = self->pictures.count};
+    d9_text yaml;
+    d9_predictor_options open = {.backend = options->backend,
+                                 .precision = options->precision,
+                                 .images = self->pictures.count,
+                                 .features = options->features != NULL};
     char threads[32];
+    d9_text_init(&self->cli->context, &yaml);
     snprintf(threads, sizeof threads, "%lld", (long long)options->threads.value);
     if (options->threads.given) open.threads = threads;
     D9_TRY(d9_cli_model(self->cli, options->model, &open.model));
     D9_TRY(d9_cli_check_output(self->cli, options->sheet, "--sheet", open.model));
+    D9_TRY(d9_cli_check_output(self->cli, options->features, "--features", open.model));
+    if (options->features) D9_TRY(d9_features_check(&self->cli->context, options->features));
     for (int i = 0; i < self->pictures.count; i++)
         D9_TRY(d9_cli_check_output(self->cli, options->sheet, "--sheet", self->pictures.rows[i].path));
+    D9_TRY(read_config(self, &yaml));
+    if (options->config) open.config = d9_text_get(&yaml);
     D9_TRY(d9_predictor_open(&self->cli->context, &open, &self->predictor));
     const int64_t classes = self->predictor.description->classes, top = options->top.given ? options->top.value : 1;
     self->top = top < classes ? top : classes;
 done:
+    d9_text_free(&yaml);
     return status;
 }
 
@@ -237,6 +295,8 @@ static d9_status finish(prediction *self) {
     d9_context *context = &self->cli->context;
     const int count = self->pictures.count;
     if (self->options->sheet && self->drawn > 0) D9_TRY(d9_sheet_write(context, &self->sheet, self->options->sheet));
+    if (self->options->features && self->features.count > 0)
+        D9_TRY(d9_features_write(context, self->options->features, &self->features));
     if (self->options->sheet && count - self->failed > SHEET_MAX)
         d9_log(context, D9_LOG_WARNING, "%s: shows the first %d of %d pictures", self->options->sheet, SHEET_MAX,
                count - self->failed);
@@ -267,6 +327,8 @@ done:
 static const d9_example examples[] = {
     {"the three likeliest classes of a picture", "dawn9 predict runs/first picture.png --top 3"},
     {"every picture in a folder, on one sheet", "dawn9 predict runs/first pictures --sheet sheet.png"},
+    {"what the network knows of each picture, for other programs",
+     "dawn9 predict runs/first pictures --features pictures.npy"},
     {0},
 };
 

@@ -56,8 +56,9 @@ static const d9_option data_options[] = {
      "training images of the synthetic set"},
     {"synthetic_test", D9_OPTION_INT, FIELD(data.synthetic_test), "512", 1, 1e7, NULL,
      "test images of the synthetic set"},
-    {"normalize", D9_OPTION_CHOICE, FIELD(data.normalize), "dataset", 0, 0, "dataset|unit",
-     "what the network sees of a pixel: less the mean and over the deviation of its channel, or as it is, in 0..1"},
+    {"normalize", D9_OPTION_CHOICE, FIELD(data.normalize), "dataset", 0, 0, "dataset|unit|imagenet",
+     "what the network sees of a pixel: less the mean and over the deviation of its channel; as it is, in 0..1; or by the "
+     "means and deviations of ImageNet, which weights of torchvision expect"},
     {0},
 };
 

@@ -226,12 +226,23 @@ done:
     return status;
 }
 
+static void normalize(const d9_dataset_options *options, d9_dataset *dataset) {
+    /* pytorch/vision, references/classification/presets.py */
+    static const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
+    const bool unit = options->normalize == D9_NORMALIZE_UNIT;
+    for (int64_t c = 0; c < dataset->channels && options->normalize != D9_NORMALIZE_DATASET; c++) {
+        dataset->mean[c] = unit ? 0 : 255 * mean[c % 3];
+        dataset->std[c] = unit ? 255 : 255 * std[c % 3];
+    }
+}
+
 d9_status d9_dataset_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status;
     const source *source;
     *dataset = (d9_dataset){0};
     D9_TRY(find_source(context, options->name, &source));
     D9_TRY(source->promise(context, options, dataset));
+    normalize(options, dataset);
     dataset->name = source->name;
     if (!options->validation || !dataset->train.count) goto done;
     D9_TRY(check_validation(context, options, dataset->train.count));
@@ -254,10 +265,9 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     D9_TRY(D9_ALLOCATE(context, 1, "the dataset", &loaded));
     loaded->name = source->name;
     D9_TRY(source->load(context, options, folder, loaded));
+    normalize(options, loaded);
     d9_check_start(loaded);
     D9_TRY(cut_validation(context, options, loaded));
-    if (options->normalize == D9_NORMALIZE_UNIT)
-        for (int c = 0; c < loaded->channels; c++) loaded->mean[c] = 0, loaded->std[c] = 255;
     if (!(loaded->std[0] > 0)) measure(loaded);
     *dataset = loaded;
     loaded = NULL;

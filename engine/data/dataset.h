@@ -28,8 +28,9 @@ typedef struct d9_dataset {
 #define D9_DATASET_NAMES   "cifar10|cifar100|folder|synthetic"
 #define D9_DATASET_DEFAULT "cifar10"
 
-/* What the network sees of a pixel: less the channel's mean, over its deviation; or as it is, in 0..1. */
-typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT } d9_normalize;
+/* What the network sees of a pixel: less the channel's mean, over its deviation; as it is, in 0..1; or by the means and
+ * deviations of ImageNet, which weights of torchvision expect. */
+typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZE_IMAGENET } d9_normalize;
 
 typedef struct d9_dataset_options {
     const char *name;        /* one of D9_DATASET_NAMES */
@@ -54,8 +55,8 @@ void d9_dataset_free(d9_context *context, d9_dataset *dataset);
 enum { D9_DIGEST_DIGITS = 16 };
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]);
 
-/* What loading would give, without reading a file and without images: sizes, and counts, which are 0 of a folder. Needs
- * no freeing. What is refused here, loading refuses too. */
+/* What loading would give, without reading a file and without images: sizes, counts, which are 0 of a folder, and the
+ * normalisation; a deviation of 0 where that is measured. Needs no freeing. What is refused here, loading refuses too. */
 D9_MUST_USE d9_status d9_dataset_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
 /* The value that each byte has for the network: table (channels, 256) of (byte - mean) / std of its channel. */

@@ -77,7 +77,8 @@ static d9_status find(const reader *reader, const char *key, const char **text) 
                d9_safetensors_metadata(reader->file, "class_names")
                    ? "is missing from its metadata: a model of dawn9 0.1.0 before commit 0b5d5c9; dawn9 eval CONFIG "
                      "MODEL reads it"
-                   : "is missing from its metadata: not a model that this dawn9 wrote");
+                   : "is missing from its metadata: not a model that this dawn9 wrote; a configuration beside it says "
+                     "what it is (predict --config CONFIG, eval CONFIG MODEL, train.from)");
 }
 
 static d9_status read_list(const reader *reader, const char *key, json_t **list) {
@@ -206,6 +207,68 @@ d9_status d9_description_read(d9_context *context, const char *path, d9_descript
     D9_TRY(d9_description_find(context, path, file, description));
 done:
     d9_safetensors_free(context, file);
+    return status;
+}
+
+/* ---- a file that says nothing ---- */
+
+/* The rows that the classifier's weight has in the file. */
+static d9_status count_classes(d9_context *context, const char *path, const d9_safetensors *file,
+                               const d9_config *config, d9_description *made) {
+    d9_status status;
+    d9_program program = {0};
+    made->classes = 2; /* whatever they are, the weight has the same name */
+    D9_TRY(d9_description_program(context, made, config, config->train.batch_size, &program));
+    const d9_graph *graph = &program.eval;
+    const d9_node_id classifier = d9_graph_classifier(graph);
+    if (classifier == D9_NONE) D9_TRY(d9_fail(context, D9_USAGE, "%s: no linear layer makes the logits", path));
+    const char *name = graph->values[graph->nodes[classifier].inputs[1]].name;
+    const d9_tensor *weight = d9_safetensors_find(file, name);
+    if (!weight || weight->shape.rank != 2)
+        D9_TRY(d9_fail(context, D9_USAGE, "%s: has no %s of two sizes, in which this configuration's network ends",
+                       path, name));
+    made->classes = weight->shape.d[0];
+done:
+    d9_program_free(context, &program);
+    return status;
+}
+
+static d9_status number_classes(d9_context *context, d9_description *made) {
+    d9_status status;
+    char **names;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &made->arena, made->classes, &names));
+    for (int64_t c = 0; c < made->classes; c++)
+        D9_TRY(d9_arena_format(context, &made->arena, &names[c], "%lld", (long long)c));
+    made->class_names = (const char *const *)names;
+done:
+    return status;
+}
+
+d9_status d9_description_assume(d9_context *context, const char *path, const d9_safetensors *file,
+                                const d9_config *config, d9_description **description) {
+    d9_status status;
+    d9_description *made = NULL;
+    d9_dataset promised;
+    *description = NULL;
+    D9_TRY(d9_config_promise(context, config, &promised));
+    if (!(promised.std[0] > 0))
+        D9_TRY(d9_fail(
+            context, D9_USAGE,
+            "%s: does not say how pixels are normalised, and the configuration leaves it to the training images: "
+            "data.normalize: imagenet is what torchvision's weights expect",
+            path));
+    D9_TRY(D9_ALLOCATE(context, 1, "a model's metadata", &made));
+    made->height = promised.height, made->width = promised.width, made->channels = promised.channels;
+    memcpy(made->mean, promised.mean, sizeof made->mean);
+    memcpy(made->std, promised.std, sizeof made->std);
+    made->config = made->version = made->commit = "";
+    D9_TRY(count_classes(context, path, file, config, made));
+    made->class_names = promised.class_names;
+    if (made->classes != promised.classes) D9_TRY(number_classes(context, made));
+    *description = made;
+    made = NULL;
+done:
+    d9_description_free(context, made);
     return status;
 }
 

@@ -60,17 +60,15 @@ static const char *shape_text(const d9_shape *shape, char text[96]) {
     return text;
 }
 
-/* Whether a parameter belongs to the layer that makes the logits: the last linear one, and what follows it. */
+/* Whether a parameter belongs to the layer that makes the logits: to the last linear one, or what follows it. */
 static bool is_of_head(const d9_graph *graph, const d9_value *value) {
-    d9_node_id n = graph->values[graph->logits].producer;
-    for (; n != D9_NONE; n = graph->values[graph->nodes[n].inputs[0]].producer) {
-        const d9_node *node = &graph->nodes[n];
-        for (int i = 1; i < node->input_count; i++) {
-            const d9_node_id cast = graph->values[node->inputs[i]].producer; /* a weight may be narrowed first */
-            if (value == &graph->values[cast == D9_NONE ? node->inputs[i] : graph->nodes[cast].inputs[0]]) return true;
+    const d9_node_id classifier = d9_graph_classifier(graph);
+    for (d9_node_id n = classifier; n != D9_NONE && n <= graph->values[graph->logits].producer; n++)
+        for (int i = 1; i < graph->nodes[n].input_count; i++) {
+            const d9_value_id id = graph->nodes[n].inputs[i];
+            const d9_node_id cast = graph->values[id].producer; /* a weight may be narrowed first */
+            if (value == &graph->values[cast == D9_NONE ? id : graph->nodes[cast].inputs[0]]) return true;
         }
-        if (node->op == D9_OP_LINEAR) break;
-    }
     return false;
 }
 

@@ -4,6 +4,7 @@
 #include "exchange/model.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { CHANNELS = 3, BATCH_WANTED = 64, EDITS_MAX = 3 };
 
@@ -56,23 +57,30 @@ static int64_t choose_batch(const d9_predictor *predictor, int64_t images) {
 
 d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *options, d9_predictor *predictor) {
     d9_status status;
-    d9_session_options open = {.program = {.eval_only = true}, .no_train = true};
+    d9_session_options open = {.program = {.eval_only = true, .features = options->features}, .no_train = true};
     d9_safetensors *read = NULL;
     *predictor = (d9_predictor){.context = context};
     if (!options->file) D9_TRY(d9_safetensors_read(context, options->model, &read));
     const d9_safetensors *file = options->file ? options->file : read;
-    D9_TRY(d9_description_find(context, options->model, file, &predictor->description));
+    const bool described = d9_safetensors_metadata(file, "dawn9.config") != NULL || !options->config;
+    if (described) D9_TRY(d9_description_find(context, options->model, file, &predictor->description));
+    D9_TRY(load_config(context, options, options->config ? options->config : predictor->description->config,
+                       &predictor->config));
+    if (!described)
+        D9_TRY(d9_description_assume(context, options->model, file, predictor->config, &predictor->description));
     if (predictor->description->channels != CHANNELS)
         D9_TRY(d9_fail(context, D9_DATA, "%s: made for images of %lld channels, pictures have %d", options->model,
                        (long long)predictor->description->channels, CHANNELS));
-    const char *yaml = options->config ? options->config : predictor->description->config;
-    D9_TRY(load_config(context, options, yaml, &predictor->config));
     const int64_t batch = choose_batch(predictor, options->images);
     predictor->config->train.batch_size = batch;
     D9_TRY(d9_description_dataset(context, predictor->description, "pictures", batch, &open.dataset));
     open.config = predictor->config;
     D9_TRY(d9_session_open(context, &open, &predictor->session));
     D9_TRY(d9_model_load(&predictor->session, options->model, file));
+    if (options->features) {
+        const d9_graph *graph = &predictor->session.program.eval;
+        predictor->features = d9_shape_count(&graph->values[graph->features].shape) / batch;
+    }
 done:
     d9_safetensors_free(context, read);
     if (status != D9_OK) d9_predictor_close(predictor);
@@ -97,18 +105,23 @@ static bool softmax(const double *logits, int64_t classes, double *probabilities
     return isfinite(sum) && isfinite(largest);
 }
 
-d9_status d9_predictor_run(d9_predictor *predictor, const uint8_t *pixels, int64_t count, double *probabilities) {
+d9_status d9_predictor_run(d9_predictor *predictor, const uint8_t *pixels, int64_t count, double *probabilities,
+                           double *features) {
     d9_status status = D9_OK;
     d9_session *session = &predictor->session;
     const d9_extent *extent = &session->program.extent;
     const int64_t bytes = extent->height * extent->width * extent->channels, classes = extent->classes;
-    double *logits = NULL;
+    double *logits = NULL, *batch = NULL;
     D9_TRY(D9_ALLOCATE(session->context, extent->batch * classes, "logits", &logits));
+    if (features) D9_TRY(D9_ALLOCATE(session->context, extent->batch * predictor->features, "features", &batch));
     for (int64_t begin = 0; begin < count; begin += extent->batch) {
         const int64_t left = count - begin, part = left < extent->batch ? left : extent->batch;
         D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_EVAL_IMAGES, 0,
                                        pixels + begin * bytes, part * bytes));
-        D9_TRY(d9_session_logits(session, &session->program.views, logits));
+        D9_TRY(d9_session_outputs(session, &session->program.views, logits, batch));
+        if (features)
+            memcpy(features + begin * predictor->features, batch,
+                   (size_t)(part * predictor->features) * sizeof *features);
         for (int64_t i = 0; i < part; i++)
             if (!softmax(logits + i * classes, classes, probabilities + (begin + i) * classes))
                 D9_TRY(
@@ -116,5 +129,6 @@ d9_status d9_predictor_run(d9_predictor *predictor, const uint8_t *pixels, int64
     }
 done:
     d9_release(session->context, logits);
+    d9_release(session->context, batch);
     return status;
 }

@@ -50,7 +50,7 @@ bool d9_shape_equal(const d9_shape *a, const d9_shape *b) {
 
 void d9_graph_init(d9_graph *graph) {
     memset(graph, 0, sizeof *graph);
-    graph->image = graph->logits = graph->loss = graph->labels = D9_NONE;
+    graph->image = graph->logits = graph->loss = graph->labels = graph->features = D9_NONE;
 }
 
 void d9_graph_free(d9_context *context, d9_graph *graph) {
@@ -147,6 +147,12 @@ int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *fir
         for (int i = 0; i < graph->nodes[n].input_count; i++)
             if (graph->nodes[n].inputs[i] == value && count++ == 0 && first) *first = n;
     return count;
+}
+
+d9_node_id d9_graph_classifier(const d9_graph *graph) {
+    d9_node_id n = graph->values[graph->logits].producer;
+    while (n != D9_NONE && graph->nodes[n].op != D9_OP_LINEAR) n = graph->values[graph->nodes[n].inputs[0]].producer;
+    return n;
 }
 
 /* FNV-1a */

@@ -191,6 +191,7 @@ typedef struct d9_graph {
     d9_node *nodes; /* in the order in which they run */
     int node_count, node_capacity;
     d9_value_id image, logits, loss, labels; /* the ends every model has; loss (N), labels (N) */
+    d9_value_id features; /* what the classifier reads, where it must outlive the step; else D9_NONE */
     int64_t classes;
 } d9_graph;
 
@@ -237,6 +238,7 @@ D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_val
 /* ---- looking ---- */
 d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name);            /* D9_NONE: no such value */
 int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first); /* count; first may be NULL */
+d9_node_id d9_graph_classifier(const d9_graph *graph); /* the linear layer that makes the logits; D9_NONE: none does */
 uint32_t d9_role_stream(const char *role); /* a random stream of its own, whatever else is in the network */
 int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm); /* ghost groups of a norm node */
 

@@ -11,6 +11,7 @@ typedef struct block {
 static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 static d9_node_id last_reader(const d9_graph *graph, d9_value_id value) {
+    if (value == graph->features) return graph->node_count;
     for (d9_node_id n = graph->node_count - 1; n >= 0; n--)
         for (int i = 0; i < graph->nodes[n].input_count; i++)
             if (graph->nodes[n].inputs[i] == value) return n;

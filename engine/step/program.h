@@ -120,6 +120,7 @@ typedef struct d9_program_options {
     int longest_rule;        /* nodes of the longest rule of the backend; 0: not known, the longest there may be */
     bool keep_all;           /* as in the program */
     bool eval_only;          /* no memory for training: SCRATCH as evaluation needs it, GRADIENT and the like empty */
+    bool features;           /* eval.features is set, and can be read after an evaluation step */
     const struct d9_trick *const *tricks; /* further ones without options, after the configuration's (tests) */
     int trick_count;
 } d9_program_options;

@@ -10,10 +10,9 @@
 /* ---- the plain network, edited by the tricks ---- */
 
 static void default_groups(const d9_config *config, d9_groups *groups) {
-    static const d9_update forms[] = {
-        [D9_MOMENTUM_PAGE] = D9_UPDATE_SGD_PAGE,
-        [D9_MOMENTUM_TORCH] = D9_UPDATE_SGD_TORCH,
-        [D9_MOMENTUM_PLAIN] = D9_UPDATE_SGD_PLAIN};
+    static const d9_update forms[] = {[D9_MOMENTUM_PAGE] = D9_UPDATE_SGD_PAGE,
+                                      [D9_MOMENTUM_TORCH] = D9_UPDATE_SGD_TORCH,
+                                      [D9_MOMENTUM_PLAIN] = D9_UPDATE_SGD_PLAIN};
     const double m = config->train.bias_lr_multiplier;
     d9_group weights = {.name = "weights",
                         .selects.kinds = 1u << D9_WEIGHT | 1u << D9_NORM_SCALE,
@@ -283,12 +282,22 @@ done:
     return status;
 }
 
-static d9_status finish_eval(d9_context *context, const d9_graph *forward, d9_program *program) {
+static d9_status keep_features(d9_context *context, d9_graph *graph) {
+    const d9_node_id classifier = d9_graph_classifier(graph);
+    if (classifier == D9_NONE)
+        return d9_fail(context, D9_USAGE, "this network has no features: no linear layer makes its logits");
+    graph->features = graph->nodes[classifier].inputs[0];
+    return D9_OK;
+}
+
+static d9_status finish_eval(d9_context *context, const d9_graph *forward, const d9_program_options *options,
+                             d9_program *program) {
     d9_status status;
     D9_TRY(d9_evaluation_make(context, forward, program->tail.evaluate, &program->eval));
     D9_TRY(d9_precision_apply(context, &program->eval, program->precision));
     D9_TRY(add_batch_nodes(context, program, &program->eval, false));
     d9_layout_like(&program->train, &program->eval);
+    if (options->features) D9_TRY(keep_features(context, &program->eval));
 done:
     return status;
 }
@@ -316,7 +325,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     D9_TRY(build_forward(context, config, options, program, &forward));
     D9_TRY(d9_graph_copy(context, &forward, &program->train));
     D9_TRY(finish_train(context, config, options, program));
-    D9_TRY(finish_eval(context, &forward, program));
+    D9_TRY(finish_eval(context, &forward, options, program));
     D9_TRY(d9_layout_buffers(context, program, options));
 done:
     d9_graph_free(context, &forward);

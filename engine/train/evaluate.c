@@ -30,34 +30,61 @@ static d9_status check_interrupt(const d9_session *session) {
     return number ? d9_fail(session->context, (d9_status)(128 + number), "interrupted in an evaluation") : D9_OK;
 }
 
-d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits) {
+/* What an evaluation leaves of each image. */
+typedef struct output {
+    const d9_value *made; /* of a batch */
+    int64_t width;        /* numbers an image */
+    double *batch, *all;  /* (batch, width); (eval_images, width), summed over the views */
+} output;
+
+static d9_status begin_output(d9_session *session, d9_value_id id, double *all, output *made) {
+    const d9_extent *extent = &session->program.extent;
+    const d9_value *value = &session->program.eval.values[id];
+    const int64_t count = d9_shape_count(&value->shape);
+    *made = (output){.made = value, .width = count / extent->batch, .all = all};
+    memset(all, 0, (size_t)(extent->eval_images * made->width) * sizeof *all);
+    return D9_ALLOCATE(session->context, count, "outputs", &made->batch);
+}
+
+static d9_status add_output(d9_session *session, const output *output, int64_t begin, int64_t images, double weight) {
+    const d9_status status = d9_session_read_value(session, output->made, output->batch);
+    if (status != D9_OK) return status;
+    double *all = output->all + begin * output->width;
+    for (int64_t i = 0; i < images * output->width; i++) all[i] += weight * output->batch[i];
+    return D9_OK;
+}
+
+d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
-    const d9_value *made = &session->program.eval.values[session->program.eval.logits];
-    const int64_t classes = extent->classes;
-    const int reach = d9_views_reach(&session->program.views);
+    const d9_graph *graph = &session->program.eval;
+    const int reach = d9_views_reach(&session->program.views), count = features ? 2 : 1;
     int32_t *order = NULL, *draws = NULL;
-    double *batch = NULL;
+    output outputs[2] = {0};
     D9_TRY(D9_ALLOCATE(session->context, extent->batch, "batch order", &order));
     D9_TRY(D9_ALLOCATE(session->context, extent->batch * D9_DRAW_SLOTS, "draws", &draws));
-    D9_TRY(D9_ALLOCATE(session->context, extent->batch * classes, "logits", &batch));
-    memset(logits, 0, (size_t)(extent->eval_images * classes) * sizeof *logits);
+    D9_TRY(begin_output(session, graph->logits, logits, &outputs[0]));
+    if (features) D9_TRY(begin_output(session, graph->features, features, &outputs[1]));
     for (int64_t begin = 0; begin < extent->eval_images; begin += extent->batch) {
-        int64_t left = extent->eval_images - begin, count = (left < extent->batch ? left : extent->batch) * classes;
+        const int64_t left = extent->eval_images - begin, images = left < extent->batch ? left : extent->batch;
         D9_TRY(write_batch(session, begin, order));
         for (int v = 0; v < views->count; v++) {
             D9_TRY(check_interrupt(session));
             D9_TRY(write_view(session, &views->view[v], reach, draws));
             D9_TRY(session->backend->run(session->context, session->eval_plan, 0));
-            D9_TRY(d9_session_read_value(session, made, batch));
-            for (int64_t i = 0; i < count; i++) logits[begin * classes + i] += views->view[v].weight * batch[i];
+            for (int o = 0; o < count; o++)
+                D9_TRY(add_output(session, &outputs[o], begin, images, views->view[v].weight));
         }
     }
 done:
     d9_release(session->context, order);
     d9_release(session->context, draws);
-    d9_release(session->context, batch);
+    for (int o = 0; o < 2; o++) d9_release(session->context, outputs[o].batch);
     return status;
+}
+
+d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits) {
+    return d9_session_outputs(session, views, logits, NULL);
 }
 
 int32_t d9_likeliest(const double *row, int64_t classes) {

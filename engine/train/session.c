@@ -27,6 +27,11 @@ static d9_dataset_options dataset_options(const d9_config *config) {
                                 .threads = (int)(config->threads < most ? config->threads : most)};
 }
 
+d9_status d9_config_promise(d9_context *context, const d9_config *config, d9_dataset *promised) {
+    const d9_dataset_options wanted = dataset_options(config);
+    return d9_dataset_promise(context, &wanted, promised);
+}
+
 d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dataset **dataset) {
     const d9_dataset_options wanted = dataset_options(config);
     return d9_dataset_load(context, &wanted, dataset);
@@ -72,8 +77,7 @@ static d9_status check_steps(d9_context *context, const d9_config *config, const
 d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_extent *extent, bool *counted) {
     d9_status status;
     d9_dataset promised;
-    const d9_dataset_options wanted = dataset_options(config);
-    D9_TRY(d9_dataset_promise(context, &wanted, &promised));
+    D9_TRY(d9_config_promise(context, config, &promised));
     *counted = promised.train.count > 0;
     if (!*counted) {
         promised.train.count = promised.test.count = config->train.batch_size;

@@ -96,6 +96,8 @@ D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *con
 /* Builds the program that the configuration asks for and drops it: what training would refuse of network and data set
  * is refused, D9_USAGE. Reads no file, so of a folder the number of images is not known. */
 D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config);
+/* What the dataset that a configuration names promises (data/dataset.h), without reading a file. */
+D9_MUST_USE d9_status d9_config_promise(d9_context *context, const d9_config *config, d9_dataset *promised);
 /* The dataset that a configuration names. */
 D9_MUST_USE d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dataset **dataset);
 /* Dataset, device, program, plans, upload. Parameters are not initialised. */
@@ -114,6 +116,9 @@ D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
 /* Mean logits of the evaluation images over `views`, in the master type as doubles (eval_images, classes). An
  * interrupt: its status. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
+/* The same and, of a program with features, the mean of what the classifier reads, flattened: (eval_images, numbers of
+ * eval.features an image). NULL: not wanted. */
+D9_MUST_USE d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features);
 
 /* The class with the largest of `classes` numbers; the first of several. */
 int32_t d9_likeliest(const double *row, int64_t classes);

@@ -4,36 +4,6 @@
 network_files
 still='train.lr={knots: [0], values: [0]}'
 
-# tensors.py IN OUT [NAME=VALUE | NAME=FIRST,LAST | -NAME | +NAME | metadata]: the file with a tensor filled, cut to a range
-# of its rows, left out or added; its metadata goes, but for the word.
-cat >tensors.py <<'PY'
-import json, struct, sys
-source, out, *edits = sys.argv[1:]
-data = open(source, "rb").read()
-size = struct.unpack_from("<Q", data)[0]
-header, raw = json.loads(data[8:8 + size]), data[8 + size:]
-metadata = header.pop("__metadata__")
-tensors = {name: (entry["shape"], raw[slice(*entry["data_offsets"])]) for name, entry in header.items()}
-for edit in edits:
-    name, _, value = edit.lstrip("+-").partition("=")
-    if edit == "metadata": continue
-    if edit[0] == "-": del tensors[name]; continue
-    if edit[0] == "+": tensors[name] = ([2], struct.pack("<2f", 1, 2)); continue
-    shape, raw = tensors[name]
-    if "," in value:
-        first, last = map(int, value.split(","))
-        row = len(raw) // shape[0]
-        tensors[name] = ([last - first] + shape[1:], raw[first * row:last * row])
-    else:
-        tensors[name] = (shape, struct.pack("<f", float(value)) * (len(raw) // 4))
-if "metadata" not in edits: metadata = {"format": "pt"}
-header, raw = {"__metadata__": metadata}, b""
-for name, (shape, part) in tensors.items():
-    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(raw), len(raw) + len(part)]}
-    raw += part
-text = json.dumps(header).encode()
-open(out, "wb").write(struct.pack("<Q", len(text)) + text + raw)
-PY
 cat >compare.py <<'PY'
 import json, math, struct, sys
 def read(path):
@@ -48,8 +18,8 @@ PY
 
 # ---- weights and statistics come along ----
 accepts "$dawn9" train basic.yaml --out first --quiet --set seed=7
-accepts python3 tensors.py first/model.safetensors high.safetensors bn1.running_mean=100
-accepts python3 tensors.py first/model.safetensors low.safetensors bn1.running_mean=0
+accepts python3 "$source/tests/support/tensors.py" first/model.safetensors high.safetensors bn1.running_mean=100
+accepts python3 "$source/tests/support/tensors.py" first/model.safetensors low.safetensors bn1.running_mean=0
 for name in high low; do
     accepts "$dawn9" train basic.yaml --out $name --quiet --set train.from=$name.safetensors --set "$still"
 done
@@ -96,7 +66,7 @@ assert one["fc.weight"] == other["fc.weight"] and one["conv1.weight"] != other["
 
 # ---- what does not fit: the tensor, what is there, what would be right ----
 from() {
-    observe python3 tensors.py first/model.safetensors wrong.safetensors "$3"
+    observe python3 "$source/tests/support/tensors.py" first/model.safetensors wrong.safetensors "$3"
     refuses "$1" "$2" "$dawn9" train basic.yaml --out wrong --set train.from=wrong.safetensors
     [ ! -e wrong ] || fail "a refused run left a folder"
 }
@@ -106,7 +76,7 @@ from 2 'wrong.safetensors: has layer5.weight, \(2\), which this configuration.s 
 from 2 'wrong.safetensors: layer1.0.conv1.weight is \(2, 4, 3, 3\), in this configuration.s network \(4, 4, 3, 3\)$' \
     layer1.0.conv1.weight=1,3
 from 3 'wrong.safetensors: damaged: bn1.running_var holds -1, and a variance is not negative$' bn1.running_var=-1
-accepts python3 tensors.py first/model.safetensors counted.safetensors +bn1.num_batches_tracked
+accepts python3 "$source/tests/support/tensors.py" first/model.safetensors counted.safetensors +bn1.num_batches_tracked
 accepts "$dawn9" train basic.yaml --out counted --quiet --set train.from=counted.safetensors
 refuses 2 'first/model.safetensors: has no block1.conv1.weight, which this configuration.s network has as \(4, 3, 3, 3\)$' \
     "$dawn9" train vgg.yaml --out wrong --set train.from=first

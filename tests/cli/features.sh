@@ -1,0 +1,78 @@
+# dawn9 predict --features: what the classifier reads, as .npy and .safetensors, in the order of the predictions; weights from
+# a file without metadata. That they are PyTorch's: tests/cli/pytorch.sh.
+. "$(dirname "$0")/lib.sh"
+network_files
+tensors="python3 $source/tests/support/tensors.py"
+/usr/bin/env python3 "$source/tools/draw_pictures.py" drawn bars=40 disc=37
+printf broken >drawn/bars/05.png
+for name in bottleneck vgg; do
+    accepts "$dawn9" train $name.yaml --out $name --quiet
+done
+
+# The probabilities that follow from the features and the last layer are those of the predictions.
+cat >check.py <<'PY'
+import json, math, struct, sys
+features, lines, model, layer, width, views = sys.argv[1:]
+def read(path):
+    data = open(path, "rb").read()
+    size = struct.unpack_from("<Q", data)[0]
+    header, raw = json.loads(data[8:8 + size]), data[8 + size:]
+    metadata = header.pop("__metadata__")
+    return metadata, {n: (e["shape"], struct.unpack("<%df" % math.prod(e["shape"]), raw[slice(*e["data_offsets"])]))
+                      for n, e in header.items()}
+rows = [json.loads(line) for line in open(lines)]
+rows = [row for row in rows if "error" not in row]
+width = int(width)
+if features.endswith(".npy"):
+    data = open(features, "rb").read()
+    assert data[:8] == b"\x93NUMPY\x01\x00" and struct.unpack_from("<H", data, 8) == (118,) and data[127:128] == b"\n"
+    header = eval(data[10:128])
+    assert header == {"descr": "<f4", "fortran_order": False, "shape": (len(rows), width)}, header
+    values = struct.unpack("<%df" % (len(rows) * width), data[128:])
+else:
+    metadata, all = read(features)
+    shape, values = all["features"]
+    assert shape == [len(rows), width] and json.loads(metadata["dawn9.files"]) == [row["file"] for row in rows]
+_, model = read(model)
+(classes, inputs), weight = model[layer + ".weight"]
+bias = model[layer + ".bias"][1]
+assert len(rows) == 76 and inputs == width and max(values) > 0
+for i, row in enumerate(rows):
+    x = values[i * width:(i + 1) * width]
+    logits = [sum(a * b for a, b in zip(x, weight[c * width:(c + 1) * width])) + bias[c] for c in range(classes)]
+    sums = sum(map(math.exp, logits))
+    for top in row["top"]:
+        assert abs(math.exp(logits[top["class"]]) / sums - top["probability"]) < 1e-5, row["file"]
+PY
+for name in bottleneck vgg; do
+    [ $name = vgg ] && layer=fc2 width=10 || layer=fc width=128
+    for kind in npy safetensors; do
+        observe "$dawn9" predict $name drawn --json --top 10 --features $name.$kind
+        [ $status = 3 ] || fail "$name $kind: status $status, 3 expected of a broken picture"
+        cp "$out" lines.json
+        accepts python3 check.py $name.$kind lines.json $name/model.safetensors $layer $width 2
+    done
+done
+
+# ---- a file with torchvision's names and nothing else: the configuration says what it is ----
+accepts $tensors bottleneck/model.safetensors foreign.safetensors +bn1.num_batches_tracked
+printf 'precision: f32\nbackend: cpu\nthreads: 2\nmodel: {name: resnet, depth: 50, width: 4, stem: cifar}\ndata: {dataset: folder, image_size: 20}\n' >foreign.yaml
+rm drawn/bars/05.png
+accepts "$dawn9" predict foreign.safetensors drawn --config foreign.yaml --set data.normalize=imagenet --features foreign.npy --top 3
+says '^drawn/bars/00.png  [0-9] +[0-9.]+%  [0-9] +[0-9.]+%  [0-9] '
+head -c 128 foreign.npy | grep -q "'shape': (76, 128)" || fail "features of another shape"
+refuses 3 'foreign.safetensors: dawn9.config is missing .*a configuration beside it says what it is' \
+    "$dawn9" predict foreign.safetensors drawn --features x.npy
+refuses 2 'foreign.safetensors: does not say how pixels are normalised, .*data.normalize: imagenet' \
+    "$dawn9" predict foreign.safetensors drawn --config foreign.yaml
+refuses 2 'has no fc2.weight of two sizes, in which this configuration.s network ends$' \
+    "$dawn9" predict foreign.safetensors drawn --config vgg.yaml --set data.normalize=imagenet
+refuses 2 'foreign.safetensors: has no layer3.6.conv1.weight, which this configuration.s network has as \(16, 64, 1, 1\)$' \
+    "$dawn9" predict foreign.safetensors drawn --config foreign.yaml --set data.normalize=imagenet --set model.depth=101
+accepts "$dawn9" eval bottleneck.yaml foreign.safetensors --set data.normalize=imagenet
+
+# ---- what cannot be ----
+refuses 2 '--features out.txt: must end in .npy or .safetensors$' "$dawn9" predict vgg drawn --features out.txt
+refuses 2 '--set changes a configuration that --config gives$' "$dawn9" predict vgg drawn --set model.hidden=3
+refuses 6 'none/out.npy' "$dawn9" predict vgg drawn/bars/00.png --features none/out.npy
+verdict

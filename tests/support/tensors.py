@@ -1,0 +1,40 @@
+"""Changes a safetensors file of f32: what a test wants wrong or foreign.
+
+python3 tensors.py IN OUT [EDIT...]
+  NAME=VALUE        fills the tensor
+  NAME=FIRST,LAST   keeps a range of its rows
+  -NAME, +NAME      leaves it out; adds one of two numbers
+  metadata          the metadata stays; else it goes
+"""
+import json, struct, sys
+source, out, *edits = sys.argv[1:]
+data = open(source, "rb").read()
+size = struct.unpack_from("<Q", data)[0]
+header, raw = json.loads(data[8:8 + size]), data[8 + size:]
+metadata = header.pop("__metadata__")
+tensors = {name: (entry["shape"], raw[slice(*entry["data_offsets"])]) for name, entry in header.items()}
+for edit in edits:
+    name, _, value = edit.lstrip("+-").partition("=")
+    if edit == "metadata":
+        continue
+    if edit[0] == "-":
+        del tensors[name]
+        continue
+    if edit[0] == "+":
+        tensors[name] = ([2], struct.pack("<2f", 1, 2))
+        continue
+    shape, raw = tensors[name]
+    if "," in value:
+        first, last = map(int, value.split(","))
+        row = len(raw) // shape[0]
+        tensors[name] = ([last - first] + shape[1:], raw[first * row:last * row])
+    else:
+        tensors[name] = (shape, struct.pack("<f", float(value)) * (len(raw) // 4))
+if "metadata" not in edits:
+    metadata = {"format": "pt"}
+header, raw = {"__metadata__": metadata}, b""
+for name, (shape, part) in tensors.items():
+    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(raw), len(raw) + len(part)]}
+    raw += part
+text = json.dumps(header).encode()
+open(out, "wb").write(struct.pack("<Q", len(text)) + text + raw)
