@@ -1,5 +1,6 @@
 # tools/load_in_pytorch.py: the same logits in PyTorch as from dawn9 eval, for every network, for the baseline and with
-# every trick that a model carries; and the way back. Needs PyTorch.
+# every trick that a model carries; and the way back. The features of weights with torchvision's names are PyTorch's, of a
+# narrow ResNet-50 and of the whole one. Needs PyTorch.
 . "$(dirname "$0")/lib.sh"
 python=
 for candidate in python3 /usr/bin/python3; do
@@ -50,4 +51,23 @@ accepts "$dawn9" eval dawn94.yaml tuned.safetensors --logits tuned.logits
 accepts "$python" "$source/tools/load_in_pytorch.py" tuned.safetensors tuned.logits
 observe "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors tuned.logits
 [ $status = 1 ] || fail "what was changed in PyTorch did not arrive"
+
+# ---- features of weights with torchvision's names ----
+features() { # WIDTH SIDE PICTURES
+    accepts "$python" "$source/tests/support/torchvision_weights.py" make 50 $1 $2 $3 width$1
+    cat >width$1.yaml <<YAML
+backend: cpu
+precision: f32
+model: {name: resnet, depth: 50, width: $1, stem: imagenet}
+data: {dataset: folder, image_size: $2, normalise: imagenet}
+YAML
+    accepts "$dawn9" predict width$1/weights.safetensors width$1/pictures --config width$1.yaml --features width$1.npy
+    accepts "$python" "$source/tests/support/torchvision_weights.py" compare width$1/wanted.safetensors width$1.npy
+    says "^features: $3 x $(($1 * 32)), largest difference "
+}
+features 16 65 20
+features 64 224 9
+sed 's/stem: imagenet/stem: cifar/' width16.yaml >wrong.yaml
+refuses 2 'weights.safetensors: conv1.weight is \(16, 3, 7, 7\), in this configuration.s network \(16, 3, 3, 3\)$' \
+    "$dawn9" predict width16/weights.safetensors width16/pictures --config wrong.yaml --features x.npy
 verdict
