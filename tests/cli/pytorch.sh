@@ -59,7 +59,7 @@ features() { # WIDTH SIDE PICTURES
 backend: cpu
 precision: f32
 model: {name: resnet, depth: 50, width: $1, stem: imagenet}
-data: {dataset: folder, image_size: $2, normalise: imagenet}
+data: {dataset: folder, image_size: $2, normalize: imagenet}
 YAML
     accepts "$dawn9" predict width$1/weights.safetensors width$1/pictures --config width$1.yaml --features width$1.npy
     accepts "$python" "$source/tests/support/torchvision_weights.py" compare width$1/wanted.safetensors width$1.npy
