@@ -17,6 +17,7 @@
 #define D9_KERNELS_CUDA_H
 
 #include "kernels/formulas/augment.h"
+#include "kernels/formulas/dropout.h"
 #include "kernels/formulas/rows.h"
 #include "kernels/types.h"
 
@@ -69,6 +70,24 @@ int d9_cuda_act_forward(d9_cuda_stream stream, d9_kernel_in x, d9_kernel_act act
 int d9_cuda_act_backward(d9_cuda_stream stream, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act,
                          int64_t count, d9_kernel_out dx);
 
+/* x / (1 - p) or 0, by the words of step *step; NULL: of dropout->step. The gradient is dropout of dy. */
+int d9_cuda_dropout(d9_cuda_stream stream, d9_kernel_in x, const d9_dropout *dropout, const int64_t *step,
+                    int64_t count, d9_kernel_out y);
+
+/* ---- rows of channels ---- */
+int d9_cuda_bias(d9_cuda_stream stream, d9_kernel_in x, const float *bias, int64_t rows, int64_t channels,
+                 d9_kernel_out y);
+int64_t d9_cuda_bias_scratch_bytes(int64_t rows, int64_t channels); /* of the next; at a multiple of 16 bytes */
+/* Two launches: partial sums, and those added. */
+int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, int64_t rows, int64_t channels, void *scratch,
+                          float *dbias);
+/* Two launches: a (rows, first), b (rows, second) -> y (rows, first + second). y must be neither. */
+int d9_cuda_concat(d9_cuda_stream stream, d9_kernel_in a, d9_kernel_in b, int64_t rows, int64_t first, int64_t second,
+                   d9_kernel_out y);
+/* x (rows, channels) -> y (rows, taken), from channel `offset` on. */
+int d9_cuda_slice_channels(d9_cuda_stream stream, d9_kernel_in x, int64_t rows, int64_t channels, int64_t offset, int64_t taken,
+                  d9_kernel_out y);
+
 /* ---- normalisation ---- */
 /* What comes before the backward pass of a norm: dz = (dy + addend) * slope(reference), each stage rounded to the type
  * in which dy is stored. */
@@ -98,6 +117,10 @@ int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, 
 /* To the first maximum of each window in row-major order; the rest of dx is zero. dx must not be x. */
 int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx);
+/* Means, of windows without padding. */
+int d9_cuda_mean_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
+int d9_cuda_mean_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy,
+                               d9_kernel_out dx);
 
 /* ---- normalisation in one pass ----
  *

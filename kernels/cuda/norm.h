@@ -238,20 +238,32 @@ template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *fr
             d9_load_floats<V>(from, 3 * apart, V)};
 }
 
-/* y, act(y) and the sum; each is computed from the value before it as storage holds that one. `more`: the addend. */
+/* The activation and the addition in either order; each stage is computed from the value before it as storage holds
+ * that one. `more`: the addend. */
+template <int V, int S>
+D9_DEVICE void d9_norm_add_run(const d9_kernel_epilogue &epilogue, int store, const d9_raw<V, S> &more,
+                               d9_vector<V> *t) {
+    const d9_vector<V> b = d9_open<V, S>(epilogue.addend.store, more);
+    d9_round(store, t);
+    for (int i = 0; i < V; i++) t->v[i] += b.v[i];
+}
+
 template <int V, int S>
 D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, d9_act act, int64_t at, d9_kernel_out y,
                               d9_vector<V> t, const d9_raw<V, S> &more) {
     const int store = d9_store_of<S>(y.store);
+    const bool adds = epilogue.addend.data, adds_first = adds && epilogue.adds_first;
+    if (adds_first) {
+        d9_norm_add_run<V, S>(epilogue, store, more, &t);
+        if (y.data) d9_put<V, S>(y, at, V, t);
+    }
     if (act.activation != D9_KERNEL_NO_ACT) {
         d9_round(store, &t);
         d9_act_run(act, store, &t);
     }
-    if (y.data) d9_put<V, S>(y, at, V, t);
-    if (!epilogue.addend.data) return;
-    d9_round(store, &t);
-    const d9_vector<V> b = d9_open<V, S>(epilogue.addend.store, more);
-    for (int i = 0; i < V; i++) t.v[i] += b.v[i];
+    if (!adds_first && y.data) d9_put<V, S>(y, at, V, t);
+    if (!adds) return;
+    if (!adds_first) d9_norm_add_run<V, S>(epilogue, store, more, &t);
     d9_put<V, S>(epilogue.last, at, V, t);
 }
 

@@ -1,6 +1,6 @@
-/* Max pooling over (N, H, W, C), a run of channels a thread. Ties go to the first of the window in row-major order; a
- * NaN wins over every number, and a later NaN over an earlier one. The backward pass looks for the maximum again: it
- * reads x once more and needs no index. */
+/* Pooling over (N, H, W, C), a run of channels a thread. Of a maximum, ties go to the first of the window in row-major
+ * order; a NaN wins over every number, and a later NaN over an earlier one; what lies outside the image is not looked
+ * at. The backward pass looks for the maximum again: it reads x once more and needs no index. */
 #include "kernels/cuda/vector.h"
 
 D9_DEVICE int64_t input_at(const d9_kernel_window &w, int64_t n, int64_t iy, int64_t ix) {
@@ -11,18 +11,35 @@ D9_DEVICE int64_t output_at(const d9_kernel_window &w, int64_t n, int64_t oy, in
     return ((n * w.out_height + oy) * w.out_width + ox) * w.channels;
 }
 
-/* The maximum of each lane in the window at `corner`, and its place 0 .. kernel * kernel - 1. */
+/* The part of a window that lies inside the image: rows [top, bottom) and columns [left, right) of the window, whose
+ * first element may lie outside. There is always something inside (graph/ops/pool.c). */
+struct inside {
+    int top, bottom, left, right;
+};
+
+D9_DEVICE int clipped(int64_t n, int most) { return n < 0 ? 0 : n < most ? static_cast<int>(n) : most; }
+
+D9_DEVICE inside inside_of(const d9_kernel_window &w, int64_t oy, int64_t ox) {
+    const int64_t y = oy * w.stride - w.pad, x = ox * w.stride - w.pad;
+    return {clipped(-y, w.kernel), clipped(w.height - y, w.kernel), clipped(-x, w.kernel),
+            clipped(w.width - x, w.kernel)};
+}
+
+/* The maximum of each lane in window (oy, ox) of image n, and its place 0 .. kernel * kernel - 1. */
 template <int V> struct found {
     d9_vector<V> best;
     int place[V];
 };
 
-template <int V> D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in x, int64_t corner) {
+template <int V>
+D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox, int64_t c) {
+    const int64_t corner = input_at(w, n, oy * w.stride - w.pad, ox * w.stride - w.pad) + c;
+    const inside part = inside_of(w, oy, ox);
     found<V> f;
-    f.best = d9_load<V, D9_ANY>(x, corner, V);
-    for (int i = 0; i < V; i++) f.place[i] = 0;
-    for (int r = 0; r < D9_END(w.kernel); r++)
-        for (int q = r == 0 ? 1 : 0; q < w.kernel; q++) {
+    f.best = d9_load<V, D9_ANY>(x, corner + (part.top * w.width + part.left) * w.channels, V);
+    for (int i = 0; i < V; i++) f.place[i] = part.top * w.kernel + part.left;
+    for (int r = part.top; r < D9_END(part.bottom); r++)
+        for (int q = r == part.top ? part.left + 1 : part.left; q < part.right; q++) {
             const d9_vector<V> t = d9_load<V, D9_ANY>(x, corner + (r * w.width + q) * w.channels, V);
             for (int i = 0; i < V; i++) {
                 f.place[i] = d9_wins(t.v[i], f.best.v[i]) ? r * w.kernel + q : f.place[i];
@@ -43,8 +60,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d
         const int64_t n = row / w.out_height, oy = row % w.out_height;
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
             const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
-            const int64_t corner = input_at(w, n, oy * w.stride, static_cast<int64_t>(ox) * w.stride);
-            const found<V> f = find<V>(w, x, corner + at - ox * w.channels);
+            const found<V> f = find<V>(w, x, n, oy, ox, at - ox * w.channels);
             d9_put<V, D9_ANY>(y, output_at(w, n, oy, 0) + at, V, f.best);
         }
     }
@@ -55,17 +71,18 @@ __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d
 template <int V>
 D9_DEVICE void scatter(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox,
                        int64_t c, d9_kernel_out dx) {
-    const int64_t corner = input_at(w, n, oy * w.stride, ox * w.stride) + c;
-    const int64_t below = oy + 1 == w.out_height ? w.height : (oy + 1) * w.stride;
-    const int64_t right = ox + 1 == w.out_width ? w.width : (ox + 1) * w.stride;
-    const found<V> f = find<V>(w, x, corner);
+    const int64_t y = oy * w.stride - w.pad, left = ox * w.stride - w.pad;
+    const int64_t below = oy + 1 == w.out_height ? w.height : y + w.stride;
+    const int64_t right = ox + 1 == w.out_width ? w.width : left + w.stride;
+    const inside part = inside_of(w, oy, ox);
+    const found<V> f = find<V>(w, x, n, oy, ox, c);
     const d9_vector<V> from = d9_load<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c, V);
-    for (int64_t r = 0; r < below - oy * w.stride; r++)
-        for (int64_t q = 0; q < right - ox * w.stride; q++) {
+    for (int64_t r = part.top; r < below - y; r++)
+        for (int64_t q = part.left; q < right - left; q++) {
             const int here = r < w.kernel && q < w.kernel ? static_cast<int>(r * w.kernel + q) : -1;
             d9_vector<V> t;
             for (int i = 0; i < V; i++) t.v[i] = f.place[i] == here ? from.v[i] : 0.0f;
-            d9_put<V, D9_ANY>(dx, corner + (r * w.width + q) * w.channels, V, t);
+            d9_put<V, D9_ANY>(dx, input_at(w, n, y + r, left + q) + c, V, t);
         }
 }
 
@@ -81,19 +98,27 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
     }
 }
 
+/* The windows that cover row or column `at` of the image, `out` of them in all: [first, end). */
+struct covering {
+    int64_t first, end;
+};
+D9_DEVICE covering covering_of(const d9_kernel_window &w, int64_t at, int64_t out) {
+    const int64_t padded = at + w.pad, last = padded / w.stride + 1;
+    return {padded < w.kernel ? 0 : (padded - w.kernel) / w.stride + 1, last < out ? last : out};
+}
+
 /* Overlapping windows: each input asks the windows that cover it, in row-major order, whether their maximum is here. */
 template <int V>
 D9_DEVICE d9_vector<V> gather(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t iy,
                               int64_t ix, int64_t c) {
     d9_vector<V> sum = {};
-    const int64_t top = iy < w.kernel ? 0 : (iy - w.kernel) / w.stride + 1;
-    const int64_t left = ix < w.kernel ? 0 : (ix - w.kernel) / w.stride + 1;
-    for (int64_t oy = top; oy < w.out_height && oy * w.stride <= iy; oy++)
-        for (int64_t ox = left; ox < w.out_width && ox * w.stride <= ix; ox++) {
-            const int here = static_cast<int>((iy - oy * w.stride) * w.kernel + ix - ox * w.stride);
-            const found<V> f = find<V>(w, x, input_at(w, n, oy * w.stride, ox * w.stride) + c);
+    const covering rows = covering_of(w, iy, w.out_height), columns = covering_of(w, ix, w.out_width);
+    for (int64_t oy = rows.first; oy < rows.end; oy++)
+        for (int64_t ox = columns.first; ox < columns.end; ox++) {
+            const int64_t r = iy + w.pad - oy * w.stride, q = ix + w.pad - ox * w.stride;
+            const found<V> f = find<V>(w, x, n, oy, ox, c);
             const d9_vector<V> from = d9_load<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c, V);
-            for (int i = 0; i < V; i++) sum.v[i] += f.place[i] == here ? from.v[i] : 0.0f;
+            for (int i = 0; i < V; i++) sum.v[i] += f.place[i] == static_cast<int>(r * w.kernel + q) ? from.v[i] : 0.0f;
         }
     return sum;
 }
@@ -107,6 +132,56 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
             const unsigned ix = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
             const d9_vector<V> t = gather<V>(w, dy, x, n, iy, ix, at - ix * w.channels);
             d9_put<V, D9_ANY>(dx, input_at(w, n, iy, 0) + at, V, t);
+        }
+    }
+}
+
+/* ---- the mean: no padding. A row of the window is added in f32, then in double ---- */
+
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK, 3) mean_pool_kernel(d9_kernel_window w, d9_kernel_in x, d9_kernel_out y) {
+    const double share = 1.0 / (w.kernel * w.kernel);
+    FOR_ROWS(row, w.images * w.out_height) {
+        const int64_t n = row / w.out_height, oy = row % w.out_height;
+        FOR_ROW_RUNS(at, w.out_width, w.channels) {
+            const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
+            const int64_t corner = input_at(w, n, oy * w.stride, static_cast<int64_t>(ox) * w.stride);
+            double sum[V] = {};
+            for (int r = 0; r < D9_END(w.kernel); r++) {
+                d9_vector<V> line = {};
+                for (int q = 0; q < w.kernel; q++) {
+                    const int64_t from = corner + (r * w.width + q) * w.channels + at - ox * w.channels;
+                    const d9_vector<V> t = d9_load<V, D9_ANY>(x, from, V);
+                    for (int i = 0; i < V; i++) line.v[i] += t.v[i];
+                }
+                for (int i = 0; i < V; i++) sum[i] += static_cast<double>(line.v[i]);
+            }
+            d9_vector<V> mean;
+            for (int i = 0; i < V; i++) mean.v[i] = static_cast<float>(sum[i] * share);
+            d9_put<V, D9_ANY>(y, output_at(w, n, oy, 0) + at, V, mean);
+        }
+    }
+}
+
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK, 3)
+    mean_pool_backward_kernel(d9_kernel_window w, d9_kernel_in dy, d9_kernel_out dx) {
+    const float windows = static_cast<float>(w.kernel * w.kernel);
+    FOR_ROWS(row, w.images * w.height) {
+        const int64_t n = row / w.height;
+        const covering rows = covering_of(w, row % w.height, w.out_height);
+        FOR_ROW_RUNS(at, w.width, w.channels) {
+            const unsigned ix = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
+            const covering columns = covering_of(w, ix, w.out_width);
+            d9_vector<V> sum = {};
+            for (int64_t oy = rows.first; oy < rows.end; oy++)
+                for (int64_t ox = columns.first; ox < columns.end; ox++) {
+                    const int64_t from = output_at(w, n, oy, ox) + at - ix * w.channels;
+                    const d9_vector<V> t = d9_load<V, D9_ANY>(dy, from, V);
+                    for (int i = 0; i < V; i++) sum.v[i] += t.v[i];
+                }
+            for (int i = 0; i < V; i++) sum.v[i] /= windows;
+            d9_put<V, D9_ANY>(dx, input_at(w, n, row % w.height, 0) + at, V, sum);
         }
     }
 }
@@ -149,4 +224,19 @@ int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window,
     if (w.stride >= w.kernel)
         return LAUNCH_ROWS(pool_scatter_kernel, wide, w.out_width, w.images * w.out_height, stream, w, dy, x, dx);
     return LAUNCH_ROWS(pool_gather_kernel, wide, w.width, w.images * w.height, stream, w, dy, x, dx);
+}
+
+int d9_cuda_mean_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y) {
+    const d9_kernel_window w = *window;
+    const bool wide = w.channels % D9_WIDE == 0 && d9_aligned(x.data) && d9_aligned(y.data);
+    if (is_empty(window)) return 0;
+    return LAUNCH_ROWS(mean_pool_kernel, wide, w.out_width, w.images * w.out_height, stream, w, x, y);
+}
+
+int d9_cuda_mean_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy,
+                               d9_kernel_out dx) {
+    const d9_kernel_window w = *window;
+    const bool wide = w.channels % D9_WIDE == 0 && d9_aligned(dy.data) && d9_aligned(dx.data);
+    if (is_empty(window)) return 0;
+    return LAUNCH_ROWS(mean_pool_backward_kernel, wide, w.width, w.images * w.height, stream, w, dy, dx);
 }

@@ -26,6 +26,7 @@ void d9_cuda_check_empty(d9_check *check) {
     const d9_cuda_moments_gradients sums = {.dw = NULL};
     const d9_cuda_batch batch = {.channels = 3};
     const d9_augment_rule rule = {.pad = 0};
+    const d9_dropout dropout = {.least = 0};
     const int errors[] = {
         d9_cuda_cast(NULL, in, 0, out),
         d9_cuda_add(NULL, in, in, 0, out),
@@ -42,6 +43,13 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_moments_backward(NULL, &first, in, act, in, in, &weights, NULL, NULL, NULL, NULL, NULL, &sums),
         d9_cuda_pool_forward(NULL, &window, in, out),
         d9_cuda_pool_backward(NULL, &window, in, in, out),
+        d9_cuda_mean_pool_forward(NULL, &window, in, out),
+        d9_cuda_mean_pool_backward(NULL, &window, in, out),
+        d9_cuda_dropout(NULL, in, &dropout, NULL, 0, out),
+        d9_cuda_bias(NULL, in, NULL, 0, 8, out),
+        d9_cuda_bias_backward(NULL, in, 0, 8, NULL, NULL),
+        d9_cuda_concat(NULL, in, in, 0, 8, 8, out),
+        d9_cuda_slice_channels(NULL, in, 0, 16, 8, 8, out),
         d9_cuda_linear_forward(NULL, &linear, in, in, out),
         d9_cuda_linear_backward_data(NULL, &linear, in, in, out),
         d9_cuda_linear_backward_weight(NULL, &linear, in, in, out),

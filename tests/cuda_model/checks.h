@@ -9,7 +9,8 @@
     row(norm_forward) row(norm_epilogue) row(norm_eval) row(norm_backward) row(norm_shifted)                           \
     row(resident) row(resident_backward) row(resident_sizes)                                                           \
     row(moments_forward) row(moments_eval) row(moments_backward) row(moments_stores) row(moments_fits)                 \
-    row(pool_forward) row(pool_backward) row(pool_nan)                                                                 \
+    row(pool_forward) row(pool_backward) row(pool_nan) row(mean_pool_forward) row(mean_pool_backward)                  \
+    row(bias) row(bias_backward) row(concat) row(dropout)                                                              \
     row(linear_forward) row(linear_backward_data) row(linear_backward_weight)                                          \
     row(loss_forward) row(loss_backward) row(metrics)                                                                  \
     row(update) row(update_guarded) row(lerp) row(advance) row(guard_check) row(guard_settle)                  \

@@ -1,12 +1,16 @@
-/* Max pooling: windows that tile, overlap, leave gaps and borders; ties; NaN. */
+/* Pooling: windows that tile, overlap, leave gaps and borders, and reach beyond the image; ties; NaN. Against plain
+ * loops. */
 #include "tests/cuda_model/checks.h"
 
 #include <math.h>
 
-/* images, height, width, channels, out_height, out_width, kernel, stride */
+/* images, height, width, channels, out_height, out_width, kernel, stride, pad */
 static const d9_kernel_window windows[] = {
-    {1, 4, 4, 3, 2, 2, 2, 2}, {7, 5, 7, 27, 2, 3, 2, 2}, {2, 6, 6, 65, 2, 2, 3, 2},   {2, 8, 8, 64, 2, 2, 4, 4},
-    {3, 5, 5, 8, 3, 3, 3, 1}, {2, 7, 7, 16, 2, 2, 2, 3}, {65, 2, 2, 264, 1, 1, 2, 2}, {1, 4, 40, 72, 2, 20, 2, 2}};
+    {1, 4, 4, 3, 2, 2, 2, 2, 0},     {7, 5, 7, 27, 2, 3, 2, 2, 0}, {2, 6, 6, 65, 2, 2, 3, 2, 0},
+    {2, 8, 8, 64, 2, 2, 4, 4, 0},    {3, 5, 5, 8, 3, 3, 3, 1, 0},  {2, 7, 7, 16, 2, 2, 2, 3, 0},
+    {65, 2, 2, 264, 1, 1, 2, 2, 0},  {1, 4, 40, 72, 2, 20, 2, 2, 0},
+    {2, 9, 6, 27, 5, 3, 3, 2, 1},    {3, 7, 8, 16, 4, 4, 3, 2, 1}, {2, 5, 8, 65, 3, 5, 2, 2, 1},
+    {1, 6, 11, 24, 3, 4, 4, 3, 2},   {2, 5, 5, 8, 6, 6, 4, 1, 2},  {2, 1, 2, 8, 1, 1, 3, 4, 1}};
 enum { WINDOWS = sizeof windows / sizeof *windows };
 
 static int64_t input_count(const d9_kernel_window *w) { return w->images * w->height * w->width * w->channels; }
@@ -14,9 +18,38 @@ static int64_t output_count(const d9_kernel_window *w) {
     return w->images * w->out_height * w->out_width * w->channels;
 }
 
-static d9_kernel_window on_gpu(const d9_kernel_window *w) {
-    return (d9_kernel_window){w->images,     w->height,    w->width,  w->channels,
-                              w->out_height, w->out_width, w->kernel, w->stride};
+/* Where window i of the output, in its order, begins in row and column. */
+static int64_t row_of(const d9_kernel_window *w, int64_t i) {
+    return i / w->channels / w->out_width % w->out_height * w->stride - w->pad;
+}
+static int64_t column_of(const d9_kernel_window *w, int64_t i) {
+    return i / w->channels % w->out_width * w->stride - w->pad;
+}
+
+/* Element (y, x) of the image and channel that output i reads; -1: outside. */
+static int64_t element_of(const d9_kernel_window *w, int64_t i, int64_t y, int64_t x) {
+    if (y < 0 || x < 0 || y >= w->height || x >= w->width) return -1;
+    const int64_t n = i / (w->out_height * w->out_width * w->channels);
+    return ((n * w->height + y) * w->width + x) * w->channels + i % w->channels;
+}
+
+/* What output i takes. */
+static int64_t maximum_of(const d9_kernel_window *w, const float *x, int64_t i) {
+    int64_t best = -1;
+    for (int r = 0; r < w->kernel; r++)
+        for (int q = 0; q < w->kernel; q++) {
+            const int64_t at = element_of(w, i, row_of(w, i) + r, column_of(w, i) + q);
+            if (at >= 0 && (best < 0 || x[at] > x[best] || isnan(x[at]))) best = at;
+        }
+    return best;
+}
+
+static void find_maxima(const d9_kernel_window *w, const float *x, float *y) {
+    for (int64_t i = 0; i < output_count(w); i++) y[i] = x[maximum_of(w, x, i)];
+}
+
+static void give_to_maxima(const d9_kernel_window *w, const float *dy, const float *x, float *dx) {
+    for (int64_t i = 0; i < output_count(w); i++) dx[maximum_of(w, x, i)] += dy[i];
 }
 
 /* Integers first: ties; then random numbers. */
@@ -25,13 +58,12 @@ static float *fill(d9_pool *pool, d9_kernel_store store, int64_t count, uint32_t
 }
 
 void d9_cuda_check_pool_forward(d9_check *check) {
-    const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
-            const d9_kernel_window window = on_gpu(&windows[i]);
+            const d9_kernel_window window = windows[i];
             d9_pool pool = {.count = 0};
             const float *values = fill(&pool, store, input_count(&windows[i]), 21, shift);
             float *expected = d9_pool_floats(&pool, output_count(&windows[i]));
-            d9_cpu_pool_forward(&cpu, &windows[i], d9_plain_in(values), d9_plain_out(expected));
+            find_maxima(&window, values, expected);
             d9_array x = d9_array_of(store, input_count(&windows[i]), shift, values);
             d9_array y = d9_array_new(store, output_count(&windows[i]), shift);
             d9_check_launch(check, "pool", d9_cuda_pool_forward(NULL, &window, d9_array_in(&x), d9_array_out(&y)));
@@ -43,14 +75,13 @@ void d9_cuda_check_pool_forward(d9_check *check) {
 }
 
 void d9_cuda_check_pool_backward(d9_check *check) {
-    const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
-            const d9_kernel_window window = on_gpu(&windows[i]);
+            const d9_kernel_window window = windows[i];
             d9_pool pool = {.count = 0};
             const float *values = fill(&pool, store, input_count(&windows[i]), 22, shift);
             const float *dy = d9_pool_random(&pool, store, output_count(&windows[i]), 23);
             float *expected = d9_pool_floats(&pool, input_count(&windows[i]));
-            d9_cpu_pool_backward(&cpu, &windows[i], d9_plain_in(dy), d9_plain_in(values), d9_plain_out(expected));
+            give_to_maxima(&window, dy, values, expected);
             d9_array x = d9_array_of(store, input_count(&windows[i]), shift, values);
             d9_array g = d9_array_of(store, output_count(&windows[i]), shift, dy);
             d9_array dx = d9_array_new(store, input_count(&windows[i]), shift);
@@ -64,12 +95,70 @@ void d9_cuda_check_pool_backward(d9_check *check) {
         }
 }
 
+/* ---- means ---- */
+
+static void find_means(const d9_kernel_window *w, const float *x, float *y) {
+    for (int64_t i = 0; i < output_count(w); i++) {
+        double sum = 0;
+        for (int k = 0; k < w->kernel * w->kernel; k++)
+            sum += (double)x[element_of(w, i, row_of(w, i) + k / w->kernel, column_of(w, i) + k % w->kernel)];
+        y[i] = (float)(sum / (w->kernel * w->kernel));
+    }
+}
+
+static void give_shares(const d9_kernel_window *w, const float *dy, d9_pool *pool, float *dx) {
+    double *sums = (double *)(void *)d9_pool_floats(pool, 2 * input_count(w));
+    for (int64_t i = 0; i < output_count(w); i++)
+        for (int k = 0; k < w->kernel * w->kernel; k++)
+            sums[element_of(w, i, row_of(w, i) + k / w->kernel, column_of(w, i) + k % w->kernel)] += (double)dy[i];
+    for (int64_t i = 0; i < input_count(w); i++) dx[i] = (float)(sums[i] / (w->kernel * w->kernel));
+}
+
+/* Integers are exact, random numbers sums of another order. */
+static double mean_tolerance(int shift) { return shift ? 1e-6 : 0; }
+
+void d9_cuda_check_mean_pool_forward(d9_check *check) {
+    for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
+            const d9_kernel_window window = windows[i];
+            if (window.pad) continue;
+            d9_pool pool = {.count = 0};
+            const float *values = fill(&pool, store, input_count(&window), 26, shift);
+            float *expected = d9_pool_floats(&pool, output_count(&window));
+            find_means(&window, values, expected);
+            d9_array x = d9_array_of(store, input_count(&window), shift, values);
+            d9_array y = d9_array_new(store, output_count(&window), shift);
+            d9_check_launch(check, "mean_pool",
+                            d9_cuda_mean_pool_forward(NULL, &window, d9_array_in(&x), d9_array_out(&y)));
+            d9_check_array(check, "mean_pool", expected, &y, mean_tolerance(shift));
+            d9_array_free(check, &x);
+            d9_array_free(check, &y);
+            d9_pool_free(&pool);
+        }
+}
+
+void d9_cuda_check_mean_pool_backward(d9_check *check) {
+    for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
+            const d9_kernel_window window = windows[i];
+            if (window.pad) continue;
+            d9_pool pool = {.count = 0};
+            const float *values = fill(&pool, store, output_count(&window), 27, shift);
+            float *expected = d9_pool_floats(&pool, input_count(&window));
+            give_shares(&window, values, &pool, expected);
+            d9_array dy = d9_array_of(store, output_count(&window), shift, values);
+            d9_array dx = d9_array_new(store, input_count(&window), shift);
+            d9_check_launch(check, "mean_pool_backward",
+                            d9_cuda_mean_pool_backward(NULL, &window, d9_array_in(&dy), d9_array_out(&dx)));
+            d9_check_array(check, "mean_pool_backward", expected, &dx, mean_tolerance(shift));
+            d9_array_free(check, &dy);
+            d9_array_free(check, &dx);
+            d9_pool_free(&pool);
+        }
+}
+
 /* A NaN wins its windows and takes their gradient; the last of a window's NaNs does. */
 void d9_cuda_check_pool_nan(d9_check *check) {
     enum { CHANNELS = 8, COUNT = 4 * 4 * CHANNELS, OUT = COUNT / 4, HERE = 5 * CHANNELS + 3, BEFORE = CHANNELS + 3 };
-    const d9_cpu cpu = d9_plain_cpu();
-    const d9_kernel_window shape = {1, 4, 4, CHANNELS, 2, 2, 2, 2};
-    const d9_kernel_window window = on_gpu(&shape);
+    const d9_kernel_window window = {1, 4, 4, CHANNELS, 2, 2, 2, 2, 0};
     d9_pool pool = {.count = 0};
     float *values = d9_pool_random(&pool, D9_KERNEL_F32, COUNT, 24), *expected = d9_pool_floats(&pool, COUNT);
     const float *dy = d9_pool_random(&pool, D9_KERNEL_F32, OUT, 25);
@@ -83,9 +172,9 @@ void d9_cuda_check_pool_nan(d9_check *check) {
         check->compared++;
         if ((i == 3) != isnan(d9_array_at(&y, i))) d9_check_fail(check, "pool_nan: element %d", (int)i);
     }
-    d9_cpu_pool_backward(&cpu, &shape, d9_plain_in(dy), d9_plain_in(values), d9_plain_out(expected));
+    give_to_maxima(&window, dy, values, expected);
     d9_check_array(check, "pool_nan backward", expected, &dx, 0);
-    if (expected[HERE] != dy[3] || expected[BEFORE] != 0) d9_check_fail(check, "pool_nan: the CPU chose another");
+    if (expected[HERE] != dy[3] || expected[BEFORE] != 0) d9_check_fail(check, "pool_nan: another was expected");
     d9_array_free(check, &x);
     d9_array_free(check, &y);
     d9_array_free(check, &g);

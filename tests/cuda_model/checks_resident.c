@@ -25,7 +25,7 @@ typedef struct site {
     d9_kernel_window window; /* kernel 0: none */
     d9_kernel_store store;
     d9_kernel_act act;
-    bool adds;
+    bool adds, adds_first;
     int64_t count, input_count; /* of the norm's input, of the pool's */
     d9_pool pool;
     float *scale, *bias;
@@ -53,11 +53,12 @@ static site open_site(const struct shape *shape, d9_kernel_store store, int acti
     site s = {.norm = {shape->images, shape->height * shape->width, shape->channels, shape->groups},
               .store = store,
               .act = {activation, 0.3f},
-              .adds = adds};
+              .adds = adds,
+              .adds_first = shape->groups % 2 == 0};
     s.count = s.input_count = s.norm.images * s.norm.pixels * s.norm.channels;
     if (pools) {
         s.window = (d9_kernel_window){
-            shape->images, 2 * shape->height, 2 * shape->width, shape->channels, shape->height, shape->width, 2, 2};
+            shape->images, 2 * shape->height, 2 * shape->width, shape->channels, shape->height, shape->width, 2, 2, 0};
         s.input_count *= 4;
     }
     s.scale = d9_pool_random(&s.pool, D9_KERNEL_F32, s.norm.channels, 21);
@@ -106,7 +107,10 @@ static d9_kernel_norm_state state_of(const site *s, const way *w) {
 
 static d9_kernel_epilogue epilogue_of(const site *s, const way *w) {
     d9_kernel_epilogue epilogue = {.act = s->act};
-    if (s->adds) epilogue.addend = d9_array_in(&s->addend), epilogue.last = d9_array_out(&w->sum);
+    if (!s->adds) return epilogue;
+    epilogue.addend = d9_array_in(&s->addend);
+    epilogue.adds_first = s->adds_first;
+    epilogue.last = d9_array_out(&w->sum);
     return epilogue;
 }
 

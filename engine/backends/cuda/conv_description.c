@@ -15,6 +15,11 @@ static d9_conv_tensor tensor(int argument, d9_type type, const d9_shape *shape) 
                             .bytes = a * h * w * c * (int64_t)d9_type_bytes(type)};
 }
 
+bool d9_conv_takes_linear(const d9_site *site) {
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
+    return d9_conv_typed(site, &g) && d9_shape_count(&g.w) > D9_CONV_LEAST_LINEAR;
+}
+
 d9_conv_description d9_conv_describe(const d9_conv_geometry *g) {
     static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
                                   [D9_CONV_BACKWARD_DATA] = D9_CONV_IMAGE,

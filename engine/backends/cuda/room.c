@@ -8,6 +8,13 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- scratch ---- */
 
+/* Of a weights' gradient that is to be widened. */
+static int64_t staged_bytes(const d9_site *site) {
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
+    const d9_conv_description description = d9_conv_describe(&g);
+    return description.widened ? description.tensor[D9_CONV_WEIGHTS].bytes : 0;
+}
+
 static int64_t node_bytes(const d9_site *site) {
     switch (site->nodes[0]->op) {
     case D9_OP_NORM:
@@ -16,11 +23,15 @@ static int64_t node_bytes(const d9_site *site) {
         const d9_kernel_norm shape = d9_chain_extent(site);
         return d9_cuda_norm_bytes(&shape);
     }
-    case D9_OP_CONV_BACKWARD_WEIGHT: {
-        const d9_conv_geometry g = d9_conv_geometry_of(site);
-        const d9_conv_description description = d9_conv_describe(&g);
-        return description.widened ? description.tensor[D9_CONV_WEIGHTS].bytes : 0;
+    case D9_OP_BIAS_BACKWARD: {
+        const d9_shape *dy = &d9_site_value(site, site->nodes[0]->inputs[0])->shape;
+        const int64_t channels = dy->d[dy->rank - 1];
+        return d9_cuda_bias_scratch_bytes(d9_shape_count(dy) / channels, channels);
     }
+    case D9_OP_LINEAR_BACKWARD_WEIGHT:
+        return d9_conv_takes_linear(site) ? staged_bytes(site) : 0;
+    case D9_OP_CONV_BACKWARD_WEIGHT:
+        return staged_bytes(site);
     default:
         return 0;
     }

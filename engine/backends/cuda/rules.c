@@ -1,4 +1,5 @@
 /* The table of rules, and those of one node that need no plan: each hands its values to a launcher. */
+#include "backends/cuda/conv_description.h"
 #include "backends/cuda/cuda.h"
 
 static d9_value_id input(const d9_site *site, int i) { return site->nodes[0]->inputs[i]; }
@@ -23,11 +24,11 @@ RULE(scale, d9_cuda_scale, in(site, 0), (float)site->nodes[0]->as.scale.factor, 
 RULE(act, d9_cuda_act_forward, in(site, 0), d9_node_act(site->nodes[0]), count(site), out(site))
 RULE(act_backward, d9_cuda_act_backward, in(site, 0), in(site, 1), d9_node_act(site->nodes[0]), count(site), out(site))
 
-/* ---- pool ---- */
+/* ---- pools ---- */
 
 d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool) {
-    const bool backward = pool->op == D9_OP_POOL_BACKWARD;
-    const d9_shape *whole = &d9_site_value(site, pool->inputs[backward ? 1 : 0])->shape;
+    const bool backward = pool->op == D9_OP_POOL_BACKWARD || pool->op == D9_OP_MEAN_POOL_BACKWARD;
+    const d9_shape *whole = &d9_site_value(site, backward ? pool->outputs[0] : pool->inputs[0])->shape;
     const d9_shape *pooled = &d9_site_value(site, backward ? pool->inputs[0] : pool->outputs[0])->shape;
     return (d9_kernel_window){.images = whole->d[0],
                               .height = whole->d[1],
@@ -36,23 +37,52 @@ d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool) {
                               .out_height = pooled->d[1],
                               .out_width = pooled->d[2],
                               .kernel = pool->as.pool.kernel,
-                              .stride = pool->as.pool.stride};
+                              .stride = pool->as.pool.stride,
+                              .pad = pool->as.pool.pad};
 }
 
-static d9_status run_pool(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_kernel_window window = d9_cuda_window_of(site, site->nodes[0]);
-    (void)step;
-    return d9_cuda_check(context, site, d9_cuda_pool_forward(d9_cuda_stream_of(site), &window, in(site, 0), out(site)));
+#define POOL(name, ...)                                                                                                \
+    static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
+        const d9_kernel_window window = d9_cuda_window_of(site, site->nodes[0]);                                       \
+        (void)step;                                                                                                    \
+        return d9_cuda_check(context, site, d9_cuda_##name(d9_cuda_stream_of(site), &window, __VA_ARGS__));            \
+    }
+POOL(pool_forward, in(site, 0), out(site))
+POOL(pool_backward, in(site, 0), in(site, 1), out(site))
+POOL(mean_pool_forward, in(site, 0), out(site))
+POOL(mean_pool_backward, in(site, 0), out(site))
+
+/* ---- rows of channels ---- */
+
+static int64_t channels_of(const d9_site *site, d9_value_id id) {
+    const d9_shape *shape = &d9_site_value(site, id)->shape;
+    return shape->d[shape->rank - 1];
+}
+static int64_t channels(const d9_site *site, int i) { return channels_of(site, input(site, i)); }
+static int64_t rows(const d9_site *site) { return count(site) / channels(site, 0); }
+
+RULE(bias, d9_cuda_bias, in(site, 0), data(site, 1), rows(site), channels(site, 0), out(site))
+RULE(bias_backward, d9_cuda_bias_backward, in(site, 0), rows(site), channels(site, 0), d9_cuda_of(site)->scratch,
+     out(site).data)
+RULE(concat, d9_cuda_concat, in(site, 0), in(site, 1), rows(site), channels(site, 0), channels(site, 1), out(site))
+RULE(slice, d9_cuda_slice_channels, in(site, 0), rows(site), channels(site, 0), site->nodes[0]->as.slice.offset,
+     channels_of(site, output(site, 0)), out(site))
+
+static d9_status prepare_bias_backward(d9_context *context, d9_site *site) {
+    return d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_bias_scratch_bytes(rows(site), channels(site, 0)));
 }
 
-static d9_status run_pool_backward(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_kernel_window window = d9_cuda_window_of(site, site->nodes[0]);
-    (void)step;
+/* ---- dropout: the step is the device's ---- */
+
+static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_dropout_attributes *as = &site->nodes[0]->as.dropout;
+    const d9_dropout dropout = d9_dropout_of(site->program->seed, step, as->stream, as->p);
     return d9_cuda_check(context, site,
-                         d9_cuda_pool_backward(d9_cuda_stream_of(site), &window, in(site, 0), in(site, 1), out(site)));
+                         d9_cuda_dropout(d9_cuda_stream_of(site), in(site, 0), &dropout, d9_cuda_of(site)->step,
+                                         count(site), out(site)));
 }
 
-/* ---- the classifier ---- */
+/* ---- linear layers, small or of several types: the classifier ---- */
 
 /* From the weight's shape (O, I) and input 0, which has the samples first. */
 static d9_kernel_linear linear_of(const d9_site *site) {
@@ -105,6 +135,7 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
 static const d9_cuda_convolver *convolver_of(const d9_site *site) { return d9_cuda_of(site)->convolver; }
 
 static bool conv_match(const d9_site *site) { return convolver_of(site)->match(site); }
+static bool linear_match(const d9_site *site) { return d9_conv_takes_linear(site) && conv_match(site); }
 static d9_status conv_prepare(d9_context *context, d9_site *site) { return convolver_of(site)->prepare(context, site); }
 static void conv_release(d9_context *context, d9_site *site) { convolver_of(site)->release(context, site); }
 static d9_status conv_run(d9_context *context, const d9_site *site, int64_t step) {
@@ -122,6 +153,12 @@ static bool single(d9_type type) { return type == D9_F32 || type == D9_I32 || ty
 static bool any(const d9_site *site) { return d9_site_types(site, not_wide); }
 static bool f32(const d9_site *site) { return d9_site_types(site, single); }
 
+/* The bias and its gradient are f32. */
+static bool bias_match(const d9_site *site) { return any(site) && d9_site_value(site, input(site, 1))->type == D9_F32; }
+static bool bias_backward_match(const d9_site *site) {
+    return any(site) && d9_site_value(site, output(site, 0))->type == D9_F32;
+}
+
 /* The metrics themselves are f64 everywhere. */
 static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
@@ -133,9 +170,9 @@ static bool augment_match(const d9_site *site) {
            d9_site_value(site, input(site, 3))->type == D9_F32;
 }
 
-#define CONV(rule_op, rule_name)                                                                                       \
+#define CONV(rule_op, rule_name, matches)                                                                              \
     {                                                                                                                  \
-        .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = conv_match, .prepare = conv_prepare,            \
+        .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .prepare = conv_prepare,               \
         .run = conv_run, .release = conv_release, .survey = conv_survey                                                \
     }
 #define NORM(rule_name, count, ...)                                                                                    \
@@ -171,18 +208,33 @@ static const d9_rule d9_cuda_rules[] = {
     NORM("norm", 1, D9_OP_NORM),
     NORM("norm_eval", 1, D9_OP_NORM_EVAL),
     NORM_BACKWARD("norm_backward", 1, D9_OP_NORM_BACKWARD),
-    CONV(D9_OP_CONV, "conv"),
-    CONV(D9_OP_CONV_BACKWARD_DATA, "conv_backward_data"),
-    CONV(D9_OP_CONV_BACKWARD_WEIGHT, "conv_backward_weight"),
+    CONV(D9_OP_CONV, "conv", conv_match),
+    CONV(D9_OP_CONV_BACKWARD_DATA, "conv_backward_data", conv_match),
+    CONV(D9_OP_CONV_BACKWARD_WEIGHT, "conv_backward_weight", conv_match),
+    CONV(D9_OP_LINEAR, "linear as conv", linear_match),
+    CONV(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data as conv", linear_match),
+    CONV(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight as conv", linear_match),
     D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, d9_cuda_run_draw),
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", augment_match, d9_cuda_run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_cuda_run_gather),
     D9_PLAIN_RULE(D9_OP_CAST, "cast", any, run_cast),
     D9_PLAIN_RULE(D9_OP_ACT, "act", any, run_act),
     D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", any, run_act_backward),
-    D9_PLAIN_RULE(D9_OP_POOL, "pool", any, run_pool),
+    D9_PLAIN_RULE(D9_OP_POOL, "pool", any, run_pool_forward),
     D9_PLAIN_RULE(D9_OP_POOL_BACKWARD, "pool_backward", any, run_pool_backward),
+    D9_PLAIN_RULE(D9_OP_MEAN_POOL, "mean_pool", any, run_mean_pool_forward),
+    D9_PLAIN_RULE(D9_OP_MEAN_POOL_BACKWARD, "mean_pool_backward", any, run_mean_pool_backward),
     D9_PLAIN_RULE(D9_OP_ADD, "add", any, run_add),
+    D9_PLAIN_RULE(D9_OP_BIAS, "bias", bias_match, run_bias),
+    {.name = "bias_backward",
+     .node_count = 1,
+     .ops = {D9_OP_BIAS_BACKWARD},
+     .match = bias_backward_match,
+     .prepare = prepare_bias_backward,
+     .run = run_bias_backward},
+    D9_PLAIN_RULE(D9_OP_DROPOUT, "dropout", any, run_dropout),
+    D9_PLAIN_RULE(D9_OP_CONCAT, "concat", any, run_concat),
+    D9_PLAIN_RULE(D9_OP_SLICE, "slice", any, run_slice),
     D9_PLAIN_RULE(D9_OP_LINEAR, "linear", any, run_linear_forward),
     D9_PLAIN_RULE(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", any, run_linear_backward_data),
     D9_PLAIN_RULE(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", any, run_linear_backward_weight),

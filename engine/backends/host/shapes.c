@@ -13,17 +13,31 @@ bool d9_site_types(const d9_site *site, bool (*allowed)(d9_type type)) {
 
 /* ---- convolutions ---- */
 
+static bool is_linear(d9_op op) {
+    return op == D9_OP_LINEAR || op == D9_OP_LINEAR_BACKWARD_DATA || op == D9_OP_LINEAR_BACKWARD_WEIGHT;
+}
+
+/* Samples are pixels of one image, features are channels. */
+static void view_linear(d9_conv_geometry *g) {
+    const int64_t samples = g->x.d[0], outputs = g->w.d[0], inputs = g->w.d[1];
+    g->x = (d9_shape){4, {1, samples, 1, inputs}};
+    g->w = (d9_shape){4, {outputs, 1, 1, inputs}};
+    g->y = (d9_shape){4, {1, samples, 1, outputs}};
+    g->stride = 1, g->pad = 0;
+}
+
 d9_conv_geometry d9_conv_geometry_of(const d9_site *site) {
     const d9_node *node = site->nodes[0];
     const d9_value_id a = node->inputs[0], b = node->inputs[1], out = node->outputs[0];
     d9_conv_geometry g = {D9_CONV_FORWARD, {a, b, out}, .stride = node->as.conv.stride, .pad = node->as.conv.pad};
-    if (node->op == D9_OP_CONV_BACKWARD_DATA)
+    if (node->op == D9_OP_CONV_BACKWARD_DATA || node->op == D9_OP_LINEAR_BACKWARD_DATA)
         g = (d9_conv_geometry){D9_CONV_BACKWARD_DATA, {out, b, a}, .stride = g.stride, .pad = g.pad};
-    if (node->op == D9_OP_CONV_BACKWARD_WEIGHT)
+    if (node->op == D9_OP_CONV_BACKWARD_WEIGHT || node->op == D9_OP_LINEAR_BACKWARD_WEIGHT)
         g = (d9_conv_geometry){D9_CONV_BACKWARD_WEIGHT, {b, out, a}, .stride = g.stride, .pad = g.pad};
     g.x = d9_site_value(site, g.value[D9_CONV_IMAGE])->shape;
     g.w = d9_site_value(site, g.value[D9_CONV_WEIGHTS])->shape;
     g.y = d9_site_value(site, g.value[D9_CONV_OUTPUT])->shape;
+    if (is_linear(node->op)) view_linear(&g);
     g.type = d9_site_value(site, g.value[D9_CONV_IMAGE])->type;
     g.tf32 = site->program->precision->tf32;
     return g;

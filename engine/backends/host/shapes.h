@@ -46,6 +46,7 @@ typedef struct d9_conv_geometry {
     int stride, pad;
 } d9_conv_geometry;
 
+/* Of a convolution, or of a linear layer as one: x (1, N, 1, I), w (O, 1, 1, I), y (1, N, 1, O). */
 d9_conv_geometry d9_conv_geometry_of(const d9_site *site);
 /* Whether the values have the types that the geometry's type says. */
 bool d9_conv_typed(const d9_site *site, const d9_conv_geometry *geometry);

@@ -1,0 +1,132 @@
+/* What knows which channel an element is of: bias and its gradient, concatenation and slices. Arrays are rows of
+ * channels; (N, H, W, C) has N H W of them. */
+#include "kernels/cuda/norm.h"
+
+/* ---- bias ---- */
+
+/* Of the channels from c on; behind the last one comes the first again. */
+template <int V> D9_DEVICE d9_vector<V> biases_from(const float *bias, int64_t channels, int64_t c) {
+    if (channels % V == 0) return d9_load_floats<V>(bias, c, V);
+    d9_vector<V> t;
+    for (int i = 0; i < V; i++) {
+        t.v[i] = bias[c];
+        c = c + 1 == channels ? 0 : c + 1;
+    }
+    return t;
+}
+
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK)
+    bias_kernel(d9_kernel_in x, const float *bias, int64_t channels, int64_t count, d9_kernel_out y) {
+    D9_FOR_RUNS(count) {
+        d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
+        const d9_vector<V> b = biases_from<V>(bias, channels, at % channels);
+        for (int i = 0; i < V; i++) t.v[i] += b.v[i];
+        d9_put<V, D9_ANY>(y, at, n, t);
+    }
+}
+
+template <int V, int S, int R>
+D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in dy,
+                        d9_vector<V> *sum) {
+    d9_raw<V, S> t[R];
+    for (int k = 0; k < R; k++) t[k] = d9_fetch<V, S>(dy, (r + k * p.lines) * p.channels + part.c);
+    D9_UNROLL(R)
+    for (int k = 0; k < R; k++) {
+        const d9_vector<V> open = d9_open<V, S>(dy.store, t[k]);
+        for (int i = 0; i < V; i++) sum->v[i] += open.v[i];
+    }
+}
+
+/* The work is divided as a norm's (norm.h), of one group: a block's threads are added line by line, in double. Sums
+ * (slices, C). */
+template <int V, int S>
+__global__ void __launch_bounds__(D9_BLOCK) bias_sums_kernel(d9_norm_plan p, d9_kernel_in dy, double *sums) {
+    D9_SHARED(double, lines, D9_BLOCK * V);
+    const d9_norm_part part = d9_norm_share(p, V);
+    const int thread = static_cast<int>(threadIdx.x), side = p.columns * V;
+    const int64_t chunk = d9_norm_chunk(p, V);
+    d9_vector<V> sum = {};
+    if (part.works) D9_NORM_TRIPS(2 * D9_NORM_ROWS(S), p, part, (sum_rows<V, S, R>(p, part, r, dy, &sum)));
+    for (int i = 0; i < V; i++) lines[thread * V + i] = static_cast<double>(sum.v[i]);
+    D9_BARRIER();
+    for (int j = thread; j < side && chunk + j < p.channels; j += D9_BLOCK) {
+        double total = 0;
+        for (int line = 0; line < p.lines; line++) total += lines[line * side + j];
+        sums[blockIdx.y * p.channels + chunk + j] = total;
+    }
+}
+
+/* A thread for each channel adds the slices in order. */
+__global__ void __launch_bounds__(D9_BLOCK) bias_fold_kernel(d9_norm_plan p, const double *sums, float *dbias) {
+    for (int64_t c = d9_thread(); c < D9_END(p.channels); c += d9_threads()) {
+        double total = 0;
+        for (int64_t s = 0; s < p.slices; s++) total += sums[s * p.channels + c];
+        dbias[c] = static_cast<float>(total);
+    }
+}
+
+/* ---- concatenation and slices: `taken` channels of each row ---- */
+
+struct strip {
+    int64_t line, first; /* channels of a row, and the first that is meant */
+};
+
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK)
+    strip_kernel(d9_kernel_in x, strip from, int64_t taken, int64_t count, strip to, d9_kernel_out y) {
+    D9_FOR_RUNS(count) {
+        const int64_t row = at / taken, c = at - row * taken;
+        d9_put<V, D9_ANY>(y, row * to.line + to.first + c, n,
+                          d9_load<V, D9_ANY>(x, row * from.line + from.first + c, n));
+    }
+}
+
+/* ---- launchers ---- */
+
+static bool is_half(d9_kernel_in x, d9_kernel_out y) { return x.store != D9_KERNEL_F32 && y.store != D9_KERNEL_F32; }
+
+int d9_cuda_bias(d9_cuda_stream stream, d9_kernel_in x, const float *bias, int64_t rows, int64_t channels,
+                 d9_kernel_out y) {
+    const int64_t count = rows * channels;
+    const bool aligned = d9_aligned(x.data) && d9_aligned(bias) && d9_aligned(y.data);
+    return D9_LAUNCH_RUNS(bias_kernel, aligned, is_half(x, y), count, stream, x, bias, channels, count, y);
+}
+
+static d9_kernel_norm rows_of(int64_t rows, int64_t channels) { return {rows, 1, channels, 1}; }
+
+int64_t d9_cuda_bias_scratch_bytes(int64_t rows, int64_t channels) {
+    const d9_kernel_norm shape = rows_of(rows, channels);
+    const int64_t wide = d9_norm_divide(&shape, D9_WIDE).slices, narrow = d9_norm_divide(&shape, 1).slices;
+    return (wide > narrow ? wide : narrow) * channels * static_cast<int64_t>(sizeof(double));
+}
+
+int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, int64_t rows, int64_t channels, void *scratch,
+                          float *dbias) {
+    if (rows <= 0 || channels <= 0) return 0;
+    const d9_kernel_norm shape = rows_of(rows, channels);
+    const bool wide = channels % D9_WIDE == 0 && d9_aligned(dy.data);
+    const d9_norm_plan p = d9_norm_divide(&shape, wide ? D9_WIDE : 1);
+    double *sums = static_cast<double *>(scratch);
+    D9_CUDA_TRY(D9_LAUNCH_BY_STORE(bias_sums_kernel, wide, dy.store, d9_norm_grid(p), stream, p, dy, sums));
+    return D9_LAUNCH(bias_fold_kernel, d9_blocks(channels), D9_BLOCK, stream, p, sums, dbias);
+}
+
+static int copy_strip(d9_cuda_stream stream, d9_kernel_in x, strip from, int64_t rows, int64_t taken, strip to,
+                      d9_kernel_out y) {
+    const int64_t count = rows * taken;
+    const bool even = (from.line | from.first | taken | to.line | to.first) % D9_WIDE == 0;
+    return D9_LAUNCH_RUNS(strip_kernel, even && d9_aligned(x.data) && d9_aligned(y.data), is_half(x, y), count, stream,
+                          x, from, taken, count, to, y);
+}
+
+int d9_cuda_concat(d9_cuda_stream stream, d9_kernel_in a, d9_kernel_in b, int64_t rows, int64_t first, int64_t second,
+                   d9_kernel_out y) {
+    D9_CUDA_TRY(copy_strip(stream, a, {first, 0}, rows, first, {first + second, 0}, y));
+    return copy_strip(stream, b, {second, 0}, rows, second, {first + second, first}, y);
+}
+
+int d9_cuda_slice_channels(d9_cuda_stream stream, d9_kernel_in x, int64_t rows, int64_t channels, int64_t offset, int64_t taken,
+                  d9_kernel_out y) {
+    return copy_strip(stream, x, {channels, offset}, rows, taken, {taken, 0}, y);
+}

@@ -1,0 +1,36 @@
+/* Dropout, forward and backward: y = x / (1 - p) or 0. A thread asks Philox once for every four elements. The step is
+ * read on the device, for a captured launch is replayed unchanged. */
+#include "kernels/cuda/vector.h"
+
+/* Elements `at` to `at + V`: whole blocks of four, or one element of a block. */
+template <int V> D9_DEVICE void drop_run(const d9_dropout &dropout, int64_t at, d9_vector<V> *t) {
+    constexpr int together = V < 4 ? V : 4;
+    D9_UNROLL(V)
+    for (int first = 0; first < V; first += together) {
+        const d9_philox words = d9_dropout_words(&dropout, (at + first) / 4);
+        for (int i = 0; i < together; i++) {
+            const bool kept = words.v[V < 4 ? at % 4 : i] >= dropout.least;
+            t->v[first + i] = kept ? t->v[first + i] * dropout.scale : 0.0f;
+        }
+    }
+}
+
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK)
+    dropout_kernel(d9_kernel_in x, d9_dropout dropout, const int64_t *step, int64_t count, d9_kernel_out y) {
+    if (step) dropout.step = static_cast<uint32_t>(*step);
+    D9_FOR_RUNS(count) {
+        d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
+        drop_run<V>(dropout, at, &t);
+        d9_put<V, D9_ANY>(y, at, n, t);
+    }
+}
+
+/* ---- the launcher ---- */
+
+int d9_cuda_dropout(d9_cuda_stream stream, d9_kernel_in x, const d9_dropout *dropout, const int64_t *step,
+                    int64_t count, d9_kernel_out y) {
+    const bool half = x.store != D9_KERNEL_F32 && y.store != D9_KERNEL_F32;
+    return D9_LAUNCH_RUNS(dropout_kernel, d9_aligned(x.data) && d9_aligned(y.data), half, count, stream, x, *dropout,
+                          step, count, y);
+}
