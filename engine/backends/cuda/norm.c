@@ -169,15 +169,21 @@ bool d9_cuda_norm_backward_match(const d9_site *site) {
 
 /* ---- running ---- */
 
-/* What follows the norm, and where the value before the addition goes. */
+/* Forward: whether the addition comes before the activation. */
+static bool adds_first(const d9_site *site, const parts *p) { return p->add && site->nodes[1] == p->add; }
+
+/* What follows the norm, and where the value between the two goes. */
 static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_kernel_out *y) {
     const d9_site inner = inner_of(site);
     d9_kernel_epilogue after = {.act = d9_node_act(p->act)};
     *y = d9_cuda_output(site, (p->act ? p->act : p->norm)->outputs[0]);
     if (!p->add) return after;
+    const d9_value_id first = site->nodes[1]->outputs[0];
     after.addend = d9_cuda_input(site, d9_chain_addend(&inner));
-    after.last = d9_cuda_output(site, p->add->outputs[0]);
-    if (d9_site_internal(site, p->act->outputs[0])) y->data = NULL;
+    after.adds_first = adds_first(site, p);
+    after.last = d9_cuda_output(site, site->nodes[2]->outputs[0]);
+    *y = d9_cuda_output(site, first);
+    if (d9_site_internal(site, first)) y->data = NULL;
     return after;
 }
 
@@ -363,8 +369,9 @@ static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     char text[160];
     const parts p = parts_of(site);
     const d9_kernel_norm s = shape_of(site);
-    snprintf(text, sizeof text, "norm%s%s%s%s %s %lldx%lldx%lld groups %lld", is_backward(&p) ? " backward" : "",
-             p.pool ? " pool" : "", p.act ? " act" : "", p.add ? " add" : "",
+    const bool reversed = !is_backward(&p) && adds_first(site, &p);
+    snprintf(text, sizeof text, "norm%s%s%s%s%s %s %lldx%lldx%lld groups %lld", is_backward(&p) ? " backward" : "",
+             p.pool ? " pool" : "", reversed ? " add" : "", p.act ? " act" : "", p.add && !reversed ? " add" : "",
              d9_type_name(d9_site_value(site, x_of(&p))->type), (long long)s.images, (long long)s.pixels,
              (long long)s.channels, (long long)s.groups);
     d9_cuda_choice_key(d9_cuda_of(site), text, key);
