@@ -17,37 +17,44 @@ template <int V> D9_DEVICE d9_vector<V> biases_from(const float *bias, int64_t c
 
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
-    bias_kernel(d9_kernel_in x, const float *bias, int64_t channels, int64_t count, d9_kernel_out y) {
+    bias_kernel(d9_kernel_in x, const float *bias, d9_kernel_act act, int64_t channels, int64_t count,
+                d9_kernel_out y) {
+    const d9_act own = d9_act_of(act);
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
         const d9_vector<V> b = biases_from<V>(bias, channels, at % channels);
         for (int i = 0; i < V; i++) t.v[i] += b.v[i];
+        if (act.activation != D9_KERNEL_NO_ACT) {
+            d9_round(y.store, &t);
+            d9_act_run(own, y.store, &t);
+        }
         d9_put<V, D9_ANY>(y, at, n, t);
     }
 }
 
 template <int V, int S, int R>
-D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in dy,
+D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
                         d9_vector<V> *sum) {
-    d9_raw<V, S> t[R];
-    for (int k = 0; k < R; k++) t[k] = d9_fetch<V, S>(dy, (r + k * p.lines) * p.channels + part.c);
+    d9_norm_fetched<V, S> f[R];
+    for (int k = 0; k < R; k++) f[k] = d9_norm_fetch<V, S>(b, (r + k * p.lines) * p.channels + part.c);
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
-        const d9_vector<V> open = d9_open<V, S>(dy.store, t[k]);
-        for (int i = 0; i < V; i++) sum->v[i] += open.v[i];
+        const d9_vector<V> dz = d9_norm_slope<V, S>(b, f[k]);
+        if (b.prologue.dz.data) d9_put<V, S>(b.prologue.dz, (r + k * p.lines) * p.channels + part.c, V, dz);
+        for (int i = 0; i < V; i++) sum->v[i] += dz.v[i];
     }
 }
 
 /* The work is divided as a norm's (norm.h), of one group: a block's threads are added line by line, in double. Sums
  * (slices, C). */
 template <int V, int S>
-__global__ void __launch_bounds__(D9_BLOCK) bias_sums_kernel(d9_norm_plan p, d9_kernel_in dy, double *sums) {
+__global__ void __launch_bounds__(D9_BLOCK) bias_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
     D9_SHARED(double, lines, D9_BLOCK * V);
     const d9_norm_part part = d9_norm_share(p, V);
     const int thread = static_cast<int>(threadIdx.x), side = p.columns * V;
     const int64_t chunk = d9_norm_chunk(p, V);
     d9_vector<V> sum = {};
-    if (part.works) D9_NORM_TRIPS(2 * D9_NORM_ROWS(S), p, part, (sum_rows<V, S, R>(p, part, r, dy, &sum)));
+    if (part.works) D9_NORM_TRIPS(D9_NORM_ROWS(S), p, part, (sum_rows<V, S, R>(p, part, r, b, &sum)));
     for (int i = 0; i < V; i++) lines[thread * V + i] = static_cast<double>(sum.v[i]);
     D9_BARRIER();
     for (int j = thread; j < side && chunk + j < p.channels; j += D9_BLOCK) {
@@ -86,11 +93,11 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 static bool is_half(d9_kernel_in x, d9_kernel_out y) { return x.store != D9_KERNEL_F32 && y.store != D9_KERNEL_F32; }
 
-int d9_cuda_bias(d9_cuda_stream stream, d9_kernel_in x, const float *bias, int64_t rows, int64_t channels,
-                 d9_kernel_out y) {
+int d9_cuda_bias_forward(d9_cuda_stream stream, d9_kernel_in x, const float *bias, d9_kernel_act act, int64_t rows,
+                         int64_t channels, d9_kernel_out y) {
     const int64_t count = rows * channels;
     const bool aligned = d9_aligned(x.data) && d9_aligned(bias) && d9_aligned(y.data);
-    return D9_LAUNCH_RUNS(bias_kernel, aligned, is_half(x, y), count, stream, x, bias, channels, count, y);
+    return D9_LAUNCH_RUNS(bias_kernel, aligned, is_half(x, y), count, stream, x, bias, act, channels, count, y);
 }
 
 static d9_kernel_norm rows_of(int64_t rows, int64_t channels) { return {rows, 1, channels, 1}; }
@@ -101,14 +108,15 @@ int64_t d9_cuda_bias_scratch_bytes(int64_t rows, int64_t channels) {
     return (wide > narrow ? wide : narrow) * channels * static_cast<int64_t>(sizeof(double));
 }
 
-int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, int64_t rows, int64_t channels, void *scratch,
-                          float *dbias) {
+int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, const d9_cuda_prologue *prologue, int64_t rows,
+                          int64_t channels, void *scratch, float *dbias) {
     if (rows <= 0 || channels <= 0) return 0;
     const d9_kernel_norm shape = rows_of(rows, channels);
-    const bool wide = channels % D9_WIDE == 0 && d9_aligned(dy.data);
+    const d9_norm_backward b = {dy, {NULL, dy.store}, *prologue, NULL, NULL, NULL};
+    const bool wide = channels % D9_WIDE == 0 && d9_norm_even(b, dy.store);
     const d9_norm_plan p = d9_norm_divide(&shape, wide ? D9_WIDE : 1);
     double *sums = static_cast<double *>(scratch);
-    D9_CUDA_TRY(D9_LAUNCH_BY_STORE(bias_sums_kernel, wide, dy.store, d9_norm_grid(p), stream, p, dy, sums));
+    D9_CUDA_TRY(D9_LAUNCH_BY_STORE(bias_sums_kernel, wide, dy.store, d9_norm_grid(p), stream, p, b, sums));
     return D9_LAUNCH(bias_fold_kernel, d9_blocks(channels), D9_BLOCK, stream, p, sums, dbias);
 }
 
@@ -126,7 +134,7 @@ int d9_cuda_concat(d9_cuda_stream stream, d9_kernel_in a, d9_kernel_in b, int64_
     return copy_strip(stream, b, {second, 0}, rows, second, {first + second, first}, y);
 }
 
-int d9_cuda_slice_channels(d9_cuda_stream stream, d9_kernel_in x, int64_t rows, int64_t channels, int64_t offset, int64_t taken,
-                  d9_kernel_out y) {
+int d9_cuda_slice_channels(d9_cuda_stream stream, d9_kernel_in x, int64_t rows, int64_t channels, int64_t offset,
+                           int64_t taken, d9_kernel_out y) {
     return copy_strip(stream, x, {channels, offset}, rows, taken, {taken, 0}, y);
 }

@@ -74,29 +74,30 @@ int d9_cuda_act_backward(d9_cuda_stream stream, d9_kernel_in dy, d9_kernel_in re
 int d9_cuda_dropout(d9_cuda_stream stream, d9_kernel_in x, const d9_dropout *dropout, const int64_t *step,
                     int64_t count, d9_kernel_out y);
 
-/* ---- rows of channels ---- */
-int d9_cuda_bias(d9_cuda_stream stream, d9_kernel_in x, const float *bias, int64_t rows, int64_t channels,
-                 d9_kernel_out y);
-int64_t d9_cuda_bias_scratch_bytes(int64_t rows, int64_t channels); /* of the next; at a multiple of 16 bytes */
-/* Two launches: partial sums, and those added. */
-int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, int64_t rows, int64_t channels, void *scratch,
-                          float *dbias);
-/* Two launches: a (rows, first), b (rows, second) -> y (rows, first + second). y must be neither. */
-int d9_cuda_concat(d9_cuda_stream stream, d9_kernel_in a, d9_kernel_in b, int64_t rows, int64_t first, int64_t second,
-                   d9_kernel_out y);
-/* x (rows, channels) -> y (rows, taken), from channel `offset` on. */
-int d9_cuda_slice_channels(d9_cuda_stream stream, d9_kernel_in x, int64_t rows, int64_t channels, int64_t offset, int64_t taken,
-                  d9_kernel_out y);
-
-/* ---- normalisation ---- */
-/* What comes before the backward pass of a norm: dz = (dy + addend) * slope(reference), each stage rounded to the type
- * in which dy is stored. */
+/* What comes before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), each stage rounded to
+ * the type in which dy is stored. */
 typedef struct d9_cuda_prologue {
     d9_kernel_act act;
     d9_kernel_in reference;
     d9_kernel_in addend; /* data NULL: no addition */
+    d9_kernel_out dz;    /* data NULL: nobody else reads it */
 } d9_cuda_prologue;
 
+/* ---- rows of channels ---- */
+int d9_cuda_bias_forward(d9_cuda_stream stream, d9_kernel_in x, const float *bias, d9_kernel_act act, int64_t rows,
+                         int64_t channels, d9_kernel_out y);
+int64_t d9_cuda_bias_scratch_bytes(int64_t rows, int64_t channels); /* of the next; at a multiple of 16 bytes */
+/* Two launches: partial sums, and those added. */
+int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, const d9_cuda_prologue *prologue, int64_t rows,
+                          int64_t channels, void *scratch, float *dbias);
+/* Two launches: a (rows, first), b (rows, second) -> y (rows, first + second). y must be neither. */
+int d9_cuda_concat(d9_cuda_stream stream, d9_kernel_in a, d9_kernel_in b, int64_t rows, int64_t first, int64_t second,
+                   d9_kernel_out y);
+/* x (rows, channels) -> y (rows, taken), from channel `offset` on. */
+int d9_cuda_slice_channels(d9_cuda_stream stream, d9_kernel_in x, int64_t rows, int64_t channels, int64_t offset,
+                           int64_t taken, d9_kernel_out y);
+
+/* ---- normalisation ---- */
 int64_t d9_cuda_norm_scratch_bytes(const d9_kernel_norm *norm); /* of the three below; at a multiple of 16 bytes */
 /* Three launches: partial sums, terms, apply. */
 int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x,

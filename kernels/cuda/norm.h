@@ -344,6 +344,16 @@ static inline bool d9_norm_wide(const d9_kernel_norm *norm, const void *scratch)
     return norm->channels % D9_WIDE == 0 && d9_aligned(scratch);
 }
 
+/* Whether what a gradient reads besides x, and dz, is of one store and may be moved 16 bytes at a time. */
+static inline bool d9_norm_even(const d9_norm_backward &b, d9_kernel_store store) {
+    const d9_cuda_prologue &p = b.prologue;
+    const bool slope = p.act.activation != D9_KERNEL_NO_ACT;
+    return b.dy.store == store && d9_aligned(b.dy.data) &&
+           (!slope || (p.reference.store == store && d9_aligned(p.reference.data))) &&
+           (!p.addend.data || (p.addend.store == store && d9_aligned(p.addend.data))) &&
+           (!p.dz.data || (p.dz.store == store && d9_aligned(p.dz.data)));
+}
+
 #define D9_LAUNCH_BY_STORE(kernel, wide, store, grid, stream, ...)                                                     \
     (!(wide)                    ? D9_LAUNCH((kernel<1, D9_ANY>), grid, D9_BLOCK, stream, __VA_ARGS__)                  \
      : (store) == D9_KERNEL_F32 ? D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_F32>), grid, D9_BLOCK, stream, __VA_ARGS__)     \

@@ -2,7 +2,8 @@
  *
  *   dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n),   S1 = sum dz,  S2 = sum dz (x - mean)
  *
- * Partial sums, the terms of each group and channel together with dscale and dbias, then one pass that writes dx. */
+ * Partial sums, the terms of each group and channel together with dscale and dbias, then one pass that writes dx. Where
+ * dz is wanted, the first pass writes it and the last one reads it. */
 #include "kernels/cuda/norm.h"
 
 enum { TERM_CHANNELS = 32, TERM_LINES = D9_BLOCK / TERM_CHANNELS }; /* of a block of norm_backward_terms_kernel */
@@ -33,6 +34,7 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
         const d9_vector<V> dz = d9_norm_slope<V, S>(b, f.dz[k]), x = d9_open<V, S>(b.x.store, f.x[k]);
+        if (b.prologue.dz.data) d9_put<V, S>(b.prologue.dz, f.at[k], V, dz);
         d9_norm_add_backward(dz, x, mean, first, second);
     }
 }
@@ -106,20 +108,15 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 /* ---- the launcher ---- */
 
 static bool is_wide(const d9_kernel_norm *norm, const void *scratch, const d9_norm_backward &b, d9_kernel_out dx) {
-    const bool slope = b.prologue.act.activation != D9_KERNEL_NO_ACT;
-    const bool stores = b.dy.store == b.x.store && (!slope || b.prologue.reference.store == b.x.store) &&
-                        (!b.prologue.addend.data || b.prologue.addend.store == b.x.store) &&
-                        (!dx.data || dx.store == b.x.store);
-    return stores && d9_norm_wide(norm, scratch) && d9_aligned(b.dy.data) && d9_aligned(b.x.data) &&
-           d9_aligned(dx.data) && d9_aligned(b.mean) && d9_aligned(b.prologue.addend.data) &&
-           (!slope || d9_aligned(b.prologue.reference.data));
+    return d9_norm_even(b, b.x.store) && d9_norm_wide(norm, scratch) && d9_aligned(b.x.data) && d9_aligned(b.mean) &&
+           (!dx.data || (dx.store == b.x.store && d9_aligned(dx.data)));
 }
 
 int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
                           const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients) {
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
-    const d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
+    d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
     const d9_kernel_out dx = gradients->dx;
     const bool wide = is_wide(norm, scratch, b, dx);
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
@@ -130,5 +127,9 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
     D9_CUDA_TRY(D9_LAUNCH(norm_backward_terms_kernel, static_cast<unsigned>(d9_ceiling(p.channels, TERM_CHANNELS)),
                           D9_BLOCK, stream, p, b, sums, terms, dscale, dbias));
     if (!dx.data) return 0;
+    if (prologue->dz.data) {
+        b.dy = {prologue->dz.data, prologue->dz.store};
+        b.prologue = {{D9_KERNEL_NO_ACT, 0}, {}, {}, {}};
+    }
     return D9_LAUNCH_BY_STORE(norm_backward_apply_kernel, wide, x.store, grid, stream, p, b, terms, dx);
 }

@@ -100,7 +100,7 @@ D9_DEVICE void keep_rows(const d9_resident &plan, const d9_norm_part &part, int6
     }
 }
 
-/* dx of R rows; with P of their windows. */
+/* dx of R rows; with P of their windows. dz, too, where it is wanted. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void write_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
                           bool keeps_x, const kept &own, int64_t *slot, const d9_norm_factors<V> &terms,
@@ -119,6 +119,7 @@ D9_DEVICE void write_rows(const d9_resident &plan, const d9_norm_part &part, int
     for (int k = 0; k < R; k++) {
         const d9_vector<V> t =
             d9_norm_gradient(terms, d9_open<V, S>(b.dy.store, dz[k]), d9_open<V, S>(b.x.store, from[k]));
+        if (b.prologue.dz.data) d9_put_whole<S>(b.prologue.dz, at[k], dz[k]);
         if (P)
             scatter<V, S>(plan.window, d9_resident_corner(plan, part.group, r + k * p.lines, part.c), places[k], t, dx);
         else

@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
 /* ---- the mean: no padding. A row of the window is added in f32, then in double ---- */
 
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK, 3) mean_pool_kernel(d9_kernel_window w, d9_kernel_in x, d9_kernel_out y) {
+__global__ void __launch_bounds__(D9_BLOCK) mean_pool_kernel(d9_kernel_window w, d9_kernel_in x, d9_kernel_out y) {
     const double share = 1.0 / (w.kernel * w.kernel);
     FOR_ROWS(row, w.images * w.out_height) {
         const int64_t n = row / w.out_height, oy = row % w.out_height;

@@ -134,6 +134,38 @@ static void every_convolution_of_dawn94_has_a_plan(void **state) {
     }
 }
 
+/* A stem, a projection, a window that halves; hidden linear layers: of VGG, of a classifier with 1000 classes. */
+static void convolutions_of_other_networks_have_plans(void **state) {
+    static const struct {
+        d9_shape x, w, y;
+        int stride, pad;
+    } shapes[] = {{{4, {64, 224, 224, 3}}, {4, {64, 7, 7, 3}}, {4, {64, 112, 112, 64}}, 2, 3},
+                  {{4, {64, 56, 56, 256}}, {4, {512, 1, 1, 256}}, {4, {64, 28, 28, 512}}, 2, 0},
+                  {{4, {64, 56, 56, 128}}, {4, {128, 3, 3, 128}}, {4, {64, 28, 28, 128}}, 2, 1},
+                  {{4, {64, 32, 32, 50}}, {4, {50, 3, 3, 50}}, {4, {64, 32, 32, 50}}, 1, 1},
+                  {{4, {1, 64, 1, 6400}}, {4, {512, 1, 1, 6400}}, {4, {1, 64, 1, 512}}, 1, 0},
+                  {{4, {1, 7, 1, 2048}}, {4, {1000, 1, 1, 2048}}, {4, {1, 7, 1, 1000}}, 1, 0}};
+    static const char *const precisions[] = {"fp16", "bf16", "f32", "tf32"};
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int p = 0; p < 4; p++)
+            for (int pass = 0; pass <= D9_CONV_BACKWARD_WEIGHT; pass++) {
+                const d9_precision *precision = d9_precision_find(precisions[p]);
+                const d9_conv_geometry g = {.pass = (d9_conv_pass)pass,
+                                            .x = shapes[i].x,
+                                            .w = shapes[i].w,
+                                            .y = shapes[i].y,
+                                            .type = precision->compute,
+                                            .tf32 = precision->tf32,
+                                            .stride = shapes[i].stride,
+                                            .pad = shapes[i].pad};
+                const d9_conv_description description = d9_conv_describe(&g);
+                char what[D9_CONV_TEXT];
+                d9_conv_text(&description, what);
+                check_conv(f, &description, what);
+            }
+}
+
 static bool offered(const d9_cudnn_choice *choices, int count, const d9_cudnn_choice *choice) {
     for (int i = 0; i < count; i++)
         if (memcmp(&choices[i], choice, sizeof *choice) == 0) return true;
@@ -311,6 +343,7 @@ int main(void) {
     void *state = &f, *memory;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(every_convolution_of_dawn94_has_a_plan, state),
+        cmocka_unit_test_prestate(convolutions_of_other_networks_have_plans, state),
         cmocka_unit_test_prestate(the_likeliest_choices_come_first, state),
         cmocka_unit_test_prestate(tf32_adds_tensor_cores, state),
         cmocka_unit_test_prestate(a_wrong_description_is_refused, state),

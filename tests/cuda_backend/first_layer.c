@@ -16,9 +16,9 @@ static d9_value_id add_weights(op_case *c, const char *name, d9_shape shape) {
     return cast.outputs[0];
 }
 
-static d9_value_id add_conv(op_case *c, const char *name, d9_value_id x, d9_shape weights, d9_shape y) {
+static d9_value_id add_conv(op_case *c, const char *name, d9_value_id x, d9_shape weights, int stride, d9_shape y) {
     d9_node conv = {.op = D9_OP_CONV, .inputs = {x}, .input_count = 2, .output_count = 1};
-    conv.as.conv = (d9_conv_attributes){(int)weights.d[1], 1, (int)weights.d[1] / 2};
+    conv.as.conv = (d9_conv_attributes){(int)weights.d[1], stride, (int)weights.d[1] / 2};
     conv.inputs[1] = add_weights(c, name, weights);
     char out[32];
     snprintf(out, sizeof out, "%s.out", name);
@@ -28,7 +28,7 @@ static d9_value_id add_conv(op_case *c, const char *name, d9_value_id x, d9_shap
 }
 
 static void add_first_gradient(first_case *f, d9_value_id x, d9_value_id y, d9_value_id mean, d9_value_id inv_std,
-                               d9_value_id scale, int kernel) {
+                               d9_value_id scale, const d9_conv_attributes *conv) {
     op_case *c = &f->c;
     const d9_shape shape = c->graph->values[y].shape, vector = {1, {shape.d[3]}};
     const d9_buffer s = D9_BUFFER_SCRATCH, g = D9_BUFFER_GRADIENT;
@@ -42,29 +42,31 @@ static void add_first_gradient(first_case *f, d9_value_id x, d9_value_id y, d9_v
     norm.outputs[1] = f->outputs[f->count++] = op_output(c, "dscale", g, c->master, vector);
     norm.outputs[2] = f->outputs[f->count++] = op_output(c, "dbias", g, c->master, vector);
     d9_node weight = {.op = D9_OP_CONV_BACKWARD_WEIGHT, .inputs = {norm.outputs[0], x}, .input_count = 2};
-    weight.output_count = 1, weight.as.conv = (d9_conv_attributes){kernel, 1, kernel / 2};
+    weight.output_count = 1, weight.as.conv = *conv;
     weight.outputs[0] = f->outputs[f->count++] =
-        op_output(c, "dw", g, c->master, (d9_shape){4, {shape.d[3], kernel, kernel, c->graph->values[x].shape.d[3]}});
+        op_output(c, "dw", g, c->master, (d9_shape){4, {shape.d[3], conv->kernel, conv->kernel, c->graph->values[x].shape.d[3]}});
     op_node(c, &act);
     op_node(c, &norm);
     op_node(c, &weight);
 }
 
 void make_first(first_case *f, d9_context *context, d9_type compute, first_how how) {
-    static const d9_shape image = {4, {6, 9, 7, 3}}, y = {4, {6, 9, 7, 24}}, vector = {1, {24}}, pairs = {2, {3, 24}};
+    static const d9_shape image = {4, {6, 9, 7, 3}}, vector = {1, {24}}, pairs = {2, {3, 24}};
+    const d9_shape y = how.halves ? (d9_shape){4, {6, 5, 4, 24}} : (d9_shape){4, {6, 9, 7, 24}};
     op_case *c = &f->c;
     const d9_buffer s = D9_BUFFER_SCRATCH;
     const d9_type master = compute == D9_F64 ? D9_F64 : D9_F32;
     *f = (first_case){.whitened = D9_NONE};
     op_case_begin(c, context, "first", compute, master, OP_FILL_RANDOM);
     d9_value_id x = op_input(c, "image", s, compute, image, -1, 2);
-    const int kernel = how.mixes;
+    const int kernel = how.mixes, stride = how.halves ? 2 : 1;
+    const d9_conv_attributes conv = {kernel, stride, kernel / 2};
     if (how.whiten) {
-        x = f->whitened = add_conv(c, "filters", x, (d9_shape){4, {27, 3, 3, 3}}, (d9_shape){4, {6, 9, 7, 27}});
+        x = f->whitened = add_conv(c, "filters", x, (d9_shape){4, {27, 3, 3, 3}}, 1, (d9_shape){4, {6, 9, 7, 27}});
         for (int v = 0; v < c->graph->value_count; v++)
             if (strcmp(c->graph->values[v].name, "filters") == 0) c->graph->values[v].trainable = how.trains_filters;
     }
-    f->conv = add_conv(c, "weight", x, (d9_shape){4, {24, kernel, kernel, how.whiten ? 27 : 3}}, y);
+    f->conv = add_conv(c, "weight", x, (d9_shape){4, {24, kernel, kernel, how.whiten ? 27 : 3}}, stride, y);
     d9_node norm = {.op = how.evaluate ? D9_OP_NORM_EVAL : D9_OP_NORM, .inputs = {f->conv}, .input_count = 5};
     norm.output_count = how.evaluate ? 1 : 3, norm.as.norm = (d9_norm_attributes){1e-5, 0.1, 2};
     norm.inputs[1] = op_input(c, "scale", D9_BUFFER_STATE, master, vector, 0.5, 2);
@@ -82,7 +84,7 @@ void make_first(first_case *f, d9_context *context, d9_type compute, first_how h
     op_node(c, &norm);
     op_node(c, &act);
     if (!how.evaluate)
-        add_first_gradient(f, x, act.outputs[0], norm.outputs[1], norm.outputs[2], norm.inputs[1], kernel);
+        add_first_gradient(f, x, act.outputs[0], norm.outputs[1], norm.outputs[2], norm.inputs[1], &conv);
 }
 
 void take_contents(first_case *to, const first_case *from) {

@@ -13,7 +13,8 @@ typedef struct first_case {
 
 typedef struct first_how {
     bool whiten, evaluate, trains_filters;
-    int mixes; /* size of the second convolution, or of the only one */
+    int mixes;   /* size of the second convolution, or of the only one */
+    bool halves; /* that one has a stride of 2 */
 } first_how;
 
 /* In f64 the masters are f64, too. */

@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "tests/cuda_backend/fake.h"
 #include "tests/cuda_backend/first_layer.h"
+#include "tests/cuda_backend/products.h"
 #include "tests/cuda_model/coverage.h"
 #include "tests/support/programs.h"
 #include "tests/support/rival.h"
@@ -81,6 +82,7 @@ static void every_operation_agrees_with_the_reference(void **state) {
 static void fused_rules_give_the_bits_of_unfused_ones(void **state) {
     RUNNING();
     rival_fused_rules(&((fixture *)*state)->r, types, TYPES);
+    rival_fused_gradients(&((fixture *)*state)->r, types, TYPES);
 }
 
 /* The draws on the way to the batch: the same bits as drawn before. */
@@ -162,9 +164,27 @@ static void a_first_layer_in_closed_form_is_nearer_to_f64(void **state) {
                     half ? "conv+cast+conv+norm_eval+act\t" : "conv+conv+norm_eval+act\t", NULL);
         check_first(f, types[t], (first_how){.mixes = 3}, "conv+norm+act\t", first_gradient);
         check_first(f, types[t], (first_how){.mixes = 3, .evaluate = true}, "conv+norm_eval+act\t", NULL);
+        check_first(f, types[t], (first_how){.mixes = 3, .halves = true, .evaluate = true}, "conv+norm_eval+act\t",
+                    NULL);
         check_first(f, types[t], (first_how){.whiten = true, .mixes = 1, .trains_filters = true}, "conv+norm+act\t",
                     first_gradient);
     }
+    check_first(f, D9_F32, (first_how){.mixes = 3, .halves = true}, "conv+norm+act\t", first_gradient);
+}
+
+/* The stem of an ImageNet network looks at 147 numbers. */
+static void a_stem_of_7x7_is_not_in_closed_form(void **state) {
+    fixture *f = *state;
+    first_case c;
+    char text[1024];
+    RUNNING();
+    make_first(&c, &f->context, D9_F16, (first_how){.mixes = 7, .halves = true});
+    rival_read_plan(&c.c, f->r.backend, &f->r.fused, text, sizeof text);
+    assert_int_equal(lines_with(text, "conv\t"), 1);
+    assert_int_equal(lines_with(text, "norm+act\t"), 1);
+    assert_int_equal(lines_with(text, "act_backward+norm_backward\t"), 1);
+    assert_int_equal(lines_with(text, "conv_backward_weight\t"), 1);
+    op_case_free(&c.c);
 }
 
 /* A second convolution that looks at neighbours has more than 27 numbers to look at, whatever the first one does. */
@@ -211,11 +231,16 @@ static void other_readers_find_the_outputs_of_convolutions(void **state) {
     }
 }
 
+static void products_of_all_sizes_are_the_reference_s(void **state) {
+    RUNNING();
+    compare_products(&((fixture *)*state)->r, types, TYPES);
+}
+
 /* ---- chains around a norm in one pass ---- */
 
 typedef struct chain {
     op_case c;
-    d9_value_id outputs[6];
+    d9_value_id outputs[8];
     int count;
 } chain;
 
@@ -236,7 +261,7 @@ static d9_value_id add_pool(chain *k, d9_type type, bool read_again) {
     return pool.outputs[0];
 }
 
-typedef enum reader { NO_READER, READER_BEHIND, READER_BETWEEN } reader;
+typedef enum reader { NO_READER, READER_BEHIND, READER_BETWEEN, READER_AND_SUM } reader;
 
 static void add_reader(chain *k, d9_type type, d9_value_id pooled) {
     d9_node scale = {.op = D9_OP_SCALE, .inputs = {pooled}, .input_count = 1, .output_count = 1, .as.scale = {2}};
@@ -244,13 +269,14 @@ static void add_reader(chain *k, d9_type type, d9_value_id pooled) {
     op_node(&k->c, &scale);
 }
 
-/* pool, norm, act; and perhaps one more reader of the pool's output, behind them or between pool and norm. */
+/* pool, norm, act; and perhaps one more reader of the pool's output, behind them or between pool and norm; then perhaps
+ * an addition before act, whose output is wanted. */
 static void make_forward(chain *k, d9_context *context, d9_type type, reader reads) {
     k->count = 0;
     op_case_begin(&k->c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
     d9_node norm = {.op = D9_OP_NORM, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2}};
     norm.inputs[0] = add_pool(k, type, reads != NO_READER);
-    if (reads == READER_BETWEEN) add_reader(k, type, norm.inputs[0]);
+    if (reads >= READER_BETWEEN) add_reader(k, type, norm.inputs[0]);
     norm.inputs[1] = op_input(&k->c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2);
     norm.inputs[2] = op_input(&k->c, "bias", D9_BUFFER_STATE, D9_F32, vector, -1, 1);
     norm.inputs[3] = op_input(&k->c, "running_mean", D9_BUFFER_STATE, D9_F32, statistics, -1, 1);
@@ -262,7 +288,14 @@ static void make_forward(chain *k, d9_context *context, d9_type type, reader rea
     act.inputs[0] = norm.outputs[0];
     act.outputs[0] = made(k, "act.out", type, half);
     op_node(&k->c, &norm);
+    if (reads == READER_AND_SUM) {
+        d9_node sum = {.op = D9_OP_ADD, .inputs = {norm.outputs[0]}, .input_count = 2, .output_count = 1};
+        sum.inputs[1] = op_input(&k->c, "skip", D9_BUFFER_SCRATCH, type, half, -2, 2);
+        act.inputs[0] = sum.outputs[0] = op_output(&k->c, "sum", D9_BUFFER_SCRATCH, type, half);
+        op_node(&k->c, &sum);
+    }
     op_node(&k->c, &act);
+    if (reads == READER_AND_SUM) add_reader(k, type, act.inputs[0]);
     k->outputs[k->count++] = norm.inputs[3];
     if (reads == READER_BEHIND) add_reader(k, type, norm.inputs[0]);
 }
@@ -336,6 +369,8 @@ static void chains_in_one_pass_give_the_bits_of_their_nodes(void **state) {
         check_chain(f, &k, "pool+norm+act", true);
         make_forward(&k, &f->context, types[t], READER_BETWEEN);
         check_chain(f, &k, "norm+act", true);
+        make_forward(&k, &f->context, types[t], READER_AND_SUM);
+        check_chain(f, &k, "norm+add+act", true);
         make_backward(&k, &f->context, types[t], true, true);
         check_chain(f, &k, "add+act_backward+norm_backward+pool_backward", true);
         make_backward(&k, &f->context, types[t], false, true);
@@ -344,6 +379,9 @@ static void chains_in_one_pass_give_the_bits_of_their_nodes(void **state) {
         check_chain(f, &k, "add+act_backward+norm_backward", true);
         make_backward(&k, &f->context, types[t], false, false);
         check_chain(f, &k, "act_backward+norm_backward", true);
+        make_backward(&k, &f->context, types[t], true, false);
+        add_reader(&k, types[t], k.c.graph->nodes[2].outputs[0]); /* of dz */
+        check_chain(f, &k, "add+act_backward+norm_backward", true);
     }
 }
 
@@ -543,6 +581,7 @@ static void scratch_is_counted_before_it_is_asked_for(void **state) {
     assert_refused(f, D9_OP_NORM, 1 << 24, 0);
     assert_refused(f, D9_OP_NORM_BACKWARD, 1 << 24, 0);
     assert_refused(f, D9_OP_CONV_BACKWARD_WEIGHT, 1 << 24, 0);
+    assert_refused(f, D9_OP_BIAS_BACKWARD, 1 << 24, 0);
     assert_refused(f, D9_OP_COPY, 1, 1 << 28); /* sorting the samples */
 }
 
@@ -590,7 +629,9 @@ int main(void) {
         cmocka_unit_test_prestate(every_operation_agrees_with_the_reference, state),
         cmocka_unit_test_prestate(fused_rules_give_the_bits_of_unfused_ones, state),
         cmocka_unit_test_prestate(a_first_layer_in_closed_form_is_nearer_to_f64, state),
+        cmocka_unit_test_prestate(a_stem_of_7x7_is_not_in_closed_form, state),
         cmocka_unit_test_prestate(a_wide_second_convolution_is_not_in_closed_form, state),
+        cmocka_unit_test_prestate(products_of_all_sizes_are_the_reference_s, state),
         cmocka_unit_test_prestate(other_readers_find_the_outputs_of_convolutions, state),
         cmocka_unit_test_prestate(chains_in_one_pass_give_the_bits_of_their_nodes, state),
         cmocka_unit_test_prestate(an_output_on_the_pools_output_is_not_fused, state),

@@ -255,6 +255,42 @@ static void times_are_measured_after_a_reset(void **state) {
     op_case_free(&t.c);
 }
 
+/* Another mask in every step, replayed or not, and the same one for the gradient. */
+static void dropout_goes_by_the_step_s_number(void **state) {
+    enum { COUNT = 1001, STEPS_HERE = 7 };
+    static const int64_t steps[STEPS_HERE] = {0, 1, 2, 3, 3, 977, 1};
+    static double got[2][COUNT], want[COUNT], first[COUNT];
+    op_case c;
+    op_live live, judge;
+    d9_value_id made[2];
+    (void)state;
+    op_case_begin(&c, &context, "dropout", D9_F16, D9_F32, OP_FILL_RANDOM);
+    c.program.seed = 5;
+    for (int i = 0; i < 2; i++) {
+        d9_node node = {.op = D9_OP_DROPOUT, .input_count = 1, .output_count = 1, .as.dropout = {0.5, 99, false}};
+        node.inputs[0] = op_input(&c, i ? "dy" : "x", D9_BUFFER_SCRATCH, D9_F16, vector(COUNT), 0.5, 2);
+        made[i] = node.outputs[0] = op_output(&c, i ? "dx" : "y", D9_BUFFER_SCRATCH, D9_F16, vector(COUNT));
+        op_node(&c, &node);
+    }
+    op_open(&live, &c, cuda, NULL);
+    op_open(&judge, &c, &d9_backend_reference, NULL);
+    for (int s = 0; s < STEPS_HERE; s++) {
+        op_step(&live, steps[s]);
+        op_step(&judge, steps[s]);
+        for (int i = 0; i < 2; i++) {
+            op_read(&live, made[i], got[i]);
+            op_read(&judge, made[i], want);
+            if (op_differences(got[i], want, COUNT)) fail_msg("step %d: other elements are kept", (int)steps[s]);
+        }
+        for (int k = 0; k < COUNT; k++) assert_int_equal(got[0][k] == 0, got[1][k] == 0);
+        if (s == 0) memcpy(first, got[0], sizeof first);
+        assert_int_equal(op_differences(got[0], first, COUNT) == 0, steps[s] == 0);
+    }
+    op_close(&live);
+    op_close(&judge);
+    op_case_free(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_step_is_the_reference_s),
@@ -262,6 +298,7 @@ int main(void) {
         cmocka_unit_test(the_loss_scale_moves),
         cmocka_unit_test(other_precisions_have_no_guard),
         cmocka_unit_test(times_are_measured_after_a_reset),
+        cmocka_unit_test(dropout_goes_by_the_step_s_number),
     };
     d9_context_init(&context);
     context.log = note;

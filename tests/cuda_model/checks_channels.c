@@ -3,6 +3,10 @@
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
 
+#define D9_REAL float
+#include "kernels/formulas/activation.h"
+#undef D9_REAL
+
 #include <string.h>
 
 static const struct {
@@ -15,18 +19,23 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
         for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)                                   \
             for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++)
 
+/* Alone, then with an activation, which reads the sum as storage holds it. */
 void d9_cuda_check_bias(d9_check *check) {
+    const d9_cpu cpu = d9_plain_cpu();
     FOR_ALL(i, store, shift) {
+        const d9_kernel_act act = {i % 2 ? D9_ACT_CELU : D9_KERNEL_NO_ACT, 0.3f};
         const int64_t rows = sizes[i].rows, channels = sizes[i].channels, count = rows * channels;
         d9_pool pool = {.count = 0};
         const float *x = d9_pool_random(&pool, store, count, 71), *b = d9_pool_random(&pool, D9_KERNEL_F32, channels, 72);
         float *expected = d9_pool_floats(&pool, count);
-        for (int64_t k = 0; k < count; k++) expected[k] = x[k] + b[k % channels];
+        for (int64_t k = 0; k < count; k++) expected[k] = d9_store_rounded(store, x[k] + b[k % channels]);
+        if (i % 2) d9_cpu_act_forward(&cpu, d9_plain_in(expected), act, count, d9_plain_out(expected));
         d9_array in = d9_array_of(store, count, shift, x), bias = d9_array_of(D9_KERNEL_F32, channels, 0, b);
         d9_array out = d9_array_new(store, count, shift);
         d9_check_launch(check, "bias",
-                        d9_cuda_bias(NULL, d9_array_in(&in), bias.data, rows, channels, d9_array_out(&out)));
-        d9_check_array(check, "bias", expected, &out, 0);
+                        d9_cuda_bias_forward(NULL, d9_array_in(&in), bias.data, act, rows, channels,
+                                             d9_array_out(&out)));
+        d9_check_array(check, "bias", expected, &out, i % 2 ? 1e-6 : 0);
         d9_array_free(check, &in);
         d9_array_free(check, &bias);
         d9_array_free(check, &out);
@@ -34,38 +43,61 @@ void d9_cuda_check_bias(d9_check *check) {
     }
 }
 
-/* Integers, so that the sums are exact, then random numbers; each under two seeds, whose bits must be the same. */
-static void check_bias_backward(d9_check *check, int64_t rows, int64_t channels, d9_kernel_store store, int shift) {
-    d9_pool pool = {.count = 0};
-    const int64_t count = rows * channels;
-    const float *dy = shift ? d9_pool_random(&pool, store, count, 73) : d9_pool_integers(&pool, count, 73);
-    float *expected = d9_pool_floats(&pool, channels), *first = d9_pool_floats(&pool, channels);
+/* dbias of dz, each of whose channels is added in order. */
+static void add_columns(const float *dz, int64_t rows, int64_t channels, float *dbias) {
     for (int64_t c = 0; c < channels; c++) {
         double sum = 0;
-        for (int64_t r = 0; r < rows; r++) sum += (double)dy[r * channels + c];
-        expected[c] = (float)sum;
+        for (int64_t r = 0; r < rows; r++) sum += (double)dz[r * channels + c];
+        dbias[c] = (float)sum;
     }
-    d9_array in = d9_array_of(store, count, shift, dy);
-    for (unsigned seed = 0; seed < 2; seed++) {
-        d9_array scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_bias_scratch_bytes(rows, channels) / 4, 0);
-        d9_array out = d9_array_new(D9_KERNEL_F32, channels, 0);
-        d9_model_seed(seed);
-        d9_check_launch(check, "bias_backward",
-                        d9_cuda_bias_backward(NULL, d9_array_in(&in), rows, channels, scratch.data, out.data));
-        d9_check_array(check, "bias_backward", expected, &out, shift ? 1e-6 : 0);
-        if (seed && memcmp(first, out.data, (size_t)out.bytes) != 0)
-            d9_check_fail(check, "bias_backward: other bits in another order");
-        memcpy(first, out.data, (size_t)out.bytes);
-        d9_array_free(check, &scratch);
-        d9_array_free(check, &out);
-    }
-    d9_model_seed(0);
-    d9_array_free(check, &in);
-    d9_pool_free(&pool);
 }
 
+/* Under two seeds, whose bits must be the same; the second time dz is wanted, if there is one. */
+static void run_bias_backward(d9_check *check, const d9_array *dy, d9_cuda_prologue before, int64_t rows,
+                              int64_t channels, const float *expected, double tolerance, d9_array *dz) {
+    d9_array out[2], scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_bias_scratch_bytes(rows, channels) / 4, 0);
+    for (unsigned seed = 0; seed < 2; seed++) {
+        out[seed] = d9_array_new(D9_KERNEL_F32, channels, 0);
+        if (seed && before.reference.data) before.dz = d9_array_out(dz);
+        d9_model_seed(seed);
+        d9_check_launch(check, "bias_backward",
+                        d9_cuda_bias_backward(NULL, d9_array_in(dy), &before, rows, channels, scratch.data,
+                                              out[seed].data));
+        d9_check_array(check, "bias_backward", expected, &out[seed], tolerance);
+    }
+    d9_model_seed(0);
+    if (memcmp(out[0].data, out[1].data, (size_t)out[0].bytes) != 0)
+        d9_check_fail(check, "bias_backward: other bits in another order");
+    for (int i = 0; i < 2; i++) d9_array_free(check, &out[i]);
+    d9_array_free(check, &scratch);
+}
+
+/* Integers, so that the sums are exact, or random numbers behind an activation's slope. */
 void d9_cuda_check_bias_backward(d9_check *check) {
-    FOR_ALL(i, store, shift) check_bias_backward(check, sizes[i].rows, sizes[i].channels, store, shift);
+    const d9_cpu cpu = d9_plain_cpu();
+    FOR_ALL(i, store, shift) {
+        const int64_t rows = sizes[i].rows, channels = sizes[i].channels, count = rows * channels;
+        const bool slope = (i + shift) % 2;
+        const d9_kernel_act act = {slope ? D9_ACT_CELU : D9_KERNEL_NO_ACT, 0.3f};
+        d9_pool pool = {.count = 0};
+        const float *given = slope ? d9_pool_random(&pool, store, count, 73) : d9_pool_integers(&pool, count, 73);
+        const float *y = d9_pool_random(&pool, store, count, 77);
+        float *dz = d9_pool_floats(&pool, count), *expected = d9_pool_floats(&pool, channels);
+        memcpy(dz, given, (size_t)count * sizeof *dz);
+        if (slope) d9_cpu_act_backward(&cpu, d9_plain_in(given), d9_plain_in(y), act, count, d9_plain_out(dz));
+        d9_store_round(store, count, dz);
+        add_columns(dz, rows, channels, expected);
+        d9_array dy = d9_array_of(store, count, shift, given), reference = d9_array_of(store, count, shift, y);
+        d9_array wanted = d9_array_new(store, count, shift);
+        d9_cuda_prologue before = {.act = act};
+        if (slope) before.reference = d9_array_in(&reference);
+        run_bias_backward(check, &dy, before, rows, channels, expected, slope ? 1e-6 : 0, &wanted);
+        if (slope) d9_check_array(check, "bias_backward dz", dz, &wanted, 1e-6);
+        d9_array_free(check, &dy);
+        d9_array_free(check, &reference);
+        d9_array_free(check, &wanted);
+        d9_pool_free(&pool);
+    }
 }
 
 /* ---- concatenation ---- */

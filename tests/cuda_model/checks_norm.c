@@ -232,7 +232,7 @@ void d9_cuda_check_norm_eval(d9_check *check) {
 typedef struct backward_case {
     d9_kernel_store store;
     int activation;
-    bool wants_dx, wants_scale;
+    bool wants_dx, wants_scale, wants_dz;
     int shift;
 } backward_case;
 
@@ -257,7 +257,10 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
              t = d9_array_of(how->store, s.count, how->shift, reference);
     d9_array gpu_dscale = d9_array_new(D9_KERNEL_F32, s.channels, 0),
              gpu_dbias = d9_array_new(D9_KERNEL_F32, s.channels, 0);
-    const d9_cuda_prologue prologue = {.act = {how->activation, 0.3f}, .reference = d9_array_in(&t)};
+    d9_array gpu_dz = d9_array_new(how->store, s.count, how->shift);
+    const d9_cuda_prologue prologue = {.act = {how->activation, 0.3f},
+                                       .reference = d9_array_in(&t),
+                                       .dz = {how->wants_dz ? gpu_dz.data : NULL, how->store}};
     const d9_kernel_norm_gradients got = {{how->wants_dx ? g.data : NULL, how->store}, /* dx where dy was */
                                           how->wants_scale ? gpu_dscale.data : NULL,
                                           gpu_dbias.data};
@@ -268,6 +271,8 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
     if (how->wants_scale) d9_check_array(check, "dscale", dscale, &gpu_dscale, 4e-6);
     const double tolerance = how->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit here and there */
     if (how->wants_dx) d9_check_array(check, "norm_backward", dx, &g, tolerance);
+    if (how->wants_dz) d9_check_array(check, "norm_backward dz", dz, &gpu_dz, 1e-6);
+    d9_array_free(check, &gpu_dz);
     d9_array_free(check, &g);
     d9_array_free(check, &t);
     d9_array_free(check, &gpu_dscale);
@@ -281,7 +286,8 @@ void d9_cuda_check_norm_backward(d9_check *check) {
         D9_FOR_STORES(store) {
             for (int activation = D9_KERNEL_NO_ACT; activation < D9_ACT_COUNT; activation++)
                 check_backward(check, &shapes[i],
-                               &(backward_case){store, activation, activation != 0, activation != 1, activation == 2});
+                               &(backward_case){store, activation, activation != 0, activation != 1,
+                                                (activation + i) % 2 == 0, activation == 2});
         }
     }
 }

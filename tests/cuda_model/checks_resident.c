@@ -17,7 +17,7 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 enum { MEAN, INV_STD, RUNNING_MEAN, RUNNING_VAR, STATISTICS };
 
 typedef struct way { /* one of the two ways to compute */
-    d9_array y, sum, pooled, statistics[STATISTICS], dx, dscale, dbias;
+    d9_array y, sum, pooled, statistics[STATISTICS], dx, dz, dscale, dbias;
 } way;
 
 typedef struct site {
@@ -25,7 +25,7 @@ typedef struct site {
     d9_kernel_window window; /* kernel 0: none */
     d9_kernel_store store;
     d9_kernel_act act;
-    bool adds, adds_first;
+    bool adds, adds_first, wants_dz;
     int64_t count, input_count; /* of the norm's input, of the pool's */
     d9_pool pool;
     float *scale, *bias;
@@ -43,6 +43,7 @@ static way new_way(site *s) {
              .sum = d9_array_new(s->store, s->count, 0),
              .pooled = d9_array_new(s->store, s->count, 0),
              .dx = d9_array_new(s->store, s->input_count, 0),
+             .dz = d9_array_new(s->store, s->count, 0),
              .dscale = d9_array_new(D9_KERNEL_F32, s->norm.channels, 0),
              .dbias = d9_array_new(D9_KERNEL_F32, s->norm.channels, 0)};
     for (int i = 0; i < STATISTICS; i++) w.statistics[i] = new_random(s, D9_KERNEL_F32, statistics, 31 + (uint32_t)i);
@@ -54,7 +55,8 @@ static site open_site(const struct shape *shape, d9_kernel_store store, int acti
               .store = store,
               .act = {activation, 0.3f},
               .adds = adds,
-              .adds_first = shape->groups % 2 == 0};
+              .adds_first = shape->groups % 2 == 0,
+              .wants_dz = (shape->groups + activation) % 2 == 0};
     s.count = s.input_count = s.norm.images * s.norm.pixels * s.norm.channels;
     if (pools) {
         s.window = (d9_kernel_window){
@@ -78,6 +80,7 @@ static void close_way(d9_check *check, way *w) {
     d9_array_free(check, &w->sum);
     d9_array_free(check, &w->pooled);
     d9_array_free(check, &w->dx);
+    d9_array_free(check, &w->dz);
     d9_array_free(check, &w->dscale);
     d9_array_free(check, &w->dbias);
     for (int i = 0; i < STATISTICS; i++) d9_array_free(check, &w->statistics[i]);
@@ -162,15 +165,16 @@ static void check_forward(d9_check *check, site *s, const d9_cuda_residence *res
 
 /* ---- backward ---- */
 
-static d9_cuda_prologue prologue_of(const site *s) {
+static d9_cuda_prologue prologue_of(const site *s, const way *w) {
     d9_cuda_prologue prologue = {.act = s->act, .reference = d9_array_in(&s->reference)};
+    if (s->wants_dz) prologue.dz = d9_array_out(&w->dz);
     if (s->adds) prologue.addend = d9_array_in(&s->addend);
     return prologue;
 }
 
 static void backward_apart(d9_check *check, const site *s) {
-    const d9_cuda_prologue prologue = prologue_of(s);
     const way *w = &s->apart;
+    const d9_cuda_prologue prologue = prologue_of(s, w);
     const bool pools = s->window.kernel > 0;
     const d9_kernel_in x = norm_input(check, s), between = d9_array_in(&w->sum);
     const d9_kernel_norm_gradients gradients = {d9_array_out(pools ? &w->sum : &w->dx), w->dscale.data, w->dbias.data};
@@ -183,8 +187,8 @@ static void backward_apart(d9_check *check, const site *s) {
 }
 
 static void backward_once(d9_check *check, const site *s, const d9_cuda_residence *residence, uint32_t *tickets) {
-    const d9_cuda_prologue prologue = prologue_of(s);
     const way *w = &s->once;
+    const d9_cuda_prologue prologue = prologue_of(s, w);
     const d9_kernel_norm_gradients gradients = {d9_array_out(&w->dx), w->dscale.data, w->dbias.data};
     d9_check_launch(check, "norm_resident_backward",
                     d9_cuda_norm_resident_backward(NULL, &s->norm, residence, s->window.kernel ? &s->window : NULL,
@@ -209,6 +213,7 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_residence *re
         compare(check, s, "dbias", &s->apart.dbias, &s->once.dbias, 2e-6);
         compare(check, s, "dscale", &s->apart.dscale, &s->once.dscale, 4e-6);
         compare(check, s, "norm_resident_backward", &s->apart.dx, &s->once.dx, tolerance);
+        if (s->wants_dz) compare(check, s, "norm_resident_backward dz", &s->apart.dz, &s->once.dz, 0);
     }
     d9_array_free(check, &tickets);
 }

@@ -56,13 +56,13 @@ static parts parts_of(const d9_site *site) {
 
 static bool is_backward(const parts *p) { return p->norm->op == D9_OP_NORM_BACKWARD; }
 
-/* The site without its pool, and backward without its addition: what host/shapes.h knows. */
+/* The site without its pool: what host/shapes.h knows. */
 static d9_site inner_of(const d9_site *site) {
     const parts p = parts_of(site);
     d9_site inner = *site;
     inner.node_count = 0;
     for (int n = 0; n < site->node_count; n++) {
-        if (site->nodes[n] == p.pool || (is_backward(&p) && site->nodes[n] == p.add)) continue;
+        if (site->nodes[n] == p.pool) continue;
         inner.nodes[inner.node_count++] = site->nodes[n];
     }
     return inner;
@@ -150,20 +150,10 @@ bool d9_cuda_norm_match(const d9_site *site) {
     return d9_chain_norm_fits(&inner, d9_cuda_storable) && (!p.pool || pool_fits(site));
 }
 
-/* The sum of two gradients that nobody else wants. */
-static bool add_fits(const d9_site *site, const parts *p) {
-    const d9_value_id sum = p->add->outputs[0];
-    const d9_type type = d9_site_value(site, sum)->type;
-    for (int i = 0; i < 2; i++)
-        if (d9_site_value(site, p->add->inputs[i])->type != type) return false;
-    return p->act->inputs[0] == sum && d9_site_internal(site, sum);
-}
-
 bool d9_cuda_norm_backward_match(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_site inner = inner_of(site);
     return d9_chain_norm_backward_fits(&inner, d9_cuda_storable) &&
-           (!p.act || d9_site_internal(site, p.act->outputs[0])) && (!p.add || add_fits(site, &p)) &&
            (!p.pool || pool_fits(site));
 }
 
@@ -266,6 +256,7 @@ static gradient gradient_of(const d9_site *site, const parts *p) {
                   .out = {d9_cuda_output(site, p->norm->outputs[0]), d9_site_data(site, p->norm->outputs[1]),
                           d9_site_data(site, p->norm->outputs[2])}};
     if (p->act) g.before.reference = d9_cuda_input(site, p->act->inputs[1]);
+    if (p->act && !d9_site_internal(site, p->act->outputs[0])) g.before.dz = d9_cuda_output(site, p->act->outputs[0]);
     if (!p->add) return g;
     g.dy = d9_cuda_input(site, p->add->inputs[0]);
     g.before.addend = d9_cuda_input(site, p->add->inputs[1]);
@@ -370,9 +361,10 @@ static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     const parts p = parts_of(site);
     const d9_kernel_norm s = shape_of(site);
     const bool reversed = !is_backward(&p) && adds_first(site, &p);
-    snprintf(text, sizeof text, "norm%s%s%s%s%s %s %lldx%lldx%lld groups %lld", is_backward(&p) ? " backward" : "",
+    const bool dz = is_backward(&p) && p.act && !d9_site_internal(site, p.act->outputs[0]);
+    snprintf(text, sizeof text, "norm%s%s%s%s%s%s %s %lldx%lldx%lld groups %lld", is_backward(&p) ? " backward" : "",
              p.pool ? " pool" : "", reversed ? " add" : "", p.act ? " act" : "", p.add && !reversed ? " add" : "",
-             d9_type_name(d9_site_value(site, x_of(&p))->type), (long long)s.images, (long long)s.pixels,
+             dz ? " dz" : "", d9_type_name(d9_site_value(site, x_of(&p))->type), (long long)s.images, (long long)s.pixels,
              (long long)s.channels, (long long)s.groups);
     d9_cuda_choice_key(d9_cuda_of(site), text, key);
 }

@@ -61,15 +61,42 @@ static int64_t channels_of(const d9_site *site, d9_value_id id) {
 static int64_t channels(const d9_site *site, int i) { return channels_of(site, input(site, i)); }
 static int64_t rows(const d9_site *site) { return count(site) / channels(site, 0); }
 
-RULE(bias, d9_cuda_bias, in(site, 0), data(site, 1), rows(site), channels(site, 0), out(site))
-RULE(bias_backward, d9_cuda_bias_backward, in(site, 0), rows(site), channels(site, 0), d9_cuda_of(site)->scratch,
-     out(site).data)
 RULE(concat, d9_cuda_concat, in(site, 0), in(site, 1), rows(site), channels(site, 0), channels(site, 1), out(site))
 RULE(slice, d9_cuda_slice_channels, in(site, 0), rows(site), channels(site, 0), site->nodes[0]->as.slice.offset,
      channels_of(site, output(site, 0)), out(site))
 
+/* ---- a bias, perhaps with its activation; its gradient, perhaps behind that of the activation ---- */
+
+static bool bias_match(const d9_site *site) { return d9_chain_fits(site, d9_cuda_storable); }
+
+static d9_status run_bias(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *last = site->nodes[site->node_count - 1];
+    const d9_kernel_act act = d9_node_act(site->node_count > 1 ? last : NULL);
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_bias_forward(d9_cuda_stream_of(site), in(site, 0), data(site, 1), act, rows(site),
+                                              channels(site, 0), d9_cuda_output(site, last->outputs[0])));
+}
+
+static bool bias_backward_match(const d9_site *site) {
+    return d9_chain_backward_fits(site, d9_cuda_storable) &&
+           d9_site_value(site, site->nodes[site->node_count - 1]->outputs[0])->type == D9_F32;
+}
+
 static d9_status prepare_bias_backward(d9_context *context, d9_site *site) {
     return d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_bias_scratch_bytes(rows(site), channels(site, 0)));
+}
+
+static d9_status run_bias_backward(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *last = site->nodes[site->node_count - 1], *act = site->node_count > 1 ? site->nodes[0] : NULL;
+    d9_cuda_prologue before = {.act = d9_node_act(act)};
+    if (act) before.reference = in(site, 1);
+    if (act && !d9_site_internal(site, output(site, 0))) before.dz = out(site);
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_bias_backward(d9_cuda_stream_of(site), in(site, 0), &before, rows(site),
+                                               channels(site, 0), d9_cuda_of(site)->scratch,
+                                               d9_site_data(site, last->outputs[0])));
 }
 
 /* ---- dropout: the step is the device's ---- */
@@ -153,12 +180,6 @@ static bool single(d9_type type) { return type == D9_F32 || type == D9_I32 || ty
 static bool any(const d9_site *site) { return d9_site_types(site, not_wide); }
 static bool f32(const d9_site *site) { return d9_site_types(site, single); }
 
-/* The bias and its gradient are f32. */
-static bool bias_match(const d9_site *site) { return any(site) && d9_site_value(site, input(site, 1))->type == D9_F32; }
-static bool bias_backward_match(const d9_site *site) {
-    return any(site) && d9_site_value(site, output(site, 0))->type == D9_F32;
-}
-
 /* The metrics themselves are f64 everywhere. */
 static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
@@ -175,6 +196,9 @@ static bool augment_match(const d9_site *site) {
         .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .prepare = conv_prepare,               \
         .run = conv_run, .release = conv_release, .survey = conv_survey                                                \
     }
+/* Of whatever types, products are f32. */
+#define LINEAR_RULE(rule_op, rule_name, way)                                                                           \
+    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .in_f32 = true, .match = any, .run = run_linear_##way }
 #define NORM(rule_name, count, ...)                                                                                    \
     {                                                                                                                  \
         .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_cuda_norm_match,                     \
@@ -186,6 +210,14 @@ static bool augment_match(const d9_site *site) {
         .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_cuda_norm_backward_match,            \
         .prepare = d9_cuda_norm_prepare, .run = d9_cuda_run_norm_backward, .release = d9_cuda_norm_release,            \
         .survey = d9_cuda_norm_survey                                                                                  \
+    }
+
+#define BIAS(rule_name, count, ...)                                                                                    \
+    { .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = bias_match, .run = run_bias }
+#define BIAS_BACKWARD(rule_name, count, ...)                                                                           \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = bias_backward_match,                    \
+        .prepare = prepare_bias_backward, .run = run_bias_backward                                                     \
     }
 
 static const d9_rule d9_cuda_rules[] = {
@@ -227,19 +259,16 @@ static const d9_rule d9_cuda_rules[] = {
     D9_PLAIN_RULE(D9_OP_MEAN_POOL, "mean_pool", any, run_mean_pool_forward),
     D9_PLAIN_RULE(D9_OP_MEAN_POOL_BACKWARD, "mean_pool_backward", any, run_mean_pool_backward),
     D9_PLAIN_RULE(D9_OP_ADD, "add", any, run_add),
-    D9_PLAIN_RULE(D9_OP_BIAS, "bias", bias_match, run_bias),
-    {.name = "bias_backward",
-     .node_count = 1,
-     .ops = {D9_OP_BIAS_BACKWARD},
-     .match = bias_backward_match,
-     .prepare = prepare_bias_backward,
-     .run = run_bias_backward},
+    BIAS("bias+act", 2, D9_OP_BIAS, D9_OP_ACT),
+    BIAS("bias", 1, D9_OP_BIAS),
+    BIAS_BACKWARD("act_backward+bias_backward", 2, D9_OP_ACT_BACKWARD, D9_OP_BIAS_BACKWARD),
+    BIAS_BACKWARD("bias_backward", 1, D9_OP_BIAS_BACKWARD),
     D9_PLAIN_RULE(D9_OP_DROPOUT, "dropout", any, run_dropout),
     D9_PLAIN_RULE(D9_OP_CONCAT, "concat", any, run_concat),
     D9_PLAIN_RULE(D9_OP_SLICE, "slice", any, run_slice),
-    D9_PLAIN_RULE(D9_OP_LINEAR, "linear", any, run_linear_forward),
-    D9_PLAIN_RULE(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", any, run_linear_backward_data),
-    D9_PLAIN_RULE(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", any, run_linear_backward_weight),
+    LINEAR_RULE(D9_OP_LINEAR, "linear", forward),
+    LINEAR_RULE(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", backward_data),
+    LINEAR_RULE(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", backward_weight),
     D9_PLAIN_RULE(D9_OP_SCALE, "scale", any, run_scale),
     D9_PLAIN_RULE(D9_OP_LOSS, "loss", f32, run_loss),
     D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", f32, run_loss_backward),

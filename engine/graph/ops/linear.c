@@ -47,6 +47,7 @@ const d9_op_info d9_op_LINEAR = {
     .inputs = 2,
     .outputs = 1,
     .weighted = true,
+    .convolution = true, /* of 1 x 1 */
     .shape = shape,
     .type = type,
     .gradient = gradient,
@@ -59,6 +60,7 @@ const d9_op_info d9_op_LINEAR_BACKWARD_DATA = {
     .inputs = 2,
     .outputs = 1,
     D9_AS_MADE,
+    .convolution = true,
     .operations = d9_operations_backward_data,
 };
 
@@ -67,5 +69,6 @@ const d9_op_info d9_op_LINEAR_BACKWARD_WEIGHT = {
     .inputs = 2,
     .outputs = 1,
     D9_AS_MADE,
+    .convolution = true,
     .operations = d9_operations_backward_weight,
 };
