@@ -41,6 +41,7 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
     for (int k = 0; k < R; k++) {
         const d9_vector<V> dz = d9_norm_slope<V, S>(b, f[k]);
         if (b.prologue.dz.data) d9_put<V, S>(b.prologue.dz, (r + k * p.lines) * p.channels + part.c, V, dz);
+        D9_UNROLL(V)
         for (int i = 0; i < V; i++) sum->v[i] += dz.v[i];
     }
 }
@@ -55,6 +56,7 @@ __global__ void __launch_bounds__(D9_BLOCK) bias_sums_kernel(d9_norm_plan p, d9_
     const int64_t chunk = d9_norm_chunk(p, V);
     d9_vector<V> sum = {};
     if (part.works) D9_NORM_TRIPS(D9_NORM_ROWS(S), p, part, (sum_rows<V, S, R>(p, part, r, b, &sum)));
+    D9_UNROLL(V)
     for (int i = 0; i < V; i++) lines[thread * V + i] = static_cast<double>(sum.v[i]);
     D9_BARRIER();
     for (int j = thread; j < side && chunk + j < p.channels; j += D9_BLOCK) {

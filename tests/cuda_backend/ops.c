@@ -263,9 +263,11 @@ static d9_value_id add_pool(chain *k, d9_type type, bool read_again) {
 
 typedef enum reader { NO_READER, READER_BEHIND, READER_BETWEEN, READER_AND_SUM } reader;
 
-static void add_reader(chain *k, d9_type type, d9_value_id pooled) {
-    d9_node scale = {.op = D9_OP_SCALE, .inputs = {pooled}, .input_count = 1, .output_count = 1, .as.scale = {2}};
-    scale.outputs[0] = made(k, "reader", type, half);
+static void add_reader(chain *k, d9_type type, d9_value_id read) {
+    d9_node scale = {.op = D9_OP_SCALE, .inputs = {read}, .input_count = 1, .output_count = 1, .as.scale = {2}};
+    char name[32];
+    snprintf(name, sizeof name, "reader %d", (int)read);
+    scale.outputs[0] = made(k, name, type, half);
     op_node(&k->c, &scale);
 }
 
