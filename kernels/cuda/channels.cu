@@ -16,9 +16,8 @@ template <int V> D9_DEVICE d9_vector<V> biases_from(const float *bias, int64_t c
 }
 
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK)
-    bias_kernel(d9_kernel_in x, const float *bias, d9_kernel_act act, int64_t channels, int64_t count,
-                d9_kernel_out y) {
+__global__ void __launch_bounds__(D9_BLOCK) bias_kernel(d9_kernel_in x, const float *bias, d9_kernel_act act,
+                                                        int64_t channels, int64_t count, d9_kernel_out y) {
     const d9_act own = d9_act_of(act);
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
@@ -50,7 +49,7 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
  * (slices, C). */
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK) bias_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
-    D9_SHARED(double, lines, D9_BLOCK * V);
+    D9_SHARED(double, lines, D9_BLOCK *V);
     const d9_norm_part part = d9_norm_share(p, V);
     const int thread = static_cast<int>(threadIdx.x), side = p.columns * V;
     const int64_t chunk = d9_norm_chunk(p, V);
@@ -75,20 +74,27 @@ __global__ void __launch_bounds__(D9_BLOCK) bias_fold_kernel(d9_norm_plan p, con
     }
 }
 
-/* ---- concatenation and slices: `taken` channels of each row ---- */
+/* ---- concatenation and slices: some channels of each row, divided as a norm's rows are ---- */
 
 struct strip {
     int64_t line, first; /* channels of a row, and the first that is meant */
 };
 
-template <int V>
+D9_DEVICE int64_t place_of(const strip &s, int64_t r, int64_t c) { return r * s.line + s.first + c; }
+
+template <int V, int S, int R>
+D9_DEVICE void move_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x, const strip &from,
+                         const strip &to, d9_kernel_out y) {
+    d9_raw<V, S> t[R];
+    for (int k = 0; k < R; k++) t[k] = d9_fetch<V, S>(x, place_of(from, r + k * p.lines, part.c));
+    for (int k = 0; k < R; k++) d9_put<V, S>(y, place_of(to, r + k * p.lines, part.c), V, d9_open<V, S>(x.store, t[k]));
+}
+
+template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
-    strip_kernel(d9_kernel_in x, strip from, int64_t taken, int64_t count, strip to, d9_kernel_out y) {
-    D9_FOR_RUNS(count) {
-        const int64_t row = at / taken, c = at - row * taken;
-        d9_put<V, D9_ANY>(y, row * to.line + to.first + c, n,
-                          d9_load<V, D9_ANY>(x, row * from.line + from.first + c, n));
-    }
+    strip_kernel(d9_norm_plan p, d9_kernel_in x, strip from, strip to, d9_kernel_out y) {
+    const d9_norm_part part = d9_norm_share(p, V);
+    if (part.works) D9_NORM_TRIPS(D9_NORM_ROWS(S), p, part, (move_rows<V, S, R>(p, part, r, x, from, to, y)));
 }
 
 /* ---- launchers ---- */
@@ -124,10 +130,12 @@ int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, const d9_cuda_
 
 static int copy_strip(d9_cuda_stream stream, d9_kernel_in x, strip from, int64_t rows, int64_t taken, strip to,
                       d9_kernel_out y) {
-    const int64_t count = rows * taken;
+    if (rows <= 0 || taken <= 0) return 0;
+    const d9_kernel_norm shape = rows_of(rows, taken);
     const bool even = (from.line | from.first | taken | to.line | to.first) % D9_WIDE == 0;
-    return D9_LAUNCH_RUNS(strip_kernel, even && d9_aligned(x.data) && d9_aligned(y.data), is_half(x, y), count, stream,
-                          x, from, taken, count, to, y);
+    const bool wide = even && x.store == y.store && d9_aligned(x.data) && d9_aligned(y.data);
+    const d9_norm_plan p = d9_norm_divide(&shape, wide ? D9_WIDE : 1);
+    return D9_LAUNCH_BY_STORE(strip_kernel, wide, x.store, d9_norm_grid(p), stream, p, x, from, to, y);
 }
 
 int d9_cuda_concat(d9_cuda_stream stream, d9_kernel_in a, d9_kernel_in b, int64_t rows, int64_t first, int64_t second,

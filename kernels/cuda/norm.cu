@@ -74,8 +74,9 @@ int64_t d9_cuda_norm_scratch_bytes(const d9_kernel_norm *norm) {
 /* Whether eight channels of everything the passes touch may be moved at once. */
 static bool is_wide(const d9_kernel_norm *norm, const void *scratch, d9_kernel_in x, const d9_kernel_epilogue *e,
                     d9_kernel_out y) {
-    const bool stores =
-        (!y.data || y.store == x.store) && (!e->addend.data || (e->addend.store == x.store && e->last.store == x.store));
+    const bool two = e->addend.data;
+    const bool stores = (!y.data || y.store == x.store) &&
+                        (!two || (e->addend.store == x.store && e->last.store == x.store));
     return stores && d9_norm_wide(norm, scratch) && d9_aligned(x.data) && d9_aligned(y.data) &&
            d9_aligned(e->addend.data) && d9_aligned(e->last.data);
 }

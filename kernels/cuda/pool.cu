@@ -49,15 +49,18 @@ D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in x, int64_t n, in
     return f;
 }
 
-/* Grids: along x the runs of one row of pixels, along y the rows of all images. */
-#define FOR_ROWS(row, rows) for (int64_t row = blockIdx.y; row < (rows); row += gridDim.y)
+/* Grids: along x the runs of one row of pixels, along y the rows of all images, of which there are less than 2^31:
+ * division of 64 bits is a call of a function. */
+#define FOR_ROWS(row, rows) for (unsigned row = blockIdx.y; row < static_cast<unsigned>(rows); row += gridDim.y)
+D9_DEVICE unsigned image_of(unsigned row, int64_t height) { return row / static_cast<unsigned>(height); }
+D9_DEVICE unsigned within(unsigned row, int64_t height) { return row % static_cast<unsigned>(height); }
 #define FOR_ROW_RUNS(at, width, channels)                                                                              \
     for (int64_t at = d9_thread() * V; at < D9_END((width) * (channels)); at += d9_threads() * V)
 
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d9_kernel_in x, d9_kernel_out y) {
     FOR_ROWS(row, w.images * w.out_height) {
-        const int64_t n = row / w.out_height, oy = row % w.out_height;
+        const int64_t n = image_of(row, w.out_height), oy = within(row, w.out_height);
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
             const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
             const found<V> f = find<V>(w, x, n, oy, ox, at - ox * w.channels);
@@ -90,7 +93,7 @@ template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 3)
     pool_scatter_kernel(d9_kernel_window w, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dx) {
     FOR_ROWS(row, w.images * w.out_height) {
-        const int64_t n = row / w.out_height, oy = row % w.out_height;
+        const int64_t n = image_of(row, w.out_height), oy = within(row, w.out_height);
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
             const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
             scatter<V>(w, dy, x, n, oy, ox, at - ox * w.channels, dx);
@@ -103,7 +106,7 @@ struct covering {
     int64_t first, end;
 };
 D9_DEVICE covering covering_of(const d9_kernel_window &w, int64_t at, int64_t out) {
-    const int64_t padded = at + w.pad, last = padded / w.stride + 1;
+    const int padded = static_cast<int>(at) + w.pad, last = padded / w.stride + 1;
     return {padded < w.kernel ? 0 : (padded - w.kernel) / w.stride + 1, last < out ? last : out};
 }
 
@@ -127,7 +130,7 @@ template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 3)
     pool_gather_kernel(d9_kernel_window w, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dx) {
     FOR_ROWS(row, w.images * w.height) {
-        const int64_t n = row / w.height, iy = row % w.height;
+        const int64_t n = image_of(row, w.height), iy = within(row, w.height);
         FOR_ROW_RUNS(at, w.width, w.channels) {
             const unsigned ix = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
             const d9_vector<V> t = gather<V>(w, dy, x, n, iy, ix, at - ix * w.channels);
@@ -142,7 +145,7 @@ template <int V>
 __global__ void __launch_bounds__(D9_BLOCK) mean_pool_kernel(d9_kernel_window w, d9_kernel_in x, d9_kernel_out y) {
     const double share = 1.0 / (w.kernel * w.kernel);
     FOR_ROWS(row, w.images * w.out_height) {
-        const int64_t n = row / w.out_height, oy = row % w.out_height;
+        const int64_t n = image_of(row, w.out_height), oy = within(row, w.out_height);
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
             const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
             const int64_t corner = input_at(w, n, oy * w.stride, static_cast<int64_t>(ox) * w.stride);
@@ -168,8 +171,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
     mean_pool_backward_kernel(d9_kernel_window w, d9_kernel_in dy, d9_kernel_out dx) {
     const float windows = static_cast<float>(w.kernel * w.kernel);
     FOR_ROWS(row, w.images * w.height) {
-        const int64_t n = row / w.height;
-        const covering rows = covering_of(w, row % w.height, w.out_height);
+        const int64_t n = image_of(row, w.height), iy = within(row, w.height);
+        const covering rows = covering_of(w, iy, w.out_height);
         FOR_ROW_RUNS(at, w.width, w.channels) {
             const unsigned ix = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
             const covering columns = covering_of(w, ix, w.out_width);
@@ -181,7 +184,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
                     for (int i = 0; i < V; i++) sum.v[i] += t.v[i];
                 }
             for (int i = 0; i < V; i++) sum.v[i] /= windows;
-            d9_put<V, D9_ANY>(dx, input_at(w, n, row % w.height, 0) + at, V, sum);
+            d9_put<V, D9_ANY>(dx, input_at(w, n, iy, 0) + at, V, sum);
         }
     }
 }

@@ -43,8 +43,8 @@ static void add_first_gradient(first_case *f, d9_value_id x, d9_value_id y, d9_v
     norm.outputs[2] = f->outputs[f->count++] = op_output(c, "dbias", g, c->master, vector);
     d9_node weight = {.op = D9_OP_CONV_BACKWARD_WEIGHT, .inputs = {norm.outputs[0], x}, .input_count = 2};
     weight.output_count = 1, weight.as.conv = *conv;
-    weight.outputs[0] = f->outputs[f->count++] =
-        op_output(c, "dw", g, c->master, (d9_shape){4, {shape.d[3], conv->kernel, conv->kernel, c->graph->values[x].shape.d[3]}});
+    weight.outputs[0] = f->outputs[f->count++] = op_output(
+        c, "dw", g, c->master, (d9_shape){4, {shape.d[3], conv->kernel, conv->kernel, c->graph->values[x].shape.d[3]}});
     op_node(c, &act);
     op_node(c, &norm);
     op_node(c, &weight);

@@ -18,13 +18,11 @@ typedef struct product_shape {
 
 /* Everything is of the compute type but the weight's gradient. */
 static void make_product(op_case *c, d9_context *context, const product_shape *s, product p, d9_type type) {
-    static const d9_op ops[2][PRODUCTS] = {
-        {D9_OP_CONV, D9_OP_CONV_BACKWARD_DATA, D9_OP_CONV_BACKWARD_WEIGHT},
-        {D9_OP_LINEAR, D9_OP_LINEAR_BACKWARD_DATA, D9_OP_LINEAR_BACKWARD_WEIGHT}};
+    static const d9_op ops[2][PRODUCTS] = {{D9_OP_CONV, D9_OP_CONV_BACKWARD_DATA, D9_OP_CONV_BACKWARD_WEIGHT},
+                                           {D9_OP_LINEAR, D9_OP_LINEAR_BACKWARD_DATA, D9_OP_LINEAR_BACKWARD_WEIGHT}};
     const d9_buffer scratch = D9_BUFFER_SCRATCH;
     op_case_begin(c, context, "product", type, D9_F32, OP_FILL_INTEGER);
-    d9_node node = {
-        .op = ops[s->w.rank == 2][p], .input_count = 2, .output_count = 1, .as.conv = s->conv};
+    d9_node node = {.op = ops[s->w.rank == 2][p], .input_count = 2, .output_count = 1, .as.conv = s->conv};
     node.inputs[0] = op_input(c, "a", scratch, type, p == PRODUCT ? s->x : s->y, -2, 2);
     node.inputs[1] = op_input(c, "b", scratch, type, p == PRODUCT_WEIGHT ? s->x : s->w, -2, 2);
     node.outputs[0] = p == PRODUCT_WEIGHT ? op_output(c, "out", D9_BUFFER_GRADIENT, D9_F32, s->w)
@@ -52,9 +50,12 @@ static void check_product(rival *r, const product_shape *s, product p, d9_type t
     op_case_free(&c);
 }
 
-#define OWN     {"linear", "linear_backward_data", "linear_backward_weight"}
-#define AS_CONV {"linear as conv", "linear_backward_data as conv", "linear_backward_weight as conv"}
-#define CONVS   {"conv", "conv_backward_data", "conv_backward_weight"}
+#define OWN                                                                                                            \
+    { "linear", "linear_backward_data", "linear_backward_weight" }
+#define AS_CONV                                                                                                        \
+    { "linear as conv", "linear_backward_data as conv", "linear_backward_weight as conv" }
+#define CONVS                                                                                                          \
+    { "conv", "conv_backward_data", "conv_backward_weight" }
 
 /* Linear layers with more weights than our own kernels take, and with as many; a stem; a projection; a window that
  * halves. */

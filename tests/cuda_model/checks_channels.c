@@ -26,15 +26,16 @@ void d9_cuda_check_bias(d9_check *check) {
         const d9_kernel_act act = {i % 2 ? D9_ACT_CELU : D9_KERNEL_NO_ACT, 0.3f};
         const int64_t rows = sizes[i].rows, channels = sizes[i].channels, count = rows * channels;
         d9_pool pool = {.count = 0};
-        const float *x = d9_pool_random(&pool, store, count, 71), *b = d9_pool_random(&pool, D9_KERNEL_F32, channels, 72);
+        const float *x = d9_pool_random(&pool, store, count, 71),
+                    *b = d9_pool_random(&pool, D9_KERNEL_F32, channels, 72);
         float *expected = d9_pool_floats(&pool, count);
         for (int64_t k = 0; k < count; k++) expected[k] = d9_store_rounded(store, x[k] + b[k % channels]);
         if (i % 2) d9_cpu_act_forward(&cpu, d9_plain_in(expected), act, count, d9_plain_out(expected));
         d9_array in = d9_array_of(store, count, shift, x), bias = d9_array_of(D9_KERNEL_F32, channels, 0, b);
         d9_array out = d9_array_new(store, count, shift);
-        d9_check_launch(check, "bias",
-                        d9_cuda_bias_forward(NULL, d9_array_in(&in), bias.data, act, rows, channels,
-                                             d9_array_out(&out)));
+        d9_check_launch(
+            check, "bias",
+            d9_cuda_bias_forward(NULL, d9_array_in(&in), bias.data, act, rows, channels, d9_array_out(&out)));
         d9_check_array(check, "bias", expected, &out, i % 2 ? 1e-6 : 0);
         d9_array_free(check, &in);
         d9_array_free(check, &bias);
@@ -60,9 +61,9 @@ static void run_bias_backward(d9_check *check, const d9_array *dy, d9_cuda_prolo
         out[seed] = d9_array_new(D9_KERNEL_F32, channels, 0);
         if (seed && before.reference.data) before.dz = d9_array_out(dz);
         d9_model_seed(seed);
-        d9_check_launch(check, "bias_backward",
-                        d9_cuda_bias_backward(NULL, d9_array_in(dy), &before, rows, channels, scratch.data,
-                                              out[seed].data));
+        d9_check_launch(
+            check, "bias_backward",
+            d9_cuda_bias_backward(NULL, d9_array_in(dy), &before, rows, channels, scratch.data, out[seed].data));
         d9_check_array(check, "bias_backward", expected, &out[seed], tolerance);
     }
     d9_model_seed(0);
@@ -111,7 +112,8 @@ enum { PAIRS = sizeof pairs / sizeof *pairs };
 static void check_concat(d9_check *check, int i, d9_kernel_store store, int shift) {
     const int64_t rows = pairs[i].rows, first = pairs[i].first, second = pairs[i].second, wide = first + second;
     d9_pool pool = {.count = 0};
-    const float *a = d9_pool_random(&pool, store, rows * first, 74), *b = d9_pool_random(&pool, store, rows * second, 75);
+    const float *a = d9_pool_random(&pool, store, rows * first, 74),
+                *b = d9_pool_random(&pool, store, rows * second, 75);
     float *expected = d9_pool_floats(&pool, rows * wide);
     for (int64_t k = 0; k < rows * wide; k++)
         expected[k] = k % wide < first ? a[k / wide * first + k % wide] : b[k / wide * second + k % wide - first];
@@ -163,9 +165,9 @@ void d9_cuda_check_dropout(d9_check *check) {
         float *expected = d9_pool_floats(&pool, count);
         drop(&dropout, *step, count, x, expected);
         d9_array in = d9_array_of(store, count, shift, x), out = d9_array_new(store, count, shift);
-        d9_check_launch(check, "dropout",
-                        d9_cuda_dropout(NULL, d9_array_in(&in), &dropout, *step == 977 ? NULL : step, count,
-                                        d9_array_out(&out)));
+        d9_check_launch(
+            check, "dropout",
+            d9_cuda_dropout(NULL, d9_array_in(&in), &dropout, *step == 977 ? NULL : step, count, d9_array_out(&out)));
         d9_check_array(check, "dropout", expected, &out, 0);
         d9_array_free(check, &in);
         d9_array_free(check, &out);

@@ -174,8 +174,7 @@ static void check_epilogue(d9_check *check, const d9_kernel_norm *shape, d9_kern
     stage(&s, how->activation, addend, how->adds_first, expected, sum);
     d9_array y = d9_array_new(store, s.count, 0), b = d9_array_of(store, s.count, 0, addend);
     d9_array out = d9_array_new(store, s.count, 0);
-    const d9_kernel_epilogue epilogue = {
-        {how->activation, 0.3f}, d9_array_in(&b), how->adds_first, d9_array_out(&out)};
+    const d9_kernel_epilogue epilogue = {{how->activation, 0.3f}, d9_array_in(&b), how->adds_first, d9_array_out(&out)};
     const d9_kernel_norm_state state = gpu_state(&s);
     const d9_kernel_out kept = {how->keeps_y ? y.data : NULL, store};
     d9_check_launch(
@@ -210,8 +209,7 @@ void d9_cuda_check_norm_eval(d9_check *check) {
                              d9_plain_out(expected));
             stage(&s, D9_ACT_CELU, addend, i & 1, expected, sum);
             d9_array b = d9_array_of(store, s.count, 0, addend), out = d9_array_new(store, s.count, 0);
-            const d9_kernel_epilogue epilogue = {
-                {D9_ACT_CELU, 0.3f}, d9_array_in(&b), i & 1, d9_array_out(&out)};
+            const d9_kernel_epilogue epilogue = {{D9_ACT_CELU, 0.3f}, d9_array_in(&b), i & 1, d9_array_out(&out)};
             d9_kernel_norm_state state = gpu_state(&s);
             state.mean = state.inv_std = NULL;
             const d9_kernel_out dropped = {NULL, store};

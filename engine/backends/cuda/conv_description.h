@@ -36,8 +36,8 @@ enum { D9_CONV_ALIGNMENT = 64 };
 /* No choice may ask for more: the fastest ones ask for a few MiB, layout transforms for the activations again. */
 enum { D9_CONV_MOST_WORKSPACE = 256 << 20 };
 
-/* Weights of a linear layer up to which our own dot products compute it: 256 KiB of f32, what the first-level cache of a
- * multiprocessor holds (an H100's), so reading them again for every sample costs little. Larger layers are 1 x 1
+/* Weights of a linear layer up to which our own dot products compute it: 256 KiB of f32, what the first-level cache of
+ * a multiprocessor holds (an H100's), so reading them again for every sample costs little. Larger layers are 1 x 1
  * convolutions (host/shapes.h). ResNet-9's classifier has 5,120. */
 enum { D9_CONV_LEAST_LINEAR = 65536 };
 /* Of a linear node or gradient. */

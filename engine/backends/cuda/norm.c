@@ -153,8 +153,7 @@ bool d9_cuda_norm_match(const d9_site *site) {
 bool d9_cuda_norm_backward_match(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_site inner = inner_of(site);
-    return d9_chain_norm_backward_fits(&inner, d9_cuda_storable) &&
-           (!p.pool || pool_fits(site));
+    return d9_chain_norm_backward_fits(&inner, d9_cuda_storable) && (!p.pool || pool_fits(site));
 }
 
 /* ---- running ---- */
@@ -364,8 +363,8 @@ static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     const bool dz = is_backward(&p) && p.act && !d9_site_internal(site, p.act->outputs[0]);
     snprintf(text, sizeof text, "norm%s%s%s%s%s%s %s %lldx%lldx%lld groups %lld", is_backward(&p) ? " backward" : "",
              p.pool ? " pool" : "", reversed ? " add" : "", p.act ? " act" : "", p.add && !reversed ? " add" : "",
-             dz ? " dz" : "", d9_type_name(d9_site_value(site, x_of(&p))->type), (long long)s.images, (long long)s.pixels,
-             (long long)s.channels, (long long)s.groups);
+             dz ? " dz" : "", d9_type_name(d9_site_value(site, x_of(&p))->type), (long long)s.images,
+             (long long)s.pixels, (long long)s.channels, (long long)s.groups);
     d9_cuda_choice_key(d9_cuda_of(site), text, key);
 }
 
