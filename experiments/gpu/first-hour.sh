@@ -14,6 +14,8 @@
 #   bench     step, ops (each norm in one pass and in two), pipeline, cold     OUT/bench-*.json
 #             with clocks, power and memory meanwhile                          OUT/clocks.csv
 #   profile   the norms and the first layer under Nsight Compute               OUT/ncu.txt
+#   precision ResNet-18 to 152 in f32, tf32, bf16, fp16: seconds, memory,
+#             largest batch; ResNet-18's accuracy over seeds                   OUT/precision/, precision-runs/
 #   peers     PyTorch's own scripts on the same card, from PEERS=folder        OUT/peer-*.txt
 #   seeds     30 seeds of dawn94: mean with views at least 94.05               OUT/seeds/, seeds.txt
 #   cold      the whole process ten times, tuned; once tuning, once uncached,
@@ -23,15 +25,16 @@
 # In all less than an hour on a card like an H100. OUT/stages.tsv has how long each stage took.
 #
 # A stage that is done (OUT/STAGE.done) is skipped, but for compare. The first that fails ends the script with its
-# status. Needs CUDA 12.4 or later with nvcc, cuDNN 9.11 or later, and for curve, bench, profile, seeds and cold CIFAR-10
-# (./setup.sh --data). compute-sanitizer and ncu come with CUDA; without them the output says so.
+# status. Needs CUDA 12.4 or later with nvcc, cuDNN 9.11 or later, and for curve, bench, profile, precision, seeds and cold
+# CIFAR-10 (./setup.sh --data). compute-sanitizer and ncu come with CUDA; without them the output says so.
 #
 # Environment: PRECISION (fp16), PRECISIONS (what the device has), ARCHITECTURES (of the build), PEERS, SEEDS (30), COLD
-# (10). PREBUILT: a build folder from another machine, made with -DDAWN9_GPU_TESTS=ON from sources at the same path, for a
-# machine that cannot build; the libraries are then found by LD_LIBRARY_PATH. BACKEND, CONFIG, SMALL, SMALL_STEPS, CASES
-# and PREDICTIONS are for a rehearsal without a GPU (tests/cli/first_hour.sh).
+# (10), DEPTHS (of precision: 18 34 50 101 152). PREBUILT: a build folder from another machine, made with
+# -DDAWN9_GPU_TESTS=ON from sources at the same path, for a machine that cannot build; the libraries are then found by
+# LD_LIBRARY_PATH. BACKEND, CONFIG, SMALL, SMALL_STEPS, CASES, PRECISION_CONFIG, PRECISION_RUNS, BATCH and PREDICTIONS are
+# for a rehearsal without a GPU (tests/cli/first_hour.sh).
 set -eu
-usage() { sed -n '2,32s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,35s/^# \{0,1\}//p' "$0"; }
 case ${1-} in
 '') usage >&2; exit 2 ;;
 -h | --help) usage; exit 0 ;;
@@ -39,7 +42,7 @@ esac
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- build ops verify repeat sanitize curve bench profile peers seeds cold compare
+[ $# -gt 0 ] || set -- build ops verify repeat sanitize curve bench profile precision peers seeds cold compare
 cd "$(dirname "$0")/../.."
 build=${PREBUILT-build-gpu}
 dawn9=$build/dawn9 config=${CONFIG-configs/dawn94.yaml} small_config=${SMALL-configs/synthetic.yaml}
@@ -159,6 +162,15 @@ stage_profile() {
     echo "ncu: this machine does not allow reading the GPU's counters (ERR_NVGPUCTRPERM)"
 }
 
+# Other shapes than dawn94's, so cuDNN's ways are timed anew. A card without some of the precisions fails those runs alone.
+stage_precision() {
+    DAWN9=$dawn9 CONFIG=${PRECISION_CONFIG-configs/resnet18.yaml} PRECISIONS=$(precisions | sed 's/f64 *//') STEPS=20 \
+        BATCH=${BATCH-128} experiments/precision.sh "$out/precision" 3
+    status=0
+    "$dawn9" experiment "${PRECISION_RUNS-experiments/precision-gpu.yaml}" --seeds 3 --out "$out/precision-runs" || status=$?
+    [ $status = 0 ] || [ -n "$(find "$out/precision-runs" -name result.json)" ] || return $status
+}
+
 # The scripts are other people's, so they are not here. PEERS holds new_dawn.py, airbench94.py, airbench94_muon.py and
 # hiverge.py, or some of them, changed only as far as is needed to run them.
 stage_peers() {
@@ -202,7 +214,7 @@ stage_compare() {
 
 for stage in "$@"; do
     case $stage in
-    build | ops | verify | repeat | sanitize | curve | bench | profile | peers | seeds | cold | compare) ;;
+    build | ops | verify | repeat | sanitize | curve | bench | profile | precision | peers | seeds | cold | compare) ;;
     *) echo "first-hour.sh: no stage named $stage" >&2; usage >&2; exit 2 ;;
     esac
 done

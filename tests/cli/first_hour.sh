@@ -5,6 +5,21 @@ script=$source/experiments/gpu/first-hour.sh
 
 tiny | sed 's/synthetic_train: 128, synthetic_test: 64/synthetic_train: 64, synthetic_test: 32/' >tiny.yaml
 
+cat >resnet.yaml <<'YAML'
+backend: reference
+precision: f32
+threads: 1
+model: {name: resnet, depth: 18, width: 4}
+data: {dataset: synthetic, image_size: 8, synthetic_train: 16, synthetic_test: 8}
+train: {epochs: 1, batch_size: 8}
+YAML
+cat >halves.yaml <<'YAML'
+title: halves
+question: Does it run?
+config: resnet.yaml
+arms: {f32: {}, fp16: {set: {precision: fp16}}}
+YAML
+
 # Stand-ins for what only a machine with a GPU has.
 mkdir bin peers
 cat >bin/compute-sanitizer <<'SH'
@@ -35,7 +50,8 @@ chmod +x bin/*
 echo 'print("94.1")' >peers/peer_a.py
 PREBUILT=$(dirname "$dawn9") PATH=$PWD/bin:$PATH PEERS=$PWD/peers
 export PREBUILT PATH PEERS BACKEND=reference PRECISION=f32 PRECISIONS=f32 CONFIG="$PWD/tiny.yaml" SMALL="$PWD/tiny.yaml" \
-    SMALL_STEPS=1 CASES="$source/tests/golden/cases/baseline.safetensors" SEEDS=2 COLD=1
+    SMALL_STEPS=1 CASES="$source/tests/golden/cases/baseline.safetensors" SEEDS=2 COLD=1 \
+    PRECISION_CONFIG="$PWD/resnet.yaml" PRECISION_RUNS="$PWD/halves.yaml" DEPTHS=18 BATCH=4
 
 # The same predictions, meant for any device and this precision.
 predictions=$source/experiments/gpu/predictions.tsv
@@ -43,7 +59,7 @@ sed "s/\tH[12]00 fp16\t/\tany\t/; s/\tfp16\t/\tf32\t/; s/-fp16\.json/-f32.json/g
 export PREDICTIONS=$PWD/any.tsv
 
 accepts sh "$script" records
-for stage in build ops verify repeat sanitize curve bench profile peers seeds cold compare; do
+for stage in build ops verify repeat sanitize curve bench profile precision peers seeds cold compare; do
     [ -f records/$stage.done ] && [ -f records/$stage.txt ] || fail "$stage left no record"
 done
 json records/devices.json 'any(d["backend"] == "reference" and d["present"] for d in d)'
@@ -55,6 +71,8 @@ for tool in memcheck racecheck synccheck initcheck; do
 done
 grep -q 'does not allow reading' records/profile.txt || fail "profile: not a word on the counters"
 grep -q '^1755, 2619' records/clocks.csv || fail "the clocks left no record"
+[ "$(wc -l <records/precision/precision.tsv)" = 2 ] || fail "precision left no record"
+[ "$(find records/precision-runs -name result.json | wc -l)" = 6 ] || fail "precision left no runs"
 grep -q '94.1' records/peer-peer_a.txt || fail "the peer left no record"
 [ -f records/cold/1/result.json ] || fail "cold left no record"
 
