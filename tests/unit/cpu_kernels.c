@@ -328,40 +328,89 @@ static void normalisation(fixture *f, const setting *s) {
 
 /* ---- pool and linear ---- */
 
-static int64_t window_winner(const d9_kernel_window *w, const double *x, int64_t corner) {
-    int64_t best = corner;
-    for (int64_t k = 0; k < (int64_t)w->kernel * w->kernel; k++) {
-        const int64_t at = corner + (k / w->kernel * w->width + k % w->kernel) * w->channels;
-        if (x[at] > x[best]) best = at;
-    }
-    return best;
+/* Element of place k of the window that makes output o, in the input; -1: it lies outside the image. */
+static int64_t place_at(const d9_kernel_window *w, int64_t o, int64_t k) {
+    const int64_t c = o % w->channels, ox = o / w->channels % w->out_width;
+    const int64_t oy = o / w->channels / w->out_width % w->out_height,
+                  n = o / w->channels / w->out_width / w->out_height;
+    const int64_t iy = oy * w->stride - w->pad + k / w->kernel, ix = ox * w->stride - w->pad + k % w->kernel;
+    if (iy < 0 || ix < 0 || iy >= w->height || ix >= w->width) return -1;
+    return ((n * w->height + iy) * w->width + ix) * w->channels + c;
 }
 
 static void pools(fixture *f, const setting *s) {
-    static const d9_kernel_window windows[] = {{7, 8, 6, 27, 4, 3, 2, 2, 0},
-                                               {3, 9, 7, 65, 4, 3, 2, 2, 0},
-                                               {2, 4, 4, 513, 1, 1, 4, 4, 0},
-                                               {1, 7, 7, 3, 3, 3, 3, 2, 0},
-                                               {2, 7, 7, 65, 2, 2, 2, 4, 0}};
+    static const d9_kernel_window windows[] = {
+        {7, 8, 6, 27, 4, 3, 2, 2, 0},  {3, 9, 7, 65, 4, 3, 2, 2, 0}, {2, 4, 4, 513, 1, 1, 4, 4, 0},
+        {1, 7, 7, 3, 3, 3, 3, 2, 0},   {2, 7, 7, 65, 2, 2, 2, 4, 0}, {2, 9, 6, 27, 5, 3, 3, 2, 1},
+        {1, 5, 8, 513, 3, 5, 2, 2, 1}, {2, 6, 5, 16, 2, 2, 3, 3, 1}, {1, 5, 4, 33, 3, 3, 2, 2, 1}};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         const d9_kernel_window *w = &windows[i];
         const int64_t in_count = w->images * w->height * w->width * w->channels;
         const int64_t out_count = w->images * w->out_height * w->out_width * w->channels;
+        const int64_t places = (int64_t)w->kernel * w->kernel;
         array *x = fill(f, 0, in_count, s->store, s->integers), *dy = fill(f, 1, out_count, s->store, s->integers);
         array *y = empty(f, 2, out_count, s->store), *dx = empty(f, 3, in_count, s->store);
         d9_cpu_pool_forward(&s->cpu, w, in(x), out(y));
         d9_cpu_pool_backward(&s->cpu, w, in(dy), in(x), out(dx));
         for (int64_t o = 0; o < out_count; o++) {
-            const int64_t c = o % w->channels, ox = o / w->channels % w->out_width;
-            const int64_t oy = o / w->channels / w->out_width % w->out_height,
-                          n = o / w->channels / w->out_width / w->out_height;
-            const int64_t corner = ((n * w->height + oy * w->stride) * w->width + ox * w->stride) * w->channels + c;
-            const int64_t best = window_winner(w, x->want, corner);
+            int64_t best = -1;
+            for (int64_t k = 0; k < places; k++) {
+                const int64_t at = place_at(w, o, k);
+                if (at >= 0 && (best < 0 || x->want[at] > x->want[best])) best = at;
+            }
             y->want[o] = x->want[best];
             dx->want[best] += dy->want[o];
         }
         check(y, s, "pool", 0);
         check(dx, s, "pool_backward", s->integers ? 0 : 2e-7);
+        if (w->pad) continue;
+        y = empty(f, 2, out_count, s->store), dx = empty(f, 3, in_count, s->store);
+        d9_cpu_mean_pool_forward(&s->cpu, w, in(x), out(y));
+        d9_cpu_mean_pool_backward(&s->cpu, w, in(dy), out(dx));
+        for (int64_t o = 0; o < out_count; o++)
+            for (int64_t k = 0; k < places; k++) {
+                y->want[o] += x->want[place_at(w, o, k)] / (double)places;
+                dx->want[place_at(w, o, k)] += dy->want[o] / (double)places;
+            }
+        check(y, s, "mean_pool", 3e-7);
+        check(dx, s, "mean_pool_backward", 3e-7);
+    }
+}
+
+/* ---- bias and dropout ---- */
+
+static void biases(fixture *f, const setting *s) {
+    static const int64_t shapes[][2] = {{7, 27}, {65, 64}, {1000, 3}, {3, 513}}; /* rows, channels */
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int64_t rows = shapes[i][0], channels = shapes[i][1], count = rows * channels;
+        const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
+        const d9_cpu_prologue plain = {.act = {D9_KERNEL_NO_ACT, 0}};
+        array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, channels, D9_KERNEL_F32, s->integers);
+        array *y = empty(f, 2, count, s->store), *db = empty(f, 3, channels, D9_KERNEL_F32);
+        assert_true(d9_cpu_bias_scratch_bytes(channels) <= SCRATCH);
+        d9_cpu_bias_forward(&s->cpu, in(x), b->f32, rows, channels, &none, f->scratch, out(y));
+        d9_cpu_bias_backward(&s->cpu, in(x), &plain, rows, channels, f->scratch, db->f32);
+        for (int64_t k = 0; k < count; k++) {
+            y->want[k] = x->want[k] + b->want[k % channels];
+            db->want[k % channels] += x->want[k];
+        }
+        check(y, s, "bias", s->integers ? 0 : 1e-7);
+        check(db, s, "bias_backward", s->integers ? 0 : 1e-6);
+    }
+}
+
+static void dropouts(fixture *f, const setting *s) {
+    static const int64_t sizes[] = {27, 512, 70001}; /* the last in three pieces */
+    static const double shares[] = {0.25, 0.5, 0.9};
+    for (int i = 0; i < 9; i++) {
+        const int64_t count = sizes[i / 3];
+        const d9_dropout dropout = d9_dropout_of(0x123456789abcdef, 4000000000 + i, 77, shares[i % 3]);
+        array *x = fill(f, 0, count, s->store, s->integers), *y = empty(f, 2, count, s->store);
+        d9_cpu_dropout(&s->cpu, in(x), &dropout, count, out(y));
+        for (int64_t k = 0; k < count; k++)
+            if (d9_philox_unit(d9_dropout_words(&dropout, k / 4).v[k % 4]) >= shares[i % 3])
+                y->want[k] = x->want[k] / (1 - shares[i % 3]);
+        check(y, s, "dropout", 2e-7);
     }
 }
 
@@ -533,6 +582,8 @@ EVERYWHERE(activations)
 EVERYWHERE(updates)
 EVERYWHERE(normalisation)
 EVERYWHERE(pools)
+EVERYWHERE(biases)
+EVERYWHERE(dropouts)
 EVERYWHERE(linears)
 EVERYWHERE(augmentation)
 EVERYWHERE(strips)
@@ -598,6 +649,8 @@ int main(void) {
         cmocka_unit_test(test_updates),
         cmocka_unit_test(test_normalisation),
         cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_biases),
+        cmocka_unit_test(test_dropouts),
         cmocka_unit_test(test_linears),
         cmocka_unit_test(test_statistics_without_spread),
         cmocka_unit_test(test_metrics),
