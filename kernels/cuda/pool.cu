@@ -17,12 +17,15 @@ struct inside {
     int top, bottom, left, right;
 };
 
-D9_DEVICE int clipped(int64_t n, int most) { return n < 0 ? 0 : n < most ? static_cast<int>(n) : most; }
+D9_DEVICE int clipped(int n, int most) { return n < 0 ? 0 : n < most ? n : most; }
+
+/* Where window `o` begins, in rows or in columns. */
+D9_DEVICE int begin_of(const d9_kernel_window &w, int64_t o) { return static_cast<int>(o) * w.stride - w.pad; }
 
 D9_DEVICE inside inside_of(const d9_kernel_window &w, int64_t oy, int64_t ox) {
-    const int64_t y = oy * w.stride - w.pad, x = ox * w.stride - w.pad;
-    return {clipped(-y, w.kernel), clipped(w.height - y, w.kernel), clipped(-x, w.kernel),
-            clipped(w.width - x, w.kernel)};
+    const int y = begin_of(w, oy), x = begin_of(w, ox);
+    return {clipped(-y, w.kernel), clipped(static_cast<int>(w.height) - y, w.kernel), clipped(-x, w.kernel),
+            clipped(static_cast<int>(w.width) - x, w.kernel)};
 }
 
 /* The maximum of each lane in window (oy, ox) of image n, and its place 0 .. kernel * kernel - 1. */
@@ -33,7 +36,7 @@ template <int V> struct found {
 
 template <int V>
 D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox, int64_t c) {
-    const int64_t corner = input_at(w, n, oy * w.stride - w.pad, ox * w.stride - w.pad) + c;
+    const int64_t corner = input_at(w, n, begin_of(w, oy), begin_of(w, ox)) + c;
     const inside part = inside_of(w, oy, ox);
     found<V> f;
     f.best = d9_load<V, D9_ANY>(x, corner + (part.top * w.width + part.left) * w.channels, V);
@@ -74,15 +77,14 @@ __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d
 template <int V>
 D9_DEVICE void scatter(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox,
                        int64_t c, d9_kernel_out dx) {
-    const int64_t y = oy * w.stride - w.pad, left = ox * w.stride - w.pad;
-    const int64_t below = oy + 1 == w.out_height ? w.height : y + w.stride;
-    const int64_t right = ox + 1 == w.out_width ? w.width : left + w.stride;
-    const inside part = inside_of(w, oy, ox);
+    const int y = begin_of(w, oy), left = begin_of(w, ox);
+    const int below = oy + 1 == w.out_height ? static_cast<int>(w.height) : y + w.stride;
+    const int right = ox + 1 == w.out_width ? static_cast<int>(w.width) : left + w.stride;
     const found<V> f = find<V>(w, x, n, oy, ox, c);
     const d9_vector<V> from = d9_load<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c, V);
-    for (int64_t r = part.top; r < below - y; r++)
-        for (int64_t q = part.left; q < right - left; q++) {
-            const int here = r < w.kernel && q < w.kernel ? static_cast<int>(r * w.kernel + q) : -1;
+    for (int r = y < 0 ? -y : 0; r < below - y; r++)
+        for (int q = left < 0 ? -left : 0; q < right - left; q++) {
+            const int here = r < w.kernel && q < w.kernel ? r * w.kernel + q : -1;
             d9_vector<V> t;
             for (int i = 0; i < V; i++) t.v[i] = f.place[i] == here ? from.v[i] : 0.0f;
             d9_put<V, D9_ANY>(dx, input_at(w, n, y + r, left + q) + c, V, t);
@@ -90,7 +92,7 @@ D9_DEVICE void scatter(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in 
 }
 
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK, 3)
+__global__ void __launch_bounds__(D9_BLOCK, 2)
     pool_scatter_kernel(d9_kernel_window w, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dx) {
     FOR_ROWS(row, w.images * w.out_height) {
         const int64_t n = image_of(row, w.out_height), oy = within(row, w.out_height);
@@ -139,11 +141,14 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
     }
 }
 
-/* ---- the mean: no padding. A row of the window is added in f32, then in double ---- */
+/* ---- the mean: no padding. A row of the window is added in f32, then in double. `share`: of one of its elements ----
+ */
+
+D9_DEVICE float shared(double sum, double share) { return static_cast<float>(sum * share); }
 
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK) mean_pool_kernel(d9_kernel_window w, d9_kernel_in x, d9_kernel_out y) {
-    const double share = 1.0 / (w.kernel * w.kernel);
+__global__ void __launch_bounds__(D9_BLOCK, 2)
+    mean_pool_kernel(d9_kernel_window w, double share, d9_kernel_in x, d9_kernel_out y) {
     FOR_ROWS(row, w.images * w.out_height) {
         const int64_t n = image_of(row, w.out_height), oy = within(row, w.out_height);
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
@@ -160,16 +165,15 @@ __global__ void __launch_bounds__(D9_BLOCK) mean_pool_kernel(d9_kernel_window w,
                 for (int i = 0; i < V; i++) sum[i] += static_cast<double>(line.v[i]);
             }
             d9_vector<V> mean;
-            for (int i = 0; i < V; i++) mean.v[i] = static_cast<float>(sum[i] * share);
+            for (int i = 0; i < V; i++) mean.v[i] = shared(sum[i], share);
             d9_put<V, D9_ANY>(y, output_at(w, n, oy, 0) + at, V, mean);
         }
     }
 }
 
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK, 3)
-    mean_pool_backward_kernel(d9_kernel_window w, d9_kernel_in dy, d9_kernel_out dx) {
-    const float windows = static_cast<float>(w.kernel * w.kernel);
+__global__ void __launch_bounds__(D9_BLOCK, 2)
+    mean_pool_backward_kernel(d9_kernel_window w, double share, d9_kernel_in dy, d9_kernel_out dx) {
     FOR_ROWS(row, w.images * w.height) {
         const int64_t n = image_of(row, w.height), iy = within(row, w.height);
         const covering rows = covering_of(w, iy, w.out_height);
@@ -183,7 +187,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
                     const d9_vector<V> t = d9_load<V, D9_ANY>(dy, from, V);
                     for (int i = 0; i < V; i++) sum.v[i] += t.v[i];
                 }
-            for (int i = 0; i < V; i++) sum.v[i] /= windows;
+            for (int i = 0; i < V; i++) sum.v[i] = shared(sum.v[i], share);
             d9_put<V, D9_ANY>(dx, input_at(w, n, iy, 0) + at, V, sum);
         }
     }
@@ -229,11 +233,13 @@ int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window,
     return LAUNCH_ROWS(pool_gather_kernel, wide, w.width, w.images * w.height, stream, w, dy, x, dx);
 }
 
+static double share_of(const d9_kernel_window &w) { return 1.0 / (w.kernel * w.kernel); }
+
 int d9_cuda_mean_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y) {
     const d9_kernel_window w = *window;
     const bool wide = w.channels % D9_WIDE == 0 && d9_aligned(x.data) && d9_aligned(y.data);
     if (is_empty(window)) return 0;
-    return LAUNCH_ROWS(mean_pool_kernel, wide, w.out_width, w.images * w.out_height, stream, w, x, y);
+    return LAUNCH_ROWS(mean_pool_kernel, wide, w.out_width, w.images * w.out_height, stream, w, share_of(w), x, y);
 }
 
 int d9_cuda_mean_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy,
@@ -241,5 +247,5 @@ int d9_cuda_mean_pool_backward(d9_cuda_stream stream, const d9_kernel_window *wi
     const d9_kernel_window w = *window;
     const bool wide = w.channels % D9_WIDE == 0 && d9_aligned(dy.data) && d9_aligned(dx.data);
     if (is_empty(window)) return 0;
-    return LAUNCH_ROWS(mean_pool_backward_kernel, wide, w.width, w.images * w.height, stream, w, dy, dx);
+    return LAUNCH_ROWS(mean_pool_backward_kernel, wide, w.width, w.images * w.height, stream, w, share_of(w), dy, dx);
 }

@@ -253,7 +253,7 @@ static d9_value_id made(chain *k, const char *name, d9_type type, d9_shape shape
 }
 
 static d9_value_id add_pool(chain *k, d9_type type, bool read_again) {
-    d9_node pool = {.op = D9_OP_POOL, .input_count = 1, .output_count = 1, .as.pool = {2, 2}};
+    d9_node pool = {.op = D9_OP_POOL, .input_count = 1, .output_count = 1, .as.pool = {2, 2, 0}};
     pool.inputs[0] = op_input(&k->c, "whole", D9_BUFFER_SCRATCH, type, whole, -2, 2);
     pool.outputs[0] = op_output(&k->c, "pooled", D9_BUFFER_SCRATCH, type, half);
     if (read_again) k->outputs[k->count++] = pool.outputs[0];
@@ -332,7 +332,7 @@ static void make_backward(chain *k, d9_context *context, d9_type type, bool add,
     norm.outputs[2] = made(k, "dbias", D9_F32, vector);
     op_node(&k->c, &norm);
     if (!pool) return;
-    d9_node gradient = {.op = D9_OP_POOL_BACKWARD, .input_count = 2, .output_count = 1, .as.pool = {2, 2}};
+    d9_node gradient = {.op = D9_OP_POOL_BACKWARD, .input_count = 2, .output_count = 1, .as.pool = {2, 2, 0}};
     gradient.inputs[0] = norm.outputs[0];
     gradient.inputs[1] = k->c.graph->nodes[0].inputs[0];
     gradient.outputs[0] = made(k, "dx", type, whole);
