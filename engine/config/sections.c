@@ -57,8 +57,8 @@ static const d9_option data_options[] = {
     {"synthetic_test", D9_OPTION_INT, FIELD(data.synthetic_test), "512", 1, 1e7, NULL,
      "test images of the synthetic set"},
     {"normalize", D9_OPTION_CHOICE, FIELD(data.normalize), "dataset", 0, 0, "dataset|unit|imagenet",
-     "what the network sees of a pixel: less the mean and over the deviation of its channel; as it is, in 0..1; or by the "
-     "means and deviations of ImageNet, which weights of torchvision expect"},
+     "what the network sees of a pixel: less the mean and over the deviation of its channel; as it is, in 0..1; or by "
+     "the means and deviations of ImageNet, which weights of torchvision expect"},
     {0},
 };
 

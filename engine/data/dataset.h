@@ -56,7 +56,8 @@ enum { D9_DIGEST_DIGITS = 16 };
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]);
 
 /* What loading would give, without reading a file and without images: sizes, counts, which are 0 of a folder, and the
- * normalisation; a deviation of 0 where that is measured. Needs no freeing. What is refused here, loading refuses too. */
+ * normalisation; a deviation of 0 where that is measured. Needs no freeing. What is refused here, loading refuses
+ * too. */
 D9_MUST_USE d9_status d9_dataset_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
 /* The value that each byte has for the network: table (channels, 256) of (byte - mean) / std of its channel. */

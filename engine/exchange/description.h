@@ -37,9 +37,9 @@ D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_descrip
 /* d9_description_read of a file that was read before; `path` is for messages. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
                                           d9_description **description);
-/* Of a file without metadata, torchvision's for example: size and normalisation as `config` promises them, as many classes
- * as the last layer of its network has rows in the file. They have numbers for names, unless the promised dataset has
- * as many. */
+/* Of a file without metadata, torchvision's for example: size and normalisation as `config` promises them, as many
+ * classes as the last layer of its network has rows in the file. They have numbers for names, unless the promised
+ * dataset has as many. */
 D9_MUST_USE d9_status d9_description_assume(d9_context *context, const char *path, const d9_safetensors *file,
                                             const d9_config *config, d9_description **description);
 /* A run of `config` over images and classes as described, a batch in all. */

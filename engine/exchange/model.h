@@ -11,8 +11,8 @@ D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
 /* The same file in memory, which the caller frees with d9_release; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size);
 /* Loads a model's weights into STATE and its averages. Nothing else need be initialised to evaluate. A tensor that is
- * missing, too many or of another shape: D9_USAGE naming it, what is there and what would be right. A file of torchvision's
- * resnet or densenet does as well: those networks have its names here. */
+ * missing, too many or of another shape: D9_USAGE naming it, what is there and what would be right. A file of
+ * torchvision's does as well, where a network has its names here. */
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
 /* The same into an initialised state, to train on: where the file knows another number of classes, the last layer stays
  * as it is, and the log says so. */

@@ -14,8 +14,8 @@
 
 #include "train/build.h"
 
-/* In `arena`; NULL where a node has no form there: such a model is used by dawn9 alone. `extent`: of a session, or as the
- * model's description has it. */
+/* In `arena`; NULL where a node has no form there: such a model is used by dawn9 alone. `extent`: of a session, or as
+ * the model's description has it. */
 D9_MUST_USE d9_status d9_network_describe(d9_context *context, const d9_config *config, const d9_extent *extent,
                                           d9_arena *arena, const char **text);
 /* Writes the model file again, with this row: one of earlier versions has none. */

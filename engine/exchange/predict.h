@@ -33,8 +33,8 @@ typedef struct d9_predictor {
 D9_MUST_USE d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *options,
                                         d9_predictor *predictor);
 /* pixels: (count, height, width, 3) RGB; probabilities: (count, classes), the softmax of the logits averaged over the
- * configuration's views. Those of one image do not depend on the others. features: (count, predictor->features), what the
- * last linear layer reads, flattened, averaged over the same views; NULL: not wanted. */
+ * configuration's views. Those of one image do not depend on the others. features: (count, predictor->features), what
+ * the last linear layer reads, flattened, averaged over the same views; NULL: not wanted. */
 D9_MUST_USE d9_status d9_predictor_run(d9_predictor *predictor, const uint8_t *pixels, int64_t count,
                                        double *probabilities, double *features);
 void d9_predictor_close(d9_predictor *predictor);

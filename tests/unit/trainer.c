@@ -600,7 +600,8 @@ static void test_model_of_another_network(void **state) {
     open_session(b, wider, &session);
     run_path(b->folder, "model.safetensors", path);
     assert_int_equal(d9_model_read(&session, path), D9_USAGE);
-    snprintf(message, sizeof message, "%s: stem.conv.weight is (4, 27, 1, 1), in this configuration's network (5, 3, 3, 3)", path);
+    snprintf(message, sizeof message,
+             "%s: stem.conv.weight is (4, 27, 1, 1), in this configuration's network (5, 3, 3, 3)", path);
     assert_string_equal(b->context.message, message);
     d9_context_clear(&b->context);
     d9_session_close(&session);
