@@ -73,6 +73,7 @@ for node in graph["nodes"]:
     assert set(node["inputs"]) <= known and node["output"] not in known, node
     known.add(node["output"])
 assert graph["nodes"][-1]["output"] == "logits" and [view["mirror"] for view in graph["views"]] == json.loads(sys.argv[2])
+assert all(axes == [1, 2] for name, axes in graph["constants"].items() if name.endswith(".axes"))
 assert {op: ops.count(op) for op in ops} == json.loads(sys.argv[3]), ops
 PYTHON
 accepts python3 graph.py run/model.safetensors '[false]' '{"Sub": 1, "Div": 1, "Conv": 9, "BatchNormalization": 8,

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "graph/edit.h"
-#include "graph/onnx.h"
+#include "exchange/exchange.h"
 #include "graph/op.h"
 #include "tests/support/programs.h"
 
@@ -118,45 +118,21 @@ static void test_stride_and_even_sizes(void **state) {
     assert_shape(f, y, (d9_shape){4, {6, 3, 3, 3}});
 }
 
-/* ---- as ONNX ---- */
+/* ---- at the boundary ---- */
 
-typedef struct noted {
-    d9_onnx_writer base;
-    int64_t perm[4]; /* of a transposition; zeros: there was none */
-} noted;
-
-static const char *no_name(const d9_onnx_writer *self, d9_value_id id) { return (void)self, (void)id, ""; }
-static void begin_nothing(d9_onnx_writer *self, const char *op, const char *name, const char *const *inputs,
-                          const char *output) {
-    (void)self, (void)op, (void)name, (void)inputs, (void)output;
-}
-static void note_integers(d9_onnx_writer *self, const char *name, const int64_t *values, size_t count) {
-    assert_string_equal(name, "perm");
-    assert_int_equal(count, 4);
-    memcpy(((noted *)(void *)self)->perm, values, sizeof((noted *)0)->perm);
-}
-static void drop_integer(d9_onnx_writer *self, const char *name, int64_t value) { (void)self, (void)name, (void)value; }
-static void end_nothing(d9_onnx_writer *self) { (void)self; }
-
-/* ONNX counts features as (C, H, W), the weights as (H, W, C): axes 0, 2, 3, 1 of what comes are turned to that. */
-static void test_linear_turns_pixels_for_onnx(void **state) {
+/* Outside the columns of a linear layer that reads images count (C, H, W), here (H, W, C). */
+static void test_columns_are_turned_at_the_boundary(void **state) {
     fixture *f = *state;
     d9_value_id y;
-    for (int pool = 4; pool <= 8; pool += 4) { /* to 2 x 2, to 1 x 1 */
-        noted n = {{.graph = &f->graph,
-                    .value = no_name,
-                    .begin = begin_nothing,
-                    .integers = note_integers,
-                    .integer = drop_integer,
-                    .end = end_nothing},
-                   {0}};
-        OK(d9_graph_pool(&f->context, &f->graph, pool == 4 ? "p" : "q", f->image, (d9_pool_attributes){pool, pool, 0},
-                         &y));
-        OK(d9_graph_linear(&f->context, &f->graph, pool == 4 ? "four" : "one", y, 5, &y));
-        const d9_node *linear = &f->graph.nodes[f->graph.node_count - 1];
-        OK(d9_op_info_of(D9_OP_LINEAR)->onnx(&f->context, &n.base, linear));
-        assert_memory_equal(n.perm, pool == 4 ? ((int64_t[]){0, 2, 3, 1}) : ((int64_t[]){0, 0, 0, 0}), sizeof n.perm);
-    }
+    double outside[60], inside[60];
+    OK(d9_graph_pool(&f->context, &f->graph, "p", f->image, (d9_pool_attributes){4, 4, 0}, &y)); /* to 2 x 2 */
+    OK(d9_graph_linear(&f->context, &f->graph, "five", y, 5, &y));
+    const d9_value *weight = &f->graph.values[d9_graph_find_value(&f->graph, "five.weight")];
+    for (int k = 0; k < 60; k++) outside[k] = k;
+    d9_exchange_in(&f->graph, weight, outside, inside);
+    for (int o = 0; o < 5; o++)
+        for (int pixel = 0; pixel < 4; pixel++)
+            for (int c = 0; c < 3; c++) assert_true(inside[o * 12 + pixel * 3 + c] == o * 12 + c * 4 + pixel);
 }
 
 static void test_names_are_unique_and_bounded(void **state) {
@@ -451,7 +427,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_builders_infer_shapes),
         TEST(test_stride_and_even_sizes),
-        TEST(test_linear_turns_pixels_for_onnx),
+        TEST(test_columns_are_turned_at_the_boundary),
         TEST(test_names_are_unique_and_bounded),
         TEST(test_copy_is_another_graph),
         TEST(test_grows),

@@ -336,6 +336,30 @@ static void test_live_values_do_not_overlap(void **state) {
     }
 }
 
+/* What is read after the step is not written over: here a value that another one covers otherwise. */
+static void test_features_outlive_the_step(void **state) {
+    (void)state;
+    d9_program program;
+    int64_t bytes;
+    make(program_all_tricks, "f32", false, &program);
+    d9_graph *graph = &program.eval;
+    const d9_value_id kept = d9_graph_find_value(graph, "stem.norm.out");
+    for (int features = 0; features < 2; features++) {
+        int covered = 0;
+        graph->features = features ? kept : D9_NONE;
+        op_ok(&context, d9_memory_plan(&context, graph, false, 1, &bytes));
+        const d9_value *feature = &graph->values[kept];
+        const int64_t end = feature->offset + d9_shape_count(&feature->shape) * (int64_t)sizeof(float);
+        for (d9_node_id n = feature->producer + 1; n < graph->node_count; n++) {
+            const d9_value *value = &graph->values[graph->nodes[n].outputs[0]];
+            covered += value->kind == D9_VALUE_ACTIVATION && value->offset < end &&
+                       value->offset + 4 * d9_shape_count(&value->shape) > feature->offset;
+        }
+        assert_int_equal(covered > 0, !features);
+    }
+    d9_program_free(&context, &program);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_half_precisions, set_up),
@@ -347,6 +371,7 @@ int main(void) {
         cmocka_unit_test_setup(test_no_gradient_is_known, set_up),
         cmocka_unit_test_setup(test_evaluation_list, set_up),
         cmocka_unit_test_setup(test_live_values_do_not_overlap, set_up),
+        cmocka_unit_test_setup(test_features_outlive_the_step, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
