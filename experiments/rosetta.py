@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""What experiments/rosetta.sh left in a folder: FOLDER/rosetta.tsv, a line a run, and on standard output both means and their
+difference with its 95% interval (Welch).
+
+usage: rosetta.py FOLDER
+"""
+import csv, glob, json, math, statistics, sys
+
+folder = sys.argv[1]
+HEADS = ("program", "seed", "epochs", "accuracy", "train_seconds")
+
+
+def ours():
+    for path in sorted(glob.glob(f"{folder}/runs/baseline/seed*/result.json")):
+        with open(path, encoding="utf-8") as file:
+            run = json.load(file)
+        yield dict(zip(HEADS, ("dawn9", run["seed"], run["epochs"][-1]["epoch"], run["accuracy"], run["train_seconds"])))
+
+
+def theirs():
+    for path in sorted(glob.glob(f"{folder}/torch-seed*.tsv")):
+        with open(path, encoding="utf-8") as file:
+            last = list(csv.DictReader(file, delimiter="\t"))[-1]
+        yield dict(zip(HEADS, (last["peer"], int(last["seed"]), int(last["epoch"]), float(last["accuracy"]), float(last["seconds"]))))
+
+
+def quantile(p, degrees):
+    """Of Student's t: the density's integral by Simpson's rule, and the place halved into."""
+    factor = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
+
+    def below(t, pieces=2000):
+        density = [factor * (1 + (i * t / pieces) ** 2 / degrees) ** (-(degrees + 1) / 2) for i in range(pieces + 1)]
+        return 0.5 + t / pieces / 3 * sum(d * (1 if i in (0, pieces) else 4 if i % 2 else 2) for i, d in enumerate(density))
+
+    low, high = 0.0, 1000.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if below(middle) < p else (low, middle)
+    return low
+
+
+def welch(a, b):
+    """Difference of the means and half of its 95% interval."""
+    parts = [statistics.variance(x) / len(x) for x in (a, b)]
+    degrees = sum(parts) ** 2 / sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b)))
+    return statistics.mean(a) - statistics.mean(b), quantile(0.975, degrees) * math.sqrt(sum(parts))
+
+
+rows = [*ours(), *theirs()]
+if len({row["epochs"] for row in rows}) != 1:
+    sys.exit(f"rosetta.py: {folder} has runs of different lengths, or none")
+with open(f"{folder}/rosetta.tsv", "w", encoding="utf-8", newline="") as file:
+    table = csv.DictWriter(file, HEADS, delimiter="\t", lineterminator="\n")
+    table.writeheader()
+    table.writerows({**row, "accuracy": f"{row['accuracy']:.2f}", "train_seconds": f"{row['train_seconds']:.1f}"} for row in rows)
+groups = {}
+for row in rows:
+    groups.setdefault(row["program"], []).append(row)
+print("| | runs | accuracy, % | mean | training, s (median) |\n|---|---|---|---|---|")
+for program, runs in groups.items():
+    accuracies = [run["accuracy"] for run in runs]
+    print(f"| {program} | {len(runs)} | {' '.join(f'{a:.2f}' for a in accuracies)} | {statistics.mean(accuracies):.2f} | "
+          f"{statistics.median(run['train_seconds'] for run in runs):.0f} |")
+samples = [[run["accuracy"] for run in runs] for runs in groups.values()]
+if len(samples) == 2 and min(map(len, samples)) > 1:
+    difference, half = welch(*samples)
+    print(f"dawn9 minus PyTorch: {difference:+.2f} points, 95% interval {difference - half:+.2f} to {difference + half:+.2f}")
