@@ -349,6 +349,73 @@ def stages():
     return "\n".join([*lines, row("all", f"{sum(float(each['likely']) for each in found) / 60:.0f} minutes")])
 
 
+# ---- the networks: records that experiments/networks.sh, rosetta.sh and precision.sh leave ----
+
+
+def or_not_yet(what, path, lines):
+    """The lines that a table's rows give, or that there is no record yet."""
+    try:
+        return "\n".join(lines(table(path)))
+    except NoRecord:
+        return f"{what}: not measured yet."
+
+
+def network_table(path, *names):
+    """Medians of a network, or of all but the features."""
+
+    def lines(found):
+        middle = [r for r in found if r["round"] == "median" and (r["network"] in names if names else r["network"] != "features")]
+        yield row("network", "precision", "batch", "dawn9, images/s", "PyTorch, images/s", "ratio", "goal")
+        yield "|---|---|---|---|---|---|---|"
+        for r in middle:
+            faster = max(float(r["contiguous"]), float(r["channels_last"]))
+            yield row(r["network"], r["precision"].replace("-avx2", ", held to AVX2"), r["batch"], f"{float(r['dawn9']):.1f}", f"{faster:.1f}",
+                      f"{float(r['ratio']):.2f}", r["goal"].rstrip("0").rstrip("."))
+        yield row(f"{found[0]['processor']}, {found[0]['threads']} threads", "", "", "", "", "", "")
+
+    return or_not_yet("images/s beside PyTorch", path, lines)
+
+
+def features_table(path):
+    def lines(found):
+        yield row("precision", "dawn9, s for 1000 images", "PyTorch, s", "ratio")
+        yield "|---|---|---|---|"
+        for r in found:
+            if (r["network"], r["round"]) == ("features", "median"):
+                faster = max(float(r["contiguous"]), float(r["channels_last"]))
+                yield row(r["precision"].replace("-avx2", ", held to AVX2"), f"{1e3 / float(r['dawn9']):.1f}", f"{1e3 / faster:.1f}",
+                          f"{float(r['ratio']):.2f}")
+
+    return or_not_yet("Seconds for 1000 images", path, lines)
+
+
+def rosetta_table(path):
+    def lines(found):
+        yield row("program", "seeds", "accuracy, %", "mean", "training, s (median)")
+        yield "|---|---|---|---|---|"
+        for program in dict.fromkeys(r["program"] for r in found):
+            runs = [r for r in found if r["program"] == program]
+            yield row(program, str(len(runs)), " ".join(r["accuracy"] for r in runs), f"{mean(float(r['accuracy']) for r in runs):.2f}",
+                      f"{median(float(r['train_seconds']) for r in runs):.0f}")
+
+    return or_not_yet("Seeds beside PyTorch's", path, lines)
+
+
+def precision_table(path):
+    def lines(found):
+        first = found[0]
+        yield row("depth", "precision", f"ms a step, batch {first['batch']}", "f32's over it", "peak memory, MiB",
+                  f"largest batch in {first['memory_gib']} GiB", "over f32's")
+        yield "|---|---|---|---|---|---|---|"
+        for r in found:
+            yield row(r["depth"], r["precision"], f"{1e3 * float(r['step_seconds']):.1f}",
+                      f"{float(r['ratio']):.2f} ({float(r['ratio_low']):.2f} to {float(r['ratio_high']):.2f})", r["peak_mib"], r["largest_batch"],
+                      f"{float(r['batch_ratio']):.2f}")
+        yield row(f"{first['device']}, {first['threads']} threads", "", "", "", "", "", "")
+
+    return or_not_yet("Half precision beside f32", path, lines)
+
+
 def signed(number):
     return f"{float(number):+.2f}".replace("-", "−").replace("+0.00", "0.00").replace("−0.00", "0.00")
 
@@ -637,6 +704,8 @@ PLANTED = [  # text of a page, what must be said of it (None: nothing)
     ("<!-- made: half_epoch() -->\n" + half_epoch(), None),
     ("<!-- made: predicted_table() -->\n" + predicted_table().replace("3.1 ms", "3.0 ms"), "not what predicted_table() gives"),
     ("<!-- made: stages() -->\n" + stages(), None),
+    ("<!-- made: network_table('cpu/none/networks.tsv') -->\nimages/s beside PyTorch: not measured yet.", None),
+    ("<!-- made: network_table('cpu/none/networks.tsv') -->\nimages/s beside PyTorch: 5.", "not what network_table"),
     ("<!-- made: half_epoch() -->\n" + half_epoch().replace("542", "543"), "not what"),
     ("```console run\n$ dawn9\ntrain_seconds 5\n```", "a block shows what was measured"),
     ("<!-- shown: cpu/synthetic-seed1/output.txt -->\n```console run\n$ dawn9\ntime  train_seconds 5\n```", "does not say so"),

@@ -16,8 +16,8 @@ typedef struct d9_measurement {
     d9_ceilings ceilings; /* measured after the steps; zeros: the backend does not know */
 } d9_measurement;
 
-/* Three steps to warm up, then `steps` timed ones (the trainer's own loop), then the ceilings. Of the session's eval_plan
- * a step is a batch of evaluation. */
+/* Three steps to warm up, then `steps` timed ones (the trainer's own loop), then the ceilings. Of the session's
+ * eval_plan a step is a batch of evaluation. */
 D9_MUST_USE d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps,
                                  d9_measurement *measurement);
 void d9_measurement_free(d9_measurement *measurement);
