@@ -57,7 +57,7 @@ for name, key in (("logits", "accuracy"), ("logits_tta", "accuracy_tta")):
 assert top1 == predicted["top1"][1]
 PYTHON
 accepts python3 logits.py
-refuses 2 'run/model.safetensors: .*another' "$dawn9" eval run/config.yaml run/model.safetensors --set model.channels=[4,4,8,16]
+refuses 2 'run/model.safetensors: .* is .*, in this configuration.s network ' "$dawn9" eval run/config.yaml run/model.safetensors --set model.channels=[4,4,8,16]
 refuses 3 'nothing.safetensors' "$dawn9" eval run/config.yaml nothing.safetensors
 head -c 1000 run/model.safetensors >cut.safetensors
 refuses 3 'cut.safetensors' "$dawn9" eval run/config.yaml cut.safetensors
