@@ -380,8 +380,8 @@ static d9_value_id with_content(op_case *c, const char *name, d9_type type, d9_s
 static void pooling_lets_nan_win_and_takes_the_first_maximum(void **state) {
     fixture *f = *state;
     op_case c;
-    d9_node pool = {.op = D9_OP_POOL, .input_count = 1, .output_count = 1, .as.pool = {2, 2}};
-    d9_node back = {.op = D9_OP_POOL_BACKWARD, .input_count = 2, .output_count = 1, .as.pool = {2, 2}};
+    d9_node pool = {.op = D9_OP_POOL, .input_count = 1, .output_count = 1, .as.pool = {2, 2, 0}};
+    d9_node back = {.op = D9_OP_POOL_BACKWARD, .input_count = 2, .output_count = 1, .as.pool = {2, 2, 0}};
     const double x[] = {1, NAN, 5, 5, 0, /* windows: {1, NaN, 9, 2}, {5, 5, 5, 4}; the last column is in none */
                         9, 2,   5, 4, 7};
     const double dx[] = {0, 10, 20, 0, 0, 0, 0, 0, 0, 0};
