@@ -17,8 +17,7 @@ static d9_shape inside_shape(const d9_graph *graph, const d9_value *value) {
     for (int n = 0; value->kind == D9_VALUE_PARAMETER && n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
         if (node->op != D9_OP_LINEAR) continue;
-        const d9_node_id cast = graph->values[node->inputs[1]].producer; /* the weight may be narrowed first */
-        const d9_value *weight = &graph->values[cast == D9_NONE ? node->inputs[1] : graph->nodes[cast].inputs[0]];
+        const d9_value *weight = &graph->values[d9_graph_parameter(graph, node->inputs[1])];
         const d9_shape *x = &graph->values[node->inputs[0]].shape;
         if (x->rank == 4 && strcmp(weight->name, value->name) == 0)
             return (d9_shape){4, {value->shape.d[0], x->d[1], x->d[2], x->d[3]}};

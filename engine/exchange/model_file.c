@@ -64,11 +64,8 @@ static const char *shape_text(const d9_shape *shape, char text[96]) {
 static bool is_of_head(const d9_graph *graph, const d9_value *value) {
     const d9_node_id classifier = d9_graph_classifier(graph);
     for (d9_node_id n = classifier; n != D9_NONE && n <= graph->values[graph->logits].producer; n++)
-        for (int i = 1; i < graph->nodes[n].input_count; i++) {
-            const d9_value_id id = graph->nodes[n].inputs[i];
-            const d9_node_id cast = graph->values[id].producer; /* a weight may be narrowed first */
-            if (value == &graph->values[cast == D9_NONE ? id : graph->nodes[cast].inputs[0]]) return true;
-        }
+        for (int i = 1; i < graph->nodes[n].input_count; i++)
+            if (value == &graph->values[d9_graph_parameter(graph, graph->nodes[n].inputs[i])]) return true;
     return false;
 }
 

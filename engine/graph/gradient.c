@@ -5,14 +5,6 @@
 
 #include <stdio.h>
 
-/* The parameter behind a value: itself, or what a cast narrowed. */
-static d9_value_id parameter_of(const d9_graph *graph, d9_value_id id) {
-    const d9_value *value = &graph->values[id];
-    if (value->producer != D9_NONE && graph->nodes[value->producer].op == D9_OP_CAST)
-        return graph->nodes[value->producer].inputs[0];
-    return id;
-}
-
 /* A value of `like`'s shape and type to hold a gradient; parameters' gradients live in their own buffer. */
 static d9_status new_gradient(d9_gradients *g, d9_value_id like, const char *suffix, d9_value_id *id) {
     const d9_value *of = &g->graph->values[like];
@@ -64,7 +56,7 @@ done:
 }
 
 d9_status d9_gradient_of_parameter(d9_gradients *g, d9_value_id parameter, d9_value_id *id) {
-    const d9_value_id master = parameter_of(g->graph, parameter);
+    const d9_value_id master = d9_graph_parameter(g->graph, parameter);
     const d9_value *value = &g->graph->values[master];
     *id = D9_NONE;
     if (value->kind != D9_VALUE_PARAMETER || !value->trainable) return D9_OK;

@@ -149,6 +149,12 @@ int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *fir
     return count;
 }
 
+d9_value_id d9_graph_parameter(const d9_graph *graph, d9_value_id value) {
+    const d9_node_id producer = graph->values[value].producer;
+    if (producer == D9_NONE || graph->nodes[producer].op != D9_OP_CAST) return value;
+    return graph->nodes[producer].inputs[0];
+}
+
 d9_node_id d9_graph_classifier(const d9_graph *graph) {
     d9_node_id n = graph->values[graph->logits].producer;
     while (n != D9_NONE && graph->nodes[n].op != D9_OP_LINEAR) n = graph->values[graph->nodes[n].inputs[0]].producer;

@@ -238,8 +238,9 @@ D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_val
 /* ---- looking ---- */
 d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name);            /* D9_NONE: no such value */
 int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first); /* count; first may be NULL */
+d9_value_id d9_graph_parameter(const d9_graph *graph, d9_value_id value); /* behind it: it, or what was narrowed */
 d9_node_id d9_graph_classifier(const d9_graph *graph); /* the linear layer that makes the logits; D9_NONE: none does */
-uint32_t d9_role_stream(const char *role); /* a random stream of its own, whatever else is in the network */
+uint32_t d9_role_stream(const char *role);             /* a random stream of its own, whatever else is in the network */
 int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm); /* ghost groups of a norm node */
 
 /* Shapes of every value from the image's, in node order. Says which node does not fit, and why. */
