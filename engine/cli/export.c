@@ -20,9 +20,13 @@ static d9_status run(d9_cli *cli, const void *options) {
     const export_options *chosen = options;
     d9_status status;
     D9_TRY(d9_cli_check_output(cli, chosen->out, "OUT", chosen->model));
-    if (d9_text_ends_in(chosen->out, ".safetensors")) return d9_network_add(&cli->context, chosen->model, chosen->out);
-    D9_TRY(d9_onnx_write(&cli->context, chosen->model, chosen->out));
-    d9_cli_print(cli, "%s: ONNX, images (N,C,H,W) of 0 to 255 to logits\n", chosen->out);
+    if (d9_text_ends_in(chosen->out, ".safetensors")) {
+        D9_TRY(d9_network_add(&cli->context, chosen->model, chosen->out));
+        d9_cli_print(cli, "%s: the model and its network, node by node\n", chosen->out);
+    } else {
+        D9_TRY(d9_onnx_write(&cli->context, chosen->model, chosen->out));
+        d9_cli_print(cli, "%s: ONNX, images (N,C,H,W) of 0 to 255 to logits\n", chosen->out);
+    }
 done:
     return status;
 }

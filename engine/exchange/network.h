@@ -18,7 +18,7 @@
  * the model's description has it. */
 D9_MUST_USE d9_status d9_network_describe(d9_context *context, const d9_config *config, const d9_extent *extent,
                                           d9_arena *arena, const char **text);
-/* Writes the model file again, with this row: one of earlier versions has none. */
+/* Writes the model file again, with this row: one of earlier versions has none. D9_USAGE: a node has no form there. */
 D9_MUST_USE d9_status d9_network_add(d9_context *context, const char *model, const char *path);
 
 #endif
