@@ -224,7 +224,7 @@ static d9_status count_classes(d9_context *context, const char *path, const d9_s
     if (classifier == D9_NONE) D9_TRY(d9_fail(context, D9_USAGE, "%s: no linear layer makes the logits", path));
     const char *name = graph->values[graph->nodes[classifier].inputs[1]].name;
     const d9_tensor *weight = d9_safetensors_find(file, name);
-    if (!weight || weight->shape.rank != 2)
+    if (!weight || weight->shape.rank != 2 || weight->shape.d[0] < 1)
         D9_TRY(d9_fail(context, D9_USAGE, "%s: has no %s of two sizes, in which this configuration's network ends",
                        path, name));
     made->classes = weight->shape.d[0];

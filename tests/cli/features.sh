@@ -69,6 +69,9 @@ refuses 2 'has no fc2.weight of two sizes, in which this configuration.s network
     "$dawn9" predict foreign.safetensors drawn --config vgg.yaml --set data.normalize=imagenet
 refuses 2 'foreign.safetensors: has no layer3.6.conv1.weight, which this configuration.s network has as \(16, 64, 1, 1\)$' \
     "$dawn9" predict foreign.safetensors drawn --config foreign.yaml --set data.normalize=imagenet --set model.depth=101
+accepts $tensors bottleneck/model.safetensors empty.safetensors fc.weight=0,0 fc.bias=0,0
+refuses 2 'has no fc.weight of two sizes, in which this configuration.s network ends$' \
+    "$dawn9" predict empty.safetensors drawn --config foreign.yaml --set data.normalize=imagenet
 accepts "$dawn9" eval bottleneck.yaml foreign.safetensors --set data.normalize=imagenet
 
 # ---- what cannot be ----
