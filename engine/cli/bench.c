@@ -29,7 +29,7 @@ static const d9_flag flags[] = {
     {"config", D9_FLAG_TEXT, offsetof(bench_options, config), "CONFIG", .doc = "default configs/dawn94.yaml"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(bench_options, edits), .table = d9_cli_edit_flags},
     {"steps", D9_FLAG_INTEGER, offsetof(bench_options, steps), "N", .minimum = 1, .maximum = 1000000,
-     .doc = "timed steps; default 20, fewer for networks whose step takes seconds"},
+     .doc = "timed steps, default 20; few are enough where a step takes seconds"},
     {"memory", D9_FLAG_TEXT, offsetof(bench_options, memory), "SIZE",
      .doc = "of fit: the memory to fill, 16G or 512M; default: what the device may use"},
     {"json", D9_FLAG_SWITCH, offsetof(bench_options, json), .doc = "print JSON"},

@@ -86,8 +86,7 @@ static const d9_option train_options[] = {
      "end-N)"},
     {"from", D9_OPTION_TEXT, FIELD(train.from), "", 0, 0, NULL,
      "weights to start from: a model.safetensors, a run's folder, or a file with torchvision's names; another number "
-     "of "
-     "classes leaves the last layer as it is initialised; a record names it by its SHA-256"},
+     "of classes leaves the last layer as it is initialised; a record names it by its SHA-256"},
     {0},
 };
 

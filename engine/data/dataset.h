@@ -19,7 +19,7 @@ typedef struct d9_dataset {
     const char *name; /* one of D9_DATASET_NAMES */
     int64_t height, width, channels, classes;
     const char *const *class_names; /* (classes) */
-    double mean[4], std[4];         /* per channel, byte units: published for CIFAR-10, measured otherwise; or 0, 255 */
+    double mean[4], std[4]; /* per channel, byte units: published for CIFAR-10, measured otherwise; or by `normalize` */
     d9_split train, test;
     struct d9_check *check; /* data/check.h; NULL: none is under way */
 } d9_dataset;

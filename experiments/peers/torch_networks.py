@@ -6,8 +6,8 @@ needed. Random images: no data is read. bf16 is autocast, as in other people's c
 train with: cross entropy, SGD with momentum.
 
   vgg         the CNN of ilkarman/DeepLearningFrameworks, 32 x 32, 10 classes, as configs/rosetta.yaml
-  resnetD     D = 18, 34, 50, 101, 152; 3x3 stem below 64 pixels, ImageNet's from there on
-  densenet121 ImageNet's stem
+  resnetD     D = 18, 34, 50, 101, 152; 3x3 stem up to 64 pixels, ImageNet's beyond
+  densenet121 with the same stems
   features    ResNet-50 up to its mean, 2048 numbers an image: forward alone, without gradients
 
 usage: torch_networks.py NETWORK [--precision f32|bf16] [--layout contiguous|channels_last] [--batch 64] [--size 32]
@@ -60,7 +60,7 @@ BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 
 
 def stem(channels, size):
     """ImageNet's, or a plain 3x3 for small images."""
-    if size < 64:
+    if size <= 64:  # as model.stem: auto
         return [nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(inplace=True)]
     return [nn.Conv2d(3, channels, 7, 2, 3, bias=False), nn.BatchNorm2d(channels), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
 

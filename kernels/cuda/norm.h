@@ -238,8 +238,7 @@ template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *fr
             d9_load_floats<V>(from, 3 * apart, V)};
 }
 
-/* The activation and the addition in either order; each stage is computed from the value before it as storage holds
- * that one. `more`: the addend. */
+/* `more`: the addend. */
 template <int V, int S>
 D9_DEVICE void d9_norm_add_run(const d9_kernel_epilogue &epilogue, int store, const d9_raw<V, S> &more,
                                d9_vector<V> *t) {
@@ -248,6 +247,8 @@ D9_DEVICE void d9_norm_add_run(const d9_kernel_epilogue &epilogue, int store, co
     for (int i = 0; i < V; i++) t->v[i] += b.v[i];
 }
 
+/* The activation and the addition in either order; each stage is computed from the value before it as storage holds
+ * that one. */
 template <int V, int S>
 D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, d9_act act, int64_t at, d9_kernel_out y,
                               d9_vector<V> t, const d9_raw<V, S> &more) {

@@ -141,9 +141,9 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
     }
 }
 
-/* ---- the mean: no padding. A row of the window is added in f32, then in double. `share`: of one of its elements ----
- */
+/* ---- means: without padding ---- */
 
+/* A row of the window is added in f32, the rows in double. `share`: of one element. */
 D9_DEVICE float shared(double sum, double share) { return static_cast<float>(sum * share); }
 
 template <int V>

@@ -7,8 +7,11 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     const d9_shape *x = d9_input_shape(graph, node, 0);
     const d9_pool_attributes *pool = &node->as.pool;
     if (pool->kernel < 1 || pool->stride < 1 || pool->pad < 0 || 2 * pool->pad > pool->kernel)
-        return d9_fail(context, D9_USAGE, "%s: a pool of %dx%d by %d cannot be padded by %d", node->role, pool->kernel,
-                       pool->kernel, pool->stride, pool->pad);
+        return d9_fail(
+            context, D9_USAGE,
+            "%s: a %dx%d pool by %d with padding %d: kernel and stride must be at least 1, the padding at most "
+            "half of the kernel",
+            node->role, pool->kernel, pool->kernel, pool->stride, pool->pad);
     const int64_t high = x->d[1] + 2 * pool->pad - pool->kernel, wide = x->d[2] + 2 * pool->pad - pool->kernel;
     if (x->rank != 4 || high < 0 || wide < 0)
         return d9_fail(context, D9_USAGE,
