@@ -116,7 +116,16 @@ static void write_attributes(const d9_node *node, d9_text *text) {
         break;
     case D9_OP_POOL:
     case D9_OP_POOL_BACKWARD:
-        d9_text_add(text, " kernel %d stride %d", node->as.pool.kernel, node->as.pool.stride);
+    case D9_OP_MEAN_POOL:
+    case D9_OP_MEAN_POOL_BACKWARD:
+        d9_text_add(text, " kernel %d stride %d pad %d", node->as.pool.kernel, node->as.pool.stride, node->as.pool.pad);
+        break;
+    case D9_OP_DROPOUT:
+        d9_text_add(text, " p %.17g stream %u stays %d", node->as.dropout.p, (unsigned)node->as.dropout.stream,
+                    node->as.dropout.stays);
+        break;
+    case D9_OP_SLICE:
+        d9_text_add(text, " offset %lld", (long long)node->as.slice.offset);
         break;
     case D9_OP_NORM:
     case D9_OP_NORM_EVAL:

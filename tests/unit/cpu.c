@@ -87,6 +87,28 @@ static void threads_change_no_bit_outside_convolutions(void **state) {
     }
 }
 
+/* A pool is taken with its convolution where nothing of it lies outside. */
+static void a_padded_pool_is_by_itself(void **state) {
+    fixture *f = *state;
+    static const d9_shape image = {4, {2, 8, 6, 64}}, weights = {4, {64, 3, 3, 64}};
+    for (int pad = 0; pad < 2; pad++) {
+        op_case c;
+        char text[512];
+        d9_node conv = {.op = D9_OP_CONV, .input_count = 2, .output_count = 1, .as.conv = {3, 1, 1}};
+        d9_node pool = {.op = D9_OP_POOL, .input_count = 1, .output_count = 1, .as.pool = {2, 2, pad}};
+        op_case_begin(&c, &f->context, "pooled", D9_F32, D9_F32, OP_FILL_RANDOM);
+        conv.inputs[0] = op_input(&c, "x", D9_BUFFER_SCRATCH, D9_F32, image, -1, 1);
+        conv.inputs[1] = op_input(&c, "weight", D9_BUFFER_STATE, D9_F32, weights, -1, 1);
+        pool.inputs[0] = conv.outputs[0] = op_output(&c, "y", D9_BUFFER_SCRATCH, D9_F32, image);
+        pool.outputs[0] = op_output(&c, "pooled", D9_BUFFER_SCRATCH, D9_F32, (d9_shape){4, {2, 4 + pad, 3 + pad, 64}});
+        op_node(&c, &conv);
+        op_node(&c, &pool);
+        rival_read_plan(&c, f->cpu, &fused, text, sizeof text);
+        assert_int_equal(strstr(text, "conv+pool\t") != NULL, strcmp(f->cpu->name, "cpu") == 0 && !pad);
+        op_case_free(&c);
+    }
+}
+
 /* ---- strips and plans ---- */
 
 /* A 3 x 3 convolution of 8 images of 4 x 4, or one of its gradients. */
@@ -215,6 +237,7 @@ static int check_backend(const char *name) {
         cmocka_unit_test_prestate(every_way_convolves_alike, state),
         cmocka_unit_test_prestate(a_plan_that_does_not_fit_is_refused, state),
         cmocka_unit_test_prestate(a_wanted_intermediate_is_not_swallowed, state),
+        cmocka_unit_test_prestate(a_padded_pool_is_by_itself, state),
         cmocka_unit_test_prestate(indices_out_of_range_are_refused, state),
         cmocka_unit_test_prestate(other_precisions_are_refused_by_name, state),
     };

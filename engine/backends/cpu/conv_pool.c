@@ -15,7 +15,7 @@ typedef struct conv_pool {
 
 /* The convolution's own rule asks for the type of what is pooled. */
 static bool pools_by_two(const d9_site *site, const d9_node *pool) {
-    return pool->as.pool.kernel == 2 && pool->as.pool.stride == 2 &&
+    return pool->as.pool.kernel == 2 && pool->as.pool.stride == 2 && pool->as.pool.pad == 0 &&
            d9_site_value(site, pool->inputs[0])->type == d9_site_value(site, pool->outputs[0])->type;
 }
 
