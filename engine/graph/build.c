@@ -140,8 +140,7 @@ d9_status d9_graph_concat(d9_context *context, d9_graph *graph, const char *role
 d9_status d9_graph_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_status status;
     d9_node node = {.op = D9_OP_BIAS, .inputs = {x}, .input_count = 2};
-    const d9_shape *in = &graph->values[x].shape;
-    d9_shape shape = shape_of(1, in->d[in->rank - 1], 0, 0, 0);
+    d9_shape shape = shape_of(1, d9_shape_channels(&graph->values[x].shape), 0, 0, 0);
     char name[D9_NAME_SIZE];
     snprintf(name, sizeof name, "%.*s.bias", (int)sizeof name - 6, role);
     D9_TRY(d9_edit_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[1]));

@@ -21,7 +21,8 @@ typedef struct d9_shape {
     int rank;     /* 1 to 4 */
     int64_t d[4]; /* row-major, last dimension contiguous */
 } d9_shape;
-int64_t d9_shape_count(const d9_shape *shape); /* elements */
+int64_t d9_shape_count(const d9_shape *shape);                                                       /* elements */
+static inline int64_t d9_shape_channels(const d9_shape *shape) { return shape->d[shape->rank - 1]; } /* the last size */
 bool d9_shape_equal(const d9_shape *a, const d9_shape *b);
 
 typedef int d9_value_id; /* index into graph->values; -1: absent */

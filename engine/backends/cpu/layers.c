@@ -55,8 +55,7 @@ static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t s
 
 /* Bytes of a pixel's channels. */
 static int64_t pixel_bytes(const d9_site *site, d9_value_id id) {
-    const d9_shape *shape = &d9_site_value(site, id)->shape;
-    return shape->d[shape->rank - 1] * d9_kernel_store_bytes(d9_cpu_store(site, id));
+    return d9_shape_channels(&d9_site_value(site, id)->shape) * d9_kernel_store_bytes(d9_cpu_store(site, id));
 }
 
 static d9_status run_concat(d9_context *context, const d9_site *site, int64_t step) {

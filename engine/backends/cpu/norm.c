@@ -106,8 +106,7 @@ static bool bias_backward_match(const d9_site *site) {
 
 /* Of a bias or its gradient: (rows, channels) of input 0. */
 static int64_t channels_of(const d9_site *site, const d9_node *bias) {
-    const d9_shape *x = &d9_site_value(site, bias->inputs[0])->shape;
-    return x->d[x->rank - 1];
+    return d9_shape_channels(&d9_site_value(site, bias->inputs[0])->shape);
 }
 
 static d9_status prepare_bias(d9_context *context, d9_site *site) {

@@ -25,7 +25,7 @@ static int64_t node_bytes(const d9_site *site) {
     }
     case D9_OP_BIAS_BACKWARD: {
         const d9_shape *dy = &d9_site_value(site, site->nodes[0]->inputs[0])->shape;
-        const int64_t channels = dy->d[dy->rank - 1];
+        const int64_t channels = d9_shape_channels(dy);
         return d9_cuda_bias_scratch_bytes(d9_shape_count(dy) / channels, channels);
     }
     case D9_OP_LINEAR_BACKWARD_WEIGHT:

@@ -55,8 +55,7 @@ POOL(mean_pool_backward, in(site, 0), out(site))
 /* ---- rows of channels ---- */
 
 static int64_t channels_of(const d9_site *site, d9_value_id id) {
-    const d9_shape *shape = &d9_site_value(site, id)->shape;
-    return shape->d[shape->rank - 1];
+    return d9_shape_channels(&d9_site_value(site, id)->shape);
 }
 static int64_t channels(const d9_site *site, int i) { return channels_of(site, input(site, i)); }
 static int64_t rows(const d9_site *site) { return count(site) / channels(site, 0); }

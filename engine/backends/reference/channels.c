@@ -5,7 +5,7 @@
 #include <string.h>
 
 static int64_t count_of(const d9_value *value) { return d9_shape_count(&value->shape); }
-static int64_t channels_of(const d9_value *value) { return value->shape.d[value->shape.rank - 1]; }
+static int64_t channels_of(const d9_value *value) { return d9_shape_channels(&value->shape); }
 
 d9_status d9_reference_BIAS(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;

@@ -10,7 +10,7 @@ typedef struct geometry {
 
 static geometry geometry_of(const d9_value *x, int64_t groups) {
     const d9_shape *s = &x->shape; /* (N, H, W, C) or (N, C) */
-    int64_t channels = s->d[s->rank - 1];
+    int64_t channels = d9_shape_channels(s);
     return (geometry){s->d[0], d9_shape_count(s) / s->d[0] / channels, channels, groups};
 }
 

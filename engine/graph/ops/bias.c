@@ -6,9 +6,9 @@
 
 static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
     const d9_shape *x = d9_input_shape(graph, node, 0), *b = d9_input_shape(graph, node, 1);
-    if (b->d[0] != x->d[x->rank - 1])
+    if (b->d[0] != d9_shape_channels(x))
         return d9_fail(context, D9_USAGE, "%s: %lld biases do not fit %lld channels", node->role, (long long)b->d[0],
-                       (long long)x->d[x->rank - 1]);
+                       (long long)d9_shape_channels(x));
     return d9_shape_same(context, graph, node);
 }
 

@@ -8,7 +8,7 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     bool fits = y.rank == b->rank;
     for (int i = 0; fits && i + 1 < y.rank; i++) fits = y.d[i] == b->d[i];
     if (!fits) return d9_fail(context, D9_USAGE, "%s: the two sides differ in more than their channels", node->role);
-    y.d[y.rank - 1] += b->d[b->rank - 1];
+    y.d[y.rank - 1] += d9_shape_channels(b);
     d9_set_shape(graph, node->outputs[0], y);
     return D9_OK;
 }
@@ -19,8 +19,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
     for (int i = 0; i < 2; i++) {
         D9_TRY(
             d9_gradient_of_input(gradients, &side, i, (d9_node){.op = D9_OP_SLICE, .inputs = {dy}, .input_count = 1}));
-        const d9_shape *a = d9_input_shape(gradients->graph, forward, 0);
-        side.as.slice.offset = a->d[a->rank - 1];
+        side.as.slice.offset = d9_shape_channels(d9_input_shape(gradients->graph, forward, 0)); /* of the second */
     }
 done:
     return status;
