@@ -394,9 +394,15 @@ static void test_pool_linear_add_that_do_not_fit(void **state) {
                  "sum: the two sides of the addition differ in shape");
 }
 
-/* Pools, means, concatenations and dropouts with attributes that cannot be. */
+/* And the node, which is there already, is taken away again. */
+static void assert_last_fails(fixture *f, d9_status status, const char *message) {
+    assert_fails(f, status, message);
+    d9_graph_remove_node(&f->graph, f->graph.node_count - 1);
+}
+
 static void test_what_cannot_be_pooled_or_joined(void **state) {
     fixture *f = *state;
+    d9_context *context = &f->context;
     static const d9_pool_attributes bad[] = {{0, 1, 0}, {2, 0, 0}, {3, 2, 2}, {2, 2, -1}};
     d9_value_id y, half;
     char role[32], message[160];
@@ -407,17 +413,17 @@ static void test_what_cannot_be_pooled_or_joined(void **state) {
             "%s: a %dx%d pool by %d with padding %d: kernel and stride must be at least 1, the padding at most half "
             "of the kernel",
             role, bad[i].kernel, bad[i].kernel, bad[i].stride, bad[i].pad);
-        assert_fails(f, d9_graph_pool(&f->context, &f->graph, role, f->image, bad[i], &y), message);
+        assert_last_fails(f, d9_graph_pool(context, &f->graph, role, f->image, bad[i], &y), message);
     }
-    assert_fails(f, d9_graph_mean_pool(&f->context, &f->graph, "mean", f->image, (d9_pool_attributes){3, 2, 1}, &y),
-                 "mean: a mean has no padding");
-    OK(d9_graph_pool(&f->context, &f->graph, "half", f->image, (d9_pool_attributes){2, 2, 0}, &half));
-    assert_fails(f, d9_graph_concat(&f->context, &f->graph, "joined", f->image, half, &y),
-                 "joined: the two sides differ in more than their channels");
-    assert_fails(f, d9_graph_dropout(&f->context, &f->graph, "all", f->image, 1, &y),
-                 "all: a dropout of 1 leaves nothing: must be from 0 to below 1");
-    assert_fails(f, d9_graph_dropout(&f->context, &f->graph, "nan", f->image, NAN, &y),
-                 "nan: a dropout of nan leaves nothing: must be from 0 to below 1");
+    assert_last_fails(f, d9_graph_mean_pool(context, &f->graph, "mean", f->image, (d9_pool_attributes){3, 2, 1}, &y),
+                      "mean: a mean has no padding");
+    OK(d9_graph_pool(context, &f->graph, "half", f->image, (d9_pool_attributes){2, 2, 0}, &half));
+    assert_last_fails(f, d9_graph_concat(context, &f->graph, "joined", f->image, half, &y),
+                      "joined: the two sides differ in more than their channels");
+    assert_last_fails(f, d9_graph_dropout(context, &f->graph, "all", f->image, 1, &y),
+                      "all: a dropout of 1 leaves nothing: must be from 0 to below 1");
+    assert_last_fails(f, d9_graph_dropout(context, &f->graph, "nan", f->image, NAN, &y),
+                      "nan: a dropout of nan leaves nothing: must be from 0 to below 1");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
