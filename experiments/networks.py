@@ -8,14 +8,21 @@ import csv, json, os, re, statistics, sys
 
 folder = sys.argv[1]
 NETWORKS = ("vgg", "resnet18", "resnet50", "densenet121", "features")
-GOALS = {("vgg", "f32-avx2"): 2.5, ("resnet18", "f32-avx2"): 4, ("resnet50", "f32-avx2"): 1.5, ("densenet121", "f32-avx2"): 1.2,
-         ("features", "f32-avx2"): 1.5, ("vgg", "f32"): 1.5, ("resnet18", "f32"): 2.5}  # AVX2; AVX-512
+# By what the processor has, or is held to, and the network.
+GOALS = {"avx2": {"vgg": 2.5, "resnet18": 4, "resnet50": 1.5, "densenet121": 1.2, "features": 1.5},
+         "avx512": {"vgg": 1.5, "resnet18": 2.5}, "amx": {"resnet18": 2.5}}
 HEADS = ("processor", "threads", "network", "precision", "batch", "round", "dawn9", "contiguous", "channels_last", "ratio", "goal")
 
 
 def load(name):
     with open(os.path.join(folder, name), encoding="utf-8") as file:
         return json.load(file)
+
+
+def goal(network, kind):
+    """In f32 by vector instructions, in bf16 by tiles."""
+    held = "avx2" if kind == "f32-avx2" or (kind == "f32" and "avx512" not in levels) else "avx512" if kind == "f32" else "amx"
+    return GOALS[held].get(network, "") if held in levels else ""
 
 
 def rounds(network, kind):
@@ -28,7 +35,7 @@ def rounds(network, kind):
         theirs = [load(f"{network}-{kind}-torch-{layout}-{number}.json")["images_per_second"] for layout in ("contiguous", "channels_last")]
         speed = ours["images_per_second"]
         yield dict(zip(HEADS, (processor, ours["threads"], network, kind, ours["batch_size"], number, speed, *theirs, speed / max(theirs),
-                               GOALS.get((network, kind), ""))))
+                               goal(network, kind))))
 
 
 def shown(row):
@@ -36,7 +43,8 @@ def shown(row):
 
 
 with open(f"{folder}/processor.txt", encoding="utf-8") as words:
-    processor = words.read().split(":", 1)[1].strip()
+    processor = words.readline().split(":", 1)[1].strip()
+    levels = words.read().split()
 rows, medians = [], []
 for network in NETWORKS:
     for kind in ("f32", "bf16", "f32-avx2"):

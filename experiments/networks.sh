@@ -18,7 +18,12 @@ cd "$(dirname "$0")/.."
 mkdir -p "$out"
 dawn9=${DAWN9-build/dawn9} threads=${THREADS-$(nproc)}
 networks=${NETWORKS-vgg resnet18 resnet50 densenet121 features}
-grep -m1 'model name' /proc/cpuinfo >"$out/processor.txt"
+{
+    grep -m1 'model name' /proc/cpuinfo
+    echo avx2
+    if grep -qw avx512f /proc/cpuinfo; then echo avx512; fi
+    if grep -qw amx_bf16 /proc/cpuinfo; then echo amx; fi
+} >"$out/processor.txt"
 
 # of NETWORK: what, config, set..., batch, side, steps of ours, steps of PyTorch's
 describe() {

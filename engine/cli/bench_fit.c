@@ -53,6 +53,14 @@ static void print_head(d9_cli *cli, const d9_config *config, const d9_backend *b
                  "state", "gradients", "activations", "data", "other");
 }
 
+/* Not even the smallest batch of any precision; `fit` is of the last one tried. */
+static d9_status too_small(d9_cli *cli, const d9_precision *precision, const d9_fit *fit, int64_t bytes) {
+    return d9_fail(&cli->context, D9_USAGE,
+                   "%.1f MiB are too small: a batch of %lld in %s needs %.1f MiB, of which %.1f of activations",
+                   mib * (double)bytes, (long long)fit->unit, precision->name, mib * (double)d9_memory_total(&fit->use),
+                   mib * (double)fit->use.activations);
+}
+
 static void print_row(d9_cli *cli, const d9_precision *precision, const d9_fit *fit) {
     const d9_memory_use *use = &fit->use;
     d9_cli_print(cli, "%-10s %8lld %13.3f %10.1f %8.1f %10.1f %12.1f %9.1f %7.1f%s\n", precision->name,
@@ -83,7 +91,7 @@ static json_t *row_json(const d9_precision *precision, const d9_fit *fit) {
 d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory, bool json) {
     d9_status status;
     const d9_backend *backend;
-    const d9_precision *only = NULL;
+    const d9_precision *only = NULL, *last = NULL;
     d9_device_info info = {0};
     d9_fit fit = {0};
     int64_t bytes = 0, rows = 0;
@@ -97,11 +105,14 @@ d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory,
         const d9_precision *precision = d9_precision_at(p);
         if (!info.precision[p] || (only && precision != only)) continue;
         D9_TRY(d9_fit_batch(&cli->context, config, precision, info.longest_rule, bytes, &fit));
+        last = precision;
+        if (fit.batch == 0) continue;
         json_array_append_new(list, row_json(precision, &fit));
         if (json) continue;
         if (rows++ == 0) print_head(cli, config, backend, &info, bytes, &fit);
         print_row(cli, precision, &fit);
     }
+    if (json_array_size(list) == 0 && last) D9_TRY(too_small(cli, last, &fit, bytes));
     if (json)
         d9_cli_print_json(cli, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:O}", "bench", "fit", "title",
                                          config->title, "backend", backend->name, "device", info.name, "memory_bytes",

@@ -61,6 +61,7 @@ d9_status d9_session_outputs(d9_session *session, const d9_views *views, double 
     const int reach = d9_views_reach(&session->program.views), count = features ? 2 : 1;
     int32_t *order = NULL, *draws = NULL;
     output outputs[2] = {0};
+    int64_t step = 0; /* what stays random in evaluation shall not be the same in every batch */
     D9_TRY(D9_ALLOCATE(session->context, extent->batch, "batch order", &order));
     D9_TRY(D9_ALLOCATE(session->context, extent->batch * D9_DRAW_SLOTS, "draws", &draws));
     D9_TRY(begin_output(session, graph->logits, logits, &outputs[0]));
@@ -71,7 +72,7 @@ d9_status d9_session_outputs(d9_session *session, const d9_views *views, double 
         for (int v = 0; v < views->count; v++) {
             D9_TRY(check_interrupt(session));
             D9_TRY(write_view(session, &views->view[v], reach, draws));
-            D9_TRY(session->backend->run(session->context, session->eval_plan, 0));
+            D9_TRY(session->backend->run(session->context, session->eval_plan, step++));
             for (int o = 0; o < count; o++)
                 D9_TRY(add_output(session, &outputs[o], begin, images, views->view[v].weight));
         }

@@ -77,19 +77,6 @@ done:
     return status;
 }
 
-static d9_status too_small(const search *s) {
-    d9_status status;
-    d9_memory_use use;
-    const double mib = 1.0 / (1 << 20);
-    D9_TRY(measure(s, s->best->unit, &use));
-    status = d9_fail(s->context, D9_USAGE,
-                     "%.1f MiB are too small: a batch of %lld in %s needs %.1f MiB, of which %.1f of activations",
-                     mib * (double)s->bytes, (long long)s->best->unit, s->precision->name,
-                     mib * (double)d9_memory_total(&use), mib * (double)use.activations);
-done:
-    return status;
-}
-
 static d9_status find(const search *s) {
     d9_status status = D9_OK;
     const int64_t unit = s->best->unit, past = s->extent.train_images / unit + 1;
@@ -102,7 +89,7 @@ static d9_status find(const search *s) {
         *(fits ? &low : &high) = tried;
     }
     s->best->all = high == past;
-    if (low == 0) D9_TRY(too_small(s));
+    if (low == 0) D9_TRY(measure(s, unit, &s->best->use));
 done:
     return status;
 }

@@ -15,15 +15,16 @@ typedef struct d9_memory_use {
 int64_t d9_memory_total(const d9_memory_use *use);
 
 typedef struct d9_fit {
-    int64_t batch, unit; /* the largest that fits; the network takes multiples of `unit` (ghost groups), else 1 */
+    int64_t batch, unit; /* the largest that fits; the network takes multiples of `unit` (ghost groups), else 1. 0: not
+                            even `unit` fits, and `use` is what that needs */
     bool all;            /* it is limited by the number of training images */
     bool data_known;     /* a folder's images are not counted before it is read: then any batch may be asked for */
     int64_t parameters;
     d9_memory_use use;
 } d9_fit;
 
-/* The largest batch of the configuration's program whose buffers take at most `bytes`. Not even the smallest does:
- * D9_USAGE. `longest_rule` as in d9_program_options. */
+/* The largest batch of the configuration's program whose buffers take at most `bytes`. `longest_rule` as in
+ * d9_program_options. */
 D9_MUST_USE d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_precision *precision,
                                    int longest_rule, int64_t bytes, d9_fit *fit);
 

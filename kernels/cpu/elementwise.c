@@ -6,9 +6,11 @@
 
 enum { D9_PIECE = 1 << 15 };
 
-#define FOR_PIECES(count)                                                                                              \
-    _Pragma("omp parallel for num_threads(cpu->threads) schedule(static)") for (int64_t begin = 0; begin < (count);    \
-                                                                                begin += D9_PIECE)
+/* clang-format off */
+#define FOR_PIECES(count)                                                                                          \
+    _Pragma("omp parallel for num_threads(cpu->threads) schedule(static)")                                         \
+    for (int64_t begin = 0; begin < (count); begin += D9_PIECE)
+/* clang-format on */
 
 static inline int64_t piece_end(int64_t begin, int64_t count) {
     return count - begin < D9_PIECE ? count : begin + D9_PIECE;
