@@ -18,10 +18,6 @@ typedef struct writer {
 
 static writer *writer_of(d9_onnx_writer *base) { return (writer *)(void *)base; } /* its first member */
 
-static const char *value_name(const d9_onnx_writer *base, d9_value_id id) {
-    return id == base->graph->logits ? "logits" : base->graph->values[id].name;
-}
-
 static void begin_node(d9_onnx_writer *base, const char *op, const char *name, const char *const *inputs,
                        const char *output) {
     json_t *list = json_array();
@@ -112,7 +108,6 @@ d9_status d9_network_describe(d9_context *context, const d9_config *config, cons
                                  .mean = extent->mean,
                                  .std = extent->std,
                                  .channels = extent->channels,
-                                 .value = value_name,
                                  .begin = begin_node,
                                  .integers = put_integers,
                                  .integer = put_integer,

@@ -59,10 +59,6 @@ done:
 
 static writer *writer_of(d9_onnx_writer *base) { return (writer *)(void *)base; } /* its first member */
 
-static const char *value_name(const d9_onnx_writer *base, d9_value_id id) {
-    return id == base->graph->logits ? "logits" : base->graph->values[id].name;
-}
-
 static void begin_node(d9_onnx_writer *base, const char *op, const char *name, const char *const *inputs,
                        const char *output) {
     d9_message *message = &writer_of(base)->message;
@@ -220,7 +216,6 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
                                  .mean = about->mean,
                                  .std = about->std,
                                  .channels = about->channels,
-                                 .value = value_name,
                                  .begin = begin_node,
                                  .integers = put_integers,
                                  .integer = put_integer,

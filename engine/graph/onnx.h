@@ -1,4 +1,5 @@
-/* What the records under graph/ops/ write an ONNX model with; exchange/onnx.c supplies the functions. A node is open
+/* What the records under graph/ops/ write a network with, node by node as ONNX has them; exchange/onnx.c and network.c
+ * supply the functions. A node is open
  * between `begin` and `end`; its attributes come in between. */
 #ifndef D9_GRAPH_ONNX_H
 #define D9_GRAPH_ONNX_H
@@ -9,7 +10,6 @@ typedef struct d9_onnx_writer {
     const d9_graph *graph;
     const double *mean, *std; /* per channel, of pixels in 0..1 */
     int64_t channels;
-    const char *(*value)(const struct d9_onnx_writer *self, d9_value_id id); /* its name in the model */
     /* `inputs` ends with NULL. */
     void (*begin)(struct d9_onnx_writer *self, const char *op, const char *name, const char *const *inputs,
                   const char *output);
@@ -23,11 +23,15 @@ typedef struct d9_onnx_writer {
     void (*whole)(struct d9_onnx_writer *self, const char *name, const int64_t *values, size_t count);
 } d9_onnx_writer;
 
+/* A value's name in the model. */
+static inline const char *d9_onnx_value(const d9_onnx_writer *writer, d9_value_id id) {
+    return id == writer->graph->logits ? "logits" : writer->graph->values[id].name;
+}
 static inline const char *d9_onnx_input(const d9_onnx_writer *writer, const d9_node *node, int slot) {
-    return writer->value(writer, node->inputs[slot]);
+    return d9_onnx_value(writer, node->inputs[slot]);
 }
 static inline const char *d9_onnx_output(const d9_onnx_writer *writer, const d9_node *node) {
-    return writer->value(writer, node->outputs[0]);
+    return d9_onnx_value(writer, node->outputs[0]);
 }
 /* A node without attributes. */
 static inline void d9_onnx_node(d9_onnx_writer *writer, const char *op, const char *name, const char *const *inputs,

@@ -7,12 +7,22 @@
 
 typedef struct geometry {
     int64_t height, width, channels, out_height, out_width, kernel, stride, pad;
+    int64_t images, inputs, outputs; /* elements of an image before and behind the pool */
 } geometry;
 
 static geometry geometry_of(const d9_site *site, const d9_value *x, const d9_value *y) {
     const d9_pool_attributes *pool = &site->nodes[0]->as.pool;
-    return (geometry){x->shape.d[1], x->shape.d[2], x->shape.d[3], y->shape.d[1],
-                      y->shape.d[2], pool->kernel,  pool->stride,  pool->pad};
+    return (geometry){x->shape.d[1],
+                      x->shape.d[2],
+                      x->shape.d[3],
+                      y->shape.d[1],
+                      y->shape.d[2],
+                      pool->kernel,
+                      pool->stride,
+                      pool->pad,
+                      x->shape.d[0],
+                      d9_shape_count(&x->shape) / x->shape.d[0],
+                      d9_shape_count(&y->shape) / y->shape.d[0]};
 }
 
 /* Index into the image x (H, W, C) of what window (oh, ow) takes in channel c. */
@@ -30,18 +40,17 @@ static int64_t window_maximum(const geometry *g, const double *x, int64_t oh, in
 d9_status d9_reference_POOL(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const geometry g = geometry_of(site, d9_reference_in(site, 0), d9_reference_out(site, 0));
-    const int64_t images = d9_reference_in(site, 0)->shape.d[0], outputs = g.out_height * g.out_width * g.channels;
     const double *x;
     double *y;
     (void)step;
     D9_TRY(d9_reference_input(context, site, 0, &x));
     D9_TRY(d9_reference_output(context, site, 0, &y));
 #pragma omp parallel for num_threads(site->threads) schedule(static)
-    for (int64_t n = 0; n < images; n++)
-        for (int64_t i = 0; i < outputs; i++) {
-            const double *image = x + n * g.height * g.width * g.channels;
+    for (int64_t n = 0; n < g.images; n++)
+        for (int64_t i = 0; i < g.outputs; i++) {
+            const double *image = x + n * g.inputs;
             int64_t pixel = i / g.channels;
-            y[n * outputs + i] =
+            y[n * g.outputs + i] =
                 image[window_maximum(&g, image, pixel / g.out_width, pixel % g.out_width, i % g.channels)];
         }
     d9_reference_store(site, 0);
@@ -52,47 +61,46 @@ done:
 d9_status d9_reference_POOL_BACKWARD(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const geometry g = geometry_of(site, d9_reference_in(site, 1), d9_reference_in(site, 0));
-    const int64_t images = d9_reference_in(site, 1)->shape.d[0], outputs = g.out_height * g.out_width * g.channels;
-    const int64_t inputs = g.height * g.width * g.channels;
     const double *dy, *x;
     double *dx;
     (void)step;
     D9_TRY(d9_reference_input(context, site, 0, &dy));
     D9_TRY(d9_reference_input(context, site, 1, &x));
     D9_TRY(d9_reference_output(context, site, 0, &dx));
-    memset(dx, 0, (size_t)(images * inputs) * sizeof(double));
+    memset(dx, 0, (size_t)(g.images * g.inputs) * sizeof(double));
 #pragma omp parallel for num_threads(site->threads) schedule(static)
-    for (int64_t n = 0; n < images; n++)
-        for (int64_t i = 0; i < outputs; i++) {
+    for (int64_t n = 0; n < g.images; n++)
+        for (int64_t i = 0; i < g.outputs; i++) {
             int64_t pixel = i / g.channels;
-            int64_t at = window_maximum(&g, x + n * inputs, pixel / g.out_width, pixel % g.out_width, i % g.channels);
-            dx[n * inputs + at] += dy[n * outputs + i];
+            int64_t at = window_maximum(&g, x + n * g.inputs, pixel / g.out_width, pixel % g.out_width, i % g.channels);
+            dx[n * g.inputs + at] += dy[n * g.outputs + i];
         }
     d9_reference_store(site, 0);
 done:
     return status;
 }
 
+/* Index into the image of place k, row by row, of the window that makes output i. Without padding. */
+static int64_t place_of(const geometry *g, int64_t i, int64_t k) {
+    const int64_t pixel = i / g->channels, h = pixel / g->out_width * g->stride + k / g->kernel,
+                  w = pixel % g->out_width * g->stride + k % g->kernel;
+    return (h * g->width + w) * g->channels + i % g->channels;
+}
+
 d9_status d9_reference_MEAN_POOL(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const geometry g = geometry_of(site, d9_reference_in(site, 0), d9_reference_out(site, 0));
-    const int64_t images = d9_reference_in(site, 0)->shape.d[0], outputs = g.out_height * g.out_width * g.channels;
     const double *x;
     double *y;
     (void)step;
     D9_TRY(d9_reference_input(context, site, 0, &x));
     D9_TRY(d9_reference_output(context, site, 0, &y));
 #pragma omp parallel for num_threads(site->threads) schedule(static)
-    for (int64_t n = 0; n < images; n++)
-        for (int64_t i = 0; i < outputs; i++) {
-            const double *image = x + n * g.height * g.width * g.channels;
-            const int64_t pixel = i / g.channels, top = pixel / g.out_width * g.stride,
-                          left = pixel % g.out_width * g.stride;
+    for (int64_t n = 0; n < g.images; n++)
+        for (int64_t i = 0; i < g.outputs; i++) {
             double sum = 0;
-            for (int64_t h = top; h < top + g.kernel; h++)
-                for (int64_t w = left; w < left + g.kernel; w++)
-                    sum += image[(h * g.width + w) * g.channels + i % g.channels];
-            y[n * outputs + i] = sum / (double)(g.kernel * g.kernel);
+            for (int64_t k = 0; k < g.kernel * g.kernel; k++) sum += x[n * g.inputs + place_of(&g, i, k)];
+            y[n * g.outputs + i] = sum / (double)(g.kernel * g.kernel);
         }
     d9_reference_store(site, 0);
 done:
@@ -102,23 +110,17 @@ done:
 d9_status d9_reference_MEAN_POOL_BACKWARD(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const geometry g = geometry_of(site, d9_reference_out(site, 0), d9_reference_in(site, 0));
-    const int64_t images = d9_reference_in(site, 0)->shape.d[0], outputs = g.out_height * g.out_width * g.channels;
-    const int64_t inputs = g.height * g.width * g.channels;
     const double *dy;
     double *dx;
     (void)step;
     D9_TRY(d9_reference_input(context, site, 0, &dy));
     D9_TRY(d9_reference_output(context, site, 0, &dx));
-    memset(dx, 0, (size_t)(images * inputs) * sizeof(double));
+    memset(dx, 0, (size_t)(g.images * g.inputs) * sizeof(double));
 #pragma omp parallel for num_threads(site->threads) schedule(static)
-    for (int64_t n = 0; n < images; n++)
-        for (int64_t i = 0; i < outputs; i++) {
-            const int64_t pixel = i / g.channels, top = pixel / g.out_width * g.stride,
-                          left = pixel % g.out_width * g.stride;
-            for (int64_t h = top; h < top + g.kernel; h++)
-                for (int64_t w = left; w < left + g.kernel; w++)
-                    dx[n * inputs + (h * g.width + w) * g.channels + i % g.channels] +=
-                        dy[n * outputs + i] / (double)(g.kernel * g.kernel);
+    for (int64_t n = 0; n < g.images; n++)
+        for (int64_t i = 0; i < g.outputs; i++) {
+            for (int64_t k = 0; k < g.kernel * g.kernel; k++)
+                dx[n * g.inputs + place_of(&g, i, k)] += dy[n * g.outputs + i] / (double)(g.kernel * g.kernel);
         }
     d9_reference_store(site, 0);
 done:
