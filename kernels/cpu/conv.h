@@ -4,9 +4,9 @@
  * x (N, H, W, I), y (N, OH, OW, O), weights (O, K, K, I). The forward pass writes y, the others dx in the place of x,
  * or dw in the place of the weights. dw is f32 always; everything else is stored as `store` says.
  *
- * A kernel that `pools` also takes y as the maxima of its 2 x 2 windows (N, OH / 2, OW / 2, O), stored like y, and
- * their places. The forward pass writes the maxima beside y, or alone where y is NULL. The others read them where y is
- * NULL. */
+ * A kernel that `pools` a shape also takes y as the maxima of its 2 x 2 windows (N, OH / 2, OW / 2, O), stored like y,
+ * and their places. The forward pass writes the maxima beside y, or alone where y is NULL. The others read them where y
+ * is NULL. */
 #ifndef D9_KERNELS_CPU_CONV_H
 #define D9_KERNELS_CPU_CONV_H
 
@@ -36,7 +36,7 @@ typedef struct d9_cpu_conv_kernel {
     bool (*fits)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape);
     int64_t (*scratch_bytes)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape); /* aligned to 64 bytes */
     void (*run)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape, const d9_cpu_conv_arrays *arrays, void *scratch);
-    bool pools;
+    bool (*pools)(const d9_cpu_conv_shape *shape); /* NULL: never */
 } d9_cpu_conv_kernel;
 
 extern const d9_cpu_conv_kernel *const d9_cpu_conv_kernels[]; /* ends with NULL */

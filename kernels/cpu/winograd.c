@@ -1,6 +1,6 @@
-/* Winograd's convolutions, computed in f32: 3 x 3, stride 1, with a quarter of the multiplications of the plain sum
- * (Lavin and Gray, arXiv 1509.09308). F(4x4, 3x3) for the forward pass and the data gradient, F(3x3, 4x4) for the
- * weight gradient:
+/* Winograd's convolutions, computed in f32: 3 x 3, with a quarter of the multiplications of the plain sum at stride 1
+ * (Lavin and Gray, arXiv 1509.09308) and nine sixteenths at stride 2. Stride 1 first. F(4x4, 3x3) for the forward pass
+ * and the data gradient, F(3x3, 4x4) for the weight gradient:
  *
  *   forward          y tile (4 x 4)  = A' [sum over inputs  (G w G') * (B' x B)] A,    x tiles of 6 x 6 pixels
  *   data gradient    the forward pass of dy with the kernels turned, inputs and outputs exchanged, and 2 - pad
@@ -10,6 +10,11 @@
  * M = V U over channels, or dU = W' V over tiles, with V = B' x B, U = G w G', W = A dy A'. The points behind A, B and
  * G are 0, 11/16, -11/16, 25/16, -25/16 and infinity. They cost what 0, 1, -1, 2, -2 cost and err 2 to 4 times less:
  * 0.8 to 2.3e-6 of the values' root mean square, the weight gradient 0.9 to 1.5e-6.
+ *
+ * Stride 2, padding 1: the even pixels of x meet the outer two taps, by F(4, 2) at the points above but infinity; the
+ * odd ones meet the middle tap, which needs no transform. So a side of a tile has 5 + 4 positions, a tile 81 for 16
+ * outputs instead of 144 products. Filters have 6 planes a side still, since the last four positions share one. The
+ * data gradient makes 8 pixels a side of 5, the odd ones by F(4, 2) and the even ones by the middle tap.
  *
  * Layouts. Channels that a product broadcasts come in groups of 16, (36, C / 16, tiles, 16); those that are its lanes
  * in panels of two vectors, (36, C / P, other index, P). A plane has one cache line more than it needs, or the 36 lines
@@ -32,7 +37,7 @@
 
 enum {
     GROUP = D9_WINOGRAD_GROUP,
-    POSITIONS = D9_WINOGRAD_POSITIONS,
+    PLANES = D9_WINOGRAD_PLANES,
     AT_ONCE = 64, /* outputs whose products are transformed back together: 64 to 256 measured alike */
     LINE = 16,    /* floats: what keeps the same place of several planes apart in a cache */
 };
@@ -40,7 +45,8 @@ enum {
 static d9_winograd_planes planes_of(int64_t channels, int64_t rows, int64_t group) {
     return (d9_winograd_planes){d9_round_up(channels, group) * rows + LINE, rows, group};
 }
-static int64_t floats_of(d9_winograd_planes l) { return POSITIONS * l.plane; }
+
+static int64_t positions_of(d9_winograd_scheme scheme) { return d9_winograd_side(scheme) * d9_winograd_side(scheme); }
 
 /* Steps over the depth for which one panel fits the first cache, beside the rows that meet it. */
 static int64_t depth_of(const d9_cpu *cpu) {
@@ -49,6 +55,18 @@ static int64_t depth_of(const d9_cpu *cpu) {
 
 /* Tiles that, over so many steps, take an eighth of the second cache. */
 static int64_t tiles_of(const d9_cpu *cpu) { return d9_most(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
+
+/* The arrays at both ends of a convolution, cut into as many tiles. */
+static void cut(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, d9_winograd_image *x, d9_winograd_image *y) {
+    const bool by_input = s->pass == D9_CPU_CONV_BACKWARD_DATA;
+    const int64_t step = 4 * s->stride;
+    const int64_t high = by_input ? d9_parts_of(s->height, step) : d9_parts_of(s->out_height, 4);
+    const int64_t wide = by_input ? d9_parts_of(s->width, step) : d9_parts_of(s->out_width, 4);
+    *x = (d9_winograd_image){scheme, s->images, s->height, s->width, s->inputs, high, wide, step, s->pad};
+    *y = (d9_winograd_image){scheme, s->images, s->out_height, s->out_width, s->outputs, high, wide, 4, 0};
+}
+
+static int64_t tiles_in(const d9_winograd_image *g) { return g->images * g->high * g->wide; }
 
 /* Blocks of equal size, no larger than `largest`. */
 static int64_t block_of(int64_t tiles, int64_t largest, int64_t whole) {
@@ -61,22 +79,25 @@ typedef struct conv_plan {
     d9_winograd_image in, out;
     d9_winograd_filter filter;
     d9_winograd_planes u, v, m;
-    int64_t tiles, panels, panels_at_once;
+    int64_t positions, tiles, panels, panels_at_once;
 } conv_plan;
 
 static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const int64_t width = cpu->loops->product_width;
-    const d9_winograd_image x = {s->images, s->height, s->width, s->inputs, 0, 0, s->pad};
-    const d9_winograd_image y = {s->images, s->out_height, s->out_width, s->outputs, 0, 0, 2 - s->pad};
     const bool rotated = s->pass == D9_CPU_CONV_BACKWARD_DATA;
-    conv_plan p = {.in = rotated ? y : x, .out = rotated ? x : y, .filter = {s->inputs, s->outputs, rotated, s->store}};
-    p.in.high = p.out.high = d9_parts_of(p.out.height, 4);
-    p.in.wide = p.out.wide = d9_parts_of(p.out.width, 4);
-    p.tiles = s->images * p.in.high * p.in.wide;
+    const d9_winograd_scheme scheme = s->stride == 1 ? D9_WINOGRAD_DENSE
+                                      : rotated      ? D9_WINOGRAD_SPREAD
+                                                     : D9_WINOGRAD_STRIDED;
+    conv_plan p = {.filter = {s->inputs, s->outputs, scheme, rotated, s->store}};
+    cut(s, scheme, rotated ? &p.out : &p.in, rotated ? &p.in : &p.out);
+    if (rotated && s->stride == 1) p.in.pad = 2 - s->pad;
+    p.positions = positions_of(scheme);
+    p.tiles = tiles_in(&p.in);
     p.panels = d9_parts_of(p.out.channels, width);
     p.panels_at_once = d9_least(p.panels, d9_most(1, AT_ONCE / width));
     const int64_t channels = d9_round_up(p.in.channels, GROUP);
-    const int64_t rows = block_of(d9_parts_of(p.tiles, cpu->threads), tiles_of(cpu), cpu->loops->product_rows);
+    const int64_t rows =
+        block_of(d9_parts_of(p.tiles, cpu->threads), tiles_of(cpu) * PLANES / p.positions, cpu->loops->product_rows);
     p.u = planes_of(p.out.channels, channels, width);
     p.v = planes_of(p.in.channels, rows, GROUP);
     p.m = planes_of(p.panels_at_once * width, rows, width);
@@ -98,10 +119,12 @@ static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const d9_winog
     cpu->loops->winograd_input(&p->in, x, first, count, &p->v, v);
     for (int64_t j = 0; j < p->panels; j += p->panels_at_once) {
         const int64_t panels = d9_least(p->panels_at_once, p->panels - j);
-        const float *panel = u + j * p->u.rows * width;
-        for (int64_t q = 0; q < POSITIONS; q++, panel += p->u.plane)
+        const float *panel = u + j * p->u.rows * width, *next;
+        for (int q = 0; q < p->positions; q++, panel = next) {
+            next = u + d9_winograd_plane(p->in.scheme, q + 1) * p->u.plane + j * p->u.rows * width;
             cpu->loops->winograd_product(v + q * p->v.plane, panel, count, p->v.rows, p->u.rows, depth_of(cpu), panels,
-                                         panel + p->u.plane, m + q * p->m.plane);
+                                         next, m + q * p->m.plane);
+        }
         cpu->loops->winograd_output(&p->out, m, &p->m, first, count, j * width, (j + panels) * width, stream, y);
     }
 }
@@ -110,12 +133,13 @@ static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu
     const conv_plan p = plan_conv(cpu, s);
     const d9_winograd_pixels image = {s->store, .all = a->x}, output = {s->store, a->y, a->maxima, a->places};
     const d9_winograd_pixels *x = p.filter.rotated ? &output : &image, *y = p.filter.rotated ? &image : &output;
-    float *u = scratch, *own = scratch + floats_of(p.u);
+    float *u = scratch, *own = scratch + PLANES * p.u.plane;
+    const int64_t v_floats = p.positions * p.v.plane, m_floats = p.positions * p.m.plane;
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t j = 0; j < p.panels; j++) cpu->loops->winograd_filter(&p.filter, a->w, j, &p.u, u);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static, 1)
     for (int64_t t = 0; t < cpu->threads; t++) {
-        float *v = own + t * (floats_of(p.v) + floats_of(p.m)), *m = v + floats_of(p.v);
+        float *v = own + t * (v_floats + m_floats), *m = v + v_floats;
         const int64_t from = p.tiles * t / cpu->threads, until = p.tiles * (t + 1) / cpu->threads;
         for (int64_t first = from; first < until; first += p.v.rows)
             convolve_tiles(cpu, &p, x, u, first, d9_least(p.v.rows, until - first), v, m, y);
@@ -127,32 +151,33 @@ static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu
  * The sums are an array of 36 O I floats. Where several of them fit the caches, the tiles are cut into that many parts;
  * a thread takes whole parts and meets nobody before the end. Where the sums are large, or threads outnumber the parts,
  * all threads work at one part after another: they share its transformed tiles and divide positions and panels. That
- * ends twice a block in waiting, so its blocks are larger. */
+ * ends twice a block in waiting, so its blocks are larger. At stride 2 several positions add to one sum, block by
+ * block: so there a block is as large whatever the caches are, or other bits would come out. */
 
-enum { MOST_PARTS = 16, PARTS_BYTES = 24 << 20 };
+enum { MOST_PARTS = 16, PARTS_BYTES = 24 << 20, STRIDED_ROWS = 64 };
 
 typedef struct gradient_plan {
     d9_kernel_store store;
     d9_winograd_image x, dy;
     d9_winograd_planes u, v, w;
-    int64_t tiles, panels, parts;
+    int64_t positions, tiles, panels, parts;
 } gradient_plan;
 
 static bool together(const d9_cpu *cpu, const gradient_plan *p) { return p->parts < cpu->threads; }
 
 static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const int64_t width = cpu->loops->product_width;
-    gradient_plan p = {.store = s->store,
-                       .x = {s->images, s->height, s->width, s->inputs, 0, 0, s->pad},
-                       .dy = {s->images, s->out_height, s->out_width, s->outputs, 0, 0, 0}};
-    p.x.high = p.dy.high = d9_parts_of(s->out_height, 4);
-    p.x.wide = p.dy.wide = d9_parts_of(s->out_width, 4);
-    p.tiles = s->images * p.x.high * p.x.wide;
+    const d9_winograd_scheme scheme = s->stride == 1 ? D9_WINOGRAD_DENSE : D9_WINOGRAD_STRIDED;
+    gradient_plan p = {.store = s->store, .positions = positions_of(scheme)};
+    cut(s, scheme, &p.x, &p.dy);
+    p.tiles = tiles_in(&p.x);
     p.panels = d9_parts_of(s->inputs, width);
     p.parts = MOST_PARTS;
-    while (p.parts > 1 && (p.parts * POSITIONS * 4 * s->inputs * s->outputs > PARTS_BYTES || p.tiles < 64 * p.parts))
+    while (p.parts > 1 && (p.parts * PLANES * 4 * s->inputs * s->outputs > PARTS_BYTES || p.tiles < 64 * p.parts))
         p.parts /= 2;
-    const int64_t largest = together(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu) : d9_most(1, tiles_of(cpu) / 2);
+    const int64_t largest = s->stride > 1                       ? STRIDED_ROWS
+                            : together(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu)
+                                                                : d9_most(1, tiles_of(cpu) / 2);
     const int64_t rows = block_of(d9_parts_of(p.tiles, p.parts), largest, 4);
     p.u = planes_of(s->inputs, d9_round_up(s->outputs, GROUP), width);
     p.v = planes_of(s->inputs, rows, width);
@@ -167,35 +192,41 @@ static void transform_both(const d9_cpu *cpu, const gradient_plan *p, const d9_c
     cpu->loops->winograd_gradient(&p->dy, &dy, first, count, &p->w, w);
 }
 
-static void add_product(const d9_cpu *cpu, const gradient_plan *p, int64_t item, const float *v, const float *w,
-                        int64_t count, bool add, float *u) {
-    const int64_t q = item / p->panels, j = item % p->panels, width = cpu->loops->product_width;
-    cpu->loops->winograd_gradient_product(w + q * p->w.plane, v + q * p->v.plane + j * p->v.rows * width, count,
-                                          p->w.rows, p->u.rows, add, u + q * p->u.plane + j * p->u.rows * width);
+/* One panel of one plane of u: all positions that it stands for, one after another. */
+static void add_products(const d9_cpu *cpu, const gradient_plan *p, int64_t item, const float *v, const float *w,
+                         int64_t count, bool add, float *u) {
+    const int64_t plane = item / p->panels, j = item % p->panels, width = cpu->loops->product_width;
+    float *to = u + plane * p->u.plane + j * p->u.rows * width;
+    for (int q = 0; q < p->positions; q++)
+        if (d9_winograd_plane(p->x.scheme, q) == plane) {
+            cpu->loops->winograd_gradient_product(w + q * p->w.plane, v + q * p->v.plane + j * p->v.rows * width, count,
+                                                  p->w.rows, p->u.rows, add, to);
+            add = true;
+        }
 }
 
 static void run_part_together(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t from,
                               int64_t until, float *u, float *v) {
-    float *w = v + floats_of(p->v);
+    float *w = v + p->positions * p->v.plane;
     for (int64_t first = from; first < until; first += p->v.rows) {
         const int64_t count = d9_round_up(d9_least(p->v.rows, until - first), 4);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
         for (int64_t t = 0; t < count; t += 4)
             transform_both(cpu, p, a, first + t, 4, v + t * p->v.group, w + t * p->w.group);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
-        for (int64_t item = 0; item < POSITIONS * p->panels; item++)
-            add_product(cpu, p, item, v, w, count, first > from, u);
+        for (int64_t item = 0; item < PLANES * p->panels; item++)
+            add_products(cpu, p, item, v, w, count, first > from, u);
     }
 }
 
 static void run_part_alone(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t from,
                            int64_t until, float *u, float *v) {
-    float *w = v + floats_of(p->v);
+    float *w = v + p->positions * p->v.plane;
     for (int64_t first = from; first < until; first += p->v.rows) {
         const int64_t count = d9_round_up(d9_least(p->v.rows, until - first), 4);
         transform_both(cpu, p, a, first, count, v, w);
-        for (int64_t item = 0; item < POSITIONS * p->panels; item++)
-            add_product(cpu, p, item, v, w, count, first > from, u);
+        for (int64_t item = 0; item < PLANES * p->panels; item++)
+            add_products(cpu, p, item, v, w, count, first > from, u);
     }
 }
 
@@ -205,7 +236,8 @@ static int64_t part_begin(const gradient_plan *p, int64_t part) {
 
 static void run_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a, float *scratch) {
     const gradient_plan p = plan_gradient(cpu, s);
-    const int64_t part = floats_of(p.u), pair = floats_of(p.v) + floats_of(p.w);
+    const int64_t part = PLANES * p.u.plane, pair = p.positions * (p.v.plane + p.w.plane);
+    const d9_winograd_filter filter = {.inputs = s->inputs, .outputs = s->outputs, .scheme = p.x.scheme};
     float *u = scratch, *own = scratch + p.parts * part;
     if (together(cpu, &p))
         for (int64_t k = 0; k < p.parts; k++)
@@ -218,26 +250,30 @@ static void run_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t o = 0; o < s->outputs; o++)
-        cpu->loops->winograd_filter_gradient(u, &p.u, p.parts, part, o, s->inputs, a->w);
+        cpu->loops->winograd_filter_gradient(&filter, u, &p.u, p.parts, part, o, a->w);
 }
 
 /* ---- the record ---- */
 
 static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     (void)cpu;
-    return (s->store == D9_KERNEL_F32 || s->store == D9_KERNEL_BF16) && s->kernel == 3 && s->stride == 1 &&
-           s->pad >= 0 && s->pad <= 2 && s->out_height == s->height + 2 * s->pad - 2 &&
+    if ((s->store != D9_KERNEL_F32 && s->store != D9_KERNEL_BF16) || s->kernel != 3) return false;
+    if (s->stride == 2)
+        return s->pad == 1 && s->out_height == (s->height + 1) / 2 && s->out_width == (s->width + 1) / 2;
+    return s->stride == 1 && s->pad >= 0 && s->pad <= 2 && s->out_height == s->height + 2 * s->pad - 2 &&
            s->out_width == s->width + 2 * s->pad - 2;
 }
+
+static bool pools(const d9_cpu_conv_shape *s) { return s->stride == 1; }
 
 static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     if (s->pass == D9_CPU_CONV_BACKWARD_WEIGHT) {
         const gradient_plan p = plan_gradient(cpu, s);
         const int64_t pairs = together(cpu, &p) ? 1 : cpu->threads;
-        return (p.parts * floats_of(p.u) + pairs * (floats_of(p.v) + floats_of(p.w))) * 4;
+        return (p.parts * PLANES * p.u.plane + pairs * p.positions * (p.v.plane + p.w.plane)) * 4;
     }
     const conv_plan p = plan_conv(cpu, s);
-    return (floats_of(p.u) + cpu->threads * (floats_of(p.v) + floats_of(p.m))) * 4;
+    return (PLANES * p.u.plane + cpu->threads * p.positions * (p.v.plane + p.m.plane)) * 4;
 }
 
 static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *arrays, void *scratch) {
@@ -245,4 +281,4 @@ static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv
 }
 
 const d9_cpu_conv_kernel d9_cpu_conv_winograd = {
-    .name = "winograd", .fits = fits, .scratch_bytes = scratch_bytes, .run = run, .pools = true};
+    .name = "winograd", .fits = fits, .scratch_bytes = scratch_bytes, .run = run, .pools = pools};

@@ -340,7 +340,7 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
         if (!kernel->fits(&cpus[0], &c->shape)) continue;
         guarded first = run(c, kernel, &cpus[0]);
         compare(c, kernel, &cpus[0], &first);
-        if (kernel->pools) check_pooled(c, kernel, &cpus[1], &first);
+        if (kernel->pools && kernel->pools(&c->shape)) check_pooled(c, kernel, &cpus[1], &first);
         for (size_t i = 1; i < sizeof cpus / sizeof *cpus; i++) {
             guarded other = run(c, kernel, &cpus[i]);
             if (memcmp(first.data, other.data, (size_t)first.payload) != 0)
@@ -406,7 +406,9 @@ static void every_kernel_is_right(void **state) {
         {.images = 3, .height = 17, .width = 18, .inputs = 32, .outputs = 48, .kernel = 3, .stride = 1, .pad = 1},
         {.images = 41, .height = 32, .width = 32, .inputs = 3, .outputs = 10, .kernel = 3, .stride = 1, .pad = 1},
         {.images = 70, .height = 16, .width = 15, .inputs = 33, .outputs = 18, .kernel = 3, .stride = 1, .pad = 1},
-        {.images = 5, .height = 5, .width = 6, .inputs = 600, .outputs = 300, .kernel = 3, .stride = 1, .pad = 1}};
+        {.images = 5, .height = 5, .width = 6, .inputs = 600, .outputs = 300, .kernel = 3, .stride = 1, .pad = 1},
+        {.images = 37, .height = 16, .width = 17, .inputs = 33, .outputs = 70, .kernel = 3, .stride = 2, .pad = 1},
+        {.images = 5, .height = 7, .width = 8, .inputs = 600, .outputs = 300, .kernel = 3, .stride = 2, .pad = 1}};
     for (int k = 0; d9_cpu_conv_kernels[k]; k++) {
         int compared = 0;
         for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)

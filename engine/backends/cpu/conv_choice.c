@@ -69,7 +69,8 @@ const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site) {
     d9_conv_way ways[D9_CONV_WAYS];
     if (!match(site) || ways_in_order(site, ways) == 0) return NULL;
     const d9_cpu_conv_kernel *kernel = d9_conv_own_kernel(ways[0].text);
-    return kernel && kernel->pools ? kernel : NULL;
+    const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
+    return kernel && kernel->pools && kernel->pools(&shape) ? kernel : NULL;
 }
 
 /* ---- timing ---- */

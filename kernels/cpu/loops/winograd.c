@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-enum { LANES = D9_LANES, WIDTH = D9_PRODUCT_WIDTH, GROUP = D9_WINOGRAD_GROUP, POSITIONS = D9_WINOGRAD_POSITIONS };
+enum { LANES = D9_LANES, WIDTH = D9_PRODUCT_WIDTH, GROUP = D9_WINOGRAD_GROUP, PLANES = D9_WINOGRAD_PLANES };
+enum { MOST_SIDE = 9, MOST = D9_WINOGRAD_MOST_POSITIONS };
 
 /* ---- one dimension ----
  *
@@ -76,26 +77,84 @@ D9_INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to
     y[2] = x[5] + A2 * even_a + B2 * even_b;
 }
 
+/* Stride 2, padding 1. A tile's pixels of even number, from the first, meet the outer two taps of the filter: five of
+ * them give four outputs at the first five points. Those of odd number meet the middle tap, one output each: these four
+ * positions are the pixels themselves. The data gradient goes the other way. */
+enum { POINTS = 5 };
+
+D9_INLINE void five_points(one_dimension f, d9_vector *x, d9_vector *y) { /* what f makes without infinity */
+    d9_vector six[6];
+    x[5] = (d9_vector){0};
+    f(x, six);
+    D9_UNROLL for (int i = 0; i < POINTS; i++) y[i] = six[i];
+}
+
+D9_INLINE void strided_input(const d9_vector *x, d9_vector *y) { /* 9 to 9 */
+    d9_vector even[6] = {x[0], x[2], x[4], x[6], x[8]};
+    five_points(input, even, y);
+    D9_UNROLL for (int i = 0; i < 4; i++) y[POINTS + i] = x[2 * i + 1];
+}
+
+D9_INLINE void spread_input(const d9_vector *x, d9_vector *y) { /* 5 to 9 */
+    d9_vector all[6] = {x[0], x[1], x[2], x[3], x[4]};
+    five_points(input, all, y);
+    D9_UNROLL for (int i = 0; i < 4; i++) y[POINTS + i] = x[i];
+}
+
+D9_INLINE void strided_output(const d9_vector *x, d9_vector *y) { /* 9 to 4 */
+    const d9_vector six[6] = {x[0], x[1], x[2], x[3], x[4], (d9_vector){0}};
+    output(six, y);
+    D9_UNROLL for (int i = 0; i < 4; i++) y[i] += x[POINTS + i];
+}
+
+D9_INLINE void spread_output(const d9_vector *x, d9_vector *y) { /* 9 to 8 */
+    const d9_vector six[6] = {x[0], x[1], x[2], x[3], x[4], (d9_vector){0}};
+    d9_vector odd[4];
+    output(six, odd);
+    D9_UNROLL for (int i = 0; i < 4; i++) y[2 * i] = x[POINTS + i], y[2 * i + 1] = odd[i];
+}
+
+D9_INLINE void strided_output_gradient(const d9_vector *x, d9_vector *y) { /* 4 to 9 */
+    d9_vector six[6];
+    output_gradient(x, six);
+    D9_UNROLL for (int i = 0; i < POINTS; i++) y[i] = six[i];
+    D9_UNROLL for (int i = 0; i < 4; i++) y[POINTS + i] = x[i];
+}
+
+D9_INLINE void strided_filter(const d9_vector *x, d9_vector *y) { /* 3 to 6 */
+    const d9_vector outer[3] = {x[0], x[2], (d9_vector){0}};
+    filter(outer, y);
+    y[POINTS] = x[1];
+}
+
+D9_INLINE void strided_filter_gradient(const d9_vector *x, d9_vector *y) { /* 6 to 3 */
+    d9_vector outer[3];
+    filter_gradient(x, outer);
+    y[0] = outer[0];
+    y[1] = x[POINTS];
+    y[2] = outer[1];
+}
+
 /* Vectors of a tile, (from, from), from element `offset` of x[i * from + j], become those at y + (i * to + j) * stride.
  * Each is loaded where it is used and stored where it is made: the registers do not hold a tile. */
 D9_INLINE void two_dimensions(one_dimension f, const int from, const int to, const d9_kernel_store store,
                               const void *const *x, int64_t offset, float *y, int64_t stride) {
-    d9_vector half[36];
+    d9_vector half[MOST];
     D9_UNROLL for (int j = 0; j < from; j++) {
-        d9_vector column[6], done[6];
+        d9_vector column[MOST_SIDE], done[MOST_SIDE];
         D9_UNROLL for (int i = 0; i < from; i++) column[i] = d9_lanes_load(store, x[i * from + j], offset, LANES);
         f(column, done);
         D9_UNROLL for (int i = 0; i < to; i++) half[i * from + j] = done[i];
     }
     D9_UNROLL for (int i = 0; i < to; i++) {
-        d9_vector done[6];
+        d9_vector done[MOST_SIDE];
         f(half + i * from, done);
         D9_UNROLL for (int j = 0; j < to; j++) * (d9_vector *)(y + (i * to + j) * stride) = done[j];
     }
 }
 
-static inline void find_planes(const float *from, int64_t plane, const void **position) {
-    for (int p = 0; p < POSITIONS; p++) position[p] = from + p * plane;
+static inline void find_planes(const float *from, int64_t plane, int count, const void **position) {
+    for (int p = 0; p < count; p++) position[p] = from + p * plane;
 }
 
 /* ---- tiles ---- */
@@ -117,7 +176,7 @@ typedef struct tile {
 
 static inline tile tile_at(const d9_winograd_image *g, int64_t number, int64_t pad) {
     const int64_t within = number % (g->high * g->wide);
-    return (tile){number / (g->high * g->wide), within / g->wide * 4 - pad, within % g->wide * 4 - pad};
+    return (tile){number / (g->high * g->wide), within / g->wide * g->step - pad, within % g->wide * g->step - pad};
 }
 
 D9_INLINE void find_pixels(const d9_winograd_image *g, const d9_kernel_store store, const void *x, tile t,
@@ -131,31 +190,37 @@ D9_INLINE void find_pixels(const d9_winograd_image *g, const d9_kernel_store sto
         }
 }
 
+/* How far apart tiles of so many pixels a side are. */
+D9_INLINE int step_of(const int size) { return size == 9 ? 8 : 4; }
+
 /* One vector of channels of one tile, of which `tail` are there. `next`: how far the tile to the right is, whose own
  * columns are asked for now: no processor follows so many rows by itself (64 -> 128 channels at 32 x 32, two cores of a
  * Zen 5: 18 ms become 7). */
-D9_INLINE void transform_vector(one_dimension f, const int size, const d9_kernel_store store, const void *const *pixel,
-                                int64_t channel, int64_t tail, float *to, int64_t plane, int64_t next) {
+D9_INLINE void transform_vector(one_dimension f, const int size, const int side, const d9_kernel_store store,
+                                const void *const *pixel, int64_t channel, int64_t tail, float *to, int64_t plane,
+                                int64_t next) {
     if (channel % per_line(store) == 0)
-        D9_UNROLL for (int i = 0; i < size; i++) D9_UNROLL for (int j = size - 4; j < size; j++)
+        D9_UNROLL for (int i = 0; i < size; i++) D9_UNROLL for (int j = size - step_of(size); j < size; j++)
             __builtin_prefetch(element(pixel[i * size + j], store, channel + next), 0, 3);
     if (tail == LANES) {
-        two_dimensions(f, size, 6, store, pixel, channel, to, plane);
+        two_dimensions(f, size, side, store, pixel, channel, to, plane);
         return;
     }
-    d9_vector patch[36];
-    const void *there[36];
+    d9_vector patch[MOST];
+    const void *there[MOST];
     for (int p = 0; p < size * size; p++) {
         patch[p] = d9_lanes_load(store, pixel[p], channel, tail);
         there[p] = &patch[p];
     }
-    two_dimensions(f, size, 6, D9_KERNEL_F32, there, 0, to, plane);
+    two_dimensions(f, size, side, D9_KERNEL_F32, there, 0, to, plane);
 }
 
-D9_INLINE void transform_array(one_dimension f, const int size, const d9_winograd_image *g, const d9_kernel_store store,
-                               const void *x, int64_t first, int64_t count, const d9_winograd_planes *l, float *v) {
+D9_INLINE void transform_array(one_dimension f, const int size, const int side, const d9_winograd_image *g,
+                               const d9_kernel_store store, const void *x, int64_t first, int64_t count,
+                               const d9_winograd_planes *l, float *v) {
+    const int64_t next = step_of(size) * g->channels;
     const int64_t padded = d9_round_up(g->channels, l->group);
-    const void *pixel[36];
+    const void *pixel[MOST];
     for (int64_t t = 0; t < count; t++)
         for (int64_t c = 0; c < padded; c += LANES) {
             if (c % SLICE == 0) find_pixels(g, store, x, tile_at(g, first + t, g->pad), size, c, pixel);
@@ -163,9 +228,9 @@ D9_INLINE void transform_array(one_dimension f, const int size, const d9_winogra
             float *to = v + (c - within) * l->rows + t * l->group + within;
             const int64_t tail = g->channels - c;
             if (tail >= LANES)
-                transform_vector(f, size, store, pixel, c % SLICE, LANES, to, l->plane, 4 * g->channels);
+                transform_vector(f, size, side, store, pixel, c % SLICE, LANES, to, l->plane, next);
             else
-                transform_vector(f, size, store, pixel, c % SLICE, tail > 0 ? tail : 0, to, l->plane, 4 * g->channels);
+                transform_vector(f, size, side, store, pixel, c % SLICE, tail > 0 ? tail : 0, to, l->plane, next);
         }
 }
 
@@ -249,33 +314,43 @@ D9_INLINE void transform_maxima(one_dimension f, const int size, const int odd, 
         }
 }
 
-D9_INLINE void transform_stored(one_dimension f, const int size, const d9_kernel_store store,
+/* Maxima are those of stride 1. */
+D9_INLINE void transform_stored(one_dimension f, const int size, const int side, const d9_kernel_store store,
                                 const d9_winograd_image *g, const d9_winograd_pixels *p, int64_t first, int64_t count,
                                 const d9_winograd_planes *l, float *v) {
-    if (p->all)
-        transform_array(f, size, g, store, p->all, first, count, l, v);
+    if (side == 9 || p->all)
+        transform_array(f, size, side, g, store, p->all, first, count, l, v);
     else if (g->pad % 2)
         transform_maxima(f, size, 1, store, g, p, first, count, l, v);
     else
         transform_maxima(f, size, 0, store, g, p, first, count, l, v);
 }
 
-D9_INLINE void transform_tiles(one_dimension f, const int size, const d9_winograd_image *g, const d9_winograd_pixels *p,
-                               int64_t first, int64_t count, const d9_winograd_planes *l, float *v) {
+D9_INLINE void transform_tiles(one_dimension f, const int size, const int side, const d9_winograd_image *g,
+                               const d9_winograd_pixels *p, int64_t first, int64_t count, const d9_winograd_planes *l,
+                               float *v) {
     if (p->store == D9_KERNEL_BF16)
-        transform_stored(f, size, D9_KERNEL_BF16, g, p, first, count, l, v);
+        transform_stored(f, size, side, D9_KERNEL_BF16, g, p, first, count, l, v);
     else
-        transform_stored(f, size, D9_KERNEL_F32, g, p, first, count, l, v);
+        transform_stored(f, size, side, D9_KERNEL_F32, g, p, first, count, l, v);
 }
 
 void D9_LOOP_NAME(winograd_input)(const d9_winograd_image *g, const d9_winograd_pixels *x, int64_t first, int64_t count,
                                   const d9_winograd_planes *l, float *v) {
-    transform_tiles(input, 6, g, x, first, count, l, v);
+    if (g->scheme == D9_WINOGRAD_DENSE)
+        transform_tiles(input, 6, 6, g, x, first, count, l, v);
+    else if (g->scheme == D9_WINOGRAD_STRIDED)
+        transform_tiles(strided_input, 9, 9, g, x, first, count, l, v);
+    else
+        transform_tiles(spread_input, 5, 9, g, x, first, count, l, v);
 }
 
 void D9_LOOP_NAME(winograd_gradient)(const d9_winograd_image *g, const d9_winograd_pixels *dy, int64_t first,
                                      int64_t count, const d9_winograd_planes *l, float *v) {
-    transform_tiles(output_gradient, 4, g, dy, first, count, l, v);
+    if (g->scheme == D9_WINOGRAD_DENSE)
+        transform_tiles(output_gradient, 4, 6, g, dy, first, count, l, v);
+    else
+        transform_tiles(strided_output_gradient, 4, 9, g, dy, first, count, l, v);
 }
 
 /* ---- outputs ---- */
@@ -300,11 +375,11 @@ D9_INLINE void store_line(const float *from, const d9_kernel_store store, int64_
         d9_lanes_store(store, stream, *(const d9_vector *)(from + c), channels - c, array, at + c);
 }
 
-D9_INLINE void store_lines(line *y, const d9_kernel_store store, const corner *to, int64_t channel, int64_t rows,
-                           int64_t columns, int64_t channels, const bool stream, void *all) {
+D9_INLINE void store_lines(line *y, const int size, const d9_kernel_store store, const corner *to, int64_t channel,
+                           int64_t rows, int64_t columns, int64_t channels, const bool stream, void *all) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
-            store_line(y[i * 4 + j], store, channels, stream, all, to->at + i * to->row + j * to->pixel + channel);
+            store_line(y[i * size + j], store, channels, stream, all, to->at + i * to->row + j * to->pixel + channel);
 }
 
 D9_INLINE d9_vector as_stored(const d9_kernel_store store, const float *from) {
@@ -342,48 +417,61 @@ D9_INLINE void store_maxima(const line *y, const d9_kernel_store store, const co
         }
 }
 
-D9_INLINE void transform_outputs(const d9_winograd_image *g, const float *m, const d9_winograd_planes *l, int64_t first,
-                                 int64_t count, int64_t begin, int64_t end, bool stream, const d9_kernel_store store,
+D9_INLINE void transform_outputs(one_dimension f, const int side, const int size, const d9_winograd_image *g,
+                                 const float *m, const d9_winograd_planes *l, int64_t first, int64_t count,
+                                 int64_t begin, int64_t end, bool stream, const d9_kernel_store store,
                                  const d9_winograd_pixels *y) {
-    line lines[16] = {0};
-    const void *position[POSITIONS];
-    find_planes(m, l->plane, position);
+    line lines[64] = {0};
+    const void *position[MOST];
+    find_planes(m, l->plane, side * side, position);
     for (int64_t q = 0; q < count; q++) {
         const tile t = tile_at(g, first + q, 0);
-        const corner whole = corner_of(g, t, 4, 1), pooled = corner_of(g, t, 2, 2);
+        const corner whole = corner_of(g, t, size, 1), pooled = corner_of(g, t, size / 2, 2);
         for (int64_t c = begin; c < d9_least(end, g->channels); c += per_line(store)) {
             const int64_t channels = d9_least(per_line(store), d9_least(end, g->channels) - c);
             for (int64_t k = 0; k < channels; k += LANES) {
                 const int64_t at_m = c - begin + k, within = at_m % WIDTH;
-                two_dimensions(output, 6, 4, D9_KERNEL_F32, position, (at_m - within) * l->rows + q * WIDTH + within,
+                two_dimensions(f, side, size, D9_KERNEL_F32, position, (at_m - within) * l->rows + q * WIDTH + within,
                                lines[0] + k, 2 * GROUP);
             }
-            const bool inside = whole.rows == 4 && whole.columns == 4 && channels == per_line(store);
-            if (y->maxima && stream && !y->all)
+            const bool inside = whole.rows == size && whole.columns == size && channels == per_line(store);
+            const bool maxima = side == 6 && y->maxima;
+            if (maxima && stream && !y->all)
                 store_maxima(lines, store, &pooled, c, per_line(store), true, y);
-            else if (y->maxima && channels == per_line(store))
+            else if (maxima && channels == per_line(store))
                 store_maxima(lines, store, &pooled, c, per_line(store), false, y);
-            else if (y->maxima)
+            else if (maxima)
                 store_maxima(lines, store, &pooled, c, channels, false, y);
             if (!y->all) continue;
             if (inside && stream)
-                store_lines(lines, store, &whole, c, 4, 4, per_line(store), true, y->all);
+                store_lines(lines, size, store, &whole, c, size, size, per_line(store), true, y->all);
             else if (inside)
-                store_lines(lines, store, &whole, c, 4, 4, per_line(store), false, y->all);
+                store_lines(lines, size, store, &whole, c, size, size, per_line(store), false, y->all);
             else
-                store_lines(lines, store, &whole, c, whole.rows, whole.columns, channels, false, y->all);
+                store_lines(lines, size, store, &whole, c, whole.rows, whole.columns, channels, false, y->all);
         }
     }
     d9_stream_end();
 }
 
+D9_INLINE void transform_back(one_dimension f, const int side, const int size, const d9_winograd_image *g,
+                              const float *m, const d9_winograd_planes *l, int64_t first, int64_t count, int64_t begin,
+                              int64_t end, bool stream, const d9_winograd_pixels *y) {
+    if (y->store == D9_KERNEL_BF16)
+        transform_outputs(f, side, size, g, m, l, first, count, begin, end, stream, D9_KERNEL_BF16, y);
+    else
+        transform_outputs(f, side, size, g, m, l, first, count, begin, end, stream, D9_KERNEL_F32, y);
+}
+
 void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, const d9_winograd_planes *l,
                                    int64_t first, int64_t count, int64_t begin, int64_t end, bool stream,
                                    const d9_winograd_pixels *y) {
-    if (y->store == D9_KERNEL_BF16)
-        transform_outputs(g, m, l, first, count, begin, end, stream, D9_KERNEL_BF16, y);
+    if (g->scheme == D9_WINOGRAD_DENSE)
+        transform_back(output, 6, 4, g, m, l, first, count, begin, end, stream, y);
+    else if (g->scheme == D9_WINOGRAD_STRIDED)
+        transform_back(strided_output, 9, 4, g, m, l, first, count, begin, end, stream, y);
     else
-        transform_outputs(g, m, l, first, count, begin, end, stream, D9_KERNEL_F32, y);
+        transform_back(spread_output, 9, 8, g, m, l, first, count, begin, end, stream, y);
 }
 
 /* ---- filters ---- */
@@ -419,27 +507,35 @@ void D9_LOOP_NAME(winograd_filter)(const d9_winograd_filter *s, const void *w, i
                 gather(s, D9_KERNEL_BF16, w, panel * WIDTH + half, other, taps);
             else
                 gather(s, D9_KERNEL_F32, w, panel * WIDTH + half, other, taps);
-            for (int64_t k = 0; k < LANES; k++)
-                two_dimensions(filter, 3, 6, D9_KERNEL_F32, tap, k * 9 * LANES,
-                               u + (panel * l->rows + other + k) * WIDTH + half, l->plane);
+            for (int64_t k = 0; k < LANES; k++) {
+                float *to = u + (panel * l->rows + other + k) * WIDTH + half;
+                if (s->scheme == D9_WINOGRAD_DENSE)
+                    two_dimensions(filter, 3, 6, D9_KERNEL_F32, tap, k * 9 * LANES, to, l->plane);
+                else
+                    two_dimensions(strided_filter, 3, 6, D9_KERNEL_F32, tap, k * 9 * LANES, to, l->plane);
+            }
         }
 }
 
-void D9_LOOP_NAME(winograd_filter_gradient)(const float *u, const d9_winograd_planes *l, int64_t parts, int64_t part,
-                                            int64_t o, int64_t inputs, float *dw) {
-    float sums[POSITIONS][LANES] __attribute__((aligned(64))), taps[9][LANES] __attribute__((aligned(64)));
-    const void *position[POSITIONS];
-    find_planes(sums[0], LANES, position);
-    for (int64_t i = 0; i < inputs; i += LANES) {
+void D9_LOOP_NAME(winograd_filter_gradient)(const d9_winograd_filter *s, const float *u, const d9_winograd_planes *l,
+                                            int64_t parts, int64_t part, int64_t o, float *dw) {
+    float sums[PLANES][LANES] __attribute__((aligned(64))), taps[9][LANES] __attribute__((aligned(64)));
+    const void *plane[PLANES];
+    find_planes(sums[0], LANES, PLANES, plane);
+    for (int64_t i = 0; i < s->inputs; i += LANES) {
         const float *from = u + (i / WIDTH * l->rows + o) * WIDTH + i % WIDTH;
-        for (int p = 0; p < POSITIONS; p++) {
+        for (int p = 0; p < PLANES; p++) {
             d9_vector sum_of_parts = *(const d9_vector *)(from + p * l->plane);
             for (int64_t k = 1; k < parts; k++) sum_of_parts += *(const d9_vector *)(from + k * part + p * l->plane);
             *(d9_vector *)sums[p] = sum_of_parts;
         }
-        two_dimensions(filter_gradient, 6, 3, D9_KERNEL_F32, position, 0, taps[0], LANES);
+        if (s->scheme == D9_WINOGRAD_DENSE)
+            two_dimensions(filter_gradient, 6, 3, D9_KERNEL_F32, plane, 0, taps[0], LANES);
+        else
+            two_dimensions(strided_filter_gradient, 6, 3, D9_KERNEL_F32, plane, 0, taps[0], LANES);
         for (int tap = 0; tap < 9; tap++)
-            memcpy(dw + (o * 9 + tap) * inputs + i, taps[tap], (size_t)d9_least(LANES, inputs - i) * sizeof(float));
+            memcpy(dw + (o * 9 + tap) * s->inputs + i, taps[tap],
+                   (size_t)d9_least(LANES, s->inputs - i) * sizeof(float));
     }
 }
 
