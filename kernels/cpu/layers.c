@@ -1,5 +1,6 @@
 /* Pooling, the classifier, the loss and its metrics over threads. */
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/integers.h"
 
 #include <math.h>
 
@@ -15,11 +16,12 @@ void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel
 
 void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx) {
+    enum { TOGETHER = 4 }; /* rows that share windows: the more, the fewer windows are searched twice */
     const bool apart = w->stride >= w->kernel;
-    const int64_t rows = apart ? w->out_height : w->height, step = apart ? w->stride : 1;
+    const int64_t step = apart ? w->stride : TOGETHER, runs = apart ? w->out_height : d9_parts_of(w->height, TOGETHER);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t row = 0; row < w->images * rows; row++)
-        cpu->loops->pool_backward(dy, x, w, row / rows, row % rows * step, dx);
+    for (int64_t run = 0; run < w->images * runs; run++)
+        cpu->loops->pool_backward(dy, x, w, run / runs, run % runs * step, step, dx);
 }
 
 void d9_cpu_mean_pool_forward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in x, d9_kernel_out y) {

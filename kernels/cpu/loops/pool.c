@@ -1,5 +1,6 @@
 /* Pooling over (N, H, W, C), lanes along C: the maximum of what lies inside the image, or the mean. Ties go to the
  * first of the window in row-major order; a NaN wins over every number, and a later NaN over an earlier one. */
+#include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/tile.h"
 
 static int64_t input_at(const d9_kernel_window *w, int64_t n, int64_t iy, int64_t ix) {
@@ -122,36 +123,54 @@ static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_wind
     }
 }
 
-/* One input pixel of overlapping windows: asks each window that covers it whether its maximum is here. */
-static void gather_pixel(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t iy, int64_t ix,
-                         d9_kernel_out dx) {
-    d9_tile dy_tile, sum;
-    int32_t place[D9_TILE];
-    const range high = windows_of(w, iy, w->out_height), wide = windows_of(w, ix, w->out_width);
-    for (int64_t c = 0, count; c < w->channels; c += count) {
-        count = d9_tile_count(c, w->channels);
-        for (int64_t i = 0; i < count; i++) sum[i] = 0;
-        for (int64_t oy = high.from; oy < high.until; oy++)
-            for (int64_t ox = wide.from; ox < wide.until; ox++) {
-                const inside rows = rows_of(w, oy), columns = columns_of(w, ox);
-                const int32_t here = (int32_t)((iy - rows.first) * w->kernel + ix - columns.first);
-                find_places(x, w, n, rows, columns, c, count, place);
-                const float *from = d9_tile_load(dy, output_at(w, n, oy, ox) + c, count, dy_tile);
-                for (int64_t i = 0; i < count; i++) sum[i] += place[i] == here ? from[i] : 0;
-            }
-        const int64_t there = input_at(w, n, iy, ix) + c;
-        if (dx.store == D9_KERNEL_F32) copy_lanes(sum, count, d9_tile_target(dx, there, sum));
-        d9_tile_store(dx, there, count, sum);
-    }
+/* Pixels of overlapping windows, at most ROWS x COLUMNS of DEEP channels: every window that covers one of them is
+ * searched once, and adds to the pixel that holds its maximum. */
+enum { ROWS = 4, COLUMNS = 8, DEEP = 64 };
+
+static void gather_block(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, range high, range wide,
+                         int64_t c, d9_kernel_out dx) {
+    d9_tile tile;
+    float sums[ROWS][COLUMNS][DEEP] __attribute__((aligned(64))) = {0};
+    int32_t place[DEEP];
+    const int64_t count = d9_least(DEEP, w->channels - c);
+    const range down[2] = {windows_of(w, high.from, w->out_height), windows_of(w, high.until - 1, w->out_height)},
+                across[2] = {windows_of(w, wide.from, w->out_width), windows_of(w, wide.until - 1, w->out_width)};
+    for (int64_t oy = down[0].from; oy < down[1].until; oy++)
+        for (int64_t ox = across[0].from; ox < across[1].until; ox++) {
+            const inside rows = rows_of(w, oy), columns = columns_of(w, ox);
+            find_places(x, w, n, rows, columns, c, count, place);
+            const float *from = d9_tile_load(dy, output_at(w, n, oy, ox) + c, count, tile);
+            for (int64_t iy = d9_most(high.from, rows.first + rows.from);
+                 iy < d9_least(high.until, rows.first + rows.until); iy++)
+                for (int64_t ix = d9_most(wide.from, columns.first + columns.from);
+                     ix < d9_least(wide.until, columns.first + columns.until); ix++) {
+                    const int32_t here = (int32_t)((iy - rows.first) * w->kernel + ix - columns.first);
+                    float *sum = sums[iy - high.from][ix - wide.from];
+#pragma omp simd
+                    for (int64_t i = 0; i < count; i++) sum[i] += place[i] == here ? from[i] : 0;
+                }
+        }
+    for (int64_t iy = high.from; iy < high.until; iy++)
+        for (int64_t ix = wide.from; ix < wide.until; ix++) {
+            float *sum = sums[iy - high.from][ix - wide.from];
+            const int64_t there = input_at(w, n, iy, ix) + c;
+            if (dx.store == D9_KERNEL_F32) copy_lanes(sum, count, d9_tile_target(dx, there, sum));
+            d9_tile_store(dx, there, count, sum);
+        }
 }
 
 void D9_LOOP_NAME(pool_backward)(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t iy,
-                                 d9_kernel_out dx) {
+                                 int64_t rows, d9_kernel_out dx) {
     if (w->stride >= w->kernel) {
         for (int64_t ox = 0; ox < w->out_width; ox++) scatter_window(dy, x, w, n, iy / w->stride, ox, dx);
-    } else {
-        for (int64_t ix = 0; ix < w->width; ix++) gather_pixel(dy, x, w, n, iy, ix, dx);
+        return;
     }
+    const int64_t last = d9_least(iy + rows, w->height);
+    for (int64_t row = iy; row < last; row += ROWS)
+        for (int64_t column = 0; column < w->width; column += COLUMNS)
+            for (int64_t c = 0; c < w->channels; c += DEEP)
+                gather_block(dy, x, w, n, (range){row, d9_least(row + ROWS, last)},
+                             (range){column, d9_least(column + COLUMNS, w->width)}, c, dx);
 }
 
 /* ---- means ---- */
