@@ -92,7 +92,8 @@ class Network(nn.Module):
             seen[output] = inputs[0]
         elif op == "Add" and read:  # the bias of the layer that made the other input
             layer = self.get_submodule(read[0].rpartition(".")[0])
-            assert self.nodes[-1][0] is layer and self.nodes[-1][2] == inputs[0], f"{node['name']}: {read[0]} follows no layer"
+            if self.nodes[-1][0] is not layer or self.nodes[-1][2] != inputs[0]:
+                raise ValueError(f"{node['name']}: {read[0]} follows no layer")
             layer.bias = nn.Parameter(weights[read[0]].clone())
             seen[output] = inputs[0]
         elif op in FUNCTIONS:
