@@ -5,24 +5,22 @@
 # usage: experiments/rosetta.sh OUT [SEEDS]    the folder of experiments/rosetta-baseline.yaml; 3 seeds of PyTorch
 #
 # It can be interrupted and started again: what is done is not done again. OUT gets torch-seedN.tsv, an epoch a line, and
-# rosetta.tsv. Needs build/, CIFAR-10 and Debian's python3-torch.
+# rosetta.tsv. PyTorch's seeds run side by side, each on one core: together they are done sooner, and their accuracy is what
+# is compared (experiments/networks.sh compares speed). Needs build/, CIFAR-10 and Debian's python3-torch.
 #
 # Environment: EXPERIMENT (the file), EPOCHS and IMAGES of PyTorch's (10, 50000: for a try), QUIET (a command that runs each
 # training).
 set -eu
-[ $# -ge 1 ] || { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$1 seeds=${2-3}
 cd "$(dirname "$0")/.."
 dawn9=${DAWN9-build/dawn9}
 
 ${QUIET-} "$dawn9" experiment "${EXPERIMENT-experiments/rosetta-baseline.yaml}" --out "$out"
-seed=1
-while [ "$seed" -le "$seeds" ]; do
-    if [ ! -f "$out/torch-seed$seed.tsv" ]; then
-        ${QUIET-} /usr/bin/python3 experiments/peers/torch_rosetta.py --seed "$seed" --epochs "${EPOCHS-10}" --images "${IMAGES-50000}" \
-            >"$out/torch-seed$seed.part"
-        mv "$out/torch-seed$seed.part" "$out/torch-seed$seed.tsv"
-    fi
-    seed=$((seed + 1))
-done
+export out QUIET EPOCHS IMAGES
+# shellcheck disable=SC2016 # for the inner shell
+seq "$seeds" | xargs -P "$(nproc)" -I N sh -eu -c '[ ! -f "$out/torch-seedN.tsv" ] || exit 0
+    ${QUIET-} /usr/bin/python3 experiments/peers/torch_rosetta.py --seed N --threads 1 --layout channels_last \
+        --epochs "${EPOCHS:-10}" --images "${IMAGES:-50000}" >"$out/torch-seedN.part"
+    mv "$out/torch-seedN.part" "$out/torch-seedN.tsv"'
 exec python3 experiments/rosetta.py "$out"
