@@ -391,14 +391,28 @@ def features_table(path):
 
 def rosetta_table(path):
     def lines(found):
-        yield row("program", "seeds", "accuracy, %", "mean", "training, s (median)")
-        yield "|---|---|---|---|---|"
+        yield row("program", "seeds", "accuracy, %", "mean", "threads", "training, s (median)")
+        yield "|---|---|---|---|---|---|"
         for program in dict.fromkeys(r["program"] for r in found):
             runs = [r for r in found if r["program"] == program]
             yield row(program, str(len(runs)), " ".join(r["accuracy"] for r in runs), f"{mean(float(r['accuracy']) for r in runs):.2f}",
-                      f"{median(float(r['train_seconds']) for r in runs):.0f}")
+                      runs[0]["threads"], f"{median(float(r['train_seconds']) for r in runs):.0f}")
 
     return or_not_yet("Seeds beside PyTorch's", path, lines)
+
+
+def epoch_by_epoch(*runs):
+    """Accuracy with TTA and seconds of training of runs, an epoch a row."""
+    try:
+        found = [result(run) for run in runs]
+    except NoRecord:
+        return "Epoch by epoch: not measured yet."
+    names = [f"{r['title']}, seed {r['seed']}" for r in found]
+    lines = [row("epoch", *(f"{name}: TTA %" for name in names), *(f"{name}: s" for name in names)), "|" + "---|" * (2 * len(found) + 1)]
+    for each_epoch in zip(*(r["epochs"] for r in found)):
+        lines.append(row(str(each_epoch[0]["epoch"]), *(f"{e['accuracy_tta']:.2f}" for e in each_epoch),
+                         *(f"{e['seconds']:.0f}" for e in each_epoch)))
+    return "\n".join(lines)
 
 
 def precision_table(path):

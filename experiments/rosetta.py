@@ -7,21 +7,23 @@ usage: rosetta.py FOLDER
 import csv, glob, json, math, statistics, sys
 
 folder = sys.argv[1]
-HEADS = ("program", "seed", "epochs", "accuracy", "train_seconds")
+HEADS = ("program", "seed", "epochs", "accuracy", "threads", "train_seconds")
 
 
 def ours():
     for path in sorted(glob.glob(f"{folder}/runs/baseline/seed*/result.json")):
         with open(path, encoding="utf-8") as file:
             run = json.load(file)
-        yield dict(zip(HEADS, ("dawn9", run["seed"], run["epochs"][-1]["epoch"], run["accuracy"], run["train_seconds"])))
+        yield dict(zip(HEADS, ("dawn9", run["seed"], run["epochs"][-1]["epoch"], run["accuracy"], run["threads"],
+                              run["train_seconds"])))
 
 
 def theirs():
     for path in sorted(glob.glob(f"{folder}/torch-seed*.tsv")):
         with open(path, encoding="utf-8") as file:
             last = list(csv.DictReader(file, delimiter="\t"))[-1]
-        yield dict(zip(HEADS, (last["peer"], int(last["seed"]), int(last["epoch"]), float(last["accuracy"]), float(last["seconds"]))))
+        yield dict(zip(HEADS, (last["peer"], int(last["seed"]), int(last["epoch"]), float(last["accuracy"]),
+                              int(last["threads"]), float(last["seconds"]))))
 
 
 def quantile(p, degrees):
@@ -56,11 +58,11 @@ with open(f"{folder}/rosetta.tsv", "w", encoding="utf-8", newline="") as file:
 groups = {}
 for row in rows:
     groups.setdefault(row["program"], []).append(row)
-print("| | runs | accuracy, % | mean | training, s (median) |\n|---|---|---|---|---|")
+print("| | runs | accuracy, % | mean | threads | training, s (median) |\n|---|---|---|---|---|---|")
 for program, runs in groups.items():
     accuracies = [run["accuracy"] for run in runs]
     print(f"| {program} | {len(runs)} | {' '.join(f'{a:.2f}' for a in accuracies)} | {statistics.mean(accuracies):.2f} | "
-          f"{statistics.median(run['train_seconds'] for run in runs):.0f} |")
+          f"{runs[0]['threads']} | {statistics.median(run['train_seconds'] for run in runs):.0f} |")
 samples = [[run["accuracy"] for run in runs] for runs in groups.values()]
 if len(samples) == 2 and min(map(len, samples)) > 1:
     difference, half = welch(*samples)
