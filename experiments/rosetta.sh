@@ -5,8 +5,8 @@
 # usage: experiments/rosetta.sh OUT [SEEDS]    the folder of experiments/rosetta-baseline.yaml; 3 seeds of PyTorch
 #
 # It can be interrupted and started again: what is done is not done again. OUT gets torch-seedN.tsv, an epoch a line, and
-# rosetta.tsv. PyTorch's seeds run side by side, each on one core: together they are done sooner, and their accuracy is what
-# is compared (experiments/networks.sh compares speed). Needs build/, CIFAR-10 and Debian's python3-torch.
+# rosetta.tsv. Seeds run side by side, each on one core: together they are done sooner, and their accuracy is what is
+# compared (experiments/networks.sh compares speed). Needs build/, CIFAR-10 and Debian's python3-torch.
 #
 # Environment: EXPERIMENT (the file), EPOCHS and IMAGES of PyTorch's (10, 50000: for a try), QUIET (a command that runs each
 # training).
@@ -16,7 +16,7 @@ out=$1 seeds=${2-3}
 cd "$(dirname "$0")/.."
 dawn9=${DAWN9-build/dawn9}
 
-${QUIET-} "$dawn9" experiment "${EXPERIMENT-experiments/rosetta-baseline.yaml}" --out "$out"
+${QUIET-} "$dawn9" experiment "${EXPERIMENT-experiments/rosetta-baseline.yaml}" --out "$out" --workers "$(nproc)"
 export out QUIET EPOCHS IMAGES
 # shellcheck disable=SC2016 # for the inner shell
 seq "$seeds" | xargs -P "$(nproc)" -I N sh -eu -c '[ ! -f "$out/torch-seedN.tsv" ] || exit 0
