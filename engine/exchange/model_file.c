@@ -48,7 +48,7 @@ typedef struct source { /* a file being loaded */
     const char *path;
     const d9_safetensors *file;
     bool replaces_head;    /* the last layer stays as it is where the classes differ */
-    int64_t other_classes; /* of a last layer that was left as it is; 0: none was */
+    int64_t other_classes; /* the file's, where they differ: then its last layer is not taken; 0: they do not */
     double *state;
 } source;
 
@@ -69,24 +69,30 @@ static bool is_of_head(const d9_graph *graph, const d9_value *value) {
     return false;
 }
 
-/* Whether the tensor would do for another number of classes. */
-static bool is_other_head(const source *self, const d9_value *value, const d9_tensor *tensor) {
-    d9_shape shape = d9_exchange_shape(value);
+/* The classes of the file's last layer, where its weight would do for another number of them; else 0. */
+static int64_t find_other_classes(const source *self) {
+    const d9_graph *graph = &self->session->program.train;
+    const d9_node_id classifier = d9_graph_classifier(graph);
+    if (!self->replaces_head || classifier == D9_NONE) return 0;
+    const d9_value *weight = &graph->values[d9_graph_parameter(graph, graph->nodes[classifier].inputs[1])];
+    const d9_tensor *tensor = d9_safetensors_find(self->file, weight->name);
+    d9_shape shape = d9_exchange_shape(weight);
+    if (!tensor || tensor->shape.d[0] == shape.d[0]) return 0;
     shape.d[0] = tensor->shape.d[0];
-    return self->replaces_head && is_of_head(&self->session->program.train, value) &&
-           d9_shape_equal(&shape, &tensor->shape);
+    return d9_shape_equal(&shape, &tensor->shape) ? shape.d[0] : 0;
 }
 
-static d9_status refuse_shape(const source *self, const d9_value *value, const d9_tensor *tensor) {
-    const d9_shape shape = d9_exchange_shape(value);
+/* `wanted`: what it has to be, `where`. */
+static d9_status refuse_shape(const source *self, const d9_tensor *tensor, const d9_shape *wanted, const char *where) {
     char here[96], there[96];
-    return d9_fail(self->session->context, D9_USAGE, "%s: %s is %s, in this configuration's network %s", self->path,
-                   value->name, shape_text(&tensor->shape, there), shape_text(&shape, here));
+    return d9_fail(self->session->context, D9_USAGE, "%s: %s is %s, %s %s", self->path, tensor->name,
+                   shape_text(&tensor->shape, there), where, shape_text(wanted, here));
 }
 
 static d9_status import_value(source *self, const d9_value *value) {
     d9_status status;
     d9_context *context = self->session->context;
+    const bool left = self->other_classes && is_of_head(&self->session->program.train, value);
     d9_shape shape = d9_exchange_shape(value);
     double *wide = NULL;
     char text[96];
@@ -94,11 +100,11 @@ static d9_status import_value(source *self, const d9_value *value) {
     if (!tensor)
         return d9_fail(context, D9_USAGE, "%s: has no %s, which this configuration's network has as %s", self->path,
                        value->name, shape_text(&shape, text));
-    if (!d9_shape_equal(&tensor->shape, &shape) && is_other_head(self, value, tensor)) {
-        self->other_classes = tensor->shape.d[0];
-        return D9_OK;
-    }
-    if (!d9_shape_equal(&tensor->shape, &shape)) return refuse_shape(self, value, tensor);
+    if (left) shape.d[0] = self->other_classes;
+    if (!d9_shape_equal(&tensor->shape, &shape))
+        return refuse_shape(self, tensor, &shape,
+                            left ? "beside its last layer's weight" : "in this configuration's network");
+    if (left) return D9_OK;
     if (tensor->type != D9_TENSOR_F32)
         return d9_fail(context, D9_DATA, "%s: %s is %s, must be F32", self->path, value->name,
                        d9_tensor_type_name(tensor->type));
@@ -131,6 +137,7 @@ static d9_status load(source *self) {
     d9_status status;
     d9_session *session = self->session;
     const d9_graph *graph = &session->program.train;
+    self->other_classes = find_other_classes(self);
     D9_TRY(D9_ALLOCATE(session->context, session->program.state_elements, "state", &self->state));
     if (self->replaces_head) D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, self->state));
     for (int v = 0; v < graph->value_count; v++)

@@ -75,6 +75,9 @@ from 2 'wrong.safetensors: has no layer2.0.downsample.0.weight, which this confi
 from 2 'wrong.safetensors: has layer5.weight, \(2\), which this configuration.s network has not$' +layer5.weight
 from 2 'wrong.safetensors: layer1.0.conv1.weight is \(2, 4, 3, 3\), in this configuration.s network \(4, 4, 3, 3\)$' \
     layer1.0.conv1.weight=1,3
+from 2 'wrong.safetensors: fc.bias is \(10\), beside its last layer.s weight \(7\)$' fc.weight=0,7
+from 2 'wrong.safetensors: fc.bias is \(7\), in this configuration.s network \(10\)$' fc.bias=0,7
+from 2 'wrong.safetensors: fc.weight is \(0, 32\), in this configuration.s network \(10, 32\)$' fc.weight=0,0
 from 3 'wrong.safetensors: damaged: bn1.running_var holds -1, and a variance is not negative$' bn1.running_var=-1
 accepts python3 "$source/tests/support/tensors.py" first/model.safetensors counted.safetensors +bn1.num_batches_tracked
 accepts "$dawn9" train basic.yaml --out counted --quiet --set train.from=counted.safetensors
