@@ -39,7 +39,7 @@ static d9_status check_bounds(const reading *reading, const d9_tree *node, doubl
 
 static const char *describe(const d9_tree *node) {
     if (node->kind == D9_TREE_MAP) return "a map";
-    if (node->kind == D9_TREE_LIST) return "a list";
+    if (node->kind == D9_TREE_LIST) return node->count ? "a list" : "an empty list";
     return *node->text ? node->text : node->quoted ? "an empty text" : "nothing";
 }
 
