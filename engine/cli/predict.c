@@ -128,14 +128,8 @@ static void print_text(const prediction *self, const char *path, const double *p
     d9_cli_print(self->cli, "\n");
 }
 
-/* A path that is not UTF-8, without the bytes that are not ASCII. */
 static json_t *json_path(const prediction *self, const char *path) {
-    json_t *string = json_string(path);
-    char *plain = NULL;
-    if (string || d9_arena_copy(&self->cli->context, &self->cli->arena, path, &plain) != D9_OK) return string;
-    for (char *c = plain; *c; c++)
-        if ((unsigned char)*c >= 0x80) *c = '?';
-    return json_string(plain);
+    return d9_json_path(&self->cli->context, &self->cli->arena, path);
 }
 
 static void print_line(const prediction *self, json_t *object) { d9_cli_print_json_line(self->cli, object, 9); }
@@ -278,8 +272,12 @@ static d9_status open_model(prediction *self) {
     D9_TRY(d9_cli_check_output(self->cli, options->sheet, "--sheet", open.model));
     D9_TRY(d9_cli_check_output(self->cli, options->features, "--features", open.model));
     if (options->features) D9_TRY(d9_features_check(&self->cli->context, options->features));
-    for (int i = 0; i < self->pictures.count; i++)
+    if (options->sheet && options->features && strcmp(options->sheet, options->features) == 0)
+        D9_TRY(d9_fail(&self->cli->context, D9_USAGE, "%s: cannot be both --sheet and --features", options->sheet));
+    for (int i = 0; i < self->pictures.count; i++) {
         D9_TRY(d9_cli_check_output(self->cli, options->sheet, "--sheet", self->pictures.rows[i].path));
+        D9_TRY(d9_cli_check_output(self->cli, options->features, "--features", self->pictures.rows[i].path));
+    }
     D9_TRY(read_config(self, &yaml));
     if (options->config) open.config = d9_text_get(&yaml);
     D9_TRY(d9_predictor_open(&self->cli->context, &open, &self->predictor));

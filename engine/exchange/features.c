@@ -45,13 +45,19 @@ static d9_status write_safetensors(d9_context *context, const char *path, const 
                               {2, {features->count, features->width}},
                               features->rows,
                               (size_t)(features->count * features->width) * sizeof *features->rows};
-    json_t *list = d9_json_texts(features->files, features->count);
-    char *files = json_dumps(list, JSON_COMPACT);
+    d9_arena arena = {0};
+    json_t *list = json_array();
+    int64_t named = 0;
+    while (named < features->count &&
+           json_array_append_new(list, d9_json_path(context, &arena, features->files[named])) == 0)
+        named++;
+    char *files = named == features->count ? json_dumps(list, JSON_COMPACT) : NULL;
     if (!files) D9_TRY(d9_fail(context, D9_DEVICE, "out of memory for the names of pictures"));
     D9_TRY(d9_safetensors_write(context, path, &tensor, 1, &(d9_metadata){"dawn9.files", files}, 1));
 done:
     free(files);
     json_decref(list);
+    d9_arena_free(context, &arena);
     return status;
 }
 

@@ -34,6 +34,20 @@ done:
     return status;
 }
 
+/* Of a configuration beside a model that says what it is. */
+static d9_status check_size(d9_context *context, const char *path, const d9_description *made,
+                            const d9_config *config) {
+    d9_status status;
+    d9_dataset promised;
+    D9_TRY(d9_config_promise(context, config, &promised));
+    if (promised.height != made->height || promised.width != made->width)
+        D9_TRY(d9_fail(context, D9_USAGE, "%s: made for images of %lldx%lld, those of the configuration are %lldx%lld",
+                       path, (long long)made->height, (long long)made->width, (long long)promised.height,
+                       (long long)promised.width));
+done:
+    return status;
+}
+
 /* Whether the configuration makes a network of this batch. */
 static bool fits(const d9_predictor *predictor, int64_t batch) {
     d9_program program;
@@ -68,6 +82,8 @@ d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *opt
                        &predictor->config));
     if (!described)
         D9_TRY(d9_description_assume(context, options->model, file, predictor->config, &predictor->description));
+    else if (options->config)
+        D9_TRY(check_size(context, options->model, predictor->description, predictor->config));
     if (predictor->description->channels != CHANNELS)
         D9_TRY(d9_fail(context, D9_DATA, "%s: made for images of %lld channels, pictures have %d", options->model,
                        (long long)predictor->description->channels, CHANNELS));

@@ -23,6 +23,15 @@ json_t *d9_json_texts(const char *const *texts, int64_t count) {
     return list;
 }
 
+json_t *d9_json_path(d9_context *context, d9_arena *arena, const char *path) {
+    json_t *string = json_string(path);
+    char *plain = NULL;
+    if (string || d9_arena_copy(context, arena, path, &plain) != D9_OK) return string;
+    for (char *c = plain; *c; c++)
+        if ((unsigned char)*c >= 0x80) *c = '?';
+    return json_string(plain);
+}
+
 json_t *d9_json_pixels(const double *values, int64_t count) {
     json_t *list = json_array();
     for (int64_t i = 0; i < count; i++) json_array_append_new(list, json_real(values[i] / 255));

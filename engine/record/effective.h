@@ -20,6 +20,8 @@ json_t *d9_json_number(double value);
 /* Lists, as the metadata of a model and result.json hold them: texts; values in byte units as pixels in 0..1. */
 json_t *d9_json_texts(const char *const *texts, int64_t count);
 json_t *d9_json_pixels(const double *values, int64_t count);
+/* A path; one that is not UTF-8 with ? for every byte that is not ASCII. NULL: out of memory. */
+json_t *d9_json_path(d9_context *context, d9_arena *arena, const char *path);
 /* A number of an object; NAN where there is none. */
 double d9_json_real(const json_t *object, const char *key);
 

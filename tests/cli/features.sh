@@ -74,8 +74,20 @@ refuses 2 'has no fc.weight of two sizes, in which this configuration.s network 
     "$dawn9" predict empty.safetensors drawn --config foreign.yaml --set data.normalize=imagenet
 accepts "$dawn9" eval bottleneck.yaml foreign.safetensors --set data.normalize=imagenet
 
+# ---- a name that is not UTF-8 has its place in the list, too ----
+mkdir names
+for name in first "$(printf 'other\377')" third; do cp drawn/bars/00.png "names/$name.png"; done
+accepts "$dawn9" predict vgg names --features names.safetensors
+accepts grep -aqF 'names/first.png\",\"names/other?.png\",\"names/third.png' names.safetensors
+
 # ---- what cannot be ----
 refuses 2 '--features out.txt: must end in .npy or .safetensors$' "$dawn9" predict vgg drawn --features out.txt
 refuses 2 '--set changes a configuration that --config gives$' "$dawn9" predict vgg drawn --set model.hidden=3
+refuses 2 'out.npy: cannot be both --sheet and --features$' \
+    "$dawn9" predict vgg drawn --sheet out.npy --features out.npy
+cp drawn/bars/00.png picture.npy
+refuses 2 'picture.npy: would overwrite its own input' "$dawn9" predict vgg picture.npy --features picture.npy
+refuses 2 'vgg/model.safetensors: made for images of 20x20, those of the configuration are 24x24$' \
+    "$dawn9" predict vgg drawn --config vgg.yaml --set data.image_size=24
 refuses 6 'none/out.npy' "$dawn9" predict vgg drawn/bars/00.png --features none/out.npy
 verdict
