@@ -121,13 +121,16 @@ done:
     return status;
 }
 
-/* Not the configuration itself may be replaced by the record's; a run that goes on has the same one. */
-static d9_status check_config(d9_cli *cli, const train_options *options, const char *folder) {
+/* Neither the configuration itself nor the weights to start from, which a later seed or --resume reads again, may be
+ * replaced by the record's; a run that goes on has the same ones. */
+static d9_status check_inputs(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder) {
     d9_status status = D9_OK;
-    char *recorded;
+    char *recorded, *model;
     if (options->resume) goto done;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &recorded, "%s/config.yaml", folder));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &model, "%s/model.safetensors", folder));
     D9_TRY(d9_cli_check_output(cli, recorded, "--out", options->config));
+    D9_TRY(d9_cli_check_output(cli, model, "--out", config->train.from));
 done:
     return status;
 }
@@ -256,7 +259,7 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     const char *folder;
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     D9_TRY(choose_out(cli, options, config, &folder));
-    D9_TRY(check_config(cli, options, folder));
+    D9_TRY(check_inputs(cli, options, config, folder));
     D9_TRY(find_finished(cli, options, config, folder, &object));
     const bool before = object != NULL;
     if (!before) D9_TRY(train_once(cli, options, config, folder, options->tensorboard, &result));
@@ -317,7 +320,7 @@ static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t s
     char *folder;
     bool finished;
     D9_TRY(open_seed(cli, options, seed, many, &config, &folder));
-    D9_TRY(check_config(cli, options, folder));
+    D9_TRY(check_inputs(cli, options, config, folder));
     if (options->resume)
         D9_TRY(d9_record_finished(&cli->context, folder, config, &finished));
     else if (!options->overwrite)

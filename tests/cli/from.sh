@@ -47,6 +47,12 @@ refuses 2 "train.from: sha256:$sum says which weights a recorded run began with:
 accepts "$dawn9" train basic.yaml --out folder --quiet --set train.from=first
 json folder/result.json 'd["config"]["train"]["from"].startswith("sha256:")'
 
+refuses 2 'folder/model.safetensors: would overwrite its own input; give another --out$' \
+    "$dawn9" train basic.yaml --out folder --overwrite --set train.from=folder
+accepts "$dawn9" train basic.yaml --runs 2 --out seeds --quiet
+refuses 2 'seeds/seed1/model.safetensors: would overwrite its own input; give another --out$' \
+    "$dawn9" train basic.yaml --runs 2 --out seeds --overwrite --set train.from=seeds/seed1
+
 # ---- other classes: the last layer is new ----
 mkdir -p drawn/train drawn/test
 /usr/bin/env python3 "$source/tools/draw_pictures.py" drawn/train bars=24 disc=24 stripes=24
