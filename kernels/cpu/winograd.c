@@ -96,8 +96,8 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     p.panels = d9_parts_of(p.out.channels, width);
     p.panels_at_once = d9_least(p.panels, d9_most(1, AT_ONCE / width));
     const int64_t channels = d9_round_up(p.in.channels, GROUP);
-    const int64_t rows =
-        block_of(d9_parts_of(p.tiles, cpu->threads), tiles_of(cpu) * PLANES / p.positions, cpu->loops->product_rows);
+    const int64_t largest = d9_most(1, tiles_of(cpu) * PLANES / p.positions);
+    const int64_t rows = block_of(d9_parts_of(p.tiles, cpu->threads), largest, cpu->loops->product_rows);
     p.u = planes_of(p.out.channels, channels, width);
     p.v = planes_of(p.in.channels, rows, GROUP);
     p.m = planes_of(p.panels_at_once * width, rows, width);

@@ -435,6 +435,32 @@ static void every_kernel_is_right(void **state) {
     }
 }
 
+/* A second level that has not room for the tiles of one block: the block is the least then, and not none. */
+static void no_cache_is_too_small(void **state) {
+    const d9_cpu tiny = {.loops = d9_cpu_loops_find(NULL), .threads = 2, .cache_bytes = {4 << 10, 1 << 10, 64 << 10}};
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        conv_case c = new_case((d9_cpu_conv_shape){.images = 2,
+                                                   .height = 9,
+                                                   .width = 11,
+                                                   .inputs = 17,
+                                                   .outputs = 18,
+                                                   .kernel = 3,
+                                                   .stride = 1 + i % 2,
+                                                   .pad = 1},
+                               false);
+        store_inputs(&c, D9_KERNEL_F32);
+        c.shape.pass = (d9_cpu_conv_pass)(i / 2);
+        for (int k = 0; d9_cpu_conv_kernels[k]; k++) {
+            if (!d9_cpu_conv_kernels[k]->fits(&tiny, &c.shape)) continue;
+            guarded to = run(&c, d9_cpu_conv_kernels[k], &tiny);
+            compare(&c, d9_cpu_conv_kernels[k], &tiny, &to);
+            free(to.all);
+        }
+        free_case(&c);
+    }
+}
+
 /* ---- maxima of what is no number ----
  *
  * Rows of infinities and NaNs in the image, so that windows hold none, some or four of either: maxima, their places and
@@ -514,6 +540,6 @@ int main(int count, char **arguments) {
     const bool many = count == 2 && strcmp(arguments[1], "many") == 0;
     const int64_t *const sizes = many ? many_sizes : some_sizes;
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_kernel_is_right, (void *)(uintptr_t)sizes),
-                                       cmocka_unit_test(maxima_of_no_numbers)};
+                                       cmocka_unit_test(no_cache_is_too_small), cmocka_unit_test(maxima_of_no_numbers)};
     return cmocka_run_group_tests_name("cpu_conv", tests, NULL, NULL);
 }
