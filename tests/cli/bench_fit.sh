@@ -34,6 +34,7 @@ says "^a folder's images are not counted"
 refuses 2 'too small: a batch of 1 in f32 needs [0-9.]+ MiB' "$dawn9" bench fit --config tiny.yaml --memory 4K
 refuses 2 'too small: a batch of 1 in bf16 needs' "$dawn9" bench fit --config tiny.yaml --backend cpu --precision auto --memory 4K
 refuses 2 'a batch of 16 in f32 needs' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16 --memory 4K --precision f32
+refuses 2 '--steps: dawn9 bench fit runs no step' "$dawn9" bench fit --config tiny.yaml --steps 3
 refuses 2 'batch_size is 500 but there are only 128' "$dawn9" bench fit --config tiny.yaml --set train.batch_size=500
 for size in 16 16X G 0G -1G 1e9T 1.5.5M nanG; do
     refuses 2 'is no size, such as 16G' "$dawn9" bench fit --config tiny.yaml --memory=$size
