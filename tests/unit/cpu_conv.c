@@ -381,8 +381,9 @@ static bool takes(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
 
 static int check_case(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
     int compared = 0;
-    for (int i = 0; i < 3 && takes(kernel, shape);
-         i++) { /* integers in both types, then each on numbers rounded to it */
+    if (!takes(kernel, shape)) return 0;
+    for (int i = 0; i < 3; i++) { /* integers in both types, then each type on numbers rounded to it */
+        shape.store = i == 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
         conv_case c = new_case(shape, i == 0);
         compared += check_levels(&c, kernel, shape.store);
         if (i == 0) compared += check_levels(&c, kernel, D9_KERNEL_BF16);
