@@ -6,8 +6,8 @@
  * fixed places and partial sums are combined in index order, so results do not depend on the number of threads.
  *
  * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G. Nothing here
- * fails or allocates. Where a kernel needs scratch, the caller asks for its size and provides it. Element by
- * element and in norms an output may be the same array as an input of the same size; any other overlap is an error. */
+ * fails or allocates. Where a kernel needs scratch, the caller asks for its size and provides it. Element by element
+ * and in norms an output may be the same array as an input of the same size; any other overlap is an error. */
 #ifndef D9_KERNELS_CPU_H
 #define D9_KERNELS_CPU_H
 
