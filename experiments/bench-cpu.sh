@@ -4,9 +4,10 @@
 # usage: experiments/bench-cpu.sh PRECISION OUT [ROUNDS [EPOCHS]]
 #   bf16 or f32; a folder for the records; 3 rounds; 3 real epochs, each beside the same steps timed by bench
 #
-# Needs CIFAR-10, build/ and Debian's python3-torch; 12 minutes in bf16, 25 in f32, with nothing else running.
+# Needs CIFAR-10, build/, and Debian's python3-torch and libopenblas0-openmp; 12 minutes in bf16, 25
+# in f32, with nothing else running.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 precision=$1 out=$2 rounds=${3-3} epochs=${4-3}
 cd "$(dirname "$0")/.."
 mkdir -p "$out"

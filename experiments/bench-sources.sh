@@ -6,7 +6,7 @@
 #
 # Each round: `cpu` and `onednn` in f32, `cpu` without oneDNN's module, both in bf16 where the processor has it, the start of
 # a run, PyTorch in both layouts. On a processor with AVX-512 also the same held to AVX2, which shows what other processors
-# compute and only roughly how fast. Needs build/ and Debian's python3-torch.
+# compute and only roughly how fast. Needs build/ and Debian's python3-torch and libopenblas0-openmp.
 set -eu
 [ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$1 rounds=${2-3}

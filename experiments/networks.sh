@@ -7,7 +7,7 @@
 #
 # f32, and bf16 where the processor has instructions for it. On a processor with AVX-512 f32 also held to AVX2, which shows
 # what other processors compute and only roughly how fast. On drawn images: no data is read. OUT gets a JSON file a
-# measurement and networks.tsv. Needs build/ and Debian's python3-torch.
+# measurement and networks.tsv. Needs build/ and Debian's python3-torch and libopenblas0-openmp.
 #
 # Environment: NETWORKS (all: vgg resnet18 resnet50 densenet121 features), THREADS (nproc), QUIET (a command that runs each
 # measurement, none longer than a minute), TINY (1: two small images a step, to try the script).

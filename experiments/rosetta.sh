@@ -6,12 +6,13 @@
 #
 # It can be interrupted and started again: what is done is not done again. OUT gets torch-seedN.tsv, an epoch a line, and
 # rosetta.tsv. Seeds run side by side, each on one core: together they are done sooner, and their accuracy is what is
-# compared (experiments/networks.sh compares speed). Needs build/, CIFAR-10 and Debian's python3-torch.
+# compared (experiments/networks.sh compares speed). Needs build/, CIFAR-10, Debian's python3-torch and
+# libopenblas0-openmp.
 #
 # Environment: EXPERIMENT (the file), EPOCHS and IMAGES of PyTorch's (10, 50000: for a try), QUIET (a command that runs each
 # training).
 set -eu
-[ $# -ge 1 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$1 seeds=${2-3}
 cd "$(dirname "$0")/.."
 dawn9=${DAWN9-build/dawn9}

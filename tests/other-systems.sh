@@ -84,7 +84,7 @@ inside() {
                 DEBIAN_FRONTEND=noninteractive chroot "$0" sh -c "cd /root/dawn9 && $1"' "$root" "$1"
 }
 
-installs() { inside "apt-get install -y -qq --no-install-recommends $1 >/dev/null"; }
+installs() { inside "apt-get install -y -qq --no-install-recommends $* >/dev/null"; }
 
 # Long enough to build and to train some steps; what it says when it is stopped is the proof that it did.
 begins_to_train() {
@@ -113,7 +113,7 @@ debian13() {
     step "oneDNN 3 is what was found" inside "build/dawn9 devices | grep 'oneDNN 3'"
     step "experiments/reproduce.sh trains" begins_to_train
     step "tests/run.sh" inside tests/run.sh
-    step "python3-torch installs" installs python3-torch
+    step "python3-torch installs" installs python3-torch libopenblas0-openmp
     step "models in PyTorch" inside "ctest --test-dir build --output-on-failure --no-tests=error -R '^cli.pytorch\$'"
     step "PyTorch's step" inside \
         "/usr/bin/python3 experiments/peers/torch_cpu.py --precision f32 --batch 64 --steps 2 --warm 1"

@@ -3,13 +3,15 @@
 
 The same work per step as configs/dawn94.yaml: whitened stem, pooling before the norm, CELU, ghost batch norm in 16
 groups, smoothed summed loss, Nesterov SGD over two groups, EMA every fifth step. Random images: no data is read.
-bf16 autocast or f32, channels_last or contiguous. Needs Debian's python3-torch.
+bf16 autocast or f32, channels_last or contiguous. Needs Debian's python3-torch and a
+fast BLAS (libopenblas0-openmp).
 
 usage: torch_cpu.py [--precision bf16|f32] [--layout channels_last|contiguous] [--batch 512] [--steps 8] [--warm 2]
                     [--threads 2]
 """
 import argparse, json, statistics, time
 import torch, torch.nn.functional as F
+import blas
 
 
 class GhostNorm(torch.nn.BatchNorm2d):
@@ -62,6 +64,7 @@ def main():
     p.add_argument("--warm", type=int, default=2)
     p.add_argument("--threads", type=int, default=2)
     a = p.parse_args()
+    blas.need_a_fast_one()
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
     layout = torch.channels_last if a.layout == "channels_last" else torch.contiguous_format
