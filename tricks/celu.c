@@ -9,10 +9,7 @@ static const d9_option options[] = {
     {"alpha", D9_OPTION_REAL, offsetof(celu, alpha), "0.075", 1e-3, 10, NULL, "depth of the negative side"}, {0}};
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
-    int edits = 0;
-    for (d9_node_id n = d9_edit_next(graph, D9_OP_ACT, 0); n != D9_NONE;
-         n = d9_edit_next(graph, D9_OP_ACT, n + 1), edits++)
-        graph->nodes[n].as.act = (d9_act_attributes){D9_ACT_CELU, ((const celu *)opaque)->alpha};
+    const int edits = d9_edit_activations(graph, (d9_act_attributes){D9_ACT_CELU, ((const celu *)opaque)->alpha});
     return edits ? D9_OK : d9_trick_refuse(context, "celu", "the model has no activation");
 }
 
@@ -21,6 +18,7 @@ const d9_trick d9_trick_celu = {
     .doc = "a smooth activation in place of ReLU: gradients do not jump at zero",
     .source = "Barron 2017, arXiv 1704.07483; davidcpage/cifar10-fast@f79e8b89, bag_of_tricks.ipynb, cell 51",
     .effect = "94.3% at 23 epochs; 94.1% at 20 (59 s to 52 s)",
+    .conflicts = {"gelu", "silu"},
     .options = options,
     .options_size = sizeof(celu),
     .on_model = on_model,

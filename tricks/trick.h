@@ -14,9 +14,9 @@ enum { D9_MAX_CONFLICTS = 4 };
 
 typedef struct d9_trick {
     const char *name;
-    const char *doc;    /* one sentence: what and why */
-    const char *source; /* paper, or repository@commit and place */
-    const char *effect; /* what it was worth to its author */
+    const char *doc;          /* one sentence: what and why */
+    const char *source;       /* paper, or repository@commit and place */
+    const char *effect;       /* what it was worth to its author */
     const d9_option *options; /* ends with an all-zero row; NULL: none */
     size_t options_size;
     const char *younger; /* options younger than the hash: config/sections.h */
@@ -38,8 +38,9 @@ enum {
     D9_TRICK_COUNT
 };
 
-const d9_trick *d9_trick_at(int index);         /* in tricks.def order: the order in which hooks run */
-int d9_trick_index(const char *name);           /* -1: unknown */
+const d9_trick *d9_trick_at(int index); /* in tricks.def order: the order in which hooks run */
+int d9_trick_index(const char *name);   /* -1: unknown */
+bool d9_tricks_conflict(int a, int b);  /* one of the two names the other */
 
 /* What a trick was worth here, a row of measured.def: accuracy in percentage points against the same runs without it
  * (added to a network without tricks) or with it (left out of the whole). */

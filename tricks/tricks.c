@@ -21,6 +21,14 @@ int d9_trick_index(const char *name) {
     return -1;
 }
 
+static bool names(int a, int b) {
+    for (int c = 0; c < D9_MAX_CONFLICTS && tricks[a]->conflicts[c]; c++)
+        if (strcmp(tricks[a]->conflicts[c], tricks[b]->name) == 0) return true;
+    return false;
+}
+
+bool d9_tricks_conflict(int a, int b) { return names(a, b) || names(b, a); }
+
 const d9_measured *d9_measured_at(int index) {
     static const d9_measured rows[] = {
 #define D9_MEASURED(trick, ...) {D9_TRICK_##trick, __VA_ARGS__},

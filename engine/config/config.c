@@ -146,13 +146,10 @@ done:
 
 static d9_status check_conflicts(d9_context *context, const d9_config *config, const d9_tree *tricks) {
     for (int i = 0; i < D9_TRICK_COUNT; i++)
-        for (int c = 0; config->trick_on[i] && c < D9_MAX_CONFLICTS; c++) {
-            const char *other = d9_trick_at(i)->conflicts[c];
-            int index = other ? d9_trick_index(other) : -1;
-            if (index < 0 || !config->trick_on[index]) continue;
-            return d9_tree_fail_key(context, d9_tree_find(tricks, d9_trick_at(i)->name),
-                                    "conflicts with tricks.%s; switch one of them off", other);
-        }
+        for (int other = i + 1; other < D9_TRICK_COUNT; other++)
+            if (config->trick_on[i] && config->trick_on[other] && d9_tricks_conflict(i, other))
+                return d9_tree_fail_key(context, d9_tree_find(tricks, d9_trick_at(i)->name),
+                                        "conflicts with tricks.%s; switch one of them off", d9_trick_at(other)->name);
     return D9_OK;
 }
 

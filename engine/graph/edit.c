@@ -1,7 +1,10 @@
 /* Editing a forward graph: see edit.h. */
 #include "graph/edit.h"
+#include "graph/init.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 d9_node_id d9_edit_next(const d9_graph *graph, d9_op op, d9_node_id from) {
     for (d9_node_id n = from; n < graph->node_count; n++)
@@ -64,4 +67,33 @@ d9_status d9_edit_insert(d9_context *context, d9_graph *graph, d9_value_id value
     D9_TRY(d9_graph_infer(context, graph));
 done:
     return status;
+}
+
+int d9_edit_activations(d9_graph *graph, d9_act_attributes act) {
+    int edits = 0;
+    for (d9_node_id n = d9_edit_next(graph, D9_OP_ACT, 0); n != D9_NONE;
+         n = d9_edit_next(graph, D9_OP_ACT, n + 1), edits++)
+        graph->nodes[n].as.act = act;
+    return edits;
+}
+
+d9_node_id d9_edit_stem(const d9_graph *graph) {
+    d9_node_id n = D9_NONE;
+    if (d9_graph_consumers(graph, graph->image, &n) != 1) return D9_NONE;
+    return graph->nodes[n].op == D9_OP_CONV ? n : D9_NONE;
+}
+
+void d9_edit_conv_inputs(d9_graph *graph, d9_node_id conv, int64_t channels, d9_conv_attributes attributes) {
+    d9_node *node = &graph->nodes[conv];
+    d9_value *weight = &graph->values[node->inputs[1]];
+    const int64_t kernel = attributes.kernel;
+    node->as.conv = attributes;
+    weight->shape = (d9_shape){4, {weight->shape.d[0], kernel, kernel, channels}};
+    weight->init = (d9_initializer){
+        .name = "uniform", .fill = d9_init_uniform, .a = 1 / sqrt((double)(channels * kernel * kernel))};
+}
+
+void d9_edit_sibling_role(const char *role, const char *name, char sibling[D9_NAME_SIZE]) {
+    const char *dot = strrchr(role, '.');
+    snprintf(sibling, D9_NAME_SIZE, "%.*s%s", dot ? (int)(dot - role) + 1 : 0, role, name);
 }

@@ -23,6 +23,18 @@ void d9_edit_swap(d9_graph *graph, d9_node_id first, d9_node_id second);
 D9_MUST_USE d9_status d9_edit_insert(d9_context *context, d9_graph *graph, d9_value_id value, const d9_node *node,
                                      d9_node_id *id);
 
+/* Every activation becomes this one; how many there were. */
+int d9_edit_activations(d9_graph *graph, d9_act_attributes act);
+
+/* The convolution that reads the image, if nothing else does; D9_NONE: another operation does, or several. */
+d9_node_id d9_edit_stem(const d9_graph *graph);
+
+/* The convolution reads `channels` from now on: its weight's shape, which starts uniform in +-1/sqrt(fan-in). */
+void d9_edit_conv_inputs(d9_graph *graph, d9_node_id conv, int64_t channels, d9_conv_attributes attributes);
+
+/* "stem.conv", "whiten" -> "stem.whiten": the role of a new neighbour. */
+void d9_edit_sibling_role(const char *role, const char *name, char sibling[D9_NAME_SIZE]);
+
 /* Adds a parameter named ROLE.SLOT. */
 D9_MUST_USE d9_status d9_edit_parameter(d9_context *context, d9_graph *graph, const char *role, const char *slot,
                                         const d9_shape *shape, d9_parameter_kind kind, d9_value_id *id);

@@ -70,9 +70,12 @@ typedef struct d9_initializer {
     const char *name; /* "uniform", "constant", "dirac", ... */
     d9_status (*fill)(d9_context *context, const struct d9_initializer *self, const struct d9_init_site *site,
                       double *values, int64_t count);
+    /* What a trick makes of the values that fill left; NULL: they stay. */
+    d9_status (*adjust)(d9_context *context, const struct d9_initializer *self, const struct d9_init_site *site,
+                        double *values, int64_t count);
     double a, b; /* bound; or value; or what the trick says */
     d9_init_phase phase;
-    const void *options; /* of the trick that installed it */
+    const void *options; /* of the trick that installed fill, or adjust */
 } d9_initializer;
 
 typedef struct d9_value {

@@ -52,7 +52,10 @@ d9_status d9_init_state(d9_context *context, const d9_graph *graph, d9_type mast
         d9_init_site own = *site;
         own.parameter = value;
         own.stream = d9_role_stream(value->name);
-        d9_status status = value->init.fill(context, &value->init, &own, values, d9_shape_count(&value->shape));
+        const int64_t count = d9_shape_count(&value->shape);
+        d9_status status = value->init.fill(context, &value->init, &own, values, count);
+        if (status == D9_OK && value->init.adjust)
+            status = value->init.adjust(context, &value->init, &own, values, count);
         if (status != D9_OK) return status;
     }
     return D9_OK;

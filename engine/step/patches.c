@@ -190,3 +190,28 @@ d9_status d9_symmetric_eigen(d9_context *context, double *matrix, int d, double 
     sort_and_sign(eigenvalues, vectors, d);
     return D9_OK;
 }
+
+d9_status d9_whitening_filters(d9_context *context, const d9_whitening *whitening, const d9_init_site *site,
+                               double *values, int64_t count) {
+    d9_status status;
+    int size = (int)whitening->size, channels = (int)site->channels, d = channels * size * size;
+    double *covariance = NULL;
+    if (count != (int64_t)d * d)
+        return d9_fail(context, D9_USAGE, "%s: %d filters of %d entries expected", site->parameter->name, d, d);
+    D9_TRY(D9_ALLOCATE(context, 2 * d * d + d, "whitening filters", &covariance));
+    double *vectors = covariance + d * d, *eigenvalues = vectors + d * d;
+    D9_TRY(d9_patch_covariance(context, site, whitening->images, size, covariance));
+    D9_TRY(d9_symmetric_eigen(context, covariance, d, eigenvalues, vectors));
+    for (int j = 0; j < d; j++) {
+        double gain = 1 / sqrt(fmax(eigenvalues[j], 0) + whitening->epsilon);
+        if (!isfinite(gain))
+            D9_TRY(
+                d9_fail(context, D9_DATA, "%s: the patches have no variance; use an epsilon above 0", whitening->key));
+        for (int c = 0; c < channels; c++)
+            for (int p = 0; p < size * size; p++)
+                values[(j * size * size + p) * channels + c] = gain * vectors[j * d + c * size * size + p];
+    }
+done:
+    d9_release(context, covariance);
+    return status;
+}

@@ -16,4 +16,15 @@ D9_MUST_USE d9_status d9_patch_covariance(d9_context *context, const d9_init_sit
 D9_MUST_USE d9_status d9_symmetric_eigen(d9_context *context, double *matrix, int d, double *eigenvalues,
                                          double *vectors);
 
+/* Whitening filters (d, size, size, channels), d = channels * size * size: filter j is eigenvector j of the patches'
+ * covariance over sqrt(eigenvalue j + epsilon), largest eigenvalue first. `values` has room for `count` numbers, which
+ * must be those. `key` names the trick in messages. */
+typedef struct d9_whitening {
+    const char *key; /* "tricks.patch_whitening" */
+    int64_t size, images;
+    double epsilon;
+} d9_whitening;
+D9_MUST_USE d9_status d9_whitening_filters(d9_context *context, const d9_whitening *whitening, const d9_init_site *site,
+                                           double *values, int64_t count);
+
 #endif

@@ -31,9 +31,9 @@ d9_buffer d9_accumulator_find(const d9_accumulators *accumulators, const char *n
 
 /* What agrees with all that is said. */
 typedef struct d9_selector {
-    unsigned kinds;   /* bits 1u << d9_parameter_kind; 0: any */
-    int rank;         /* of the shape; 0: any */
-    const char *role; /* pattern of the name, as a shell's: "head.*"; NULL: any */
+    unsigned kinds; /* bits 1u << d9_parameter_kind; 0: any */
+    int rank;       /* of the shape; 0: any */
+    char role[D9_NAME_SIZE]; /* pattern of the name, as a shell's: "head.*"; "": any */
 } d9_selector;
 
 /* Each trainable parameter belongs to the first group that selects it. */
@@ -65,6 +65,7 @@ typedef struct d9_tail_node {
     d9_op op; /* D9_OP_LERP or D9_OP_COPY */
     d9_buffer to, from; /* STATE, or an accumulator of it */
     d9_coefficient ratio;
+    double power; /* not 0: after step t of T the ratio is the constant times (t / T)^power */
     d9_when when;
 } d9_tail_node;
 enum { D9_MAX_TAIL = 8 };

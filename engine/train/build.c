@@ -88,22 +88,41 @@ done:
     return status;
 }
 
+/* A number for each step. */
+static d9_status new_table(d9_context *context, d9_program *program, const char *name, int *id, double **values) {
+    d9_status status;
+    if (program->table_count == D9_MAX_TABLES)
+        return d9_fail(context, D9_USAGE, "more than %d schedules", D9_MAX_TABLES);
+    D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, program->steps + 1, values));
+    *id = program->table_count++;
+    program->table[*id] = (d9_table){name, *values, program->steps};
+done:
+    return status;
+}
+
 /* The rate of a group as it meets summed gradients: schedule * multiplier / batch. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
     d9_status status;
     double *values;
-    if (program->table_count == D9_MAX_TABLES)
-        return d9_fail(context, D9_USAGE, "more than %d schedules", D9_MAX_TABLES);
-    D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, program->steps + 1, &values));
+    D9_TRY(new_table(context, program, group->name, id, &values));
     for (int64_t s = 0; s < program->steps; s++) {
         double rate = options->rates
                           ? options->rates[s]
                           : d9_schedule_at(&group->rate, s, program->steps_per_epoch, program->extent.epochs);
         values[s] = rate * group->rate_multiplier / (double)program->extent.batch;
     }
-    *id = program->table_count++;
-    program->table[*id] = (d9_table){group->name, values, program->steps};
+done:
+    return status;
+}
+
+/* A ratio that grows with the steps that are done. */
+static d9_status growing_ratio(d9_context *context, d9_program *program, const d9_tail_node *tail, int *id) {
+    d9_status status;
+    double *values;
+    D9_TRY(new_table(context, program, d9_program_buffer_name(program, tail->to), id, &values));
+    for (int64_t s = 0; s < program->steps; s++)
+        values[s] = tail->ratio.constant * pow((double)(s + 1) / (double)program->steps, tail->power);
 done:
     return status;
 }
@@ -255,6 +274,7 @@ static d9_status add_tail_node(d9_context *context, d9_program *program, const d
                        d9_program_buffer_name(program, tail->to));
     D9_TRY(range(context, program, tail->to, NULL, 0, program->state_elements, &to));
     D9_TRY(range(context, program, tail->from, NULL, 0, program->state_elements, &from));
+    if (tail->power != 0) D9_TRY(growing_ratio(context, program, tail, &node.as.lerp.ratio.table));
     if (tail->op == D9_OP_LERP) node.inputs[node.input_count++] = to;
     node.inputs[node.input_count++] = from;
     node.outputs[0] = to;

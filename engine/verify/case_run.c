@@ -25,6 +25,8 @@ static d9_status open_session(d9_context *context, const d9_reference_case *refe
     session_options->seed = 1;
     session_options->program.keep_all = true;
     D9_TRY(d9_session_open(context, session_options, session));
+    status = d9_reference_case_check_norms(context, reference, &session->program.train);
+    if (status != D9_OK) d9_session_close(session);
 done:
     return status;
 }

@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double norm_epsilon = 1e-5, norm_momentum = 0.1; /* as d9_graph_norm makes every norm */
-enum { LARGEST_PATCH = 16 };                                  /* pixels on a side */
+enum { LARGEST_PATCH = 16 }; /* pixels on a side */
 
 /* ---- metadata ---- */
 
@@ -91,16 +90,13 @@ done:
 static d9_status read_settings(d9_context *context, d9_reference_case *self) {
     d9_status status;
     json_t *settings = NULL;
-    double epsilon = norm_epsilon, momentum = norm_momentum;
     D9_TRY(read_object(context, self, "case", &settings));
     if (!settings && !self->augmentation) D9_TRY(bad(context, self, "its metadata has no settings (case)"));
     if (!self->augmentation) D9_TRY(read_rates(context, self, settings));
-    D9_TRY(read_number(context, self, settings, "bn_eps", &epsilon));
-    D9_TRY(read_number(context, self, settings, "bn_momentum", &momentum));
-    if (epsilon != norm_epsilon || momentum != norm_momentum)
-        D9_TRY(d9_fail(context, D9_DATA,
-                       "case %s: batch norm epsilon %g and momentum %g; the networks have 1e-5 and 0.1", self->name,
-                       epsilon, momentum));
+    self->norm_epsilon = 1e-5; /* as d9_graph_norm makes every norm */
+    self->norm_momentum = 0.1;
+    D9_TRY(read_number(context, self, settings, "bn_eps", &self->norm_epsilon));
+    D9_TRY(read_number(context, self, settings, "bn_momentum", &self->norm_momentum));
 done:
     json_decref(settings);
     return status;
@@ -237,4 +233,16 @@ done:
         *dataset = NULL;
     }
     return status;
+}
+
+d9_status d9_reference_case_check_norms(d9_context *context, const d9_reference_case *self, const d9_graph *graph) {
+    for (d9_node_id n = 0; n < graph->node_count; n++) {
+        const d9_norm_attributes *norm = &graph->nodes[n].as.norm;
+        if (graph->nodes[n].op != D9_OP_NORM) continue;
+        if (norm->epsilon != self->norm_epsilon || norm->momentum != self->norm_momentum)
+            return d9_fail(context, D9_DATA, "case %s: batch norm epsilon %g and momentum %g; %s has %g and %g",
+                           self->name, self->norm_epsilon, self->norm_momentum, graph->nodes[n].role, norm->epsilon,
+                           norm->momentum);
+    }
+    return D9_OK;
 }

@@ -36,6 +36,7 @@ typedef struct d9_reference_case {
     bool augmentation;
     double *rates; /* (steps) learning rates; NULL in an augmentation case */
     int64_t steps;
+    double norm_epsilon, norm_momentum; /* of its norms; what d9_graph_norm gives where the file is silent */
     d9_patch_settings patches;
     d9_arena arena;
 } d9_reference_case;
@@ -43,6 +44,10 @@ typedef struct d9_reference_case {
 /* D9_DATA: not a reference case, or one whose parts do not go together; the message names the file and the part. */
 D9_MUST_USE d9_status d9_reference_case_open(d9_context *context, const char *path, d9_reference_case *self);
 void d9_reference_case_close(d9_context *context, d9_reference_case *self);
+
+/* D9_DATA: a norm of this graph has another epsilon or momentum than those of the case. */
+D9_MUST_USE d9_status d9_reference_case_check_norms(d9_context *context, const d9_reference_case *self,
+                                                    const d9_graph *graph);
 
 /* What the file calls a value of the engine. */
 const char *d9_reference_case_file_name(const d9_reference_case *self, const char *in_engine);

@@ -268,16 +268,45 @@ done:
     return status;
 }
 
-/* Everything the rule's nodes make that others see: outputs, and the state that they move. */
-static d9_status compare_outputs(comparison *c, d9_node_id begin, d9_node_id end) {
+/* Whether a node from `end` on wrote over it in this step: what is read now is that node's. */
+static bool is_written_over(const comparison *c, d9_value_id id, d9_node_id end) {
+    const d9_value *value = &c->graph->values[id];
+    const int64_t size = d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type);
+    for (d9_node_id n = end; value->buffer != D9_BUFFER_SCRATCH && n < c->graph->node_count; n++) {
+        const d9_node *node = &c->graph->nodes[n];
+        if (!d9_when_active(&node->when, c->step, c->tested->program.steps_per_epoch)) continue;
+        for (int i = 0; i < node->output_count; i++) {
+            if (node->outputs[i] == D9_NONE) continue;
+            const d9_value *other = &c->graph->values[node->outputs[i]];
+            const int64_t other_size = d9_shape_count(&other->shape) * (int64_t)d9_type_bytes(other->type);
+            if (other->buffer == value->buffer && other->offset < value->offset + size &&
+                value->offset < other->offset + other_size)
+                return true;
+        }
+    }
+    return false;
+}
+
+static d9_status compare_if_there(comparison *c, const d9_node *node, d9_value_id id, d9_node_id end,
+                                  bool *written_over) {
+    if (!is_written_over(c, id, end)) return compare_value(c, node, id);
+    *written_over = true;
+    return D9_OK;
+}
+
+/* Everything the rule's nodes make that others see: outputs, and the state that they move. A state that lookahead set
+ * back is seen in its average. */
+static d9_status compare_outputs(comparison *c, d9_node_id begin, d9_node_id end, bool *written_over) {
     d9_status status = D9_OK;
+    *written_over = false;
     for (d9_node_id n = begin; n < end; n++) {
         const d9_node *node = &c->graph->nodes[n];
         for (int i = 0; i < node->output_count; i++)
             if (node->outputs[i] != D9_NONE && read_outside(c, node->outputs[i], begin, end))
-                D9_TRY(compare_value(c, node, node->outputs[i]));
+                D9_TRY(compare_if_there(c, node, node->outputs[i], end, written_over));
         for (int i = 0; i < node->input_count; i++)
-            if (d9_op_info_of(node->op)->moves >> i & 1) D9_TRY(compare_value(c, node, node->inputs[i]));
+            if (d9_op_info_of(node->op)->moves >> i & 1)
+                D9_TRY(compare_if_there(c, node, node->inputs[i], end, written_over));
     }
 done:
     return status;
@@ -303,8 +332,10 @@ static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink s
         snprintf(c->row.group, sizeof c->row.group, "%s", first->role);
         D9_TRY(keep_moved(c, rules[r].node, rules[r + 1].node));
         D9_TRY(judge_rule(c, rules[r].node, rules[r + 1].node));
-        D9_TRY(compare_outputs(c, rules[r].node, rules[r + 1].node));
+        bool written_over;
+        D9_TRY(compare_outputs(c, rules[r].node, rules[r + 1].node, &written_over));
         forget_moved(c);
+        if (c->row.compared == 0 && written_over) continue;
         if (c->row.compared == 0) c->row.passed = false;
         *failed += !c->row.passed;
         sink(user, &c->row);

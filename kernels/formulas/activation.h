@@ -33,17 +33,25 @@ D9_FN D9_REAL D9_OF(d9_clamp_40)(D9_REAL x) {
     return low > 40 ? D9_R(40) : low;
 }
 
+/* Phi(x), and its density by sqrt(2 pi). */
+D9_FN D9_REAL D9_OF(d9_normal_below)(D9_REAL x, D9_REAL *density) {
+    const D9_REAL e = D9_OF(d9_exp)(D9_R(-0.5) * x * x), tail = D9_OF(d9_normal_tail)(x < 0 ? -x : x, e);
+    *density = e;
+    return x < 0 ? tail : 1 - tail;
+}
+
 D9_FN D9_REAL D9_OF(d9_act_GELU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
-    const D9_REAL tail = D9_R(0.5) * D9_OF(d9_erfc)(D9_OF(d9_clamp_40)(x) * D9_R(-0.70710678118654752440));
-    return (x < -40 ? D9_R(-40) : x) * tail; /* Phi(-40) is 0 */
+    D9_REAL density;
+    const D9_REAL below = D9_OF(d9_normal_below)(D9_OF(d9_clamp_40)(x), &density);
+    return (x < -40 ? D9_R(-40) : x) * below; /* Phi(-40) is 0 */
 }
 
 D9_FN D9_REAL D9_OF(d9_act_slope_GELU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
-    const D9_REAL c = D9_OF(d9_clamp_40)(x);
-    const D9_REAL tail = D9_R(0.5) * D9_OF(d9_erfc)(c * D9_R(-0.70710678118654752440));
-    return tail + c * D9_R(0.39894228040143267794) * D9_OF(d9_exp)(D9_R(-0.5) * c * c);
+    D9_REAL density;
+    const D9_REAL c = D9_OF(d9_clamp_40)(x), below = D9_OF(d9_normal_below)(c, &density);
+    return below + c * D9_R(0.39894228040143267794) * density;
 }
 
 /* The exponential of -|x| never overflows; x / (1 + e^-x) is x e^x / (1 + e^x) on the left. */
@@ -70,18 +78,24 @@ D9_FN D9_REAL D9_OF(d9_act_slope_SILU)(D9_REAL x, D9_REAL alpha) {
 /* By number, for code that is not hot: d9_activation's values. */
 D9_FN D9_REAL D9_OF(d9_activation_value)(int activation, D9_REAL x, D9_REAL alpha) {
     switch (activation) {
-#define D9_ACTIVATION(id, name, from_output, doc) case D9_ACT_##id: return D9_OF(d9_act_##id)(x, alpha);
+#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
+    case D9_ACT_##id:                                                                                                  \
+        return D9_OF(d9_act_##id)(x, alpha);
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
-    default: return x;
+    default:
+        return x;
     }
 }
 
 D9_FN D9_REAL D9_OF(d9_activation_slope)(int activation, D9_REAL t, D9_REAL alpha) {
     switch (activation) {
-#define D9_ACTIVATION(id, name, from_output, doc) case D9_ACT_##id: return D9_OF(d9_act_slope_##id)(t, alpha);
+#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
+    case D9_ACT_##id:                                                                                                  \
+        return D9_OF(d9_act_slope_##id)(t, alpha);
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
-    default: return 1;
+    default:
+        return 1;
     }
 }

@@ -26,10 +26,13 @@ D9_FN double d9_exp_double(double x) { return exp(x); }
 D9_FN double d9_expm1_below_double(double x) { return expm1(x); }
 D9_FN double d9_log_double(double x) { return log(x); }
 D9_FN double d9_sqrt_double(double x) { return sqrt(x); }
-D9_FN double d9_erfc_double(double x) { return erfc(x); }
+/* The normal distribution's share below -u, for u >= 0; e is exp(-u^2 / 2), which callers have. */
+D9_FN double d9_normal_tail_double(double u, double e) {
+    (void)e;
+    return 0.5 * erfc(u * 0.70710678118654752440);
+}
 D9_FN float d9_log_float(float x) { return logf(x); }
 D9_FN float d9_sqrt_float(float x) { return sqrtf(x); }
-D9_FN float d9_erfc_float(float x) { return erfcf(x); }
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2; returns e^r - 1 (Taylor to r^7: the rest is below 2^-26 of it). */
 D9_FN float d9_exp_reduce(float x, int32_t *n) {
@@ -62,6 +65,15 @@ D9_FN float d9_expm1_below_float(float x) {
     const float q = 0x1.5554b2p-3f + r * (0x1.5554c8p-5f + r * (0x1.122704p-7f + r * 0x1.6d71ap-10f));
     const float p = r + r * r * (0.5f + r * q), power = d9_float_of_bits(d9_float_bits(t) << 23);
     return power * p + (power - 1.0f);
+}
+
+/* As above. tail / e falls like 1 / u: in t = 1 / (1 + 0.35 u) it is t times a polynomial, the best of its degree up to
+ * u = 14.5, within 2^-24. Beyond that e is 0. */
+D9_FN float d9_normal_tail_float(float u, float e) {
+    const float t = 1.0f / (1.0f + 0.35f * u);
+    const float high = 0x1.464a38p-3f + t * (-0x1.05fb06p-2f + t * (0x1.26fa0cp-3f + t * -0x1.ddb9a4p-6f));
+    const float low = 0x1.eac99ep-4f + t * (0x1.b05844p-4f + t * (-0x1.7c5408p-6f + t * high));
+    return e * t * (0x1.1df1c6p-3f + t * (0x1.1e70c6p-3f + t * low));
 }
 
 #endif

@@ -45,8 +45,9 @@ def keeps(role, step, p, shape):
 
 class Net:
     """Parameters and statistics by dawn9's names; a forward pass makes those that are not there yet."""
-    def __init__(s, build, dtype, gen):
-        s.build, s.dtype, s.gen, s.p, s.stat = build, dtype, gen, {}, {}
+    def __init__(s, case, dtype, gen):
+        s.build, s.dtype, s.gen, s.p, s.stat = case["build"], dtype, gen, {}, {}
+        s.bn_eps, s.bn_momentum = case.get("bn_eps", 1e-5), case.get("bn_momentum", 0.1)
 
     def parameter(s, name, shape, centre, spread):
         if name not in s.p:
@@ -54,16 +55,16 @@ class Net:
             s.p[name] = value.bfloat16().to(s.dtype).requires_grad_()
         return s.p[name]
 
-    def conv(s, x, role, outputs, kernel, stride=1, bias=False):
+    def conv(s, x, role, outputs, kernel, stride=1, bias=False, pad=None):
         w = s.parameter(role + ".weight", (outputs, x.shape[1], kernel, kernel), 0, (2 / (x.shape[1] * kernel * kernel)) ** 0.5)
-        return F.conv2d(x, w, s.parameter(role + ".bias", (outputs,), 0, 0.2) if bias else None, stride, kernel // 2)
+        return F.conv2d(x, w, s.parameter(role + ".bias", (outputs,), 0, 0.2) if bias else None, stride, kernel // 2 if pad is None else pad)
 
     def norm(s, x, role, centre=1):
         c = x.shape[1]
         w, b = s.parameter(role + ".weight", (c,), centre, 0.3 * centre), s.parameter(role + ".bias", (c,), 0, 0.3)
         m = s.stat.setdefault(role + ".running_mean", torch.zeros(c, dtype=s.dtype))
         v = s.stat.setdefault(role + ".running_var", torch.ones(c, dtype=s.dtype))
-        return F.batch_norm(x, m, v, w, b, s.train, 0.1, 1e-5)
+        return F.batch_norm(x, m, v, w, b, s.train, s.bn_momentum, s.bn_eps)
 
     def linear(s, x, role, outputs):
         x = x.flatten(1)
@@ -121,6 +122,25 @@ def densenet(net, x):
     x = F.relu(net.norm(x, "features.norm3"))
     return net.linear(x.mean((2, 3)), "classifier", len(CLASSES))
 
+def airbench(residual, depth):
+    """Keller Jordan's network. The scales of its norms and the filters of its first layer never move."""
+    def build(net, x):
+        x = F.gelu(net.conv(x, "whiten.conv", 24, 2, bias=True, pad=0))
+        for g, channels in enumerate((4, 6, 6), 1):
+            for c in range(1, depth + 1):
+                x = net.conv(x, f"group{g}.conv{c}", channels, 3)
+                if c == 1: x = F.max_pool2d(x, 2)
+                x = net.norm(x, f"group{g}.norm{c}")
+                if c == 1: trunk = x = F.gelu(x)
+                else: x = F.gelu(x + trunk if residual and c == depth else x)
+        x = F.max_pool2d(x, x.shape[2]).flatten(1)
+        return x @ net.parameter("head.weight", (len(CLASSES), x.shape[1]), 0, x.shape[1] ** -0.5).t() / 9
+    return build
+
+AIRBENCH = dict(batch=8, side=21, form="torch", rates=[0.02, 0.04, 0.03], bn_eps=1e-12, bn_momentum=0.4, bias_multiplier=64, slow=(0.95, 2, 3),
+                frozen=lambda name: name == "whiten.conv.weight" or "norm" in name and name.endswith(".weight"),
+                tricks="whitening_bias: {size: 2, images: 8, bias_epochs: 3}, gelu: {}, frozen_bn_scale: {}, lookahead: {decay: 0.95, every: 2, power: 3}, ")
+
 # Sides that no stride divides.
 CASES = {
     "vgg": dict(build=vgg, model="{name: vgg, channels: [4, 6], hidden: 10, dropout: [0.25, 0.25, 0.5]}", batch=8, side=15, form="plain", rates=[0.01, 0.02, 0.03]),
@@ -128,38 +148,56 @@ CASES = {
     "resnet18_imagenet": dict(build=resnet(18, "imagenet", 2), model="{name: resnet, depth: 18, width: 2, stem: imagenet}", batch=6, side=41, form="page", rates=[0.01, 0.02, 0.03]),
     "resnet50_cifar": dict(build=resnet(50, "cifar", 2), model="{name: resnet, depth: 50, width: 2, stem: cifar}", batch=8, side=15, form="page", rates=[0.01, 0.02, 0.03]),
     "resnet50_imagenet": dict(build=resnet(50, "imagenet", 2), model="{name: resnet, depth: 50, width: 2, stem: imagenet}", batch=6, side=41, form="page", rates=[0.01, 0.02, 0.03]),
+    "airbench": dict(build=airbench(False, 2), model="{name: airbench, widths: [4, 6, 6]}", **AIRBENCH),
+    "airbench_residual": dict(build=airbench(True, 3), model="{name: airbench, widths: [4, 6, 6], depth: 3, residual: on}", **AIRBENCH),
     "densenet": dict(build=densenet, model="{name: densenet, blocks: [2, 3], growth: 4, features: 6, stem: imagenet}", batch=6, side=41, form="page", rates=[0.01, 0.02, 0.03]),
 }
 
-def update(form, rate, w, g, v):
-    """In place. plain is torch.optim.SGD; page is its Nesterov form with the rate inside the velocity."""
-    if form == "plain":
-        v.mul_(MOMENTUM).add_(g + DECAY * w)
-        w.sub_(rate * v)
-    else:
-        d = -rate * (g + DECAY * w)
+def update(form, rate, decay, w, g, v):
+    """In place. plain and torch are torch.optim.SGD, torch its Nesterov form; page is that with the rate inside the velocity."""
+    if form == "page":
+        d = -rate * (g + decay * w)
         v.mul_(MOMENTUM).add_(d)
         w.add_(d + MOMENTUM * v)
+    else:
+        d = g + decay * w
+        v.mul_(MOMENTUM).add_(d)
+        w.sub_(rate * (v if form == "plain" else d + MOMENTUM * v))
 
 def run(case, seed, dtype):
     rng, n = np.random.default_rng(seed), case["batch"]
     u8 = torch.from_numpy(rng.integers(0, 256, (n, 3, case["side"], case["side"]), dtype=np.uint8))
     labels = torch.from_numpy(rng.integers(0, len(CLASSES), n))
-    net, out = Net(case["build"], dtype, torch.Generator().manual_seed(seed)), {"images": u8, "labels": labels}
+    net, out = Net(case, dtype, torch.Generator().manual_seed(seed)), {"images": u8, "labels": labels}
     net.forward(u8, False)                                # makes the parameters
-    velocity = {k: torch.zeros_like(t) for k, t in net.p.items()}
+    frozen = case.get("frozen", lambda name: False)
+    learned = {k: t for k, t in net.p.items() if not frozen(k)}
+    velocity = {k: torch.zeros_like(t) for k, t in learned.items()}
+    state = lambda: {**{k: t.detach() for k, t in net.p.items()}, **net.stat}
+    slow = {k: t.clone() for k, t in state().items()}
     for k, t in net.p.items(): out["init/" + k] = t.detach().bfloat16()
     for step in range(STEPS):
         logits = net.forward(u8, True, step)
         loss = F.cross_entropy(logits, labels, reduction="none")
         out[f"step{step + 1}/loss"], out[f"step{step + 1}/logits"] = loss, logits
-        grads = dict(zip(net.p, torch.autograd.grad(loss.sum(), list(net.p.values()))))
+        grads = dict(zip(learned, torch.autograd.grad(loss.sum(), list(learned.values()))))
         with torch.no_grad():
             for k, g in grads.items():
                 if step == 0: out["grad/" + k] = g
-                update(case["form"], case["rates"][step], net.p[k], g / n, velocity[k])
+                much = case.get("bias_multiplier", 1) if k.endswith(".bias") and "norm" in k else 1
+                update(case["form"], case["rates"][step] * much, DECAY / much, net.p[k], g / n, velocity[k])
+            decay, every, power = case.get("slow", (0, STEPS + 1, 0))
+            if (step + 1) % every == 0:
+                ratio = decay ** every * ((step + 1) / STEPS) ** power
+                for k, t in state().items():
+                    slow[k].lerp_(t, 1 - ratio)
+                    t.copy_(slow[k])
     with torch.no_grad():
-        for k, t in (*net.p.items(), *net.stat.items()): out["final/" + k] = t.clone()
+        for k, t in state().items(): out["final/" + k] = t.clone()
+        if "slow" in case:
+            for k, t in state().items():
+                t.copy_(slow[k])
+                out["ema/" + k] = slow[k]
         out["eval/logits"] = net.forward(u8, False)
         out["eval/logits_tta"] = (out["eval/logits"] + net.forward(u8.flip(3), False)) / 2
     return out
@@ -169,9 +207,10 @@ def describe(name, case, **found):
         "data: {dataset: synthetic}",
         f"model: {case['model']}",
         f"train: {{epochs: 1, batch_size: {case['batch']}, weight_decay: {DECAY}, momentum: {MOMENTUM}, "
-        f"momentum_form: {case['form']}, lr: {{knots: [0], values: [0.1]}}}}",
-        "tricks: {flip_tta: {}}"]) + "\n"
-    settings = dict(name=name, steps=STEPS, lr=case["rates"], bn_eps=1e-5, bn_momentum=0.1, **found)
+        f"momentum_form: {case['form']}, " + (f"bias_lr_multiplier: {case['bias_multiplier']}, " if "bias_multiplier" in case else "") +
+        "lr: {knots: [0], values: [0.1]}}",
+        f"tricks: {{{case.get('tricks', '')}flip_tta: {{}}}}"]) + "\n"
+    settings = dict(name=name, steps=STEPS, lr=case["rates"], bn_eps=case.get("bn_eps", 1e-5), bn_momentum=case.get("bn_momentum", 0.1), **found)
     return {"dawn9.config": config, "dawn9.classes": json.dumps(CLASSES), "dawn9.image_size": json.dumps([case["side"]] * 2),
             "dawn9.mean": json.dumps(MEAN), "dawn9.std": json.dumps(STD), "case": json.dumps(settings)}
 
@@ -183,7 +222,7 @@ if __name__ == "__main__":
         best = None
         for seed in range(1, 21):   # one on which float32 agrees, so that no near-tie of a ReLU or a pool decides: generate.py
             t, u = run(case, seed, torch.float64), run(case, seed, torch.float32)
-            err = max(float((u[k].double() - t[k]).norm() / t[k].norm().clamp_min(1e-12)) for k in t if k.startswith(("final/", "grad/", "step", "eval/")))
+            err = max(float((u[k].double() - t[k]).norm() / t[k].norm().clamp_min(1e-12)) for k in t if k.startswith(("final/", "grad/", "step", "eval/", "ema/")))
             if best is None or err < best[0]: best = (err, seed, t)
             if err < 2e-5: break
         err, seed, t = best

@@ -230,7 +230,7 @@ static void write_groups(const d9_program *program, d9_text *text) {
         const d9_group *group = &program->groups.group[g];
         d9_text_add(text, "%s kinds %x rank %d role %s rate %.17g decay %.17g * %.17g %s row %d numbers %g %g %g",
                     group->name, group->selects.kinds, group->selects.rank,
-                    group->selects.role ? group->selects.role : "any", group->rate_multiplier, group->weight_decay,
+                    group->selects.role[0] ? group->selects.role : "any", group->rate_multiplier, group->weight_decay,
                     group->decay_multiplier, d9_op_name(group->op), (int)group->update, group->numbers[0],
                     group->numbers[1], group->numbers[2]);
         d9_text_add(text, " epochs %g to %g\n", group->from_epoch, group->until_epoch);

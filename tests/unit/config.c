@@ -38,7 +38,7 @@ static const refusal key_refusals[] = {
     {"tricks: {flip_tta: {a: 1}}\n", "x.yaml:1:21: tricks.flip_tta.a: unknown key; there are no options here"},
     {"tricks: {cellu: {}}\n", "x.yaml:1:10: tricks.cellu: unknown key; known: " TRICKS "; did you mean celu?"},
     {"model: {name: resnet8}\n", "x.yaml:1:15: model.name: no model is called resnet8; known: resnet9, vgg, resnet, "
-                                 "densenet; did you mean resnet9?"},
+                                 "densenet, airbench; did you mean resnet9?"},
     {"model: {name: resnet9, chanels: [1]}\n", "x.yaml:1:24: model.chanels: unknown key; known: name, channels, "
                                                "logits_scale; did you mean channels?"},
     {"train: {lr: {knots: [0], value: [1]}}\n",

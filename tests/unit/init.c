@@ -242,6 +242,46 @@ static void test_segments(void **state) {
     end(&two);
 }
 
+/* The first filters copy a channel each; the others are those of the run without the trick. */
+static void test_dirac(void **state) {
+    (void)state;
+    start with = begin("dirac_init: {}", 1), without = begin("", 1);
+    static const struct {
+        const char *name;
+        int64_t filters, channels;
+    } weights[] = {{"stem.conv.weight", 16, 3}, {"layer1.conv.weight", 32, 16}, {"layer3.res1.conv.weight", 64, 64}};
+    for (size_t w = 0; w < sizeof weights / sizeof *weights; w++) {
+        int64_t count;
+        const double *made = values_of(&with, weights[w].name, &count),
+                     *plain = values_of(&without, weights[w].name, &count);
+        const int64_t channels = weights[w].channels, size = 9 * channels;
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t o = i / size, pixel = i % size / channels, c = i % channels;
+            const double want = o >= channels ? plain[i] : pixel == 4 && c == o;
+            if (made[i] != want) fail_msg("%s[%lld] is %g", weights[w].name, (long long)i, made[i]);
+        }
+    }
+    assert_true(same(&with, &without, "head.weight"));
+    end(&with);
+    end(&without);
+}
+
+/* The filters of patch_whitening, then their negatives; the bias starts at zero. */
+static void test_negated_whitening(void **state) {
+    (void)state;
+    start both = begin("whitening_bias: {size: 3, epsilon: 0.01, images: 8}", 1),
+          plain = begin("patch_whitening: {size: 3, epsilon: 0.01, images: 8}", 1);
+    int64_t count, half, biases;
+    const double *filters = values_of(&both, "stem.whiten.weight", &count),
+                 *want = values_of(&plain, "stem.whiten.weight", &half),
+                 *bias = values_of(&both, "stem.whiten.bias", &biases);
+    assert_true(count == 2 * half && biases == 54);
+    for (int64_t i = 0; i < half; i++) assert_true(filters[i] == want[i] && filters[half + i] == -want[i]);
+    for (int64_t i = 0; i < biases; i++) assert_true(bias[i] == 0);
+    end(&both);
+    end(&plain);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_weights_are_uniform, set_up),
@@ -251,6 +291,8 @@ int main(void) {
         cmocka_unit_test_setup(test_streams_differ, set_up),
         cmocka_unit_test_setup(test_seed_and_name_alone, set_up),
         cmocka_unit_test_setup(test_segments, set_up),
+        cmocka_unit_test_setup(test_dirac, set_up),
+        cmocka_unit_test_setup(test_negated_whitening, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

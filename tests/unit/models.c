@@ -90,7 +90,10 @@ static void parameters_are_counted(void **state) {
                 {"name: resnet, depth: 152", 32, 10, 58156618},
                 {"name: densenet", 224, 1000, 7978856},
                 {"name: densenet", 224, 14, 6968206},
-                {"name: vgg", 32, 10, 3441592}};
+                {"name: vgg", 32, 10, 3441592},
+                {"name: airbench", 32, 10, 1972792},
+                {"name: airbench, widths: [128, 384, 384]", 32, 10, 4606520},
+                {"name: airbench, widths: [128, 384, 512], depth: 3, residual: on", 32, 10, 9918776}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         built b = build(rows[i].model, rows[i].side, rows[i].classes);
@@ -321,6 +324,23 @@ static void the_stem_follows_the_image(void **state) {
     }
 }
 
+/* Keller Jordan's order, and norms as quick and as bare as his. */
+static void airbench_pools_ahead_of_its_norms(void **state) {
+    (void)state;
+    static const char *const roles[] = {"whiten.conv",  "whiten.conv.bias", "whiten.act",  "group1.conv1",
+                                        "group1.pool",  "group1.norm1",     "group1.act1", "group1.conv2",
+                                        "group1.norm2", "group1.add",       "group1.act2"};
+    built b = build("name: airbench, residual: on", 32, 10);
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) assert_string_equal(b.graph.nodes[i].role, roles[i]);
+    assert_int_equal(b.graph.nodes[9].inputs[0], b.graph.nodes[6].outputs[0]); /* the sum is of what the pool left */
+    assert_true(b.graph.nodes[5].as.norm.epsilon == 1e-12 && b.graph.nodes[5].as.norm.momentum == 0.4);
+    assert_shape(&b, "whiten.conv.out", (d9_shape){4, {2, 31, 31, 24}});
+    assert_shape(&b, "group3.act2.out", (d9_shape){4, {2, 3, 3, 256}});
+    assert_shape(&b, "head.weight", (d9_shape){2, {10, 256}});
+    assert_int_equal(d9_graph_find_value(&b.graph, "head.bias"), D9_NONE);
+    drop(&b);
+}
+
 /* ---- refusals ---- */
 
 static void bad_options_are_named(void **state) {
@@ -341,6 +361,9 @@ static void bad_options_are_named(void **state) {
         {"name: resnet, stem: imagenet", 16,
          "images of 16x16 are too small for model.stem imagenet: it needs 17 pixels a side; with model.stem: cifar 5"},
         {"name: densenet", 7, "images of 7x7 are too small for model.stem cifar: it needs 8 pixels a side"},
+        {"name: airbench, widths: [64, 256]", 32, "model.widths has 2 entries; airbench needs three, one a group"},
+        {"name: airbench, depth: 1, residual: on", 32, "model.residual needs a model.depth of 2 at least"},
+        {"name: airbench", 8, "images of 8x8 are too small for airbench: it needs 9 pixels a side"},
         {"name: densenet, stem: imagenet", 28,
          "images of 28x28 are too small for model.stem imagenet: it needs 29 pixels a side; with model.stem: cifar 8"},
     };
@@ -373,7 +396,8 @@ static void the_smallest_images_fit(void **state) {
                 {"name: resnet", 5},
                 {"name: resnet, stem: imagenet", 17},
                 {"name: densenet", 8},
-                {"name: densenet, stem: imagenet", 29}};
+                {"name: densenet, stem: imagenet", 29},
+                {"name: airbench", 9}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         built b = build(rows[r].model, rows[r].side, 10);
         drop(&b);
@@ -392,6 +416,7 @@ int main(void) {
         cmocka_unit_test_setup(dropout_is_where_it_is_asked_for, set_up),
         cmocka_unit_test_setup(weights_start_as_published, set_up),
         cmocka_unit_test_setup(the_stem_follows_the_image, set_up),
+        cmocka_unit_test_setup(airbench_pools_ahead_of_its_norms, set_up),
         cmocka_unit_test_setup(bad_options_are_named, set_up),
         cmocka_unit_test_setup(the_smallest_images_fit, set_up),
     };

@@ -151,6 +151,12 @@ static void put_sections(draw *d) {
     }
 }
 
+static bool conflicts_with(int trick, unsigned drawn) {
+    for (int t = 0; t < D9_TRICK_COUNT; t++)
+        if (drawn >> t & 1 && d9_tricks_conflict(trick, t)) return true;
+    return false;
+}
+
 static void draw_yaml(draw *d) {
     static const int batches[] = {1, 4, 6, 8, 12}, sides[] = {8, 16, 17};
     const int batch = batches[below(d, 5)];
@@ -162,9 +168,11 @@ static void draw_yaml(draw *d) {
     d9_text_add(&d->yaml, "model: {name: %s, ", model->name);
     put_options(d, "model", model->options, ", ");
     d9_text_add(&d->yaml, "}\ntricks: {");
+    unsigned drawn = 0;
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         static const d9_option none[] = {{0}};
-        if (below(d, 2)) continue;
+        if (below(d, 2) || (conflicts_with(t, drawn) && below(d, 16))) continue;
+        drawn |= 1u << t;
         d9_text_add(&d->yaml, "%s: {", d9_trick_at(t)->name);
         put_options(d, d9_trick_at(t)->name, d9_trick_at(t)->options ? d9_trick_at(t)->options : none, ", ");
         d9_text_add(&d->yaml, "}, ");

@@ -66,11 +66,17 @@ static const struct edits {
     {"cutout", "{size: 5}", {[PROGRAM_AUGMENTATION] = true}},
     {"pool_before_activation", "{position: before_norm}", {[PROGRAM_FORWARD] = true}},
     {"label_smoothing", "{alpha: 0.2}", {[PROGRAM_LOSS] = true}},
+    {"whitening_bias", "{}", {[PROGRAM_FORWARD] = true, [PROGRAM_PARAMETERS] = true, [PROGRAM_GROUPS] = true}},
     {"celu", "{alpha: 0.3}", {[PROGRAM_FORWARD] = true}},
+    {"gelu", "{}", {[PROGRAM_FORWARD] = true}},
+    {"silu", "{}", {[PROGRAM_FORWARD] = true}},
     {"ghost_batchnorm", "{group_size: 4}", {[PROGRAM_FORWARD] = true}},
     {"frozen_bn_scale", "{scale: 0.5}", {[PROGRAM_PARAMETERS] = true}},
     {"patch_whitening", "{}", {[PROGRAM_FORWARD] = true, [PROGRAM_PARAMETERS] = true}},
+    {"dirac_init", "{}", {[PROGRAM_PARAMETERS] = true}},
+    {"lookahead", "{}", {[PROGRAM_TAIL] = true}},
     {"ema", "{}", {[PROGRAM_TAIL] = true}},
+    {"multicrop_tta", "{}", {[PROGRAM_VIEWS] = true}},
     {"flip_tta", "{}", {[PROGRAM_VIEWS] = true}},
 };
 
@@ -301,6 +307,97 @@ static void test_average(void **state) {
     drop(&b);
 }
 
+/* After step t of T the slow average keeps decay^every (t / T)^power, and the state becomes it. */
+static void test_lookahead(void **state) {
+    (void)state;
+    built b;
+    build(TINY, "lookahead: {decay: 0.9, every: 3, power: 2}, ema: {}", &b);
+    const d9_program *p = &b.program;
+    const d9_node_id lerp = program_find(&p->train, D9_OP_LERP, "tail.slow"),
+                     copy = program_find(&p->train, D9_OP_COPY, "tail.state"),
+                     average = program_find(&p->train, D9_OP_LERP, "tail.average");
+    const d9_node *node = &p->train.nodes[lerp];
+    assert_true(lerp + 1 == copy && copy < average); /* an average beside it is of the state that was set back */
+    assert_int_equal(p->train.values[p->train.nodes[copy].inputs[0]].buffer,
+                     d9_accumulator_find(&p->accumulators, "slow"));
+    assert_int_equal(p->tail.evaluate, d9_accumulator_find(&p->accumulators, "average"));
+    assert_int_equal(p->steps, 12);
+    for (int64_t s = 0; s < p->steps; s++) {
+        const double done = (double)(s + 1) / 12;
+        assert_int_equal(d9_when_active(&node->when, s, p->steps_per_epoch), s % 3 == 2);
+        assert_int_equal(d9_when_active(&p->train.nodes[copy].when, s, p->steps_per_epoch), s % 3 == 2);
+        assert_true(fabs(d9_coefficient_at(p, &node->as.lerp.ratio, s) - 0.729 * done * done) <= 1e-15);
+    }
+    drop(&b);
+    build(TINY, "lookahead: {decay: 0.9, every: 3, power: 0}", &b);
+    node = node_at(&b, D9_OP_LERP, "tail.slow");
+    assert_true(fabs(d9_coefficient_at(&b.program, &node->as.lerp.ratio, 0) - 0.729) <= 1e-15);
+    assert_int_equal(b.program.tail.evaluate, d9_accumulator_find(&b.program.accumulators, "slow"));
+    drop(&b);
+}
+
+/* Six views: the image half, each shifted copy a quarter, and of each the mirror image. */
+static void test_shifted_views(void **state) {
+    (void)state;
+    static const d9_view want[] = {{false, 0, 0, 0.25}, {false, -2, -2, 0.125}, {false, 2, 2, 0.125},
+                                   {true, 0, 0, 0.25},  {true, -2, -2, 0.125},  {true, 2, 2, 0.125}};
+    built b;
+    build(TINY, "multicrop_tta: {shift: 2}, flip_tta: {}", &b);
+    assert_int_equal(b.program.views.count, 6);
+    for (int v = 0; v < 6; v++) {
+        const d9_view *view = &b.program.views.view[v];
+        assert_true(view->mirror == want[v].mirror && view->dy == want[v].dy && view->dx == want[v].dx &&
+                    view->weight == want[v].weight);
+    }
+    assert_int_equal(b.program.eval.nodes[0].as.augment.pad, 2);
+    drop(&b);
+    d9_views views = {3, {{.weight = 1}}};
+    build(TINY, "multicrop_tta: {}", &b);
+    assert_int_equal(d9_trick_at(D9_TRICK_multicrop_tta)
+                         ->on_views(&context, b.config->trick_options[D9_TRICK_multicrop_tta], &views),
+                     D9_USAGE);
+    assert_int_equal(views.count, 3);
+    d9_context_clear(&context);
+    drop(&b);
+}
+
+/* A layer in front; the bias is a group of its own, as quick as weights, until the epoch that was asked for. */
+static void test_whitening_layer(void **state) {
+    (void)state;
+    static const char *const roles[] = {"stem.whiten", "stem.whiten.bias", "stem.whiten.act", "stem.conv"};
+    built b;
+    build(RESNET9, "whitening_bias: {size: 3, bias_epochs: 1.5}, celu: {alpha: 0.3}", &b);
+    const d9_node_id conv = program_find(&b.program.train, D9_OP_CONV, "stem.whiten");
+    for (int i = 0; i < 4; i++) assert_string_equal(b.program.train.nodes[conv + i].role, roles[i]);
+    assert_int_equal(b.program.train.nodes[conv + 2].as.act.activation, D9_ACT_CELU);
+    assert_true(d9_shape_equal(&value_at(&b, "stem.whiten.weight")->shape, &(d9_shape){4, {54, 3, 3, 3}}));
+    assert_true(d9_shape_equal(&value_at(&b, "stem.conv.weight")->shape, &(d9_shape){4, {4, 3, 3, 54}}));
+    assert_true(value_at(&b, "stem.conv.weight")->init.a == 1 / sqrt(54 * 9));
+    assert_false(value_at(&b, "stem.whiten.weight")->trainable);
+    const d9_group *group =
+        &b.program.groups.group[d9_groups_find(&b.program.groups, value_at(&b, "stem.whiten.bias"))];
+    assert_string_equal(group->name, "whitening_bias");
+    assert_int_equal(group->end - group->begin, 64); /* 54, and the gap behind them */
+    assert_true(group->rate_multiplier == 1);
+    assert_int_equal(node_at(&b, D9_OP_UPDATE, "update.whitening_bias")->when.until, 6); /* of 4 steps an epoch */
+    drop(&b);
+    build(RESNET9, "whitening_bias: {bias_epochs: 0}", &b);
+    assert_false(value_at(&b, "stem.whiten.bias")->trainable);
+    drop(&b);
+    d9_config *config = program_config(&context, "data: {dataset: synthetic}\nmodel: {name: airbench}\n"
+                                                 "train: {batch_size: 8}\ntricks: {whitening_bias: {size: 2}}\n");
+    d9_extent extent = program_extent(config, 32, 32);
+    d9_program program;
+    program_make(&context, config, &extent, "f32", false, &program);
+    const d9_value *own = &program.train.values[d9_graph_find_value(&program.train, "whiten.conv.weight")];
+    assert_false(own->trainable); /* the network's own layer, and none beside it */
+    assert_string_equal(own->init.name, "whitening_bias");
+    assert_string_equal(program.train.nodes[program_find(&program.train, D9_OP_CONV, "whiten.conv") + 3].role,
+                        "group1.conv1");
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
 static void test_mirrored_views(void **state) {
     (void)state;
     built b;
@@ -348,13 +445,20 @@ static void test_nothing_to_edit(void **state) {
     static const char chain[] =
         "tricks.pool_before_activation finds nothing to edit: the model has no norm-act-pool chain";
     static const char stem[] =
-        "tricks.patch_whitening finds nothing to edit: no convolution of stride 1 reads the image alone";
+        "tricks.patch_whitening finds nothing to edit: no convolution that keeps the image's size reads it alone";
     assert_refused(no_norm, "pool_before_activation: {}", chain);
     assert_refused(no_act, "pool_before_activation: {}", chain);
     assert_refused(no_pool, "pool_before_activation: {}", chain);
     assert_refused(no_act, "pool_before_activation: {position: before_act}",
                    "tricks.pool_before_activation finds nothing to edit: the model has no act-pool chain");
     assert_refused(no_act, "celu: {}", "tricks.celu finds nothing to edit: the model has no activation");
+    assert_refused(no_act, "gelu: {}", "tricks.gelu finds nothing to edit: the model has no activation");
+    assert_refused(no_act, "silu: {}", "tricks.silu finds nothing to edit: the model has no activation");
+    assert_refused(strided, "whitening_bias: {}",
+                   "tricks.whitening_bias finds nothing to edit: no convolution of stride 1 reads the image alone");
+    assert_refused(tiny_model_default(), "whitening_bias: {size: 2}",
+                   "tricks.whitening_bias.size is 2; it must be odd: the first layer of this network is no 2x2 "
+                   "whitening layer, and one in front would change the images' size");
     assert_refused(no_norm, "ghost_batchnorm: {group_size: 4}",
                    "tricks.ghost_batchnorm finds nothing to edit: the model has no batch norm");
     assert_refused(tiny_model_default(), "ghost_batchnorm: {group_size: 3}",
@@ -439,6 +543,9 @@ int main(void) {
         cmocka_unit_test_setup(test_frozen_scale, set_up),
         cmocka_unit_test_setup(test_whitened_stem, set_up),
         cmocka_unit_test_setup(test_average, set_up),
+        cmocka_unit_test_setup(test_lookahead, set_up),
+        cmocka_unit_test_setup(test_whitening_layer, set_up),
+        cmocka_unit_test_setup(test_shifted_views, set_up),
         cmocka_unit_test_setup(test_mirrored_views, set_up),
         cmocka_unit_test_setup(test_nothing_to_edit, set_up),
         cmocka_unit_test_setup(test_what_is_left_is_edited, set_up),

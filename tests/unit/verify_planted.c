@@ -396,7 +396,7 @@ static void test_settings_that_do_not_fit(void **state) {
     assert_setting_refused(f, "steps", json_string("two"), "steps is not a number");
     assert_setting_refused(f, "steps", json_integer(3), "do not go together");
     assert_setting_refused(f, "lr", json_pack("[f, s]", 0.2, "fast"), "lr holds what is not a number");
-    assert_setting_refused(f, "bn_eps", json_real(1e-3), "the networks have 1e-5");
+    assert_setting_refused(f, "bn_eps", json_real(1e-3), "batch norm epsilon 0.001 and momentum 0.1; ");
     assert_metadata_refused(f, "case", "{not JSON", "case in its metadata is no JSON object");
     assert_metadata_refused(f, "case", NULL, "has no settings");
 }

@@ -1,0 +1,138 @@
+/* airbench: Keller Jordan's networks for 94, 95 and 96% on CIFAR-10, of three groups behind a small first layer.
+ *
+ *   whiten  conv 2x2 without padding, 3 -> 24, bias, act                      @31
+ *   groupG  conv to widths[G], pool 2, norm, act; then depth - 1 times conv, norm, act
+ *   head    max pool of what is left, linear without bias, times logits_scale
+ *
+ * With model.residual what a group's pool left is added to its last convolution's norm. Tricks whiten the first layer
+ * (whitening_bias), let convolutions begin as the identity (dirac_init) and choose the activation (gelu). */
+#include "models/model.h"
+#include "models/parts.h"
+
+#include <stdio.h>
+
+typedef struct airbench {
+    d9_int_list widths;
+    int64_t depth;
+    bool residual;
+    double logits_scale, norm_momentum, norm_epsilon;
+} airbench;
+
+static const d9_option options[] = {
+    {"widths", D9_OPTION_INTS, offsetof(airbench, widths), "[64, 256, 256]", 1, 4096, NULL,
+     "output channels of the three groups"},
+    {"depth", D9_OPTION_INT, offsetof(airbench, depth), "2", 1, 16, NULL, "convolutions of a group"},
+    {"residual", D9_OPTION_BOOL, offsetof(airbench, residual), "off", 0, 0, NULL,
+     "adds what a group's first convolution gave to what its last one gives"},
+    {"logits_scale", D9_OPTION_REAL, offsetof(airbench, logits_scale), "0.1111111111111111", 1e-6, 1e6, NULL,
+     "factor on the classifier's output"},
+    {"norm_momentum", D9_OPTION_REAL, offsetof(airbench, norm_momentum), "0.4", 0, 1, NULL,
+     "share of a step in the norms' running statistics"},
+    {"norm_epsilon", D9_OPTION_REAL, offsetof(airbench, norm_epsilon), "1e-12", 0, 1, NULL,
+     "added to variances before their root"},
+    {0}};
+
+typedef struct builder {
+    d9_context *context;
+    d9_graph *graph;
+    const airbench *self;
+} builder;
+
+static d9_status conv(const builder *b, const char *group, int index, d9_value_id x, int64_t channels, d9_value_id *y) {
+    char role[D9_NAME_SIZE];
+    snprintf(role, sizeof role, "%s.conv%d", group, index);
+    return d9_graph_conv(b->context, b->graph, role, x, channels, 3, 1, y);
+}
+
+static d9_status norm(const builder *b, const char *group, int index, d9_value_id x, d9_value_id *y) {
+    d9_status status;
+    char role[D9_NAME_SIZE];
+    snprintf(role, sizeof role, "%s.norm%d", group, index);
+    D9_TRY(d9_graph_norm(b->context, b->graph, role, x, y));
+    d9_norm_attributes *norm = &b->graph->nodes[b->graph->values[*y].producer].as.norm;
+    norm->epsilon = b->self->norm_epsilon;
+    norm->momentum = b->self->norm_momentum;
+done:
+    return status;
+}
+
+static d9_status act(const builder *b, const char *group, int index, d9_value_id x, d9_value_id *y) {
+    char role[D9_NAME_SIZE];
+    snprintf(role, sizeof role, "%s.act%d", group, index);
+    return d9_graph_act(b->context, b->graph, role, x, y);
+}
+
+static d9_status group(const builder *b, const char *name, d9_value_id x, int64_t channels, d9_value_id *y) {
+    d9_status status;
+    char role[D9_NAME_SIZE];
+    d9_value_id trunk;
+    D9_TRY(conv(b, name, 1, x, channels, y));
+    D9_TRY(
+        d9_graph_pool(b->context, b->graph, d9_parts_role(role, name, "pool"), *y, (d9_pool_attributes){2, 2, 0}, y));
+    D9_TRY(norm(b, name, 1, *y, y));
+    D9_TRY(act(b, name, 1, *y, y));
+    trunk = *y;
+    for (int i = 2; i <= b->self->depth; i++) {
+        D9_TRY(conv(b, name, i, *y, channels, y));
+        D9_TRY(norm(b, name, i, *y, y));
+        if (b->self->residual && i == b->self->depth)
+            D9_TRY(d9_graph_add(b->context, b->graph, d9_parts_role(role, name, "add"), trunk, *y, y));
+        D9_TRY(act(b, name, i, *y, y));
+    }
+done:
+    return status;
+}
+
+/* As many filters as the whitening of 2x2 patches has, with their negatives. */
+static d9_status first_layer(const builder *b, d9_value_id x, d9_value_id *y) {
+    d9_status status;
+    const int64_t channels = 2 * 2 * 2 * d9_shape_channels(&b->graph->values[x].shape);
+    D9_TRY(d9_parts_conv_bias(b->context, b->graph, "whiten.conv", x, channels, 2, y));
+    const d9_value *made = &b->graph->values[*y];
+    d9_node *node = &b->graph->nodes[b->graph->values[b->graph->nodes[made->producer].inputs[0]].producer];
+    node->as.conv.pad = 0;
+    D9_TRY(d9_graph_infer(b->context, b->graph));
+    D9_TRY(d9_graph_act(b->context, b->graph, "whiten.act", *y, y));
+done:
+    return status;
+}
+
+static d9_status check(d9_context *context, const airbench *self, const d9_shape *image) {
+    const int64_t side = image->d[1] < image->d[2] ? image->d[1] : image->d[2];
+    if (self->widths.count != 3)
+        return d9_fail(context, D9_USAGE, "model.widths has %d entries; airbench needs three, one a group",
+                       self->widths.count);
+    if (self->residual && self->depth < 2)
+        return d9_fail(context, D9_USAGE, "model.residual needs a model.depth of 2 at least");
+    if (side < 9)
+        return d9_fail(context, D9_USAGE, "images of %lldx%lld are too small for airbench: it needs 9 pixels a side",
+                       (long long)image->d[1], (long long)image->d[2]);
+    return D9_OK;
+}
+
+static d9_status build(d9_context *context, const void *opaque, int64_t classes, d9_graph *graph, d9_value_id x,
+                       d9_value_id *logits) {
+    static const char *const names[] = {"group1", "group2", "group3"};
+    d9_status status;
+    const builder b = {context, graph, opaque};
+    d9_value_id y;
+    D9_TRY(check(context, b.self, &graph->values[x].shape));
+    D9_TRY(first_layer(&b, x, &y));
+    for (int g = 0; g < 3; g++) D9_TRY(group(&b, names[g], y, b.self->widths.values[g], &y));
+    const d9_shape left = graph->values[y].shape;
+    const int side = (int)(left.d[1] < left.d[2] ? left.d[1] : left.d[2]);
+    D9_TRY(d9_graph_pool(context, graph, "head.pool", y, (d9_pool_attributes){side, side, 0}, &y));
+    D9_TRY(d9_graph_linear(context, graph, "head", y, classes, &y));
+    D9_TRY(d9_graph_scale(context, graph, "head.scale", y, b.self->logits_scale, logits));
+done:
+    return status;
+}
+
+const d9_model d9_model_airbench = {
+    .name = "airbench",
+    .doc = "three groups of convolutions behind a 2x2 first layer, of airbench's records for CIFAR-10",
+    .source = "Jordan 2024, arXiv 2404.00498; KellerJordan/cifar10-airbench@f1c599c4, legacy",
+    .options = options,
+    .options_size = sizeof(airbench),
+    .build = build,
+};

@@ -1,0 +1,38 @@
+/* dirac_init: convolutions begin as the identity. Filter o copies input channel o; the filters beyond the last input
+ * channel keep the random start of the network. */
+#include "tricks/trick.h"
+
+/* A convolution's weight is (O, H, W, I). Of an even side the pixel behind the middle is copied. */
+static d9_status copy_channels(d9_context *context, const d9_initializer *self, const d9_init_site *site,
+                               double *values, int64_t count) {
+    (void)context, (void)self;
+    const int64_t *d = site->parameter->shape.d, size = count / d[0], centre = (d[1] / 2 * d[2] + d[2] / 2) * d[3];
+    for (int64_t o = 0; o < d[0] && o < d[3]; o++)
+        for (int64_t i = 0; i < size; i++) values[o * size + i] = i == centre + o;
+    return D9_OK;
+}
+
+/* 1x1 convolutions mix channels, and those of a shortcut change their number: they stay. */
+static bool takes(const d9_value *value) {
+    return value->kind == D9_VALUE_PARAMETER && value->trainable && value->shape.rank == 4 && value->shape.d[1] > 1;
+}
+
+static d9_status on_init(d9_context *context, const void *opaque, d9_graph *graph) {
+    (void)opaque;
+    int edits = 0;
+    for (int v = 0; v < graph->value_count; v++) {
+        if (!takes(&graph->values[v])) continue;
+        graph->values[v].init.name = "dirac";
+        graph->values[v].init.adjust = copy_channels;
+        edits++;
+    }
+    return edits ? D9_OK : d9_trick_refuse(context, "dirac_init", "the model has no learned convolution above 1x1");
+}
+
+const d9_trick d9_trick_dirac_init = {
+    .name = "dirac_init",
+    .doc = "convolutions begin as the identity: at first every layer passes on what it is given",
+    .source = "Zagoruyko and Komodakis 2017, arXiv 1706.00388; Jordan 2024, arXiv 2404.00498, section 3.3",
+    .effect = "airbench: 94% after 18 epochs instead of 21 (8.6 s to 7.3 s on an A100)",
+    .on_init = on_init,
+};

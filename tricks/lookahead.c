@@ -1,0 +1,51 @@
+/* lookahead: every few steps the weights go back to a slow average of themselves.
+ *
+ *   slow = r * slow + (1 - r) * x;  x = slow          r = decay^every * (t / T)^power after step t of T
+ *
+ * At first r is near 0 and nothing happens; towards the end the weights hardly move. The slow average is what is
+ * evaluated. It covers parameters and running statistics. */
+#include "tricks/trick.h"
+
+#include <math.h>
+
+typedef struct lookahead {
+    double decay, power;
+    int64_t every;
+} lookahead;
+
+static const d9_option options[] = {
+    {"decay", D9_OPTION_REAL, offsetof(lookahead, decay), "0.95", 0, 1, NULL,
+     "share of the slow average at the end, per step"},
+    {"every", D9_OPTION_INT, offsetof(lookahead, every), "5", 1, 100000, NULL, "steps between moves"},
+    {"power", D9_OPTION_REAL, offsetof(lookahead, power), "3", 0, 100, NULL,
+     "of the run's progress, by which the share grows; 0: it is the same from the first step on"},
+    {0}};
+
+static d9_status on_step(d9_context *context, const void *opaque, d9_accumulators *accumulators, d9_tail *tail) {
+    d9_status status;
+    const lookahead *self = opaque;
+    d9_buffer slow;
+    const d9_when when = {.every = self->every, .offset = self->every - 1};
+    if (tail->count + 2 > D9_MAX_TAIL) return d9_fail(context, D9_USAGE, "tricks.lookahead: the tail is full");
+    D9_TRY(d9_accumulator_add(context, accumulators, "slow", D9_ACCUMULATOR_OF_STATE, &slow));
+    tail->node[tail->count++] = (d9_tail_node){.op = D9_OP_LERP,
+                                               .to = slow,
+                                               .from = D9_BUFFER_STATE,
+                                               .ratio = {D9_NONE, pow(self->decay, (double)self->every)},
+                                               .power = self->power,
+                                               .when = when};
+    tail->node[tail->count++] = (d9_tail_node){.op = D9_OP_COPY, .to = D9_BUFFER_STATE, .from = slow, .when = when};
+    tail->evaluate = slow;
+done:
+    return status;
+}
+
+const d9_trick d9_trick_lookahead = {
+    .name = "lookahead",
+    .doc = "returns the weights to a slow average of themselves, the more the nearer the end: late noise averages out",
+    .source = "Zhang et al. 2019, arXiv 1907.08610; Jordan 2024, arXiv 2404.00498, section 3.4",
+    .effect = "airbench: 94% after 12 epochs instead of 13.5 (5.2 s to 4.6 s on an A100)",
+    .options = options,
+    .options_size = sizeof(lookahead),
+    .on_step = on_step,
+};

@@ -1,0 +1,39 @@
+/* multicrop_tta: predictions are a mean over the image and two shifted copies, up and left, down and right; the image
+ * counts half. With flip_tta that makes six views. */
+#include "tricks/trick.h"
+
+typedef struct multicrop_tta {
+    int64_t shift;
+} multicrop_tta;
+
+static const d9_option options[] = {{"shift", D9_OPTION_INT, offsetof(multicrop_tta, shift), "1", 1, 32, NULL,
+                                     "pixels, up and left, and down and right; the border is reflected"},
+                                    {0}};
+
+static d9_status on_views(d9_context *context, const void *opaque, d9_views *views) {
+    const int shift = (int)((const multicrop_tta *)opaque)->shift;
+    if (3 * views->count > D9_MAX_VIEWS)
+        return d9_fail(context, D9_USAGE, "tricks.multicrop_tta: more than %d views", D9_MAX_VIEWS);
+    for (int i = 0, plain = views->count; i < plain; i++) {
+        views->view[i].weight /= 2;
+        for (int sign = -1; sign <= 1; sign += 2) {
+            d9_view shifted = views->view[i];
+            shifted.dy += sign * shift;
+            shifted.dx += sign * shift;
+            shifted.weight /= 2;
+            views->view[views->count++] = shifted;
+        }
+    }
+    return D9_OK;
+}
+
+const d9_trick d9_trick_multicrop_tta = {
+    .name = "multicrop_tta",
+    .doc = "averages the logits of each test image and of two copies shifted by a pixel",
+    .source =
+        "Jordan 2024, arXiv 2404.00498, section 3.5; KellerJordan/cifar10-airbench@f1c599c4, legacy/airbench94.py",
+    .effect = "airbench: 94% after 10.8 epochs instead of 12 (4.6 s to 4.3 s on an A100)",
+    .options = options,
+    .options_size = sizeof(multicrop_tta),
+    .on_views = on_views,
+};
