@@ -29,7 +29,7 @@ d9_status d9_logits_write(d9_session *session, const char *path) {
     d9_arena arena = {0};
     d9_tensor tensors[4];
     uint8_t *images;
-    D9_TRY(measure(session, &arena, &(d9_views){1, {{.weight = 1}}}, "logits", &tensors[0]));
+    D9_TRY(measure(session, &arena, &(d9_views){.count = 1, .view = {{.weight = 1}}}, "logits", &tensors[0]));
     D9_TRY(measure(session, &arena, &session->program.views, "logits_tta", &tensors[1]));
     D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, bytes, &images));
     planes(data, images);

@@ -90,3 +90,7 @@ void d9_program_free(d9_context *context, d9_program *program) {
     d9_graph_free(context, &program->eval);
     d9_arena_free(context, &program->arena);
 }
+
+double d9_views_an_image(const d9_views *views) {
+    return 1 + (1 - views->alone) * (views->count - 1);
+}

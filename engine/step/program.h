@@ -78,7 +78,13 @@ typedef struct d9_tail {
 /* ---- evaluation views: what on_views edits. Logits are averaged with these weights. ---- */
 typedef struct d9_view { bool mirror; int dy, dx; double weight; } d9_view;
 enum { D9_MAX_VIEWS = 8 };
-typedef struct d9_views { int count; d9_view view[D9_MAX_VIEWS]; } d9_views;
+typedef struct d9_views {
+    int count;
+    d9_view view[D9_MAX_VIEWS];
+    double alone; /* share of the images, those of which the first view is surest, for which it answers alone */
+} d9_views;
+/* Views an image, on average. */
+double d9_views_an_image(const d9_views *views);
 
 /* ---- what the run is over ---- */
 typedef struct d9_extent {

@@ -333,7 +333,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->extent = *extent;
     program->precision = precision;
     program->seed = options->seed;
-    program->views = (d9_views){1, {{.weight = 1}}};
+    program->views = (d9_views){.count = 1, .view = {{.weight = 1}}};
     program->tail.evaluate = D9_BUFFER_STATE;
     default_groups(config, &program->groups);
     if (extent->batch > extent->train_images)

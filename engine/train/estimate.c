@@ -20,6 +20,6 @@ double d9_seconds_left(const d9_program *program, const d9_config *config, int64
     int64_t evaluations = 0;
     for (int64_t epoch = steps_done / per_epoch + 1; epoch <= epochs; epoch++)
         evaluations += d9_evaluation_due(config, epoch, epoch == epochs);
-    return step_seconds *
-           ((double)(program->steps - steps_done) + share * (double)(evaluations * batches * program->views.count));
+    return step_seconds * ((double)(program->steps - steps_done) +
+                           share * (double)(evaluations * batches) * d9_views_an_image(&program->views));
 }

@@ -4,12 +4,21 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Writes the order of one batch; the last one repeats image 0 to fill up. */
-static d9_status write_batch(d9_session *session, int64_t begin, int32_t *order) {
-    const d9_extent *extent = &session->program.extent;
-    for (int64_t i = 0; i < extent->batch; i++) order[i] = begin + i < extent->eval_images ? (int32_t)(begin + i) : 0;
+/* Which images of the evaluation set are looked at. */
+typedef struct selection {
+    const int32_t *list; /* NULL: all, in their order */
+    int64_t count;
+} selection;
+
+static int64_t image_at(const selection *images, int64_t i) { return images->list ? images->list[i] : i; }
+
+/* Writes the order of one batch; the last one repeats the first image to fill up. */
+static d9_status write_batch(d9_session *session, const selection *images, int64_t begin, int32_t *order) {
+    for (int64_t i = 0; i < session->program.extent.batch; i++)
+        order[i] = (int32_t)image_at(images, begin + i < images->count ? begin + i : 0);
     return d9_session_write(session, D9_BUFFER_EVAL_ORDER, order);
 }
 
@@ -46,15 +55,21 @@ static d9_status begin_output(d9_session *session, d9_value_id id, double *all, 
     return D9_ALLOCATE(session->context, count, "outputs", &made->batch);
 }
 
-static d9_status add_output(d9_session *session, const output *output, int64_t begin, int64_t images, double weight) {
+static d9_status add_output(d9_session *session, const output *output, const selection *images, int64_t begin,
+                            int64_t count, double weight) {
     const d9_status status = d9_session_read_value(session, output->made, output->batch);
     if (status != D9_OK) return status;
-    double *all = output->all + begin * output->width;
-    for (int64_t i = 0; i < images * output->width; i++) all[i] += weight * output->batch[i];
+    for (int64_t i = 0; i < count; i++) {
+        const double *made = output->batch + i * output->width;
+        double *all = output->all + image_at(images, begin + i) * output->width;
+        for (int64_t k = 0; k < output->width; k++) all[k] += weight * made[k];
+    }
     return D9_OK;
 }
 
-d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features) {
+/* Of images that are not looked at: zeros. `features` may be NULL. */
+static d9_status run_images(d9_session *session, const d9_views *views, const selection *images, double *logits,
+                            double *features) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     const d9_graph *graph = &session->program.eval;
@@ -66,15 +81,15 @@ d9_status d9_session_outputs(d9_session *session, const d9_views *views, double 
     D9_TRY(D9_ALLOCATE(session->context, extent->batch * D9_DRAW_SLOTS, "draws", &draws));
     D9_TRY(begin_output(session, graph->logits, logits, &outputs[0]));
     if (features) D9_TRY(begin_output(session, graph->features, features, &outputs[1]));
-    for (int64_t begin = 0; begin < extent->eval_images; begin += extent->batch) {
-        const int64_t left = extent->eval_images - begin, images = left < extent->batch ? left : extent->batch;
-        D9_TRY(write_batch(session, begin, order));
+    for (int64_t begin = 0; begin < images->count; begin += extent->batch) {
+        const int64_t left = images->count - begin, filled = left < extent->batch ? left : extent->batch;
+        D9_TRY(write_batch(session, images, begin, order));
         for (int v = 0; v < views->count; v++) {
             D9_TRY(check_interrupt(session));
             D9_TRY(write_view(session, &views->view[v], reach, draws));
             D9_TRY(session->backend->run(session->context, session->eval_plan, step++));
             for (int o = 0; o < count; o++)
-                D9_TRY(add_output(session, &outputs[o], begin, images, views->view[v].weight));
+                D9_TRY(add_output(session, &outputs[o], images, begin, filled, views->view[v].weight));
         }
     }
 done:
@@ -82,6 +97,10 @@ done:
     d9_release(session->context, draws);
     for (int o = 0; o < 2; o++) d9_release(session->context, outputs[o].batch);
     return status;
+}
+
+d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features) {
+    return run_images(session, views, &(selection){NULL, session->program.extent.eval_images}, logits, features);
 }
 
 d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits) {
@@ -111,39 +130,97 @@ static d9_status find_accuracy(d9_session *session, const double *logits, double
     return D9_OK;
 }
 
+/* How sure the network is of its answer: the largest probability. */
+static double confidence(const double *row, int64_t classes) {
+    const int32_t best = d9_likeliest(row, classes);
+    double sum = 0;
+    for (int64_t c = 0; c < classes; c++) sum += exp(row[c] - row[best]);
+    return 1 / sum;
+}
+
 static void predict(const d9_session *session, const double *logits, d9_evaluation *evaluation) {
     const d9_extent *extent = &session->program.extent;
     for (int64_t i = 0; i < extent->eval_images; i++) {
         const double *row = logits + i * extent->classes;
-        int32_t best = d9_likeliest(row, extent->classes);
-        double sum = 0;
-        for (int64_t c = 0; c < extent->classes; c++) sum += exp(row[c] - row[best]);
-        evaluation->top1[i] = best;
-        evaluation->confidence[i] = (float)(1 / sum);
+        evaluation->top1[i] = d9_likeliest(row, extent->classes);
+        evaluation->confidence[i] = (float)confidence(row, extent->classes);
     }
 }
 
 static bool is_plain(const d9_view *view) { return !view->mirror && view->dy == 0 && view->dx == 0; }
 
+typedef struct ranked {
+    double confidence;
+    int32_t image;
+} ranked;
+
+static int by_confidence(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->confidence != y->confidence) return x->confidence < y->confidence ? -1 : 1;
+    return x->image < y->image ? -1 : 1;
+}
+
+/* After the first view: `mean_logits` becomes its answer for all images but those of which it is least sure, which are
+ * what is looked at from then on. `list` is room for all. */
+static d9_status keep_sure(d9_session *session, const double *view_logits, double *mean_logits, int32_t *list,
+                           selection *images) {
+    d9_status status;
+    const d9_extent *extent = &session->program.extent;
+    const int64_t classes = extent->classes;
+    ranked *all = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "images by confidence", &all));
+    for (int64_t i = 0; i < extent->eval_images; i++)
+        all[i] = (ranked){confidence(view_logits + i * classes, classes), (int32_t)i};
+    qsort(all, (size_t)extent->eval_images, sizeof *all, by_confidence);
+    const int64_t alone = (int64_t)ceil(session->program.views.alone * (double)extent->eval_images);
+    *images = (selection){list, extent->eval_images - alone};
+    memcpy(mean_logits, view_logits, (size_t)(extent->eval_images * classes) * sizeof *mean_logits);
+    for (int64_t i = 0; i < images->count; i++) {
+        list[i] = all[i].image;
+        memset(mean_logits + list[i] * classes, 0, (size_t)classes * sizeof *mean_logits);
+    }
+done:
+    d9_release(session->context, all);
+    return status;
+}
+
+/* One view with the weight 1 of those images, and the accuracy of the plain one, which sees all. */
+static d9_status run_view(d9_session *session, const d9_view *view, const selection *images, double *logits,
+                          double *plain_accuracy) {
+    d9_status status;
+    d9_views single = {.count = 1, .view = {*view}};
+    single.view[0].weight = 1;
+    D9_TRY(run_images(session, &single, images, logits, NULL));
+    if (is_plain(view) && !images->list) D9_TRY(find_accuracy(session, logits, plain_accuracy));
+done:
+    return status;
+}
+
 /* `view_logits` is room for one view; `mean_logits`, zeros, becomes the weighted sum over all views. The plain view is
  * run once more only where the configuration has none. */
 static d9_status run_views(d9_session *session, double *view_logits, double *mean_logits, double *plain_accuracy) {
-    d9_status status = D9_OK;
+    d9_status status;
     const d9_views *views = &session->program.views;
-    int64_t count = session->program.extent.eval_images * session->program.extent.classes;
+    const d9_extent *extent = &session->program.extent;
+    selection images = {NULL, extent->eval_images};
+    int32_t *list = NULL;
     *plain_accuracy = -1;
+    D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "the least sure images", &list));
     for (int v = 0; v < views->count; v++) {
-        d9_views single = {1, {views->view[v]}};
-        single.view[0].weight = 1;
-        D9_TRY(d9_session_logits(session, &single, view_logits));
-        if (is_plain(&views->view[v])) D9_TRY(find_accuracy(session, view_logits, plain_accuracy));
-        for (int64_t i = 0; i < count; i++) mean_logits[i] += views->view[v].weight * view_logits[i];
+        D9_TRY(run_view(session, &views->view[v], &images, view_logits, plain_accuracy));
+        if (v == 0 && views->alone > 0) D9_TRY(keep_sure(session, view_logits, mean_logits, list, &images));
+        for (int64_t i = 0; i < images.count; i++) {
+            const int64_t row = image_at(&images, i) * extent->classes;
+            for (int64_t c = row; c < row + extent->classes; c++)
+                mean_logits[c] += views->view[v].weight * view_logits[c];
+        }
     }
     if (*plain_accuracy < 0) {
-        D9_TRY(d9_session_logits(session, &(d9_views){1, {{.weight = 1}}}, view_logits));
+        D9_TRY(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, view_logits));
         D9_TRY(find_accuracy(session, view_logits, plain_accuracy));
     }
 done:
+    d9_release(session->context, list);
     return status;
 }
 

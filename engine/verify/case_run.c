@@ -159,7 +159,7 @@ static d9_status run_training(d9_context *context, const d9_reference_case *refe
     D9_TRY(record_all(&self, "final/", D9_BUFFER_STATE));
     if (session.program.tail.evaluate != D9_BUFFER_STATE)
         D9_TRY(record_all(&self, "ema/", session.program.tail.evaluate));
-    D9_TRY(record_logits(&self, "logits", &(d9_views){1, {{.weight = 1}}}));
+    D9_TRY(record_logits(&self, "logits", &(d9_views){.count = 1, .view = {{.weight = 1}}}));
     D9_TRY(record_logits(&self, "logits_tta", &session.program.views));
 done:
     d9_session_close(&session);

@@ -405,7 +405,7 @@ static d9_status compare_view(d9_session *tested, d9_session *judge, const d9_vi
     double *logits = NULL;
     int failed;
     D9_TRY(D9_ALLOCATE(c.context, extent->eval_images * extent->classes, "logits", &logits));
-    D9_TRY(d9_session_logits(tested, &(d9_views){1, {*view}}, logits));
+    D9_TRY(d9_session_logits(tested, &(d9_views){.count = 1, .view = {*view}}, logits));
     D9_TRY(copy_start(&c));
     D9_TRY(compare_rules(&c, name, sink, user, &failed));
 done:

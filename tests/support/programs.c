@@ -250,6 +250,7 @@ static void write_tail(const d9_program *program, d9_text *text) {
 }
 
 static void write_views(const d9_program *program, d9_text *text) {
+    d9_text_add(text, "the first alone %.17g\n", program->views.alone);
     for (int v = 0; v < program->views.count; v++) {
         const d9_view *view = &program->views.view[v];
         d9_text_add(text, "mirror %d shift %d,%d weight %.17g\n", view->mirror, view->dy, view->dx, view->weight);

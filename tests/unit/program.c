@@ -253,9 +253,9 @@ static void test_built_twice(void **state) {
 
 static void test_views_reach(void **state) {
     (void)state;
-    d9_views views = {3, {{false, 0, 0, 1}, {true, -2, 1, 1}, {false, 1, -3, 1}}};
+    d9_views views = {.count = 3, .view = {{false, 0, 0, 1}, {true, -2, 1, 1}, {false, 1, -3, 1}}};
     assert_int_equal(d9_views_reach(&views), 3);
-    assert_int_equal(d9_views_reach(&(d9_views){1, {{.weight = 1}}}), 0);
+    assert_int_equal(d9_views_reach(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
 }
 
 /* ---- refusals ---- */

@@ -477,8 +477,7 @@ static void test_every_test_image_is_evaluated(void **state) {
     const int batch = (int)session.program.extent.batch;
     const d9_split *test = &session.dataset->test;
     assert_true(test->count == IMAGES && batch < IMAGES && IMAGES % batch);
-    for (int i = 0; i < IMAGES; i++)
-        memcpy(turned + i * BYTES, test->images + (i + batch) % IMAGES * BYTES, BYTES);
+    for (int i = 0; i < IMAGES; i++) memcpy(turned + i * BYTES, test->images + (i + batch) % IMAGES * BYTES, BYTES);
     op_ok(&b->context, d9_session_logits(&session, &session.program.views, logits[0]));
     op_ok(&b->context, d9_session_write(&session, D9_BUFFER_EVAL_IMAGES, turned));
     op_ok(&b->context, d9_session_logits(&session, &session.program.views, again[0]));
@@ -497,15 +496,53 @@ static void test_every_test_image_is_evaluated(void **state) {
         assert_true(fabs(evaluation.confidence[i] - 1 / sum) < 1e-6);
         hits += best == test->labels[i];
     }
-    op_ok(&b->context, d9_session_logits(&session, &(d9_views){1, {{.weight = 1}}}, logits[0]));
+    op_ok(&b->context, d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, logits[0]));
     for (int i = 0; i < IMAGES; i++) plain_hits += d9_likeliest(logits[i], CLASSES) == test->labels[i];
-    op_ok(&b->context, d9_session_logits(&session, &(d9_views){1, {{.dx = 2, .weight = 1}}}, logits[0]));
+    op_ok(&b->context,
+          d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.dx = 2, .weight = 1}}}, logits[0]));
     for (int i = 0; i < IMAGES; i++) shifted_hits += d9_likeliest(logits[i], CLASSES) == test->labels[i];
     assert_int_not_equal(plain_hits, shifted_hits);
     assert_true(evaluation.accuracy_tta == 100.0 * hits / IMAGES && evaluation.accuracy == 100.0 * plain_hits / IMAGES);
     assert_true(hits > 0);
     d9_evaluation_free(&b->context, &evaluation);
     d9_session_close(&session);
+}
+
+/* Those of which the first view is least sure have the mean of all views, the others the first view's answer; none of
+ * the first kind is surer than one of the second. */
+static void test_the_least_sure_are_looked_at_again(void **state) {
+    run_bench *b = *state;
+    enum { IMAGES = 21, CLASSES = 10, AGAIN = 5 };
+    d9_session session;
+    d9_evaluation evaluation;
+    static double first[IMAGES][CLASSES], mean[IMAGES][CLASSES];
+    double surest_again = 0, least_sure_alone = 1;
+    int again = 0;
+    d9_config *config = program_config(
+        &b->context, "data: {dataset: synthetic, synthetic_test: 21, image_size: 16}\nmodel: {channels: [4, 4, 6, 6]}\n"
+                     "backend: reference\ntricks: {multicrop_tta: {shift: 3, share: 0.25}, flip_tta: {}}\n");
+    op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = config, .seed = 99}, &session));
+    op_ok(&b->context, d9_session_initialize(&session));
+    op_ok(&b->context, d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, first[0]));
+    op_ok(&b->context, d9_session_logits(&session, &session.program.views, mean[0]));
+    op_ok(&b->context, d9_session_evaluate(&session, &evaluation));
+    for (int i = 0; i < IMAGES; i++) {
+        double sums[2] = {0};
+        for (int c = 0; c < CLASSES; c++) {
+            sums[0] += exp(first[i][c] - first[i][d9_likeliest(first[i], CLASSES)]);
+            sums[1] += exp(mean[i][c] - mean[i][d9_likeliest(mean[i], CLASSES)]);
+        }
+        const bool alone = fabs(evaluation.confidence[i] - 1 / sums[0]) < 1e-7;
+        assert_true(alone != (fabs(evaluation.confidence[i] - 1 / sums[1]) < 1e-7));
+        assert_int_equal(evaluation.top1[i], d9_likeliest(alone ? first[i] : mean[i], CLASSES));
+        if (alone) least_sure_alone = fmin(least_sure_alone, 1 / sums[0]);
+        if (!alone) surest_again = fmax(surest_again, 1 / sums[0]), again++;
+    }
+    assert_int_equal(again, AGAIN); /* a quarter of 21 */
+    assert_true(surest_again <= least_sure_alone);
+    d9_evaluation_free(&b->context, &evaluation);
+    d9_session_close(&session);
+    d9_config_free(&b->context, config);
 }
 
 /* ---- not finite ---- */
@@ -653,6 +690,7 @@ int main(void) {
         TEST(test_each_epoch_has_its_order),
         TEST(test_seconds_left),
         TEST(test_every_test_image_is_evaluated),
+        TEST(test_the_least_sure_are_looked_at_again),
         TEST(test_loss_that_is_not_finite),
         TEST(test_model_read_back),
         TEST(test_model_of_another_network),

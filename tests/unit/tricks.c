@@ -350,8 +350,12 @@ static void test_shifted_views(void **state) {
                     view->weight == want[v].weight);
     }
     assert_int_equal(b.program.eval.nodes[0].as.augment.pad, 2);
+    assert_true(b.program.views.alone == 0 && d9_views_an_image(&b.program.views) == 6);
     drop(&b);
-    d9_views views = {3, {{.weight = 1}}};
+    build(TINY, "multicrop_tta: {share: 0.25}, flip_tta: {}", &b);
+    assert_true(b.program.views.alone == 0.75 && d9_views_an_image(&b.program.views) == 2.25);
+    drop(&b);
+    d9_views views = {.count = 3, .view = {{.weight = 1}}};
     build(TINY, "multicrop_tta: {}", &b);
     assert_int_equal(d9_trick_at(D9_TRICK_multicrop_tta)
                          ->on_views(&context, b.config->trick_options[D9_TRICK_multicrop_tta], &views),
@@ -409,7 +413,7 @@ static void test_mirrored_views(void **state) {
     assert_true(views->view[0].weight == 0.5 && views->view[1].weight == 0.5);
     drop(&b);
     /* every view gets its mirror image, whatever the others made of them */
-    d9_views shifted = {3, {{false, 0, 0, 0.5}, {true, 1, -1, 0.25}, {false, -1, 1, 0.25}}};
+    d9_views shifted = {.count = 3, .view = {{false, 0, 0, 0.5}, {true, 1, -1, 0.25}, {false, -1, 1, 0.25}}};
     op_ok(&context, d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &shifted));
     assert_int_equal(shifted.count, 6);
     double sum = 0;
@@ -487,7 +491,7 @@ static void test_hooks_refuse(void **state) {
     (void)state;
     d9_accumulators accumulators = {0};
     d9_tail tail = {0};
-    d9_views views = {1, {{.weight = 1}}};
+    d9_views views = {.count = 1, .view = {{.weight = 1}}};
     built b;
     build(TINY, "ema: {}, label_smoothing: {}", &b);
     const void *ema = b.config->trick_options[D9_TRICK_ema],
