@@ -1,7 +1,7 @@
 #!/bin/sh
 # images/s of each network beside PyTorch, in turn, so that other programs disturb both alike: a training step of vgg (batch
-# 64), ResNet-18 (32 x 32, batch 128), ResNet-50 and DenseNet-121 (224 x 224, batch 8), and features of ResNet-50 (224 x
-# 224, batch 32, forward alone). PyTorch in both layouts; the faster of a round counts.
+# 64), ResNet-18 (batch 128) and airbench94 (batch 1024) on 32 x 32, of ResNet-50 and DenseNet-121 on 224 x 224 (batch 8),
+# and features of ResNet-50 (224 x 224, batch 32, forward alone). PyTorch in both layouts; the faster of a round counts.
 #
 # usage: experiments/networks.sh OUT [ROUNDS]    a folder for the records; 3 rounds of about 10 minutes on two cores
 #
@@ -9,15 +9,15 @@
 # what other processors compute and only roughly how fast. On drawn images: no data is read. OUT gets a JSON file a
 # measurement and networks.tsv. Needs build/ and Debian's python3-torch and libopenblas0-openmp.
 #
-# Environment: NETWORKS (all: vgg resnet18 resnet50 densenet121 features), THREADS (nproc), QUIET (a command that runs each
-# measurement, none longer than a minute), TINY (1: two small images a step, to try the script).
+# Environment: NETWORKS (all: vgg resnet18 resnet50 densenet121 airbench94 features), THREADS (nproc), QUIET (a command that
+# runs each measurement, none longer than a minute), TINY (1: two small images a step, to try the script).
 set -eu
 [ $# -ge 1 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$1 rounds=${2-3}
 cd "$(dirname "$0")/.."
 mkdir -p "$out"
 dawn9=${DAWN9-build/dawn9} threads=${THREADS-$(nproc)}
-networks=${NETWORKS-vgg resnet18 resnet50 densenet121 features}
+networks=${NETWORKS-vgg resnet18 resnet50 densenet121 airbench94 features}
 {
     grep -m1 'model name' /proc/cpuinfo
     echo avx2
@@ -32,6 +32,7 @@ describe() {
     vgg) config=configs/rosetta.yaml model='' side=32 batch=64 ours=20 theirs=10 ;;
     resnet18) model="resnet depth=18" side=32 batch=128 ;;
     resnet50) model="resnet depth=50" ;;
+    airbench94) config=configs/airbench94.yaml model='' side=32 batch=1024 ours=3 theirs=1 ;;
     densenet121) model="densenet" ;;
     features) what="eval" model="resnet depth=50" batch=32 theirs=2 ;;
     *) echo "networks.sh: no network named $1" >&2; exit 2 ;;

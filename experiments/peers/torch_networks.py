@@ -8,6 +8,7 @@ train with: cross entropy, SGD with momentum.
   vgg         the CNN of ilkarman/DeepLearningFrameworks, 32 x 32, 10 classes, as configs/rosetta.yaml
   resnetD     D = 18, 34, 50, 101, 152; 3x3 stem up to 64 pixels, ImageNet's beyond
   densenet121 with the same stems
+  airbench94  Keller Jordan's, 32 x 32, without its lookahead
   features    ResNet-50 up to its mean, 2048 numbers an image: forward alone, without gradients
 
 usage: torch_networks.py NETWORK [--precision f32|bf16] [--layout contiguous|channels_last] [--batch 64] [--size 32]
@@ -99,7 +100,28 @@ def densenet121(classes, size):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
 
 
+class Group(nn.Sequential):
+    def __init__(self, inputs, outputs):
+        def norm():
+            made = nn.BatchNorm2d(outputs, eps=1e-12, momentum=0.4)
+            made.weight.requires_grad_(False)
+            return made
+
+        super().__init__(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.MaxPool2d(2), norm(), nn.GELU(),
+                         nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), norm(), nn.GELU())
+
+
+def airbench94(classes):
+    first = nn.Conv2d(3, 24, 2)
+    first.weight.requires_grad_(False)
+    first.bias.requires_grad_(False)  # as from the fourth epoch on
+    return nn.Sequential(first, nn.GELU(), Group(24, 64), Group(64, 256), Group(256, 256), nn.MaxPool2d(3), nn.Flatten(),
+                         nn.Linear(256, classes, bias=False))
+
+
 def network(name, classes, size):
+    if name == "airbench94":
+        return airbench94(classes)
     if name == "vgg":
         return Vgg(classes, size)
     if name == "densenet121":
@@ -114,7 +136,7 @@ def network(name, classes, size):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("network", choices=["vgg", *(f"resnet{d}" for d in BLOCKS), "densenet121", "features"])
+    p.add_argument("network", choices=["vgg", *(f"resnet{d}" for d in BLOCKS), "densenet121", "airbench94", "features"])
     p.add_argument("--precision", choices=("f32", "bf16"), default="f32")
     p.add_argument("--layout", choices=("contiguous", "channels_last"), default="contiguous")
     p.add_argument("--batch", type=int, default=64)
@@ -134,7 +156,7 @@ def main():
     if a.count:
         print(sum(q.numel() for q in net.parameters()))
         return
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    optimizer = torch.optim.SGD([q for q in net.parameters() if q.requires_grad], lr=0.01, momentum=0.9)
     x = torch.rand(a.batch, 3, a.size, a.size).to(memory_format=layout)
     y = torch.randint(0, a.classes, (a.batch,))
     seconds = []
