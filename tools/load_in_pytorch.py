@@ -59,6 +59,7 @@ FUNCTIONS = {
     "Sub": lambda a, x, y: x - y,
     "Mul": lambda a, x, y: x * y,
     "Div": lambda a, x, y: x / y,
+    "Erf": lambda a, x: torch.erf(x),
     "Concat": lambda a, *inputs: torch.cat(inputs, a["axis"]),
 }
 

@@ -100,12 +100,14 @@ YAML
 }
 
 # network_files: tiny() as $networks.yaml, one of each network; the residual one with both kinds of block and both stems.
-networks="vgg basic bottleneck dense"
+networks="vgg basic bottleneck dense air"
 network_files() {
-    for network in 'vgg {name: vgg, channels: [4, 6], hidden: 10}' \
-        'basic {name: resnet, depth: 18, width: 4, stem: imagenet}' \
-        'bottleneck {name: resnet, depth: 50, width: 4, stem: cifar}' \
-        'dense {name: densenet, blocks: [2, 2], growth: 4, features: 6}'; do
-        tiny | sed "s/^model.*/model: ${network#* }/; s/epochs: 2/epochs: 1/; s/image_size: 16/image_size: 20/" >"${network%% *}.yaml"
-    done
+    network_file vgg '{name: vgg, channels: [4, 6], hidden: 10}'
+    network_file basic '{name: resnet, depth: 18, width: 4, stem: imagenet}'
+    network_file bottleneck '{name: resnet, depth: 50, width: 4, stem: cifar}'
+    network_file dense '{name: densenet, blocks: [2, 2], growth: 4, features: 6}' ', silu: {}'
+    network_file air '{name: airbench, widths: [4, 6, 6], residual: on}' ', gelu: {}, whitening_bias: {size: 2}, multicrop_tta: {}'
+}
+network_file() { # NAME MODEL [TRICKS]
+    tiny | sed "s/^model.*/model: $2/; s/epochs: 2/epochs: 1/; s/image_size: 16/image_size: 20/; s/flip_tta: {}/&${3-}/" >"$1.yaml"
 }

@@ -45,7 +45,7 @@ def make(depth, width, side, count, folder):
     for i in range(count):
         write_png(f"{folder}/pictures/{i:03d}.png", pixels[i])
     images = torch.from_numpy(pixels).permute(0, 3, 1, 2)
-    net = Net(networks.resnet(depth, "imagenet", width), torch.float32, torch.Generator().manual_seed(1))
+    net = Net({"build": networks.resnet(depth, "imagenet", width)}, torch.float32, torch.Generator().manual_seed(1))
     with torch.no_grad():
         net.forward(images[:4], True)  # moves the running statistics
         net.forward(images, False)
