@@ -25,14 +25,17 @@ TYPES = {"F64": torch.float64, "F32": torch.float32, "I32": torch.int32, "U8": t
 
 
 def read(path):
-    """The tensors and the metadata of a safetensors file."""
-    with open(path, "rb") as file:
-        header = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
-        data = bytearray(file.read())
-    metadata, tensors = header.pop("__metadata__", {}), {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        tensors[name] = torch.frombuffer(data[begin:end], dtype=TYPES[entry["dtype"]]).reshape(entry["shape"])
+    """The tensors and the metadata of a safetensors file. What is none, or is cut off: ValueError, which names the file."""
+    try:
+        with open(path, "rb") as file:
+            header = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
+            data = bytearray(file.read())
+        metadata, tensors = header.pop("__metadata__", {}), {}
+        for name, entry in header.items():
+            begin, end = entry["data_offsets"]
+            tensors[name] = torch.frombuffer(data[begin:end], dtype=TYPES[entry["dtype"]]).reshape(entry["shape"])
+    except (struct.error, MemoryError, OverflowError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise ValueError(f"{path}: no whole safetensors file ({error})") from None
     return tensors, metadata
 
 
@@ -175,8 +178,11 @@ def compare(net, path):
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-"):
         sys.exit(__doc__[__doc__.index("usage"):].rstrip())
-    network = load(sys.argv[1])
-    if len(sys.argv) == 2:
-        print(network)
-    else:
-        sys.exit(not compare(network, sys.argv[2]))
+    try:
+        network = load(sys.argv[1])
+        if len(sys.argv) == 2:
+            print(network)
+        else:
+            sys.exit(not compare(network, sys.argv[2]))
+    except (OSError, ValueError) as problem:
+        sys.exit(f"load_in_pytorch.py: {problem}")

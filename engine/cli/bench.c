@@ -209,6 +209,8 @@ static d9_status run(d9_cli *cli, const void *options) {
     if (chosen->memory && !fit)
         return d9_fail(&cli->context, D9_USAGE, "--memory belongs to dawn9 bench fit, not to bench %s", what);
     if (chosen->steps.given && fit) return d9_fail(&cli->context, D9_USAGE, "--steps: dawn9 bench fit runs no step");
+    if (chosen->steps.given && strcmp(what, "cold") == 0)
+        return d9_fail(&cli->context, D9_USAGE, "--steps: dawn9 bench cold runs one step, the first");
     D9_TRY(d9_cli_config(cli, chosen->config ? chosen->config : "configs/dawn94.yaml", &chosen->edits, NULL, &config));
     if (fit) {
         status = d9_bench_fit(cli, config, chosen->memory, chosen->json);

@@ -46,6 +46,22 @@ static d9_status find_words(d9_cli *cli, const eval_options *chosen, const char 
     return d9_cli_model(cli, only ? only : chosen->model, model);
 }
 
+/* A model without a configuration sees pixels as it was trained to. */
+static d9_status check_normalize(d9_cli *cli, const char *model, const d9_description *description,
+                                 const d9_config *config) {
+    static const d9_cli_edits none = {0};
+    d9_status status;
+    d9_config *own = NULL;
+    D9_TRY(d9_cli_config_text(cli, model, description->config, &none, &own));
+    if (config->data.normalize != own->data.normalize)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE,
+                       "data.normalize: a model by itself is evaluated as it was trained; with a CONFIG in front of it "
+                       "that file's setting holds"));
+done:
+    d9_config_free(&cli->context, own);
+    return status;
+}
+
 /* Without a configuration the model's own, over the dataset it names, normalised as the model was trained. */
 static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path, const char *model, d9_config **config,
                       d9_dataset **dataset) {
@@ -54,6 +70,7 @@ static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path,
     if (path) return d9_cli_config(cli, path, &chosen->edits, NULL, config);
     D9_TRY(d9_description_read(&cli->context, model, &description));
     D9_TRY(d9_cli_config_text(cli, model, description->config, &chosen->edits, config));
+    D9_TRY(check_normalize(cli, model, description, *config));
     D9_TRY(d9_config_dataset(&cli->context, *config, dataset));
     D9_TRY(d9_description_apply(&cli->context, description, model, *dataset));
 done:

@@ -73,6 +73,8 @@ accepts $tensors bottleneck/model.safetensors empty.safetensors fc.weight=0,0 fc
 refuses 2 'has no fc.weight of two sizes, in which this configuration.s network ends$' \
     "$dawn9" predict empty.safetensors drawn --config foreign.yaml --set data.normalize=imagenet
 accepts "$dawn9" eval bottleneck.yaml foreign.safetensors --set data.normalize=imagenet
+refuses 2 'data.normalize: a model by itself is evaluated as it was trained; with a CONFIG in front' \
+    "$dawn9" eval vgg --set data.normalize=imagenet
 
 # ---- a name that is not UTF-8 has its place in the list, too ----
 mkdir names

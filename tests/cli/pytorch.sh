@@ -35,6 +35,14 @@ says 'CELU\(alpha=0.3\)'
 observe "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors before_act.logits
 [ $status = 1 ] || fail "the logits of another model pass: status $status"
 
+# A file that is cut off, or none: a line that names it, and no traceback.
+head -c 3000 dawn94/model.safetensors >cut.safetensors
+head -c 5 dawn94/model.safetensors >short.safetensors
+for name in cut short none; do
+    observe "$python" "$source/tools/load_in_pytorch.py" $name.safetensors
+    [ $status = 1 ] && [ "$(wc -l <"$err")" = 1 ] && grep -q "^load_in_pytorch.py: .*$name.safetensors" "$err" || fail "$name: $(cat "$err")"
+done
+
 # ---- the way back: changed in PyTorch, evaluated here ----
 cat >tune.py <<'PYTHON'
 import torch

@@ -64,4 +64,5 @@ json "$out" '0 < d["seconds_to_first_step"] < d["seconds_after_first_step"] < 60
 json "$out" 'abs(sum(d["segments"].values()) - d["seconds_after_first_step"]) < 1e-6'
 accepts "$dawn9" bench cold --config tiny.yaml
 says 'process start to first training step'
+refuses 2 '--steps: dawn9 bench cold runs one step, the first$' "$dawn9" bench cold --config tiny.yaml --steps 3
 verdict
