@@ -16,6 +16,7 @@
 #include "models/model.h"
 #include "tricks/trick.h"
 
+typedef enum d9_optimizer { D9_OPTIMIZER_SGD, D9_OPTIMIZER_ADAM, D9_OPTIMIZER_ADAMW } d9_optimizer;
 typedef enum d9_momentum_form { D9_MOMENTUM_PAGE, D9_MOMENTUM_TORCH, D9_MOMENTUM_PLAIN } d9_momentum_form;
 typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL } d9_keep;
 
@@ -42,8 +43,9 @@ typedef struct d9_config {
     } data;
     struct { double every; } eval; /* epochs between evaluations; 0: only at the end */
     struct {
-        double epochs, weight_decay, momentum, bias_lr_multiplier;
+        double epochs, weight_decay, momentum, bias_lr_multiplier, beta2, epsilon;
         int64_t batch_size;
+        int optimizer; /* d9_optimizer */
         int momentum_form; /* d9_momentum_form */
         bool image_gradient;
         d9_schedule lr;

@@ -148,8 +148,10 @@ typedef struct d9_loss_attributes {
 } d9_loss_attributes;
 typedef struct d9_update_attributes {
     d9_update update;
-    d9_coefficient rate, decay;        /* as applied to summed gradients: rate / N, decay * N */
-    double numbers[D9_UPDATE_NUMBERS]; /* the row's: momentum, ... */
+    /* By summed gradients rate / N and decay * N; by the mean loss as they are, with share = 1 / N. */
+    d9_coefficient rate, decay, share;
+    d9_coefficient correction[D9_UPDATE_STATES]; /* of moving averages: kernels/formulas/update.h */
+    double numbers[D9_UPDATE_NUMBERS];           /* the row's: momentum, ... */
 } d9_update_attributes;
 typedef struct d9_lerp_attributes {
     d9_coefficient ratio;

@@ -42,12 +42,22 @@ const char *d9_program_buffer_name(const d9_program *program, d9_buffer buffer) 
 
 void d9_group_set_update(d9_group *group, d9_update update) {
     static const char *const names[D9_UPDATE_COUNT][D9_UPDATE_STATES] = {
-#define D9_UPDATE(id, name, state, more_state, doc) {state, more_state},
+#define D9_UPDATE(id, name, state, more_state, mean, averages, doc) {state, more_state},
+#include "kernels/formulas/updates.def"
+#undef D9_UPDATE
+    };
+    static const struct {
+        bool mean;
+        int averages;
+    } rows[] = {
+#define D9_UPDATE(id, name, state, more_state, mean, averages, doc) {mean, averages},
 #include "kernels/formulas/updates.def"
 #undef D9_UPDATE
     };
     group->op = D9_OP_UPDATE;
     group->update = update;
+    group->mean = rows[update].mean;
+    group->averages = rows[update].averages;
     memcpy(group->accumulators, names[update], sizeof group->accumulators);
 }
 

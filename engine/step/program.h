@@ -43,6 +43,8 @@ typedef struct d9_group {
     d9_op op;         /* whose record says that it is an update */
     d9_update update; /* of D9_OP_UPDATE: its row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS];
+    bool mean;    /* moves by the mean loss, whatever the batch, not by the sum */
+    int averages; /* of what it keeps: the first so many are moving averages that start at zero (updates.def) */
     /* What the row keeps, by name, shared with other groups. NULL ends the list: the rest is zero at every step. */
     const char *accumulators[D9_UPDATE_STATES];
     d9_schedule rate; /* as for a mean loss */
@@ -54,7 +56,7 @@ enum { D9_MAX_GROUPS = 8 };
 typedef struct d9_groups { int count; d9_group group[D9_MAX_GROUPS]; } d9_groups;
 /* Puts a group at place `at`, before those that were there from there on. Too many: D9_USAGE. */
 D9_MUST_USE d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const d9_group *group);
-/* The row, and the names of what it keeps. */
+/* The row, with the names of what it keeps and what else updates.def says. */
 void d9_group_set_update(d9_group *group, d9_update update);
 bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter);
 /* The group a trainable parameter belongs to; D9_NONE: none. */
@@ -94,7 +96,7 @@ typedef struct d9_extent {
 } d9_extent;
 
 typedef struct d9_table { const char *name; double *values; int64_t count; } d9_table; /* indexed by step */
-enum { D9_MAX_TABLES = 8 };
+enum { D9_MAX_TABLES = (1 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
 
 typedef struct d9_program {
     d9_arena arena;

@@ -9,10 +9,17 @@
 
 /* ---- the plain network, edited by the tricks ---- */
 
-static void default_groups(const d9_config *config, d9_groups *groups) {
+static d9_update update_of(const d9_config *config) {
     static const d9_update forms[] = {[D9_MOMENTUM_PAGE] = D9_UPDATE_SGD_PAGE,
                                       [D9_MOMENTUM_TORCH] = D9_UPDATE_SGD_TORCH,
                                       [D9_MOMENTUM_PLAIN] = D9_UPDATE_SGD_PLAIN};
+    static const d9_update optimizers[] = {
+        [D9_OPTIMIZER_ADAM] = D9_UPDATE_ADAM, [D9_OPTIMIZER_ADAMW] = D9_UPDATE_ADAMW};
+    return config->train.optimizer == D9_OPTIMIZER_SGD ? forms[config->train.momentum_form]
+                                                       : optimizers[config->train.optimizer];
+}
+
+static void default_groups(const d9_config *config, d9_groups *groups) {
     const double m = config->train.bias_lr_multiplier;
     d9_group weights = {.name = "weights",
                         .selects.kinds = 1u << D9_WEIGHT | 1u << D9_NORM_SCALE,
@@ -21,7 +28,12 @@ static void default_groups(const d9_config *config, d9_groups *groups) {
                         .rate_multiplier = 1,
                         .weight_decay = config->train.weight_decay,
                         .decay_multiplier = 1};
-    d9_group_set_update(&weights, forms[config->train.momentum_form]);
+    d9_group_set_update(&weights, update_of(config));
+    if (config->train.optimizer != D9_OPTIMIZER_SGD) {
+        weights.numbers[0] = 1 - config->train.momentum;
+        weights.numbers[1] = 1 - config->train.beta2;
+        weights.numbers[2] = config->train.epsilon;
+    }
     d9_group biases = weights;
     biases.name = "biases";
     biases.selects.kinds = 1u << D9_BIAS;
@@ -100,17 +112,17 @@ done:
     return status;
 }
 
-/* The rate of a group as it meets summed gradients: schedule * multiplier / batch. */
+/* The rate of a group: schedule * multiplier, and over the batch as it meets summed gradients. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
     d9_status status;
     double *values;
+    const double summed = group->mean ? 1 : (double)program->extent.batch;
     D9_TRY(new_table(context, program, group->name, id, &values));
     for (int64_t s = 0; s < program->steps; s++) {
-        double rate = options->rates
-                          ? options->rates[s]
-                          : d9_schedule_at(&group->rate, s, program->steps_per_epoch, program->extent.epochs);
-        values[s] = rate * group->rate_multiplier / (double)program->extent.batch;
+        double now = options->rates ? options->rates[s]
+                                    : d9_schedule_at(&group->rate, s, program->steps_per_epoch, program->extent.epochs);
+        values[s] = now * group->rate_multiplier / summed;
     }
 done:
     return status;
@@ -123,6 +135,18 @@ static d9_status growing_ratio(d9_context *context, d9_program *program, const d
     D9_TRY(new_table(context, program, d9_program_buffer_name(program, tail->to), id, &values));
     for (int64_t s = 0; s < program->steps; s++)
         values[s] = tail->ratio.constant * pow((double)(s + 1) / (double)program->steps, tail->power);
+done:
+    return status;
+}
+
+/* What a moving average holds of its t values in step t, from 1: 1 - (1 - weight)^t. */
+static d9_status correction_table(d9_context *context, d9_program *program, const d9_group *group, double weight,
+                                  int64_t from, int *id) {
+    d9_status status;
+    double *values;
+    D9_TRY(new_table(context, program, group->name, id, &values));
+    for (int64_t s = 0; s < program->steps; s++)
+        values[s] = s < from ? 1 : -expm1((double)(s - from + 1) * log1p(-weight));
 done:
     return status;
 }
@@ -233,6 +257,7 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
                             const d9_group *group) {
     d9_status status;
     const double per_epoch = (double)program->steps_per_epoch, batch = (double)program->extent.batch;
+    const double summed = group->mean ? 1 : batch;
     d9_node node = {.op = group->op, .input_count = 2, .output_count = 1};
     d9_update_attributes *update = &node.as.update;
     if (!d9_op_info_of(group->op)->update)
@@ -247,7 +272,14 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
         D9_TRY(d9_fail(context, D9_USAGE, "the group %s never moves: from epoch %g until epoch %g", group->name,
                        group->from_epoch, group->until_epoch));
     D9_TRY(rate_table(context, options, group, program, &update->rate.table));
-    update->decay = (d9_coefficient){D9_NONE, group->weight_decay * batch * group->decay_multiplier};
+    update->decay = (d9_coefficient){D9_NONE, group->weight_decay * summed * group->decay_multiplier};
+    update->share = (d9_coefficient){D9_NONE, 1 / batch};
+    for (int i = 0; i < D9_UPDATE_STATES; i++) {
+        update->correction[i] = (d9_coefficient){D9_NONE, 1};
+        if (i < group->averages)
+            D9_TRY(correction_table(context, program, group, group->numbers[i], node.when.from,
+                                    &update->correction[i].table));
+    }
     update->update = group->update;
     memcpy(update->numbers, group->numbers, sizeof update->numbers);
     snprintf(node.role, sizeof node.role, "update.%s", group->name);

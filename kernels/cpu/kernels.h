@@ -19,8 +19,7 @@
 /* An update by its row in kernels/formulas/updates.def. */
 typedef struct d9_cpu_update {
     int update;
-    float rate, decay, step; /* step: from 1 */
-    float numbers[D9_UPDATE_NUMBERS];
+    float rate, decay, share, correction[D9_UPDATE_STATES], numbers[D9_UPDATE_NUMBERS]; /* as in update.h */
 } d9_cpu_update;
 
 typedef struct d9_cpu_batch { /* one augmented batch */

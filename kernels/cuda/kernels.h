@@ -245,10 +245,9 @@ int d9_cuda_guard_settle(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, 
 /* ---- updates and the tail ---- */
 typedef struct d9_cuda_update { /* by its row in kernels/formulas/updates.def */
     int update;
-    d9_cuda_coefficient rate, decay;
+    d9_cuda_coefficient rate, decay, share, correction[D9_UPDATE_STATES];
     float numbers[D9_UPDATE_NUMBERS];
     const int64_t *step;        /* NULL: step 0 */
-    int64_t first;              /* step in which the group moves */
     const d9_cuda_guard *guard; /* NULL: gradients are taken as they are */
 } d9_cuda_update;
 

@@ -17,7 +17,8 @@ D9_DEVICE d9_update_terms_float terms_of(const d9_cuda_update &rule) {
     d9_update_terms_float terms;
     terms.rate = d9_coefficient(rule.rate, rule.step);
     terms.decay = d9_coefficient(rule.decay, rule.step);
-    terms.step = static_cast<float>((rule.step ? *rule.step : 0) - rule.first + 1);
+    terms.share = d9_coefficient(rule.share, rule.step);
+    for (int i = 0; i < D9_UPDATE_STATES; i++) terms.correction[i] = d9_coefficient(rule.correction[i], rule.step);
     for (int i = 0; i < D9_UPDATE_NUMBERS; i++) terms.numbers[i] = rule.numbers[i];
     return terms;
 }

@@ -29,7 +29,7 @@ typedef enum d9_loss {
 } d9_loss;
 
 typedef enum d9_update {
-#define D9_UPDATE(id, name, state, more_state, doc) D9_UPDATE_##id,
+#define D9_UPDATE(id, name, state, more_state, mean, averages, doc) D9_UPDATE_##id,
 #include "kernels/formulas/updates.def"
 #undef D9_UPDATE
     D9_UPDATE_COUNT

@@ -61,7 +61,12 @@ static void add_update(training *t) {
     d9_node update = {.op = D9_OP_UPDATE,
                       .input_count = 3,
                       .output_count = 2,
-                      .as.update = {D9_UPDATE_SGD_PAGE, {0, 0}, {D9_NONE, 0.25}, {0.5}}};
+                      .as.update = {.update = D9_UPDATE_SGD_PAGE,
+                                    .rate = {0, 0},
+                                    .decay = {D9_NONE, 0.25},
+                                    .share = {D9_NONE, 1},
+                                    .correction = {{D9_NONE, 1}, {D9_NONE, 1}},
+                                    .numbers = {0.5}}};
     t->w = update.inputs[0] = update.outputs[0] = op_input(c, "w", D9_BUFFER_STATE, D9_F32, vector(WEIGHTS), -2, 2);
     update.inputs[1] = op_input(c, "layer.weight.grad", D9_BUFFER_GRADIENT, D9_F32, vector(WEIGHTS), -2, 2);
     t->v = update.inputs[2] = update.outputs[1] =

@@ -6,6 +6,7 @@
 static const int64_t counts[] = {1, 7, 65, 2051};
 enum { COUNTS = sizeof counts / sizeof *counts, STEP = 2 };
 static const float rates[] = {9, 9, 0.3f, 9}, decays[] = {9, 9, 0.01f, 9}, ratios[] = {9, 9, 0.75f, 9};
+static const float shares[] = {9, 9, 0.25f, 9}, corrections[][4] = {{9, 9, 0.6f, 9}, {9, 9, 0.8f, 9}};
 static const int64_t step = STEP;
 
 /* Both sides of one group. */
@@ -25,6 +26,7 @@ static group open_group(int64_t count, d9_kernel_store store, int shift, int kep
     s.gpu_w = d9_array_of(D9_KERNEL_F32, count, shift, s.w);
     for (int k = 0; k < kept; k++) {
         s.state[k] = d9_pool_random(&s.pool, D9_KERNEL_F32, count, 43 + (uint32_t)k);
+        for (int64_t i = 0; i < count && k > 0; i++) s.state[k][i] = fabsf(s.state[k][i]); /* squares */
         s.gpu_state[k] = d9_array_of(D9_KERNEL_F32, count, shift, s.state[k]);
         s.gpu[k] = s.gpu_state[k].data;
     }
@@ -46,6 +48,9 @@ static d9_cuda_update rule_of(int update, bool tables) {
     const d9_cuda_update rule = {.update = update,
                                  .rate = {tables ? rates : NULL, rates[STEP]},
                                  .decay = {tables ? decays : NULL, decays[STEP]},
+                                 .share = {tables ? shares : NULL, shares[STEP]},
+                                 .correction = {{tables ? corrections[0] : NULL, corrections[0][STEP]},
+                                                {tables ? corrections[1] : NULL, corrections[1][STEP]}},
                                  .numbers = {0.9f, 0.8f, 0.7f},
                                  .step = tables ? &step : NULL};
     return rule;
@@ -53,7 +58,8 @@ static d9_cuda_update rule_of(int update, bool tables) {
 
 static void update_on_cpu(group *s, const d9_cuda_update *as) {
     const d9_cpu cpu = d9_plain_cpu();
-    d9_cpu_update rule = {as->update, rates[STEP], decays[STEP], as->step ? STEP + 1 : 1, {0}};
+    d9_cpu_update rule = {
+        as->update, rates[STEP], decays[STEP], shares[STEP], {corrections[0][STEP], corrections[1][STEP]}, {0}};
     for (int i = 0; i < D9_UPDATE_NUMBERS; i++) rule.numbers[i] = as->numbers[i];
     d9_cpu_update_group(&cpu, &rule, s->g, s->gpu_w.count, s->w, s->state);
 }

@@ -94,6 +94,8 @@ static const op_spec specs[] = {
     {.op = D9_OP_UPDATE, .n = 7, .variant = D9_UPDATE_SGD_TORCH, .kernel = 1},
     {.op = D9_OP_UPDATE, .n = 65, .variant = D9_UPDATE_SGD_PAGE} /* nothing kept */,
     {.op = D9_OP_UPDATE, .n = 27, .variant = D9_UPDATE_SGD_PLAIN, .kernel = 1},
+    {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_ADAM, .kernel = 2},
+    {.op = D9_OP_UPDATE, .n = 65, .variant = D9_UPDATE_ADAMW, .kernel = 2},
     {.op = D9_OP_LERP, .n = 1003},
     {.op = D9_OP_COPY, .n = 1003},
     {.op = D9_OP_DRAW, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .variant = D9_MIRROR_RANDOM},
@@ -265,15 +267,17 @@ static void build_metrics(op_case *c, const op_spec *s, d9_node *node) {
 }
 
 static void build_update(op_case *c, const op_spec *s, d9_node *node) {
-    d9_coefficient rate = {D9_NONE, 0.125}, decay = {D9_NONE, 0.25}, ratio = {D9_NONE, 0.75};
+    d9_coefficient rate = {D9_NONE, 0.125}, decay = {D9_NONE, 0.25}, ratio = {D9_NONE, 0.75}, share = {D9_NONE, 0.5};
     node->inputs[0] = op_input(c, "w", D9_BUFFER_STATE, c->master, vector(s->n), -2, 2);
     if (s->op == D9_OP_UPDATE) { /* kernel: arrays of state */
-        node->as.update = (d9_update_attributes){(d9_update)s->variant, rate, decay, {0.5, 0.75, 0.25}};
+        node->as.update = (d9_update_attributes){(d9_update)s->variant, rate, decay, share, {{D9_NONE, 0.875}, ratio},
+                                                 {0.5, 0.75, 0.25}};
         node->inputs[1] = op_input(c, "g", D9_BUFFER_GRADIENT, c->master, vector(s->n), -2, 2);
         node->input_count = 2;
         for (int k = 0; k < s->kernel; k++) {
             const d9_buffer buffer = (d9_buffer)(D9_BUFFER_ACCUMULATORS + k);
-            node->inputs[2 + k] = op_input(c, k ? "more state" : "state", buffer, c->master, vector(s->n), -2, 2);
+            node->inputs[2 + k] =
+                op_input(c, k ? "more state" : "state", buffer, c->master, vector(s->n), k ? 0 : -2, 2);
             node->outputs[1 + k] = node->inputs[2 + k];
             node->input_count++;
             node->output_count++;

@@ -12,6 +12,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/formulas/activation.h"
 #include "kernels/formulas/augment.h"
+#include "kernels/formulas/update.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -202,26 +203,30 @@ static void activations(fixture *f, const setting *s) {
         }
 }
 
+/* Of every row, by its formula in double, which tests/unit/formulas.c compares with the books. */
 static void updates(fixture *f, const setting *s) {
     if (s->store != D9_KERNEL_F32) return; /* master type alone */
-    for (int way = 0; way < 2 * D9_UPDATE_COUNT; way++) {
-        const bool kept = way & 1, page = way / 2 == D9_UPDATE_SGD_PAGE, torch = way / 2 == D9_UPDATE_SGD_TORCH;
+    for (int way = 0; way < (1 + D9_UPDATE_STATES) * D9_UPDATE_COUNT; way++) {
+        const int kept = way % (1 + D9_UPDATE_STATES), row = way / (1 + D9_UPDATE_STATES);
         const int64_t n = 40007;
-        const d9_cpu_update rule = {way / 2, 0.125f, 0.25f, 1, {0.5f}};
-        array *w = fill(f, 0, n, D9_KERNEL_F32, false), *g = fill(f, 1, n, D9_KERNEL_F32, false),
-              *v = fill(f, 2, n, D9_KERNEL_F32, false);
-        memset(w->f32 + n, 0xff, 16), memset(v->f32 + n, 0xff, 16);
-        d9_cpu_update_group(&s->cpu, &rule, g->f32, n, w->f32, (float *[]){kept ? v->f32 : NULL, NULL});
-        for (int64_t i = 0; i < n && !kept; i++) v->want[i] = 0;
-        for (int64_t i = 0; i < n; i++) {
-            const double pull = g->want[i] + 0.25 * w->want[i];
-            v->want[i] = 0.5 * v->want[i] + (page ? -0.125 * pull : pull);
-            w->want[i] += page    ? -0.125 * pull + 0.5 * v->want[i]
-                          : torch ? -0.125 * (pull + 0.5 * v->want[i])
-                                  : -0.125 * v->want[i];
+        const d9_cpu_update rule = {row, 0.125f, 0.25f, 0.5f, {0.875f, 0.75f}, {0.5f, 0.75f, 0.25f}};
+        const d9_update_terms_double terms = {0.125, 0.25, 0.5, {0.875, 0.75}, {0.5, 0.75, 0.25}};
+        array *w = fill(f, 0, n, D9_KERNEL_F32, false), *g = fill(f, 1, n, D9_KERNEL_F32, false);
+        array *state[D9_UPDATE_STATES];
+        float *kept_in[D9_UPDATE_STATES] = {NULL};
+        for (int k = 0; k < D9_UPDATE_STATES; k++) {
+            state[k] = fill(f, 2 + k, n, D9_KERNEL_F32, false);
+            for (int64_t i = 0; i < n && k > 0; i++) state[k]->f32[i] = fabsf(state[k]->f32[i]); /* squares */
+            for (int64_t i = 0; i < n; i++) state[k]->want[i] = k < kept ? (double)state[k]->f32[i] : 0;
+            memset(state[k]->f32 + n, 0xff, 16);
+            if (k < kept) kept_in[k] = state[k]->f32;
         }
+        memset(w->f32 + n, 0xff, 16);
+        d9_cpu_update_group(&s->cpu, &rule, g->f32, n, w->f32, kept_in);
+        for (int64_t i = 0; i < n; i++)
+            d9_update_one_double(row, g->want[i], &terms, &w->want[i], &state[0]->want[i], &state[1]->want[i]);
         check(w, s, "updated weights", 3e-7);
-        if (kept) check(v, s, "velocity", 3e-7);
+        for (int k = 0; k < kept; k++) check(state[k], s, "kept", 3e-7);
     }
     array *a = fill(f, 0, 40007, D9_KERNEL_F32, false), *x = fill(f, 1, 40007, D9_KERNEL_F32, false);
     memset(a->f32 + a->count, 0xff, 16);

@@ -173,7 +173,8 @@ static void test_refusals_name_the_place(void **state) {
            ":2:8: grid.seed: the seeds of an experiment are its key seeds");
     refuse("config: tiny.yaml\ngrid: {train.epohcs: [1]}\n",
            ":2:23: grid.train.epohcs[0]: train.epohcs: unknown key; known: epochs, batch_size, weight_decay, momentum, "
-           "bias_lr_multiplier, momentum_form, image_gradient, lr, from; did you mean epochs?");
+           "bias_lr_multiplier, momentum_form, optimizer, beta2, epsilon, image_gradient, lr, from; "
+           "did you mean epochs?");
     refuse("config: tiny.yaml\ngrid: {train.epochs: [1, 1.0]}\narms: {a: {}}\nseeds: [4, 2, 4]\n",
            ":4:15: seeds[2]: seed 4 is given twice");
     refuse("config: tiny.yaml\nseeds: []\n", ":2:8: seeds: is empty; write how many, or which, like [1, 2]");

@@ -227,8 +227,51 @@ static void norm_pieces(void **state) {
     NEAR(d9_norm_running_double(2, 5, 0.1), 2.3, 1e-15);
 }
 
+/* Ten steps as algorithm 1 of Kingma and Ba writes them, with beta instead of its complement: gradients of a sum over
+ * four, which is why they are a fourth of that. */
+static void adam_by_the_book(int row) {
+    const double b1 = 0.9, b2 = 0.999, decay = 0.5, rate = 0.01, epsilon = 0.25;
+    double w = 2, p = 0, q = 0, book = 2, m = 0, v = 0;
+    for (int t = 1; t <= 10; t++) {
+        const double g = cos(3.0 * t), h = g / 4 + (row == D9_UPDATE_ADAM ? decay * book : 0);
+        const d9_update_terms_double terms = {
+            rate, decay, 0.25, {1 - pow(b1, t), 1 - pow(b2, t)}, {1 - b1, 1 - b2, epsilon}};
+        d9_update_one_double(row, g, &terms, &w, &p, &q);
+        m = b1 * m + (1 - b1) * h;
+        v = b2 * v + (1 - b2) * h * h;
+        if (row == D9_UPDATE_ADAMW) book -= rate * decay * book;
+        book -= rate * (m / (1 - pow(b1, t))) / (sqrt(v / (1 - pow(b2, t))) + epsilon);
+        NEAR(w, book, 1e-14);
+        NEAR(p, m, 1e-15);
+        NEAR(q, v, 1e-15);
+    }
+    assert_true(w < 1.95);
+}
+
+static void adam_and_adamw(void **state) {
+    (void)state;
+    adam_by_the_book(D9_UPDATE_ADAM);
+    adam_by_the_book(D9_UPDATE_ADAMW);
+}
+
+/* The squares of gradients are averaged, but never to less than nothing; what had no gradient stays where it is. */
+static void adam_at_the_edges(void **state) {
+    const d9_update_terms_float terms = {0.5f, 0, 1, {0.1f, 0.001f}, {0.1f, 0.001f, 1e-8f}};
+    float w = 3, p = 0, q = 0;
+    (void)state;
+    d9_update_one_float(D9_UPDATE_ADAM, 0, &terms, &w, &p, &q);
+    assert_true(w == 3 && p == 0 && q == 0);
+    d9_update_one_float(D9_UPDATE_ADAM, -1e-4f, &terms, &w, &p, &q); /* the first step is the rate, whatever the size */
+    NEAR((double)w, 3.5, 1e-3);
+    for (int t = 0; t < 100000; t++) {
+        d9_update_one_float(D9_UPDATE_ADAM, 0, &terms, &w, &p, &q);
+        assert_true(q >= 0);
+    }
+    assert_true(isfinite(w));
+}
+
 static void updates_by_hand(void **state) {
-    const d9_update_terms_double terms = {0.125, 0.25, 1, {0.9}};
+    const d9_update_terms_double terms = {0.125, 0.25, 1, {1, 1}, {0.9}};
     double w = 2, v = 0.5, tw = 2, tv = -0.5 / 0.125, none = 0;
     (void)state;
     /* u = -1/8 (3 + 1/4 * 2) = -0.4375; v = 0.9 * 0.5 + u = 0.0125; w = 2 + u + 0.9 v */
@@ -315,6 +358,8 @@ int main(void) {
         cmocka_unit_test(loss_is_smoothed_cross_entropy),
         cmocka_unit_test(norm_pieces),
         cmocka_unit_test(updates_by_hand),
+        cmocka_unit_test(adam_and_adamw),
+        cmocka_unit_test(adam_at_the_edges),
         cmocka_unit_test(reflection_repeats_no_edge),
         cmocka_unit_test(draws_cover_their_ranges),
         cmocka_unit_test(what_is_off_draws_zero),

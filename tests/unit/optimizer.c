@@ -71,9 +71,11 @@ static d9_status select_nothing(d9_context *unused, const void *options, const d
 
 /* ---- sessions ---- */
 
+/* SGD has the head of the test's trick. */
 static void open_session(const d9_config *config, d9_session *session) {
+    const bool sgd = config->train.optimizer == D9_OPTIMIZER_SGD;
     const d9_session_options options = {
-        .config = config, .seed = 7, .program = {.tricks = with_head, .trick_count = 1}};
+        .config = config, .seed = 7, .program = {.tricks = with_head, .trick_count = sgd ? 1 : 0}};
     op_ok(&context, d9_session_open(&context, &options, session));
     op_ok(&context, d9_session_initialize(session));
 }
@@ -104,7 +106,7 @@ static void check_update(d9_session *session, const char *name, int64_t at, doub
     const d9_config *config = session->config;
     const double batch = (double)session->program.extent.batch;
     const d9_update_terms_double terms = {
-        rate / batch, config->train.weight_decay * batch, (double)(at + 1), {momentum}};
+        rate / batch, config->train.weight_decay * batch, 1 / batch, {1, 1}, {momentum}};
     float after[4096], gradient[4096];
     int64_t count;
     read_parameter(session, name, D9_BUFFER_STATE, after, &count);
@@ -155,6 +157,64 @@ static void two_updates_in_one_step_on_cpu(void **state) {
     check_two_updates("cpu");
 }
 
+/* ---- Adam ---- */
+
+static d9_config *adam_config(const char *backend, d9_optimizer optimizer) {
+    d9_config *config = run_config(&context, backend, "f32", "");
+    config->train.optimizer = (int)optimizer;
+    config->train.weight_decay = 0.1;
+    config->train.momentum = 0.8, config->train.beta2 = 0.9, config->train.epsilon = 1e-3;
+    return config;
+}
+
+/* Each step recomputed from the gradients that it left, by the sums over all steps that the averages stand for.
+ * `times`: of the rate; the decay is divided by it. */
+static void check_adam(const char *backend, d9_optimizer optimizer, const char *name, double times) {
+    d9_config *config = adam_config(backend, optimizer);
+    const double b1 = config->train.momentum, b2 = config->train.beta2, decay = config->train.weight_decay / times;
+    static double firsts[4096], seconds[4096];
+    float before[4096], after[4096], gradient[4096];
+    d9_session session;
+    int64_t count, moved = 0;
+    open_session(config, &session);
+    const d9_program *program = &session.program;
+    memset(firsts, 0, sizeof firsts), memset(seconds, 0, sizeof seconds);
+    for (int64_t at = 0; at < program->steps; at++) {
+        read_parameter(&session, name, D9_BUFFER_STATE, before, &count);
+        step(&session, at);
+        read_parameter(&session, name, D9_BUFFER_STATE, after, &count);
+        read_parameter(&session, name, D9_BUFFER_GRADIENT, gradient, &count);
+        const double rate =
+            times * d9_schedule_at(&config->train.lr, at, program->steps_per_epoch, program->extent.epochs);
+        for (int64_t i = 0; i < count; i++) {
+            const bool coupled = optimizer == D9_OPTIMIZER_ADAM;
+            const double h = gradient[i] / (double)program->extent.batch + (coupled ? decay * before[i] : 0);
+            firsts[i] = b1 * firsts[i] + (1 - b1) * h;
+            seconds[i] = b2 * seconds[i] + (1 - b2) * h * h;
+            const double first = firsts[i] / (1 - pow(b1, (double)at + 1)),
+                         second = seconds[i] / (1 - pow(b2, (double)at + 1));
+            const double kept = coupled ? before[i] : before[i] * (1 - rate * decay);
+            check_near(after[i], kept - rate * first / (sqrt(second) + config->train.epsilon), name, at);
+            moved += after[i] != before[i];
+        }
+    }
+    assert_true(moved > 0);
+    d9_session_close(&session);
+    d9_config_free(&context, config);
+}
+
+static void adam_in_every_step(void **state) {
+    (void)state;
+    for (int optimizer = D9_OPTIMIZER_ADAM; optimizer <= D9_OPTIMIZER_ADAMW; optimizer++) {
+        check_adam("reference", (d9_optimizer)optimizer, "layer1.conv.weight", 1);
+        check_adam("reference", (d9_optimizer)optimizer, "layer1.norm.bias", 4);
+        check_adam("cpu", (d9_optimizer)optimizer, "layer1.conv.weight", 1);
+        check_adam("cpu", (d9_optimizer)optimizer, "layer1.norm.bias", 4);
+    }
+}
+
+/* ---- stopped and resumed ---- */
+
 /* Everything that must be as if nothing had happened, as bytes. */
 static void read_all(d9_session *session, uint8_t **bytes, int64_t *size) {
     const int64_t *each = session->program.buffer_bytes;
@@ -168,8 +228,8 @@ static void read_all(d9_session *session, uint8_t **bytes, int64_t *size) {
     }
 }
 
-static void check_resume(const char *backend) {
-    d9_config *config = run_config(&context, backend, "f32", "");
+/* Frees the configuration. */
+static void check_resume(d9_config *config) {
     d9_session whole, half;
     d9_epoch_row rows[8] = {{0}};
     char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
@@ -202,12 +262,19 @@ static void check_resume(const char *backend) {
 
 static void resumes_in_the_middle(void **state) {
     (void)state;
-    check_resume("reference");
+    check_resume(run_config(&context, "reference", "f32", ""));
 }
 
 static void resumes_in_the_middle_on_cpu(void **state) {
     (void)state;
-    check_resume("cpu");
+    check_resume(run_config(&context, "cpu", "f32", ""));
+}
+
+/* Both averages come from the checkpoint, the step's corrections from its number. */
+static void adam_resumes_in_the_middle(void **state) {
+    (void)state;
+    check_resume(adam_config("reference", D9_OPTIMIZER_ADAM));
+    check_resume(adam_config("cpu", D9_OPTIMIZER_ADAMW));
 }
 
 /* ---- what is selected, and what is refused ---- */
@@ -269,6 +336,30 @@ static void refused(const d9_trick *trick, const char *why) {
     d9_context_clear(&context);
 }
 
+/* A group counts its own steps: what it averages starts at zero in its first. */
+static d9_status begin_late(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {
+    (void)unused, (void)options, (void)graph;
+    d9_group_set_update(&groups->group[1], D9_UPDATE_ADAMW);
+    memcpy(groups->group[1].numbers, (double[]){0.25, 1, 1e-3}, sizeof groups->group[1].numbers);
+    groups->group[1].from_epoch = 1;
+    return D9_OK;
+}
+
+static void corrections_count_the_group_s_own_steps(void **state) {
+    d9_program program;
+    (void)state;
+    op_ok(&context, build(&(d9_trick){.on_optimizer = begin_late}, &program));
+    assert_int_equal(program.steps_per_epoch, 4);
+    const d9_update_attributes *biases =
+        &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.biases")].as.update;
+    assert_true(biases->share.constant == 0.125 && biases->decay.constant == 5e-4);
+    for (int64_t s = 4; s < program.steps; s++) {
+        check_near(d9_coefficient_at(&program, &biases->correction[0], s), 1 - pow(0.75, (double)s - 3), "first", s);
+        assert_true(d9_coefficient_at(&program, &biases->correction[1], s) == 1); /* nothing old is kept */
+    }
+    d9_program_free(&context, &program);
+}
+
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     refused(&(d9_trick){.on_optimizer = select_biases}, "no parameter group selects stem.conv.weight");
@@ -319,6 +410,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_updates_in_one_step),
         cmocka_unit_test(two_updates_in_one_step_on_cpu),
+        cmocka_unit_test(adam_in_every_step),
+        cmocka_unit_test(corrections_count_the_group_s_own_steps),
+        cmocka_unit_test(adam_resumes_in_the_middle),
         cmocka_unit_test(resumes_in_the_middle),
         cmocka_unit_test(resumes_in_the_middle_on_cpu),
         cmocka_unit_test(what_cannot_be_is_refused),

@@ -244,10 +244,15 @@ static double scale_by_hand(const op_case *c, int64_t i) {
 static double same(const op_case *c, int64_t i) { return content(c, 0)[i]; }
 static double lerp_by_hand(const op_case *c, int64_t i) { return 0.75 * content(c, 0)[i] + 0.25 * content(c, 1)[i]; }
 
-/* rate 1/8, decay 1/4, momentum 1/2 (specs.c) */
+/* rate 1/8, decay 1/4, momentum 1/2; weights 1/2 and 3/4, epsilon 1/4, a sum of 2, corrections 7/8 and 3/4 (specs.c) */
 static double update_by_hand(const op_case *c, int64_t i) {
     const d9_node *node = &c->graph->nodes[0];
     double w = content(c, 0)[i], g = content(c, 1)[i], v = node->input_count > 2 ? content(c, 2)[i] : 0, s = g + w / 4;
+    if (node->as.update.update >= D9_UPDATE_ADAM) {
+        const bool coupled = node->as.update.update == D9_UPDATE_ADAM;
+        const double h = coupled ? g / 2 + w / 4 : g / 2, q = content(c, 3)[i] / 4 + 0.75 * h * h;
+        return w - (coupled ? 0 : w / 32) - (v / 2 + h / 2) / 0.875 / (sqrt(q / 0.75) + 0.25) / 8;
+    }
     if (node->as.update.update == D9_UPDATE_SGD_TORCH) return w - (s + (v / 2 + s) / 2) / 8;
     if (node->as.update.update == D9_UPDATE_SGD_PLAIN) return w - (v / 2 + s) / 8;
     return w - s / 8 + (v / 2 - s / 8) / 2;
@@ -361,8 +366,10 @@ static void sgd_keeps_the_velocity(void **state) {
         }
         run_once(&c, 1, 1, f->a);
         for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].outputs[1]); k++) {
+            const d9_update row = c.graph->nodes[0].as.update.update;
             double s = content(&c, 1)[k] + content(&c, 0)[k] / 4;
-            bool page = c.graph->nodes[0].as.update.update == D9_UPDATE_SGD_PAGE; /* alone with the rate inside */
+            bool page = row == D9_UPDATE_SGD_PAGE; /* alone with the rate inside */
+            if (row >= D9_UPDATE_ADAM) s = content(&c, 1)[k] / 4 + (row == D9_UPDATE_ADAM ? content(&c, 0)[k] / 8 : 0);
             NEAR(f->a[k], content(&c, 2)[k] / 2 + (page ? -s / 8 : s), 1e-14);
         }
         op_case_free(&c);

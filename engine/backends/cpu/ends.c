@@ -76,10 +76,12 @@ static d9_status run_update(d9_context *context, const d9_site *site, int64_t st
     d9_cpu_update rule = {.update = (int)update->update,
                           .rate = (float)d9_coefficient_at(site->program, &update->rate, step),
                           .decay = (float)d9_coefficient_at(site->program, &update->decay, step),
-                          .step = (float)(step - node->when.from + 1)};
+                          .share = (float)d9_coefficient_at(site->program, &update->share, step)};
     float *state[D9_UPDATE_STATES] = {NULL};
     (void)context;
     for (int i = 0; i < D9_UPDATE_NUMBERS; i++) rule.numbers[i] = (float)update->numbers[i];
+    for (int i = 0; i < D9_UPDATE_STATES; i++)
+        rule.correction[i] = (float)d9_coefficient_at(site->program, &update->correction[i], step);
     for (int i = 0; i + 1 < node->output_count; i++) state[i] = d9_site_data(site, node->outputs[1 + i]);
     d9_cpu_update_group(d9_cpu_of(site), &rule, d9_site_data(site, node->inputs[1]),
                         d9_site_count(site, node->inputs[0]), d9_site_data(site, node->outputs[0]), state);

@@ -84,12 +84,14 @@ D9_CUDA_RUN(update) {
     d9_cuda_update rule = {.update = (int)update->update,
                            .rate = d9_cuda_coefficient_of(site, &update->rate),
                            .decay = d9_cuda_coefficient_of(site, &update->decay),
+                           .share = d9_cuda_coefficient_of(site, &update->share),
                            .step = d9_cuda_of(site)->step,
-                           .first = node->when.from,
                            .guard = d9_cuda_of(site)->guard};
     float *state[D9_UPDATE_STATES] = {NULL};
     (void)step;
     for (int i = 0; i < D9_UPDATE_NUMBERS; i++) rule.numbers[i] = (float)update->numbers[i];
+    for (int i = 0; i < D9_UPDATE_STATES; i++)
+        rule.correction[i] = d9_cuda_coefficient_of(site, &update->correction[i]);
     for (int i = 0; i + 1 < node->output_count; i++) state[i] = d9_site_data(site, node->outputs[1 + i]);
     return d9_cuda_check(context, site,
                          d9_cuda_update_group(d9_cuda_stream_of(site), &rule, d9_cuda_input(site, node->inputs[1]),

@@ -86,9 +86,11 @@ d9_status d9_reference_UPDATE(d9_context *context, const d9_site *site, int64_t 
     const d9_update_attributes *update = &site->nodes[0]->as.update;
     d9_update_terms_double terms = {.rate = d9_coefficient_at(site->program, &update->rate, step),
                                     .decay = d9_coefficient_at(site->program, &update->decay, step),
-                                    .step = (double)(step - site->nodes[0]->when.from + 1)};
+                                    .share = d9_coefficient_at(site->program, &update->share, step)};
     const double *w, *g, *state[D9_UPDATE_STATES];
     double *w_out, *state_out[D9_UPDATE_STATES];
+    for (int s = 0; s < D9_UPDATE_STATES; s++)
+        terms.correction[s] = d9_coefficient_at(site->program, &update->correction[s], step);
     memcpy(terms.numbers, update->numbers, sizeof terms.numbers);
     D9_TRY(d9_reference_input(context, site, 0, &w));
     D9_TRY(d9_reference_input(context, site, 1, &g));

@@ -109,10 +109,11 @@ void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kern
 void D9_LOOP_NAME(update)(const d9_cpu_update *rule, const float *g, float *w, float *const *state, int64_t begin,
                           int64_t end) {
     float *a = state[0], *b = state[1];
-    d9_update_terms_float terms = {rule->rate, rule->decay, rule->step, {0}};
+    d9_update_terms_float terms = {rule->rate, rule->decay, rule->share, {0}, {0}};
+    for (int i = 0; i < D9_UPDATE_STATES; i++) terms.correction[i] = rule->correction[i];
     for (int i = 0; i < D9_UPDATE_NUMBERS; i++) terms.numbers[i] = rule->numbers[i];
     switch (rule->update) {
-#define D9_UPDATE(id, name, state, more_state, doc)                                                                    \
+#define D9_UPDATE(id, name, state, more_state, mean, averages, doc)                                                    \
     case D9_UPDATE_##id:                                                                                               \
         if (a && b)                                                                                                    \
             UPDATE_LOOP(id, &a[i], &b[i])                                                                              \
