@@ -47,7 +47,7 @@ typedef struct d9_config {
         int64_t batch_size;
         int optimizer; /* d9_optimizer */
         int momentum_form; /* d9_momentum_form */
-        bool image_gradient;
+        bool decoupled, image_gradient;
         d9_schedule lr;
         const char *from;        /* file of the weights that training starts from; NULL: none */
         const char *from_sha256; /* "sha256:" and 64 digits: what its bytes are, and how a record names it */

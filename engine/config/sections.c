@@ -79,6 +79,9 @@ static const d9_option train_options[] = {
      "biases take this times the rate, and the decay divided by it"},
     {"momentum_form", D9_OPTION_CHOICE, FIELD(train.momentum_form), "page", 0, 0, "page|torch|plain",
      "of sgd: page folds the rate into the velocity, torch applies it outside; plain as torch, but without Nesterov"},
+    {"decoupled", D9_OPTION_BOOL, FIELD(train.decoupled), "off", 0, 0, NULL,
+     "rates and decay as airbench states them, so that each can be changed alone: of a summed loss, per 1024 images, "
+     "times 1 + 1 / (1 - momentum); the decay is that of a step at the peak of the rate"},
     {"optimizer", D9_OPTION_CHOICE, FIELD(train.optimizer), "sgd", 0, 0, "sgd|adam|adamw",
      "what moves the parameters; adam adds the decay to the gradient, adamw takes it from the weights"},
     {"beta2", D9_OPTION_REAL, FIELD(train.beta2), "0.999", 0, 0.99999999, NULL,
@@ -110,7 +113,7 @@ static const d9_section sections[] = {
     {"backend_options", "how the backend plans", backend_options, NULL},
     {"data", "the images", data_options, "normalize"},
     {"eval", "evaluation", eval_options, NULL},
-    {"train", "the optimizer and its schedule", train_options, "image_gradient|optimizer|beta2|epsilon"},
+    {"train", "the optimizer and its schedule", train_options, "image_gradient|optimizer|beta2|epsilon|decoupled"},
     {"published", "what the author of this file's recipe reported; data for reports, never inherited",
      published_options, NULL},
 };

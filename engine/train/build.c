@@ -19,6 +19,20 @@ static d9_update update_of(const d9_config *config) {
                                                        : optimizers[config->train.optimizer];
 }
 
+static double peak_of(const d9_schedule *schedule) {
+    double peak = 0;
+    for (int i = 0; i < schedule->value_count; i++) peak = fmax(peak, schedule->values[i]);
+    return peak;
+}
+
+/* airbench's settings: rates of a summed loss are per 1024 images and 1 + 1 / (1 - momentum) times too large, which is
+ * about what momentum makes of them; the decay is that of a step at the peak. */
+static void decouple(const d9_config *config, d9_group *weights) {
+    const double peak = peak_of(&config->train.lr);
+    weights->rate_multiplier = (double)config->train.batch_size / (1024 * (1 + 1 / (1 - config->train.momentum)));
+    weights->weight_decay = peak > 0 ? config->train.weight_decay / peak : 0;
+}
+
 static void default_groups(const d9_config *config, d9_groups *groups) {
     const double m = config->train.bias_lr_multiplier;
     d9_group weights = {.name = "weights",
@@ -34,10 +48,11 @@ static void default_groups(const d9_config *config, d9_groups *groups) {
         weights.numbers[1] = 1 - config->train.beta2;
         weights.numbers[2] = config->train.epsilon;
     }
+    if (config->train.decoupled) decouple(config, &weights);
     d9_group biases = weights;
     biases.name = "biases";
     biases.selects.kinds = 1u << D9_BIAS;
-    biases.rate_multiplier = m;
+    biases.rate_multiplier *= m;
     biases.decay_multiplier = 1 / m; /* rate times decay is the same for both groups */
     *groups = (d9_groups){2, {weights, biases}};
 }
@@ -367,6 +382,8 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->seed = options->seed;
     program->views = (d9_views){.count = 1, .view = {{.weight = 1}}};
     program->tail.evaluate = D9_BUFFER_STATE;
+    if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
+        D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));
     default_groups(config, &program->groups);
     if (extent->batch > extent->train_images)
         D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training images",

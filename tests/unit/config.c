@@ -29,9 +29,10 @@ static const refusal yaml_refusals[] = {
 };
 
 static const refusal key_refusals[] = {
-    {"train:\n  epoch: 3\n", "x.yaml:2:3: train.epoch: unknown key; known: epochs, batch_size, weight_decay, momentum, "
-                             "bias_lr_multiplier, momentum_form, optimizer, beta2, epsilon, image_gradient, lr, from; "
-                             "did you mean epochs?"},
+    {"train:\n  epoch: 3\n",
+     "x.yaml:2:3: train.epoch: unknown key; known: epochs, batch_size, weight_decay, momentum, "
+     "bias_lr_multiplier, momentum_form, decoupled, optimizer, beta2, epsilon, image_gradient, lr, from; "
+     "did you mean epochs?"},
     {"dta: {}\n", "x.yaml:1:1: dta: unknown key; known: title, target, backend, precision, seed, threads, keep, base, "
                   "model, tricks, ablate, backend_options, data, eval, train, published; did you mean data?"},
     {"tricks:\n  celu: {alhpa: 0.3}\n",

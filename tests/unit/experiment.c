@@ -173,7 +173,7 @@ static void test_refusals_name_the_place(void **state) {
            ":2:8: grid.seed: the seeds of an experiment are its key seeds");
     refuse("config: tiny.yaml\ngrid: {train.epohcs: [1]}\n",
            ":2:23: grid.train.epohcs[0]: train.epohcs: unknown key; known: epochs, batch_size, weight_decay, momentum, "
-           "bias_lr_multiplier, momentum_form, optimizer, beta2, epsilon, image_gradient, lr, from; "
+           "bias_lr_multiplier, momentum_form, decoupled, optimizer, beta2, epsilon, image_gradient, lr, from; "
            "did you mean epochs?");
     refuse("config: tiny.yaml\ngrid: {train.epochs: [1, 1.0]}\narms: {a: {}}\nseeds: [4, 2, 4]\n",
            ":4:15: seeds[2]: seed 4 is given twice");
@@ -190,11 +190,10 @@ static void test_refusals_name_the_place(void **state) {
     refuse("config: tiny.yaml\narms:\n  a: {set: {model.chanels: [1]}}\n",
            ":3:28: arms.a.set.model.chanels: model.chanels: unknown key; known: name, channels, logits_scale; did you "
            "mean channels?");
-    refuse(
-        "config: tiny.yaml\narms: {a: {without: [emma]}}\n",
-        ":2:22: arms.a.without[0]: tricks.emma: unknown key; known: crop, flip, cutout, pool_before_activation, "
-        "label_smoothing, whitening_bias, celu, gelu, silu, ghost_batchnorm, frozen_bn_scale, patch_whitening, "
-        "dirac_init, lookahead, ema, multicrop_tta, flip_tta; did you mean ema?");
+    refuse("config: tiny.yaml\narms: {a: {without: [emma]}}\n",
+           ":2:22: arms.a.without[0]: tricks.emma: unknown key; known: crop, flip, cutout, pool_before_activation, "
+           "label_smoothing, whitening_bias, celu, gelu, silu, ghost_batchnorm, frozen_bn_scale, patch_whitening, "
+           "dirac_init, lookahead, ema, multicrop_tta, flip_tta; did you mean ema?");
     refuse("config: tiny.yaml\nset: {train.momentum: 2}\narms: {a: {}}\n",
            ":2:23: set.train.momentum: train.momentum: 2 is out of range; must lie between 0 and 0.999999");
     refuse("config: tiny.yaml\narms: {a: {baseline: bb}, b: {}}\n",
@@ -460,8 +459,7 @@ static void test_a_damaged_result_is_done_again_and_a_foreign_one_refused(void *
     d9_run_state seen;
     const d9_run_options options = {0};
     run_path(folder, "out", out);
-    d9_experiment *experiment = load("config: tiny.yaml\nseeds: 1\n"),
-                  *two = load("config: tiny.yaml\nseeds: 2\n"),
+    d9_experiment *experiment = load("config: tiny.yaml\nseeds: 1\n"), *two = load("config: tiny.yaml\nseeds: 2\n"),
                   *other = load("config: tiny.yaml\nset: {train.momentum: 0.5}\n");
     char path[RUN_PATH_BYTES];
     uint8_t *bytes;

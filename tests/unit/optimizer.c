@@ -406,6 +406,36 @@ static void selectors(void **state) {
     assert_int_equal(d9_groups_find(&(d9_groups){1, {{.selects.rank = 1}}}, &value), D9_NONE);
 }
 
+/* airbench's numbers: 11.5 and 0.0153 per 1024 images at momentum 0.85, where 1 + 1 / (1 - momentum) is 23 / 3. */
+static void decoupled_settings(void **state) {
+    (void)state;
+    d9_config *config = program_config(
+        &context, "data: {dataset: synthetic}\nmodel: {channels: [4, 4, 4, 4]}\n"
+                  "train: {decoupled: on, batch_size: 8, epochs: 2, momentum: 0.85, weight_decay: 0.0153,\n"
+                  "  bias_lr_multiplier: 64, lr: {knots: [0, 1, end], values: [2.3, 11.5, 0.805]}}\n");
+    const d9_extent extent = program_extent(config, 32, 16);
+    d9_program program;
+    program_make(&context, config, &extent, "f32", false, &program);
+    const double unit = 1024.0 * 23 / 3, rates[] = {4.6, 6.9, 9.2, 11.5}; /* after steps 1 to 4, the first epoch */
+    for (int g = 0; g < 2; g++) {
+        static const char *const roles[] = {"update.weights", "update.biases"};
+        const double much = g == 0 ? 1 : 64;
+        const d9_update_attributes *update =
+            &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, roles[g])].as.update;
+        for (int64_t s = 0; s < 4; s++)
+            check_near(1e3 * d9_coefficient_at(&program, &update->rate, s), 1e3 * much * rates[s] / unit, roles[g], s);
+        check_near(update->decay.constant, 8 * 0.0153 / 11.5 / much, "decay", 0);
+    }
+    d9_program_free(&context, &program);
+    config->train.optimizer = D9_OPTIMIZER_ADAM;
+    assert_int_equal(
+        d9_program_build(&context, config, &extent, d9_precision_find("f32"), &(d9_program_options){0}, &program),
+        D9_USAGE);
+    assert_string_equal(context.message, "train.decoupled: such rates are those of sgd; train.optimizer is another");
+    d9_context_clear(&context);
+    d9_config_free(&context, config);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_updates_in_one_step),
@@ -416,6 +446,7 @@ int main(void) {
         cmocka_unit_test(resumes_in_the_middle),
         cmocka_unit_test(resumes_in_the_middle_on_cpu),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(decoupled_settings),
         cmocka_unit_test(selectors),
         cmocka_unit_test(a_group_without_members_has_no_update),
     };
