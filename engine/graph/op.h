@@ -15,6 +15,7 @@ typedef struct d9_op_info {
     int inputs, outputs; /* at most; */
     int least_inputs;    /* 0: as many as there may be */
     bool update;         /* moves a group's parameters by their gradients: the last part of a step */
+    bool apart;          /* an update of one parameter, in its shape: a node for each of the group */
     bool batch;          /* makes the batch from the data set: the first part */
     bool weighted;       /* input 1 is a weight, multiplied in the compute type */
     bool convolution;    /* what tf32 rounds, and what a narrow weight gradient comes from */

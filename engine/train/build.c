@@ -227,9 +227,9 @@ done:
     return status;
 }
 
-/* A range of a buffer as one value: "state[weights]"; what NULL: all of it, "state". */
+/* A range of a buffer as one value, from an element on: "state[weights]"; what NULL: all of it, "state". */
 static d9_status range(d9_context *context, d9_program *program, d9_buffer buffer, const char *what, int64_t begin,
-                       int64_t end, d9_value_id *id) {
+                       d9_shape shape, d9_value_id *id) {
     char name[D9_NAME_SIZE];
     const d9_type type = program->precision->master;
     const int64_t offset = begin * (int64_t)d9_type_bytes(type);
@@ -238,15 +238,22 @@ static d9_status range(d9_context *context, d9_program *program, d9_buffer buffe
         what ? snprintf(name, sizeof name, "%s[%s]", whole, what) : snprintf(name, sizeof name, "%s", whole);
     if (length >= (int)sizeof name) return d9_fail(context, D9_USAGE, "the name %s of %s is too long", what, whole);
     *id = d9_graph_find_value(&program->train, name);
-    if (*id == D9_NONE)
-        return stored(context, &program->train, name, buffer, type, (d9_shape){1, {end - begin}}, offset, id);
+    if (*id == D9_NONE) return stored(context, &program->train, name, buffer, type, shape, offset, id);
     const d9_value *value = &program->train.values[*id];
-    if (value->buffer == buffer && value->offset == offset && value->shape.d[0] == end - begin) return D9_OK;
+    if (value->buffer == buffer && value->offset == offset && d9_shape_equal(&value->shape, &shape)) return D9_OK;
     return d9_fail(context, D9_USAGE, "two parts of the optimizer are named %s", what ? what : whole);
 }
 
+/* What an update moves: a group, or one parameter of it. */
+typedef struct member {
+    const char *name;
+    int64_t begin; /* element in STATE, GRADIENT and accumulators of groups */
+    d9_shape shape;
+} member;
+
 /* Groups share an accumulator of one name, each its own range of it. */
-static d9_status add_accumulators(d9_context *context, const d9_group *group, d9_program *program, d9_node *node) {
+static d9_status add_accumulators(d9_context *context, const d9_group *group, const member *moved, d9_program *program,
+                                  d9_node *node) {
     d9_status status = D9_OK;
     for (int i = 0; i < D9_UPDATE_STATES; i++) {
         if (!group->accumulators[i]) continue;
@@ -261,8 +268,37 @@ static d9_status add_accumulators(d9_context *context, const d9_group *group, d9
             D9_TRY(d9_fail(context, D9_USAGE, "the group %s wants an accumulator named %s, which another part has",
                            group->name, group->accumulators[i]));
         D9_TRY(
-            range(context, program, buffer, group->name, group->begin, group->end, &node->inputs[node->input_count]));
+            range(context, program, buffer, moved->name, moved->begin, moved->shape, &node->inputs[node->input_count]));
         node->outputs[node->output_count++] = node->inputs[node->input_count++];
+    }
+done:
+    return status;
+}
+
+/* `node`: with all but what it moves. */
+static d9_status add_update_node(d9_context *context, const d9_group *group, const member *moved, d9_program *program,
+                                 d9_node node) {
+    d9_status status;
+    node.input_count = 2, node.output_count = 1;
+    D9_TRY(range(context, program, D9_BUFFER_STATE, moved->name, moved->begin, moved->shape, &node.inputs[0]));
+    D9_TRY(range(context, program, D9_BUFFER_GRADIENT, moved->name, moved->begin, moved->shape, &node.inputs[1]));
+    node.outputs[0] = node.inputs[0];
+    D9_TRY(add_accumulators(context, group, moved, program, &node));
+    snprintf(node.role, sizeof node.role, "update.%.*s", (int)sizeof node.role - 8, moved->name);
+    D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
+done:
+    return status;
+}
+
+static d9_status add_each_update(d9_context *context, const d9_group *group, d9_program *program, const d9_node *node) {
+    d9_status status = D9_OK;
+    const int64_t size = (int64_t)d9_type_bytes(program->precision->master);
+    for (int v = 0, count = program->train.value_count; v < count; v++) {
+        const d9_value value = program->train.values[v]; /* the array moves */
+        const member moved = {value.name, value.offset / size, value.shape};
+        if (value.kind != D9_VALUE_PARAMETER || !value.trainable) continue;
+        if (d9_groups_find(&program->groups, &value) != (int)(group - program->groups.group)) continue;
+        D9_TRY(add_update_node(context, group, &moved, program, *node));
     }
 done:
     return status;
@@ -273,14 +309,11 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
     d9_status status;
     const double per_epoch = (double)program->steps_per_epoch, batch = (double)program->extent.batch;
     const double summed = group->mean ? 1 : batch;
-    d9_node node = {.op = group->op, .input_count = 2, .output_count = 1};
+    const d9_op_info *info = d9_op_info_of(group->op);
+    d9_node node = {.op = group->op};
     d9_update_attributes *update = &node.as.update;
-    if (!d9_op_info_of(group->op)->update)
+    if (!info->update)
         return d9_fail(context, D9_USAGE, "the group %s cannot be updated by %s", group->name, d9_op_name(group->op));
-    D9_TRY(range(context, program, D9_BUFFER_STATE, group->name, group->begin, group->end, &node.inputs[0]));
-    D9_TRY(range(context, program, D9_BUFFER_GRADIENT, group->name, group->begin, group->end, &node.inputs[1]));
-    node.outputs[0] = node.inputs[0];
-    D9_TRY(add_accumulators(context, group, program, &node));
     node.when =
         (d9_when){.from = llround(group->from_epoch * per_epoch), .until = llround(group->until_epoch * per_epoch)};
     if (group->until_epoch != 0 && node.when.until <= node.when.from)
@@ -296,9 +329,11 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
                                     &update->correction[i].table));
     }
     update->update = group->update;
+    update->products = program->precision->compute;
     memcpy(update->numbers, group->numbers, sizeof update->numbers);
-    snprintf(node.role, sizeof node.role, "update.%s", group->name);
-    D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
+    const member all = {group->name, group->begin, {1, {group->end - group->begin}}};
+    D9_TRY(info->apart ? add_each_update(context, group, program, &node)
+                       : add_update_node(context, group, &all, program, node));
 done:
     return status;
 }
@@ -313,14 +348,15 @@ static bool is_state(const d9_program *program, d9_buffer buffer) {
 static d9_status add_tail_node(d9_context *context, d9_program *program, const d9_tail_node *tail) {
     d9_status status;
     d9_node node = {.op = tail->op, .output_count = 1, .when = tail->when, .as.lerp = {tail->ratio}};
+    const d9_shape all = {1, {program->state_elements}};
     d9_value_id to, from;
     if ((tail->op != D9_OP_LERP && tail->op != D9_OP_COPY) || !is_state(program, tail->to) ||
         !is_state(program, tail->from) || !is_state(program, program->tail.evaluate))
         return d9_fail(context, D9_USAGE, "the tail cannot %s from %s to %s: it moves the state and its accumulators",
                        d9_op_name(tail->op), d9_program_buffer_name(program, tail->from),
                        d9_program_buffer_name(program, tail->to));
-    D9_TRY(range(context, program, tail->to, NULL, 0, program->state_elements, &to));
-    D9_TRY(range(context, program, tail->from, NULL, 0, program->state_elements, &from));
+    D9_TRY(range(context, program, tail->to, NULL, 0, all, &to));
+    D9_TRY(range(context, program, tail->from, NULL, 0, all, &from));
     if (tail->power != 0) D9_TRY(growing_ratio(context, program, tail, &node.as.lerp.ratio.table));
     if (tail->op == D9_OP_LERP) node.inputs[node.input_count++] = to;
     node.inputs[node.input_count++] = from;

@@ -191,6 +191,7 @@ static double limit_of_node(const comparison *c, const d9_node *node, d9_value_i
     }
     bool summed = value->kind != D9_VALUE_ACTIVATION || info->moves; /* running statistics are sums, too */
     bool half = c->judge->program.precision->compute != c->judge->program.precision->master;
+    if (info->apart && node->as.update.products != value->type) return 2e-3;
     if (before_of(c, id) && !info->moves) return 1e-4; /* updates and the tail: of the same gradients and states */
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
 }

@@ -22,6 +22,15 @@ typedef struct d9_cpu_update {
     float rate, decay, share, correction[D9_UPDATE_STATES], numbers[D9_UPDATE_NUMBERS]; /* as in update.h */
 } d9_cpu_update;
 
+/* The update of a filter of `rows` outputs by a nearly orthogonal matrix: kernels/formulas/orthogonal.h. */
+typedef struct d9_cpu_orthogonal {
+    int64_t rows, columns;
+    int iterations;
+    bool renormalise;      /* the filter, in this step */
+    d9_kernel_store store; /* of what is multiplied */
+    float momentum, rate, decay;
+} d9_cpu_orthogonal;
+
 typedef struct d9_cpu_batch { /* one augmented batch */
     const uint8_t *images;    /* (count, H, W, C) */
     const int32_t *order;     /* (N): sample indices */
@@ -146,6 +155,10 @@ void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const float 
 
 void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
+/* Its sizes and store decide. Aligned to 64 bytes. */
+int64_t d9_cpu_orthogonal_scratch_bytes(const d9_cpu *cpu, const d9_cpu_orthogonal *orthogonal);
+void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *orthogonal, const float *g, void *scratch,
+                              float *w, float *velocity);
 void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, float *a);
 
 /* y (N, H, W, C): gather, reflect-pad, crop, mirror, normalise, zero the cutout square. */

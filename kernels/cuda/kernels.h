@@ -254,6 +254,24 @@ typedef struct d9_cuda_update { /* by its row in kernels/formulas/updates.def */
 /* A whole group in one launch. state: an array for each that the row has; NULL: zeros, and nothing is kept. */
 int d9_cuda_update_group(d9_cuda_stream stream, const d9_cuda_update *rule, d9_kernel_in g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
+
+typedef struct d9_cuda_orthogonal { /* kernels/formulas/orthogonal.h */
+    int64_t rows, columns;
+    int iterations;
+    d9_kernel_store store; /* of what is multiplied */
+    float momentum;
+    int64_t renormalise_every; /* steps; 0: never */
+    d9_cuda_coefficient rate, decay;
+    const int64_t *step;        /* NULL: step 0 */
+    int64_t first;              /* step in which the group moves */
+    const d9_cuda_guard *guard; /* NULL: gradients are taken as they are */
+} d9_cuda_orthogonal;
+
+int64_t d9_cuda_orthogonal_scratch_bytes(const d9_cuda_orthogonal *orthogonal); /* at a multiple of 16 bytes */
+/* One filter, in four launches and three an iteration. */
+int d9_cuda_orthogonal_update(d9_cuda_stream stream, const d9_cuda_orthogonal *orthogonal, d9_kernel_in g,
+                              void *scratch, float *w, float *velocity);
+
 /* a = ratio a + (1 - ratio) x */
 int d9_cuda_lerp(d9_cuda_stream stream, d9_cuda_coefficient ratio, const int64_t *step, const float *x, int64_t count,
                  float *a);

@@ -95,6 +95,50 @@ void d9_cuda_check_update_guarded(d9_check *check) {
         }
 }
 
+/* A filter wider than high, one higher than wide, one of more than a tile; under a guard, and with a bad one. What the
+ * CPU has no store for is compared with f32. */
+void d9_cuda_check_orthogonal(d9_check *check) {
+    static const int64_t sizes[][2] = {{7, 45}, {65, 27}, {70, 117}, {1, 9}};
+    static const double tolerances[] = {[D9_KERNEL_F32] = 1e-5, [D9_KERNEL_BF16] = 2e-3, [D9_KERNEL_F16] = 2e-3};
+    for (int i = 0; i < 4; i++) D9_FOR_STORES(store) for (int how = 0; how < 3; how++) {
+            const int64_t count = sizes[i][0] * sizes[i][1];
+            const d9_cpu cpu = d9_plain_cpu();
+            const d9_kernel_store known = store == D9_KERNEL_F16 ? D9_KERNEL_F32 : store;
+            const bool now = i != 1; /* is it renormalised in step 2? */
+            const d9_cpu_orthogonal on_cpu = {sizes[i][0], sizes[i][1], 3,           now,
+                                              known,       0.6f,        rates[STEP], decays[STEP]};
+            const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = how == 2 ? 0 : D9_CUDA_FINE};
+            const d9_cuda_orthogonal rule = {.rows = sizes[i][0],
+                                             .columns = sizes[i][1],
+                                             .iterations = 3,
+                                             .store = store,
+                                             .momentum = 0.6f,
+                                             .renormalise_every = now ? 2 : 3,
+                                             .rate = {rates, 0},
+                                             .decay = {decays, 0},
+                                             .step = &step,
+                                             .guard = how ? &guard : NULL};
+            group s = open_group(count, D9_KERNEL_F32, 0, 1);
+            d9_pool pool = {.count = 0};
+            d9_array scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_orthogonal_scratch_bytes(&rule) / 4, 0);
+            float *room = d9_pool_floats(&pool, d9_cpu_orthogonal_scratch_bytes(&cpu, &on_cpu) / 4 + 16);
+            while ((uintptr_t)room % 64) room++;
+            for (int64_t k = 0; k < count && how; k++) s.g[k] *= 0.25f;
+            if (how < 2) d9_cpu_orthogonal_update(&cpu, &on_cpu, s.g, room, s.w, s.state[0]);
+            d9_check_launch(check, "orthogonal",
+                            d9_cuda_orthogonal_update(NULL, &rule, d9_array_in(&s.gpu_g), scratch.data, s.gpu_w.data,
+                                                      s.gpu_state[0].data));
+            d9_check_array(check, "orthogonal w", s.w, &s.gpu_w, tolerances[store]);
+            d9_check_array(check, "orthogonal velocity", s.state[0], &s.gpu_state[0], 1e-6);
+            d9_array_free(check, &scratch);
+            d9_array_free(check, &s.gpu_state[0]);
+            d9_array_free(check, &s.gpu_g);
+            d9_array_free(check, &s.gpu_w);
+            d9_pool_free(&s.pool);
+            d9_pool_free(&pool);
+        }
+}
+
 void d9_cuda_check_lerp(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < COUNTS; i++)

@@ -17,13 +17,13 @@ static const char *const noticed_by[] = {
     (" cast add scale copy act_forward act_backward norm_forward norm_epilogue norm_backward norm_shifted"
      " pool_forward pool_backward pool_nan mean_pool_forward bias bias_backward concat dropout"
      " linear_forward linear_backward_data linear_backward_weight loss_forward"
-     " loss_backward metrics update update_guarded lerp guard_check draw gather augment resident "
+     " loss_backward metrics update update_guarded orthogonal lerp guard_check draw gather augment resident "
      "resident_backward moments_forward moments_eval moments_backward "),
     /* barriers are missing */
     (" norm_forward norm_epilogue norm_backward norm_shifted linear_backward_weight metrics augment repeated"
-     " resident resident_backward moments_forward moments_eval moments_backward bias_backward "),
+     " resident resident_backward moments_forward moments_eval moments_backward bias_backward orthogonal "),
     /* a warp's reduction takes half of it */
-    " linear_forward loss_forward loss_backward metrics moments_forward moments_backward "};
+    " linear_forward loss_forward loss_backward metrics moments_forward moments_backward orthogonal "};
 
 static void planted_mistake_is_noticed(void **state) {
     (void)state;

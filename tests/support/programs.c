@@ -148,6 +148,7 @@ static void write_attributes(const d9_node *node, d9_text *text) {
         d9_text_add(text, " ratio %.17g (table %d)", node->as.lerp.ratio.constant, node->as.lerp.ratio.table);
         break;
     case D9_OP_UPDATE:
+    case D9_OP_ORTHOGONAL_UPDATE:
         d9_text_add(text, " row %d rate table %d decay %.17g numbers %g %g %g", (int)node->as.update.update,
                     node->as.update.rate.table, node->as.update.decay.constant, node->as.update.numbers[0],
                     node->as.update.numbers[1], node->as.update.numbers[2]);

@@ -96,6 +96,12 @@ static const op_spec specs[] = {
     {.op = D9_OP_UPDATE, .n = 27, .variant = D9_UPDATE_SGD_PLAIN, .kernel = 1},
     {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_ADAM, .kernel = 2},
     {.op = D9_OP_UPDATE, .n = 65, .variant = D9_UPDATE_ADAMW, .kernel = 2},
+    /* o: outputs; stride: iterations; n: steps between renormalisations; parameter: momentum */
+    {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 1, .o = 7, .kernel = 3, .c = 5, .stride = 3, .parameter = 0.5},
+    {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 2, .o = 65, .kernel = 1, .c = 27, .stride = 2, .parameter = 0.75},
+    {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 3, .o = 27, .kernel = 3, .c = 3, .stride = 1, .parameter = 0.5},
+    {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 0, .o = 70, .kernel = 3, .c = 13, .stride = 3, .parameter = 0},
+    {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 1, .o = 1, .kernel = 3, .c = 3, .stride = 0, .parameter = 0.5},
     {.op = D9_OP_LERP, .n = 1003},
     {.op = D9_OP_COPY, .n = 1003},
     {.op = D9_OP_DRAW, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .variant = D9_MIRROR_RANDOM},
@@ -270,8 +276,12 @@ static void build_update(op_case *c, const op_spec *s, d9_node *node) {
     d9_coefficient rate = {D9_NONE, 0.125}, decay = {D9_NONE, 0.25}, ratio = {D9_NONE, 0.75}, share = {D9_NONE, 0.5};
     node->inputs[0] = op_input(c, "w", D9_BUFFER_STATE, c->master, vector(s->n), -2, 2);
     if (s->op == D9_OP_UPDATE) { /* kernel: arrays of state */
-        node->as.update = (d9_update_attributes){(d9_update)s->variant, rate, decay, share, {{D9_NONE, 0.875}, ratio},
-                                                 {0.5, 0.75, 0.25}};
+        node->as.update = (d9_update_attributes){.update = (d9_update)s->variant,
+                                                 .rate = rate,
+                                                 .decay = decay,
+                                                 .share = share,
+                                                 .correction = {{D9_NONE, 0.875}, ratio},
+                                                 .numbers = {0.5, 0.75, 0.25}};
         node->inputs[1] = op_input(c, "g", D9_BUFFER_GRADIENT, c->master, vector(s->n), -2, 2);
         node->input_count = 2;
         for (int k = 0; k < s->kernel; k++) {
@@ -289,6 +299,22 @@ static void build_update(op_case *c, const op_spec *s, d9_node *node) {
     }
     node->outputs[0] =
         s->op == D9_OP_COPY ? op_output(c, "y", D9_BUFFER_ACCUMULATORS, c->master, vector(s->n)) : node->inputs[0];
+}
+
+/* Rate 1/8, decay 1/4. */
+static void build_orthogonal_update(op_case *c, const op_spec *s, d9_node *node) {
+    const d9_shape filter = {4, {s->o, s->kernel, s->kernel, s->c}};
+    node->as.update = (d9_update_attributes){.rate = {D9_NONE, 0.125},
+                                             .decay = {D9_NONE, 0.25},
+                                             .numbers = {s->parameter, s->stride, (double)s->n},
+                                             .products = c->compute};
+    node->inputs[0] = op_input(c, "w", D9_BUFFER_STATE, c->master, filter, -2, 2);
+    node->inputs[1] = op_input(c, "g", D9_BUFFER_GRADIENT, c->master, filter, -2, 2);
+    node->inputs[2] = op_input(c, "v", D9_BUFFER_ACCUMULATORS, c->master, filter, -2, 2);
+    node->outputs[0] = node->inputs[0];
+    node->outputs[1] = node->inputs[2];
+    node->input_count = 3;
+    node->output_count = 2;
 }
 
 enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
@@ -357,6 +383,7 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_LOSS_BACKWARD] = build_loss,
         [D9_OP_METRICS] = build_metrics,
         [D9_OP_UPDATE] = build_update,
+        [D9_OP_ORTHOGONAL_UPDATE] = build_orthogonal_update,
         [D9_OP_LERP] = build_update,
         [D9_OP_COPY] = build_update,
         [D9_OP_DRAW] = build_batch,

@@ -23,7 +23,8 @@
                         .kind##_count = COUNT(((const char *const[]){__VA_ARGS__}))})
 #define TRICKS                                                                                               \
     "crop, flip, cutout, pool_before_activation, label_smoothing, whitening_bias, celu, gelu, silu, "        \
-    "ghost_batchnorm, frozen_bn_scale, patch_whitening, dirac_init, lookahead, ema, multicrop_tta, flip_tta"
+    "ghost_batchnorm, frozen_bn_scale, patch_whitening, dirac_init, muon, lookahead, ema, "        \
+    "multicrop_tta, flip_tta"
 
 static d9_context context;
 

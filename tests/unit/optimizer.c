@@ -270,6 +270,53 @@ static void resumes_in_the_middle_on_cpu(void **state) {
     check_resume(run_config(&context, "cpu", "f32", ""));
 }
 
+static d9_config *muon_config(const char *backend, const char *precision) {
+    char yaml[1024];
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic, synthetic_train: 42, synthetic_test: 21, image_size: 16}\n"
+             "backend: %s\nprecision: %s\nthreads: 2\nbackend_options: {tune: off}\n"
+             "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
+             "train: {epochs: 2.6, batch_size: 8, optimizer: adam, lr: {knots: [0, end], values: [0.01, 0.001]}}\n"
+             "tricks: {muon: {renormalise_every: 3, weight_decay: 0.1}, ema: {every: 1}}\n",
+             backend, precision);
+    return program_config(&context, yaml);
+}
+
+static void muon_resumes_in_the_middle(void **state) {
+    (void)state;
+    check_resume(muon_config("reference", "f32"));
+    check_resume(muon_config("reference", "bf16"));
+    check_resume(muon_config("cpu", "f32"));
+}
+
+/* Every third step the filters begin at the norm sqrt(outputs), whatever they were; the decay and an orthogonal step of
+ * known length are all that moves them from there. */
+static void muon_moves_filters_by_its_rate(void **state) {
+    (void)state;
+    d9_config *config = muon_config("cpu", "f32");
+    d9_session session;
+    float before[4096], after[4096];
+    int64_t count;
+    open_session(config, &session);
+    const d9_program *program = &session.program;
+    for (int64_t at = 0; at < program->steps; at++) {
+        double norm = 0, moved = 0;
+        read_parameter(&session, "layer1.conv.weight", D9_BUFFER_STATE, before, &count);
+        step(&session, at);
+        read_parameter(&session, "layer1.conv.weight", D9_BUFFER_STATE, after, &count);
+        const double rate =
+            24 * d9_schedule_at(&config->train.lr, at, program->steps_per_epoch, program->extent.epochs);
+        for (int64_t i = 0; i < count; i++) norm += (double)before[i] * before[i];
+        const double keep = (at % 3 == 0 ? sqrt(6 / norm) : 1) * (1 - 0.1 * rate);
+        for (int64_t i = 0; i < count; i++) moved += pow(after[i] - keep * before[i], 2);
+        /* six singular values, each between 0.3 and 1.3 unless the gradient has none there */
+        const double each = sqrt(moved / 6) / rate;
+        if (!(each > 0.3 && each < 1.3)) fail_msg("step %lld moved by %g of its rate", (long long)at, each);
+    }
+    d9_session_close(&session);
+    d9_config_free(&context, config);
+}
+
 /* Both averages come from the checkpoint, the step's corrections from its number. */
 static void adam_resumes_in_the_middle(void **state) {
     (void)state;
@@ -443,6 +490,8 @@ int main(void) {
         cmocka_unit_test(adam_in_every_step),
         cmocka_unit_test(corrections_count_the_group_s_own_steps),
         cmocka_unit_test(adam_resumes_in_the_middle),
+        cmocka_unit_test(muon_resumes_in_the_middle),
+        cmocka_unit_test(muon_moves_filters_by_its_rate),
         cmocka_unit_test(resumes_in_the_middle),
         cmocka_unit_test(resumes_in_the_middle_on_cpu),
         cmocka_unit_test(what_cannot_be_is_refused),

@@ -89,6 +89,7 @@ static void integers_agree_across_types(void **state) {
         op_case wide, narrow;
         d9_op op = op_spec_op(i);
         if (op == D9_OP_AUGMENT) continue; /* its table is filled with integers, but bytes index it: nothing to sum */
+        if (op == D9_OP_ORTHOGONAL_UPDATE) continue; /* it divides by a norm */
         op_case_make(&wide, &f->context, i, D9_F64, D9_F64, OP_FILL_INTEGER);
         op_case_make(&narrow, &f->context, i, D9_BF16, D9_F32, OP_FILL_INTEGER);
         d9_value_id id = narrow.graph->nodes[0].outputs[0];
@@ -354,6 +355,88 @@ static void norm_moves_the_running_statistics(void **state) {
     op_case_free(&c);
 }
 
+/* ---- the orthogonal update, by its definition: always X X^T, whichever side is the longer ---- */
+
+enum { LARGEST = 70 * 117 };
+
+/* c (m, n) = a (m, k) b (k, n), or a b^T. */
+static void multiply(const double *a, const double *b, bool turned, int64_t m, int64_t n, int64_t k, double *c) {
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t d = 0; d < k; d++) sum += a[i * k + d] * (turned ? b[j * k + d] : b[d * n + j]);
+            c[i * n + j] = sum;
+        }
+}
+
+static double length_of(const double *x, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+static void nearly_orthogonal(double *x, int64_t rows, int64_t columns, int iterations) {
+    static double inner[LARGEST], square[LARGEST], next[LARGEST];
+    for (int t = 0; t < iterations; t++) {
+        multiply(x, x, true, rows, rows, columns, inner);
+        multiply(inner, inner, false, rows, rows, rows, square);
+        for (int64_t i = 0; i < rows * rows; i++) square[i] = -4.7750 * inner[i] + 2.0315 * square[i];
+        multiply(square, x, false, rows, columns, rows, next);
+        for (int64_t i = 0; i < rows * columns; i++) x[i] = 3.4445 * x[i] + next[i];
+    }
+}
+
+/* In step 4: rate 1/8, decay 1/4 (specs.c). */
+static void orthogonal_updates_by_definition(void **state) {
+    fixture *f = *state;
+    static double x[LARGEST];
+    int checked = 0;
+    for (int i = 0; i < op_spec_count(); i++) {
+        op_case c;
+        if (op_spec_op(i) != D9_OP_ORTHOGONAL_UPDATE) continue;
+        op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
+        const double *numbers = c.graph->nodes[0].as.update.numbers, *w = content(&c, 0);
+        const int64_t count = op_count(&c, 0), rows = c.graph->values[0].shape.d[0], every = (int64_t)numbers[2];
+        assert_true(count <= LARGEST && rows * rows <= LARGEST);
+        run_once(&c, 2, 1, f->a);
+        for (int64_t k = 0; k < count; k++) {
+            const double g = content(&c, 1)[k], v = numbers[0] * content(&c, 2)[k] + g;
+            NEAR(f->a[k], v, 1e-14);
+            x[k] = g + numbers[0] * v;
+        }
+        const double length = length_of(x, count) + 1e-7;
+        for (int64_t k = 0; k < count; k++) x[k] /= length;
+        nearly_orthogonal(x, rows, count / rows, (int)numbers[1]);
+        const double shrink = every && 4 % every == 0 ? sqrt((double)rows) / length_of(w, count) : 1;
+        run_once(&c, 2, 0, f->a);
+        for (int64_t k = 0; k < count; k++) NEAR(f->a[k], w[k] * shrink * (1 - 0.125 * 0.25) - 0.125 * x[k], 1e-12);
+        op_case_free(&c);
+        checked++;
+    }
+    assert_true(checked >= 4);
+}
+
+/* Nothing divides by nothing: no gradient, or a filter of zeros. */
+static void orthogonal_updates_of_zeros(void **state) {
+    fixture *f = *state;
+    for (int zero = 0; zero < 3; zero++) {
+        op_case c;
+        int spec = 0;
+        while (op_spec_op(spec) != D9_OP_ORTHOGONAL_UPDATE) spec++;
+        op_case_make(&c, &f->context, spec, D9_F64, D9_F64, OP_FILL_RANDOM);
+        const int64_t count = op_count(&c, 0);
+        for (int input = 0; input < 3; input++) /* the filter; gradient and velocity; all */
+            for (int64_t k = 0; k < count && (zero == 2 || (zero == 1) == (input > 0)); k++) c.content[input][k] = 0;
+        run_once(&c, 1, 0, f->a);
+        const double keep = zero == 1 ? sqrt(7) / length_of(content(&c, 0), count) * (1 - 0.125 * 0.25) : 0;
+        for (int64_t k = 0; k < count; k++) {
+            assert_true(isfinite(f->a[k]));
+            if (zero > 0) NEAR(f->a[k], keep * content(&c, 0)[k], 1e-14);
+        }
+        op_case_free(&c);
+    }
+}
+
 static void sgd_keeps_the_velocity(void **state) {
     fixture *f = *state;
     for (int i = 0; i < op_spec_count(); i++) {
@@ -477,6 +560,8 @@ int main(void) {
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(forward_agrees_with_loops_by_hand),
         cmocka_unit_test(norm_moves_the_running_statistics),
+        cmocka_unit_test(orthogonal_updates_by_definition),
+        cmocka_unit_test(orthogonal_updates_of_zeros),
         cmocka_unit_test(sgd_keeps_the_velocity),
         cmocka_unit_test(pooling_lets_nan_win_and_takes_the_first_maximum),
         cmocka_unit_test(metrics_add_up_and_note_the_first_bad_step),

@@ -74,6 +74,7 @@ static const struct edits {
     {"frozen_bn_scale", "{scale: 0.5}", {[PROGRAM_PARAMETERS] = true}},
     {"patch_whitening", "{}", {[PROGRAM_FORWARD] = true, [PROGRAM_PARAMETERS] = true}},
     {"dirac_init", "{}", {[PROGRAM_PARAMETERS] = true}},
+    {"muon", "{}", {[PROGRAM_GROUPS] = true}},
     {"lookahead", "{}", {[PROGRAM_TAIL] = true}},
     {"ema", "{}", {[PROGRAM_TAIL] = true}},
     {"multicrop_tta", "{}", {[PROGRAM_VIEWS] = true}},
@@ -426,6 +427,61 @@ static void test_mirrored_views(void **state) {
     assert_true(sum == 1);
 }
 
+/* A node for each filter that learns, 1x1 or wider, in its own shape; the rest moves as it did. */
+static void test_muon_takes_filters(void **state) {
+    (void)state;
+    built b;
+    build(RESNET9, "patch_whitening: {}, muon: {rate: 0.3, momentum: 0.5, iterations: 4, renormalise_every: 2}", &b);
+    const d9_graph *graph = &b.program.train;
+    int filters = 0;
+    for (int v = 0; v < graph->value_count; v++) {
+        const d9_value *value = &graph->values[v];
+        char role[D9_NAME_SIZE];
+        if (value->kind != D9_VALUE_PARAMETER || value->shape.rank != 4 || !value->trainable) continue;
+        snprintf(role, sizeof role, "update.%.50s", value->name);
+        const d9_node *node = node_at(&b, D9_OP_ORTHOGONAL_UPDATE, role);
+        const d9_update_attributes *update = &node->as.update;
+        for (int i = 0; i < 3; i++) {
+            const d9_value *in = &graph->values[node->inputs[i]];
+            assert_true(d9_shape_equal(&in->shape, &value->shape) && in->offset == value->offset);
+        }
+        assert_int_equal(graph->values[node->inputs[1]].buffer, D9_BUFFER_GRADIENT);
+        assert_true(update->numbers[0] == 0.5 && update->numbers[1] == 4 && update->numbers[2] == 2);
+        assert_true(fabs(d9_coefficient_at(&b.program, &update->rate, 5) - 0.3) <= 1e-15); /* whatever the batch */
+        assert_true(update->decay.constant == 0);
+        filters++;
+    }
+    assert_int_equal(filters, 8);
+    assert_int_equal(program_count(graph, D9_OP_ORTHOGONAL_UPDATE, false), filters);
+    const d9_value *head = value_at(&b, "head.weight"), *whitening = value_at(&b, "stem.whiten.weight");
+    assert_string_equal(b.program.groups.group[d9_groups_find(&b.program.groups, head)].name, "weights");
+    assert_false(whitening->trainable);
+    drop(&b);
+}
+
+/* Its rate is train.lr's with another peak; what it decays is not the batch's business. */
+static void test_muon_follows_the_schedule(void **state) {
+    (void)state;
+    d9_config *config = program_config(&context, "data: {dataset: synthetic}\n"
+                                                 "model: {name: resnet9, channels: [4, 6, 8, 10]}\n"
+                                                 "train: {epochs: 3, batch_size: 8, optimizer: adam,\n"
+                                                 "  lr: {knots: [0, 1, end], values: [0.1, 0.4, 0]}}\n"
+                                                 "tricks: {muon: {rate: 0.2, weight_decay: 0.25}}\n");
+    const d9_extent extent = program_extent(config, 32, 16);
+    d9_program program;
+    program_make(&context, config, &extent, "bf16", false, &program);
+    const d9_update_attributes *update =
+        &program.train.nodes[d9_edit_next(&program.train, D9_OP_ORTHOGONAL_UPDATE, 0)].as.update;
+    for (int64_t s = 0; s < program.steps; s++) {
+        const double rate = d9_schedule_at(&config->train.lr, s, program.steps_per_epoch, 3) / 2;
+        assert_true(fabs(d9_coefficient_at(&program, &update->rate, s) - rate) <= 1e-15);
+    }
+    assert_true(update->decay.constant == 0.25);
+    assert_int_equal(update->products, D9_BF16);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
 /* ---- refusals ---- */
 
 static void assert_refused(tiny_model tiny, const char *tricks, const char *message) {
@@ -516,6 +572,19 @@ static void test_hooks_refuse(void **state) {
                         "tricks.label_smoothing finds nothing to edit: the model has no cross-entropy loss");
     d9_context_clear(&context);
     drop(&b);
+    d9_graph nothing;
+    d9_graph_init(&nothing);
+    build(TINY, "muon: {}", &b);
+    const void *muon = b.config->trick_options[D9_TRICK_muon];
+    assert_int_equal(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &nothing, &b.program.groups), D9_USAGE);
+    assert_string_equal(context.message, "tricks.muon finds nothing to edit: the model has no convolution that learns");
+    d9_context_clear(&context);
+    b.config->train.lr.values[0] = 0;
+    d9_groups groups = {1, {{.rate = b.config->train.lr}}};
+    assert_int_equal(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &b.program.train, &groups), D9_USAGE);
+    assert_string_equal(context.message, "tricks.muon finds nothing to edit: train.lr is 0 in every step");
+    d9_context_clear(&context);
+    drop(&b);
 }
 
 /* ---- the table ---- */
@@ -553,6 +622,8 @@ int main(void) {
         cmocka_unit_test_setup(test_mirrored_views, set_up),
         cmocka_unit_test_setup(test_nothing_to_edit, set_up),
         cmocka_unit_test_setup(test_what_is_left_is_edited, set_up),
+        cmocka_unit_test_setup(test_muon_takes_filters, set_up),
+        cmocka_unit_test_setup(test_muon_follows_the_schedule, set_up),
         cmocka_unit_test_setup(test_hooks_refuse, set_up),
         cmocka_unit_test_setup(test_table_of_tricks, set_up),
     };

@@ -88,6 +88,37 @@ static d9_status run_update(d9_context *context, const d9_site *site, int64_t st
     return D9_OK;
 }
 
+static d9_cpu_orthogonal orthogonal_of(const d9_site *site, int64_t step) {
+    const d9_node *node = site->nodes[0];
+    const d9_update_attributes *update = &node->as.update;
+    const d9_shape *filter = &d9_site_value(site, node->inputs[0])->shape;
+    const int64_t every = (int64_t)update->numbers[2];
+    return (d9_cpu_orthogonal){.rows = filter->d[0],
+                               .columns = d9_shape_count(filter) / filter->d[0],
+                               .iterations = (int)update->numbers[1],
+                               .renormalise = every > 0 && (step - node->when.from) % every == 0,
+                               .store = update->products == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32,
+                               .momentum = (float)update->numbers[0],
+                               .rate = (float)d9_coefficient_at(site->program, &update->rate, step),
+                               .decay = (float)d9_coefficient_at(site->program, &update->decay, step)};
+}
+
+static d9_status prepare_orthogonal(d9_context *context, d9_site *site) {
+    const d9_cpu_orthogonal orthogonal = orthogonal_of(site, 0);
+    return d9_cpu_reserve(context, d9_cpu_device_of(site),
+                          d9_cpu_orthogonal_scratch_bytes(d9_cpu_of(site), &orthogonal));
+}
+
+static d9_status run_orthogonal(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *node = site->nodes[0];
+    const d9_cpu_orthogonal orthogonal = orthogonal_of(site, step);
+    (void)context;
+    d9_cpu_orthogonal_update(d9_cpu_of(site), &orthogonal, d9_site_data(site, node->inputs[1]),
+                             d9_cpu_device_of(site)->scratch, d9_site_data(site, node->outputs[0]),
+                             d9_site_data(site, node->outputs[1]));
+    return D9_OK;
+}
+
 static d9_status run_lerp(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *node = site->nodes[0];
     (void)context;
@@ -113,6 +144,12 @@ const d9_rule d9_cpu_ends_rules[] = {
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", d9_cpu_any, run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, run_gather),
     D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_cpu_f32, run_update),
+    {.name = "orthogonal_update",
+     .node_count = 1,
+     .ops = {D9_OP_ORTHOGONAL_UPDATE},
+     .match = d9_cpu_f32,
+     .prepare = prepare_orthogonal,
+     .run = run_orthogonal},
     D9_PLAIN_RULE(D9_OP_LERP, "lerp", d9_cpu_f32, run_lerp),
     D9_PLAIN_RULE(D9_OP_COPY, "copy", NULL, run_copy),
     {.name = NULL},

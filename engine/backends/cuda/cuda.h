@@ -181,6 +181,8 @@ D9_CUDA_RUN(draw);
 D9_CUDA_RUN(augment);
 D9_CUDA_RUN(gather);
 D9_CUDA_RUN(update);
+D9_CUDA_RUN(orthogonal_update);
+d9_status d9_cuda_prepare_orthogonal_update(d9_context *context, d9_site *site);
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);
 D9_CUDA_RUN(norm);          /* norm or norm_eval, then act, or act and add in either order; pool, norm, act */

@@ -11,6 +11,24 @@ const d9_op_info d9_op_UPDATE = {
     D9_AS_MADE,
 };
 
+/* The shorter side is that of A and of its square. */
+static double orthogonal_operations(const d9_graph *graph, const d9_node *node) {
+    const d9_shape *filter = d9_input_shape(graph, node, 0);
+    const double rows = (double)filter->d[0], columns = (double)d9_shape_count(filter) / rows;
+    const double side = rows < columns ? rows : columns;
+    return node->as.update.numbers[1] * 2 * side * side * (2 * (rows > columns ? rows : columns) + side);
+}
+
+const d9_op_info d9_op_ORTHOGONAL_UPDATE = {
+    .doc = "w, g, velocity -> w, velocity: one filter, (O, ...), by kernels/formulas/orthogonal.h",
+    .inputs = 3,
+    .outputs = 2,
+    .update = true,
+    .apart = true,
+    .operations = orthogonal_operations,
+    D9_AS_MADE,
+};
+
 const d9_op_info d9_op_LERP = {
     .doc = "a, x -> a = ratio*a + (1-ratio)*x",
     .inputs = 2,

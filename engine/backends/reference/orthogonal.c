@@ -1,0 +1,98 @@
+/* The update of a filter by a nearly orthogonal matrix: kernels/formulas/orthogonal.h, by plain products. */
+#define D9_REAL double
+#include "backends/reference/reference.h"
+#include "kernels/formulas/orthogonal.h"
+
+#include <string.h>
+
+typedef struct matrices {
+    int64_t rows, columns, side; /* side: the shorter of the two */
+    double *x, *next;            /* (rows, columns) */
+    double *a, *b;               /* (side, side) */
+} matrices;
+
+static double norm_of(const double *x, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+static void round_to(d9_type type, int64_t count, double *x, void *narrow) {
+    if (type != D9_BF16 && type != D9_F16) return;
+    d9_reference_narrow(type, x, count, 1, narrow);
+    d9_reference_widen(type, narrow, count, 1, x);
+}
+
+/* A of X, B of A, and the next X. */
+static void iterate(matrices *s, d9_type type) {
+    const int64_t count = s->rows * s->columns, square = s->side * s->side;
+    const bool wide = s->rows <= s->columns;
+    memset(s->a, 0, (size_t)square * sizeof *s->a);
+    if (wide) { /* X X^T */
+        for (int64_t i = 0; i < s->rows; i++)
+            for (int64_t j = 0; j < s->rows; j++)
+                for (int64_t k = 0; k < s->columns; k++)
+                    s->a[i * s->rows + j] += s->x[i * s->columns + k] * s->x[j * s->columns + k];
+    } else { /* X^T X */
+        d9_reference_matmul(s->x, 1, s->columns, s->x, s->columns, s->rows, s->columns, s->a);
+    }
+    round_to(type, square, s->a, s->next);
+    memset(s->b, 0, (size_t)square * sizeof *s->b);
+    d9_reference_matmul(s->a, s->side, 1, s->a, s->side, s->side, s->side, s->b);
+    for (int64_t i = 0; i < square; i++) s->b[i] = d9_orthogonal_inner_double(s->a[i], s->b[i]);
+    round_to(type, square, s->b, s->next);
+    memset(s->next, 0, (size_t)count * sizeof *s->next);
+    if (wide)
+        d9_reference_matmul(s->b, s->rows, 1, s->x, s->rows, s->rows, s->columns, s->next);
+    else
+        d9_reference_matmul(s->x, s->columns, 1, s->b, s->rows, s->columns, s->columns, s->next);
+    for (int64_t i = 0; i < count; i++) s->x[i] = d9_orthogonal_outer_double(s->x[i], s->next[i]);
+    round_to(type, count, s->x, s->next);
+}
+
+static d9_status make_room(d9_context *context, const d9_site *site, matrices *s) {
+    d9_status status;
+    const d9_shape *filter = &d9_reference_in(site, 0)->shape;
+    s->rows = filter->d[0];
+    s->columns = d9_shape_count(filter) / s->rows;
+    s->side = s->rows < s->columns ? s->rows : s->columns;
+    D9_TRY(d9_reference_room(context, site, 0, 2 * s->rows * s->columns, &s->x));
+    D9_TRY(d9_reference_room(context, site, 1, 2 * s->side * s->side, &s->a));
+    s->next = s->x + s->rows * s->columns;
+    s->b = s->a + s->side * s->side;
+done:
+    return status;
+}
+
+d9_status d9_reference_ORTHOGONAL_UPDATE(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_update_attributes *update = &site->nodes[0]->as.update;
+    const double rate = d9_coefficient_at(site->program, &update->rate, step);
+    const double decay = d9_coefficient_at(site->program, &update->decay, step), momentum = update->numbers[0];
+    const int64_t every = (int64_t)update->numbers[2];
+    const double *w, *g, *v;
+    double *w_out, *v_out;
+    matrices s;
+    D9_TRY(d9_reference_input(context, site, 0, &w));
+    D9_TRY(d9_reference_input(context, site, 1, &g));
+    D9_TRY(d9_reference_input(context, site, 2, &v));
+    D9_TRY(d9_reference_output(context, site, 0, &w_out));
+    D9_TRY(d9_reference_output(context, site, 1, &v_out));
+    D9_TRY(make_room(context, site, &s));
+    const int64_t count = s.rows * s.columns;
+    for (int64_t i = 0; i < count; i++) {
+        double kept = v[i];
+        s.x[i] = d9_orthogonal_momentum_double(g[i], momentum, &kept);
+        v_out[i] = kept;
+    }
+    const double scale = d9_orthogonal_scale(norm_of(s.x, count));
+    for (int64_t i = 0; i < count; i++) s.x[i] *= scale;
+    round_to(update->products, count, s.x, s.next);
+    for (int i = 0; i < (int)update->numbers[1]; i++) iterate(&s, update->products);
+    const bool renormalise = every > 0 && (step - site->nodes[0]->when.from) % every == 0;
+    const double keep = d9_orthogonal_keep((double)s.rows, renormalise ? norm_of(w, count) : 0, rate, decay);
+    for (int64_t i = 0; i < count; i++) w_out[i] = d9_orthogonal_apply_double(w[i], keep, rate, s.x[i]);
+    for (int i = 0; i < 2; i++) d9_reference_store(site, i);
+done:
+    return status;
+}

@@ -1,0 +1,146 @@
+/* The update of a filter by a nearly orthogonal matrix (kernels/formulas/orthogonal.h): three packed products an
+ * iteration, and passes over the elements between them. Sums of squares are cut into fixed pieces, added in order. */
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/integers.h"
+
+#define D9_REAL float
+#include "kernels/formulas/orthogonal.h"
+
+enum { PIECE = 1 << 14 };
+
+/* clang-format off */
+#define FOR_PIECES(count)                                                                                          \
+    _Pragma("omp parallel for num_threads(cpu->threads) schedule(static)")                                         \
+    for (int64_t begin = 0; begin < (count); begin += PIECE)
+/* clang-format on */
+
+typedef struct room { /* in the scratch */
+    float *wide;      /* (rows, columns): H, then what X meets */
+    float *square;    /* (side, side): A A */
+    void *x;          /* (rows, columns), of the store */
+    void *a, *b;      /* (side, side), of the store */
+    double *sums;     /* of squares, of each piece: of H, then of w */
+    void *product;    /* the products' own */
+} room;
+
+typedef struct products {
+    d9_gemm inner, square, outer; /* A of X, A A, and B with X */
+} products;
+
+static int64_t side_of(const d9_cpu_orthogonal *o) { return d9_least(o->rows, o->columns); }
+
+static products products_of(const d9_cpu_orthogonal *o, const room *r) {
+    const int64_t side = side_of(o);
+    const d9_kernel_in xs = {r->x, o->store}, as = {r->a, o->store}, bs = {r->b, o->store};
+    const d9_gemm_source x = d9_gemm_matrix(xs, o->rows, o->columns), a = d9_gemm_matrix(as, side, side),
+                         b = d9_gemm_matrix(bs, side, side);
+    const d9_gemm_target squares = d9_gemm_result((d9_kernel_out){r->square, D9_KERNEL_F32}, side, side),
+                         wide = d9_gemm_result((d9_kernel_out){r->wide, D9_KERNEL_F32}, o->rows, o->columns),
+                         inner = d9_gemm_result((d9_kernel_out){r->a, o->store}, side, side);
+    products p = {.square = {D9_GEMM_ALONG_ACROSS, side, side, side, a, a, squares}};
+    if (o->rows <= o->columns) {
+        p.inner = (d9_gemm){D9_GEMM_ALONG_ALONG, side, side, o->columns, x, x, inner};
+        p.outer = (d9_gemm){D9_GEMM_ALONG_ACROSS, side, o->columns, side, b, x, wide};
+    } else {
+        p.inner = (d9_gemm){D9_GEMM_ACROSS_ACROSS, side, side, o->rows, x, x, inner};
+        p.outer = (d9_gemm){D9_GEMM_ALONG_ACROSS, o->rows, side, side, x, b, wide};
+    }
+    return p;
+}
+
+/* Lays the room out from `scratch` on; returns its bytes. */
+static int64_t lay_out(const d9_cpu *cpu, const d9_cpu_orthogonal *o, char *scratch, room *r) {
+    const int64_t count = o->rows * o->columns, square = side_of(o) * side_of(o),
+                  each = d9_kernel_store_bytes(o->store);
+    const int64_t bytes[] = {count * 4,     square * 4,    count * each,
+                             square * each, square * each, 2 * (int64_t)sizeof(double) * d9_parts_of(count, PIECE)};
+    void *parts[6];
+    int64_t at = 0;
+    for (int i = 0; i < 6; i++) {
+        parts[i] = scratch ? scratch + at : NULL;
+        at += d9_round_up(bytes[i], 64);
+    }
+    *r = (room){parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], scratch ? scratch + at : NULL};
+    const products p = products_of(o, r);
+    const d9_gemm *const all[] = {&p.inner, &p.square, &p.outer};
+    int64_t most = 0;
+    for (int i = 0; i < 3; i++) most = d9_most(most, d9_gemm_scratch_bytes(cpu, all[i]));
+    return at + most;
+}
+
+int64_t d9_cpu_orthogonal_scratch_bytes(const d9_cpu *cpu, const d9_cpu_orthogonal *o) {
+    room r;
+    return lay_out(cpu, o, NULL, &r);
+}
+
+/* ---- passes ---- */
+
+/* Moves v, and leaves H; the sums of its squares and of w's. */
+static void start(const d9_cpu *cpu, const d9_cpu_orthogonal *o, const float *g, const float *w, float *v,
+                  const room *r) {
+    const int64_t count = o->rows * o->columns, pieces = d9_parts_of(count, PIECE);
+    FOR_PIECES(count) {
+        const int64_t end = d9_least(begin + PIECE, count);
+        double h_sum = 0, w_sum = 0;
+        for (int64_t i = begin; i < end; i++) {
+            const float h = d9_orthogonal_momentum_float(g[i], o->momentum, &v[i]);
+            r->wide[i] = h;
+            h_sum += (double)h * (double)h;
+            w_sum += (double)w[i] * (double)w[i];
+        }
+        r->sums[begin / PIECE] = h_sum;
+        r->sums[pieces + begin / PIECE] = w_sum;
+    }
+}
+
+static double norm_of(const double *sums, int64_t pieces) {
+    double sum = 0;
+    for (int64_t i = 0; i < pieces; i++) sum += sums[i];
+    return sqrt(sum);
+}
+
+/* An element of X or A. */
+static inline float element(d9_kernel_in x, int64_t i) {
+    return x.store == D9_KERNEL_F32 ? ((const float *)x.data)[i] : d9_bf16_to_float(((const uint16_t *)x.data)[i]);
+}
+
+/* B of A and of t = A A, or X of X and of t, its product with B: in t's place, then rounded to y. */
+static void mix(const d9_cpu *cpu, bool inner, d9_kernel_in x, int64_t count, float *t, d9_kernel_out y) {
+    FOR_PIECES(count) {
+        const int64_t end = d9_least(begin + PIECE, count);
+        for (int64_t i = begin; i < end; i++) {
+            const float old = element(x, i);
+            t[i] = inner ? d9_orthogonal_inner_float(old, t[i]) : d9_orthogonal_outer_float(old, t[i]);
+        }
+    }
+    d9_cpu_cast(cpu, (d9_kernel_in){t, D9_KERNEL_F32}, count, y);
+}
+
+static void finish(const d9_cpu *cpu, const d9_cpu_orthogonal *o, float keep, d9_kernel_in x, float *w) {
+    const int64_t count = o->rows * o->columns;
+    FOR_PIECES(count) {
+        const int64_t end = d9_least(begin + PIECE, count);
+        for (int64_t i = begin; i < end; i++) w[i] = d9_orthogonal_apply_float(w[i], keep, o->rate, element(x, i));
+    }
+}
+
+void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *o, const float *g, void *scratch, float *w,
+                              float *v) {
+    const int64_t count = o->rows * o->columns, square = side_of(o) * side_of(o), pieces = d9_parts_of(count, PIECE);
+    room r;
+    lay_out(cpu, o, scratch, &r);
+    const products p = products_of(o, &r);
+    start(cpu, o, g, w, v, &r);
+    const double norm = o->renormalise ? norm_of(r.sums + pieces, pieces) : 0;
+    const float keep = (float)d9_orthogonal_keep((double)o->rows, norm, (double)o->rate, (double)o->decay);
+    d9_cpu_scale(cpu, (d9_kernel_in){r.wide, D9_KERNEL_F32}, (float)d9_orthogonal_scale(norm_of(r.sums, pieces)), count,
+                 (d9_kernel_out){r.x, o->store});
+    for (int i = 0; i < o->iterations; i++) {
+        d9_gemm_run(cpu, &p.inner, r.product);
+        d9_gemm_run(cpu, &p.square, r.product);
+        mix(cpu, true, (d9_kernel_in){r.a, o->store}, square, r.square, (d9_kernel_out){r.b, o->store});
+        d9_gemm_run(cpu, &p.outer, r.product);
+        mix(cpu, false, (d9_kernel_in){r.x, o->store}, count, r.wide, (d9_kernel_out){r.x, o->store});
+    }
+    finish(cpu, o, keep, (d9_kernel_in){r.x, o->store}, w);
+}
