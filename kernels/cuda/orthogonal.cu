@@ -43,7 +43,8 @@ __global__ void __launch_bounds__(D9_BLOCK)
 }
 
 /* One thread: a few hundred sums, in order. */
-__global__ void orthogonal_terms_kernel(d9_cuda_orthogonal o, const double *sums, int blocks, terms_of_step *terms) {
+__global__ void __launch_bounds__(D9_BLOCK)
+    orthogonal_terms_kernel(d9_cuda_orthogonal o, const double *sums, int blocks, terms_of_step *terms) {
     const int64_t since = (o.step ? *o.step : 0) - o.first;
     const bool renormalise = o.renormalise_every > 0 && since % o.renormalise_every == 0;
     double h_sum = 0, w_sum = 0;
@@ -92,6 +93,7 @@ struct product {
 /* Rows [from, from + TILE) and depths [k, k + DEPTH) into shared memory, depth by depth; what is not there is zero.
  * Neighbouring threads take neighbouring elements. */
 D9_DEVICE void take(const operand &s, int64_t count, int64_t from, int64_t depth, int64_t k, float *tile) {
+    D9_UNROLL(1) /* more at once and registers spill */
     for (int t = static_cast<int>(threadIdx.x); t < TILE * DEPTH; t += D9_BLOCK) {
         const int i = s.column == 1 ? t / DEPTH : t % TILE, d = s.column == 1 ? t % DEPTH : t / TILE;
         const bool there = from + i < count && k + d < D9_END(depth);
@@ -116,6 +118,7 @@ __global__ void __launch_bounds__(D9_BLOCK) orthogonal_product_kernel(product p)
         take(p.a, p.rows, row, p.depth, k, a);
         take(p.b, p.columns, column, p.depth, k, b);
         D9_BARRIER();
+        D9_UNROLL(4)
         for (int d = 0; d < DEPTH; d++)
             for (int r = 0; r < EACH; r++)
                 for (int c = 0; c < EACH; c++) sum[r][c] += a[d * TILE + i + r] * b[d * TILE + j + c];
