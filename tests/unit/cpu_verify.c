@@ -15,7 +15,7 @@ static void check(const char *backend, const char *precision) {
     d9_context_init(&context);
     const char *missing = run_missing(&context, backend, precision);
     if (missing) skip_for(missing, context.message);
-    run_check_verify(backend, precision, "", 20);
+    run_check_verify(backend, precision, "", 21);
 }
 
 static void test_f32(void **state) {
