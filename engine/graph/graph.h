@@ -162,10 +162,12 @@ typedef struct d9_draw_attributes {
     int pad, mirror, cutout; /* step/augment.h */
     int64_t batch, steps_per_epoch, samples;
     int height, width; /* of an image: bounds of the cutout square */
+    float brightness, contrast;
 } d9_draw_attributes;
 typedef struct d9_augment_attributes {
     int pad, cutout;
     int64_t batch, steps_per_epoch;
+    bool jitter; /* by the draws of brightness and contrast */
 } d9_augment_attributes;
 
 typedef struct d9_node {

@@ -182,8 +182,10 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     const d9_extent *e = &program->extent;
     const int64_t images = training ? e->train_images : e->eval_images,
                   per_epoch = training ? program->steps_per_epoch : 1;
-    const d9_augment_attributes augment = {training ? program->augmentation.pad : d9_views_reach(&program->views),
-                                           training ? program->augmentation.cutout : 0, e->batch, per_epoch};
+    const d9_augmentation *augmentation = &program->augmentation;
+    const d9_augment_attributes augment = {training ? augmentation->pad : d9_views_reach(&program->views),
+                                           training ? augmentation->cutout : 0, e->batch, per_epoch,
+                                           training && (augmentation->brightness > 0 || augmentation->contrast > 0)};
     const d9_shape order_shape = {1, {per_epoch * e->batch}}, draws_shape = {2, {e->batch, D9_DRAW_SLOTS}};
     const d9_shape images_shape = {4, {images, e->height, e->width, e->channels}},
                    table_shape = {2, {e->channels, 256}};
@@ -206,9 +208,17 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
                           {graph->image}, 1,       .as.augment = augment};
     D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
     if (training) {
-        const d9_draw_attributes attributes = {program->seed,  augment.pad,    (int)program->augmentation.mirror,
-                                               augment.cutout, e->batch,       per_epoch,
-                                               images,         (int)e->height, (int)e->width};
+        const d9_draw_attributes attributes = {program->seed,
+                                               augment.pad,
+                                               (int)augmentation->mirror,
+                                               augment.cutout,
+                                               e->batch,
+                                               per_epoch,
+                                               images,
+                                               (int)e->height,
+                                               (int)e->width,
+                                               augmentation->brightness,
+                                               augmentation->contrast};
         const d9_node draw = {D9_OP_DRAW, "draws", {order}, 1, {draws}, 1, .as.draw = attributes};
         D9_TRY(d9_graph_insert_node(context, graph, 0, &draw, NULL));
     }

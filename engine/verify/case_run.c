@@ -170,18 +170,19 @@ done:
 
 /* Puts the file's draws where evaluation finds the draws of its views. */
 static d9_status write_draws(d9_session *session, const d9_reference_case *reference) {
-    static const char *const slots[D9_DRAW_SLOTS] = {"crop_y", "crop_x", "flip", "cutout_y", "cutout_x"};
+    static const char *const slots[] = {"crop_y", "crop_x", "flip", "cutout_y", "cutout_x"}; /* jitter has no case */
+    enum { SLOTS = sizeof slots / sizeof *slots };
     d9_status status;
     const d9_program *program = &session->program;
     const int64_t n = program->extent.batch, square = program->augmentation.cutout;
     const double pads = 2.0 * program->augmentation.pad;
-    const double most[D9_DRAW_SLOTS] = {pads, pads, 1, (double)(program->extent.height - square),
-                                        (double)(program->extent.width - square)};
+    const double most[SLOTS] = {pads, pads, 1, (double)(program->extent.height - square),
+                                (double)(program->extent.width - square)};
     int32_t *draws = NULL;
     double *wide = NULL;
     D9_TRY(D9_ALLOCATE(session->context, n * D9_DRAW_SLOTS, "draws", &draws));
     D9_TRY(D9_ALLOCATE(session->context, n, "draws", &wide));
-    for (int s = 0; s < D9_DRAW_SLOTS; s++) {
+    for (int s = 0; s < SLOTS; s++) {
         const d9_tensor *tensor = d9_safetensors_find(reference->file, slots[s]);
         if (!tensor || d9_shape_count(&tensor->shape) != n)
             D9_TRY(d9_fail(session->context, D9_DATA, "case %s: needs %s (%lld)", reference->name, slots[s],
@@ -212,6 +213,8 @@ static d9_status run_augmentation(d9_context *context, const d9_reference_case *
     d9_graph *graph = &session.program.eval;
     D9_TRY(open_session(context, reference, options, &session_options, &config, &session));
     const d9_value *image = &graph->values[graph->image];
+    if (session.program.augmentation.brightness > 0 || session.program.augmentation.contrast > 0)
+        D9_TRY(d9_fail(context, D9_DATA, "case %s: no case file has draws of color_jitter", reference->name));
     graph->node_count = 1;
     graph->nodes[0].as.augment.pad = session.program.augmentation.pad;
     graph->nodes[0].as.augment.cutout = session.program.augmentation.cutout;

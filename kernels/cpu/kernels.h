@@ -34,9 +34,10 @@ typedef struct d9_cpu_orthogonal {
 typedef struct d9_cpu_batch { /* one augmented batch */
     const uint8_t *images;    /* (count, H, W, C) */
     const int32_t *order;     /* (N): sample indices */
-    const int32_t *draws;     /* (N, 5), as kernels/formulas/augment.h writes them */
+    const int32_t *draws;     /* (N, D9_AUGMENT_SLOTS), as kernels/formulas/augment.h writes them */
     const float *table;       /* (C, 256): normalised value of each byte */
     int height, width, channels, pad, cutout;
+    bool jitter;
 } d9_cpu_batch;
 
 /* What comes before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), each rounded to the

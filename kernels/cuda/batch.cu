@@ -1,5 +1,5 @@
-/* The batch: draws, augmented images, labels. Integers and a table look-up, so the bits are the CPU's. It is compiled
- * without contraction all the same. */
+/* The batch: draws, augmented images, labels. Integers, a table look-up, a sum and a product, so the bits are the
+ * CPU's. It is compiled without contraction all the same. */
 #include "kernels/cuda/vector.h"
 
 /* The sample that image n of this step shows, and the epoch. */
@@ -15,7 +15,7 @@ D9_DEVICE d9_augment_draws draw_for(const d9_cuda_slice &slice, const d9_augment
 __global__ void __launch_bounds__(D9_BLOCK) draw_kernel(d9_cuda_slice slice, d9_augment_rule rule, int32_t *draws) {
     for (int64_t n = d9_thread(); n < D9_END(slice.batch); n += d9_threads()) {
         const d9_augment_draws drawn = draw_for(slice, rule, n);
-        for (int s = 0; s < 5; s++) draws[n * 5 + s] = drawn.slot[s];
+        for (int s = 0; s < D9_AUGMENT_SLOTS; s++) draws[n * D9_AUGMENT_SLOTS + s] = drawn.slot[s];
     }
 }
 
@@ -32,7 +32,9 @@ D9_DEVICE float value_at(const d9_cuda_batch &b, const uint8_t *image, const int
     const int row = d9_augment_row(y, draws[0], rule.pad, rule.height);
     const int column = d9_augment_column(x, draws[1], draws[2], rule.pad, rule.width);
     const uint8_t byte = image[(static_cast<int64_t>(row) * rule.width + column) * b.channels + c];
-    return cut ? 0.0f : b.table[c * 256 + byte];
+    const float pixel = b.table[c * 256 + byte];
+    if (cut) return 0.0f;
+    return b.jitter ? d9_augment_jitter(pixel, draws[5], draws[6]) : pixel;
 }
 
 /* Blocks on a multiprocessor; of 7.5 it has threads for four. */
@@ -46,13 +48,14 @@ enum { AUGMENT_BLOCKS = 6 };
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
     augment_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
-    D9_SHARED(int32_t, draws, 5);
+    D9_SHARED(int32_t, draws, D9_AUGMENT_SLOTS);
     const int64_t n = blockIdx.x;
     const int row_size = b.rule.width * b.channels, size = b.rule.height * row_size;
     if (threadIdx.x == 0) {
         d9_augment_draws drawn;
         if (!b.draws) drawn = draw_for(slice, b.rule, n);
-        for (int s = 0; s < 5; s++) draws[s] = b.draws ? b.draws[n * 5 + s] : drawn.slot[s];
+        for (int s = 0; s < D9_AUGMENT_SLOTS; s++)
+            draws[s] = b.draws ? b.draws[n * D9_AUGMENT_SLOTS + s] : drawn.slot[s];
     }
     D9_BARRIER();
     const uint8_t *image = b.images + static_cast<int64_t>(sample_at(slice, n)) * size;

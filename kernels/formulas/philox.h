@@ -20,7 +20,8 @@ enum {
     D9_STREAM_INIT = 4,      /* initial weights */
     D9_STREAM_SYNTHETIC = 5, /* the drawn shapes */
     D9_STREAM_SPLIT = 6,     /* validation and folder splits */
-    D9_STREAM_DROPOUT = 7    /* one word an element: formulas/dropout.h */
+    D9_STREAM_DROPOUT = 7,   /* one word an element: formulas/dropout.h */
+    D9_STREAM_JITTER = 8     /* v[0]: brightness, v[1]: contrast */
 };
 
 typedef struct d9_philox {

@@ -91,22 +91,25 @@ static void a_batch_drawn_on_the_way_has_the_same_bits(void **state) {
     op_case c;
     char text[256];
     RUNNING();
-    for (int t = 0; t < TYPES; t++) {
+    for (int t = 0; t < 2 * TYPES; t++) {
+        const bool jitter = t >= TYPES;
+        const d9_type type = types[t % TYPES];
         const d9_shape all = {4, {100, 9, 7, 3}}, table = {2, {3, 256}};
-        op_case_begin(&c, &f->context, "batch", types[t], D9_F32, OP_FILL_RANDOM);
+        op_case_begin(&c, &f->context, "batch", type, D9_F32, OP_FILL_RANDOM);
         c.program.steps_per_epoch = 3;
         d9_node draw = {.op = D9_OP_DRAW,
                         .input_count = 1,
                         .output_count = 1,
-                        .as.draw = {11, 2, D9_MIRROR_RANDOM, 3, 5, 3, 100, 9, 7}};
+                        .as.draw = {11, 2, D9_MIRROR_RANDOM, 3, 5, 3, 100, 9, 7, jitter ? 0.25f : 0, 0}};
         draw.inputs[0] = op_input(&c, "order", D9_BUFFER_ORDER, D9_I32, (d9_shape){1, {15}}, 0, 99);
         draw.outputs[0] = op_output(&c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {5, D9_DRAW_SLOTS}});
-        d9_node augment = {.op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.augment = {2, 3, 5, 3}};
+        d9_node augment = {
+            .op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.augment = {2, 3, 5, 3, jitter}};
         augment.inputs[0] = op_input(&c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
         augment.inputs[1] = draw.inputs[0];
         augment.inputs[2] = draw.outputs[0];
         augment.inputs[3] = op_input(&c, "table", D9_BUFFER_TABLE, D9_F32, table, -2, 2);
-        augment.outputs[0] = op_output(&c, "image", D9_BUFFER_SCRATCH, types[t], (d9_shape){4, {5, 9, 7, 3}});
+        augment.outputs[0] = op_output(&c, "image", D9_BUFFER_SCRATCH, type, (d9_shape){4, {5, 9, 7, 3}});
         op_node(&c, &draw);
         op_node(&c, &augment);
         rival_read_plan(&c, f->r.backend, &f->r.fused, text, sizeof text);

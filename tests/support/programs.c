@@ -13,7 +13,7 @@
 #include <string.h>
 
 const char *const program_all_tricks =
-    "crop: {pad: 4}, flip: {}, cutout: {size: 4}, pool_before_activation: {position: before_norm}, "
+    "crop: {pad: 4}, flip: {}, cutout: {size: 4}, color_jitter: {}, pool_before_activation: {position: before_norm}, "
     "label_smoothing: {alpha: 0.2}, celu: {alpha: 0.3}, ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: "
     "1.0}, "
     "patch_whitening: {size: 3, epsilon: 1.0e-2, images: 8}, ema: {momentum: 0.99, every: 5}, flip_tta: {}";
@@ -154,15 +154,17 @@ static void write_attributes(const d9_node *node, d9_text *text) {
                     node->as.update.numbers[1], node->as.update.numbers[2]);
         break;
     case D9_OP_DRAW:
-        d9_text_add(text, " seed %llu pad %d mirror %d cutout %d of %dx%d batch %lld steps %lld samples %lld",
-                    (unsigned long long)node->as.draw.seed, node->as.draw.pad, node->as.draw.mirror,
-                    node->as.draw.cutout, node->as.draw.height, node->as.draw.width, (long long)node->as.draw.batch,
-                    (long long)node->as.draw.steps_per_epoch, (long long)node->as.draw.samples);
+        d9_text_add(
+            text, " seed %llu pad %d mirror %d cutout %d of %dx%d jitter %g %g batch %lld steps %lld samples %lld",
+            (unsigned long long)node->as.draw.seed, node->as.draw.pad, node->as.draw.mirror, node->as.draw.cutout,
+            node->as.draw.height, node->as.draw.width, (double)node->as.draw.brightness, (double)node->as.draw.contrast,
+            (long long)node->as.draw.batch, (long long)node->as.draw.steps_per_epoch, (long long)node->as.draw.samples);
         break;
     case D9_OP_AUGMENT:
     case D9_OP_GATHER:
-        d9_text_add(text, " pad %d cutout %d batch %lld steps %lld", node->as.augment.pad, node->as.augment.cutout,
-                    (long long)node->as.augment.batch, (long long)node->as.augment.steps_per_epoch);
+        d9_text_add(text, " pad %d cutout %d jitter %d batch %lld steps %lld", node->as.augment.pad,
+                    node->as.augment.cutout, node->as.augment.jitter, (long long)node->as.augment.batch,
+                    (long long)node->as.augment.steps_per_epoch);
         break;
     default:
         break;

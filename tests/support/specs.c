@@ -1,6 +1,8 @@
 /* The table of op cases: every operation of ops.def at sizes that no kernel likes. */
 #include "tests/support/graphs.h"
 
+#include "kernels/formulas/half.h"
+
 #include <stdio.h>
 
 typedef struct op_spec {
@@ -9,7 +11,7 @@ typedef struct op_spec {
     int kernel, stride, pad;
     int64_t group_size;
     int variant;      /* activation; momentum form; mirror rule */
-    double parameter; /* alpha; smoothing; factor */
+    double parameter; /* alpha; smoothing; factor; jitter */
 } op_spec;
 
 static const op_spec specs[] = {
@@ -107,8 +109,10 @@ static const op_spec specs[] = {
     {.op = D9_OP_DRAW, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .variant = D9_MIRROR_RANDOM},
     {.op = D9_OP_DRAW, .n = 65, .h = 32, .w = 32, .c = 3, .pad = 2, .kernel = 0, .variant = D9_MIRROR_ALTERNATING},
     {.op = D9_OP_DRAW, .n = 7, .h = 8, .w = 8, .c = 3, .pad = 0, .kernel = 8, .variant = D9_MIRROR_NONE},
+    {.op = D9_OP_DRAW, .n = 65, .h = 8, .w = 8, .c = 3, .parameter = 0.25},
     {.op = D9_OP_AUGMENT, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5},
     {.op = D9_OP_AUGMENT, .n = 5, .h = 6, .w = 7, .c = 1, .pad = 0, .kernel = 0},
+    {.op = D9_OP_AUGMENT, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .parameter = 0.25},
     {.op = D9_OP_GATHER, .n = 65, .h = 1, .w = 1, .c = 1},
 };
 
@@ -319,16 +323,28 @@ static void build_orthogonal_update(op_case *c, const op_spec *s, d9_node *node)
 
 enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
 
+/* The bits of a jitter's draw as f32. */
+static double bits_of(double x) { return (double)(int32_t)d9_float_bits((float)x); }
+
 static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}};
     d9_value_id order = op_input(c, "order", D9_BUFFER_ORDER, D9_I32, vector(s->n * STEPS_PER_EPOCH), 0, SAMPLES - 1);
     c->program.extent =
         (d9_extent){.train_images = SAMPLES, .height = s->h, .width = s->w, .channels = s->c, .batch = s->n};
     c->program.steps_per_epoch = STEPS_PER_EPOCH;
-    node->as.augment = (d9_augment_attributes){s->pad, s->kernel, s->n, STEPS_PER_EPOCH};
+    node->as.augment = (d9_augment_attributes){s->pad, s->kernel, s->n, STEPS_PER_EPOCH, s->parameter > 0};
     if (s->op == D9_OP_DRAW) {
-        node->as.draw = (d9_draw_attributes){11,      s->pad,    s->variant, s->kernel, s->n, STEPS_PER_EPOCH,
-                                             SAMPLES, (int)s->h, (int)s->w};
+        node->as.draw = (d9_draw_attributes){11,
+                                             s->pad,
+                                             s->variant,
+                                             s->kernel,
+                                             s->n,
+                                             STEPS_PER_EPOCH,
+                                             SAMPLES,
+                                             (int)s->h,
+                                             (int)s->w,
+                                             (float)s->parameter,
+                                             (float)s->parameter / 2};
         node->inputs[0] = order;
         node->outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS));
         return;
@@ -349,6 +365,8 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
         draws[D9_DRAW_CROP_X] = (double)((i * 7 + 2) % (2 * s->pad + 1));
         draws[D9_DRAW_CUTOUT_Y] = (double)(i * 3 % (s->h - s->kernel + 1));
         draws[D9_DRAW_CUTOUT_X] = (double)((i + 1) % (s->w - s->kernel + 1));
+        draws[D9_DRAW_BRIGHTNESS] = bits_of(s->parameter * (double)(i - 3) / 7);
+        draws[D9_DRAW_CONTRAST] = bits_of(1 + s->parameter * (double)(3 - i) / 11);
     }
     node->input_count = 4;
     node->outputs[0] = result(c, "image", images(s, s->c));

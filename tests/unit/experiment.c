@@ -191,8 +191,9 @@ static void test_refusals_name_the_place(void **state) {
            ":3:28: arms.a.set.model.chanels: model.chanels: unknown key; known: name, channels, logits_scale; did you "
            "mean channels?");
     refuse("config: tiny.yaml\narms: {a: {without: [emma]}}\n",
-           ":2:22: arms.a.without[0]: tricks.emma: unknown key; known: crop, flip, cutout, pool_before_activation, "
-           "label_smoothing, whitening_bias, celu, gelu, silu, ghost_batchnorm, frozen_bn_scale, patch_whitening, "
+           ":2:22: arms.a.without[0]: tricks.emma: unknown key; known: crop, flip, cutout, color_jitter, "
+           "pool_before_activation, label_smoothing, whitening_bias, celu, gelu, silu, ghost_batchnorm, "
+           "frozen_bn_scale, patch_whitening, "
            "dirac_init, muon, lookahead, ema, multicrop_tta, flip_tta; did you mean ema?");
     refuse("config: tiny.yaml\nset: {train.momentum: 2}\narms: {a: {}}\n",
            ":2:23: set.train.momentum: train.momentum: 2 is out of range; must lie between 0 and 0.999999");

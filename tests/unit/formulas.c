@@ -323,10 +323,55 @@ static void what_is_off_draws_zero(void **state) {
     const d9_augment_rule whole = {.seed = 3, .cutout = 32, .height = 32, .width = 32};
     (void)state;
     for (uint32_t sample = 0; sample < 100; sample++)
-        for (int s = 0; s < 5; s++) {
+        for (int s = 0; s < D9_AUGMENT_SLOTS; s++) {
             assert_int_equal(d9_augment_draw(&rule, sample, 1).slot[s], 0);
             assert_int_equal(d9_augment_draw(&whole, sample, 1).slot[s], 0);
         }
+}
+
+static double drawn_number(const d9_augment_draws *draws, int slot) {
+    return (double)d9_float_of_bits((uint32_t)draws->slot[slot]);
+}
+
+static void jitter_is_uniform_and_each_epoch_another(void **state) {
+    enum { SAMPLES = 20000 };
+    const double range[2] = {0.25, 0.5}, centre[2] = {0, 1};
+    d9_augment_rule rule = {.seed = 3, .height = 32, .width = 32, .brightness = 0.25f, .contrast = 0.5f};
+    double sum[2] = {0}, squares[2] = {0}, products = 0, epochs = 0, least[2] = {9, 9}, most[2] = {-9, -9};
+    (void)state;
+    for (uint32_t sample = 0; sample < SAMPLES; sample++) {
+        const d9_augment_draws draws = d9_augment_draw(&rule, sample, 2), again = d9_augment_draw(&rule, sample, 2),
+                               next = d9_augment_draw(&rule, sample, 3);
+        double u[2];
+        assert_memory_equal(&draws, &again, sizeof draws);
+        for (int i = 0; i < 2; i++) {
+            u[i] = (drawn_number(&draws, 5 + i) - centre[i]) / range[i];
+            sum[i] += u[i], squares[i] += u[i] * u[i];
+            least[i] = fmin(least[i], u[i]), most[i] = fmax(most[i], u[i]);
+            epochs += u[i] * (drawn_number(&next, 5 + i) - centre[i]) / range[i];
+        }
+        products += u[0] * u[1];
+    }
+    for (int i = 0; i < 2; i++) { /* of a uniform number in [-1, 1]; five standard deviations */
+        assert_true(least[i] >= -1 && least[i] < -0.999 && most[i] <= 1 && most[i] > 0.999);
+        NEAR(sum[i] / SAMPLES, 0, 5 * sqrt(1.0 / 3 / SAMPLES));
+        NEAR(squares[i] / SAMPLES, 1.0 / 3, 5 * sqrt(4.0 / 45 / SAMPLES));
+    }
+    NEAR(products / SAMPLES, 0, 5.0 / 3 / sqrt(SAMPLES));         /* neither of the two says anything of the other, */
+    NEAR(epochs / SAMPLES / 2, 0, 5.0 / 3 / sqrt(2.0 * SAMPLES)); /* nor one epoch of the next */
+    rule.contrast = 0;
+    assert_true(drawn_number(&(d9_augment_draws){{d9_augment_draw(&rule, 1, 0).slot[6]}}, 0) == 1);
+    rule.contrast = 0.5f, rule.brightness = 0;
+    assert_true(drawn_number(&(d9_augment_draws){{d9_augment_draw(&rule, 1, 0).slot[5]}}, 0) == 0);
+}
+
+static void jitter_adds_and_then_multiplies(void **state) {
+    const int32_t quarter = d9_augment_spread(UINT32_C(0xffffff00), 0, 0.25f), /* the greatest word: u = 1 - 2^-23 */
+        half = d9_augment_spread(0, 1, 0.5f), middle = d9_augment_spread(UINT32_C(0x80000000), 1, 0.5f);
+    (void)state;
+    NEAR((double)d9_float_of_bits((uint32_t)quarter), 0.25 * (1 - 0x1p-23), 1e-12);
+    assert_true(d9_float_of_bits((uint32_t)half) == 0.5f && d9_float_of_bits((uint32_t)middle) == 1.0f);
+    assert_true(d9_augment_jitter(3, d9_augment_spread(0, 0, 0.25f), half) == 1.375f); /* (3 - 1/4) / 2 */
 }
 
 static void alternating_mirror_turns_over(void **state) {
@@ -363,6 +408,8 @@ int main(void) {
         cmocka_unit_test(reflection_repeats_no_edge),
         cmocka_unit_test(draws_cover_their_ranges),
         cmocka_unit_test(what_is_off_draws_zero),
+        cmocka_unit_test(jitter_is_uniform_and_each_epoch_another),
+        cmocka_unit_test(jitter_adds_and_then_multiplies),
         cmocka_unit_test(alternating_mirror_turns_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -268,8 +268,9 @@ static double gather_by_hand(const op_case *c, int64_t i) { return content(c, 0)
 
 static double draw_by_hand(const op_case *c, int64_t i) {
     const d9_draw_attributes *draw = &c->graph->nodes[0].as.draw;
-    const d9_augment_rule rule = {draw->seed, draw->pad, draw->mirror, draw->cutout, draw->height, draw->width};
-    return d9_augment_draw(&rule, (uint32_t)sample_of(c, 0, draw->batch, i / 5), 1).slot[i % 5];
+    const d9_augment_rule rule = {draw->seed,   draw->pad,   draw->mirror,     draw->cutout,
+                                  draw->height, draw->width, draw->brightness, draw->contrast};
+    return d9_augment_draw(&rule, (uint32_t)sample_of(c, 0, draw->batch, i / D9_DRAW_SLOTS), 1).slot[i % D9_DRAW_SLOTS];
 }
 
 /* By a padded copy of the row and column numbers, crop, then reversal. */
@@ -277,7 +278,7 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     const d9_augment_attributes *augment = &c->graph->nodes[0].as.augment;
     const int64_t *y = out_dims(c);
     int64_t k = i % y[3], column = i / y[3] % y[2], row = i / y[3] / y[2] % y[1], n = i / y[3] / y[2] / y[1];
-    const double *draws = content(c, 2) + n * 5;
+    const double *draws = content(c, 2) + n * D9_DRAW_SLOTS;
     int rows[64], columns[64], p = augment->pad;
     for (int r = 0; r < (int)y[1] + 2 * p; r++)
         rows[r] = r < p ? p - r : r >= y[1] + p ? 2 * (int)y[1] - 2 - (r - p) : r - p;
@@ -288,8 +289,12 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     int64_t from = draws[2] != 0 ? y[2] - 1 - column : column;
     int64_t source_row = rows[row + (int64_t)draws[0]], source_column = columns[from + (int64_t)draws[1]];
     int64_t sample = sample_of(c, 1, y[0], n);
-    return content(
-        c, 3)[k * 256 + (int64_t)content(c, 0)[((sample * y[1] + source_row) * y[2] + source_column) * y[3] + k]];
+    const double byte = content(c, 0)[((sample * y[1] + source_row) * y[2] + source_column) * y[3] + k];
+    const double pixel = content(c, 3)[k * 256 + (int64_t)byte];
+    if (!augment->jitter) return pixel;
+    const float shift = d9_float_of_bits((uint32_t)(int32_t)draws[5]),
+                factor = d9_float_of_bits((uint32_t)(int32_t)draws[6]), moved = (float)pixel + shift;
+    return (double)(moved * factor);
 }
 
 static void forward_agrees_with_loops_by_hand(void **state) {

@@ -64,6 +64,7 @@ static const struct edits {
     {"crop", "{pad: 3}", {[PROGRAM_AUGMENTATION] = true}},
     {"flip", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"cutout", "{size: 5}", {[PROGRAM_AUGMENTATION] = true}},
+    {"color_jitter", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"pool_before_activation", "{position: before_norm}", {[PROGRAM_FORWARD] = true}},
     {"label_smoothing", "{alpha: 0.2}", {[PROGRAM_LOSS] = true}},
     {"whitening_bias", "{}", {[PROGRAM_FORWARD] = true, [PROGRAM_PARAMETERS] = true, [PROGRAM_GROUPS] = true}},
@@ -143,7 +144,18 @@ static void test_augmentations(void **state) {
     assert_int_equal(b.program.eval.nodes[0].as.augment.pad, 0); /* evaluation sees the image as it is */
     assert_int_equal(b.program.eval.nodes[0].as.augment.cutout, 0);
     drop(&b);
+    build(TINY, "color_jitter: {brightness: 0.25}", &b);
+    assert_true(node_at(&b, D9_OP_DRAW, "draws")->as.draw.brightness == 0.25f);
+    assert_true(node_at(&b, D9_OP_DRAW, "draws")->as.draw.contrast == 0.13f);
+    assert_true(node_at(&b, D9_OP_AUGMENT, "image")->as.augment.jitter);
+    assert_false(b.program.eval.nodes[0].as.augment.jitter);
+    drop(&b);
+    build(TINY, "color_jitter: {brightness: 0, contrast: 0}", &b); /* nothing to do, and nothing is done */
+    assert_false(node_at(&b, D9_OP_AUGMENT, "image")->as.augment.jitter);
+    drop(&b);
     build(TINY, "flip: {}", &b);
+    assert_true(node_at(&b, D9_OP_DRAW, "draws")->as.draw.brightness == 0);
+    assert_false(node_at(&b, D9_OP_AUGMENT, "image")->as.augment.jitter);
     assert_int_equal(node_at(&b, D9_OP_DRAW, "draws")->as.draw.mirror, D9_MIRROR_RANDOM);
     assert_int_equal(node_at(&b, D9_OP_DRAW, "draws")->as.draw.pad, 0);
     drop(&b);

@@ -3,8 +3,9 @@
 #include "kernels/formulas/augment.h"
 
 _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
-                   (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING,
-               "augment.h and the formulas number the mirror rules alike");
+                   (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING &&
+                   (int)D9_DRAW_SLOTS == (int)D9_AUGMENT_SLOTS,
+               "augment.h and the formulas number mirror rules and draws alike");
 
 /* This step's part of the epoch's order. An index outside [0, samples): D9_DEVICE. */
 static d9_status order_slice(d9_context *context, const d9_site *site, d9_value_id order, int64_t at, int64_t batch,
@@ -21,9 +22,10 @@ static d9_status run_draw(d9_context *context, const d9_site *site, int64_t step
     d9_status status;
     const d9_node *node = site->nodes[0];
     const d9_draw_attributes *draw = &node->as.draw;
-    const d9_augment_rule rule = {draw->seed, draw->pad, draw->mirror, draw->cutout, draw->height, draw->width};
+    const d9_augment_rule rule = {draw->seed,   draw->pad,   draw->mirror,     draw->cutout,
+                                  draw->height, draw->width, draw->brightness, draw->contrast};
     const uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
-    int32_t *draws = d9_site_data(site, node->outputs[0]); /* (N, 5) */
+    int32_t *draws = d9_site_data(site, node->outputs[0]); /* (N, 7) */
     const int32_t *order;
     D9_TRY(order_slice(context, site, node->inputs[0], step % draw->steps_per_epoch * draw->batch, draw->batch,
                        draw->samples, &order));
@@ -47,7 +49,8 @@ static d9_status run_augment(d9_context *context, const d9_site *site, int64_t s
                           .width = (int)shape->d[2],
                           .channels = (int)shape->d[3],
                           .pad = augment->pad,
-                          .cutout = augment->cutout};
+                          .cutout = augment->cutout,
+                          .jitter = augment->jitter};
     D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->batch,
                        shape->d[0], &batch.order));
     d9_cpu_augment(d9_cpu_of(site), &batch, augment->batch, d9_cpu_out(site, node->outputs[0]));

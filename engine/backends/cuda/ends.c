@@ -2,15 +2,17 @@
 #include "backends/cuda/cuda.h"
 
 _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
-                   (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING,
-               "augment.h and the formulas number the mirror rules alike");
+                   (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING &&
+                   (int)D9_DRAW_SLOTS == (int)D9_AUGMENT_SLOTS,
+               "augment.h and the formulas number mirror rules and draws alike");
 
 static d9_cuda_slice slice_of(const d9_site *site, d9_value_id order, int64_t batch, int64_t steps_per_epoch) {
     return (d9_cuda_slice){d9_site_data(site, order), d9_cuda_of(site)->step, batch, steps_per_epoch};
 }
 
 static d9_augment_rule rule_of(const d9_draw_attributes *draw) {
-    return (d9_augment_rule){draw->seed, draw->pad, draw->mirror, draw->cutout, draw->height, draw->width};
+    return (d9_augment_rule){draw->seed,   draw->pad,   draw->mirror,     draw->cutout,
+                             draw->height, draw->width, draw->brightness, draw->contrast};
 }
 
 D9_CUDA_RUN(draw) {
@@ -32,6 +34,7 @@ static d9_status augment(d9_context *context, const d9_site *site, const d9_node
                                  .table = d9_site_data(site, node->inputs[3]),
                                  .draws = draws,
                                  .rule = *rule,
+                                 .jitter = attributes->jitter,
                                  .channels = (int)d9_site_value(site, node->inputs[0])->shape.d[3]};
     return d9_cuda_check(
         context, site,
@@ -53,10 +56,12 @@ bool d9_cuda_draw_augment_match(const d9_site *site) {
     const d9_node *draw = site->nodes[0], *augment = site->nodes[1];
     const d9_draw_attributes *drawn = &draw->as.draw;
     const d9_augment_attributes *used = &augment->as.augment;
+    const d9_augment_rule rule = rule_of(drawn);
     return augment->inputs[2] == draw->outputs[0] && d9_site_internal(site, draw->outputs[0]) &&
            augment->inputs[1] == draw->inputs[0] && drawn->batch == used->batch &&
            drawn->steps_per_epoch == used->steps_per_epoch && drawn->pad == used->pad &&
-           drawn->cutout == used->cutout && d9_cuda_storable(d9_site_value(site, augment->outputs[0])->type) &&
+           drawn->cutout == used->cutout && (d9_augment_jitters(&rule) != 0) == used->jitter &&
+           d9_cuda_storable(d9_site_value(site, augment->outputs[0])->type) &&
            d9_site_value(site, augment->inputs[3])->type == D9_F32;
 }
 

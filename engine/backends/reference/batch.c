@@ -4,8 +4,9 @@
 #include "kernels/formulas/augment.h"
 
 _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
-                   (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING,
-               "augment.h and the formulas number the mirror rules alike");
+                   (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING &&
+                   (int)D9_DRAW_SLOTS == (int)D9_AUGMENT_SLOTS,
+               "augment.h and the formulas number mirror rules and draws alike");
 
 /* This step's slice of the order: `batch` sample indices. An index outside [0, samples): D9_DEVICE. */
 static d9_status slice(d9_context *context, const d9_site *site, int input, int64_t batch, int64_t steps_per_epoch,
@@ -21,9 +22,10 @@ static d9_status slice(d9_context *context, const d9_site *site, int input, int6
 d9_status d9_reference_DRAW(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_draw_attributes *draw = &site->nodes[0]->as.draw;
-    const d9_augment_rule rule = {draw->seed, draw->pad, draw->mirror, draw->cutout, draw->height, draw->width};
+    const d9_augment_rule rule = {draw->seed,   draw->pad,   draw->mirror,     draw->cutout,
+                                  draw->height, draw->width, draw->brightness, draw->contrast};
     uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
-    int32_t *draws = d9_site_data(site, site->nodes[0]->outputs[0]); /* (N, 5) */
+    int32_t *draws = d9_site_data(site, site->nodes[0]->outputs[0]); /* (N, 7) */
     const int32_t *order;
     D9_TRY(slice(context, site, 0, draw->batch, draw->steps_per_epoch, draw->samples, step, &order));
     for (int64_t i = 0; i < draw->batch; i++) {
@@ -43,9 +45,12 @@ static void augment_sample(const uint8_t *image, const int32_t *draws, const dou
             int column = d9_augment_column(x, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], augment->pad, width);
             bool cut = d9_augment_cut(y, draws[D9_DRAW_CUTOUT_Y], augment->cutout) &&
                        d9_augment_cut(x, draws[D9_DRAW_CUTOUT_X], augment->cutout);
-            for (int c = 0; c < channels; c++)
-                out[(y * width + x) * channels + c] =
-                    cut ? 0 : table[c * 256 + image[(row * width + column) * channels + c]];
+            for (int c = 0; c < channels; c++) {
+                double value = table[c * 256 + image[(row * width + column) * channels + c]];
+                if (augment->jitter)
+                    value = (double)d9_augment_jitter((float)value, draws[D9_DRAW_BRIGHTNESS], draws[D9_DRAW_CONTRAST]);
+                out[(y * width + x) * channels + c] = cut ? 0 : value;
+            }
         }
 }
 

@@ -22,7 +22,7 @@ static d9_status image_to_onnx(d9_context *context, d9_onnx_writer *writer, cons
 }
 
 const d9_op_info d9_op_DRAW = {
-    .doc = "order -> draws i32 (N, 5): crop_y, crop_x, mirror, cutout_y, cutout_x (step/augment.h)",
+    .doc = "order -> draws i32 (N, 7): crop, mirror, cutout, jitter (step/augment.h)",
     .inputs = 1,
     .outputs = 1,
     .batch = true,

@@ -1,8 +1,12 @@
-/* One image of a batch: gathered, padded by reflection, cropped, mirrored, normalised by table, cut out. Integers
- * and a table look-up: every level gives the same bits. */
+/* One image of a batch: gathered, padded by reflection, cropped, mirrored, normalised by table, jittered, cut out.
+ * Integers, a table look-up, a sum and a product: every level gives the same bits. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/augment.h"
+
+static float pixel_of(const d9_cpu_batch *b, const int32_t *draws, float normalised) {
+    return b->jitter ? d9_augment_jitter(normalised, draws[5], draws[6]) : normalised;
+}
 
 /* `count` pixels of output row y from column x, into `run` (count, C). */
 static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t *draws, int y, int x, int count,
@@ -13,7 +17,7 @@ static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t
         const bool cut = cut_row && d9_augment_cut(x + i, draws[4], b->cutout);
         const uint8_t *pixel = source + (int64_t)column * b->channels;
         for (int c = 0; c < b->channels; c++)
-            run[i * b->channels + c] = cut ? 0.0f : b->table[c * 256 + pixel[c]];
+            run[i * b->channels + c] = cut ? 0.0f : pixel_of(b, draws, b->table[c * 256 + pixel[c]]);
     }
 }
 
@@ -22,7 +26,7 @@ void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
     const int fit = D9_TILE / b->channels; /* pixels in a tile */
     const int64_t row_size = (int64_t)b->width * b->channels, image_size = row_size * b->height;
     const uint8_t *image = b->images + (int64_t)b->order[n] * image_size;
-    const int32_t *draws = b->draws + n * 5;
+    const int32_t *draws = b->draws + n * D9_AUGMENT_SLOTS;
     for (int oy = 0; oy < b->height; oy++) {
         const uint8_t *source = image + d9_augment_row(oy, draws[0], b->pad, b->height) * row_size;
         for (int x = 0; x < b->width; x += fit) {

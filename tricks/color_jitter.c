@@ -1,0 +1,34 @@
+/* color_jitter: each training image a little brighter or darker, and of a little more or less contrast.
+ *
+ *   x = (x + b) c,  b uniform in [-brightness, brightness],  c uniform in [1 - contrast, 1 + contrast]
+ *
+ * on the normalised pixels of all channels, with two draws for an image and an epoch; then cutout. */
+#include "tricks/trick.h"
+
+typedef struct color_jitter {
+    double brightness, contrast;
+} color_jitter;
+
+static const d9_option options[] = {{"brightness", D9_OPTION_REAL, offsetof(color_jitter, brightness), "0.14", 0, 1,
+                                     NULL, "greatest shift of an image, in units of normalised pixels"},
+                                    {"contrast", D9_OPTION_REAL, offsetof(color_jitter, contrast), "0.13", 0, 1, NULL,
+                                     "greatest distance from 1 of the factor by which an image is then scaled"},
+                                    {0}};
+
+static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
+    const color_jitter *self = opaque;
+    (void)context;
+    augmentation->brightness = (float)self->brightness;
+    augmentation->contrast = (float)self->contrast;
+    return D9_OK;
+}
+
+const d9_trick d9_trick_color_jitter = {
+    .name = "color_jitter",
+    .doc = "shifts the brightness and scales the contrast of each image at random: the network sees other lights",
+    .source = "hiverge/cifar10-speedrun@5cd49b1e, cifar10_speedrun.py, batch_color_jitter",
+    .effect = "part of Hiverge's record; no figure was published for it alone",
+    .options = options,
+    .options_size = sizeof(color_jitter),
+    .on_augment = on_augment,
+};
