@@ -38,7 +38,7 @@ typedef enum d9_buffer {
     D9_BUFFER_LABELS,   /* i32 (count) */
     D9_BUFFER_EVAL_IMAGES,
     D9_BUFFER_ORDER,        /* i32 (steps_per_epoch * batch): the epoch's sample indices */
-    D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, 5): explicit draws, for evaluation views */
+    D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, 7): explicit draws, for evaluation views */
     D9_BUFFER_EVAL_ORDER,   /* i32 (batch) */
     D9_BUFFER_TABLE,        /* master type (3, 256): normalised value of each byte, per channel */
     D9_BUFFER_METRICS,      /* f64 (4): summed loss, images seen, correct, first bad step + 1 (0: none) */
