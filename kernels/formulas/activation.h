@@ -33,13 +33,6 @@ D9_FN D9_REAL D9_OF(d9_clamp_40)(D9_REAL x) {
     return low > 40 ? D9_R(40) : low;
 }
 
-/* Phi(x), and its density by sqrt(2 pi). */
-D9_FN D9_REAL D9_OF(d9_normal_below)(D9_REAL x, D9_REAL *density) {
-    const D9_REAL e = D9_OF(d9_exp)(D9_R(-0.5) * x * x), tail = D9_OF(d9_normal_tail)(x < 0 ? -x : x, e);
-    *density = e;
-    return x < 0 ? tail : 1 - tail;
-}
-
 D9_FN D9_REAL D9_OF(d9_act_GELU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
     D9_REAL density;
