@@ -32,13 +32,6 @@ static const d9_value *first_filter(const d9_graph *graph, const d9_selector *fi
     return NULL;
 }
 
-static double peak(const d9_schedule *schedule) {
-    double most = 0;
-    for (int i = 0; i < schedule->value_count; i++)
-        if (schedule->values[i] > most) most = schedule->values[i];
-    return most;
-}
-
 static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_graph *graph, d9_groups *groups) {
     const muon *self = opaque;
     const d9_selector filters = {.kinds = 1u << D9_WEIGHT, .rank = 4};
@@ -54,8 +47,9 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
                       .rate = groups->group[before].rate,
                       .weight_decay = self->weight_decay,
                       .decay_multiplier = 1};
-    if (peak(&group.rate) == 0) return d9_trick_refuse(context, "muon", "train.lr is 0 in every step");
-    group.rate_multiplier = self->rate / peak(&group.rate);
+    const double peak = d9_schedule_peak(&group.rate);
+    if (peak == 0) return d9_trick_refuse(context, "muon", "train.lr is 0 in every step");
+    group.rate_multiplier = self->rate / peak;
     return d9_group_insert(context, groups, before, &group);
 }
 

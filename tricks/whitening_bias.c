@@ -13,7 +13,8 @@
 
 typedef struct whitening_bias {
     int64_t size, images;
-    double epsilon, bias_epochs;
+    double epsilon, bias_epochs, bias_lr_multiplier;
+    bool bias_anneal;
 } whitening_bias;
 
 static const d9_option options[] = {
@@ -25,6 +26,10 @@ static const d9_option options[] = {
      "added to each eigenvalue, so that directions without variance are not blown up"},
     {"bias_epochs", D9_OPTION_REAL, offsetof(whitening_bias, bias_epochs), "3", 0, 1e6, NULL,
      "in which the bias learns; 0: in none"},
+    {"bias_lr_multiplier", D9_OPTION_REAL, offsetof(whitening_bias, bias_lr_multiplier), "1", 1e-6, 1e6, NULL,
+     "the bias takes this times the weights' rate, and their decay divided by it"},
+    {"bias_anneal", D9_OPTION_BOOL, offsetof(whitening_bias, bias_anneal), "off", 0, 0, NULL,
+     "its rate falls from the peak of train.lr to 0 over these epochs, in a straight line; off: it follows train.lr"},
     {0}};
 
 static d9_status fill(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
@@ -105,18 +110,25 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     return D9_OK;
 }
 
-/* The bias moves as weights do, not as the norms' biases, and only at first. */
+/* The bias moves only at first, unless told otherwise as weights do, not as the norms' biases. */
 static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_graph *graph, d9_groups *groups) {
     const d9_node_id conv = d9_edit_stem(graph);
     const d9_value *bias = &graph->values[graph->nodes[bias_of(graph, conv)].inputs[1]];
     const int weights = d9_groups_find(groups, &graph->values[graph->nodes[conv].inputs[1]]);
-    const double epochs = ((const whitening_bias *)opaque)->bias_epochs;
-    if (epochs == 0) return D9_OK;
+    const whitening_bias *self = opaque;
+    if (self->bias_epochs == 0) return D9_OK;
     d9_group group = groups->group[weights];
     group.name = "whitening_bias";
     group.selects = (d9_selector){0};
     memcpy(group.selects.role, bias->name, sizeof bias->name); /* no character of it is a pattern's */
-    group.until_epoch = epochs;
+    group.until_epoch = self->bias_epochs;
+    group.rate_multiplier *= self->bias_lr_multiplier;
+    group.decay_multiplier /= self->bias_lr_multiplier;
+    if (self->bias_anneal)
+        group.rate = (d9_schedule){.count = 2,
+                                   .knots = {{0, D9_KNOT_EPOCHS}, {self->bias_epochs, D9_KNOT_EPOCHS}},
+                                   .value_count = 2,
+                                   .values = {d9_schedule_peak(&group.rate), 0}};
     return d9_group_insert(context, groups, 0, &group);
 }
 

@@ -1,6 +1,8 @@
 /* Schedules: pure functions of the step. */
 #include "core/schedule.h"
 
+#include <math.h>
+
 static double knot_epochs(const d9_knot *knot, double epochs) {
     switch (knot->unit) {
     case D9_KNOT_PERCENT:
@@ -24,4 +26,10 @@ double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_p
         left_value = right_value;
     }
     return left_value;
+}
+
+double d9_schedule_peak(const d9_schedule *schedule) {
+    double peak = 0;
+    for (int i = 0; i < schedule->value_count; i++) peak = fmax(peak, schedule->values[i]);
+    return peak;
 }

@@ -19,5 +19,7 @@ typedef struct d9_schedule { /* linear between knots, constant outside */
 /* Value at `step` (from 0): evaluated at t = (step + 1) / steps_per_epoch epochs, as Page does. A knot never
  * lies before its predecessor. */
 double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_per_epoch, double epochs);
+/* The greatest of its values; 0: none is above. */
+double d9_schedule_peak(const d9_schedule *schedule);
 
 #endif

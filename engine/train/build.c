@@ -19,16 +19,10 @@ static d9_update update_of(const d9_config *config) {
                                                        : optimizers[config->train.optimizer];
 }
 
-static double peak_of(const d9_schedule *schedule) {
-    double peak = 0;
-    for (int i = 0; i < schedule->value_count; i++) peak = fmax(peak, schedule->values[i]);
-    return peak;
-}
-
 /* airbench's settings: rates of a summed loss are per 1024 images and 1 + 1 / (1 - momentum) times too large, which is
  * about what momentum makes of them; the decay is that of a step at the peak. */
 static void decouple(const d9_config *config, d9_group *weights) {
-    const double peak = peak_of(&config->train.lr);
+    const double peak = d9_schedule_peak(&config->train.lr);
     weights->rate_multiplier = (double)config->train.batch_size / (1024 * (1 + 1 / (1 - config->train.momentum)));
     weights->weight_decay = peak > 0 ? config->train.weight_decay / peak : 0;
 }

@@ -378,6 +378,23 @@ static void test_shifted_views(void **state) {
     drop(&b);
 }
 
+/* A rate of its own: a straight line from the peak of train.lr to 0, times the multiplier; the decay is divided by it.
+ */
+static void test_whitening_bias_rate(void) {
+    built b;
+    build(RESNET9, "whitening_bias: {bias_epochs: 1.5, bias_lr_multiplier: 64, bias_anneal: on}", &b);
+    const d9_group *group =
+        &b.program.groups.group[d9_groups_find(&b.program.groups, value_at(&b, "stem.whiten.bias"))];
+    const d9_node *update = node_at(&b, D9_OP_UPDATE, "update.whitening_bias");
+    const double *rate = b.program.table[update->as.update.rate.table].values;
+    const double peak = d9_schedule_peak(&b.config->train.lr), batch = (double)b.program.extent.batch;
+    assert_true(peak > 0);
+    for (int s = 0; s < 6; s++) assert_true(fabs(rate[s] - 64 * peak * (1 - (s + 1) / 6.0) / batch) < 1e-12);
+    assert_true(group->weight_decay > 0);
+    assert_true(fabs(update->as.update.decay.constant - group->weight_decay * batch / 64) < 1e-12);
+    drop(&b);
+}
+
 /* A layer in front; the bias is a group of its own, as quick as weights, until the epoch that was asked for. */
 static void test_whitening_layer(void **state) {
     (void)state;
@@ -398,6 +415,7 @@ static void test_whitening_layer(void **state) {
     assert_true(group->rate_multiplier == 1);
     assert_int_equal(node_at(&b, D9_OP_UPDATE, "update.whitening_bias")->when.until, 6); /* of 4 steps an epoch */
     drop(&b);
+    test_whitening_bias_rate();
     build(RESNET9, "whitening_bias: {bias_epochs: 0}", &b);
     assert_false(value_at(&b, "stem.whiten.bias")->trainable);
     drop(&b);
