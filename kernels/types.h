@@ -66,6 +66,7 @@ typedef struct d9_kernel_loss { /* by its row in kernels/formulas/losses.def */
     int64_t samples, classes;
     double smoothing;
     int loss;
+    double share; /* of image n's label in its target; image samples - 1 - n's has the rest. 1: it alone */
 } d9_kernel_loss;
 
 #endif

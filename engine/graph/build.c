@@ -181,7 +181,10 @@ d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits
                        .producer = D9_NONE,
                        .shape = shape_of(1, graph->values[logits].shape.d[0], 0, 0, 0)};
     D9_TRY(d9_graph_add_value(context, graph, &labels, &graph->labels));
-    d9_node node = {.op = D9_OP_LOSS, .inputs = {logits, graph->labels}, .input_count = 2};
+    d9_node node = {.op = D9_OP_LOSS,
+                    .inputs = {logits, graph->labels},
+                    .input_count = 2,
+                    .as.loss.share = {D9_NONE, 1}};
     graph->logits = logits;
     graph->classes = graph->values[logits].shape.d[1];
     D9_TRY(unary(context, graph, "loss", node, &graph->loss));

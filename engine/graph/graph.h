@@ -145,7 +145,11 @@ typedef struct d9_scale_attributes {
 typedef struct d9_loss_attributes {
     d9_loss loss;
     double smoothing;
+    d9_coefficient share; /* of an image's own label; as the mix node's */
 } d9_loss_attributes;
+typedef struct d9_mix_attributes {
+    d9_coefficient share; /* of an image's own pixels; image N - 1 - n has the rest */
+} d9_mix_attributes;
 typedef struct d9_update_attributes {
     d9_update update;
     /* By summed gradients rate / N and decay * N; by the mean loss as they are, with share = 1 / N. */
@@ -187,6 +191,7 @@ typedef struct d9_node {
         d9_act_attributes act;
         d9_scale_attributes scale;
         d9_loss_attributes loss;
+        d9_mix_attributes mix;
         d9_update_attributes update;
         d9_lerp_attributes lerp;
         d9_draw_attributes draw;

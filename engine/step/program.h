@@ -96,7 +96,7 @@ typedef struct d9_extent {
 } d9_extent;
 
 typedef struct d9_table { const char *name; double *values; int64_t count; } d9_table; /* indexed by step */
-enum { D9_MAX_TABLES = (1 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
+enum { D9_MAX_TABLES = 1 + (1 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
 
 typedef struct d9_program {
     d9_arena arena;

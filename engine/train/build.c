@@ -170,6 +170,20 @@ static d9_status stored(d9_context *context, d9_graph *graph, const char *name, 
     return d9_graph_add_value(context, graph, &value, id);
 }
 
+/* Mixup: by a share of each step's own, each image becomes a mixture with its partner, and so does its target. */
+static d9_status add_mixup(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
+    d9_status status;
+    double *shares;
+    d9_node mix = {D9_OP_MIX, "image.mix", {plain}, 1, {graph->image}, 1, .as.mix = {{D9_NONE, 1}}};
+    D9_TRY(new_table(context, program, "mixup", &mix.as.mix.share.table, &shares));
+    for (int64_t s = 0; s < program->steps; s++)
+        shares[s] = d9_mixup_share(program->seed, s, program->augmentation.mixup);
+    graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.share = mix.as.mix.share;
+    D9_TRY(d9_graph_insert_node(context, graph, 0, &mix, NULL));
+done:
+    return status;
+}
+
 /* draw, augment, gather at the head of the training list; augment alone at the head of the evaluation's. */
 static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, bool training) {
     d9_status status;
@@ -183,7 +197,7 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     const d9_shape order_shape = {1, {per_epoch * e->batch}}, draws_shape = {2, {e->batch, D9_DRAW_SLOTS}};
     const d9_shape images_shape = {4, {images, e->height, e->width, e->channels}},
                    table_shape = {2, {e->channels, 256}};
-    d9_value_id order, pixels, table, labels, draws;
+    d9_value_id order, pixels, table, labels, draws, image = graph->image;
     D9_TRY(stored(context, graph, "order", training ? D9_BUFFER_ORDER : D9_BUFFER_EVAL_ORDER, D9_I32, order_shape, 0,
                   &order));
     D9_TRY(stored(context, graph, "images", training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, D9_U8, images_shape, 0,
@@ -198,8 +212,13 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     } else {
         D9_TRY(stored(context, graph, "draws", D9_BUFFER_EVAL_DRAWS, D9_I32, draws_shape, 0, &draws));
     }
-    const d9_node node = {D9_OP_AUGMENT,  "image", {pixels, order, draws, table}, 4,
-                          {graph->image}, 1,       .as.augment = augment};
+    if (training && augmentation->mixup > 0) {
+        d9_value plain = graph->values[image];
+        snprintf(plain.name, sizeof plain.name, "%s", "image.plain");
+        D9_TRY(d9_graph_add_value(context, graph, &plain, &image));
+        D9_TRY(add_mixup(context, program, graph, image));
+    }
+    const d9_node node = {D9_OP_AUGMENT, "image", {pixels, order, draws, table}, 4, {image}, 1, .as.augment = augment};
     D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
     if (training) {
         const d9_draw_attributes attributes = {program->seed,

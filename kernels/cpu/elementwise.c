@@ -70,6 +70,11 @@ void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images
     for (int64_t n = 0; n < images; n++) cpu->loops->augment(batch, n, y);
 }
 
+void d9_cpu_mix(const d9_cpu *cpu, d9_kernel_in x, float share, int64_t images, int64_t size, d9_kernel_out y) {
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t n = 0; n < images; n++) cpu->loops->mix(x, share, n * size, (images - 1 - n) * size, size, y);
+}
+
 void d9_cpu_dropout(const d9_cpu *cpu, d9_kernel_in x, const d9_dropout *dropout, int64_t count, d9_kernel_out y) {
     FOR_PIECES(count) cpu->loops->dropout(x, dropout, y, begin, piece_end(begin, count));
 }

@@ -164,6 +164,8 @@ void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, 
 
 /* y (N, H, W, C): gather, reflect-pad, crop, mirror, normalise, zero the cutout square. */
 void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_kernel_out y);
+/* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements */
+void d9_cpu_mix(const d9_cpu *cpu, d9_kernel_in x, float share, int64_t images, int64_t size, d9_kernel_out y);
 
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), `gap` zero columns after each image.
  * A small image leaves most of a matrix unit's wide tile empty; a strip of several fills it (see onednn/conv.c). */

@@ -85,20 +85,31 @@ void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *s,
 
 /* ---- the loss: a few thousand elements, in double and in one thread ---- */
 
-static d9_loss_row_double row_of(const d9_kernel_loss *s, const float *logits, int32_t label) {
+/* The labels of an image and of its partner: what either has of the target says the share. */
+typedef struct pair {
+    int32_t label, other;
+} pair;
+
+static pair pair_of(const d9_kernel_loss *s, const int32_t *labels, int64_t n) {
+    return (pair){labels[n], labels[s->samples - 1 - n]};
+}
+
+static d9_loss_row_double row_of(const d9_kernel_loss *s, const float *logits, pair of) {
     double largest = -INFINITY, sum = 0, total = 0;
     for (int64_t k = 0; k < s->classes; k++) largest = (double)logits[k] > largest ? (double)logits[k] : largest;
     for (int64_t k = 0; k < s->classes; k++) {
         sum += exp((double)logits[k] - largest);
-        total += d9_loss_term_double(s->loss, (double)logits[k], k == label);
+        total +=
+            d9_loss_term_double(s->loss, (double)logits[k], d9_loss_target_double(k, of.label, of.other, s->share));
     }
-    return (d9_loss_row_double){d9_log_sum_exp_double(largest, sum), (double)logits[label], total, (double)s->classes,
-                                s->smoothing};
+    return (d9_loss_row_double){d9_log_sum_exp_double(largest, sum),
+                                d9_loss_at_target_double((double)logits[of.label], (double)logits[of.other], s->share),
+                                total, (double)s->classes, s->smoothing};
 }
 
 void d9_cpu_loss_forward(const d9_kernel_loss *s, const float *logits, const int32_t *labels, float *loss) {
     for (int64_t n = 0; n < s->samples; n++) {
-        const d9_loss_row_double row = row_of(s, logits + n * s->classes, labels[n]);
+        const d9_loss_row_double row = row_of(s, logits + n * s->classes, pair_of(s, labels, n));
         loss[n] = (float)d9_loss_value_double(s->loss, &row);
     }
 }
@@ -106,9 +117,11 @@ void d9_cpu_loss_forward(const d9_kernel_loss *s, const float *logits, const int
 void d9_cpu_loss_backward(const d9_kernel_loss *s, const float *logits, const int32_t *labels, float *dlogits) {
     for (int64_t n = 0; n < s->samples; n++) {
         const float *z = logits + n * s->classes;
-        const d9_loss_row_double row = row_of(s, z, labels[n]);
+        const pair of = pair_of(s, labels, n);
+        const d9_loss_row_double row = row_of(s, z, of);
         for (int64_t k = 0; k < s->classes; k++)
-            dlogits[n * s->classes + k] = (float)d9_loss_slope_double(s->loss, (double)z[k], k == labels[n], &row);
+            dlogits[n * s->classes + k] = (float)d9_loss_slope_double(
+                s->loss, (double)z[k], d9_loss_target_double(k, of.label, of.other, s->share), &row);
     }
 }
 

@@ -1,5 +1,5 @@
-/* The batch: draws, augmented images, labels. Integers, a table look-up, a sum and a product, so the bits are the
- * CPU's. It is compiled without contraction all the same. */
+/* The batch: draws, augmented images, labels, images mixed in pairs. Integers, a table look-up, a sum and a product, so
+ * the bits are the CPU's. It is compiled without contraction all the same. */
 #include "kernels/cuda/vector.h"
 
 /* The sample that image n of this step shows, and the epoch. */
@@ -71,6 +71,21 @@ __global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
     }
 }
 
+/* No run crosses images: `size` is a multiple of V. */
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK)
+    mix_kernel(d9_kernel_in x, d9_cuda_coefficient coefficient, const int64_t *step, int64_t images, int64_t size,
+               int64_t count, d9_kernel_out y) {
+    const float share = d9_coefficient(coefficient, step);
+    D9_FOR_RUNS(count) {
+        const int64_t image = at / size, other = at + (images - 1 - 2 * image) * size;
+        d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
+        const d9_vector<V> u = d9_load<V, D9_ANY>(x, other, n);
+        for (int i = 0; i < V; i++) t.v[i] = d9_augment_mix(t.v[i], u.v[i], share);
+        d9_put<V, D9_ANY>(y, at, n, t);
+    }
+}
+
 /* ---- launchers ---- */
 
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws) {
@@ -90,4 +105,11 @@ int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_
     if (size % D9_WIDE == 0 && d9_aligned(y.data))
         return D9_LAUNCH(augment_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y);
     return D9_LAUNCH(augment_kernel<1>, images, D9_BLOCK, stream, *slice, *batch, y);
+}
+
+int d9_cuda_mix(d9_cuda_stream stream, d9_kernel_in x, d9_cuda_coefficient share, const int64_t *step, int64_t images,
+                int64_t size, d9_kernel_out y) {
+    const bool aligned = d9_aligned(x.data) && d9_aligned(y.data) && size % 8 == 0;
+    return D9_LAUNCH_RUNS(mix_kernel, aligned, x.store != D9_KERNEL_F32 && y.store != D9_KERNEL_F32, images * size,
+                          stream, x, share, step, images, size, images * size, y);
 }

@@ -55,6 +55,9 @@ int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_aug
 /* y (N, H, W, C): gather, reflect-pad, crop, mirror, normalise, jitter, zero the cutout square: the CPU's bits. */
 int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y);
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered);
+/* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements; the share of *step (NULL: of step 0) */
+int d9_cuda_mix(d9_cuda_stream stream, d9_kernel_in x, d9_cuda_coefficient share, const int64_t *step, int64_t images,
+                int64_t size, d9_kernel_out y);
 
 /* 0 .. count-1 sorted by the 64-bit Philox keys of the epoch, ties by index: d9_keyed_order's order. Once an epoch,
  * outside the captured step. `scratch` is aligned to 256 bytes. */
@@ -206,11 +209,13 @@ int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear
                                    d9_kernel_in x, d9_kernel_out dw);
 
 /* ---- the loss ---- */
-int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *logits, const int32_t *labels,
-                         float *loss);
+/* shape->share is not read: `share` is, at *step (NULL: of step 0). */
+int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
+                         const int64_t *step, const float *logits, const int32_t *labels, float *loss);
 /* Of the summed loss times *factor: the loss scale (d9_cuda_guard.scale). NULL: 1. */
-int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *logits,
-                          const int32_t *labels, const float *factor, float *dlogits);
+int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
+                          const int64_t *step, const float *logits, const int32_t *labels, const float *factor,
+                          float *dlogits);
 /* metrics (4): adds summed loss, images, correct; notes *step + 1 of the first non-finite loss. */
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, double *metrics);

@@ -65,4 +65,8 @@ static inline unsigned d9_blocks(int64_t threads) {
 D9_DEVICE int64_t d9_thread() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 D9_DEVICE int64_t d9_threads() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
+D9_DEVICE float d9_coefficient(d9_cuda_coefficient coefficient, const int64_t *step) {
+    return coefficient.table ? coefficient.table[step ? *step : 0] : coefficient.constant;
+}
+
 #endif

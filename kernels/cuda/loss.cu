@@ -5,40 +5,56 @@
 #include "kernels/formulas/loss.h"
 #undef D9_REAL
 
+/* The labels of a sample and of its partner. */
+struct pair {
+    int32_t label, other;
+};
+D9_DEVICE pair pair_of(const d9_kernel_loss &s, const int32_t *labels, int64_t n) {
+    return {labels[n], labels[s.samples - 1 - n]};
+}
+
 /* Of one sample; all lanes get the same. */
-D9_DEVICE d9_loss_row_double row_of(const d9_kernel_loss &s, const float *z, int32_t label, int lane) {
+D9_DEVICE d9_loss_row_double row_of(const d9_kernel_loss &s, const float *z, pair of, int lane) {
     double largest = -INFINITY, sum = 0, total = 0;
     for (int64_t k = lane; k < D9_END(s.classes); k += D9_WARP)
         largest = static_cast<double>(z[k]) > largest ? static_cast<double>(z[k]) : largest;
     largest = d9_warp_largest(largest);
     for (int64_t k = lane; k < D9_END(s.classes); k += D9_WARP) {
         sum += d9_exp_double(static_cast<double>(z[k]) - largest);
-        total += d9_loss_term_double(s.loss, static_cast<double>(z[k]), k == label);
+        total += d9_loss_term_double(s.loss, static_cast<double>(z[k]),
+                                     d9_loss_target_double(k, of.label, of.other, s.share));
     }
-    const d9_loss_row_double row = {d9_log_sum_exp_double(largest, d9_warp_sum(sum)), static_cast<double>(z[label]),
-                                    d9_warp_sum(total), static_cast<double>(s.classes), s.smoothing};
+    const double at_target =
+        d9_loss_at_target_double(static_cast<double>(z[of.label]), static_cast<double>(z[of.other]), s.share);
+    const d9_loss_row_double row = {d9_log_sum_exp_double(largest, d9_warp_sum(sum)), at_target, d9_warp_sum(total),
+                                    static_cast<double>(s.classes), s.smoothing};
     return row;
 }
 
 __global__ void __launch_bounds__(D9_BLOCK)
-    loss_kernel(d9_kernel_loss s, const float *logits, const int32_t *labels, float *loss) {
+    loss_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *logits,
+                const int32_t *labels, float *loss) {
+    s.share = static_cast<double>(d9_coefficient(share, step));
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     for (int64_t n = d9_thread() / D9_WARP; n < s.samples; n += d9_threads() / D9_WARP) {
-        const d9_loss_row_double row = row_of(s, logits + n * s.classes, labels[n], lane);
+        const d9_loss_row_double row = row_of(s, logits + n * s.classes, pair_of(s, labels, n), lane);
         if (lane == 0) loss[n] = static_cast<float>(d9_loss_value_double(s.loss, &row));
     }
 }
 
 __global__ void __launch_bounds__(D9_BLOCK)
-    loss_backward_kernel(d9_kernel_loss s, const float *logits, const int32_t *labels, const float *factor,
-                         float *dlogits) {
+    loss_backward_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *logits,
+                         const int32_t *labels, const float *factor, float *dlogits) {
+    s.share = static_cast<double>(d9_coefficient(share, step));
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     const double scale = factor ? static_cast<double>(*factor) : 1;
     for (int64_t n = d9_thread() / D9_WARP; n < s.samples; n += d9_threads() / D9_WARP) {
         const float *z = logits + n * s.classes;
-        const d9_loss_row_double row = row_of(s, z, labels[n], lane);
+        const pair of = pair_of(s, labels, n);
+        const d9_loss_row_double row = row_of(s, z, of, lane);
         for (int64_t k = lane; k < s.classes; k += D9_WARP) {
-            const double slope = d9_loss_slope_double(s.loss, static_cast<double>(z[k]), k == labels[n], &row);
+            const double target = d9_loss_target_double(k, of.label, of.other, s.share);
+            const double slope = d9_loss_slope_double(s.loss, static_cast<double>(z[k]), target, &row);
             dlogits[n * s.classes + k] = static_cast<float>(scale * slope);
         }
     }
@@ -71,17 +87,19 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- launchers ---- */
 
-int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *logits, const int32_t *labels,
-                         float *loss) {
+int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
+                         const int64_t *step, const float *logits, const int32_t *labels, float *loss) {
     if (shape->samples <= 0) return 0;
-    return D9_LAUNCH(loss_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, logits, labels, loss);
+    return D9_LAUNCH(loss_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step, logits,
+                     labels, loss);
 }
 
-int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *logits,
-                          const int32_t *labels, const float *factor, float *dlogits) {
+int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
+                          const int64_t *step, const float *logits, const int32_t *labels, const float *factor,
+                          float *dlogits) {
     if (shape->samples <= 0) return 0;
-    return D9_LAUNCH(loss_backward_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, logits,
-                     labels, factor, dlogits);
+    return D9_LAUNCH(loss_backward_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step,
+                     logits, labels, factor, dlogits);
 }
 
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,

@@ -263,10 +263,6 @@ template <int V> D9_DEVICE void d9_slope_run(d9_kernel_act act, const d9_vector<
     }
 }
 
-D9_DEVICE float d9_coefficient(d9_cuda_coefficient coefficient, const int64_t *step) {
-    return coefficient.table ? coefficient.table[step ? *step : 0] : coefficient.constant;
-}
-
 /* Runs of V over `count` elements in a grid-stride loop: `at`, and `n` elements from there on exist. */
 #define D9_FOR_RUNS(count)                                                                                             \
     for (int64_t at = d9_thread() * V, n = D9_END(count) - at; n > 0; at += d9_threads() * V, n = D9_END(count) - at)

@@ -91,4 +91,7 @@ D9_FN float d9_augment_jitter(float pixel, int32_t brightness, int32_t contrast)
     return (pixel + d9_float_of_bits((uint32_t)brightness)) * d9_float_of_bits((uint32_t)contrast);
 }
 
+/* Mixup: an element of an image and of its partner. */
+D9_FN float d9_augment_mix(float own, float other, float share) { return share * own + (1 - share) * other; }
+
 #endif

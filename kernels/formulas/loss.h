@@ -1,4 +1,6 @@
-/* Losses of one sample, from its logits z over K classes, their log-sum-exp and its label. A row of losses.def has
+/* Losses of one sample, from its logits z over K classes, their log-sum-exp and its target: the share w_k
+ * that each class has in it. That is 1 for the label; of an image mixed of two (mixup) w for its own label and 1 - w for
+ * the other one. A row of losses.def has
  *
  *   d9_loss_term_ID    of one logit; `total` is the sum over the classes
  *   d9_loss_value_ID   the loss
@@ -7,8 +9,8 @@
  * CROSS_ENTROPY, the softmax's, with label smoothing s:
  *
  *   lse = max z + log sum exp(z - max z),   -log p_k = lse - z_k
- *   loss   = (1 - s) * (lse - z_label) + s * (lse - mean z)
- *   d/dz_k = p_k - (1 - s) [k == label] - s / K
+ *   loss   = (1 - s) * (lse - sum w_k z_k) + s * (lse - mean z)
+ *   d/dz_k = p_k - (1 - s) w_k - s / K
  *
  * Include with D9_REAL set (real.h). Source: Szegedy et al., "Rethinking the Inception architecture", section 7; the
  * uniform part counts the true class too, as in cifar10-fast and PyTorch. */
@@ -18,28 +20,36 @@
 D9_FN D9_REAL D9_OF(d9_log_sum_exp)(D9_REAL largest, D9_REAL sum) { return largest + D9_OF(d9_log)(sum); }
 
 typedef struct D9_OF(d9_loss_row) { /* what the loss of a sample is made of */
-    D9_REAL log_sum_exp, at_label, total, classes, smoothing;
+    D9_REAL log_sum_exp, at_target, total, classes, smoothing; /* at_target: sum w_k z_k */
 } D9_OF(d9_loss_row);
 
-D9_FN D9_REAL D9_OF(d9_loss_term_CROSS_ENTROPY)(D9_REAL logit, int is_label) {
-    (void)is_label;
+/* How much of the target class k is, for an image whose label has `share` of it and another one the rest. */
+D9_FN D9_REAL D9_OF(d9_loss_target)(int64_t k, int32_t label, int32_t other, D9_REAL share) {
+    return (k == label ? share : 0) + (k == other ? 1 - share : 0);
+}
+D9_FN D9_REAL D9_OF(d9_loss_at_target)(D9_REAL at_label, D9_REAL at_other, D9_REAL share) {
+    return share * at_label + (1 - share) * at_other;
+}
+
+D9_FN D9_REAL D9_OF(d9_loss_term_CROSS_ENTROPY)(D9_REAL logit, D9_REAL target) {
+    (void)target;
     return logit;
 }
 
 D9_FN D9_REAL D9_OF(d9_loss_value_CROSS_ENTROPY)(const D9_OF(d9_loss_row) *row) {
     const D9_REAL mean = row->total / row->classes, s = row->smoothing;
-    return (1 - s) * (row->log_sum_exp - row->at_label) + s * (row->log_sum_exp - mean);
+    return (1 - s) * (row->log_sum_exp - row->at_target) + s * (row->log_sum_exp - mean);
 }
 
-D9_FN D9_REAL D9_OF(d9_loss_slope_CROSS_ENTROPY)(D9_REAL logit, int is_label, const D9_OF(d9_loss_row) *row) {
-    const D9_REAL target = (is_label ? 1 - row->smoothing : 0) + row->smoothing / row->classes;
-    return D9_OF(d9_exp)(logit - row->log_sum_exp) - target;
+D9_FN D9_REAL D9_OF(d9_loss_slope_CROSS_ENTROPY)(D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) *row) {
+    const D9_REAL smoothed = (1 - row->smoothing) * target + row->smoothing / row->classes;
+    return D9_OF(d9_exp)(logit - row->log_sum_exp) - smoothed;
 }
 
 /* By number: a loss is never where the time goes. */
-D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, int is_label) {
+D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, D9_REAL target) {
     switch (loss) {
-#define D9_LOSS(id, name, doc) case D9_LOSS_##id: return D9_OF(d9_loss_term_##id)(logit, is_label);
+#define D9_LOSS(id, name, doc) case D9_LOSS_##id: return D9_OF(d9_loss_term_##id)(logit, target);
 #include "kernels/formulas/losses.def"
 #undef D9_LOSS
     default: return logit;
@@ -55,9 +65,9 @@ D9_FN D9_REAL D9_OF(d9_loss_value)(int loss, const D9_OF(d9_loss_row) *row) {
     }
 }
 
-D9_FN D9_REAL D9_OF(d9_loss_slope)(int loss, D9_REAL logit, int is_label, const D9_OF(d9_loss_row) *row) {
+D9_FN D9_REAL D9_OF(d9_loss_slope)(int loss, D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) *row) {
     switch (loss) {
-#define D9_LOSS(id, name, doc) case D9_LOSS_##id: return D9_OF(d9_loss_slope_##id)(logit, is_label, row);
+#define D9_LOSS(id, name, doc) case D9_LOSS_##id: return D9_OF(d9_loss_slope_##id)(logit, target, row);
 #include "kernels/formulas/losses.def"
 #undef D9_LOSS
     default: return 0;

@@ -21,7 +21,8 @@ enum {
     D9_STREAM_SYNTHETIC = 5, /* the drawn shapes */
     D9_STREAM_SPLIT = 6,     /* validation and folder splits */
     D9_STREAM_DROPOUT = 7,   /* one word an element: formulas/dropout.h */
-    D9_STREAM_JITTER = 8     /* v[0]: brightness, v[1]: contrast */
+    D9_STREAM_JITTER = 8,    /* v[0]: brightness, v[1]: contrast */
+    D9_STREAM_MIXUP = 9      /* a batch's share; sample: the step */
 };
 
 typedef struct d9_philox {

@@ -13,7 +13,8 @@ void d9_cuda_check_empty(d9_check *check) {
     const d9_kernel_norm norm = {0, 4, 8, 1};
     const d9_kernel_window window = {.images = 0, .height = 4, .width = 4, .channels = 8, .kernel = 2, .stride = 2};
     const d9_kernel_linear linear = {0, 8, 8};
-    const d9_kernel_loss loss = {0, 10, 0, D9_LOSS_CROSS_ENTROPY};
+    const d9_kernel_loss loss = {0, 10, 0, D9_LOSS_CROSS_ENTROPY, 1};
+    const d9_cuda_coefficient one = {NULL, 1};
     const d9_cuda_slice slice = {.batch = 0, .steps_per_epoch = 1};
     const d9_cuda_update update = {.update = D9_UPDATE_SGD_PAGE};
     const d9_cuda_orthogonal orthogonal = {.rows = 0, .columns = 9, .iterations = 3};
@@ -33,6 +34,7 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_add(NULL, in, in, 0, out),
         d9_cuda_scale(NULL, in, 1, 0, out),
         d9_cuda_copy(NULL, NULL, 0, NULL),
+        d9_cuda_mix(NULL, in, one, NULL, 0, 8, out),
         d9_cuda_act_forward(NULL, in, act, 0, out),
         d9_cuda_act_backward(NULL, in, in, act, 0, out),
         d9_cuda_norm_forward(NULL, &norm, in, &state, &epilogue, NULL, out),
@@ -54,8 +56,8 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_linear_forward(NULL, &linear, in, in, out),
         d9_cuda_linear_backward_data(NULL, &linear, in, in, out),
         d9_cuda_linear_backward_weight(NULL, &linear, in, in, out),
-        d9_cuda_loss_forward(NULL, &loss, NULL, NULL, NULL),
-        d9_cuda_loss_backward(NULL, &loss, NULL, NULL, NULL, NULL),
+        d9_cuda_loss_forward(NULL, &loss, one, NULL, NULL, NULL, NULL),
+        d9_cuda_loss_backward(NULL, &loss, one, NULL, NULL, NULL, NULL, NULL),
         d9_cuda_metrics(NULL, &loss, NULL, NULL, NULL, NULL, NULL),
         d9_cuda_update_group(NULL, &update, in, 0, NULL, nothing),
         d9_cuda_orthogonal_update(NULL, &orthogonal, in, NULL, NULL, NULL),

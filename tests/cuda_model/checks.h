@@ -14,7 +14,7 @@
     row(linear_forward) row(linear_backward_data) row(linear_backward_weight)                                          \
     row(loss_forward) row(loss_backward) row(metrics)                                                                  \
     row(update) row(update_guarded) row(orthogonal) row(lerp) row(advance) row(guard_check) row(guard_settle)          \
-    row(draw) row(gather) row(augment) row(order) row(repeated) row(empty)
+    row(draw) row(gather) row(augment) row(mix) row(order) row(repeated) row(empty)
 
 #define D9_CUDA_CHECK_DECLARE(name) void d9_cuda_check_##name(d9_check *check);
 D9_CUDA_CHECKS(D9_CUDA_CHECK_DECLARE)

@@ -110,6 +110,31 @@ void d9_cuda_check_augment(d9_check *check) {
         }
 }
 
+/* The share by its table or as a constant; images whose size is and is not a multiple of a run; aligned or not. */
+void d9_cuda_check_mix(d9_check *check) {
+    static const struct { int64_t images, size; } batches[] = {{1, 16}, {6, 48}, {7, 75}, {5, 8}};
+    static const float table[] = {0.5f, 1, 0.25f};
+    const d9_cpu cpu = d9_plain_cpu();
+    const int64_t step = 2;
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
+        D9_FOR_STORES(store) for (int how = 0; how < 4; how++) {
+            d9_pool pool = {.count = 0};
+            const int64_t images = batches[i].images, size = batches[i].size, count = images * size;
+            const d9_cuda_coefficient share = {how & 1 ? table : NULL, 0.625f};
+            const float *x = d9_pool_random(&pool, store, count, 52);
+            float *expected = d9_pool_floats(&pool, count);
+            d9_cpu_mix(&cpu, d9_plain_in(x), how & 1 ? table[step] : share.constant, images, size,
+                       d9_plain_out(expected));
+            d9_array in = d9_array_of(store, count, how >> 1, x), y = d9_array_new(store, count, how >> 1);
+            d9_check_launch(check, "mix",
+                            d9_cuda_mix(NULL, d9_array_in(&in), share, &step, images, size, d9_array_out(&y)));
+            d9_check_array(check, "mix", expected, &y, 1e-6);
+            d9_array_free(check, &in);
+            d9_array_free(check, &y);
+            d9_pool_free(&pool);
+        }
+}
+
 void d9_cuda_check_order(d9_check *check) {
     static const int64_t sizes[] = {1, 7, 65, 1000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

@@ -69,7 +69,7 @@ void d9_cuda_check_linear_backward_data(d9_check *check) {
             operands o =
                 open_operands(store, i, s->samples * s->outputs, s->outputs * s->inputs, s->samples * s->inputs, store);
             d9_cpu_linear_backward_data(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s, &o),
-                                  d9_plain_out(o.expected));
+                                        d9_plain_out(o.expected));
             d9_check_launch(
                 check, "linear_backward_data",
                 d9_cuda_linear_backward_data(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y), d9_array_out(&o.out)));
@@ -85,7 +85,7 @@ void d9_cuda_check_linear_backward_weight(d9_check *check) {
             operands o = open_operands(store, i, s->samples * s->outputs, s->samples * s->inputs,
                                        s->outputs * s->inputs, D9_KERNEL_F32);
             d9_cpu_linear_backward_weight(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s, &o),
-                                  d9_plain_out(o.expected));
+                                          d9_plain_out(o.expected));
             d9_check_launch(check, "linear_backward_weight",
                             d9_cuda_linear_backward_weight(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y),
                                                            d9_array_out(&o.out)));
@@ -96,8 +96,9 @@ void d9_cuda_check_linear_backward_weight(d9_check *check) {
 /* ---- the loss ---- */
 
 /* The first row of losses.def; what the others make of a row is the formula's own test. */
-static const d9_kernel_loss losses[] = {
-    {1, 3, 0.0, 0}, {7, 10, 0.2, 0}, {65, 27, 0.1, 0}, {65, 65, 0.2, 0}, {300, 10, 0.2, 0}};
+static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},   {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},
+                                        {65, 27, 0.1, 0, 1}, {65, 27, 0.1, 0, 0.25}, {65, 65, 0.2, 0, 1},
+                                        {300, 10, 0.2, 0, 1}};
 enum { LOSSES = sizeof losses / sizeof *losses };
 
 typedef struct batch {
@@ -109,7 +110,7 @@ typedef struct batch {
 } batch;
 
 static batch open_batch(const d9_kernel_loss *s) {
-    batch b = {.shape = {s->samples, s->classes, s->smoothing, s->loss}};
+    batch b = {.shape = {s->samples, s->classes, s->smoothing, s->loss, 0}};
     const int64_t count = s->samples * s->classes;
     b.logits = d9_pool_random(&b.pool, D9_KERNEL_F32, count, 33);
     for (int64_t i = 0; i < count; i++) b.logits[i] *= 8;
@@ -128,11 +129,22 @@ static void close_batch(d9_check *check, batch *b) {
     d9_pool_free(&b->pool);
 }
 
+/* Of step 2 of a table, or a constant. */
+static d9_cuda_coefficient share_of(const d9_kernel_loss *s, float table[3]) {
+    table[0] = table[1] = 0.5f;
+    table[2] = (float)s->share;
+    return (d9_cuda_coefficient){s->samples == 7 ? table : NULL, (float)s->share};
+}
+static const int64_t loss_step = 2;
+
 void d9_cuda_check_loss_forward(d9_check *check) {
     for (int i = 0; i < LOSSES; i++) {
         batch b = open_batch(&losses[i]);
         d9_cpu_loss_forward(&losses[i], b.logits, b.labels, b.loss);
-        d9_check_launch(check, "loss", d9_cuda_loss_forward(NULL, &b.shape, b.logits, b.labels, b.gpu_loss.data));
+        float table[3];
+        const d9_cuda_coefficient share = share_of(&losses[i], table);
+        d9_check_launch(check, "loss",
+                        d9_cuda_loss_forward(NULL, &b.shape, share, &loss_step, b.logits, b.labels, b.gpu_loss.data));
         d9_check_array(check, "loss", b.loss, &b.gpu_loss, 1e-6);
         close_batch(check, &b);
     }
@@ -145,9 +157,11 @@ void d9_cuda_check_loss_backward(d9_check *check) {
             batch b = open_batch(&losses[i]);
             d9_cpu_loss_backward(&losses[i], b.logits, b.labels, b.dlogits);
             for (int64_t k = 0; k < b.gpu_dlogits.count; k++) b.dlogits[k] *= scaled ? scale : 1;
-            d9_check_launch(
-                check, "loss_backward",
-                d9_cuda_loss_backward(NULL, &b.shape, b.logits, b.labels, scaled ? &scale : NULL, b.gpu_dlogits.data));
+            float table[3];
+            const d9_cuda_coefficient share = share_of(&losses[i], table);
+            d9_check_launch(check, "loss_backward",
+                            d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step, b.logits, b.labels,
+                                                  scaled ? &scale : NULL, b.gpu_dlogits.data));
             d9_check_array(check, "loss_backward", b.dlogits, &b.gpu_dlogits, 1e-6);
             close_batch(check, &b);
         }

@@ -50,7 +50,7 @@ static void run_all(d9_check *check, d9_pool *pool, const d9_kernel_norm *norm, 
     const d9_kernel_norm_state state = {scale, bias, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5, 0.1};
     const d9_kernel_norm_gradients gradients = {d9_array_out(&r->array[3]), r->array[4].data, r->array[5].data};
     const d9_kernel_linear linear = {SAMPLES, INPUTS, OUTPUTS};
-    const d9_kernel_loss loss = {SAMPLES, OUTPUTS, 0.2, D9_LOSS_CROSS_ENTROPY};
+    const d9_kernel_loss loss = {SAMPLES, OUTPUTS, 0.2, D9_LOSS_CROSS_ENTROPY, 1};
     const int64_t step = 3;
     void *scratch = r->array[8].data;
     const int errors[] = {

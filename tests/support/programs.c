@@ -13,7 +13,7 @@
 #include <string.h>
 
 const char *const program_all_tricks =
-    "crop: {pad: 4}, flip: {}, cutout: {size: 4}, color_jitter: {}, pool_before_activation: {position: before_norm}, "
+    "crop: {pad: 4}, flip: {}, cutout: {size: 4}, color_jitter: {}, mixup: {}, pool_before_activation: {position: before_norm}, "
     "label_smoothing: {alpha: 0.2}, celu: {alpha: 0.3}, ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: "
     "1.0}, "
     "patch_whitening: {size: 3, epsilon: 1.0e-2, images: 8}, ema: {momentum: 0.99, every: 5}, flip_tta: {}";
@@ -143,6 +143,10 @@ static void write_attributes(const d9_node *node, d9_text *text) {
     case D9_OP_LOSS:
     case D9_OP_LOSS_BACKWARD:
         d9_text_add(text, " row %d smoothing %g", (int)node->as.loss.loss, node->as.loss.smoothing);
+        if (node->as.loss.share.table != D9_NONE) d9_text_add(text, " share table %d", node->as.loss.share.table);
+        break;
+    case D9_OP_MIX:
+        d9_text_add(text, " share table %d", node->as.mix.share.table);
         break;
     case D9_OP_LERP:
         d9_text_add(text, " ratio %.17g (table %d)", node->as.lerp.ratio.constant, node->as.lerp.ratio.table);
@@ -271,7 +275,7 @@ void program_write(const d9_program *program, program_part part, d9_text *text) 
     case PROGRAM_AUGMENTATION:
         d9_text_add(text, "pad %d mirror %d cutout %d\n", program->augmentation.pad, (int)program->augmentation.mirror,
                     program->augmentation.cutout);
-        write_ops(program, D9_OP_DRAW, D9_OP_GATHER, text);
+        write_ops(program, D9_OP_DRAW, D9_OP_MIX, text);
         break;
     case PROGRAM_FORWARD:
         write_forward(&program->train, text);

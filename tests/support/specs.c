@@ -89,7 +89,9 @@ static const op_spec specs[] = {
     {.op = D9_OP_LINEAR_BACKWARD_WEIGHT, .n = 65, .h = 2, .w = 3, .c = 27, .o = 3},
     {.op = D9_OP_LOSS, .n = 7, .o = 10},
     {.op = D9_OP_LOSS, .n = 65, .o = 3, .parameter = 0.2},
+    {.op = D9_OP_LOSS, .n = 7, .o = 10, .parameter = 0.2, .variant = 1},
     {.op = D9_OP_LOSS_BACKWARD, .n = 7, .o = 10},
+    {.op = D9_OP_LOSS_BACKWARD, .n = 7, .o = 10, .parameter = 0.2, .variant = 1},
     {.op = D9_OP_LOSS_BACKWARD, .n = 65, .o = 3, .parameter = 0.2},
     {.op = D9_OP_METRICS, .n = 65, .o = 10},
     {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_SGD_PAGE, .kernel = 1},
@@ -113,6 +115,8 @@ static const op_spec specs[] = {
     {.op = D9_OP_AUGMENT, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5},
     {.op = D9_OP_AUGMENT, .n = 5, .h = 6, .w = 7, .c = 1, .pad = 0, .kernel = 0},
     {.op = D9_OP_AUGMENT, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .parameter = 0.25},
+    {.op = D9_OP_MIX, .n = 7, .h = 3, .w = 5, .c = 3, .parameter = 0.75},
+    {.op = D9_OP_MIX, .n = 6, .h = 4, .w = 4, .c = 3, .parameter = 0.25},
     {.op = D9_OP_GATHER, .n = 65, .h = 1, .w = 1, .c = 1},
 };
 
@@ -246,6 +250,12 @@ static void build_dropout(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "y", images(s, s->c));
 }
 
+static void build_mix(op_case *c, const op_spec *s, d9_node *node) {
+    node->as.mix.share = (d9_coefficient){D9_NONE, s->parameter};
+    node->inputs[0] = activation(c, "x", images(s, s->c));
+    node->outputs[0] = result(c, "y", images(s, s->c));
+}
+
 static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape shape = images(s, s->c);
     bool two = s->op == D9_OP_ADD || s->op == D9_OP_ACT_BACKWARD;
@@ -259,8 +269,10 @@ static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "y", shape);
 }
 
+/* variant 1: the targets are mixed */
 static void build_loss(op_case *c, const op_spec *s, d9_node *node) {
     node->as.loss.smoothing = s->parameter;
+    node->as.loss.share = (d9_coefficient){D9_NONE, s->variant ? 0.75 : 1};
     node->inputs[0] = master(c, "logits", matrix(s->n, s->o), -3, 3);
     node->inputs[1] = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(s->n), 0, (double)(s->o - 1));
     node->input_count = 2;
@@ -407,6 +419,7 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_DRAW] = build_batch,
         [D9_OP_AUGMENT] = build_batch,
         [D9_OP_GATHER] = build_batch,
+        [D9_OP_MIX] = build_mix,
     };
     const op_spec *s = &specs[index];
     char name[96];

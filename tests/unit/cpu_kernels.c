@@ -631,7 +631,7 @@ static void test_statistics_without_spread(void **state) {
 /* Of equal logits the first is the answer; the first step whose loss is no number stays. */
 static void test_metrics(void **state) {
     (void)state;
-    const d9_kernel_loss shape = {.samples = 2, .classes = 3};
+    const d9_kernel_loss shape = {.samples = 2, .classes = 3, .share = 1};
     const float logits[] = {1, 2, 2, 3, 3, 0}, loss[] = {1, INFINITY};
     const int32_t labels[] = {1, 0};
     double metrics[4] = {0};

@@ -202,7 +202,9 @@ static double loss_by_hand(const op_case *c, int64_t i) {
     double sum = 0, uniform = 0;
     for (int64_t k = 0; k < classes; k++) sum += exp(z[k]);
     for (int64_t k = 0; k < classes; k++) uniform -= log(exp(z[k]) / sum) / (double)classes;
-    return (1 - s) * -log(exp(z[(int64_t)content(c, 1)[i]]) / sum) + s * uniform;
+    const int64_t own = (int64_t)content(c, 1)[i], other = (int64_t)content(c, 1)[dims(c, 0)[0] - 1 - i];
+    const double w = c->graph->nodes[0].as.loss.share.constant;
+    return (1 - s) * -(w * log(exp(z[own]) / sum) + (1 - w) * log(exp(z[other]) / sum)) + s * uniform;
 }
 
 /* The loss's gradient is that of the plain sum of losses. */

@@ -185,7 +185,8 @@ static void test_order_of_the_list(void **state) {
     const d9_graph *g = &b.program.train;
     assert_int_equal(g->nodes[0].op, D9_OP_DRAW);
     assert_int_equal(g->nodes[1].op, D9_OP_AUGMENT);
-    assert_int_equal(g->nodes[2].op, D9_OP_GATHER);
+    assert_int_equal(g->nodes[2].op, D9_OP_MIX);
+    assert_int_equal(g->nodes[3].op, D9_OP_GATHER);
     d9_node_id metrics = program_find(g, D9_OP_METRICS, "metrics"), loss = program_find(g, D9_OP_LOSS, "loss");
     d9_node_id weights = program_find(g, D9_OP_UPDATE, "update.weights"),
                biases = program_find(g, D9_OP_UPDATE, "update.biases");

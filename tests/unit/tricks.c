@@ -65,6 +65,7 @@ static const struct edits {
     {"flip", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"cutout", "{size: 5}", {[PROGRAM_AUGMENTATION] = true}},
     {"color_jitter", "{}", {[PROGRAM_AUGMENTATION] = true}},
+    {"mixup", "{}", {[PROGRAM_AUGMENTATION] = true, [PROGRAM_LOSS] = true}},
     {"pool_before_activation", "{position: before_norm}", {[PROGRAM_FORWARD] = true}},
     {"label_smoothing", "{alpha: 0.2}", {[PROGRAM_LOSS] = true}},
     {"whitening_bias", "{}", {[PROGRAM_FORWARD] = true, [PROGRAM_PARAMETERS] = true, [PROGRAM_GROUPS] = true}},
@@ -159,6 +160,53 @@ static void test_augmentations(void **state) {
     assert_int_equal(node_at(&b, D9_OP_DRAW, "draws")->as.draw.mirror, D9_MIRROR_RANDOM);
     assert_int_equal(node_at(&b, D9_OP_DRAW, "draws")->as.draw.pad, 0);
     drop(&b);
+}
+
+/* Pixels, loss and gradient take the same share in a step, and evaluation sees images as they are. */
+static void test_mixup(void **state) {
+    (void)state;
+    built b;
+    build(TINY, "mixup: {alpha: 0.5}", &b);
+    const d9_node *mix = node_at(&b, D9_OP_MIX, "image.mix"), *augment = node_at(&b, D9_OP_AUGMENT, "image");
+    const int table = mix->as.mix.share.table;
+    assert_int_equal(mix->inputs[0], augment->outputs[0]);
+    assert_int_equal(mix->outputs[0], b.program.train.image);
+    assert_string_equal(b.program.table[table].name, "mixup");
+    assert_int_equal(node_at(&b, D9_OP_LOSS, "loss")->as.loss.share.table, table);
+    const d9_node_id backward = d9_edit_next(&b.program.train, D9_OP_LOSS_BACKWARD, 0);
+    assert_int_equal(b.program.train.nodes[backward].as.loss.share.table, table);
+    for (int64_t s = 0; s < b.program.steps; s++)
+        assert_true(b.program.table[table].values[s] == d9_mixup_share(b.program.seed, s, 0.5));
+    assert_int_equal(d9_edit_next(&b.program.eval, D9_OP_MIX, 0), D9_NONE);
+    drop(&b);
+    build(TINY, "flip: {}", &b);
+    assert_int_equal(d9_edit_next(&b.program.train, D9_OP_MIX, 0), D9_NONE);
+    const d9_coefficient share = node_at(&b, D9_OP_LOSS, "loss")->as.loss.share;
+    assert_true(share.table == D9_NONE && share.constant == 1);
+    drop(&b);
+}
+
+/* Of Beta(a, a): mean 1/2, variance 1 / (4 (2a + 1)), and a fourth central moment of 3 / (16 (2a + 1) (2a + 3)). */
+static void test_mixup_shares(void **state) {
+    static const double alphas[] = {0.01, 0.2, 1, 2.5, 100};
+    enum { DRAWS = 200000 };
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        const double a = alphas[i], variance = 1 / (4 * (2 * a + 1)), fourth = 3 / (16 * (2 * a + 1) * (2 * a + 3));
+        double sum = 0, squares = 0, fourths = 0;
+        for (int64_t s = 0; s < DRAWS; s++) {
+            const double share = d9_mixup_share(11, s, a), d = share - 0.5;
+            assert_true(share >= 0 && share <= 1);
+            sum += d;
+            squares += d * d;
+            fourths += d * d * d * d;
+        }
+        assert_true(fabs(sum / DRAWS) < 5 * sqrt(variance / DRAWS));
+        assert_true(fabs(squares / DRAWS / variance - 1) < 0.015);
+        assert_true(fabs(fourths / DRAWS / fourth - 1) < 0.03);
+    }
+    assert_true(d9_mixup_share(11, 3, 1) != d9_mixup_share(11, 4, 1) &&
+                d9_mixup_share(12, 3, 1) != d9_mixup_share(11, 3, 1));
 }
 
 static void assert_ops(const built *b, const char *const *roles, int count) {
@@ -639,6 +687,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_each_edits_its_part_alone, set_up),
         cmocka_unit_test_setup(test_augmentations, set_up),
+        cmocka_unit_test_setup(test_mixup, set_up),
+        cmocka_unit_test_setup(test_mixup_shares, set_up),
         cmocka_unit_test_setup(test_pool_positions, set_up),
         cmocka_unit_test_setup(test_pool_positions_of_resnet9, set_up),
         cmocka_unit_test_setup(test_pool_positions_without_a_norm, set_up),

@@ -30,25 +30,16 @@ static int set_up(void **state) {
 }
 
 /* Options that suit a batch of 8 and images of 16x16; in tricks.def order. */
-static const char *const options[] = {"{pad: 3}",
-                                      "{}",
-                                      "{size: 5}",
-                                      "{}",
-                                      "{position: before_norm}",
-                                      "{alpha: 0.2}",
-                                      "{images: 8, bias_epochs: 0.5}",
-                                      "{alpha: 0.3}",
-                                      "{}",
-                                      "{}",
-                                      "{group_size: 4}",
-                                      "{scale: 1.0}",
-                                      "{images: 8}",
-                                      "{}",
-                                      "{}",
-                                      "{every: 1}",
-                                      "{every: 1}",
-                                      "{}",
-                                      "{}"};
+static const char *const options[] = {"{pad: 3}",     "{}",
+                                      "{size: 5}",    "{}",
+                                      "{}",           "{position: before_norm}",
+                                      "{alpha: 0.2}", "{images: 8, bias_epochs: 0.5}",
+                                      "{alpha: 0.3}", "{}",
+                                      "{}",           "{group_size: 4}",
+                                      "{scale: 1.0}", "{images: 8}",
+                                      "{}",           "{}",
+                                      "{every: 1}",   "{every: 1}",
+                                      "{}",           "{}"};
 _Static_assert(sizeof options / sizeof *options == D9_TRICK_COUNT, "a row of options for every trick");
 
 #define RECIPE(side, model)                                                                                            \

@@ -140,12 +140,23 @@ static d9_status run_copy(d9_context *context, const d9_site *site, int64_t step
     return D9_OK;
 }
 
+static d9_status run_mix(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *node = site->nodes[0];
+    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape;
+    (void)context;
+    d9_cpu_mix(d9_cpu_of(site), d9_cpu_in(site, node->inputs[0]),
+               (float)d9_coefficient_at(site->program, &node->as.mix.share, step), shape->d[0],
+               d9_shape_count(shape) / shape->d[0], d9_cpu_out(site, node->outputs[0]));
+    return D9_OK;
+}
+
 /* ---- the table ---- */
 
 const d9_rule d9_cpu_ends_rules[] = {
     D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, run_draw),
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", d9_cpu_any, run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, run_gather),
+    D9_PLAIN_RULE(D9_OP_MIX, "mix", d9_cpu_any, run_mix),
     D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_cpu_f32, run_update),
     {.name = "orthogonal_update",
      .node_count = 1,

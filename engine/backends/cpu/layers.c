@@ -116,9 +116,9 @@ static d9_status check_labels(d9_context *context, const d9_site *site, const d9
 #define LOSS(name, kernel)                                                                                             \
     static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
         d9_status status;                                                                                              \
-        const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));                                               \
+        d9_kernel_loss shape = d9_site_loss(site, input(site, 0));                                                     \
         const int32_t *labels = d9_site_data(site, input(site, 1));                                                    \
-        (void)step;                                                                                                    \
+        shape.share = d9_coefficient_at(site->program, &site->nodes[0]->as.loss.share, step);                          \
         D9_TRY(check_labels(context, site, &shape, labels));                                                           \
         kernel(&shape, d9_site_data(site, input(site, 0)), labels, d9_site_data(site, output(site, 0)));               \
     done:                                                                                                              \

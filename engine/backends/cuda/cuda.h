@@ -180,6 +180,7 @@ D9_CUDA_RUN(draw_augment);
 D9_CUDA_RUN(draw);
 D9_CUDA_RUN(augment);
 D9_CUDA_RUN(gather);
+D9_CUDA_RUN(mix);
 D9_CUDA_RUN(update);
 D9_CUDA_RUN(orthogonal_update);
 d9_status d9_cuda_prepare_orthogonal_update(d9_context *context, d9_site *site);

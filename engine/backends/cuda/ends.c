@@ -81,6 +81,17 @@ D9_CUDA_RUN(gather) {
                                         d9_site_data(site, node->outputs[0])));
 }
 
+D9_CUDA_RUN(mix) {
+    const d9_node *node = site->nodes[0];
+    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape;
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_mix(d9_cuda_stream_of(site), d9_cuda_input(site, node->inputs[0]),
+                                     d9_cuda_coefficient_of(site, &node->as.mix.share), d9_cuda_of(site)->step,
+                                     shape->d[0], d9_shape_count(shape) / shape->d[0],
+                                     d9_cuda_output(site, node->outputs[0])));
+}
+
 /* ---- updates and the tail ---- */
 
 D9_CUDA_RUN(update) {

@@ -134,9 +134,10 @@ LINEAR(backward_weight)
 static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step) {
     const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
     (void)step;
-    return d9_cuda_check(
-        context, site,
-        d9_cuda_loss_forward(d9_cuda_stream_of(site), &shape, data(site, 0), data(site, 1), out(site).data));
+    return d9_cuda_check(context, site,
+                         d9_cuda_loss_forward(d9_cuda_stream_of(site), &shape,
+                                              d9_cuda_coefficient_of(site, &site->nodes[0]->as.loss.share),
+                                              d9_cuda_of(site)->step, data(site, 0), data(site, 1), out(site).data));
 }
 
 static d9_status run_loss_backward(d9_context *context, const d9_site *site, int64_t step) {
@@ -144,7 +145,9 @@ static d9_status run_loss_backward(d9_context *context, const d9_site *site, int
     const d9_cuda_guard *guard = d9_cuda_of(site)->guard;
     (void)step;
     return d9_cuda_check(context, site,
-                         d9_cuda_loss_backward(d9_cuda_stream_of(site), &shape, data(site, 0), data(site, 1),
+                         d9_cuda_loss_backward(d9_cuda_stream_of(site), &shape,
+                                               d9_cuda_coefficient_of(site, &site->nodes[0]->as.loss.share),
+                                               d9_cuda_of(site)->step, data(site, 0), data(site, 1),
                                                guard ? &guard->scale : NULL, out(site).data));
 }
 
@@ -250,6 +253,7 @@ static const d9_rule d9_cuda_rules[] = {
     D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, d9_cuda_run_draw),
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", augment_match, d9_cuda_run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_cuda_run_gather),
+    D9_PLAIN_RULE(D9_OP_MIX, "mix", any, d9_cuda_run_mix),
     D9_PLAIN_RULE(D9_OP_CAST, "cast", any, run_cast),
     D9_PLAIN_RULE(D9_OP_ACT, "act", any, run_act),
     D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", any, run_act_backward),

@@ -24,11 +24,12 @@ static inline d9_kernel_act d9_node_act(const d9_node *node) {
     if (!node) return (d9_kernel_act){D9_KERNEL_NO_ACT, 0};
     return (d9_kernel_act){(int)node->as.act.activation, (float)node->as.act.alpha};
 }
-/* Of the site's first node, from the shape of its logits. A metrics node has no row and no smoothing: zeros. */
+/* Of the site's first node, from the shape of its logits. A metrics node has no row and no smoothing: zeros. The
+ * share is the caller's to set: it goes by the step. */
 static inline d9_kernel_loss d9_site_loss(const d9_site *site, d9_value_id logits) {
     const d9_shape *shape = &d9_site_value(site, logits)->shape;
     const d9_loss_attributes *loss = &site->nodes[0]->as.loss;
-    return (d9_kernel_loss){shape->d[0], shape->d[1], loss->smoothing, (int)loss->loss};
+    return (d9_kernel_loss){shape->d[0], shape->d[1], loss->smoothing, (int)loss->loss, 1};
 }
 
 /* ---- convolutions ---- */

@@ -86,3 +86,20 @@ d9_status d9_reference_GATHER(d9_context *context, const d9_site *site, int64_t 
 done:
     return status;
 }
+
+d9_status d9_reference_MIX(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_shape *shape = &d9_reference_in(site, 0)->shape; /* (N, ...) */
+    const double share = d9_coefficient_at(site->program, &site->nodes[0]->as.mix.share, step);
+    const int64_t images = shape->d[0], size = d9_shape_count(shape) / images;
+    const double *x;
+    double *y;
+    D9_TRY(d9_reference_input(context, site, 0, &x));
+    D9_TRY(d9_reference_output(context, site, 0, &y));
+    for (int64_t n = 0; n < images; n++)
+        for (int64_t i = 0; i < size; i++)
+            y[n * size + i] = share * x[n * size + i] + (1 - share) * x[(images - 1 - n) * size + i];
+    d9_reference_store(site, 0);
+done:
+    return status;
+}

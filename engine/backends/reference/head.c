@@ -65,15 +65,30 @@ done:
 
 /* ---- loss ---- */
 
-static d9_loss_row_double row_of(const d9_loss_attributes *how, const double *logits, int64_t classes, int32_t label) {
+/* The labels of an image and of its partner, and what its own has of the target. */
+typedef struct target {
+    int32_t label, other;
+    double share;
+} target;
+
+static target target_of(const d9_site *site, const int32_t *labels, int64_t images, int64_t n, int64_t step) {
+    const double share = d9_coefficient_at(site->program, &site->nodes[0]->as.loss.share, step);
+    return (target){labels[n], labels[images - 1 - n], share};
+}
+
+static double target_at(const target *t, int64_t k) { return d9_loss_target_double(k, t->label, t->other, t->share); }
+
+static d9_loss_row_double row_of(const d9_loss_attributes *how, const double *logits, int64_t classes,
+                                 const target *t) {
     double largest = logits[0], exponentials = 0, total = 0;
     for (int64_t k = 1; k < classes; k++) largest = fmax(largest, logits[k]);
     for (int64_t k = 0; k < classes; k++) {
         exponentials += exp(logits[k] - largest);
-        total += d9_loss_term_double((int)how->loss, logits[k], k == label);
+        total += d9_loss_term_double((int)how->loss, logits[k], target_at(t, k));
     }
-    return (d9_loss_row_double){d9_log_sum_exp_double(largest, exponentials), logits[label], total, (double)classes,
-                                how->smoothing};
+    return (d9_loss_row_double){d9_log_sum_exp_double(largest, exponentials),
+                                d9_loss_at_target_double(logits[t->label], logits[t->other], t->share), total,
+                                (double)classes, how->smoothing};
 }
 
 /* The label's index must lie in [0, classes), else D9_DEVICE. */
@@ -93,12 +108,12 @@ d9_status d9_reference_LOSS(d9_context *context, const d9_site *site, int64_t st
     const d9_loss_attributes *how = &site->nodes[0]->as.loss;
     const double *logits;
     double *loss;
-    (void)step;
     D9_TRY(check_labels(context, site, labels, shape->d[0], shape->d[1]));
     D9_TRY(d9_reference_input(context, site, 0, &logits));
     D9_TRY(d9_reference_output(context, site, 0, &loss));
     for (int64_t n = 0; n < shape->d[0]; n++) {
-        const d9_loss_row_double row = row_of(how, logits + n * shape->d[1], shape->d[1], labels[n]);
+        const target t = target_of(site, labels, shape->d[0], n, step);
+        const d9_loss_row_double row = row_of(how, logits + n * shape->d[1], shape->d[1], &t);
         loss[n] = d9_loss_value_double((int)how->loss, &row);
     }
     d9_reference_store(site, 0);
@@ -113,15 +128,15 @@ d9_status d9_reference_LOSS_BACKWARD(d9_context *context, const d9_site *site, i
     const d9_loss_attributes *how = &site->nodes[0]->as.loss;
     const double *logits;
     double *dlogits;
-    (void)step;
     D9_TRY(check_labels(context, site, labels, shape->d[0], shape->d[1]));
     D9_TRY(d9_reference_input(context, site, 0, &logits));
     D9_TRY(d9_reference_output(context, site, 0, &dlogits));
     for (int64_t n = 0; n < shape->d[0]; n++) {
         const double *z = logits + n * shape->d[1];
-        const d9_loss_row_double row = row_of(how, z, shape->d[1], labels[n]);
+        const target t = target_of(site, labels, shape->d[0], n, step);
+        const d9_loss_row_double row = row_of(how, z, shape->d[1], &t);
         for (int64_t k = 0; k < shape->d[1]; k++)
-            dlogits[n * shape->d[1] + k] = d9_loss_slope_double((int)how->loss, z[k], k == labels[n], &row);
+            dlogits[n * shape->d[1] + k] = d9_loss_slope_double((int)how->loss, z[k], target_at(&t, k), &row);
     }
     d9_reference_store(site, 0);
 done:

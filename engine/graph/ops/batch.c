@@ -1,4 +1,4 @@
-/* The batch: draws, augmented images and labels, from the data set by the epoch's order. */
+/* The batch: draws, augmented images and labels, from the data set by the epoch's order; images mixed in pairs. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -50,4 +50,12 @@ const d9_op_info d9_op_GATHER = {
     .exact = true,
     D9_AS_MADE,
     .read = read_batch,
+};
+
+const d9_op_info d9_op_MIX = {
+    .doc = "image (N, ...) -> image: share of image n, the rest of image N - 1 - n",
+    .inputs = 1,
+    .outputs = 1,
+    .batch = true,
+    D9_AS_MADE,
 };

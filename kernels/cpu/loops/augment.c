@@ -1,4 +1,5 @@
-/* One image of a batch: gathered, padded by reflection, cropped, mirrored, normalised by table, jittered, cut out.
+/* One image of a batch: gathered, padded by reflection, cropped, mirrored, normalised by table, jittered, cut out; and
+ * mixed with another.
  * Integers, a table look-up, a sum and a product: every level gives the same bits. */
 #include "kernels/cpu/loops/tile.h"
 
@@ -36,5 +37,17 @@ void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
             fill_run(b, source, draws, oy, x, count, run);
             d9_tile_store(y, at, (int64_t)count * b->channels, run);
         }
+    }
+}
+
+void D9_LOOP_NAME(mix)(d9_kernel_in x, float share, int64_t own, int64_t other, int64_t count, d9_kernel_out y) {
+    d9_tile own_tile, other_tile;
+    for (int64_t at = 0, n; at < count; at += n) {
+        n = d9_tile_count(at, count);
+        const float *p = d9_tile_load(x, own + at, n, own_tile), *q = d9_tile_load(x, other + at, n, other_tile);
+        float *to = d9_tile_target(y, own + at, own_tile);
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) to[i] = d9_augment_mix(p[i], q[i], share);
+        d9_tile_store(y, own + at, n, to);
     }
 }
