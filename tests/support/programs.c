@@ -13,8 +13,9 @@
 #include <string.h>
 
 const char *const program_all_tricks =
-    "crop: {pad: 4}, flip: {}, cutout: {size: 4}, color_jitter: {}, mixup: {}, pool_before_activation: {position: before_norm}, "
-    "label_smoothing: {alpha: 0.2}, celu: {alpha: 0.3}, ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: "
+    "crop: {pad: 4}, flip: {}, cutout: {size: 4}, color_jitter: {}, mixup: {}, "
+    "pool_before_activation: {position: before_norm}, label_smoothing: {alpha: 0.2}, celu: {alpha: 0.3}, "
+    "ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: "
     "1.0}, "
     "patch_whitening: {size: 3, epsilon: 1.0e-2, images: 8}, ema: {momentum: 0.99, every: 5}, flip_tta: {}";
 

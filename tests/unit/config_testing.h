@@ -22,9 +22,9 @@
     (&(d9_config_edits){.kind = (const char *const[]){__VA_ARGS__},                                                    \
                         .kind##_count = COUNT(((const char *const[]){__VA_ARGS__}))})
 #define TRICKS                                                                                                         \
-    "crop, flip, cutout, color_jitter, mixup, pool_before_activation, label_smoothing, whitening_bias, celu, "                \
-    "gelu, silu, ghost_batchnorm, frozen_bn_scale, patch_whitening, dirac_init, muon, lookahead, ema, "                \
-    "multicrop_tta, flip_tta"
+    "crop, flip, cutout, color_jitter, mixup, pool_before_activation, label_smoothing, "                               \
+    "whitening_bias, celu, gelu, silu, ghost_batchnorm, frozen_bn_scale, patch_whitening, "                            \
+    "dirac_init, muon, lookahead, ema, multicrop_tta, flip_tta"
 
 static d9_context context;
 

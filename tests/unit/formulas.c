@@ -390,6 +390,29 @@ static void alternating_mirror_turns_over(void **state) {
     assert_in_range(mirrored, 1850, 2150);
 }
 
+/* Of Beta(a, a): mean 1/2, variance 1 / (4 (2a + 1)), and a fourth central moment of 3 / (16 (2a + 1) (2a + 3)). */
+static void shares_of_mixup_are_beta(void **state) {
+    static const double alphas[] = {0.01, 0.2, 1, 2.5, 100};
+    enum { DRAWS = 200000 };
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        const double a = alphas[i], variance = 1 / (4 * (2 * a + 1)), fourth = 3 / (16 * (2 * a + 1) * (2 * a + 3));
+        double sum = 0, squares = 0, fourths = 0;
+        for (int64_t s = 0; s < DRAWS; s++) {
+            const double share = d9_mixup_share(11, s, a), d = share - 0.5;
+            assert_true(share >= 0 && share <= 1);
+            sum += d;
+            squares += d * d;
+            fourths += d * d * d * d;
+        }
+        assert_true(fabs(sum / DRAWS) < 5 * sqrt(variance / DRAWS));
+        assert_true(fabs(squares / DRAWS / variance - 1) < 0.015);
+        assert_true(fabs(fourths / DRAWS / fourth - 1) < 0.03);
+    }
+    assert_true(d9_mixup_share(11, 3, 1) != d9_mixup_share(11, 4, 1) &&
+                d9_mixup_share(12, 3, 1) != d9_mixup_share(11, 3, 1));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exponentials_are_accurate),
@@ -410,6 +433,7 @@ int main(void) {
         cmocka_unit_test(what_is_off_draws_zero),
         cmocka_unit_test(jitter_is_uniform_and_each_epoch_another),
         cmocka_unit_test(jitter_adds_and_then_multiplies),
+        cmocka_unit_test(shares_of_mixup_are_beta),
         cmocka_unit_test(alternating_mirror_turns_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

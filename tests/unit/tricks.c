@@ -186,29 +186,6 @@ static void test_mixup(void **state) {
     drop(&b);
 }
 
-/* Of Beta(a, a): mean 1/2, variance 1 / (4 (2a + 1)), and a fourth central moment of 3 / (16 (2a + 1) (2a + 3)). */
-static void test_mixup_shares(void **state) {
-    static const double alphas[] = {0.01, 0.2, 1, 2.5, 100};
-    enum { DRAWS = 200000 };
-    (void)state;
-    for (int i = 0; i < 5; i++) {
-        const double a = alphas[i], variance = 1 / (4 * (2 * a + 1)), fourth = 3 / (16 * (2 * a + 1) * (2 * a + 3));
-        double sum = 0, squares = 0, fourths = 0;
-        for (int64_t s = 0; s < DRAWS; s++) {
-            const double share = d9_mixup_share(11, s, a), d = share - 0.5;
-            assert_true(share >= 0 && share <= 1);
-            sum += d;
-            squares += d * d;
-            fourths += d * d * d * d;
-        }
-        assert_true(fabs(sum / DRAWS) < 5 * sqrt(variance / DRAWS));
-        assert_true(fabs(squares / DRAWS / variance - 1) < 0.015);
-        assert_true(fabs(fourths / DRAWS / fourth - 1) < 0.03);
-    }
-    assert_true(d9_mixup_share(11, 3, 1) != d9_mixup_share(11, 4, 1) &&
-                d9_mixup_share(12, 3, 1) != d9_mixup_share(11, 3, 1));
-}
-
 static void assert_ops(const built *b, const char *const *roles, int count) {
     d9_node_id n = d9_edit_next(&b->program.train, D9_OP_CONV, 0);
     for (int i = 0; i < count; i++) assert_string_equal(b->program.train.nodes[n + i].role, roles[i]);
@@ -688,7 +665,6 @@ int main(void) {
         cmocka_unit_test_setup(test_each_edits_its_part_alone, set_up),
         cmocka_unit_test_setup(test_augmentations, set_up),
         cmocka_unit_test_setup(test_mixup, set_up),
-        cmocka_unit_test_setup(test_mixup_shares, set_up),
         cmocka_unit_test_setup(test_pool_positions, set_up),
         cmocka_unit_test_setup(test_pool_positions_of_resnet9, set_up),
         cmocka_unit_test_setup(test_pool_positions_without_a_norm, set_up),
