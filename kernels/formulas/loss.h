@@ -1,6 +1,6 @@
 /* Losses of one sample, from its logits z over K classes, their log-sum-exp and its target: the share w_k that each
- * class has in it. That is 1 for the label; of an image mixed of two (mixup) w for its own label and 1 - w for the other
- * one. A row of losses.def has
+ * class has in it. That is 1 for the label; of an image mixed of two (mixup) w for its own label and 1 - w for the
+ * other one. A row of losses.def has
  *
  *   d9_loss_term_ID    of one logit; `total` is the sum over the classes
  *   d9_loss_value_ID   the loss
