@@ -365,12 +365,14 @@ def network_table(path, *names):
 
     def lines(found):
         middle = [r for r in found if r["round"] == "median" and (r["network"] in names if names else r["network"] != "features")]
-        yield row("network", "precision", "batch", "dawn9, images/s", "PyTorch, images/s", "ratio", "goal")
+        yield row("network", "precision", "batch", "dawn9, images/s", "PyTorch, images/s", "ratio (range)", "goal")
         yield "|---|---|---|---|---|---|---|"
         for r in middle:
             faster = max(float(r["contiguous"]), float(r["channels_last"]))
+            same = [o for o in found if (o["network"], o["precision"]) == (r["network"], r["precision"])]
+            each_round = [float(o["ratio"]) for o in same if o is not r]
             yield row(r["network"], r["precision"].replace("-avx2", ", held to AVX2"), r["batch"], f"{float(r['dawn9']):.1f}", f"{faster:.1f}",
-                      f"{float(r['ratio']):.2f}", r["goal"].rstrip("0").rstrip("."))
+                      f"{float(r['ratio']):.2f} ({min(each_round):.2f} to {max(each_round):.2f})", r["goal"].rstrip("0").rstrip("."))
         yield row(f"{found[0]['processor']}, {found[0]['threads']} threads", "", "", "", "", "", "")
 
     return or_not_yet("images/s beside PyTorch", path, lines)

@@ -21,7 +21,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-TYPES = {"F64": torch.float64, "F32": torch.float32, "I32": torch.int32, "U8": torch.uint8}
+TYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
+         "I32": torch.int32, "U8": torch.uint8}
 
 
 def read(path):
@@ -143,7 +144,8 @@ class Network(nn.Module):
 def load(path):
     weights, metadata = read(path)
     if "dawn9.graph" not in metadata:
-        sys.exit(f"{path}: has no dawn9.graph in its metadata: `dawn9 export {path} NEW.safetensors` writes it with one")
+        sys.exit(f"{path}: has no dawn9.graph in its metadata: `dawn9 export {path} NEW.safetensors` writes it with one, "
+                 "unless the network has no form outside dawn9")
     return Network(weights, metadata).eval()
 
 

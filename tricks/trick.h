@@ -54,7 +54,7 @@ typedef struct d9_measured {
 } d9_measured;
 const d9_measured *d9_measured_at(int index); /* NULL: past the end */
 
-/* For on_model: "TRICK finds nothing to edit: ..." as D9_USAGE. */
+/* For on_model: "TRICK finds nothing to edit: ..., --without TRICK leaves it out" as D9_USAGE. */
 d9_status d9_trick_refuse(d9_context *context, const char *trick, const char *why);
 
 #endif

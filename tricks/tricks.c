@@ -40,5 +40,6 @@ const d9_measured *d9_measured_at(int index) {
 }
 
 d9_status d9_trick_refuse(d9_context *context, const char *trick, const char *why) {
-    return d9_fail(context, D9_USAGE, "tricks.%s finds nothing to edit: %s", trick, why);
+    return d9_fail(context, D9_USAGE, "tricks.%s finds nothing to edit: %s; --without %s leaves it out", trick, why,
+                   trick);
 }

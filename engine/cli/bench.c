@@ -164,7 +164,8 @@ static d9_status bench_cold(d9_cli *cli, d9_session *session, bool json) {
         total += segment->seconds;
         if (!json) d9_cli_print(cli, "%-14s %8.1f ms\n", d9_segment_name(segment->kind), 1e3 * segment->seconds);
     }
-    const double first = timeline->segments[timeline->count - 1].seconds, before = total - first, began = d9_clock_now();
+    const double first = timeline->segments[timeline->count - 1].seconds, before = total - first;
+    const double began = d9_clock_now();
     D9_TRY(d9_session_step(session, 0));
     D9_TRY(session->backend->sync(session->context, session->device));
     const double again = d9_clock_now() - began;

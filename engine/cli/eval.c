@@ -1,6 +1,7 @@
 /* dawn9 eval: the accuracy of a saved model. */
 #include "cli/commands.h"
 #include "cli/model.h"
+#include "core/system.h"
 #include "exchange/description.h"
 #include "exchange/model.h"
 #include <string.h>
@@ -89,11 +90,13 @@ static d9_status run(d9_cli *cli, const void *options) {
     D9_TRY(find_words(cli, chosen, &path, &model));
     D9_TRY(d9_cli_check_output(cli, chosen->logits, "--logits", path));
     D9_TRY(d9_cli_check_output(cli, chosen->logits, "--logits", model));
+    D9_TRY(d9_file_check_place(&cli->context, chosen->logits));
     D9_TRY(load(cli, chosen, path, model, &config, &dataset));
     const d9_session_options open = {.config = config,
                                      .seed = (uint64_t)config->seed,
                                      .process_start = cli->process_start,
                                      .dataset = dataset,
+                                     .program = {.eval_only = true},
                                      .no_train = true};
     dataset = NULL; /* the session's from here on */
     D9_TRY(d9_session_open(&cli->context, &open, &session));

@@ -249,7 +249,8 @@ static d9_status check_target(d9_context *context, const char *path) {
                    S_ISDIR(state.st_mode) ? "it is a folder" : "it is not a regular file");
 }
 
-d9_status d9_file_write(d9_context *context, const char *path, const void *bytes, size_t size) {
+/* Not `stays`: what was written goes away again. */
+static d9_status write_beside(d9_context *context, const char *path, const void *bytes, size_t size, bool stays) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
     int file = -1;
@@ -268,13 +269,21 @@ d9_status d9_file_write(d9_context *context, const char *path, const void *bytes
     int open = file;
     file = -1;
     D9_TRY(close_file(context, path, open));
-    D9_TRY(check_write(context, path, system->rename(system->user, d9_text_get(&beside), path) == 0));
-    made = false;
+    if (stays) D9_TRY(check_write(context, path, system->rename(system->user, d9_text_get(&beside), path) == 0));
+    made = !stays;
 done:
     if (file >= 0) system->close(system->user, file);
     if (made) system->remove(system->user, d9_text_get(&beside));
     d9_text_free(&beside);
     return status;
+}
+
+d9_status d9_file_write(d9_context *context, const char *path, const void *bytes, size_t size) {
+    return write_beside(context, path, bytes, size, true);
+}
+
+d9_status d9_file_check_place(d9_context *context, const char *path) {
+    return path ? write_beside(context, path, "", 0, false) : D9_OK;
 }
 
 d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size) {

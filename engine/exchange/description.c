@@ -212,6 +212,21 @@ done:
 
 /* ---- a file that says nothing ---- */
 
+/* What is missing, its size, and what of two sizes there is instead. */
+static d9_status refuse_head(d9_context *context, const char *path, const d9_safetensors *file,
+                             const d9_value *wanted) {
+    char there[D9_NAME_SIZE + 64] = "";
+    for (int i = 0; i < file->tensor_count; i++) {
+        const d9_tensor *tensor = &file->tensors[i];
+        if (tensor->shape.rank == 2)
+            snprintf(there, sizeof there, "; it has %.*s, (%lld, %lld)", D9_NAME_SIZE - 1, tensor->name,
+                     (long long)tensor->shape.d[0], (long long)tensor->shape.d[1]);
+    }
+    return d9_fail(context, D9_USAGE, "%s: has no %s of (classes, %lld), in which this configuration's network ends%s",
+                   path, wanted->name, (long long)d9_shape_count(&wanted->shape) / (long long)wanted->shape.d[0],
+                   there);
+}
+
 /* The rows that the classifier's weight has in the file. */
 static d9_status count_classes(d9_context *context, const char *path, const d9_safetensors *file,
                                const d9_config *config, d9_description *made) {
@@ -222,11 +237,9 @@ static d9_status count_classes(d9_context *context, const char *path, const d9_s
     const d9_graph *graph = &program.eval;
     const d9_node_id classifier = d9_graph_classifier(graph);
     if (classifier == D9_NONE) D9_TRY(d9_fail(context, D9_USAGE, "%s: no linear layer makes the logits", path));
-    const char *name = graph->values[graph->nodes[classifier].inputs[1]].name;
-    const d9_tensor *weight = d9_safetensors_find(file, name);
-    if (!weight || weight->shape.rank != 2 || weight->shape.d[0] < 1)
-        D9_TRY(d9_fail(context, D9_USAGE, "%s: has no %s of two sizes, in which this configuration's network ends",
-                       path, name));
+    const d9_value *wanted = &graph->values[graph->nodes[classifier].inputs[1]];
+    const d9_tensor *weight = d9_safetensors_find(file, wanted->name);
+    if (!weight || weight->shape.rank != 2 || weight->shape.d[0] < 1) D9_TRY(refuse_head(context, path, file, wanted));
     made->classes = weight->shape.d[0];
 done:
     d9_program_free(context, &program);

@@ -444,11 +444,12 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
         D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));
     default_groups(config, &program->groups);
-    if (extent->batch > extent->train_images)
+    if (extent->batch > extent->train_images && !options->eval_only)
         D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training images",
                        (long long)extent->batch, (long long)extent->train_images));
     program->steps_per_epoch =
         options->steps_per_epoch ? options->steps_per_epoch : extent->train_images / extent->batch;
+    if (options->eval_only && program->steps_per_epoch == 0) program->steps_per_epoch = 1;
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(build_forward(context, config, options, program, &forward));
     D9_TRY(d9_graph_copy(context, &forward, &program->train));

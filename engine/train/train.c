@@ -127,11 +127,15 @@ done:
     return status;
 }
 
+static bool has_checkpoint(d9_context *context, const run *self) {
+    return self->options->resume && self->checkpoint[0] && d9_file_exists(context, self->checkpoint);
+}
+
 static d9_status resume(d9_context *context, run *self) {
     d9_status status;
     const d9_program *program = &self->session.program;
     d9_progress_state progress = {.epochs = self->result->epochs};
-    if (!self->options->resume || !self->checkpoint[0] || !d9_file_exists(context, self->checkpoint)) return D9_OK;
+    if (!has_checkpoint(context, self)) return D9_OK;
     D9_TRY(d9_checkpoint_read(&self->session, self->checkpoint, epochs_in(program), &progress));
     self->step = self->saved_step = progress.step;
     self->result->epoch_count = progress.epoch_count;
@@ -145,11 +149,11 @@ done:
     return status;
 }
 
-/* A part of initialisation, as the clocks count. */
+/* A part of initialisation, as the clocks count. A checkpoint has all weights of its own. */
 static d9_status start_from(run *self) {
     d9_status status = D9_OK;
     const char *path = self->options->config->train.from;
-    if (!path) return D9_OK;
+    if (!path || has_checkpoint(self->session.context, self)) return D9_OK;
     if (!self->options->start_model || strncmp(path, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) == 0)
         D9_TRY(d9_fail(self->session.context, D9_USAGE,
                        "train.from: %s says which weights a recorded run began with: give their file", path));

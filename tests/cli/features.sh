@@ -65,16 +65,22 @@ refuses 3 'foreign.safetensors: dawn9.config is missing .*a configuration beside
     "$dawn9" predict foreign.safetensors drawn --features x.npy
 refuses 2 'foreign.safetensors: does not say how pixels are normalised, .*data.normalize: imagenet' \
     "$dawn9" predict foreign.safetensors drawn --config foreign.yaml
-refuses 2 'has no fc2.weight of two sizes, in which this configuration.s network ends$' \
+refuses 2 'has no fc2.weight of \(classes, [0-9]+\), in which this configuration.s network ends; it has fc.weight, \([0-9]+, 128\)$' \
     "$dawn9" predict foreign.safetensors drawn --config vgg.yaml --set data.normalize=imagenet
 refuses 2 'foreign.safetensors: has no layer3.6.conv1.weight, which this configuration.s network has as \(16, 64, 1, 1\)$' \
     "$dawn9" predict foreign.safetensors drawn --config foreign.yaml --set data.normalize=imagenet --set model.depth=101
 accepts $tensors bottleneck/model.safetensors empty.safetensors fc.weight=0,0 fc.bias=0,0
-refuses 2 'has no fc.weight of two sizes, in which this configuration.s network ends$' \
+refuses 2 'has no fc.weight of \(classes, 128\), in which this configuration.s network ends; it has fc.weight, \(0, 128\)$' \
     "$dawn9" predict empty.safetensors drawn --config foreign.yaml --set data.normalize=imagenet
 accepts "$dawn9" eval bottleneck.yaml foreign.safetensors --set data.normalize=imagenet
 refuses 2 'data.normalize: a model by itself is evaluated as it was trained; with a CONFIG in front' \
     "$dawn9" eval vgg --set data.normalize=imagenet
+
+for option in features=x.npy sheet=x.png; do
+    refuses 6 "no/where/x.*: cannot write: No such file or directory$" "$dawn9" predict vgg drawn "--${option%=*}" "no/where/${option#*=}"
+    [ ! -s "$out" ] || fail "--${option%=*}: pictures were looked at before"
+done
+refuses 6 'no/where: cannot write: No such file or directory$' "$dawn9" eval vgg --logits no/where
 
 # ---- a name that is not UTF-8 has its place in the list, too ----
 mkdir names

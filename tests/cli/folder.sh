@@ -73,5 +73,7 @@ refuses 3 'hollow/disc/01.png: damaged or cut short' $train hollow --threads 2
 mkdir "$(printf 'one/caf\351')" && cp drawn/disc/0[01].png one/caf*/
 cp drawn/bars/01.png one/bars/
 refuses 3 'one: the name of class folder caf' $train one
+# Evaluation alone takes any batch.
+accepts "$dawn9" eval far/config.yaml further/model.safetensors --data drawn --set train.batch_size=1000
 refuses 2 'train.batch_size is 1000 but there are only 75 training images' $train drawn --set train.batch_size=1000
 verdict

@@ -53,6 +53,21 @@ accepts "$dawn9" train basic.yaml --runs 2 --out seeds --quiet
 refuses 2 'seeds/seed1/model.safetensors: would overwrite its own input; give another --out$' \
     "$dawn9" train basic.yaml --runs 2 --out seeds --overwrite --set train.from=seeds/seed1
 
+# ---- a checkpoint has all weights: it goes on without the file that the run began with ----
+stopped() { # EPOCHS OPTION...: once so many have been recorded
+    epochs=$1
+    shift
+    "$dawn9" train "$@" --out stopped --quiet &
+    child=$!
+    until [ "$(wc -l 2>/dev/null <stopped/epochs.tsv || echo 0)" -gt "$epochs" ] || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
+    kill -s INT $child
+    wait $child
+}
+ends 130 'interrupted.*a checkpoint was written; --resume continues' \
+    stopped 1 basic.yaml --set train.from=moved/other.name --set train.epochs=100000
+rm moved/other.name
+ends 130 'interrupted.*a checkpoint was written; --resume continues' stopped "$(wc -l <stopped/epochs.tsv)" stopped/config.yaml --resume
+
 # ---- other classes: the last layer is new ----
 mkdir -p drawn/train drawn/test
 /usr/bin/env python3 "$source/tools/draw_pictures.py" drawn/train bars=24 disc=24 stripes=24

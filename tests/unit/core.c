@@ -363,7 +363,12 @@ static void test_file_round_trip(void **state) {
     assert_file(bench, path, "hello world");
     for (int kind = 0; kind < KINDS; kind++) assert_int_equal(bench->faults.interruptions[kind], 0);
     assert_true(d9_file_exists(&bench->context, path));
+    assert_int_equal(d9_file_check_place(&bench->context, path), D9_OK); /* a file that is there stays */
+    assert_int_equal(d9_file_check_place(&bench->context, NULL), D9_OK);
+    assert_file(bench, path, "hello world");
+    assert_int_equal(d9_file_check_place(&bench->context, in(bench, "b.txt")), D9_OK);
     assert_int_equal(entries(bench->folder, false), 1);
+    assert_int_equal(d9_file_check_place(&bench->context, in(bench, "none/b.txt")), D9_OUTPUT);
 }
 
 static void test_file_without_a_size(void **state) {

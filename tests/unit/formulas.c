@@ -21,6 +21,7 @@
 #include "kernels/formulas/update.h"
 #undef D9_REAL
 #include "kernels/formulas/augment.h"
+#include "step/augment.h"
 
 #define NEAR(got, want, tolerance)                                                                                     \
     do {                                                                                                               \

@@ -557,30 +557,37 @@ static void test_nothing_to_edit(void **state) {
     strided.stem = TINY_STEM_STRIDED;
     pool.stem = TINY_STEM_POOL;
     shared.stem = TINY_STEM_SHARED;
-    static const char chain[] =
-        "tricks.pool_before_activation finds nothing to edit: the model has no norm-act-pool chain";
-    static const char stem[] =
-        "tricks.patch_whitening finds nothing to edit: no convolution that keeps the image's size reads it alone";
+    static const char chain[] = "tricks.pool_before_activation finds nothing to edit: the model has no norm-act-pool "
+                                "chain; --without pool_before_activation leaves it out";
+    static const char stem[] = "tricks.patch_whitening finds nothing to edit: no convolution that keeps the image's "
+                               "size reads it alone; --without patch_whitening leaves it out";
     assert_refused(no_norm, "pool_before_activation: {}", chain);
     assert_refused(no_act, "pool_before_activation: {}", chain);
     assert_refused(no_pool, "pool_before_activation: {}", chain);
     assert_refused(no_act, "pool_before_activation: {position: before_act}",
-                   "tricks.pool_before_activation finds nothing to edit: the model has no act-pool chain");
-    assert_refused(no_act, "celu: {}", "tricks.celu finds nothing to edit: the model has no activation");
-    assert_refused(no_act, "gelu: {}", "tricks.gelu finds nothing to edit: the model has no activation");
-    assert_refused(no_act, "silu: {}", "tricks.silu finds nothing to edit: the model has no activation");
+                   "tricks.pool_before_activation finds nothing to edit: the model has no act-pool chain; --without "
+                   "pool_before_activation leaves it out");
+    assert_refused(no_act, "celu: {}",
+                   "tricks.celu finds nothing to edit: the model has no activation; --without celu leaves it out");
+    assert_refused(no_act, "gelu: {}",
+                   "tricks.gelu finds nothing to edit: the model has no activation; --without gelu leaves it out");
+    assert_refused(no_act, "silu: {}",
+                   "tricks.silu finds nothing to edit: the model has no activation; --without silu leaves it out");
     assert_refused(strided, "whitening_bias: {}",
-                   "tricks.whitening_bias finds nothing to edit: no convolution of stride 1 reads the image alone");
+                   "tricks.whitening_bias finds nothing to edit: no convolution of stride 1 reads the image alone; "
+                   "--without whitening_bias leaves it out");
     assert_refused(tiny_model_default(), "whitening_bias: {size: 2}",
                    "tricks.whitening_bias.size is 2; it must be odd: the first layer of this network is no 2x2 "
                    "whitening layer, and one in front would change the images' size");
     assert_refused(no_norm, "ghost_batchnorm: {group_size: 4}",
-                   "tricks.ghost_batchnorm finds nothing to edit: the model has no batch norm");
+                   "tricks.ghost_batchnorm finds nothing to edit: the model has no batch norm; --without "
+                   "ghost_batchnorm leaves it out");
     assert_refused(tiny_model_default(), "ghost_batchnorm: {group_size: 3}",
                    "a batch of 8 images does not divide into ghost groups of 3: train.batch_size must be a multiple of "
                    "tricks.ghost_batchnorm.group_size");
     assert_refused(no_norm, "frozen_bn_scale: {}",
-                   "tricks.frozen_bn_scale finds nothing to edit: the model has no batch norm scale");
+                   "tricks.frozen_bn_scale finds nothing to edit: the model has no batch norm scale; --without "
+                   "frozen_bn_scale leaves it out");
     assert_refused(strided, "patch_whitening: {}", stem);
     assert_refused(pool, "patch_whitening: {}", stem);
     assert_refused(shared, "patch_whitening: {}", stem);
@@ -623,8 +630,8 @@ static void test_hooks_refuse(void **state) {
     assert_int_equal(views.count, D9_MAX_VIEWS);
     d9_context_clear(&context);
     assert_int_equal(d9_trick_at(D9_TRICK_label_smoothing)->on_loss(&context, smoothing, NULL, D9_NONE), D9_USAGE);
-    assert_string_equal(context.message,
-                        "tricks.label_smoothing finds nothing to edit: the model has no cross-entropy loss");
+    assert_string_equal(context.message, "tricks.label_smoothing finds nothing to edit: the model has no cross-entropy "
+                                         "loss; --without label_smoothing leaves it out");
     d9_context_clear(&context);
     drop(&b);
     d9_graph nothing;
@@ -632,12 +639,15 @@ static void test_hooks_refuse(void **state) {
     build(TINY, "muon: {}", &b);
     const void *muon = b.config->trick_options[D9_TRICK_muon];
     assert_int_equal(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &nothing, &b.program.groups), D9_USAGE);
-    assert_string_equal(context.message, "tricks.muon finds nothing to edit: the model has no convolution that learns");
+    assert_string_equal(
+        context.message,
+        "tricks.muon finds nothing to edit: the model has no convolution that learns; --without muon leaves it out");
     d9_context_clear(&context);
     b.config->train.lr.values[0] = 0;
     d9_groups groups = {1, {{.rate = b.config->train.lr}}};
     assert_int_equal(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &b.program.train, &groups), D9_USAGE);
-    assert_string_equal(context.message, "tricks.muon finds nothing to edit: train.lr is 0 in every step");
+    assert_string_equal(context.message,
+                        "tricks.muon finds nothing to edit: train.lr is 0 in every step; --without muon leaves it out");
     d9_context_clear(&context);
     drop(&b);
 }
