@@ -20,21 +20,23 @@
 #   seeds     30 seeds of dawn94: mean with views at least 94.05               OUT/seeds/, seeds.txt
 #   cold      the whole process ten times, tuned; once tuning, once uncached,
 #             once with tune: on, once with tune: off                          OUT/cold/
+#   speed     the recipes for 94%: airbench94, airbench94-muon, speed94,
+#             ten seeds of each                                                OUT/speed/
 #   compare   each prediction (predictions.tsv) beside its measurement         OUT/predictions.txt
 #
 # In all less than an hour on a card like an H100. OUT/stages.tsv has how long each stage took.
 #
 # A stage that is done (OUT/STAGE.done) is skipped, but for compare. The first that fails ends the script with its
-# status. Needs CUDA 12.4 or later with nvcc, cuDNN 9.11 or later, and for curve, bench, profile, precision, seeds and cold
-# CIFAR-10 (./setup.sh --data). compute-sanitizer and ncu come with CUDA; without them the output says so.
+# status. Needs CUDA 12.4 or later with nvcc, cuDNN 9.11 or later, and for curve, bench, profile, precision, seeds, cold and
+# speed CIFAR-10 (./setup.sh --data). compute-sanitizer and ncu come with CUDA; without them the output says so.
 #
 # Environment: PRECISION (fp16), PRECISIONS (what the device has), ARCHITECTURES (of the build), PEERS, SEEDS (30), COLD
-# (10), DEPTHS (of precision: 18 34 50 101 152). PREBUILT: a build folder from another machine, made with
-# -DDAWN9_GPU_TESTS=ON from sources at the same path, for a machine that cannot build; the libraries are then found by
-# LD_LIBRARY_PATH. BACKEND, CONFIG, SMALL, SMALL_STEPS, CASES, PRECISION_CONFIG, PRECISION_RUNS, BATCH and PREDICTIONS are
-# for a rehearsal without a GPU (tests/cli/first_hour.sh).
+# (10), SPEED (10 seeds a recipe), DEPTHS (of precision: 18 34 50 101 152). PREBUILT: a build folder from another machine,
+# made with -DDAWN9_GPU_TESTS=ON from sources at the same path, for a machine that cannot build; the libraries are then
+# found by LD_LIBRARY_PATH. BACKEND, CONFIG, SMALL, SMALL_STEPS, CASES, PRECISION_CONFIG, PRECISION_RUNS, BATCH, RECIPES and
+# PREDICTIONS are for a rehearsal without a GPU (tests/cli/first_hour.sh).
 set -eu
-usage() { sed -n '2,35s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,37s/^# \{0,1\}//p' "$0"; }
 case ${1-} in
 '') usage >&2; exit 2 ;;
 -h | --help) usage; exit 0 ;;
@@ -42,7 +44,7 @@ esac
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- build ops verify repeat sanitize curve bench profile precision peers seeds cold compare
+[ $# -gt 0 ] || set -- build ops verify repeat sanitize curve bench profile precision peers seeds cold speed compare
 cd "$(dirname "$0")/../.."
 build=${PREBUILT-build-gpu}
 dawn9=$build/dawn9 config=${CONFIG-configs/dawn94.yaml} small_config=${SMALL-configs/synthetic.yaml}
@@ -207,6 +209,14 @@ stage_cold() {
     grep '"process_seconds"' "$out"/cold/*/result.json
 }
 
+# A folder's seeds train in one process, so that CUDA and cuDNN begin once.
+stage_speed() {
+    for recipe in ${RECIPES-configs/airbench94.yaml configs/airbench94-muon.yaml configs/speed94.yaml}; do
+        "$dawn9" train "$recipe" --backend "$backend" --precision "$precision" --runs "${SPEED-10}" --set eval.every=0 \
+            --overwrite --out "$out/speed/$(basename "$recipe" .yaml)"
+    done
+}
+
 stage_compare() {
     python3 experiments/gpu/compare.py "$out" ${PREDICTIONS:+"$PREDICTIONS"} >"$out/predictions.txt" || { cat "$out/predictions.txt"; return 1; }
     cat "$out/predictions.txt"
@@ -214,7 +224,7 @@ stage_compare() {
 
 for stage in "$@"; do
     case $stage in
-    build | ops | verify | repeat | sanitize | curve | bench | profile | precision | peers | seeds | cold | compare) ;;
+    build | ops | verify | repeat | sanitize | curve | bench | profile | precision | peers | seeds | cold | speed | compare) ;;
     *) echo "first-hour.sh: no stage named $stage" >&2; usage >&2; exit 2 ;;
     esac
 done

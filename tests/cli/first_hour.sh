@@ -5,6 +5,8 @@ script=$source/experiments/gpu/first-hour.sh
 
 tiny | sed 's/synthetic_train: 128, synthetic_test: 64/synthetic_train: 64, synthetic_test: 32/' >tiny.yaml
 
+for recipe in airbench94 airbench94-muon speed94; do cp tiny.yaml $recipe.yaml; done
+
 cat >resnet.yaml <<'YAML'
 backend: reference
 precision: f32
@@ -51,7 +53,7 @@ echo 'print("94.1")' >peers/peer_a.py
 PREBUILT=$(dirname "$dawn9") PATH=$PWD/bin:$PATH PEERS=$PWD/peers
 export PREBUILT PATH PEERS BACKEND=reference PRECISION=f32 PRECISIONS=f32 CONFIG="$PWD/tiny.yaml" SMALL="$PWD/tiny.yaml" \
     SMALL_STEPS=1 CASES="$source/tests/golden/cases/baseline.safetensors" SEEDS=2 COLD=1 \
-    PRECISION_CONFIG="$PWD/resnet.yaml" PRECISION_RUNS="$PWD/halves.yaml" DEPTHS=18 BATCH=4
+    SPEED=2 RECIPES="$PWD/airbench94.yaml $PWD/airbench94-muon.yaml $PWD/speed94.yaml" PRECISION_CONFIG="$PWD/resnet.yaml" PRECISION_RUNS="$PWD/halves.yaml" DEPTHS=18 BATCH=4
 
 # The same predictions, meant for any device and this precision.
 predictions=$source/experiments/gpu/predictions.tsv
@@ -59,7 +61,7 @@ sed "s/\tH[12]00 fp16\t/\tany\t/; s/\tfp16\t/\tf32\t/; s/-fp16\.json/-f32.json/g
 export PREDICTIONS=$PWD/any.tsv
 
 accepts sh "$script" records
-for stage in build ops verify repeat sanitize curve bench profile precision peers seeds cold compare; do
+for stage in build ops verify repeat sanitize curve bench profile precision peers seeds cold speed compare; do
     [ -f records/$stage.done ] && [ -f records/$stage.txt ] || fail "$stage left no record"
 done
 json records/devices.json 'any(d["backend"] == "reference" and d["present"] for d in d)'
@@ -77,6 +79,8 @@ grep -q '94.1' records/peer-peer_a.txt || fail "the peer left no record"
 [ -f records/cold/1/result.json ] || fail "cold left no record"
 
 for run in 1 on off; do [ -f records/cold/$run/result.json ] || fail "cold left no record of $run"; done
+
+[ "$(find records/speed -name result.json | wc -l)" = 6 ] || fail "speed left no runs"
 
 accepts sh "$script" records curve
 says '^curve: done before'
