@@ -39,7 +39,7 @@ refuses 2 'unknown option --sed; did you mean --se[et]' "$dawn9" train tiny.yaml
 refuses 2 'unknown option --precison; did you mean --precision\?' "$dawn9" verify --precison f32
 refuses 2 'unknown option --epochs; did you mean --set train.epochs=VALUE\?' "$dawn9" train tiny.yaml --epochs 3
 refuses 2 'did you mean --set train.batch_size=VALUE\?' "$dawn9" config tiny.yaml --batch-size=3
-refuses 2 'did you mean --set tricks.label_smoothing.alpha or tricks.celu.alpha=VALUE\?' "$dawn9" eval x y --alpha 3
+refuses 2 'did you mean --set tricks.mixup.alpha or tricks.label_smoothing.alpha or tricks.celu.alpha=VALUE\?' "$dawn9" eval x y --alpha 3
 refuses 2 'unknown option --ema; did you mean --with ema\?' "$dawn9" train tiny.yaml --ema
 refuses 2 'unknown option --epochs \(' "$dawn9" report --epochs
 refuses 2 'unknown option -q' "$dawn9" train tiny.yaml -q
