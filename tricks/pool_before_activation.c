@@ -17,7 +17,7 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
     static const d9_op chain[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};
     const bool before_norm = ((const pool_before_activation *)opaque)->position == 1;
     const int first = before_norm ? 0 : 1; /* of the chain's three that the pool goes ahead of */
-    d9_node_id nodes[3];
+    d9_node_id nodes[3] = {D9_NONE, D9_NONE, D9_NONE};
     int edits = 0;
     for (; d9_edit_chain(graph, chain + first, 3 - first, 0, nodes + first); edits++) {
         d9_edit_swap(graph, nodes[1], nodes[2]);

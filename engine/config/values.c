@@ -108,7 +108,7 @@ static d9_status read_choice(const reading *reading, const d9_tree *node, void *
 
 static void write_choice(const d9_option *option, int index, d9_text *text) {
     char storage[CHOICES_BYTES];
-    const char *words[WORDS_MAX];
+    const char *words[WORDS_MAX] = {NULL};
     const int count = split_choices(option->choices, storage, words);
     d9_text_add(text, "%s", index >= 0 && index < count ? words[index] : "?");
 }

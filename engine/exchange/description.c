@@ -239,8 +239,10 @@ static d9_status count_classes(d9_context *context, const char *path, const d9_s
     if (classifier == D9_NONE) D9_TRY(d9_fail(context, D9_USAGE, "%s: no linear layer makes the logits", path));
     const d9_value *wanted = &graph->values[graph->nodes[classifier].inputs[1]];
     const d9_tensor *weight = d9_safetensors_find(file, wanted->name);
-    if (!weight || weight->shape.rank != 2 || weight->shape.d[0] < 1) D9_TRY(refuse_head(context, path, file, wanted));
-    made->classes = weight->shape.d[0];
+    if (weight && weight->shape.rank == 2 && weight->shape.d[0] > 0)
+        made->classes = weight->shape.d[0];
+    else
+        D9_TRY(refuse_head(context, path, file, wanted));
 done:
     d9_program_free(context, &program);
     return status;

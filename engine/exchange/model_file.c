@@ -156,7 +156,7 @@ d9_status d9_model_load(d9_session *session, const char *path, const d9_safetens
     return load(&(source){.session = session, .path = path, .file = file});
 }
 
-static d9_status read(d9_session *session, const char *path, bool replaces_head) {
+static d9_status read_model(d9_session *session, const char *path, bool replaces_head) {
     d9_status status;
     d9_safetensors *file = NULL;
     D9_TRY(d9_safetensors_read(session->context, path, &file));
@@ -166,6 +166,6 @@ done:
     return status;
 }
 
-d9_status d9_model_read(d9_session *session, const char *path) { return read(session, path, false); }
+d9_status d9_model_read(d9_session *session, const char *path) { return read_model(session, path, false); }
 
-d9_status d9_model_start(d9_session *session, const char *path) { return read(session, path, true); }
+d9_status d9_model_start(d9_session *session, const char *path) { return read_model(session, path, true); }

@@ -88,7 +88,7 @@ static d9_status check(d9_context *context, const vgg *self, const d9_shape *ima
         return d9_fail(context, D9_USAGE,
                        "images of %lldx%lld are too small for the %d pools of model.channels: vgg needs %lld pixels a "
                        "side",
-                       (long long)image->d[1], (long long)image->d[2], blocks, 1ll << blocks);
+                       (long long)image->d[1], (long long)image->d[2], blocks, 1LL << blocks);
     return D9_OK;
 }
 

