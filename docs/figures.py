@@ -391,18 +391,6 @@ def features_table(path):
     return or_not_yet("Seconds for 1000 images", path, lines)
 
 
-def rosetta_table(path):
-    def lines(found):
-        yield row("program", "seeds", "accuracy, %", "mean", "threads", "training, s (median)")
-        yield "|---|---|---|---|---|---|"
-        for program in dict.fromkeys(r["program"] for r in found):
-            runs = [r for r in found if r["program"] == program]
-            yield row(program, str(len(runs)), " ".join(r["accuracy"] for r in runs), f"{mean(float(r['accuracy']) for r in runs):.2f}",
-                      runs[0]["threads"], f"{median(float(r['train_seconds']) for r in runs):.0f}")
-
-    return or_not_yet("Seeds beside PyTorch's", path, lines)
-
-
 def epoch_by_epoch(*runs):
     """Accuracy with TTA and seconds of training of runs, an epoch a row."""
     try:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What experiments/rosetta.sh left in a folder: FOLDER/rosetta.tsv, a line a run, and on standard output both means and their
-difference with its 95% interval (Welch).
+"""What experiments/rosetta.sh left in a folder: FOLDER/rosetta.tsv, a line a run, and on standard output the
+difference of the means with its 95% interval (Welch), and both. Seeds run side by side, so their seconds are in rosetta.tsv
+alone.
 
 usage: rosetta.py FOLDER
 """
@@ -58,12 +59,10 @@ with open(f"{folder}/rosetta.tsv", "w", encoding="utf-8", newline="") as file:
 groups = {}
 for row in rows:
     groups.setdefault(row["program"], []).append(row)
-print("| | runs | accuracy, % | mean | threads | training, s (median) |\n|---|---|---|---|---|---|")
-for program, runs in groups.items():
-    accuracies = [run["accuracy"] for run in runs]
-    print(f"| {program} | {len(runs)} | {' '.join(f'{a:.2f}' for a in accuracies)} | {statistics.mean(accuracies):.2f} | "
-          f"{runs[0]['threads']} | {statistics.median(run['train_seconds'] for run in runs):.0f} |")
 samples = [[run["accuracy"] for run in runs] for runs in groups.values()]
 if len(samples) == 2 and min(map(len, samples)) > 1:
     difference, half = welch(*samples)
-    print(f"dawn9 minus PyTorch: {difference:+.2f} points, 95% interval {difference - half:+.2f} to {difference + half:+.2f}")
+    print(f"dawn9 minus PyTorch: {difference:+.2f} points, 95% interval {difference - half:+.2f} to {difference + half:+.2f}\n")
+print("| | runs | accuracy, % | mean |\n|---|---|---|---|")
+for program, sample in zip(groups, samples):
+    print(f"| {program} | {len(sample)} | {' '.join(f'{a:.2f}' for a in sample)} | {statistics.mean(sample):.2f} |")
