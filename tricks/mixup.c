@@ -1,9 +1,9 @@
 /* mixup: the network sees mixtures of two images and is asked for the mixture of their labels.
  *
- *   x[n] = w x[n] + (1 - w) x[N - 1 - n],   target[n] = w label[n] + (1 - w) label[N - 1 - n],   w of Beta(alpha,
- * alpha)
+ *   x[n] = w x[n] + (1 - w) x[N - 1 - n],   target[n] = w label[n] + (1 - w) label[N - 1 - n]
  *
- * with one w a batch, as in the authors' code. Batches are shuffled, so the partner is a random one. */
+ * with one w a batch, of Beta(alpha, alpha), as in the authors' code. Batches are shuffled, so the partner is a random
+ * one. */
 #include "tricks/trick.h"
 
 typedef struct mixup {

@@ -8,6 +8,7 @@
 
 #include "config/tree.h"
 #include "core/system.h"
+#include "exchange/exchange.h"
 #include "exchange/network.h"
 #include "record/effective.h"
 
@@ -215,12 +216,12 @@ done:
 /* What is missing, its size, and what of two sizes there is instead. */
 static d9_status refuse_head(d9_context *context, const char *path, const d9_safetensors *file,
                              const d9_value *wanted) {
-    char there[D9_NAME_SIZE + 64] = "";
+    char there[D9_NAME_SIZE + D9_SHAPE_TEXT + 16] = "", shape[D9_SHAPE_TEXT];
     for (int i = 0; i < file->tensor_count; i++) {
         const d9_tensor *tensor = &file->tensors[i];
         if (tensor->shape.rank == 2)
-            snprintf(there, sizeof there, "; it has %.*s, (%lld, %lld)", D9_NAME_SIZE - 1, tensor->name,
-                     (long long)tensor->shape.d[0], (long long)tensor->shape.d[1]);
+            snprintf(there, sizeof there, "; it has %.*s, %s", D9_NAME_SIZE - 1, tensor->name,
+                     d9_exchange_shape_text(&tensor->shape, shape));
     }
     return d9_fail(context, D9_USAGE, "%s: has no %s of (classes, %lld), in which this configuration's network ends%s",
                    path, wanted->name, (long long)d9_shape_count(&wanted->shape) / (long long)wanted->shape.d[0],

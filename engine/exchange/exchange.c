@@ -3,6 +3,7 @@
 #include "core/system.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 d9_shape d9_exchange_shape(const d9_value *value) {
@@ -10,6 +11,15 @@ d9_shape d9_exchange_shape(const d9_value *value) {
     if (value->kind == D9_VALUE_STATISTIC) return (d9_shape){1, {d[1]}};
     if (value->shape.rank == 4) return (d9_shape){4, {d[0], d[3], d[1], d[2]}};
     return value->shape;
+}
+
+const char *d9_exchange_shape_text(const d9_shape *shape, char text[D9_SHAPE_TEXT]) {
+    int length = 0;
+    for (int i = 0; i < shape->rank; i++)
+        length +=
+            snprintf(text + length, (size_t)(D9_SHAPE_TEXT - length), "%s%lld", i ? ", " : "(", (long long)shape->d[i]);
+    snprintf(text + length, (size_t)(D9_SHAPE_TEXT - length), ")");
+    return text;
 }
 
 /* How the value lies inside: (O, H, W, I), of the weight of a linear layer that reads images, too. */

@@ -10,6 +10,9 @@
 
 /* Shape of a value outside: (O,I,H,W), (O,I), (C). */
 d9_shape d9_exchange_shape(const d9_value *value);
+enum { D9_SHAPE_TEXT = 96 };
+/* "(64, 3, 7, 7)": for messages. Returns `text`. */
+const char *d9_exchange_shape_text(const d9_shape *shape, char text[D9_SHAPE_TEXT]);
 
 /* Reads a value into d9_shape_count(d9_exchange_shape) doubles. `buffer`: the value's own, or another in which it has
  * the same place: for a parameter GRADIENT, or an accumulator. */

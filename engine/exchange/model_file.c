@@ -52,14 +52,6 @@ typedef struct source { /* a file being loaded */
     double *state;
 } source;
 
-static const char *shape_text(const d9_shape *shape, char text[96]) {
-    int length = 0;
-    for (int i = 0; i < shape->rank; i++)
-        length += snprintf(text + length, 96 - (size_t)length, "%s%lld", i ? ", " : "(", (long long)shape->d[i]);
-    snprintf(text + length, 96 - (size_t)length, ")");
-    return text;
-}
-
 /* Whether a parameter belongs to the layer that makes the logits: to the last linear one, or what follows it. */
 static bool is_of_head(const d9_graph *graph, const d9_value *value) {
     const d9_node_id classifier = d9_graph_classifier(graph);
@@ -84,9 +76,9 @@ static int64_t find_other_classes(const source *self) {
 
 /* `wanted`: what it has to be, `where`. */
 static d9_status refuse_shape(const source *self, const d9_tensor *tensor, const d9_shape *wanted, const char *where) {
-    char here[96], there[96];
+    char here[D9_SHAPE_TEXT], there[D9_SHAPE_TEXT];
     return d9_fail(self->session->context, D9_USAGE, "%s: %s is %s, %s %s", self->path, tensor->name,
-                   shape_text(&tensor->shape, there), where, shape_text(wanted, here));
+                   d9_exchange_shape_text(&tensor->shape, there), where, d9_exchange_shape_text(wanted, here));
 }
 
 static d9_status import_value(source *self, const d9_value *value) {
@@ -95,11 +87,11 @@ static d9_status import_value(source *self, const d9_value *value) {
     const bool left = self->other_classes && is_of_head(&self->session->program.train, value);
     d9_shape shape = d9_exchange_shape(value);
     double *wide = NULL;
-    char text[96];
+    char text[D9_SHAPE_TEXT];
     const d9_tensor *tensor = d9_safetensors_find(self->file, value->name);
     if (!tensor)
         return d9_fail(context, D9_USAGE, "%s: has no %s, which this configuration's network has as %s", self->path,
-                       value->name, shape_text(&shape, text));
+                       value->name, d9_exchange_shape_text(&shape, text));
     if (left) shape.d[0] = self->other_classes;
     if (!d9_shape_equal(&tensor->shape, &shape))
         return refuse_shape(self, tensor, &shape,
@@ -120,7 +112,7 @@ done:
 /* PyTorch counts the batches that a norm has seen; nothing reads it. */
 static d9_status check_others(const source *self) {
     const d9_graph *graph = &self->session->program.train;
-    char text[96];
+    char text[D9_SHAPE_TEXT];
     for (int i = 0; i < self->file->tensor_count; i++) {
         const d9_tensor *tensor = &self->file->tensors[i];
         const d9_value_id id = d9_graph_find_value(graph, tensor->name);
@@ -128,7 +120,7 @@ static d9_status check_others(const source *self) {
             d9_text_ends_in(tensor->name, ".num_batches_tracked"))
             continue;
         return d9_fail(self->session->context, D9_USAGE, "%s: has %s, %s, which this configuration's network has not",
-                       self->path, tensor->name, shape_text(&tensor->shape, text));
+                       self->path, tensor->name, d9_exchange_shape_text(&tensor->shape, text));
     }
     return D9_OK;
 }

@@ -1,5 +1,5 @@
-/* The batch: draws, augmented images, labels, images mixed in pairs. Integers, a table look-up, a sum and a product, so
- * the bits are the CPU's. It is compiled without contraction all the same. */
+/* The batch: draws, augmented images, labels. Integers, a table look-up, a sum and a product, so the bits are the
+ * CPU's. It is compiled without contraction all the same. And images mixed in pairs, where the CPU may contract. */
 #include "kernels/cuda/vector.h"
 
 /* The sample that image n of this step shows, and the epoch. */

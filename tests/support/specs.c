@@ -3,6 +3,7 @@
 
 #include "kernels/formulas/half.h"
 
+#include <math.h>
 #include <stdio.h>
 
 typedef struct op_spec {
@@ -430,4 +431,18 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
     op_case_begin(c, context, name, compute, master_type, fill);
     builders[s->op](c, s, &node);
     op_node(c, &node);
+}
+
+double op_loss_by_hand(const op_case *c, int64_t i) {
+    const d9_node *node = &c->graph->nodes[0];
+    const double *labels = c->content[node->inputs[1]];
+    const d9_shape *logits = &c->graph->values[node->inputs[0]].shape;
+    const int64_t images = logits->d[0], classes = logits->d[1];
+    const double *z = c->content[node->inputs[0]] + i * classes, s = node->as.loss.smoothing;
+    double sum = 0, uniform = 0;
+    for (int64_t k = 0; k < classes; k++) sum += exp(z[k]);
+    for (int64_t k = 0; k < classes; k++) uniform -= log(exp(z[k]) / sum) / (double)classes;
+    const int64_t own = (int64_t)labels[i], other = (int64_t)labels[images - 1 - i];
+    const double w = node->as.loss.share.constant;
+    return (1 - s) * -(w * log(exp(z[own]) / sum) + (1 - w) * log(exp(z[other]) / sum)) + s * uniform;
 }

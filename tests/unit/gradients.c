@@ -191,22 +191,6 @@ static void run_once(op_case *c, double *doubles) {
     op_close(&live);
 }
 
-static const double *content(const op_case *c, int input) { return c->content[c->graph->nodes[0].inputs[input]]; }
-static const int64_t *dims(const op_case *c, int input) {
-    return c->graph->values[c->graph->nodes[0].inputs[input]].shape.d;
-}
-
-static double loss_by_hand(const op_case *c, int64_t i) {
-    int64_t classes = dims(c, 0)[1];
-    const double *z = content(c, 0) + i * classes, s = c->graph->nodes[0].as.loss.smoothing;
-    double sum = 0, uniform = 0;
-    for (int64_t k = 0; k < classes; k++) sum += exp(z[k]);
-    for (int64_t k = 0; k < classes; k++) uniform -= log(exp(z[k]) / sum) / (double)classes;
-    const int64_t own = (int64_t)content(c, 1)[i], other = (int64_t)content(c, 1)[dims(c, 0)[0] - 1 - i];
-    const double w = c->graph->nodes[0].as.loss.share.constant;
-    return (1 - s) * -(w * log(exp(z[own]) / sum) + (1 - w) * log(exp(z[other]) / sum)) + s * uniform;
-}
-
 /* The loss's gradient is that of the plain sum of losses. */
 static void loss_gradient_is_of_the_sum(void **state) {
     fixture *f = *state;
@@ -215,14 +199,14 @@ static void loss_gradient_is_of_the_sum(void **state) {
         if (op_spec_op(i) != D9_OP_LOSS_BACKWARD) continue;
         op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
         double *logits = c.content[c.graph->nodes[0].inputs[0]];
-        int64_t classes = dims(&c, 0)[1];
+        int64_t classes = c.graph->values[c.graph->nodes[0].inputs[0]].shape.d[1];
         run_once(&c, f->a);
         for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].inputs[0]); k++) {
             const double kept = logits[k], h = 1e-5;
             logits[k] = kept + h;
-            double above = loss_by_hand(&c, k / classes);
+            double above = op_loss_by_hand(&c, k / classes);
             logits[k] = kept - h;
-            double below = loss_by_hand(&c, k / classes);
+            double below = op_loss_by_hand(&c, k / classes);
             logits[k] = kept;
             NEAR(f->a[k], (above - below) / (2 * h), 1e-9);
         }

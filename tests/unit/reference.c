@@ -229,17 +229,6 @@ static double dropout_by_hand(const op_case *c, int64_t i) {
     return d9_philox_unit(words.v[i % 4]) < dropout->p ? 0 : content(c, 0)[i] / kept;
 }
 
-static double loss_by_hand(const op_case *c, int64_t i) {
-    int64_t classes = dims(c, 0)[1];
-    const double *z = content(c, 0) + i * classes, s = c->graph->nodes[0].as.loss.smoothing;
-    double sum = 0, uniform = 0;
-    for (int64_t k = 0; k < classes; k++) sum += exp(z[k]);
-    for (int64_t k = 0; k < classes; k++) uniform -= log(exp(z[k]) / sum) / (double)classes;
-    const int64_t own = (int64_t)content(c, 1)[i], other = (int64_t)content(c, 1)[dims(c, 0)[0] - 1 - i];
-    const double w = c->graph->nodes[0].as.loss.share.constant;
-    return (1 - s) * -(w * log(exp(z[own]) / sum) + (1 - w) * log(exp(z[other]) / sum)) + s * uniform;
-}
-
 static double mix_by_hand(const op_case *c, int64_t i) {
     const int64_t images = dims(c, 0)[0], size = dims(c, 0)[1] * dims(c, 0)[2] * dims(c, 0)[3];
     const int64_t partner = (images - 1 - i / size) * size + i % size;
@@ -319,7 +308,7 @@ static void forward_agrees_with_loops_by_hand(void **state) {
                                                [D9_OP_DROPOUT] = dropout_by_hand,
                                                [D9_OP_CONCAT] = concat_by_hand,
                                                [D9_OP_SLICE] = slice_by_hand,
-                                               [D9_OP_LOSS] = loss_by_hand,
+                                               [D9_OP_LOSS] = op_loss_by_hand,
                                                [D9_OP_MIX] = mix_by_hand,
                                                [D9_OP_ADD] = add_by_hand,
                                                [D9_OP_SCALE] = scale_by_hand,

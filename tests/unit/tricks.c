@@ -403,9 +403,9 @@ static void test_shifted_views(void **state) {
     drop(&b);
 }
 
-/* A rate of its own: a straight line from the peak of train.lr to 0, times the multiplier; the decay is divided by it.
- */
-static void test_whitening_bias_rate(void) {
+/* A straight line from the peak of train.lr to 0, times the multiplier; the decay is divided by it. */
+static void test_whitening_bias_rate(void **state) {
+    (void)state;
     built b;
     build(RESNET9, "whitening_bias: {bias_epochs: 1.5, bias_lr_multiplier: 64, bias_anneal: on}", &b);
     const d9_group *group =
@@ -440,7 +440,6 @@ static void test_whitening_layer(void **state) {
     assert_true(group->rate_multiplier == 1);
     assert_int_equal(node_at(&b, D9_OP_UPDATE, "update.whitening_bias")->when.until, 6); /* of 4 steps an epoch */
     drop(&b);
-    test_whitening_bias_rate();
     build(RESNET9, "whitening_bias: {bias_epochs: 0}", &b);
     assert_false(value_at(&b, "stem.whiten.bias")->trainable);
     drop(&b);
@@ -684,6 +683,7 @@ int main(void) {
         cmocka_unit_test_setup(test_average, set_up),
         cmocka_unit_test_setup(test_lookahead, set_up),
         cmocka_unit_test_setup(test_whitening_layer, set_up),
+        cmocka_unit_test_setup(test_whitening_bias_rate, set_up),
         cmocka_unit_test_setup(test_shifted_views, set_up),
         cmocka_unit_test_setup(test_mirrored_views, set_up),
         cmocka_unit_test_setup(test_nothing_to_edit, set_up),
