@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHOICES = 128, MOST = 1024 };
+enum { CHOICES = 128, MOST = 1024, CIFAR10_IMAGES = 50000 };
 enum { FP16, F32, BF16, TF32, PRECISIONS };
 static const char *const precisions[] = {"fp16", "f32", "bf16", "tf32"};
 
@@ -67,7 +67,7 @@ static void add_list(fixture *f, int precision, const d9_program *program, const
 static void add_configuration(fixture *f, const char *path) {
     d9_config *config;
     op_ok(&f->context, d9_config_load(&f->context, path, NULL, &config));
-    const d9_extent extent = program_extent(config, 1024, config->data.image_size);
+    const d9_extent extent = program_extent(config, CIFAR10_IMAGES, config->data.image_size);
     for (int p = 0; p < PRECISIONS; p++) {
         d9_program program;
         program_make(&f->context, config, &extent, precisions[p], false, &program);
