@@ -1,5 +1,6 @@
 /* dawn9 export: a trained model for other runtimes. */
 #include "cli/commands.h"
+#include "cli/model.h"
 #include "core/text.h"
 #include "exchange/network.h"
 #include "exchange/onnx.h"
@@ -9,7 +10,8 @@ typedef struct export_options {
 } export_options;
 
 static const d9_flag flags[] = {
-    {"MODEL", D9_FLAG_ARGUMENT, offsetof(export_options, model), .doc = "model.safetensors of a run"},
+    {"MODEL", D9_FLAG_ARGUMENT, offsetof(export_options, model),
+     .doc = "model.safetensors of a run, or the run's folder"},
     {"OUT", D9_FLAG_ARGUMENT, offsetof(export_options, out),
      .doc = "the ONNX file to write; a name that ends in .safetensors: the model with what tools/load_in_pytorch.py "
             "needs"},
@@ -19,12 +21,14 @@ static const d9_flag flags[] = {
 static d9_status run(d9_cli *cli, const void *options) {
     const export_options *chosen = options;
     d9_status status;
-    D9_TRY(d9_cli_check_output(cli, chosen->out, "OUT", chosen->model));
+    const char *model;
+    D9_TRY(d9_cli_model(cli, chosen->model, &model));
+    D9_TRY(d9_cli_check_output(cli, chosen->out, "OUT", model));
     if (d9_text_ends_in(chosen->out, ".safetensors")) {
-        D9_TRY(d9_network_add(&cli->context, chosen->model, chosen->out));
+        D9_TRY(d9_network_add(&cli->context, model, chosen->out));
         d9_cli_print(cli, "%s: the model and its network, node by node\n", chosen->out);
     } else {
-        D9_TRY(d9_onnx_write(&cli->context, chosen->model, chosen->out));
+        D9_TRY(d9_onnx_write(&cli->context, model, chosen->out));
         d9_cli_print(cli, "%s: ONNX, images (N,C,H,W) of 0 to 255 to logits\n", chosen->out);
     }
 done:

@@ -94,8 +94,9 @@ static const d9_option train_options[] = {
      "learning rate as for a mean loss, linear between knots (a number of epochs, P% of the run, end, "
      "end-N)"},
     {"from", D9_OPTION_TEXT, FIELD(train.from), "", 0, 0, NULL,
-     "weights to start from: a model.safetensors, a run's folder, or a file with torchvision's names; another number "
-     "of classes leaves the last layer as it is initialised; a record names it by its SHA-256"},
+     "weights to start from: a model.safetensors, a run's folder, or a file with torchvision's names, from the folder "
+     "one works in; other classes, by number or by name, leave the last layer as it is initialised; a record names it "
+     "by its SHA-256"},
     {0},
 };
 

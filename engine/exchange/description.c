@@ -146,6 +146,16 @@ done:
     return status;
 }
 
+bool d9_description_names_others(const d9_safetensors *file, const d9_dataset *dataset) {
+    const char *text = d9_safetensors_metadata(file, "dawn9.classes");
+    json_t *there = text ? json_loads(text, 0, NULL) : NULL;
+    json_t *here = d9_json_texts(dataset->class_names, dataset->classes);
+    const bool others = there && here && !json_equal(there, here);
+    json_decref(there);
+    json_decref(here);
+    return others;
+}
+
 /* Copies a text; one that is missing becomes "", unless it is `needed`. */
 static d9_status read_text(const reader *reader, const char *key, bool needed, const char **kept) {
     d9_status status = D9_OK;

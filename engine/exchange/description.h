@@ -34,6 +34,8 @@ D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path,
 /* The normalisation of a loaded dataset becomes the model's. Other classes or another size of image: D9_DATA. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);
+/* Whether the file names its classes, and not as the dataset does: others, or in another order. */
+bool d9_description_names_others(const d9_safetensors *file, const d9_dataset *dataset);
 /* d9_description_read of a file that was read before; `path` is for messages. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
                                           d9_description **description);

@@ -61,7 +61,8 @@ static bool is_of_head(const d9_graph *graph, const d9_value *value) {
     return false;
 }
 
-/* The classes of the file's last layer, where its weight would do for another number of them; else 0. */
+/* The classes of the file's last layer, where it is of other classes: by what the file says, or its weight would do for
+ * another number of them; else 0. */
 static int64_t find_other_classes(const source *self) {
     const d9_graph *graph = &self->session->program.train;
     const d9_node_id classifier = d9_graph_classifier(graph);
@@ -69,7 +70,8 @@ static int64_t find_other_classes(const source *self) {
     const d9_value *weight = &graph->values[d9_graph_parameter(graph, graph->nodes[classifier].inputs[1])];
     const d9_tensor *tensor = d9_safetensors_find(self->file, weight->name);
     d9_shape shape = d9_exchange_shape(weight);
-    if (!tensor || tensor->shape.d[0] == shape.d[0]) return 0;
+    if (!tensor) return 0;
+    if (tensor->shape.d[0] == shape.d[0] && !d9_description_names_others(self->file, self->session->dataset)) return 0;
     shape.d[0] = tensor->shape.d[0];
     return d9_shape_equal(&shape, &tensor->shape) ? shape.d[0] : 0;
 }
@@ -136,8 +138,10 @@ static d9_status load(source *self) {
         if (d9_exchange_has(&graph->values[v])) D9_TRY(import_value(self, &graph->values[v]));
     D9_TRY(check_others(self));
     if (self->other_classes)
-        d9_log(session->context, D9_LOG_WARNING, "%s: knows %lld classes, here are %lld: the last layer starts afresh",
-               self->path, (long long)self->other_classes, (long long)graph->classes);
+        d9_log(session->context, D9_LOG_WARNING,
+               "%s: knows %lld %sclasses, here are %lld: the last layer starts afresh", self->path,
+               (long long)self->other_classes, self->other_classes == graph->classes ? "other " : "",
+               (long long)graph->classes);
     D9_TRY(d9_session_set_state(session, self->state));
 done:
     d9_release(session->context, self->state);

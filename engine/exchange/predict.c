@@ -61,11 +61,11 @@ static bool fits(const d9_predictor *predictor, int64_t batch) {
 }
 
 /* The training batch is larger than a few pictures need, and a trick may refuse a smaller one (ghost groups must divide
- * it): the smallest of its divisors that holds the images, or 64 of them, and that the tricks accept. */
+ * it): the smallest that holds the images, or 64 of them, and that the tricks accept. */
 static int64_t choose_batch(const d9_predictor *predictor, int64_t images) {
     const int64_t whole = predictor->config->train.batch_size, least = images < BATCH_WANTED ? images : BATCH_WANTED;
     for (int64_t batch = least > 1 ? least : 1; batch < whole; batch++)
-        if (whole % batch == 0 && fits(predictor, batch)) return batch;
+        if (fits(predictor, batch)) return batch;
     return whole;
 }
 

@@ -9,6 +9,8 @@ export PYTHONPATH="$source/tests/support" PYTHONDONTWRITEBYTECODE=1
 } >dawn94.yaml
 accepts "$dawn9" train dawn94.yaml --out run --quiet --set keep=model
 accepts "$dawn9" export run/model.safetensors model.onnx
+accepts "$dawn9" export run folder.onnx
+cmp -s model.onnx folder.onnx || fail "a folder's model is not its file's"
 
 cat >check.py <<'PYTHON'
 import collections, json, struct

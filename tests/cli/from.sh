@@ -1,4 +1,4 @@
-# train.from: weights of a model of ours, or of a file with torchvision's names; another number of classes; what does not
+# train.from: weights of a model of ours, or of a file with torchvision's names; other classes; what does not
 # fit is named; what a record says of it.
 . "$(dirname "$0")/lib.sh"
 network_files
@@ -84,6 +84,18 @@ accepts python3 compare.py first/model.safetensors tuned/model.safetensors '
 assert one["layer1.0.conv1.weight"] == other["layer1.0.conv1.weight"]'
 accepts python3 compare.py fresh/model.safetensors tuned/model.safetensors '
 assert one["fc.weight"] == other["fc.weight"] and one["conv1.weight"] != other["conv1.weight"]'
+
+# As many, under other names: the rows of the last layer belong to others.
+mkdir renamed
+cp -r drawn/train drawn/test renamed/
+for set in train test; do mv renamed/$set/disc renamed/$set/round; done
+observe "$dawn9" train folder.yaml --data renamed --out renamed-run --set "$still" --set train.from=tuned
+[ $status = 0 ] || fail "other names: status $status: $(cat "$err")"
+grep -q 'tuned/model.safetensors: knows 3 other classes, here are 3: the last layer starts afresh$' "$err" || fail "no word on other names"
+accepts python3 compare.py fresh/model.safetensors renamed-run/model.safetensors '
+assert one["fc.weight"] == other["fc.weight"] and one["conv1.weight"] != other["conv1.weight"]'
+observe "$dawn9" train folder.yaml --data drawn --out again --set "$still" --set train.from=tuned
+[ $status = 0 ] && ! grep -q 'starts afresh' "$err" || fail "the same classes: $(cat "$err")"
 
 # ---- what does not fit: the tensor, what is there, what would be right ----
 from() {
