@@ -1,20 +1,27 @@
 #!/usr/bin/env python3
 """What experiments/rosetta.sh left in a folder: FOLDER/rosetta.tsv, a line a run, and on standard output the
-difference of the means with its 95% interval (Welch), and both. Seeds run side by side, so their seconds are in rosetta.tsv
-alone.
+difference of the means with its 95% interval (Welch), and both; then what the lessons there are did to accuracy, and to
+the seconds of a step. Seeds run side by side, so their seconds are in rosetta.tsv alone.
 
 usage: rosetta.py FOLDER
 """
-import csv, glob, json, math, statistics, sys
+import csv, glob, json, math, os, statistics, sys
 
 folder = sys.argv[1]
 HEADS = ("program", "seed", "epochs", "accuracy", "threads", "train_seconds")
 
 
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def runs_of(arm):
+    return [read(path) for path in sorted(glob.glob(f"{folder}/runs/{arm}/seed*/result.json"))]
+
+
 def ours():
-    for path in sorted(glob.glob(f"{folder}/runs/baseline/seed*/result.json")):
-        with open(path, encoding="utf-8") as file:
-            run = json.load(file)
+    for run in runs_of("baseline"):
         yield dict(zip(HEADS, ("dawn9", run["seed"], run["epochs"][-1]["epoch"], run["accuracy"], run["threads"],
                               run["train_seconds"])))
 
@@ -66,3 +73,33 @@ if len(samples) == 2 and min(map(len, samples)) > 1:
 print("| | runs | accuracy, % | mean |\n|---|---|---|---|")
 for program, sample in zip(groups, samples):
     print(f"| {program} | {len(sample)} | {' '.join(f'{a:.2f}' for a in sample)} | {statistics.mean(sample):.2f} |")
+
+
+# ---- the lessons ----
+
+
+def arms():
+    return sorted({os.path.basename(path) for path in glob.glob(f"{folder}/runs/*")} - {"baseline"})
+
+
+def step_ratios(arm):
+    """Milliseconds of a step, and over the baseline's, a round each."""
+    rounds = [(read(path)["step_seconds"], read(path.replace(f"step-{arm}-", "step-baseline-"))["step_seconds"])
+              for path in sorted(glob.glob(f"{folder}/step-{arm}-*.json"))]
+    return [1e3 * own for own, _ in rounds], [own / baseline for own, baseline in rounds]
+
+
+baseline = {run["seed"]: run["accuracy"] for run in runs_of("baseline")}
+if arms():
+    print("\n| lesson | seeds | accuracy, % | the baseline's, same seeds | difference |\n|---|---|---|---|---|")
+for arm in arms():
+    own = {run["seed"]: run["accuracy"] for run in runs_of(arm)}
+    means = statistics.mean(own.values()), statistics.mean(baseline[seed] for seed in own)
+    print(f"| {arm} | {len(own)} | {means[0]:.2f} | {means[1]:.2f} | {means[0] - means[1]:+.2f} |")
+timed = sorted({os.path.basename(path).rsplit("-", 1)[0][5:] for path in glob.glob(f"{folder}/step-*-*.json")})
+if timed:
+    print("\n| lesson | rounds | ms a step | over the baseline's (range) |\n|---|---|---|---|")
+for arm in timed:
+    milliseconds, ratios = step_ratios(arm)
+    print(f"| {arm} | {len(ratios)} | {statistics.median(milliseconds):.1f} | {statistics.median(ratios):.3f} "
+          f"({min(ratios):.3f} to {max(ratios):.3f}) |")
