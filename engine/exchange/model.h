@@ -14,8 +14,8 @@ D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uin
  * missing, too many or of another shape: D9_USAGE naming it, what is there and what would be right. A file of
  * torchvision's does as well, where a network has its names here. */
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
-/* The same into an initialised state, to train on: where the file knows other classes, by number or by name, the last layer
- * stays as it is, and the log says so. */
+/* The same into an initialised state, to train on: where the file knows other classes, by number or by name, the last
+ * layer stays as it is, and the log says so. */
 D9_MUST_USE d9_status d9_model_start(d9_session *session, const char *path);
 /* The same from a file that was read before; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);

@@ -165,7 +165,8 @@ typedef struct d9_draw_attributes {
     uint64_t seed;
     int pad, mirror, cutout; /* step/augment.h */
     int64_t batch, steps_per_epoch, samples;
-    int height, width; /* of an image: bounds of the cutout square */
+    int height, width;         /* of an image */
+    int out_height, out_width; /* of the batch's, at most that: bounds of the cutout square */
     float brightness, contrast;
 } d9_draw_attributes;
 typedef struct d9_augment_attributes {

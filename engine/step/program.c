@@ -98,7 +98,12 @@ double d9_coefficient_at(const d9_program *program, const d9_coefficient *coeffi
 void d9_program_free(d9_context *context, d9_program *program) {
     d9_graph_free(context, &program->train);
     d9_graph_free(context, &program->eval);
+    d9_graph_free(context, &program->early);
     d9_arena_free(context, &program->arena);
+}
+
+const d9_graph *d9_program_list(const d9_program *program, int64_t step) {
+    return step < program->early_steps ? &program->early : &program->train;
 }
 
 double d9_views_an_image(const d9_views *views) {

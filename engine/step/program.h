@@ -110,6 +110,8 @@ typedef struct d9_program {
     d9_tail tail;
     d9_views views;
     d9_graph train, eval; /* finished node lists */
+    d9_graph early;       /* `train` on smaller images, over the same state and the same updates */
+    int64_t early_steps;  /* the steps before it run `early`; 0: none does, and it is empty */
     d9_table table[D9_MAX_TABLES];
     int table_count;
     bool keep_all; /* every scratch value keeps its place after the step */
@@ -135,6 +137,9 @@ typedef struct d9_program_options {
 } d9_program_options;
 
 void d9_program_free(d9_context *context, d9_program *program);
+
+/* The list that a step of training runs. */
+const d9_graph *d9_program_list(const d9_program *program, int64_t step);
 
 /* "state", "velocity": an accumulator by its own name. */
 const char *d9_program_buffer_name(const d9_program *program, d9_buffer buffer);

@@ -94,10 +94,14 @@ static d9_status check_augmentation(d9_context *context, const d9_program *progr
     return D9_OK;
 }
 
-static d9_status build_forward(d9_context *context, const d9_config *config, const d9_program_options *options,
-                               d9_program *program, d9_graph *forward) {
+/* The network for images as `extent` says, and all that a trick edits beside it, from the plain settings on. */
+static d9_status build_forward(d9_context *context, const d9_config *config, const d9_extent *extent,
+                               const d9_program_options *options, d9_program *program, d9_graph *forward) {
     d9_status status;
-    const d9_extent *extent = &program->extent;
+    program->extent = *extent;
+    program->views = (d9_views){.count = 1, .view = {{.weight = 1}}};
+    program->tail.evaluate = D9_BUFFER_STATE;
+    default_groups(config, &program->groups);
     d9_shape shape = {4, {extent->batch, extent->height, extent->width, extent->channels}};
     d9_value_id image, logits;
     D9_TRY(d9_graph_image(context, forward, &shape, &image));
@@ -170,14 +174,21 @@ static d9_status stored(d9_context *context, d9_graph *graph, const char *name, 
     return d9_graph_add_value(context, graph, &value, id);
 }
 
-/* Mixup: by a share of each step's own, each image becomes a mixture with its partner, and so does its target. */
+/* Mixup: by a share of each step's own, each image becomes a mixture with its partner, and so does its target. Both
+ * lists of training share the shares. */
 static d9_status add_mixup(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
     d9_status status;
+    static const char name[] = "mixup";
     double *shares;
     d9_node mix = {D9_OP_MIX, "image.mix", {plain}, 1, {graph->image}, 1, .as.mix = {{D9_NONE, 1}}};
-    D9_TRY(new_table(context, program, "mixup", &mix.as.mix.share.table, &shares));
-    for (int64_t s = 0; s < program->steps; s++)
-        shares[s] = d9_mixup_share(program->seed, s, program->augmentation.mixup);
+    int *table = &mix.as.mix.share.table;
+    for (int t = 0; t < program->table_count; t++)
+        if (strcmp(program->table[t].name, name) == 0) *table = t;
+    if (*table == D9_NONE) {
+        D9_TRY(new_table(context, program, name, table, &shares));
+        for (int64_t s = 0; s < program->steps; s++)
+            shares[s] = d9_mixup_share(program->seed, s, program->augmentation.mixup);
+    }
     graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.share = mix.as.mix.share;
     D9_TRY(d9_graph_insert_node(context, graph, 0, &mix, NULL));
 done:
@@ -198,6 +209,7 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     const d9_shape images_shape = {4, {images, e->height, e->width, e->channels}},
                    table_shape = {2, {e->channels, 256}};
     d9_value_id order, pixels, table, labels, draws, image = graph->image;
+    const d9_shape made = graph->values[image].shape;
     D9_TRY(stored(context, graph, "order", training ? D9_BUFFER_ORDER : D9_BUFFER_EVAL_ORDER, D9_I32, order_shape, 0,
                   &order));
     D9_TRY(stored(context, graph, "images", training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, D9_U8, images_shape, 0,
@@ -230,6 +242,8 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
                                                images,
                                                (int)e->height,
                                                (int)e->width,
+                                               (int)made.d[1],
+                                               (int)made.d[2],
                                                augmentation->brightness,
                                                augmentation->contrast};
         const d9_node draw = {D9_OP_DRAW, "draws", {order}, 1, {draws}, 1, .as.draw = attributes};
@@ -392,18 +406,88 @@ done:
 
 /* ---- all of it ---- */
 
-static d9_status finish_train(d9_context *context, const d9_config *config, const d9_program_options *options,
-                              d9_program *program) {
+/* From the batch to the gradients. */
+static d9_status finish_gradients(d9_context *context, const d9_config *config, d9_program *program, d9_graph *graph) {
     d9_status status;
-    D9_TRY(d9_precision_apply(context, &program->train, program->precision));
-    D9_TRY(add_batch_nodes(context, program, &program->train, true));
-    D9_TRY(add_metrics(context, &program->train));
-    D9_TRY(d9_gradient_append(context, &program->train, config->train.image_gradient));
-    D9_TRY(d9_layout_state(context, program));
+    D9_TRY(d9_precision_apply(context, graph, program->precision));
+    D9_TRY(add_batch_nodes(context, program, graph, true));
+    D9_TRY(add_metrics(context, graph));
+    D9_TRY(d9_gradient_append(context, graph, config->train.image_gradient));
+done:
+    return status;
+}
+
+/* From the gradients to the end of a step. */
+static d9_status add_updates(d9_context *context, const d9_program_options *options, d9_program *program) {
+    d9_status status = D9_OK;
     for (int g = 0; g < program->groups.count; g++)
         if (program->groups.group[g].end > program->groups.group[g].begin)
             D9_TRY(add_update(context, options, program, &program->groups.group[g]));
     for (int t = 0; t < program->tail.count; t++) D9_TRY(add_tail_node(context, program, &program->tail.node[t]));
+done:
+    return status;
+}
+
+/* ---- smaller images at first ---- */
+
+/* The same state serves both lists. */
+static d9_status check_same_state(d9_context *context, const d9_program *program, const d9_extent *extent) {
+    const d9_graph *train = &program->train, *early = &program->early;
+    for (int v = 0; v < early->value_count; v++) {
+        const d9_value *value = &early->values[v];
+        if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
+        const d9_value_id same = d9_graph_find_value(train, value->name);
+        if (same == D9_NONE || !d9_shape_equal(&train->values[same].shape, &value->shape))
+            return d9_fail(context, D9_USAGE,
+                           "progressive: the shape of %s depends on the size of the images: this network cannot begin "
+                           "with %lldx%lld of %lldx%lld",
+                           value->name, (long long)extent->height, (long long)extent->width,
+                           (long long)program->extent.height, (long long)program->extent.width);
+    }
+    return D9_OK;
+}
+
+/* The value of this name, added where there is none yet. */
+static d9_status find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted, d9_value_id *id) {
+    d9_value value = *wanted;
+    *id = d9_graph_find_value(graph, value.name);
+    if (*id != D9_NONE) return D9_OK;
+    value.producer = D9_NONE;
+    return d9_graph_add_value(context, graph, &value, id);
+}
+
+/* What `train` has from this node on, updates and tail. */
+static d9_status copy_updates(d9_context *context, d9_program *program, d9_node_id first) {
+    d9_status status = D9_OK;
+    const d9_graph *train = &program->train;
+    for (d9_node_id n = first; n < train->node_count; n++) {
+        d9_node node = train->nodes[n];
+        for (int i = 0; i < node.input_count; i++)
+            D9_TRY(find_or_add(context, &program->early, &train->values[node.inputs[i]], &node.inputs[i]));
+        for (int i = 0; i < node.output_count; i++)
+            D9_TRY(find_or_add(context, &program->early, &train->values[node.outputs[i]], &node.outputs[i]));
+        D9_TRY(d9_graph_add_node(context, &program->early, &node, NULL));
+    }
+done:
+    return status;
+}
+
+/* Another network, for smaller images; what the tricks say beside it has been said. */
+static d9_status add_early(d9_context *context, const d9_config *config, const d9_program_options *options,
+                           d9_program *program, d9_node_id updates) {
+    d9_status status;
+    const d9_augmentation *augmentation = &program->augmentation;
+    d9_program said = {0};
+    d9_extent extent = program->extent;
+    extent.height = llround(augmentation->early_scale * (double)extent.height);
+    extent.width = llround(augmentation->early_scale * (double)extent.width);
+    program->early_steps = llround(augmentation->early_share * (double)program->steps);
+    if (program->early_steps == 0) return D9_OK;
+    D9_TRY(build_forward(context, config, &extent, options, &said, &program->early));
+    D9_TRY(finish_gradients(context, config, program, &program->early));
+    D9_TRY(check_same_state(context, program, &extent));
+    d9_layout_like(&program->train, &program->early);
+    D9_TRY(copy_updates(context, program, updates));
 done:
     return status;
 }
@@ -436,14 +520,11 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     memset(program, 0, sizeof *program);
     d9_graph_init(&program->train);
     d9_graph_init(&program->eval);
-    program->extent = *extent;
+    d9_graph_init(&program->early);
     program->precision = precision;
     program->seed = options->seed;
-    program->views = (d9_views){.count = 1, .view = {{.weight = 1}}};
-    program->tail.evaluate = D9_BUFFER_STATE;
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
         D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));
-    default_groups(config, &program->groups);
     if (extent->batch > extent->train_images && !options->eval_only)
         D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training images",
                        (long long)extent->batch, (long long)extent->train_images));
@@ -451,9 +532,14 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
         options->steps_per_epoch ? options->steps_per_epoch : extent->train_images / extent->batch;
     if (options->eval_only && program->steps_per_epoch == 0) program->steps_per_epoch = 1;
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
-    D9_TRY(build_forward(context, config, options, program, &forward));
+    D9_TRY(build_forward(context, config, extent, options, program, &forward));
     D9_TRY(d9_graph_copy(context, &forward, &program->train));
-    D9_TRY(finish_train(context, config, options, program));
+    D9_TRY(finish_gradients(context, config, program, &program->train));
+    D9_TRY(d9_layout_state(context, program));
+    const d9_node_id updates = program->train.node_count;
+    D9_TRY(add_updates(context, options, program));
+    if (program->augmentation.early_scale > 0 && !options->eval_only)
+        D9_TRY(add_early(context, config, options, program, updates));
     D9_TRY(finish_eval(context, &forward, options, program));
     D9_TRY(d9_layout_buffers(context, program, options));
 done:

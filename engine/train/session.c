@@ -117,6 +117,8 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     if (!options->no_train) D9_TRY(check_steps(context, options->config, &session->program));
     D9_TRY(session->backend->allocate(context, session->device, &session->program));
     if (!options->no_train) D9_TRY(d9_session_plan(session, &session->program.train, &session->train_plan));
+    if (!options->no_train && session->program.early_steps > 0)
+        D9_TRY(d9_session_plan(session, &session->program.early, &session->early_plan));
     if (!options->no_eval) D9_TRY(d9_session_plan(session, &session->program.eval, &session->eval_plan));
 done:
     return status;
@@ -167,6 +169,7 @@ done:
 void d9_session_close(d9_session *session) {
     if (session->backend) {
         session->backend->plan_free(session->context, session->train_plan);
+        session->backend->plan_free(session->context, session->early_plan);
         session->backend->plan_free(session->context, session->eval_plan);
         if (session->device) session->backend->close(session->context, session->device);
     }
@@ -320,7 +323,8 @@ done:
 }
 
 d9_status d9_session_step(d9_session *session, int64_t step) {
-    return session->backend->run(session->context, session->train_plan, step);
+    d9_plan *plan = step < session->program.early_steps ? session->early_plan : session->train_plan;
+    return session->backend->run(session->context, plan, step);
 }
 
 const char *d9_session_data_digest(d9_session *session) {

@@ -69,7 +69,7 @@ struct d9_session {
     d9_device *device;
     d9_device_info info;
     d9_program program;
-    d9_plan *train_plan, *eval_plan;
+    d9_plan *train_plan, *early_plan, *eval_plan; /* early: NULL where the program has no such steps */
     d9_timeline timeline;
     double mark;                            /* end of the last segment of the timeline */
     const volatile sig_atomic_t *interrupt; /* leaves an evaluation between two batches; NULL: never */

@@ -37,6 +37,7 @@ typedef struct d9_cpu_batch { /* one augmented batch */
     const int32_t *draws;     /* (N, D9_AUGMENT_SLOTS), as kernels/formulas/augment.h writes them */
     const float *table;       /* (C, 256): normalised value of each byte */
     int height, width, channels, pad, cutout;
+    int out_height, out_width; /* of the batch's images, at most height and width */
     bool jitter;
 } d9_cpu_batch;
 

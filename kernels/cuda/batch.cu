@@ -30,7 +30,7 @@ D9_DEVICE float value_at(const d9_cuda_batch &b, const uint8_t *image, const int
     const bool cut =
         rule.cutout > 0 && d9_augment_cut(y, draws[3], rule.cutout) && d9_augment_cut(x, draws[4], rule.cutout);
     const int row = d9_augment_row(y, draws[0], rule.pad, rule.height);
-    const int column = d9_augment_column(x, draws[1], draws[2], rule.pad, rule.width);
+    const int column = d9_augment_column(x, draws[1], draws[2], rule.pad, rule.out_width, rule.width);
     const uint8_t byte = image[(static_cast<int64_t>(row) * rule.width + column) * b.channels + c];
     const float pixel = b.table[c * 256 + byte];
     if (cut) return 0.0f;
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
     augment_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
     D9_SHARED(int32_t, draws, D9_AUGMENT_SLOTS);
     const int64_t n = blockIdx.x;
-    const int row_size = b.rule.width * b.channels, size = b.rule.height * row_size;
+    const int row_size = b.rule.out_width * b.channels, size = b.rule.out_height * row_size;
     if (threadIdx.x == 0) {
         d9_augment_draws drawn;
         if (!b.draws) drawn = draw_for(slice, b.rule, n);
@@ -58,14 +58,15 @@ __global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
             draws[s] = b.draws ? b.draws[n * D9_AUGMENT_SLOTS + s] : drawn.slot[s];
     }
     D9_BARRIER();
-    const uint8_t *image = b.images + static_cast<int64_t>(sample_at(slice, n)) * size;
+    const uint8_t *image =
+        b.images + static_cast<int64_t>(sample_at(slice, n)) * (b.rule.height * b.rule.width * b.channels);
     for (int at = static_cast<int>(threadIdx.x) * V; at < D9_END(size); at += D9_BLOCK * V) {
         int y = at / row_size, x = at % row_size / b.channels, c = at % b.channels;
         d9_vector<V> t;
         for (int i = 0; i < V; i++) {
-            t.v[i] = y < b.rule.height ? value_at(b, image, draws, y, x, c) : 0.0f;
+            t.v[i] = y < b.rule.out_height ? value_at(b, image, draws, y, x, c) : 0.0f;
             if (++c == b.channels) c = 0, x++;
-            if (x == b.rule.width) x = 0, y++;
+            if (x == b.rule.out_width) x = 0, y++;
         }
         d9_put<V, D9_ANY>(out, n * size + at, size - at, t);
     }
@@ -99,7 +100,7 @@ int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int3
 }
 
 int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y) {
-    const int64_t size = static_cast<int64_t>(batch->rule.height) * batch->rule.width * batch->channels;
+    const int64_t size = static_cast<int64_t>(batch->rule.out_height) * batch->rule.out_width * batch->channels;
     const unsigned images = static_cast<unsigned>(slice->batch);
     if (slice->batch <= 0 || size <= 0) return 0;
     if (size % D9_WIDE == 0 && d9_aligned(y.data))

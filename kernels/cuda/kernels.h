@@ -46,13 +46,14 @@ typedef struct d9_cuda_batch {
     const uint8_t *images; /* (count, H, W, C) */
     const float *table;    /* (C, 256): normalised value of each byte */
     const int32_t *draws;  /* (N, SLOTS), as d9_cuda_draw writes them; NULL: drawn here by `rule`, the same numbers */
-    d9_augment_rule rule;  /* pad, cutout, height and width hold in either case */
+    d9_augment_rule rule;  /* pad, cutout, heights and widths hold in either case */
     bool jitter;           /* by the draws */
     int channels;
 } d9_cuda_batch;
 
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws);
-/* y (N, H, W, C): gather, reflect-pad, crop, mirror, normalise, jitter, zero the cutout square: the CPU's bits. */
+/* y (N, out_height, out_width, C): gather, reflect-pad, crop, mirror, normalise, jitter, zero the cutout square: the
+ * CPU's bits. */
 int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y);
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered);
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements; the share of *step (NULL: of step 0) */

@@ -2,8 +2,8 @@
  * jitter makes of it. Shared by every backend, so that the same run sees the same batches bit for bit.
  *
  * With pad 4 on 32 x 32: crop_y, crop_x in 0..8, where 4 is the centred crop. Output (y, x) of a mirrored sample
- * shows source row reflect(y + crop_y - 4), column reflect((31 - x) + crop_x - 4): crop first, then mirror. The
- * cutout square is placed in the output. Epochs count from 0.
+ * shows source row reflect(y + crop_y - 4), column reflect((31 - x) + crop_x - 4): crop first, then mirror. A smaller
+ * crop, 24 x 24, has as many places more: 0..16. The cutout square is placed in the output. Epochs count from 0.
  *
  * Jitter is f32 arithmetic in every precision, and no step of it is one that a compiler may contract into another
  * result: so its bits are everybody's, too. */
@@ -19,7 +19,8 @@ enum { D9_AUGMENT_MIRROR_NONE, D9_AUGMENT_MIRROR_RANDOM, D9_AUGMENT_MIRROR_ALTER
 typedef struct d9_augment_rule {
     uint64_t seed;
     int pad, mirror, cutout;    /* pad 0: no crop; cutout 0: no square */
-    int height, width;          /* of an image; cutout is at most either */
+    int height, width;          /* of an image */
+    int out_height, out_width;  /* of the crop: at most the image's; cutout is at most either */
     float brightness, contrast; /* both 0: no jitter */
 } d9_augment_rule;
 
@@ -50,16 +51,18 @@ D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, ui
 
 D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     d9_augment_draws draws = {{0, 0, 0, 0, 0, 0, 0}};
-    if (rule->pad > 0) {
+    const int rows = 2 * rule->pad + rule->height - rule->out_height + 1, /* places of the crop */
+        columns = 2 * rule->pad + rule->width - rule->out_width + 1;
+    if (rows > 1 || columns > 1) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_CROP, 0);
-        draws.slot[0] = (int32_t)d9_philox_below(word.v[0], (uint32_t)(2 * rule->pad + 1));
-        draws.slot[1] = (int32_t)d9_philox_below(word.v[1], (uint32_t)(2 * rule->pad + 1));
+        draws.slot[0] = (int32_t)d9_philox_below(word.v[0], (uint32_t)rows);
+        draws.slot[1] = (int32_t)d9_philox_below(word.v[1], (uint32_t)columns);
     }
     draws.slot[2] = d9_augment_mirror(rule, sample, epoch);
     if (rule->cutout > 0) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_CUTOUT, 0);
-        draws.slot[3] = (int32_t)d9_philox_below(word.v[0], (uint32_t)(rule->height - rule->cutout + 1));
-        draws.slot[4] = (int32_t)d9_philox_below(word.v[1], (uint32_t)(rule->width - rule->cutout + 1));
+        draws.slot[3] = (int32_t)d9_philox_below(word.v[0], (uint32_t)(rule->out_height - rule->cutout + 1));
+        draws.slot[4] = (int32_t)d9_philox_below(word.v[1], (uint32_t)(rule->out_width - rule->cutout + 1));
     }
     if (d9_augment_jitters(rule)) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_JITTER, 0);
@@ -79,8 +82,8 @@ D9_FN int d9_augment_reflect(int i, int size) {
 D9_FN int d9_augment_row(int y, int crop_y, int pad, int height) {
     return d9_augment_reflect(y + crop_y - pad, height);
 }
-D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int width) {
-    return d9_augment_reflect((mirror ? width - 1 - x : x) + crop_x - pad, width);
+D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int out_width, int width) {
+    return d9_augment_reflect((mirror ? out_width - 1 - x : x) + crop_x - pad, width);
 }
 
 /* Whether output position i lies in a cutout of this size that starts at `start` (rows and columns alike). */

@@ -7,13 +7,14 @@
 #include <string.h>
 
 typedef struct batch_case {
-    int images, batch, steps_per_epoch, height, width, channels, pad, mirror, cutout;
+    int images, batch, steps_per_epoch, height, width, out_height, out_width, channels, pad, mirror, cutout;
     float brightness, contrast;
 } batch_case;
-static const batch_case cases[] = {{9, 1, 2, 5, 7, 3, 2, D9_AUGMENT_MIRROR_RANDOM, 2, 0.5f, 0.25f},
-                                   {20, 7, 2, 8, 8, 3, 3, D9_AUGMENT_MIRROR_ALTERNATING, 0, 0, 0},
-                                   {140, 65, 2, 6, 5, 1, 0, D9_AUGMENT_MIRROR_NONE, 3, 0, 0.5f},
-                                   {6, 3, 2, 32, 32, 3, 4, D9_AUGMENT_MIRROR_RANDOM, 8, 0, 0}};
+static const batch_case cases[] = {{9, 1, 2, 5, 7, 5, 7, 3, 2, D9_AUGMENT_MIRROR_RANDOM, 2, 0.5f, 0.25f},
+                                   {20, 7, 2, 8, 8, 8, 8, 3, 3, D9_AUGMENT_MIRROR_ALTERNATING, 0, 0, 0},
+                                   {140, 65, 2, 6, 5, 6, 5, 1, 0, D9_AUGMENT_MIRROR_NONE, 3, 0, 0.5f},
+                                   {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_AUGMENT_MIRROR_RANDOM, 2, 0, 0},
+                                   {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_AUGMENT_MIRROR_RANDOM, 8, 0, 0}};
 enum { CASES = sizeof cases / sizeof *cases, SEED = 77 };
 
 /* The step looked at is the second of the fourth epoch. */
@@ -28,7 +29,9 @@ typedef struct site {
 } site;
 
 static site open_site(const batch_case *c) {
-    site s = {.c = c, .rule = {SEED, c->pad, c->mirror, c->cutout, c->height, c->width, c->brightness, c->contrast}};
+    site s = {.c = c,
+              .rule = {SEED, c->pad, c->mirror, c->cutout, c->height, c->width, c->out_height, c->out_width,
+                       c->brightness, c->contrast}};
     const int64_t bytes = (int64_t)c->images * c->height * c->width * c->channels;
     s.step = 3 * c->steps_per_epoch + 1;
     s.from = c->batch;
@@ -95,11 +98,12 @@ void d9_cuda_check_augment(d9_check *check) {
             site s = open_site(&cases[i]);
             const batch_case *c = s.c;
             const d9_cuda_slice slice = slice_of(&s);
-            const int64_t count = (int64_t)c->batch * c->height * c->width * c->channels;
+            const int64_t count = (int64_t)c->batch * c->out_height * c->out_width * c->channels;
             float *expected = d9_pool_floats(&s.pool, count);
             const bool jitter = d9_augment_jitters(&s.rule);
-            const d9_cpu_batch on_cpu = {s.images, s.order + s.from, s.draws, s.table,   c->height,
-                                         c->width, c->channels,      c->pad,  c->cutout, jitter};
+            const d9_cpu_batch on_cpu = {s.images,  s.order + s.from, s.draws,      s.table,
+                                         c->height, c->width,         c->channels,  c->pad,
+                                         c->cutout, c->out_height,    c->out_width, jitter};
             d9_cpu_augment(&cpu, &on_cpu, c->batch, d9_plain_out(expected));
             const d9_cuda_batch batch = {s.images, s.table, how & 1 ? s.draws : NULL, s.rule, jitter, c->channels};
             d9_array y = d9_array_new(store, count, how >> 1);

@@ -160,10 +160,12 @@ static void write_attributes(const d9_node *node, d9_text *text) {
         break;
     case D9_OP_DRAW:
         d9_text_add(
-            text, " seed %llu pad %d mirror %d cutout %d of %dx%d jitter %g %g batch %lld steps %lld samples %lld",
+            text,
+            " seed %llu pad %d mirror %d cutout %d of %dx%d from %dx%d jitter %g %g batch %lld steps %lld samples %lld",
             (unsigned long long)node->as.draw.seed, node->as.draw.pad, node->as.draw.mirror, node->as.draw.cutout,
-            node->as.draw.height, node->as.draw.width, (double)node->as.draw.brightness, (double)node->as.draw.contrast,
-            (long long)node->as.draw.batch, (long long)node->as.draw.steps_per_epoch, (long long)node->as.draw.samples);
+            node->as.draw.out_height, node->as.draw.out_width, node->as.draw.height, node->as.draw.width,
+            (double)node->as.draw.brightness, (double)node->as.draw.contrast, (long long)node->as.draw.batch,
+            (long long)node->as.draw.steps_per_epoch, (long long)node->as.draw.samples);
         break;
     case D9_OP_AUGMENT:
     case D9_OP_GATHER:
@@ -265,9 +267,13 @@ static void write_views(const d9_program *program, d9_text *text) {
     }
 }
 
+static void write_list(const d9_graph *graph, d9_text *text) {
+    for (d9_node_id n = 0; n < graph->node_count; n++) write_node(graph, &graph->nodes[n], true, text);
+}
+
 const char *program_part_name(program_part part) {
     static const char *const names[PROGRAM_PARTS] = {"augmentation", "forward", "parameters", "loss",
-                                                     "groups",       "tail",    "views"};
+                                                     "groups",       "tail",    "views",      "first steps"};
     return names[part];
 }
 
@@ -293,18 +299,22 @@ void program_write(const d9_program *program, program_part part, d9_text *text) 
     case PROGRAM_TAIL:
         write_tail(program, text);
         break;
-    default:
+    case PROGRAM_VIEWS:
         write_views(program, text);
+        break;
+    default:
+        d9_text_add(text, "steps %lld\n", (long long)program->early_steps);
+        write_list(&program->early, text);
         break;
     }
 }
 
 void program_write_lists(const d9_program *program, d9_text *text) {
-    for (d9_node_id n = 0; n < program->train.node_count; n++)
-        write_node(&program->train, &program->train.nodes[n], true, text);
+    write_list(&program->train, text);
     d9_text_add(text, "evaluation\n");
-    for (d9_node_id n = 0; n < program->eval.node_count; n++)
-        write_node(&program->eval, &program->eval.nodes[n], true, text);
+    write_list(&program->eval, text);
+    d9_text_add(text, "the first %lld steps\n", (long long)program->early_steps);
+    write_list(&program->early, text);
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
         d9_text_add(text, "%s %lld\n", d9_program_buffer_name(program, (d9_buffer)b),
                     (long long)program->buffer_bytes[b]);

@@ -116,6 +116,9 @@ static const op_spec specs[] = {
     {.op = D9_OP_AUGMENT, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5},
     {.op = D9_OP_AUGMENT, .n = 5, .h = 6, .w = 7, .c = 1, .pad = 0, .kernel = 0},
     {.op = D9_OP_AUGMENT, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .parameter = 0.25},
+    {.op = D9_OP_DRAW, .n = 65, .h = 13, .w = 9, .c = 3, .pad = 2, .kernel = 3, .stride = 5},
+    {.op = D9_OP_AUGMENT, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 2, .kernel = 3, .stride = 5},
+    {.op = D9_OP_AUGMENT, .n = 9, .h = 13, .w = 9, .c = 3, .pad = 0, .kernel = 0, .stride = 2},
     {.op = D9_OP_MIX, .n = 7, .h = 3, .w = 5, .c = 3, .parameter = 0.75},
     {.op = D9_OP_MIX, .n = 6, .h = 4, .w = 4, .c = 3, .parameter = 0.25},
     {.op = D9_OP_GATHER, .n = 65, .h = 1, .w = 1, .c = 1},
@@ -339,8 +342,10 @@ enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
 /* The bits of a jitter's draw as f32. */
 static double bits_of(double x) { return (double)(int32_t)d9_float_bits((float)x); }
 
+/* `stride`: how many rows and columns the batch's images have less than the data set's. */
 static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
-    d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}};
+    const d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}}, made = {4, {s->n, s->h - s->stride, s->w - s->stride, s->c}};
+    const int64_t places = 2 * s->pad + s->stride + 1;
     d9_value_id order = op_input(c, "order", D9_BUFFER_ORDER, D9_I32, vector(s->n * STEPS_PER_EPOCH), 0, SAMPLES - 1);
     c->program.extent =
         (d9_extent){.train_images = SAMPLES, .height = s->h, .width = s->w, .channels = s->c, .batch = s->n};
@@ -356,6 +361,8 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
                                              SAMPLES,
                                              (int)s->h,
                                              (int)s->w,
+                                             (int)made.d[1],
+                                             (int)made.d[2],
                                              (float)s->parameter,
                                              (float)s->parameter / 2};
         node->inputs[0] = order;
@@ -374,15 +381,15 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     node->inputs[3] = op_input(c, "table", D9_BUFFER_TABLE, c->master, matrix(s->c, 256), -2, 2);
     for (int64_t i = 0; i < s->n; i++) { /* the mirror bit stays; crops and squares take every place in turn */
         double *draws = c->content[node->inputs[2]] + i * D9_DRAW_SLOTS;
-        draws[D9_DRAW_CROP_Y] = (double)(i * 5 % (2 * s->pad + 1));
-        draws[D9_DRAW_CROP_X] = (double)((i * 7 + 2) % (2 * s->pad + 1));
-        draws[D9_DRAW_CUTOUT_Y] = (double)(i * 3 % (s->h - s->kernel + 1));
-        draws[D9_DRAW_CUTOUT_X] = (double)((i + 1) % (s->w - s->kernel + 1));
+        draws[D9_DRAW_CROP_Y] = (double)(i * 5 % places);
+        draws[D9_DRAW_CROP_X] = (double)((i * 7 + 2) % places);
+        draws[D9_DRAW_CUTOUT_Y] = (double)(i * 3 % (made.d[1] - s->kernel + 1));
+        draws[D9_DRAW_CUTOUT_X] = (double)((i + 1) % (made.d[2] - s->kernel + 1));
         draws[D9_DRAW_BRIGHTNESS] = bits_of(s->parameter * (double)(i - 3) / 7);
         draws[D9_DRAW_CONTRAST] = bits_of(1 + s->parameter * (double)(3 - i) / 11);
     }
     node->input_count = 4;
-    node->outputs[0] = result(c, "image", images(s, s->c));
+    node->outputs[0] = result(c, "image", made);
 }
 
 void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master_type, op_fill fill) {

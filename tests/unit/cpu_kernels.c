@@ -449,12 +449,13 @@ static void linears(fixture *f, const setting *s) {
 
 /* ---- the batch ---- */
 
-static void augmentation_of(fixture *f, const setting *s, bool jitter) {
+static void augmentation_of(fixture *f, const setting *s, bool jitter, int height, int width) {
     enum { N = 7, H = 13, W = 300, C = 3, PAD = 4, CUT = 5, SAMPLES = 3 };
     static uint8_t images[SAMPLES * H * W * C];
     static float table[C * 256];
     int32_t order[N], draws[N * D9_AUGMENT_SLOTS];
-    const d9_augment_rule rule = {9, PAD, D9_AUGMENT_MIRROR_RANDOM, CUT, H, W, jitter ? 0.25f : 0, jitter ? 0.5f : 0};
+    const d9_augment_rule rule = {
+        9, PAD, D9_AUGMENT_MIRROR_RANDOM, CUT, H, W, height, width, jitter ? 0.25f : 0, jitter ? 0.5f : 0};
     for (int i = 0; i < SAMPLES * H * W * C; i++) images[i] = (uint8_t)(i * 37 + i / 251);
     for (int i = 0; i < C * 256; i++) table[i] = (float)(i % 256) / 64.0f - (float)(i / 256);
     for (int n = 0; n < N; n++) {
@@ -462,16 +463,17 @@ static void augmentation_of(fixture *f, const setting *s, bool jitter) {
         order[n] = (n * 2) % SAMPLES;
         memcpy(draws + n * D9_AUGMENT_SLOTS, drawn.slot, sizeof drawn.slot);
     }
-    const d9_cpu_batch batch = {images, order, draws, table, H, W, C, PAD, CUT, jitter};
-    array *y = empty(f, 0, N * H * W * C, s->store);
+    const d9_cpu_batch batch = {images, order, draws, table, H, W, C, PAD, CUT, height, width, jitter};
+    array *y = empty(f, 0, N * height * width * C, s->store);
     d9_cpu_augment(&s->cpu, &batch, N, out(y));
     for (int64_t i = 0; i < y->count; i++) {
-        const int c = (int)(i % C), x = (int)(i / C % W), row = (int)(i / C / W % H);
-        const int32_t *d = draws + i / C / W / H * D9_AUGMENT_SLOTS;
+        const int c = (int)(i % C), x = (int)(i / C % width), row = (int)(i / C / width % height),
+                  n = (int)(i / C / width / height);
+        const int32_t *d = draws + n * D9_AUGMENT_SLOTS;
         const int source_row = d9_augment_row(row, d[0], PAD, H),
-                  source_column = d9_augment_column(x, d[1], d[2], PAD, W);
+                  source_column = d9_augment_column(x, d[1], d[2], PAD, width, W);
         const bool cut = d9_augment_cut(row, d[3], CUT) && d9_augment_cut(x, d[4], CUT);
-        const uint8_t byte = images[((order[i / C / W / H] * H + source_row) * W + source_column) * C + c];
+        const uint8_t byte = images[((order[n] * H + source_row) * W + source_column) * C + c];
         float value = table[c * 256 + byte];
         if (jitter) value = d9_augment_jitter(value, d[5], d[6]);
         assert_true(stored(y, i) == rounded(s->store, cut ? 0 : (double)value)); /* every bit */
@@ -479,7 +481,8 @@ static void augmentation_of(fixture *f, const setting *s, bool jitter) {
 }
 
 static void augmentation(fixture *f, const setting *s) {
-    for (int jitter = 0; jitter < 2; jitter++) augmentation_of(f, s, jitter);
+    for (int jitter = 0; jitter < 2; jitter++) augmentation_of(f, s, jitter, 13, 300);
+    augmentation_of(f, s, false, 9, 277);
 }
 
 static void strips(fixture *f, const setting *s) {

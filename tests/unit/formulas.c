@@ -296,19 +296,17 @@ static void reflection_repeats_no_edge(void **state) {
     (void)state;
     for (int i = -3; i <= 7; i++) assert_int_equal(d9_augment_reflect(i, 5), want[i + 3]);
     assert_int_equal(d9_augment_row(0, 4, 4, 32), 0); /* the centred crop changes nothing */
-    assert_int_equal(d9_augment_column(0, 4, 1, 4, 32), 31);
-    assert_int_equal(d9_augment_column(31, 8, 0, 4, 32), 27);
-    assert_int_equal(d9_augment_column(0, 8, 1, 4, 32), 27); /* mirrored after the crop */
+    assert_int_equal(d9_augment_column(0, 4, 1, 4, 32, 32), 31);
+    assert_int_equal(d9_augment_column(31, 8, 0, 4, 32, 32), 27);
+    assert_int_equal(d9_augment_column(0, 8, 1, 4, 32, 32), 27); /* mirrored after the crop */
+    assert_int_equal(d9_augment_column(0, 12, 0, 4, 24, 32), 8); /* a crop of 24 of them, the last that needs no pad, */
+    assert_int_equal(d9_augment_column(0, 12, 1, 4, 24, 32), 31); /* and its other end */
 }
 
-static void draws_cover_their_ranges(void **state) {
-    const d9_augment_rule rule = {
-        .seed = 3, .pad = 4, .mirror = D9_AUGMENT_MIRROR_RANDOM, .cutout = 5, .height = 8, .width = 32};
-    const int span[5] = {9, 9, 2, 4, 28};
+static void check_ranges(const d9_augment_rule *rule, const int span[5]) {
     int seen[5][32] = {{0}};
-    (void)state;
     for (uint32_t sample = 0; sample < 9000; sample++) {
-        const d9_augment_draws draws = d9_augment_draw(&rule, sample, 2);
+        const d9_augment_draws draws = d9_augment_draw(rule, sample, 2);
         for (int s = 0; s < 5; s++) {
             assert_in_range(draws.slot[s], 0, span[s] - 1);
             seen[s][draws.slot[s]]++;
@@ -319,9 +317,27 @@ static void draws_cover_their_ranges(void **state) {
             NEAR((seen[s][i] - 9000.0 / span[s]) / (5 * sqrt(9000.0 / span[s])), 0, 1);
 }
 
+static void draws_cover_their_ranges(void **state) {
+    d9_augment_rule rule = {.seed = 3,
+                            .pad = 4,
+                            .mirror = D9_AUGMENT_MIRROR_RANDOM,
+                            .cutout = 5,
+                            .height = 8,
+                            .width = 32,
+                            .out_height = 8,
+                            .out_width = 32};
+    (void)state;
+    check_ranges(&rule, (const int[5]){9, 9, 2, 4, 28});
+    rule.out_height = 6, rule.out_width = 24; /* smaller crops have more places, and the square in them fewer */
+    check_ranges(&rule, (const int[5]){11, 17, 2, 2, 20});
+    rule.pad = 0, rule.out_height = 8;
+    check_ranges(&rule, (const int[5]){1, 9, 2, 4, 20});
+}
+
 static void what_is_off_draws_zero(void **state) {
-    const d9_augment_rule rule = {.seed = 3, .height = 32, .width = 32};
-    const d9_augment_rule whole = {.seed = 3, .cutout = 32, .height = 32, .width = 32};
+    const d9_augment_rule rule = {.seed = 3, .height = 32, .width = 32, .out_height = 32, .out_width = 32};
+    const d9_augment_rule whole = {
+        .seed = 3, .cutout = 32, .height = 32, .width = 32, .out_height = 32, .out_width = 32};
     (void)state;
     for (uint32_t sample = 0; sample < 100; sample++)
         for (int s = 0; s < D9_AUGMENT_SLOTS; s++) {
@@ -337,7 +353,8 @@ static double drawn_number(const d9_augment_draws *draws, int slot) {
 static void jitter_is_uniform_and_each_epoch_another(void **state) {
     enum { SAMPLES = 20000 };
     const double range[2] = {0.25, 0.5}, centre[2] = {0, 1};
-    d9_augment_rule rule = {.seed = 3, .height = 32, .width = 32, .brightness = 0.25f, .contrast = 0.5f};
+    d9_augment_rule rule = {
+        .seed = 3, .height = 32, .width = 32, .out_height = 32, .out_width = 32, .brightness = 0.25f, .contrast = 0.5f};
     double sum[2] = {0}, squares[2] = {0}, products = 0, epochs = 0, least[2] = {9, 9}, most[2] = {-9, -9};
     (void)state;
     for (uint32_t sample = 0; sample < SAMPLES; sample++) {
@@ -376,8 +393,18 @@ static void jitter_adds_and_then_multiplies(void **state) {
 }
 
 static void alternating_mirror_turns_over(void **state) {
-    const d9_augment_rule rule = {.seed = 3, .mirror = D9_AUGMENT_MIRROR_ALTERNATING, .height = 32, .width = 32},
-                          random = {.seed = 3, .mirror = D9_AUGMENT_MIRROR_RANDOM, .height = 32, .width = 32};
+    const d9_augment_rule rule = {.seed = 3,
+                                  .mirror = D9_AUGMENT_MIRROR_ALTERNATING,
+                                  .height = 32,
+                                  .width = 32,
+                                  .out_height = 32,
+                                  .out_width = 32},
+                          random = {.seed = 3,
+                                    .mirror = D9_AUGMENT_MIRROR_RANDOM,
+                                    .height = 32,
+                                    .width = 32,
+                                    .out_height = 32,
+                                    .out_width = 32};
     int mirrored = 0;
     (void)state;
     for (uint32_t sample = 0; sample < 4000; sample++) {

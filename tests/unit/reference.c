@@ -266,28 +266,28 @@ static double gather_by_hand(const op_case *c, int64_t i) { return content(c, 0)
 
 static double draw_by_hand(const op_case *c, int64_t i) {
     const d9_draw_attributes *draw = &c->graph->nodes[0].as.draw;
-    const d9_augment_rule rule = {draw->seed,   draw->pad,   draw->mirror,     draw->cutout,
-                                  draw->height, draw->width, draw->brightness, draw->contrast};
+    const d9_augment_rule rule = {draw->seed,  draw->pad,        draw->mirror,    draw->cutout,     draw->height,
+                                  draw->width, draw->out_height, draw->out_width, draw->brightness, draw->contrast};
     return d9_augment_draw(&rule, (uint32_t)sample_of(c, 0, draw->batch, i / D9_DRAW_SLOTS), 1).slot[i % D9_DRAW_SLOTS];
 }
 
 /* By a padded copy of the row and column numbers, crop, then reversal. */
 static double augment_by_hand(const op_case *c, int64_t i) {
     const d9_augment_attributes *augment = &c->graph->nodes[0].as.augment;
-    const int64_t *y = out_dims(c);
+    const int64_t *y = out_dims(c), *all = c->graph->values[c->graph->nodes[0].inputs[0]].shape.d;
     int64_t k = i % y[3], column = i / y[3] % y[2], row = i / y[3] / y[2] % y[1], n = i / y[3] / y[2] / y[1];
     const double *draws = content(c, 2) + n * D9_DRAW_SLOTS;
     int rows[64], columns[64], p = augment->pad;
-    for (int r = 0; r < (int)y[1] + 2 * p; r++)
-        rows[r] = r < p ? p - r : r >= y[1] + p ? 2 * (int)y[1] - 2 - (r - p) : r - p;
-    for (int r = 0; r < (int)y[2] + 2 * p; r++)
-        columns[r] = r < p ? p - r : r >= y[2] + p ? 2 * (int)y[2] - 2 - (r - p) : r - p;
+    for (int r = 0; r < (int)all[1] + 2 * p; r++)
+        rows[r] = r < p ? p - r : r >= all[1] + p ? 2 * (int)all[1] - 2 - (r - p) : r - p;
+    for (int r = 0; r < (int)all[2] + 2 * p; r++)
+        columns[r] = r < p ? p - r : r >= all[2] + p ? 2 * (int)all[2] - 2 - (r - p) : r - p;
     int64_t dy = row - (int64_t)draws[3], dx = column - (int64_t)draws[4];
     if (dy >= 0 && dy < augment->cutout && dx >= 0 && dx < augment->cutout) return 0;
     int64_t from = draws[2] != 0 ? y[2] - 1 - column : column;
     int64_t source_row = rows[row + (int64_t)draws[0]], source_column = columns[from + (int64_t)draws[1]];
     int64_t sample = sample_of(c, 1, y[0], n);
-    const double byte = content(c, 0)[((sample * y[1] + source_row) * y[2] + source_column) * y[3] + k];
+    const double byte = content(c, 0)[((sample * all[1] + source_row) * all[2] + source_column) * y[3] + k];
     const double pixel = content(c, 3)[k * 256 + (int64_t)byte];
     if (!augment->jitter) return pixel;
     const float shift = d9_float_of_bits((uint32_t)(int32_t)draws[5]),

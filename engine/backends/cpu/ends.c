@@ -22,8 +22,8 @@ static d9_status run_draw(d9_context *context, const d9_site *site, int64_t step
     d9_status status;
     const d9_node *node = site->nodes[0];
     const d9_draw_attributes *draw = &node->as.draw;
-    const d9_augment_rule rule = {draw->seed,   draw->pad,   draw->mirror,     draw->cutout,
-                                  draw->height, draw->width, draw->brightness, draw->contrast};
+    const d9_augment_rule rule = {draw->seed,  draw->pad,        draw->mirror,    draw->cutout,     draw->height,
+                                  draw->width, draw->out_height, draw->out_width, draw->brightness, draw->contrast};
     const uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
     int32_t *draws = d9_site_data(site, node->outputs[0]); /* (N, 7) */
     const int32_t *order;
@@ -41,7 +41,8 @@ static d9_status run_augment(d9_context *context, const d9_site *site, int64_t s
     d9_status status;
     const d9_node *node = site->nodes[0];
     const d9_augment_attributes *augment = &node->as.augment;
-    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape; /* (count, H, W, C) */
+    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape, /* (count, H, W, C) */
+        *out = &d9_site_value(site, node->outputs[0])->shape;
     d9_cpu_batch batch = {.images = d9_site_data(site, node->inputs[0]),
                           .draws = d9_site_data(site, node->inputs[2]),
                           .table = d9_site_data(site, node->inputs[3]),
@@ -50,6 +51,8 @@ static d9_status run_augment(d9_context *context, const d9_site *site, int64_t s
                           .channels = (int)shape->d[3],
                           .pad = augment->pad,
                           .cutout = augment->cutout,
+                          .out_height = (int)out->d[1],
+                          .out_width = (int)out->d[2],
                           .jitter = augment->jitter};
     D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->batch,
                        shape->d[0], &batch.order));

@@ -11,8 +11,8 @@ static d9_cuda_slice slice_of(const d9_site *site, d9_value_id order, int64_t ba
 }
 
 static d9_augment_rule rule_of(const d9_draw_attributes *draw) {
-    return (d9_augment_rule){draw->seed,   draw->pad,   draw->mirror,     draw->cutout,
-                             draw->height, draw->width, draw->brightness, draw->contrast};
+    return (d9_augment_rule){draw->seed,  draw->pad,        draw->mirror,    draw->cutout,     draw->height,
+                             draw->width, draw->out_height, draw->out_width, draw->brightness, draw->contrast};
 }
 
 D9_CUDA_RUN(draw) {
@@ -44,9 +44,14 @@ static d9_status augment(d9_context *context, const d9_site *site, const d9_node
 D9_CUDA_RUN(augment) {
     const d9_node *node = site->nodes[0];
     const d9_augment_attributes *attributes = &node->as.augment;
-    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape; /* (count, H, W, C) */
-    const d9_augment_rule rule = {
-        .pad = attributes->pad, .cutout = attributes->cutout, .height = (int)shape->d[1], .width = (int)shape->d[2]};
+    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape, /* (count, H, W, C) */
+        *out = &d9_site_value(site, node->outputs[0])->shape;
+    const d9_augment_rule rule = {.pad = attributes->pad,
+                                  .cutout = attributes->cutout,
+                                  .height = (int)shape->d[1],
+                                  .width = (int)shape->d[2],
+                                  .out_height = (int)out->d[1],
+                                  .out_width = (int)out->d[2]};
     (void)step;
     return augment(context, site, node, d9_site_data(site, node->inputs[2]), &rule);
 }

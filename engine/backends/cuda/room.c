@@ -51,6 +51,7 @@ d9_status d9_cuda_least_scratch(d9_context *context, d9_cuda *cuda, const d9_pro
     d9_status status;
     D9_TRY(d9_cuda_epoch_order_bytes(context, cuda, program, bytes));
     *bytes = larger(*bytes, larger(list_bytes(program, &program->train), list_bytes(program, &program->eval)));
+    *bytes = larger(*bytes, list_bytes(program, &program->early));
 done:
     return status;
 }

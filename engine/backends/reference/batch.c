@@ -22,8 +22,8 @@ static d9_status slice(d9_context *context, const d9_site *site, int input, int6
 d9_status d9_reference_DRAW(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_draw_attributes *draw = &site->nodes[0]->as.draw;
-    const d9_augment_rule rule = {draw->seed,   draw->pad,   draw->mirror,     draw->cutout,
-                                  draw->height, draw->width, draw->brightness, draw->contrast};
+    const d9_augment_rule rule = {draw->seed,  draw->pad,        draw->mirror,    draw->cutout,     draw->height,
+                                  draw->width, draw->out_height, draw->out_width, draw->brightness, draw->contrast};
     uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
     int32_t *draws = d9_site_data(site, site->nodes[0]->outputs[0]); /* (N, 7) */
     const int32_t *order;
@@ -36,20 +36,23 @@ done:
     return status;
 }
 
-/* One sample: image (H, W, C) bytes -> out (H, W, C) by table (C, 256). */
-static void augment_sample(const uint8_t *image, const int32_t *draws, const double *table,
-                           const d9_augment_attributes *augment, int height, int width, int channels, double *out) {
-    for (int y = 0; y < height; y++)
-        for (int x = 0; x < width; x++) {
+/* One sample: image (H, W, C) bytes -> y (H, W, C), of which H and W may be less, by table (C, 256). */
+static void augment_sample(const uint8_t *image, const d9_shape *images, const int32_t *draws, const double *table,
+                           const d9_augment_attributes *augment, const d9_shape *shape, double *out) {
+    const int height = (int)images->d[1], width = (int)images->d[2], channels = (int)images->d[3],
+              out_width = (int)shape->d[2];
+    for (int y = 0; y < (int)shape->d[1]; y++)
+        for (int x = 0; x < out_width; x++) {
             int row = d9_augment_row(y, draws[D9_DRAW_CROP_Y], augment->pad, height);
-            int column = d9_augment_column(x, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], augment->pad, width);
+            int column =
+                d9_augment_column(x, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], augment->pad, out_width, width);
             bool cut = d9_augment_cut(y, draws[D9_DRAW_CUTOUT_Y], augment->cutout) &&
                        d9_augment_cut(x, draws[D9_DRAW_CUTOUT_X], augment->cutout);
             for (int c = 0; c < channels; c++) {
                 double value = table[c * 256 + image[(row * width + column) * channels + c]];
                 if (augment->jitter)
                     value = (double)d9_augment_jitter((float)value, draws[D9_DRAW_BRIGHTNESS], draws[D9_DRAW_CONTRAST]);
-                out[(y * width + x) * channels + c] = cut ? 0 : value;
+                out[(y * out_width + x) * channels + c] = cut ? 0 : value;
             }
         }
 }
@@ -57,10 +60,11 @@ static void augment_sample(const uint8_t *image, const int32_t *draws, const dou
 d9_status d9_reference_AUGMENT(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_augment_attributes *augment = &site->nodes[0]->as.augment;
-    const d9_shape *shape = &d9_reference_in(site, 0)->shape; /* (count, H, W, C) */
+    const d9_shape *shape = &d9_reference_in(site, 0)->shape, /* (count, H, W, C) */
+        *batch = &d9_reference_out(site, 0)->shape;
     const uint8_t *images = d9_site_data(site, site->nodes[0]->inputs[0]);
     const int32_t *draws = d9_site_data(site, site->nodes[0]->inputs[2]), *order;
-    const int64_t pixels = shape->d[1] * shape->d[2] * shape->d[3];
+    const int64_t pixels = d9_shape_count(shape) / shape->d[0], made = d9_shape_count(batch) / batch->d[0];
     const double *table;
     double *out;
     D9_TRY(slice(context, site, 1, augment->batch, augment->steps_per_epoch, shape->d[0], step, &order));
@@ -68,8 +72,8 @@ d9_status d9_reference_AUGMENT(d9_context *context, const d9_site *site, int64_t
     D9_TRY(d9_reference_output(context, site, 0, &out));
 #pragma omp parallel for num_threads(site->threads) schedule(static)
     for (int64_t i = 0; i < augment->batch; i++)
-        augment_sample(images + order[i] * pixels, draws + i * D9_DRAW_SLOTS, table, augment, (int)shape->d[1],
-                       (int)shape->d[2], (int)shape->d[3], out + i * pixels);
+        augment_sample(images + order[i] * pixels, shape, draws + i * D9_DRAW_SLOTS, table, augment, batch,
+                       out + i * made);
     d9_reference_store(site, 0);
 done:
     return status;

@@ -14,7 +14,7 @@ static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t
                      float *run) {
     const bool cut_row = b->cutout > 0 && d9_augment_cut(y, draws[3], b->cutout);
     for (int i = 0; i < count; i++) {
-        const int column = d9_augment_column(x + i, draws[1], draws[2], b->pad, b->width);
+        const int column = d9_augment_column(x + i, draws[1], draws[2], b->pad, b->out_width, b->width);
         const bool cut = cut_row && d9_augment_cut(x + i, draws[4], b->cutout);
         const uint8_t *pixel = source + (int64_t)column * b->channels;
         for (int c = 0; c < b->channels; c++)
@@ -25,14 +25,14 @@ static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t
 void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
     d9_tile tile;
     const int fit = D9_TILE / b->channels; /* pixels in a tile */
-    const int64_t row_size = (int64_t)b->width * b->channels, image_size = row_size * b->height;
-    const uint8_t *image = b->images + (int64_t)b->order[n] * image_size;
+    const int64_t row_size = (int64_t)b->width * b->channels, out_row_size = (int64_t)b->out_width * b->channels;
+    const uint8_t *image = b->images + (int64_t)b->order[n] * b->height * row_size;
     const int32_t *draws = b->draws + n * D9_AUGMENT_SLOTS;
-    for (int oy = 0; oy < b->height; oy++) {
+    for (int oy = 0; oy < b->out_height; oy++) {
         const uint8_t *source = image + d9_augment_row(oy, draws[0], b->pad, b->height) * row_size;
-        for (int x = 0; x < b->width; x += fit) {
-            const int count = b->width - x < fit ? b->width - x : fit;
-            const int64_t at = n * image_size + oy * row_size + (int64_t)x * b->channels;
+        for (int x = 0; x < b->out_width; x += fit) {
+            const int count = b->out_width - x < fit ? b->out_width - x : fit;
+            const int64_t at = (n * b->out_height + oy) * out_row_size + (int64_t)x * b->channels;
             float *run = d9_tile_target(y, at, tile);
             fill_run(b, source, draws, oy, x, count, run);
             d9_tile_store(y, at, (int64_t)count * b->channels, run);
