@@ -71,8 +71,9 @@ static d9_status save_plan(d9_context *context, const char *path, const d9_sessi
     d9_status status;
     d9_text text;
     d9_text_init(context, &text);
-    d9_text_add(&text, "%s%s", session->backend->plan_text(session->train_plan),
-                session->backend->plan_text(session->eval_plan));
+    d9_plan *const plans[] = {session->train_plan, session->early_plan, session->eval_plan};
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
+        if (plans[i]) d9_text_add(&text, "%s", session->backend->plan_text(plans[i]));
     D9_TRY(d9_text_status(&text));
     D9_TRY(d9_file_write(context, path, d9_text_get(&text), text.size));
 done:

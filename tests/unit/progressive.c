@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static d9_context context;
 
@@ -151,6 +152,30 @@ static void test_backends_agree(void **state) {
     }
 }
 
+/* The text of all lists forces each of them, and their lines are told apart. */
+static void test_a_plan_of_each_list(void **state) {
+    d9_session session, again;
+    char text[16384];
+    d9_config *config = configure(resnet9, "cpu", "progressive: {}");
+    (void)state;
+    op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
+    const char *(*plan_text)(const d9_plan *) = session.backend->plan_text;
+    snprintf(text, sizeof text, "%s%s%s", plan_text(session.eval_plan), plan_text(session.early_plan),
+             plan_text(session.train_plan));
+    const d9_session_options options = {.config = config, .seed = 5, .plan = text};
+    op_ok(&context, d9_session_open(&context, &options, &again));
+    assert_string_equal(plan_text(again.early_plan), plan_text(session.early_plan));
+    assert_string_equal(plan_text(again.train_plan), plan_text(session.train_plan));
+    d9_session_close(&again);
+    char *line = strstr(text, "\tearly:draws\t");
+    line[7] = 'x'; /* a node that is not there */
+    assert_int_equal(d9_session_open(&context, &options, &again), D9_USAGE);
+    assert_non_null(strstr(context.message, "this network has no node named early:xraws"));
+    d9_context_clear(&context);
+    d9_session_close(&session);
+    d9_config_free(&context, config);
+}
+
 /* Two first steps are not three: the third step tells. */
 static void test_the_lists_change_in_time(void **state) {
     int64_t count;
@@ -192,6 +217,7 @@ int main(void) {
         cmocka_unit_test_setup(test_a_share_of_no_step, set_up),
         cmocka_unit_test_setup(test_what_smaller_images_do_not_fit, set_up),
         cmocka_unit_test_setup(test_backends_agree, set_up),
+        cmocka_unit_test_setup(test_a_plan_of_each_list, set_up),
         cmocka_unit_test_setup(test_the_lists_change_in_time, set_up),
         cmocka_unit_test_setup(test_seconds_left, set_up),
     };

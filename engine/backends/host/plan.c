@@ -1,9 +1,9 @@
 /* A plan: one rule for every node of a list, longest first, and the walk over them.
  *
  * The plan's text has one line per rule, in the order of the list: "RULE<TAB>ROLE<TAB>CHOICE", ROLE being the first
- * node's, with "eval:" before it in an evaluation list. So the texts of both lists can lie in one file. Given as
- * backend_options.force_plan, the lines of a list must cover it exactly; a list of which the text has no line at
- * all is planned freely. */
+ * node's, with "eval:" before it in an evaluation list and "early:" in that of smaller images. So the texts of all
+ * lists can lie in one file. Given as backend_options.force_plan, the lines of a list must cover it exactly; a list of
+ * which the text has no line at all is planned freely. */
 #include "backends/host/plan.h"
 #include "backends/host/match.h"
 #include "core/system.h"
@@ -26,10 +26,22 @@ typedef struct planner {
     int line_count;                 /* of this list; 0: free */
 } planner;
 
-static bool is_eval(const d9_plan *plan) { return plan->graph == &plan->program->eval; }
+/* What stands before the roles of a list. */
+enum { LISTS = 3 };
+static const char *const list_names[LISTS] = {"", "eval:", "early:"};
+
+static int list_of(const d9_plan *plan) {
+    return plan->graph == &plan->program->eval ? 1 : plan->graph == &plan->program->early ? 2 : 0;
+}
+
+static int list_named(const char *role) {
+    for (int i = 1; i < LISTS; i++)
+        if (strncmp(role, list_names[i], strlen(list_names[i])) == 0) return i;
+    return 0;
+}
 
 static void role_text(const d9_plan *plan, const d9_node *node, char *text, size_t size) {
-    snprintf(text, size, "%s%s", is_eval(plan) ? "eval:" : "", node->role);
+    snprintf(text, size, "%s%s", list_names[list_of(plan)], node->role);
 }
 
 /* ---- the forced plan ---- */
@@ -51,7 +63,7 @@ static const char *rule_named(const d9_host_kind *kind, const char *name) {
     return NULL;
 }
 
-/* One line of the text; lines of the other list are passed over. */
+/* One line of the text; lines of other lists are passed over. */
 static d9_status parse_line(planner *p, const char *text, size_t length, int number) {
     forced_line *line = &p->lines[p->line_count];
     char copy[256], *rest = copy;
@@ -60,7 +72,7 @@ static d9_status parse_line(planner *p, const char *text, size_t length, int num
     const char *rule = strsep(&rest, "\t"), *role = strsep(&rest, "\t");
     if (!rule || !role || !rest)
         return d9_fail(p->context, D9_USAGE, "plan line %d: must be RULE<TAB>ROLE<TAB>CHOICE", number);
-    if ((strncmp(role, "eval:", 5) == 0) != is_eval(p->plan)) return D9_OK;
+    if (list_named(role) != list_of(p->plan)) return D9_OK;
     line->rule = rule_named(p->plan->device->kind, rule);
     if (!line->rule)
         return d9_fail(p->context, D9_USAGE, "plan line %d: this backend has no rule named %s", number, rule);
@@ -270,9 +282,8 @@ int d9_host_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset) {
     for (int i = 0; i < plan->placed_count; i++) {
         d9_placed_rule *placed = &plan->placed[i];
         if (rows && i < capacity)
-            rows[i] = (d9_node_time){placed->first,    placed->rule->name, placed->site.choice,
-                                     placed->site.why, placed->seconds,    placed->runs,
-                                     placed->rule->in_f32};
+            rows[i] = (d9_node_time){placed->first,   placed->rule->name, placed->site.choice, placed->site.why,
+                                     placed->seconds, placed->runs,       placed->rule->in_f32};
         if (reset) {
             placed->seconds = 0;
             placed->runs = 0;
