@@ -275,7 +275,7 @@ def rows_of(path, head):
     heads = [i - 1 for i, line in enumerate(lines) if re.fullmatch(r"\|[-|]+", line)]
     start = next(i for i in heads if lines[i].startswith(head))
     end = next((i for i in heads if i > start), len(lines))
-    return "\n".join(lines[start:end])
+    return "\n".join(lines[start:end]).rstrip()
 
 
 def seeds(*runs):
