@@ -61,10 +61,11 @@ for table in arms effects runs; do
 done
 
 # ---- measurements of speed: their summaries ----
-for name in bench-bf16 bench-f32 networks networks-vgg rosetta side-by-side sources-avx512; do
+for name in bench-bf16 bench-f32 networks networks-vgg precision rosetta side-by-side sources-avx512; do
     script=$source/experiments/bench-cpu.py
     [ $name != side-by-side ] || script=$source/experiments/side-by-side.py
     [ "${name#networks}" = "$name" ] || script=$source/experiments/networks.py
+    [ $name != precision ] || script=$source/experiments/precision.py
     [ $name != rosetta ] || script=$source/experiments/rosetta.py
     [ $name != sources-avx512 ] || script=$source/experiments/bench-sources.py
     accepts python3 "$script" "unpacked/$name"
@@ -73,6 +74,7 @@ done
 for name in networks networks-vgg; do
     same "unpacked/$name/networks.tsv" "$results/cpu/$name/networks.tsv"
 done
+same unpacked/precision/precision.tsv "$results/cpu/precision/precision.tsv"
 same unpacked/rosetta/rosetta.tsv "$results/cpu/rosetta/rosetta.tsv"
 
 # ---- and nothing that is committed is large ----
