@@ -323,8 +323,8 @@ done:
 }
 
 d9_status d9_session_step(d9_session *session, int64_t step) {
-    d9_plan *plan = step < session->program.early_steps ? session->early_plan : session->train_plan;
-    return session->backend->run(session->context, plan, step);
+    const bool early = d9_program_list(&session->program, step) == &session->program.early;
+    return session->backend->run(session->context, early ? session->early_plan : session->train_plan, step);
 }
 
 const char *d9_session_data_digest(d9_session *session) {
