@@ -161,8 +161,8 @@ static void check_refusal(const struct network *network, unsigned set) {
     assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
     for (int t = 0; t < D9_TRICK_COUNT; t++)
         named |= (network->refuse & set) >> t & 1 && strstr(context.message, d9_trick_at(t)->name) &&
-                 strstr(context.message, t == D9_TRICK_progressive ? ": this network cannot begin with "
-                                                                   : " finds nothing to edit: ");
+                 strstr(context.message,
+                        t == D9_TRICK_progressive ? ": this network cannot begin with " : " finds nothing to edit: ");
     if (!named) fail_msg("%s: %s", network->name, context.message);
     d9_context_clear(&context);
     d9_config_free(&context, config);
