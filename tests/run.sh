@@ -4,8 +4,8 @@
 #   build             as setup.sh makes it, with the tests                  every test
 #   build-avx2        the processor taken for one with AVX2 at most         what depends on the processor
 #   build-sanitized   AddressSanitizer and UBSan, no nvcc                   all but the timings and the heavy ones
-#   build-clang       clang, not optimised, no oneDNN, no nvcc              the CPU backend, and what depends on the backends
-#   build-fuzz        clang's fuzzer with both sanitizers                   each target of tests/fuzz for 20 seconds
+#   build-clang       clang, hardly optimised, no oneDNN, no nvcc           the CPU backend, and what depends on the backends
+#   build-fuzz        clang's fuzzer with both sanitizers                   each target of tests/fuzz for 10 seconds
 #
 # Warnings are errors in all but the first. What a later build leaves out is in it what it is in the first.
 #
@@ -225,7 +225,8 @@ if [ $extent != quick ]; then
     fi
     if ! has_command clang; then
         note skipped build-clang "compile clang"
-    elif compile build-clang all -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict; then
+    elif compile build-clang all -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" \
+        -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict; then
         run_tests build-clang -L '^backends$'
     fi
     if ! has_fuzzer; then
