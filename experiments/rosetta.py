@@ -7,6 +7,9 @@ usage: rosetta.py FOLDER
 """
 import csv, glob, json, math, os, statistics, sys
 
+sys.dont_write_bytecode = True
+from student import quantile  # pylint: disable=wrong-import-position
+
 folder = sys.argv[1]
 HEADS = ("program", "seed", "epochs", "accuracy", "threads", "train_seconds")
 
@@ -32,21 +35,6 @@ def theirs():
             last = list(csv.DictReader(file, delimiter="\t"))[-1]
         yield dict(zip(HEADS, (last["peer"], int(last["seed"]), int(last["epoch"]), float(last["accuracy"]),
                               int(last["threads"]), float(last["seconds"]))))
-
-
-def quantile(p, degrees):
-    """Of Student's t: the density's integral by Simpson's rule, and the place halved into."""
-    factor = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
-
-    def below(t, pieces=2000):
-        density = [factor * (1 + (i * t / pieces) ** 2 / degrees) ** (-(degrees + 1) / 2) for i in range(pieces + 1)]
-        return 0.5 + t / pieces / 3 * sum(d * (1 if i in (0, pieces) else 4 if i % 2 else 2) for i, d in enumerate(density))
-
-    low, high = 0.0, 1000.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if below(middle) < p else (low, middle)
-    return low
 
 
 def welch(a, b):

@@ -129,6 +129,8 @@ static const struct bound {
     {"process_seconds", false, 0, INFINITY, time_fault},
     {"seconds", false, 0, INFINITY, time_fault},
     {"images_per_second", false, 0, INFINITY, time_fault},
+    {"train_teraflop", false, 0, INFINITY, count_fault},
+    {"evaluation_teraflop", false, 0, INFINITY, count_fault},
     {"seed", true, 0, INFINITY, count_fault},
     {"epoch", true, 1, INFINITY, count_fault},
     {"epoch_to_target", true, 1, INFINITY, count_fault},

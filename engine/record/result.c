@@ -95,6 +95,8 @@ static bool set_outcome(json_t *root, const d9_result *result) {
            set(root, "batch_size", json_integer(result->batch)) && set(root, "steps", json_integer(result->steps)) &&
            set(root, "train_images", json_integer(result->train_images)) &&
            set(root, "eval_images", json_integer(result->eval_images)) &&
+           set(root, "train_teraflop", d9_json_number(1e-12 * result->train_operations)) &&
+           set(root, "evaluation_teraflop", d9_json_number(1e-12 * result->evaluation_operations)) &&
            set(root, "resumed", json_boolean(result->resumed)) && set_clocks(root, result) &&
            set(root, "epochs", epochs_json(result)) && set(root, "timeline", timeline_json(result->timeline));
 }

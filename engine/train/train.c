@@ -121,6 +121,8 @@ static d9_status describe_run(d9_context *context, run *self) {
     result->train_images = program->extent.train_images;
     result->eval_images = program->extent.eval_images;
     result->parameters = program->trainable_count + program->frozen_count;
+    result->train_operations = d9_train_operations(program, 0);
+    result->evaluation_operations = d9_evaluation_operations(program);
     result->accuracy = result->accuracy_tta = NAN;
     D9_TRY(D9_ARENA_ALLOCATE(context, &result->arena, epochs_in(program), &result->epochs));
     D9_TRY(describe_dataset(context, session->dataset, result));

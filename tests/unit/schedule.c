@@ -8,6 +8,7 @@
 
 #include "graph/edit.h"
 #include "tests/support/programs.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <string.h>
@@ -88,6 +89,36 @@ static void test_dawn94_average(void **state) {
         if (program.train.nodes[n].op != D9_OP_LERP) assert_int_equal(program.train.nodes[n].when.every, 0);
     d9_program_free(&context, &program);
     d9_config_free(&context, config);
+}
+
+/* ---- what a run computes: two for each multiplication of an image, counted by hand from the layers' shapes ---- */
+
+static const struct {
+    const char *path;
+    double forward, step, views;
+    double published; /* TFLOP of a whole run with its last evaluation, by airbench's authors */
+} computed[] = {
+    {D9_SOURCE_DIR "/configs/dawn94.yaml", 380008448, 1136762880, 2, 1148},
+    {D9_SOURCE_DIR "/configs/airbench94.yaml", 118147360, 3 * 118147360.0 - 2 * 276768, 6, 358},
+};
+
+static void test_operations(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof computed / sizeof *computed; i++) {
+        d9_config *config = load(computed[i].path);
+        d9_extent extent = program_extent(config, 50000, 32);
+        extent.eval_images = 10000;
+        d9_program program;
+        program_make(&context, config, &extent, "f32", false, &program);
+        const double step = 2 * computed[i].step * (double)extent.batch, steps = (double)program.steps,
+                     evaluation = 2 * computed[i].forward * computed[i].views * 10000;
+        NEAR(d9_train_operations(&program, 0) / (steps * step), 1, 1e-12);
+        NEAR(d9_train_operations(&program, 100) / ((steps - 100) * step), 1, 1e-12);
+        NEAR(d9_evaluation_operations(&program) / evaluation, 1, 1e-12);
+        NEAR(1e-12 * (steps * step + evaluation), computed[i].published, 4);
+        d9_program_free(&context, &program);
+        d9_config_free(&context, config);
+    }
 }
 
 /* ---- knots ---- */
@@ -186,6 +217,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_dawn94_rates, set_up),
         cmocka_unit_test_setup(test_dawn94_average, set_up),
+        cmocka_unit_test_setup(test_operations, set_up),
         cmocka_unit_test_setup(test_constant_outside, set_up),
         cmocka_unit_test_setup(test_units, set_up),
         cmocka_unit_test_setup(test_knots_never_go_back, set_up),
