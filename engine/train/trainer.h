@@ -20,8 +20,8 @@ typedef struct d9_observer {
 
 /* Whether an epoch (from 1) ends with an evaluation. */
 bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last);
-/* Additions and multiplications of a run's convolutions and matrix products: of the steps behind the first `steps_done`,
- * forward and backward, and of one evaluation of every image with its views. */
+/* Additions and multiplications of a run's convolutions and matrix products: of the steps behind the first
+ * `steps_done`, forward and backward, and of one evaluation of every image with its views. */
 double d9_train_operations(const d9_program *program, int64_t steps_done);
 double d9_evaluation_operations(const d9_program *program);
 /* What a run still needs after `steps_done` steps, evaluations included, when a step takes `step_seconds`. */
