@@ -49,6 +49,6 @@ done
 [ -s my.yaml ] && [ -s sheet.png ] && [ -s runs/ablation/report.html ] || fail "an example has left no file"
 
 # ---- and the report of an ablation is what tricks/measured.def is made from ----
-accepts "$source/experiments/measured.py" synthetic runs/ablation/report/effects.tsv
-[ "$(grep -c '^D9_MEASURED(crop, "synthetic", [01], 0, 2, ' "$out")" = 2 ] || fail "no rows of crop: $(cat "$out")"
+accepts "$source/experiments/measured.py" runs/ablation
+[ "$(grep -c '^D9_MEASURED(crop, "ablation", [01], 0, 2, ' "$out")" = 2 ] || fail "no rows of crop: $(cat "$out")"
 verdict
