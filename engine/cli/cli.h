@@ -112,7 +112,7 @@ D9_MUST_USE d9_status d9_cli_finish(d9_cli *cli, d9_status status);
 typedef struct d9_cli_edits {
     d9_flag_list set, with, without;
     d9_flag_integer seed, threads;
-    const char *backend, *precision, *data;
+    const char *epochs, *lr, *batch_size, *backend, *precision, *data;
     bool no_check;
 } d9_cli_edits;
 extern const d9_flag d9_cli_edit_flags[];

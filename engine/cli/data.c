@@ -60,12 +60,17 @@ static void on_log(void *user, d9_log_level level, const char *line) {
 
 /* check and fetch refuse the options of a configuration. */
 static d9_status refuse_edits(d9_cli *cli, const d9_data_options *options) {
-    const d9_cli_edits *e = &options->edits;
-    bool edited = e->set.count || e->with.count || e->without.count || e->seed.given || e->threads.given ||
-                  e->backend || e->precision || options->out || options->filters;
-    if (!edited) return D9_OK;
-    return d9_fail(&cli->context, D9_USAGE, "data %s takes --data and --json alone (dawn9 data --help)",
-                   options->action);
+    d9_status status;
+    d9_cli_edits others = options->edits;
+    d9_config_edits all;
+    others.data = NULL;
+    others.no_check = false;
+    D9_TRY(d9_cli_edits_collect(cli, &others, NULL, &all));
+    if (all.set_count || all.with_count || all.without_count || options->out || options->filters)
+        status = d9_fail(&cli->context, D9_USAGE, "data %s takes --data and --json alone (dawn9 data --help)",
+                         options->action);
+done:
+    return status;
 }
 
 static d9_status run(d9_cli *cli, const void *options) {

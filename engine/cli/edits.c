@@ -14,6 +14,11 @@ const d9_flag d9_cli_edit_flags[] = {
     {"without", D9_FLAG_LIST, offsetof(d9_cli_edits, without), "T", .doc = "remove a trick; may be repeated"},
     {"seed", D9_FLAG_INTEGER, offsetof(d9_cli_edits, seed), "N", .minimum = 0, .maximum = INT64_MAX,
      .doc = "of the initial weights, the order and the augmentation"},
+    {"epochs", D9_FLAG_TEXT, offsetof(d9_cli_edits, epochs), "N",
+     .doc = "passes over the training images (train.epochs)"},
+    {"lr", D9_FLAG_TEXT, offsetof(d9_cli_edits, lr), "R",
+     .doc = "largest learning rate; the schedule keeps its shape (train.lr.peak)"},
+    {"batch-size", D9_FLAG_TEXT, offsetof(d9_cli_edits, batch_size), "N", .doc = "images a step (train.batch_size)"},
     {"backend", D9_FLAG_TEXT, offsetof(d9_cli_edits, backend), "B", .doc = "auto, or one that `dawn9 devices` lists"},
     {"precision", D9_FLAG_TEXT, offsetof(d9_cli_edits, precision), "P",
      .doc = "auto, f64, f32, tf32 (cuda), bf16 or fp16"},
@@ -132,7 +137,7 @@ static const char *integer_text(const d9_flag_integer *value, char text[24]) {
 }
 
 d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed, d9_config_edits *all) {
-    enum { SHORT_FORMS = 6 };
+    enum { SHORT_FORMS = 9 };
     d9_status status = D9_OK;
     char seed_text[24], threads_text[24], *item;
     const char **set = NULL, **by; /* "seed=4", and the option that said it: "--seed" */
@@ -140,6 +145,9 @@ d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int
     const struct {
         const char *option, *key, *value;
     } forms[SHORT_FORMS] = {{"--seed", "seed", integer_text(&chosen, seed_text)},
+                            {"--epochs", "train.epochs", edits->epochs},
+                            {"--lr", "train.lr.peak", edits->lr},
+                            {"--batch-size", "train.batch_size", edits->batch_size},
                             {"--threads", "threads", integer_text(&edits->threads, threads_text)},
                             {"--backend", "backend", edits->backend},
                             {"--precision", "precision", edits->precision},

@@ -32,6 +32,7 @@ static d9_status load(d9_cli *cli, const d9_data_options *options, d9_config **c
     }
     D9_TRY(extend(cli, &edits.set, 1));
     edits.set.items[edits.set.count++] = "train.batch_size=8"; /* D9_BATCH_SHEET_IMAGES */
+    edits.batch_size = NULL;
     edits.backend = "reference";
     edits.precision = "f32";
     D9_TRY(d9_cli_config(cli, options->what, &edits, NULL, config));

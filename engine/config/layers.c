@@ -48,6 +48,7 @@ void d9_layers_merge(d9_tree *under, d9_tree *over) {
         else {
             old->place = child->place; /* the last to say something of a map answers for it */
             old->key_place = child->key_place;
+            if (d9_tree_find(child, "values")) d9_tree_remove(old, "peak"); /* it was of the values that are replaced */
             d9_layers_merge(old, child);
         }
     }

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WORDS_MAX = 64, CHOICES_BYTES = 512 };
@@ -235,15 +236,44 @@ static void write_knot(const void *field, d9_text *text) {
     if (knot->unit == D9_KNOT_PERCENT) d9_text_add(text, "%%");
 }
 
+/* The same shape with another largest value. To 15 digits, so that a tenth of 0.2 is 0.02. */
+static d9_status scale_to_peak(const reading *reading, const d9_tree *node, d9_schedule *schedule) {
+    d9_status status = D9_OK;
+    double peak, largest = 0;
+    char digits[32];
+    D9_TRY(read_real(reading, node, &peak));
+    for (int i = 0; i < schedule->value_count; i++) largest = fmax(largest, schedule->values[i]);
+    if (largest == 0)
+        D9_TRY(d9_tree_fail(reading->context, node, "every value is 0, so none can become %s", node->text));
+    for (int i = 0; i < schedule->value_count; i++) {
+        snprintf(digits, sizeof digits, "%.15g", schedule->values[i] / largest * peak);
+        schedule->values[i] = strtod(digits, NULL);
+    }
+done:
+    return status;
+}
+
 static d9_status read_schedule(const reading *reading, const d9_tree *node, void *field) {
-    static const char *const keys[] = {"knots", "values", NULL};
+    static const char *const keys[] = {"knots", "values", "peak", NULL};
     d9_status status = D9_OK;
     d9_context *context = reading->context;
     d9_schedule read = {0};
+    d9_tree *fallback;
+    double number;
+    if (node->kind == D9_TREE_SCALAR && d9_text_to_real(node->text, &number))
+        D9_TRY(d9_tree_fail(context, node, "needs a map; {peak: %s} keeps the schedule and sets its largest value",
+                            node->text));
     if (node->kind != D9_TREE_MAP)
         D9_TRY(d9_value_wrong_type(context, node, "a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]}"));
     D9_TRY(d9_values_bind(context, NULL, node, NULL, 0, keys));
-    const d9_tree *knots = d9_tree_find(node, "knots"), *values = d9_tree_find(node, "values");
+    const d9_tree *knots = d9_tree_find(node, "knots"), *values = d9_tree_find(node, "values"),
+                  *peak = d9_tree_find(node, "peak");
+    if (peak && !knots && !values) {
+        const char *shape = reading->option->fallback;
+        D9_TRY(d9_tree_parse(context, reading->arena, &node->place, shape, strlen(shape), &fallback));
+        knots = d9_tree_find(fallback, "knots");
+        values = d9_tree_find(fallback, "values");
+    }
     if (!knots || !values) D9_TRY(d9_tree_fail(context, node, "%s must be given", knots ? "values" : "knots"));
     D9_TRY(read_list(reading, knots, "a list of knots, like [0, 20%, end-2]", read_knot, read.knots, sizeof *read.knots,
                      &read.count));
@@ -252,6 +282,7 @@ static d9_status read_schedule(const reading *reading, const d9_tree *node, void
     if (read.count != read.value_count)
         D9_TRY(d9_tree_fail(context, node, "%d values for %d knots; there must be one for each", read.value_count,
                             read.count)); /* at the map: either list may be inherited */
+    if (peak) D9_TRY(scale_to_peak(reading, peak, &read));
     *(d9_schedule *)field = read;
 done:
     return status;

@@ -37,8 +37,8 @@ refuses 2 'unknown command "trian"; did you mean train\?' "$dawn9" trian
 refuses 2 'unknown command "zzzzzz"' "$dawn9" zzzzzz
 refuses 2 'unknown option --sed; did you mean --se[et]' "$dawn9" train tiny.yaml --sed 1
 refuses 2 'unknown option --precison; did you mean --precision\?' "$dawn9" verify --precison f32
-refuses 2 'unknown option --epochs; did you mean --set train.epochs=VALUE\?' "$dawn9" train tiny.yaml --epochs 3
-refuses 2 'did you mean --set train.batch_size=VALUE\?' "$dawn9" config tiny.yaml --batch-size=3
+refuses 2 'unknown option --image_size; did you mean --set data.image_size=VALUE\?' "$dawn9" train tiny.yaml --image_size 3
+refuses 2 'did you mean --set data.image_size=VALUE\?' "$dawn9" config tiny.yaml --image-size=3
 refuses 2 'did you mean --set tricks.mixup.alpha or tricks.label_smoothing.alpha or tricks.celu.alpha=VALUE\?' "$dawn9" eval x y --alpha 3
 refuses 2 'unknown option --ema; did you mean --with ema\?' "$dawn9" train tiny.yaml --ema
 refuses 2 'unknown option --epochs \(' "$dawn9" report --epochs
@@ -62,6 +62,8 @@ refuses 2 'ACTION: "chek" is none of check\|fetch\|preview; did you mean check\?
 refuses 2 'WHAT: "opss" is none of step\|eval\|pipeline\|ops\|cold\|fit' "$dawn9" bench opss
 refuses 2 'unknown trick "emma"; did you mean ema\?' "$dawn9" tricks emma
 refuses 2 'data check takes --data and --json alone' "$dawn9" data check --set a=b
+refuses 2 'data check takes --data and --json alone' "$dawn9" data check --epochs 3
+refuses 2 'data check takes --data and --json alone' "$dawn9" data check --with ema
 refuses 2 'data preview needs a configuration' "$dawn9" data preview --out x.png
 refuses 2 'data preview needs --out' "$dawn9" data preview tiny.yaml
 
@@ -69,6 +71,12 @@ refuses 2 'data preview needs --out' "$dawn9" data preview tiny.yaml
 accepts "$dawn9" config --set train.epochs=3 tiny.yaml --set=seed=9
 says '^seed: 9'
 says '^  epochs: 3'
+accepts "$dawn9" config tiny.yaml --epochs 3 --batch-size 7 --lr 0.3
+says '^  epochs: 3'
+says '^  batch_size: 7'
+says '^  lr: \{knots: .*, values: \[0, 0\.3, '
+refuses 2 '--epochs three: train\.epochs: needs a finite number, not three' "$dawn9" config tiny.yaml --epochs three
+refuses 2 '--set train.lr=100: train\.lr: needs a map; \{peak: 100\} keeps' "$dawn9" config tiny.yaml --set train.lr=100
 cp tiny.yaml -- -odd.yaml
 accepts "$dawn9" config -- -odd.yaml
 accepts "$dawn9" config tiny.yaml --with celu:alpha=0.1 --without flip --seed 4 --origins

@@ -44,7 +44,7 @@ static const refusal key_refusals[] = {
     {"model: {name: resnet9, chanels: [1]}\n", "x.yaml:1:24: model.chanels: unknown key; known: name, channels, "
                                                "logits_scale; did you mean channels?"},
     {"train: {lr: {knots: [0], value: [1]}}\n",
-     "x.yaml:1:26: train.lr.value: unknown key; known: knots, values; did you mean values?"},
+     "x.yaml:1:26: train.lr.value: unknown key; known: knots, values, peak; did you mean values?"},
 };
 
 static const refusal value_refusals[] = {
@@ -101,7 +101,14 @@ static const refusal range_refusals[] = {
 #define KNOT "a knot: a number of epochs, 0% to 100%, end, or end-N"
 static const refusal schedule_refusals[] = {
     {"train: {lr: 0.4}\n",
-     "x.yaml:1:13: train.lr: needs a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]}, not 0.4"},
+     "x.yaml:1:13: train.lr: needs a map; {peak: 0.4} keeps the schedule and sets its largest value"},
+    {"train: {lr: high}\n",
+     "x.yaml:1:13: train.lr: needs a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]}, not high"},
+    {"train: {lr: {peak: -1}}\n", "x.yaml:1:20: train.lr.peak: -1 is out of range; must lie between 0 and 1000000"},
+    {"train: {lr: {peak: high}}\n", "x.yaml:1:20: train.lr.peak: needs a finite number, not high"},
+    {"train: {lr: {knots: [0, end], peak: 1}}\n", "x.yaml:1:13: train.lr: values must be given"},
+    {"train: {lr: {knots: [0], values: [0], peak: 2}}\n",
+     "x.yaml:1:45: train.lr.peak: every value is 0, so none can become 2"},
     {"train: {lr: {knots: [0, end]}}\n", "x.yaml:1:13: train.lr: values must be given"},
     {"train: {lr: {values: [0, 1]}}\n", "x.yaml:1:13: train.lr: knots must be given"},
     {"train: {lr: {knots: [0, end], values: [1]}}\n",
@@ -277,6 +284,28 @@ static void test_schedule(void **state) {
     d9_config_free(&context, config);
 }
 
+static void assert_values(const char *yaml, const char *set, int count, const double *values) {
+    d9_config_edits edits = {.set = &set, .set_count = set != NULL};
+    d9_config *config = parse(yaml, &edits);
+    assert_int_equal(config->train.lr.value_count, count);
+    for (int i = 0; i < count; i++) assert_true(config->train.lr.values[i] == values[i]);
+    d9_config_free(&context, config);
+}
+
+/* The shape stays: of the file, of the default where there is none. Values that are given later have their own peak. */
+static void test_schedule_peak(void **state) {
+    (void)state;
+    static const char own[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04]}}",
+                      scaled[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04], peak: 5}}";
+    assert_values(own, "train.lr.peak=0.3", 3, (const double[]){0, 0.3, 0.12});
+    assert_values(own, "train.lr={peak: 0}", 3, (const double[]){0, 0, 0});
+    assert_values("train: {lr: {peak: 3}}", NULL, 3, (const double[]){0, 3, 0});
+    assert_values("seed: 1", "train.lr.peak=0.7", 3, (const double[]){0, 0.7, 0});
+    assert_values(scaled, NULL, 3, (const double[]){0, 5, 2});
+    assert_values(scaled, "train.lr.values=[1, 2, 3]", 3, (const double[]){1, 2, 3});
+    assert_values(scaled, "train.lr.knots=[0, 2, 3]", 3, (const double[]){0, 5, 2});
+}
+
 static void test_sections(void **state) {
     (void)state;
     const char *section, *doc;
@@ -311,6 +340,7 @@ int main(void) {
         cmocka_unit_test_setup(test_every_trick_by_default, reset),
         cmocka_unit_test_setup(test_retired_key, reset),
         cmocka_unit_test_setup(test_schedule, reset),
+        cmocka_unit_test_setup(test_schedule_peak, reset),
         cmocka_unit_test_setup(test_sections, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
