@@ -8,9 +8,12 @@
  *   fit       without a step: the largest batch that fits a memory */
 #include "cli/bench.h"
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "core/system.h"
+#include "record/effective.h"
 #include "train/batch_plan.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { TIMED_STEPS = 20 };
@@ -63,14 +66,14 @@ static void print_row(d9_cli *cli, const d9_measurement *m, int row, int rule_wi
     d9_cli_print(cli, "\n");
 }
 
-static double all_operations(const d9_measurement *m) {
+static double step_operations(const d9_measurement *m) {
     double operations = 0;
     for (int i = 0; i < m->row_count; i++) operations += d9_measured_operations(m, i);
     return operations;
 }
 
 static void print_ceilings(d9_cli *cli, const d9_measurement *m) {
-    const double seconds = d9_measured_step_seconds(m), rate = all_operations(m) / seconds;
+    const double seconds = d9_measured_step_seconds(m), rate = step_operations(m) / seconds;
     if (m->ceilings.operations_per_second <= 0) return;
     d9_cli_print(cli, "ceilings here: matrix product %.0f GFLOP/s, copy %.1f GB/s (read and written)\n",
                  1e-9 * m->ceilings.operations_per_second, 1e-9 * m->ceilings.bytes_per_second);
@@ -91,6 +94,23 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
     d9_cli_print(cli, "step %.3f ms, %.1f images/s, peak memory %.0f MiB\n", 1e3 * d9_measured_step_seconds(m),
                  (double)m->session->program.extent.batch / d9_measured_step_seconds(m),
                  (double)m->peak_bytes / 1048576);
+}
+
+/* Training to the end with its evaluations, at the rate of these steps; NAN: nothing was counted. */
+static double run_seconds(const d9_measurement *m) {
+    const double operations = step_operations(m);
+    return operations > 0 ? d9_measured_step_seconds(m) / operations *
+                                d9_operations_left(&m->session->program, m->session->config, 0)
+                          : NAN;
+}
+
+static void print_run(d9_cli *cli, const d9_measurement *m) {
+    char time[32];
+    const double seconds = run_seconds(m);
+    if (isnan(seconds)) return;
+    d9_duration_format(seconds, time, sizeof time);
+    d9_cli_print(cli, "%lld steps and their evaluations at this rate: %s\n", (long long)m->session->program.steps,
+                 time);
 }
 
 static json_t *row_json(const d9_measurement *m, int row) {
@@ -120,6 +140,7 @@ json_t *d9_bench_json(const d9_measurement *m, const char *what) {
 static void print_json(d9_cli *cli, const d9_measurement *m, const char *what) {
     json_t *rows = json_array(), *object = d9_bench_json(m, what);
     for (int i = 0; i < m->row_count; i++) json_array_append_new(rows, row_json(m, i));
+    if (strcmp(what, "step") == 0) json_object_set_new(object, "run_seconds", d9_json_number(run_seconds(m)));
     json_object_set_new(object, "nodes", rows);
     d9_cli_print_json(cli, object);
 }
@@ -170,10 +191,10 @@ static d9_status bench_cold(d9_cli *cli, d9_session *session, bool json) {
     D9_TRY(session->backend->sync(session->context, session->device));
     const double again = d9_clock_now() - began;
     if (json)
-        d9_cli_print_json(cli, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:O}", "bench", "cold", "backend",
-                                         session->backend->name, "seconds_to_first_step", before,
-                                         "seconds_after_first_step", total, "first", first, "again", again, "segments",
-                                         segments));
+        d9_cli_print_json(cli,
+                          json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:O}", "bench", "cold", "backend",
+                                    session->backend->name, "seconds_to_first_step", before, "seconds_after_first_step",
+                                    total, "first", first, "again", again, "segments", segments));
     else
         d9_cli_print(cli,
                      "process start to first training step %.2f s, to its end %.2f s; first %.1f ms, again %.1f ms\n",
@@ -201,6 +222,7 @@ static d9_status run_kind(d9_cli *cli, const bench_options *chosen, const char *
         print_json(cli, &m, what);
     else
         print_table(cli, &m);
+    if (strcmp(what, "step") == 0 && !chosen->json) print_run(cli, &m);
 done:
     d9_measurement_free(&m);
     return status;

@@ -23,12 +23,15 @@ double d9_evaluation_operations(const d9_program *program) {
            operations(&program->eval);
 }
 
-double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds) {
+double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done) {
     const int64_t per_epoch = program->steps_per_epoch, epochs = (program->steps + per_epoch - 1) / per_epoch;
-    const double timed = operations(d9_program_list(program, steps_done > 0 ? steps_done - 1 : 0));
     int64_t evaluations = 0;
     for (int64_t epoch = steps_done / per_epoch + 1; epoch <= epochs; epoch++)
         evaluations += d9_evaluation_due(config, epoch, epoch == epochs);
-    return step_seconds / timed *
-           (d9_train_operations(program, steps_done) + (double)evaluations * d9_evaluation_operations(program));
+    return d9_train_operations(program, steps_done) + (double)evaluations * d9_evaluation_operations(program);
+}
+
+double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds) {
+    const double timed = operations(d9_program_list(program, steps_done > 0 ? steps_done - 1 : 0));
+    return step_seconds / timed * d9_operations_left(program, config, steps_done);
 }

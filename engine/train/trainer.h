@@ -24,6 +24,8 @@ bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last);
  * `steps_done`, forward and backward, and of one evaluation of every image with its views. */
 double d9_train_operations(const d9_program *program, int64_t steps_done);
 double d9_evaluation_operations(const d9_program *program);
+/* Of all that a run still computes after `steps_done` steps, evaluations included. */
+double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done);
 /* What a run still needs after `steps_done` steps, evaluations included, when a step takes `step_seconds`. */
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds);
 

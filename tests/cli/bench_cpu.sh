@@ -13,12 +13,14 @@ Y
 
     accepts "$dawn9" bench step --config tiny.yaml
     says 'ceilings here: matrix product [0-9]* GFLOP/s, copy [0-9.]* GB/s'
+    says '^4 steps and their evaluations at this rate: 0:0[0-9]$'
     accepts "$dawn9" bench step --config tiny.yaml --json
     cp "$out" step.json
     # The best of the nodes beside the ceilings, wide enough to ask for units and not for speed: small arrays stay in the
     # cache, so the copy's is passed; Winograd counts four times what it multiplies; neighbours may take most of either.
     json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gflop_per_second"]) < 40'
     json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gigabytes_per_second"]) < 20'
+    json step.json '0 < d["run_seconds"] < 100'
     json step.json 'all((n["why"] == "") == (n["choice"] == "") for n in d["nodes"])'
     accepts "$dawn9" bench ops --config tiny.yaml --json
     cp "$out" ops.json
