@@ -14,10 +14,12 @@
 
 static volatile sig_atomic_t interrupt_signal;
 static volatile sig_atomic_t unsaved_steps; /* kept by the trainer */
+static pid_t commanded;                     /* the process of the command; its workers hear the same Ctrl-C */
 
-/* To whoever sits before a terminal. */
+/* To whoever sits before a terminal, once. */
 static void answer(const char *line, size_t length) {
     struct termios unused;
+    if (getpid() != commanded) return;
     const int file = tcgetattr(STDERR_FILENO, &unused) == 0 ? STDERR_FILENO : STDOUT_FILENO;
     ssize_t put = tcgetattr(file, &unused) == 0 ? write(file, line, length) : 0;
     (void)put; /* a failure could not be shown */
@@ -25,8 +27,9 @@ static void answer(const char *line, size_t length) {
 
 /* A handler may not call printf: digits by hand. */
 static void answer_with_loss(void) {
-    static const char known[] = "\nended at once; steps lost since the last checkpoint: ";
-    static const char unknown[] = "\nended at once; lost: what the workers trained since their last checkpoints\n";
+    static const char known[] = "\nstopped at once; steps lost since the last checkpoint: ";
+    static const char unknown[] =
+        "\nstopped at once; lost: what the runs under way trained since their last checkpoints\n";
     char digits[24], *const end = digits + sizeof digits, *at = end;
     long unsaved = unsaved_steps;
     if (unsaved < 0) {
@@ -44,7 +47,7 @@ static void answer_with_loss(void) {
  * other signal does: a terminal that is closed sends several, as does who stops a service. Nor does what the parent of
  * a worker hands on, which is queued. */
 static void on_signal(int number, siginfo_t *about, void *unused) {
-    static const char heard[] = "\nending in good order, after the step at hand; Ctrl-C again ends at once\n";
+    static const char heard[] = "\nstopping after the step at hand; Ctrl-C again stops at once\n";
     const int error = errno;
     (void)unused;
     if (!interrupt_signal) {
@@ -60,6 +63,7 @@ static void on_signal(int number, siginfo_t *about, void *unused) {
 /* A SIGHUP that is ignored stays so: that is what nohup does. */
 static void catch_signals(void) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO}, hangup;
+    commanded = getpid();
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -40,15 +40,17 @@ static void add_field(d9_text *text, const char *label, const char *words, int w
     d9_wrap(words, LABEL_COLUMNS, LABEL_COLUMNS, width, text);
 }
 
-/* "left out of the whole: -0.41 points of accuracy (95% interval -0.55 to -0.27, 10 runs, experiments/x.yaml)" */
+/* "the recipe loses 0.41 points of accuracy without it (95% interval 0.27 to 0.55, 10 runs, experiments/x.yaml)" */
 static void measured_sentence(const d9_measured *row, char *sentence, size_t size) {
+    const bool gains = row->difference >= 0;
+    const double ends[] = {gains ? row->low : -row->high, gains ? row->high : -row->low};
     const int length = snprintf(
-        sentence, size, "%s%s: %+.2f points of accuracy (95%% interval %+.2f to %+.2f, %d runs, experiments/%s.yaml)",
-        row->added ? "added to a network without tricks" : "left out of the whole",
-        row->companions ? ", with its companions" : "", row->difference, row->low, row->high, row->runs,
-        row->experiment);
+        sentence, size, "%s %s %.2f points of accuracy %s%s (95%% interval %.2f to %.2f, %d runs, experiments/%s.yaml)",
+        row->added ? "the network without tricks" : "the recipe", gains ? "gains" : "loses", fabs(row->difference),
+        row->added ? "with it" : "without it", row->companions ? " and its companions" : "", ends[0], ends[1],
+        row->runs, row->experiment);
     if (row->p >= 0.05 && length > 0 && (size_t)length < size)
-        snprintf(sentence + length, size - (size_t)length, "; not told from zero (Holm's p %.2g)", row->p);
+        snprintf(sentence + length, size - (size_t)length, "; that may be chance (Holm's p %.2g)", row->p);
 }
 
 static void add_measured(d9_text *text, int trick, int width) {

@@ -205,7 +205,7 @@ d9_status d9_file_read_most(d9_context *context, const char *path, size_t most, 
     if (system->file_stat(system->user, file, &state) != 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: %s", path, strerror(errno)));
     if (!S_ISREG(state.st_mode) && !S_ISDIR(state.st_mode)) /* what a folder is, reading it says */
-        D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: it is not a regular file", path));
+        D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: it is a pipe or a device, not a file", path));
     if ((uint64_t)state.st_size > most) D9_TRY(too_large(context, path, most));
     /* The kernel's own files say that they are empty. */
     status = read_all(context, path, file, state.st_size ? (size_t)state.st_size : 4096, most, bytes, size);
@@ -246,7 +246,7 @@ static d9_status check_target(d9_context *context, const char *path) {
     struct stat state;
     if (context->system->stat(context->system->user, path, &state) != 0 || S_ISREG(state.st_mode)) return D9_OK;
     return d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path,
-                   S_ISDIR(state.st_mode) ? "it is a folder" : "it is not a regular file");
+                   S_ISDIR(state.st_mode) ? "it is a folder" : "it is a pipe or a device, not a file");
 }
 
 /* Not `stays`: what was written goes away again. */
@@ -398,7 +398,7 @@ static d9_status make_one(d9_context *context, const char *path) {
             return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: %s", path, strerror(error));
     }
     if (d9_folder_exists(context, path)) return D9_OK;
-    return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: a file has its name", path);
+    return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: there is a file of that name", path);
 }
 
 d9_status d9_directory_make(d9_context *context, const char *path) {

@@ -40,7 +40,7 @@ d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *
     *image = (d9_image){0};
     const bool png = d9_png_header(bytes, size, &header);
     if (!png && !d9_jpeg_header(bytes, size, &header))
-        return d9_fail(context, D9_DATA, "%s: not a PNG or JPEG image", name);
+        return d9_fail(context, D9_DATA, size ? "%s: not a PNG or JPEG image" : "%s: the file is empty", name);
     D9_TRY(check_header(context, name, &header, megapixels ? megapixels : D9_MEGAPIXELS_MOST));
     image->width = header.width;
     image->height = header.height;

@@ -179,10 +179,12 @@ static d9_status parse_header(reader *reader, const uint8_t *bytes, size_t size,
         return d9_fail(reader->context, D9_DATA, "%s: %zu bytes are too few for a safetensors file", reader->path,
                        size);
     for (int i = LENGTH_BYTES; i-- > 0;) length = length << 8 | bytes[i];
-    if (length > MAX_HEADER_BYTES || length > size - LENGTH_BYTES)
-        return d9_fail(reader->context, D9_DATA,
-                       "%s: the header claims %llu bytes, the file has %zu: no safetensors file, or truncated",
-                       reader->path, (unsigned long long)length, size);
+    if (length > MAX_HEADER_BYTES) return d9_fail(reader->context, D9_DATA, "%s: not a safetensors file", reader->path);
+    if (length > size - LENGTH_BYTES)
+        return d9_fail(
+            reader->context, D9_DATA,
+            "%s: cut short, or not a safetensors file: its header alone would need %llu bytes, there are %zu",
+            reader->path, (unsigned long long)(length + LENGTH_BYTES), size);
     *root = json_loadb((const char *)bytes + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(*root))
         return d9_fail(reader->context, D9_DATA, "%s: header: %s", reader->path, *root ? "no object" : error.text);

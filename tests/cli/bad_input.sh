@@ -10,17 +10,17 @@ accepts "$dawn9" train tiny.yaml --out run --set train.epochs=0.5 --quiet
 # ---- FIFOs and devices, wherever a file is read ----
 /usr/bin/env python3 "$source/tools/draw_pictures.py" drawn bars=2 disc=2 || fail "the pictures could not be drawn"
 mkfifo pipe pipe.yaml pipe.png drawn/bars/x.png
-refuses 2 'pipe.yaml: cannot read: it is not a regular file' at_once "$dawn9" config pipe.yaml
-refuses 2 '/dev/zero: cannot read: it is not a regular file' at_once "$dawn9" train /dev/zero
+refuses 2 'pipe.yaml: cannot read: it is a pipe or a device, not a file' at_once "$dawn9" config pipe.yaml
+refuses 2 '/dev/zero: cannot read: it is a pipe or a device, not a file' at_once "$dawn9" train /dev/zero
 printf 'base: /dev/zero\n' >zero.yaml
-refuses 2 'zero.yaml:1:7: base: /dev/zero: cannot read: it is not a regular file' at_once "$dawn9" config zero.yaml
-refuses 3 'drawn/bars/x.png: cannot read: it is not a regular file' at_once "$dawn9" train "$source/configs/folder.yaml" \
+refuses 2 'zero.yaml:1:7: base: /dev/zero: cannot read: it is a pipe or a device, not a file' at_once "$dawn9" config zero.yaml
+refuses 3 'drawn/bars/x.png: cannot read: it is a pipe or a device, not a file' at_once "$dawn9" train "$source/configs/folder.yaml" \
     --data drawn --out never --set threads=1
-refuses 3 'pipe.png: cannot read: it is not a regular file' at_once "$dawn9" predict run pipe.png
-refuses 3 'pipe: cannot read: it is not a regular file' at_once "$dawn9" predict pipe drawn/bars/00.png
-refuses 3 'pipe: cannot read: it is not a regular file' at_once "$dawn9" eval pipe
-refuses 3 'pipe: cannot read: it is not a regular file' at_once "$dawn9" export pipe model.onnx
-refuses 3 'pipe: cannot read: it is not a regular file' at_once "$dawn9" train tiny.yaml --out never --plan pipe
+refuses 3 'pipe.png: cannot read: it is a pipe or a device, not a file' at_once "$dawn9" predict run pipe.png
+refuses 3 'pipe: cannot read: it is a pipe or a device, not a file' at_once "$dawn9" predict pipe drawn/bars/00.png
+refuses 3 'pipe: cannot read: it is a pipe or a device, not a file' at_once "$dawn9" eval pipe
+refuses 3 'pipe: cannot read: it is a pipe or a device, not a file' at_once "$dawn9" export pipe model.onnx
+refuses 3 'pipe: cannot read: it is a pipe or a device, not a file' at_once "$dawn9" train tiny.yaml --out never --plan pipe
 rm drawn/bars/x.png
 
 # ---- pictures: too large by their header, unless a key allows it; memory ----

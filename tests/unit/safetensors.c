@@ -162,9 +162,9 @@ static void test_refuses_wrong_headers(void **state) {
 
 static void test_refuses_wrong_lengths(void **state) {
     write_file("{}", 3, 0);
-    assert_refused(*state, "the header claims 3 bytes");
+    assert_refused(*state, "cut short, or not a safetensors file: its header alone would need 11 bytes, there are 10");
     write_file("{}", UINT64_MAX, 0);
-    assert_refused(*state, "the header claims 18446744073709551615 bytes");
+    assert_refused(*state, ": not a safetensors file");
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     fputs("1234567", file);
