@@ -12,7 +12,8 @@ tricks: {pool_before_activation: {position: before_norm}}
 Y
 
     accepts "$dawn9" bench step --config tiny.yaml
-    says 'ceilings here: matrix product [0-9]* GFLOP/s, copy [0-9.]* GB/s'
+    says '^beside: over a large matrix product here, [0-9]+ GFLOP/s, or a large copy, [0-9.]+ GB/s \(read'
+    says ' [0-9.]+ GFLOP/s +[0-9]+\.[0-9]{2}x$'
     says '^4 steps and their evaluations at this rate: 0:0[0-9]$'
     accepts "$dawn9" bench step --config tiny.yaml --json
     cp "$out" step.json
