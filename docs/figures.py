@@ -420,6 +420,54 @@ def precision_table(path):
     return or_not_yet("Half precision beside f32", path, lines)
 
 
+def minutes(seconds):
+    return f"{float(seconds) / 60:.1f} min"
+
+
+def recipe_accuracy(path):
+    """Accuracy and operations of the recipes, all seeds of one precision together."""
+
+    def lines(found):
+        yield row("recipe", "precision", "seeds", "with TTA %", "standard deviation", "the mean is at least %", "published", "TFLOP")
+        yield "|---|---|---|---|---|---|---|---|"
+        for cells in dict.fromkeys((r["recipe"], r["precision"], r["seeds"], r["accuracy"], r["deviation"], r["bound"], r["published"],
+                                    r["teraflop"]) for r in found):
+            yield row(*cells)
+
+    return or_not_yet("The recipes", path, lines)
+
+
+def recipe_times(path):
+    """Medians of the runs that had a machine to themselves."""
+
+    def lines(found):
+        yield row("recipe", "precision", "processor", "threads", "runs", "training", "airbench's clock", "whole process", "over airbench's, %")
+        yield "|---|---|---|---|---|---|---|---|---|"
+        for r in found:
+            yield row(r["recipe"], r["precision"], f"{r['processor']}, {r['isa']}", r["threads"], r["runs"], f"{float(r['train_seconds']):.0f} s",
+                      f"{float(r['airbench_seconds']):.0f} s", f"{float(r['process_seconds']):.0f} s", f"{float(r['over_airbench']):.1f}")
+
+    return or_not_yet("Their times", path, lines)
+
+
+def results_table(speed, *dawn94):
+    """The table that README begins with: recipes, their accuracy, and how long a whole process takes."""
+
+    def lines(found):
+        yield row("recipe", "accuracy", "seeds", "training", "whole process", "on two cores of")
+        yield "|---|---|---|---|---|---|"
+        for r in sorted(found, key=lambda r: float(r["train_seconds"])):
+            yield row(f"`{r['recipe']}`, {r['precision']}", f"{float(r['accuracy']):.2f}%", r["seeds"], minutes(r["train_seconds"]),
+                      minutes(r["process_seconds"]), f"{r['processor']} ({r['isa']})")
+        for runs in dawn94:
+            done = [result(run) for run in runs]
+            first = done[0]
+            yield row(f"`dawn94`, {first['precision']}", f"{mean(r['accuracy_tta'] for r in done):.2f}%", str(len(done)),
+                      minutes(first["train_seconds"]), minutes(first["process_seconds"]), f"{first['device']} ({first['isa']})")
+
+    return or_not_yet("The recipes", speed, lines)
+
+
 def signed(number):
     return f"{float(number):+.2f}".replace("-", "−").replace("+0.00", "0.00").replace("−0.00", "0.00")
 

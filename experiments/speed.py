@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What runs of the recipes for 94% say together, on standard output: a recipe a row with its accuracy over all seeds and
-its operations; then a processor a row with its times.
+"""What runs of the recipes for 94% say together: FOLDER/speed.tsv, a recipe and processor a row, and on standard output
+the same as two tables, accuracy and operations, then times.
 
 usage: speed.py FOLDER    runs anywhere below it, each a folder with a result.json
 
-The accuracy is the mean with views and the bound above which the true mean lies with 95% (Student's t, one side): of
-every seed, whatever it ran on, for it does not depend on the other work there. A time is the median of the runs that had
-a machine to themselves; the folder of another ends in -shared. Operations are those of all steps and of the last
-evaluation, in units of 10^12.
+The accuracy is the mean with views, and the bound above which the true mean lies with 95% (Student's t, one side): of
+every seed, whatever it ran on, for other work does not change it. A time is the median of the runs that had a machine to
+themselves; the folder of another ends in -shared. Operations are those of all steps and of the last evaluation, in units
+of 10^12.
 """
+import csv
 import json
 import math
 import os
@@ -18,65 +19,74 @@ import sys
 sys.dont_write_bytecode = True
 from student import quantile  # pylint: disable=wrong-import-position
 
+CLOCKS = ("train_seconds", "airbench_seconds", "process_seconds")
+HEADS = ("recipe", "precision", "seeds", "accuracy", "deviation", "bound", "published", "teraflop",
+         "processor", "isa", "threads", "runs", *CLOCKS, "over_airbench")
+
 
 def runs(folder):
     for path, _, files in sorted(os.walk(folder)):
         if "result.json" in files:
             with open(os.path.join(path, "result.json"), encoding="utf-8") as file:
-                yield path, json.load(file)
+                yield json.load(file) | {"alone": not path.endswith("-shared")}
 
 
-def grouped(items, key):
+def grouped(items, *keys):
     groups = {}
     for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
-
-
-def bound(sample):
-    """Of the mean, below."""
-    if len(sample) < 2:
-        return math.nan
-    return statistics.mean(sample) - quantile(0.95, len(sample) - 1) * statistics.stdev(sample) / math.sqrt(len(sample))
-
-
-def published(config):
-    rows = config.get("published") or []
-    rows = rows if isinstance(rows, list) else [rows]
-    return ", ".join(f"{row['accuracy']:g}" for row in rows if row.get("accuracy") is not None) or "-"
-
-
-def middle(group, key):
-    return statistics.median(run[key] for run in group)
+        groups.setdefault(tuple(item[key] for key in keys), []).append(item)
+    return dict(sorted(groups.items()))
 
 
 def number(value, digits):
-    return "-" if math.isnan(value) else f"{value:.{digits}f}"
+    return "" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def accuracy(group):
+    sample = [run["accuracy_tta"] for run in group]
+    assert len({run["seed"] for run in group}) == len(group), f"{group[0]['title']}: one seed twice"
+    assert len({run["config_hash"] for run in group}) == 1, f"{group[0]['title']}: several configurations"
+    deviation = statistics.stdev(sample) if len(sample) > 1 else math.nan
+    bound = statistics.mean(sample) - quantile(0.95, len(sample) - 1) * deviation / math.sqrt(len(sample)) if len(sample) > 1 else math.nan
+    published = group[0]["config"].get("published") or {}
+    return {"seeds": len(sample), "accuracy": f"{statistics.mean(sample):.3f}", "deviation": number(deviation, 3), "bound": number(bound, 3),
+            "published": f"{published['accuracy']:g}" if "accuracy" in published else "",
+            "teraflop": f"{group[0]['train_teraflop'] + group[0]['evaluation_teraflop']:.1f}"}
+
+
+def times(group):
+    middle = {clock: f"{statistics.median(run[clock] for run in group):.1f}" for clock in CLOCKS}
+    over = statistics.median(100 * (run["process_seconds"] / run["airbench_seconds"] - 1) for run in group)
+    return {"runs": len(group), **middle, "over_airbench": f"{over:.2f}"}
+
+
+def rows(found):
+    for (recipe, precision), group in grouped(found, "title", "precision").items():
+        alone = [run for run in group if run["alone"] and not run["resumed"]]
+        for (device, isa, threads), there in grouped(alone, "device", "isa", "threads").items():
+            yield {"recipe": recipe, "precision": precision, **accuracy(group), "processor": device, "isa": isa,
+                   "threads": threads, **times(there)}
+
+
+def print_table(heads, keys, lines):
+    print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
+    for line in dict.fromkeys(tuple(str(row[key]) for key in keys) for row in lines):
+        print("| " + " | ".join(line) + " |")
 
 
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    found = list(runs(sys.argv[1]))
-    if not found:
-        sys.exit(f"speed.py: no result.json in {sys.argv[1]}")
-    print("| recipe | precision | seeds | TTA %, mean | deviation | mean is at least | published | TFLOP |")
-    print("|---|---|---|---|---|---|---|---|")
-    for (title, precision), group in sorted(grouped((run for _, run in found), lambda run: (run["title"], run["precision"])).items()):
-        assert len({(run["config_hash"], run["seed"]) for run in group}) == len(group), f"{title}: one seed twice"
-        sample = [run["accuracy_tta"] for run in group]
-        deviation = statistics.stdev(sample) if len(sample) > 1 else math.nan
-        operations = group[0]["train_teraflop"] + group[0]["evaluation_teraflop"]
-        print(f"| {title} | {precision} | {len(sample)} | {statistics.mean(sample):.3f} | {number(deviation, 3)} | "
-              f"{number(bound(sample), 3)} | {published(group[0]['config'])} | {operations:.1f} |")
-    print("\n| recipe | processor | threads | precision | runs | train_seconds | airbench_seconds | process_seconds | over airbench_seconds |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    alone = (run for path, run in found if not path.endswith("-shared") and not run["resumed"])
-    key = lambda run: (run["title"], run["device"], run["isa"], run["threads"], run["precision"])
-    for (title, device, isa, threads, precision), group in sorted(grouped(alone, key).items()):
-        whole = statistics.median(100 * (run["process_seconds"] / run["airbench_seconds"] - 1) for run in group)
-        print(f"| {title} | {device}, {isa} | {threads} | {precision} | {len(group)} | {middle(group, 'train_seconds'):.0f} | "
-              f"{middle(group, 'airbench_seconds'):.0f} | {middle(group, 'process_seconds'):.0f} | +{whole:.1f}% |")
+    lines = list(rows(list(runs(sys.argv[1]))))
+    if not lines:
+        sys.exit(f"speed.py: no result.json in {sys.argv[1]} of a run that had the machine to itself")
+    with open(os.path.join(sys.argv[1], "speed.tsv"), "w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, HEADS, delimiter="\t", lineterminator="\n")
+        table.writeheader()
+        table.writerows(lines)
+    print_table(("recipe", "precision", "seeds", "TTA %, mean", "deviation", "the true mean is at least", "published", "TFLOP"), HEADS[:8], lines)
+    print()
+    print_table(("recipe", "precision", "processor", "", "threads", "runs", *CLOCKS, "over airbench_seconds, %"), HEADS[:2] + HEADS[8:], lines)
 
 
 main()

@@ -43,9 +43,9 @@ static const d9_flag flags[] = {
 
 void d9_bench_head(d9_cli *cli, const d9_measurement *m) {
     const d9_session *session = m->session;
-    d9_cli_print(cli, "%s in %s on %s, %d threads, %lld timed steps of %lld images\n", session->backend->name,
-                 session->program.precision->name, session->info.name, session->info.threads, (long long)m->steps,
-                 (long long)session->program.extent.batch);
+    d9_cli_print(cli, "%s in %s on %s, %d thread%s, %lld timed steps of %lld images\n", session->backend->name,
+                 session->program.precision->name, session->info.name, session->info.threads,
+                 session->info.threads == 1 ? "" : "s", (long long)m->steps, (long long)session->program.extent.batch);
 }
 
 static void print_rate(d9_cli *cli, const d9_rate *rate) {

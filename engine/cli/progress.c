@@ -102,10 +102,12 @@ static void draw(d9_progress *progress, const d9_program *program, int64_t steps
 
 static bool wide(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
 
-static void print_header(d9_progress *progress) {
+static bool has_views(const d9_program *program) { return program->views.count > 1; }
+
+static void print_header(d9_progress *progress, const d9_program *program) {
     if (progress->header) return;
     progress->header = true;
-    d9_cli_print(progress->cli, "epoch  train loss  accuracy  with TTA%s\n",
+    d9_cli_print(progress->cli, "epoch  train loss  accuracy%s%s\n", has_views(program) ? "  with TTA" : "",
                  wide(progress) ? "  images/s  seconds" : "");
 }
 
@@ -122,7 +124,7 @@ static void tell_duration(d9_progress *progress, const d9_program *program, int6
         d9_cli_print(progress->cli, "about %.1f hours with its evaluations, by the first steps\n", left / 3600);
     else if (left >= 60)
         d9_cli_print(progress->cli, "about %.0f minutes with its evaluations, by the first steps\n", left / 60);
-    print_header(progress);
+    print_header(progress, program);
 }
 
 static void planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
@@ -163,13 +165,12 @@ static void print_percent(d9_cli *cli, double value) {
 
 static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     d9_progress *progress = user;
-    (void)program;
     d9_live_line_clear(&progress->live);
-    print_header(progress);
+    print_header(progress, program);
     if (isfinite(row->accuracy_tta)) progress->accuracy = row->accuracy_tta;
     d9_cli_print(progress->cli, "%5lld  %10.4f", (long long)row->epoch, row->train_loss);
     print_percent(progress->cli, row->accuracy);
-    print_percent(progress->cli, row->accuracy_tta);
+    if (has_views(program)) print_percent(progress->cli, row->accuracy_tta);
     if (wide(progress)) d9_cli_print(progress->cli, "  %8.0f  %7.2f", row->images_per_second, row->seconds);
     d9_cli_print(progress->cli, "\n");
 }

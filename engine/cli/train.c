@@ -17,7 +17,7 @@ typedef struct train_options {
     d9_cli_edits edits;
     d9_flag_integer runs;
     const char *out, *plan, *save_plan, *tensorboard;
-    bool resume, overwrite, quiet, json, events;
+    bool resume, overwrite, quiet, verbose, json, events;
 } train_options;
 
 static const d9_flag flags[] = {
@@ -38,6 +38,7 @@ static const d9_flag flags[] = {
     {"tensorboard", D9_FLAG_TEXT, offsetof(train_options, tensorboard), "DIR",
      .doc = "write event files for TensorBoard; with --runs into DIR/seedN"},
     {"quiet", D9_FLAG_SWITCH, offsetof(train_options, quiet), .doc = "print only the end"},
+    {"verbose", D9_FLAG_SWITCH, offsetof(train_options, verbose), .doc = "print all four clocks at the end, not two"},
     {"json", D9_FLAG_SWITCH, offsetof(train_options, json), .doc = "print only the result, as JSON"},
     {"events", D9_FLAG_SWITCH, offsetof(train_options, events),
      .doc = "print lines of JSON: each epoch as it ends, as events.jsonl has it; the result last"},
@@ -47,8 +48,11 @@ static const d9_flag flags[] = {
 /* ---- the end of a run, in five lines ---- */
 
 static void print_accuracy(d9_cli *cli, const d9_result *result) {
-    d9_cli_print(cli, "accuracy   %.2f%% plain, %.2f%% with TTA, on %lld %s images", result->accuracy,
-                 result->accuracy_tta, (long long)result->eval_images,
+    if (result->views > 1)
+        d9_cli_print(cli, "accuracy   %.2f%% plain, %.2f%% with TTA", result->accuracy, result->accuracy_tta);
+    else
+        d9_cli_print(cli, "accuracy   %.2f%%", result->accuracy);
+    d9_cli_print(cli, ", on %lld %s images", (long long)result->eval_images,
                  result->config->data.validation > 0 ? "validation" : "test");
     if (result->epoch_to_target > 0)
         d9_cli_print(cli, "; target %g%% met in epoch %lld\n", result->config->target,
@@ -67,18 +71,17 @@ static int clock_text(const d9_result *result, const d9_clock *clock, char *text
 }
 
 /* On a narrow terminal the line breaks between clocks, never inside one. */
-static void print_clocks(d9_cli *cli, const d9_result *result) {
+static void print_clocks(d9_cli *cli, const d9_result *result, bool all) {
     const d9_clock *clock;
     const int columns = d9_cli_columns(cli);
-    int used = 11;
-    d9_cli_print(cli, "time       ");
+    int used = 0;
     for (int i = 0; (clock = d9_clock_at(i)); i++) {
         char text[160];
+        if (!all && !clock->usual) continue;
         const int width = clock_text(result, clock, text, sizeof text);
-        const bool fits = used + 2 + width < columns;
-        if (i > 0) d9_cli_print(cli, fits ? ", " : ",\n           ");
-        used = (i > 0 && fits ? used + 2 : 11) + width;
-        d9_cli_print(cli, "%s", text);
+        const bool first = used == 0, fits = used + 2 + width < columns;
+        d9_cli_print(cli, "%s%s", first ? "time       " : fits ? ", " : ",\n           ", text);
+        used = (!first && fits ? used + 2 : 11) + width;
     }
     d9_cli_print(cli, "\n");
 }
@@ -93,9 +96,9 @@ static void print_published(d9_cli *cli, const d9_config *config) {
     d9_cli_print(cli, "\n");
 }
 
-static void print_end(d9_cli *cli, const d9_result *result, const char *out) {
+static void print_end(d9_cli *cli, const d9_result *result, const char *out, bool verbose) {
     print_accuracy(cli, result);
-    print_clocks(cli, result);
+    print_clocks(cli, result, verbose);
     d9_cli_print(cli, "record     %s\n", out);
     print_published(cli, result->config);
     d9_cli_print(cli, "compare    dawn9 compare %s OTHER    (OTHER: another run, or a folder of runs)\n", out);
@@ -271,7 +274,7 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     else if (before)
         print_finished(cli, object, folder);
     else
-        print_end(cli, &result, folder);
+        print_end(cli, &result, folder, options->verbose);
 done:
     json_decref(object);
     d9_result_free(&cli->context, &result);

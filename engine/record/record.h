@@ -32,6 +32,7 @@ typedef struct d9_result {
     char backend[32], precision[8];
     d9_device_info device;
     int64_t batch, steps, train_images, eval_images, parameters;
+    int views; /* of the configuration's evaluations */
     double train_operations, evaluation_operations; /* of all steps, and of the final evaluation */
     d9_epoch_row *epochs;
     int64_t epoch_count;

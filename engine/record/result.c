@@ -133,8 +133,11 @@ static json_t *submission_json(const d9_result *result) {
     time_t now = time(NULL);
     struct tm day;
     if (gmtime_r(&now, &day)) strftime(date, sizeof date, "%Y-%m-%d", &day);
-    snprintf(hardware, sizeof hardware, result->device.threads ? "%s, %d threads" : "%s", result->device.name,
-             result->device.threads);
+    snprintf(hardware, sizeof hardware,
+             !result->device.threads       ? "%s"
+             : result->device.threads == 1 ? "%s, %d thread"
+                                           : "%s, %d threads",
+             result->device.name, result->device.threads);
     json_t *misc = json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:s, s:s}", "title", text_or_null(result->config->title),
                              "commit", d9_build_commit(), "backend", result->backend, "precision", result->precision,
                              "seed", (json_int_t)result->seed, "batch_size", (json_int_t)result->batch, "config_hash",

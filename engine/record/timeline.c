@@ -19,6 +19,7 @@ static const char *const segment_names[D9_SEGMENT_COUNT] = {
  * the target epoch ends, so it counts. What is saved after that epoch does not. */
 static const d9_clock clocks[] = {
     {.name = "train_seconds",
+     .usual = true,
      .brief = "Page's timer",
      .doc = "upload, whiten and train: no reading of the disk, tuning or evaluation",
      .until = D9_CLOCK_WHOLE_RUN,
@@ -41,6 +42,7 @@ static const d9_clock clocks[] = {
             [D9_SEGMENT_TRAIN] = true,
             [D9_SEGMENT_SAVE] = true}},
     {.name = "process_seconds",
+     .usual = true,
      .brief = "everything",
      .doc = "everything, from the start of the process to the final accuracy",
      .until = D9_CLOCK_FINAL_ACCURACY,

@@ -42,6 +42,7 @@ typedef struct d9_clock {
     const char *name, *brief, *doc;
     d9_clock_end until;
     bool in[D9_SEGMENT_COUNT];
+    bool usual; /* what most people ask for; the others are for comparisons */
 } d9_clock;
 const d9_clock *d9_clock_at(int index); /* train, airbench, dawnbench, process; NULL: past the end */
 const d9_clock *d9_clock_find(const char *name); /* NULL: no such clock */

@@ -121,6 +121,7 @@ static d9_status describe_run(d9_context *context, run *self) {
     result->train_images = program->extent.train_images;
     result->eval_images = program->extent.eval_images;
     result->parameters = program->trainable_count + program->frozen_count;
+    result->views = program->views.count;
     result->train_operations = d9_train_operations(program, 0);
     result->evaluation_operations = d9_evaluation_operations(program);
     result->accuracy = result->accuracy_tta = NAN;

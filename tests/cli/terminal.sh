@@ -73,7 +73,7 @@ done
 on_terminal 40 0 "$dawn9" train shown.yaml --out narrow
 shows '^  [12]/2 \[[#.]+\]  loss [0-9.]+  [0-9]:[0-9]{2} left'
 shows '^epoch  train loss  accuracy  with TTA$'
-shows '^           dawnbench_seconds '
+shows '^           process_seconds '
 
 # ---- no colour, no terminal, quiet, JSON ----
 on_terminal 80 0 env NO_COLOR=1 "$dawn9" train shown.yaml --out plain

@@ -1,0 +1,26 @@
+#!/bin/sh
+# The recipes for 94%, each seed a process of its own that has all cores, a seed of every recipe before the next seed; then
+# what they say together (experiments/speed.py). Can be stopped and started again: a finished run is not done again, and one
+# that was interrupted begins anew, so that its clocks count from the start of its process.
+#
+# usage: experiments/speed.sh OUT [SEED...]    a folder for the records, OUT/RECIPE/seedS; seeds 1 to 10
+#
+# Needs build/, CIFAR-10 and python3; 10 to 15 minutes a run on two cores. Environment: RECIPES (speed94 airbench94-muon
+# airbench94: files of configs/ by their names), PRECISION (auto), MORE (words behind `train`).
+set -eu
+[ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+out=$1
+shift
+[ $# -gt 0 ] || set -- 1 2 3 4 5 6 7 8 9 10
+cd "$(dirname "$0")/.."
+dawn9=${DAWN9-build/dawn9}
+for seed in "$@"; do
+    for recipe in ${RECIPES-speed94 airbench94-muon airbench94}; do
+        run=$out/$recipe/seed$seed
+        [ ! -f "$run/result.json" ] || continue
+        # shellcheck disable=SC2086 # several words
+        "$dawn9" train "configs/$recipe.yaml" --seed "$seed" --precision "${PRECISION-auto}" --set eval.every=0 --overwrite \
+            --out "$run" ${MORE-}
+    done
+done
+exec python3 experiments/speed.py "$out"
