@@ -80,7 +80,7 @@ static void print_clocks(d9_cli *cli, const d9_result *result, bool all) {
         if (!all && !clock->usual) continue;
         const int width = clock_text(result, clock, text, sizeof text);
         const bool first = used == 0, fits = used + 2 + width < columns;
-        d9_cli_print(cli, "%s%s", first ? "time       " : fits ? ", " : ",\n           ", text);
+        d9_cli_print(cli, first ? "time       %s" : fits ? ", %s" : ",\n           %s", text);
         used = (!first && fits ? used + 2 : 11) + width;
     }
     d9_cli_print(cli, "\n");
