@@ -1,4 +1,5 @@
-/* dawn9 compare: finished runs side by side: what was configured otherwise, what ran otherwise, what came out.
+/* dawn9 compare: finished runs side by side: what was configured otherwise, what ran otherwise, what came out. And
+ * configurations that have not run, beside each other or beside runs: what they say otherwise.
  *
  *                      runs/a   runs/b
  *     configuration
@@ -6,7 +7,8 @@
  *     outcome
  *       accuracy_tta    94.20    93.71
  *
- * All of it is read from result.json; of configuration, machine and rules only what differs is shown. */
+ * All of it is read from result.json, or from a configuration's file; of configuration, machine and rules only what
+ * differs is shown. */
 #include "cli/commands.h"
 #include "core/system.h"
 #include "core/listing.h"
@@ -23,7 +25,7 @@ typedef struct compare_options {
 
 static const d9_flag flags[] = {
     {"RUN", D9_FLAG_WORDS, offsetof(compare_options, runs),
-     .doc = "a run's folder, or a folder of runs; two runs or more in all"},
+     .doc = "a run's folder, a folder of runs, or a configuration; two or more in all"},
     {"json", D9_FLAG_SWITCH, offsetof(compare_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
@@ -50,23 +52,32 @@ typedef struct table {
     const char *folders[MAX_RUNS];
     json_t *results[MAX_RUNS];
     int count;
+    bool planned; /* a configuration is among them, so there is nothing but what was configured */
     section sections[PART_COUNT];
 } table;
 
 /* ---- reading ---- */
+
+/* Takes over the result; NULL where none could be made. */
+static d9_status add(table *table, const char *name, json_t *result) {
+    if (table->count < MAX_RUNS) {
+        table->results[table->count] = result;
+        table->folders[table->count++] = name;
+        return D9_OK;
+    }
+    json_decref(result);
+    return d9_fail(&table->cli->context, D9_USAGE,
+                   "%s: more than %d do not fit side by side (dawn9 report sums up many)", name, MAX_RUNS);
+}
 
 static d9_status read_result(table *table, const char *folder, const char *path) {
     d9_status status;
     d9_context *context = &table->cli->context;
     json_error_t error;
     json_t *result;
-    if (table->count == MAX_RUNS)
-        return d9_fail(context, D9_USAGE, "%s: more than %d runs do not fit side by side (dawn9 report sums up many)",
-                       folder, MAX_RUNS);
     D9_TRY(d9_json_read(context, path, &result, &error));
     if (!result) D9_TRY(d9_fail(context, D9_DATA, "%s:%d: %s", path, error.line, error.text));
-    table->results[table->count] = result;
-    table->folders[table->count++] = folder;
+    D9_TRY(add(table, folder, result));
     if (!json_is_object(json_object_get(result, "config")) || !json_is_array(json_object_get(result, "rules")))
         D9_TRY(d9_fail(context, D9_DATA, "%s: is not the result of a run", path));
     if (d9_result_fault(result)) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", path, d9_result_fault(result)));
@@ -89,18 +100,36 @@ done:
     return status;
 }
 
+static d9_status read_configuration(table *table, const char *path) {
+    d9_status status = D9_OK;
+    d9_context *context = &table->cli->context;
+    d9_config *config = NULL;
+    json_t *effective = NULL;
+    D9_TRY(d9_config_load(context, path, NULL, &config));
+    D9_TRY(d9_effective_json(context, config, &effective));
+    D9_TRY(add(table, path, json_pack("{s:o}", "config", effective)));
+    table->planned = true;
+done:
+    d9_config_free(context, config);
+    return status;
+}
+
 static d9_status read_words(table *table, const d9_flag_list *words) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
+    char found[D9_INSTALLED_BYTES];
     for (int i = 0; i < words->count; i++) {
         const int before = table->count;
-        D9_TRY(read_runs(table, words->items[i], 0));
+        if (!d9_folder_exists(context, words->items[i]) && d9_config_find(context, words->items[i], found))
+            D9_TRY(read_configuration(table, words->items[i]));
+        else
+            D9_TRY(read_runs(table, words->items[i], 0));
         if (table->count == before)
             D9_TRY(d9_fail(context, D9_DATA, "%s: holds no finished run: neither it nor its folders have a result.json",
                            words->items[i]));
     }
     if (table->count < 2)
-        status = d9_fail(context, D9_USAGE, "%s: one run alone; name another to compare it with (dawn9 compare --help)",
+        status = d9_fail(context, D9_USAGE, "%s: alone; name another to compare it with (dawn9 compare --help)",
                          table->folders[0]);
 done:
     return status;
@@ -184,6 +213,7 @@ static d9_status put_run(table *table, int run) {
     const json_t *last = json_array_get(epochs, json_array_size(epochs) - 1);
     char key[32];
     D9_TRY(put_flat(table, run, "", json_object_get(result, "config")));
+    if (table->planned) goto done;
     D9_TRY(put_member(table, PART_CONFIGURATION, run, "data_digest"));
     for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
         D9_TRY(put_member(table, PART_MACHINE, run, machine[i]));
@@ -256,7 +286,7 @@ static void print_table(const table *table) {
     d9_cli_print(cli, "%*s", widths.key + 2, "");
     for (int r = 0; r < table->count; r++) d9_cli_print(cli, "   %*s", widths.cells[r], table->folders[r]);
     d9_cli_print(cli, "\n");
-    for (int s = 0; s < PART_COUNT; s++) {
+    for (int s = 0; s < (table->planned ? 1 : PART_COUNT); s++) {
         const section *section = &table->sections[s];
         bool any = false;
         for (const row *row = section->first; row && !any; row = row->next) any = shown(table, section, row);
@@ -277,7 +307,7 @@ static void print_json(const table *table) {
     json_t *all = json_object(), *runs = json_array();
     for (int r = 0; r < table->count; r++) json_array_append_new(runs, json_string(table->folders[r]));
     json_object_set_new(all, "runs", runs);
-    for (int s = 0; s < PART_COUNT; s++) {
+    for (int s = 0; s < (table->planned ? 1 : PART_COUNT); s++) {
         json_t *rows = json_object();
         for (const row *row = table->sections[s].first; row; row = row->next) {
             json_t *cells = json_array();
@@ -321,12 +351,13 @@ done:
 static const d9_example examples[] = {
     {"two runs: what was configured and what came out otherwise", "dawn9 compare runs/first runs/second"},
     {"all runs in a folder", "dawn9 compare runs/five"},
+    {"two configurations: what one says otherwise", "dawn9 compare configs/dawn94.yaml configs/airbench94.yaml"},
     {0},
 };
 
 const d9_command d9_command_compare = {
     .name = "compare",
-    .doc = "Show finished runs side by side: what differs, and what came out",
+    .doc = "Show finished runs, or configurations, side by side: what differs, and what came out",
     .about =
         "Of configuration, machine and rules only the differences are shown; accuracy is in percent, time in seconds.",
     .examples = examples,

@@ -37,7 +37,19 @@ accepts "$dawn9" compare runs/a "$source/experiments/results/cpu/dawn94-bf16-see
 says '^  accuracy_tta +[0-9.]+ +94.20$'
 
 # ---- what cannot be compared ----
-refuses 2 'runs/a: one run alone' "$dawn9" compare runs/a
+refuses 2 'runs/a: alone' "$dawn9" compare runs/a
+
+# ---- configurations, beside each other and beside a run: what they say otherwise, and nothing that only a run has ----
+tiny >one.yaml
+sed 's/epochs: 2/epochs: 3/' one.yaml >two.yaml
+accepts "$dawn9" compare one.yaml two.yaml
+[ "$(sed -n '2,$p' "$out" | tr -s ' ')" = "$(printf 'configuration\n train.epochs 2 3')" ] || fail "two configurations: $(cat "$out")"
+accepts "$dawn9" compare one.yaml runs/a --json
+json "$out" 'list(d) == ["runs", "configuration"] and d["runs"] == ["one.yaml", "runs/a"]'
+refuses 2 'one.yaml: alone' "$dawn9" compare one.yaml
+echo 'seed: x' >bad.yaml
+refuses 2 'bad.yaml:1:7: seed' "$dawn9" compare one.yaml bad.yaml
+refuses 2 'did you mean two.yaml' "$dawn9" compare one.yaml twoo.yaml
 refuses 3 'nothing' "$dawn9" compare runs/a nothing
 mkdir empty
 refuses 3 'empty: holds no finished run' "$dawn9" compare runs/a empty

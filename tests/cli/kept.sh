@@ -29,7 +29,7 @@ comparable() { # PAGE
     sed "/^<p>Made by dawn9 [^<]*<\/p>$/d; $but" "$1"
 }
 
-for name in ablate-small ladder-small; do
+for name in ablate-small ladder-small resnet18-small; do
     kept=$results/cpu/$name
     accepts "$keep" report "$kept" "$name" "$dawn9"
     tables=$(grep -o 'href="report/[^"]*"' "$name/report.html" | cut -d '"' -f 2 | LC_ALL=C sort)
