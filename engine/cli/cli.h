@@ -113,7 +113,7 @@ typedef struct d9_cli_edits {
     d9_flag_list set, with, without;
     d9_flag_integer seed, threads;
     const char *epochs, *lr, *batch_size, *backend, *precision, *data;
-    bool no_check;
+    bool no_check, skip_damaged;
 } d9_cli_edits;
 extern const d9_flag d9_cli_edit_flags[];
 /* The edits as lists; the short forms come behind --set. `seed`: instead of --seed; NULL: that. */

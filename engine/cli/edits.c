@@ -26,6 +26,8 @@ const d9_flag d9_cli_edit_flags[] = {
      .doc = "0: one per physical core this process may use"},
     {"data", D9_FLAG_TEXT, offsetof(d9_cli_edits, data), "DIR",
      .doc = "folder of the dataset; default $DAWN9_DATA, then the user's cache folder"},
+    {"skip-damaged", D9_FLAG_SWITCH, offsetof(d9_cli_edits, skip_damaged),
+     .doc = "leave out the pictures of a folder that cannot be read, with a warning for each (data.skip_damaged)"},
     {"no-check", D9_FLAG_SWITCH, offsetof(d9_cli_edits, no_check),
      .doc = "take the files of a published dataset as they are, without verifying their checksums"},
     {.type = D9_FLAG_END},
@@ -137,7 +139,7 @@ static const char *integer_text(const d9_flag_integer *value, char text[24]) {
 }
 
 d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed, d9_config_edits *all) {
-    enum { SHORT_FORMS = 9 };
+    enum { SHORT_FORMS = 10 };
     d9_status status = D9_OK;
     char seed_text[24], threads_text[24], *item;
     const char **set = NULL, **by; /* "seed=4", and the option that said it: "--seed" */
@@ -152,6 +154,7 @@ d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int
                             {"--backend", "backend", edits->backend},
                             {"--precision", "precision", edits->precision},
                             {"--data", "data.path", edits->data},
+                            {"--skip-damaged", "data.skip_damaged", edits->skip_damaged ? "on" : NULL},
                             {"--no-check", "data.check", edits->no_check ? "off" : NULL}};
     const int room = edits->set.count + SHORT_FORMS;
     int count = 0;

@@ -37,7 +37,8 @@ typedef struct d9_config {
 
     struct { bool fuse; int tune; const char *cpu_level; double loss_scale; int64_t loss_scale_every; } backend_options;
     /* tune: d9_tune (backends/backend.h) */
-    struct { const char *dataset; const char *path; int64_t validation, image_size, largest_picture; bool check;
+    struct { const char *dataset; const char *path; int64_t validation, image_size, largest_picture;
+        bool check, skip_damaged;
         int64_t synthetic_train, synthetic_test;
         int normalize; /* d9_normalize (data/dataset.h) */
     } data;

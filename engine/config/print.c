@@ -17,10 +17,10 @@ typedef struct printer {
 /* What cannot change a result, and the seed, which a run has beside its configuration. A section's name stands
  * for all its keys. */
 static bool is_result_free(const char *section, const char *key) {
-    static const char *const paths[][2] = {{"root", "title"}, {"root", "target"},  {"root", "threads"},
-                                           {"root", "keep"},  {"root", "seed"},    {"data", "path"},
-                                           {"eval", "every"}, {"published", NULL}, {"data", "largest_picture"},
-                                           {"data", "check"}};
+    static const char *const paths[][2] = {{"root", "title"}, {"root", "target"},      {"root", "threads"},
+                                           {"root", "keep"},  {"root", "seed"},        {"data", "path"},
+                                           {"eval", "every"}, {"published", NULL},     {"data", "largest_picture"},
+                                           {"data", "check"}, {"data", "skip_damaged"}};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         if (strcmp(section, paths[i][0]) == 0 && (!paths[i][1] || strcmp(key, paths[i][1]) == 0)) return true;
     return false;

@@ -38,6 +38,7 @@ typedef struct d9_dataset_options {
     int64_t validation;      /* images cut off the end of a seeded permutation of train; they replace test. 0: none */
     int64_t image_size;      /* folder: images are resized to this square; synthetic: drawn at it; 0: 32 */
     int64_t largest_picture; /* folder: megapixels; 0: 64 */
+    bool skip_damaged;       /* folder: leave out what cannot be decoded, with a warning each */
     int64_t synthetic_train, synthetic_test; /* 0: 2048, 512 */
     int normalize;                           /* d9_normalize: mean and std of what is loaded */
     int threads;                             /* that decode the pictures of a folder; 0: as many as OpenMP takes */

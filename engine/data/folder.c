@@ -212,36 +212,76 @@ done:
     return status;
 }
 
-/* In parallel, because decoding a photograph takes a tenth of a second. Of several broken pictures the first of the
- * list is reported. */
+/* Closes the gaps of the pictures that have a fault. One must be left, and of each class of `tree` where it is given.
+ */
+static d9_status close_gaps(d9_context *context, const d9_dataset *dataset, const tree *tree, char *const *faults,
+                            d9_split *split) {
+    const int64_t bytes = dataset->height * dataset->width * dataset->channels;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < split->count; i++) {
+        if (faults[i]) continue;
+        memmove(split->images + kept * bytes, split->images + i * bytes, (size_t)bytes);
+        split->labels[kept++] = split->labels[i];
+    }
+    split->count = kept;
+    if (kept == 0)
+        return d9_fail(context, D9_DATA, "no picture of %s is left", tree ? "the training set" : "the test set");
+    for (int32_t class = 0; tree && class < tree->count; class ++) {
+        int64_t i = 0;
+        while (i < kept && split->labels[i] != class) i++;
+        if (i == kept)
+            return d9_fail(context, D9_DATA, "%s: no training picture of this class is left",
+                           tree->classes[class].name);
+    }
+    return D9_OK;
+}
+
+/* Damaged pictures are all named; then they are left out, where that is asked for. */
+static d9_status judge(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset,
+                       const tree *tree, char *const *faults, d9_split *split) {
+    int64_t damaged = 0, last = 0;
+    for (int64_t i = 0; i < split->count; i++)
+        if (faults[i]) damaged++, last = i;
+    if (damaged == 0) return D9_OK;
+    if (damaged == 1 && !options->skip_damaged)
+        return d9_fail(context, D9_DATA, "%s; --skip-damaged leaves it out", faults[last]);
+    for (int64_t i = 0; i < split->count; i++)
+        if (faults[i]) d9_log(context, D9_LOG_WARNING, "%s%s", faults[i], options->skip_damaged ? "; left out" : "");
+    if (options->skip_damaged) return close_gaps(context, dataset, tree, faults, split);
+    return d9_fail(context, D9_DATA, "%lld pictures cannot be read, named above; --skip-damaged leaves them out",
+                   (long long)damaged);
+}
+
+/* In parallel, because decoding a photograph takes a tenth of a second. What is no fault of a picture, like too little
+ * memory, ends it. */
 static d9_status decode_all(d9_context *context, const d9_dataset_options *options, const picture_list *list,
-                            d9_dataset *dataset, d9_split *split) {
+                            const tree *tree, d9_dataset *dataset, d9_split *split) {
     d9_status status = D9_OK;
     const int side = (int)dataset->height;
-    int64_t broken = list->count;
     d9_context failure = {0};
+    d9_arena arena = {0};
+    char **faults;
     const int threads = options->threads > 0 ? options->threads : omp_get_max_threads();
     D9_TRY(d9_split_allocate(context, dataset, list->count, split));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &arena, list->count, &faults));
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t i = 0; i < list->count; i++) {
-        int64_t first;
         d9_context own = *context; /* each picture its own message */
-#pragma omp atomic read
-        first = broken;
-        if (i > first) continue;
         split->labels[i] = list->pictures[i].label;
-        if (decode(&own, &list->pictures[i], options->largest_picture, side, split->images + i * side * side * 3) ==
-            D9_OK)
-            continue;
+        d9_status found =
+            decode(&own, &list->pictures[i], options->largest_picture, side, split->images + i * side * side * 3);
+        if (found == D9_OK) continue;
+        d9_context copying = found == D9_DATA ? *context : own;
 #pragma omp critical
-        if (i < broken) {
-#pragma omp atomic write
-            broken = i;
-            failure = own;
+        {
+            if (found == D9_DATA) found = d9_arena_copy(&copying, &arena, own.message, &faults[i]);
+            if (found != D9_OK) failure = copying;
         }
     }
-    if (broken < list->count) status = d9_fail(context, failure.status, "%s", failure.message);
+    if (failure.status != D9_OK) D9_TRY(d9_fail(context, failure.status, "%s", failure.message));
+    D9_TRY(judge(context, options, dataset, tree, faults, split));
 done:
+    d9_arena_free(context, &arena);
     return status;
 }
 
@@ -295,8 +335,8 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
     D9_TRY(shuffle(context, &arena, options->seed, &train));
 
     D9_TRY(name_classes(context, &train_tree, dataset));
-    D9_TRY(decode_all(context, options, &train, dataset, &dataset->train));
-    D9_TRY(decode_all(context, options, &test, dataset, &dataset->test));
+    D9_TRY(decode_all(context, options, &train, &train_tree, dataset, &dataset->train));
+    D9_TRY(decode_all(context, options, &test, NULL, dataset, &dataset->test));
 done:
     d9_arena_free(context, &arena);
     return status;

@@ -20,6 +20,7 @@ static d9_dataset_options dataset_options(const d9_config *config) {
                                 .validation = config->data.validation,
                                 .image_size = config->data.image_size,
                                 .largest_picture = config->data.largest_picture,
+                                .skip_damaged = config->data.skip_damaged,
                                 .synthetic_train = config->data.synthetic_train,
                                 .synthetic_test = config->data.synthetic_test,
                                 .check = config->data.check,

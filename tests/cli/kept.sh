@@ -47,7 +47,7 @@ for name in ablate-small ladder-small resnet18-small; do
 done
 accepts "$keep" report "$results/cpu/first-trick" first-trick "$dawn9"
 same first-trick/report/effects.tsv "$results/cpu/first-trick/report/effects.tsv"
-python3 "$source/experiments/measured.py" ablate-small >measured.def
+python3 "$source/experiments/measured.py" ablate-small resnet18-small >measured.def
 same measured.def "$source/tricks/measured.def"
 
 # ---- one run changed, and the tables tell ----

@@ -263,7 +263,7 @@ static void test_retired_key(void **state) {
     }
     assert_refused("data: {placements: host}", NULL,
                    "x.yaml:1:8: data.placements: unknown key; known: dataset, path, check, validation, image_size, "
-                   "largest_picture, "
+                   "largest_picture, skip_damaged, "
                    "synthetic_train, synthetic_test, normalize");
 }
 

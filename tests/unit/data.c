@@ -339,6 +339,25 @@ static void broken_folders_are_refused(void **state) {
     refused(f, options, D9_DATA, "bee/wings", "a folder inside class folder");
 }
 
+/* All damaged pictures are named; asked to, what is left is loaded as if the others had not been there. */
+static void damaged_pictures_are_left_out(void **state) {
+    fixture *f = *state;
+    d9_dataset_options options = {.name = "folder", .skip_damaged = true};
+    fill_classes(f, "train/", 3);
+    fill_classes(f, "test/", 2);
+    d9_dataset *whole = load(f, options);
+    write_file(f, "train/ant/00.PNG", "not an image", 12);
+    write_file(f, "train/bee/01.PNG", "", 0);
+    write_file(f, "test/cow/00.PNG", "no", 2);
+    d9_dataset *rest = load(f, options);
+    assert_int_equal(rest->train.count, whole->train.count - 2);
+    assert_int_equal(rest->test.count, whole->test.count - 1);
+    d9_dataset_free(&f->context, rest);
+    d9_dataset_free(&f->context, whole);
+    options.skip_damaged = false;
+    refused(f, options, D9_DATA, "2 pictures cannot be read", "--skip-damaged leaves them out");
+}
+
 /* ---- the synthetic set ---- */
 
 static void synthetic_is_a_function_of_its_seed(void **state) {
@@ -498,6 +517,7 @@ int main(void) {
         TEST(small_classes_are_split_too),
         TEST(folder_split_by_hand_is_kept),
         TEST(broken_folders_are_refused),
+        TEST(damaged_pictures_are_left_out),
         TEST(synthetic_is_a_function_of_its_seed),
         TEST(pixels_are_left_in_0_to_1_where_asked),
         TEST(validation_replaces_the_test_set),
