@@ -1,7 +1,7 @@
 /* dawn9 as a library: trains a small image network, evaluates it, predicts with it. C, and C++ by extern "C".
  *
  *     dawn9_open -> dawn9_config_load -> dawn9_train      -> dawn9_model_save | dawn9_evaluate | dawn9_predict
- *                -> dawn9_model_open                      ->                    dawn9_evaluate | dawn9_predict
+ *                -> dawn9_model_open                      ->                    dawn9_evaluate | dawn9_features
  *
  * Every function that can fail returns a dawn9_status; the sentence that says what was wrong is in dawn9_message until
  * the next call. No function prints, exits, installs a signal handler or keeps global state. A context and what was
@@ -153,6 +153,11 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_e
  * The first call plans the network; later ones are fast. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count,
                                                     int32_t *labels, float *probabilities);
+
+/* What the classifier reads of images u8 (count, height, width, 3), averaged over the views of the configuration:
+ * features (count, *width). `features` NULL: says only *width, and reads no image. `width` may be NULL. */
+DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_features(dawn9_model *model, const uint8_t *images, int64_t count,
+                                                     int64_t *width, float *features);
 
 #ifdef __cplusplus
 }

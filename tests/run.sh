@@ -44,6 +44,7 @@ export ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0
 say() { printf '\n==== %s (%d s)\n' "$*" $(($(date +%s) - began)); }
 note() { echo "$1 $2: $3" >>"$results"; } # STATE BUILD, then TEST or "TEST REASON"
 has_command() { command -v "$1" >/dev/null 2>&1; }
+has_numpy() { /usr/bin/python3 -c 'import numpy' 2>/dev/null; }
 has_fuzzer() { echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null; }
 
 # ---- why a test may be skipped in CI: the only list ----
@@ -63,6 +64,7 @@ lacks() { # REASON BUILD
     amx) built_with "$2" DAWN9_CPU_CEILING:STRING=3 || ! cpu_has amx_bf16 ;;
     fuzzer) ! has_fuzzer ;;
     x86-64) [ "$(uname -m)" != x86_64 ] ;;
+    numpy) ! has_numpy ;;
     valgrind) ! has_command valgrind || grep -q '^DAWN9_SANITIZE:STRING=.' "$2/CMakeCache.txt" 2>/dev/null ;;
     analysers) ! has_command clang || ! has_command clang-tidy || ! has_command cppcheck ;;
     *) return 2 ;;
@@ -98,6 +100,7 @@ install_tools() {
     [ $extent != long ] || has_command cppcheck || missing="$missing cppcheck"
     [ $extent != long ] || /usr/bin/python3 -c 'import torch' 2>/dev/null || missing="$missing python3-torch"
     [ $extent != long ] || has_command npm || missing="$missing npm"
+    has_numpy || missing="$missing python3-numpy"
     has_command groff || missing="$missing groff-base"
     has_command chromium || missing="$missing chromium"
     [ -n "$missing" ] || return 0

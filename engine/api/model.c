@@ -103,43 +103,67 @@ done:
 
 /* ---- prediction ---- */
 
-/* A predictor's batch is made for about `count` images; for many more a larger one is opened. */
-static d9_status open_predictor(dawn9_model *model, int64_t count) {
-    const d9_predictor_options options = {
-        .model = model->name, .file = model->file, .config = dawn9_config_text(model->config), .images = count};
+/* A predictor's batch is made for about `count` images; for many more, and for features, another one is opened. */
+static d9_status open_predictor(dawn9_model *model, int64_t count, bool features) {
     d9_predictor *predictor = &model->predictor;
+    const d9_predictor_options options = {.model = model->name,
+                                          .file = model->file,
+                                          .config = dawn9_config_text(model->config),
+                                          .images = count,
+                                          .features = features || predictor->features > 0};
     if (predictor->context) {
         const int64_t batch = predictor->session.program.extent.batch;
-        if (count <= batch || batch >= MANY) return D9_OK;
+        if ((count <= batch || batch >= MANY) && (predictor->features > 0 || !features)) return D9_OK;
         d9_predictor_close(predictor);
     }
     return d9_predictor_open(model->context, &options, predictor);
 }
 
+static void narrow(const double *from, int64_t count, float *to) {
+    for (int64_t i = 0; to && i < count; i++) to[i] = (float)from[i];
+}
+
+/* Of an opened predictor. Each output may be NULL. */
 static d9_status predict(dawn9_model *model, const uint8_t *images, int64_t count, int32_t *labels,
-                         float *probabilities) {
+                         float *probabilities, float *features) {
     d9_status status;
-    double *wide = NULL;
-    D9_TRY(open_predictor(model, count));
+    double *wide = NULL, *read = NULL;
     const d9_extent *extent = &model->predictor.session.program.extent;
-    const int64_t batch = extent->batch, classes = extent->classes,
+    const int64_t batch = extent->batch, classes = extent->classes, width = model->predictor.features,
                   bytes = extent->height * extent->width * extent->channels;
     D9_TRY(D9_ALLOCATE(model->context, batch * classes, "probabilities", &wide));
+    if (features) D9_TRY(D9_ALLOCATE(model->context, batch * width, "features", &read));
     for (int64_t begin = 0; begin < count; begin += batch) {
         const int64_t some = count - begin < batch ? count - begin : batch;
-        D9_TRY(d9_predictor_run(&model->predictor, images + begin * bytes, some, wide, NULL));
+        D9_TRY(d9_predictor_run(&model->predictor, images + begin * bytes, some, wide, read));
         for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = d9_likeliest(wide + i * classes, classes);
-        for (int64_t i = 0; probabilities && i < some * classes; i++)
-            probabilities[begin * classes + i] = (float)wide[i];
+        narrow(wide, some * classes, probabilities ? probabilities + begin * classes : NULL);
+        narrow(read, some * width, features ? features + begin * width : NULL);
     }
 done:
     d9_release(model->context, wide);
+    d9_release(model->context, read);
     return status;
 }
 
 dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count, int32_t *labels,
                            float *probabilities) {
+    d9_status status = D9_OK;
     d9_context *context = d9_api_begin(model->context);
-    if (count < 0) return d9_api_end(d9_fail(context, D9_USAGE, "%lld images to predict", (long long)count));
-    return d9_api_end(predict(model, images, count, labels, probabilities));
+    if (count < 0) D9_TRY(d9_fail(context, D9_USAGE, "%lld images to predict", (long long)count));
+    D9_TRY(open_predictor(model, count, false));
+    D9_TRY(predict(model, images, count, labels, probabilities, NULL));
+done:
+    return d9_api_end(status);
+}
+
+dawn9_status dawn9_features(dawn9_model *model, const uint8_t *images, int64_t count, int64_t *width, float *features) {
+    d9_status status = D9_OK;
+    d9_context *context = d9_api_begin(model->context);
+    if (count < 0) D9_TRY(d9_fail(context, D9_USAGE, "%lld images to take the features of", (long long)count));
+    D9_TRY(open_predictor(model, count, true));
+    if (width) *width = model->predictor.features;
+    if (features) D9_TRY(predict(model, images, count, NULL, NULL, features));
+done:
+    return d9_api_end(status);
 }

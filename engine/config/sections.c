@@ -49,7 +49,7 @@ static const d9_option data_options[] = {
     {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
      "training images set aside and evaluated instead of the test set; 0: none"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
-     "side to which the images of a folder are resized, pixels"},
+     "side to which the images of a folder are resized; the side that those of arrays have; pixels"},
     {"largest_picture", D9_OPTION_INT, FIELD(data.largest_picture), "64", 1, 268, NULL,
      "a larger picture of a folder is refused before it is decoded, megapixels"},
     {"skip_damaged", D9_OPTION_BOOL, FIELD(data.skip_damaged), "off", 0, 0, NULL,

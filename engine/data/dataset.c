@@ -27,6 +27,7 @@ static const source sources[] = {
     {"cifar10", d9_cifar_promise, d9_cifar_load, true, true},
     {"cifar100", d9_cifar_promise, d9_cifar_load, true, true},
     {"folder", d9_folder_promise, d9_folder_load, false, true},
+    {"arrays", d9_arrays_promise, d9_arrays_load, false, true},
     {"synthetic", d9_synthetic_promise, d9_synthetic_load, false, false},
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
@@ -39,7 +40,7 @@ static d9_status find_source(d9_context *context, const char *name, const source
         if (!strcmp(name, sources[i].name)) return D9_OK;
     }
     const char *near = d9_text_nearest(name, names, SOURCES);
-    return d9_fail(context, D9_USAGE, "dataset %s: must be cifar10, cifar100, folder or synthetic%s%s%s", name,
+    return d9_fail(context, D9_USAGE, "dataset %s: must be cifar10, cifar100, folder, arrays or synthetic%s%s%s", name,
                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -131,16 +132,17 @@ static d9_status check_validation(d9_context *context, const d9_dataset_options 
                    (long long)options->validation, (long long)train - 1, options->name, (long long)train);
 }
 
-/* The last `validation` images of a seeded permutation become the test set; both parts keep the order of the
- * source, so that "the first 2,000 training images" still means something. */
+/* The last `validation` images of a seeded permutation become the test set, and a sixth where there is no other; both
+ * parts keep the order of the source, so that "the first 2,000 training images" still means something. */
 static d9_status cut_validation(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
     int32_t *order = NULL;
     bool *held_out = NULL;
     d9_split *train = &dataset->train, test = {0};
-    const int64_t validation = options->validation, keep = train->count - validation;
+    const int64_t sixth = dataset->test.count ? 0 : (train->count + 5) / 6,
+                  validation = options->validation ? options->validation : sixth, keep = train->count - validation;
     if (!validation) goto done;
-    D9_TRY(check_validation(context, options, train->count));
+    if (options->validation) D9_TRY(check_validation(context, options, train->count));
     D9_TRY(D9_ALLOCATE(context, train->count, "the validation split", &order));
     D9_TRY(D9_ALLOCATE(context, train->count, "the validation split", &held_out));
     D9_TRY(d9_keyed_order(context, options->seed, 0, D9_STREAM_SPLIT, DRAW_VALIDATION, train->count, order));

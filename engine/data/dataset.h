@@ -25,7 +25,7 @@ typedef struct d9_dataset {
 } d9_dataset;
 
 /* Every source by name, as an option's choices, and the one that is taken where nothing is said. */
-#define D9_DATASET_NAMES   "cifar10|cifar100|folder|synthetic"
+#define D9_DATASET_NAMES   "cifar10|cifar100|folder|arrays|synthetic"
 #define D9_DATASET_DEFAULT "cifar10"
 
 /* What the network sees of a pixel: less the channel's mean, over its deviation; as it is, in 0..1; or by the means and

@@ -8,6 +8,7 @@
 #include "data/source.h"
 
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -220,7 +221,7 @@ static d9_status close_gaps(d9_context *context, const d9_dataset *dataset, cons
     int64_t kept = 0;
     for (int64_t i = 0; i < split->count; i++) {
         if (faults[i]) continue;
-        memmove(split->images + kept * bytes, split->images + i * bytes, (size_t)bytes);
+        if (kept < i) memcpy(split->images + kept * bytes, split->images + i * bytes, (size_t)bytes);
         split->labels[kept++] = split->labels[i];
     }
     split->count = kept;
@@ -236,34 +237,40 @@ static d9_status close_gaps(d9_context *context, const d9_dataset *dataset, cons
     return D9_OK;
 }
 
-/* Damaged pictures are all named; then they are left out, where that is asked for. */
-static d9_status judge(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset,
-                       const tree *tree, char *const *faults, d9_split *split) {
-    int64_t damaged = 0, last = 0;
-    for (int64_t i = 0; i < split->count; i++)
-        if (faults[i]) damaged++, last = i;
-    if (damaged == 0) return D9_OK;
-    if (damaged == 1 && !options->skip_damaged)
-        return d9_fail(context, D9_DATA, "%s; --skip-damaged leaves it out", faults[last]);
-    for (int64_t i = 0; i < split->count; i++)
-        if (faults[i]) d9_log(context, D9_LOG_WARNING, "%s%s", faults[i], options->skip_damaged ? "; left out" : "");
-    if (options->skip_damaged) return close_gaps(context, dataset, tree, faults, split);
-    return d9_fail(context, D9_DATA, "%lld pictures cannot be read, named above; --skip-damaged leaves them out",
-                   (long long)damaged);
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* The pictures of both splits that could not be read are named, in the order of their names: with one alone as the
+ * failure. Fine where there are none, and where they may be left out. */
+static d9_status name_damaged(d9_context *context, d9_arena *arena, bool skip, const d9_dataset *dataset,
+                              char *const *const faults[2]) {
+    d9_status status = D9_OK;
+    const d9_split *splits[] = {&dataset->train, &dataset->test};
+    int64_t damaged = 0;
+    char **named;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, splits[0]->count + splits[1]->count, &named));
+    for (int s = 0; s < 2; s++)
+        for (int64_t i = 0; i < splits[s]->count; i++)
+            if (faults[s][i]) named[damaged++] = faults[s][i];
+    qsort(named, (size_t)damaged, sizeof *named, by_text);
+    if (damaged == 1 && !skip) D9_TRY(d9_fail(context, D9_DATA, "%s; --skip-damaged leaves it out", named[0]));
+    for (int64_t i = 0; i < damaged; i++) d9_log(context, D9_LOG_WARNING, "%s%s", named[i], skip ? "; left out" : "");
+    if (damaged > 0 && !skip)
+        status = d9_fail(context, D9_DATA, "%lld pictures cannot be read, named above; --skip-damaged leaves them out",
+                         (long long)damaged);
+done:
+    return status;
 }
 
-/* In parallel, because decoding a photograph takes a tenth of a second. What is no fault of a picture, like too little
- * memory, ends it. */
-static d9_status decode_all(d9_context *context, const d9_dataset_options *options, const picture_list *list,
-                            const tree *tree, d9_dataset *dataset, d9_split *split) {
+/* In parallel, because decoding a photograph takes a tenth of a second. What is wrong with a picture becomes its fault
+ * (count), NULL where nothing is; what is no fault of a picture, like too little memory, ends it. */
+static d9_status decode_all(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
+                            const picture_list *list, d9_dataset *dataset, d9_split *split, char ***faults) {
     d9_status status = D9_OK;
     const int side = (int)dataset->height;
     d9_context failure = {0};
-    d9_arena arena = {0};
-    char **faults;
     const int threads = options->threads > 0 ? options->threads : omp_get_max_threads();
     D9_TRY(d9_split_allocate(context, dataset, list->count, split));
-    D9_TRY(D9_ARENA_ALLOCATE(context, &arena, list->count, &faults));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, faults));
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t i = 0; i < list->count; i++) {
         d9_context own = *context; /* each picture its own message */
@@ -274,14 +281,25 @@ static d9_status decode_all(d9_context *context, const d9_dataset_options *optio
         d9_context copying = found == D9_DATA ? *context : own;
 #pragma omp critical
         {
-            if (found == D9_DATA) found = d9_arena_copy(&copying, &arena, own.message, &faults[i]);
+            if (found == D9_DATA) found = d9_arena_copy(&copying, arena, own.message, &(*faults)[i]);
             if (found != D9_OK) failure = copying;
         }
     }
-    if (failure.status != D9_OK) D9_TRY(d9_fail(context, failure.status, "%s", failure.message));
-    D9_TRY(judge(context, options, dataset, tree, faults, split));
+    if (failure.status != D9_OK) status = d9_fail(context, failure.status, "%s", failure.message);
 done:
-    d9_arena_free(context, &arena);
+    return status;
+}
+
+static d9_status decode_both(d9_context *context, d9_arena *arena, const d9_dataset_options *options, const tree *tree,
+                             const picture_list *train, const picture_list *test, d9_dataset *dataset) {
+    d9_status status;
+    char **faults[2];
+    D9_TRY(decode_all(context, arena, options, train, dataset, &dataset->train, &faults[0]));
+    D9_TRY(decode_all(context, arena, options, test, dataset, &dataset->test, &faults[1]));
+    D9_TRY(name_damaged(context, arena, options->skip_damaged, dataset, (char *const *const[]){faults[0], faults[1]}));
+    D9_TRY(close_gaps(context, dataset, tree, faults[0], &dataset->train));
+    D9_TRY(close_gaps(context, dataset, NULL, faults[1], &dataset->test));
+done:
     return status;
 }
 
@@ -335,8 +353,7 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
     D9_TRY(shuffle(context, &arena, options->seed, &train));
 
     D9_TRY(name_classes(context, &train_tree, dataset));
-    D9_TRY(decode_all(context, options, &train, &train_tree, dataset, &dataset->train));
-    D9_TRY(decode_all(context, options, &test, NULL, dataset, &dataset->test));
+    D9_TRY(decode_both(context, &arena, options, &train_tree, &train, &test, dataset));
 done:
     d9_arena_free(context, &arena);
     return status;

@@ -13,10 +13,12 @@ typedef d9_status d9_source_promise(d9_context *context, const d9_dataset_option
 
 D9_MUST_USE d9_source_promise d9_cifar_promise;
 D9_MUST_USE d9_source_promise d9_folder_promise;
+D9_MUST_USE d9_source_promise d9_arrays_promise;
 D9_MUST_USE d9_source_promise d9_synthetic_promise;
 
 D9_MUST_USE d9_source_load d9_cifar_load; /* cifar10 and cifar100, by dataset->name */
 D9_MUST_USE d9_source_load d9_folder_load;
+D9_MUST_USE d9_source_load d9_arrays_load; /* may leave test empty: then a part of train becomes it */
 D9_MUST_USE d9_source_load d9_synthetic_load; /* folder unused */
 
 /* Memory for `count` images of the dataset's size, and their labels. */

@@ -41,7 +41,12 @@ refuses 3 'pictures' "$dawn9" train folder.yaml --data pictures
 for class in cat dog; do
     for i in 1 2 3; do echo 'no picture' >pictures/$class/$i.png; done
 done
-refuses 3 'pictures/(cat|dog)/[123].png' "$dawn9" train folder.yaml --data pictures
+before=$(listing)
+observe "$dawn9" train folder.yaml --data pictures
+[ $status = 3 ] && [ "$before" = "$(listing)" ] || fail "damaged pictures: status $status"
+[ "$(sed -n 's/^dawn9: warning: \(pictures.*png\): not a PNG or JPEG image$/\1/p' "$err" | LC_ALL=C sort -c && wc -l <"$err")" = 7 ] ||
+    fail "damaged pictures are not named in order: $(cat "$err")"
+[ "$(tail -n 1 "$err")" = 'dawn9: 6 pictures cannot be read, named above; --skip-damaged leaves them out' ] || fail "damaged pictures: $(tail -n 1 "$err")"
 refuses 3 'pictures/none|none' "$dawn9" train folder.yaml --data pictures/none
 
 # ---- preview: a PNG sheet, and the filters ----

@@ -16,7 +16,7 @@ YAML
 # ---- six kinds of PNG, any size: learned; a sixth of each class held out ----
 $pictures drawn bars=30 disc=30 stripes=30 || fail "the pictures could not be drawn"
 accepts "$dawn9" train small.yaml --data drawn --out run
-says '^accuracy   [0-9.]+% plain, .* on 15 test images'
+says '^accuracy   [0-9.]+%, on 15 test images'
 json run/result.json 'd["accuracy"] >= 80 and d["train_images"] == 75'
 json run/result.json 'd["classes"] == ["bars", "disc", "stripes"]'
 json run/result.json 'all(0.3 < m < 0.7 for m in d["mean"]) and all(0.1 < s < 0.5 for s in d["std"]) and len(d["std"]) == 3'
@@ -68,8 +68,13 @@ cp drawn/disc/00.png hollow/disc/
 refuses 3 'hollow/disc: 1 image, must be at least 2' $train hollow
 head -c 60 drawn/disc/00.png >hollow/disc/01.png
 cp hollow/disc/01.png hollow/disc/02.png
-refuses 3 'hollow/disc/01.png: damaged or cut short' $train hollow
-refuses 3 'hollow/disc/01.png: damaged or cut short' $train hollow --threads 2
+for threads in 1 2; do
+    observe $train hollow --threads $threads
+    [ $status = 3 ] && [ "$(wc -l <"$err")" = 3 ] || fail "damaged pictures: status $status, $(cat "$err")"
+    [ "$(head -n 1 "$err")" = 'dawn9: warning: hollow/disc/01.png: damaged or cut short, cannot be decoded' ] || fail "the first is not named first"
+done
+observe $train hollow --skip-damaged
+[ $status = 3 ] && grep -q '^dawn9: disc: no training picture of this class is left$' "$err" || fail "a class without pictures: $(cat "$err")"
 mkdir "$(printf 'one/caf\351')" && cp drawn/disc/0[01].png one/caf*/
 cp drawn/bars/01.png one/bars/
 refuses 3 'one: the name of class folder caf' $train one

@@ -355,7 +355,106 @@ static void damaged_pictures_are_left_out(void **state) {
     d9_dataset_free(&f->context, rest);
     d9_dataset_free(&f->context, whole);
     options.skip_damaged = false;
-    refused(f, options, D9_DATA, "2 pictures cannot be read", "--skip-damaged leaves them out");
+    refused(f, options, D9_DATA, "3 pictures cannot be read", "--skip-damaged leaves them out");
+}
+
+/* ---- arrays ---- */
+
+/* As numpy.save writes it: the header ends in a line's end at a multiple of 64 bytes. */
+static void write_npy(fixture *f, const char *name, const char *head, const void *numbers, size_t size) {
+    uint8_t bytes[8192] = "\x93NUMPY\x01\x00\x76\x00";
+    memset(bytes + 10, ' ', 118);
+    memcpy(bytes + 10, head, strlen(head));
+    bytes[127] = '\n';
+    assert_true(size + 128 <= sizeof bytes);
+    memcpy(bytes + 128, numbers, size);
+    write_file(f, name, bytes, size + 128);
+}
+
+enum { ARRAY_SIDE = 5, ARRAY_IMAGES = 12 };
+#define NPY(type, shape) "{'descr': '" type "', 'fortran_order': False, 'shape': (" shape "), }"
+
+/* Twelve images whose every byte differs from its neighbours', and labels 0, 1, 2, 0 and on as int64. */
+static void write_arrays(fixture *f, const char *prefix, uint8_t *images) {
+    char name[64];
+    int64_t labels[ARRAY_IMAGES];
+    for (int i = 0; i < ARRAY_IMAGES * 75; i++) images[i] = (uint8_t)(i * 7);
+    for (int i = 0; i < ARRAY_IMAGES; i++) labels[i] = i % 3;
+    snprintf(name, sizeof name, "%simages.npy", prefix);
+    write_npy(f, name, NPY("|u1", "12, 5, 5, 3"), images, ARRAY_IMAGES * 75);
+    snprintf(name, sizeof name, "%slabels.npy", prefix);
+    write_npy(f, name, NPY("<i8", "12,"), labels, sizeof labels);
+}
+
+static const d9_dataset_options array_options = {.name = "arrays", .image_size = ARRAY_SIDE};
+
+static void arrays_are_read(void **state) {
+    fixture *f = *state;
+    uint8_t images[ARRAY_IMAGES * 75], grey[] = {1, 2, 0};
+    write_arrays(f, "", images);
+    d9_dataset *part = load(f, array_options); /* no test set: a sixth */
+    assert_int_equal(part->train.count, 10);
+    assert_int_equal(part->test.count, 2);
+    d9_dataset_free(&f->context, part);
+    write_arrays(f, "test_", images);
+    d9_dataset *whole = load(f, array_options);
+    assert_true(whole->train.count == 12 && whole->test.count == 12 && whole->classes == 3);
+    assert_true(whole->height == 5 && whole->width == 5 && whole->channels == 3);
+    assert_memory_equal(whole->train.images, images, sizeof images);
+    for (int i = 0; i < ARRAY_IMAGES; i++) assert_int_equal(whole->train.labels[i], i % 3);
+    assert_string_equal(whole->class_names[2], "2");
+    d9_dataset_free(&f->context, whole);
+
+    write_npy(f, "images.npy", NPY("|u1", "3, 5, 5"), images, 75); /* grey, labels in a byte each */
+    write_npy(f, "labels.npy", NPY("|u1", "3,"), grey, sizeof grey);
+    d9_dataset *drawn = load(f, array_options);
+    assert_int_equal(drawn->train.count, 3);
+    for (int i = 0; i < 3 * 75; i++) assert_int_equal(drawn->train.images[i], images[i / 3]);
+    assert_true(drawn->train.labels[0] == 1 && drawn->train.labels[2] == 0);
+    d9_dataset_free(&f->context, drawn);
+}
+
+static void broken_arrays_are_refused(void **state) {
+    fixture *f = *state;
+    uint8_t images[ARRAY_IMAGES * 75];
+    const int16_t negative[ARRAY_IMAGES] = {0, 1, 2, -1};
+    const uint8_t zeros[ARRAY_IMAGES] = {0};
+    refused(f, array_options, D9_DATA, "images.npy", "No such file");
+    write_arrays(f, "", images);
+    refused(f, (d9_dataset_options){.name = "arrays"}, D9_DATA, "5 x 5, must be 32 x 32", "data.image_size");
+    write_npy(f, "labels.npy", NPY("<i2", "12,"), negative, sizeof negative);
+    refused(f, array_options, D9_DATA, "labels.npy", "label 3 is not 0 to 65535");
+    write_npy(f, "labels.npy", NPY("<i2", "11,"), negative, sizeof negative - 2);
+    refused(f, array_options, D9_DATA, "labels.npy", "11 labels for 12 images");
+    write_npy(f, "labels.npy", NPY("<f4", "6,"), negative, sizeof negative);
+    refused(f, array_options, D9_DATA, "labels.npy", "one row of whole numbers");
+    write_npy(f, "labels.npy", NPY("|u1", "12,"), zeros, sizeof zeros);
+    refused(f, array_options, D9_DATA, "every label is 0", "two classes");
+    static const struct {
+        const char *head, *says;
+    } wrong[] = {
+        {NPY("<f4", "3, 5, 5, 3"), "unsigned bytes"},
+        {NPY("|u1", "900,"), "shape"},
+        {NPY("|u1", "9, 5, 5, 4"), "shape"},
+        {NPY("|u1", "0, 5, 5, 3"), "promises 0"},
+        {NPY("|u1", "13, 5, 5, 3"), "900 bytes of numbers, the header promises 975 of 1"},
+        {NPY("|u1", "4611686018427387904, 5, 5, 3"), "of a kind that is not read here"},
+        {NPY("|u1", "1, 1, 1, 1, 900"), "of a kind that is not read here"},
+        {NPY("|u1", "-12, 5, 5, 3"), "of a kind that is not read here"},
+        {NPY(">u2", "6, 5, 5, 3"), "of a kind that is not read here"},
+        {"{'descr': '|u1', 'fortran_order': True, 'shape': (12, 5, 5, 3), }", "Fortran"},
+        {"{}", "of a kind that is not read here"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        write_npy(f, "images.npy", wrong[i].head, images, sizeof images);
+        refused(f, array_options, D9_DATA, "images.npy", wrong[i].says);
+    }
+    write_file(f, "images.npy", "\x93NUMPY\x01\x00\xff\xff  ", 12);
+    refused(f, array_options, D9_DATA, "images.npy", "header is cut short");
+    write_file(f, "images.npy", "PK not numpy", 12);
+    refused(f, array_options, D9_DATA, "images.npy", "not a .npy file");
+    write_file(f, "images.npy", "", 0);
+    refused(f, array_options, D9_DATA, "images.npy", "not a .npy file");
 }
 
 /* ---- the synthetic set ---- */
@@ -518,6 +617,8 @@ int main(void) {
         TEST(folder_split_by_hand_is_kept),
         TEST(broken_folders_are_refused),
         TEST(damaged_pictures_are_left_out),
+        TEST(arrays_are_read),
+        TEST(broken_arrays_are_refused),
         TEST(synthetic_is_a_function_of_its_seed),
         TEST(pixels_are_left_in_0_to_1_where_asked),
         TEST(validation_replaces_the_test_set),

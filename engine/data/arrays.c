@@ -1,0 +1,199 @@
+/* Images and labels as NumPy keeps them:
+ *
+ *   FOLDER/images.npy        (N, H, W, 3), or (N, H, W) and (N, H, W, 1) in grey, unsigned bytes
+ *   FOLDER/labels.npy        (N) whole numbers of any type, the classes from 0 on
+ *   FOLDER/test_images.npy, FOLDER/test_labels.npy    likewise; without them a sixth, drawn by the seed, is the test
+ * set
+ *
+ * Grey becomes three equal channels. Format: numpy/lib/format.py, versions 1 to 3. */
+#include "data/source.h"
+
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/system.h"
+
+enum { SIDE_DEFAULT = 32, SIDE_MIN = 4, SIDE_MAX = 1024, CLASSES_MAX = 65536, RANK_MAX = 4, HEADER_MAX = 4096 };
+static const size_t file_most = (size_t)1 << 38;
+
+typedef struct array {
+    const char *path;
+    uint8_t *file; /* owned */
+    const uint8_t *data;
+    char type; /* u, i or another of NumPy's letters */
+    int width, rank;
+    int64_t shape[RANK_MAX], count;
+} array;
+
+/* ---- the header: {'descr': '|u1', 'fortran_order': False, 'shape': (10, 32, 32, 3), } ---- */
+
+static const char *value_of(const char *header, const char *key) {
+    const char *at = strstr(header, key);
+    if (!at) return "";
+    at += strlen(key);
+    return at + strspn(at, " :");
+}
+
+static bool read_shape(const char *text, array *array) {
+    if (*text++ != '(') return false;
+    for (array->rank = 0, array->count = 1; *text != ')';) {
+        char *end;
+        const long long side = strtoll(text, &end, 10);
+        if (end == text || side < 0 || array->rank == RANK_MAX) return false;
+        if (side > 0 && array->count > INT64_MAX / 16 / side) return false;
+        array->shape[array->rank++] = side;
+        array->count *= side;
+        text = end + strspn(end, " ,L");
+    }
+    return true;
+}
+
+static d9_status parse(d9_context *context, const uint8_t *bytes, size_t size, array *array) {
+    char header[HEADER_MAX];
+    if (size < 12 || memcmp(bytes, "\x93NUMPY", 6) != 0)
+        return d9_fail(context, D9_DATA, "%s: not a .npy file (numpy.save writes one)", array->path);
+    const bool wide = bytes[6] > 1;
+    const size_t length = wide ? bytes[8] | (size_t)bytes[9] << 8 | (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24
+                               : bytes[8] | (size_t)bytes[9] << 8,
+                 start = wide ? 12 : 10;
+    if (length >= HEADER_MAX || length > size - start)
+        return d9_fail(context, D9_DATA, "%s: a .npy file whose header is cut short or too long", array->path);
+    memcpy(header, bytes + start, length);
+    header[length] = 0;
+    const char *type = value_of(header, "'descr'"), *order = value_of(header, "'fortran_order'");
+    if (strlen(type) < 5 || type[0] != '\'' || !strchr("<|", type[1]) || type[4] != '\'' ||
+        !read_shape(value_of(header, "'shape'"), array))
+        return d9_fail(context, D9_DATA, "%s: an array of a kind that is not read here: %.60s", array->path, header);
+    if (strncmp(order, "False", 5) != 0)
+        return d9_fail(context, D9_DATA, "%s: in Fortran's order; save numpy.ascontiguousarray of it", array->path);
+    array->type = type[2];
+    array->width = type[3] - '0';
+    array->data = bytes + start + length;
+    if (array->width < 1 || array->width > 8 || (size_t)array->count * (size_t)array->width != size - start - length)
+        return d9_fail(context, D9_DATA, "%s: %zu bytes of numbers, the header promises %lld of %d", array->path,
+                       size - start - length, (long long)array->count, array->width);
+    return D9_OK;
+}
+
+static d9_status read_array(d9_context *context, d9_arena *arena, const char *folder, const char *name, array *array) {
+    d9_status status = D9_OK;
+    char *path;
+    size_t size;
+    D9_TRY(d9_arena_format(context, arena, &path, "%s/%s", folder, name));
+    array->path = path;
+    D9_TRY(d9_file_read_most(context, path, file_most, &array->file, &size));
+    D9_TRY(parse(context, array->file, size, array));
+done:
+    return status;
+}
+
+/* ---- what they hold ---- */
+
+static d9_status check_images(d9_context *context, const d9_dataset *dataset, const array *images) {
+    const int64_t *shape = images->shape;
+    if (images->type != 'u' || images->width != 1)
+        return d9_fail(context, D9_DATA, "%s: must hold unsigned bytes (dtype uint8), 0 to 255", images->path);
+    if (images->rank < 3 || (images->rank == 4 && shape[3] != 3 && shape[3] != 1) || shape[0] == 0)
+        return d9_fail(context, D9_DATA,
+                       "%s: must have the shape (images, height, width, 3) or (images, height, width)", images->path);
+    if (shape[1] != dataset->height || shape[2] != dataset->width)
+        return d9_fail(context, D9_DATA, "%s: images of %lld x %lld, must be %lld x %lld (data.image_size)",
+                       images->path, (long long)shape[1], (long long)shape[2], (long long)dataset->height,
+                       (long long)dataset->width);
+    return D9_OK;
+}
+
+static void copy_images(const array *images, uint8_t *to) {
+    const bool grey = images->rank == 3 || images->shape[3] == 1;
+    if (!grey) memcpy(to, images->data, (size_t)images->count);
+    for (int64_t i = 0; grey && i < images->count; i++) memset(to + 3 * i, images->data[i], 3);
+}
+
+/* Little-endian; -1: outside of what a label may be. */
+static int64_t label_at(const array *labels, int64_t i) {
+    const uint8_t *bytes = labels->data + i * labels->width;
+    uint64_t value = 0;
+    for (int b = labels->width; b-- > 0;) value = value << 8 | bytes[b];
+    const bool negative = labels->type == 'i' && bytes[labels->width - 1] >> 7;
+    return !negative && value < CLASSES_MAX ? (int64_t)value : -1;
+}
+
+/* Raises dataset->classes to what the labels need. */
+static d9_status copy_labels(d9_context *context, const array *labels, int64_t images, d9_dataset *dataset,
+                             int32_t *to) {
+    if ((labels->type != 'u' && labels->type != 'i') || labels->rank != 1)
+        return d9_fail(context, D9_DATA, "%s: must be one row of whole numbers", labels->path);
+    if (labels->count != images)
+        return d9_fail(context, D9_DATA, "%s: %lld labels for %lld images", labels->path, (long long)labels->count,
+                       (long long)images);
+    for (int64_t i = 0; i < images; i++) {
+        const int64_t label = label_at(labels, i);
+        if (label < 0)
+            return d9_fail(context, D9_DATA, "%s: label %lld is not 0 to %d", labels->path, (long long)i,
+                           CLASSES_MAX - 1);
+        if (label >= dataset->classes) dataset->classes = label + 1;
+        to[i] = (int32_t)label;
+    }
+    return D9_OK;
+}
+
+static d9_status load_split(d9_context *context, d9_arena *arena, const char *folder, const char *prefix,
+                            d9_dataset *dataset, d9_split *split) {
+    d9_status status = D9_OK;
+    array images = {0}, labels = {0};
+    char name[32];
+    snprintf(name, sizeof name, "%simages.npy", prefix);
+    D9_TRY(read_array(context, arena, folder, name, &images));
+    D9_TRY(check_images(context, dataset, &images));
+    snprintf(name, sizeof name, "%slabels.npy", prefix);
+    D9_TRY(read_array(context, arena, folder, name, &labels));
+    D9_TRY(d9_split_allocate(context, dataset, images.shape[0], split));
+    D9_TRY(copy_labels(context, &labels, images.shape[0], dataset, split->labels));
+    copy_images(&images, split->images);
+done:
+    d9_release(context, images.file);
+    d9_release(context, labels.file);
+    return status;
+}
+
+static d9_status name_classes(d9_context *context, d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    char **names;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, dataset->classes, &names));
+    for (int64_t i = 0; i < dataset->classes; i++)
+        D9_TRY(d9_arena_format(context, &dataset->arena, &names[i], "%lld", (long long)i));
+    dataset->class_names = (const char *const *)names;
+done:
+    return status;
+}
+
+d9_status d9_arrays_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
+    if (side < SIDE_MIN || side > SIDE_MAX)
+        return d9_fail(context, D9_USAGE, "data.image_size %lld: must be %d to %d pixels", (long long)side, SIDE_MIN,
+                       SIDE_MAX);
+    dataset->height = dataset->width = side;
+    dataset->channels = 3;
+    return D9_OK;
+}
+
+d9_status d9_arrays_load(d9_context *context, const d9_dataset_options *options, const char *folder,
+                         d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    d9_arena arena = {0};
+    char *tests;
+    D9_TRY(d9_arrays_promise(context, options, dataset));
+    if (!options->path && !d9_file_exists(context, folder))
+        D9_TRY(
+            d9_fail(context, D9_USAGE, "data.path: needs the folder that holds images.npy and labels.npy: --data DIR"));
+    D9_TRY(load_split(context, &arena, folder, "", dataset, &dataset->train));
+    D9_TRY(d9_arena_format(context, &arena, &tests, "%s/test_images.npy", folder));
+    if (d9_file_exists(context, tests)) D9_TRY(load_split(context, &arena, folder, "test_", dataset, &dataset->test));
+    if (dataset->classes < 2)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: every label is 0; two classes are the least", folder));
+    D9_TRY(name_classes(context, dataset));
+done:
+    d9_arena_free(context, &arena);
+    return status;
+}

@@ -1,0 +1,68 @@
+# tools/dawn9.py: trains on arrays and on a configuration's own data, predicts, gives features, stops when asked, and raises
+# what the command would print.
+. "$(dirname "$0")/lib.sh"
+python=/usr/bin/python3
+"$python" -c 'import numpy' 2>/dev/null || skips numpy "there is no Debian python3-numpy"
+tiny | slower >tiny.yaml
+cat >arrays.yaml <<'Y'
+backend: cpu
+precision: f32
+threads: 1
+target: 90
+model: {name: resnet9, channels: [4, 8, 8, 8]}
+train: {epochs: 12, batch_size: 10, lr: {peak: 0.1}}
+Y
+cat >use.py <<'PYTHON'
+import os, sys
+import numpy as np
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1] + "/tools")
+import dawn9
+
+random = np.random.default_rng(1)
+labels = np.arange(90) % 3
+images = random.integers(0, 60, (90, 16, 16, 3), dtype=np.uint8)
+images[np.arange(90), :, :, labels] += 180  # red, green or blue
+seen = []
+model, result = dawn9.train("arrays.yaml", images, labels, test=(images[:30], labels[:30]), folder="run",
+                            progress=lambda step, steps, loss, epoch: seen.append((step, steps, epoch)) and 0)
+assert result["accuracy"] == 100 and result["backend"] == "cpu" and result["train_images"] == 90, result
+assert result["test_images"] == 30 and os.path.exists("run/result.json")
+assert [s[0] for s in seen if s[2] is None] == list(range(1, 109)) and sum(s[2] is not None for s in seen) == 12
+assert model.shape == (16, 16, 3) and model.classes == ["0", "1", "2"] and "name: resnet9" in model.config
+found, probabilities = model.predict(images)
+assert (found == labels).all() and probabilities.shape == (90, 3) and np.allclose(probabilities.sum(1), 1)
+features = model.features(images)
+assert features.shape == (90, 8) and features.dtype == np.float32 and np.isfinite(features).all() and features.std() > 0
+model.save("model.safetensors")
+again = dawn9.Model("model.safetensors", set=["threads=2"])
+assert (again.predict(images)[1] == probabilities).all() and (again.features(images[:7]) == features[:7]).all()
+grey = again.predict(images[:, :, :, 0])[1]
+assert (grey == again.predict(np.repeat(images[:, :, :, :1], 3, axis=3))[1]).all()
+
+# a sixth to test on, where none is given; and a configuration's own data
+assert dawn9.train("arrays.yaml", images, labels, set=["train.epochs=1"])[1]["test_images"] == 15
+assert dawn9.train("tiny.yaml")[0].evaluate()["images"] == 64
+
+# what goes wrong
+def refused(error, says, call, *arguments, **named):
+    try:
+        call(*arguments, **named)
+    except error as raised:
+        assert says in str(raised), raised
+        return raised
+    raise AssertionError(f"not refused: {says}")
+
+assert refused(dawn9.Error, "train.epochs", dawn9.train, "tiny.yaml", set=["train.epochs=x"]).status == 2
+assert refused(dawn9.Error, "none.safetensors", dawn9.Model, "none.safetensors").status == 3
+assert refused(dawn9.Error, "interrupted before step 2", dawn9.train, "tiny.yaml", progress=lambda *_: True).status == 130
+refused(KeyError, "mine", dawn9.train, "tiny.yaml", progress=lambda *_: {}["mine"])
+refused(ValueError, "3 labels for 4 images", dawn9.train, "arrays.yaml", images[:4], labels[:3])
+refused(ValueError, "the model takes", again.predict, images[:, :8])
+refused(ValueError, "must be uint8", again.predict, images / 255)
+refused(dawn9.Error, "every label is 0", dawn9.train, "arrays.yaml", images, labels * 0)
+print("all well")
+PYTHON
+accepts env DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" use.py "$source"
+says '^all well$'
+verdict

@@ -1,0 +1,232 @@
+"""dawn9 from Python: trains on NumPy arrays, predicts, and gives features, by ctypes over libdawn9. This one file and
+NumPy are all it needs.
+
+    import dawn9
+    model, result = dawn9.train("configs/airbench94.yaml", images, labels, set=["train.epochs=3"])
+    labels, probabilities = model.predict(images)
+    features = model.features(images)
+    model.save("model.safetensors"); model = dawn9.Model("model.safetensors")
+
+Images are uint8, (N, H, W, 3) or grey (N, H, W), square; labels whole numbers from 0. Without arrays a configuration's
+own data set is trained on. The library is looked for as $DAWN9_LIBRARY, in build/ and lib/ beside this file's folder, and
+where the system looks. Failures raise dawn9.Error with the sentence that the command would print."""
+
+import ctypes as c
+import ctypes.util
+import os
+import tempfile
+
+import numpy as np
+
+__all__ = ["Error", "Model", "train", "version"]
+
+
+class Error(Exception):
+    """What the library said; .status is its dawn9_status."""
+
+    def __init__(self, message, status):
+        super().__init__(message)
+        self.status = status
+
+
+# ---- the library ----
+
+
+def _find():
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    places = [os.environ.get("DAWN9_LIBRARY"), f"{here}/build/libdawn9.so", f"{here}/lib/libdawn9.so", ctypes.util.find_library("dawn9")]
+    for place in places:
+        if place and (os.path.exists(place) or "/" not in place):
+            return c.CDLL(place)
+    raise ImportError("libdawn9.so is not there: build dawn9, or set DAWN9_LIBRARY to its path")
+
+
+class _Result(c.Structure):
+    _fields_ = [("accuracy", c.c_double), ("accuracy_tta", c.c_double), ("epoch_to_target", c.c_int64), ("epochs", c.c_int64),
+                ("steps", c.c_int64), ("train_images", c.c_int64), ("test_images", c.c_int64), ("parameters", c.c_int64),
+                ("train_seconds", c.c_double), ("airbench_seconds", c.c_double), ("dawnbench_seconds", c.c_double),
+                ("total_seconds", c.c_double), ("seed", c.c_uint64), ("backend", c.c_char * 32), ("precision", c.c_char * 8),
+                ("device", c.c_char * 128), ("params_sha256", c.c_char * 65)]
+
+
+class _Evaluation(c.Structure):
+    _fields_ = [("accuracy", c.c_double), ("accuracy_tta", c.c_double), ("images", c.c_int64), ("views", c.c_int)]
+
+
+class _Epoch(c.Structure):
+    _fields_ = [("epoch", c.c_int64), ("train_loss", c.c_double), ("train_accuracy", c.c_double), ("accuracy", c.c_double),
+                ("accuracy_tta", c.c_double), ("learning_rate", c.c_double), ("images_per_second", c.c_double), ("seconds", c.c_double)]
+
+
+class _Progress(c.Structure):
+    _fields_ = [("step", c.c_int64), ("steps", c.c_int64), ("loss", c.c_double), ("seconds", c.c_double), ("epoch", c.POINTER(_Epoch))]
+
+
+_CALLBACK = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(_Progress))
+
+
+class _TrainOptions(c.Structure):
+    _fields_ = [("folder", c.c_char_p), ("resume", c.c_int), ("overwrite", c.c_int), ("progress", _CALLBACK), ("user", c.c_void_p)]
+
+
+_lib = _find()
+_lib.dawn9_open.argtypes = [c.POINTER(c.c_void_p)]
+_lib.dawn9_config_load.argtypes = [c.c_void_p, c.c_char_p, c.POINTER(c.c_char_p), c.POINTER(c.c_void_p)]
+_lib.dawn9_train.argtypes = [c.c_void_p, c.c_void_p, c.POINTER(_TrainOptions), c.POINTER(_Result), c.POINTER(c.c_void_p)]
+_lib.dawn9_model_open.argtypes = [c.c_void_p, c.c_char_p, c.POINTER(c.c_char_p), c.POINTER(c.c_void_p)]
+_lib.dawn9_model_save.argtypes = [c.c_void_p, c.c_char_p]
+_lib.dawn9_evaluate.argtypes = [c.c_void_p, c.POINTER(_Evaluation)]
+_lib.dawn9_predict.argtypes = [c.c_void_p, c.c_void_p, c.c_int64, c.c_void_p, c.c_void_p]
+_lib.dawn9_features.argtypes = [c.c_void_p, c.c_void_p, c.c_int64, c.POINTER(c.c_int64), c.c_void_p]
+for _name in ("dawn9_close", "dawn9_config_free", "dawn9_model_free"):
+    getattr(_lib, _name).argtypes, getattr(_lib, _name).restype = [c.c_void_p], None
+for _name in ("dawn9_model_height", "dawn9_model_width", "dawn9_model_classes"):
+    getattr(_lib, _name).argtypes, getattr(_lib, _name).restype = [c.c_void_p], c.c_int64
+for _name in ("dawn9_message", "dawn9_model_config"):
+    getattr(_lib, _name).argtypes, getattr(_lib, _name).restype = [c.c_void_p], c.c_char_p
+_lib.dawn9_model_class_name.argtypes, _lib.dawn9_model_class_name.restype = [c.c_void_p, c.c_int64], c.c_char_p
+_lib.dawn9_version.restype = c.c_char_p
+
+
+def version():
+    return _lib.dawn9_version().decode()
+
+
+class _Context:
+    def __init__(self):
+        self.handle = c.c_void_p()
+        if _lib.dawn9_open(c.byref(self.handle)) != 0:
+            raise MemoryError("no memory for a dawn9 context")
+
+    def check(self, status):
+        if status != 0:
+            raise Error(_lib.dawn9_message(self.handle).decode(), status)
+
+    def __del__(self):
+        _lib.dawn9_close(self.handle)
+
+
+def _texts(texts):
+    return (c.c_char_p * (len(texts) + 1))(*(text.encode() for text in texts), None)
+
+
+def _plain(structure):
+    values = {name: getattr(structure, name) for name, _ in structure._fields_}
+    return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
+
+
+def _pixels(images, height, width):
+    """Contiguous bytes, (N, height, width, 3)."""
+    images = np.asarray(images)
+    if images.dtype != np.uint8 or images.ndim not in (3, 4):
+        raise ValueError("images must be uint8, (N, H, W, 3) or (N, H, W)")
+    if images.ndim == 3 or images.shape[3] == 1:
+        images = np.repeat(images.reshape(*images.shape[:3], 1), 3, axis=3)
+    if images.shape[1:] != (height, width, 3):
+        raise ValueError(f"images of {images.shape[1:]}, the model takes {(height, width, 3)}")
+    return np.ascontiguousarray(images)
+
+
+# ---- models ----
+
+
+class Model:
+    """A trained network: of a model.safetensors, or what train returns."""
+
+    def __init__(self, path, set=()):
+        self._context = _Context()
+        self._handle = c.c_void_p()
+        self._context.check(_lib.dawn9_model_open(self._context.handle, os.fsencode(path), _texts(set), c.byref(self._handle)))
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            _lib.dawn9_model_free(self._handle)
+
+    @property
+    def shape(self):
+        return _lib.dawn9_model_height(self._handle), _lib.dawn9_model_width(self._handle), 3
+
+    @property
+    def classes(self):
+        return [_lib.dawn9_model_class_name(self._handle, i).decode() for i in range(_lib.dawn9_model_classes(self._handle))]
+
+    @property
+    def config(self):
+        return _lib.dawn9_model_config(self._handle).decode()
+
+    def save(self, path):
+        self._context.check(_lib.dawn9_model_save(self._handle, os.fsencode(path)))
+
+    def evaluate(self):
+        """Accuracy on the test images of the model's configuration."""
+        found = _Evaluation()
+        self._context.check(_lib.dawn9_evaluate(self._handle, c.byref(found)))
+        return _plain(found)
+
+    def predict(self, images):
+        """labels (N) and probabilities (N, classes)."""
+        images = _pixels(images, *self.shape[:2])
+        labels = np.empty(len(images), np.int32)
+        probabilities = np.empty((len(images), _lib.dawn9_model_classes(self._handle)), np.float32)
+        self._context.check(_lib.dawn9_predict(self._handle, images.ctypes.data, len(images), labels.ctypes.data, probabilities.ctypes.data))
+        return labels, probabilities
+
+    def features(self, images):
+        """What the classifier reads of each image, (N, width)."""
+        images = _pixels(images, *self.shape[:2])
+        width = c.c_int64()
+        self._context.check(_lib.dawn9_features(self._handle, None, len(images), c.byref(width), None))
+        features = np.empty((len(images), width.value), np.float32)
+        self._context.check(_lib.dawn9_features(self._handle, images.ctypes.data, len(images), None, features.ctypes.data))
+        return features
+
+
+# ---- training ----
+
+
+def _save_arrays(folder, prefix, images, labels):
+    images, labels = np.asarray(images), np.asarray(labels)
+    if len(images) != len(labels):
+        raise ValueError(f"{len(labels)} labels for {len(images)} images")
+    np.save(os.path.join(folder, f"{prefix}images.npy"), np.ascontiguousarray(images))
+    np.save(os.path.join(folder, f"{prefix}labels.npy"), np.ascontiguousarray(labels))
+
+
+def _run(config, settings, folder, overwrite, progress):
+    context, model, result, raised = _Context(), Model.__new__(Model), _Result(), []
+    loaded, model._context, model._handle = c.c_void_p(), context, c.c_void_p()
+
+    def call(_, at):
+        try:
+            epoch = at.contents.epoch
+            return int(bool(progress(at.contents.step, at.contents.steps, at.contents.loss, _plain(epoch.contents) if epoch else None)))
+        except BaseException as error:  # pylint: disable=broad-except  # it must not pass through C
+            raised.append(error)
+            return 1
+
+    options = _TrainOptions(folder=os.fsencode(folder) if folder else None, overwrite=int(overwrite), progress=_CALLBACK(call if progress else 0))
+    context.check(_lib.dawn9_config_load(context.handle, os.fsencode(config), _texts(settings), c.byref(loaded)))
+    try:
+        status = _lib.dawn9_train(context.handle, loaded, c.byref(options), c.byref(result), c.byref(model._handle))
+    finally:
+        _lib.dawn9_config_free(loaded)
+    if raised:
+        raise raised[0]
+    context.check(status)
+    return model, _plain(result)
+
+
+def train(config, images=None, labels=None, test=None, set=(), folder=None, overwrite=False, progress=None):
+    """Trains `config`, a file or the name of an installed one, on arrays or on its own data set.
+
+    test: (images, labels) to evaluate on; without it a sixth of the images is. set: ["train.epochs=3", ...] as --set.
+    folder: of the run's record. progress(step, steps, loss, epoch): called after each step, and with the epoch's figures
+    after each epoch; what it returns, if true, stops the run. Returns the model and a dictionary of the result."""
+    if images is None:
+        return _run(config, list(set), folder, overwrite, progress)
+    with tempfile.TemporaryDirectory() as data:
+        _save_arrays(data, "", images, labels)
+        if test is not None:
+            _save_arrays(data, "test_", *test)
+        ours = ["data.dataset=arrays", f"data.path={data}", f"data.image_size={np.shape(images)[1]}"]
+        return _run(config, ours + list(set), folder, overwrite, progress)
