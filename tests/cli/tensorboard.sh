@@ -116,4 +116,23 @@ accepts "$dawn9" train tiny.yaml --runs 2 --set train.epochs=1 --out many --tens
 [ "$(ls logs/many)" = "$(printf 'seed1\nseed2')" ] || fail "--runs 2 wrote $(ls logs/many)"
 echo x >file
 ends 6 'file: cannot make this folder' "$dawn9" train tiny.yaml --out y --tensorboard file/logs
+# ---- lines of JSON, forwarded to Weights & Biases (a module of the same three calls stands in) ----
+cat >wandb.py <<'PYTHON'
+class Run:
+    def __init__(self, project):
+        self.config, self.summary, self.rows, self.project = {}, {}, [], project
+    def log(self, row, step):
+        self.rows.append((step, row["train_loss"]))
+    def finish(self):
+        print("forwarded", self.project, self.config["seed"], [step for step, _ in self.rows], sorted(self.summary))
+def init(project):
+    return Run(project)
+PYTHON
+"$dawn9" train tiny.yaml --runs 2 --out forwarded --events >lines
+# shellcheck disable=SC2016 # for the inner shell
+accepts env PYTHONPATH="$PWD" PYTHONDONTWRITEBYTECODE=1 sh -c '"$0" mine <lines' "$source/examples/wandb_forward.py"
+grep -v '^forwarded' "$out" | cmp -s - lines || fail "the lines do not go on as they came"
+for seed in 1 2; do
+    says "^forwarded mine $seed \\[1, 2\\] \\['accuracy', 'accuracy_tta', 'process_seconds', 'train_seconds'\\]\$"
+done
 verdict

@@ -1,0 +1,10 @@
+# dawn9 on a CPU in a container, with CIFAR-10 fetched into a volume on first use:
+#     docker build -t dawn9 .
+#     docker run --rm -it -v dawn9:/root dawn9 experiments/reproduce.sh small
+FROM debian:12-slim
+WORKDIR /opt/dawn9
+COPY . .
+RUN apt-get update -qq && ./setup.sh && apt-get install -y -qq --no-install-recommends curl ca-certificates python3 \
+    && rm -rf /var/lib/apt/lists/*
+ENV PATH="/opt/dawn9/build:${PATH}"
+CMD ["dawn9", "--help"]
