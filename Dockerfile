@@ -1,6 +1,6 @@
-# dawn9 on a CPU in a container, with CIFAR-10 fetched into a volume on first use:
+# dawn9 on a CPU in a container, with CIFAR-10 and the runs in volumes that stay:
 #     docker build -t dawn9 .
-#     docker run --rm -it -v dawn9:/root dawn9 experiments/reproduce.sh small
+#     docker run --rm -it -v dawn9-data:/root -v dawn9-runs:/opt/dawn9/runs dawn9 experiments/reproduce.sh small
 FROM debian:12-slim
 WORKDIR /opt/dawn9
 COPY . .

@@ -27,7 +27,7 @@ cat <<TEXT
 reproduce.sh, in three steps:
   1. install missing Debian packages, build into build/           about a minute
   2. get CIFAR-10 (170 MB) and check it against known checksums   depends on the network; once
-  3. train configs/$recipe.yaml, seed 1
+  3. train configs/$recipe.yaml
 TEXT
 if [ $# = 0 ] && [ -f "runs/$recipe-seed1/result.json" ]; then
     echo "runs/$recipe-seed1 holds the finished run; remove the folder to train again, or give another --out"
@@ -35,10 +35,10 @@ if [ $# = 0 ] && [ -f "runs/$recipe-seed1/result.json" ]; then
 fi
 ./setup.sh --data
 
-echo "how long a run takes here, by one step of each (small, speed94, dawn94):"
+echo "how long a run takes here, by two steps of each (minutes:seconds):"
 for each in small speed94 dawn94; do
-    build/dawn9 bench step --config "configs/$each.yaml" --steps 1 |
-        sed -n "s/^\([0-9]* steps and their evaluations at this rate: .*\)/  $each: \1/p"
+    build/dawn9 bench step --config "configs/$each.yaml" --steps 2 |
+        sed -n "s/^the whole run at this rate, its evaluations included: \(.*\)/  $each  \1/p"
 done
 echo "now $recipe. Ctrl-C is safe: the same command goes on where it stopped."
-exec build/dawn9 train "configs/$recipe.yaml" --out "runs/$recipe-seed1" --resume "$@"
+exec build/dawn9 train "configs/$recipe.yaml" --resume "$@"

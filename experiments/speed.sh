@@ -6,10 +6,12 @@
 # usage: experiments/speed.sh OUT [SEED...]    a folder for the records, OUT/RECIPE/seedS; seeds 1 to 10
 #
 # Needs build/, CIFAR-10 and python3; 10 to 15 minutes a run on two cores. Environment: RECIPES (speed94 airbench94-muon
-# airbench94: files of configs/ by their names), PRECISION (auto), MORE (words behind `train`).
+# airbench94: files of configs/ by their names), PRECISION (auto), MORE (words behind `train`), DAWN9
+# (build/dawn9).
 set -eu
 [ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
-out=$1
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- 1 2 3 4 5 6 7 8 9 10
 cd "$(dirname "$0")/.."

@@ -2,7 +2,7 @@
 # Builds and tests what is committed here on a system that this machine is not, from nothing.
 #
 #   debian13   Debian 13 in a folder: gcc 14, oneDNN 3.7, PyTorch 2.6. In a fresh clone both commands of README.md
-#              (of reproduce.sh three minutes), then PyTorch: our models in it, and its step as a peer
+#              (of reproduce.sh five minutes), then PyTorch: our models in it, and its step as a peer
 #   cuda12     Debian 13 with CUDA 12.4 and g++ 13, the oldest that dawn9 is for: the CUDA backend for every GPU that nvcc
 #              knows, the tests of its kernels on their model, and dawn9-cuda12. cuDNN is no package of Debian: headers
 #              and libraries come from CUDNN=FOLDER (/usr/local/cuda) of this machine
@@ -88,7 +88,7 @@ installs() { inside "apt-get install -y -qq --no-install-recommends $* >/dev/nul
 
 # Long enough to build and to train some steps; what it says when it is stopped is the proof that it did.
 begins_to_train() {
-    inside "timeout --signal=INT 180 experiments/reproduce.sh 2>&1" >"$folder/reproduce.log" || true
+    inside "timeout --signal=INT 300 experiments/reproduce.sh 2>&1" >"$folder/reproduce.log" || true
     tail -n 5 "$folder/reproduce.log"
     grep -q 'interrupted before step [1-9]' "$folder/reproduce.log"
 }

@@ -13,8 +13,11 @@ where the system looks. Failures raise dawn9.Error with the sentence that the co
 
 import ctypes as c
 import ctypes.util
+import json
 import os
+import signal
 import tempfile
+import threading
 
 import numpy as np
 
@@ -107,6 +110,7 @@ class _Context:
 
 
 def _texts(texts):
+    texts = [texts] if isinstance(texts, str) else list(texts)
     return (c.c_char_p * (len(texts) + 1))(*(text.encode() for text in texts), None)
 
 
@@ -186,32 +190,51 @@ class Model:
 
 def _save_arrays(folder, prefix, images, labels):
     images, labels = np.asarray(images), np.asarray(labels)
+    if labels.ndim != 1 or labels.dtype.kind not in "biu":
+        raise ValueError("labels must be one row of whole numbers")
     if len(images) != len(labels):
         raise ValueError(f"{len(labels)} labels for {len(images)} images")
     np.save(os.path.join(folder, f"{prefix}images.npy"), np.ascontiguousarray(images))
-    np.save(os.path.join(folder, f"{prefix}labels.npy"), np.ascontiguousarray(labels))
+    np.save(os.path.join(folder, f"{prefix}labels.npy"), labels.astype("<i8"))
+
+
+class _Interrupt:
+    """While C computes, Ctrl-C only sets a flag, which the next callback sees. In the main thread; others have no signals."""
+
+    def __enter__(self):
+        self.came = False
+        self.before = None
+        if threading.current_thread() is threading.main_thread():
+            self.before = signal.signal(signal.SIGINT, lambda *_: setattr(self, "came", True))
+        return self
+
+    def __exit__(self, *_):
+        if self.before is not None:
+            signal.signal(signal.SIGINT, self.before)
 
 
 def _run(config, settings, folder, overwrite, progress):
     context, model, result, raised = _Context(), Model.__new__(Model), _Result(), []
     loaded, model._context, model._handle = c.c_void_p(), context, c.c_void_p()
-
-    def call(_, at):
-        try:
-            epoch = at.contents.epoch
-            return int(bool(progress(at.contents.step, at.contents.steps, at.contents.loss, _plain(epoch.contents) if epoch else None)))
-        except BaseException as error:  # pylint: disable=broad-except  # it must not pass through C
-            raised.append(error)
-            return 1
-
-    options = _TrainOptions(folder=os.fsencode(folder) if folder else None, overwrite=int(overwrite), progress=_CALLBACK(call if progress else 0))
     context.check(_lib.dawn9_config_load(context.handle, os.fsencode(config), _texts(settings), c.byref(loaded)))
-    try:
+    with _Interrupt() as interrupt:
+
+        def call(_, at):
+            try:
+                epoch = at.contents.epoch
+                told = progress and progress(at.contents.step, at.contents.steps, at.contents.loss, _plain(epoch.contents) if epoch else None)
+                return int(bool(told) or interrupt.came)
+            except BaseException as error:  # pylint: disable=broad-except  # it must not pass through C
+                raised.append(error)
+                return 1
+
+        options = _TrainOptions(folder=os.fsencode(folder) if folder else None, overwrite=int(overwrite), progress=_CALLBACK(call))
         status = _lib.dawn9_train(context.handle, loaded, c.byref(options), c.byref(result), c.byref(model._handle))
-    finally:
-        _lib.dawn9_config_free(loaded)
+    _lib.dawn9_config_free(loaded)
     if raised:
         raise raised[0]
+    if interrupt.came and status:
+        raise KeyboardInterrupt
     context.check(status)
     return model, _plain(result)
 
@@ -222,11 +245,14 @@ def train(config, images=None, labels=None, test=None, set=(), folder=None, over
     test: (images, labels) to evaluate on; without it a sixth of the images is. set: ["train.epochs=3", ...] as --set.
     folder: of the run's record. progress(step, steps, loss, epoch): called after each step, and with the epoch's figures
     after each epoch; what it returns, if true, stops the run. Returns the model and a dictionary of the result."""
+    settings = [set] if isinstance(set, str) else list(set)
     if images is None:
-        return _run(config, list(set), folder, overwrite, progress)
-    with tempfile.TemporaryDirectory() as data:
-        _save_arrays(data, "", images, labels)
-        if test is not None:
-            _save_arrays(data, "test_", *test)
-        ours = ["data.dataset=arrays", f"data.path={data}", f"data.image_size={np.shape(images)[1]}"]
-        return _run(config, ours + list(set), folder, overwrite, progress)
+        return _run(config, settings, folder, overwrite, progress)
+    data = tempfile.TemporaryDirectory()
+    _save_arrays(data.name, "", images, labels)
+    if test is not None:
+        _save_arrays(data.name, "test_", *test)
+    ours = ["data.dataset=arrays", f"data.path={json.dumps(data.name)}", f"data.image_size={np.shape(images)[1]}"]
+    model, result = _run(config, ours + settings, folder, overwrite, progress)
+    model._data = data  # for evaluate; it goes when the model does
+    return model, result

@@ -77,8 +77,8 @@ static void print_ceilings(d9_cli *cli, const d9_measurement *m) {
     if (m->ceilings.operations_per_second <= 0) return;
     d9_cli_print(
         cli,
-        "beside: over a large matrix product here, %.0f GFLOP/s, or a large copy, %.1f GB/s (read and written). "
-        "Above 1: operations that Winograd saves are counted, and what fits the cache is faster than memory\n",
+        "beside: over a large matrix product here, %.0f GFLOP/s, or a large copy, %.1f GB/s (read and written)\n"
+        "        above 1: operations that Winograd saves are counted, and caches are faster than memory\n",
         1e-9 * m->ceilings.operations_per_second, 1e-9 * m->ceilings.bytes_per_second);
     if (rate > 0)
         d9_cli_print(cli, "step %.0f GFLOP/s, %.2f of the matrix product's rate\n", 1e-9 * rate,
@@ -112,8 +112,7 @@ static void print_run(d9_cli *cli, const d9_measurement *m) {
     const double seconds = run_seconds(m);
     if (isnan(seconds)) return;
     d9_duration_format(seconds, time, sizeof time);
-    d9_cli_print(cli, "%lld steps and their evaluations at this rate: %s\n", (long long)m->session->program.steps,
-                 time);
+    d9_cli_print(cli, "the whole run at this rate, its evaluations included: %s\n", time);
 }
 
 static json_t *row_json(const d9_measurement *m, int row) {

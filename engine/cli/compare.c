@@ -114,6 +114,23 @@ done:
     return status;
 }
 
+/* A record says nothing of keys that are younger; its config.yaml, read today, does. */
+static d9_status read_again(table *table, int run) {
+    d9_status status = D9_OK;
+    d9_context *context = &table->cli->context;
+    d9_config *config = NULL;
+    json_t *effective = NULL;
+    char *path;
+    D9_TRY(d9_arena_format(context, &table->cli->arena, &path, "%s/config.yaml", table->folders[run]));
+    if (!d9_file_exists(context, path)) goto done;
+    D9_TRY(d9_config_load(context, path, NULL, &config));
+    D9_TRY(d9_effective_json(context, config, &effective));
+    json_object_set_new(table->results[run], "config", effective);
+done:
+    d9_config_free(context, config);
+    return status;
+}
+
 static d9_status read_words(table *table, const d9_flag_list *words) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
@@ -167,7 +184,8 @@ static d9_status put_flat(table *table, int run, const char *prefix, json_t *obj
     json_t *value;
     json_object_foreach(object, key, value) {
         char path[160];
-        const bool about_file = !*prefix && (strcmp(key, "title") == 0 || strcmp(key, "published") == 0);
+        const bool about_file = !*prefix && (strcmp(key, "title") == 0 || strcmp(key, "published") == 0 ||
+                                             (json_is_object(value) && json_object_size(value) == 0)); /* no tricks */
         snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
         if (about_file) continue;
         if (json_object_size(value) > 0)
@@ -338,6 +356,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     for (int s = 0; s < PART_COUNT; s++) table.sections[s].last = &table.sections[s].first;
     for (int i = 0; i < chosen->runs.count; i++) D9_TRY(d9_cli_check_path(cli, chosen->runs.items[i]));
     D9_TRY(read_words(&table, &chosen->runs));
+    for (int r = 0; r < table.count && table.planned; r++) D9_TRY(read_again(&table, r));
     for (int r = 0; r < table.count; r++) D9_TRY(put_run(&table, r));
     if (chosen->json)
         print_json(&table);
@@ -358,8 +377,9 @@ static const d9_example examples[] = {
 const d9_command d9_command_compare = {
     .name = "compare",
     .doc = "Show finished runs, or configurations, side by side: what differs, and what came out",
-    .about =
-        "Of configuration, machine and rules only the differences are shown; accuracy is in percent, time in seconds.",
+    .about = "Of configuration, machine and rules only the differences are shown; accuracy is in percent, time in "
+             "seconds. Where "
+             "a configuration is among them, what was configured is all there is to compare.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(compare_options),

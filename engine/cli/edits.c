@@ -17,7 +17,8 @@ const d9_flag d9_cli_edit_flags[] = {
     {"epochs", D9_FLAG_TEXT, offsetof(d9_cli_edits, epochs), "N",
      .doc = "passes over the training images (train.epochs)"},
     {"lr", D9_FLAG_TEXT, offsetof(d9_cli_edits, lr), "R",
-     .doc = "largest learning rate; the schedule keeps its shape (train.lr.peak)"},
+     .doc =
+         "largest learning rate; the schedule keeps its shape (train.lr.peak). The trick muon has a rate of its own"},
     {"batch-size", D9_FLAG_TEXT, offsetof(d9_cli_edits, batch_size), "N", .doc = "images a step (train.batch_size)"},
     {"backend", D9_FLAG_TEXT, offsetof(d9_cli_edits, backend), "B", .doc = "auto, or one that `dawn9 devices` lists"},
     {"precision", D9_FLAG_TEXT, offsetof(d9_cli_edits, precision), "P",

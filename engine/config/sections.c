@@ -53,7 +53,7 @@ static const d9_option data_options[] = {
     {"largest_picture", D9_OPTION_INT, FIELD(data.largest_picture), "64", 1, 268, NULL,
      "a larger picture of a folder is refused before it is decoded, megapixels"},
     {"skip_damaged", D9_OPTION_BOOL, FIELD(data.skip_damaged), "off", 0, 0, NULL,
-     "leave out the pictures of a folder that cannot be decoded, with a warning for each"},
+     "leave out the pictures of a folder that cannot be read, with a warning for each"},
     {"synthetic_train", D9_OPTION_INT, FIELD(data.synthetic_train), "2048", 1, 1e7, NULL,
      "training images of the synthetic set"},
     {"synthetic_test", D9_OPTION_INT, FIELD(data.synthetic_test), "512", 1, 1e7, NULL,

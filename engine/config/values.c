@@ -239,15 +239,16 @@ static void write_knot(const void *field, d9_text *text) {
 /* The same shape with another largest value. To 15 digits, so that a tenth of 0.2 is 0.02. */
 static d9_status scale_to_peak(const reading *reading, const d9_tree *node, d9_schedule *schedule) {
     d9_status status = D9_OK;
-    double peak, largest = 0;
+    double peak;
     char digits[32];
     D9_TRY(read_real(reading, node, &peak));
-    for (int i = 0; i < schedule->value_count; i++) largest = fmax(largest, schedule->values[i]);
+    const double largest = d9_schedule_peak(schedule);
+    if (peak == largest) goto done;
     if (largest == 0)
         D9_TRY(d9_tree_fail(reading->context, node, "every value is 0, so none can become %s", node->text));
     for (int i = 0; i < schedule->value_count; i++) {
         snprintf(digits, sizeof digits, "%.15g", schedule->values[i] / largest * peak);
-        schedule->values[i] = strtod(digits, NULL);
+        schedule->values[i] = schedule->values[i] == largest ? peak : strtod(digits, NULL);
     }
 done:
     return status;

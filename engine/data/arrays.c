@@ -2,7 +2,7 @@
  *
  *   FOLDER/images.npy        (N, H, W, 3), or (N, H, W) and (N, H, W, 1) in grey, unsigned bytes
  *   FOLDER/labels.npy        (N) whole numbers of any type, the classes from 0 on
- *   FOLDER/test_images.npy, FOLDER/test_labels.npy    likewise; without them a sixth, drawn by the seed, is the test
+ *   FOLDER/test_images.npy, FOLDER/test_labels.npy    likewise; without them a sixth is the test
  * set
  *
  * Grey becomes three equal channels. Format: numpy/lib/format.py, versions 1 to 3. */
@@ -157,6 +157,27 @@ done:
     return status;
 }
 
+/* Every class has a training image, and no other has a test image. */
+static d9_status check_classes(d9_context *context, d9_arena *arena, const char *folder, int64_t known,
+                               const d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    bool *seen;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, known, &seen));
+    for (int64_t i = 0; i < dataset->train.count; i++) seen[dataset->train.labels[i]] = true;
+    for (int64_t class = 0; class < known; class ++)
+        if (!seen[class])
+            D9_TRY(d9_fail(context, D9_DATA,
+                           "%s/labels.npy: no image of class %lld, but of class %lld: classes count from 0 "
+                           "without a gap",
+                           folder, (long long)class, (long long)known - 1));
+    if (dataset->classes > known)
+        D9_TRY(d9_fail(context, D9_DATA, "%s/test_labels.npy: class %lld has no training image", folder,
+                       (long long)dataset->classes - 1));
+    if (known < 2) D9_TRY(d9_fail(context, D9_DATA, "%s/labels.npy: one class; two are the least", folder));
+done:
+    return status;
+}
+
 static d9_status name_classes(d9_context *context, d9_dataset *dataset) {
     d9_status status = D9_OK;
     char **names;
@@ -182,16 +203,18 @@ d9_status d9_arrays_load(d9_context *context, const d9_dataset_options *options,
                          d9_dataset *dataset) {
     d9_status status = D9_OK;
     d9_arena arena = {0};
-    char *tests;
+    char *images, *labels;
     D9_TRY(d9_arrays_promise(context, options, dataset));
     if (!options->path && !d9_file_exists(context, folder))
         D9_TRY(
             d9_fail(context, D9_USAGE, "data.path: needs the folder that holds images.npy and labels.npy: --data DIR"));
     D9_TRY(load_split(context, &arena, folder, "", dataset, &dataset->train));
-    D9_TRY(d9_arena_format(context, &arena, &tests, "%s/test_images.npy", folder));
-    if (d9_file_exists(context, tests)) D9_TRY(load_split(context, &arena, folder, "test_", dataset, &dataset->test));
-    if (dataset->classes < 2)
-        D9_TRY(d9_fail(context, D9_DATA, "%s: every label is 0; two classes are the least", folder));
+    const int64_t known = dataset->classes;
+    D9_TRY(d9_arena_format(context, &arena, &images, "%s/test_images.npy", folder));
+    D9_TRY(d9_arena_format(context, &arena, &labels, "%s/test_labels.npy", folder));
+    if (d9_file_exists(context, images) || d9_file_exists(context, labels))
+        D9_TRY(load_split(context, &arena, folder, "test_", dataset, &dataset->test));
+    D9_TRY(check_classes(context, &arena, folder, known, dataset));
     D9_TRY(name_classes(context, dataset));
 done:
     d9_arena_free(context, &arena);

@@ -13,7 +13,7 @@
 #include "data/order.h"
 #include "kernels/formulas/philox.h"
 
-enum { DRAW_VALIDATION = 0 };
+enum { DRAW_VALIDATION = 0, DRAW_TEST = 3 }; /* draw words of the split stream; data/folder.c has 1 and 2 */
 
 typedef struct source {
     const char *name;
@@ -132,26 +132,23 @@ static d9_status check_validation(d9_context *context, const d9_dataset_options 
                    (long long)options->validation, (long long)train - 1, options->name, (long long)train);
 }
 
-/* The last `validation` images of a seeded permutation become the test set, and a sixth where there is no other; both
- * parts keep the order of the source, so that "the first 2,000 training images" still means something. */
-static d9_status cut_validation(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+/* The last `count` images of a permutation, drawn by seed and `draw`, become the test set; both parts keep the order of
+ * the source, so that "the first 2,000 training images" still means something. */
+static d9_status cut(d9_context *context, uint64_t seed, uint32_t draw, int64_t count, d9_dataset *dataset) {
     d9_status status = D9_OK;
     int32_t *order = NULL;
     bool *held_out = NULL;
     d9_split *train = &dataset->train, test = {0};
-    const int64_t sixth = dataset->test.count ? 0 : (train->count + 5) / 6,
-                  validation = options->validation ? options->validation : sixth, keep = train->count - validation;
-    if (!validation) goto done;
-    if (options->validation) D9_TRY(check_validation(context, options, train->count));
+    const int64_t keep = train->count - count;
     D9_TRY(D9_ALLOCATE(context, train->count, "the validation split", &order));
     D9_TRY(D9_ALLOCATE(context, train->count, "the validation split", &held_out));
-    D9_TRY(d9_keyed_order(context, options->seed, 0, D9_STREAM_SPLIT, DRAW_VALIDATION, train->count, order));
+    D9_TRY(d9_keyed_order(context, seed, 0, D9_STREAM_SPLIT, draw, train->count, order));
     for (int64_t i = keep; i < train->count; i++) held_out[order[i]] = true;
 
-    D9_TRY(d9_split_allocate(context, dataset, validation, &test));
-    for (int64_t i = 0, kept = 0, cut = 0; i < train->count; i++) {
+    D9_TRY(d9_split_allocate(context, dataset, count, &test));
+    for (int64_t i = 0, kept = 0, moved = 0; i < train->count; i++) {
         if (held_out[i])
-            move_image(dataset, train, i, &test, cut++);
+            move_image(dataset, train, i, &test, moved++);
         else
             move_image(dataset, train, i, train, kept++);
     }
@@ -160,6 +157,17 @@ static d9_status cut_validation(d9_context *context, const d9_dataset_options *o
 done:
     d9_release(context, order);
     d9_release(context, held_out);
+    return status;
+}
+
+/* A sixth where the source has no test set; then what is asked for, of what is left. */
+static d9_status cut_both(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    if (!dataset->test.count) D9_TRY(cut(context, options->seed, DRAW_TEST, (dataset->train.count + 5) / 6, dataset));
+    if (!options->validation) goto done;
+    D9_TRY(check_validation(context, options, dataset->train.count));
+    D9_TRY(cut(context, options->seed, DRAW_VALIDATION, options->validation, dataset));
+done:
     return status;
 }
 
@@ -269,7 +277,7 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     D9_TRY(source->load(context, options, folder, loaded));
     normalize(options, loaded);
     d9_check_start(loaded);
-    D9_TRY(cut_validation(context, options, loaded));
+    D9_TRY(cut_both(context, options, loaded));
     if (!(loaded->std[0] > 0)) measure(loaded);
     *dataset = loaded;
     loaded = NULL;

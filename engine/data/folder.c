@@ -19,7 +19,7 @@
 #include "data/order.h"
 #include "kernels/formulas/philox.h"
 
-enum { SIDE_DEFAULT = 32, SIDE_MIN = 4, SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2 };
+enum { SIDE_DEFAULT = 32, SIDE_MIN = 4, SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2, NAMED_MOST = 50 };
 enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* draw words of the split stream; 0 is the validation split */
 
 typedef struct picture {
@@ -253,7 +253,10 @@ static d9_status name_damaged(d9_context *context, d9_arena *arena, bool skip, c
             if (faults[s][i]) named[damaged++] = faults[s][i];
     qsort(named, (size_t)damaged, sizeof *named, by_text);
     if (damaged == 1 && !skip) D9_TRY(d9_fail(context, D9_DATA, "%s; --skip-damaged leaves it out", named[0]));
-    for (int64_t i = 0; i < damaged; i++) d9_log(context, D9_LOG_WARNING, "%s%s", named[i], skip ? "; left out" : "");
+    for (int64_t i = 0; i < damaged && i < NAMED_MOST; i++)
+        d9_log(context, D9_LOG_WARNING, "%s%s", named[i], skip ? "; left out" : "");
+    if (damaged > NAMED_MOST)
+        d9_log(context, D9_LOG_WARNING, "and %lld more%s", (long long)damaged - NAMED_MOST, skip ? "; left out" : "");
     if (damaged > 0 && !skip)
         status = d9_fail(context, D9_DATA, "%lld pictures cannot be read, named above; --skip-damaged leaves them out",
                          (long long)damaged);

@@ -28,7 +28,10 @@ double d9_operations_left(const d9_program *program, const d9_config *config, in
     int64_t evaluations = 0;
     for (int64_t epoch = steps_done / per_epoch + 1; epoch <= epochs; epoch++)
         evaluations += d9_evaluation_due(config, epoch, epoch == epochs);
-    return d9_train_operations(program, steps_done) + (double)evaluations * d9_evaluation_operations(program);
+    const d9_extent *extent = &program->extent;
+    const int64_t computed = (extent->eval_images + extent->batch - 1) / extent->batch * extent->batch;
+    return d9_train_operations(program, steps_done) + /* the last batch of an evaluation is computed whole */
+           (double)evaluations * d9_evaluation_operations(program) * (double)computed / (double)extent->eval_images;
 }
 
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds) {

@@ -77,6 +77,10 @@ done
 same unpacked/precision/precision.tsv "$results/cpu/precision/precision.tsv"
 same unpacked/rosetta/rosetta.tsv "$results/cpu/rosetta/rosetta.tsv"
 
+accepts python3 "$source/experiments/speed.py" unpacked/recipes
+same "$out" "$results/speed/recipes/summary.txt"
+same unpacked/recipes/speed.tsv "$results/speed/recipes/speed.tsv"
+
 # ---- and nothing that is committed is large ----
 if git -C "$source" rev-parse >/dev/null 2>&1; then
     checks=$((checks + 1))

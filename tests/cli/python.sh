@@ -27,7 +27,7 @@ seen = []
 model, result = dawn9.train("arrays.yaml", images, labels, test=(images[:30], labels[:30]), folder="run",
                             progress=lambda step, steps, loss, epoch: seen.append((step, steps, epoch)) and 0)
 assert result["accuracy"] == 100 and result["backend"] == "cpu" and result["train_images"] == 90, result
-assert result["test_images"] == 30 and os.path.exists("run/result.json")
+assert model.evaluate()["accuracy"] == 100 and result["test_images"] == 30 and os.path.exists("run/result.json")
 assert [s[0] for s in seen if s[2] is None] == list(range(1, 109)) and sum(s[2] is not None for s in seen) == 12
 assert model.shape == (16, 16, 3) and model.classes == ["0", "1", "2"] and "name: resnet9" in model.config
 found, probabilities = model.predict(images)
@@ -43,6 +43,17 @@ assert (grey == again.predict(np.repeat(images[:, :, :, :1], 3, axis=3))[1]).all
 # a sixth to test on, where none is given; and a configuration's own data
 assert dawn9.train("arrays.yaml", images, labels, set=["train.epochs=1"])[1]["test_images"] == 15
 assert dawn9.train("tiny.yaml")[0].evaluate()["images"] == 64
+
+# Ctrl-C stops the run after the step at hand
+import signal
+def interrupt(step, *_):
+    if step == 2:
+        signal.raise_signal(signal.SIGINT)
+try:
+    dawn9.train("tiny.yaml", folder="stopped", progress=interrupt)
+    raise AssertionError("not interrupted")
+except KeyboardInterrupt:
+    assert os.path.exists("stopped/checkpoint.safetensors")
 
 # what goes wrong
 def refused(error, says, call, *arguments, **named):
@@ -60,7 +71,8 @@ refused(KeyError, "mine", dawn9.train, "tiny.yaml", progress=lambda *_: {}["mine
 refused(ValueError, "3 labels for 4 images", dawn9.train, "arrays.yaml", images[:4], labels[:3])
 refused(ValueError, "the model takes", again.predict, images[:, :8])
 refused(ValueError, "must be uint8", again.predict, images / 255)
-refused(dawn9.Error, "every label is 0", dawn9.train, "arrays.yaml", images, labels * 0)
+refused(dawn9.Error, "two are the least", dawn9.train, "arrays.yaml", images, labels * 0)
+refused(ValueError, "labels must be", dawn9.train, "arrays.yaml", images)
 print("all well")
 PYTHON
 accepts env DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" use.py "$source"

@@ -107,4 +107,16 @@ shows 'stopping after the step at hand; Ctrl-C again stops at once$'
 shows '^stopped at once; steps lost since the last checkpoint: [1-3]$'
 hides 'interrupted before'
 [ ! -e twice/checkpoint.safetensors ] || fail "Ctrl-C twice waited for a checkpoint"
+
+# ---- an experiment with two workers: one answer ----
+cat >two.yaml <<'Y'
+title: two
+config: slow.yaml
+seeds: 2
+arms: {a: {}}
+Y
+after='seed'
+on_terminal 80 1 "$dawn9" experiment two.yaml --workers 2 --out answered
+[ $status = 130 ] || fail "status $status after Ctrl-C on an experiment, 130 expected"
+[ "$(grep -c 'stopping after the step at hand' "$screen")" = 1 ] || fail "an experiment answers $(grep -c 'stopping after' "$screen") times"
 verdict

@@ -352,6 +352,12 @@ static void damaged_pictures_are_left_out(void **state) {
     d9_dataset *rest = load(f, options);
     assert_int_equal(rest->train.count, whole->train.count - 2);
     assert_int_equal(rest->test.count, whole->test.count - 1);
+    for (int64_t i = 0, j = 0; i < whole->train.count; i++) { /* each image is of one colour, 80 class + picture */
+        const uint8_t colour = whole->train.images[i * PIXELS * 3];
+        if (colour == 0 || colour == 81) continue; /* ant/00 and bee/01 */
+        assert_int_equal(rest->train.labels[j], colour / 80);
+        assert_int_equal(rest->train.images[j++ * PIXELS * 3 + PIXELS], colour);
+    }
     d9_dataset_free(&f->context, rest);
     d9_dataset_free(&f->context, whole);
     options.skip_damaged = false;
@@ -396,6 +402,16 @@ static void arrays_are_read(void **state) {
     assert_int_equal(part->train.count, 10);
     assert_int_equal(part->test.count, 2);
     d9_dataset_free(&f->context, part);
+    d9_dataset_options tuned = array_options; /* and validation images that are not of it */
+    tuned.validation = 3;
+    d9_dataset *set_aside = load(f, tuned);
+    part = load(f, array_options);
+    assert_true(set_aside->train.count == 7 && set_aside->test.count == 3);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 2; j++)
+            assert_memory_not_equal(set_aside->test.images + i * 75, part->test.images + j * 75, 75);
+    d9_dataset_free(&f->context, set_aside);
+    d9_dataset_free(&f->context, part);
     write_arrays(f, "test_", images);
     d9_dataset *whole = load(f, array_options);
     assert_true(whole->train.count == 12 && whole->test.count == 12 && whole->classes == 3);
@@ -418,7 +434,7 @@ static void broken_arrays_are_refused(void **state) {
     fixture *f = *state;
     uint8_t images[ARRAY_IMAGES * 75];
     const int16_t negative[ARRAY_IMAGES] = {0, 1, 2, -1};
-    const uint8_t zeros[ARRAY_IMAGES] = {0};
+    uint8_t zeros[ARRAY_IMAGES] = {0};
     refused(f, array_options, D9_DATA, "images.npy", "No such file");
     write_arrays(f, "", images);
     refused(f, (d9_dataset_options){.name = "arrays"}, D9_DATA, "5 x 5, must be 32 x 32", "data.image_size");
@@ -429,7 +445,10 @@ static void broken_arrays_are_refused(void **state) {
     write_npy(f, "labels.npy", NPY("<f4", "6,"), negative, sizeof negative);
     refused(f, array_options, D9_DATA, "labels.npy", "one row of whole numbers");
     write_npy(f, "labels.npy", NPY("|u1", "12,"), zeros, sizeof zeros);
-    refused(f, array_options, D9_DATA, "every label is 0", "two classes");
+    refused(f, array_options, D9_DATA, "labels.npy", "one class; two are the least");
+    zeros[3] = 2;
+    write_npy(f, "labels.npy", NPY("|u1", "12,"), zeros, sizeof zeros);
+    refused(f, array_options, D9_DATA, "no image of class 1, but of class 2", "without a gap");
     static const struct {
         const char *head, *says;
     } wrong[] = {

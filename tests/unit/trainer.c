@@ -438,10 +438,10 @@ static void test_seconds_left(void **state) {
     d9_session session;
     open_session(b, b->config, &session);
     const d9_program *program = &session.program;
-    const double batches = (double)program->extent.eval_images / (double)program->extent.batch;
+    const int64_t batches = (program->extent.eval_images + program->extent.batch - 1) / program->extent.batch;
     const double share = d9_graph_operations(&program->eval, 0, program->eval.node_count) /
                          d9_graph_operations(&program->train, 0, program->train.node_count);
-    const double evaluation = share * batches * program->views.count;
+    const double evaluation = share * (double)(batches * program->views.count);
     assert_true(share > 1.0 / 3 && share < 0.6); /* a large part of so small a network hands no gradient on */
     assert_true(fabs(d9_seconds_left(program, b->config, 0, 1) - (RUN_STEPS + 3 * evaluation)) < 1e-9);
     assert_true(fabs(d9_seconds_left(program, b->config, 7, 2) - (2 * (RUN_STEPS - 7 + 2 * evaluation))) < 1e-9);
