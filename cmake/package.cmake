@@ -7,6 +7,10 @@
 # (dawn9-VERSION-cuda13-...), and a second package, dawn9-cuda13_VERSION_amd64.deb, has it alone. A driver runs what was
 # built with its own major version of CUDA or an older one: so there may be packages of two, and one of them is installed.
 install(DIRECTORY configs DESTINATION share/dawn9 FILES_MATCHING PATTERN "*.yaml")
+file(GLOB experiments experiments/*.yaml)
+install(FILES ${experiments} DESTINATION share/dawn9/experiments)
+install(PROGRAMS tools/dawn9.py tools/load_in_pytorch.py DESTINATION share/dawn9/tools)
+install(DIRECTORY tests/golden/cases DESTINATION share/dawn9 FILES_MATCHING PATTERN "*.safetensors")
 install(FILES README.md CHANGELOG.md LICENSE CITATION.cff DESTINATION share/doc/dawn9)
 install(FILES LICENSE DESTINATION share/doc/dawn9 RENAME copyright) # where Debian looks
 install(DIRECTORY docs examples DESTINATION share/doc/dawn9 FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"

@@ -69,11 +69,14 @@ def texts(path):
     if plain:
         return [open(each, encoding="utf-8").read() for each in plain]
     folder, name = os.path.split(os.path.join(ROOT, path))
-    packed = archive(folder)
-    found = [packed[each].decode() for each in sorted(fnmatch.filter(packed, name))]
-    if not found:
-        raise NoRecord(f"no record {path}")
-    return found
+    while len(folder) > len(ROOT):
+        packed = archive(folder)
+        found = [packed[each].decode() for each in sorted(fnmatch.filter(packed, name))]
+        if found:
+            return found
+        folder, parent = os.path.split(folder)
+        name = os.path.join(parent, name)
+    raise NoRecord(f"no record {path}")
 
 
 def text(path):
@@ -101,6 +104,7 @@ def table(path):
 median, mean = statistics.median, statistics.mean
 NO_CONVOLUTION = r"^(?!.*conv)"  # rules of `bench step` by name
 SMALL = "a quarter of the width, of the training images and of the epochs"
+AIRBENCH = "a small airbench94: a quarter of the channels and of the training images, five epochs"
 OTHER_NORMS = r"^(?!.*conv).*norm"
 CONVOLUTIONS, FIRST_LAYER, NORMS_AND_CONVOLUTIONS = r"^conv[a-z_]*$", r"norm.*conv|conv.*norm", r"conv|norm"
 
@@ -450,21 +454,34 @@ def recipe_times(path):
     return or_not_yet("Their times", path, lines)
 
 
+def search_table(folder):
+    """One seed of each arm of a search: accuracy and operations beside those of the first."""
+    lines = [row("arm", "accuracy, plain %", "with TTA %", "beside the first", "TFLOP", "beside the first"), "|---|---|---|---|---|---|"]
+    first = None
+    for arm in record(folder + "/experiment.json")["arms"]:
+        run = result(f"{folder}/runs/{arm['name']}/seed1")
+        teraflop = run["train_teraflop"] + run["evaluation_teraflop"]
+        first = first or (run["accuracy_tta"], teraflop)
+        lines.append(row(arm["label"] or arm["name"], f"{run['accuracy']:.2f}", f"{run['accuracy_tta']:.2f}", signed(run["accuracy_tta"] - first[0]),
+                         f"{teraflop:.1f}", f"{signed(100 * (teraflop / first[1] - 1))}%"))
+    return "\n".join(lines)
+
+
 def results_table(speed, *dawn94):
     """The table that README begins with: recipes, their accuracy, and how long a whole process takes."""
 
     def lines(found):
-        yield row("recipe", "accuracy", "seeds", "training", "whole process", "on two cores of")
-        yield "|---|---|---|---|---|---|"
+        yield row("recipe", "accuracy", "seeds", "training", "whole process", "timed runs", "on two cores of")
+        yield "|---|---|---|---|---|---|---|"
         timed = [each for each in found if each["runs"] != "0"]
         for r in sorted(timed, key=lambda r: float(r["train_seconds"])):
             yield row(f"`{r['recipe']}`, {r['precision']}", f"{float(r['accuracy']):.2f}%", r["seeds"], minutes(r["train_seconds"]),
-                      minutes(r["process_seconds"]), f"{r['processor']} ({r['isa']})")
+                      minutes(r["process_seconds"]), r["runs"], f"{r['processor']}, {r['isa']}")
         for runs in dawn94:
             done = [result(run) for run in runs]
             first = done[0]
             yield row(f"`dawn94`, {first['precision']}", f"{mean(r['accuracy_tta'] for r in done):.2f}%", str(len(done)),
-                      minutes(first["train_seconds"]), minutes(first["process_seconds"]), f"{first['device']} ({first['isa']})")
+                      minutes(first["train_seconds"]), minutes(first["process_seconds"]), "1", f"{first['device']}, {first['isa']}")
 
     return or_not_yet("The recipes", speed, lines)
 
@@ -502,15 +519,16 @@ def differences(folder):
 
 
 def worth(trick, folder, what):
-    """What a trick was worth in an ablation: the paragraph of its page."""
+    """What a trick was worth in an ablation, left out, added or in the place of another: the paragraph of its page."""
 
     def clause(e):
-        side = "left out" if e["arm"].startswith("without ") else "added to the network without tricks"
+        side = ("left out" if e["arm"].startswith("without ") else e["arm"] if not e["arm"].startswith("with ") else
+                "added to the network without tricks" if e["baseline"] == "no tricks" else "added")
         companions = " together with its companions" if e["arm"].endswith(" and its companions") else ""
-        unseen = "" if float(e["p_holm"]) <= 0.05 else f", not told from zero (Holm's p {float(e['p_holm']):.2g})"
+        unseen = "" if float(e["p_holm"]) <= 0.05 else f", no clear effect (Holm's p {float(e['p_holm']):.2g})"
         return f"{side}{companions} {signed(e['difference'])} [{signed(e['low'])}, {signed(e['high'])}]{unseen}"
 
-    arms = re.compile(rf"with(out)? {trick}( and its companions)?")
+    arms = re.compile(rf"with(out)? {trick}( and its companions)?|{trick} instead of .*")
     own = [e for e in table(folder + "/report/effects.tsv") if arms.fullmatch(e["arm"]) and e["p_holm"]]
     said = (f"**Here.** In `experiments/{os.path.basename(folder)}.yaml` ({what}; {own[0]['runs']} seeds), in points of accuracy with the "
             f"95% interval: {'; '.join(map(clause, own))}. [All figures](../../experiments/results/README.md).")

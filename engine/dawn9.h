@@ -76,8 +76,8 @@ typedef struct dawn9_epoch {           /* an epoch that has ended */
     int64_t epoch;                     /* from 1 */
     double train_loss;                 /* mean over its images */
     double train_accuracy;             /* percent, of the augmented images */
-    double accuracy, accuracy_tta;     /* percent of the test images, plain and with the views of the configuration; NaN
-                                          where     this epoch was not evaluated */
+    double accuracy, accuracy_tta;     /* percent of the test images, plain and with the views of the configuration;
+                                          NaN where this epoch was not evaluated */
     double learning_rate;              /* at its last step */
     double images_per_second, seconds; /* training alone */
 } dawn9_epoch;
@@ -106,6 +106,7 @@ typedef struct dawn9_train_options { /* zeros: nothing on disk, no callback */
 typedef struct dawn9_result {
     double accuracy, accuracy_tta; /* percent, at the end */
     int64_t epoch_to_target;       /* the first whose accuracy_tta reached the configuration's target; 0: none */
+    int64_t best_epoch;            /* with `keep: best` the one that the model is of; else 0 */
     int64_t epochs, steps, train_images, test_images, parameters;
     /* Seconds; docs/records.md says what each counts. dawnbench_seconds: NaN where the target was not met. */
     double train_seconds, airbench_seconds, dawnbench_seconds;
@@ -116,7 +117,7 @@ typedef struct dawn9_result {
 } dawn9_result;
 
 /* Trains once. `options`, `result` and `model` may be NULL. *model, NULL after a failure, is what was trained, in
- * memory. */
+ * memory: the network as it was at the end; with `keep: best` as it was after the best epoch. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_train(dawn9_context *context, const dawn9_config *config,
                                                   const dawn9_train_options *options, dawn9_result *result,
                                                   dawn9_model **model);

@@ -6,8 +6,9 @@ usage: speed.py FOLDER    runs anywhere below it, each a folder with a result.js
 
 The accuracy is the mean with views, and the bound above which the true mean lies with 95% (Student's t, one side): of
 every seed, whatever it ran on, for other work does not change it. A time is the median of the runs that had a machine to
-themselves; the folder of another ends in -shared. Operations are those of all steps and of the last evaluation, in units
-of 10^12.
+themselves; the folder of another ends in -shared. A file processor.txt beside the result says which processor it was
+where the record does not, as of a hypervisor's "AMD EPYC". Operations are those of all steps and of the last evaluation, in units
+of 10^12; where an older program computed more of them for the same bits, the least count.
 """
 import csv
 import json
@@ -28,7 +29,11 @@ def runs(folder):
     for path, _, files in sorted(os.walk(folder)):
         if "result.json" in files:
             with open(os.path.join(path, "result.json"), encoding="utf-8") as file:
-                yield json.load(file) | {"alone": not path.endswith("-shared")}
+                run = json.load(file)
+            if os.path.exists(named := os.path.join(path, "processor.txt")):
+                with open(named, encoding="utf-8") as file:
+                    run["device"] = file.read().strip()
+            yield run | {"alone": not path.endswith("-shared")}
 
 
 def grouped(items, *keys):
@@ -38,20 +43,29 @@ def grouped(items, *keys):
     return dict(sorted(groups.items()))
 
 
+def held(run):
+    """To fewer instructions than its processor has: as another processor would run the same configuration."""
+    return run["config"].get("backend_options", {}).get("cpu_level", "auto") != "auto"
+
+
+def teraflop(run):
+    return run["train_teraflop"] + run["evaluation_teraflop"]
+
+
 def number(value, digits):
     return "" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def accuracy(group):
     sample = list({run["seed"]: run["accuracy_tta"] for run in group}.values())  # a seed that ran twice counts once
-    if len({run["config_hash"] for run in group}) != 1:
+    if len({run["config_hash"] for run in group if not held(run)}) > 1 or len({run["steps"] for run in group}) != 1:
         sys.exit(f"speed.py: {group[0]['title']}: runs of several configurations")
     deviation = statistics.stdev(sample) if len(sample) > 1 else math.nan
     bound = statistics.mean(sample) - quantile(0.95, len(sample) - 1) * deviation / math.sqrt(len(sample)) if len(sample) > 1 else math.nan
     published = group[0]["config"].get("published") or {}
     return {"seeds": len(sample), "accuracy": f"{statistics.mean(sample):.3f}", "deviation": number(deviation, 3), "bound": number(bound, 3),
             "published": f"{published['accuracy']:g}" if "accuracy" in published else "",
-            "teraflop": f"{group[0]['train_teraflop'] + group[0]['evaluation_teraflop']:.1f}"}
+            "teraflop": f"{min(map(teraflop, group)):.1f}"}
 
 
 def times(group):

@@ -1,17 +1,27 @@
 # accuracy.tsv: each run a dot; accuracy_means.tsv: mean and 95% interval; accuracy_published.tsv: diamonds.
 set xlabel (sweep ? 'epochs trained' : 'epoch')
 set ylabel 'accuracy, %'
-set key bottom right Right noreverse
-set offsets graph 0.03, graph 0.03, graph 0.06, 0
-set autoscale xfix
-set yrange [accuracy_low:*]
-if (exists('accuracy_target')) {
-    set arrow 1 from graph 0, first accuracy_target to graph 1, first accuracy_target nohead linecolor rgb quiet dashtype 3
-    set label 1 sprintf('target %g', accuracy_target) at graph 0.005, first accuracy_target left offset 0,0.6 textcolor rgb quiet
+legend = 22 * (narrow ? legend_entries : legend_rows) # its height, below the plot
+set bmargin at screen (68.0 + legend) / plot_height
+set key at screen (narrow ? 0.01 : 0.5), screen (6.0 + legend) / plot_height
+if (narrow) { set key top left vertical maxcols 1 }
+if (!narrow) { set key top center horizontal maxcols legend_columns width -legend_trim }
+set xrange [accuracy_first:accuracy_last]
+if (accuracy_last < 13) { set xtics 1 }
+if (accuracy_bent) {
+    bent_low = accuracy_low
+    bent_high = accuracy_high
+    bent_height = plot_height - 87.0 - legend
+    load 'bent.gp'
+}
+set yrange [accuracy_low:accuracy_high]
+if (exists('target')) {
+    set arrow 1 from graph 0, first target to graph 1, first target nohead linecolor rgb quiet dashtype 3
+    set label 1 sprintf('target %g', target) at graph 0.005, first target left offset 0,0.6 textcolor rgb quiet
 }
 set style fill transparent solid 0.16 noborder
-# a band that begins below the axis would be cut crookedly: it begins where it is inside
-plot for [s=1:series] 'accuracy_means.tsv' using (column('rank') == s && column('low') >= accuracy_low ? column('epoch') : NaN):'low':'high' \
+inside(value) = within(value, accuracy_low, accuracy_high)
+plot for [s=1:series] 'accuracy_means.tsv' using (column('rank') == s ? column('epoch') : NaN):(inside(column('low'))):(inside(column('high'))) \
          with filledcurves linecolor rgb hue[s] notitle, \
      'accuracy.tsv' using (column('rank') == 0 ? column('epoch') : NaN):'accuracy' \
          with points pointtype 7 pointsize 0.25 linecolor rgb pale notitle, \

@@ -8,6 +8,7 @@ unset grid
 unset border
 unset colorbox
 set tics scale 0
+set cbrange [0:(confusion_most > 0 ? confusion_most : 1)]
 set palette defined (0 '#f4f4f2', 1 '#9cc3dc', 2 '#0072b2', 3 '#003a5c')
 set style fill solid 1 noborder
 figure(kind, form) = strcol('ink') eq kind ? sprintf(form, column('percent')) : ''

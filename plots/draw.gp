@@ -1,15 +1,19 @@
-# One plot as SVG and PNG: gnuplot -c draw.gp NAME, in the folder that holds NAME.gp, settings.gp and the data.
+# One plot as SVG and PNG: gnuplot -c draw.gp NAME, in the folder that holds NAME.gp, settings.gp and the data. Where
+# settings.gp has its height for a narrow screen, as NAME-narrow.svg, too.
 load 'settings.gp'
 plot_name = ARG1
-plot_height = exists('height_'.plot_name) ? value('height_'.plot_name) : 420
+wide_height = exists('height_'.plot_name) ? value('height_'.plot_name) : 420
 
-do for [kind in "svg png"] {
-    if (kind eq "svg") {
-        set terminal svg size 900,plot_height dynamic noenhanced font 'sans-serif,13' name plot_name
-    } else {
+do for [kind in "svg png narrow"] {
+    narrow = kind eq "narrow"
+    if (narrow && !exists('height_'.plot_name.'_narrow')) { break }
+    plot_height = narrow ? value('height_'.plot_name.'_narrow') : wide_height
+    if (kind eq "png") {
         set terminal pngcairo size 1800,2*plot_height noenhanced font 'sans,10' fontscale 2 linewidth 2 pointscale 2 background rgb '#ffffff'
+    } else {
+        set terminal svg size (narrow ? 450 : 900),plot_height dynamic noenhanced font 'sans-serif,13' name plot_name
     }
-    set output plot_name.'.'.kind
+    set output plot_name.(narrow ? '-narrow.svg' : '.'.kind)
     load 'style.gp'
     load plot_name.'.gp'
     unset output

@@ -1,7 +1,9 @@
-# ladder.tsv: accuracy and seconds of each step, measured (filled) beside published (hollow), where `published` is set.
-first = 0.01 * ladder_label + 0.02
+# ladder.tsv: accuracy and seconds of each step, measured (filled) beside published (hollow), where `published` is set. On a
+# narrow screen accuracy alone, with the words of a row above its bar.
+first = narrow ? 0.02 : 0.01 * ladder_label + 0.02
+last = narrow ? 0.97 : first + 0.56 * (0.97 - first) # of the accuracies
 set multiplot
-set yrange [ladder_rows + 0.7:0.3]
+set yrange [ladder_rows + (narrow ? 0.5 : 0.7):0.3]
 set border 1
 set ytics scale 0
 set grid xtics noytics
@@ -9,32 +11,39 @@ set tmargin at screen 1 - 82.0 / plot_height
 set bmargin at screen 38.0 / plot_height
 
 set lmargin at screen first
-set rmargin at screen first + 0.56 * (0.97 - first)
+set rmargin at screen last
 set label 1 'accuracy, %' at graph 0,1 left offset 0,0.8 textcolor rgb ink
 set xtics ladder_tick
-set offsets graph 0.05, graph 0.05, 0, 0
-if (exists('target')) { set arrow 1 from target, graph 0 to target, graph 1 nohead back linecolor rgb quiet dashtype 3 }
-set key at screen 0.97, screen 1 - 6.0 / plot_height top right horizontal maxrows 1 Left reverse noautotitle
-filled = "using 'accuracy':'row':'low':'high':ytic(2) with xerrorbars pointtype 7 pointsize 0.8 linewidth 1.6 linecolor rgb hue[1] title 'measured, with 95% interval'"
+set xrange [ladder_low:ladder_high]
+if (exists('target')) { if (target > ladder_low && target < ladder_high) { set arrow 1 from target, graph 0 to target, graph 1 nohead back linecolor rgb quiet dashtype 3 } }
+set key at screen 0.97, screen 1 - 6.0 / plot_height top right horizontal maxrows (narrow ? 2 : 1) Left reverse noautotitle
+place(row) = row + (narrow ? 0.18 : 0)
+inside(value) = within(value, ladder_low, ladder_high)
+filled = "using 'accuracy':(place(column('row'))):(inside(column('low'))):(inside(column('high')))".(narrow ? "" : ":ytic(2)")." with xerrorbars pointtype 7 pointsize 0.8 linewidth 1.6 linecolor rgb hue[1] title 'measured, with 95% interval'"
 hollow = "with points pointtype 12 pointsize 1.4 linewidth 1.5 linecolor rgb hue[2]"
+labels = "using (narrow ? ladder_low : NaN):(column('row') - 0.2):'label' with labels left textcolor rgb ink"
 if (exists('published')) {
-    plot 'ladder.tsv' using 'published_accuracy':'row' @hollow title 'published', '' @filled
+    plot 'ladder.tsv' using 'published_accuracy':(place(column('row'))) @hollow title 'published', '' @filled, '' @labels
 } else {
-    plot 'ladder.tsv' @filled
+    plot 'ladder.tsv' @filled, '' @labels
 }
 
-unset arrow 1
-unset key
-set lmargin at screen first + 0.60 * (0.97 - first)
-set rmargin at screen 0.97
-set label 1 exists('published') ? 'training seconds, logarithmic' : 'training seconds'
-if (exists('published')) { set logscale x } else { set xrange [0:*] }
-set xtics autofreq
-set ytics format ''
-filled = "using 'seconds':'row' with points pointtype 7 pointsize 0.8 linecolor rgb hue[1]"
-if (exists('published')) {
-    plot 'ladder.tsv' using 'published_seconds':'row' @hollow, '' @filled
-} else {
-    plot 'ladder.tsv' @filled
+# Named here, for gnuplot puts in an @NAME when it reads a block, before the first line of it is done.
+times = "using 'seconds':'row' with points pointtype 7 pointsize 0.8 linecolor rgb hue[1]"
+if (!narrow) {
+    unset arrow 1
+    unset key
+    set lmargin at screen first + 0.60 * (0.97 - first)
+    set rmargin at screen 0.97
+    set label 1 exists('published') ? 'training seconds, logarithmic' : 'training seconds'
+    if (exists('published')) { set autoscale x; set logscale x } else { set xrange [0:*] }
+    set offsets graph 0.05, graph 0.05, 0, 0
+    set xtics autofreq
+    set ytics format ''
+    if (exists('published')) {
+        plot 'ladder.tsv' using 'published_seconds':'row' @hollow, '' @times
+    } else {
+        plot 'ladder.tsv' @times
+    }
 }
 unset multiplot

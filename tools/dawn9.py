@@ -8,8 +8,8 @@ NumPy are all it needs.
     model.save("model.safetensors"); model = dawn9.Model("model.safetensors")
 
 Images are uint8, (N, H, W, 3) or grey (N, H, W), square; labels whole numbers from 0. Without arrays a configuration's
-own data set is trained on. The library is looked for as $DAWN9_LIBRARY, in build/ and lib/ beside this file's folder, and
-where the system looks. Failures raise dawn9.Error with the sentence that the command would print."""
+own data set is trained on. The library is looked for as $DAWN9_LIBRARY, in build/ and lib/ beside this file's folder, in
+the installation that it is part of, and where the system looks. Failures raise dawn9.Error with the sentence that the command would print."""
 
 import ctypes as c
 import ctypes.util
@@ -37,16 +37,22 @@ class Error(Exception):
 
 def _find():
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    places = [os.environ.get("DAWN9_LIBRARY"), f"{here}/build/libdawn9.so", f"{here}/lib/libdawn9.so", ctypes.util.find_library("dawn9")]
-    for place in places:
+    chosen = os.environ.get("DAWN9_LIBRARY")
+    if chosen:
+        try:
+            return c.CDLL(chosen)
+        except OSError as error:
+            raise ImportError(f"DAWN9_LIBRARY: {error}") from None
+    installed = f"{here}/../../lib/libdawn9.so"  # this file in share/dawn9/tools
+    for place in (f"{here}/build/libdawn9.so", f"{here}/lib/libdawn9.so", installed, ctypes.util.find_library("dawn9")):
         if place and (os.path.exists(place) or "/" not in place):
             return c.CDLL(place)
     raise ImportError("libdawn9.so is not there: build dawn9, or set DAWN9_LIBRARY to its path")
 
 
 class _Result(c.Structure):
-    _fields_ = [("accuracy", c.c_double), ("accuracy_tta", c.c_double), ("epoch_to_target", c.c_int64), ("epochs", c.c_int64),
-                ("steps", c.c_int64), ("train_images", c.c_int64), ("test_images", c.c_int64), ("parameters", c.c_int64),
+    _fields_ = [("accuracy", c.c_double), ("accuracy_tta", c.c_double), ("epoch_to_target", c.c_int64), ("best_epoch", c.c_int64),
+                ("epochs", c.c_int64), ("steps", c.c_int64), ("train_images", c.c_int64), ("test_images", c.c_int64), ("parameters", c.c_int64),
                 ("train_seconds", c.c_double), ("airbench_seconds", c.c_double), ("dawnbench_seconds", c.c_double),
                 ("total_seconds", c.c_double), ("seed", c.c_uint64), ("backend", c.c_char * 32), ("precision", c.c_char * 8),
                 ("device", c.c_char * 128), ("params_sha256", c.c_char * 65)]
@@ -119,11 +125,18 @@ def _plain(structure):
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
 
+def _checked(images):
+    images = np.asarray(images)
+    if images.dtype != np.uint8 or not (images.ndim == 3 or images.ndim == 4 and images.shape[3] in (1, 3)):
+        first = images.ndim == 4 and images.shape[1] in (1, 3)
+        raise ValueError(f"images must be uint8, (N, H, W, 3) or (N, H, W); these are {images.dtype}, {images.shape}"
+                         + (": images.transpose(0, 2, 3, 1) puts the channels last" if first else ""))
+    return images
+
+
 def _pixels(images, height, width):
     """Contiguous bytes, (N, height, width, 3)."""
-    images = np.asarray(images)
-    if images.dtype != np.uint8 or images.ndim not in (3, 4):
-        raise ValueError("images must be uint8, (N, H, W, 3) or (N, H, W)")
+    images = _checked(images)
     if images.ndim == 3 or images.shape[3] == 1:
         images = np.repeat(images.reshape(*images.shape[:3], 1), 3, axis=3)
     if images.shape[1:] != (height, width, 3):
@@ -189,7 +202,9 @@ class Model:
 
 
 def _save_arrays(folder, prefix, images, labels):
-    images, labels = np.asarray(images), np.asarray(labels)
+    if labels is None:
+        raise ValueError("labels must be given, one for each image")
+    images, labels = _checked(images), np.asarray(labels)
     if labels.ndim != 1 or labels.dtype.kind not in "biu":
         raise ValueError("labels must be one row of whole numbers")
     if len(images) != len(labels):
@@ -251,6 +266,8 @@ def train(config, images=None, labels=None, test=None, set=(), folder=None, over
     data = tempfile.TemporaryDirectory()
     _save_arrays(data.name, "", images, labels)
     if test is not None:
+        if not isinstance(test, (tuple, list)) or len(test) != 2:
+            raise ValueError("test must be a pair: (images, labels)")
         _save_arrays(data.name, "test_", *test)
     ours = ["data.dataset=arrays", f"data.path={json.dumps(data.name)}", f"data.image_size={np.shape(images)[1]}"]
     model, result = _run(config, ours + settings, folder, overwrite, progress)

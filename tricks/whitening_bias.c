@@ -9,11 +9,12 @@
 #include "step/patches.h"
 #include "tricks/trick.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct whitening_bias {
     int64_t size, images;
-    double epsilon, bias_epochs, bias_lr_multiplier;
+    double epsilon, bias_epochs, bias_lr_multiplier, bias_spread;
     bool bias_anneal;
 } whitening_bias;
 
@@ -28,6 +29,8 @@ static const d9_option options[] = {
      "in which the bias learns; 0: in none"},
     {"bias_lr_multiplier", D9_OPTION_REAL, offsetof(whitening_bias, bias_lr_multiplier), "1", 1e-6, 1e6, NULL,
      "the bias takes this times the weights' rate, and their decay divided by it"},
+    {"bias_spread", D9_OPTION_REAL, offsetof(whitening_bias, bias_spread), "0", 0, 1e3, NULL,
+     "the bias starts at random between minus this and this; 0: at zero"},
     {"bias_anneal", D9_OPTION_BOOL, offsetof(whitening_bias, bias_anneal), "off", 0, 0, NULL,
      "its rate falls from the peak of train.lr to 0 over these epochs, in a straight line; off: it follows train.lr"},
     {0}};
@@ -101,12 +104,15 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     const d9_node_id conv = d9_edit_stem(graph);
     d9_value *weight = &graph->values[graph->nodes[conv].inputs[1]],
              *bias = &graph->values[graph->nodes[bias_of(graph, conv)].inputs[1]];
+    const whitening_bias *self = opaque;
     (void)context;
     weight->trainable = false;
     weight->init =
         (d9_initializer){.name = "whitening_bias", .fill = fill, .phase = D9_INIT_FROM_IMAGES, .options = opaque};
-    bias->trainable = ((const whitening_bias *)opaque)->bias_epochs > 0;
-    bias->init = (d9_initializer){.name = "constant", .fill = d9_init_constant, .a = 0};
+    bias->trainable = self->bias_epochs > 0;
+    bias->init = self->bias_spread > 0
+                     ? (d9_initializer){.name = "uniform", .fill = d9_init_uniform, .a = self->bias_spread}
+                     : (d9_initializer){.name = "constant", .fill = d9_init_constant, .a = 0};
     return D9_OK;
 }
 
@@ -118,7 +124,7 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
     const whitening_bias *self = opaque;
     if (self->bias_epochs == 0) return D9_OK;
     d9_group group = groups->group[weights];
-    group.name = "whitening_bias";
+    snprintf(group.name, sizeof group.name, "whitening_bias");
     group.selects = (d9_selector){0};
     memcpy(group.selects.role, bias->name, sizeof bias->name); /* no character of it is a pattern's */
     group.until_epoch = self->bias_epochs;
@@ -140,6 +146,7 @@ const d9_trick d9_trick_whitening_bias = {
     .conflicts = {"patch_whitening"},
     .options = options,
     .options_size = sizeof(whitening_bias),
+    .younger = "bias_spread",
     .on_model = on_model,
     .on_init = on_init,
     .on_optimizer = on_optimizer,

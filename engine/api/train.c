@@ -9,7 +9,7 @@
 typedef struct run { /* what the trainer's callbacks are given */
     const dawn9_train_options *options;
     volatile sig_atomic_t stop; /* the trainer's interrupt */
-    uint8_t *bytes;             /* the trained model's file */
+    uint8_t *bytes;             /* the file of the model that the run leaves; NULL: none yet */
     size_t size;
     bool wants_model;
     int64_t step; /* done */
@@ -41,9 +41,25 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     report(user, program, row->train_loss, row->seconds, &epoch);
 }
 
-static d9_status on_finished(void *user, d9_session *session) {
+static d9_status on_kept(void *user, d9_session *session) {
     run *self = user;
-    return self->wants_model ? d9_model_encode(session, session->config->title, &self->bytes, &self->size) : D9_OK;
+    if (!self->wants_model) return D9_OK;
+    d9_release(session->context, self->bytes);
+    self->bytes = NULL;
+    return d9_model_encode(session, session->config->title, &self->bytes, &self->size);
+}
+
+/* A run that was resumed behind its best epoch has the model in its folder alone. */
+static d9_status read_kept(d9_context *context, run *self) {
+    d9_status status;
+    d9_text path;
+    d9_text_init(context, &path);
+    d9_text_add(&path, "%s/model.safetensors", self->options->folder);
+    D9_TRY(d9_text_status(&path));
+    D9_TRY(d9_file_read_most(context, d9_text_get(&path), D9_TENSORS_MOST, &self->bytes, &self->size));
+done:
+    d9_text_free(&path);
+    return status;
 }
 
 /* ---- the result ---- */
@@ -58,6 +74,7 @@ static void copy_result(const d9_result *from, dawn9_result *to) {
     *to = (dawn9_result){.accuracy = from->accuracy,
                          .accuracy_tta = from->accuracy_tta,
                          .epoch_to_target = from->epoch_to_target,
+                         .best_epoch = from->best_epoch,
                          .epochs = from->epoch_count,
                          .steps = from->steps,
                          .train_images = from->train_images,
@@ -91,12 +108,13 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
         .overwrite = self.options->overwrite != 0,
         .interrupt = &self.stop,
         .observer = {.user = &self, .step = self.options->progress ? on_step : NULL, .epoch = on_epoch},
-        .finished = on_finished,
+        .kept = on_kept,
     };
     if (model) *model = NULL;
     D9_TRY(d9_train(context, &train, &trained));
     if (result) copy_result(&trained, result);
     if (model) {
+        if (!self.bytes) D9_TRY(read_kept(context, &self));
         uint8_t *bytes = self.bytes;
         self.bytes = NULL; /* taken over */
         D9_TRY(d9_api_model(context, config->inner->title, bytes, self.size, dawn9_config_text(config), NULL, model));

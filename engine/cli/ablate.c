@@ -1,6 +1,7 @@
 /* dawn9 ablate: what each trick of a configuration is worth, left out and added in. */
 #include "cli/runs.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 
 typedef struct ablate_options {
     const char *config, *only;
@@ -9,7 +10,7 @@ typedef struct ablate_options {
 
 static const d9_flag flags[] = {
     {"CONFIG", D9_FLAG_ARGUMENT, offsetof(ablate_options, config),
-     .doc = "the configuration whose tricks are in question"},
+     .doc = "the configuration whose tricks are in question, a YAML file or the name of one in configs/"},
     {"only", D9_FLAG_TEXT, offsetof(ablate_options, only), "T,...", .doc = "these tricks instead of all that are on"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(ablate_options, runs), .table = d9_runs_flags},
     {.type = D9_FLAG_END},
@@ -23,7 +24,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_experiment_options wanted;
     d9_experiment *experiment = NULL;
     const char *words[WORDS_MAX];
-    char *copy;
+    char *copy, found[D9_INSTALLED_BYTES];
     int count = 0;
     D9_TRY(d9_runs_experiment_options(cli, &chosen->runs, &wanted));
     if (chosen->only) {
@@ -34,7 +35,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         if (!*words[i])
             D9_TRY(d9_fail(&cli->context, D9_USAGE,
                            "--only: \"%s\" names a trick that is empty; write them like ema,celu", chosen->only));
-    D9_TRY(d9_cli_check_path(cli, chosen->config));
+    D9_TRY(d9_cli_find(cli, D9_INSTALLED_CONFIGS, chosen->config, found));
     D9_TRY(d9_experiment_ablation(&cli->context, chosen->config, chosen->only ? words : NULL, count, &wanted,
                                   &experiment));
     D9_TRY(d9_runs_command(cli, experiment, &chosen->runs));

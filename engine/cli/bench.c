@@ -213,8 +213,9 @@ static d9_status run_kind(d9_cli *cli, const bench_options *chosen, const char *
     d9_measurement m = {.steps = 0};
     const bool eval = session->eval_plan != NULL;
     if (strcmp(what, "cold") == 0) return bench_cold(cli, session, chosen->json);
-    D9_TRY(d9_measure(session, eval ? session->eval_plan : session->train_plan,
-                      eval ? &session->program.eval : &session->program.train,
+    const int64_t usual = eval ? 0 : d9_program_usual_step(&session->program);
+    D9_TRY(d9_measure(session, eval ? session->eval_plan : d9_session_step_plan(session, usual),
+                      eval ? &session->program.eval : d9_program_list(&session->program, usual),
                       chosen->steps.given ? chosen->steps.value : TIMED_STEPS, &m));
     if (strcmp(what, "pipeline") == 0)
         status = bench_pipeline(cli, session, &m, chosen->json);

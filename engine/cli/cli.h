@@ -71,6 +71,7 @@ typedef struct d9_command {
 } d9_command;
 
 const d9_command *d9_command_at(int index); /* NULL: past the end */
+const char *d9_command_heading(int index);  /* of a group that begins with this one; NULL: it goes on */
 const d9_command *d9_command_find(const char *name);
 
 /* Fills `options` (options_size zeroed bytes) from the words after the command's name. Misuse: D9_USAGE with
@@ -121,6 +122,8 @@ D9_MUST_USE d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edit
                                            d9_config_edits *all);
 /* No file at `path`: D9_USAGE, naming a file of a similar name, or one in the usual folders. */
 D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
+/* A path as a word of a command to copy: for a shell, and no option where it begins with a dash. */
+const char *d9_cli_word(d9_cli *cli, const char *path);
 /* A title as a folder's name: what would nest or leave the folder above becomes a dash, and what is not of `fine`,
  * where that is not NULL. */
 void d9_cli_name_folder(char *title, const char *fine);

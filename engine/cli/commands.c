@@ -2,16 +2,30 @@
 #include "cli/commands.h"
 #include <string.h>
 
-static const d9_command *const commands[] = {
-    &d9_command_train, &d9_command_eval,       &d9_command_predict, &d9_command_export,  &d9_command_verify,
-    &d9_command_bench, &d9_command_experiment, &d9_command_ablate,  &d9_command_report,  &d9_command_compare,
-    &d9_command_data,  &d9_command_tricks,     &d9_command_config,  &d9_command_devices, &d9_command_help,
+static const struct {
+    const char *heading; /* of this command and those behind it */
+    const d9_command *command;
+} commands[] = {
+    {"Train", &d9_command_train},
+    {NULL, &d9_command_experiment},
+    {NULL, &d9_command_ablate},
+    {"Look at what came out", &d9_command_report},
+    {NULL, &d9_command_compare},
+    {NULL, &d9_command_eval},
+    {"Use what was trained", &d9_command_predict},
+    {NULL, &d9_command_export},
+    {"Prepare", &d9_command_data},
+    {NULL, &d9_command_config},
+    {NULL, &d9_command_tricks},
+    {NULL, &d9_command_devices},
+    {"Measure and check", &d9_command_bench},
+    {NULL, &d9_command_verify},
+    {"Help", &d9_command_help},
 };
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
-const d9_command *d9_command_at(int index) {
-    int count = (int)(sizeof commands / sizeof commands[0]);
-    return index >= 0 && index < count ? commands[index] : NULL;
-}
+const d9_command *d9_command_at(int index) { return index >= 0 && index < COMMANDS ? commands[index].command : NULL; }
+const char *d9_command_heading(int index) { return commands[index].heading; }
 
 const d9_command *d9_command_find(const char *name) {
     const d9_command *command;

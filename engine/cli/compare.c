@@ -10,6 +10,7 @@
  * All of it is read from result.json, or from a configuration's file; of configuration, machine and rules only what
  * differs is shown. */
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "core/system.h"
 #include "core/listing.h"
 #include "record/effective.h"
@@ -100,17 +101,23 @@ done:
     return status;
 }
 
-static d9_status read_configuration(table *table, const char *path) {
+static d9_status read_configuration(d9_context *context, const char *path, json_t **effective) {
     d9_status status = D9_OK;
-    d9_context *context = &table->cli->context;
     d9_config *config = NULL;
-    json_t *effective = NULL;
     D9_TRY(d9_config_load(context, path, NULL, &config));
-    D9_TRY(d9_effective_json(context, config, &effective));
+    D9_TRY(d9_effective_json(context, config, effective));
+done:
+    d9_config_free(context, config);
+    return status;
+}
+
+static d9_status add_configuration(table *table, const char *path) {
+    d9_status status = D9_OK;
+    json_t *effective = NULL;
+    D9_TRY(read_configuration(&table->cli->context, path, &effective));
     D9_TRY(add(table, path, json_pack("{s:o}", "config", effective)));
     table->planned = true;
 done:
-    d9_config_free(context, config);
     return status;
 }
 
@@ -118,16 +125,13 @@ done:
 static d9_status read_again(table *table, int run) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
-    d9_config *config = NULL;
     json_t *effective = NULL;
     char *path;
     D9_TRY(d9_arena_format(context, &table->cli->arena, &path, "%s/config.yaml", table->folders[run]));
     if (!d9_file_exists(context, path)) goto done;
-    D9_TRY(d9_config_load(context, path, NULL, &config));
-    D9_TRY(d9_effective_json(context, config, &effective));
+    D9_TRY(read_configuration(context, path, &effective));
     json_object_set_new(table->results[run], "config", effective);
 done:
-    d9_config_free(context, config);
     return status;
 }
 
@@ -138,7 +142,7 @@ static d9_status read_words(table *table, const d9_flag_list *words) {
     for (int i = 0; i < words->count; i++) {
         const int before = table->count;
         if (!d9_folder_exists(context, words->items[i]) && d9_config_find(context, words->items[i], found))
-            D9_TRY(read_configuration(table, words->items[i]));
+            D9_TRY(add_configuration(table, words->items[i]));
         else
             D9_TRY(read_runs(table, words->items[i], 0));
         if (table->count == before)
@@ -349,12 +353,18 @@ static void free_table(table *table) {
 static d9_status run(d9_cli *cli, const void *options) {
     d9_status status = D9_OK;
     const compare_options *chosen = options;
+    char found[D9_INSTALLED_BYTES];
     table table = {
         .cli = cli,
         .sections = {
             {.name = "configuration"}, {.name = "machine"}, {.name = "outcome", .all = true}, {.name = "rules"}}};
     for (int s = 0; s < PART_COUNT; s++) table.sections[s].last = &table.sections[s].first;
-    for (int i = 0; i < chosen->runs.count; i++) D9_TRY(d9_cli_check_path(cli, chosen->runs.items[i]));
+    for (int i = 0; i < chosen->runs.count; i++) {
+        const char *word = chosen->runs.items[i];
+        if (d9_folder_exists(&cli->context, word)) continue;
+        D9_TRY(d9_cli_find(cli, D9_INSTALLED_CONFIGS, word, found));
+        D9_TRY(d9_cli_check_path(cli, found)); /* nothing near a configuration, but maybe near a run */
+    }
     D9_TRY(read_words(&table, &chosen->runs));
     for (int r = 0; r < table.count && table.planned; r++) D9_TRY(read_again(&table, r));
     for (int r = 0; r < table.count; r++) D9_TRY(put_run(&table, r));

@@ -11,7 +11,7 @@ typedef struct config_options {
 
 static const d9_flag flags[] = {
     {"CONFIG", D9_FLAG_OPTIONAL, offsetof(config_options, config),
-     .doc = "a YAML file; left out only with --reference"},
+     .doc = "a YAML file, or the name of one in configs/; left out only with --reference"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(config_options, edits), .table = d9_cli_edit_flags},
     {"origins", D9_FLAG_SWITCH, offsetof(config_options, origins),
      .doc = "say behind each value who said it: which line of which file, which option, or nobody"},

@@ -1,7 +1,8 @@
 /* The options that edit a configuration: --set and its short forms. */
 #include "cli/cli.h"
+#include "cli/find.h"
+#include "config/tree.h"
 #include "core/system.h"
-#include "core/listing.h"
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,88 +35,17 @@ const d9_flag d9_cli_edit_flags[] = {
     {.type = D9_FLAG_END},
 };
 
-/* ---- the file that was meant by a path that leads nowhere ---- */
-
-/* Where a file may lie whose folder was left out; the first is the current one. */
-static const char *const usual_folders[] = {"", "configs/", "configs/ladder/", "experiments/"};
-enum { USUAL_FOLDERS = sizeof usual_folders / sizeof usual_folders[0], NAMES_MAX = 1024 };
-
-/* Under its own name, or with .yaml behind it. */
-static d9_status try_path(d9_cli *cli, const char *folder, const char *path, char **meant) {
-    static const char *const endings[] = {"", ".yaml"};
-    d9_status status = D9_OK;
-    for (int i = 0; i < 2; i++) {
-        D9_TRY(d9_arena_format(&cli->context, &cli->arena, meant, "%s%s%s", folder, path, endings[i]));
-        if (d9_file_exists(&cli->context, *meant)) goto done;
-    }
-    *meant = NULL;
-done:
-    return status;
-}
-
-/* Names are compared without their endings: otherwise none.yaml would be near to tiny.yaml. */
-typedef struct neighbours {
-    const char *stems[NAMES_MAX], *names[NAMES_MAX], *folders[NAMES_MAX];
-    int count;
-} neighbours;
-
-static d9_status copy_stem(d9_cli *cli, const char *name, char **stem) {
-    const char *dot = strrchr(name, '.');
-    return d9_arena_format(&cli->context, &cli->arena, stem, "%.*s", (int)(dot ? (size_t)(dot - name) : strlen(name)),
-                           name);
-}
-
-static d9_status add_neighbours(d9_cli *cli, const char *folder, neighbours *all) {
-    d9_status status = D9_OK;
-    char *path;
-    d9_listing listing = {0};
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s.", folder));
-    D9_TRY(d9_listing_read(&cli->context, &cli->arena, path, &listing));
-    for (int64_t i = 0; i < listing.count && all->count < NAMES_MAX; i++) {
-        D9_TRY(copy_stem(cli, listing.entries[i].name, &path));
-        all->stems[all->count] = path;
-        all->names[all->count] = listing.entries[i].name;
-        all->folders[all->count++] = folder;
-    }
-done:
-    if (status != D9_DATA) return status;
-    d9_context_clear(&cli->context); /* a folder that cannot be read suggests nothing */
-    return D9_OK;
-}
-
-/* The nearest name in the path's folder; of a path without one also in the usual folders. */
-static d9_status try_neighbours(d9_cli *cli, const char *path, char **meant) {
-    d9_status status = D9_OK;
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *nearest;
-    char *folder, *stem;
-    neighbours *all = NULL;
-    D9_TRY(copy_stem(cli, name, &stem));
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, 1, &all));
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%.*s", (int)(name - path), path));
-    D9_TRY(add_neighbours(cli, folder, all));
-    for (int i = 1; i < USUAL_FOLDERS && !slash; i++) D9_TRY(add_neighbours(cli, usual_folders[i], all));
-    nearest = d9_text_nearest(stem, all->stems, all->count);
-    for (int i = 0; nearest && !*meant && i < all->count; i++) {
-        if (all->stems[i] != nearest) continue;
-        D9_TRY(d9_arena_format(&cli->context, &cli->arena, meant, "%s%s", all->folders[i], all->names[i]));
-    }
-done:
-    return status;
-}
-
-d9_status d9_cli_check_path(d9_cli *cli, const char *path) {
-    d9_status status = D9_OK;
-    char *meant = NULL, found[D9_INSTALLED_BYTES];
-    if (!*path || d9_file_exists(&cli->context, path)) goto done; /* loading says what is wrong with it */
-    if (d9_config_find(&cli->context, path, found)) goto done;    /* an installed one, by its name */
-    for (int i = 0; i < (strchr(path, '/') ? 1 : USUAL_FOLDERS) && !meant; i++)
-        D9_TRY(try_path(cli, usual_folders[i], path, &meant));
-    if (!meant) D9_TRY(try_neighbours(cli, path, &meant));
-    if (meant)
-        status = d9_fail(&cli->context, D9_USAGE, "%s: there is no such %s; did you mean %s?", path,
-                         d9_folder_exists(&cli->context, meant) ? "folder" : "file", meant);
-done:
-    return status;
+const char *d9_cli_word(d9_cli *cli, const char *path) {
+    const char *word = path;
+    char *copy;
+    d9_text text;
+    d9_text_init(&cli->context, &text);
+    if (*path == '-') d9_text_add(&text, "./");
+    d9_text_add_shell_word(&text, path);
+    if (d9_text_status(&text) == D9_OK && d9_arena_copy(&cli->context, &cli->arena, d9_text_get(&text), &copy) == D9_OK)
+        word = copy;
+    d9_text_free(&text);
+    return word;
 }
 
 void d9_cli_name_folder(char *title, const char *fine) {
@@ -140,25 +70,29 @@ static const char *integer_text(const d9_flag_integer *value, char text[24]) {
 }
 
 d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed, d9_config_edits *all) {
-    enum { SHORT_FORMS = 10 };
     d9_status status = D9_OK;
     char seed_text[24], threads_text[24], *item;
+    d9_text folder;                /* a folder's name as YAML, whatever is in it */
     const char **set = NULL, **by; /* "seed=4", and the option that said it: "--seed" */
     const d9_flag_integer chosen = seed ? (d9_flag_integer){.given = true, .value = *seed} : edits->seed;
+    d9_text_init(&cli->context, &folder);
+    if (edits->data) d9_tree_quote(edits->data, &folder);
     const struct {
         const char *option, *key, *value;
-    } forms[SHORT_FORMS] = {{"--seed", "seed", integer_text(&chosen, seed_text)},
-                            {"--epochs", "train.epochs", edits->epochs},
-                            {"--lr", "train.lr.peak", edits->lr},
-                            {"--batch-size", "train.batch_size", edits->batch_size},
-                            {"--threads", "threads", integer_text(&edits->threads, threads_text)},
-                            {"--backend", "backend", edits->backend},
-                            {"--precision", "precision", edits->precision},
-                            {"--data", "data.path", edits->data},
-                            {"--skip-damaged", "data.skip_damaged", edits->skip_damaged ? "on" : NULL},
-                            {"--no-check", "data.check", edits->no_check ? "off" : NULL}};
+    } forms[] = {{"--seed", "seed", integer_text(&chosen, seed_text)},
+                 {"--epochs", "train.epochs", edits->epochs},
+                 {"--lr", "train.lr.peak", edits->lr},
+                 {"--batch-size", "train.batch_size", edits->batch_size},
+                 {"--threads", "threads", integer_text(&edits->threads, threads_text)},
+                 {"--backend", "backend", edits->backend},
+                 {"--precision", "precision", edits->precision},
+                 {"--data", "data.path", edits->data ? d9_text_get(&folder) : NULL},
+                 {"--skip-damaged", "data.skip_damaged", edits->skip_damaged ? "on" : NULL},
+                 {"--no-check", "data.check", edits->no_check ? "off" : NULL}};
+    enum { SHORT_FORMS = sizeof forms / sizeof *forms };
     const int room = edits->set.count + SHORT_FORMS;
     int count = 0;
+    D9_TRY(d9_text_status(&folder));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, 2 * room, &set));
     by = set + room;
     for (; count < edits->set.count; count++) set[count] = edits->set.items[count];
@@ -176,6 +110,7 @@ d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int
                              .set_count = count,
                              .set_by = by};
 done:
+    d9_text_free(&folder);
     return status;
 }
 
@@ -184,9 +119,10 @@ d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits
     d9_status status = D9_OK;
     d9_config_edits all;
     *config = NULL;
-    D9_TRY(d9_cli_check_path(cli, path));
+    char found[D9_INSTALLED_BYTES];
+    D9_TRY(d9_cli_find(cli, D9_INSTALLED_CONFIGS, path, found));
     D9_TRY(d9_cli_edits_collect(cli, edits, seed, &all));
-    D9_TRY(d9_config_load(&cli->context, path, &all, config));
+    D9_TRY(d9_config_load(&cli->context, found, &all, config));
 done:
     return status;
 }

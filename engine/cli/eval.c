@@ -4,6 +4,7 @@
 #include "core/system.h"
 #include "exchange/description.h"
 #include "exchange/model.h"
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct eval_options {
@@ -24,17 +25,81 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-static void print(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, bool json) {
+/* ---- by class ---- */
+
+enum { SHOWN_MOST = 10 };
+
+typedef struct class_row {
+    int32_t class;
+    int64_t images, right;
+} class_row;
+
+static double percent(const class_row *row) { return 100 * (double)row->right / (double)row->images; }
+
+/* The worst first; of equal ones in their order. */
+static int by_accuracy(const void *a, const void *b) {
+    const class_row *x = a, *y = b;
+    const double p = percent(x), q = percent(y);
+    return p != q ? (p > q) - (p < q) : (x->class > y->class) - (x->class < y->class);
+}
+
+/* Of the answers with views. Classes without an image are left out. */
+static d9_status count_classes(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation,
+                               class_row **rows, int64_t *count) {
+    d9_status status;
+    const d9_dataset *dataset = session->dataset;
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, rows));
+    for (int32_t class = 0; class < dataset->classes; class ++) (*rows)[class].class = class;
+    for (int64_t i = 0; i < dataset->test.count; i++) {
+        class_row *row = &(*rows)[dataset->test.labels[i]];
+        row->images++;
+        row->right += evaluation->top1[i] == row->class;
+    }
+    *count = 0;
+    for (int32_t class = 0; class < dataset->classes; class ++)
+        if ((*rows)[class].images > 0) (*rows)[(*count)++] = (*rows)[class];
+    qsort(*rows, (size_t)*count, sizeof **rows, by_accuracy);
+done:
+    return status;
+}
+
+static json_t *classes_json(const d9_session *session, const class_row *rows, int64_t count) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < count; i++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:f}", "class", session->dataset->class_names[rows[i].class],
+                                              "images", (json_int_t)rows[i].images, "accuracy_tta", percent(&rows[i])));
+    return list;
+}
+
+static void print_classes(d9_cli *cli, const d9_session *session, const class_row *rows, int64_t count) {
+    d9_cli_print(cli, "%s%s:\n", count > SHOWN_MOST ? "the worst classes" : "by class, the worst first",
+                 session->program.views.count > 1 ? ", with TTA" : "");
+    for (int64_t i = 0; i < count && i < SHOWN_MOST; i++)
+        d9_cli_print(cli, "  %6.2f%%  %s (%lld of %lld)\n", percent(&rows[i]),
+                     session->dataset->class_names[rows[i].class], (long long)rows[i].right, (long long)rows[i].images);
+}
+
+static d9_status print(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, bool json) {
+    d9_status status;
     const d9_program *program = &session->program;
-    if (json)
-        d9_cli_print_json(cli, json_pack("{s:f, s:f, s:I, s:i, s:s, s:s}", "accuracy", evaluation->accuracy,
+    class_row *rows;
+    int64_t count;
+    const bool views = program->views.count > 1;
+    D9_TRY(count_classes(cli, session, evaluation, &rows, &count));
+    if (json) {
+        d9_cli_print_json(cli, json_pack("{s:f, s:f, s:I, s:i, s:s, s:s, s:o}", "accuracy", evaluation->accuracy,
                                          "accuracy_tta", evaluation->accuracy_tta, "images",
                                          (json_int_t)program->extent.eval_images, "views", program->views.count,
-                                         "backend", session->backend->name, "precision", program->precision->name));
-    else
-        d9_cli_print(cli, "accuracy %.2f%% plain, %.2f%% with TTA (%d view%s), on %lld images\n", evaluation->accuracy,
-                     evaluation->accuracy_tta, program->views.count, program->views.count == 1 ? "" : "s",
-                     (long long)program->extent.eval_images);
+                                         "backend", session->backend->name, "precision", program->precision->name,
+                                         "classes", classes_json(session, rows, count)));
+        goto done;
+    }
+    d9_cli_print(cli, "accuracy %.2f%%", evaluation->accuracy);
+    if (views) d9_cli_print(cli, " plain, %.2f%% with TTA (%d views)", evaluation->accuracy_tta, program->views.count);
+    d9_cli_print(cli, ", on %lld images\n", (long long)program->extent.eval_images);
+    print_classes(cli, session, rows, count);
+done:
+    return status;
 }
 
 /* One word is the model; before it may stand a configuration. */
@@ -104,7 +169,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     D9_TRY(d9_model_read(&session, model));
     D9_TRY(d9_session_evaluate(&session, &evaluation));
     if (chosen->logits) D9_TRY(d9_logits_write(&session, chosen->logits));
-    print(cli, &session, &evaluation, chosen->json);
+    D9_TRY(print(cli, &session, &evaluation, chosen->json));
 done:
     d9_evaluation_free(&cli->context, &evaluation);
     if (session.context) d9_session_close(&session);

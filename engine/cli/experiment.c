@@ -1,6 +1,7 @@
 /* dawn9 experiment: every run of a file's configurations x grid x seeds, once. */
 #include "cli/runs.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 
 typedef struct experiment_options {
     const char *file;
@@ -9,7 +10,7 @@ typedef struct experiment_options {
 
 static const d9_flag flags[] = {
     {"FILE", D9_FLAG_ARGUMENT, offsetof(experiment_options, file),
-     .doc = "the experiment, a YAML file: configurations, a grid, seeds"},
+     .doc = "the experiment, a YAML file or the name of one in experiments/: configurations, a grid, seeds"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(experiment_options, runs), .table = d9_runs_flags},
     {.type = D9_FLAG_END},
 };
@@ -19,9 +20,10 @@ static d9_status run(d9_cli *cli, const void *options) {
     const experiment_options *chosen = options;
     d9_experiment_options wanted;
     d9_experiment *experiment = NULL;
+    char found[D9_INSTALLED_BYTES];
     D9_TRY(d9_runs_experiment_options(cli, &chosen->runs, &wanted));
-    D9_TRY(d9_cli_check_path(cli, chosen->file));
-    D9_TRY(d9_experiment_load(&cli->context, chosen->file, &wanted, &experiment));
+    D9_TRY(d9_cli_find(cli, D9_INSTALLED_EXPERIMENTS, chosen->file, found));
+    D9_TRY(d9_experiment_load(&cli->context, found, &wanted, &experiment));
     D9_TRY(d9_runs_command(cli, experiment, &chosen->runs));
 done:
     d9_experiment_free(&cli->context, experiment);
@@ -39,8 +41,9 @@ static const d9_example examples[] = {
 const d9_command d9_command_experiment = {
     .name = "experiment",
     .doc = "Train configurations x grid x seeds; what is done is not done again",
-    .about = "The same command goes on after an interrupt (exit status 129, 130 or 143), a crash, or with more seeds.\n"
-             "Several may run at once, on several machines with one disk: no run is done twice.",
+    .about =
+        "The same command goes on after an interrupt (exit status 129, 130, 138 or 143), a crash, or with more seeds.\n"
+        "Several may run at once, on several machines with one disk: no run is done twice.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(experiment_options),

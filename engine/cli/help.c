@@ -1,6 +1,7 @@
 /* dawn9 help: a command, a trick or a key in words; the manual page and the shells' completion for the build. */
 #include "cli/help.h"
 #include "cli/commands.h"
+#include "config/values.h"
 #include <string.h>
 
 typedef struct completion {
@@ -58,6 +59,19 @@ static bool explain_keys(d9_text *text, int width, const char *topic) {
     return found;
 }
 
+/* "train.lr.peak": the key that a schedule's part belongs to. NULL: it is none. */
+static const char *part_of(d9_cli *cli, const char *topic) {
+    const char *dot = strrchr(topic, '.');
+    char *parent;
+    d9_key key;
+    if (!dot || d9_arena_format(&cli->context, &cli->arena, &parent, "%.*s", (int)(dot - topic), topic) != D9_OK ||
+        !d9_config_key_find(parent, &key) || key.option->type != D9_OPTION_SCHEDULE)
+        return NULL;
+    for (int i = 0; d9_schedule_keys[i]; i++)
+        if (strcmp(d9_schedule_keys[i], dot + 1) == 0) return parent;
+    return NULL;
+}
+
 /* The nearest of all that can be explained. */
 static d9_status unknown_topic(d9_cli *cli, const char *topic) {
     enum { NAMES_MAX = 256 };
@@ -85,7 +99,8 @@ static d9_status run(d9_cli *cli, const void *options) {
     if (chosen->completion) return print_completion(cli, chosen->completion);
     if (!topic || d9_command_find(topic)) return d9_cli_help(cli, topic ? d9_command_find(topic) : NULL);
     if (d9_trick_index(topic) >= 0) return d9_help_trick(cli, d9_trick_at(d9_trick_index(topic)));
-    if (!explain_keys(&text, d9_help_width(cli), topic)) return unknown_topic(cli, topic);
+    const char *whole = part_of(cli, topic);
+    if (!explain_keys(&text, d9_help_width(cli), whole ? whole : topic)) return unknown_topic(cli, topic);
     return d9_cli_print_text(cli, &text);
 }
 

@@ -85,7 +85,7 @@ done:
 d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps, d9_measurement *m) {
     d9_status status = D9_OK;
     const d9_backend *backend = session->backend;
-    *m = (d9_measurement){.session = session, .graph = graph, .steps = steps};
+    *m = (d9_measurement){.session = session, .plan = plan, .graph = graph, .steps = steps};
     D9_TRY(run_steps(session, plan, 0, WARM_STEPS));
     m->row_count = backend->times(plan, NULL, 0, true);
     D9_TRY(D9_ALLOCATE(session->context, m->row_count + 1, "node times", &m->rows));

@@ -7,6 +7,7 @@
 
 typedef struct d9_measurement {
     const d9_session *session;
+    d9_plan *plan;
     const d9_graph *graph;
     d9_node_time *rows;
     int row_count;

@@ -12,7 +12,7 @@ enum { DEPTH_MAX = 32 };
 d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path) {
     char *inside = NULL;
     *path = word;
-    if (!d9_folder_exists(&cli->context, word)) return D9_OK;
+    if (!d9_folder_exists(&cli->context, word)) return d9_cli_check_path(cli, word);
     d9_status status = d9_arena_format(&cli->context, &cli->arena, &inside, "%s/model.safetensors", word);
     *path = inside;
     return status;
@@ -58,8 +58,8 @@ d9_status d9_cli_pictures_find(d9_cli *cli, const d9_flag_list *words, d9_cli_pi
         }
         D9_TRY(walk(cli, pictures, words->items[i], 0));
         if (pictures->count > before) continue;
-        D9_TRY(
-            d9_arena_format(&cli->context, &cli->arena, &failure, "%s: no .png, .jpg or .jpeg in it", words->items[i]));
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &failure, "%s: no .png, .jpg, .jpeg or .webp in it",
+                               words->items[i]));
         D9_TRY(add(cli, pictures, words->items[i], failure));
     }
 done:

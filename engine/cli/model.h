@@ -18,8 +18,8 @@ typedef struct d9_cli_pictures {
     int count, capacity;
 } d9_cli_pictures;
 
-/* A file is taken as it is; a folder stands for the .png, .jpg and .jpeg files in it and its folders, sorted by name.
- * What cannot be listed, and a folder without any, becomes a row with its failure. */
+/* A file is taken as it is; a folder stands for the .png, .jpg, .jpeg and .webp files in it and its folders, sorted by
+ * name. What cannot be listed, and a folder without any, becomes a row with its failure. */
 D9_MUST_USE d9_status d9_cli_pictures_find(d9_cli *cli, const d9_flag_list *words, d9_cli_pictures *pictures);
 
 #endif

@@ -128,6 +128,19 @@ static d9_status suggest_edit(parser *parser, const char *name) {
     return status;
 }
 
+/* --learning-rate is said --lr: the option that tells of these words. */
+static const char *find_by_words(parser *parser, const char *name) {
+    char words[64];
+    snprintf(words, sizeof words, "%s", name);
+    for (char *c = words; *c; c++)
+        if (*c == '-' || *c == '_') *c = ' ';
+    for (int i = 0; i < parser->list.count && strchr(words, ' '); i++) {
+        const d9_flag *flag = &parser->list.rows[i];
+        if (!d9_flag_is_word(flag) && flag->doc && strstr(flag->doc, words)) return flag->name;
+    }
+    return NULL;
+}
+
 static d9_status unknown_option(parser *parser, const char *name) {
     d9_status status = D9_OK;
     const char *names[D9_FLAG_ROWS_MAX + 1] = {"help"};
@@ -140,6 +153,7 @@ static d9_status unknown_option(parser *parser, const char *name) {
     }
     if (edits) D9_TRY(suggest_edit(parser, name));
     const char *nearest = d9_text_nearest(name, names, count);
+    if (!nearest) nearest = find_by_words(parser, name);
     status = nearest ? usage(parser, "unknown option --%s; did you mean --%s?", name, nearest)
                      : usage(parser, "unknown option --%s%s", name, "");
 done:

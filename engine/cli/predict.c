@@ -22,7 +22,7 @@ typedef struct predict_options {
 static const d9_flag flags[] = {
     {"MODEL", D9_FLAG_ARGUMENT, offsetof(predict_options, model),
      .doc = "model.safetensors of a run, or the run's folder"},
-    {"FILE", D9_FLAG_WORDS, offsetof(predict_options, files), .doc = "PNG and JPEG files, and folders of them"},
+    {"FILE", D9_FLAG_WORDS, offsetof(predict_options, files), .doc = "PNG, JPEG and WebP files, and folders of them"},
     {"top", D9_FLAG_INTEGER, offsetof(predict_options, top), "K", .minimum = 1, .maximum = 1000000,
      .doc = "show the K most probable classes; default 1"},
     {"json", D9_FLAG_SWITCH, offsetof(predict_options, json), .doc = "print a line of JSON for each file"},
@@ -280,6 +280,7 @@ static d9_status open_model(prediction *self) {
     }
     D9_TRY(d9_file_check_place(&self->cli->context, options->sheet));
     D9_TRY(d9_file_check_place(&self->cli->context, options->features));
+    D9_TRY(d9_sheet_check_name(&self->cli->context, "--sheet", options->sheet));
     D9_TRY(read_config(self, &yaml));
     if (options->config) open.config = d9_text_get(&yaml);
     D9_TRY(d9_predictor_open(&self->cli->context, &open, &self->predictor));

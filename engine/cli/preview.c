@@ -123,8 +123,33 @@ static d9_status check_options(d9_cli *cli, const d9_data_options *options) {
     if (!options->out && !options->filters)
         return d9_fail(&cli->context, D9_USAGE, "data preview needs --out FILE.png or --filters FILE.png");
     if (options->json) return d9_fail(&cli->context, D9_USAGE, "data preview has no --json");
-    const d9_status status = d9_cli_check_output(cli, options->out, "--out", options->what);
-    return status != D9_OK ? status : d9_cli_check_output(cli, options->filters, "--filters", options->what);
+    d9_status status;
+    D9_TRY(d9_cli_check_output(cli, options->out, "--out", options->what));
+    D9_TRY(d9_cli_check_output(cli, options->filters, "--filters", options->what));
+    D9_TRY(d9_sheet_check_name(&cli->context, "--out", options->out));
+    D9_TRY(d9_sheet_check_name(&cli->context, "--filters", options->filters));
+done:
+    return status;
+}
+
+/* A sheet in the folder of the pictures would take a picture's place, or become one. */
+static d9_status check_beside(d9_cli *cli, const d9_config *config, const char *output, const char *option) {
+    d9_status status = D9_OK;
+    char *folder = NULL, *data = NULL, *copy;
+    if (!output || !config->data.path || !d9_dataset_needs_path(config->data.dataset)) return D9_OK;
+    D9_TRY(d9_arena_copy(&cli->context, &cli->arena, output, &copy));
+    char *slash = strrchr(copy, '/');
+    if (slash) slash[slash == copy] = 0;
+    folder = realpath(slash ? copy : ".", NULL);
+    data = realpath(config->data.path, NULL);
+    const size_t length = data ? strlen(data) : 0;
+    if (folder && data && strncmp(folder, data, length) == 0 && strchr("/", folder[length]))
+        status =
+            d9_fail(&cli->context, D9_USAGE, "%s: lies in the folder of the pictures; give another %s", output, option);
+done:
+    free(folder);
+    free(data);
+    return status;
 }
 
 d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options) {
@@ -133,6 +158,8 @@ d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options) {
     d9_session session = {0};
     D9_TRY(check_options(cli, options));
     D9_TRY(load(cli, options, &config));
+    D9_TRY(check_beside(cli, config, options->out, "--out"));
+    D9_TRY(check_beside(cli, config, options->filters, "--filters"));
     const d9_session_options open = {.config = config, .seed = (uint64_t)config->seed, .no_eval = true};
     D9_TRY(d9_session_open(&cli->context, &open, &session));
     if (session.dataset->channels != 3)

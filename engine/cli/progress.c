@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BAR_COLUMNS = 20, BAR_LEAST = 6, REDRAWS_PER_SECOND = 10, ROW_COLUMNS = 58, TIMED_STEPS = 3 };
+enum { BAR_COLUMNS = 20, BAR_LEAST = 6, REDRAWS_PER_SECOND = 10, ROW_COLUMNS = 58, SHARE_COLUMNS = 7, TIMED_STEPS = 3 };
 
 void d9_duration_format(double seconds, char *text, size_t size) {
     long long all = isfinite(seconds) && seconds > 0 ? (long long)(seconds + 0.5) : 0;
@@ -29,6 +29,14 @@ void d9_duration_format(double seconds, char *text, size_t size) {
 int d9_live_line_padding(const d9_live_line *line, int width) {
     const int room = d9_cli_columns(line->cli) - 1, old = line->width < room ? line->width : room;
     return old > width ? old - width : 0;
+}
+
+void d9_live_line_show(d9_live_line *line, const char *text) {
+    const int room = d9_cli_columns(line->cli) - 1;
+    int width = (int)strlen(text);
+    if (width > room) width = room;
+    d9_cli_print(line->cli, "\r%.*s%*s", width, text, d9_live_line_padding(line, width), "");
+    line->width = width;
 }
 
 void d9_live_line_clear(d9_live_line *line) {
@@ -75,10 +83,11 @@ static void show(d9_progress *progress, const line_parts *line) {
     progress->live.width = width;
 }
 
-/* The line after `steps` of the run. */
-static void draw(d9_progress *progress, const d9_program *program, int64_t steps, double loss,
-                 double seconds_per_step) {
-    const int64_t per_epoch = program->steps_per_epoch, epochs = (program->steps + per_epoch - 1) / per_epoch;
+/* The line after progress->steps of the run; `evaluated`: the share of an evaluation, in percent; -1: there is none. */
+static void draw(d9_progress *progress, const d9_program *program, int evaluated) {
+    const int64_t steps = progress->steps, per_epoch = program->steps_per_epoch,
+                  epochs = (program->steps + per_epoch - 1) / per_epoch;
+    const double loss = progress->loss, seconds_per_step = progress->step_seconds;
     line_parts line = {0};
     char left[24];
     d9_duration_format(d9_seconds_left(program, progress->config, steps, seconds_per_step), left, sizeof left);
@@ -90,8 +99,8 @@ static void draw(d9_progress *progress, const d9_program *program, int64_t steps
         snprintf(line.parts[PART_ACCURACY], sizeof line.parts[0], "  accuracy %.2f%%", progress->accuracy);
     snprintf(line.parts[PART_RATE], sizeof line.parts[0], "  %.0f images/s",
              (double)program->extent.batch / seconds_per_step);
-    if (steps % per_epoch == 0 || steps == program->steps)
-        snprintf(line.parts[PART_LEFT], sizeof line.parts[0], "  epoch ends");
+    if (evaluated >= 0)
+        snprintf(line.parts[PART_LEFT], sizeof line.parts[0], "  evaluating %d%%", evaluated);
     else
         snprintf(line.parts[PART_LEFT], sizeof line.parts[0], "  %s left", left);
     fit(&line, d9_cli_columns(progress->cli), steps, program->steps);
@@ -102,13 +111,27 @@ static void draw(d9_progress *progress, const d9_program *program, int64_t steps
 
 static bool wide(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
 
+/* With --verbose: what the network's products take of the rate that a large one has here. */
+static bool has_share(const d9_progress *progress) {
+    return progress->product > 0 && d9_cli_columns(progress->cli) >= ROW_COLUMNS + SHARE_COLUMNS;
+}
+
+static double share_of(const d9_progress *progress, const d9_program *program, const d9_epoch_row *row) {
+    const int64_t first = (row->epoch - 1) * program->steps_per_epoch,
+                  end = first + program->steps_per_epoch < program->steps ? first + program->steps_per_epoch
+                                                                          : program->steps;
+    const double operations = d9_train_operations(program, first) - d9_train_operations(program, end),
+                 images = (double)((end - first) * program->extent.batch);
+    return operations / images * row->images_per_second / progress->product;
+}
+
 static bool has_views(const d9_program *program) { return program->views.count > 1; }
 
 static void print_header(d9_progress *progress, const d9_program *program) {
     if (progress->header) return;
     progress->header = true;
-    d9_cli_print(progress->cli, "epoch  train loss  accuracy%s%s\n", has_views(program) ? "  with TTA" : "",
-                 wide(progress) ? "  images/s  seconds" : "");
+    d9_cli_print(progress->cli, "epoch  train loss  accuracy%s%s%s\n", has_views(program) ? "  with TTA" : "",
+                 wide(progress) ? "  images/s  seconds" : "", has_share(progress) ? "  share" : "");
 }
 
 /* Above the header: a run whose first steps say that it will take a minute or more. The very first step is not
@@ -123,12 +146,15 @@ static void tell_duration(d9_progress *progress, const d9_program *program, int6
     if (left >= 3 * 3600)
         d9_cli_print(progress->cli, "about %.1f hours with its evaluations, by the first steps\n", left / 3600);
     else if (left >= 60)
-        d9_cli_print(progress->cli, "about %.0f minutes with its evaluations, by the first steps\n", left / 60);
+        d9_cli_print(progress->cli, "about %.0f minute%s with its evaluations, by the first steps\n", left / 60,
+                     left < 90 ? "" : "s");
     print_header(progress, program);
 }
 
 static void planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
     d9_progress *progress = user;
+    d9_live_page_planned(&progress->page, program);
+    if (progress->quiet) return;
     d9_live_line_clear(&progress->live);
     d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld images, %lld parameters, %s", progress->config->title,
                  precision, (long long)program->steps, (long long)program->extent.batch,
@@ -136,10 +162,18 @@ static void planned(void *user, const d9_program *program, const d9_device_info 
     if (device->threads > 0)
         d9_cli_print(progress->cli, ", %d thread%s", device->threads, device->threads == 1 ? "" : "s");
     d9_cli_print(progress->cli, "\n");
+    if (progress->page.path)
+        d9_cli_print(progress->cli, "page       %s, for a browser: renews itself\n", progress->page.path);
+    if (progress->cli->terminal) show(progress, &(line_parts){.parts = {[PART_EPOCH] = "first step ..."}});
+}
+
+static void on_resumed(void *user, int64_t steps, const d9_epoch_row *rows, int64_t count) {
+    d9_progress *progress = user;
+    d9_live_page_resumed(&progress->page, steps, rows, count);
 }
 
 /* `steps` are done. A resumed run enters its first epoch half way, so the epoch's own steps are counted here. An
- * epoch's last step is always drawn: evaluation follows, and the line stands while it takes its time. */
+ * epoch's last step is always drawn. */
 static void on_step(void *user, const d9_program *program, int64_t steps, double loss, double epoch_seconds) {
     d9_progress *progress = user;
     const double now = d9_clock_now();
@@ -149,11 +183,39 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
         progress->epoch = epoch;
         progress->epoch_first_step = steps - 1;
     }
+    if (!(epoch_seconds > 0)) return;
+    progress->steps = steps;
+    progress->loss = loss;
+    progress->step_seconds = epoch_seconds / (double)(steps - progress->epoch_first_step);
+    if (progress->page.path) /* only then: the estimate goes over the whole program */
+        d9_live_page_step(&progress->page, steps, loss, progress->step_seconds,
+                          d9_seconds_left(program, progress->config, steps, progress->step_seconds));
+    if (progress->quiet) return;
     if (isfinite(loss)) tell_duration(progress, program, steps, epoch_seconds); /* else steps are only submitted */
-    if (!progress->cli->terminal || !(epoch_seconds > 0)) return;
+    if (!progress->cli->terminal) return;
     if (!last && now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->live.shown_seconds = now;
-    draw(progress, program, steps, loss, epoch_seconds / (double)(steps - progress->epoch_first_step));
+    draw(progress, program, -1);
+}
+
+static void on_evaluated(void *user, const d9_program *program, int64_t seen, int64_t all) {
+    d9_progress *progress = user;
+    const double now = d9_clock_now();
+    if (!progress->cli->terminal || progress->quiet || progress->steps == 0) return;
+    if (now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
+    progress->live.shown_seconds = now;
+    draw(progress, program, seen < all ? (int)(100 * seen / all) : 100);
+}
+
+/* Before the first step: what comes behind the segment that has ended. */
+static void on_lap(void *user, d9_segment_kind kind) {
+    static const char *const next[D9_SEGMENT_COUNT] = {
+        [D9_SEGMENT_LOAD] = "choosing kernels ...", [D9_SEGMENT_PLAN] = "initial weights ..."};
+    d9_progress *progress = user;
+    if (!progress->cli->terminal || progress->quiet || progress->steps > 0 || !next[kind]) return;
+    line_parts line = {0};
+    snprintf(line.parts[PART_EPOCH], sizeof line.parts[0], "%s", next[kind]);
+    show(progress, &line);
 }
 
 static void print_percent(d9_cli *cli, double value) {
@@ -165,20 +227,36 @@ static void print_percent(d9_cli *cli, double value) {
 
 static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     d9_progress *progress = user;
+    if (isfinite(row->accuracy_tta)) progress->accuracy = row->accuracy_tta;
+    d9_live_page_epoch(&progress->page, row);
+    if (progress->quiet) return;
     d9_live_line_clear(&progress->live);
     print_header(progress, program);
-    if (isfinite(row->accuracy_tta)) progress->accuracy = row->accuracy_tta;
     d9_cli_print(progress->cli, "%5lld  %10.4f", (long long)row->epoch, row->train_loss);
     print_percent(progress->cli, row->accuracy);
     if (has_views(program)) print_percent(progress->cli, row->accuracy_tta);
     if (wide(progress)) d9_cli_print(progress->cli, "  %8.0f  %7.2f", row->images_per_second, row->seconds);
+    if (has_share(progress)) d9_cli_print(progress->cli, "  %5.2f", share_of(progress, program, row));
     d9_cli_print(progress->cli, "\n");
 }
 
 /* On a terminal a line stands from the beginning: reading the data and trying convolutions may take seconds. */
-d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, bool quiet) {
-    *progress = (d9_progress){.cli = cli, .config = config, .live = {.cli = cli}, .accuracy = NAN};
-    if (quiet) return (d9_observer){0};
-    if (cli->terminal) show(progress, &(line_parts){.parts = {[PART_EPOCH] = "reading data and planning ..."}});
-    return (d9_observer){.user = progress, .planned = planned, .step = on_step, .epoch = on_epoch};
+d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, const char *page,
+                                 bool quiet) {
+    *progress = (d9_progress){.cli = cli, .config = config, .live = {.cli = cli}, .accuracy = NAN, .quiet = quiet};
+    d9_live_page_begin(&progress->page, &cli->context, config, page);
+    if (quiet && !page) return (d9_observer){0};
+    if (cli->terminal && !quiet) show(progress, &(line_parts){.parts = {[PART_EPOCH] = "reading data ..."}});
+    return (d9_observer){.user = progress,
+                         .lap = on_lap,
+                         .planned = planned,
+                         .resumed = on_resumed,
+                         .step = on_step,
+                         .evaluated = on_evaluated,
+                         .epoch = on_epoch};
+}
+
+void d9_progress_end(d9_progress *progress, bool finished, const char *state) {
+    d9_live_line_clear(&progress->live);
+    d9_live_page_end(&progress->page, finished, state);
 }

@@ -20,6 +20,16 @@ const d9_flag d9_runs_flags[] = {
     {"retry", D9_FLAG_SWITCH, offsetof(d9_runs_options, retry), .doc = "do runs again that failed"},
     {"slurm", D9_FLAG_SWITCH, offsetof(d9_runs_options, slurm),
      .doc = "submit an array job, a task for each run that is left"},
+    {"commands", D9_FLAG_SWITCH, offsetof(d9_runs_options, commands),
+     .doc = "print the command of each such task instead, for another launcher"},
+    {"pack", D9_FLAG_INTEGER, offsetof(d9_runs_options, pack), "N", .minimum = 1, .maximum = 100000,
+     .doc =
+         "with --slurm, --commands or --shard: N runs in a row are one task. As many as there are arms: a seed of each "
+         "arm, on one node"},
+    {"tasks", D9_FLAG_INTEGER, offsetof(d9_runs_options, tasks), "N", .minimum = 1, .maximum = 100000,
+     .doc = "with --slurm: no more than N tasks at a time"},
+    {"requeue", D9_FLAG_SWITCH, offsetof(d9_runs_options, requeue),
+     .doc = "with --slurm: a task that reaches its time limit stops two minutes before, and goes on in a further job"},
     {"sbatch", D9_FLAG_LIST, offsetof(d9_runs_options, sbatch), "OPTION",
      .doc = "with --slurm: hand this to sbatch (--sbatch=--gres=gpu:1); may be repeated"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(d9_runs_options, edits), .table = d9_cli_edit_flags},
@@ -34,7 +44,7 @@ d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_options *options
         return d9_fail(&cli->context, D9_USAGE, "--seed: an experiment has many; --seeds N takes 1 to N");
     edits.threads = (d9_flag_integer){.given = false}; /* this and the folder of the dataset are the machine's */
     edits.data = NULL;
-    *wanted = (d9_experiment_options){.seeds = options->seeds.value};
+    *wanted = (d9_experiment_options){.seeds = options->seeds.value, .data = options->edits.data};
     return d9_cli_edits_collect(cli, &edits, NULL, &wanted->edits);
 }
 
@@ -84,6 +94,7 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
                       .out = options->out,
                       .count = d9_experiment_runs(experiment),
                       .work = {.shards = 1,
+                               .pack = options->pack.given ? options->pack.value : 1,
                                .worker_count = options->workers.given ? (int)options->workers.value : 1,
                                .devices = options->devices,
                                .run = {.threads = options->edits.threads.value,
@@ -97,8 +108,15 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
     if (options->devices && options->workers.given)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--workers: --devices says how many already"));
     if (options->devices) D9_TRY(count_devices(cli, options->devices, &runs->work.worker_count));
-    if (options->sbatch.count && !options->slurm)
-        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--sbatch: only with --slurm"));
+    const bool slurm = options->slurm, tasks = slurm || options->commands;
+    const char *alone = options->sbatch.count && !slurm  ? "--sbatch: only with --slurm"
+                        : options->tasks.given && !slurm ? "--tasks: only with --slurm"
+                        : options->requeue && !slurm     ? "--requeue: only with --slurm"
+                        : options->pack.given && !tasks && !options->shard
+                            ? "--pack: only with --slurm, --commands or --shard"
+                        : tasks && options->shard ? "--shard: the tasks are shards already"
+                                                  : NULL;
+    if (alone) D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s", alone));
 done:
     return status;
 }
@@ -135,6 +153,7 @@ d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9
     D9_TRY(d9_experiment_open(&cli->context, experiment, runs.out));
     if (options->retry) D9_TRY(forget_failures(&runs));
     if (options->slurm) return d9_runs_submit(&runs);
+    if (options->commands) return d9_runs_print_commands(&runs);
     d9_runs_show_start(&runs);
     D9_TRY(work(&runs, &worker));
     if (!worker) status = d9_runs_show_end(&runs);

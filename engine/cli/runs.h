@@ -8,10 +8,10 @@
 
 typedef struct d9_runs_options {
     d9_cli_edits edits;
-    d9_flag_integer seeds, workers;
+    d9_flag_integer seeds, workers, pack, tasks;
     const char *out, *shard, *devices;
     d9_flag_list sbatch;
-    bool status, slurm, retry, dry_run, quiet, json;
+    bool status, slurm, requeue, commands, retry, dry_run, quiet, json;
 } d9_runs_options;
 extern const d9_flag d9_runs_flags[];
 
@@ -37,12 +37,17 @@ typedef struct d9_runs {
 /* runs_show.c */
 D9_MUST_USE d9_status d9_runs_show_plan(const d9_runs *runs);
 D9_MUST_USE d9_status d9_runs_show_status(const d9_runs *runs);
+/* runs_time.c: a line that says how long what is left takes here. */
+D9_MUST_USE d9_status d9_runs_show_time(const d9_runs *runs);
+
 void d9_runs_show_start(const d9_runs *runs);
 d9_work_observer d9_runs_observer(d9_runs *runs); /* a line for each finished run, and on a terminal a live one */
 /* The last lines; a failure of runs is the command's. */
 D9_MUST_USE d9_status d9_runs_show_end(const d9_runs *runs);
 
-/* runs_slurm.c: one array task for each run that is left. */
+/* runs_slurm.c: one array task for each pack of runs that has something left. */
 D9_MUST_USE d9_status d9_runs_submit(const d9_runs *runs);
+/* The commands of these tasks, a line each, for any other launcher. */
+D9_MUST_USE d9_status d9_runs_print_commands(const d9_runs *runs);
 
 #endif

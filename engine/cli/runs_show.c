@@ -2,12 +2,17 @@
  *
  *     short: 3 arms x 2 seeds = 6 runs, 1 done before
  *      2/6  celu  seed 1  93.10%, with TTA 93.40%  12.3 s  about 0:49 left
+ *     so far     1 of 2 changes has a clear effect: ...    (after each seed that all arms have)
  *     runs       6 of 6 done
+ *     verdict    2 of 2 changes have a clear effect: ...
  *     record     runs/short
  *     report     dawn9 report runs/short */
+#include "cli/help.h"
 #include "cli/runs.h"
 #include "core/system.h"
 #include "record/effective.h"
+#include "report/report.h"
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,14 +57,30 @@ static int64_t count_with(const d9_runs *runs, const char *name) {
     return found;
 }
 
-/* The widest name of an arm. */
-static int name_width(const d9_experiment *experiment) {
+enum { NAME_LEAST = 12, NAME_MOST = 120, LEFT_COLUMNS = 20 };
+
+/* The widest name of an arm, or what is left of a line whose other parts take `others` columns. */
+static int name_width(const d9_runs *runs, int others) {
+    const d9_experiment *experiment = runs->experiment;
+    const int columns = d9_cli_columns(runs->cli), room = columns > others + NAME_LEAST ? columns - others : NAME_LEAST;
     int width = 0;
     for (int i = 0; i < experiment->arm_count; i++) {
         int length = (int)strlen(experiment->arms[i].name);
         if (length > width) width = length;
     }
-    return width > 60 ? 60 : width;
+    const int most = room < NAME_MOST ? room : NAME_MOST;
+    return width > most ? most : width;
+}
+
+/* Where it is longer, without its middle, because arms of a grid differ at the end: "crop,tr..pochs=1.5" */
+typedef char short_text[128];
+static const char *shorten(const char *name, int width, short_text text) {
+    const int length = (int)strlen(name), end = (width - 2) / 2;
+    if (length <= width)
+        snprintf(text, sizeof(short_text), "%s", name);
+    else
+        snprintf(text, sizeof(short_text), "%.*s..%s", width - 2 - end, name, name + length - end);
+    return text;
 }
 
 static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
@@ -69,6 +90,10 @@ static void print_size(const d9_runs *runs) {
     d9_cli_print(runs->cli, "%s: %d arm%s x %d seed%s = %lld run%s", experiment->title, experiment->arm_count,
                  plural(experiment->arm_count), experiment->seed_count, plural(experiment->seed_count),
                  (long long)runs->count, plural(runs->count));
+    int64_t own = 0;
+    for (int64_t i = 0; i < runs->count; i++) own += d9_experiment_trains(experiment, i);
+    if (own < runs->count)
+        d9_cli_print(runs->cli, ", %lld trained: arms that are configured alike share theirs", (long long)own);
 }
 
 static const char *arm_name(const d9_runs *runs, int64_t index) {
@@ -95,14 +120,16 @@ d9_status d9_runs_show_plan(const d9_runs *runs) {
         d9_cli_print(runs->cli, "%s %s\n", i ? "       " : "all arms", experiment->shared.items[i]);
     for (int i = 0; i < experiment->arm_count; i++) {
         const d9_arm *arm = &experiment->arms[i];
-        d9_cli_print(runs->cli, "%-*s  %.8s  %s", name_width(experiment), arm->name, arm->config_hash,
-                     arm->config->path);
+        d9_cli_print(runs->cli, "%-*s  %.8s  %s", name_width(runs, 0), arm->name, arm->config_hash, arm->config->path);
         for (int e = 0; e < arm->own.count; e++) d9_cli_print(runs->cli, " %s", arm->own.items[e]);
-        d9_cli_print(runs->cli, arm->baseline ? "  (against %s)\n" : "\n", arm->baseline);
+        if (arm->baseline) d9_cli_print(runs->cli, "  (against %s)", arm->baseline);
+        if (arm->runs_of != i) d9_cli_print(runs->cli, "  (the runs of %s)", experiment->arms[arm->runs_of].name);
+        d9_cli_print(runs->cli, "\n");
     }
     d9_cli_print(runs->cli, "seeds");
     for (int i = 0; i < experiment->seed_count; i++) d9_cli_print(runs->cli, " %lld", (long long)experiment->seeds[i]);
     d9_cli_print(runs->cli, "\n");
+    D9_TRY(d9_runs_show_time(runs));
 done:
     return status;
 }
@@ -112,13 +139,23 @@ done:
 static const d9_run_kind kinds[] = {D9_RUN_DONE, D9_RUN_RUNNING, D9_RUN_FAILED, D9_RUN_STOPPED, D9_RUN_WAITING};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
+/* Of a finished run. Returns its columns. */
+static int accuracy_text(const d9_run_state *state, char *text, size_t size) {
+    return state->views == 1 ? snprintf(text, size, "%6.2f%%", state->accuracy)
+                             : snprintf(text, size, "%6.2f%%, with TTA %6.2f%%", state->accuracy, state->accuracy_tta);
+}
+
 static void print_state(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows) {
     (void)rows;
     if (state->kind == D9_RUN_WAITING) return;
-    d9_cli_print(runs->cli, "%-*s  seed %-3lld  ", name_width(runs->experiment), arm_name(runs, index),
+    char accuracy[48];
+    short_text name;
+    const int others = (int)strlen("  seed 123  ") + accuracy_text(state, accuracy, sizeof accuracy),
+              width = name_width(runs, others);
+    d9_cli_print(runs->cli, "%-*s  seed %-3lld  ", width, shorten(arm_name(runs, index), width, name),
                  seed(runs, index));
     if (state->kind == D9_RUN_DONE)
-        d9_cli_print(runs->cli, "%6.2f%%, with TTA %6.2f%%\n", state->accuracy, state->accuracy_tta);
+        d9_cli_print(runs->cli, "%s\n", accuracy);
     else
         d9_cli_print(runs->cli, "%s%s%s\n", d9_run_kind_name(state->kind), state->kind == D9_RUN_FAILED ? ": " : "",
                      state->kind == D9_RUN_FAILED ? state->message : "");
@@ -199,19 +236,42 @@ static void on_step(void *user, int64_t index, const d9_program *program, int64_
 
 /* One write, because several workers share the screen. */
 static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
-    char figures[1100], left[48] = "", duration[24];
+    char accuracy[48], figures[1100], left[48] = "", duration[24];
     const int64_t done = count_with(runs, "result.json"), failed = count_with(runs, "failure.json"),
                   shards = runs->work.shards, rest = (runs->count - done - failed + shards - 1) / shards;
-    snprintf(figures, sizeof figures, "%6.2f%%, with TTA %6.2f%%  %7.1f s", state->accuracy, state->accuracy_tta,
-             seconds);
+    const int others =
+        (int)strlen("1234/1234    seed 123    12345.7 s") + accuracy_text(state, accuracy, sizeof accuracy);
+    const int width = name_width(runs, others);
+    snprintf(figures, sizeof figures, "%s  %7.1f s", accuracy, seconds);
     if (state->kind == D9_RUN_FAILED) snprintf(figures, sizeof figures, "failed: %s", state->message);
-    if (rest > 0 && state->kind == D9_RUN_DONE) {
+    short_text name;
+    if (rest > 0 && state->kind == D9_RUN_DONE && width + others + LEFT_COLUMNS < d9_cli_columns(runs->cli)) {
         d9_duration_format((double)rest * runs->trained_seconds / (double)runs->trained / runs->work.worker_count,
                            duration, sizeof duration);
         snprintf(left, sizeof left, "  about %s left", duration);
     }
-    d9_cli_print(runs->cli, "%4lld/%lld  %-*s  seed %-3lld  %s%s\n", (long long)done, (long long)runs->count,
-                 name_width(runs->experiment), arm_name(runs, index), seed(runs, index), figures, left);
+    d9_cli_print(runs->cli, "%4lld/%lld  %-*s  seed %-3lld  %s%s\n", (long long)done, (long long)runs->count, width,
+                 shorten(arm_name(runs, index), width, name), seed(runs, index), figures, left);
+}
+
+/* What the report says of the runs that are done. Nothing, where it cannot be read. */
+static d9_status print_verdict(const d9_runs *runs, const char *head) {
+    d9_context quiet = runs->cli->context;
+    d9_report *report = NULL;
+    d9_text text;
+    if (d9_report_read(&quiet, runs->out, &report) != D9_OK) return D9_OK;
+    d9_text_init(&runs->cli->context, &text);
+    d9_text_add(&text, "%-11s", head);
+    d9_wrap(report->verdict, 11, 11, d9_help_width(runs->cli), &text);
+    d9_report_free(&quiet, report);
+    return d9_cli_print_text(runs->cli, &text);
+}
+
+/* After each seed that all arms have, from the second on: there are intervals then. */
+static void tell_so_far(d9_runs *runs) {
+    const int64_t done = count_with(runs, "result.json"), arms = runs->experiment->arm_count;
+    if (arms < 2 || done < 2 * arms || done % arms != 0 || done == runs->count) return;
+    if (print_verdict(runs, "so far") != D9_OK) runs->cli->output_error = ENOMEM;
 }
 
 static void on_run(void *user, int64_t index, const d9_run_state *state, double seconds) {
@@ -220,6 +280,7 @@ static void on_run(void *user, int64_t index, const d9_run_state *state, double 
     runs->trained++;
     runs->trained_seconds += seconds;
     print_run(runs, index, state, seconds);
+    tell_so_far(runs);
 }
 
 d9_work_observer d9_runs_observer(d9_runs *runs) {
@@ -236,8 +297,10 @@ d9_status d9_runs_show_end(const d9_runs *runs) {
     D9_TRY(runs->options->json ? print_json(runs, &tally) : count(runs, &tally, NULL, NULL));
     if (!runs->options->json) {
         print_tally(runs, &tally);
+        D9_TRY(print_verdict(runs, "verdict"));
         d9_cli_print(runs->cli, "record     %s\n", runs->out);
-        if (tally.of[D9_RUN_DONE] > 0) d9_cli_print(runs->cli, "report     dawn9 report %s\n", runs->out);
+        if (tally.of[D9_RUN_DONE] > 0)
+            d9_cli_print(runs->cli, "report     dawn9 report %s\n", d9_cli_word(runs->cli, runs->out));
     }
     if (tally.failed_index >= 0)
         status =

@@ -1,4 +1,5 @@
-/* A Slurm array job: one task for each run that is left, each of which is this very command with --shard.
+/* A Slurm array job: one task for each run that is left, or pack of them, each of which is this very command with
+ * --shard; or the commands of these tasks, for another launcher.
  *
  * Tasks are numbered like runs, so that a task that was killed is submitted again under its number, by the same
  * command. What a site needs beyond that (partition, time, GPUs) comes by --sbatch, or by sbatch's own environment. */
@@ -15,45 +16,61 @@ extern char **environ;
 
 enum { TASKS_MAX = 1000 }; /* Slurm's MaxArraySize is 1001 unless a site says otherwise */
 
-static int64_t shard_count(const d9_runs *runs) { return runs->count < TASKS_MAX ? runs->count : TASKS_MAX; }
+static int64_t packs(const d9_runs *runs) { return (runs->count + runs->work.pack - 1) / runs->work.pack; }
+static int64_t task_count(const d9_runs *runs) { return packs(runs) < TASKS_MAX ? packs(runs) : TASKS_MAX; }
 
-/* This command without the options that only the submission needs. */
-static d9_status add_command(const d9_runs *runs, d9_text *text) {
-    static const char *const dropped[] = {"--slurm", "--retry", "--json"};
+/* This command without the options that only the submission needs. `shard`: I of --shard I/N, for a shell. */
+static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *text) {
+    static const char *const dropped[] = {"--slurm", "--retry", "--json", "--requeue", "--commands"};
+    static const char *const valued[] = {"--sbatch", "--tasks"};
     char program[4096];
     char *const *words = runs->cli->words;
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = 0;
-    d9_text_add(text, "exec ");
     d9_text_add_shell_word(text, length > 0 ? program : words[0]);
     for (int i = 1; words[i]; i++) {
-        bool drop = strncmp(words[i], "--sbatch=", 9) == 0;
-        for (int d = 0; d < 3; d++) drop = drop || strcmp(words[i], dropped[d]) == 0;
-        if (strcmp(words[i], "--sbatch") == 0 && words[i + 1]) {
-            i++; /* and its value */
+        bool drop = false;
+        for (size_t d = 0; d < sizeof dropped / sizeof *dropped; d++) drop = drop || !strcmp(words[i], dropped[d]);
+        for (size_t d = 0; d < sizeof valued / sizeof *valued; d++) {
+            const size_t bytes = strlen(valued[d]);
+            if (strncmp(words[i], valued[d], bytes) != 0 || (words[i][bytes] && words[i][bytes] != '=')) continue;
             drop = true;
+            if (!words[i][bytes] && words[i + 1]) i++; /* and its value */
         }
         if (drop) continue;
         d9_text_add(text, " ");
         d9_text_add_shell_word(text, words[i]);
     }
-    d9_text_add(text, " --shard \"$SLURM_ARRAY_TASK_ID/%lld\"", (long long)shard_count(runs));
+    d9_text_add(text, " --shard %s/%lld", shard, (long long)task_count(runs));
     return d9_text_status(text);
+}
+
+/* Whether a run of the task is neither done nor failed. */
+static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
+    d9_status status = D9_OK;
+    d9_work_options work = runs->work;
+    work.shard = task;
+    work.shards = task_count(runs);
+    *wanted = false;
+    for (int64_t i = 0; i < runs->count && !*wanted; i++) {
+        d9_run_state state;
+        if (!d9_work_has(&work, i) || !d9_experiment_trains(runs->experiment, i)) continue;
+        D9_TRY(d9_run_look(&runs->cli->context, runs->experiment, runs->out, i, &state));
+        *wanted = state.kind != D9_RUN_DONE && state.kind != D9_RUN_FAILED;
+    }
+done:
+    return status;
 }
 
 /* "1,4-9": the tasks that have something to do. */
 static d9_status add_tasks(const d9_runs *runs, d9_text *text, int64_t *tasks) {
     d9_status status = D9_OK;
-    const int64_t shards = shard_count(runs);
+    const int64_t all = task_count(runs);
     int64_t first = -1;
     *tasks = 0;
-    for (int64_t task = 0; task <= shards; task++) {
+    for (int64_t task = 0; task <= all; task++) {
         bool wanted = false;
-        for (int64_t i = task; task < shards && i < runs->count && !wanted; i += shards) {
-            d9_run_state state;
-            D9_TRY(d9_run_look(&runs->cli->context, runs->experiment, runs->out, i, &state));
-            wanted = state.kind != D9_RUN_DONE && state.kind != D9_RUN_FAILED;
-        }
+        if (task < all) D9_TRY(has_work(runs, task, &wanted));
         *tasks += wanted;
         if (wanted && first < 0) first = task;
         if (wanted || first < 0) continue;
@@ -63,6 +80,43 @@ static d9_status add_tasks(const d9_runs *runs, d9_text *text, int64_t *tasks) {
     }
     D9_TRY(d9_text_status(text));
 done:
+    return status;
+}
+
+/* What a task runs: with --requeue a shell stays, which hands on the signal, and asks for the task once more where the
+ * program says that it has stopped for it. */
+static d9_status add_script(const d9_runs *runs, d9_text *text) {
+    static const char shard[] = "\"$SLURM_ARRAY_TASK_ID\"";
+    d9_status status;
+    if (!runs->options->requeue) d9_text_add(text, "exec ");
+    D9_TRY(add_command(runs, shard, text));
+    if (!runs->options->requeue) return D9_OK;
+    d9_text_add(text,
+                " & child=$!; trap 'kill -USR1 $child' USR1; wait $child; status=$?; "
+                "while kill -0 $child 2>/dev/null; do wait $child; status=$?; done; "
+                "[ $status -ne %d ] || scontrol requeue \"$SLURM_JOB_ID\"; exit $status",
+                (int)D9_SIGUSR1);
+    status = d9_text_status(text);
+done:
+    return status;
+}
+
+d9_status d9_runs_print_commands(const d9_runs *runs) {
+    d9_status status = D9_OK;
+    d9_text text;
+    char shard[24];
+    d9_text_init(&runs->cli->context, &text);
+    for (int64_t task = 0; task < task_count(runs); task++) {
+        bool wanted;
+        D9_TRY(has_work(runs, task, &wanted));
+        if (!wanted) continue;
+        snprintf(shard, sizeof shard, "%lld", (long long)task + 1);
+        D9_TRY(add_command(runs, shard, &text));
+        d9_text_add(&text, "\n");
+    }
+    return d9_cli_print_text(runs->cli, &text);
+done:
+    d9_text_free(&text);
     return status;
 }
 
@@ -98,11 +152,19 @@ static d9_status submit(const d9_runs *runs, const char *tasks, const char *comm
     d9_arena *arena = &runs->cli->arena;
     char **words = NULL;
     int count = 0;
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, runs->options->sbatch.count + 7, &words));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, runs->options->sbatch.count + 9, &words));
     words[count++] = "sbatch";
     words[count++] = "--parsable";
     D9_TRY(d9_arena_format(context, arena, &words[count++], "--job-name=%s", runs->experiment->title));
-    D9_TRY(d9_arena_format(context, arena, &words[count++], "--array=%s", tasks));
+    if (runs->options->tasks.given)
+        D9_TRY(d9_arena_format(context, arena, &words[count++], "--array=%s%%%lld", tasks,
+                               (long long)runs->options->tasks.value));
+    else
+        D9_TRY(d9_arena_format(context, arena, &words[count++], "--array=%s", tasks));
+    if (runs->options->requeue) {
+        words[count++] = "--requeue";
+        words[count++] = "--signal=B:USR1@120";
+    }
     D9_TRY(d9_arena_format(context, arena, &words[count++], "--output=%s/slurm/%%A_%%a.txt", runs->out));
     for (int i = 0; i < runs->options->sbatch.count; i++)
         D9_TRY(d9_arena_copy(context, arena, runs->options->sbatch.items[i], &words[count++]));
@@ -120,14 +182,12 @@ d9_status d9_runs_submit(const d9_runs *runs) {
     d9_cli *cli = runs->cli;
     d9_text_init(&cli->context, &tasks);
     d9_text_init(&cli->context, &command);
-    if (runs->options->shard)
-        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--shard: the tasks of an array job are shards already"));
     D9_TRY(add_tasks(runs, &tasks, &count));
     if (count == 0) {
         d9_cli_print(cli, "nothing is left to run in %s\n", runs->out);
         goto done;
     }
-    D9_TRY(add_command(runs, &command));
+    D9_TRY(add_script(runs, &command));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%s/slurm", runs->out));
     D9_TRY(d9_directory_make(&cli->context, folder));
     D9_TRY(submit(runs, d9_text_get(&tasks), d9_text_get(&command), answer));

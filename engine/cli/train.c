@@ -1,5 +1,6 @@
 /* dawn9 train: one run, or the same run over several seeds. */
 #include "cli/commands.h"
+#include "cli/find_lr.h"
 #include "cli/progress.h"
 #include "report/statistics.h"
 #include "core/system.h"
@@ -17,7 +18,7 @@ typedef struct train_options {
     d9_cli_edits edits;
     d9_flag_integer runs;
     const char *out, *plan, *save_plan, *tensorboard;
-    bool resume, overwrite, quiet, verbose, json, events;
+    bool resume, overwrite, html, find_lr, quiet, verbose, json, events;
 } train_options;
 
 static const d9_flag flags[] = {
@@ -37,8 +38,15 @@ static const d9_flag flags[] = {
      .doc = "save the implementations that were chosen"},
     {"tensorboard", D9_FLAG_TEXT, offsetof(train_options, tensorboard), "DIR",
      .doc = "write event files for TensorBoard; with --runs into DIR/seedN"},
+    {"find-lr", D9_FLAG_SWITCH, offsetof(train_options, find_lr),
+     .doc = "do not train, but try rates around train.lr, growing step by step, and show the loss at each"},
+    {"html", D9_FLAG_SWITCH, offsetof(train_options, html),
+     .doc = "while it trains, keep OUT/live.html for a browser: curves, images/s and time left; it renews itself"},
     {"quiet", D9_FLAG_SWITCH, offsetof(train_options, quiet), .doc = "print only the end"},
-    {"verbose", D9_FLAG_SWITCH, offsetof(train_options, verbose), .doc = "print all four clocks at the end, not two"},
+    {"verbose", D9_FLAG_SWITCH, offsetof(train_options, verbose),
+     .doc = "print all four clocks at the end, not two, and with each epoch its rate as a share of a large matrix "
+            "product's; "
+            "measuring that takes some seconds before the first step, which are in the last two clocks"},
     {"json", D9_FLAG_SWITCH, offsetof(train_options, json), .doc = "print only the result, as JSON"},
     {"events", D9_FLAG_SWITCH, offsetof(train_options, events),
      .doc = "print lines of JSON: each epoch as it ends, as events.jsonl has it; the result last"},
@@ -96,12 +104,61 @@ static void print_published(d9_cli *cli, const d9_config *config) {
     d9_cli_print(cli, "\n");
 }
 
-static void print_end(d9_cli *cli, const d9_result *result, const char *out, bool verbose) {
+/* Of the steps of this run, beside a large matrix product on the same device. */
+static void print_rate(d9_cli *cli, const d9_result *result, double product) {
+    const double seconds = d9_timeline_sum(result->timeline, d9_clock_find("train_seconds"), result->epoch_to_target);
+    const double rate = result->train_operations / seconds;
+    if (result->resumed || !(rate > 0) || !isfinite(rate) || !(product > 0)) return;
+    d9_cli_print(cli, "rate       %.0f GFLOP/s in training, %.2f of a large matrix product's here (dawn9 bench step)\n",
+                 1e-9 * rate, rate / product);
+}
+
+/* What is special about the end: each part is empty where it is as usual. */
+typedef struct ending {
+    char ended[96], model[96];
+} ending;
+
+static void tell_ending(const d9_result *result, ending *text) {
+    const d9_config *config = result->config;
+    const double per_epoch = (double)(result->train_images / result->batch);
+    const int64_t steps = llround(config->train.epochs * per_epoch), patience = config->eval.patience;
+    *text = (ending){0};
+    if (result->steps < steps)
+        snprintf(text->ended, sizeof text->ended, "after epoch %lld of %.0f: %lld epoch%s without a better accuracy",
+                 (long long)result->epoch_count, ceil((double)steps / per_epoch), (long long)patience,
+                 patience == 1 ? "" : "s");
+    if (config->keep == D9_KEEP_BEST)
+        snprintf(text->model, sizeof text->model, "of epoch %lld, the best by the validation images: %.2f%%",
+                 (long long)result->best_epoch, result->epochs[result->best_epoch - 1].accuracy_tta);
+}
+
+static void print_ending(d9_cli *cli, const d9_result *result) {
+    ending text;
+    tell_ending(result, &text);
+    if (text.ended[0]) d9_cli_print(cli, "ended      %s\n", text.ended);
+    if (text.model[0]) d9_cli_print(cli, "model      %s\n", text.model);
+}
+
+/* For the page. */
+static void describe_end(const d9_result *result, char *text, size_t size) {
+    ending parts;
+    tell_ending(result, &parts);
+    int length = snprintf(text, size, "finished: accuracy %.2f%%", result->accuracy);
+    if (result->views > 1)
+        length += snprintf(text + length, size - (size_t)length, ", with TTA %.2f%%", result->accuracy_tta);
+    snprintf(text + length, size - (size_t)length, "%s%s%s%s", parts.ended[0] ? "; ended " : "", parts.ended,
+             parts.model[0] ? "; model " : "", parts.model);
+}
+
+static void print_end(d9_cli *cli, const d9_result *result, const char *out, bool verbose, double product) {
     print_accuracy(cli, result);
+    print_ending(cli, result);
     print_clocks(cli, result, verbose);
+    if (verbose) print_rate(cli, result, product);
     d9_cli_print(cli, "record     %s\n", out);
     print_published(cli, result->config);
-    d9_cli_print(cli, "compare    dawn9 compare %s OTHER    (OTHER: another run, or a folder of runs)\n", out);
+    d9_cli_print(cli, "compare    dawn9 compare %s OTHER    (OTHER: another run, or a folder of runs)\n",
+                 d9_cli_word(cli, out));
 }
 
 /* ---- runs ---- */
@@ -184,16 +241,33 @@ static void print_epoch(void *user, const d9_program *program, const d9_epoch_ro
     d9_text_free(&line);
 }
 
-static d9_observer observer(d9_cli *cli, const train_options *options, const d9_config *config, d9_progress *progress) {
+static d9_observer observer(d9_cli *cli, const train_options *options, const d9_config *config, const char *page,
+                            d9_progress *progress) {
     const bool quiet = options->quiet || options->json || options->events;
-    const d9_observer shown = d9_progress_observer(progress, cli, config, quiet);
+    const d9_observer shown = d9_progress_observer(progress, cli, config, page, quiet);
     return options->events ? (d9_observer){.user = cli, .epoch = print_epoch} : shown;
 }
 
-/* `tensorboard`: the folder for TensorBoard's files; NULL: none. */
+/* Before training, and no part of its time: how fast a large matrix product is here. */
+static d9_status measure_product(void *user, d9_session *session) {
+    d9_progress *progress = user;
+    d9_ceilings ceilings = {0};
+    d9_status status = D9_OK;
+    if (session->backend->ceilings)
+        status = session->backend->ceilings(session->context, session->device, session->program.precision, &ceilings);
+    progress->product = ceilings.operations_per_second;
+    return status;
+}
+
+/* `tensorboard`: the folder for TensorBoard's files; NULL: none. `product`: operations a second, measured where it is 0
+ * and asked for. */
 static d9_status train_once(d9_cli *cli, const train_options *options, const d9_config *config, const char *out,
-                            const char *tensorboard, d9_result *result) {
+                            const char *tensorboard, d9_result *result, double *product) {
     d9_progress progress;
+    char *page = NULL, ended[320];
+    d9_status status = D9_OK;
+    if (options->html) status = d9_arena_format(&cli->context, &cli->arena, &page, "%s/live.html", out);
+    if (status != D9_OK) return status;
     d9_train_options train = {
         .write_model = d9_model_write,
         .start_model = d9_model_start,
@@ -208,10 +282,14 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
         .process_start = cli->process_start,
         .interrupt = cli->interrupt,
         .unsaved_steps = cli->unsaved_steps,
-        .observer = observer(cli, options, config, &progress),
+        .observer = observer(cli, options, config, page, &progress),
     };
-    d9_status status = d9_train(&cli->context, &train, result);
-    d9_live_line_clear(&progress.live);
+    progress.product = *product;
+    if (options->verbose && *product == 0 && train.observer.user == &progress) train.ready = measure_product;
+    status = d9_train(&cli->context, &train, result);
+    *product = progress.product;
+    if (status == D9_OK) describe_end(result, ended, sizeof ended);
+    d9_progress_end(&progress, status == D9_OK, status == D9_OK ? ended : cli->context.message);
     return say_how_to_resume(cli, status, out);
 }
 
@@ -250,8 +328,11 @@ done:
 }
 
 static void print_finished(d9_cli *cli, const json_t *result, const char *folder) {
-    d9_cli_print(cli, "finished   before, %.2f%% plain, %.2f%% with TTA; --overwrite trains it again\nrecord     %s\n",
-                 d9_json_real(result, "accuracy"), d9_json_real(result, "accuracy_tta"), folder);
+    const double plain = d9_json_real(result, "accuracy"), tta = d9_json_real(result, "accuracy_tta");
+    const bool views = json_integer_value(json_object_get(result, "views")) != 1;
+    d9_cli_print(cli, "finished   before, %.2f%%", plain);
+    if (views) d9_cli_print(cli, " plain, %.2f%% with TTA", tta);
+    d9_cli_print(cli, "; --overwrite trains it again\nrecord     %s\n", folder);
 }
 
 static d9_status train_single(d9_cli *cli, const train_options *options) {
@@ -260,12 +341,13 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     d9_result result = {0};
     json_t *object = NULL;
     const char *folder;
+    double product = 0;
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     D9_TRY(choose_out(cli, options, config, &folder));
     D9_TRY(check_inputs(cli, options, config, folder));
     D9_TRY(find_finished(cli, options, config, folder, &object));
     const bool before = object != NULL;
-    if (!before) D9_TRY(train_once(cli, options, config, folder, options->tensorboard, &result));
+    if (!before) D9_TRY(train_once(cli, options, config, folder, options->tensorboard, &result, &product));
     if (!before && (options->json || options->events)) D9_TRY(result_object(cli, &result, &object));
     if (options->events)
         d9_cli_print_json_line(cli, json_incref(object), REAL_DIGITS);
@@ -274,7 +356,7 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     else if (before)
         print_finished(cli, object, folder);
     else
-        print_end(cli, &result, folder, options->verbose);
+        print_end(cli, &result, folder, options->verbose, product);
 done:
     json_decref(object);
     d9_result_free(&cli->context, &result);
@@ -287,9 +369,12 @@ typedef struct many {
     int64_t count;
     json_t *rows;
     const char *out;
+    double product; /* as train_once has it */
+    bool views;     /* some run has more than one */
 } many;
 
-static void add_accuracy(many *many, double plain, double tta) {
+static void add_accuracy(many *many, double plain, double tta, bool views) {
+    many->views = many->views || views;
     many->plain[many->count] = plain;
     many->tta[many->count++] = tta;
 }
@@ -344,7 +429,8 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
     D9_TRY(open_seed(cli, options, seed, many, &config, &folder));
     D9_TRY(find_finished(cli, options, config, folder, &object));
     if (object) {
-        add_accuracy(many, d9_json_real(object, "accuracy"), d9_json_real(object, "accuracy_tta"));
+        add_accuracy(many, d9_json_real(object, "accuracy"), d9_json_real(object, "accuracy_tta"),
+                     json_integer_value(json_object_get(object, "views")) != 1);
         json_array_append(many->rows, object);
         if (text) d9_cli_print(cli, "seed %lld: finished before, %s\n", (long long)seed, folder);
         goto done;
@@ -352,11 +438,12 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
     if (options->tensorboard)
         D9_TRY(d9_arena_format(&cli->context, &cli->arena, &tensorboard, "%s/seed%lld", options->tensorboard,
                                (long long)seed));
-    D9_TRY(train_once(cli, options, config, folder, tensorboard, &result));
-    add_accuracy(many, result.accuracy, result.accuracy_tta);
+    D9_TRY(train_once(cli, options, config, folder, tensorboard, &result, &many->product));
+    add_accuracy(many, result.accuracy, result.accuracy_tta, result.views > 1);
     if (text) {
         d9_cli_print(cli, "seed %lld: ", (long long)seed);
         print_accuracy(cli, &result);
+        print_ending(cli, &result);
         goto done;
     }
     D9_TRY(result_object(cli, &result, &object));
@@ -392,10 +479,11 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
                                 sample_json(&tta));
         d9_cli_print_json(cli, all);
     } else {
-        d9_cli_print(cli, "mean       %.2f%% plain (sd %.2f), %.2f%% with TTA (sd %.2f), over %d runs\nrecord     %s\n",
-                     plain.mean, plain.deviation, tta.mean, tta.deviation, (int)many.count, many.out);
+        d9_cli_print(cli, "mean       %.2f%%%s (sd %.2f)", plain.mean, many.views ? " plain" : "", plain.deviation);
+        if (many.views) d9_cli_print(cli, ", %.2f%% with TTA (sd %.2f)", tta.mean, tta.deviation);
+        d9_cli_print(cli, ", over %d runs\nrecord     %s\n", (int)many.count, many.out);
         print_published(cli, config);
-        d9_cli_print(cli, "compare    dawn9 compare %s\n", many.out);
+        d9_cli_print(cli, "compare    dawn9 compare %s\n", d9_cli_word(cli, many.out));
     }
 done:
     json_decref(many.rows);
@@ -403,8 +491,35 @@ done:
     return status;
 }
 
+static d9_status find_rate(d9_cli *cli, const train_options *options) {
+    d9_status status;
+    d9_config *config = NULL;
+    char *out = NULL;
+    const struct {
+        const char *option;
+        bool given;
+    } others[] = {{"--runs", options->runs.given},         {"--resume", options->resume},
+                  {"--overwrite", options->overwrite},     {"--json", options->json},
+                  {"--events", options->events},           {"--html", options->html},
+                  {"--tensorboard", options->tensorboard}, {"--plan", options->plan},
+                  {"--save-plan", options->save_plan}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].given)
+            return d9_fail(&cli->context, D9_USAGE, "--find-lr: does not go together with %s", others[i].option);
+    D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &out, "runs/%s-find-lr", config->title));
+    d9_cli_name_folder(out + strlen("runs/"), NULL);
+    status = d9_find_lr(cli, config, options->out ? options->out : out, options->quiet);
+done:
+    d9_config_free(&cli->context, config);
+    return status;
+}
+
 static d9_status run(d9_cli *cli, const void *options) {
     const train_options *chosen = options;
+    if (chosen->find_lr) return find_rate(cli, chosen);
+    if (chosen->html && chosen->events)
+        return d9_fail(&cli->context, D9_USAGE, "--html: does not go together with --events");
     if (chosen->json && chosen->events)
         return d9_fail(&cli->context, D9_USAGE, "--json and --events: give one of them (dawn9 train --help)");
     if (chosen->resume && chosen->overwrite)
@@ -428,7 +543,8 @@ const d9_command d9_command_train = {
     .name = "train",
     .doc = "Train a configuration and keep a record of the run",
     .about =
-        "A checkpoint is written on an interrupt (exit status 129, 130 or 143) and at the end of an epoch, at most\n"
+        "A checkpoint is written on an interrupt (exit status 129, 130, 138 or 143) and at the end of an epoch, at "
+        "most\n"
         "one every 30 seconds; --resume goes on from it. A folder that holds a run is not written over unless\n"
         "--overwrite says so. --data DIR says where the data lie, with --resume too: a record keeps no absolute path.\n"
         "`dawn9 eval DIR` evaluates what was trained once more, `dawn9 predict DIR FILE...` uses it.\n"

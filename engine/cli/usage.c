@@ -17,13 +17,14 @@ const d9_fact d9_exit_statuses[] = {
     {"6", "output could not be written"},
     {"129", "interrupted by SIGHUP; a training run has written a checkpoint"},
     {"130", "interrupted by SIGINT, likewise"},
+    {"138", "interrupted by SIGUSR1, likewise: a scheduler's word before its limit"},
     {"143", "interrupted by SIGTERM, likewise"},
     {0},
 };
 
 const d9_fact d9_environment[] = {
     {"DAWN9_DATA", "folder in which datasets are looked for, before the user's cache folder"},
-    {"DAWN9_CASES", "reference cases of `dawn9 verify`; otherwise tests/golden/cases"},
+    {"DAWN9_CASES", "reference cases of `dawn9 verify`; otherwise tests/golden/cases, or the installed ones"},
     {"XDG_CACHE_HOME", "the user's cache folder, where datasets lie in dawn9/; otherwise ~/.cache"},
     {"NO_COLOR", "if set and not empty, no colours"},
     {"OMP_WAIT_POLICY", "how threads wait; dawn9 sets it to passive unless it, GOMP_SPINCOUNT or KMP_BLOCKTIME is set"},
@@ -97,12 +98,25 @@ void d9_flag_sentence(const d9_flag *flag, d9_text *text) {
         d9_text_add(text, "%s%s", i == 0 ? ": " : i + 1 < choices.count ? ", " : " or ", choices.words[i]);
 }
 
-static void add_flags(const d9_flag_rows *list, bool words, int width, d9_text *text) {
+typedef enum flag_kind { WORDS, OPTIONS, EDITS } flag_kind;
+
+/* Rows are copies, with the names of their tables. */
+static flag_kind kind_of(const d9_flag *row) {
+    if (d9_flag_is_word(row)) return WORDS;
+    for (const d9_flag *flag = d9_cli_edit_flags; flag->type != D9_FLAG_END; flag++)
+        if (flag->name == row->name) return EDITS;
+    return OPTIONS;
+}
+
+static void add_flags(const d9_flag_rows *list, flag_kind kind, int width, d9_text *text) {
+    bool headed = kind != EDITS;
     for (int i = 0; i < list->count; i++) {
         const d9_flag *flag = &list->rows[i];
         char title[64];
         d9_text sentence;
-        if (d9_flag_is_word(flag) != words || !flag->doc) continue;
+        if (kind_of(flag) != kind || !flag->doc) continue;
+        if (!headed) d9_text_add(text, "\nTo change the configuration:\n");
+        headed = true;
         d9_text_init(text->context, &sentence);
         d9_flag_title(flag, title, sizeof title);
         d9_flag_sentence(flag, &sentence);
@@ -132,9 +146,10 @@ static void command_help(const d9_command *command, int width, d9_text *text) {
     d9_text_add(text, "\n\n%s.\n", command->doc);
     if (command->about) d9_wrap(command->about, 0, 0, width, text);
     d9_text_add(text, "\n");
-    add_flags(&list, true, width, text);
-    add_flags(&list, false, width, text);
+    add_flags(&list, WORDS, width, text);
+    add_flags(&list, OPTIONS, width, text);
     add_entry("--help", "this text", TITLE_COLUMNS, width, text);
+    add_flags(&list, EDITS, width, text);
     if (!command->examples) return;
     d9_text_add(text, "\nExamples:\n");
     for (const d9_example *example = command->examples; example->line; example++)
@@ -145,7 +160,10 @@ static void general_help(int width, d9_text *text) {
     enum { COLUMNS = 14 };
     const d9_command *command;
     d9_text_add(text, "usage: dawn9 COMMAND [arguments]\n\n%s\n\n", d9_summary);
-    for (int i = 0; (command = d9_command_at(i)); i++) add_entry(command->name, command->doc, COLUMNS, width, text);
+    for (int i = 0; (command = d9_command_at(i)); i++) {
+        if (d9_command_heading(i)) d9_text_add(text, "%s%s:\n", i ? "\n" : "", d9_command_heading(i));
+        add_entry(command->name, command->doc, COLUMNS, width, text);
+    }
     d9_text_add(text, "\n");
     add_facts(d9_general_options, COLUMNS, width, text);
     d9_text_add(text, "\n");

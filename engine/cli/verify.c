@@ -1,6 +1,8 @@
 /* dawn9 verify: another framework's numbers through this build's step program, one row per tensor group. */
 #include "cli/commands.h"
+#include "core/installed.h"
 #include "core/process.h"
+#include "core/system.h"
 #include "record/effective.h"
 #include "verify/verify.h"
 #include <math.h>
@@ -16,7 +18,8 @@ typedef struct verify_options {
 
 static const d9_flag flags[] = {
     {"cases", D9_FLAG_TEXT, offsetof(verify_options, cases), "DIR",
-     .doc = "folder of cases, or one file; default $DAWN9_CASES, then tests/golden/cases"},
+     .doc = "folder of cases, or one file; default $DAWN9_CASES, then tests/golden/cases, then the "
+            "installed ones"},
     {"backend", D9_FLAG_TEXT, offsetof(verify_options, backend), "B", .doc = "default auto"},
     {"precision", D9_FLAG_TEXT, offsetof(verify_options, precision), "P",
      .doc = "f64, f32 (default), tf32, or bf16 and fp16, which are compared with rounding at the same edges"},
@@ -76,12 +79,17 @@ static void on_row(void *user, const d9_verify_row *row) {
 
 static d9_status run(d9_cli *cli, const void *options) {
     const verify_options *chosen = options;
+    static const char here[] = "tests/golden/cases";
     const char *folder = getenv("DAWN9_CASES");
+    char installed[D9_INSTALLED_BYTES];
+    const bool ours =
+        !d9_folder_exists(&cli->context, here) && d9_installed_find(&cli->context, D9_INSTALLED_CASES, "", installed);
     tally tally = {.cli = cli, .rows = chosen->json ? json_array() : NULL};
     const d9_verify_options verify = {
         .cases = chosen->cases       ? chosen->cases
                  : folder && *folder ? folder
-                                     : "tests/golden/cases",
+                 : ours              ? installed
+                                     : here,
         .backend = chosen->backend ? chosen->backend : "auto",
         .precision = chosen->precision ? chosen->precision : "f32",
         .data = chosen->data,

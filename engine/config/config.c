@@ -181,6 +181,20 @@ done:
     return status;
 }
 
+/* ---- what chooses ---- */
+
+/* By images set aside for that: a choice that the test images make would be no longer tested by them. */
+static d9_status check_choices(d9_context *context, const d9_config *config, const d9_tree *root) {
+    const bool best = config->keep == D9_KEEP_BEST, stops = config->eval.patience > 0;
+    const d9_tree *node = stops ? d9_tree_find(d9_tree_find(root, "eval"), "patience") : d9_tree_find(root, "keep");
+    if (!best && !stops) return D9_OK;
+    if (config->data.validation == 0)
+        return d9_tree_fail_key(context, node, "needs data.validation: the test images must not choose");
+    if (stops && config->eval.every != 1)
+        return d9_tree_fail_key(context, node, "counts epochs, so it needs eval.every: 1");
+    return D9_OK;
+}
+
 /* ---- the whole ---- */
 
 static d9_status build(d9_context *context, d9_config *config, const char *path, const char *yaml,
@@ -199,6 +213,7 @@ static d9_status build(d9_context *context, d9_config *config, const char *path,
     D9_TRY(bind_model(context, config, root));
     D9_TRY(bind_tricks(context, config, root));
     D9_TRY(bind_ablate(context, config, root));
+    D9_TRY(check_choices(context, config, root));
     if (config->title) goto done;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const size_t length = strlen(name);
@@ -224,10 +239,7 @@ done:
 }
 
 bool d9_config_find(d9_context *context, const char *path, char found[D9_INSTALLED_BYTES]) {
-    int length = snprintf(found, D9_INSTALLED_BYTES, "%s", path);
-    if (length < 0 || length >= D9_INSTALLED_BYTES) return false;
-    if (d9_file_exists(context, path)) return true;
-    return *path && *path != '/' && *path != '.' && d9_installed_find(context, D9_INSTALLED_CONFIGS, path, found);
+    return d9_installed_or_here(context, D9_INSTALLED_CONFIGS, path, found);
 }
 
 d9_status d9_config_load(d9_context *context, const char *path, const d9_config_edits *edits, d9_config **config) {

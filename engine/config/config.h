@@ -16,9 +16,10 @@
 #include "models/model.h"
 #include "tricks/trick.h"
 
+typedef enum d9_class_weights_kind { D9_CLASS_WEIGHTS_NONE, D9_CLASS_WEIGHTS_BALANCED } d9_class_weights_kind;
 typedef enum d9_optimizer { D9_OPTIMIZER_SGD, D9_OPTIMIZER_ADAM, D9_OPTIMIZER_ADAMW } d9_optimizer;
 typedef enum d9_momentum_form { D9_MOMENTUM_PAGE, D9_MOMENTUM_TORCH, D9_MOMENTUM_PLAIN } d9_momentum_form;
-typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL } d9_keep;
+typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL, D9_KEEP_BEST } d9_keep;
 
 #define D9_FROM_RECORD "sha256:" /* how train.from begins where a record says it */
 
@@ -28,32 +29,48 @@ typedef struct d9_config {
     const char *title; /* `title:`, or the file's name without .yaml */
 
     /* root table */
-    double target; /* percent */
-    const char *backend; /* auto, reference, cpu, onednn, cuda */
+    double target;         /* percent */
+    const char *backend;   /* auto, reference, cpu, onednn, cuda */
     const char *precision; /* auto, f64, f32, tf32, bf16, fp16 */
     int64_t seed;
     int64_t threads; /* 0: one per physical core this process may use */
     int keep;        /* d9_keep */
 
-    struct { bool fuse; int tune; const char *cpu_level; double loss_scale; int64_t loss_scale_every; } backend_options;
+    struct {
+        bool fuse;
+        int tune;
+        const char *cpu_level;
+        double loss_scale;
+        int64_t loss_scale_every;
+    } backend_options;
     /* tune: d9_tune (backends/backend.h) */
-    struct { const char *dataset; const char *path; int64_t validation, image_size, largest_picture;
+    struct {
+        const char *dataset;
+        const char *path;
+        int64_t validation, image_size, largest_picture;
         bool check, skip_damaged;
         int64_t synthetic_train, synthetic_test;
         int normalize; /* d9_normalize (data/dataset.h) */
     } data;
-    struct { double every; } eval; /* epochs between evaluations; 0: only at the end */
+    struct {
+        double every;     /* epochs between evaluations; 0: only at the end */
+        int64_t patience; /* of them, without a better accuracy, until training ends; 0: it goes on */
+    } eval;
     struct {
         double epochs, weight_decay, momentum, bias_lr_multiplier, beta2, epsilon;
         int64_t batch_size;
-        int optimizer; /* d9_optimizer */
+        int optimizer;     /* d9_optimizer */
+        int class_weights; /* d9_class_weights_kind */
         int momentum_form; /* d9_momentum_form */
         bool decoupled, image_gradient;
         d9_schedule lr;
         const char *from;        /* file of the weights that training starts from; NULL: none */
         const char *from_sha256; /* "sha256:" and 64 digits: what its bytes are, and how a record names it */
     } train;
-    struct { double accuracy, seconds, epochs; const char *hardware, *source; } published; /* NaN, NULL: none */
+    struct {
+        double accuracy, seconds, epochs;
+        const char *hardware, *source;
+    } published; /* NaN, NULL: none */
 
     const d9_model *model;
     void *model_options;
@@ -69,11 +86,11 @@ typedef struct d9_config {
 /* What the command line adds, applied after the file in this order: with, without, set. `with` of a trick that is
  * on changes the options it names; `set` of an option whose trick is off is refused. */
 typedef struct d9_config_edits {
-    const char *const *with;    /* "ema:every=5,momentum=0.9" or "ema" */
+    const char *const *with; /* "ema:every=5,momentum=0.9" or "ema" */
     int with_count;
     const char *const *without; /* "ema" */
     int without_count;
-    const char *const *set;     /* "train.epochs=3", "tricks.celu.alpha=0.1" */
+    const char *const *set; /* "train.epochs=3", "tricks.celu.alpha=0.1" */
     int set_count;
     const char *const *set_by; /* the option that said each of `set`, "--seed" for "seed=4"; NULL: all by --set */
 } d9_config_edits;

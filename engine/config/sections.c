@@ -17,8 +17,10 @@ static const d9_option root_options[] = {
      "type of activations and weights in the step; auto takes the fastest of the backend (dawn9 devices says which)"},
     {"seed", D9_OPTION_INT, FIELD(seed), "1", 0, 9e18, NULL, "key of every random choice"},
     {"threads", D9_OPTION_INT, FIELD(threads), "0", 0, 4096, NULL, "CPU threads; 0: one per physical core"},
-    {"keep", D9_OPTION_CHOICE, FIELD(keep), "model", 0, 0, "none|model|all",
-     "weights kept after the run: none, the model, or also the checkpoint"},
+    {"keep", D9_OPTION_CHOICE, FIELD(keep), "model", 0, 0, "none|model|all|best",
+     "weights kept after the run: none, the model, also the checkpoint, or the model of the epoch with the best "
+     "accuracy; "
+     "best needs data.validation, for the test set must choose nothing"},
     {0},
 };
 
@@ -66,6 +68,9 @@ static const d9_option data_options[] = {
 
 static const d9_option eval_options[] = {
     {"every", D9_OPTION_REAL, FIELD(eval.every), "1", 0, 1e6, NULL, "epochs between evaluations; 0: only at the end"},
+    {"patience", D9_OPTION_INT, FIELD(eval.patience), "0", 0, 1e6, NULL,
+     "training ends after so many epochs in a row without a better accuracy; 0: it goes on to its end. Needs "
+     "data.validation, for the test set must choose nothing"},
     {0},
 };
 
@@ -90,6 +95,9 @@ static const d9_option train_options[] = {
      "of adam and adamw: share of the old average of squared gradients, below 1"},
     {"epsilon", D9_OPTION_REAL, FIELD(train.epsilon), "1.0e-8", 1e-30, 1e3, NULL,
      "of adam and adamw: added to the root of that average"},
+    {"class_weights", D9_OPTION_CHOICE, FIELD(train.class_weights), "none", 0, 0, "none|balanced",
+     "what an image counts in the loss: always 1; or the less, the more training images its class has, so that every "
+     "class counts as much"},
     {"image_gradient", D9_OPTION_BOOL, FIELD(train.image_gradient), "off", 0, 0, NULL,
      "compute the gradient into the images too, which nobody reads: what it costs"},
     {"lr", D9_OPTION_SCHEDULE, FIELD(train.lr), "{knots: [0, 20%, end], values: [0, 0.4, 0]}", 0, 1e6, NULL,
@@ -115,8 +123,9 @@ static const d9_section sections[] = {
     {"root", "the run as a whole", root_options, NULL},
     {"backend_options", "how the backend plans", backend_options, NULL},
     {"data", "the images", data_options, "normalize"},
-    {"eval", "evaluation", eval_options, NULL},
-    {"train", "the optimizer and its schedule", train_options, "image_gradient|optimizer|beta2|epsilon|decoupled"},
+    {"eval", "evaluation", eval_options, "patience"},
+    {"train", "the optimizer and its schedule", train_options,
+     "image_gradient|optimizer|beta2|epsilon|decoupled|class_weights"},
     {"published", "what the author of this file's recipe reported; data for reports, never inherited",
      published_options, NULL},
 };

@@ -254,8 +254,9 @@ done:
     return status;
 }
 
+const char *const d9_schedule_keys[] = {"knots", "values", "peak", NULL};
+
 static d9_status read_schedule(const reading *reading, const d9_tree *node, void *field) {
-    static const char *const keys[] = {"knots", "values", "peak", NULL};
     d9_status status = D9_OK;
     d9_context *context = reading->context;
     d9_schedule read = {0};
@@ -266,7 +267,7 @@ static d9_status read_schedule(const reading *reading, const d9_tree *node, void
                             node->text));
     if (node->kind != D9_TREE_MAP)
         D9_TRY(d9_value_wrong_type(context, node, "a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]}"));
-    D9_TRY(d9_values_bind(context, NULL, node, NULL, 0, keys));
+    D9_TRY(d9_values_bind(context, NULL, node, NULL, 0, d9_schedule_keys));
     const d9_tree *knots = d9_tree_find(node, "knots"), *values = d9_tree_find(node, "values"),
                   *peak = d9_tree_find(node, "peak");
     if (peak && !knots && !values) {

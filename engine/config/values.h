@@ -9,6 +9,8 @@
 D9_MUST_USE d9_status d9_value_read(d9_context *context, d9_arena *arena, const d9_option *option, const d9_tree *node,
                                     void *base);
 
+extern const char *const d9_schedule_keys[]; /* of a schedule's map; NULL ends them */
+
 /* Fails at the node: "needs NEEDED, not what it is". */
 D9_MUST_USE d9_status d9_value_wrong_type(d9_context *context, const d9_tree *node, const char *needed);
 

@@ -22,12 +22,13 @@ typedef enum d9_status {
     D9_OUTPUT = 6,       /* something could not be written */
     D9_SIGHUP = 129,
     D9_SIGINT = 130,
+    D9_SIGUSR1 = 138, /* a scheduler's word before its limit */
     D9_SIGTERM = 143
 } d9_status;
 
 /* Whether a signal asked for an orderly end: 128 and its number. */
 static inline bool d9_status_is_interrupt(d9_status status) {
-    return status == D9_SIGHUP || status == D9_SIGINT || status == D9_SIGTERM;
+    return status == D9_SIGHUP || status == D9_SIGINT || status == D9_SIGUSR1 || status == D9_SIGTERM;
 }
 
 #define D9_MUST_USE            __attribute__((warn_unused_result))

@@ -2,7 +2,7 @@
  *
  *     build tree     build/dawn9, build/libdawn9.so beside build/dawn9-onednn.so; test programs one folder below
  *     installed      PREFIX/bin/dawn9, PREFIX/lib/libdawn9.so, PREFIX/lib/dawn9/dawn9-onednn.so,
- * PREFIX/share/dawn9/configs */
+ *                    PREFIX/share/dawn9/configs, experiments and cases */
 #define _GNU_SOURCE /* dladdr1, RTLD_DL_LINKMAP */
 #include "core/installed.h"
 #include "core/system.h"
@@ -17,12 +17,17 @@
 
 enum { FOLDERS = 4 };
 
-/* By kind, from the folder of this code; then from DAWN9_PREFIX. DAWN9_LIBDIR: lib, lib64, lib/x86_64-linux-gnu. */
+/* By kind, from the folder of this code; then from DAWN9_PREFIX. DAWN9_LIBDIR: lib, lib64, lib/x86_64-linux-gnu.
+ * `usual`: where, below these and below the user's folder, files of this kind lie; ends with NULL. */
 static const struct {
-    const char *beside[FOLDERS], *below_prefix;
+    const char *beside[FOLDERS], *below_prefix, *usual[FOLDERS];
 } places[] = {
-    [D9_INSTALLED_MODULES] = {{"", "dawn9/", "../" DAWN9_LIBDIR "/dawn9/", "../"}, DAWN9_LIBDIR "/dawn9/"},
-    [D9_INSTALLED_CONFIGS] = {{"../share/dawn9/configs/", "../../share/dawn9/configs/"}, "share/dawn9/configs/"},
+    [D9_INSTALLED_MODULES] = {{"", "dawn9/", "../" DAWN9_LIBDIR "/dawn9/", "../"}, DAWN9_LIBDIR "/dawn9/", {""}},
+    [D9_INSTALLED_CONFIGS] = {{"../share/dawn9/", "../../share/dawn9/"},
+                              "share/dawn9/",
+                              {"", "configs/", "configs/ladder/"}},
+    [D9_INSTALLED_EXPERIMENTS] = {{"../share/dawn9/", "../../share/dawn9/"}, "share/dawn9/", {"", "experiments/"}},
+    [D9_INSTALLED_CASES] = {{"../share/dawn9/cases/", "../../share/dawn9/cases/"}, "share/dawn9/cases/", {""}},
 };
 
 /* The path of the program or of the shared library that this function is in; false where the system does not say. The
@@ -50,6 +55,33 @@ bool d9_installed_find(d9_context *context, d9_installed_kind kind, const char *
     for (int i = 0; folder && i < FOLDERS && places[kind].beside[i]; i++)
         if (try(context, folder, places[kind].beside[i], name, path)) return true;
     return prefix && *prefix && try(context, prefix, places[kind].below_prefix, name, path);
+}
+
+const char *const *d9_installed_usual(d9_installed_kind kind) { return places[kind].usual; }
+
+bool d9_installed_is_exact(const char *word) { return !*word || *word == '/' || *word == '.'; }
+
+static bool look(d9_context *context, d9_installed_kind kind, const char *word, bool here,
+                 char found[D9_INSTALLED_BYTES]) {
+    static const char *const endings[] = {"", ".yaml"};
+    char name[D9_INSTALLED_BYTES];
+    for (int i = 0; places[kind].usual[i]; i++)
+        for (int e = 0; e < 2; e++) {
+            snprintf(name, sizeof name, "%s%s%s", places[kind].usual[i], word, endings[e]);
+            if (here) snprintf(found, sizeof name, "%s", name);
+            const bool exists = here ? d9_file_exists(context, name) : d9_installed_find(context, kind, name, found);
+            if (exists && !d9_folder_exists(context, found)) return true;
+        }
+    return false;
+}
+
+bool d9_installed_or_here(d9_context *context, d9_installed_kind kind, const char *word,
+                          char found[D9_INSTALLED_BYTES]) {
+    if (!d9_installed_is_exact(word) &&
+        (look(context, kind, word, true, found) || look(context, kind, word, false, found)))
+        return true;
+    snprintf(found, D9_INSTALLED_BYTES, "%s", word);
+    return *word && d9_file_exists(context, word);
 }
 
 d9_status d9_installed_open(d9_context *context, const d9_installed_module *module, void **symbol) {

@@ -23,10 +23,10 @@ static d9_status add(d9_context *context, d9_arena *arena, const char *folder, c
     char *path;
     D9_TRY(D9_ARENA_GROW(context, arena, listing->count, capacity, &listing->entries));
     D9_TRY(d9_arena_format(context, arena, &path, "%s/%s", folder, name));
-    if (context->system->stat(context->system->user, path, &state) != 0)
-        D9_TRY(d9_fail(context, D9_DATA, "%s: %s", path, strerror(errno)));
-    listing->entries[listing->count++] =
-        (d9_entry){.name = path + strlen(folder) + 1, .path = path, .folder = S_ISDIR(state.st_mode)};
+    const bool there = context->system->stat(context->system->user, path, &state) == 0;
+    if (!there && errno != ENOENT && errno != ELOOP) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", path, strerror(errno)));
+    listing->entries[listing->count++] = (d9_entry){
+        .name = path + strlen(folder) + 1, .path = path, .folder = there && S_ISDIR(state.st_mode), .nowhere = !there};
 done:
     return status;
 }

@@ -8,6 +8,7 @@ typedef struct d9_entry {
     const char *name; /* within the folder */
     const char *path; /* folder/name */
     bool folder;
+    bool nowhere; /* a link that leads nowhere */
 } d9_entry;
 
 typedef struct d9_listing {

@@ -2,8 +2,7 @@
  *
  *   FOLDER/images.npy        (N, H, W, 3), or (N, H, W) and (N, H, W, 1) in grey, unsigned bytes
  *   FOLDER/labels.npy        (N) whole numbers of any type, the classes from 0 on
- *   FOLDER/test_images.npy, FOLDER/test_labels.npy    likewise; without them a sixth is the test
- * set
+ *   FOLDER/test_images.npy, FOLDER/test_labels.npy    likewise; without them a sixth is the test set
  *
  * Grey becomes three equal channels. Format: numpy/lib/format.py, versions 1 to 3. */
 #include "data/source.h"
@@ -14,14 +13,16 @@
 
 #include "core/system.h"
 
-enum { SIDE_DEFAULT = 32, SIDE_MIN = 4, SIDE_MAX = 1024, CLASSES_MAX = 65536, RANK_MAX = 4, HEADER_MAX = 4096 };
+enum { SIDE_MAX = 1024, CLASSES_MAX = 65536, RANK_MAX = 4, HEADER_MAX = 4096 };
 static const size_t file_most = (size_t)1 << 38;
 
 typedef struct array {
     const char *path;
     uint8_t *file; /* owned */
     const uint8_t *data;
-    char type; /* u, i or another of NumPy's letters */
+    size_t size; /* bytes of data */
+    char order;  /* of a number's bytes: <, > or | */
+    char type;   /* u, i or another of NumPy's letters */
     int width, rank;
     int64_t shape[RANK_MAX], count;
 } array;
@@ -62,17 +63,16 @@ static d9_status parse(d9_context *context, const uint8_t *bytes, size_t size, a
     memcpy(header, bytes + start, length);
     header[length] = 0;
     const char *type = value_of(header, "'descr'"), *order = value_of(header, "'fortran_order'");
-    if (strlen(type) < 5 || type[0] != '\'' || !strchr("<|", type[1]) || type[4] != '\'' ||
+    if (strlen(type) < 4 || type[0] != '\'' || !strchr("<>|", type[1]) ||
         !read_shape(value_of(header, "'shape'"), array))
         return d9_fail(context, D9_DATA, "%s: an array of a kind that is not read here: %.60s", array->path, header);
     if (strncmp(order, "False", 5) != 0)
         return d9_fail(context, D9_DATA, "%s: in Fortran's order; save numpy.ascontiguousarray of it", array->path);
+    array->order = type[1];
     array->type = type[2];
-    array->width = type[3] - '0';
+    array->width = (int)strtol(type + 3, NULL, 10);
     array->data = bytes + start + length;
-    if (array->width < 1 || array->width > 8 || (size_t)array->count * (size_t)array->width != size - start - length)
-        return d9_fail(context, D9_DATA, "%s: %zu bytes of numbers, the header promises %lld of %d", array->path,
-                       size - start - length, (long long)array->count, array->width);
+    array->size = size - start - length;
     return D9_OK;
 }
 
@@ -90,18 +90,46 @@ done:
 
 /* ---- what they hold ---- */
 
+static const char *name_type(char type) {
+    static const struct {
+        char type;
+        const char *name;
+    } names[] = {{'f', "floating-point numbers"},
+                 {'c', "complex numbers"},
+                 {'b', "truth values"},
+                 {'U', "text"},
+                 {'S', "text"},
+                 {'O', "objects"},
+                 {'M', "dates"},
+                 {'m', "durations"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].type == type) return names[i].name;
+    return "records";
+}
+
+/* The file is as long as its header says. */
+static d9_status check_size(d9_context *context, const array *array) {
+    const size_t promised = (size_t)array->count * (size_t)array->width;
+    if (array->size == promised) return D9_OK;
+    return d9_fail(context, D9_DATA,
+                   array->size < promised ? "%s: cut short: %zu of %zu bytes"
+                                          : "%s: %zu bytes of numbers, where its header promises %zu",
+                   array->path, array->size, promised);
+}
+
 static d9_status check_images(d9_context *context, const d9_dataset *dataset, const array *images) {
     const int64_t *shape = images->shape;
     if (images->type != 'u' || images->width != 1)
         return d9_fail(context, D9_DATA, "%s: must hold unsigned bytes (dtype uint8), 0 to 255", images->path);
-    if (images->rank < 3 || (images->rank == 4 && shape[3] != 3 && shape[3] != 1) || shape[0] == 0)
+    if (images->rank < 3 || (images->rank == 4 && shape[3] != 3 && shape[3] != 1))
         return d9_fail(context, D9_DATA,
                        "%s: must have the shape (images, height, width, 3) or (images, height, width)", images->path);
+    if (shape[0] == 0) return d9_fail(context, D9_DATA, "%s: holds no image", images->path);
     if (shape[1] != dataset->height || shape[2] != dataset->width)
         return d9_fail(context, D9_DATA, "%s: images of %lld x %lld, must be %lld x %lld (data.image_size)",
                        images->path, (long long)shape[1], (long long)shape[2], (long long)dataset->height,
                        (long long)dataset->width);
-    return D9_OK;
+    return check_size(context, images);
 }
 
 static void copy_images(const array *images, uint8_t *to) {
@@ -110,32 +138,48 @@ static void copy_images(const array *images, uint8_t *to) {
     for (int64_t i = 0; grey && i < images->count; i++) memset(to + 3 * i, images->data[i], 3);
 }
 
-/* Little-endian; -1: outside of what a label may be. */
-static int64_t label_at(const array *labels, int64_t i) {
+/* Little-endian, in two's complement: how far it is from 0, and whether below. */
+static uint64_t label_at(const array *labels, int64_t i, bool *negative) {
     const uint8_t *bytes = labels->data + i * labels->width;
     uint64_t value = 0;
-    for (int b = labels->width; b-- > 0;) value = value << 8 | bytes[b];
-    const bool negative = labels->type == 'i' && bytes[labels->width - 1] >> 7;
-    return !negative && value < CLASSES_MAX ? (int64_t)value : -1;
+    *negative = labels->type == 'i' && bytes[labels->width - 1] >> 7;
+    for (int b = labels->width; b-- > 0;) value = value << 8 | (uint8_t)(*negative ? ~bytes[b] : bytes[b]);
+    return *negative ? value + 1 : value;
+}
+
+static d9_status check_labels(d9_context *context, const array *labels, int64_t images) {
+    const char type = labels->type;
+    if (type != 'u' && type != 'i')
+        return d9_fail(context, D9_DATA, "%s: must be one row of whole numbers, and holds %s", labels->path,
+                       name_type(type));
+    if (labels->rank != 1) return d9_fail(context, D9_DATA, "%s: must be one row of whole numbers", labels->path);
+    if (labels->order == '>')
+        return d9_fail(context, D9_DATA,
+                       "%s: the bytes of its numbers are in big-endian order; save labels.astype('<i8')", labels->path);
+    if (labels->width < 1 || labels->width > 8)
+        return d9_fail(context, D9_DATA, "%s: numbers of %d bytes, must be 1 to 8", labels->path, labels->width);
+    if (labels->count != images)
+        return d9_fail(context, D9_DATA, "%s: %lld labels for %lld images", labels->path, (long long)labels->count,
+                       (long long)images);
+    return check_size(context, labels);
 }
 
 /* Raises dataset->classes to what the labels need. */
 static d9_status copy_labels(d9_context *context, const array *labels, int64_t images, d9_dataset *dataset,
                              int32_t *to) {
-    if ((labels->type != 'u' && labels->type != 'i') || labels->rank != 1)
-        return d9_fail(context, D9_DATA, "%s: must be one row of whole numbers", labels->path);
-    if (labels->count != images)
-        return d9_fail(context, D9_DATA, "%s: %lld labels for %lld images", labels->path, (long long)labels->count,
-                       (long long)images);
+    d9_status status;
+    D9_TRY(check_labels(context, labels, images));
     for (int64_t i = 0; i < images; i++) {
-        const int64_t label = label_at(labels, i);
-        if (label < 0)
-            return d9_fail(context, D9_DATA, "%s: label %lld is not 0 to %d", labels->path, (long long)i,
-                           CLASSES_MAX - 1);
-        if (label >= dataset->classes) dataset->classes = label + 1;
+        bool negative;
+        const uint64_t label = label_at(labels, i, &negative);
+        if (negative || label >= CLASSES_MAX)
+            D9_TRY(d9_fail(context, D9_DATA, "%s: the label of image %lld is %s%llu, must be 0 to %d", labels->path,
+                           (long long)i, negative ? "-" : "", (unsigned long long)label, CLASSES_MAX - 1));
+        if ((int64_t)label >= dataset->classes) dataset->classes = (int64_t)label + 1;
         to[i] = (int32_t)label;
     }
-    return D9_OK;
+done:
+    return status;
 }
 
 static d9_status load_split(d9_context *context, d9_arena *arena, const char *folder, const char *prefix,
@@ -158,18 +202,14 @@ done:
 }
 
 /* Every class has a training image, and no other has a test image. */
-static d9_status check_classes(d9_context *context, d9_arena *arena, const char *folder, int64_t known,
-                               const d9_dataset *dataset) {
+static d9_status check_classes(d9_context *context, const char *folder, int64_t known, const d9_dataset *dataset) {
     d9_status status = D9_OK;
-    bool *seen;
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, known, &seen));
-    for (int64_t i = 0; i < dataset->train.count; i++) seen[dataset->train.labels[i]] = true;
-    for (int64_t class = 0; class < known; class ++)
-        if (!seen[class])
-            D9_TRY(d9_fail(context, D9_DATA,
-                           "%s/labels.npy: no image of class %lld, but of class %lld: classes count from 0 "
-                           "without a gap",
-                           folder, (long long)class, (long long)known - 1));
+    int64_t missing;
+    D9_TRY(d9_split_missing(context, &dataset->train, known, &missing));
+    if (missing >= 0)
+        D9_TRY(d9_fail(context, D9_DATA,
+                       "%s/labels.npy: no image of class %lld, but of class %lld: classes count from 0 without a gap",
+                       folder, (long long)missing, (long long)known - 1));
     if (dataset->classes > known)
         D9_TRY(d9_fail(context, D9_DATA, "%s/test_labels.npy: class %lld has no training image", folder,
                        (long long)dataset->classes - 1));
@@ -190,13 +230,7 @@ done:
 }
 
 d9_status d9_arrays_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
-    const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
-    if (side < SIDE_MIN || side > SIDE_MAX)
-        return d9_fail(context, D9_USAGE, "data.image_size %lld: must be %d to %d pixels", (long long)side, SIDE_MIN,
-                       SIDE_MAX);
-    dataset->height = dataset->width = side;
-    dataset->channels = 3;
-    return D9_OK;
+    return d9_promise_square(context, options, SIDE_MAX, dataset);
 }
 
 d9_status d9_arrays_load(d9_context *context, const d9_dataset_options *options, const char *folder,
@@ -214,7 +248,7 @@ d9_status d9_arrays_load(d9_context *context, const d9_dataset_options *options,
     D9_TRY(d9_arena_format(context, &arena, &labels, "%s/test_labels.npy", folder));
     if (d9_file_exists(context, images) || d9_file_exists(context, labels))
         D9_TRY(load_split(context, &arena, folder, "test_", dataset, &dataset->test));
-    D9_TRY(check_classes(context, &arena, folder, known, dataset));
+    D9_TRY(check_classes(context, folder, known, dataset));
     D9_TRY(name_classes(context, dataset));
 done:
     d9_arena_free(context, &arena);

@@ -1,52 +1,77 @@
-/* What the owner of a folder of images should know before training on it. */
+/* What the owner of images should know before training on them. */
 #include "data/dataset.h"
-
-#include <string.h>
 
 #include "core/system.h"
 #include "core/text.h"
 
-enum { UNEVEN = 3, FEW = 20, NAMED_MAX = 5 };
+enum { UNEVEN = 3, FEW = 20 /* the message says it, too */, NAMED_MAX = 5 };
+
+/* The classes with fewer than `least`, as "iris 4, tulip 12". Returns how many there are. */
+static int64_t name_below(const d9_dataset *dataset, const int64_t *counts, int64_t least, d9_text *text) {
+    int64_t below = 0;
+    for (int64_t c = 0; c < dataset->classes; c++) {
+        if (counts[c] >= least) continue;
+        if (below < NAMED_MAX)
+            d9_text_add(text, "%s%s %lld", below ? ", " : "", dataset->class_names[c], (long long)counts[c]);
+        below++;
+    }
+    if (below > NAMED_MAX) d9_text_add(text, ", ...");
+    return below;
+}
 
 /* "few images: 2 of 9 classes have fewer than 20 to train on (iris 4, tulip 12)" */
-static void remark_few(d9_context *context, const d9_dataset *dataset, const int64_t *counts) {
-    int64_t few = 0;
-    d9_text text;
-    d9_text_init(context, &text);
-    for (int64_t c = 0; c < dataset->classes; c++) {
-        if (counts[c] >= FEW) continue;
-        if (few < NAMED_MAX)
-            d9_text_add(&text, "%s%s %lld", few ? ", " : "", dataset->class_names[c], (long long)counts[c]);
-        few++;
-    }
-    if (few > 0 && d9_text_status(&text) == D9_OK)
-        d9_log(context, D9_LOG_WARNING, "few images: %lld of %lld classes have fewer than %d to train on (%s%s)",
-               (long long)few, (long long)dataset->classes, FEW, d9_text_get(&text), few > NAMED_MAX ? ", ..." : "");
-    d9_text_free(&text);
+static void remark_below(d9_context *context, const d9_dataset *dataset, const int64_t *counts, int64_t least,
+                         const char *what, const char *have) {
+    d9_text named;
+    d9_text_init(context, &named);
+    const int64_t below = name_below(dataset, counts, least, &named);
+    if (below > 0 && d9_text_status(&named) == D9_OK)
+        d9_log(context, D9_LOG_WARNING, "%s: %lld of %lld classes have %s (%s)", what, (long long)below,
+               (long long)dataset->classes, have, d9_text_get(&named));
+    d9_text_free(&named);
 }
 
 static void remark_uneven(d9_context *context, const d9_dataset *dataset, const int64_t *counts) {
     int64_t most = 0, least = 0;
     for (int64_t c = 1; c < dataset->classes; c++) {
         if (counts[c] > counts[most]) most = c;
-        if (counts[c] < counts[least]) least = c;
+        if (counts[c] > 0 && (counts[least] == 0 || counts[c] < counts[least])) least = c;
     }
-    if (counts[most] < UNEVEN * counts[least]) return;
-    const double ratio = (double)counts[most] / (double)(counts[least] ? counts[least] : 1);
-    d9_log(context, D9_LOG_WARNING, "uneven classes: %s has %.3g times the training images of %s (%lld and %lld)",
+    if (counts[most] < UNEVEN * counts[least] || counts[least] == 0) return;
+    const double ratio = (double)counts[most] / (double)counts[least];
+    d9_log(context, D9_LOG_WARNING,
+           "uneven classes: %s has %.3g times the training images of %s (%lld and %lld); "
+           "train.class_weights=balanced lets each class count as much",
            dataset->class_names[most], ratio, dataset->class_names[least], (long long)counts[most],
            (long long)counts[least]);
 }
 
+static void count(const d9_split *split, int64_t *counts) {
+    for (int64_t i = 0; i < split->count; i++) counts[split->labels[i]]++;
+}
+
 d9_status d9_dataset_remark(d9_context *context, const d9_dataset *dataset) {
     d9_status status = D9_OK;
-    int64_t *counts = NULL;
-    if (strcmp(dataset->name, "folder") != 0) return D9_OK;
-    D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &counts));
-    for (int64_t i = 0; i < dataset->train.count; i++) counts[dataset->train.labels[i]]++;
-    remark_uneven(context, dataset, counts);
-    remark_few(context, dataset, counts);
+    int64_t *trained = NULL, *evaluated = NULL;
+    if (!d9_dataset_needs_path(dataset->name)) return D9_OK;
+    D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &trained));
+    D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &evaluated));
+    count(&dataset->train, trained);
+    count(&dataset->test, evaluated);
+    remark_uneven(context, dataset, trained);
+    remark_below(context, dataset, trained, FEW, "few images", "fewer than 20 to train on");
+    remark_below(context, dataset, evaluated, 1, "no accuracy", "no image to evaluate on");
 done:
-    d9_release(context, counts);
+    d9_release(context, trained);
+    d9_release(context, evaluated);
     return status;
+}
+
+void d9_dataset_balance(const d9_dataset *dataset, double *weights) {
+    const d9_split *train = &dataset->train;
+    int64_t classes = 0;
+    for (int64_t c = 0; c < dataset->classes; c++) weights[c] = 0;
+    for (int64_t i = 0; i < train->count; i++) classes += weights[train->labels[i]]++ == 0;
+    for (int64_t c = 0; c < dataset->classes; c++)
+        if (weights[c] > 0) weights[c] = (double)train->count / ((double)classes * weights[c]);
 }

@@ -13,6 +13,7 @@
 #include "data/order.h"
 #include "kernels/formulas/philox.h"
 
+enum { SIDE_DEFAULT = 32, SIDE_MIN = 4 };
 enum { DRAW_VALIDATION = 0, DRAW_TEST = 3 }; /* draw words of the split stream; data/folder.c has 1 and 2 */
 
 typedef struct source {
@@ -160,13 +161,29 @@ done:
     return status;
 }
 
+/* What was drawn may be all that a small class of the owner's has. */
+static d9_status check_left(d9_context *context, const d9_dataset *dataset) {
+    d9_status status;
+    int64_t missing;
+    if (!d9_dataset_needs_path(dataset->name)) return D9_OK;
+    D9_TRY(d9_split_missing(context, &dataset->train, dataset->classes, &missing));
+    if (missing >= 0)
+        status = d9_fail(context, D9_DATA,
+                         "class %s: no image to train on is left beside the %lld that were drawn to evaluate on",
+                         dataset->class_names[missing], (long long)dataset->test.count);
+done:
+    return status;
+}
+
 /* A sixth where the source has no test set; then what is asked for, of what is left. */
 static d9_status cut_both(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
     if (!dataset->test.count) D9_TRY(cut(context, options->seed, DRAW_TEST, (dataset->train.count + 5) / 6, dataset));
-    if (!options->validation) goto done;
-    D9_TRY(check_validation(context, options, dataset->train.count));
-    D9_TRY(cut(context, options->seed, DRAW_VALIDATION, options->validation, dataset));
+    if (options->validation) {
+        D9_TRY(check_validation(context, options, dataset->train.count));
+        D9_TRY(cut(context, options->seed, DRAW_VALIDATION, options->validation, dataset));
+    }
+    D9_TRY(check_left(context, dataset));
 done:
     return status;
 }
@@ -233,6 +250,30 @@ d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t co
     D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, count * bytes, &split->images));
     D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, count, &split->labels));
 done:
+    return status;
+}
+
+d9_status d9_promise_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
+                            d9_dataset *dataset) {
+    const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
+    if (side < SIDE_MIN || side > largest)
+        return d9_fail(context, D9_USAGE, "data.image_size %lld: must be %d to %lld pixels", (long long)side, SIDE_MIN,
+                       (long long)largest);
+    dataset->height = dataset->width = side;
+    dataset->channels = 3;
+    return D9_OK;
+}
+
+d9_status d9_split_missing(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing) {
+    d9_status status = D9_OK;
+    bool *seen = NULL;
+    D9_TRY(D9_ALLOCATE(context, classes, "the classes seen", &seen));
+    for (int64_t i = 0; i < split->count; i++) seen[split->labels[i]] = true;
+    *missing = 0;
+    while (*missing < classes && seen[*missing]) ++*missing;
+    if (*missing == classes) *missing = -1;
+done:
+    d9_release(context, seen);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* Datasets: bytes in memory, and where they come from.
  *
- * Sources: CIFAR-10 and CIFAR-100 binaries, a folder of class folders of PNG or JPEG (stb_image), and a
+ * Sources: CIFAR-10 and CIFAR-100 binaries, a folder of class folders of PNG, JPEG or WebP, and a
  * built-in synthetic set of drawn shapes. Whatever the source, images are u8 (count, H, W, C), labels i32. */
 #ifndef D9_DATA_DATASET_H
 #define D9_DATA_DATASET_H
@@ -64,8 +64,12 @@ D9_MUST_USE d9_status d9_dataset_promise(d9_context *context, const d9_dataset_o
 /* The value that each byte has for the network: table (channels, 256) of (byte - mean) / std of its channel. */
 void d9_normal_table(const double *mean, const double *std, int64_t channels, double *table);
 
-/* Warns, one line each, where a folder's largest class has at least 3 times the training images of its smallest, and
- * where classes have fewer than 20. Other datasets are as they were published. */
+/* weights (classes): of class c with n of the N training images N / (classes with images * n), so that each of those
+ * counts as much and an image 1 in the mean; 0 where n is 0. */
+void d9_dataset_balance(const d9_dataset *dataset, double *weights);
+
+/* Of images of one's own (a folder, arrays) it warns, one line each, where the largest class has at least 3 times the
+ * training images of the smallest, where classes have fewer than 20, and where they have none to evaluate on. */
 D9_MUST_USE d9_status d9_dataset_remark(d9_context *context, const d9_dataset *dataset);
 
 /* Whether its images lie in a folder of the user's that only `path` can name. */

@@ -1,4 +1,4 @@
-/* A folder of class folders of PNG or JPEG files of any size, stretched to one square.
+/* A folder of class folders of PNG, JPEG or WebP files of any size, stretched to one square.
  *
  *   FOLDER/CLASS/picture.png                 a sixth of each class, drawn by the seed, is the test set
  *   FOLDER/{train,test}/CLASS/picture.png    split by hand
@@ -19,7 +19,7 @@
 #include "data/order.h"
 #include "kernels/formulas/philox.h"
 
-enum { SIDE_DEFAULT = 32, SIDE_MIN = 4, SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2, NAMED_MOST = 50 };
+enum { SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2, NAMED_MOST = 50 };
 enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* draw words of the split stream; 0 is the validation split */
 
 typedef struct picture {
@@ -63,10 +63,10 @@ static d9_status read_class(d9_context *context, d9_arena *arena, const d9_entry
             others++;
     }
     if (!class->count)
-        D9_TRY(d9_fail(context, D9_DATA, "%s: class folder without an image (.png, .jpg, .jpeg)", folder->path));
+        D9_TRY(d9_fail(context, D9_DATA, "%s: class folder without an image (.png, .jpg, .jpeg, .webp)", folder->path));
     if (others)
-        d9_log(context, D9_LOG_WARNING, "%s: %lld files are no .png, .jpg or .jpeg and are left out", folder->path,
-               (long long)others);
+        d9_log(context, D9_LOG_WARNING, "%s: %lld file%s no .png, .jpg, .jpeg or .webp, and left out", folder->path,
+               (long long)others, others == 1 ? " is" : "s are");
 done:
     return status;
 }
@@ -99,6 +99,9 @@ static d9_status read_tree(d9_context *context, d9_arena *arena, const char *roo
     tree->count = tree->pictures = 0;
     for (int64_t i = 0; i < listing.count; i++) {
         class_folder *class = &tree->classes[tree->count];
+        if (listing.entries[i].nowhere)
+            D9_TRY(d9_fail(context, D9_DATA, "%s: a link that leads nowhere, where a class folder may belong",
+                           listing.entries[i].path));
         if (!listing.entries[i].folder) continue;
         D9_TRY(read_class(context, arena, &listing.entries[i], class));
         D9_TRY(check_name(context, class, root));
@@ -213,10 +216,8 @@ done:
     return status;
 }
 
-/* Closes the gaps of the pictures that have a fault. One must be left, and of each class of `tree` where it is given.
- */
-static d9_status close_gaps(d9_context *context, const d9_dataset *dataset, const tree *tree, char *const *faults,
-                            d9_split *split) {
+/* Closes the gaps of the pictures that have a fault. */
+static void close_gaps(const d9_dataset *dataset, char *const *faults, d9_split *split) {
     const int64_t bytes = dataset->height * dataset->width * dataset->channels;
     int64_t kept = 0;
     for (int64_t i = 0; i < split->count; i++) {
@@ -225,16 +226,22 @@ static d9_status close_gaps(d9_context *context, const d9_dataset *dataset, cons
         split->labels[kept++] = split->labels[i];
     }
     split->count = kept;
-    if (kept == 0)
-        return d9_fail(context, D9_DATA, "no picture of %s is left", tree ? "the training set" : "the test set");
-    for (int32_t class = 0; tree && class < tree->count; class ++) {
-        int64_t i = 0;
-        while (i < kept && split->labels[i] != class) i++;
-        if (i == kept)
-            return d9_fail(context, D9_DATA, "%s: no training picture of this class is left",
-                           tree->classes[class].name);
-    }
-    return D9_OK;
+}
+
+/* Leaves out the pictures that have a fault. Every class must keep one to train on, and the test one at all. */
+static d9_status leave_out(d9_context *context, const tree *tree, char *const *const faults[2], d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    int64_t missing;
+    close_gaps(dataset, faults[0], &dataset->train);
+    close_gaps(dataset, faults[1], &dataset->test);
+    if (dataset->train.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no picture of the training set is left"));
+    if (dataset->test.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no picture of the test set is left"));
+    D9_TRY(d9_split_missing(context, &dataset->train, tree->count, &missing));
+    if (missing >= 0)
+        status =
+            d9_fail(context, D9_DATA, "%s: no training picture of this class is left", tree->classes[missing].name);
+done:
+    return status;
 }
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
@@ -258,8 +265,9 @@ static d9_status name_damaged(d9_context *context, d9_arena *arena, bool skip, c
     if (damaged > NAMED_MOST)
         d9_log(context, D9_LOG_WARNING, "and %lld more%s", (long long)damaged - NAMED_MOST, skip ? "; left out" : "");
     if (damaged > 0 && !skip)
-        status = d9_fail(context, D9_DATA, "%lld pictures cannot be read, named above; --skip-damaged leaves them out",
-                         (long long)damaged);
+        status =
+            d9_fail(context, D9_DATA, "%lld pictures cannot be read, %snamed above; --skip-damaged leaves them out",
+                    (long long)damaged, damaged > NAMED_MOST ? "the first of them " : "");
 done:
     return status;
 }
@@ -299,9 +307,9 @@ static d9_status decode_both(d9_context *context, d9_arena *arena, const d9_data
     char **faults[2];
     D9_TRY(decode_all(context, arena, options, train, dataset, &dataset->train, &faults[0]));
     D9_TRY(decode_all(context, arena, options, test, dataset, &dataset->test, &faults[1]));
-    D9_TRY(name_damaged(context, arena, options->skip_damaged, dataset, (char *const *const[]){faults[0], faults[1]}));
-    D9_TRY(close_gaps(context, dataset, tree, faults[0], &dataset->train));
-    D9_TRY(close_gaps(context, dataset, NULL, faults[1], &dataset->test));
+    char *const *const both[] = {faults[0], faults[1]};
+    D9_TRY(name_damaged(context, arena, options->skip_damaged, dataset, both));
+    if (options->skip_damaged) D9_TRY(leave_out(context, tree, both, dataset));
 done:
     return status;
 }
@@ -319,13 +327,7 @@ done:
 }
 
 d9_status d9_folder_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
-    const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
-    if (side < SIDE_MIN || side > SIDE_MAX)
-        return d9_fail(context, D9_USAGE, "data.image_size %lld: must be %d to %d pixels", (long long)side, SIDE_MIN,
-                       SIDE_MAX);
-    dataset->height = dataset->width = side;
-    dataset->channels = 3;
-    return D9_OK;
+    return d9_promise_square(context, options, SIDE_MAX, dataset);
 }
 
 d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options, const char *folder,

@@ -1,12 +1,13 @@
 /* The font: each glyph is up to nine rows of five pixels, the leftmost in bit 4; the last two rows hang below the
- * baseline. Blank columns at either side are not part of a character's width. */
+ * baseline. Blank columns at either side are not part of a character's width. A letter with a mark is the letter, and
+ * the mark: above a small letter where it leaves room, above a capital in two rows more. */
 #include "data/font.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 5, FIRST = '!', LAST = '~', SPACE = 3, BETWEEN = 1 };
+enum { COLUMNS = 5, ABOVE = 2, ROWS = ABOVE + D9_FONT_HEIGHT, FIRST = '!', LAST = '~', SPACE = 3, BETWEEN = 1 };
 
 /* FIRST to LAST in the order of ASCII. A digit is a row, 0 to 9 and a (10) to v (31); rows left out are blank. */
 static const char *const glyphs[LAST - FIRST + 1] = {
@@ -23,32 +24,83 @@ static const char *const glyphs[LAST - FIRST + 1] = {
     "2448442", "4444444",   "8442448",  "008l2"};
 static const char box[] = "vhhhhhv";
 
+/* ---- letters of Europe: U+00C0 to U+017F, by their letter and their mark ---- */
+
+enum { MARKED_FIRST = 0xc0, MARKED_LAST = 0x17f };
+static const char letters[] = "AAAAAA0CEEEEIIIIDNOOOOOxOUUUUY46aaaaaa1ceeeeiiiidnooooo:ouuuuy5y"
+                              "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiJjJjKkkLlLlLlL"
+                              "lLlNnNnNnnNnOoOoOo23RrRrRrSsSsSsSsTtTtTtUuUuUuUuUuUuWwYyYZzZzZzf",
+                  letter_marks[] = "`'^~:o ,`'^:`'^:/~`'^~: /`'^:'  `'^~:o ,`'^:`'^:/~`'^~: /`'^:' :"
+                                   "--uu,,''^^..vvvv//--uu..,,vv^^uu..,,^^//~~--uu,,.   ^^,, '',,vv "
+                                   " //'',,vv   --uu\"\"  '',,vv''^^,,vv,,vv//~~--uuoo\"\",,^^^^:''..vv ";
+static const char *const own[] = {"fkkukkn", "00q5fkf",   "fkknkkf", "00alnkb",
+                                  "guhhugg", "ggmphhugg", "ciikihm"}; /* 0 to 6 */
+
+static const struct {
+    char mark;
+    const char *rows;
+    bool below, across; /* the letter; otherwise above it */
+} marks[] = {{'`', "84", false, false},    {'\'', "24", false, false}, {'^', "4a", false, false},
+             {'~', "dm", false, false},    {':', "a0", false, false},  {'o', "cc", false, false},
+             {'-', "e0", false, false},    {'v', "a4", false, false},  {'u', "he", false, false},
+             {'.', "40", false, false},    {'"', "5a", false, false},  {',', "48", true, false},
+             {'/', "0012480", false, true}};
+
 static unsigned pixels_of(char row) { return (unsigned)(row <= '9' ? row - '0' : row - 'a' + 10); }
 
 typedef struct shape {
-    const char *rows;   /* "" for a blank */
+    unsigned rows[ROWS];
     int first, columns; /* the columns that are drawn */
 } shape;
 
-static shape shape_of(unsigned char c) {
-    shape shape = {.rows = "", .columns = SPACE};
+static void add_rows(shape *shape, int at, const char *rows) {
+    for (; *rows && at < ROWS; rows++) shape->rows[at++] |= pixels_of(*rows);
+}
+
+static void add_mark(shape *shape, char base, char mark) {
+    const bool small = !shape->rows[ABOVE] || base == 'i' || base == 'j'; /* these lose their dot */
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        if (marks[i].mark != mark) continue;
+        if (small && !marks[i].below && !marks[i].across) shape->rows[ABOVE] = shape->rows[ABOVE + 1] = 0;
+        add_rows(shape, marks[i].below ? ABOVE + 7 : marks[i].across ? ABOVE : small ? ABOVE : 0, marks[i].rows);
+    }
+}
+
+static shape shape_of(int code) {
+    shape shape = {.columns = SPACE};
     unsigned used = 0;
-    if (c == ' ') return shape;
-    shape.rows = c >= FIRST && c <= LAST ? glyphs[c - FIRST] : box;
-    for (const char *row = shape.rows; *row; row++) used |= pixels_of(*row);
+    const bool marked = code >= MARKED_FIRST && code <= MARKED_LAST;
+    const int base = marked ? letters[code - MARKED_FIRST] : code;
+    if (code == ' ') return shape;
+    add_rows(&shape, ABOVE,
+             marked && base <= '6'           ? own[base - '0']
+             : base >= FIRST && base <= LAST ? glyphs[base - FIRST]
+                                             : box);
+    if (marked) add_mark(&shape, (char)base, letter_marks[code - MARKED_FIRST]);
+    for (int row = 0; row < ROWS; row++) used |= shape.rows[row];
     while (!(used >> (COLUMNS - 1 - shape.first) & 1)) shape.first++;
     shape.columns = COLUMNS - shape.first;
     while (!(used >> (COLUMNS - shape.first - shape.columns) & 1)) shape.columns--;
     return shape;
 }
 
-/* The later bytes of a UTF-8 character draw nothing: its first has drawn the box. */
+/* ---- texts, in UTF-8 ---- */
+
 static bool is_continuation(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
+
+/* The character at `text`, of which *length bytes are to be read. What is longer than two bytes has no letter here. */
+static int character(const char *text, size_t left, size_t *length) {
+    const unsigned char lead = (unsigned char)*text;
+    *length = 1;
+    while (*length < left && is_continuation(text[*length])) ++*length;
+    return lead < 0x80 ? lead : *length == 2 && lead < 0xe0 ? (lead & 0x1f) << 6 | (text[1] & 0x3f) : 0xffff;
+}
 
 static int width_of(const char *text, size_t length, int scale) {
     int columns = 0;
-    for (size_t i = 0; i < length; i++)
-        if (!is_continuation(text[i])) columns += shape_of((unsigned char)text[i]).columns + BETWEEN;
+    size_t bytes;
+    for (size_t i = 0; i < length; i += bytes)
+        columns += shape_of(character(text + i, length - i, &bytes)).columns + BETWEEN;
     return columns > 0 ? (columns - BETWEEN) * scale : 0;
 }
 
@@ -61,13 +113,13 @@ static void put_square(const d9_canvas *canvas, int x, int y, int side, const ui
 }
 
 void d9_font_draw(const d9_canvas *canvas, int x, int y, int scale, const uint8_t colour[3], const char *text) {
-    for (const char *c = text; *c && x < canvas->width; c++) {
-        if (is_continuation(*c)) continue;
-        const shape shape = shape_of((unsigned char)*c);
-        for (int row = 0; shape.rows[row]; row++)
+    size_t bytes;
+    for (const char *end = text + strlen(text); text < end && x < canvas->width; text += bytes) {
+        const shape shape = shape_of(character(text, (size_t)(end - text), &bytes));
+        for (int row = 0; row < ROWS; row++)
             for (int column = 0; column < shape.columns; column++)
-                if (pixels_of(shape.rows[row]) >> (COLUMNS - 1 - shape.first - column) & 1)
-                    put_square(canvas, x + column * scale, y + row * scale, scale, colour);
+                if (shape.rows[row] >> (COLUMNS - 1 - shape.first - column) & 1)
+                    put_square(canvas, x + column * scale, y + (row - ABOVE) * scale, scale, colour);
         x += (shape.columns + BETWEEN) * scale;
     }
 }

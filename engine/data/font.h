@@ -1,11 +1,14 @@
-/* Small texts on pictures: a proportional 5x7 bitmap font of ASCII. Any other character is drawn as a box. */
+/* Small texts on pictures: a proportional 5x7 bitmap font of ASCII and of the Latin letters up to U+017F, with their
+ * marks. Any other character is drawn as a box. */
 #ifndef D9_DATA_FONT_H
 #define D9_DATA_FONT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { D9_FONT_HEIGHT = 9 }; /* rows of a line at scale 1, 7 of them above the baseline */
+enum {
+    D9_FONT_HEIGHT = 9
+}; /* rows of a line at scale 1, 7 of them above the baseline; a capital's mark is in two rows above */
 
 typedef struct d9_canvas {
     uint8_t *pixels; /* (height, width, 3) */

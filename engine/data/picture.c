@@ -11,7 +11,16 @@ enum { DECODING_LEAST = 256 * MIB, TWICE_RGB = 6 };
 
 bool d9_image_has_name(const char *name) {
     const char *dot = strrchr(name, '.');
-    return dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"));
+    return dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") ||
+                   !strcasecmp(dot, ".webp"));
+}
+
+void d9_lay_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb) {
+    for (int64_t i = 0; i < count; i++, rgba += 4, rgb += 3) {
+        const int alpha = rgba[3];
+        for (int channel = 0; channel < 3; channel++)
+            rgb[channel] = (uint8_t)((rgba[channel] * alpha + 255 * (255 - alpha) + 127) / 255);
+    }
 }
 
 static d9_status check_header(d9_context *context, const char *name, const d9_picture_header *header,
@@ -33,18 +42,27 @@ static d9_status check_header(d9_context *context, const char *name, const d9_pi
     return D9_OK;
 }
 
+typedef struct format {
+    bool (*header)(const uint8_t *bytes, size_t size, d9_picture_header *header);
+    d9_status (*decode)(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image);
+} format;
+static const format formats[] = {
+    {d9_png_header, d9_png_decode}, {d9_jpeg_header, d9_jpeg_decode}, {d9_webp_header, d9_webp_decode}, {NULL, NULL}};
+
 d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, int64_t megapixels,
                           d9_image *image) {
     d9_status status;
     d9_picture_header header;
     *image = (d9_image){0};
-    const bool png = d9_png_header(bytes, size, &header);
-    if (!png && !d9_jpeg_header(bytes, size, &header))
-        return d9_fail(context, D9_DATA, size ? "%s: not a PNG or JPEG image" : "%s: the file is empty", name);
+    const format *format = formats;
+    while (format->header && !format->header(bytes, size, &header)) format++;
+    if (!format->header && d9_webp_is(bytes, size)) return d9_webp_refuse(context, name);
+    if (!format->header)
+        return d9_fail(context, D9_DATA, size ? "%s: not a PNG, JPEG or WebP image" : "%s: the file is empty", name);
     D9_TRY(check_header(context, name, &header, megapixels ? megapixels : D9_MEGAPIXELS_MOST));
     image->width = header.width;
     image->height = header.height;
-    D9_TRY(png ? d9_png_decode(context, name, bytes, size, image) : d9_jpeg_decode(context, name, bytes, size, image));
+    D9_TRY(format->decode(context, name, bytes, size, image));
 done:
     return status;
 }

@@ -78,14 +78,6 @@ static bool read_rows(reader *self, uint32_t width, uint32_t height) {
     return true;
 }
 
-static void lay_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb) {
-    for (int64_t i = 0; i < count; i++, rgba += RGBA, rgb += 3) {
-        const int alpha = rgba[3];
-        for (int channel = 0; channel < 3; channel++)
-            rgb[channel] = (uint8_t)((rgba[channel] * alpha + 255 * (255 - alpha) + 127) / 255);
-    }
-}
-
 d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image) {
     d9_status status = D9_OK;
     reader self = {.context = context, .bytes = bytes, .left = size};
@@ -98,7 +90,7 @@ d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *by
     if (!self.info) D9_TRY(d9_fail(context, D9_DEVICE, "%s: out of memory for decoding it", name));
     if (!read_rows(&self, (uint32_t)width, (uint32_t)height))
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
-    lay_on_white(self.pixels, (int64_t)(width * height), self.pixels); /* in place: rgb never overtakes rgba */
+    d9_lay_on_white(self.pixels, (int64_t)(width * height), self.pixels); /* in place: rgb never overtakes rgba */
     image->pixels = self.pixels;
     self.pixels = NULL;
 done:

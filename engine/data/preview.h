@@ -36,6 +36,9 @@ void d9_sheet_put_reals(d9_sheet *sheet, int row, int column, const float *tile,
  * largest magnitude is black or full. */
 void d9_sheet_put_filter(d9_sheet *sheet, int row, int column, const double *filter);
 
+/* A sheet is a PNG, and its name must not say otherwise: D9_USAGE, from `option` on. NULL is fine, and so is a name
+ * without an ending. */
+D9_MUST_USE d9_status d9_sheet_check_name(d9_context *context, const char *option, const char *path);
 D9_MUST_USE d9_status d9_sheet_write(d9_context *context, const d9_sheet *sheet, const char *path); /* PNG */
 void d9_sheet_free(d9_context *context, d9_sheet *sheet);
 

@@ -18,8 +18,16 @@ D9_MUST_USE d9_source_promise d9_synthetic_promise;
 
 D9_MUST_USE d9_source_load d9_cifar_load; /* cifar10 and cifar100, by dataset->name */
 D9_MUST_USE d9_source_load d9_folder_load;
-D9_MUST_USE d9_source_load d9_arrays_load; /* may leave test empty: then a part of train becomes it */
+D9_MUST_USE d9_source_load d9_arrays_load;    /* may leave test empty: then a part of train becomes it */
 D9_MUST_USE d9_source_load d9_synthetic_load; /* folder unused */
+
+/* Colour images of data.image_size x data.image_size pixels, 32 where it is not given: at least 4, `largest` at most.
+ */
+D9_MUST_USE d9_status d9_promise_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
+                                        d9_dataset *dataset);
+
+/* The first of `classes` that no image of the split has; -1: each has one. Labels are below `classes`. */
+D9_MUST_USE d9_status d9_split_missing(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing);
 
 /* Memory for `count` images of the dataset's size, and their labels. */
 D9_MUST_USE d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split);

@@ -12,6 +12,9 @@
 
 d9_status d9_edit_add(d9_context *context, d9_arena *arena, d9_edit_list *list, d9_edit_kind kind, const char *text,
                       const d9_tree *node) {
+    static const char own[] = "keep: an experiment says it for all of its runs, with a key of its own (keep: model)";
+    if (kind == D9_EDIT_SET && strncmp(text, "keep=", 5) == 0)
+        return node ? d9_tree_fail(context, node, "%s", own) : d9_fail(context, D9_USAGE, "--set %s: %s", text, own);
     d9_status status = D9_ARENA_GROW(context, arena, list->count, &list->capacity, &list->items);
     if (status == D9_OK) list->items[list->count++] = (d9_edit){.kind = kind, .text = text, .node = node};
     return status;
@@ -42,7 +45,7 @@ d9_status d9_edit_append(d9_context *context, d9_arena *arena, d9_edit_list *lis
     for (int i = 0; i < from->count; i++) {
         const d9_edit *edit = &from->items[i];
         D9_TRY(d9_edit_add(context, arena, list, edit->kind, edit->text, edit->node));
-        list->items[list->count - 1].shared = edit->shared;
+        list->items[list->count - 1] = *edit;
     }
 done:
     return status;
@@ -60,6 +63,7 @@ d9_status d9_edit_add_options(d9_context *context, d9_arena *arena, d9_edit_list
         for (int i = 0; i < parts[kind].count; i++) {
             D9_TRY(d9_arena_copy(context, arena, parts[kind].texts[i], &copy));
             D9_TRY(d9_edit_add(context, arena, list, (d9_edit_kind)kind, copy, NULL));
+            if (kind == D9_EDIT_SET && edits->set_by) list->items[list->count - 1].by = edits->set_by[i];
         }
     d9_edit_share(list);
 done:
@@ -67,6 +71,19 @@ done:
 }
 
 static const char *const options[] = {"--with", "--without", "--set"};
+
+static d9_status format(d9_context *context, d9_arena *arena, const d9_edit *edit, char **made) {
+    d9_status status;
+    d9_text text;
+    d9_text_init(context, &text);
+    d9_text_add(&text, "%s ", options[edit->kind]);
+    d9_text_add_shell_word(&text, edit->text);
+    D9_TRY(d9_text_status(&text));
+    D9_TRY(d9_arena_copy(context, arena, d9_text_get(&text), made));
+done:
+    d9_text_free(&text);
+    return status;
+}
 
 d9_status d9_edits_format(d9_context *context, d9_arena *arena, const d9_edit_list *list, bool shared,
                           d9_edit_texts *texts) {
@@ -77,9 +94,8 @@ d9_status d9_edits_format(d9_context *context, d9_arena *arena, const d9_edit_li
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count + 1, &items));
     texts->items = items;
     for (int i = 0; i < list->count; i++) {
-        const d9_edit *edit = &list->items[i];
-        if (edit->shared != shared) continue;
-        D9_TRY(d9_arena_format(context, arena, &made, "%s %s", options[edit->kind], edit->text));
+        if (list->items[i].shared != shared) continue;
+        D9_TRY(format(context, arena, &list->items[i], &made));
         items[texts->count++] = made;
     }
 done:
@@ -89,9 +105,11 @@ done:
 /* The first `count` edits of the list, by kind; `order`, if not NULL: the index of each in the list. */
 static d9_status arrange(d9_context *context, d9_arena *arena, const d9_edit_list *list, d9_config_edits *edits,
                          const d9_edit **order) {
-    const char **texts = NULL;
-    d9_status status = D9_ARENA_ALLOCATE(context, arena, list->count + 1, &texts);
-    if (status != D9_OK) return status;
+    d9_status status;
+    const char **texts = NULL, **by = NULL;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count + 1, &texts));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count + 1, &by));
+    edits->set_by = by;
     int used = 0, *counts[] = {&edits->with_count, &edits->without_count, &edits->set_count};
     const char *const **starts[] = {&edits->with, &edits->without, &edits->set};
     for (int kind = 0; kind < 3; kind++) {
@@ -99,11 +117,13 @@ static d9_status arrange(d9_context *context, d9_arena *arena, const d9_edit_lis
         for (int i = 0; i < list->count; i++) {
             if (list->items[i].kind != (d9_edit_kind)kind) continue;
             if (order) order[used] = &list->items[i];
+            if (kind == D9_EDIT_SET) by[edits->set_count] = list->items[i].by;
             texts[used++] = list->items[i].text;
             ++*counts[kind];
         }
     }
-    return D9_OK;
+done:
+    return status;
 }
 
 /* ---- refusals ---- */
@@ -225,7 +245,41 @@ static d9_status refuse_baseline(d9_context *context, const d9_experiment *exper
                    nearest ? "?" : "");
 }
 
-d9_status d9_arms_check(d9_context *context, const d9_experiment *experiment) {
+/* Alike to the last line, times and evaluations on the way included, which no hash counts. */
+static d9_status same(d9_context *context, const d9_config *a, const d9_config *b, bool *alike) {
+    d9_status status;
+    d9_text one, other;
+    d9_text_init(context, &one);
+    d9_text_init(context, &other);
+    d9_config_print(a, false, &one);
+    d9_config_print(b, false, &other);
+    *alike = strcmp(d9_text_get(&one), d9_text_get(&other)) == 0;
+    D9_TRY(d9_text_status(&one));
+    D9_TRY(d9_text_status(&other));
+done:
+    d9_text_free(&one);
+    d9_text_free(&other);
+    return status;
+}
+
+static d9_status find_twins(d9_context *context, d9_experiment *experiment) {
+    d9_status status = D9_OK;
+    for (int i = 0; i < experiment->arm_count; i++) {
+        d9_arm *arm = &experiment->arms[i];
+        arm->runs_of = i;
+        for (int before = 0; before < i && arm->runs_of == i; before++) {
+            const d9_arm *other = &experiment->arms[before];
+            bool alike;
+            if (strcmp(other->config_hash, arm->config_hash) != 0) continue;
+            D9_TRY(same(context, other->config, arm->config, &alike));
+            if (alike) arm->runs_of = before;
+        }
+    }
+done:
+    return status;
+}
+
+d9_status d9_arms_check(d9_context *context, d9_experiment *experiment) {
     for (int i = 0; i < experiment->arm_count; i++) {
         const d9_arm *arm = &experiment->arms[i];
         if (find_arm(experiment, arm->name, arm))
@@ -233,5 +287,5 @@ d9_status d9_arms_check(d9_context *context, const d9_experiment *experiment) {
         if (arm->baseline && !find_arm(experiment, arm->baseline, arm))
             return refuse_baseline(context, experiment, arm);
     }
-    return D9_OK;
+    return find_twins(context, experiment);
 }

@@ -11,6 +11,7 @@ typedef struct d9_edit {
     d9_edit_kind kind;
     const char *text;    /* as on the command line, without the option's name */
     const d9_tree *node; /* where it was said; NULL: the command line, or an ablation */
+    const char *by;      /* of D9_EDIT_SET, as d9_config_edits.set_by has it */
     bool shared;         /* by all arms: not what sets this one apart */
 } d9_edit;
 
@@ -44,12 +45,16 @@ D9_MUST_USE d9_status d9_edit_add_options(d9_context *context, d9_arena *arena, 
 /* The draft as an arm: loads its configuration. A refusal names the edit's place in the file. */
 D9_MUST_USE d9_status d9_draft_settle(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm);
 
-/* As the command line would say it: "--without ema". */
+/* As a shell's command line says it: "--without ema", "--set 'model.channels=[4, 8]'". */
 D9_MUST_USE d9_status d9_edits_format(d9_context *context, d9_arena *arena, const d9_edit_list *list, bool shared,
                                       d9_edit_texts *texts);
 
-/* Names differ, and every baseline is an arm. */
-D9_MUST_USE d9_status d9_arms_check(d9_context *context, const d9_experiment *experiment);
+/* experiment->command: `verb` is ablate or experiment; `only` the tricks that an ablation was asked for. */
+D9_MUST_USE d9_status d9_experiment_say(d9_context *context, d9_experiment *experiment, const char *verb,
+                                        const char *const *only, int only_count, const d9_experiment_options *options);
+
+/* Names differ, and every baseline is an arm; finds the arms that share their runs. */
+D9_MUST_USE d9_status d9_arms_check(d9_context *context, d9_experiment *experiment);
 
 /* The arms of an ablation of `base` (config and edits). `only` as in d9_experiment_ablation. */
 D9_MUST_USE d9_status d9_ablation_arms(d9_context *context, const d9_draft *base, const char *const *only,

@@ -43,11 +43,13 @@ typedef struct d9_arm {
     int grid_count;
     d9_config *config; /* effective; `published` only where the figures are of exactly this arm */
     char config_hash[65];
+    int runs_of; /* index of the first arm that is configured alike in everything: its runs are this one's, too */
 } d9_arm;
 
 typedef struct d9_experiment {
     d9_arena arena;
     const char *file, *title, *question; /* question NULL: none was put */
+    const char *command;                 /* what a shell runs to have it again, without --seeds and --out */
     d9_edit_texts shared;                /* edits of every arm: the experiment's and the command line's */
     d9_experiment_kind kind;
     d9_arm *arms;
@@ -62,6 +64,7 @@ typedef struct d9_experiment {
 typedef struct d9_experiment_options {
     d9_config_edits edits; /* for every arm, after the file's own */
     int64_t seeds;         /* seeds 1 to this number; 0: those of the file */
+    const char *data;      /* the folder that --data names, for the record's command alone; NULL: none */
 } d9_experiment_options;
 
 /* Strict, like a configuration: a wrong key, an empty grid, a seed given twice, a key that a configuration does not
@@ -80,6 +83,8 @@ void d9_experiment_free(d9_context *context, d9_experiment *experiment);
 int64_t d9_experiment_runs(const d9_experiment *experiment);
 const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index);
 int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index);
+/* False: another arm, configured alike, has this run. */
+bool d9_experiment_trains(const d9_experiment *experiment, int64_t index);
 enum { D9_RUN_FOLDER_BYTES = 512 };
 /* Its folder, below `out`; `out` "": relative. Too long: D9_USAGE. */
 D9_MUST_USE d9_status d9_experiment_folder(d9_context *context, const d9_experiment *experiment, const char *out,
@@ -104,6 +109,7 @@ const char *d9_run_kind_name(d9_run_kind kind);
 typedef struct d9_run_state {
     d9_run_kind kind;
     double accuracy, accuracy_tta, train_seconds; /* when done; else NAN */
+    int64_t views;                                /* likewise; 0: its record does not say */
     d9_status failure;                            /* when failed */
     char message[1024];                           /* when failed */
 } d9_run_state;

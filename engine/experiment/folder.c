@@ -17,14 +17,19 @@ int64_t d9_experiment_runs(const d9_experiment *experiment) {
 const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index) {
     return &experiment->arms[index % experiment->arm_count];
 }
+bool d9_experiment_trains(const d9_experiment *experiment, int64_t index) {
+    const d9_arm *arm = d9_experiment_arm(experiment, index);
+    return arm == &experiment->arms[arm->runs_of];
+}
 int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index) {
     return experiment->seeds[index / experiment->arm_count];
 }
 
 d9_status d9_experiment_folder(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
                                char folder[D9_RUN_FOLDER_BYTES]) {
-    int length = snprintf(folder, D9_RUN_FOLDER_BYTES, "%s%sruns/%s/seed%lld", out, *out ? "/" : "",
-                          d9_experiment_arm(experiment, index)->name, (long long)d9_experiment_seed(experiment, index));
+    const d9_arm *trained = &experiment->arms[d9_experiment_arm(experiment, index)->runs_of];
+    int length = snprintf(folder, D9_RUN_FOLDER_BYTES, "%s%sruns/%s/seed%lld", out, *out ? "/" : "", trained->name,
+                          (long long)d9_experiment_seed(experiment, index));
     if (length < D9_RUN_FOLDER_BYTES) return D9_OK;
     return d9_fail(context, D9_USAGE, "%s: the folder of a run would have a name of %d bytes, at most %d", out, length,
                    D9_RUN_FOLDER_BYTES - 1);
@@ -50,6 +55,39 @@ static json_t *value_json(const char *text) {
 static const char *portable(const char *path) {
     const char *slash = strrchr(path, '/');
     return *path == '/' && slash ? slash + 1 : path;
+}
+
+d9_status d9_experiment_say(d9_context *context, d9_experiment *experiment, const char *verb, const char *const *only,
+                            int only_count, const d9_experiment_options *options) {
+    d9_status status;
+    char *command;
+    d9_text text;
+    const d9_config_edits *edits = &options->edits;
+    const struct {
+        const char *option;
+        const char *const *texts;
+        int count;
+    } parts[] = {{"--with", edits->with, edits->with_count},
+                 {"--without", edits->without, edits->without_count},
+                 {"--set", edits->set, edits->set_count}};
+    d9_text_init(context, &text);
+    d9_text_add(&text, "dawn9 %s ", verb);
+    d9_text_add_shell_word(&text, portable(experiment->file));
+    for (int i = 0; i < only_count; i++) d9_text_add(&text, "%s%s", i ? "," : " --only ", only[i]);
+    for (int kind = 0; kind < 3; kind++)
+        for (int i = 0; i < parts[kind].count; i++) {
+            d9_text_add(&text, " %s ", parts[kind].option);
+            d9_text_add_shell_word(&text, parts[kind].texts[i]);
+        }
+    if (options->data) d9_text_add(&text, " --data ");
+    if (options->data) d9_text_add_shell_word(&text, *options->data == '/' ? "DIR" : options->data);
+    if (options->seeds) d9_text_add(&text, " --seeds %lld", (long long)options->seeds);
+    D9_TRY(d9_text_status(&text));
+    D9_TRY(d9_arena_copy(context, &experiment->arena, d9_text_get(&text), &command));
+    experiment->command = command;
+done:
+    d9_text_free(&text);
+    return status;
 }
 
 static json_t *texts_json(const d9_edit_texts *texts) {
@@ -108,11 +146,12 @@ d9_status d9_experiment_json(d9_context *context, const d9_experiment *experimen
     for (int i = 0; i < experiment->arm_count; i++) json_array_append_new(arms, arm_json(&experiment->arms[i]));
     for (int i = 0; i < experiment->seed_count; i++) json_array_append_new(seeds, json_integer(experiment->seeds[i]));
     D9_TRY(runs_json(context, experiment, runs));
-    *object = json_pack("{s:o, s:o, s:s, s:f, s:o, s:o, s:O, s:O, s:O}", "title", text_json(experiment->title),
+    *object = json_pack("{s:o, s:o, s:s, s:[o], s:f, s:o, s:o, s:O, s:O, s:O}", "title", text_json(experiment->title),
                         "question", text_json(experiment->question), "kind",
-                        experiment->kind == D9_EXPERIMENT_ABLATION ? "ablation" : "grid", "target",
-                        experiment->arms[0].config->target, "file", text_json(portable(experiment->file)), "shared",
-                        texts_json(&experiment->shared), "arms", arms, "seeds", seeds, "runs", runs);
+                        experiment->kind == D9_EXPERIMENT_ABLATION ? "ablation" : "grid", "commands",
+                        text_json(experiment->command), "target", experiment->arms[0].config->target, "file",
+                        text_json(portable(experiment->file)), "shared", texts_json(&experiment->shared), "arms", arms,
+                        "seeds", seeds, "runs", runs);
     if (!*object)
         status = d9_fail(context, D9_DEVICE, "the experiment holds text that is not UTF-8, or memory ran out");
 done:
@@ -129,17 +168,23 @@ static const char *string_at(const json_t *object, const char *key) {
     return text ? text : "";
 }
 
-/* The item of the list that is like this one in `key`; NULL for the key: in all. */
-static json_t *find_like(const json_t *list, const char *key, const json_t *like) {
+/* Objects are alike in one key or two, other items as a whole. */
+static bool alike(const json_t *one, const json_t *other, const char *const keys[2]) {
+    bool same = keys[0] || json_equal(one, other);
+    for (int k = 0; k < 2 && keys[k]; k++)
+        same = same && json_equal(json_object_get(one, keys[k]), json_object_get(other, keys[k]));
+    return same;
+}
+
+/* The item of the list that is like this one; NULL: there is none. */
+static json_t *find_like(const json_t *list, const char *const keys[2], const json_t *like) {
     size_t i;
     json_t *item;
-    json_array_foreach(list, i, item) {
-        const bool same =
-            key ? json_equal(json_object_get(item, key), json_object_get(like, key)) : json_equal(item, like);
-        if (same) return item;
-    }
+    json_array_foreach(list, i, item) if (alike(item, like, keys)) return item;
     return NULL;
 }
+
+static const char *const by_name[2] = {"name"}, *const by_run[2] = {"arm", "seed"}, *const whole[2] = {0};
 
 /* Refuses a folder of another experiment, or with another configuration under the name of an arm. */
 static d9_status check_held(d9_context *context, const char *out, const json_t *held, const json_t *wanted) {
@@ -152,7 +197,7 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
                            "%s: holds another experiment (%s \"%s\", not \"%s\"); give another --out", out, keys[k],
                            string_at(held, keys[k]), string_at(wanted, keys[k]));
     json_array_foreach(json_object_get(held, "arms"), i, arm) {
-        const json_t *mine = find_like(json_object_get(wanted, "arms"), "name", arm);
+        const json_t *mine = find_like(json_object_get(wanted, "arms"), by_name, arm);
         if (!mine || strcmp(string_at(mine, "config_hash"), string_at(arm, "config_hash")) == 0) continue;
         return d9_fail(context, D9_USAGE,
                        "%s: its arm %s has another configuration (%.12s, now %.12s); give another --out, or another "
@@ -163,12 +208,24 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
 }
 
 /* Arms, runs and seeds that the folder has from before stay part of the experiment. */
-static void keep_earlier(const json_t *held, json_t *wanted, const char *list, const char *key) {
+static void keep_earlier(const json_t *held, json_t *wanted, const char *list, const char *const keys[2]) {
     size_t i;
     json_t *item, *kept = json_object_get(wanted, list);
     json_array_foreach(json_object_get(held, list), i, item) {
-        if (!find_like(kept, key, item)) json_array_append(kept, item);
+        if (!find_like(kept, keys, item)) json_array_append(kept, item);
     }
+}
+
+/* Those of before come first, in the order in which they were given. */
+static void keep_commands(const json_t *held, json_t *wanted) {
+    size_t i;
+    json_t *item, *all = json_array();
+    const json_t *earlier = json_object_get(held, "commands");
+    json_array_foreach(earlier, i, item) json_array_append(all, item);
+    json_array_foreach(json_object_get(wanted, "commands"), i, item) {
+        if (!find_like(all, whole, item)) json_array_append(all, item);
+    }
+    json_object_set_new(wanted, "commands", all);
 }
 
 static d9_status read_held(d9_context *context, const char *path, json_t **held) {
@@ -199,9 +256,10 @@ static d9_status merge_and_write(d9_context *context, const char *out, const cha
     D9_TRY(read_held(context, path, &held));
     if (held) {
         D9_TRY(check_held(context, out, held, wanted));
-        keep_earlier(held, wanted, "arms", "name");
-        keep_earlier(held, wanted, "runs", "folder");
-        keep_earlier(held, wanted, "seeds", NULL);
+        keep_earlier(held, wanted, "arms", by_name);
+        keep_earlier(held, wanted, "runs", by_run);
+        keep_earlier(held, wanted, "seeds", whole);
+        keep_commands(held, wanted);
     }
     if (!json_equal(held, wanted)) D9_TRY(write_json(context, path, wanted));
 done:

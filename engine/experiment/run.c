@@ -78,6 +78,7 @@ static d9_status look_at_result(const run *self, d9_run_state *state, bool *dama
     state->kind = D9_RUN_DONE;
     state->accuracy = d9_json_real(result, "accuracy");
     state->accuracy_tta = d9_json_real(result, "accuracy_tta");
+    state->views = json_integer_value(json_object_get(result, "views"));
     state->train_seconds = d9_json_real(result, "train_seconds");
 done:
     json_decref(result);
@@ -178,6 +179,7 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     state->kind = D9_RUN_DONE;
     state->accuracy = result.accuracy;
     state->accuracy_tta = result.accuracy_tta;
+    state->views = result.views;
     state->train_seconds = d9_timeline_sum(result.timeline, d9_clock_find("train_seconds"), result.epoch_to_target);
     d9_result_free(self->context, &result);
     return D9_OK;

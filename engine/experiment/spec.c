@@ -240,6 +240,7 @@ static d9_status read_root(d9_spec *spec, const d9_experiment_options *options) 
     ablate = d9_tree_find(spec->root, "ablate");
     D9_TRY(ablate ? read_ablation(spec, ablate) : read_arms(spec));
     D9_TRY(d9_arms_check(spec->context, experiment));
+    D9_TRY(d9_experiment_say(spec->context, experiment, "experiment", NULL, 0, options));
 done:
     return status;
 }
@@ -302,6 +303,8 @@ d9_status d9_experiment_ablation(d9_context *context, const char *config, const 
     D9_TRY(d9_edit_add_options(context, arena, &base.edits, &options->edits));
     D9_TRY(d9_edits_format(context, arena, &base.edits, true, &(*experiment)->shared));
     D9_TRY(d9_ablation_arms(context, &base, only, only_count, *experiment));
+    D9_TRY(d9_arms_check(context, *experiment));
+    D9_TRY(d9_experiment_say(context, *experiment, "ablate", only, only_count, options));
 done:
     if (status != D9_OK) {
         d9_experiment_free(context, *experiment);

@@ -72,6 +72,7 @@ static d9_status do_all(worker *self) {
     self->any_running = self->any_trained = false;
     for (int64_t i = 0; i < d9_experiment_runs(self->experiment); i++) {
         if (interrupt && *interrupt) return interrupted(self->context, *interrupt);
+        if (!d9_experiment_trains(self->experiment, i)) continue;
         if (!self->settled[i] && d9_work_has(self->options, i)) D9_TRY(do_one(self, i));
     }
 done:

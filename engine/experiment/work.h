@@ -12,7 +12,8 @@ typedef struct d9_work_observer {
 } d9_work_observer;
 
 typedef struct d9_work_options {
-    int64_t shard, shards; /* only the runs i with i % shards == shard */
+    int64_t shard, shards; /* only the packs p of runs with p % shards == shard */
+    int64_t pack;          /* runs in a row that stay together */
     int worker_count;      /* processes at a time; 1: this one */
     const char *devices; /* "0,2": a worker for each of these GPUs, as many as worker_count; NULL: no choice of them */
     d9_run_options run;  /* its `observer` and `threads_default` are set here */
@@ -20,7 +21,7 @@ typedef struct d9_work_options {
 } d9_work_options;
 
 static inline bool d9_work_has(const d9_work_options *options, int64_t index) {
-    return index % options->shards == options->shard;
+    return index / options->pack % options->shards == options->shard;
 }
 
 /* The first failure ends the work; an interrupt (d9_status_is_interrupt) does so too, and everything done is kept.

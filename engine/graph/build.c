@@ -184,7 +184,7 @@ d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits
     d9_node node = {.op = D9_OP_LOSS,
                     .inputs = {logits, graph->labels},
                     .input_count = 2,
-                    .as.loss.share = {D9_NONE, 1}};
+                    .as.loss = {.share = {D9_NONE, 1}, .weights = D9_NONE}};
     graph->logits = logits;
     graph->classes = graph->values[logits].shape.d[1];
     D9_TRY(unary(context, graph, "loss", node, &graph->loss));

@@ -90,6 +90,7 @@ typedef struct d9_value {
     /* parameters only */
     d9_parameter_kind parameter;
     bool trainable;
+    int rests; /* a number for those that stop learning together before the run ends, for selectors; 0: none */
 } d9_value;
 
 /* One row per operation in graph/ops.def; what is known of it: graph/op.h. */
@@ -146,6 +147,7 @@ typedef struct d9_loss_attributes {
     d9_loss loss;
     double smoothing;
     d9_coefficient share; /* of an image's own label; as the mix node's */
+    int weights;          /* table with what an image of each class counts; D9_NONE: each counts 1 */
 } d9_loss_attributes;
 typedef struct d9_mix_attributes {
     d9_coefficient share; /* of an image's own pixels; image N - 1 - n has the rest */

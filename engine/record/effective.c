@@ -134,6 +134,7 @@ static const struct bound {
     {"seed", true, 0, INFINITY, count_fault},
     {"epoch", true, 1, INFINITY, count_fault},
     {"epoch_to_target", true, 1, INFINITY, count_fault},
+    {"best_epoch", true, 1, INFINITY, count_fault},
     {"threads", true, 1, INFINITY, count_fault},
     {"parameters", true, 1, INFINITY, count_fault},
     {"batch_size", true, 1, INFINITY, count_fault},

@@ -17,10 +17,10 @@
 static const char epochs_header[] = "epoch\thours\ttop1Accuracy\n";
 
 /* What a run writes. The first LEFTOVERS it leaves besides its rows: removed when another starts in its place. */
-enum { LEFTOVERS = 4 };
+enum { LEFTOVERS = 5 };
 static const char *const files[] = {
-    "result.json",  "submission.json", "predictions.safetensors", "model.safetensors", "config.yaml",
-    "events.jsonl", "epochs.tsv",      "checkpoint.safetensors",  "failure.json",      "report.html"};
+    "result.json",  "submission.json", "predictions.safetensors", "live.html",    "model.safetensors", "config.yaml",
+    "events.jsonl", "epochs.tsv",      "checkpoint.safetensors",  "failure.json", "report.html"};
 
 enum { PATH_BYTES = 1024 };
 static void path_in(const d9_record *record, const char *name, char path[PATH_BYTES]) {
@@ -172,7 +172,10 @@ d9_status d9_record_open(d9_context *context, d9_record *record, const char *fol
     D9_TRY(set_folder(context, record, folder));
     D9_TRY(d9_directory_make(context, folder));
     D9_TRY(d9_record_check(context, folder, config, mode));
-    for (int i = 0; i < LEFTOVERS; i++) D9_TRY(remove_in(record, files[i]));
+    const bool best =
+        mode == D9_RECORD_RESUME && config->keep == D9_KEEP_BEST; /* its model may be of an epoch before */
+    for (int i = 0; i < LEFTOVERS; i++)
+        if (!best || strcmp(files[i], "model.safetensors") != 0) D9_TRY(remove_in(record, files[i]));
     if (mode == D9_RECORD_OVERWRITE) D9_TRY(remove_in(record, "checkpoint.safetensors"));
     D9_TRY(d9_effective_yaml(config, &text));
     D9_TRY(d9_record_write(record, "config.yaml", &text));

@@ -32,11 +32,12 @@ typedef struct d9_result {
     char backend[32], precision[8];
     d9_device_info device;
     int64_t batch, steps, train_images, eval_images, parameters;
-    int views; /* of the configuration's evaluations */
+    int views;                                      /* of the configuration's evaluations */
     double train_operations, evaluation_operations; /* of all steps, and of the final evaluation */
     d9_epoch_row *epochs;
     int64_t epoch_count;
     double accuracy, accuracy_tta; /* final, percent */
+    int64_t best_epoch;            /* the one that keep: best has kept; 0: not asked */
     int64_t epoch_to_target;       /* by accuracy with the views of the config; 0: never */
     bool resumed;
     const char *plan_text;

@@ -89,12 +89,14 @@ static bool set_outcome(json_t *root, const d9_result *result) {
            set(root, "accuracy_tta", d9_json_number(result->accuracy_tta)) &&
            set(root, "target", d9_json_number(result->config->target)) &&
            set(root, "epoch_to_target", integer_or_null(result->epoch_to_target)) &&
+           (result->best_epoch == 0 || set(root, "best_epoch", json_integer(result->best_epoch))) &&
            set(root, "params_sha256", json_string(result->params_sha256)) &&
            set(root, "data_digest", json_string(result->data_digest)) &&
            set(root, "parameters", json_integer(result->parameters)) &&
            set(root, "batch_size", json_integer(result->batch)) && set(root, "steps", json_integer(result->steps)) &&
            set(root, "train_images", json_integer(result->train_images)) &&
            set(root, "eval_images", json_integer(result->eval_images)) &&
+           set(root, "views", json_integer(result->views)) &&
            set(root, "train_teraflop", d9_json_number(1e-12 * result->train_operations)) &&
            set(root, "evaluation_teraflop", d9_json_number(1e-12 * result->evaluation_operations)) &&
            set(root, "resumed", json_boolean(result->resumed)) && set_clocks(root, result) &&

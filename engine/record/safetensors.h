@@ -6,8 +6,15 @@
 #include "graph/graph.h"
 
 /* Types as the format names them; everything dawn9 reads or writes. */
-typedef enum d9_tensor_type { D9_TENSOR_F64, D9_TENSOR_F32, D9_TENSOR_BF16, D9_TENSOR_F16, D9_TENSOR_I64,
-                              D9_TENSOR_I32, D9_TENSOR_U8 } d9_tensor_type;
+typedef enum d9_tensor_type {
+    D9_TENSOR_F64,
+    D9_TENSOR_F32,
+    D9_TENSOR_BF16,
+    D9_TENSOR_F16,
+    D9_TENSOR_I64,
+    D9_TENSOR_I32,
+    D9_TENSOR_U8
+} d9_tensor_type;
 const char *d9_tensor_type_name(d9_tensor_type type); /* "F32", as the format writes it */
 size_t d9_tensor_type_bytes(d9_tensor_type type);     /* of one element */
 d9_tensor_type d9_tensor_type_of(d9_type type);
@@ -20,7 +27,9 @@ typedef struct d9_tensor {
     size_t size;
 } d9_tensor;
 
-typedef struct d9_metadata { const char *key, *value; } d9_metadata; /* __metadata__: strings only */
+typedef struct d9_metadata {
+    const char *key, *value;
+} d9_metadata; /* __metadata__: strings only */
 
 typedef struct d9_safetensors {
     d9_arena arena;

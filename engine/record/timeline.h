@@ -5,23 +5,27 @@
 #include "core/arena.h"
 
 typedef enum d9_segment_kind {
-    D9_SEGMENT_PROCESS,       /* process start to main's first use of the clock */
-    D9_SEGMENT_CONTEXT,       /* opening the device */
-    D9_SEGMENT_LOAD,          /* reading and checking the dataset files */
-    D9_SEGMENT_PLAN,          /* "plan_and_tune": building the program, planning, timing candidates */
-    D9_SEGMENT_UPLOAD,        /* images, labels, tables to the device */
-    D9_SEGMENT_INIT,          /* initial parameters */
-    D9_SEGMENT_WHITEN,        /* patch statistics and whitening filters */
-    D9_SEGMENT_TRAIN,         /* per epoch */
-    D9_SEGMENT_EVALUATE,      /* per epoch, final excluded */
+    D9_SEGMENT_PROCESS,  /* process start to main's first use of the clock */
+    D9_SEGMENT_CONTEXT,  /* opening the device */
+    D9_SEGMENT_LOAD,     /* reading and checking the dataset files */
+    D9_SEGMENT_PLAN,     /* "plan_and_tune": building the program, planning, timing candidates */
+    D9_SEGMENT_UPLOAD,   /* images, labels, tables to the device */
+    D9_SEGMENT_INIT,     /* initial parameters */
+    D9_SEGMENT_WHITEN,   /* patch statistics and whitening filters */
+    D9_SEGMENT_TRAIN,    /* per epoch */
+    D9_SEGMENT_EVALUATE, /* per epoch, final excluded */
     D9_SEGMENT_FINAL_EVALUATE,
-    D9_SEGMENT_SAVE,          /* checkpoints and records */
+    D9_SEGMENT_SAVE, /* checkpoints and records */
     D9_SEGMENT_COUNT
 } d9_segment_kind;
 const char *d9_segment_name(d9_segment_kind kind);
 
 /* `start` on CLOCK_MONOTONIC; epoch 0: none. */
-typedef struct d9_segment { d9_segment_kind kind; int64_t epoch; double start, seconds; } d9_segment;
+typedef struct d9_segment {
+    d9_segment_kind kind;
+    int64_t epoch;
+    double start, seconds;
+} d9_segment;
 
 typedef struct d9_timeline {
     d9_context *context;
@@ -44,7 +48,7 @@ typedef struct d9_clock {
     bool in[D9_SEGMENT_COUNT];
     bool usual; /* what most people ask for; the others are for comparisons */
 } d9_clock;
-const d9_clock *d9_clock_at(int index); /* train, airbench, dawnbench, process; NULL: past the end */
+const d9_clock *d9_clock_at(int index);          /* train, airbench, dawnbench, process; NULL: past the end */
 const d9_clock *d9_clock_find(const char *name); /* NULL: no such clock */
 
 /* Seconds of a clock. dawnbench ends after the training of `epoch_to_target` (0: target never met: NAN). A run

@@ -101,6 +101,10 @@ static void html_link(d9_text *text, const char *path) {
 /* With a true minus sign, as wide as a plus. Zero has no sign, and a number that only rounds to zero is shown as
  * smaller than the least digit (p < 0.0001). */
 static void html_number(const d9_column *column, double number, d9_text *text) {
+    if (column->digits == D9_COLUMN_PLAIN) {
+        d9_text_add(text, "%.4g", number);
+        return;
+    }
     const double least = pow(10, -column->digits), rounded = fabs(number) < 0.5 * least ? 0 : number;
     if (!column->sign && number > 0 && rounded == 0) {
         d9_text_add(text, "&lt;%.*f", column->digits, least);
@@ -113,6 +117,7 @@ static void html_number(const d9_column *column, double number, d9_text *text) {
                 column->digits, fabs(rounded));
 }
 
+/* Words stand in an element of their own, whose width the page can limit: a cell's own it cannot. */
 static void html_cell(const d9_column *column, const d9_cell *cell, d9_text *text) {
     if (!cell->text && isnan(cell->number)) {
         d9_text_add(text, "<td class=n>\xe2\x80\x93</td>");
@@ -120,14 +125,12 @@ static void html_cell(const d9_column *column, const d9_cell *cell, d9_text *tex
         d9_text_add(text, "<td class=n data-value=\"%.10g\">", cell->number);
         html_number(column, cell->number, text);
         d9_text_add(text, "</td>");
+    } else if (cell->link) {
+        d9_text_add(text, "<td><a href=\"");
+        html_link(text, cell->link);
+        d9_html_put(text, "\">", cell->text, "</a></td>");
     } else {
-        d9_text_add(text, "<td>");
-        if (cell->link) {
-            d9_text_add(text, "<a href=\"");
-            html_link(text, cell->link);
-            d9_text_add(text, "\">");
-        }
-        d9_html_put(text, "", cell->text, cell->link ? "</a></td>" : "</td>");
+        d9_html_put(text, "<td><span>", cell->text, "</span></td>");
     }
 }
 

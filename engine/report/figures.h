@@ -12,13 +12,13 @@
 #include "core/text.h"
 #include <jansson.h>
 
-enum { D9_COLUMN_TEXT = -1 };
+enum { D9_COLUMN_TEXT = -1, D9_COLUMN_PLAIN = -2 /* as many decimals as the number has */ };
 
 typedef struct d9_column {
     const char *key;     /* TSV heading: accuracy_low */
     const char *heading; /* on the page */
     const char *hint;    /* what it means, shown on hovering; NULL: nothing */
-    int digits;          /* decimals on the page, or D9_COLUMN_TEXT */
+    int digits;          /* decimals on the page, D9_COLUMN_TEXT or D9_COLUMN_PLAIN */
     bool sign;           /* a difference: shown with its sign */
 } d9_column;
 

@@ -39,10 +39,11 @@ typedef struct d9_report_arm {
     double published_accuracy, published_seconds, published_epochs; /* NAN: not published */
     const char *published_hardware, *published_source;              /* NULL: not said */
     int asked;                                                      /* runs */
-    int count;                                                      /* finished runs, in order of seed: */
-    double *accuracy;                                               /* (count) */
-    int64_t *seeds;                                                 /* (count) */
-    d9_sample sample, seconds;                                      /* of accuracy; of train_seconds */
+    const struct d9_report_arm *runs_of; /* the first arm that has the same runs: itself, where none before has them */
+    int count;                           /* finished runs, in order of seed: */
+    double *accuracy;                    /* (count) */
+    int64_t *seeds;                      /* (count) */
+    d9_sample sample, seconds;           /* of accuracy; of train_seconds */
     d9_estimate mean;
     int64_t met; /* runs whose final accuracy is at least the target */
     d9_chance chance;
@@ -75,9 +76,12 @@ typedef struct d9_report_lines {
 
 typedef struct d9_report {
     d9_arena arena;
-    const char *folder, *title, *question, *file; /* question, file: NULL where not said */
-    bool experiment, ablation;                    /* has experiment.json; of kind ablation */
-    double target;                                /* percent; NAN: none */
+    const char *folder, *title, *question; /* question: NULL where not said */
+    const char **again;                    /* the commands that made the experiment, in their order */
+    int again_count;                       /* 0: its record does not say */
+    bool again_lacks_seeds;                /* a record of before: --seeds is not in its command */
+    bool experiment, ablation;             /* has experiment.json; of kind ablation */
+    double target;                         /* percent; NAN: none */
     d9_report_arm *arms;
     d9_report_run *runs;
     d9_report_series *series;

@@ -148,6 +148,54 @@ done:
     return status;
 }
 
+static const d9_column class_columns[] = {
+    {"class", "Class", NULL, D9_COLUMN_TEXT, false},
+    {"images", "Images", "of the class in the test set", 0, false},
+    {"accuracy", "Accuracy %", "with the configuration's views, mean over the runs", 2, false},
+    {"mistaken_for", "most often taken for", NULL, D9_COLUMN_TEXT, false},
+    {"mistaken_percent", "%", "of the class", 2, false},
+};
+
+/* The worst class first; of equal ones in their order. `place`: how many come before. */
+static int class_at(const d9_report_answers *answers, int place) {
+    for (int class = 0; class < answers->classes; class ++) {
+        int before = 0;
+        const double own = percent_at(answers, class * answers->classes + class);
+        for (int other = 0; other < answers->classes; other++) {
+            const double its = percent_at(answers, other * answers->classes + other);
+            before += its < own || (its == own && other < class);
+        }
+        if (before == place) return class;
+    }
+    return 0;
+}
+
+static d9_status tabulate_classes(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    const d9_report_answers *answers = &report->answers;
+    d9_figures *table;
+    char *note;
+    D9_TRY(d9_report_add_table(context, report, "classes", class_columns, 5, answers->classes, &table));
+    D9_TRY(d9_arena_format(context, &report->arena, &note, "The final answers of %s, over %d of its runs.",
+                           report->arms[answers->arm].label, answers->runs));
+    table->title = "By class";
+    table->note = note;
+    for (int row = 0; row < answers->classes; row++) {
+        const int class = class_at(answers, row), first = class * answers->classes;
+        int64_t images = 0;
+        int most = -1;
+        for (int i = 0; i < answers->classes; i++) {
+            images += count_at(answers, first + i);
+            if (i != class && count_at(answers, first + i) > (most < 0 ? 0 : count_at(answers, first + most))) most = i;
+        }
+        D9_FIGURES_ROW(table, row, d9_words(answers->names[class]), d9_number((double)images / answers->runs),
+                       d9_number(percent_at(answers, first + class)), d9_words(most < 0 ? "" : answers->names[most]),
+                       d9_number(most < 0 ? NAN : percent_at(answers, first + most)));
+    }
+done:
+    return status;
+}
+
 d9_status d9_report_gather_answers(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_arm *arm = NULL;
@@ -156,26 +204,36 @@ d9_status d9_report_gather_answers(d9_context *context, d9_report *report) {
         D9_TRY(add_arm(context, report, (int)(arm - report->arms)));
     if (report->answers.classes == 0) goto done;
     D9_TRY(name_classes(context, report, &report->answers));
+    D9_TRY(tabulate_classes(context, report));
     D9_TRY(tabulate_pairs(context, report));
 done:
     return status;
+}
+
+double d9_report_worst(const d9_report *report) {
+    const d9_report_answers *answers = &report->answers;
+    double worst = 0;
+    for (int at = 0; at < answers->classes * answers->classes; at++)
+        if (at / answers->classes != at % answers->classes) worst = fmax(worst, percent_at(answers, at));
+    return worst;
 }
 
 /* `ink`: on which ground a figure stands: no colour (right answers), light or dark; none: there is no figure. */
 d9_status d9_report_confusion(const d9_report *report, d9_text *text) {
     const d9_report_answers *answers = &report->answers;
     const int classes = answers->classes;
-    double worst = 0;
+    const double worst = d9_report_worst(report);
     d9_text_add(text, "row\tlabel\tcolumn\tanswer\timages\tpercent\tink\n");
     if (classes > MATRIX_MAX) return d9_text_status(text);
-    for (int at = 0; at < classes * classes; at++)
-        if (at / classes != at % classes) worst = fmax(worst, percent_at(answers, at));
     for (int at = 0; at < classes * classes; at++) {
         const int row = at / classes, column = at % classes;
         const double percent = percent_at(answers, at);
         const char *ink = row == column ? "right" : percent > worst / 2 ? "light" : percent > 0 ? "dark" : "none";
-        d9_text_add(text, "%d\t%s\t%d\t%s\t%lld\t%.6g\t%s\n", row, answers->names[row], column, answers->names[column],
-                    (long long)count_at(answers, at), percent, ink);
+        d9_text_add(text, "%d\t", row);
+        d9_report_plot_field(text, answers->names[row]);
+        d9_text_add(text, "\t%d\t", column);
+        d9_report_plot_field(text, answers->names[column]);
+        d9_text_add(text, "\t%lld\t%.6g\t%s\n", (long long)count_at(answers, at), percent, ink);
     }
     return d9_text_status(text);
 }

@@ -52,9 +52,16 @@ done:
     return status;
 }
 
+void d9_report_mean(const double *accuracy, int count, d9_estimate *mean) {
+    d9_mean_estimate(accuracy, count, D9_REPORT_LEVEL, mean);
+    if (isnan(mean->low)) return;
+    mean->low = fmax(mean->low, 0);
+    mean->high = fmin(mean->high, 100);
+}
+
 static void describe(d9_report *report, d9_report_arm *arm) {
     d9_sample_describe(arm->accuracy, arm->count, &arm->sample);
-    d9_mean_estimate(arm->accuracy, arm->count, D9_REPORT_LEVEL, &arm->mean);
+    d9_report_mean(arm->accuracy, arm->count, &arm->mean);
     d9_chance_counted(arm->met, isnan(report->target) ? 0 : arm->count, D9_REPORT_LEVEL, &arm->chance);
     if (arm->count > report->most_seeds) report->most_seeds = arm->count;
 }
@@ -65,12 +72,23 @@ static bool same_seeds(const d9_report_arm *a, const d9_report_arm *b) {
     return a->count == b->count && memcmp(a->seeds, b->seeds, (size_t)a->count * sizeof *a->seeds) == 0;
 }
 
+/* Arms that are configured alike share their runs: there is nothing to compare, and no second arm to rank. */
+static bool share_runs(const d9_report *report, int arm, int other) {
+    for (int r = 0; r < report->run_count; r++) {
+        bool shared = report->runs[r].arm != arm;
+        for (int s = 0; s < report->run_count && !shared; s++)
+            shared = report->runs[s].arm == other && strcmp(report->runs[s].folder, report->runs[r].folder) == 0;
+        if (!shared) return false;
+    }
+    return true;
+}
+
 static void compare(d9_report *report, d9_report_arm *arm) {
     const d9_estimate nothing = {NAN, NAN, NAN, NAN, NAN, NAN};
     arm->difference = arm->welch = nothing;
     double deviation = arm->sample.deviation;
-    if (arm->baseline >= 0) {
-        const d9_report_arm *base = &report->arms[arm->baseline];
+    const d9_report_arm *base = arm->baseline >= 0 ? &report->arms[arm->baseline] : NULL;
+    if (base && base->runs_of != arm->runs_of) {
         d9_welch_difference(arm->accuracy, arm->count, base->accuracy, base->count, D9_REPORT_LEVEL, &arm->welch);
         arm->difference = arm->welch;
         arm->paired = arm->count >= 2 && same_seeds(arm, base);
@@ -205,6 +223,9 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, report->arm_count, &report->series));
     for (int a = 0; a < report->arm_count; a++) {
+        int first = 0;
+        while (first < a && !share_runs(report, a, first)) first++;
+        report->arms[a].runs_of = &report->arms[first];
         D9_TRY(collect(context, report, a));
         describe(report, &report->arms[a]);
         D9_TRY(find_series(context, report, &report->arms[a]));

@@ -11,7 +11,7 @@
 
 static int rank_of(const d9_report *report, int arm) { return report->series[report->arms[arm].series].rank; }
 
-static double final_accuracy(const json_t *object) {
+double d9_report_final(const json_t *object) {
     const double views = d9_json_real(object, "accuracy_tta");
     return isnan(views) ? d9_json_real(object, "accuracy") : views;
 }
@@ -25,9 +25,13 @@ static void add_numbers(d9_text *text, const double *numbers, size_t count) {
 #define ADD_NUMBERS(text, ...)                                                                                         \
     add_numbers((text), (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
 
+void d9_report_plot_field(d9_text *text, const char *bytes) {
+    for (; *bytes; bytes++) d9_tsv_field(text, *bytes == '"' ? "\xe2\x80\x9d" : (const char[]){*bytes, 0});
+}
+
 static void begin_row(d9_text *text, int number, const char *label) {
     d9_text_add(text, "%d\t", number);
-    d9_tsv_field(text, label);
+    d9_report_plot_field(text, label);
 }
 
 static void begin_run_row(d9_text *text, const d9_report *report, const d9_report_run *run) {
@@ -35,8 +39,7 @@ static void begin_run_row(d9_text *text, const d9_report *report, const d9_repor
     d9_text_add(text, "\t%lld", (long long)run->seed);
 }
 
-/* After so many epochs of an arm: its last may be a part of one. */
-static double epochs_trained(const d9_report *report, int arm, double epoch) {
+double d9_report_epochs(const d9_report *report, int arm, double epoch) {
     return fmin(epoch, report->arms[arm].epochs);
 }
 
@@ -51,8 +54,8 @@ d9_status d9_report_curves(const d9_report *report, d9_text *text) {
         if (!run->result) continue;
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) {
             begin_run_row(text, report, run);
-            ADD_NUMBERS(text, epochs_trained(report, run->arm, d9_json_real(row, "epoch")),
-                        d9_json_real(row, "train_loss"), final_accuracy(row));
+            ADD_NUMBERS(text, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")),
+                        d9_json_real(row, "train_loss"), d9_report_final(row));
             d9_text_add(text, "\n");
         }
         d9_text_add(text, "\n");
@@ -82,7 +85,7 @@ d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text) {
             continue;
         }
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) runs_row(
-            report, run, epochs_trained(report, run->arm, d9_json_real(row, "epoch")), final_accuracy(row), text);
+            report, run, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")), d9_report_final(row), text);
     }
     return d9_text_status(text);
 }
@@ -102,12 +105,12 @@ static bool mean_at(const d9_report *report, int arm, int64_t epoch, double *val
         if (report->runs[r].arm != arm) continue;
         for (size_t i = 0; i < json_array_size(epochs); i++) {
             const json_t *row = json_array_get(epochs, i);
-            if (d9_json_real(row, "epoch") != (double)epoch || isnan(final_accuracy(row))) continue;
-            values[count++] = final_accuracy(row);
+            if (d9_json_real(row, "epoch") != (double)epoch || isnan(d9_report_final(row))) continue;
+            values[count++] = d9_report_final(row);
             break;
         }
     }
-    d9_mean_estimate(values, count, D9_REPORT_LEVEL, mean);
+    d9_report_mean(values, count, mean);
     return count > 0;
 }
 
@@ -141,7 +144,7 @@ static void epoch_means(const d9_report *report, double *values, d9_text *text) 
     for (int a = 0; a < report->arm_count; a++) {
         for (int64_t epoch = 1; epoch <= longest; epoch++)
             if (mean_at(report, a, epoch, values, &mean))
-                means_row(report, a, epochs_trained(report, a, (double)epoch), &mean, text);
+                means_row(report, a, d9_report_epochs(report, a, (double)epoch), &mean, text);
         d9_text_add(text, "\n");
     }
 }
@@ -188,7 +191,7 @@ static void forest_row(const d9_report_arm *arm, const char *against, int row, d
     begin_row(text, row, arm->label);
     if (against) {
         d9_text_add(text, ", against ");
-        d9_tsv_field(text, against);
+        d9_report_plot_field(text, against);
     }
     ADD_NUMBERS(text, e->estimate, e->low, e->high);
     d9_text_add(text, "\t%d\t", arm->holm < 1 - D9_REPORT_LEVEL);
@@ -233,7 +236,7 @@ static void forest_groups(const d9_report *report, d9_text *text) {
         if (!arm) continue;
         row += row ? 2 : 1; /* a blank row between groups */
         d9_text_add(text, "%d\tagainst ", row);
-        d9_tsv_field(text, report->arms[baseline].label);
+        d9_report_plot_field(text, report->arms[baseline].label);
         d9_text_add(text, "\t\t\t\t\t\n");
         for (; arm; arm = d9_report_next(report, difference_of, baseline, arm)) forest_row(arm, NULL, ++row, text);
     }

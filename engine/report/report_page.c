@@ -3,9 +3,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/system.h"
+#include "data/dataset.h"
 #include "record/record.h"
 
 typedef struct page {
@@ -49,12 +51,13 @@ static void put_facts(page *page) {
 static void put_problems(page *page) {
     const d9_report_lines *problems = &page->report->problems;
     if (problems->count == 0) return;
-    d9_text_add(page->text, "<section><h2>Not counted</h2>\n<ul class=problems>\n");
+    d9_text_add(page->text, "<section><h2>Not counted, or not comparable</h2>\n<ul class=problems>\n");
     for (int i = 0; i < problems->count; i++) d9_html_put(page->text, "<li>", problems->items[i], "</li>\n");
     d9_text_add(page->text, "</ul></section>\n");
 }
 
 static void put_table(page *page, const d9_figures *table) {
+    if (table->row_count == 0) return;
     d9_html_put(page->text, "<section><h2>", table->title, "</h2>\n");
     paragraph(page->text, "quiet", table->note);
     d9_figures_html(table, page->text);
@@ -72,7 +75,9 @@ static void put_results(page *page) { put_tables(page, false); }
 
 static void put_plot(page *page, const d9_report_plot *plot) {
     d9_html_put(page->text, "<section><h2>", plot->title, "</h2>\n");
-    d9_text_add(page->text, "<figure id=\"plot-%s\"><div class=plot tabindex=0>%s</div>\n", plot->name, plot->html);
+    d9_text_add(page->text, "<figure id=\"plot-%s\"><div class=\"plot%s\" tabindex=0>%s</div>\n", plot->name,
+                plot->narrow ? " wide" : "", plot->html);
+    if (plot->narrow) d9_text_add(page->text, "<div class=\"plot narrow\">%s</div>\n", plot->narrow);
     d9_html_put(page->text, "<figcaption>", plot->note, " ");
     d9_text_add(page->text, "<a href=\"%s%s%s\">PNG</a></figcaption></figure></section>\n", plot->file ? "" : "report/",
                 plot->file ? plot->file : plot->name, plot->file ? "" : ".png");
@@ -94,8 +99,18 @@ static void put_plots(page *page) {
 
 static void put_runs(page *page) {
     put_tables(page, true);
-    d9_text_add(page->text, "<section><h2>Again</h2>\n<p>With dawn9 at the commit of the table above:</p>\n");
-    d9_html_put(page->text, "<pre>", page->report->command, "</pre></section>\n");
+    if (!*page->report->command) return;
+    d9_text_add(page->text, "<section><h2>Again</h2>\n<p>With dawn9 at the commit of the table above, %s%s:</p>\n",
+                page->report->experiment ? "in the folder that these paths start from" : "beside this folder",
+                strstr(page->report->command, " --data DIR") ? "; DIR is the folder of the data" : "");
+    d9_text_add(page->text, "<pre>");
+    for (const char *line = page->report->command, *end; *line; line = end + (*end == '\n')) {
+        char one[4096];
+        end = line + strcspn(line, "\n");
+        snprintf(one, sizeof one, "%.*s", (int)(end - line), line);
+        d9_html_put(page->text, "", one, *end ? "\n" : "");
+    }
+    d9_text_add(page->text, "</pre></section>\n");
 }
 
 static void put_made(page *page) {
@@ -112,14 +127,9 @@ static const struct {
     {"plots", put_plots}, {"runs", put_runs},         {"made", put_made},
 };
 
-static void fill(page *page, const char *template) {
-    for (const char *open; (open = strstr(template, "{{")); template = strstr(open, "}}") + 2) {
-        const size_t length = strcspn(open + 2, "}");
-        d9_text_add(page->text, "%.*s", (int)(open - template), template);
-        for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-            if (strlen(places[i].name) == length && strncmp(places[i].name, open + 2, length) == 0) places[i].put(page);
-    }
-    d9_text_add(page->text, "%s", template);
+static void put_place(void *page, const char *name, size_t length) {
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (strlen(places[i].name) == length && strncmp(places[i].name, name, length) == 0) places[i].put(page);
 }
 
 /* ---- the command that makes it again ---- */
@@ -129,27 +139,63 @@ static const char *last_part(const char *path) {
     return slash && slash[1] ? slash + 1 : path;
 }
 
-static d9_status find_command(d9_context *context, d9_report *report) {
-    char *command = NULL;
-    const char *name = last_part(report->folder), *file = report->file ? report->file : "FILE";
-    int seeds = 1;
+/* For commands of before: --seeds where the runs have 1 to N. */
+static void add_seeds(const d9_report *report, d9_text *text) {
+    int most = 1;
+    bool counted = true;
     for (int i = 0; i < report->arm_count; i++)
-        if (report->arms[i].asked > seeds) seeds = report->arms[i].asked;
-    d9_status status;
-    if (report->ablation)
-        status =
-            d9_arena_format(context, &report->arena, &command,
-                            "dawn9 ablate %s --seeds %d --out runs/%s\ndawn9 report runs/%s", file, seeds, name, name);
-    else if (report->experiment)
-        status = d9_arena_format(context, &report->arena, &command,
-                                 "dawn9 experiment %s --out runs/%s\ndawn9 report runs/%s", file, name, name);
-    else
-        status =
-            d9_arena_format(context, &report->arena, &command,
-                            "dawn9 train %s/config.yaml --seed SEED --out runs/again    # any run's own config.yaml",
-                            report->runs[0].folder);
-    report->command = command;
-    return status;
+        if (report->arms[i].asked > most) most = report->arms[i].asked;
+    for (int i = 0; i < report->run_count; i++) counted = counted && report->runs[i].seed <= most;
+    if (counted) d9_text_add(text, " --seeds %d", most);
+}
+
+static void add_folder(const char *before, const char *folder, const char *below, d9_text *text) {
+    char path[4096];
+    snprintf(path, sizeof path, "%.2000s%.2000s", folder, below);
+    d9_text_add(text, "%s", before);
+    d9_text_add_shell_word(text, path);
+}
+
+/* A record keeps no absolute path of the owner's images, and a relative one leads from where the run was begun. */
+static bool has_path(const json_t *result) {
+    const json_t *data = json_object_get(json_object_get(result, "config"), "data");
+    const char *name = json_string_value(json_object_get(data, "dataset")),
+               *path = json_string_value(json_object_get(data, "path"));
+    return (path && *path) || (name && d9_dataset_needs_path(name));
+}
+
+/* Each run by its own config.yaml, which holds its seed. */
+static void add_trainings(const d9_report *report, const char *name, d9_text *text) {
+    char below[4096], out[4096];
+    for (int i = 0; i < report->run_count; i++) {
+        const char *folder = report->runs[i].folder;
+        const bool single = strcmp(folder, ".") == 0;
+        if (!report->runs[i].result) continue;
+        snprintf(below, sizeof below, "/%.2000s%sconfig.yaml", single ? "" : folder, single ? "" : "/");
+        snprintf(out, sizeof out, "%s%.2000s", single ? "" : "/", single ? "" : folder);
+        add_folder("dawn9 train ", name, below, text);
+        add_folder(" --out ", "runs/again", out, text);
+        if (has_path(report->runs[i].result)) d9_text_add(text, " --data DIR");
+        d9_text_add(text, "\n");
+    }
+    d9_text_add(text, "dawn9 report runs/again");
+}
+
+static d9_status find_command(d9_context *context, d9_report *report) {
+    char *real = realpath(report->folder, NULL); /* the folder's name, also where it was given as "." */
+    const char *name = last_part(real ? real : report->folder);
+    d9_text text;
+    d9_text_init(context, &text);
+    for (int i = 0; i < report->again_count; i++) {
+        d9_text_add(&text, "%s", report->again[i]);
+        if (report->again_lacks_seeds) add_seeds(report, &text);
+        add_folder(" --out ", "runs/", name, &text);
+        d9_text_add(&text, "\n");
+    }
+    if (report->again_count > 0) add_folder("dawn9 report ", "runs/", name, &text);
+    if (!report->experiment) add_trainings(report, name, &text);
+    free(real);
+    return d9_report_keep(context, report, &text, &report->command);
 }
 
 /* ---- entry points ---- */
@@ -216,10 +262,13 @@ d9_status d9_report_write(d9_context *context, d9_report *report) {
     D9_TRY(write_tables(context, report));
     D9_TRY(d9_report_draw(context, report, plots, &page.plot_count));
     D9_TRY(d9_report_picture(context, report, plots, &page.plot_count));
-    fill(&page, d9_template_find("report.html"));
+    d9_template_fill("report.html", put_place, &page, &text);
     D9_TRY(write_text(context, report, "report.html", &text));
 done:
-    for (int i = 0; i < D9_REPORT_PLOTS; i++) d9_release(context, plots[i].html);
+    for (int i = 0; i < D9_REPORT_PLOTS; i++) {
+        d9_release(context, plots[i].html);
+        d9_release(context, plots[i].narrow);
+    }
     d9_text_free(&text);
     return status;
 }

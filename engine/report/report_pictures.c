@@ -25,7 +25,8 @@ static void put_base64(d9_text *text, const uint8_t *bytes, size_t size) {
     }
 }
 
-d9_status d9_report_embed(d9_context *context, const d9_report *report, const char *path, d9_report_plot *plot) {
+d9_status d9_report_embed(d9_context *context, const d9_report *report, const char *path, const char *name,
+                          char **html) {
     d9_status status = D9_OK;
     char whole[PATH_BYTES];
     uint8_t *bytes = NULL;
@@ -35,14 +36,14 @@ d9_status d9_report_embed(d9_context *context, const d9_report *report, const ch
     snprintf(whole, sizeof whole, "%s/%s", report->folder, path);
     D9_TRY(d9_file_read(context, whole, &bytes, &size));
     if (strstr(path, ".svg")) {
-        d9_report_adopt_svg((const char *)bytes, plot->name, &text);
+        d9_report_adopt_svg((const char *)bytes, name, &text);
     } else {
-        d9_text_add(&text, "<img alt=\"%s\" src=\"data:image/png;base64,", plot->title);
+        d9_text_add(&text, "<img alt=\"%s\" src=\"data:image/png;base64,", name);
         put_base64(&text, bytes, size);
         d9_text_add(&text, "\">");
     }
     D9_TRY(d9_text_status(&text));
-    plot->html = text.bytes; /* taken over */
+    *html = text.bytes; /* taken over */
     text.bytes = NULL;
 done:
     d9_text_free(&text);
@@ -140,7 +141,7 @@ static d9_status picture_mistakes(d9_context *context, d9_report *report, const 
     *plot = (d9_report_plot){.name = "mistakes", .title = "The worst mistakes of one run"};
     D9_TRY(tell_mistakes(context, report, dataset, &read, mistakes, count, &plot->note));
     D9_TRY(write_sheet(context, report, dataset, mistakes, count));
-    D9_TRY(d9_report_embed(context, report, "report/mistakes.png", plot));
+    D9_TRY(d9_report_embed(context, report, "report/mistakes.png", plot->title, &plot->html));
 done:
     if (dataset) d9_dataset_free(context, dataset);
     d9_run_answers_free(context, &read);
@@ -171,8 +172,9 @@ d9_status d9_report_picture(d9_context *context, d9_report *report, d9_report_pl
         snprintf(path, sizeof path, "%.4000s/%s", report->folder, sheets[i].file);
         if (!d9_file_exists(context, path)) continue;
         d9_report_plot *plot = &plots[*count];
-        *plot = (d9_report_plot){sheets[i].name, sheets[i].title, sheets[i].note, NULL, sheets[i].file};
-        D9_TRY(d9_report_embed(context, report, sheets[i].file, plot));
+        *plot = (d9_report_plot){
+            .name = sheets[i].name, .title = sheets[i].title, .note = sheets[i].note, .file = sheets[i].file};
+        D9_TRY(d9_report_embed(context, report, sheets[i].file, plot->title, &plot->html));
         ++*count;
     }
 done:

@@ -19,6 +19,7 @@ typedef struct drawing {
     int lines; /* of the data file written last, its heading included, blank ones not */
     int label; /* characters of the longest second column there */
     int last;  /* its last row's first column */
+    bool cut;  /* the plot at hand has intervals that are wider than its axis */
 } drawing;
 
 static d9_status write_named(const drawing *drawing, const char *name, const char *ending, const char *bytes,
@@ -37,6 +38,19 @@ static void quote(d9_text *text, const char *words) {
     d9_text_add(text, "'");
 }
 
+/* Whether some run was evaluated after more than one of its epochs. */
+static bool has_epochs(const d9_report *report) {
+    size_t index;
+    const json_t *row;
+    for (int r = 0; r < report->run_count; r++) {
+        int evaluated = 0;
+        json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index, row) evaluated +=
+            !isnan(d9_json_real(row, "accuracy"));
+        if (evaluated > 1) return true;
+    }
+    return false;
+}
+
 /* A legend below a plot of 828 units: an entry is its sample, 75, and 8 for each character. gnuplot takes a label for a
  * quarter wider than it is, hence the trim. */
 static void set_legend(const drawing *drawing, int entries) {
@@ -47,8 +61,11 @@ static void set_legend(const drawing *drawing, int entries) {
             longest = (int)strlen(report->series[s].label);
     const int fit = 828 / (75 + 8 * longest), columns = fit < 1 ? 1 : fit > 3 ? 3 : fit;
     const int rows = (entries + columns - 1) / columns;
-    d9_text_add(drawing->settings, "legend_columns = %d\nlegend_rows = %d\nlegend_trim = %d\nheight_curves = %d\n",
-                columns, rows, longest / 5, 398 + 22 * rows);
+    d9_text_add(drawing->settings,
+                "legend_columns = %d\nlegend_rows = %d\nlegend_entries = %d\nlegend_trim = %d\nheight_curves = %d\n"
+                "height_curves_narrow = %d\nheight_accuracy = %d\nheight_accuracy_narrow = %d\n",
+                columns, rows, entries, longest / 5, 398 + 22 * rows, (has_epochs(report) ? 630 : 330) + 22 * entries,
+                426 + 22 * rows, 316 + 22 * entries);
 }
 
 static void set_names(const drawing *drawing) {
@@ -69,56 +86,116 @@ static void set_names(const drawing *drawing) {
     d9_text_add(drawing->settings, "sweep = %d\n", report->sweep);
 }
 
-/* ---- which plots there are ---- */
+/* ---- axes, and which plots there are ---- */
 
-/* Whether some run was evaluated after more than one of its epochs. */
-static bool has_epochs(const d9_report *report) {
-    size_t index;
-    const json_t *row;
-    for (int r = 0; r < report->run_count; r++) {
-        int evaluated = 0;
-        json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index, row) evaluated +=
-            !isnan(d9_json_real(row, "accuracy"));
-        if (evaluated > 1) return true;
-    }
-    return false;
+typedef struct range {
+    double low, high;
+} range;
+
+static void widen(range *range, double value) { /* fmin and fmax pass over NAN */
+    range->low = fmin(range->low, value);
+    range->high = fmax(range->high, value);
 }
 
-/* The accuracies worth a closer look: from the lowest of the last two thirds of the epochs up. */
-static void set_accuracy_range(const drawing *drawing) {
-    const d9_report *report = drawing->report;
-    double low = INFINITY;
-    size_t index;
-    const json_t *row;
-    for (int r = 0; r < report->run_count; r++) {
-        const json_t *epochs = json_object_get(report->runs[r].result, "epochs");
-        const size_t first = json_array_size(epochs) / 3;
-        json_array_foreach(epochs, index, row) {
-            const double accuracy = d9_json_real(row, "accuracy");
-            if (index >= first && !isnan(accuracy)) low = fmin(low, accuracy);
+static const range nothing = {INFINITY, -INFINITY};
+
+/* NAME_low, NAME_high and NAME_bent. Where mistakes become three times as rare or more, the axis of accuracies is bent,
+ * as style.gp says: each halving of the mistakes takes as much of it, and 94% is told from 93 where 40% is in sight,
+ * too. */
+static void set_accuracies(const drawing *drawing, const char *name, range range) {
+    static const double beyond = 100.1; /* 100% lies at a finite place */
+    if (!(range.low <= range.high)) range.low = range.high = 0;
+    const double wrong = beyond - range.low, least = beyond - range.high, ratio = wrong / least;
+    const bool bent = ratio > 3;
+    const double margin = 0.06 * fmax(range.high - range.low, 0.5), factor = pow(ratio, 0.06);
+    const double low = bent ? beyond - wrong * factor : range.low - margin,
+                 high = bent ? beyond - least / factor : range.high + margin;
+    d9_text_add(drawing->settings, "%s_low = %.10g\n%s_high = %.10g\n%s_bent = %d\n", name, fmax(low, -1), name, high,
+                name, bent);
+}
+
+static void set_epochs(const drawing *drawing, const char *name, range range) {
+    const double margin = 0.02 * range.high;
+    d9_text_add(drawing->settings, "%s_first = %.10g\n%s_last = %.10g\n", name,
+                range.low - (range.low > 0 ? margin : 0), name, range.high + margin);
+}
+
+/* Of intervals no more is drawn than twice the distance of the points, so that these stay apart, or the middle one's
+ * width, so that half of the intervals are whole. `width`: that; NAN: there are no intervals. */
+static bool limit(range *all, range points, double width) {
+    const double span = points.high - points.low, beyond = fmax(2 * span, width);
+    const double low = points.low - beyond, high = points.high + beyond;
+    if (!(span > 0) || (all->low >= low && all->high <= high)) return false;
+    *all = (range){fmax(all->low, low), fmin(all->high, high)};
+    return true;
+}
+
+typedef range interval_of(const d9_report_arm *arm);
+static range difference_of(const d9_report_arm *arm) { return (range){arm->difference.low, arm->difference.high}; }
+static range mean_of(const d9_report_arm *arm) { return (range){arm->mean.low, arm->mean.high}; }
+
+/* The median of the arms' intervals; of an even number the lower one. */
+static double middle_width(const d9_report *report, interval_of *interval) {
+    double found = NAN;
+    int intervals = 0;
+    for (int a = 0; a < report->arm_count; a++)
+        intervals += isfinite(interval(&report->arms[a]).high - interval(&report->arms[a]).low);
+    for (int a = 0; a < report->arm_count; a++) {
+        const double width = interval(&report->arms[a]).high - interval(&report->arms[a]).low;
+        int narrower = 0, alike = 0;
+        for (int other = 0; other < report->arm_count; other++) {
+            const double its = interval(&report->arms[other]).high - interval(&report->arms[other]).low;
+            narrower += its < width;
+            alike += its == width;
         }
-        if (report->sweep && report->runs[r].result) low = fmin(low, report->runs[r].accuracy);
+        if (narrower <= (intervals - 1) / 2 && narrower + alike > (intervals - 1) / 2) found = width;
     }
-    if (report->sweep) { /* final accuracies alone */
-        low = INFINITY;
-        for (int r = 0; r < report->run_count; r++) low = fmin(low, report->runs[r].accuracy);
-    }
-    for (int a = 0; a < report->arm_count; a++) low = fmin(low, report->arms[a].published_accuracy);
-    if (!isfinite(low)) low = 0;
-    d9_text_add(drawing->settings, "accuracy_low = %.10g\n", floor(low));
-    if (report->target > floor(low)) d9_text_add(drawing->settings, "accuracy_target = %.10g\n", report->target);
+    return found;
 }
 
 /* The losses, with the accuracies beside them where runs were evaluated more than once. */
-static bool has_curves(const drawing *drawing) {
-    d9_text_add(drawing->settings, "accuracies = %d\n", has_epochs(drawing->report));
+static bool has_curves(drawing *drawing) {
+    const d9_report *report = drawing->report;
+    range accuracies = nothing, epochs = {0, 0};
+    size_t index;
+    const json_t *row;
+    for (int r = 0; r < report->run_count; r++)
+        json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index, row) {
+            widen(&accuracies, d9_report_final(row));
+            widen(&epochs, d9_report_epochs(report, report->runs[r].arm, d9_json_real(row, "epoch")));
+        }
+    const bool evaluated = has_epochs(report);
+    if (evaluated) widen(&accuracies, report->target);
+    d9_text_add(drawing->settings, "accuracies = %d\n", evaluated);
+    set_accuracies(drawing, "curves", accuracies);
+    set_epochs(drawing, "curves", epochs);
     return drawing->lines > 2;
 }
 
-static bool has_accuracy(const drawing *drawing) {
-    const bool has = drawing->lines > 2 && (drawing->report->sweep || has_epochs(drawing->report));
-    if (has) set_accuracy_range(drawing);
-    return has;
+/* In a sweep final accuracies alone, over the lengths of training. */
+static bool has_accuracy(drawing *drawing) {
+    const d9_report *report = drawing->report;
+    range accuracies = nothing, epochs = report->sweep ? nothing : (range){0, 0};
+    size_t index;
+    const json_t *row;
+    if (drawing->lines <= 2 || !(report->sweep || has_epochs(report))) return false;
+    for (int r = 0; r < report->run_count; r++) {
+        const d9_report_run *run = &report->runs[r];
+        if (!run->result) continue;
+        widen(&accuracies, run->accuracy);
+        widen(&epochs, report->arms[run->arm].epochs);
+        json_array_foreach(json_object_get(run->result, "epochs"), index, row) if (!report->sweep)
+            widen(&accuracies, d9_report_final(row));
+    }
+    for (int a = 0; a < report->arm_count; a++) {
+        if (isnan(report->arms[a].published_epochs)) continue;
+        widen(&accuracies, report->arms[a].published_accuracy);
+        widen(&epochs, report->arms[a].published_epochs);
+    }
+    widen(&accuracies, report->target);
+    set_accuracies(drawing, "accuracy", accuracies);
+    set_epochs(drawing, "accuracy", epochs);
+    return true;
 }
 
 /* 1, 2 or 5 times a power of ten, at most five of them in the range. */
@@ -127,88 +204,147 @@ static double tick(double range) {
     return (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10) * power;
 }
 
-static bool has_forest(const drawing *drawing) {
-    double low = 0, high = 0;
+static bool has_forest(drawing *drawing) {
+    range all = {0, 0}, points = {0, 0};
     for (int a = 0; a < drawing->report->arm_count; a++) {
         const d9_estimate *e = &drawing->report->arms[a].difference;
-        low = fmin(low, fmin(e->estimate, e->low)); /* fmin passes over NAN */
-        high = fmax(high, fmax(e->estimate, e->high));
+        widen(&points, e->estimate);
+        widen(&all, e->estimate);
+        widen(&all, e->low);
+        widen(&all, e->high);
     }
-    const double margin = 0.04 * (high - low);
-    d9_text_add(drawing->settings, "height_forest = %d\nforest_rows = %d\nforest_label = %d\n", 90 + 27 * drawing->last,
-                drawing->last, drawing->label);
-    d9_text_add(drawing->settings, "forest_low = %.10g\nforest_high = %.10g\nforest_tick = %.10g\n", low - margin,
-                high + margin, high > low ? tick(high - low) : 1);
-    return drawing->lines > 1 && high > low;
+    drawing->cut = limit(&all, points, middle_width(drawing->report, difference_of));
+    const double span = all.high - all.low, margin = drawing->cut ? 0 : 0.04 * span;
+    d9_text_add(drawing->settings,
+                "height_forest = %d\nheight_forest_narrow = %d\nforest_rows = %d\nforest_label = %d\n",
+                90 + 27 * drawing->last, 80 + 44 * drawing->last, drawing->last, drawing->label);
+    d9_text_add(drawing->settings, "forest_low = %.10g\nforest_high = %.10g\nforest_tick = %.10g\n", all.low - margin,
+                all.high + margin, span > 0 ? tick(span) : 1);
+    return drawing->lines > 1 && span > 0;
 }
 
 /* A ladder is drawn where there are published figures, or where each arm is compared with the one before it. */
-static bool has_ladder(const drawing *drawing) {
+static bool has_ladder(drawing *drawing) {
     int published = 0;
-    double low = INFINITY, high = -INFINITY;
+    range all = nothing, points = nothing;
     for (int a = 0; a < drawing->report->arm_count; a++) {
         const d9_report_arm *arm = &drawing->report->arms[a];
         published += !isnan(arm->published_accuracy);
-        low = fmin(low, fmin(arm->published_accuracy, fmin(arm->sample.mean, arm->mean.low)));
-        high = fmax(high, fmax(arm->published_accuracy, fmax(arm->sample.mean, arm->mean.high)));
+        widen(&points, arm->published_accuracy);
+        widen(&points, arm->sample.mean);
+        widen(&all, arm->mean.low);
+        widen(&all, arm->mean.high);
     }
-    d9_text_add(drawing->settings, "height_ladder = %d\nladder_rows = %d\nladder_label = %d\nladder_tick = %.10g\n",
-                135 + 28 * drawing->last, drawing->last, drawing->label, high > low ? tick(high - low) : 1);
+    widen(&all, points.low);
+    widen(&all, points.high);
+    drawing->cut = limit(&all, points, middle_width(drawing->report, mean_of));
+    const double span = all.high - all.low, margin = 0.05 * span;
+    d9_text_add(drawing->settings,
+                "height_ladder = %d\nheight_ladder_narrow = %d\nladder_rows = %d\nladder_label = %d\n"
+                "ladder_low = %.10g\nladder_high = %.10g\nladder_tick = %.10g\n",
+                135 + 28 * drawing->last, 130 + 44 * drawing->last, drawing->last, drawing->label, all.low - margin,
+                all.high + margin, span > 0 ? tick(span) : 1);
     if (published) d9_text_add(drawing->settings, "published = 1\n");
-    return published > 1 || (d9_report_is_chain(drawing->report) && high > low);
+    return published > 1 || (d9_report_is_chain(drawing->report) && span > 0);
 }
 
-static bool has_step(const drawing *drawing) {
-    d9_text_add(drawing->settings, "height_step = %d\nstep_rows = %d\nstep_label = %d\n", 80 + 25 * drawing->last,
-                drawing->last, drawing->label);
+static bool has_step(drawing *drawing) {
+    d9_text_add(drawing->settings, "height_step = %d\nheight_step_narrow = %d\nstep_rows = %d\nstep_label = %d\n",
+                80 + 25 * drawing->last, 70 + 40 * drawing->last, drawing->last, drawing->label);
     return drawing->lines > 1;
 }
 
-static bool has_confusion(const drawing *drawing) {
-    d9_text_add(drawing->settings, "height_confusion = %d\n", 110 + 34 * (drawing->last + 1));
+static bool has_confusion(drawing *drawing) {
+    d9_text_add(drawing->settings, "height_confusion = %d\nconfusion_most = %.10g\n", 110 + 34 * (drawing->last + 1),
+                d9_report_worst(drawing->report));
     return drawing->lines > 1;
+}
+
+/* ---- what is written below: only what the plot shows ---- */
+
+static bool has_interval(const d9_report *report, bool differences) {
+    for (int a = 0; a < report->arm_count; a++)
+        if (!isnan(differences ? report->arms[a].difference.low : report->arms[a].mean.low)) return true;
+    return false;
+}
+
+static bool has_published(const d9_report *report) {
+    for (int a = 0; a < report->arm_count; a++)
+        if (!isnan(report->arms[a].published_accuracy)) return true;
+    return false;
+}
+
+static const char *about_cuts(const drawing *drawing) {
+    return drawing->cut ? " An interval that is wider than the axis ends at its edge." : "";
+}
+
+static void note_forest(const drawing *drawing, d9_text *text) {
+    bool clear = false;
+    for (int a = 0; a < drawing->report->arm_count; a++)
+        clear = clear || drawing->report->arms[a].holm < 1 - D9_REPORT_LEVEL;
+    const bool intervals = has_interval(drawing->report, true);
+    d9_text_add(text, "Difference in accuracy, percentage points%s.", intervals ? ", with 95% intervals" : "");
+    if (intervals)
+        d9_text_add(text, clear ? " Filled: a clear effect (Holm's p below 0.05)."
+                                : " Hollow: no clear effect (Holm's p is not below 0.05).");
+    d9_text_add(text, "%s", about_cuts(drawing));
+}
+
+static void note_ladder(const drawing *drawing, d9_text *text) {
+    d9_text_add(text, "Filled: measured%s.%s%s",
+                has_interval(drawing->report, false) ? ", with the 95% interval of the mean" : "",
+                has_published(drawing->report) ? " Hollow: published, on their author's machine." : "",
+                about_cuts(drawing));
+}
+
+static void note_accuracy(const drawing *drawing, d9_text *text) {
+    const d9_report *report = drawing->report;
+    d9_text_add(text, "Each run is a dot%s.%s",
+                has_interval(report, false) ? "; line and band are the mean and its 95% interval" : "",
+                has_published(report) ? " Diamonds: published." : "");
+}
+
+static void note_curves(const drawing *drawing, d9_text *text) {
+    (void)drawing;
+    d9_text_add(text, "One line for each run.");
+}
+
+static void note_step(const drawing *drawing, d9_text *text) {
+    (void)drawing;
+    d9_text_add(text, "By rule, from bench.json (dawn9 bench step --json).");
+}
+
+static void note_confusion(const drawing *drawing, d9_text *text) {
+    (void)drawing;
+    d9_text_add(text, "Rows: what the image shows. Columns: the answer. Percent of the row's images.");
 }
 
 /* ---- the data files ---- */
 
 typedef d9_status (*maker)(const d9_report *report, d9_text *text);
 static const struct {
-    const char *name, *title, *note;
+    const char *name, *title;
     struct {
         const char *name;
         maker make;
     } data[3]; /* `wanted` looks at the last */
-    bool (*wanted)(const drawing *drawing);
+    bool (*wanted)(drawing *drawing);
+    void (*note)(const drawing *drawing, d9_text *text);
+    bool narrow; /* has a second form, for a narrow screen */
 } plots[] = {
-    {"forest",
-     "What each change is worth",
-     "Difference in accuracy, percentage points, with 95% intervals. Filled: told from zero (Holm's p below 0.05).",
-     {{"forest", d9_report_forest}},
-     has_forest},
-    {"ladder",
-     "Step by step",
-     "Filled: measured, with the 95% interval of the mean. Hollow, where there are any: published, on their author's "
-     "machine.",
-     {{"ladder", d9_report_ladder}},
-     has_ladder},
+    {"forest", "What each change is worth", {{"forest", d9_report_forest}}, has_forest, note_forest, true},
+    {"ladder", "Step by step", {{"ladder", d9_report_ladder}}, has_ladder, note_ladder, true},
     {"accuracy",
      "Accuracy over epochs",
-     "Each run is a dot; line and band are the mean and its 95% interval. Diamonds: published.",
      {{"accuracy_published", d9_report_lengths_published},
       {"accuracy_means", d9_report_lengths_means},
       {"accuracy", d9_report_lengths_runs}},
-     has_accuracy},
-    {"curves", "Training curves", "One line for each run.", {{"curves", d9_report_curves}}, has_curves},
-    {"step",
-     "Where a training step's time goes",
-     "By rule, from bench.json (dawn9 bench step --json).",
-     {{"step", d9_report_step}},
-     has_step},
-    {"confusion",
-     "Confusion matrix",
-     "Rows: what the image shows. Columns: the answer. Percent of the row's images.",
-     {{"confusion", d9_report_confusion}},
-     has_confusion},
+     has_accuracy,
+     note_accuracy,
+     true},
+    {"curves", "Training curves", {{"curves", d9_report_curves}}, has_curves, note_curves, true},
+    {"step", "Where a training step's time goes", {{"step", d9_report_step}}, has_step, note_step, true},
+    {"confusion", "Confusion matrix", {{"confusion", d9_report_confusion}}, has_confusion, note_confusion, false},
 };
 enum { PLOTS = sizeof plots / sizeof *plots };
 
@@ -293,11 +429,11 @@ done:
 
 /* The pictures of an earlier page. */
 static void remove_pictures(const drawing *drawing, const char *name) {
-    static const char *const endings[] = {"svg", "png"};
+    static const char *const endings[] = {".svg", ".png", "-narrow.svg"};
     const d9_system *system = drawing->context->system;
     char path[PATH_BYTES];
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        snprintf(path, sizeof path, "%s/report/%s.%s", drawing->report->folder, name, endings[i]);
+        snprintf(path, sizeof path, "%s/report/%s%s", drawing->report->folder, name, endings[i]);
         system->remove(system->user, path);
     }
 }
@@ -329,33 +465,57 @@ done:
     return status;
 }
 
+/* Data, settings and what is written below a plot; `*wanted`: it is to be drawn. */
+static d9_status prepare(drawing *drawing, int which, const char **note, bool *wanted) {
+    d9_status status = D9_OK;
+    d9_text text;
+    d9_text_init(drawing->context, &text);
+    drawing->cut = false;
+    D9_TRY(write_data(drawing, which));
+    remove_pictures(drawing, plots[which].name);
+    *wanted = plots[which].wanted(drawing);
+    plots[which].note(drawing, &text);
+    D9_TRY(d9_report_keep(drawing->context, drawing->report, &text, note));
+done:
+    d9_text_free(&text);
+    return status;
+}
+
+static d9_status embed(const drawing *drawing, d9_report_plot *plot, bool narrow) {
+    d9_status status;
+    char path[64], narrow_name[64];
+    snprintf(path, sizeof path, "report/%s.svg", plot->name);
+    D9_TRY(d9_report_embed(drawing->context, drawing->report, path, plot->name, &plot->html));
+    if (!narrow) return D9_OK;
+    snprintf(path, sizeof path, "report/%s-narrow.svg", plot->name);
+    snprintf(narrow_name, sizeof narrow_name, "%s-narrow", plot->name);
+    D9_TRY(d9_report_embed(drawing->context, drawing->report, path, narrow_name, &plot->narrow));
+done:
+    return status;
+}
+
 d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot *drawn_plots, int *count) {
     d9_status status = D9_OK;
     d9_text settings;
+    const char *notes[PLOTS];
     bool wanted[PLOTS], drawn = false;
     drawing drawing = {.context = context, .report = report, .settings = &settings};
     d9_text_init(context, &settings);
     *count = 0;
     set_names(&drawing);
-    for (int i = 0; i < PLOTS; i++) {
-        D9_TRY(write_data(&drawing, i));
-        remove_pictures(&drawing, plots[i].name);
-        wanted[i] = plots[i].wanted(&drawing);
-    }
+    for (int i = 0; i < PLOTS; i++) D9_TRY(prepare(&drawing, i, &notes[i], &wanted[i]));
     D9_TRY(d9_text_status(&settings));
     D9_TRY(write_named(&drawing, "settings", ".gp", d9_text_get(&settings), settings.size));
     D9_TRY(write_scripts(&drawing));
     D9_TRY(run_gnuplot(&drawing, NULL, &drawn));
     for (int i = 0; drawn && i < PLOTS; i++) {
-        char svg[64];
         bool plotted;
         if (!wanted[i]) continue;
         D9_TRY(run_gnuplot(&drawing, plots[i].name, &plotted));
         if (!plotted) continue;
         d9_report_plot *plot = &drawn_plots[*count];
-        *plot = (d9_report_plot){plots[i].name, plots[i].title, plots[i].note, NULL, NULL};
-        snprintf(svg, sizeof svg, "report/%s.svg", plot->name);
-        D9_TRY(d9_report_embed(context, report, svg, plot));
+        *plot = (d9_report_plot){.name = plots[i].name, .title = plots[i].title, .note = notes[i]};
+        D9_TRY(embed(&drawing, plot, plots[i].narrow));
         ++*count;
     }
 done:

@@ -251,6 +251,21 @@ done:
     return status;
 }
 
+/* A list; in records of before, one. */
+static d9_status read_commands(d9_context *context, d9_report *report, const json_t *object) {
+    d9_status status;
+    const json_t *list = json_object_get(object, "commands");
+    const size_t count = list ? json_array_size(list) : 1;
+    report->again_lacks_seeds = !list;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, count, &report->again));
+    for (size_t i = 0; i < count; i++) {
+        const char *command = list ? json_string_value(json_array_get(list, i)) : json_text(object, "command");
+        if (command) D9_TRY(keep(context, report, command, &report->again[report->again_count++]));
+    }
+done:
+    return status;
+}
+
 static d9_status read_experiment(d9_context *context, d9_report *report, const char *path) {
     d9_status status = D9_OK;
     char problem[MESSAGE_BYTES];
@@ -261,12 +276,32 @@ static d9_status read_experiment(d9_context *context, d9_report *report, const c
     report->target = d9_json_real(object, "target");
     D9_TRY(keep(context, report, json_text(object, "title"), &report->title));
     D9_TRY(keep(context, report, json_text(object, "question"), &report->question));
-    D9_TRY(keep(context, report, json_text(object, "file"), &report->file));
+    D9_TRY(read_commands(context, report, object));
     D9_TRY(read_arms(context, report, json_object_get(object, "arms")));
     D9_TRY(read_listed_runs(context, report, json_object_get(object, "runs")));
 done:
     json_decref(object);
     return status;
+}
+
+/* ---- the images of a run ---- */
+
+static const json_t *data_of(const d9_report_run *run) {
+    return json_object_get(json_object_get(run->result, "config"), "data");
+}
+
+int64_t d9_report_validation(const d9_report_run *run) {
+    return json_integer_value(json_object_get(data_of(run), "validation"));
+}
+
+/* Records of before do not say which data they had: that counts as the same. */
+static bool same_data(const d9_report_run *one, const d9_report_run *other) {
+    const char *digest = json_text(one->result, "data_digest"), *its = json_text(other->result, "data_digest");
+    return !digest || !its || strcmp(digest, its) == 0;
+}
+
+bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other) {
+    return same_data(one, other) && d9_report_validation(one) == d9_report_validation(other);
 }
 
 /* ---- a folder of plain runs ---- */
@@ -279,13 +314,15 @@ static bool is_run(d9_context *context, const char *folder) {
     return d9_file_exists(context, path);
 }
 
-/* The arm of this configuration, which is made if it is new. Runs that did not finish have no arm. */
+/* The arm of this configuration and these images, which is made if it is new. Runs that did not finish have no arm. */
 static d9_status place_run(d9_context *context, d9_report *report, d9_report_run *run) {
     d9_status status = D9_OK;
     const char *hash = json_text(run->result, "config_hash"), *title = json_text(run->result, "title");
     char *name;
-    for (run->arm = 0; run->arm < report->arm_count; run->arm++)
-        if (strcmp(report->arms[run->arm].config_hash, hash) == 0) break;
+    run->arm = report->arm_count;
+    for (const d9_report_run *other = report->runs; other < run; other++)
+        if (other->result && strcmp(report->arms[other->arm].config_hash, hash) == 0 && same_data(run, other))
+            run->arm = other->arm;
     d9_report_arm *arm = &report->arms[run->arm];
     arm->asked++;
     if (run->arm < report->arm_count) goto done;
@@ -347,10 +384,6 @@ done:
     return status;
 }
 
-static const json_t *data_of(const d9_report_run *run) {
-    return json_object_get(json_object_get(run->result, "config"), "data");
-}
-
 /* Accuracies on other images are other measurements. Pointed out are runs whose images were others than those of the
  * first run that asked for the same data, and that runs asked for several. */
 static d9_status compare_data(d9_context *context, d9_report *report) {
@@ -364,19 +397,31 @@ static d9_status compare_data(d9_context *context, d9_report *report) {
         if (!digest) continue;
         while (f < first_count && !json_equal(data_of(firsts[f]), data_of(run))) f++;
         if (f == first_count) firsts[first_count++] = run;
-        if (strcmp(digest, json_text(firsts[f]->result, "data_digest")) != 0)
+        if (!same_data(run, firsts[f]))
             D9_TRY(d9_report_say(context, report, &report->problems, "%s: other images than those of %s", run->folder,
                                  firsts[f]->folder));
     }
     for (int f = 1; f < first_count; f++) {
-        if (strcmp(json_text(firsts[f]->result, "data_digest"), json_text(firsts[0]->result, "data_digest")) == 0)
-            continue;
+        if (d9_report_same_images(firsts[f], firsts[0])) continue;
         D9_TRY(d9_report_say(context, report, &report->problems,
                              "%s: asks for other data than %s: their accuracies are not of the same images",
                              firsts[f]->folder, firsts[0]->folder));
     }
 done:
     return status;
+}
+
+static d9_status note_validation(d9_context *context, d9_report *report) {
+    int validated = 0;
+    for (int i = 0; i < report->run_count; i++) validated += d9_report_validation(&report->runs[i]) > 0;
+    if (validated == 0) return D9_OK;
+    if (validated == report->finished)
+        return d9_report_say(context, report, &report->notes,
+                             "Accuracies are of validation images, which were set aside from the training images, not "
+                             "of the test images.");
+    return d9_report_say(context, report, &report->notes,
+                         "Accuracies of %d runs are of validation images, of the other %d of test images.", validated,
+                         report->finished - validated);
 }
 
 d9_status d9_report_gather(d9_context *context, d9_report *report) {
@@ -389,6 +434,7 @@ d9_status d9_report_gather(d9_context *context, d9_report *report) {
     D9_TRY(d9_file_exists(context, path) ? read_experiment(context, report, path) : read_plain(context, report));
     D9_TRY(drop_copies(context, report));
     D9_TRY(compare_data(context, report));
+    D9_TRY(note_validation(context, report));
     if (!report->title) report->title = "Runs";
     if (report->finished == 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: no run has finished (%d begun or asked for)", report->folder,

@@ -19,20 +19,20 @@ d9_status d9_report_add_table(d9_context *context, d9_report *report, const char
 
 static const d9_column arm_columns[] = {
     {"arm", "Arm", NULL, TEXT, false},
-    {"runs", "Runs", "finished", 0, false},
-    {"asked", "of", "asked for", 0, false},
     {"accuracy", "Accuracy %", "mean of the final accuracies, with the configuration's views", 2, false},
-    {"accuracy_low", "low", "lower end of the 95% interval of the mean (Student's t)", 2, false},
-    {"accuracy_high", "high", "upper end", 2, false},
+    {"accuracy_low", "mean from", "lower end of the 95% interval of the mean (Student's t)", 2, false},
+    {"accuracy_high", "to", "upper end", 2, false},
     {"deviation", "s.d.", "standard deviation from run to run", 2, false},
     {"minimum", "min", NULL, 2, false},
     {"maximum", "max", NULL, 2, false},
+    {"runs", "Runs", "finished", 0, false},
+    {"asked", "of", "asked for", 0, false},
     {"published_accuracy", "published %", "what the step's author reports", 2, false},
     {"met", "Met target", "runs whose final accuracy is at least the target", 0, false},
-    {"chance", "chance", "of reaching the target in one run, counted", 2, false},
-    {"chance_low", "low", "exact 95% interval (Clopper and Pearson)", 2, false},
-    {"chance_high", "high", "upper end", 2, false},
-    {"epochs", "Epochs", NULL, 0, false},
+    {"chance", "its share", "of the runs: the chance of one more run to reach the target", 2, false},
+    {"chance_low", "share from", "exact 95% interval (Clopper and Pearson)", 2, false},
+    {"chance_high", "to", "upper end", 2, false},
+    {"epochs", "Epochs", NULL, D9_COLUMN_PLAIN, false},
     {"seconds", "Train s", "mean of train_seconds, Page's timer", 2, false},
     {"published_seconds", "published s", "on the author's machine", 2, false},
     {"published_hardware", "on", NULL, TEXT, false},
@@ -47,9 +47,9 @@ static d9_status make_arms(d9_context *context, d9_report *report) {
     for (int i = 0; i < report->arm_count; i++) {
         const d9_report_arm *arm = &report->arms[i];
         const bool aimed = !isnan(report->target) && arm->count > 0;
-        D9_FIGURES_ROW(table, i, d9_words(arm->label), d9_number(arm->count), d9_number(arm->asked),
-                       d9_number(arm->sample.mean), d9_number(arm->mean.low), d9_number(arm->mean.high),
-                       d9_number(arm->sample.deviation), d9_number(arm->sample.minimum), d9_number(arm->sample.maximum),
+        D9_FIGURES_ROW(table, i, d9_words(arm->label), d9_number(arm->sample.mean), d9_number(arm->mean.low),
+                       d9_number(arm->mean.high), d9_number(arm->sample.deviation), d9_number(arm->sample.minimum),
+                       d9_number(arm->sample.maximum), d9_number(arm->count), d9_number(arm->asked),
                        d9_number(arm->published_accuracy), d9_number(aimed ? (double)arm->met : NAN),
                        d9_number(arm->chance.share), d9_number(arm->chance.low), d9_number(arm->chance.high),
                        d9_number(arm->epochs), d9_number(arm->seconds.mean), d9_number(arm->published_seconds),
@@ -66,13 +66,13 @@ static const d9_column effect_columns[] = {
     {"baseline", "against", NULL, TEXT, false},
     {"runs", "Runs", "finished in the arm", 0, false},
     {"difference", "Difference", "percentage points, arm minus baseline", 2, true},
-    {"low", "low", "95% interval", 2, true},
-    {"high", "high", NULL, 2, true},
+    {"low", "from", "95% interval", 2, true},
+    {"high", "to", NULL, 2, true},
     {"p", "p", "two-sided, of no difference", 4, false},
     {"p_holm", "Holm's p", "adjusted over all rows", 4, false},
     {"by", "by", "paired by seed where both arms have finished the same seeds; else Welch's t", TEXT, false},
-    {"welch_low", "Welch low", "95% interval that ignores the pairs", 2, true},
-    {"welch_high", "high", NULL, 2, true},
+    {"welch_low", "Welch from", "95% interval that ignores the pairs", 2, true},
+    {"welch_high", "to", NULL, 2, true},
     {"welch_p", "Welch p", NULL, 4, false},
     {"seeds_needed", "Seeds to see 0.1", "in each arm, to see 0.1 points at 5% with a chance of 80%", 0, false},
     {"epochs_saved", "Epochs saved", "that the baseline's curve would need more for this accuracy", 1, true},
@@ -95,7 +95,7 @@ static d9_status make_effects(d9_context *context, d9_report *report) {
     if (rows == 0) goto done;
     D9_TRY(d9_report_add_table(context, report, "effects", effect_columns, COUNT(effect_columns), rows, &table));
     table->title = "Differences";
-    table->note = "Accuracy in percentage points, arm minus baseline, with 95% intervals. A row counts as seen when "
+    table->note = "Accuracy in percentage points, arm minus baseline, with 95% intervals. An effect is clear where "
                   "Holm's p is below 0.05.";
     for (int i = 0; i < report->arm_count; i++)
         if (report->arms[i].baseline >= 0) fill_effect(report, &report->arms[i], table, row++);
@@ -128,7 +128,7 @@ static d9_status link_file(d9_context *context, d9_report *report, d9_figures *t
     char *path;
     const char *prefix = strcmp(folder, ".") == 0 ? "" : folder;
     d9_status status = d9_arena_format(context, &report->arena, &path, "%s%s%s", prefix, *prefix ? "/" : "", name);
-    if (status == D9_OK) d9_figures_link(table, row, column, *name ? name : folder, path);
+    if (status == D9_OK) d9_figures_link(table, row, column, *name ? name : *prefix ? folder : "here", path);
     return status;
 }
 

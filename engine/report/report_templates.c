@@ -1,5 +1,5 @@
 /* The files of plots/, built in, so that a report needs nothing but the program: cmake/embed.cmake makes the header. */
-#include "report/report_parts.h"
+#include "report/template.h"
 #include "templates.h" /* generated: templates[], each followed by a zero byte */
 
 #include <string.h>
@@ -9,9 +9,19 @@ const d9_template *d9_template_at(int index) {
     return index >= 0 && index < count ? &templates[index] : NULL;
 }
 
-const char *d9_template_find(const char *name) {
+static const char *find(const char *name) {
     const d9_template *template;
     for (int i = 0; (template = d9_template_at(i)); i++)
         if (strcmp(template->name, name) == 0) return template->bytes;
     return "";
+}
+
+void d9_template_fill(const char *name, void (*put)(void *user, const char *place, size_t length), void *user,
+                      d9_text *text) {
+    const char *rest = find(name);
+    for (const char *open; (open = strstr(rest, "{{")); rest = strstr(open, "}}") + 2) {
+        d9_text_add(text, "%.*s", (int)(open - rest), rest);
+        put(user, open + 2, strcspn(open + 2, "}"));
+    }
+    d9_text_add(text, "%s", rest);
 }

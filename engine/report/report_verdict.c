@@ -77,6 +77,12 @@ static void name_largest(const d9_report *report, bool is_seen, int most, d9_tex
     }
 }
 
+static void say_unseen(const d9_report *report, d9_text *text) {
+    d9_text_add(text, " with ");
+    say_seeds(text, report->most_seeds);
+    d9_text_add(text, " (Holm's p above %.2g)", ALPHA);
+}
+
 static void judge_many(const d9_report *report, int comparisons, int told, int with_interval, d9_text *text) {
     const int rest = comparisons - told;
     if (with_interval == 0) {
@@ -88,40 +94,43 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
         return;
     }
     if (told == 0) {
-        d9_text_add(text, "None of %d differences can be told from zero with ", comparisons);
-        say_seeds(text, report->most_seeds);
+        d9_text_add(text, "None of %d changes has a clear effect", comparisons);
+        say_unseen(report, text);
         d9_text_add(text, "; the largest: ");
         name_largest(report, false, 1, text);
         d9_text_add(text, ".");
         return;
     }
-    d9_text_add(text, "%d of %d differences can be told from zero: ", told, comparisons);
+    d9_text_add(text, "%d of %d changes %s a clear effect: ", told, comparisons, told == 1 ? "has" : "have");
     name_largest(report, true, NAMED, text);
     if (told > NAMED) d9_text_add(text, "; and %d smaller", told - NAMED);
     d9_text_add(text, ".");
     if (rest > 0) {
-        d9_text_add(text, " The other %d cannot with ", rest);
-        say_seeds(text, report->most_seeds);
-        d9_text_add(text, " (Holm's p above %.2g).", ALPHA);
+        d9_text_add(text, " The other %d %s none", rest, rest == 1 ? "shows" : "show");
+        say_unseen(report, text);
+        d9_text_add(text, ".");
     }
 }
 
 /* ---- no comparison was asked for ---- */
 
+/* Arms that are configured alike have the same runs: one of them stands for all. */
+static double ranked(const d9_report_arm *arm, int which) {
+    return arm->runs_of == arm ? d9_report_mean_of(arm, which) : NAN;
+}
+
 /* The two were picked after the fact out of all pairs of arms, so their interval is one of simultaneous intervals of
  * all pairs: each at 1 - alpha / pairs (Dunn 1961, J. Amer. Statist. Assoc. 56, by Bonferroni's inequality). */
-static void judge_best(const d9_report *report, d9_text *text) {
-    const d9_report_arm *best = d9_report_next(report, d9_report_mean_of, 0, NULL);
-    const d9_report_arm *second = d9_report_next(report, d9_report_mean_of, 0, best);
-    int arms = 0;
+static void judge_best(const d9_report *report, int arms, d9_text *text) {
+    const d9_report_arm *best = d9_report_next(report, ranked, 0, NULL);
+    const d9_report_arm *second = d9_report_next(report, ranked, 0, best);
     d9_estimate e;
     d9_text_add(text, "%s has the highest mean accuracy, ", best->label);
     say_mean(text, best);
     if (!second) {
-        d9_text_add(text, "; no other arm has a finished run.");
+        d9_text_add(text, "; no run of another configuration has finished.");
         return;
     }
-    for (int i = 0; i < report->arm_count; i++) arms += report->arms[i].count > 0;
     const int pairs = arms * (arms - 1) / 2;
     d9_welch_difference(best->accuracy, best->count, second->accuracy, second->count, 1 - ALPHA / pairs, &e);
     d9_text_add(text, "; %s follows, ", second->label);
@@ -152,6 +161,33 @@ static void judge_target(const d9_report *report, const d9_report_arm *arm, d9_t
                 : arm->mean.low > report->target  ? "above the target"
                 : arm->mean.high < report->target ? "below the target"
                                                   : "not told from the target: its interval spans it");
+}
+
+static bool all_of_same_images(const d9_report *report) {
+    const d9_report_run *first = NULL;
+    for (const d9_report_run *run = report->runs; run < report->runs + report->run_count; run++) {
+        if (!run->result) continue;
+        if (!first) first = run;
+        if (!d9_report_same_images(first, run)) return false;
+    }
+    return true;
+}
+
+static void judge_uncompared(const d9_report *report, d9_text *text) {
+    int own = 0, finished = 0; /* arms with runs of their own */
+    for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++) {
+        own += arm->runs_of == arm;
+        finished += !isnan(ranked(arm, 0));
+    }
+    if (own == 1 && report->arm_count > 1)
+        d9_text_add(text, "The %d arms are configured alike and share their runs: there is nothing to compare. ",
+                    report->arm_count);
+    if (own == 1)
+        judge_target(report, report->arms, text);
+    else if (all_of_same_images(report))
+        judge_best(report, finished, text);
+    else
+        d9_text_add(text, "These runs were not all evaluated on the same images: their accuracies are not compared.");
 }
 
 /* ---- the time axis, and what is missing ---- */
@@ -193,10 +229,8 @@ d9_status d9_report_judge(d9_context *context, d9_report *report) {
         judge_many(report, comparisons, told, with_interval, &text);
     else if (comparisons == 1)
         judge_pair(report, only, &text);
-    else if (report->arm_count > 1)
-        judge_best(report, &text);
     else
-        judge_target(report, &report->arms[0], &text);
+        judge_uncompared(report, &text);
     judge_epochs(report, &text);
     judge_missing(report, &text);
     return d9_report_keep(context, report, &text, &report->verdict);

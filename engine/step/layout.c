@@ -62,14 +62,16 @@ void d9_layout_like(const d9_graph *from, d9_graph *to) {
 d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_program_options *options) {
     d9_status status;
     const d9_extent *e = &program->extent;
-    int64_t train_scratch, early_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
+    int64_t train_scratch, phase_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
     int64_t pixels = e->height * e->width * e->channels, *bytes = program->buffer_bytes;
     const int longest = options->longest_rule ? options->longest_rule : D9_MAX_RULE_NODES;
     program->keep_all = options->keep_all;
     D9_TRY(d9_memory_plan(context, &program->train, options->keep_all, longest, &train_scratch));
-    D9_TRY(d9_memory_plan(context, &program->early, options->keep_all, longest, &early_scratch));
+    for (int p = 0; p < program->phase_count; p++) {
+        D9_TRY(d9_memory_plan(context, &program->phase[p].list, options->keep_all, longest, &phase_scratch));
+        if (phase_scratch > train_scratch) train_scratch = phase_scratch;
+    }
     D9_TRY(d9_memory_plan(context, &program->eval, options->keep_all, longest, &eval_scratch));
-    if (early_scratch > train_scratch) train_scratch = early_scratch;
     if (options->eval_only) train_scratch = 0;
     bytes[D9_BUFFER_SCRATCH] = train_scratch > eval_scratch ? train_scratch : eval_scratch;
     bytes[D9_BUFFER_STATE] = program->state_elements * size;

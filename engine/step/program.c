@@ -3,6 +3,7 @@
 #include "step/program.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <string.h>
 
 /* ---- accumulators ---- */
@@ -73,6 +74,7 @@ d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const 
 bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter) {
     return (!selector->kinds || selector->kinds >> parameter->parameter & 1) &&
            (!selector->rank || selector->rank == parameter->shape.rank) &&
+           (!selector->rests || parameter->rests == selector->rests) &&
            (!selector->role[0] || fnmatch(selector->role, parameter->name, 0) == 0);
 }
 
@@ -91,6 +93,10 @@ bool d9_when_active(const d9_when *when, int64_t step, int64_t steps_per_epoch) 
     return s >= when->offset && (s - when->offset) % when->every == 0;
 }
 
+const double *d9_class_weights(const d9_program *program, const d9_node *loss) {
+    return loss->as.loss.weights == D9_NONE ? NULL : program->table[loss->as.loss.weights].values;
+}
+
 double d9_coefficient_at(const d9_program *program, const d9_coefficient *coefficient, int64_t step) {
     return coefficient->table == D9_NONE ? coefficient->constant : program->table[coefficient->table].values[step];
 }
@@ -98,14 +104,43 @@ double d9_coefficient_at(const d9_program *program, const d9_coefficient *coeffi
 void d9_program_free(d9_context *context, d9_program *program) {
     d9_graph_free(context, &program->train);
     d9_graph_free(context, &program->eval);
-    d9_graph_free(context, &program->early);
+    for (int p = 0; p < program->phase_count; p++) d9_graph_free(context, &program->phase[p].list);
     d9_arena_free(context, &program->arena);
 }
 
-const d9_graph *d9_program_list(const d9_program *program, int64_t step) {
-    return step < program->early_steps ? &program->early : &program->train;
+/* ---- phases ---- */
+
+int d9_program_phase(const d9_program *program, int64_t step) {
+    for (int p = 0; p < program->phase_count; p++)
+        if (step >= program->phase[p].from && step < program->phase[p].until) return p;
+    return D9_NONE;
 }
 
-double d9_views_an_image(const d9_views *views) {
-    return 1 + (1 - views->alone) * (views->count - 1);
+const d9_graph *d9_program_list(const d9_program *program, int64_t step) {
+    const int p = d9_program_phase(program, step);
+    return p == D9_NONE ? &program->train : &program->phase[p].list;
 }
+
+int64_t d9_program_usual_step(const d9_program *program) {
+    int64_t others = program->steps, most = 0, usual = 0;
+    for (int p = 0; p < program->phase_count; p++) {
+        const d9_phase *phase = &program->phase[p];
+        others -= phase->until - phase->from;
+        if (phase->until - phase->from > most) most = phase->until - phase->from, usual = phase->from;
+    }
+    if (others < most) return usual;
+    for (usual = 0; d9_program_phase(program, usual) != D9_NONE;)
+        usual = program->phase[d9_program_phase(program, usual)].until;
+    return usual;
+}
+
+int64_t d9_group_until(const d9_program *program, const d9_group *group) {
+    int64_t until = program->steps;
+    const int64_t by_epoch = llround(group->until_epoch * (double)program->steps_per_epoch),
+                  by_share = llround(group->until_share * (double)program->steps);
+    if (group->until_epoch > 0 && by_epoch < until) until = by_epoch;
+    if (group->until_share > 0 && by_share < until) until = by_share;
+    return until;
+}
+
+double d9_views_an_image(const d9_views *views) { return 1 + (1 - views->alone) * (views->count - 1); }

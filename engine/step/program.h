@@ -16,7 +16,10 @@ typedef enum d9_accumulator_layout {
                                */
     D9_ACCUMULATOR_OF_STATE   /* an element for each of STATE's, which it starts as */
 } d9_accumulator_layout;
-typedef struct d9_accumulator { const char *name; d9_accumulator_layout layout; } d9_accumulator;
+typedef struct d9_accumulator {
+    const char *name;
+    d9_accumulator_layout layout;
+} d9_accumulator;
 typedef struct d9_accumulators { /* number i lies in the buffer D9_BUFFER_ACCUMULATORS + i */
     int count;
     d9_accumulator accumulator[D9_MAX_ACCUMULATORS];
@@ -31,14 +34,15 @@ d9_buffer d9_accumulator_find(const d9_accumulators *accumulators, const char *n
 
 /* What agrees with all that is said. */
 typedef struct d9_selector {
-    unsigned kinds; /* bits 1u << d9_parameter_kind; 0: any */
-    int rank;       /* of the shape; 0: any */
+    unsigned kinds;          /* bits 1u << d9_parameter_kind; 0: any */
+    int rank;                /* of the shape; 0: any */
     char role[D9_NAME_SIZE]; /* pattern of the name, as a shell's: "head.*"; "": any */
+    int rests;               /* only those whose value has this number; 0: any */
 } d9_selector;
 
 /* Each trainable parameter belongs to the first group that selects it. */
 typedef struct d9_group {
-    const char *name; /* "weights", "biases" */
+    char name[D9_NAME_SIZE]; /* "weights", "biases" */
     d9_selector selects;
     d9_op op;         /* whose record says that it is an update */
     d9_update update; /* of D9_OP_UPDATE: its row in kernels/formulas/updates.def */
@@ -50,10 +54,15 @@ typedef struct d9_group {
     d9_schedule rate; /* as for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
     double from_epoch, until_epoch; /* the steps in which it moves; until 0: to the end */
-    int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */
+    double until_share; /* of the run, if that is earlier: it moves no longer, and its rate's schedule ends; 0: to the
+                           end */
+    int64_t begin, end; /* element range in STATE and GRADIENT; set by the layout */
 } d9_group;
-enum { D9_MAX_GROUPS = 8 };
-typedef struct d9_groups { int count; d9_group group[D9_MAX_GROUPS]; } d9_groups;
+enum { D9_MAX_GROUPS = 16 };
+typedef struct d9_groups {
+    int count;
+    d9_group group[D9_MAX_GROUPS];
+} d9_groups;
 /* Puts a group at place `at`, before those that were there from there on. Too many: D9_USAGE. */
 D9_MUST_USE d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const d9_group *group);
 /* The row, with the names of what it keeps and what else updates.def says. */
@@ -64,7 +73,7 @@ int d9_groups_find(const d9_groups *groups, const d9_value *parameter);
 
 /* ---- the tail: whole-buffer nodes after the updates; what on_step edits ---- */
 typedef struct d9_tail_node {
-    d9_op op; /* D9_OP_LERP or D9_OP_COPY */
+    d9_op op;           /* D9_OP_LERP or D9_OP_COPY */
     d9_buffer to, from; /* STATE, or an accumulator of it */
     d9_coefficient ratio;
     double power; /* not 0: after step t of T the ratio is the constant times (t / T)^power */
@@ -78,7 +87,11 @@ typedef struct d9_tail {
 } d9_tail;
 
 /* ---- evaluation views: what on_views edits. Logits are averaged with these weights. ---- */
-typedef struct d9_view { bool mirror; int dy, dx; double weight; } d9_view;
+typedef struct d9_view {
+    bool mirror;
+    int dy, dx;
+    double weight;
+} d9_view;
 enum { D9_MAX_VIEWS = 8 };
 typedef struct d9_views {
     int count;
@@ -95,8 +108,20 @@ typedef struct d9_extent {
     double mean[4], std[4]; /* per channel, in byte units */
 } d9_extent;
 
-typedef struct d9_table { const char *name; double *values; int64_t count; } d9_table; /* indexed by step */
-enum { D9_MAX_TABLES = 1 + (1 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
+typedef struct d9_table {
+    const char *name;
+    double *values;
+    int64_t count;
+} d9_table; /* by step, or by class */
+enum { D9_MAX_TABLES = 2 + (1 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
+
+/* Steps that run another list than `train`, over the same state and the same updates: on smaller images, or without the
+ * gradients of what no longer moves. */
+typedef struct d9_phase {
+    int64_t from, until; /* steps, until excluded */
+    d9_graph list;
+} d9_phase;
+enum { D9_MAX_PHASES = 8 };
 
 typedef struct d9_program {
     d9_arena arena;
@@ -109,9 +134,9 @@ typedef struct d9_program {
     d9_accumulators accumulators;
     d9_tail tail;
     d9_views views;
-    d9_graph train, eval; /* finished node lists */
-    d9_graph early;       /* `train` on smaller images, over the same state and the same updates */
-    int64_t early_steps;  /* the steps before it run `early`; 0: none does, and it is empty */
+    d9_graph train, eval;          /* finished node lists */
+    d9_phase phase[D9_MAX_PHASES]; /* in the order of their steps; all others run `train` */
+    int phase_count;
     d9_table table[D9_MAX_TABLES];
     int table_count;
     bool keep_all; /* every scratch value keeps its place after the step */
@@ -124,27 +149,36 @@ typedef struct d9_program {
 
 struct d9_trick;
 typedef struct d9_program_options {
-    uint64_t seed; /* of the run: key of every draw */
+    uint64_t seed;       /* of the run: key of every draw */
     const double *rates; /* one per step instead of the schedule; NULL: the schedule (verify sets it) */
     int64_t rate_count;
-    int64_t steps_per_epoch; /* 0: from the extent (verify sets it) */
-    int longest_rule;        /* nodes of the longest rule of the backend; 0: not known, the longest there may be */
-    bool keep_all;           /* as in the program */
-    bool eval_only;          /* no memory for training: SCRATCH as evaluation needs it, GRADIENT and the like empty */
-    bool features;           /* eval.features is set, and can be read after an evaluation step */
+    const double *class_weights; /* (extent.classes) what an image of each counts in the loss; NULL: each counts 1 */
+    int64_t steps_per_epoch;     /* 0: from the extent (verify sets it) */
+    int longest_rule;            /* nodes of the longest rule of the backend; 0: not known, the longest there may be */
+    bool keep_all;               /* as in the program */
+    bool eval_only; /* no memory for training: SCRATCH as evaluation needs it, GRADIENT and the like empty */
+    bool features;  /* eval.features is set, and can be read after an evaluation step */
     const struct d9_trick *const *tricks; /* further ones without options, after the configuration's (tests) */
     int trick_count;
 } d9_program_options;
 
 void d9_program_free(d9_context *context, d9_program *program);
 
+/* The phase of a step, or D9_NONE: the step runs `train`. */
+int d9_program_phase(const d9_program *program, int64_t step);
 /* The list that a step of training runs. */
 const d9_graph *d9_program_list(const d9_program *program, int64_t step);
+/* A step of the list that most steps run: what a step usually is. */
+int64_t d9_program_usual_step(const d9_program *program);
+/* The step from which on a group no longer moves: the run's steps, where it moves to the end. */
+int64_t d9_group_until(const d9_program *program, const d9_group *group);
 
 /* "state", "velocity": an accumulator by its own name. */
 const char *d9_program_buffer_name(const d9_program *program, d9_buffer buffer);
 
 bool d9_when_active(const d9_when *when, int64_t step, int64_t steps_per_epoch);
+/* (classes) of a loss node, or its gradient: what an image of each class counts. NULL: each counts 1. */
+const double *d9_class_weights(const d9_program *program, const d9_node *loss);
 double d9_coefficient_at(const d9_program *program, const d9_coefficient *coefficient, int64_t step);
 
 #endif

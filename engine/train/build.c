@@ -44,7 +44,7 @@ static void default_groups(const d9_config *config, d9_groups *groups) {
     }
     if (config->train.decoupled) decouple(config, &weights);
     d9_group biases = weights;
-    biases.name = "biases";
+    snprintf(biases.name, sizeof biases.name, "biases");
     biases.selects.kinds = 1u << D9_BIAS;
     biases.rate_multiplier *= m;
     biases.decay_multiplier = 1 / m; /* rate times decay is the same for both groups */
@@ -113,28 +113,38 @@ done:
     return status;
 }
 
-/* A number for each step. */
-static d9_status new_table(d9_context *context, d9_program *program, const char *name, int *id, double **values) {
+static d9_status new_table(d9_context *context, d9_program *program, const char *name, int64_t count, int *id,
+                           double **values) {
     d9_status status;
     if (program->table_count == D9_MAX_TABLES)
         return d9_fail(context, D9_USAGE, "more than %d schedules", D9_MAX_TABLES);
-    D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, program->steps + 1, values));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, count + 1, values));
     *id = program->table_count++;
-    program->table[*id] = (d9_table){name, *values, program->steps};
+    program->table[*id] = (d9_table){name, *values, count};
 done:
     return status;
 }
 
-/* The rate of a group: schedule * multiplier, and over the batch as it meets summed gradients. */
+/* What both lists of training share. */
+static int find_table(const d9_program *program, const char *name) {
+    int found = D9_NONE;
+    for (int t = 0; t < program->table_count; t++)
+        if (strcmp(program->table[t].name, name) == 0) found = t;
+    return found;
+}
+
+/* The rate of a group: schedule * multiplier, and over the batch as it meets summed gradients. The schedule of one that
+ * stops at a share of the run ends there. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
     d9_status status;
     double *values;
-    const double summed = group->mean ? 1 : (double)program->extent.batch;
-    D9_TRY(new_table(context, program, group->name, id, &values));
+    const double summed = group->mean ? 1 : (double)program->extent.batch,
+                 epochs = program->extent.epochs * (group->until_share > 0 ? group->until_share : 1);
+    D9_TRY(new_table(context, program, group->name, program->steps, id, &values));
     for (int64_t s = 0; s < program->steps; s++) {
-        double now = options->rates ? options->rates[s]
-                                    : d9_schedule_at(&group->rate, s, program->steps_per_epoch, program->extent.epochs);
+        double now =
+            options->rates ? options->rates[s] : d9_schedule_at(&group->rate, s, program->steps_per_epoch, epochs);
         values[s] = now * group->rate_multiplier / summed;
     }
 done:
@@ -145,7 +155,7 @@ done:
 static d9_status growing_ratio(d9_context *context, d9_program *program, const d9_tail_node *tail, int *id) {
     d9_status status;
     double *values;
-    D9_TRY(new_table(context, program, d9_program_buffer_name(program, tail->to), id, &values));
+    D9_TRY(new_table(context, program, d9_program_buffer_name(program, tail->to), program->steps, id, &values));
     for (int64_t s = 0; s < program->steps; s++)
         values[s] = tail->ratio.constant * pow((double)(s + 1) / (double)program->steps, tail->power);
 done:
@@ -157,7 +167,7 @@ static d9_status correction_table(d9_context *context, d9_program *program, cons
                                   int64_t from, int *id) {
     d9_status status;
     double *values;
-    D9_TRY(new_table(context, program, group->name, id, &values));
+    D9_TRY(new_table(context, program, group->name, program->steps, id, &values));
     for (int64_t s = 0; s < program->steps; s++)
         values[s] = s < from ? 1 : -expm1((double)(s - from + 1) * log1p(-weight));
 done:
@@ -174,23 +184,36 @@ static d9_status stored(d9_context *context, d9_graph *graph, const char *name, 
     return d9_graph_add_value(context, graph, &value, id);
 }
 
-/* Mixup: by a share of each step's own, each image becomes a mixture with its partner, and so does its target. Both
- * lists of training share the shares. */
+/* Mixup: by a share of each step's own, each image becomes a mixture with its partner, and so does its target. */
 static d9_status add_mixup(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
     d9_status status;
     static const char name[] = "mixup";
     double *shares;
     d9_node mix = {D9_OP_MIX, "image.mix", {plain}, 1, {graph->image}, 1, .as.mix = {{D9_NONE, 1}}};
     int *table = &mix.as.mix.share.table;
-    for (int t = 0; t < program->table_count; t++)
-        if (strcmp(program->table[t].name, name) == 0) *table = t;
+    *table = find_table(program, name);
     if (*table == D9_NONE) {
-        D9_TRY(new_table(context, program, name, table, &shares));
+        D9_TRY(new_table(context, program, name, program->steps, table, &shares));
         for (int64_t s = 0; s < program->steps; s++)
             shares[s] = d9_mixup_share(program->seed, s, program->augmentation.mixup);
     }
     graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.share = mix.as.mix.share;
     D9_TRY(d9_graph_insert_node(context, graph, 0, &mix, NULL));
+done:
+    return status;
+}
+
+static d9_status add_class_weights(d9_context *context, const double *weights, d9_program *program, d9_graph *graph) {
+    d9_status status = D9_OK;
+    static const char name[] = "class weights";
+    const int64_t classes = program->extent.classes;
+    int *table = &graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.weights;
+    double *values;
+    if (!weights) return D9_OK;
+    *table = find_table(program, name);
+    if (*table != D9_NONE) return D9_OK;
+    D9_TRY(new_table(context, program, name, classes, table, &values));
+    memcpy(values, weights, (size_t)classes * sizeof *values);
 done:
     return status;
 }
@@ -351,11 +374,11 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
     d9_update_attributes *update = &node.as.update;
     if (!info->update)
         return d9_fail(context, D9_USAGE, "the group %s cannot be updated by %s", group->name, d9_op_name(group->op));
-    node.when =
-        (d9_when){.from = llround(group->from_epoch * per_epoch), .until = llround(group->until_epoch * per_epoch)};
-    if (group->until_epoch != 0 && node.when.until <= node.when.from)
-        D9_TRY(d9_fail(context, D9_USAGE, "the group %s never moves: from epoch %g until epoch %g", group->name,
-                       group->from_epoch, group->until_epoch));
+    const int64_t until = d9_group_until(program, group);
+    node.when = (d9_when){.from = llround(group->from_epoch * per_epoch), .until = until < program->steps ? until : 0};
+    if (until <= node.when.from && program->steps > 0)
+        D9_TRY(d9_fail(context, D9_USAGE, "the group %s never moves: from step %lld until step %lld", group->name,
+                       (long long)node.when.from, (long long)until));
     D9_TRY(rate_table(context, options, group, program, &update->rate.table));
     update->decay = (d9_coefficient){D9_NONE, group->weight_decay * summed * group->decay_multiplier};
     update->share = (d9_coefficient){D9_NONE, 1 / batch};
@@ -407,9 +430,11 @@ done:
 /* ---- all of it ---- */
 
 /* From the batch to the gradients. */
-static d9_status finish_gradients(d9_context *context, const d9_config *config, d9_program *program, d9_graph *graph) {
+static d9_status finish_gradients(d9_context *context, const d9_config *config, const d9_program_options *options,
+                                  d9_program *program, d9_graph *graph) {
     d9_status status;
     D9_TRY(d9_precision_apply(context, graph, program->precision));
+    D9_TRY(add_class_weights(context, options->class_weights, program, graph));
     D9_TRY(add_batch_nodes(context, program, graph, true));
     D9_TRY(add_metrics(context, graph));
     D9_TRY(d9_gradient_append(context, graph, config->train.image_gradient));
@@ -428,13 +453,14 @@ done:
     return status;
 }
 
-/* ---- smaller images at first ---- */
+/* ---- phases: smaller images at first, and no gradients of what no longer moves ---- */
 
 /* The same state serves both lists. */
-static d9_status check_same_state(d9_context *context, const d9_program *program, const d9_extent *extent) {
-    const d9_graph *train = &program->train, *early = &program->early;
-    for (int v = 0; v < early->value_count; v++) {
-        const d9_value *value = &early->values[v];
+static d9_status check_same_state(d9_context *context, const d9_program *program, const d9_extent *extent,
+                                  const d9_graph *list) {
+    const d9_graph *train = &program->train;
+    for (int v = 0; v < list->value_count; v++) {
+        const d9_value *value = &list->values[v];
         if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
         const d9_value_id same = d9_graph_find_value(train, value->name);
         if (same == D9_NONE || !d9_shape_equal(&train->values[same].shape, &value->shape))
@@ -456,38 +482,87 @@ static d9_status find_or_add(d9_context *context, d9_graph *graph, const d9_valu
     return d9_graph_add_value(context, graph, &value, id);
 }
 
-/* What `train` has from this node on, updates and tail. */
-static d9_status copy_updates(d9_context *context, d9_program *program, d9_node_id first) {
+/* What `train` has from this node on, updates and tail, but for what has stopped by the phase. */
+static d9_status copy_updates(d9_context *context, const d9_graph *train, d9_node_id first, d9_phase *phase) {
     d9_status status = D9_OK;
-    const d9_graph *train = &program->train;
     for (d9_node_id n = first; n < train->node_count; n++) {
         d9_node node = train->nodes[n];
+        if (node.when.until > 0 && node.when.until <= phase->from) continue;
         for (int i = 0; i < node.input_count; i++)
-            D9_TRY(find_or_add(context, &program->early, &train->values[node.inputs[i]], &node.inputs[i]));
+            D9_TRY(find_or_add(context, &phase->list, &train->values[node.inputs[i]], &node.inputs[i]));
         for (int i = 0; i < node.output_count; i++)
-            D9_TRY(find_or_add(context, &program->early, &train->values[node.outputs[i]], &node.outputs[i]));
-        D9_TRY(d9_graph_add_node(context, &program->early, &node, NULL));
+            D9_TRY(find_or_add(context, &phase->list, &train->values[node.outputs[i]], &node.outputs[i]));
+        D9_TRY(d9_graph_add_node(context, &phase->list, &node, NULL));
     }
 done:
     return status;
 }
 
-/* Another network, for smaller images; what the tricks say beside it has been said. */
-static d9_status add_early(d9_context *context, const d9_config *config, const d9_program_options *options,
-                           d9_program *program, d9_node_id updates) {
-    d9_status status;
+static int64_t small_steps(const d9_program *program) {
     const d9_augmentation *augmentation = &program->augmentation;
+    return augmentation->early_scale > 0 ? llround(augmentation->early_share * (double)program->steps) : 0;
+}
+
+/* Another network, for smaller images; what the tricks say beside it has been said. */
+static d9_status build_small(d9_context *context, const d9_config *config, const d9_program_options *options,
+                             const d9_program *program, d9_graph *list) {
+    d9_status status;
     d9_program said = {0};
     d9_extent extent = program->extent;
-    extent.height = llround(augmentation->early_scale * (double)extent.height);
-    extent.width = llround(augmentation->early_scale * (double)extent.width);
-    program->early_steps = llround(augmentation->early_share * (double)program->steps);
-    if (program->early_steps == 0) return D9_OK;
-    D9_TRY(build_forward(context, config, &extent, options, &said, &program->early));
-    D9_TRY(finish_gradients(context, config, program, &program->early));
-    D9_TRY(check_same_state(context, program, &extent));
-    d9_layout_like(&program->train, &program->early);
-    D9_TRY(copy_updates(context, program, updates));
+    extent.height = llround(program->augmentation.early_scale * (double)extent.height);
+    extent.width = llround(program->augmentation.early_scale * (double)extent.width);
+    D9_TRY(build_forward(context, config, &extent, options, &said, list));
+    D9_TRY(check_same_state(context, program, &extent, list));
+done:
+    return status;
+}
+
+/* No gradient is made for what the phase finds at rest. */
+static void rest(const d9_program *program, int64_t from, d9_graph *list) {
+    for (int v = 0; v < list->value_count; v++) {
+        d9_value *value = &list->values[v];
+        if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
+        const d9_group *group = &program->groups.group[d9_groups_find(&program->groups, value)];
+        value->trainable = d9_group_until(program, group) > from;
+    }
+}
+
+static d9_status add_phase(d9_context *context, const d9_config *config, const d9_program_options *options,
+                           const d9_graph *forward, d9_node_id updates, int64_t from, int64_t until,
+                           d9_program *program) {
+    d9_status status;
+    if (program->phase_count == D9_MAX_PHASES)
+        return d9_fail(context, D9_USAGE, "the run has more than %d phases: changes of image size and ends of groups",
+                       D9_MAX_PHASES);
+    d9_phase *phase = &program->phase[program->phase_count++];
+    *phase = (d9_phase){.from = from, .until = until};
+    d9_graph_init(&phase->list);
+    D9_TRY(from < small_steps(program) ? build_small(context, config, options, program, &phase->list)
+                                       : d9_graph_copy(context, forward, &phase->list));
+    rest(program, from, &phase->list);
+    D9_TRY(finish_gradients(context, config, options, program, &phase->list));
+    d9_layout_like(&program->train, &phase->list);
+    D9_TRY(copy_updates(context, &program->train, updates, phase));
+done:
+    return status;
+}
+
+/* A phase between each two changes, but where the steps run `train`. */
+static d9_status add_phases(d9_context *context, const d9_config *config, const d9_program_options *options,
+                            const d9_graph *forward, d9_node_id updates, d9_program *program) {
+    d9_status status = D9_OK;
+    for (int64_t from = 0, until; from < program->steps; from = until) {
+        bool other = from < small_steps(program);
+        until = other ? small_steps(program) : program->steps;
+        for (int g = 0; g < program->groups.count; g++) {
+            const d9_group *group = &program->groups.group[g];
+            const int64_t end = d9_group_until(program, group);
+            if (group->begin == group->end) continue;
+            if (end <= from) other = true;
+            if (end > from && end < until) until = end;
+        }
+        if (other) D9_TRY(add_phase(context, config, options, forward, updates, from, until, program));
+    }
 done:
     return status;
 }
@@ -520,7 +595,6 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     memset(program, 0, sizeof *program);
     d9_graph_init(&program->train);
     d9_graph_init(&program->eval);
-    d9_graph_init(&program->early);
     program->precision = precision;
     program->seed = options->seed;
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
@@ -534,12 +608,11 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(build_forward(context, config, extent, options, program, &forward));
     D9_TRY(d9_graph_copy(context, &forward, &program->train));
-    D9_TRY(finish_gradients(context, config, program, &program->train));
+    D9_TRY(finish_gradients(context, config, options, program, &program->train));
     D9_TRY(d9_layout_state(context, program));
     const d9_node_id updates = program->train.node_count;
     D9_TRY(add_updates(context, options, program));
-    if (program->augmentation.early_scale > 0 && !options->eval_only)
-        D9_TRY(add_early(context, config, options, program, updates));
+    if (!options->eval_only) D9_TRY(add_phases(context, config, options, &forward, updates, program));
     D9_TRY(finish_eval(context, &forward, options, program));
     D9_TRY(d9_layout_buffers(context, program, options));
 done:

@@ -13,9 +13,16 @@ bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last) {
 }
 
 double d9_train_operations(const d9_program *program, int64_t steps_done) {
-    const int64_t early = steps_done < program->early_steps ? program->early_steps - steps_done : 0;
-    return (double)early * operations(&program->early) +
-           (double)(program->steps - steps_done - early) * operations(&program->train);
+    int64_t others = program->steps - steps_done;
+    double sum = 0;
+    for (int p = 0; p < program->phase_count; p++) {
+        const d9_phase *phase = &program->phase[p];
+        const int64_t from = phase->from > steps_done ? phase->from : steps_done,
+                      steps = phase->until > from ? phase->until - from : 0;
+        sum += (double)steps * operations(&phase->list);
+        others -= steps;
+    }
+    return sum + (double)others * operations(&program->train);
 }
 
 double d9_evaluation_operations(const d9_program *program) {

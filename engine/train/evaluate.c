@@ -34,9 +34,9 @@ static d9_status write_view(d9_session *session, const d9_view *view, int reach,
     return d9_session_write(session, D9_BUFFER_EVAL_DRAWS, draws);
 }
 
-static d9_status check_interrupt(const d9_session *session) {
+d9_status d9_session_check_interrupt(const d9_session *session, const char *where) {
     const int number = session->interrupt ? *session->interrupt : 0;
-    return number ? d9_fail(session->context, (d9_status)(128 + number), "interrupted in an evaluation") : D9_OK;
+    return number ? d9_fail(session->context, (d9_status)(128 + number), "interrupted in %s", where) : D9_OK;
 }
 
 /* What an evaluation leaves of each image. */
@@ -67,6 +67,14 @@ static d9_status add_output(d9_session *session, const output *output, const sel
     return D9_OK;
 }
 
+static void observe(d9_session *session, int64_t images) {
+    const d9_program *program = &session->program;
+    const double all = (double)program->extent.eval_images * d9_views_an_image(&program->views);
+    session->seen += images;
+    if (session->observer.evaluated)
+        session->observer.evaluated(session->observer.user, program, session->seen, (int64_t)all);
+}
+
 /* Of images that are not looked at: zeros. `features` may be NULL. */
 static d9_status run_images(d9_session *session, const d9_views *views, const selection *images, double *logits,
                             double *features) {
@@ -85,11 +93,12 @@ static d9_status run_images(d9_session *session, const d9_views *views, const se
         const int64_t left = images->count - begin, filled = left < extent->batch ? left : extent->batch;
         D9_TRY(write_batch(session, images, begin, order));
         for (int v = 0; v < views->count; v++) {
-            D9_TRY(check_interrupt(session));
+            D9_TRY(d9_session_check_interrupt(session, "an evaluation"));
             D9_TRY(write_view(session, &views->view[v], reach, draws));
             D9_TRY(session->backend->run(session->context, session->eval_plan, step++));
             for (int o = 0; o < count; o++)
                 D9_TRY(add_output(session, &outputs[o], images, begin, filled, views->view[v].weight));
+            observe(session, filled);
         }
     }
 done:
@@ -230,6 +239,7 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     int64_t count = extent->eval_images * extent->classes;
     double *mean = NULL;
     memset(evaluation, 0, sizeof *evaluation);
+    session->seen = 0;
     D9_TRY(D9_ALLOCATE(session->context, 2 * count, "logits", &mean));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->top1));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->confidence));

@@ -10,6 +10,7 @@ d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoc
     double now = d9_clock_now();
     d9_status status = d9_timeline_add(&session->timeline, kind, epoch, session->mark, now);
     session->mark = now;
+    if (session->observer.lap) session->observer.lap(session->observer.user, kind);
     return status;
 }
 
@@ -111,6 +112,12 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     const d9_precision *precision;
     d9_extent extent = extent_of(options->config, session->dataset);
     d9_program_options wanted = options->program;
+    double *weights = NULL;
+    if (options->config->train.class_weights == D9_CLASS_WEIGHTS_BALANCED) {
+        D9_TRY(D9_ALLOCATE(context, extent.classes, "class weights", &weights));
+        d9_dataset_balance(session->dataset, weights);
+        wanted.class_weights = weights;
+    }
     wanted.seed = options->seed;
     wanted.longest_rule = session->info.longest_rule;
     D9_TRY(d9_backend_precision(context, session->backend, &session->info, options->config->precision, &precision));
@@ -118,10 +125,11 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     if (!options->no_train) D9_TRY(check_steps(context, options->config, &session->program));
     D9_TRY(session->backend->allocate(context, session->device, &session->program));
     if (!options->no_train) D9_TRY(d9_session_plan(session, &session->program.train, &session->train_plan));
-    if (!options->no_train && session->program.early_steps > 0)
-        D9_TRY(d9_session_plan(session, &session->program.early, &session->early_plan));
+    for (int p = 0; p < session->program.phase_count && !options->no_train; p++)
+        D9_TRY(d9_session_plan(session, &session->program.phase[p].list, &session->phase_plan[p]));
     if (!options->no_eval) D9_TRY(d9_session_plan(session, &session->program.eval, &session->eval_plan));
 done:
+    d9_release(context, weights);
     return status;
 }
 
@@ -149,6 +157,7 @@ d9_status d9_session_open(d9_context *context, const d9_session_options *options
     session->config = options->config;
     session->seed = options->seed;
     session->interrupt = options->interrupt;
+    session->observer = options->observer;
     session->mark = options->process_start > 0 ? options->process_start : d9_clock_now();
     d9_timeline_init(context, &session->timeline, session->mark);
     D9_TRY(d9_session_lap(session, D9_SEGMENT_PROCESS, 0));
@@ -170,7 +179,7 @@ done:
 void d9_session_close(d9_session *session) {
     if (session->backend) {
         session->backend->plan_free(session->context, session->train_plan);
-        session->backend->plan_free(session->context, session->early_plan);
+        for (int p = 0; p < D9_MAX_PHASES; p++) session->backend->plan_free(session->context, session->phase_plan[p]);
         session->backend->plan_free(session->context, session->eval_plan);
         if (session->device) session->backend->close(session->context, session->device);
     }
@@ -323,9 +332,13 @@ done:
     return status;
 }
 
+d9_plan *d9_session_step_plan(const d9_session *session, int64_t step) {
+    const int phase = d9_program_phase(&session->program, step);
+    return phase == D9_NONE ? session->train_plan : session->phase_plan[phase];
+}
+
 d9_status d9_session_step(d9_session *session, int64_t step) {
-    const bool early = d9_program_list(&session->program, step) == &session->program.early;
-    return session->backend->run(session->context, early ? session->early_plan : session->train_plan, step);
+    return session->backend->run(session->context, d9_session_step_plan(session, step), step);
 }
 
 const char *d9_session_data_digest(d9_session *session) {

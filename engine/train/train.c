@@ -67,13 +67,19 @@ done:
     return status;
 }
 
+/* Of every list that a step of training may run. */
+static void add_train_plans(const d9_session *session, d9_text *text) {
+    d9_text_add(text, "%s", session->backend->plan_text(session->train_plan));
+    for (int p = 0; p < session->program.phase_count; p++)
+        d9_text_add(text, "%s", session->backend->plan_text(session->phase_plan[p]));
+}
+
 static d9_status save_plan(d9_context *context, const char *path, const d9_session *session) {
     d9_status status;
     d9_text text;
     d9_text_init(context, &text);
-    d9_plan *const plans[] = {session->train_plan, session->early_plan, session->eval_plan};
-    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
-        if (plans[i]) d9_text_add(&text, "%s", session->backend->plan_text(plans[i]));
+    add_train_plans(session, &text);
+    if (session->eval_plan) d9_text_add(&text, "%s", session->backend->plan_text(session->eval_plan));
     D9_TRY(d9_text_status(&text));
     D9_TRY(d9_file_write(context, path, d9_text_get(&text), text.size));
 done:
@@ -107,10 +113,14 @@ static d9_status describe_run(d9_context *context, run *self) {
     const d9_session *session = &self->session;
     const d9_program *program = &session->program;
     char *plan;
+    d9_text text;
+    d9_text_init(context, &text);
     result->seed = session->seed;
     result->config = session->config;
     d9_config_hash(context, session->config, result->config_hash);
-    D9_TRY(d9_arena_copy(context, &result->arena, session->backend->plan_text(session->train_plan), &plan));
+    add_train_plans(session, &text);
+    D9_TRY(d9_text_status(&text));
+    D9_TRY(d9_arena_copy(context, &result->arena, d9_text_get(&text), &plan));
     result->plan_text = plan;
     d9_sha256_hex(&(d9_bytes){plan, strlen(plan)}, 1, result->plan_sha256);
     snprintf(result->backend, sizeof result->backend, "%s", session->backend->name);
@@ -128,6 +138,7 @@ static d9_status describe_run(d9_context *context, run *self) {
     D9_TRY(D9_ARENA_ALLOCATE(context, &result->arena, epochs_in(program), &result->epochs));
     D9_TRY(describe_dataset(context, session->dataset, result));
 done:
+    d9_text_free(&text);
     return status;
 }
 
@@ -178,7 +189,8 @@ static d9_status open_run(d9_context *context, run *self) {
                                  .seed = options->seed,
                                  .plan = (const char *)plan,
                                  .process_start = options->process_start,
-                                 .interrupt = options->interrupt};
+                                 .interrupt = options->interrupt,
+                                 .observer = options->observer};
     D9_TRY(d9_session_open(context, &wanted, &self->session));
     D9_TRY(d9_dataset_remark(context, self->session.dataset));
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
@@ -192,11 +204,15 @@ static d9_status open_run(d9_context *context, run *self) {
                               self->result->epoch_count - self->unreported));
     if (options->tensorboard)
         D9_TRY(d9_tensorboard_run_open(&self->tensorboard, &self->session, options->tensorboard, self->step));
+    if (options->ready) D9_TRY(options->ready(options->observer.user, &self->session));
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, 0));
     self->saved_seconds = self->session.mark;
     if (options->observer.planned)
         options->observer.planned(options->observer.user, &self->session.program, &self->session.info,
                                   self->result->precision);
+    if (self->result->resumed && options->observer.resumed)
+        options->observer.resumed(options->observer.user, self->step, self->result->epochs,
+                                  self->result->epoch_count - self->unreported);
 done:
     d9_release(context, plan);
     return status;
@@ -261,6 +277,32 @@ done:
     return status;
 }
 
+/* The first row with the best accuracy so far, by the views of the configuration; -1: none was evaluated. */
+static int64_t best_row(const d9_result *result) {
+    int64_t best = -1;
+    for (int64_t i = 0; i < result->epoch_count; i++) {
+        const double accuracy = result->epochs[i].accuracy_tta;
+        if (!isnan(accuracy) && (best < 0 || accuracy > result->epochs[best].accuracy_tta)) best = i;
+    }
+    return best;
+}
+
+/* No epoch was better for as long as the configuration has patience. It evaluates after each one then. */
+static bool out_of_patience(const run *self) {
+    const int64_t patience = self->options->config->eval.patience, best = best_row(self->result);
+    return patience > 0 && best >= 0 && self->result->epoch_count - 1 - best >= patience && !self->unreported;
+}
+
+static d9_status write_model(run *self) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/model.safetensors", self->options->out);
+    return self->options->out && self->options->write_model ? self->options->write_model(&self->session, path) : D9_OK;
+}
+
+static d9_status keep(run *self) {
+    return self->options->kept ? self->options->kept(self->options->observer.user, &self->session) : D9_OK;
+}
+
 /* What else belongs to an epoch's end: the evaluation, where one is due, and the record. An evaluation that is left
  * changes nothing: a run that is resumed from there comes here again. */
 static d9_status report_epoch(run *self) {
@@ -275,6 +317,10 @@ static d9_status report_epoch(run *self) {
         row->accuracy_tta = self->latest.accuracy_tta;
     }
     self->unreported = false;
+    if (self->options->config->keep == D9_KEEP_BEST && best_row(self->result) == self->result->epoch_count - 1) {
+        D9_TRY(write_model(self));
+        D9_TRY(keep(self));
+    }
     if (self->options->out) D9_TRY(d9_record_epoch(&self->record, row, program->views.count > 1));
     if (self->tensorboard.state) D9_TRY(d9_tensorboard_run_epoch(&self->tensorboard, session, self->step, row));
     if (self->options->observer.epoch) self->options->observer.epoch(self->options->observer.user, program, row);
@@ -385,7 +431,8 @@ done:
 
 static d9_status train(run *self) {
     d9_status status = self->unreported ? report_epoch(self) : D9_OK;
-    while (status == D9_OK && self->step < self->session.program.steps) status = advance(self);
+    while (status == D9_OK && self->step < self->session.program.steps && !out_of_patience(self))
+        status = advance(self);
     return d9_status_is_interrupt(status) ? stop(self, status) : status;
 }
 
@@ -396,11 +443,10 @@ static d9_status write_record(d9_context *context, run *self) {
     d9_status status;
     d9_session *session = &self->session;
     const d9_config *config = self->options->config;
-    char model[600];
+    const bool last = config->keep == D9_KEEP_MODEL || config->keep == D9_KEEP_ALL; /* the best is there already */
     D9_TRY(d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
                                  session->dataset->test.labels, session->program.extent.eval_images));
-    snprintf(model, sizeof model, "%s/model.safetensors", self->options->out);
-    if (config->keep != D9_KEEP_NONE && self->options->write_model) D9_TRY(self->options->write_model(session, model));
+    if (last) D9_TRY(write_model(self));
     if (config->keep == D9_KEEP_ALL) D9_TRY(checkpoint(self, 0));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, 0));
     D9_TRY(d9_record_result(&self->record, self->result));
@@ -417,6 +463,17 @@ static d9_status write_or_save(d9_context *context, run *self) {
     return status != D9_OK ? status : saved; /* the first message stays */
 }
 
+/* The evaluation behind the last step was the final one, as it turned out. */
+static void end_early(run *self) {
+    d9_result *result = self->result;
+    d9_timeline *timeline = &self->session.timeline;
+    for (int i = 0; i < timeline->count; i++)
+        if (timeline->segments[i].kind == D9_SEGMENT_EVALUATE && timeline->segments[i].epoch == result->epoch_count)
+            timeline->segments[i].kind = D9_SEGMENT_FINAL_EVALUATE;
+    result->train_operations -= d9_train_operations(&self->session.program, self->step);
+    result->steps = self->step;
+}
+
 static d9_status finish(d9_context *context, run *self) {
     d9_status status;
     d9_session *session = &self->session;
@@ -425,6 +482,8 @@ static d9_status finish(d9_context *context, run *self) {
         D9_TRY(evaluate(self, D9_SEGMENT_EVALUATE, result->epoch_count));
     result->accuracy = self->latest.accuracy;
     result->accuracy_tta = self->latest.accuracy_tta;
+    if (self->step < session->program.steps) end_early(self);
+    if (self->options->config->keep == D9_KEEP_BEST) result->best_epoch = result->epochs[best_row(result)].epoch;
     for (int64_t i = result->epoch_count; i-- > 0;)
         if (result->epochs[i].accuracy_tta >= self->options->config->target)
             result->epoch_to_target = result->epochs[i].epoch;
@@ -432,7 +491,7 @@ static d9_status finish(d9_context *context, run *self) {
     snprintf(result->data_digest, sizeof result->data_digest, "%s", d9_session_data_digest(session));
     result->timeline = &session->timeline;
     if (self->options->out) D9_TRY(write_or_save(context, self));
-    if (self->options->finished) D9_TRY(self->options->finished(self->options->observer.user, session));
+    if (self->options->config->keep != D9_KEEP_BEST) D9_TRY(keep(self));
 done:
     return status;
 }

@@ -13,9 +13,14 @@
 typedef struct d9_observer {
     void *user;
     void (*planned)(void *user, const d9_program *program, const d9_device_info *device, const char *precision);
+    /* Behind `planned`, where a checkpoint was read: how many steps are done, and the rows of the epochs before. */
+    void (*resumed)(void *user, int64_t step, const d9_epoch_row *rows, int64_t count);
     /* `step`: how many are done. `loss`: mean training loss of the epoch so far, NAN where the device was not asked */
     void (*step)(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds);
     void (*epoch)(void *user, const d9_program *program, const d9_epoch_row *row);
+    void (*lap)(void *user, d9_segment_kind kind); /* a segment of the timeline has ended */
+    /* Views of images that an evaluation has seen, of how many. */
+    void (*evaluated)(void *user, const d9_program *program, int64_t seen, int64_t all);
 } d9_observer;
 
 /* Whether an epoch (from 1) ends with an evaluation. */
@@ -53,9 +58,12 @@ typedef struct d9_train_options {
     /* Puts the weights that config->train.from names into the state (exchange/model.h: d9_model_start); NULL: such a
      * configuration is refused. */
     d9_status (*start_model)(d9_session *session, const char *path);
-    /* Called once at the end of a run that went well, before the session closes, with `observer.user`; NULL: not. A
+    /* Called once before the first step, with `observer.user`; NULL: not. Its time is the record's, not training's. A
      * failure is the run's. */
-    d9_status (*finished)(void *user, d9_session *session);
+    d9_status (*ready)(void *user, d9_session *session);
+    /* Called likewise with the state that becomes the run's model, whether or not it is written: at the end; with keep:
+     * best after each evaluation that is the best so far. NULL: not. */
+    d9_status (*kept)(void *user, d9_session *session);
 } d9_train_options;
 
 /* Trains once. On an interrupt a step is finished, an evaluation left; then a checkpoint, and D9_SIGHUP, D9_SIGINT or
@@ -69,16 +77,18 @@ struct d9_session {
     d9_context *context;
     const d9_config *config;
     uint64_t seed;
-    d9_dataset *dataset; /* owned */
+    d9_dataset *dataset;                    /* owned */
     char data_digest[D9_DIGEST_DIGITS + 1]; /* by d9_session_data_digest; "": nobody has asked */
     const d9_backend *backend;
     d9_device *device;
     d9_device_info info;
     d9_program program;
-    d9_plan *train_plan, *early_plan, *eval_plan; /* early: NULL where the program has no such steps */
+    d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* a plan for each phase of the program */
     d9_timeline timeline;
     double mark;                            /* end of the last segment of the timeline */
     const volatile sig_atomic_t *interrupt; /* leaves an evaluation between two batches; NULL: never */
+    d9_observer observer;                   /* its `lap` and `evaluated` are called */
+    int64_t seen;                           /* views of images in the evaluation at hand */
 };
 
 /* Ends the segment that began at `mark`. */
@@ -90,7 +100,8 @@ typedef struct d9_session_options {
     const char *plan; /* text of a saved plan; NULL: choose */
     double process_start;
     const volatile sig_atomic_t *interrupt; /* as in d9_train_options */
-    d9_dataset *dataset;                    /* taken over; NULL: the config's is loaded */
+    d9_observer observer;
+    d9_dataset *dataset; /* taken over; NULL: the config's is loaded */
     d9_program_options program;
     bool no_eval;  /* no evaluation plan */
     bool no_train; /* no training plan */
@@ -118,6 +129,8 @@ D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
 /* Instead: ORDER or EVAL_ORDER becomes the first `batch` images, again and again. */
 D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order);
 D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
+/* The plan that it runs. */
+d9_plan *d9_session_step_plan(const d9_session *session, int64_t step);
 
 /* Mean logits of the evaluation images over `views`, in the master type as doubles (eval_images, classes). An
  * interrupt: its status. */
@@ -130,6 +143,9 @@ D9_MUST_USE d9_status d9_session_outputs(d9_session *session, const d9_views *vi
 int32_t d9_likeliest(const double *row, int64_t classes);
 
 /* d9_evaluation_free frees its arrays. */
+/* Fails with the signal's status where one has come. `where`: "an evaluation". */
+D9_MUST_USE d9_status d9_session_check_interrupt(const d9_session *session, const char *where);
+
 typedef struct d9_evaluation {
     double accuracy;     /* percent, plain view */
     double accuracy_tta; /* percent, the config's views; equals accuracy when there is one view */

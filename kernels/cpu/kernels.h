@@ -149,8 +149,11 @@ void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *shap
 void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,
                                    void *scratch, d9_kernel_out dw);
 
-void d9_cpu_loss_forward(const d9_kernel_loss *shape, const float *logits, const int32_t *labels, float *loss);
-void d9_cpu_loss_backward(const d9_kernel_loss *shape, const float *logits, const int32_t *labels, float *dlogits);
+/* weights (classes): what an image of each class counts; NULL: each counts 1. */
+void d9_cpu_loss_forward(const d9_kernel_loss *shape, const double *weights, const float *logits, const int32_t *labels,
+                         float *loss);
+void d9_cpu_loss_backward(const d9_kernel_loss *shape, const double *weights, const float *logits,
+                          const int32_t *labels, float *dlogits);
 /* metrics (4): adds summed loss, images, correct; notes step + 1 of the first non-finite loss. */
 void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const float *logits, const int32_t *labels,
                     int64_t step, double *metrics);

@@ -107,21 +107,30 @@ static d9_loss_row_double row_of(const d9_kernel_loss *s, const float *logits, p
                                 total, (double)s->classes, s->smoothing};
 }
 
-void d9_cpu_loss_forward(const d9_kernel_loss *s, const float *logits, const int32_t *labels, float *loss) {
+static double weight_of(const d9_kernel_loss *s, const double *weights, pair of) {
+    return weights ? d9_loss_at_target_double(weights[of.label], weights[of.other], s->share) : 1;
+}
+
+void d9_cpu_loss_forward(const d9_kernel_loss *s, const double *weights, const float *logits, const int32_t *labels,
+                         float *loss) {
     for (int64_t n = 0; n < s->samples; n++) {
-        const d9_loss_row_double row = row_of(s, logits + n * s->classes, pair_of(s, labels, n));
-        loss[n] = (float)d9_loss_value_double(s->loss, &row);
+        const pair of = pair_of(s, labels, n);
+        const d9_loss_row_double row = row_of(s, logits + n * s->classes, of);
+        loss[n] = (float)(weight_of(s, weights, of) * d9_loss_value_double(s->loss, &row));
     }
 }
 
-void d9_cpu_loss_backward(const d9_kernel_loss *s, const float *logits, const int32_t *labels, float *dlogits) {
+void d9_cpu_loss_backward(const d9_kernel_loss *s, const double *weights, const float *logits, const int32_t *labels,
+                          float *dlogits) {
     for (int64_t n = 0; n < s->samples; n++) {
         const float *z = logits + n * s->classes;
         const pair of = pair_of(s, labels, n);
         const d9_loss_row_double row = row_of(s, z, of);
-        for (int64_t k = 0; k < s->classes; k++)
-            dlogits[n * s->classes + k] = (float)d9_loss_slope_double(
-                s->loss, (double)z[k], d9_loss_target_double(k, of.label, of.other, s->share), &row);
+        const double weight = weight_of(s, weights, of);
+        for (int64_t k = 0; k < s->classes; k++) {
+            const double target = d9_loss_target_double(k, of.label, of.other, s->share);
+            dlogits[n * s->classes + k] = (float)(weight * d9_loss_slope_double(s->loss, (double)z[k], target, &row));
+        }
     }
 }
 

@@ -28,7 +28,10 @@ extern "C" {
 typedef void *d9_cuda_stream; /* a cudaStream_t; NULL: the default stream */
 
 /* table[*step] where there is a table, else the constant. */
-typedef struct d9_cuda_coefficient { const float *table; float constant; } d9_cuda_coefficient;
+typedef struct d9_cuda_coefficient {
+    const float *table;
+    float constant;
+} d9_cuda_coefficient;
 
 /* ---- the step's number ---- */
 int d9_cuda_advance(d9_cuda_stream stream, int64_t *step); /* *step += 1: the last launch of a step */
@@ -210,13 +213,15 @@ int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear
                                    d9_kernel_in x, d9_kernel_out dw);
 
 /* ---- the loss ---- */
-/* shape->share is not read: `share` is, at *step (NULL: of step 0). */
+/* shape->share is not read: `share` is, at *step (NULL: of step 0). weights (classes): what an image of each class
+ * counts; NULL: each counts 1. */
 int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
-                         const int64_t *step, const float *logits, const int32_t *labels, float *loss);
+                         const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
+                         float *loss);
 /* Of the summed loss times *factor: the loss scale (d9_cuda_guard.scale). NULL: 1. */
 int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
-                          const int64_t *step, const float *logits, const int32_t *labels, const float *factor,
-                          float *dlogits);
+                          const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
+                          const float *factor, float *dlogits);
 /* metrics (4): adds summed loss, images, correct; notes *step + 1 of the first non-finite loss. */
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, double *metrics);

@@ -31,20 +31,28 @@ D9_DEVICE d9_loss_row_double row_of(const d9_kernel_loss &s, const float *z, pai
     return row;
 }
 
+D9_DEVICE double weight_of(const d9_kernel_loss &s, const float *weights, pair of) {
+    return weights ? d9_loss_at_target_double(static_cast<double>(weights[of.label]),
+                                              static_cast<double>(weights[of.other]), s.share)
+                   : 1;
+}
+
 __global__ void __launch_bounds__(D9_BLOCK)
-    loss_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *logits,
-                const int32_t *labels, float *loss) {
+    loss_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *weights,
+                const float *logits, const int32_t *labels, float *loss) {
     s.share = static_cast<double>(d9_coefficient(share, step));
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     for (int64_t n = d9_thread() / D9_WARP; n < s.samples; n += d9_threads() / D9_WARP) {
-        const d9_loss_row_double row = row_of(s, logits + n * s.classes, pair_of(s, labels, n), lane);
-        if (lane == 0) loss[n] = static_cast<float>(d9_loss_value_double(s.loss, &row));
+        const pair of = pair_of(s, labels, n);
+        const double weight = weight_of(s, weights, of);
+        const d9_loss_row_double row = row_of(s, logits + n * s.classes, of, lane);
+        if (lane == 0) loss[n] = static_cast<float>(weight * d9_loss_value_double(s.loss, &row));
     }
 }
 
 __global__ void __launch_bounds__(D9_BLOCK)
-    loss_backward_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *logits,
-                         const int32_t *labels, const float *factor, float *dlogits) {
+    loss_backward_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *weights,
+                         const float *logits, const int32_t *labels, const float *factor, float *dlogits) {
     s.share = static_cast<double>(d9_coefficient(share, step));
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     const double scale = factor ? static_cast<double>(*factor) : 1;
@@ -52,10 +60,11 @@ __global__ void __launch_bounds__(D9_BLOCK)
         const float *z = logits + n * s.classes;
         const pair of = pair_of(s, labels, n);
         const d9_loss_row_double row = row_of(s, z, of, lane);
+        const double counted = scale * weight_of(s, weights, of);
         for (int64_t k = lane; k < s.classes; k += D9_WARP) {
             const double target = d9_loss_target_double(k, of.label, of.other, s.share);
             const double slope = d9_loss_slope_double(s.loss, static_cast<double>(z[k]), target, &row);
-            dlogits[n * s.classes + k] = static_cast<float>(scale * slope);
+            dlogits[n * s.classes + k] = static_cast<float>(counted * slope);
         }
     }
 }
@@ -88,18 +97,19 @@ __global__ void __launch_bounds__(D9_BLOCK)
 /* ---- launchers ---- */
 
 int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
-                         const int64_t *step, const float *logits, const int32_t *labels, float *loss) {
+                         const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
+                         float *loss) {
     if (shape->samples <= 0) return 0;
-    return D9_LAUNCH(loss_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step, logits,
-                     labels, loss);
+    return D9_LAUNCH(loss_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step, weights,
+                     logits, labels, loss);
 }
 
 int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
-                          const int64_t *step, const float *logits, const int32_t *labels, const float *factor,
-                          float *dlogits) {
+                          const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
+                          const float *factor, float *dlogits) {
     if (shape->samples <= 0) return 0;
     return D9_LAUNCH(loss_backward_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step,
-                     logits, labels, factor, dlogits);
+                     weights, logits, labels, factor, dlogits);
 }
 
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,

@@ -38,4 +38,31 @@ sed 's/celu.alpha: 0.075/celu.alhpa: 0.075/' tiny.yaml >bad.yaml
 refuses 2 'tricks.celu.alhpa: unknown key; known: alpha; did you mean alpha\?' "$dawn9" ablate bad.yaml
 sed 's/ablate: {frozen_bn_scale/ablate: {frozen_bn/' tiny.yaml >bad.yaml
 refuses 2 'bad.yaml:[0-9]+:[0-9]+: ablate.frozen_bn: unknown key.*did you mean frozen_bn_scale\?' "$dawn9" ablate bad.yaml
+
+refuses 2 '^dawn9: --lr abc: train.lr.peak: needs a finite number' "$dawn9" ablate tiny.yaml --lr abc
+
+# ---- what the page prints under "Again", pasted, makes the same figures ----
+again() { # PAGE: its commands
+    python3 -c 'import html, re, sys
+print(html.unescape(re.search("<h2>Again</h2>.*?<pre>(.*?)</pre>", sys.stdin.read(), re.S).group(1)))' <"$1" >again.sh
+}
+PATH=$(dirname "$dawn9"):$PATH
+accepts "$dawn9" ablate tiny.yaml --only celu --seeds 2 --quiet --set 'train.lr={knots: [0, end], values: [0.4, 0]}' --out runs/asked
+accepts "$dawn9" report runs/asked
+again runs/asked/report.html
+[ "$(wc -l <again.sh)" = 2 ] || fail "again: $(cat again.sh)"
+accepts "$dawn9" ablate tiny.yaml --only flip --seeds 2 --quiet --set 'train.lr={knots: [0, end], values: [0.4, 0]}' --out runs/asked
+(cd runs/asked && "$dawn9" report .) >"$out" 2>"$err" || fail "a report of the folder one is in"
+again runs/asked/report.html
+[ "$(grep -c -- '--only .* --seeds 2 --out runs/asked$' again.sh)" = 2 ] && [ "$(wc -l <again.sh)" = 3 ] || fail "again: $(cat again.sh)"
+mkdir elsewhere && cp tiny.yaml elsewhere
+(cd elsewhere && sh -e ../again.sh) >"$err" 2>&1 || fail "the commands of a page fail: $(cat "$err")"
+cmp -s runs/asked/report/effects.tsv elsewhere/runs/asked/report/effects.tsv || fail "the page's commands make other figures"
+accepts "$dawn9" train tiny.yaml --runs 2 --quiet --out runs/plain
+accepts "$dawn9" report runs/plain
+again runs/plain/report.html
+(cd runs && sh -e ../again.sh) >"$err" 2>&1 || fail "the commands of a page fail: $(cat "$err")"
+cut -f 2-8 runs/plain/report/arms.tsv >a.tsv
+cut -f 2-8 runs/runs/again/report/arms.tsv >b.tsv
+cmp -s a.tsv b.tsv || fail "the page's commands make other figures: $(cat b.tsv)"
 verdict

@@ -41,6 +41,9 @@ refuses 2 'unknown option --image_size; did you mean --set data.image_size=VALUE
 refuses 2 'did you mean --set data.image_size=VALUE\?' "$dawn9" config tiny.yaml --image-size=3
 refuses 2 'did you mean --set tricks.mixup.alpha or tricks.label_smoothing.alpha or tricks.celu.alpha=VALUE\?' "$dawn9" eval x y --alpha 3
 refuses 2 'unknown option --ema; did you mean --with ema\?' "$dawn9" train tiny.yaml --ema
+refuses 2 'unknown option --learning-rate; did you mean --lr\?' "$dawn9" train tiny.yaml --learning-rate 1
+refuses 2 'unknown option --learning_rate; did you mean --lr\?' "$dawn9" config tiny.yaml --learning_rate=1
+refuses 2 'unknown option --rate-learning \(' "$dawn9" train tiny.yaml --rate-learning 1
 refuses 2 'unknown option --epochs \(' "$dawn9" report --epochs
 refuses 2 'unknown option -q' "$dawn9" train tiny.yaml -q
 refuses 2 'CONFIG is missing' "$dawn9" train

@@ -49,6 +49,10 @@ json "$out" 'list(d) == ["runs", "configuration"] and d["runs"] == ["one.yaml", 
 refuses 2 'one.yaml: alone' "$dawn9" compare one.yaml
 echo 'seed: x' >bad.yaml
 refuses 2 'bad.yaml:1:7: seed' "$dawn9" compare one.yaml bad.yaml
+mkdir configs && mv two.yaml configs/
+accepts "$dawn9" compare one two.yaml --json
+json "$out" 'd["configuration"] == {"train.epochs": [2, 3]} and d["runs"] == ["one", "two.yaml"]'
+mv configs/two.yaml . && rmdir configs
 refuses 2 'did you mean two.yaml' "$dawn9" compare one.yaml twoo.yaml
 refuses 3 'nothing' "$dawn9" compare runs/a nothing
 mkdir empty

@@ -63,9 +63,11 @@ refuses 2 'names a trick that is empty' "$dawn9" ablate tiny.yaml --only crop,
 
 # ---- a file of that name where such files lie ----
 mkdir -p configs/ladder experiments && tiny >configs/small.yaml && cp experiment.yaml experiments/steps.yaml
-refuses 2 'small: there is no such file; did you mean configs/small.yaml\?' $train small
+accepts "$dawn9" config small
+says '^title: small'
 refuses 2 'smal.yaml: there is no such file; did you mean configs/small.yaml\?' $train smal.yaml
-refuses 2 'steps.yaml: there is no such file; did you mean experiments/steps.yaml\?' "$dawn9" experiment steps.yaml
+cp tiny.yaml experiments/ && accepts "$dawn9" experiment steps.yaml --dry-run --json
+refuses 2 'step.yaml: there is no such file; did you mean experiments/steps.yaml\?' "$dawn9" experiment step.yaml
 
 mkdir -p runs/first
 refuses 2 'runs/frist: there is no such folder; did you mean runs/first\?' "$dawn9" report runs/frist

@@ -44,7 +44,7 @@ done
 before=$(listing)
 observe "$dawn9" train folder.yaml --data pictures
 [ $status = 3 ] && [ "$before" = "$(listing)" ] || fail "damaged pictures: status $status"
-sed -n 's/^dawn9: warning: \(pictures.*png\): not a PNG or JPEG image$/\1/p' "$err" >named
+sed -n 's/^dawn9: warning: \(pictures.*png\): not a PNG, JPEG or WebP image$/\1/p' "$err" >named
 { LC_ALL=C sort -c named && [ "$(wc -l <named)" = 6 ] && [ "$(wc -l <"$err")" = 7 ]; } ||
     fail "damaged pictures are not named in order: $(cat "$err")"
 [ "$(tail -n 1 "$err")" = 'dawn9: 6 pictures cannot be read, named above; --skip-damaged leaves them out' ] || fail "damaged pictures: $(tail -n 1 "$err")"
@@ -62,6 +62,9 @@ accepts "$dawn9" data preview tiny.yaml --out sheet.png --with cutout:size=8
 cmp -s sheet.png first.png || fail "the same preview came out otherwise"
 accepts "$dawn9" data preview tiny.yaml --out sheet.png --without crop --without flip
 cmp -s sheet.png first.png && fail "no augmentation looks like some"
+refuses 2 '--out: x.jpg: a sheet is a PNG: give a name that ends in .png' "$dawn9" data preview tiny.yaml --out x.jpg
+refuses 2 '--filters: ./x.tiff: a sheet is a PNG' "$dawn9" data preview tiny.yaml --filters ./x.tiff
+accepts "$dawn9" data preview tiny.yaml --out SHEET.PNG
 refuses 6 'none/sheet.png' "$dawn9" data preview tiny.yaml --out none/sheet.png
 refuses 6 '/dev/full' "$dawn9" data preview tiny.yaml --out /dev/full
 verdict

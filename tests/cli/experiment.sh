@@ -11,6 +11,19 @@ arms:
   one: {without: [flip], baseline: both}
 YAML
 
+# ---- where a name is looked for, and what may be meant by one ----
+mkdir -p experiments configs/plans && cp short.yaml experiments/plans.yaml && cp tiny.yaml experiments/tiny.yaml && : >experiments/steps.sh
+for name in plans plans.yaml experiments/plans; do
+    accepts "$dawn9" experiment $name --dry-run --json
+    json "$out" 'd["file"] == "experiments/plans.yaml"'
+done
+refuses 2 './plans: cannot open' "$dawn9" experiment ./plans
+refuses 2 'plan.yam: there is no such file; did you mean experiments/plans.yaml\?' "$dawn9" experiment plan.yam
+refuses 2 'steps.yam: cannot open' "$dawn9" experiment steps.yam
+accepts "$dawn9" experiment short.yaml --dry-run --set 'model.channels=[4, 4, 8, 8]'
+says "^all arms --set 'model.channels=\[4, 4, 8, 8\]'\$"
+rm -r experiments configs
+
 # ---- looking before running ----
 refuses 2 'none.yaml: cannot open' "$dawn9" experiment none.yaml
 before=$(listing)
@@ -18,15 +31,27 @@ accepts "$dawn9" experiment short.yaml --dry-run
 says '^short: 2 arms x 2 seeds = 4 runs, into runs/short$'
 says '^Does the mirror help\?$'
 says '^one  .* --without flip  \(against both\)$'
+says '^time       about [0-9]+:[0-9]{2} for all that are left, one at a time; [0-9]+:[0-9]{2} for one of both'
 accepts "$dawn9" experiment short.yaml --status
 says '^runs       0 of 4 done, 4 waiting$'
 [ "$before" = "$(listing)" ] || fail "looking left files: $(listing)"
+tiny | slower | sed 's|\[4, 4, 8, 8\]|[96, 96, 192, 192]|' >slow.yaml # a second a step at least
+sed 's/tiny/slow/' short.yaml >short-slow.yaml
+left_early() {
+    "$dawn9" experiment short-slow.yaml --dry-run &
+    child=$!
+    sleep 1
+    kill -s INT $child
+    wait $child
+}
+ends 130 'interrupted in the first steps' left_early
 
 # ---- every run once ----
 accepts "$dawn9" experiment short.yaml
 says '^short: 2 arms x 2 seeds = 4 runs$'
 says '^ +1/4 +both +seed 1 +[0-9.]+%, with TTA +[0-9.]+% .* left$'
 says '^runs       4 of 4 done$'
+says '^verdict    one '
 says '^record     runs/short$'
 says '^report     dawn9 report runs/short$'
 [ "$(cd runs/short && find . -type d | LC_ALL=C sort | tr '\n' ' ')" = '. ./runs ./runs/both ./runs/both/seed1 ./runs/both/seed2 ./runs/one ./runs/one/seed1 ./runs/one/seed2 ' ] ||
@@ -39,6 +64,8 @@ json runs/short/experiment.json 'all(json.load(open("runs/short/" + r["folder"] 
 json runs/short/experiment.json 'all(json.load(open("runs/short/runs/" + a["name"] + "/seed1/result.json"))["config_hash"] == a["config_hash"] for a in d["arms"])'
 grep -q '^seed: 2$' runs/short/runs/one/seed2/config.yaml || fail "config.yaml has another seed"
 cp -rp runs/short held
+accepts "$dawn9" experiment short.yaml --dry-run
+says '^time       nothing is left: 4 of 4 done$'
 accepts "$dawn9" experiment short.yaml
 says '^short: .* = 4 runs, 4 done before$'
 diff -r runs/short held >/dev/null || fail "a second pass changed the folder"
@@ -56,6 +83,48 @@ accepts "$dawn9" experiment short.yaml --seeds 4 --quiet --out batch
 accepts "$dawn9" train tiny.yaml --without flip --seed 4 --quiet --out alone
 json alone/result.json 'd["params_sha256"] == json.load(open("batch/runs/one/seed4/result.json"))["params_sha256"]'
 json alone/result.json 'd["config_hash"] == json.load(open("batch/runs/one/seed4/result.json"))["config_hash"]'
+
+# ---- what is known so far; arms that are configured alike share their runs ----
+cat >alike.yaml <<'YAML'
+config: tiny.yaml
+seeds: 3
+arms:
+  both: {}
+  again: {set: {train.epochs: 1}, baseline: both}
+  hushed: {set: {eval.every: 0}}
+  one: {without: [flip], baseline: both}
+YAML
+accepts "$dawn9" experiment alike.yaml --dry-run
+says '^alike: 4 arms x 3 seeds = 12 runs, 9 trained: arms that are configured alike share theirs'
+says '^again .* \(against both\)  \(the runs of both\)$'
+accepts "$dawn9" experiment alike.yaml
+says '^so far     one '
+says '^runs       12 of 12 done$'
+[ "$(ls runs/alike/runs | tr '\n' ' ')" = 'both hushed one ' ] || fail "twins were trained: $(ls runs/alike/runs)"
+accepts "$dawn9" report runs/alike --json
+cp "$out" alike.json
+checks=$((checks + 1))
+awk -F '\t' '$1 == "again" { n++; if ($4 $5 $6 $7 != "") exit 1 } END { exit n > 1 }' runs/alike/report/effects.tsv || fail "an arm is compared with its own runs"
+json alike.json '[(a["arm"], a["runs"]) for a in d["arms"]] == [("both", 3), ("again", 3), ("hushed", 3), ("one", 3)]'
+sed '/^  one:/d' alike.yaml >fewer.yaml && mv fewer.yaml alike.yaml
+accepts "$dawn9" experiment alike.yaml --out runs/alike --quiet
+json runs/alike/experiment.json 'len(d["runs"]) == 12 and len({(r["arm"], r["seed"]) for r in d["runs"]}) == 12'
+
+ends 2 'keep: an experiment says it for all of its runs' "$dawn9" experiment alike.yaml --out kept --set keep=model
+
+# ---- the commands of the tasks: packs of a seed of each arm, for any launcher ----
+accepts "$dawn9" experiment short.yaml --out listed --commands --pack 2 --threads 1 --quiet
+[ "$(grep -c -- "experiment short.yaml --out listed --pack 2 --threads 1 --quiet --shard [12]/2\$" "$out")" = 2 ] || fail "commands: $(cat "$out")"
+cp "$out" commands.sh
+head -n 1 commands.sh >first.sh
+accepts sh -e first.sh
+[ "$(cd listed/runs && ls -d */seed1 | tr '\n' ' ')" = 'both/seed1 one/seed1 ' ] && [ ! -e listed/runs/both/seed2 ] ||
+    fail "a pack is not a seed of each arm: $(ls -d listed/runs/*/*)"
+accepts sh -e commands.sh
+accepts "$dawn9" experiment short.yaml --out listed --commands --pack 2
+[ ! -s "$out" ] || fail "commands for what is done: $(cat "$out")"
+refuses 2 '--pack: only with --slurm, --commands or --shard' "$dawn9" experiment short.yaml --out listed --pack 2
+refuses 2 '--requeue: only with --slurm' "$dawn9" experiment short.yaml --out listed --requeue
 
 # ---- shards and workers: the same runs, each once ----
 accepts "$dawn9" experiment short.yaml --out shards --shard 2/3

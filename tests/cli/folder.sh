@@ -49,9 +49,52 @@ $pictures uneven/test bars=4 disc=4 stripes=4
 observe "$dawn9" train small.yaml --data uneven --out uneven-run --set train.epochs=0.5 --quiet
 [ $status = 0 ] || fail "status $status, 0 expected of uneven classes"
 [ "$(wc -l <"$err")" = 2 ] || fail "$(wc -l <"$err") lines about uneven classes, 2 expected"
-grep -q '^dawn9: warning: uneven classes: bars has 6 times the training images of stripes (36 and 6)$' "$err" || fail "uneven"
+grep -q '^dawn9: warning: uneven classes: bars has 6 times the training images of stripes (36 and 6); train.class_weights=balanced lets each class count as much$' "$err" || fail "uneven"
 grep -q '^dawn9: warning: few images: 1 of 3 classes have fewer than 20 to train on (stripes 6)$' "$err" || fail "few"
 json uneven-run/result.json 'd["train_images"] == 62 and d["eval_images"] == 12'
+
+# ---- weights of the classes: where these are even they change no bit ----
+for weights in none balanced; do
+    accepts "$dawn9" train small.yaml --data drawn --out even-$weights --set train.epochs=0.5 --quiet --set train.class_weights=$weights
+    observe "$dawn9" train small.yaml --data uneven --out uneven-$weights --set train.epochs=0.5 --quiet --set train.class_weights=$weights
+    [ $status = 0 ] || fail "status $status with class_weights $weights"
+done
+json even-balanced/result.json 'd["params_sha256"] == json.load(open("even-none/result.json"))["params_sha256"]'
+json uneven-balanced/result.json 'd["params_sha256"] != json.load(open("uneven-none/result.json"))["params_sha256"]'
+json uneven-none/result.json 'd["config_hash"] == json.load(open("uneven-run/result.json"))["config_hash"]'
+
+# ---- a class without an image to evaluate on; arrays are the owner's, too ----
+rm -r uneven/test/stripes
+observe "$dawn9" train small.yaml --data uneven --out untested --set train.epochs=0.5 --quiet
+[ $status = 0 ] && [ "$(wc -l <"$err")" = 3 ] || fail "status $status of an untested class: $(cat "$err")"
+grep -q '^dawn9: warning: no accuracy: 1 of 3 classes have no image to evaluate on (stripes 0)$' "$err" || fail "untested"
+
+# ---- a folder is what its name says, in YAML's marks, too; a link that leads nowhere is a damaged picture ----
+cp -r drawn 'my #1: "data"'
+accepts "$dawn9" train small.yaml --data 'my #1: "data"' --out marks --set train.epochs=0.5 --quiet
+accepts "$dawn9" eval marks
+ln -s nowhere 'my #1: "data"/bars/link.png'
+refuses 3 'bars/link.png: cannot open: No such file or directory; --skip-damaged leaves it out' "$dawn9" eval marks
+observe "$dawn9" eval marks --skip-damaged
+[ $status = 0 ] && [ "$(wc -l <"$err")" = 1 ] || fail "status $status with a link that leads nowhere: $(cat "$err")"
+
+# ---- many damaged pictures: the first are named, and the rest is not said to be; one stray file is one ----
+mkdir -p many/bars many/disc && cp drawn/bars/0[01].png many/bars/ && cp drawn/disc/0[01].png many/disc/ && echo >many/disc/notes.txt
+i=100 && while [ $i -lt 160 ]; do echo 'no picture' >many/bars/$i.png && i=$((i + 1)); done
+observe "$dawn9" train small.yaml --data many --out many-run
+[ "$(tail -n 1 "$err")" = 'dawn9: 60 pictures cannot be read, the first of them named above; --skip-damaged leaves them out' ] ||
+    fail "many damaged pictures: status $status, $(tail -n 1 "$err")"
+grep -q '^dawn9: warning: many/disc: 1 file is no .png, .jpg, .jpeg or .webp, and left out$' "$err" || fail "a stray file: $(cat "$err")"
+
+cp -r drawn ghosts && ln -s nowhere ghosts/ghost
+refuses 3 'ghosts/ghost: a link that leads nowhere, where a class folder may belong' "$dawn9" train small.yaml --data ghosts --out ghost
+refuses 2 'drawn/disc/04.png: lies in the folder of the pictures; give another --out' \
+    "$dawn9" data preview small.yaml --data drawn --out drawn/disc/04.png
+accepts "$dawn9" ablate small.yaml --data "$PWD/drawn" --set train.epochs=0.5 --seeds 1 --only crop --quiet --out ablated
+accepts "$dawn9" report ablated
+grep -q -- '--data DIR --seeds 1 --out runs/ablated$' ablated/report.html || fail "the page's command lacks the pictures"
+accepts "$dawn9" report far
+grep -q 'config.yaml --out runs/again --data DIR$' far/report.html || fail "the page's command lacks the pictures"
 
 # ---- refused: one line, exit status 3, nothing written ----
 train="$dawn9 train small.yaml --out refused --data"

@@ -20,6 +20,8 @@ for command in $commands; do
 done
 accepts "$dawn9" help ema
 says '^  source  '
+accepts "$dawn9" help train.lr.peak
+says '^train.lr$'
 accepts "$dawn9" help train.lr
 says '^train.lr$'
 says 'default \{knots: \[0, 20%, end\]'

@@ -34,6 +34,26 @@ says '^title: 01-baseline|^train:'
 accepts "$prefix/bin/dawn9" train synthetic.yaml --threads 1 --out run --quiet $(printf ' --set %s' $small)
 says '^accuracy '
 refuses 2 'elsewhere.yaml' "$prefix/bin/dawn9" train elsewhere.yaml
+for name in synthetic configs/synthetic.yaml configs/ladder/01-baseline ladder/01-baseline 01-baseline; do # as --help writes them
+    accepts "$prefix/bin/dawn9" config $name
+done
+accepts "$prefix/bin/dawn9" compare dawn94 configs/speed94.yaml --json
+json "$out" 'd["runs"] == ["dawn94", "configs/speed94.yaml"] and d["configuration"]'
+refuses 2 '^dawn9: synthtic: there is no such file; did you mean configs/synthetic.yaml\?$' "$prefix/bin/dawn9" train synthtic
+refuses 2 '^dawn9: ladder-smal.yaml: there is no such file; did you mean experiments/ladder-small.yaml\?$' \
+    "$prefix/bin/dawn9" experiment ladder-smal.yaml
+refuses 2 '^dawn9: elsewhere.yaml: cannot open' "$prefix/bin/dawn9" experiment elsewhere.yaml
+refuses 2 '^dawn9: ./synthetic.yaml: cannot open' "$prefix/bin/dawn9" train ./synthetic.yaml
+for name in ladder-small ladder-small.yaml experiments/ladder-small.yaml; do
+    accepts "$prefix/bin/dawn9" experiment $name --dry-run --json
+    says '"title": "ladder-small"'
+done
+if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then # else cli.python says that it is missing
+    accepts env PYTHONPATH="$prefix/share/dawn9/tools" /usr/bin/python3 -c 'import dawn9; print(dawn9.__file__)'
+    says '^/.*/share/dawn9/tools/dawn9.py$'
+fi
+accepts "$prefix/bin/dawn9" verify --backend reference --precision f64 --data /nowhere
+says '^[0-9]+ cases: [0-9]+ comparisons ok'
 cd ..
 
 # ---- the examples, by the CMake package ----

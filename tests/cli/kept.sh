@@ -29,7 +29,7 @@ comparable() { # PAGE
     sed "/^<p>Made by dawn9 [^<]*<\/p>$/d; $but" "$1"
 }
 
-for name in ablate-small ladder-small resnet18-small; do
+for name in ablate-airbench-small ablate-small ladder-small resnet18-small; do
     kept=$results/cpu/$name
     accepts "$keep" report "$kept" "$name" "$dawn9"
     tables=$(grep -o 'href="report/[^"]*"' "$name/report.html" | cut -d '"' -f 2 | LC_ALL=C sort)
@@ -47,7 +47,7 @@ for name in ablate-small ladder-small resnet18-small; do
 done
 accepts "$keep" report "$results/cpu/first-trick" first-trick "$dawn9"
 same first-trick/report/effects.tsv "$results/cpu/first-trick/report/effects.tsv"
-python3 "$source/experiments/measured.py" ablate-small resnet18-small >measured.def
+python3 "$source/experiments/measured.py" ablate-small resnet18-small ablate-airbench-small >measured.def
 same measured.def "$source/tricks/measured.def"
 
 # ---- one run changed, and the tables tell ----
@@ -61,7 +61,7 @@ for table in arms effects runs; do
 done
 
 # ---- measurements of speed: their summaries ----
-for name in bench-bf16 bench-f32 networks networks-vgg precision rosetta side-by-side sources-avx512; do
+for name in bench-bf16 bench-f32 networks networks-airbench networks-vgg precision rosetta side-by-side sources-avx512; do
     script=$source/experiments/bench-cpu.py
     [ $name != side-by-side ] || script=$source/experiments/side-by-side.py
     [ "${name#networks}" = "$name" ] || script=$source/experiments/networks.py
@@ -71,7 +71,7 @@ for name in bench-bf16 bench-f32 networks networks-vgg precision rosetta side-by
     accepts python3 "$script" "unpacked/$name"
     same "$out" "$results/cpu/$name/summary.txt"
 done
-for name in networks networks-vgg; do
+for name in networks networks-airbench networks-vgg; do
     same "unpacked/$name/networks.tsv" "$results/cpu/$name/networks.tsv"
 done
 same unpacked/precision/precision.tsv "$results/cpu/precision/precision.tsv"

@@ -73,8 +73,13 @@ refused(ValueError, "the model takes", again.predict, images[:, :8])
 refused(ValueError, "must be uint8", again.predict, images / 255)
 refused(dawn9.Error, "two are the least", dawn9.train, "arrays.yaml", images, labels * 0)
 refused(ValueError, "labels must be", dawn9.train, "arrays.yaml", images)
+refused(ValueError, "labels must be given, one for each image", dawn9.train, "arrays.yaml", images)
+refused(ValueError, "images.transpose(0, 2, 3, 1) puts the channels last", dawn9.train, "arrays.yaml", images.transpose(0, 3, 1, 2), labels)
+refused(ValueError, "test must be a pair: (images, labels)", dawn9.train, "arrays.yaml", images, labels, test=images)
 print("all well")
 PYTHON
 accepts env DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" use.py "$source"
 says '^all well$'
+observe env DAWN9_LIBRARY=/none/libdawn9.so "$python" use.py "$source"
+{ [ $status = 1 ] && grep -q '^ImportError: DAWN9_LIBRARY: /none/libdawn9.so: ' "$err"; } || fail "another library than DAWN9_LIBRARY: status $status"
 verdict

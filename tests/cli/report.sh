@@ -12,6 +12,7 @@ arm = lambda name, label, baseline: {"name": name, "label": label, "baseline": b
     "grid": {}, "config_hash": json.load(open(f"exp/runs/{name}/seed1/result.json"))["config_hash"]}
 runs = [{"arm": a, "seed": s, "folder": f"runs/{a}/seed{s}"} for s in (1, 2, 3) for a in ("full", "bare")]
 json.dump({"title": "crop & <b>bold</b>", "question": "Is 'crop' worth it?<script>alert(1)</script>", "kind": "ablation", "target": 5,
+    "command": "dawn9 ablate tiny.yaml --only crop",
     "file": "tiny.yaml", "arms": [arm("full", "full", None), arm("bare", "without <i>\"crop\"</i>", "full")], "seeds": [1, 2, 3],
     "runs": runs}, open("exp/experiment.json", "w"))
 PYTHON
@@ -24,6 +25,7 @@ for table in arms effects runs machines; do
     [ -s exp/report/$table.tsv ] || fail "there is no $table.tsv"
     grep -q "<table id=\"table-$table\">" exp/report.html || fail "the page lacks the table $table"
 done
+grep -q '”crop”' exp/report/forest.tsv || fail "gnuplot would cut a label at its quote"
 [ "$(wc -l <exp/report/runs.tsv)" = 7 ] && [ "$(wc -l <exp/report/effects.tsv)" = 2 ] || fail "not a row for each run and difference"
 grep -q 'bare/seed2/result.json">result.json</a>' exp/report.html || fail "a run is not linked"
 grep -qE '<script>alert|<b>|<i>' exp/report.html && fail "the page holds text that is not escaped"
@@ -31,7 +33,9 @@ grep -q 'crop &amp; &lt;b&gt;bold&lt;/b&gt;' exp/report.html || fail "the title 
 grep -oE "(src|href)=[\"'][^\"']*|url\(.{8}|@import" exp/report.html |
     grep -vE "^(src=.data:image/png;base64,|href=.(\./|report/|data:,|#))" >"$err" && fail "the page wants something from elsewhere"
 grep -qF "$scratch" exp/report.html && fail "the page names a folder of this machine"
-grep -q 'dawn9 ablate tiny.yaml --seeds 3' exp/report.html || fail "the page lacks the command that makes it again"
+grep -q 'dawn9 ablate tiny.yaml --only crop --seeds 3 --out runs/exp$' exp/report.html || fail "the page lacks the command that makes it again"
+
+[ "$(head -n 1 exp/report/arms.tsv | cut -f 1-4)" = "$(printf 'arm\taccuracy\taccuracy_low\taccuracy_high')" ] || fail "accuracy is not beside the arm"
 
 # The difference by hand: mean over the seeds, and the interval of three pairs (t = 4.302652729911275 at two degrees).
 cat >by_hand.py <<'PYTHON'
@@ -54,6 +58,28 @@ cp "$out" said.json
 json said.json 'd["finished"] == d["asked"] == 6 and d["problems"] == [] and len(d["runs"]) == 6'
 json said.json 'd["arms"][0]["met"] <= 3 and d["effects"][0]["baseline"] == "full"'
 
+# ---- a ladder: its steps' names stand once, its seconds are seconds ----
+cat >chain.py <<'PYTHON'
+import json, os
+record = json.load(open("exp/experiment.json"))
+third = dict(record["arms"][0], name="third", label="third", baseline="bare")
+record["arms"].append(third)
+record["runs"] += [dict(run, arm="third") for run in record["runs"] if run["arm"] == "full"]
+json.dump(record, open("chain/experiment.json", "w"))
+for arm in "full", "bare":
+    for seed in 1, 2, 3:
+        path = f"chain/runs/{arm}/seed{seed}/result.json"
+        result = json.load(open(path))
+        json.dump(dict(result, train_seconds=4321.0), open(path, "w"))
+PYTHON
+if command -v gnuplot >/dev/null; then
+    mkdir chain && cp -r exp/runs chain
+    accepts python3 chain.py
+    accepts "$dawn9" report chain
+    [ "$(grep -c '> *third<' chain/report/ladder.svg)" = 1 ] || fail "a step is named twice"
+    grep -q '> *4000<' chain/report/ladder.svg || fail "the axis of seconds has none of 4321"
+fi
+
 # ---- runs that had other pictures ----
 cp -r exp mixed
 digest=$(sed -n 's/.*"data_digest": "\([0-9a-f]*\)".*/\1/p' mixed/runs/full/seed2/result.json)
@@ -68,6 +94,53 @@ for name in a b c; do cp -r exp/runs/full/seed1 twice/$name; done
 accepts "$dawn9" report twice --json
 json "$out" 'd["finished"] == 1 and [p.split(":")[0] for p in d["problems"]] == ["b", "c"]'
 json "$out" 'all("does not count: the same configuration and seed as a" in p for p in d["problems"])'
+
+# ---- a seed of other pictures is no copy; it is not pooled with the first, nor ranked against it ----
+sed -i "s/$digest/0123456789abcdef/" twice/c/result.json
+accepts "$dawn9" report twice --json
+json "$out" 'd["finished"] == 2 and [a["runs"] for a in d["arms"]] == [1, 1]'
+json "$out" '[p.split(" the ")[0] for p in d["problems"]] == ["b: does not count:", "c: other images than those of a"]'
+json "$out" 'd["verdict"].startswith("These runs were not all evaluated on the same images: their accuracies are not compared.")'
+grep -q '<h2>Not counted, or not comparable</h2>' twice/report.html || fail "the page calls what it counts not counted"
+
+# ---- images set aside are no test images, and the page says which it speaks of ----
+mkdir aside
+accepts "$dawn9" train tiny.yaml --quiet --set data.validation=32 --out aside/some
+accepts "$dawn9" report aside
+says '^note       Accuracies are of validation images, .* not of the test images\.$'
+grep -q ' Accuracies are of validation images, ' aside/report.html || fail "the page takes validation images for test images"
+cp -r exp/runs/full/seed2 aside/none
+accepts "$dawn9" report aside
+says '^note       Accuracies of 1 runs are of validation images, of the other 1 of test images\.$'
+says '^verdict    These runs were not all evaluated on the same images'
+says '^missing    some: asks for other data than none: their accuracies are not of the same images$'
+
+# ---- again: a relative path of data leads from where the run was begun, which the page does not know ----
+again=$(sed -n '/<h2>Again/,/<\/pre>/p' aside/report.html)
+case $again in *DIR*) fail "a folder of data where there is none: $again" ;; esac
+sed -i 's/"dataset": "synthetic"/&, "path": "arr"/' aside/none/result.json
+accepts "$dawn9" report aside
+grep -q '<p>With dawn9 at the commit of the table above, beside this folder; DIR is the folder of the data:</p>' aside/report.html ||
+    fail "the page does not say what DIR is"
+grep -q 'dawn9 train aside/none/config.yaml --out runs/again/none --data DIR$' aside/report.html || fail "a path that leads nowhere"
+grep -q 'above, in the folder that these paths start from:</p>' exp/report.html || fail "the page does not say where its commands run"
+
+# ---- names of arms on a terminal: whole where there is room, and told apart where there is not ----
+cat >grid.yaml <<'YAML'
+config: plain.yaml
+seeds: 1
+arms: {a-name-of-some-length: {}}
+grid: {train.epochs: [0.5, 1]}
+YAML
+sed 's/, flip_tta: {}//' tiny.yaml >plain.yaml # accuracies without "with TTA"
+on_columns() { # COLUMNS COMMAND...: on a terminal of that width
+    observe python3 -c 'import pty, sys; sys.exit(pty.spawn(["sh", "-c", "stty cols $1; shift; \"$@\"", "sh"] + sys.argv[1:]) >> 8)' "$@"
+}
+for width in 80 60; do on_columns $width "$dawn9" experiment grid.yaml --out grid$width && cp "$out" grid$width.txt; done
+for epochs in 0.5 1; do
+    grep -q "2  a-name-of-some-length,train.epochs=$epochs *  seed 1  " grid80.txt || fail "80 columns: a name is cut: $(cat grid80.txt)"
+    grep -q "2  a-name-.*\.\..*=$epochs  seed 1  " grid60.txt || fail "60 columns: no telling what $epochs is: $(cat grid60.txt)"
+done
 
 # ---- plots: SVG in the page, PNG beside it, and no page less without gnuplot ----
 if command -v gnuplot >/dev/null; then

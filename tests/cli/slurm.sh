@@ -113,6 +113,30 @@ says '^long +seed 1 +stopped$'
 grep -q 'interrupted: what is done stays done' runs/killed/slurm/*_2.txt || fail "the task said: $(cat runs/killed/slurm/*_2.txt)"
 [ -f runs/killed/runs/long/seed1/checkpoint.safetensors ] || fail "no checkpoint"
 
+# ---- packs, a cap, and a task that comes again before its limit ----
+accepts "$dawn9" experiment array.yaml --out packed --slurm --pack 2 --tasks 1
+says '^submitted  job [0-9]+, 2 tasks \(1-2\)$'
+wait_for_jobs
+accepts "$dawn9" experiment array.yaml --out packed --status
+says '^runs       4 of 4 done$'
+[ "$(ls packed/slurm | wc -l)" = 2 ] || fail "not an output for each pack: $(ls packed/slurm)"
+accepts "$dawn9" experiment killed.yaml --out again --slurm --requeue --pack 2
+job=$(sed -n 's/^submitted  job \([0-9]*\),.*/\1/p' "$out")
+for _ in $(seq 300); do
+    [ -s again/runs/long/seed1/events.jsonl ] && break
+    sleep 0.1
+done
+scancel --signal=USR1 --batch "${job}_1" # as Slurm does two minutes before the limit
+for _ in $(seq 300); do
+    scontrol show job "${job}_1" >"$out"
+    grep -q 'Restarts=1' "$out" && break
+    sleep 0.1
+done
+says 'Restarts=1'
+[ -f again/runs/long/seed1/checkpoint.safetensors ] || fail "the task that comes again has no checkpoint"
+scancel "$job"
+wait_for_jobs
+
 # ---- what cannot be submitted ----
 observe "$dawn9" experiment killed.yaml --slurm --sbatch=--partition=none
 [ $status = 4 ] && grep -q '^dawn9: sbatch refused the job' "$err" || fail "status $status: $(cat "$err")"

@@ -53,7 +53,8 @@ export TERM=xterm
 # ---- wide: everything, in colour ----
 on_terminal 120 0 "$dawn9" train shown.yaml --out wide
 [ $status = 0 ] || fail "status $status on a terminal"
-shows '^reading data and planning \.\.\.'
+shows '^reading data \.\.\.'
+shows '^first step \.\.\.'
 shows '^  1/2 \[[#.]{20}\]  loss [0-9.]+  [0-9]+ images/s  [0-9]:[0-9]{2} left'
 shows '^  2/2 \[[#.]{20}\]  loss [0-9.]+  accuracy [0-9.]+%  [0-9]+ images/s  '
 shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
@@ -61,6 +62,10 @@ shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
 # The live line is gone from where a row is printed: it was overwritten by spaces.
 [ "$(grep -Ec '^    [12] +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+$' "$screen")" = 2 ] || fail "the rows are not two"
 [ "$(widest '^(time|    )')" -lt 120 ] || fail "the clocks are $(widest '^(time|    )') columns wide"
+
+# ---- an evaluation moves it, too ----
+on_terminal 120 0 "$dawn9" train shown.yaml --set data.synthetic_test=40000 --out evaluated
+shows '^  1/2 .*  evaluating [0-9]+%'
 
 # ---- narrow: nothing that is drawn wraps, and it still says epoch, loss and time left ----
 for width in 40 24; do
@@ -100,6 +105,10 @@ shows 'stopping after the step at hand'
 shows '^about [0-9.]+ (minutes|hours) with its evaluations, by the first steps$'
 shows "^dawn9: interrupted before step [0-9]+ of 20000: a checkpoint was written; --resume continues: $dawn9 train endless.yaml --out 'a run' --resume\$"
 [ -f 'a run/checkpoint.safetensors' ] && [ ! -e 'a run/result.json' ] || fail "an interrupted run left: $(ls 'a run')"
+after='with its evaluations'
+minutes=$(sed -n 's/^about \([0-9]*\) minutes.*/\1/p' "$screen") # of 5000 epochs; a minute and a quarter:
+on_terminal 80 1 "$dawn9" train endless.yaml --epochs $((5000 * 5 / (${minutes:-1} * 4))) --out short
+hides '^about 1 minutes'
 after='1/2 \[' # the first step is done, the second begins
 on_terminal 80 2 "$dawn9" train slow.yaml --out twice
 [ $status = 130 ] || fail "status $status after Ctrl-C twice, 130 expected"
@@ -107,6 +116,22 @@ shows 'stopping after the step at hand; Ctrl-C again stops at once$'
 shows '^stopped at once; steps lost since the last checkpoint: [1-3]$'
 hides 'interrupted before'
 [ ! -e twice/checkpoint.safetensors ] || fail "Ctrl-C twice waited for a checkpoint"
+
+# ---- names of arms that are longer than the screen is wide are cut, not wrapped ----
+printf 'title: long\nconfig: shown.yaml\nseeds: 2\nset: {train.epochs: 1}\narms: {%s: {}}\n' \
+    an-arm-whose-name-is-as-long-as-a-line-of-eighty-columns-and-so-does-not-fit-into-one >long.yaml
+on_terminal 80 0 "$dawn9" experiment long.yaml --out long
+shows '^ +1/2  an-arm-[a-z-]*\.\.[a-z-]+  seed 1 '
+[ "$(widest '^ +[12]/2  an-arm')" -lt 80 ] || fail "a finished run takes $(widest '^ +[12]/2  an-arm') of 80 columns"
+
+# ---- a test of rates ----
+on_terminal 120 0 "$dawn9" train shown.yaml --find-lr --out rates
+shows '^reading data, choosing kernels \.\.\.'
+shows '^ *[0-9]+/120  rate [0-9.e+-]+  loss [0-9.]+  [0-9]:[0-9]{2} left'
+on_terminal 24 0 "$dawn9" train shown.yaml --find-lr --out narrow-rates
+[ "$(widest '/120  ')" -gt 0 ] && [ "$(widest '/120  ')" -lt 24 ] || fail "the line of rates is $(widest '/120  ') wide on 24 columns"
+on_terminal 80 0 "$dawn9" train shown.yaml --find-lr --quiet --out quiet-rates
+hides '/120|reading'
 
 # ---- an experiment with two workers: one answer ----
 cat >two.yaml <<'Y'

@@ -32,6 +32,17 @@ says '^time       train_seconds [0-9.]+ \(Page.s timer\), airbench_seconds .*daw
 says '^epoch  train loss  accuracy  images/s  seconds$'
 says '^accuracy   [0-9.]+%, on 64 test images; '
 grep -q TTA "$out" && fail "a run with one view speaks of TTA"
+accepts "$dawn9" train tiny.yaml --without flip_tta --verbose --out plain --resume
+says '^finished   before, [0-9.]+%; --overwrite'
+accepts "$dawn9" train tiny.yaml --without flip_tta --set train.epochs=1 --runs 2 --out plain-many
+says '^mean       [0-9.]+% \(sd [0-9.]+\), over 2 runs$'
+grep -Eq '^(ended|model) ' "$out" && fail "runs that end as usual say more of it"
+
+accepts "$dawn9" train tiny.yaml --backend cpu --precision f32 --verbose --out -shares
+says "^compare    dawn9 compare ./-shares OTHER"
+says '^epoch  train loss  accuracy  with TTA  images/s  seconds  share$'
+says '^    2  .*  [01]\.[0-9][0-9]$'
+says '^rate       [0-9]+ GFLOP/s in training, [01]\.[0-9][0-9] of a large matrix product'
 
 # ---- eval gives the accuracy of the record, from the record alone ----
 accepts "$dawn9" eval run/config.yaml run/model.safetensors --json
@@ -151,15 +162,21 @@ ends 5 'the loss became non-finite at step [0-9]+ \(epoch [0-9]+\)' "$dawn9" tra
 
 # ---- interrupts: a checkpoint, status 130 and 143; the resumed run equals the uninterrupted one ----
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 30/'; echo 'eval: {every: 10}'; } >long.yaml
-interrupted() { # SIGNAL FOLDER: a signal once the first epoch is on record
-    "$dawn9" train long.yaml --out "$2" --quiet &
+interrupted() { # SIGNAL FILE FOLDER OPTION...: a signal once this file is in the folder
+    signal=$1 file=$3/$2 folder=$3
+    shift 3
+    "$dawn9" train long.yaml --out "$folder" "$@" &
     child=$!
-    until_written "$2/events.jsonl" $child
-    kill -s "$1" $child
+    until [ -e "$file" ] || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
+    kill -s "$signal" $child
     wait $child
 }
-ends 130 'interrupted before step [0-9]+ of 60: a checkpoint was written; --resume continues: .*dawn9 train long.yaml --out broken --quiet --resume$' interrupted INT broken
-ends 143 'interrupted before step [0-9]+ of 60.*--resume' interrupted TERM stopped
+ends 130 'interrupted before step [0-9]+ of 60: a checkpoint was written; --resume continues: .*dawn9 train long.yaml --out broken --quiet --html --resume$' \
+    interrupted INT events.jsonl broken --quiet --html
+grep -q '<p>interrupted before step [0-9]* of 60' broken/live.html || fail "the page does not say that the run was interrupted"
+accepts "$dawn9" train long.yaml --out broken --quiet --html --resume
+[ "$(grep -c '^<tr><td>' broken/live.html)" = 30 ] || fail "the page of a resumed run lacks epochs"
+ends 143 'interrupted before step [0-9]+ of 60.*--resume' interrupted TERM events.jsonl stopped --quiet
 [ -f stopped/checkpoint.safetensors ] && [ ! -e stopped/result.json ] || fail "an interrupted run left: $(ls stopped)"
 refuses 2 'another' "$dawn9" train long.yaml --out stopped --resume --seed 2
 accepts "$dawn9" train long.yaml --out stopped --resume --quiet
@@ -167,4 +184,96 @@ accepts "$dawn9" train long.yaml --out straight --quiet
 json stopped/result.json 'd["resumed"] and "process_seconds" not in d'
 json stopped/result.json 'd["params_sha256"] == json.load(open("straight/result.json"))["params_sha256"]'
 [ "$(cut -f1,3 stopped/epochs.tsv)" = "$(cut -f1,3 straight/epochs.tsv)" ] || fail "the resumed run's epochs are others"
+# ---- a page beside the run ----
+accepts "$dawn9" train tiny.yaml --seed 7 --html --out paged
+says '^page       paged/live.html, for a browser: renews itself$'
+grep -q '<p>finished: accuracy [0-9.]*%, with TTA [0-9.]*%</p>' paged/live.html || fail "the page does not say how it ended"
+grep -q 'http-equiv=refresh' paged/live.html && fail "the page of a run that has ended renews itself"
+grep -Eq 'text-anchor=end>(-|10[0-9]\.[1-9])' paged/live.html && fail "an axis of the page leaves what there can be"
+[ "$(grep -c '<polyline class=first' paged/live.html)" = 2 ] || fail "the page has not two curves"
+[ "$(grep -c '<circle class=first' paged/live.html)" = 4 ] || fail "the page's curves have not a point for each epoch"
+[ "$(grep -c '<circle class=second' paged/live.html)" = 2 ] || fail "the page's dashed curve has not a point for each epoch"
+grep -q TTA paged/live.html || fail "the page of a run with views has no column for them"
+accepts "$dawn9" train tiny.yaml --without flip_tta --html --out paged-plain --set train.epochs=1
+[ "$(grep -c '<circle' paged-plain/live.html)" = 2 ] || fail "one epoch is not to be seen in the page's curves"
+grep -q TTA paged-plain/live.html && fail "the page of a run with one view speaks of TTA"
+refuses 2 '--html: does not go together with --events' "$dawn9" train tiny.yaml --seed 8 --html --events --out none
+
+# ---- the best epoch's model, and an end by patience: by validation images alone ----
+refuses 2 'keep: needs data.validation: the test images must not choose' "$dawn9" train tiny.yaml --set keep=best --out best
+refuses 2 'eval.patience: needs data.validation' "$dawn9" train tiny.yaml --set eval.patience=2 --out best
+refuses 2 'eval.patience: counts epochs, so it needs eval.every: 1' "$dawn9" train tiny.yaml --set eval.patience=2 --set eval.every=2 \
+    --set data.validation=64 --out best
+accepts "$dawn9" train tiny.yaml --set keep=best --set data.validation=64 --set train.epochs=6 --lr 0.9 --out best
+says '^model      of epoch [1-6], the best by the validation images: '
+cp "$out" best.txt
+json best/result.json 'd["best_epoch"] == max(d["epochs"], key=lambda e: (e["accuracy_tta"], -e["epoch"]))["epoch"]'
+accepts "$dawn9" eval best/model.safetensors --json
+cp "$out" evaluated.json
+json evaluated.json 'abs(d["accuracy_tta"] - max(e["accuracy_tta"] for e in json.load(open("best/result.json"))["epochs"])) < 1e-9'
+grep -q '^ended ' "$out" && fail "a run of all its epochs is said to have ended early"
+tired="--set eval.patience=2 --set data.validation=64 --set train.epochs=8.5 --lr 1e-9 --without flip_tta"
+accepts "$dawn9" train tiny.yaml $tired --runs 2 --set keep=best --out tired-many
+[ "$(grep -A 2 '^seed [12]: ' "$out" | grep -c '^ended      after epoch [3-8] of 9: 2 epochs without a better accuracy$')" = 2 ] ||
+    fail "not each seed says that it ended early"
+[ "$(grep -A 2 '^seed [12]: ' "$out" | grep -c '^model      of epoch [1-6], the best')" = 2 ] || fail "not each seed says its best epoch"
+accepts "$dawn9" train tiny.yaml $tired --set keep=best --html --out tired-page
+says '^ended      after epoch 3 of 9: 2 epochs without a better accuracy$'
+grep -Eq '<p>finished: accuracy [0-9.]+%; ended after epoch 3 of 9: 2 epochs without .*; model of epoch 1, the best .*: [0-9.]+%</p>' \
+    tired-page/live.html || fail "the page does not say how it ended early: $(grep '^<p>' tired-page/live.html)"
+grep -Eq '^<progress max=([0-9]+) value=\1>' tired-page/live.html || fail "the bar of a finished run is not full"
+accepts "$dawn9" train tiny.yaml --set eval.patience=2 --set data.validation=64 --set train.epochs=9 --lr 1e-9 --without flip_tta --out tired
+json tired/result.json 'len(d["epochs"]) == 3 and d["steps"] == 3 * (d["train_images"] // d["batch_size"])'
+json tired/result.json 'd["airbench_seconds"] > d["train_seconds"] > 0 and d["train_teraflop"] < json.load(open("best/result.json"))["train_teraflop"]'
+
+best='--set keep=best --set data.validation=16 --set eval.every=1'
+accepts "$dawn9" train long.yaml $best --out best-straight --quiet
+ends 130 'interrupted before step [0-9]+ of' interrupted INT model.safetensors best-broken --quiet $best
+accepts "$dawn9" train long.yaml $best --out best-broken --quiet --resume
+cmp -s best-straight/model.safetensors best-broken/model.safetensors || fail "an interrupt changes or loses the best model"
+
+# ---- the rate range test ----
+accepts "$dawn9" train tiny.yaml --find-lr --out rates
+says '^ *rate +loss$'
+says '^tiny: 120 steps of 32 images, rates from 0.0004 to 40$'
+says '^(the loss is least at a rate of [0-9.e+-]+; a usual peak is a tenth of it: --lr |the loss still falls at the largest rate tried)'
+grep -q muon "$out" && fail "a test of rates without muon speaks of it"
+says '^plot       rates/rates.svg$'
+checks=$((checks + 1))
+awk -F '\t' 'NR > 2 && !($1 > before) { exit 1 } { before = $1 } END { exit NR < 20 }' rates/rates.tsv || fail "the rates do not grow"
+[ "$(ls rates | tr '\n' ' ')" = 'rates.svg rates.tsv ' ] || fail "a test of rates left $(ls rates)"
+refuses 2 '--find-lr: tries rates around train.lr, which is 0 here' "$dawn9" train tiny.yaml --find-lr --lr 0 --out rates
+refuses 2 '--find-lr: does not go together with --resume' "$dawn9" train tiny.yaml --find-lr --resume
+refuses 2 '--find-lr: does not go together with --html' "$dawn9" train tiny.yaml --find-lr --html
+refuses 2 'run: holds a run or an experiment \(config.yaml\); give another --out' "$dawn9" train tiny.yaml --find-lr --out run
+refuses 2 '--html: does not go together with --events' "$dawn9" train tiny.yaml --runs 2 --html --events --out none
+accepts "$dawn9" train tiny.yaml --find-lr --lr 1000000 --out hot-rates
+says '^the loss does not fall at any rate from'
+[ -z "$(grep -E '^ +[0-9]' "$out" | sort | uniq -d)" ] || fail "rows of a short table are there twice"
+accepts "$dawn9" train tiny.yaml --find-lr --lr 1e-9 --out cold-rates --quiet
+says '^no rate up to 1e-07 lowers the loss; try larger ones, by --lr$'
+grep -q -- '--lr [0-9]' "$out" && fail "noise is recommended as a rate"
+[ "$(sed -n 1p "$out" | tr -d ' ')" = rateloss ] || fail "--quiet prints more of a test of rates than its end"
+# Filters that move by a rate of their own: it grows with the others', from a thousandth of its peak to a hundred times.
+accepts "$dawn9" train tiny.yaml --find-lr --lr 0.01 --with muon:rate=0.2 --out muon-rates
+says '^the loss is least at a rate of [0-9.e+-]+; a usual peak is a tenth of it: --lr [0-9.e+-]+ --set tricks.muon.rate=[0-9.e+-]+$'
+says '^filters move by tricks.muon.rate, not by train.lr; here both grew together, 0.2 to 0.01$'
+sed -n 's/.*--lr \(.*\) --set tricks.muon.rate=\(.*\)/{"lr": \1, "muon": \2}/p' "$out" >both.json
+json both.json 'abs(d["muon"] / d["lr"] / 20 - 1) < 0.15 and d["lr"] < 0.002'
+interrupted_rates() {
+    "$dawn9" train long.yaml --find-lr --out slow-rates &
+    child=$!
+    until [ -d slow-rates ] || ! kill -0 $child 2>/dev/null; do sleep 0.02; done # it is made before the first step
+    sleep 1
+    kill -s INT $child
+    wait $child
+}
+ends 130 'interrupted in the range test' interrupted_rates
+[ "$(wc -l <slow-rates/rates.tsv)" -gt 2 ] && [ "$(wc -l <slow-rates/rates.tsv)" -lt 121 ] && [ -s slow-rates/rates.svg ] ||
+    fail "a test of rates that was interrupted does not keep those until then"
+says '^ *rate +loss$'
+grep -Eq '^(the loss|no rate)' "$out" && fail "a test of rates that was interrupted gives advice"
+echo x >a-file
+refuses 6 'a-file: cannot make this folder' "$dawn9" train tiny.yaml --find-lr --out a-file
+[ ! -s "$out" ] || fail "a folder that cannot be is refused after $(cat "$out")"
 verdict

@@ -105,6 +105,8 @@ typedef struct batch {
     d9_pool pool;
     float *logits, *loss, *dlogits;
     int32_t *labels;
+    double *weights;    /* of the classes */
+    float *gpu_weights; /* the same */
     d9_array gpu_loss, gpu_dlogits;
     d9_kernel_loss shape;
 } batch;
@@ -118,6 +120,9 @@ static batch open_batch(const d9_kernel_loss *s) {
     b.dlogits = d9_pool_floats(&b.pool, count);
     b.labels = (int32_t *)(void *)d9_pool_floats(&b.pool, s->samples);
     for (int64_t n = 0; n < s->samples; n++) b.labels[n] = (int32_t)(n * 7 % s->classes);
+    b.gpu_weights = d9_pool_floats(&b.pool, s->classes);
+    b.weights = (double *)(void *)d9_pool_floats(&b.pool, 2 * s->classes);
+    for (int64_t k = 0; k < s->classes; k++) b.weights[k] = b.gpu_weights[k] = 0.25f * (float)(1 + k % 7);
     b.gpu_loss = d9_array_new(D9_KERNEL_F32, s->samples, 0);
     b.gpu_dlogits = d9_array_new(D9_KERNEL_F32, count, 0);
     return b;
@@ -140,11 +145,12 @@ static const int64_t loss_step = 2;
 void d9_cuda_check_loss_forward(d9_check *check) {
     for (int i = 0; i < LOSSES; i++) {
         batch b = open_batch(&losses[i]);
-        d9_cpu_loss_forward(&losses[i], b.logits, b.labels, b.loss);
+        d9_cpu_loss_forward(&losses[i], i % 2 ? b.weights : NULL, b.logits, b.labels, b.loss);
         float table[3];
         const d9_cuda_coefficient share = share_of(&losses[i], table);
         d9_check_launch(check, "loss",
-                        d9_cuda_loss_forward(NULL, &b.shape, share, &loss_step, b.logits, b.labels, b.gpu_loss.data));
+                        d9_cuda_loss_forward(NULL, &b.shape, share, &loss_step, i % 2 ? b.gpu_weights : NULL, b.logits,
+                                             b.labels, b.gpu_loss.data));
         d9_check_array(check, "loss", b.loss, &b.gpu_loss, 1e-6);
         close_batch(check, &b);
     }
@@ -155,13 +161,13 @@ void d9_cuda_check_loss_backward(d9_check *check) {
     for (int i = 0; i < LOSSES; i++)
         for (int scaled = 0; scaled < 2; scaled++) {
             batch b = open_batch(&losses[i]);
-            d9_cpu_loss_backward(&losses[i], b.logits, b.labels, b.dlogits);
+            d9_cpu_loss_backward(&losses[i], i % 2 ? b.weights : NULL, b.logits, b.labels, b.dlogits);
             for (int64_t k = 0; k < b.gpu_dlogits.count; k++) b.dlogits[k] *= scaled ? scale : 1;
             float table[3];
             const d9_cuda_coefficient share = share_of(&losses[i], table);
             d9_check_launch(check, "loss_backward",
-                            d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step, b.logits, b.labels,
-                                                  scaled ? &scale : NULL, b.gpu_dlogits.data));
+                            d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step, i % 2 ? b.gpu_weights : NULL,
+                                                  b.logits, b.labels, scaled ? &scale : NULL, b.gpu_dlogits.data));
             d9_check_array(check, "loss_backward", b.dlogits, &b.gpu_dlogits, 1e-6);
             close_batch(check, &b);
         }
@@ -184,7 +190,7 @@ void d9_cuda_check_metrics(d9_check *check) {
         batch b = open_batch(&losses[i]);
         double expected[4] = {1, 2, 1, 0}, got[4] = {1, 2, 1, 0};
         make_ties(&b, &losses[i]);
-        d9_cpu_loss_forward(&losses[i], b.logits, b.labels, b.loss);
+        d9_cpu_loss_forward(&losses[i], NULL, b.logits, b.labels, b.loss);
         b.labels[0] = 1;
         for (int64_t step = 4; step < 7; step++) {
             d9_cpu_metrics(&losses[i], b.loss, b.logits, b.labels, step, expected);

@@ -145,6 +145,7 @@ static void write_attributes(const d9_node *node, d9_text *text) {
     case D9_OP_LOSS_BACKWARD:
         d9_text_add(text, " row %d smoothing %g", (int)node->as.loss.loss, node->as.loss.smoothing);
         if (node->as.loss.share.table != D9_NONE) d9_text_add(text, " share table %d", node->as.loss.share.table);
+        if (node->as.loss.weights != D9_NONE) d9_text_add(text, " weights table %d", node->as.loss.weights);
         break;
     case D9_OP_MIX:
         d9_text_add(text, " share table %d", node->as.mix.share.table);
@@ -243,7 +244,7 @@ static void write_groups(const d9_program *program, d9_text *text) {
                     group->selects.role[0] ? group->selects.role : "any", group->rate_multiplier, group->weight_decay,
                     group->decay_multiplier, d9_op_name(group->op), (int)group->update, group->numbers[0],
                     group->numbers[1], group->numbers[2]);
-        d9_text_add(text, " epochs %g to %g\n", group->from_epoch, group->until_epoch);
+        d9_text_add(text, " epochs %g to %g, share %g\n", group->from_epoch, group->until_epoch, group->until_share);
     }
 }
 
@@ -271,9 +272,17 @@ static void write_list(const d9_graph *graph, d9_text *text) {
     for (d9_node_id n = 0; n < graph->node_count; n++) write_node(graph, &graph->nodes[n], true, text);
 }
 
+static void write_phases(const d9_program *program, d9_text *text) {
+    for (int p = 0; p < program->phase_count; p++) {
+        const d9_phase *phase = &program->phase[p];
+        d9_text_add(text, "steps %lld to %lld\n", (long long)phase->from, (long long)phase->until);
+        write_list(&phase->list, text);
+    }
+}
+
 const char *program_part_name(program_part part) {
     static const char *const names[PROGRAM_PARTS] = {"augmentation", "forward", "parameters", "loss",
-                                                     "groups",       "tail",    "views",      "first steps"};
+                                                     "groups",       "tail",    "views",      "phases"};
     return names[part];
 }
 
@@ -303,8 +312,7 @@ void program_write(const d9_program *program, program_part part, d9_text *text) 
         write_views(program, text);
         break;
     default:
-        d9_text_add(text, "steps %lld\n", (long long)program->early_steps);
-        write_list(&program->early, text);
+        write_phases(program, text);
         break;
     }
 }
@@ -313,8 +321,7 @@ void program_write_lists(const d9_program *program, d9_text *text) {
     write_list(&program->train, text);
     d9_text_add(text, "evaluation\n");
     write_list(&program->eval, text);
-    d9_text_add(text, "the first %lld steps\n", (long long)program->early_steps);
-    write_list(&program->early, text);
+    write_phases(program, text);
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
         d9_text_add(text, "%s %lld\n", d9_program_buffer_name(program, (d9_buffer)b),
                     (long long)program->buffer_bytes[b]);

@@ -34,7 +34,7 @@ typedef enum program_part {
     PROGRAM_GROUPS,
     PROGRAM_TAIL,
     PROGRAM_VIEWS,
-    PROGRAM_EARLY, /* the list of the first steps, and their number */
+    PROGRAM_PHASES, /* their lists and their steps */
     PROGRAM_PARTS
 } program_part;
 const char *program_part_name(program_part part);

@@ -91,6 +91,8 @@ static const op_spec specs[] = {
     {.op = D9_OP_LOSS, .n = 7, .o = 10},
     {.op = D9_OP_LOSS, .n = 65, .o = 3, .parameter = 0.2},
     {.op = D9_OP_LOSS, .n = 7, .o = 10, .parameter = 0.2, .variant = 1},
+    {.op = D9_OP_LOSS, .n = 7, .o = 10, .parameter = 0.2, .variant = 2},
+    {.op = D9_OP_LOSS_BACKWARD, .n = 7, .o = 10, .parameter = 0.2, .variant = 2},
     {.op = D9_OP_LOSS_BACKWARD, .n = 7, .o = 10},
     {.op = D9_OP_LOSS_BACKWARD, .n = 7, .o = 10, .parameter = 0.2, .variant = 1},
     {.op = D9_OP_LOSS_BACKWARD, .n = 65, .o = 3, .parameter = 0.2},
@@ -273,10 +275,18 @@ static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "y", shape);
 }
 
-/* variant 1: the targets are mixed */
+/* What images of the first classes count; read only. */
+static double class_weights[] = {0.5, 3, 0.25, 1, 2, 0.125, 4, 1.5, 0.75, 8};
+
+/* variant 1: the targets are mixed; 2: they are, and the classes count differently */
 static void build_loss(op_case *c, const op_spec *s, d9_node *node) {
     node->as.loss.smoothing = s->parameter;
     node->as.loss.share = (d9_coefficient){D9_NONE, s->variant ? 0.75 : 1};
+    node->as.loss.weights = D9_NONE;
+    if (s->variant == 2) {
+        node->as.loss.weights = c->program.table_count++;
+        c->program.table[node->as.loss.weights] = (d9_table){"class weights", class_weights, s->o};
+    }
     node->inputs[0] = master(c, "logits", matrix(s->n, s->o), -3, 3);
     node->inputs[1] = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(s->n), 0, (double)(s->o - 1));
     node->input_count = 2;
@@ -451,5 +461,6 @@ double op_loss_by_hand(const op_case *c, int64_t i) {
     for (int64_t k = 0; k < classes; k++) uniform -= log(exp(z[k]) / sum) / (double)classes;
     const int64_t own = (int64_t)labels[i], other = (int64_t)labels[images - 1 - i];
     const double w = node->as.loss.share.constant;
-    return (1 - s) * -(w * log(exp(z[own]) / sum) + (1 - w) * log(exp(z[other]) / sum)) + s * uniform;
+    const double loss = (1 - s) * -(w * log(exp(z[own]) / sum) + (1 - w) * log(exp(z[other]) / sum)) + s * uniform;
+    return node->as.loss.weights == D9_NONE ? loss : (w * class_weights[own] + (1 - w) * class_weights[other]) * loss;
 }

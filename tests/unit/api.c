@@ -167,6 +167,7 @@ static void trains_saves_opens_evaluates_predicts(void **state) {
     assert_true(isfinite(seen.last_loss) && seen.last.train_loss > 0 && seen.last.images_per_second > 0);
     assert_int_equal(result.steps, STEPS);
     assert_int_equal(result.epochs, 2);
+    assert_int_equal(result.best_epoch, 0);
     assert_int_equal(result.train_images, TRAIN);
     assert_int_equal(result.test_images, TEST);
     assert_true(result.parameters > 1000);
@@ -233,6 +234,44 @@ static void stops_and_resumes(void **state) {
     run_folder_remove(folder);
 }
 
+/* With keep: best the model is that of the best epoch; also without a folder, and of a run that went on behind it. */
+static void keeps_the_best(void **state) {
+    dawn9_context *context = *state;
+    char folder[RUN_PATH_BYTES], saved[RUN_PATH_BYTES], kept[RUN_PATH_BYTES];
+    watched seen = {.stop_at = 22}; /* of 24 steps, 3 an epoch */
+    dawn9_result result;
+    dawn9_evaluation best, resumed;
+    dawn9_model *model;
+    dawn9_config *config = parse(context, (const char *const[]){"keep=best", "data.validation=24", "train.epochs=8",
+                                                                "train.lr={knots: [0, end], values: [0.4, 2]}", NULL});
+    run_folder_make(folder);
+    ok(context, dawn9_train(context, config, NULL, &result, &model));
+    ok(context, dawn9_evaluate(model, &best));
+    assert_true(best.accuracy_tta > result.accuracy_tta);
+    assert_true(0 < result.best_epoch && result.best_epoch < result.epochs);
+    ok(context, dawn9_model_save(model, run_path(folder, "saved.safetensors", saved)));
+    dawn9_model_free(model);
+    dawn9_train_options options = {.folder = folder, .progress = watch, .user = &seen};
+    refused(context, dawn9_train(context, config, &options, &result, &model), DAWN9_STOPPED, "before step 23 of 24");
+    options = (dawn9_train_options){.folder = folder, .resume = 1};
+    ok(context, dawn9_train(context, config, &options, &result, &model));
+    ok(context, dawn9_evaluate(model, &resumed));
+    assert_true(resumed.accuracy_tta == best.accuracy_tta);
+    dawn9_model_free(model);
+    d9_context inner;
+    uint8_t *bytes, *others;
+    size_t size, other_size;
+    d9_context_init(&inner);
+    assert_int_equal(d9_file_read(&inner, saved, &bytes, &size), D9_OK);
+    assert_int_equal(d9_file_read(&inner, run_path(folder, "model.safetensors", kept), &others, &other_size), D9_OK);
+    assert_int_equal(size, other_size);
+    assert_memory_equal(bytes, others, size);
+    d9_release(&inner, bytes);
+    d9_release(&inner, others);
+    dawn9_config_free(config);
+    run_folder_remove(folder);
+}
+
 static void wrong_models(void **state) {
     dawn9_context *context = *state;
     dawn9_model *model;
@@ -279,6 +318,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(configurations, set_up, tear_down),
         cmocka_unit_test_setup_teardown(trains_saves_opens_evaluates_predicts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(stops_and_resumes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(keeps_the_best, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_models, set_up, tear_down),
         cmocka_unit_test_setup_teardown(contexts_are_apart, set_up, tear_down),
     };

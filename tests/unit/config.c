@@ -29,10 +29,10 @@ static const refusal yaml_refusals[] = {
 };
 
 static const refusal key_refusals[] = {
-    {"train:\n  epoch: 3\n",
-     "x.yaml:2:3: train.epoch: unknown key; known: epochs, batch_size, weight_decay, momentum, "
-     "bias_lr_multiplier, momentum_form, decoupled, optimizer, beta2, epsilon, image_gradient, lr, from; "
-     "did you mean epochs?"},
+    {"train:\n  epoch: 3\n", "x.yaml:2:3: train.epoch: unknown key; known: epochs, batch_size, weight_decay, momentum, "
+                             "bias_lr_multiplier, momentum_form, decoupled, optimizer, beta2, epsilon, class_weights, "
+                             "image_gradient, lr, from; "
+                             "did you mean epochs?"},
     {"dta: {}\n", "x.yaml:1:1: dta: unknown key; known: title, target, backend, precision, seed, threads, keep, base, "
                   "model, tricks, ablate, backend_options, data, eval, train, published; did you mean data?"},
     {"tricks:\n  celu: {alhpa: 0.3}\n",
@@ -70,7 +70,7 @@ static const refusal value_refusals[] = {
     {"backend: onedn\n",
      "x.yaml:1:10: backend: onedn is not known here; one of: auto, reference, cpu, onednn, cuda; did you "
      "mean onednn?"},
-    {"keep: [all]\n", "x.yaml:1:7: keep: a list is not known here; one of: none, model, all"},
+    {"keep: [all]\n", "x.yaml:1:7: keep: a list is not known here; one of: none, model, all, best"},
     {"tricks: {pool_before_activation: {position: before}}\n",
      "x.yaml:1:45: tricks.pool_before_activation.position: before is not known here; one of: before_act, "
      "before_norm; "

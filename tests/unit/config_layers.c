@@ -49,7 +49,8 @@ static void test_refuses_edits(void **state) {
                    "--set seed=[1: not YAML: while parsing a flow sequence: did not find expected ',' or ']'");
     assert_refused("{}", EDITS(set, "train.epoch=3"),
                    "--set train.epoch=3: train.epoch: unknown key; known: epochs, batch_size, weight_decay, momentum, "
-                   "bias_lr_multiplier, momentum_form, decoupled, optimizer, beta2, epsilon, image_gradient, lr, from; "
+                   "bias_lr_multiplier, momentum_form, decoupled, optimizer, beta2, epsilon, class_weights, "
+                   "image_gradient, lr, from; "
                    "did you mean epochs?");
     assert_refused("{}", EDITS(set, "train.epochs=0"),
                    "--set train.epochs=0: train.epochs: 0 is out of range; must lie between 0.001 and 1000000");

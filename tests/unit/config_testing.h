@@ -24,7 +24,7 @@
 #define TRICKS                                                                                                         \
     "crop, flip, cutout, color_jitter, mixup, progressive, pool_before_activation, label_smoothing, "                  \
     "whitening_bias, celu, gelu, silu, ghost_batchnorm, frozen_bn_scale, patch_whitening, "                            \
-    "dirac_init, muon, lookahead, ema, multicrop_tta, flip_tta"
+    "dirac_init, muon, freeze, lookahead, ema, multicrop_tta, flip_tta"
 
 static d9_context context;
 

@@ -33,6 +33,25 @@ static void every_character_is_itself(void **state) {
     }
 }
 
+/* Of the letters of Western Europe, with their marks above and below. */
+static void every_marked_letter_is_itself(void **state) {
+    (void)state;
+    enum { WIDTH = 12, HEIGHT = 14, TOP = 3, FIRST = 0xc0, LAST = 0xff };
+    static uint8_t drawn[LAST + 1][WIDTH * HEIGHT * 3];
+    for (int c = '!'; c <= LAST; c++) {
+        if ((c > '~' && c < FIRST) || c == 0xd7 || c == 0xf7) continue; /* no letters */
+        const d9_canvas canvas = {.pixels = drawn[c], .height = HEIGHT, .width = WIDTH};
+        const char plain[] = {(char)c, 0}, marked[] = {(char)(0xc0 | c >> 6), (char)(0x80 | (c & 0x3f)), 0};
+        const char *text = c < FIRST ? plain : marked;
+        d9_font_draw(&canvas, 1, TOP, 1, ink, text);
+        for (int i = 0; i < WIDTH * HEIGHT; i++) {
+            const int x = i % WIDTH - 1, y = i / WIDTH - TOP;
+            if (drawn[c][3 * i]) assert_true(x >= 0 && x < d9_font_width(text, 1) && y >= -2 && y < D9_FONT_HEIGHT);
+        }
+        for (int other = ' '; other < c; other++) assert_memory_not_equal(drawn[c], drawn[other], sizeof drawn[c]);
+    }
+}
+
 static void drawing_stays_on_the_canvas(void **state) {
     (void)state;
     const char *text = "Quickly, \xc3\xa9 {~}";
@@ -122,6 +141,7 @@ static void bars_are_as_long_as_the_probability(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_character_is_itself),           cmocka_unit_test(drawing_stays_on_the_canvas),
+        cmocka_unit_test(every_marked_letter_is_itself),           cmocka_unit_test(drawing_stays_on_the_canvas),
         cmocka_unit_test(texts_are_shortened_to_fit),          cmocka_unit_test(thumbnails_show_the_whole_picture),
         cmocka_unit_test(bars_are_as_long_as_the_probability),
     };

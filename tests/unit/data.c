@@ -77,8 +77,7 @@ static d9_dataset *load(fixture *f, d9_dataset_options options) {
 }
 
 /* Loading must fail with this status and a message that holds every one of the texts. */
-static void refused(fixture *f, d9_dataset_options options, d9_status expected, const char *first,
-                    const char *second) {
+static void refused(fixture *f, d9_dataset_options options, d9_status expected, const char *first, const char *second) {
     d9_dataset *dataset;
     if (!options.path) options.path = f->folder;
     d9_context_clear(&f->context);
@@ -94,9 +93,7 @@ static void refused(fixture *f, d9_dataset_options options, d9_status expected, 
 /* ---- CIFAR ---- */
 
 /* Record i of a batch: label i % classes, and pixels that name the record, plane and place. */
-static uint8_t pixel_at(int record, int plane, int pixel) {
-    return (uint8_t)(record * 7 + plane * 80 + pixel * 3);
-}
+static uint8_t pixel_at(int record, int plane, int pixel) { return (uint8_t)(record * 7 + plane * 80 + pixel * 3); }
 
 static uint8_t *make_records(int count, int label_bytes, int classes) {
     const int size = label_bytes + 3 * PIXELS;
@@ -131,8 +128,7 @@ static void link_cifar10(fixture *f, const uint8_t *bytes) {
 static void check_pixels(const d9_split *split, int64_t image, int record) {
     for (int pixel = 0; pixel < PIXELS; pixel++) {
         for (int plane = 0; plane < 3; plane++) {
-            assert_int_equal(split->images[(image * PIXELS + pixel) * 3 + plane],
-                             pixel_at(record, plane, pixel));
+            assert_int_equal(split->images[(image * PIXELS + pixel) * 3 + plane], pixel_at(record, plane, pixel));
         }
     }
 }
@@ -304,15 +300,22 @@ static void folder_split_by_hand_is_kept(void **state) {
     d9_dataset_free(&f->context, dataset);
     make_folder(f, "test/dog");
     write_picture(f, "test/dog/1.png", 4, 4, 1);
-    refused(f, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog",
-            "a class that train/ does not have");
+    refused(f, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog", "a class that train/ does not have");
+}
+
+static void classes_count_the_less_the_more_images_they_have(void **state) {
+    int32_t labels[] = {0, 2, 0, 0, 2, 0};
+    const d9_dataset dataset = {.classes = 4, .train = {.count = 6, .labels = labels}};
+    double weights[4];
+    (void)state;
+    d9_dataset_balance(&dataset, weights);
+    assert_true(weights[0] == 6.0 / 8 && weights[1] == 0 && weights[2] == 6.0 / 4 && weights[3] == 0);
 }
 
 static void broken_folders_are_refused(void **state) {
     fixture *f = *state;
     const d9_dataset_options options = {.name = "folder"};
-    refused(f, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA, "no/such/folder",
-            "");
+    refused(f, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA, "no/such/folder", "");
     make_folder(f, "ant");
     refused(f, options, D9_DATA, "/ant", "without an image");
     write_picture(f, "ant/1.png", 3, 5, 9);
@@ -322,7 +325,7 @@ static void broken_folders_are_refused(void **state) {
     refused(f, options, D9_DATA, "/ant: 1 image", "at least 2");
     write_picture(f, "ant/2.png", 3, 5, 9);
     write_file(f, "bee/2.jpg", "not an image", 12);
-    refused(f, options, D9_DATA, "bee/2.jpg", "not a PNG or JPEG image");
+    refused(f, options, D9_DATA, "bee/2.jpg", "not a PNG, JPEG or WebP image");
 
     /* A whole PNG less its second half. */
     uint8_t *bytes;
@@ -434,12 +437,25 @@ static void broken_arrays_are_refused(void **state) {
     fixture *f = *state;
     uint8_t images[ARRAY_IMAGES * 75];
     const int16_t negative[ARRAY_IMAGES] = {0, 1, 2, -1};
+    const int64_t lowest[ARRAY_IMAGES] = {INT64_MIN};
     uint8_t zeros[ARRAY_IMAGES] = {0};
     refused(f, array_options, D9_DATA, "images.npy", "No such file");
     write_arrays(f, "", images);
     refused(f, (d9_dataset_options){.name = "arrays"}, D9_DATA, "5 x 5, must be 32 x 32", "data.image_size");
     write_npy(f, "labels.npy", NPY("<i2", "12,"), negative, sizeof negative);
-    refused(f, array_options, D9_DATA, "labels.npy", "label 3 is not 0 to 65535");
+    refused(f, array_options, D9_DATA, "labels.npy", "the label of image 3 is -1, must be 0 to 65535");
+    write_npy(f, "labels.npy", NPY("<i8", "12,"), lowest, sizeof lowest);
+    refused(f, array_options, D9_DATA, "labels.npy", "the label of image 0 is -9223372036854775808, must be");
+    write_npy(f, "labels.npy", NPY("<u8", "12,"), lowest, sizeof lowest);
+    refused(f, array_options, D9_DATA, "labels.npy", "the label of image 0 is 9223372036854775808, must be");
+    write_npy(f, "labels.npy", NPY("<i8", "12,"), lowest, sizeof lowest - 8);
+    refused(f, array_options, D9_DATA, "labels.npy", "cut short: 88 of 96 bytes");
+    write_npy(f, "labels.npy", NPY(">i2", "12,"), negative, sizeof negative);
+    refused(f, array_options, D9_DATA, "labels.npy", "big-endian order; save labels.astype('<i8')");
+    write_npy(f, "labels.npy", NPY("<U1", "12,"), lowest, 48);
+    refused(f, array_options, D9_DATA, "labels.npy", "one row of whole numbers, and holds text");
+    write_npy(f, "labels.npy", NPY("|O", "12,"), lowest, 48);
+    refused(f, array_options, D9_DATA, "labels.npy", "one row of whole numbers, and holds objects");
     write_npy(f, "labels.npy", NPY("<i2", "11,"), negative, sizeof negative - 2);
     refused(f, array_options, D9_DATA, "labels.npy", "11 labels for 12 images");
     write_npy(f, "labels.npy", NPY("<f4", "6,"), negative, sizeof negative);
@@ -455,12 +471,13 @@ static void broken_arrays_are_refused(void **state) {
         {NPY("<f4", "3, 5, 5, 3"), "unsigned bytes"},
         {NPY("|u1", "900,"), "shape"},
         {NPY("|u1", "9, 5, 5, 4"), "shape"},
-        {NPY("|u1", "0, 5, 5, 3"), "promises 0"},
-        {NPY("|u1", "13, 5, 5, 3"), "900 bytes of numbers, the header promises 975 of 1"},
+        {NPY("|u1", "0, 5, 5, 3"), "holds no image"},
+        {NPY("|u1", "13, 5, 5, 3"), "cut short: 900 of 975 bytes"},
+        {NPY("|u1", "11, 5, 5, 3"), "900 bytes of numbers, where its header promises 825"},
         {NPY("|u1", "4611686018427387904, 5, 5, 3"), "of a kind that is not read here"},
         {NPY("|u1", "1, 1, 1, 1, 900"), "of a kind that is not read here"},
         {NPY("|u1", "-12, 5, 5, 3"), "of a kind that is not read here"},
-        {NPY(">u2", "6, 5, 5, 3"), "of a kind that is not read here"},
+        {NPY(">u2", "6, 5, 5, 3"), "unsigned bytes"},
         {"{'descr': '|u1', 'fortran_order': True, 'shape': (12, 5, 5, 3), }", "Fortran"},
         {"{}", "of a kind that is not read here"},
     };
@@ -474,6 +491,30 @@ static void broken_arrays_are_refused(void **state) {
     refused(f, array_options, D9_DATA, "images.npy", "not a .npy file");
     write_file(f, "images.npy", "", 0);
     refused(f, array_options, D9_DATA, "images.npy", "not a .npy file");
+}
+
+/* The only image of class 2 is drawn into the test set by some seeds, and trained on with the others. */
+static void a_class_keeps_an_image_to_train_on(void **state) {
+    fixture *f = *state;
+    uint8_t images[ARRAY_IMAGES * 75], labels[ARRAY_IMAGES] = {0, 1, 0, 1, 2, 1, 0, 1, 0, 1, 0, 1};
+    int trained = 0, others = 0;
+    write_arrays(f, "", images);
+    write_npy(f, "labels.npy", NPY("|u1", "12,"), labels, sizeof labels);
+    d9_dataset_options options = array_options;
+    options.path = f->folder;
+    for (options.seed = 0; options.seed < 20; options.seed++) {
+        d9_dataset *dataset;
+        d9_context_clear(&f->context);
+        if (d9_dataset_load(&f->context, &options, &dataset) != D9_OK) {
+            refused(f, options, D9_DATA, "class 2: no image to train on is left", "beside the 2 that were drawn");
+            others++;
+            continue;
+        }
+        for (int i = 0; i < dataset->train.count; i++) trained += dataset->train.labels[i] == 2;
+        d9_dataset_free(&f->context, dataset);
+    }
+    assert_true(trained > 0 && others > 0);
+    assert_int_equal(trained + others, 20);
 }
 
 /* ---- the synthetic set ---- */
@@ -492,8 +533,7 @@ static void synthetic_is_a_function_of_its_seed(void **state) {
         assert_true(a->mean[channel] > 110 && a->mean[channel] < 146);
         assert_true(a->std[channel] > 40 && a->std[channel] < 80);
     }
-    refused(f, (d9_dataset_options){.name = "synthetic", .synthetic_train = -1}, D9_USAGE, "-1 training",
-            "must be 1");
+    refused(f, (d9_dataset_options){.name = "synthetic", .synthetic_train = -1}, D9_USAGE, "-1 training", "must be 1");
     d9_dataset_free(&f->context, a);
     d9_dataset_free(&f->context, b);
     d9_dataset_free(&f->context, c);
@@ -521,15 +561,13 @@ static bool holds_image(const d9_split *split, const uint8_t *image) {
 
 static void validation_replaces_the_test_set(void **state) {
     fixture *f = *state;
-    const d9_dataset_options all = {
-        .name = "synthetic", .seed = 3, .synthetic_train = 200, .synthetic_test = 50};
+    const d9_dataset_options all = {.name = "synthetic", .seed = 3, .synthetic_train = 200, .synthetic_test = 50};
     d9_dataset_options cut = all;
     cut.validation = 60;
     d9_dataset *whole = load(f, all), *split = load(f, cut), *again = load(f, cut);
     assert_int_equal(split->train.count, 140);
     assert_int_equal(split->test.count, 60);
-    for (int64_t i = 0, kept = 0, held_out = 0; i < 200;
-         i++) { /* in order, with their labels, each exactly once */
+    for (int64_t i = 0, kept = 0, held_out = 0; i < 200; i++) { /* in order, with their labels, each exactly once */
         const uint8_t *image = whole->train.images + i * PIXELS * 3;
         const bool in_test = holds_image(&split->test, image);
         const d9_split *part = in_test ? &split->test : &split->train;
@@ -634,10 +672,12 @@ int main(void) {
         TEST(folder_is_split_by_class_and_seed),
         TEST(small_classes_are_split_too),
         TEST(folder_split_by_hand_is_kept),
+        TEST(classes_count_the_less_the_more_images_they_have),
         TEST(broken_folders_are_refused),
         TEST(damaged_pictures_are_left_out),
         TEST(arrays_are_read),
         TEST(broken_arrays_are_refused),
+        TEST(a_class_keeps_an_image_to_train_on),
         TEST(synthetic_is_a_function_of_its_seed),
         TEST(pixels_are_left_in_0_to_1_where_asked),
         TEST(validation_replaces_the_test_set),

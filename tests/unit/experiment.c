@@ -117,7 +117,7 @@ static void test_arms_are_crossed_with_the_grid(void **state) {
     assert_false(a->config->trick_on[d9_trick_index("ema")]);
     assert_int_equal(a->own.count, 3);
     assert_string_equal(a->own.items[0], "--without ema");
-    assert_string_equal(a->own.items[2], "--set model.channels=[8, 8, 8, 8]");
+    assert_string_equal(a->own.items[2], "--set 'model.channels=[8, 8, 8, 8]'"); /* for a shell */
     assert_int_equal(experiment->shared.count, 1);
     assert_string_equal(experiment->shared.items[0], "--set train.momentum=0.8");
     for (int i = 0; i < 8; i++)
@@ -173,8 +173,8 @@ static void test_refusals_name_the_place(void **state) {
            ":2:8: grid.seed: the seeds of an experiment are its key seeds");
     refuse("config: tiny.yaml\ngrid: {train.epohcs: [1]}\n",
            ":2:23: grid.train.epohcs[0]: train.epohcs: unknown key; known: epochs, batch_size, weight_decay, momentum, "
-           "bias_lr_multiplier, momentum_form, decoupled, optimizer, beta2, epsilon, image_gradient, lr, from; "
-           "did you mean epochs?");
+           "bias_lr_multiplier, momentum_form, decoupled, optimizer, beta2, epsilon, class_weights, image_gradient, "
+           "lr, from; did you mean epochs?");
     refuse("config: tiny.yaml\ngrid: {train.epochs: [1, 1.0]}\narms: {a: {}}\nseeds: [4, 2, 4]\n",
            ":4:15: seeds[2]: seed 4 is given twice");
     refuse("config: tiny.yaml\nseeds: []\n", ":2:8: seeds: is empty; write how many, or which, like [1, 2]");
@@ -194,7 +194,7 @@ static void test_refusals_name_the_place(void **state) {
            ":2:22: arms.a.without[0]: tricks.emma: unknown key; known: crop, flip, cutout, color_jitter, mixup, "
            "progressive, pool_before_activation, label_smoothing, whitening_bias, celu, gelu, silu, ghost_batchnorm, "
            "frozen_bn_scale, patch_whitening, "
-           "dirac_init, muon, lookahead, ema, multicrop_tta, flip_tta; did you mean ema?");
+           "dirac_init, muon, freeze, lookahead, ema, multicrop_tta, flip_tta; did you mean ema?");
     refuse("config: tiny.yaml\nset: {train.momentum: 2}\narms: {a: {}}\n",
            ":2:23: set.train.momentum: train.momentum: 2 is out of range; must lie between 0 and 0.999999");
     refuse("config: tiny.yaml\narms: {a: {baseline: bb}, b: {}}\n",

@@ -242,6 +242,25 @@ static void test_segments(void **state) {
     end(&two);
 }
 
+/* At zero, or anywhere up to the spread from it; another seed's is another. */
+static void test_bias_spread(void **state) {
+    (void)state;
+    start zero = begin("whitening_bias: {images: 8}", 1),
+          one = begin("whitening_bias: {images: 8, bias_spread: 0.25}", 1),
+          two = begin("whitening_bias: {images: 8, bias_spread: 0.25}", 2);
+    int64_t count;
+    double most = 0, sum = 0;
+    assert_all(&zero, "stem.whiten.bias", 0);
+    assert_false(same(&one, &two, "stem.whiten.bias"));
+    const double *bias = values_of(&one, "stem.whiten.bias", &count);
+    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(bias[i])), sum += bias[i];
+    assert_int_equal(count, 54);
+    assert_true(most > 0.2 && most <= 0.25 && fabs(sum / 54) < 0.08); /* four standard deviations */
+    end(&zero);
+    end(&one);
+    end(&two);
+}
+
 /* The first filters copy a channel each; the others are those of the run without the trick. */
 static void test_dirac(void **state) {
     (void)state;
@@ -291,6 +310,7 @@ int main(void) {
         cmocka_unit_test_setup(test_streams_differ, set_up),
         cmocka_unit_test_setup(test_seed_and_name_alone, set_up),
         cmocka_unit_test_setup(test_segments, set_up),
+        cmocka_unit_test_setup(test_bias_spread, set_up),
         cmocka_unit_test_setup(test_dirac, set_up),
         cmocka_unit_test_setup(test_negated_whitening, set_up),
     };

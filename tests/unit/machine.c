@@ -180,16 +180,20 @@ static void a_machine_without_files_has_its_processors(void **state) {
 
 static void the_processor_is_named(void **state) {
     d9_context context;
-    char root[256], proc[300], name[32];
+    char root[256], proc[300], name[32], numbered[48];
     (void)state;
     d9_context_init(&context);
     snprintf(root, sizeof root, "%s/test-machine.XXXXXX", D9_BINARY_DIR);
     assert_non_null(mkdtemp(root));
     snprintf(proc, sizeof proc, "%s/proc", root);
-    put(root, "proc/cpuinfo", "processor\t: 0\nmodel name\t: A Fine Processor @ 2 GHz\nmodel name\t: another\n");
+    put(root, "proc/cpuinfo",
+        "cpu family\t: 6\nmodel\t: 7\nmodel name\t: A Fine Processor @ 2 GHz\nmodel name\t: another\n");
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, name, sizeof name);
+    put(root, "proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A Fine Processor\n"); /* of no number */
+    d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, numbered, sizeof numbered);
     d9_folder_remove(&context, root);
     assert_string_equal(name, "A Fine Processor @ 2 GHz");
+    assert_string_equal(numbered, "A Fine Processor family 26 model 2");
 }
 
 /* As sysfs has them: a line each, sizes in K. */

@@ -29,7 +29,7 @@ static d9_status add_head(d9_context *inner, const void *options, const d9_graph
     (void)options;
     assert_true(d9_graph_find_value(graph, "head.weight") != D9_NONE);
     d9_group head = groups->group[0];
-    head.name = "head";
+    strcpy(head.name, "head");
     head.selects = (d9_selector){.kinds = 1u << D9_WEIGHT, .rank = 2, .role = "head.*"};
     head.numbers[0] = 0;
     memset(head.accumulators, 0, sizeof head.accumulators);
@@ -64,7 +64,7 @@ static d9_status add_average(d9_context *inner, const void *options, d9_accumula
 static d9_status select_nothing(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {
     (void)unused, (void)options, (void)graph;
     groups->group[groups->count] = groups->group[0];
-    groups->group[groups->count].name = "nobody";
+    strcpy(groups->group[groups->count].name, "nobody");
     groups->group[groups->count++].selects = (d9_selector){.role = "no.such.role"};
     return D9_OK;
 }
@@ -333,9 +333,8 @@ static void adam_resumes_in_the_middle(void **state) {
         __VA_ARGS__;                                                                                                   \
         return D9_OK;                                                                                                  \
     }
-CHANGE(name_like_biases, groups->group[0].name = "biases")
-CHANGE(name_without_end,
-       groups->group[0].name = "a name that is longer than the sixty-four characters that a value's name may have")
+CHANGE(name_like_biases, strcpy(groups->group[0].name, "biases"))
+CHANGE(longest_name, strcpy(groups->group[0].name, "a name as long as one may be, and with a buffer's too long"))
 CHANGE(keep_state, groups->group[0].accumulators[0] = "state")
 CHANGE(keep_the_second, groups->group[0].accumulators[0] = NULL; groups->group[0].accumulators[1] = "second")
 CHANGE(end_before_begin, groups->group[0].from_epoch = 2; groups->group[0].until_epoch = 1)
@@ -414,16 +413,15 @@ static void what_cannot_be_is_refused(void **state) {
     refused(&(d9_trick){.on_optimizer = keep_average, .on_step = add_average},
             "the group weights wants an accumulator named average, which another part has");
     refused(&(d9_trick){.on_optimizer = name_like_biases}, "two parts of the optimizer are named biases");
-    refused(
-        &(d9_trick){.on_optimizer = name_without_end},
-        "the name a name that is longer than the sixty-four characters that a value's name may have of state is too "
-        "long");
+    refused(&(d9_trick){.on_optimizer = longest_name},
+            "the name a name as long as one may be, and with a buffer's too long of state is too "
+            "long");
     refused(&(d9_trick){.on_optimizer = keep_state}, "no accumulator may be named state");
     refused(&(d9_trick){.on_optimizer = keep_the_second},
             "the group weights keeps second but not what its update keeps before it");
-    refused(&(d9_trick){.on_optimizer = end_before_begin}, "the group weights never moves: from epoch 2 until epoch 1");
-    refused(&(d9_trick){.on_optimizer = end_at_once}, "the group weights never moves: from epoch 0 until epoch 0.01");
-    refused(&(d9_trick){.on_optimizer = too_many}, "weights is one parameter group too many: 8 is the most");
+    refused(&(d9_trick){.on_optimizer = end_before_begin}, "the group weights never moves: from step 8 until step 4");
+    refused(&(d9_trick){.on_optimizer = end_at_once}, "the group weights never moves: from step 0 until step 0");
+    refused(&(d9_trick){.on_optimizer = too_many}, "weights is one parameter group too many: 16 is the most");
     refused(&(d9_trick){.on_step = average_of_groups},
             "the tail cannot lerp from state to short: it moves the state and its accumulators");
     refused(&(d9_trick){.on_step = activate},

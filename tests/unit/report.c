@@ -89,8 +89,9 @@ static void test_figures(void **state) {
                        "0.31</td>");                       /* a true minus */
     assert_holds(html, "data-value=\"-0.001\">0.00</td>"); /* never minus nothing */
     assert_holds(html, ">+12.00</td>");
-    assert_holds(html, "<td class=n>\xe2\x80\x93</td>"); /* p of the last row */
-    assert_null(strstr(html, "Nothing"));                /* an empty column is left out */
+    assert_holds(html, "<td class=n>\xe2\x80\x93</td>");  /* p of the last row */
+    assert_holds(html, "<td><span>line end</span></td>"); /* the page limits its width */
+    assert_null(strstr(html, "Nothing"));                 /* an empty column is left out */
     d9_text_free(&text);
 
     json_t *rows = d9_figures_json(&table);
@@ -136,6 +137,17 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
     }
 }
 
+/* An arm that is configured like another: its runs are those of the other. */
+static void add_twin(const char *name, const char *baseline, const char *other, int count) {
+    char at[256];
+    json_array_append_new(arms, json_pack("{s:s, s:s, s:s?, s:[], s:{}, s:s}", "name", name, "label", name, "baseline",
+                                          baseline, "edits", "grid", "config_hash", other));
+    for (int seed = 1; seed <= count; seed++) {
+        snprintf(at, sizeof at, "runs/%s/seed%d", other, seed);
+        json_array_append_new(runs, json_pack("{s:s, s:i, s:s}", "arm", name, "seed", seed, "folder", at));
+    }
+}
+
 static d9_report *finish(void) {
     char path[128];
     d9_report *report;
@@ -178,8 +190,8 @@ static void test_pairs(void **state) {
     NEAR(report->runs[4].difference, high[0] - low[0]); /* the run of the same seed */
     assert_int_equal(report->runs[11].seed, 5);
     NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* there is none */
-    assert_holds(report->verdict, "1 of 2 differences can be told from zero: better +0.4");
-    assert_holds(report->verdict, "The other 1 cannot with 4 seeds");
+    assert_holds(report->verdict, "1 of 2 changes has a clear effect: better +0.4");
+    assert_holds(report->verdict, "The other 1 shows none with 4 seeds");
     d9_report_free(&context, report);
 }
 
@@ -212,7 +224,20 @@ static void test_seen_by_holm(void **state) {
     for (int i = 0; i < 4; i++) add_arm((const char *[]){"a", "b", "c", "d"}[i], "base", 1, 4, with);
     d9_report *report = finish();
     assert_true(report->arms[1].difference.p < 0.05 && report->arms[1].holm > 0.05);
-    assert_holds(report->verdict, "None of 4 differences can be told from zero with 4 seeds");
+    assert_holds(report->verdict,
+                 "None of 4 changes has a clear effect with 4 seeds (Holm's p above 0.05); the largest: ");
+    d9_report_free(&context, report);
+}
+
+/* Two seeds make wide intervals, and no accuracy is below 0 or above 100%. */
+static void test_no_accuracy_beyond(void **state) {
+    (void)state;
+    static const double apart[] = {10, 90};
+    begin();
+    add_arm("alone", NULL, 1, 2, apart);
+    d9_report *report = finish();
+    NEAR(report->arms[0].mean.low, 0);
+    NEAR(report->arms[0].mean.high, 100);
     d9_report_free(&context, report);
 }
 
@@ -298,7 +323,9 @@ static void test_best_of_many(void **state) {
     add_arm("a", NULL, 1, 4, first);
     add_arm("b", NULL, 1, 4, second);
     d9_report *report = finish();
-    assert_holds(report->verdict, "b follows, \xe2\x88\x92" "0.25 points [\xe2\x88\x92" "0.4");
+    assert_holds(report->verdict, "b follows, \xe2\x88\x92"
+                                  "0.25 points [\xe2\x88\x92"
+                                  "0.4");
     if (strstr(report->verdict, "spans zero") || strstr(report->verdict, "pairs")) fail_msg("%s", report->verdict);
     d9_report_free(&context, report);
     begin();
@@ -307,6 +334,39 @@ static void test_best_of_many(void **state) {
     for (int i = 0; i < 3; i++) add_arm((const char *[]){"c", "d", "e"}[i], NULL, 1, 4, rest);
     report = finish();
     assert_holds(report->verdict, "(of 10 pairs, each at 99.5%): the interval spans zero");
+    d9_report_free(&context, report);
+}
+
+/* The best two are a and its twin, which has the same runs: a is compared with b, of one pair. */
+static void test_arms_alike(void **state) {
+    (void)state;
+    begin();
+    add_arm("a", NULL, 1, 4, high);
+    add_arm("b", NULL, 1, 4, low);
+    add_twin("twin", NULL, "a", 4);
+    d9_report *report = finish();
+    assert_true(report->arms[2].runs_of == &report->arms[0] && report->arms[1].runs_of == &report->arms[1]);
+    assert_holds(report->verdict, "a has the highest mean accuracy, 94.47%");
+    assert_holds(report->verdict, "; b follows, \xe2\x88\x92"
+                                  "0.49 points");
+    if (strstr(report->verdict, "pairs")) fail_msg("%s", report->verdict);
+    d9_report_free(&context, report);
+
+    begin();
+    add_arm("a", NULL, 1, 4, high);
+    add_twin("twin", "a", "a", 4);
+    report = finish();
+    assert_holds(report->verdict, "The 2 arms are configured alike and share their runs: there is nothing to compare.");
+    assert_holds(report->verdict, " 4 runs: mean 94.47%");
+    d9_report_free(&context, report);
+
+    begin(); /* the baseline has no run yet */
+    add_arm("a", NULL, 1, 4, high);
+    add_arm("late", NULL, 1, 0, NULL);
+    add_arm("b", "late", 1, 4, low);
+    add_twin("twin", "late", "a", 4);
+    report = finish();
+    assert_holds(report->verdict, "; b follows, ");
     d9_report_free(&context, report);
 }
 
@@ -337,9 +397,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_pairs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_runs_out_of_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_seen_by_holm, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_accuracy_beyond, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_answers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_seen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_epochs_saved, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_arms_alike, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_target, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_variance, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_best_of_many, set_up, tear_down),

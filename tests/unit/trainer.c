@@ -400,8 +400,8 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
 static void test_observers(void **state) {
     run_bench *b = *state;
     watcher w = {0};
-    d9_train_options options = {.config = b->config, .seed = 8, .observer = {&w, on_planned, on_step, on_epoch}};
-    run_report watched = run_train_ok(&options);
+    const d9_observer observer = {.user = &w, .planned = on_planned, .step = on_step, .epoch = on_epoch};
+    run_report watched = run_train_ok(&(d9_train_options){.config = b->config, .seed = 8, .observer = observer});
     assert_int_equal(w.planned, 1);
     assert_int_equal(w.steps, RUN_STEPS);
     assert_int_equal(w.epochs, 3);

@@ -66,7 +66,7 @@ static const struct edits {
     {"cutout", "{size: 5}", {[PROGRAM_AUGMENTATION] = true}},
     {"color_jitter", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"mixup", "{}", {[PROGRAM_AUGMENTATION] = true, [PROGRAM_LOSS] = true}},
-    {"progressive", "{}", {[PROGRAM_EARLY] = true}},
+    {"progressive", "{}", {[PROGRAM_PHASES] = true}},
     {"pool_before_activation", "{position: before_norm}", {[PROGRAM_FORWARD] = true}},
     {"label_smoothing", "{alpha: 0.2}", {[PROGRAM_LOSS] = true}},
     {"whitening_bias", "{}", {[PROGRAM_FORWARD] = true, [PROGRAM_PARAMETERS] = true, [PROGRAM_GROUPS] = true}},
@@ -78,6 +78,7 @@ static const struct edits {
     {"patch_whitening", "{}", {[PROGRAM_FORWARD] = true, [PROGRAM_PARAMETERS] = true}},
     {"dirac_init", "{}", {[PROGRAM_PARAMETERS] = true}},
     {"muon", "{}", {[PROGRAM_GROUPS] = true}},
+    {"freeze", "{}", {[PROGRAM_GROUPS] = true, [PROGRAM_PHASES] = true}},
     {"lookahead", "{}", {[PROGRAM_TAIL] = true}},
     {"ema", "{}", {[PROGRAM_TAIL] = true}},
     {"multicrop_tta", "{}", {[PROGRAM_VIEWS] = true}},
@@ -112,7 +113,7 @@ static void test_each_edits_its_part_alone(void **state) {
         snprintf(tricks, sizeof tricks, "%s: %s", table[t].trick, table[t].options);
         for (int n = 0; n < NETWORKS; n++) {
             built plain, with;
-            if (n == TINY && t == D9_TRICK_progressive) continue; /* unit.progressive */
+            if (n == TINY && t == D9_TRICK_progressive) continue; /* unit.phases */
             build((network)n, "", &plain);
             build((network)n, tricks, &with);
             program_check_graph(&with.program.train);

@@ -120,7 +120,8 @@ static d9_status check_labels(d9_context *context, const d9_site *site, const d9
         const int32_t *labels = d9_site_data(site, input(site, 1));                                                    \
         shape.share = d9_coefficient_at(site->program, &site->nodes[0]->as.loss.share, step);                          \
         D9_TRY(check_labels(context, site, &shape, labels));                                                           \
-        kernel(&shape, d9_site_data(site, input(site, 0)), labels, d9_site_data(site, output(site, 0)));               \
+        kernel(&shape, d9_class_weights(site->program, site->nodes[0]), d9_site_data(site, input(site, 0)), labels,    \
+               d9_site_data(site, output(site, 0)));                                                                   \
     done:                                                                                                              \
         return status;                                                                                                 \
     }

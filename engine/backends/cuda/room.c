@@ -51,7 +51,8 @@ d9_status d9_cuda_least_scratch(d9_context *context, d9_cuda *cuda, const d9_pro
     d9_status status;
     D9_TRY(d9_cuda_epoch_order_bytes(context, cuda, program, bytes));
     *bytes = larger(*bytes, larger(list_bytes(program, &program->train), list_bytes(program, &program->eval)));
-    *bytes = larger(*bytes, list_bytes(program, &program->early));
+    for (int p = 0; p < program->phase_count; p++)
+        *bytes = larger(*bytes, list_bytes(program, &program->phase[p].list));
 done:
     return status;
 }

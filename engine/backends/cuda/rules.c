@@ -131,13 +131,20 @@ LINEAR(backward_weight)
 
 /* ---- the loss ---- */
 
+/* On the device, as all of the program's tables. NULL: each class counts 1. */
+static const float *class_weights(const d9_site *site) {
+    const int table = site->nodes[0]->as.loss.weights;
+    return table == D9_NONE ? NULL : d9_cuda_of(site)->table[table];
+}
+
 static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step) {
     const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_loss_forward(d9_cuda_stream_of(site), &shape,
                                               d9_cuda_coefficient_of(site, &site->nodes[0]->as.loss.share),
-                                              d9_cuda_of(site)->step, data(site, 0), data(site, 1), out(site).data));
+                                              d9_cuda_of(site)->step, class_weights(site), data(site, 0), data(site, 1),
+                                              out(site).data));
 }
 
 static d9_status run_loss_backward(d9_context *context, const d9_site *site, int64_t step) {
@@ -147,8 +154,8 @@ static d9_status run_loss_backward(d9_context *context, const d9_site *site, int
     return d9_cuda_check(context, site,
                          d9_cuda_loss_backward(d9_cuda_stream_of(site), &shape,
                                                d9_cuda_coefficient_of(site, &site->nodes[0]->as.loss.share),
-                                               d9_cuda_of(site)->step, data(site, 0), data(site, 1),
-                                               guard ? &guard->scale : NULL, out(site).data));
+                                               d9_cuda_of(site)->step, class_weights(site), data(site, 0),
+                                               data(site, 1), guard ? &guard->scale : NULL, out(site).data));
 }
 
 static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t step) {

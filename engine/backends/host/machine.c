@@ -138,17 +138,29 @@ int d9_machine_threads(const d9_machine *machine) {
     return cores > 0 ? cores : 1;
 }
 
-void d9_machine_processor(const d9_machine *machine, char *name, size_t size) {
-    char path[PATH_BYTES], text[4096];
-    snprintf(name, size, "processor");
-    snprintf(path, sizeof path, "%s/cpuinfo", machine->proc);
-    if (!read_start(path, text, sizeof text)) return;
-    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
-        char *value = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || !value) continue;
-        snprintf(name, size, "%s", value + 1 + strspn(value + 1, " \t"));
+/* What cpuinfo says under this key, of the first processor: "model name\t: AMD EPYC". "": nothing. */
+static void read_about(const char *about, const char *key, char *value, size_t size) {
+    const size_t length = strlen(key);
+    snprintf(value, size, "%s", "");
+    for (const char *line = about; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *mark = line + length + strspn(line + length, " \t");
+        if (strncmp(line, key, length) != 0 || *mark != ':') continue;
+        mark += 1 + strspn(mark + 1, " \t");
+        snprintf(value, size, "%.*s", (int)strcspn(mark, "\n"), mark);
         return;
     }
+}
+
+void d9_machine_processor(const d9_machine *machine, char *name, size_t size) {
+    char path[PATH_BYTES], text[4096], brand[128], family[16], model[16];
+    snprintf(path, sizeof path, "%s/cpuinfo", machine->proc);
+    if (!read_start(path, text, sizeof text)) *text = 0;
+    read_about(text, "model name", brand, sizeof brand);
+    read_about(text, "cpu family", family, sizeof family);
+    read_about(text, "model", model, sizeof model);
+    /* A hypervisor may hide the number: then "AMD EPYC" is anything of ten years. */
+    const bool nameless = *brand && !brand[strcspn(brand, "0123456789")] && *family && *model;
+    snprintf(name, size, nameless ? "%s family %s model %s" : "%s", *brand ? brand : "processor", family, model);
 }
 
 void d9_machine_caches(const d9_machine *machine, int64_t bytes[3]) {

@@ -1,9 +1,9 @@
 /* A plan: one rule for every node of a list, longest first, and the walk over them.
  *
  * The plan's text has one line per rule, in the order of the list: "RULE<TAB>ROLE<TAB>CHOICE", ROLE being the first
- * node's, with "eval:" before it in an evaluation list and "early:" in that of smaller images. So the texts of all
- * lists can lie in one file. Given as backend_options.force_plan, the lines of a list must cover it exactly; a list of
- * which the text has no line at all is planned freely. */
+ * node's, with "eval:" before it in an evaluation list and "phase1:" in that of the program's first phase. So the texts
+ * of all lists can lie in one file. Given as backend_options.force_plan, the lines of a list must cover it exactly; a
+ * list of which the text has no line at all is planned freely. */
 #include "backends/host/plan.h"
 #include "backends/host/match.h"
 #include "core/system.h"
@@ -11,9 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { ROLE_SIZE = D9_NAME_SIZE + 16 }; /* with what stands before it */
+
 typedef struct forced_line {
     const char *rule; /* its name in the backend's tables */
-    char role[D9_NAME_SIZE + 8], choice[96];
+    char role[ROLE_SIZE], choice[96];
     int number; /* in the text, from 1 */
     bool used;
 } forced_line;
@@ -26,30 +28,32 @@ typedef struct planner {
     int line_count;                 /* of this list; 0: free */
 } planner;
 
-/* What stands before the roles of a list. */
-enum { LISTS = 3 };
-static const char *const list_names[LISTS] = {"", "eval:", "early:"};
-
-static int list_of(const d9_plan *plan) {
-    return plan->graph == &plan->program->eval ? 1 : plan->graph == &plan->program->early ? 2 : 0;
+/* What stands before the roles of a list: "", "eval:", or a phase's number. */
+static void list_name(const d9_plan *plan, char name[ROLE_SIZE]) {
+    name[0] = 0;
+    if (plan->graph == &plan->program->eval) snprintf(name, ROLE_SIZE, "eval:");
+    for (int p = 0; p < plan->program->phase_count; p++)
+        if (plan->graph == &plan->program->phase[p].list) snprintf(name, ROLE_SIZE, "phase%d:", p + 1);
 }
 
-static int list_named(const char *role) {
-    for (int i = 1; i < LISTS; i++)
-        if (strncmp(role, list_names[i], strlen(list_names[i])) == 0) return i;
-    return 0;
+/* No role has a colon. */
+static bool is_of_list(const d9_plan *plan, const char *role) {
+    char name[ROLE_SIZE];
+    list_name(plan, name);
+    return strcspn(role, ":") == strlen(role) ? !*name : strncmp(role, name, strcspn(role, ":") + 1) == 0;
 }
 
-static void role_text(const d9_plan *plan, const d9_node *node, char *text, size_t size) {
-    snprintf(text, size, "%s%s", list_names[list_of(plan)], node->role);
+static void role_text(const d9_plan *plan, const d9_node *node, char text[ROLE_SIZE]) {
+    list_name(plan, text);
+    snprintf(text + strlen(text), ROLE_SIZE - strlen(text), "%s", node->role);
 }
 
 /* ---- the forced plan ---- */
 
 static bool role_known(const d9_plan *plan, const char *role) {
-    char text[D9_NAME_SIZE + 8];
+    char text[ROLE_SIZE];
     for (d9_node_id n = 0; n < plan->graph->node_count; n++) {
-        role_text(plan, &plan->graph->nodes[n], text, sizeof text);
+        role_text(plan, &plan->graph->nodes[n], text);
         if (strcmp(text, role) == 0) return true;
     }
     return false;
@@ -72,7 +76,7 @@ static d9_status parse_line(planner *p, const char *text, size_t length, int num
     const char *rule = strsep(&rest, "\t"), *role = strsep(&rest, "\t");
     if (!rule || !role || !rest)
         return d9_fail(p->context, D9_USAGE, "plan line %d: must be RULE<TAB>ROLE<TAB>CHOICE", number);
-    if (list_named(role) != list_of(p->plan)) return D9_OK;
+    if (!is_of_list(p->plan, role)) return D9_OK;
     line->rule = rule_named(p->plan->device->kind, rule);
     if (!line->rule)
         return d9_fail(p->context, D9_USAGE, "plan line %d: this backend has no rule named %s", number, rule);
@@ -103,8 +107,8 @@ done:
 
 /* The first line not yet followed for this rule at this node; NULL: none. */
 static forced_line *find_line(const planner *p, const d9_rule *rule, const d9_node *node) {
-    char role[D9_NAME_SIZE + 8];
-    role_text(p->plan, node, role, sizeof role);
+    char role[ROLE_SIZE];
+    role_text(p->plan, node, role);
     for (int i = 0; i < p->line_count; i++) {
         forced_line *line = &p->lines[i];
         if (!line->used && strcmp(line->rule, rule->name) == 0 && strcmp(line->role, role) == 0) return line;
@@ -184,14 +188,14 @@ static d9_status prepare_rule(planner *p, int i) {
     d9_plan *plan = p->plan;
     d9_placed_rule *placed = &plan->placed[i];
     const forced_line *line = p->followed[i];
-    char role[D9_NAME_SIZE + 8];
+    char role[ROLE_SIZE];
     plan->prepared_count++;
     if (line) memcpy(placed->site.choice, line->choice, sizeof line->choice);
     if (placed->rule->prepare) D9_TRY(placed->rule->prepare(p->context, &placed->site));
     if (line && strcmp(line->choice, placed->site.choice) != 0)
         D9_TRY(d9_fail(p->context, D9_USAGE, "plan line %d: %s has no choice %s for %s here", line->number, line->rule,
                        line->choice, line->role));
-    role_text(plan, &plan->graph->nodes[placed->first], role, sizeof role);
+    role_text(plan, &plan->graph->nodes[placed->first], role);
     d9_text_add(&plan->text, "%s\t%s\t%s\n", placed->rule->name, role, placed->site.choice);
 done:
     return status;

@@ -65,15 +65,17 @@ done:
 
 /* ---- loss ---- */
 
-/* The labels of an image and of its partner, and what its own has of the target. */
+/* The labels of an image and of its partner, what its own has of the target, and what the image counts. */
 typedef struct target {
     int32_t label, other;
-    double share;
+    double share, weight;
 } target;
 
 static target target_of(const d9_site *site, const int32_t *labels, int64_t images, int64_t n, int64_t step) {
     const double share = d9_coefficient_at(site->program, &site->nodes[0]->as.loss.share, step);
-    return (target){labels[n], labels[images - 1 - n], share};
+    const int32_t label = labels[n], other = labels[images - 1 - n];
+    const double *weights = d9_class_weights(site->program, site->nodes[0]);
+    return (target){label, other, share, weights ? d9_loss_at_target_double(weights[label], weights[other], share) : 1};
 }
 
 static double target_at(const target *t, int64_t k) { return d9_loss_target_double(k, t->label, t->other, t->share); }
@@ -114,7 +116,7 @@ d9_status d9_reference_LOSS(d9_context *context, const d9_site *site, int64_t st
     for (int64_t n = 0; n < shape->d[0]; n++) {
         const target t = target_of(site, labels, shape->d[0], n, step);
         const d9_loss_row_double row = row_of(how, logits + n * shape->d[1], shape->d[1], &t);
-        loss[n] = d9_loss_value_double((int)how->loss, &row);
+        loss[n] = t.weight * d9_loss_value_double((int)how->loss, &row);
     }
     d9_reference_store(site, 0);
 done:
@@ -136,7 +138,8 @@ d9_status d9_reference_LOSS_BACKWARD(d9_context *context, const d9_site *site, i
         const target t = target_of(site, labels, shape->d[0], n, step);
         const d9_loss_row_double row = row_of(how, z, shape->d[1], &t);
         for (int64_t k = 0; k < shape->d[1]; k++)
-            dlogits[n * shape->d[1] + k] = d9_loss_slope_double((int)how->loss, z[k], target_at(&t, k), &row);
+            dlogits[n * shape->d[1] + k] =
+                t.weight * d9_loss_slope_double((int)how->loss, z[k], target_at(&t, k), &row);
     }
     d9_reference_store(site, 0);
 done:

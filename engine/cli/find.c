@@ -1,0 +1,100 @@
+/* Words of the command line that lead nowhere: what was meant by them. See find.h. */
+#include "cli/find.h"
+
+#include <string.h>
+
+#include "core/listing.h"
+#include "core/system.h"
+
+enum { NAMES_MAX = 1024 };
+
+/* Names are compared without their endings: otherwise none.yaml would be near to tiny.yaml. */
+typedef struct neighbours {
+    const char *stems[NAMES_MAX], *paths[NAMES_MAX]; /* a path as it would be typed */
+    int count;
+} neighbours;
+
+static d9_status copy_stem(d9_cli *cli, const char *name, char **stem) {
+    const char *dot = strrchr(name, '.');
+    return d9_arena_format(&cli->context, &cli->arena, stem, "%.*s", (int)(dot ? (size_t)(dot - name) : strlen(name)),
+                           name);
+}
+
+/* What lies in `root`/`folder`: all, or of files those that end like this. */
+static d9_status add(d9_cli *cli, const char *root, const char *folder, const char *ending, neighbours *all) {
+    d9_status status = D9_OK;
+    char *path, *stem;
+    d9_listing listing = {0};
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s%s.", root, folder));
+    D9_TRY(d9_listing_read(&cli->context, &cli->arena, path, &listing));
+    for (int64_t i = 0; i < listing.count && all->count < NAMES_MAX; i++) {
+        const d9_entry *entry = &listing.entries[i];
+        if (ending && (entry->folder || !d9_text_ends_in(entry->name, ending))) continue;
+        D9_TRY(copy_stem(cli, entry->name, &stem));
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s%s", folder, entry->name));
+        all->stems[all->count] = stem;
+        all->paths[all->count++] = path;
+    }
+done:
+    if (status != D9_DATA) return status;
+    d9_context_clear(&cli->context); /* a folder that cannot be read suggests nothing */
+    return D9_OK;
+}
+
+/* Refuses the word where one of them is near. */
+static d9_status suggest(d9_cli *cli, const char *word, const char *name, const neighbours *all) {
+    d9_status status = D9_OK;
+    const char *nearest;
+    char *stem;
+    D9_TRY(copy_stem(cli, name, &stem));
+    nearest = d9_text_nearest(stem, all->stems, all->count);
+    for (int i = 0; nearest && i < all->count; i++) {
+        if (all->stems[i] != nearest) continue;
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: there is no such %s; did you mean %s?", word,
+                       d9_folder_exists(&cli->context, all->paths[i]) ? "folder" : "file", all->paths[i]));
+    }
+done:
+    return status;
+}
+
+static d9_status split(d9_cli *cli, const char *word, char **folder, const char **name, neighbours **all) {
+    d9_status status;
+    const char *slash = strrchr(word, '/');
+    *name = slash ? slash + 1 : word;
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, folder, "%.*s", (int)(*name - word), word));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, 1, all));
+done:
+    return status;
+}
+
+d9_status d9_cli_check_path(d9_cli *cli, const char *path) {
+    d9_status status = D9_OK;
+    const char *name;
+    char *folder;
+    neighbours *all;
+    if (!*path || d9_file_exists(&cli->context, path)) goto done; /* loading says what is wrong with it */
+    D9_TRY(split(cli, path, &folder, &name, &all));
+    D9_TRY(add(cli, "", folder, NULL, all));
+    D9_TRY(suggest(cli, path, name, all));
+done:
+    return status;
+}
+
+d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word, char found[D9_INSTALLED_BYTES]) {
+    d9_status status = D9_OK;
+    const char *name, *const *usual = d9_installed_usual(kind);
+    char *folder, *path, root[D9_INSTALLED_BYTES];
+    const bool exact = d9_installed_is_exact(word);
+    neighbours *all;
+    if (d9_installed_or_here(&cli->context, kind, word, found) || !*word) goto done;
+    D9_TRY(split(cli, word, &folder, &name, &all));
+    const bool installed = !exact && d9_installed_find(&cli->context, kind, "", root);
+    for (int r = 0; r < 1 + installed; r++)
+        for (int i = 0; usual[i] && !(exact && i); i++) {
+            D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s%s", usual[i], folder));
+            D9_TRY(add(cli, r ? root : "", path, ".yaml", all));
+        }
+    D9_TRY(suggest(cli, word, name, all));
+done:
+    return status;
+}

@@ -1,0 +1,276 @@
+/* The rate range test: see find_lr.h. */
+#include "cli/find_lr.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/progress.h"
+#include "core/system.h"
+
+static const double below = 1e-3,
+                    above = 1e2; /* times the configured peak: where the test begins and where it may end */
+static const double keep = 0.9;  /* of the mean of losses, with each further one */
+static const double lost = 3;    /* times the least mean: there the test ends */
+static const double part = 10;   /* a peak is sought so many times below the rate of the least mean */
+static const double chance = 1,
+                    slight = 0.01; /* times the scatter of single losses, or the first losses: such a change is none */
+enum { STEPS = 120, FIRST = 12, SHOWN = 12, BAR = 40, REDRAWS_PER_SECOND = 10 };
+
+typedef struct point {
+    double rate, loss, mean; /* mean: of this loss and those before it, the later the heavier */
+} point;
+
+typedef struct range_test {
+    d9_cli *cli;
+    d9_session session;
+    d9_live_line live;        /* its cli NULL: nothing is shown before the end */
+    double peak, filter_rate; /* as configured; filter_rate: 0: filters move by the same as all others */
+    point points[STEPS];
+    int count, least; /* least: the smallest mean of FIRST losses or more; 0: so many were not taken */
+} range_test;
+
+/* ---- measuring ---- */
+
+/* tricks.muon.rate, which is a peak of its own; NULL: filters move by train.lr, too. */
+static double *find_filter_rate(const d9_config *config) {
+    if (!config->trick_on[D9_TRICK_muon]) return NULL;
+    const d9_option *option = d9_trick_at(D9_TRICK_muon)->options;
+    while (strcmp(option->key, "rate") != 0) option++;
+    return (double *)((char *)config->trick_options[D9_TRICK_muon] + option->offset);
+}
+
+/* Geometric from knot to knot, and between two of them linear. The filters' own rate keeps its ratio to this one. */
+static void set_schedule(range_test *self, d9_config *config, int64_t steps_per_epoch) {
+    d9_schedule *lr = &config->train.lr;
+    double *filter_rate = find_filter_rate(config);
+    if (filter_rate) self->filter_rate = *filter_rate;
+    if (filter_rate) *filter_rate *= above;
+    config->train.epochs = (double)STEPS / (double)steps_per_epoch;
+    lr->count = lr->value_count = D9_MAX_KNOTS;
+    for (int i = 0; i < D9_MAX_KNOTS; i++) {
+        const double way = (double)i / (D9_MAX_KNOTS - 1);
+        lr->knots[i] = (d9_knot){.unit = D9_KNOT_PERCENT, .value = 100 * way};
+        lr->values[i] = self->peak * below * pow(above / below, way);
+    }
+}
+
+static d9_status open_session(range_test *self, d9_config *config) {
+    d9_status status;
+    d9_context *context = &self->cli->context;
+    d9_session_options options = {
+        .config = config, .seed = (uint64_t)config->seed, .no_eval = true, .interrupt = self->cli->interrupt};
+    self->peak = d9_schedule_peak(&config->train.lr);
+    if (self->peak <= 0) return d9_fail(context, D9_USAGE, "--find-lr: tries rates around train.lr, which is 0 here");
+    if (self->live.cli) d9_live_line_show(&self->live, "reading data, choosing kernels ...");
+    D9_TRY(d9_config_dataset(context, config, &options.dataset));
+    const int64_t per_epoch = options.dataset->train.count / config->train.batch_size;
+    set_schedule(self, config, per_epoch > 0 ? per_epoch : 1);
+    D9_TRY(d9_session_open(context, &options, &self->session));
+    D9_TRY(d9_session_initialize(&self->session));
+done:
+    return status;
+}
+
+/* The mean loss of the step's images: the epoch's sums now, less those before it. NAN: no longer finite. */
+static d9_status run_step(range_test *self, int64_t step, double sums[2], double *loss) {
+    d9_status status;
+    double metrics[4];
+    if (step % self->session.program.steps_per_epoch == 0) {
+        D9_TRY(d9_session_begin_epoch(&self->session, step));
+        sums[0] = sums[1] = 0;
+    }
+    D9_TRY(d9_session_step(&self->session, step));
+    D9_TRY(self->session.backend->sync(self->session.context, self->session.device));
+    D9_TRY(d9_session_read(&self->session, D9_BUFFER_METRICS, metrics));
+    *loss = metrics[3] == 0 ? (metrics[0] - sums[0]) / (metrics[1] - sums[1]) : NAN;
+    memcpy(sums, metrics, 2 * sizeof *sums);
+done:
+    return status;
+}
+
+static void show(range_test *self, const point *at, int64_t steps, double seconds) {
+    char text[96], left[24];
+    const double now = d9_clock_now();
+    if (!self->live.cli || now - self->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
+    self->live.shown_seconds = now;
+    d9_duration_format(seconds / (double)steps * (double)(STEPS - steps), left, sizeof left);
+    snprintf(text, sizeof text, "%3lld/%d  rate %.4g  loss %.4f  %s left", (long long)steps, STEPS, at->rate, at->mean,
+             left);
+    d9_live_line_show(&self->live, text);
+}
+
+static d9_status measure(range_test *self) {
+    d9_status status = D9_OK;
+    const d9_program *program = &self->session.program;
+    const double began = d9_clock_now();
+    double sums[2] = {0}, mean = 0, loss, lowest = INFINITY;
+    for (int64_t step = 0; step < program->steps && step < STEPS; step++) {
+        D9_TRY(d9_session_check_interrupt(&self->session, "the range test"));
+        D9_TRY(run_step(self, step, sums, &loss));
+        mean = keep * mean + (1 - keep) * loss;
+        const double weights = 1 - pow(keep, (double)step + 1); /* of all losses that are in the mean */
+        const double rate =
+            d9_schedule_at(&self->session.config->train.lr, step, program->steps_per_epoch, program->extent.epochs);
+        self->points[self->count] = (point){rate, loss, mean / weights};
+        if (!isfinite(loss)) break;
+        show(self, &self->points[self->count], step + 1, d9_clock_now() - began);
+        const double now = self->points[self->count].mean;
+        if (self->count == FIRST - 1 || (self->count >= FIRST && now < self->points[self->least].mean))
+            self->least = self->count;
+        lowest = fmin(lowest, now);
+        self->count++;
+        if (now > lost * lowest) break;
+    }
+done:
+    return status;
+}
+
+/* ---- what came out ---- */
+
+/* By how much a mean differs from the first losses, as far as it is more than chance: 0 where it is not. */
+static double change(const range_test *self, const point *from_first) {
+    const int first = self->count < FIRST ? self->count : FIRST, end = self->least < first ? first : self->least + 1;
+    double before = 0, squares = 0;
+    for (int i = 0; i < first; i++) before += self->points[i].loss / first;
+    for (int i = 1; i < end; i++) squares += pow(self->points[i].loss - self->points[i - 1].loss, 2);
+    const double difference = from_first->mean - before,
+                 none = fmax(chance * sqrt(squares / (2 * (end - 1))), slight * before);
+    return fabs(difference) > none ? difference : 0;
+}
+
+static void print_table(const range_test *self) {
+    const int rows = self->count < SHOWN ? self->count : SHOWN;
+    const point *least = &self->points[self->least];
+    const double most = self->points[0].mean > lost ? self->points[0].mean : lost * least->mean;
+    d9_cli_print(self->cli, "%12s  %10s\n", "rate", "loss");
+    for (int row = 0; row < rows; row++) {
+        const point *shown = &self->points[row * (self->count - 1) / (rows - 1)];
+        const int bar = (int)(BAR * fmin(shown->mean / most, 1));
+        d9_cli_print(self->cli, "%12.4g  %10.4f  %.*s\n", shown->rate, shown->mean, bar,
+                     "########################################");
+    }
+}
+
+static void print_advice(const range_test *self) {
+    const point *points = self->points, *least = &points[self->least], *last = &points[self->count - 1];
+    const double rate = least->rate / part;
+    const bool falls = self->least > 0 && change(self, least) < 0;
+    if (!falls && self->count == STEPS && change(self, last) == 0) {
+        d9_cli_print(self->cli, "no rate up to %.3g lowers the loss; try larger ones, by --lr\n", last->rate);
+    } else if (!falls) {
+        d9_cli_print(self->cli, "the loss does not fall at any rate from %.4g on; try smaller ones, by --lr\n",
+                     points->rate);
+    } else if (self->least == STEPS - 1) {
+        d9_cli_print(self->cli, "the loss still falls at the largest rate tried, %.4g\n", least->rate);
+    } else {
+        d9_cli_print(self->cli, "the loss is least at a rate of %.3g; a usual peak is a tenth of it: --lr %.2g",
+                     least->rate, rate);
+        if (self->filter_rate > 0)
+            d9_cli_print(self->cli, " --set tricks.muon.rate=%.2g", rate / self->peak * self->filter_rate);
+        d9_cli_print(self->cli, "\n");
+    }
+    if (self->filter_rate > 0)
+        d9_cli_print(self->cli,
+                     "filters move by tricks.muon.rate, not by train.lr; here both grew together, %.3g to %.3g\n",
+                     self->filter_rate, self->peak);
+}
+
+static void put_svg(const range_test *self, d9_text *text) {
+    enum { WIDTH = 720, HEIGHT = 320, LEFT = 60, RIGHT = 20, TOP = 20, BOTTOM = 46 };
+    const point *points = self->points, *least = &points[self->least];
+    const double first = log10(points[0].rate), last = log10(points[self->count - 1].rate), low = 0.9 * least->mean,
+                 high = fmax(points[0].mean, 1.5 * least->mean);
+    d9_text_add(text,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
+                "font-size=\"13\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
+                "<path d=\"M%d %dV%dH%d\" stroke=\"#5c5c5c\" fill=\"none\"/>\n",
+                WIDTH, HEIGHT, LEFT, TOP, HEIGHT - BOTTOM, WIDTH - RIGHT);
+    for (int power = (int)ceil(first); power <= (int)floor(last); power++) {
+        const double x = LEFT + (WIDTH - LEFT - RIGHT) * (power - first) / (last - first);
+        d9_text_add(
+            text,
+            "<path d=\"M%.1f %dV%d\" stroke=\"#e2e2df\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
+            x, TOP, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 18, pow(10, power));
+    }
+    for (int tick = 0; tick <= 4; tick++) {
+        const double value = low + tick * (high - low) / 4;
+        d9_text_add(text, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.2f</text>\n", LEFT - 6,
+                    HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * tick / 4.0 + 4, value);
+    }
+    d9_text_add(
+        text,
+        "<text x=\"%d\" y=\"%d\">rate</text><text x=\"%d\" y=\"14\">training loss, mean of the last steps</text>\n"
+        "<polyline fill=\"none\" stroke=\"#0072b2\" stroke-width=\"2\" points=\"",
+        LEFT, HEIGHT - 8, LEFT);
+    for (int i = 0; i < self->count; i++) {
+        const double x = LEFT + (WIDTH - LEFT - RIGHT) * (log10(points[i].rate) - first) / (last - first);
+        const double y = TOP + (HEIGHT - TOP - BOTTOM) * (high - fmin(points[i].mean, high)) / (high - low);
+        d9_text_add(text, "%.1f,%.1f ", x, y);
+    }
+    d9_text_add(text, "\"/>\n</svg>\n");
+}
+
+static void put_tsv(const range_test *self, d9_text *text) {
+    d9_text_add(text, "rate\tloss\tmean\n");
+    for (int i = 0; i < self->count; i++)
+        d9_text_add(text, "%.10g\t%.10g\t%.10g\n", self->points[i].rate, self->points[i].loss, self->points[i].mean);
+}
+
+static d9_status write_file(range_test *self, const char *out, const char *name,
+                            void (*put)(const range_test *self, d9_text *text)) {
+    d9_status status;
+    d9_text text;
+    char *path;
+    d9_text_init(&self->cli->context, &text);
+    put(self, &text);
+    D9_TRY(d9_text_status(&text));
+    D9_TRY(d9_arena_format(&self->cli->context, &self->cli->arena, &path, "%s/%s", out, name));
+    D9_TRY(d9_file_write(&self->cli->context, path, d9_text_get(&text), text.size));
+done:
+    d9_text_free(&text);
+    return status;
+}
+
+/* A run's folder is its own. */
+static d9_status check_folder(d9_cli *cli, const char *out) {
+    static const char *const files[] = {"config.yaml", "result.json", "experiment.json", "lock"};
+    d9_status status = D9_OK;
+    char *path;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/%s", out, files[i]));
+        if (d9_file_exists(&cli->context, path))
+            D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: holds a run or an experiment (%s); give another --out", out,
+                           files[i]));
+    }
+done:
+    return status;
+}
+
+d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet) {
+    d9_status status, measured;
+    range_test self = {.cli = cli, .live = {.cli = cli->terminal && !quiet ? cli : NULL}};
+    D9_TRY(check_folder(cli, out));
+    D9_TRY(open_session(&self, config));
+    D9_TRY(d9_directory_make(&cli->context, out)); /* one that cannot be is said before the steps are taken */
+    d9_live_line_clear(&self.live);
+    if (!quiet)
+        d9_cli_print(cli, "%s: %d steps of %lld images, rates from %.3g to %.3g\n", config->title, STEPS,
+                     (long long)self.session.program.extent.batch, self.peak * below, self.peak * above);
+    measured = measure(&self);
+    d9_live_line_clear(&self.live);
+    if (measured == D9_OK && self.count < 2)
+        D9_TRY(d9_fail(&cli->context, D9_NONFINITE, "--find-lr: the loss is not finite from the start"));
+    if (self.count >= 2) { /* of a test that was interrupted, too */
+        D9_TRY(write_file(&self, out, "rates.tsv", put_tsv));
+        D9_TRY(write_file(&self, out, "rates.svg", put_svg));
+        print_table(&self);
+        if (measured == D9_OK) print_advice(&self);
+        d9_cli_print(cli, "record     %s/rates.tsv\nplot       %s/rates.svg\n", out, out);
+    }
+    status = measured;
+done:
+    d9_live_line_clear(&self.live);
+    if (self.session.context) d9_session_close(&self.session);
+    return status;
+}

@@ -1,0 +1,225 @@
+/* The page that renews itself: the template plots/live.html with its {{places}} filled. */
+#include "cli/live_page.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/progress.h"
+#include "core/system.h"
+#include "report/figures.h"
+#include "report/template.h"
+
+enum {
+    SECONDS_BETWEEN = 2,
+    RENEWED_EVERY = 3,
+    WIDTH = 640,
+    HEIGHT = 200,
+    LEFT = 68, /* as TOP with room for the larger letters of a narrow screen */
+    RIGHT = 12,
+    TOP = 14,
+    BOTTOM = 26
+};
+
+/* ---- curves ---- */
+
+typedef double (*figure)(const d9_epoch_row *row);
+static double loss_of(const d9_epoch_row *row) { return row->train_loss; }
+static double accuracy_of(const d9_epoch_row *row) { return row->accuracy; }
+static double views_of(const d9_epoch_row *row) { return row->accuracy_tta; }
+
+static void widen(const d9_live_page *page, figure figure, double *low, double *high) {
+    for (int i = 0; i < page->count; i++) { /* fmin and fmax pass over NAN */
+        *low = fmin(*low, figure(&page->rows[i]));
+        *high = fmax(*high, figure(&page->rows[i]));
+    }
+}
+
+/* An epoch may be the last one's part. */
+static double across(const d9_live_page *page, int row) {
+    const double epochs = page->config->train.epochs;
+    return LEFT + (WIDTH - LEFT - RIGHT) * fmin((double)page->rows[row].epoch, epochs) / epochs;
+}
+
+static double down(double value, double low, double high) {
+    return TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low);
+}
+
+/* A line through one point is no line: so there are the points, too. */
+static void put_line(const d9_live_page *page, figure figure, const char *class, double low, double high,
+                     d9_text *text) {
+    d9_text_add(text, "<polyline class=%s points=\"", class);
+    for (int i = 0; i < page->count; i++)
+        if (isfinite(figure(&page->rows[i])))
+            d9_text_add(text, "%.1f,%.1f ", across(page, i), down(figure(&page->rows[i]), low, high));
+    d9_text_add(text, "\"/>\n");
+    for (int i = 0; i < page->count; i++)
+        if (isfinite(figure(&page->rows[i])))
+            d9_text_add(text, "<circle class=%s cx=%.1f cy=%.1f r=2 />\n", class, across(page, i),
+                        down(figure(&page->rows[i]), low, high));
+}
+
+/* Figures from 0 to `most`. `second` NULL: one line. Nothing, where no epoch has a figure. */
+static void put_curve(const d9_live_page *page, const char *title, figure first, figure second, double most, int digits,
+                      d9_text *text) {
+    double low = INFINITY, high = -INFINITY;
+    widen(page, first, &low, &high);
+    if (second) widen(page, second, &low, &high);
+    if (!(low <= high)) return;
+    const double margin = high > low ? 0.05 * (high - low) : 0.5;
+    low = fmax(low - margin, 0);
+    high = fmin(high + margin, most);
+    const int bottom = HEIGHT - BOTTOM, right = WIDTH - RIGHT;
+    d9_text_add(text, "<h2>%s</h2>\n<svg viewBox=\"0 0 %d %d\" role=img aria-label=\"%s\">\n", title, WIDTH, HEIGHT,
+                title);
+    d9_text_add(text, "<path class=axis d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, bottom, right);
+    for (int tick = 0; tick <= 2; tick++) {
+        d9_text_add(text, "<text x=%d y=%d dy=.32em text-anchor=end>%.*f</text>\n", LEFT - 6,
+                    bottom - tick * (bottom - TOP) / 2, digits, low + tick * (high - low) / 2);
+    }
+    d9_text_add(text, "<text x=%d y=%d text-anchor=end>epoch %g</text>\n", right, HEIGHT - 6,
+                page->config->train.epochs);
+    put_line(page, first, "first", low, high, text);
+    if (second) put_line(page, second, "second", low, high, text);
+    d9_text_add(text, "</svg>\n");
+}
+
+/* ---- the places ---- */
+
+typedef struct filling {
+    const d9_live_page *page;
+    const char *state; /* NULL: it goes on */
+    d9_text *text;
+} filling;
+
+static void put_state(const filling *self) {
+    const d9_live_page *page = self->page;
+    const int64_t all = page->all_steps, per_epoch = page->steps_per_epoch;
+    char left[24];
+    if (self->state) {
+        d9_html_escape(self->text, self->state);
+        return;
+    }
+    d9_text_add(self->text, "step %lld of %lld, epoch %lld of %lld", (long long)page->steps, (long long)all,
+                (long long)((page->steps + per_epoch - 1) / per_epoch), (long long)((all + per_epoch - 1) / per_epoch));
+    d9_duration_format(page->left, left, sizeof left);
+    if (isfinite(page->left)) d9_text_add(self->text, ", %s left", left);
+}
+
+static void put_figures(const filling *self) {
+    const d9_live_page *page = self->page;
+    const d9_extent *extent = &page->extent;
+    d9_text_add(self->text, "%lld training images, batches of %lld", (long long)extent->train_images,
+                (long long)extent->batch);
+    if (isfinite(page->rate)) d9_text_add(self->text, ", %.0f images/s", page->rate);
+    if (isfinite(page->loss)) d9_text_add(self->text, ", loss of this epoch %.4f", page->loss);
+}
+
+static void put_curves(const filling *self) {
+    const bool views = self->page->views > 1;
+    put_curve(self->page, "Training loss", loss_of, NULL, INFINITY, 2, self->text);
+    put_curve(self->page, views ? "Accuracy, %; dashed: with TTA" : "Accuracy, %", accuracy_of, views ? views_of : NULL,
+              100, 1, self->text);
+}
+
+static void put_cell(double value, int digits, d9_text *text) {
+    if (isfinite(value))
+        d9_text_add(text, "<td>%.*f</td>", digits, value);
+    else
+        d9_text_add(text, "<td>\xe2\x80\x93</td>");
+}
+
+static void put_rows(const filling *self) {
+    const bool views = self->page->views > 1;
+    d9_text_add(self->text, "<table>\n<tr><th>epoch</th><th>train loss</th><th>accuracy</th>%s<th>images/s</th></tr>\n",
+                views ? "<th>with TTA</th>" : "");
+    for (int i = self->page->count; i-- > 0;) {
+        const d9_epoch_row *row = &self->page->rows[i];
+        d9_text_add(self->text, "<tr><td>%lld</td>", (long long)row->epoch);
+        put_cell(row->train_loss, 4, self->text);
+        put_cell(row->accuracy, 2, self->text);
+        if (views) put_cell(row->accuracy_tta, 2, self->text);
+        put_cell(row->images_per_second, 0, self->text);
+        d9_text_add(self->text, "</tr>\n");
+    }
+    d9_text_add(self->text, "</table>\n");
+}
+
+static void put_renew(const filling *self) {
+    if (!self->state) d9_text_add(self->text, "<meta http-equiv=refresh content=%d>\n", RENEWED_EVERY);
+}
+static void put_title(const filling *self) { d9_html_escape(self->text, self->page->config->title); }
+static void put_steps(const filling *self) { d9_text_add(self->text, "%lld", (long long)self->page->all_steps); }
+static void put_step(const filling *self) { d9_text_add(self->text, "%lld", (long long)self->page->steps); }
+
+static void put_place(void *user, const char *name, size_t length) {
+    static const struct {
+        const char *name;
+        void (*put)(const filling *self);
+    } places[] = {{"renew", put_renew}, {"title", put_title},     {"state", put_state},   {"steps", put_steps},
+                  {"step", put_step},   {"figures", put_figures}, {"curves", put_curves}, {"rows", put_rows}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (strlen(places[i].name) == length && strncmp(places[i].name, name, length) == 0) places[i].put(user);
+}
+
+/* ---- the file ---- */
+
+static void write_page(d9_live_page *page, const char *state) {
+    d9_text text;
+    filling self = {page, state, &text};
+    if (!page->path || page->all_steps == 0) return;
+    page->written = d9_clock_now();
+    d9_text_init(&page->context, &text);
+    d9_template_fill("live.html", put_place, &self, &text);
+    d9_status status = d9_text_status(&text);
+    if (status == D9_OK) status = d9_file_write(&page->context, page->path, d9_text_get(&text), text.size);
+    if (status != D9_OK && !page->warned) d9_log(&page->context, D9_LOG_WARNING, "no page: %s", page->context.message);
+    page->warned = page->warned || status != D9_OK;
+    d9_context_clear(&page->context);
+    d9_text_free(&text);
+}
+
+void d9_live_page_begin(d9_live_page *page, const d9_context *context, const d9_config *config, const char *path) {
+    *page = (d9_live_page){.context = *context, .config = config, .path = path, .loss = NAN, .rate = NAN, .left = NAN};
+    d9_context_clear(&page->context);
+}
+
+void d9_live_page_planned(d9_live_page *page, const d9_program *program) {
+    page->extent = program->extent;
+    page->all_steps = program->steps;
+    page->steps_per_epoch = program->steps_per_epoch;
+    page->views = program->views.count;
+    write_page(page, NULL);
+}
+
+void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double step_seconds, double left) {
+    page->steps = steps;
+    page->loss = loss;
+    page->rate = (double)page->extent.batch / step_seconds;
+    page->left = left;
+    if (d9_clock_now() - page->written >= SECONDS_BETWEEN) write_page(page, NULL);
+}
+
+static void add_row(d9_live_page *page, const d9_epoch_row *row) {
+    if (D9_ARENA_GROW(&page->context, &page->arena, page->count, &page->capacity, &page->rows) == D9_OK)
+        page->rows[page->count++] = *row;
+}
+
+void d9_live_page_resumed(d9_live_page *page, int64_t steps, const d9_epoch_row *rows, int64_t count) {
+    if (!page->path) return;
+    page->steps = steps;
+    for (int64_t i = 0; i < count; i++) add_row(page, &rows[i]);
+    write_page(page, NULL);
+}
+
+void d9_live_page_epoch(d9_live_page *page, const d9_epoch_row *row) {
+    if (!page->path) return;
+    add_row(page, row);
+    write_page(page, NULL);
+}
+
+void d9_live_page_end(d9_live_page *page, bool finished, const char *state) {
+    if (finished) page->steps = page->all_steps;
+    write_page(page, state);
+    d9_arena_free(&page->context, &page->arena);
+}

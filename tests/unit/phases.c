@@ -1,0 +1,382 @@
+/* Phases, lists of their own over the same state: smaller images at first (progressive), no gradients of what no longer
+ * learns (freeze, whitening_bias); the backends alike in them, and the time that is left. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "graph/edit.h"
+#include "graph/op.h"
+#include "tests/support/programs.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static d9_context context;
+
+static int set_up(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    return 0;
+}
+
+/* 12 steps of 8 images, 16 x 16. */
+static d9_config *configure(const char *model, const char *backend, const char *tricks) {
+    char yaml[1024];
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 16}\n"
+             "backend: %s\nprecision: f32\nthreads: 1\nmodel: {%s}\n"
+             "train: {epochs: 3, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
+             backend, model, tricks);
+    return program_config(&context, yaml);
+}
+
+static const char resnet9[] = "name: resnet9, channels: [4, 6, 8, 10]";
+
+static void make(const d9_config *config, d9_program *program) {
+    const d9_extent extent = program_extent(config, 32, 16);
+    program_make(&context, config, &extent, "f32", false, program);
+}
+
+static void test_two_lists_over_one_state(void **state) {
+    (void)state;
+    d9_program program;
+    d9_config *config =
+        configure(resnet9, "auto",
+                  "crop: {pad: 2}, cutout: {size: 3}, ema: {}, mixup: {}, progressive: {scale: 0.6, share: 0.3}");
+    make(config, &program);
+    const d9_graph *early = &program.phase[0].list, *train = &program.train;
+    program_check_graph(early);
+    assert_int_equal(program.steps, 12);
+    assert_int_equal(program.phase_count, 1);
+    assert_int_equal(program.phase[0].until, 4); /* of 3.6 */
+    assert_true(d9_program_list(&program, 3) == early && d9_program_list(&program, 4) == train);
+    assert_int_equal(d9_program_usual_step(&program), 4);
+    const d9_shape *small = &early->values[early->image].shape, *whole = &train->values[train->image].shape;
+    assert_true(small->d[1] == 10 && small->d[2] == 10 && whole->d[1] == 16 && whole->d[2] == 16);
+    const d9_draw_attributes *draw = &early->nodes[program_find(early, D9_OP_DRAW, "draws")].as.draw;
+    assert_true(draw->height == 16 && draw->out_height == 10 && draw->out_width == 10 && draw->pad == 2);
+    assert_int_equal(train->nodes[program_find(train, D9_OP_DRAW, "draws")].as.draw.out_height, 16);
+    int shared = 0;
+    for (int v = 0; v < early->value_count; v++) {
+        const d9_value *value = &early->values[v];
+        if (value->buffer == D9_BUFFER_SCRATCH) continue;
+        const d9_value_id same = d9_graph_find_value(train, value->name);
+        assert_true(same != D9_NONE && train->values[same].buffer == value->buffer &&
+                    train->values[same].offset == value->offset &&
+                    d9_shape_equal(&train->values[same].shape, &value->shape));
+        shared++;
+    }
+    assert_true(shared > 40); /* parameters, gradients, statistics, the data set, averages */
+    for (d9_op op = D9_OP_UPDATE; op <= D9_OP_COPY; op++)
+        for (d9_node_id n = d9_edit_next(train, op, 0), m = d9_edit_next(early, op, 0); n != D9_NONE || m != D9_NONE;
+             n = d9_edit_next(train, op, n + 1), m = d9_edit_next(early, op, m + 1)) {
+            assert_true(n != D9_NONE && m != D9_NONE);
+            assert_string_equal(train->nodes[n].role, early->nodes[m].role);
+        }
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+static void test_a_share_of_no_step(void **state) {
+    (void)state;
+    d9_program program;
+    d9_config *config = configure(resnet9, "auto", "progressive: {share: 0.01}");
+    make(config, &program);
+    assert_int_equal(program.phase_count, 0);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+static void refuse(const char *model, const char *tricks, const char *message) {
+    d9_session session;
+    d9_config *config = configure(model, "reference", tricks);
+    assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
+    assert_string_equal(context.message, message);
+    d9_context_clear(&context);
+    d9_config_free(&context, config);
+}
+
+static void test_what_smaller_images_do_not_fit(void **state) {
+    (void)state;
+    refuse("name: vgg, channels: [3, 4], hidden: 6", "progressive: {}",
+           "progressive: the shape of fc1.weight depends on the size of the images: this network cannot begin with "
+           "12x12 of 16x16");
+    refuse("name: airbench, widths: [4, 6, 6]", "progressive: {scale: 0.5}",
+           "images of 8x8 are too small for airbench: it needs 9 pixels a side");
+    refuse(resnet9, "cutout: {size: 13}, progressive: {}",
+           "images of 12x12 have room for a cutout of at most 12 pixels, not of 13");
+}
+
+static double *train_session(d9_session *session, int64_t steps, int64_t *count) {
+    op_ok(&context, d9_session_initialize(session));
+    for (int64_t step = 0; step < steps; step++) {
+        if (step % session->program.steps_per_epoch == 0) op_ok(&context, d9_session_begin_epoch(session, step));
+        op_ok(&context, d9_session_step(session, step));
+    }
+    *count = session->program.state_elements;
+    double *state = calloc((size_t)*count, sizeof *state);
+    op_ok(&context, d9_session_read_state(session, D9_BUFFER_STATE, state));
+    return state;
+}
+
+/* The state after `steps` steps. */
+static double *train(const char *backend, const char *tricks, int64_t steps, int64_t *count) {
+    d9_session session;
+    d9_config *config = configure(resnet9, backend, tricks);
+    op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
+    double *state = train_session(&session, steps, count);
+    d9_session_close(&session);
+    d9_config_free(&context, config);
+    return state;
+}
+
+static double distance(const double *a, const double *b, int64_t count) {
+    double most = 0;
+    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(a[i] - b[i]));
+    return most;
+}
+
+/* Through the change of lists, which is before step 2: no step is like one on whole images. */
+static void test_backends_agree(void **state) {
+    static const char tricks[] = "crop: {pad: 2}, flip: {}, progressive: {share: 0.2}",
+                      plain[] = "crop: {pad: 2}, flip: {}";
+    (void)state;
+    for (int64_t steps = 1; steps <= 3; steps++) {
+        int64_t count;
+        double *reference = train("reference", tricks, steps, &count), *cpu = train("cpu", tricks, steps, &count),
+               *whole = train("reference", plain, steps, &count);
+        assert_true(distance(reference, cpu, count) < 1e-4);
+        assert_true(distance(reference, whole, count) > 1e-2);
+        free(reference);
+        free(cpu);
+        free(whole);
+    }
+}
+
+/* The text of all lists forces each of them, and their lines are told apart. */
+static void test_a_plan_of_each_list(void **state) {
+    d9_session session, again;
+    char text[16384];
+    d9_config *config = configure(resnet9, "cpu", "progressive: {}");
+    (void)state;
+    op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
+    const char *(*plan_text)(const d9_plan *) = session.backend->plan_text;
+    snprintf(text, sizeof text, "%s%s%s", plan_text(session.eval_plan), plan_text(session.phase_plan[0]),
+             plan_text(session.train_plan));
+    const d9_session_options options = {.config = config, .seed = 5, .plan = text};
+    op_ok(&context, d9_session_open(&context, &options, &again));
+    assert_string_equal(plan_text(again.phase_plan[0]), plan_text(session.phase_plan[0]));
+    assert_string_equal(plan_text(again.train_plan), plan_text(session.train_plan));
+    d9_session_close(&again);
+    char *line = strstr(text, "\tphase1:draws\t");
+    line[8] = 'x'; /* a node that is not there */
+    assert_int_equal(d9_session_open(&context, &options, &again), D9_USAGE);
+    assert_non_null(strstr(context.message, "this network has no node named phase1:xraws"));
+    d9_context_clear(&context);
+    d9_session_close(&session);
+    d9_config_free(&context, config);
+}
+
+/* Two first steps are not three: the third step tells. */
+static void test_the_lists_change_in_time(void **state) {
+    int64_t count;
+    double *two = train("reference", "progressive: {share: 0.2}", 2, &count),
+           *three = train("reference", "progressive: {share: 0.25}", 2, &count);
+    (void)state;
+    assert_true(distance(two, three, count) == 0);
+    free(two);
+    free(three);
+    two = train("reference", "progressive: {share: 0.2}", 3, &count);
+    three = train("reference", "progressive: {share: 0.25}", 3, &count);
+    assert_true(distance(two, three, count) > 1e-3);
+    free(two);
+    free(three);
+}
+
+static double operations(const d9_graph *graph) { return d9_graph_operations(graph, 0, graph->node_count); }
+
+/* A step is timed where it stands: later ones of the other list take as much longer as they have more operations. */
+static void test_seconds_left(void **state) {
+    (void)state;
+    d9_program program;
+    d9_config *config = configure(resnet9, "auto", "progressive: {share: 0.5}");
+    config->eval.every = 0;
+    make(config, &program);
+    const double larger = operations(&program.train) / operations(&program.phase[0].list),
+                 evaluation = 2 * operations(&program.eval) / operations(&program.train); /* 16 images */
+    assert_true(larger > 1.5 && larger < 2);                                              /* (16 / 12)^2 = 1.78 */
+    assert_true(fabs(d9_seconds_left(&program, config, 0, 1) - (6 + larger * (6 + evaluation))) < 1e-9);
+    assert_true(fabs(d9_seconds_left(&program, config, 6, 1) - larger * (6 + evaluation)) < 1e-9);
+    assert_true(fabs(d9_seconds_left(&program, config, 7, 1) - (5 + evaluation)) < 1e-9);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* ---- what no longer learns ---- */
+
+/* The whitening layer's bias learns for 3 steps, the stem for 9 of the 12. */
+static const char resting[] = "whitening_bias: {images: 8, bias_epochs: 0.75}, freeze: {until: [0.75]}";
+
+static bool makes(const d9_graph *list, const char *gradient) { return d9_graph_find_value(list, gradient) != D9_NONE; }
+
+static void test_no_gradient_of_what_rests(void **state) {
+    (void)state;
+    static const char *const gradients[] = {"stem.whiten.bias.grad", "stem.conv.weight.grad", "stem.norm.bias.grad",
+                                            "layer1.conv.weight.grad"};
+    static const struct {
+        int64_t from, until;
+        bool made[4];
+    } expected[] = {{3, 9, {false, true, true, true}}, {9, 12, {false, false, false, true}}};
+    d9_program program;
+    d9_config *config = configure(resnet9, "auto", resting);
+    make(config, &program);
+    assert_int_equal(program.phase_count, 2);
+    for (int i = 0; i < 4; i++) assert_true(makes(&program.train, gradients[i]));
+    for (int p = 0; p < 2; p++) {
+        const d9_phase *phase = &program.phase[p];
+        program_check_graph(&phase->list);
+        assert_true(phase->from == expected[p].from && phase->until == expected[p].until);
+        for (int i = 0; i < 4; i++) assert_int_equal(makes(&phase->list, gradients[i]), expected[p].made[i]);
+    }
+    assert_int_equal(d9_edit_next(&program.phase[1].list, D9_OP_UPDATE, 0), /* the stem's groups are gone */
+                     program_find(&program.phase[1].list, D9_OP_UPDATE, "update.weights"));
+    assert_int_equal(d9_program_phase(&program, 2), D9_NONE);
+    assert_int_equal(d9_program_phase(&program, 3), 0);
+    assert_int_equal(d9_program_phase(&program, 9), 1);
+    assert_int_equal(d9_program_usual_step(&program), 3); /* 6 of 12 run the first phase */
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* Smaller images end at step 6, in the middle of a phase. */
+static void test_phases_of_both_kinds(void **state) {
+    (void)state;
+    static const int64_t from[] = {0, 3, 6, 9};
+    static const int64_t side[] = {12, 12, 16, 16};
+    char tricks[256];
+    d9_program program;
+    snprintf(tricks, sizeof tricks, "%s, progressive: {}", resting);
+    d9_config *config = configure(resnet9, "auto", tricks);
+    make(config, &program);
+    assert_int_equal(program.phase_count, 4); /* so no step runs `train` */
+    for (int p = 0; p < 4; p++) {
+        const d9_graph *list = &program.phase[p].list;
+        assert_int_equal(program.phase[p].from, from[p]);
+        assert_int_equal(program.phase[p].until, p < 3 ? from[p + 1] : 12);
+        assert_int_equal(list->values[list->image].shape.d[1], side[p]);
+        assert_int_equal(makes(list, "stem.whiten.bias.grad"), p == 0);
+        assert_int_equal(makes(list, "stem.conv.weight.grad"), p < 3);
+    }
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* The same bits as with all gradients and without the updates. */
+static void test_the_others_do_not_notice(void **state) {
+    static const char *const backends[] = {"reference", "cpu"};
+    (void)state;
+    for (int b = 0; b < 2; b++) {
+        double *after[2];
+        int64_t count = 0;
+        for (int full = 0; full < 2; full++) {
+            d9_session session;
+            d9_config *config = configure(resnet9, backends[b], resting);
+            op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
+            for (int p = 0; p < session.program.phase_count && full; p++) session.program.phase[p].until = 0;
+            after[full] = train_session(&session, 12, &count);
+            d9_session_close(&session);
+            d9_config_free(&context, config);
+        }
+        assert_true(distance(after[0], after[1], count) == 0);
+        free(after[0]);
+        free(after[1]);
+    }
+}
+
+/* Parameters that rest stay, and no others. */
+static void test_what_rests_stays(void **state) {
+    int64_t count;
+    double *at_nine = train("reference", resting, 9, &count), *at_ten = train("reference", resting, 10, &count),
+           *at_three = train("reference", resting, 3, &count), *at_four = train("reference", resting, 4, &count);
+    (void)state;
+    d9_program program;
+    d9_config *config = configure(resnet9, "reference", resting);
+    make(config, &program);
+    for (int v = 0; v < program.train.value_count; v++) {
+        const d9_value *value = &program.train.values[v];
+        if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
+        const int64_t begin = value->offset / 4, size = d9_shape_count(&value->shape);
+        const bool stem = strncmp(value->name, "stem.", 5) == 0, bias = strcmp(value->name, "stem.whiten.bias") == 0;
+        assert_int_equal(distance(at_nine + begin, at_ten + begin, size) == 0, stem);
+        assert_int_equal(distance(at_three + begin, at_four + begin, size) == 0, bias);
+    }
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+    free(at_nine);
+    free(at_ten);
+    free(at_three);
+    free(at_four);
+}
+
+/* Layers may stop at times of their own: two together, then a third. The schedule of each ends where it stops. */
+static void test_each_stops_in_its_time(void **state) {
+    (void)state;
+    static const struct {
+        const char *update;
+        int64_t until;
+    } groups[] = {
+        {"update.weights.stop1", 3}, {"update.biases.stop1", 3}, {"update.weights.stop3", 9}, {"update.weights", 12}};
+    d9_program program;
+    d9_config *config = configure(resnet9, "auto", "freeze: {until: [0.25, 0.25, 0.75]}");
+    config->train.lr = (d9_schedule){
+        .count = 2, .knots = {{0, D9_KNOT_EPOCHS}, {0, D9_KNOT_BEFORE_END}}, .value_count = 2, .values = {0.8, 0}};
+    make(config, &program);
+    assert_int_equal(program.phase_count, 2);
+    assert_int_equal(program.groups.count, 6); /* weights and biases: two that stop together, one, and the rest */
+    assert_true(makes(&program.phase[0].list, "layer1.res1.conv.weight.grad"));
+    assert_false(makes(&program.phase[0].list, "layer1.conv.weight.grad"));
+    assert_false(makes(&program.phase[1].list, "layer1.res1.norm.bias.grad")); /* before the next convolution */
+    assert_true(makes(&program.phase[1].list, "layer1.res2.conv.weight.grad"));
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        const d9_node *node = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, groups[g].update)];
+        assert_int_equal(node->when.until, groups[g].until < 12 ? groups[g].until : 0);
+        const double *rate = program.table[node->as.update.rate.table].values, last = rate[groups[g].until - 1];
+        assert_true(fabs(rate[0] / (1 - 1.0 / (double)groups[g].until) -
+                         rate[1] / (1 - 2.0 / (double)groups[g].until)) < 1e-12);
+        assert_true(rate[0] > 0 && last == 0);
+    }
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+static void test_layers_that_cannot_stop(void **state) {
+    (void)state;
+    refuse(resnet9, "freeze: {until: [0.6, 0.5]}",
+           "tricks.freeze.until: 0.5 comes behind 0.6; a layer may not stop before one in front of it");
+    refuse("name: vgg, channels: [3, 4], hidden: 6", "freeze: {until: [0.5, 0.6, 0.6, 0.7]}",
+           "tricks.freeze.until: 4 shares leave no convolution that learns to the end: this network has 4");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_two_lists_over_one_state, set_up),
+        cmocka_unit_test_setup(test_a_share_of_no_step, set_up),
+        cmocka_unit_test_setup(test_what_smaller_images_do_not_fit, set_up),
+        cmocka_unit_test_setup(test_backends_agree, set_up),
+        cmocka_unit_test_setup(test_a_plan_of_each_list, set_up),
+        cmocka_unit_test_setup(test_the_lists_change_in_time, set_up),
+        cmocka_unit_test_setup(test_seconds_left, set_up),
+        cmocka_unit_test_setup(test_no_gradient_of_what_rests, set_up),
+        cmocka_unit_test_setup(test_phases_of_both_kinds, set_up),
+        cmocka_unit_test_setup(test_the_others_do_not_notice, set_up),
+        cmocka_unit_test_setup(test_what_rests_stays, set_up),
+        cmocka_unit_test_setup(test_each_stops_in_its_time, set_up),
+        cmocka_unit_test_setup(test_layers_that_cannot_stop, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
