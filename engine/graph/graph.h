@@ -159,6 +159,7 @@ typedef struct d9_update_attributes {
     d9_coefficient correction[D9_UPDATE_STATES]; /* of moving averages: kernels/formulas/update.h */
     double numbers[D9_UPDATE_NUMBERS];           /* the row's: momentum, ... */
     d9_type products;                            /* what an update that multiplies matrices multiplies in */
+    d9_coefficient renormalise;                  /* not 0: a filter first returns to its norm in this step */
 } d9_update_attributes;
 typedef struct d9_lerp_attributes {
     d9_coefficient ratio;

@@ -49,6 +49,8 @@ typedef struct d9_group {
     double numbers[D9_UPDATE_NUMBERS];
     bool mean;    /* moves by the mean loss, whatever the batch, not by the sum */
     int averages; /* of what it keeps: the first so many are moving averages that start at zero (updates.def) */
+    /* Steps from one return to the norm to the next; 0: none. By the end they have become `last`; 0: they stay. */
+    int64_t renormalise_every, renormalise_last;
     /* What the row keeps, by name, shared with other groups. NULL ends the list: the rest is zero at every step. */
     const char *accumulators[D9_UPDATE_STATES];
     d9_schedule rate; /* as for a mean loss */

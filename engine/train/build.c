@@ -174,6 +174,24 @@ done:
     return status;
 }
 
+/* The steps in which filters return to their norm: the group's first one, and each that lies an interval behind the
+ * last. */
+static d9_status renormalise_table(d9_context *context, d9_program *program, const d9_group *group, d9_when when,
+                                   int *id) {
+    d9_status status;
+    double *values;
+    const int64_t every = group->renormalise_every, until = when.until > 0 ? when.until : program->steps,
+                  growth = group->renormalise_last > 0 ? group->renormalise_last - every : 0;
+    D9_TRY(new_table(context, program, "renormalise", program->steps, id, &values));
+    for (int64_t s = when.from, last = s; s < until; s++) {
+        const int64_t interval = every + growth * (s - when.from + 1) / (until - when.from);
+        values[s] = s == when.from || s - last >= interval;
+        if (values[s] > 0) last = s;
+    }
+done:
+    return status;
+}
+
 /* ---- nodes around the network ---- */
 
 static d9_status stored(d9_context *context, d9_graph *graph, const char *name, d9_buffer buffer, d9_type type,
@@ -382,12 +400,15 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
     D9_TRY(rate_table(context, options, group, program, &update->rate.table));
     update->decay = (d9_coefficient){D9_NONE, group->weight_decay * summed * group->decay_multiplier};
     update->share = (d9_coefficient){D9_NONE, 1 / batch};
+    update->renormalise = (d9_coefficient){D9_NONE, 0};
     for (int i = 0; i < D9_UPDATE_STATES; i++) {
         update->correction[i] = (d9_coefficient){D9_NONE, 1};
         if (i < group->averages)
             D9_TRY(correction_table(context, program, group, group->numbers[i], node.when.from,
                                     &update->correction[i].table));
     }
+    if (group->renormalise_every > 0)
+        D9_TRY(renormalise_table(context, program, group, node.when, &update->renormalise.table));
     update->update = group->update;
     update->products = program->precision->compute;
     memcpy(update->numbers, group->numbers, sizeof update->numbers);

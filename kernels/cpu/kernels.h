@@ -29,6 +29,7 @@ typedef struct d9_cpu_orthogonal {
     bool renormalise;      /* the filter, in this step */
     d9_kernel_store store; /* of what is multiplied */
     float momentum, rate, decay;
+    float by[3]; /* (a, b, c) */
 } d9_cpu_orthogonal;
 
 typedef struct d9_cpu_batch { /* one augmented batch */

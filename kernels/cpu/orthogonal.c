@@ -105,12 +105,13 @@ static inline float element(d9_kernel_in x, int64_t i) {
 }
 
 /* B of A and of t = A A, or X of X and of t, its product with B: in t's place, then rounded to y. */
-static void mix(const d9_cpu *cpu, bool inner, d9_kernel_in x, int64_t count, float *t, d9_kernel_out y) {
+static void mix(const d9_cpu *cpu, const d9_cpu_orthogonal *o, bool inner, d9_kernel_in x, int64_t count, float *t,
+                d9_kernel_out y) {
     FOR_PIECES(count) {
         const int64_t end = d9_least(begin + PIECE, count);
         for (int64_t i = begin; i < end; i++) {
             const float old = element(x, i);
-            t[i] = inner ? d9_orthogonal_inner_float(old, t[i]) : d9_orthogonal_outer_float(old, t[i]);
+            t[i] = inner ? d9_orthogonal_inner_float(o->by, old, t[i]) : d9_orthogonal_outer_float(o->by, old, t[i]);
         }
     }
     d9_cpu_cast(cpu, (d9_kernel_in){t, D9_KERNEL_F32}, count, y);
@@ -138,9 +139,9 @@ void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *o, con
     for (int i = 0; i < o->iterations; i++) {
         d9_gemm_run(cpu, &p.inner, r.product);
         d9_gemm_run(cpu, &p.square, r.product);
-        mix(cpu, true, (d9_kernel_in){r.a, o->store}, square, r.square, (d9_kernel_out){r.b, o->store});
+        mix(cpu, o, true, (d9_kernel_in){r.a, o->store}, square, r.square, (d9_kernel_out){r.b, o->store});
         d9_gemm_run(cpu, &p.outer, r.product);
-        mix(cpu, false, (d9_kernel_in){r.x, o->store}, count, r.wide, (d9_kernel_out){r.x, o->store});
+        mix(cpu, o, false, (d9_kernel_in){r.x, o->store}, count, r.wide, (d9_kernel_out){r.x, o->store});
     }
     finish(cpu, o, keep, (d9_kernel_in){r.x, o->store}, w);
 }

@@ -272,10 +272,10 @@ typedef struct d9_cuda_orthogonal { /* kernels/formulas/orthogonal.h */
     int iterations;
     d9_kernel_store store; /* of what is multiplied */
     float momentum;
-    int64_t renormalise_every; /* steps; 0: never */
+    float by[3];                          /* (a, b, c) */
+    d9_cuda_coefficient renormalise;      /* not 0: in this step */
     d9_cuda_coefficient rate, decay;
     const int64_t *step;        /* NULL: step 0 */
-    int64_t first;              /* step in which the group moves */
     const d9_cuda_guard *guard; /* NULL: gradients are taken as they are */
 } d9_cuda_orthogonal;
 

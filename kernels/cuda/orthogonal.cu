@@ -45,8 +45,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 /* One thread: a few hundred sums, in order. */
 __global__ void __launch_bounds__(D9_BLOCK)
     orthogonal_terms_kernel(d9_cuda_orthogonal o, const double *sums, int blocks, terms_of_step *terms) {
-    const int64_t since = (o.step ? *o.step : 0) - o.first;
-    const bool renormalise = o.renormalise_every > 0 && since % o.renormalise_every == 0;
+    const bool renormalise = d9_coefficient(o.renormalise, o.step) > 0;
     double h_sum = 0, w_sum = 0;
     for (int i = 0; i < blocks; i++) {
         h_sum += sums[i];
@@ -88,6 +87,7 @@ struct product {
     int become;
     d9_kernel_in with;
     d9_kernel_out y; /* (rows, columns) */
+    float by[3] = {}; /* (a, b, c): set by multiply() */
 };
 
 /* Rows [from, from + TILE) and depths [k, k + DEPTH) into shared memory, depth by depth; what is not there is zero.
@@ -102,8 +102,8 @@ D9_DEVICE void take(const operand &s, int64_t count, int64_t from, int64_t depth
 }
 
 D9_DEVICE float become(const product &p, int64_t at, float sum) {
-    if (p.become == INNER) return d9_orthogonal_inner_float(d9_load_one<D9_ANY>(p.with, at), sum);
-    if (p.become == OUTER) return d9_orthogonal_outer_float(d9_load_one<D9_ANY>(p.with, at), sum);
+    if (p.become == INNER) return d9_orthogonal_inner_float(p.by, d9_load_one<D9_ANY>(p.with, at), sum);
+    if (p.become == OUTER) return d9_orthogonal_outer_float(p.by, d9_load_one<D9_ANY>(p.with, at), sum);
     return sum;
 }
 
@@ -170,7 +170,8 @@ int64_t d9_cuda_orthogonal_scratch_bytes(const d9_cuda_orthogonal *o) { return r
 
 static d9_kernel_in in_of(d9_kernel_out y) { return {y.data, y.store}; }
 
-static int multiply(d9_cuda_stream stream, const product &p) {
+static int multiply(d9_cuda_stream stream, const d9_cuda_orthogonal *o, product p) {
+    for (int i = 0; i < 3; i++) p.by[i] = o->by[i];
     const dim3 grid(static_cast<unsigned>(d9_ceiling(p.columns, TILE)),
                     static_cast<unsigned>(d9_ceiling(p.rows, TILE)));
     return D9_LAUNCH(orthogonal_product_kernel, grid, D9_BLOCK, stream, p);
@@ -182,12 +183,14 @@ static int iterate(d9_cuda_stream stream, const d9_cuda_orthogonal *o, const roo
     const d9_kernel_in x = in_of(r.x), a = in_of(r.a), b = in_of(r.b);
     const bool wide = rows <= columns;
     const operand by_row = {x, columns, 1}, by_column = {x, 1, columns}, square = {a, side, 1}, inner = {b, side, 1};
-    D9_CUDA_TRY(multiply(stream, wide ? product{side, side, columns, by_row, by_row, PLAIN, {}, r.a}
-                                      : product{side, side, rows, by_column, by_column, PLAIN, {}, r.a}));
+    D9_CUDA_TRY(multiply(stream, o,
+                         wide ? product{side, side, columns, by_row, by_row, PLAIN, {}, r.a}
+                              : product{side, side, rows, by_column, by_column, PLAIN, {}, r.a}));
     /* A and B are equal to their transposes, so that a row of them serves as a column. */
-    D9_CUDA_TRY(multiply(stream, {side, side, side, square, square, INNER, a, r.b}));
-    D9_CUDA_TRY(multiply(stream, wide ? product{rows, columns, side, inner, by_column, OUTER, x, r.next}
-                                      : product{rows, columns, side, by_row, inner, OUTER, x, r.next}));
+    D9_CUDA_TRY(multiply(stream, o, {side, side, side, square, square, INNER, a, r.b}));
+    D9_CUDA_TRY(multiply(stream, o,
+                         wide ? product{rows, columns, side, inner, by_column, OUTER, x, r.next}
+                              : product{rows, columns, side, by_row, inner, OUTER, x, r.next}));
     return 0;
 }
 

@@ -37,7 +37,7 @@ typedef enum d9_update {
 
 enum {
     D9_UPDATE_STATES = 2,  /* kept between steps for each parameter, at most */
-    D9_UPDATE_NUMBERS = 3, /* constants of an update, at most: momentum, ... */
+    D9_UPDATE_NUMBERS = 5, /* constants of an update, at most: momentum, ... */
 };
 
 #endif

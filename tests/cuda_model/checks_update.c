@@ -99,6 +99,7 @@ void d9_cuda_check_update_guarded(d9_check *check) {
  * CPU has no store for is compared with f32. */
 void d9_cuda_check_orthogonal(d9_check *check) {
     static const int64_t sizes[][2] = {{7, 45}, {65, 27}, {70, 117}, {1, 9}};
+    static const float returns[] = {0, 0, 1}; /* by step */
     static const double tolerances[] = {[D9_KERNEL_F32] = 1e-5, [D9_KERNEL_BF16] = 2e-3, [D9_KERNEL_F16] = 2e-3};
     for (int i = 0; i < 4; i++) D9_FOR_STORES(store) for (int how = 0; how < 3; how++) {
             const int64_t count = sizes[i][0] * sizes[i][1];
@@ -106,14 +107,16 @@ void d9_cuda_check_orthogonal(d9_check *check) {
             const d9_kernel_store known = store == D9_KERNEL_F16 ? D9_KERNEL_F32 : store;
             const bool now = i != 1; /* is it renormalised in step 2? */
             const d9_cpu_orthogonal on_cpu = {sizes[i][0], sizes[i][1], 3,           now,
-                                              known,       0.6f,        rates[STEP], decays[STEP]};
+                                              known,       0.6f,        rates[STEP], decays[STEP],
+                                              {3.5f, -4.75f, 2.125f}};
             const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = how == 2 ? 0 : D9_CUDA_FINE};
             const d9_cuda_orthogonal rule = {.rows = sizes[i][0],
                                              .columns = sizes[i][1],
                                              .iterations = 3,
                                              .store = store,
                                              .momentum = 0.6f,
-                                             .renormalise_every = now ? 2 : 3,
+                                             .by = {3.5f, -4.75f, 2.125f},
+                                             .renormalise = {now ? returns : NULL, 0},
                                              .rate = {rates, 0},
                                              .decay = {decays, 0},
                                              .step = &step,

@@ -155,9 +155,9 @@ static void write_attributes(const d9_node *node, d9_text *text) {
         break;
     case D9_OP_UPDATE:
     case D9_OP_ORTHOGONAL_UPDATE:
-        d9_text_add(text, " row %d rate table %d decay %.17g numbers %g %g %g", (int)node->as.update.update,
-                    node->as.update.rate.table, node->as.update.decay.constant, node->as.update.numbers[0],
-                    node->as.update.numbers[1], node->as.update.numbers[2]);
+        d9_text_add(text, " row %d rate table %d decay %.17g numbers", (int)node->as.update.update,
+                    node->as.update.rate.table, node->as.update.decay.constant);
+        for (int i = 0; i < D9_UPDATE_NUMBERS; i++) d9_text_add(text, " %g", node->as.update.numbers[i]);
         break;
     case D9_OP_DRAW:
         d9_text_add(

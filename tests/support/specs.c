@@ -105,8 +105,8 @@ static const op_spec specs[] = {
     {.op = D9_OP_UPDATE, .n = 65, .variant = D9_UPDATE_ADAMW, .kernel = 2},
     /* o: outputs; stride: iterations; n: steps between renormalisations; parameter: momentum */
     {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 1, .o = 7, .kernel = 3, .c = 5, .stride = 3, .parameter = 0.5},
-    {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 2, .o = 65, .kernel = 1, .c = 27, .stride = 2, .parameter = 0.75},
-    {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 3, .o = 27, .kernel = 3, .c = 3, .stride = 1, .parameter = 0.5},
+    {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 1, .o = 65, .kernel = 1, .c = 27, .stride = 2, .parameter = 0.75},
+    {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 0, .o = 27, .kernel = 3, .c = 3, .stride = 1, .parameter = 0.5},
     {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 0, .o = 70, .kernel = 3, .c = 13, .stride = 3, .parameter = 0},
     {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 1, .o = 1, .kernel = 3, .c = 3, .stride = 0, .parameter = 0.5},
     {.op = D9_OP_LERP, .n = 1003},
@@ -331,12 +331,13 @@ static void build_update(op_case *c, const op_spec *s, d9_node *node) {
         s->op == D9_OP_COPY ? op_output(c, "y", D9_BUFFER_ACCUMULATORS, c->master, vector(s->n)) : node->inputs[0];
 }
 
-/* Rate 1/8, decay 1/4. */
+/* Rate 1/8, decay 1/4; n: whether the filter returns to its norm. */
 static void build_orthogonal_update(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape filter = {4, {s->o, s->kernel, s->kernel, s->c}};
     node->as.update = (d9_update_attributes){.rate = {D9_NONE, 0.125},
                                              .decay = {D9_NONE, 0.25},
-                                             .numbers = {s->parameter, s->stride, (double)s->n},
+                                             .renormalise = {D9_NONE, (double)s->n},
+                                             .numbers = {s->parameter, s->stride, 3.5, -4.75, 2.125},
                                              .products = c->compute};
     node->inputs[0] = op_input(c, "w", D9_BUFFER_STATE, c->master, filter, -2, 2);
     node->inputs[1] = op_input(c, "g", D9_BUFFER_GRADIENT, c->master, filter, -2, 2);

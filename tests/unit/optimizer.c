@@ -317,6 +317,49 @@ static void muon_moves_filters_by_its_rate(void **state) {
     d9_config_free(&context, config);
 }
 
+/* Its rate is train.lr's with another peak; what it decays is not the batch's business. */
+static void muon_follows_the_schedule(void **state) {
+    (void)state;
+    d9_config *config = program_config(&context, "data: {dataset: synthetic}\n"
+                                                 "model: {name: resnet9, channels: [4, 6, 8, 10]}\n"
+                                                 "train: {epochs: 3, batch_size: 8, optimizer: adam,\n"
+                                                 "  lr: {knots: [0, 1, end], values: [0.1, 0.4, 0]}}\n"
+                                                 "tricks: {muon: {rate: 0.2, weight_decay: 0.25}}\n");
+    const d9_extent extent = program_extent(config, 32, 16);
+    d9_program program;
+    program_make(&context, config, &extent, "bf16", false, &program);
+    const d9_update_attributes *update =
+        &program.train.nodes[d9_edit_next(&program.train, D9_OP_ORTHOGONAL_UPDATE, 0)].as.update;
+    for (int64_t s = 0; s < program.steps; s++) {
+        const double rate = d9_schedule_at(&config->train.lr, s, program.steps_per_epoch, 3) / 2;
+        assert_true(fabs(d9_coefficient_at(&program, &update->rate, s) - rate) <= 1e-15);
+    }
+    assert_true(update->decay.constant == 0.25);
+    assert_int_equal(update->products, D9_BF16);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* Of 12 steps: intervals of 2 while a sixth of the steps done is below 1, then of 3. */
+static void muon_renormalises_less_often(void **state) {
+    (void)state;
+    static const bool want[12] = {[0] = true, [2] = true, [4] = true, [7] = true, [10] = true};
+    d9_config *config = program_config(
+        &context, "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
+                  "train: {epochs: 3, batch_size: 8}\n"
+                  "tricks: {muon: {renormalise_every: 2, renormalise_last: 4, coefficients: [3, -2, 1]}}\n");
+    const d9_extent extent = program_extent(config, 32, 16);
+    d9_program program;
+    program_make(&context, config, &extent, "f32", false, &program);
+    const d9_update_attributes *update =
+        &program.train.nodes[d9_edit_next(&program.train, D9_OP_ORTHOGONAL_UPDATE, 0)].as.update;
+    assert_int_equal(program.steps, 12);
+    for (int s = 0; s < 12; s++) assert_true(d9_coefficient_at(&program, &update->renormalise, s) == want[s]);
+    assert_true(update->numbers[2] == 3 && update->numbers[3] == -2 && update->numbers[4] == 1);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
 /* Both averages come from the checkpoint, the step's corrections from its number. */
 static void adam_resumes_in_the_middle(void **state) {
     (void)state;
@@ -386,7 +429,7 @@ static void refused(const d9_trick *trick, const char *why) {
 static d9_status begin_late(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {
     (void)unused, (void)options, (void)graph;
     d9_group_set_update(&groups->group[1], D9_UPDATE_ADAMW);
-    memcpy(groups->group[1].numbers, (double[]){0.25, 1, 1e-3}, sizeof groups->group[1].numbers);
+    memcpy(groups->group[1].numbers, (double[D9_UPDATE_NUMBERS]){0.25, 1, 1e-3}, sizeof groups->group[1].numbers);
     groups->group[1].from_epoch = 1;
     return D9_OK;
 }
@@ -490,6 +533,8 @@ int main(void) {
         cmocka_unit_test(adam_resumes_in_the_middle),
         cmocka_unit_test(muon_resumes_in_the_middle),
         cmocka_unit_test(muon_moves_filters_by_its_rate),
+        cmocka_unit_test(muon_follows_the_schedule),
+        cmocka_unit_test(muon_renormalises_less_often),
         cmocka_unit_test(resumes_in_the_middle),
         cmocka_unit_test(resumes_in_the_middle_on_cpu),
         cmocka_unit_test(what_cannot_be_is_refused),

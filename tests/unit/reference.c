@@ -379,14 +379,14 @@ static double length_of(const double *x, int64_t count) {
     return sqrt(sum);
 }
 
-static void nearly_orthogonal(double *x, int64_t rows, int64_t columns, int iterations) {
+static void nearly_orthogonal(double *x, int64_t rows, int64_t columns, const double *by, int iterations) {
     static double inner[LARGEST], square[LARGEST], next[LARGEST];
     for (int t = 0; t < iterations; t++) {
         multiply(x, x, true, rows, rows, columns, inner);
         multiply(inner, inner, false, rows, rows, rows, square);
-        for (int64_t i = 0; i < rows * rows; i++) square[i] = -4.7750 * inner[i] + 2.0315 * square[i];
+        for (int64_t i = 0; i < rows * rows; i++) square[i] = by[1] * inner[i] + by[2] * square[i];
         multiply(square, x, false, rows, columns, rows, next);
-        for (int64_t i = 0; i < rows * columns; i++) x[i] = 3.4445 * x[i] + next[i];
+        for (int64_t i = 0; i < rows * columns; i++) x[i] = by[0] * x[i] + next[i];
     }
 }
 
@@ -399,8 +399,9 @@ static void orthogonal_updates_by_definition(void **state) {
         op_case c;
         if (op_spec_op(i) != D9_OP_ORTHOGONAL_UPDATE) continue;
         op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
-        const double *numbers = c.graph->nodes[0].as.update.numbers, *w = content(&c, 0);
-        const int64_t count = op_count(&c, 0), rows = c.graph->values[0].shape.d[0], every = (int64_t)numbers[2];
+        const d9_update_attributes *update = &c.graph->nodes[0].as.update;
+        const double *numbers = update->numbers, *w = content(&c, 0);
+        const int64_t count = op_count(&c, 0), rows = c.graph->values[0].shape.d[0];
         assert_true(count <= LARGEST && rows * rows <= LARGEST);
         run_once(&c, 2, 1, f->a);
         for (int64_t k = 0; k < count; k++) {
@@ -410,8 +411,8 @@ static void orthogonal_updates_by_definition(void **state) {
         }
         const double length = length_of(x, count) + 1e-7;
         for (int64_t k = 0; k < count; k++) x[k] /= length;
-        nearly_orthogonal(x, rows, count / rows, (int)numbers[1]);
-        const double shrink = every && 4 % every == 0 ? sqrt((double)rows) / length_of(w, count) : 1;
+        nearly_orthogonal(x, rows, count / rows, numbers + 2, (int)numbers[1]);
+        const double shrink = update->renormalise.constant > 0 ? sqrt((double)rows) / length_of(w, count) : 1;
         run_once(&c, 2, 0, f->a);
         for (int64_t k = 0; k < count; k++) NEAR(f->a[k], w[k] * shrink * (1 - 0.125 * 0.25) - 0.125 * x[k], 1e-12);
         op_case_free(&c);

@@ -396,6 +396,10 @@ static void test_shifted_views(void **state) {
     build(TINY, "multicrop_tta: {share: 0.25}, flip_tta: {}", &b);
     assert_true(b.program.views.alone == 0.75 && d9_views_an_image(&b.program.views) == 2.25);
     drop(&b);
+    build(TINY, "multicrop_tta: {even: on}, flip_tta: {}", &b);
+    assert_int_equal(b.program.views.count, 6);
+    for (int v = 0; v < 6; v++) assert_true(fabs(b.program.views.view[v].weight - 1.0 / 6) <= 1e-16);
+    drop(&b);
     d9_views views = {.count = 3, .view = {{.weight = 1}}};
     build(TINY, "multicrop_tta: {}", &b);
     assert_int_equal(d9_trick_at(D9_TRICK_multicrop_tta)
@@ -503,7 +507,10 @@ static void test_muon_takes_filters(void **state) {
             assert_true(d9_shape_equal(&in->shape, &value->shape) && in->offset == value->offset);
         }
         assert_int_equal(graph->values[node->inputs[1]].buffer, D9_BUFFER_GRADIENT);
-        assert_true(update->numbers[0] == 0.5 && update->numbers[1] == 4 && update->numbers[2] == 2);
+        assert_true(update->numbers[0] == 0.5 && update->numbers[1] == 4 && update->numbers[2] == 3.4445);
+        assert_true(update->numbers[3] == -4.775 && update->numbers[4] == 2.0315);
+        for (int64_t s = 0; s < b.program.steps; s++)
+            assert_true(d9_coefficient_at(&b.program, &update->renormalise, s) == (s % 2 == 0));
         assert_true(fabs(d9_coefficient_at(&b.program, &update->rate, 5) - 0.3) <= 1e-15); /* whatever the batch */
         assert_true(update->decay.constant == 0);
         filters++;
@@ -516,27 +523,16 @@ static void test_muon_takes_filters(void **state) {
     drop(&b);
 }
 
-/* Its rate is train.lr's with another peak; what it decays is not the batch's business. */
-static void test_muon_follows_the_schedule(void **state) {
+static void test_silu_leaves_the_first_to_gelu(void **state) {
     (void)state;
-    d9_config *config = program_config(&context, "data: {dataset: synthetic}\n"
-                                                 "model: {name: resnet9, channels: [4, 6, 8, 10]}\n"
-                                                 "train: {epochs: 3, batch_size: 8, optimizer: adam,\n"
-                                                 "  lr: {knots: [0, 1, end], values: [0.1, 0.4, 0]}}\n"
-                                                 "tricks: {muon: {rate: 0.2, weight_decay: 0.25}}\n");
-    const d9_extent extent = program_extent(config, 32, 16);
-    d9_program program;
-    program_make(&context, config, &extent, "bf16", false, &program);
-    const d9_update_attributes *update =
-        &program.train.nodes[d9_edit_next(&program.train, D9_OP_ORTHOGONAL_UPDATE, 0)].as.update;
-    for (int64_t s = 0; s < program.steps; s++) {
-        const double rate = d9_schedule_at(&config->train.lr, s, program.steps_per_epoch, 3) / 2;
-        assert_true(fabs(d9_coefficient_at(&program, &update->rate, s) - rate) <= 1e-15);
-    }
-    assert_true(update->decay.constant == 0.25);
-    assert_int_equal(update->products, D9_BF16);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    built b;
+    build(RESNET9, "silu: {first: gelu}", &b);
+    const d9_graph *graph = &b.program.eval;
+    int acts = 0;
+    for (int n = 0; (n = d9_edit_next(graph, D9_OP_ACT, n)) != D9_NONE; n++)
+        assert_int_equal(graph->nodes[n].as.act.activation, acts++ ? D9_ACT_SILU : D9_ACT_GELU);
+    assert_int_equal(acts, 8);
+    drop(&b);
 }
 
 /* ---- refusals ---- */
@@ -575,6 +571,10 @@ static void test_nothing_to_edit(void **state) {
                    "tricks.gelu finds nothing to edit: the model has no activation; --without gelu leaves it out");
     assert_refused(no_act, "silu: {}",
                    "tricks.silu finds nothing to edit: the model has no activation; --without silu leaves it out");
+    assert_refused(tiny_model_default(), "muon: {coefficients: [3, -2]}",
+                   "tricks.muon.coefficients: 2 numbers, where an iteration has three");
+    assert_refused(tiny_model_default(), "muon: {renormalise_every: 0, renormalise_last: 4}",
+                   "tricks.muon.renormalise_last: renormalise_every is 0, so filters never return");
     assert_refused(strided, "whitening_bias: {}",
                    "tricks.whitening_bias finds nothing to edit: no convolution of stride 1 reads the image alone; "
                    "--without whitening_bias leaves it out");
@@ -692,7 +692,7 @@ int main(void) {
         cmocka_unit_test_setup(test_nothing_to_edit, set_up),
         cmocka_unit_test_setup(test_what_is_left_is_edited, set_up),
         cmocka_unit_test_setup(test_muon_takes_filters, set_up),
-        cmocka_unit_test_setup(test_muon_follows_the_schedule, set_up),
+        cmocka_unit_test_setup(test_silu_leaves_the_first_to_gelu, set_up),
         cmocka_unit_test_setup(test_hooks_refuse, set_up),
         cmocka_unit_test_setup(test_table_of_tricks, set_up),
     };

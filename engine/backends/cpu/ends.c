@@ -98,13 +98,13 @@ static d9_cpu_orthogonal orthogonal_of(const d9_site *site, int64_t step) {
     const d9_node *node = site->nodes[0];
     const d9_update_attributes *update = &node->as.update;
     const d9_shape *filter = &d9_site_value(site, node->inputs[0])->shape;
-    const int64_t every = (int64_t)update->numbers[2];
     return (d9_cpu_orthogonal){.rows = filter->d[0],
                                .columns = d9_shape_count(filter) / filter->d[0],
                                .iterations = (int)update->numbers[1],
-                               .renormalise = every > 0 && (step - node->when.from) % every == 0,
+                               .renormalise = d9_coefficient_at(site->program, &update->renormalise, step) > 0,
                                .store = update->products == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32,
                                .momentum = (float)update->numbers[0],
+                               .by = {(float)update->numbers[2], (float)update->numbers[3], (float)update->numbers[4]},
                                .rate = (float)d9_coefficient_at(site->program, &update->rate, step),
                                .decay = (float)d9_coefficient_at(site->program, &update->decay, step)};
 }

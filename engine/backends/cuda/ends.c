@@ -129,11 +129,11 @@ static d9_cuda_orthogonal orthogonal_of(const d9_site *site) {
                                 .iterations = (int)update->numbers[1],
                                 .store = d9_cuda_store_of(update->products),
                                 .momentum = (float)update->numbers[0],
-                                .renormalise_every = (int64_t)update->numbers[2],
+                                .by = {(float)update->numbers[2], (float)update->numbers[3], (float)update->numbers[4]},
+                                .renormalise = d9_cuda_coefficient_of(site, &update->renormalise),
                                 .rate = d9_cuda_coefficient_of(site, &update->rate),
                                 .decay = d9_cuda_coefficient_of(site, &update->decay),
                                 .step = d9_cuda_of(site)->step,
-                                .first = node->when.from,
                                 .guard = d9_cuda_of(site)->guard};
 }
 

@@ -24,7 +24,7 @@ static void round_to(d9_type type, int64_t count, double *x, void *narrow) {
 }
 
 /* A of X, B of A, and the next X. */
-static void iterate(matrices *s, d9_type type) {
+static void iterate(matrices *s, const double *by, d9_type type) {
     const int64_t count = s->rows * s->columns, square = s->side * s->side;
     const bool wide = s->rows <= s->columns;
     memset(s->a, 0, (size_t)square * sizeof *s->a);
@@ -39,14 +39,14 @@ static void iterate(matrices *s, d9_type type) {
     round_to(type, square, s->a, s->next);
     memset(s->b, 0, (size_t)square * sizeof *s->b);
     d9_reference_matmul(s->a, s->side, 1, s->a, s->side, s->side, s->side, s->b);
-    for (int64_t i = 0; i < square; i++) s->b[i] = d9_orthogonal_inner_double(s->a[i], s->b[i]);
+    for (int64_t i = 0; i < square; i++) s->b[i] = d9_orthogonal_inner_double(by, s->a[i], s->b[i]);
     round_to(type, square, s->b, s->next);
     memset(s->next, 0, (size_t)count * sizeof *s->next);
     if (wide)
         d9_reference_matmul(s->b, s->rows, 1, s->x, s->rows, s->rows, s->columns, s->next);
     else
         d9_reference_matmul(s->x, s->columns, 1, s->b, s->rows, s->columns, s->columns, s->next);
-    for (int64_t i = 0; i < count; i++) s->x[i] = d9_orthogonal_outer_double(s->x[i], s->next[i]);
+    for (int64_t i = 0; i < count; i++) s->x[i] = d9_orthogonal_outer_double(by, s->x[i], s->next[i]);
     round_to(type, count, s->x, s->next);
 }
 
@@ -69,7 +69,6 @@ d9_status d9_reference_ORTHOGONAL_UPDATE(d9_context *context, const d9_site *sit
     const d9_update_attributes *update = &site->nodes[0]->as.update;
     const double rate = d9_coefficient_at(site->program, &update->rate, step);
     const double decay = d9_coefficient_at(site->program, &update->decay, step), momentum = update->numbers[0];
-    const int64_t every = (int64_t)update->numbers[2];
     const double *w, *g, *v;
     double *w_out, *v_out;
     matrices s;
@@ -88,8 +87,8 @@ d9_status d9_reference_ORTHOGONAL_UPDATE(d9_context *context, const d9_site *sit
     const double scale = d9_orthogonal_scale(norm_of(s.x, count));
     for (int64_t i = 0; i < count; i++) s.x[i] *= scale;
     round_to(update->products, count, s.x, s.next);
-    for (int i = 0; i < (int)update->numbers[1]; i++) iterate(&s, update->products);
-    const bool renormalise = every > 0 && (step - site->nodes[0]->when.from) % every == 0;
+    for (int i = 0; i < (int)update->numbers[1]; i++) iterate(&s, update->numbers + 2, update->products);
+    const bool renormalise = d9_coefficient_at(site->program, &update->renormalise, step) > 0;
     const double keep = d9_orthogonal_keep((double)s.rows, renormalise ? norm_of(w, count) : 0, rate, decay);
     for (int64_t i = 0; i < count; i++) w_out[i] = d9_orthogonal_apply_double(w[i], keep, rate, s.x[i]);
     for (int i = 0; i < 2; i++) d9_reference_store(site, i);
