@@ -216,22 +216,18 @@ void d9_runs_show_start(const d9_runs *runs) {
     d9_cli_print(runs->cli, "\n");
 }
 
-/* Never wider than the screen: a line that has wrapped cannot be taken off again. */
 static void on_step(void *user, int64_t index, const d9_program *program, int64_t step, double loss) {
     d9_runs *runs = user;
     char text[200], loss_text[32] = "";
     const double now = d9_clock_now();
-    const int room = d9_cli_columns(runs->cli) - 1;
     const int64_t per_epoch = program->steps_per_epoch;
     if (now - runs->live.shown_seconds < 0.2) return;
     runs->live.shown_seconds = now;
     if (isfinite(loss)) snprintf(loss_text, sizeof loss_text, "  loss %.4f", loss);
-    int width = snprintf(
-        text, sizeof text, "epoch %lld/%lld  %.60s seed %lld%s", (long long)((step + per_epoch - 1) / per_epoch),
-        (long long)((program->steps + per_epoch - 1) / per_epoch), arm_name(runs, index), seed(runs, index), loss_text);
-    if (width > room) width = room;
-    d9_cli_print(runs->cli, "\r%.*s%*s", width, text, d9_live_line_padding(&runs->live, width), "");
-    runs->live.width = width;
+    snprintf(text, sizeof text, "epoch %lld/%lld  %.60s seed %lld%s", (long long)((step + per_epoch - 1) / per_epoch),
+             (long long)((program->steps + per_epoch - 1) / per_epoch), arm_name(runs, index), seed(runs, index),
+             loss_text);
+    d9_live_line_show(&runs->live, text);
 }
 
 /* One write, because several workers share the screen. */
