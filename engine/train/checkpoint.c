@@ -118,6 +118,26 @@ static void identify(d9_session *session, identity *self) {
     self->rows[4] = (d9_metadata){"data_digest", d9_session_data_digest(session)};
 }
 
+/* ---- numbers ---- */
+
+/* No run goes on from a number that is not finite, nor from a variance or an accuracy that is none. An epoch that was
+ * not evaluated has NaN as its accuracies. `status` is the failure's, `why` the end of its message. */
+static d9_status check_numbers(d9_session *session, const char *path, const d9_tensor *tensor, d9_status status,
+                               const char *why) {
+    const int64_t count = d9_shape_count(&tensor->shape);
+    const bool accuracy = strncmp(tensor->name, "epochs/", strlen("epochs/")) == 0 && strstr(tensor->name, "accuracy");
+    const bool variance = d9_text_ends_in(tensor->name, ".running_var");
+    if (tensor->type != D9_TENSOR_F32 && tensor->type != D9_TENSOR_F64) return D9_OK;
+    for (int64_t i = 0; i < count; i++) {
+        const double value = tensor->type == D9_TENSOR_F32 ? (double)((const float *)tensor->bytes)[i]
+                                                           : ((const double *)tensor->bytes)[i];
+        if (accuracy && (isnan(value) || (value >= 0 && value <= 100))) continue;
+        if (accuracy || !isfinite(value) || (variance && value < 0))
+            return d9_fail(session->context, status, "%s: tensor %s holds %g, %s", path, tensor->name, value, why);
+    }
+    return D9_OK;
+}
+
 /* ---- writing ---- */
 
 static d9_status add_segments(d9_session *session, snapshot *all, d9_segment_kind kind) {
@@ -154,6 +174,10 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     for (int64_t e = 0; e < progress->epoch_count; e++)
         for (int c = 0; c < D9_EPOCH_COLUMNS; c++) all.columns[c][e] = *d9_epoch_cell(&progress->epochs[e], c);
     for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++) D9_TRY(add_segments(session, &all, kind));
+    for (int t = 0; t < all.count; t++)
+        D9_TRY(check_numbers(session, path, &all.tensors[t], D9_NONFINITE,
+                             "so it was not written: training left the finite numbers; a lower train.lr, or a wider "
+                             "precision, may help"));
     identify(session, &mine);
     snprintf(step, sizeof step, "%lld", (long long)progress->step);
     memset(seal, '0', D9_SEAL_DIGITS);
@@ -258,24 +282,6 @@ static d9_status find(d9_session *session, const char *path, const d9_safetensor
     return d9_fail(session->context, D9_DATA, "%s: tensor %s is %s, must be %s", path, name, theirs, mine);
 }
 
-/* No run goes on from a number that is not finite, nor from a variance or an accuracy that is none. An epoch that was
- * not evaluated has NaN as its accuracies. */
-static d9_status check_numbers(d9_session *session, const char *path, const d9_tensor *tensor) {
-    const int64_t count = d9_shape_count(&tensor->shape);
-    const bool accuracy = strncmp(tensor->name, "epochs/", strlen("epochs/")) == 0 && strstr(tensor->name, "accuracy");
-    const bool variance = d9_text_ends_in(tensor->name, ".running_var");
-    if (tensor->type != D9_TENSOR_F32 && tensor->type != D9_TENSOR_F64) return D9_OK;
-    for (int64_t i = 0; i < count; i++) {
-        const double value = tensor->type == D9_TENSOR_F32 ? (double)((const float *)tensor->bytes)[i]
-                                                           : ((const double *)tensor->bytes)[i];
-        if (accuracy && (isnan(value) || (value >= 0 && value <= 100))) continue;
-        if (accuracy || !isfinite(value) || (variance && value < 0))
-            return d9_fail(session->context, D9_DATA, "%s: tensor %s holds %g, which no run has there", path,
-                           tensor->name, value);
-    }
-    return D9_OK;
-}
-
 /* Fills the snapshot's buffers and columns. What lies between two values of a buffer stays zero. */
 static d9_status copy_tensors(d9_session *session, const char *path, const d9_safetensors *file, snapshot *all) {
     d9_status status = D9_OK;
@@ -283,7 +289,7 @@ static d9_status copy_tensors(d9_session *session, const char *path, const d9_sa
     for (int t = 0; t < all->count; t++) {
         const d9_tensor *mine = &all->tensors[t];
         D9_TRY(find(session, path, file, mine->name, mine->type, &mine->shape, &found));
-        D9_TRY(check_numbers(session, path, found));
+        D9_TRY(check_numbers(session, path, found, D9_DATA, "which no run has there"));
         memcpy((void *)mine->bytes, found->bytes, mine->size);
     }
 done:

@@ -68,7 +68,8 @@ typedef struct d9_train_options {
 
 /* Trains once. On an interrupt a step is finished, an evaluation left; then a checkpoint, and D9_SIGHUP, D9_SIGINT or
  * D9_SIGTERM. Another process that trains in `out`: D9_USAGE. A non-finite loss: D9_NONFINITE naming step and epoch;
- * an evaluation's logits that are not finite: D9_NONFINITE. The result's arrays live until d9_result_free. */
+ * an evaluation's logits or a checkpoint's numbers that are not finite: D9_NONFINITE. The result's arrays live until
+ * d9_result_free. */
 D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result);
 void d9_result_free(d9_context *context, d9_result *result);
 
@@ -176,6 +177,7 @@ typedef struct d9_progress_state { /* a run half way: what a checkpoint holds be
     d9_epoch_row *epochs;          /* finished epochs */
     int64_t epoch_count;
 } d9_progress_state;
+/* A number that is not finite, from which no run could go on: D9_NONFINITE, and what lies at `path` stays. */
 D9_MUST_USE d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_progress_state *progress);
 /* Fills the buffers, the timeline (the parts run so far) and `progress`, whose `epochs` has room for
  * `capacity` rows. A checkpoint of another configuration, seed or precision: D9_USAGE. */

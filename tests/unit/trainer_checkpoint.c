@@ -443,7 +443,6 @@ static void test_times(void **state) {
     *seconds = whole;
 }
 
-/* A NaN or an infinity in any number, and an epoch that the run does not have. */
 /* The tensor's first number is this one, which is refused. */
 static void check_number(bench *b, const char *name, const void *number) {
     d9_tensor *wrong = tensor(b, name), whole = *wrong;
@@ -457,6 +456,7 @@ static void check_number(bench *b, const char *name, const void *number) {
     test_free(bytes);
 }
 
+/* A NaN or an infinity in any number, and an epoch that the run does not have. */
 static void test_numbers(void **state) {
     bench *b = *state;
     int tried = 0;
@@ -490,6 +490,23 @@ static void test_numbers(void **state) {
         assert_refused(b, D9_DATA, "which is no epoch of this run");
     }
     *epoch = whole;
+}
+
+/* What could not be read again is not written, and the checkpoint of before stays. */
+static void test_no_number_to_go_on_from(void **state) {
+    bench *b = *state;
+    const size_t state_bytes = (size_t)b->session.program.buffer_bytes[D9_BUFFER_STATE];
+    float *numbers = test_malloc(state_bytes);
+    op_ok(&b->context, read_back(b));
+    op_ok(&b->context, d9_session_read(&b->session, D9_BUFFER_STATE, numbers));
+    numbers[0] = NAN;
+    op_ok(&b->context, d9_session_write(&b->session, D9_BUFFER_STATE, numbers));
+    assert_int_equal(d9_checkpoint_write(&b->session, b->path, &b->progress), D9_NONFINITE);
+    assert_non_null(strstr(b->context.message, "tensor state/stem.conv.weight holds "));
+    assert_non_null(strstr(b->context.message, "training left the finite numbers"));
+    d9_context_clear(&b->context);
+    op_ok(&b->context, read_back(b));
+    test_free(numbers);
 }
 
 /* Bytes changed anywhere: whatever becomes of the file, it is read or refused by name. The draws have a fixed key. */
@@ -529,7 +546,7 @@ int main(void) {
         TEST(test_another_seed),   TEST(test_metadata),         TEST(test_another_configuration),
         TEST(test_truncated),      TEST(test_each_tensor),      TEST(test_epoch_rows),
         TEST(test_times),          TEST(test_changed_bytes),    TEST(test_checksum),
-        TEST(test_numbers),        TEST(test_another_data_set),
+        TEST(test_numbers),        TEST(test_another_data_set), TEST(test_no_number_to_go_on_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
