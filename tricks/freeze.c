@@ -69,6 +69,7 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
             snprintf(part.name, sizeof part.name, "%.48s.stop%d", groups->group[g].name, number);
             part.selects.rests = number;
             part.until_share = until->values[number - 1];
+            part.rate_ends = true;
             D9_TRY(d9_group_insert(context, groups, g++, &part));
         }
 done:

@@ -132,9 +132,11 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
     group.decay_multiplier /= self->bias_lr_multiplier;
     if (self->bias_anneal)
         group.rate = (d9_schedule){.count = 2,
-                                   .knots = {{0, D9_KNOT_EPOCHS}, {self->bias_epochs, D9_KNOT_EPOCHS}},
+                                   .knots = {{0, D9_KNOT_EPOCHS}, {0, D9_KNOT_BEFORE_END}},
                                    .value_count = 2,
-                                   .values = {d9_schedule_peak(&group.rate), 0}};
+                                   .values = {d9_schedule_peak(&group.rate), 0},
+                                   .at_start = group.rate.at_start};
+    group.rate_ends = self->bias_anneal;
     return d9_group_insert(context, groups, 0, &group);
 }
 

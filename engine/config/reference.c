@@ -110,7 +110,8 @@ static const char preface[] =
     "A schedule is a map of two lists, `{knots: [0, 20%, end-2], values: [0, 1, 0.1]}`, linear between its knots and\n"
     "constant outside. A knot is a number of epochs, `P%` of the run, `end` or `end-N`. With `peak: N` the values are\n"
     "multiplied so that the largest is N: `--lr 0.2`, or `--set train.lr.peak=0.2`, keeps the rest of a file's "
-    "schedule.\n";
+    "schedule.\n"
+    "A step takes the value at its end, as Page's do, or with `at: start` at its start, as airbench's do.\n";
 
 /* A bar would end the cell. */
 static void add_cell(d9_text *text, const char *bytes) {

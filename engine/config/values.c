@@ -254,7 +254,14 @@ done:
     return status;
 }
 
-const char *const d9_schedule_keys[] = {"knots", "values", "peak", NULL};
+const char *const d9_schedule_keys[] = {"knots", "values", "peak", "at", NULL};
+
+static d9_status read_at(const reading *reading, const d9_tree *node, bool *at_start) {
+    if (!node) return D9_OK;
+    *at_start = node->kind == D9_TREE_SCALAR && strcmp(node->text, "start") == 0;
+    if (*at_start || (node->kind == D9_TREE_SCALAR && strcmp(node->text, "end") == 0)) return D9_OK;
+    return d9_value_wrong_type(reading->context, node, "end or start, of a step");
+}
 
 static d9_status read_schedule(const reading *reading, const d9_tree *node, void *field) {
     d9_status status = D9_OK;
@@ -284,6 +291,7 @@ static d9_status read_schedule(const reading *reading, const d9_tree *node, void
     if (read.count != read.value_count)
         D9_TRY(d9_tree_fail(context, node, "%d values for %d knots; there must be one for each", read.value_count,
                             read.count)); /* at the map: either list may be inherited */
+    D9_TRY(read_at(reading, d9_tree_find(node, "at"), &read.at_start));
     if (peak) D9_TRY(scale_to_peak(reading, peak, &read));
     *(d9_schedule *)field = read;
 done:
@@ -296,7 +304,7 @@ static void write_schedule(const void *field, d9_text *text) {
     write_list(schedule->knots, sizeof *schedule->knots, schedule->count, write_knot, text);
     d9_text_add(text, ", values: ");
     write_list(schedule->values, sizeof *schedule->values, schedule->value_count, write_real, text);
-    d9_text_add(text, "}");
+    d9_text_add(text, schedule->at_start ? ", at: start}" : "}");
 }
 
 /* ---- any option ---- */

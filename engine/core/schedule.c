@@ -15,7 +15,7 @@ static double knot_epochs(const d9_knot *knot, double epochs) {
 }
 
 double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_per_epoch, double epochs) {
-    double t = (double)(step + 1) / (double)steps_per_epoch;
+    double t = (double)(schedule->at_start ? step : step + 1) / (double)steps_per_epoch;
     double left = 0, left_value = schedule->values[0];
     for (int i = 0; i < schedule->count; i++) {
         double right = knot_epochs(&schedule->knots[i], epochs), right_value = schedule->values[i];

@@ -2,6 +2,7 @@
 #ifndef D9_CORE_SCHEDULE_H
 #define D9_CORE_SCHEDULE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum d9_knot_unit { D9_KNOT_EPOCHS, D9_KNOT_PERCENT, D9_KNOT_BEFORE_END } d9_knot_unit;
@@ -15,9 +16,10 @@ typedef struct d9_schedule { /* linear between knots, constant outside */
     d9_knot knots[D9_MAX_KNOTS];
     int value_count;
     double values[D9_MAX_KNOTS];
+    bool at_start; /* a step takes the value at its start, as airbench does; otherwise at its end, as Page does */
 } d9_schedule;
-/* Value at `step` (from 0): evaluated at t = (step + 1) / steps_per_epoch epochs, as Page does. A knot never
- * lies before its predecessor. */
+/* Value at `step` (from 0): evaluated at t = (step + 1) / steps_per_epoch epochs, or with at_start at
+ * step / steps_per_epoch. A knot never lies before its predecessor. */
 double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_per_epoch, double epochs);
 /* The greatest of its values; 0: none is above. */
 double d9_schedule_peak(const d9_schedule *schedule);

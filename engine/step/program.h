@@ -56,9 +56,9 @@ typedef struct d9_group {
     d9_schedule rate; /* as for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
     double from_epoch, until_epoch; /* the steps in which it moves; until 0: to the end */
-    double until_share; /* of the run, if that is earlier: it moves no longer, and its rate's schedule ends; 0: to the
-                           end */
-    int64_t begin, end; /* element range in STATE and GRADIENT; set by the layout */
+    double until_share;             /* of the run, if that is earlier; 0: to the end */
+    bool rate_ends;                 /* the end of its rate's schedule is the group's, not the run's */
+    int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */
 } d9_group;
 enum { D9_MAX_GROUPS = 16 };
 typedef struct d9_groups {

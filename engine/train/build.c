@@ -133,14 +133,14 @@ static int find_table(const d9_program *program, const char *name) {
     return found;
 }
 
-/* The rate of a group: schedule * multiplier, and over the batch as it meets summed gradients. The schedule of one that
- * stops at a share of the run ends there. */
+/* The rate of a group: schedule * multiplier, and over the batch as it meets summed gradients. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
     d9_status status;
     double *values;
     const double summed = group->mean ? 1 : (double)program->extent.batch,
-                 epochs = program->extent.epochs * (group->until_share > 0 ? group->until_share : 1);
+                 own = (double)d9_group_until(program, group) / (double)program->steps_per_epoch,
+                 epochs = group->rate_ends ? own : program->extent.epochs;
     D9_TRY(new_table(context, program, group->name, program->steps, id, &values));
     for (int64_t s = 0; s < program->steps; s++) {
         double now =
@@ -174,8 +174,8 @@ done:
     return status;
 }
 
-/* The steps in which filters return to their norm: the group's first one, and each that lies an interval behind the
- * last. */
+/* The steps in which filters return to their norm: each that lies an interval behind the last, or behind the group's
+ * beginning. */
 static d9_status renormalise_table(d9_context *context, d9_program *program, const d9_group *group, d9_when when,
                                    int *id) {
     d9_status status;
@@ -183,9 +183,9 @@ static d9_status renormalise_table(d9_context *context, d9_program *program, con
     const int64_t every = group->renormalise_every, until = when.until > 0 ? when.until : program->steps,
                   growth = group->renormalise_last > 0 ? group->renormalise_last - every : 0;
     D9_TRY(new_table(context, program, "renormalise", program->steps, id, &values));
-    for (int64_t s = when.from, last = s; s < until; s++) {
+    for (int64_t s = when.from, last = s - 1; s < until; s++) {
         const int64_t interval = every + growth * (s - when.from + 1) / (until - when.from);
-        values[s] = s == when.from || s - last >= interval;
+        values[s] = s - last >= interval;
         if (values[s] > 0) last = s;
     }
 done:

@@ -44,7 +44,7 @@ static const refusal key_refusals[] = {
     {"model: {name: resnet9, chanels: [1]}\n", "x.yaml:1:24: model.chanels: unknown key; known: name, channels, "
                                                "logits_scale; did you mean channels?"},
     {"train: {lr: {knots: [0], value: [1]}}\n",
-     "x.yaml:1:26: train.lr.value: unknown key; known: knots, values, peak; did you mean values?"},
+     "x.yaml:1:26: train.lr.value: unknown key; known: knots, values, peak, at; did you mean values?"},
 };
 
 static const refusal value_refusals[] = {
@@ -106,6 +106,8 @@ static const refusal schedule_refusals[] = {
      "x.yaml:1:13: train.lr: needs a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]}, not high"},
     {"train: {lr: {peak: -1}}\n", "x.yaml:1:20: train.lr.peak: -1 is out of range; must lie between 0 and 1000000"},
     {"train: {lr: {peak: high}}\n", "x.yaml:1:20: train.lr.peak: needs a finite number, not high"},
+    {"train: {lr: {knots: [0], values: [1], at: middle}}\n",
+     "x.yaml:1:43: train.lr.at: needs end or start, of a step, not middle"},
     {"train: {lr: {knots: [0, end], peak: 1}}\n", "x.yaml:1:13: train.lr: values must be given"},
     {"train: {lr: {knots: [0], values: [0], peak: 2}}\n",
      "x.yaml:1:45: train.lr.peak: every value is 0, so none can become 2"},

@@ -135,6 +135,43 @@ static d9_schedule schedule(int count, const d9_knot *knots, const double *value
 }
 #define SCHEDULE(count, knots, ...) schedule(count, knots, (const double[]){__VA_ARGS__})
 
+static const d9_update_attributes *update_of(const d9_program *program, d9_op op, const char *role) {
+    return &program->train.nodes[program_find(&program->train, op, role)].as.update;
+}
+
+/* Hiverge's 245 steps, from step 0: every rate falls from its peak and is a 245th of it in the last step; the whitening
+ * bias has seven steps. Filters return to their norm as its counter does, 2 + int(15 (s + 1) / 245) steps apart. */
+static void test_speed94_rates(void **state) {
+    (void)state;
+    d9_config *config = load(D9_SOURCE_DIR "/configs/speed94.yaml");
+    d9_extent extent = program_extent(config, 50000, 32);
+    d9_program program;
+    program_make(&context, config, &extent, "f32", false, &program);
+    assert_int_equal(program.steps_per_epoch, 32);
+    assert_int_equal(program.steps, 245);
+    const d9_update_attributes *head = update_of(&program, D9_OP_UPDATE, "update.weights"),
+                               *biases = update_of(&program, D9_OP_UPDATE, "update.biases"),
+                               *filters = &program.train.nodes[d9_edit_next(&program.train, D9_OP_ORTHOGONAL_UPDATE, 0)]
+                                               .as.update;
+    const d9_node *bias = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.whitening_bias")];
+    int64_t last = -1, returns = 0;
+    for (int64_t s = 0; s < 245; s++) {
+        const double now = 1 - (double)s / 245;
+        NEAR(d9_coefficient_at(&program, &head->rate, s) / (0.5415 * 9 / 256 * 9 / 256), now, 1e-3);
+        NEAR(d9_coefficient_at(&program, &biases->rate, s) / 0.0573, now, 1e-3);
+        NEAR(d9_coefficient_at(&program, &filters->rate, s) / 0.205, now, 1e-3);
+        const bool due = s - last >= 2 + (int)(15 * (double)(s + 1) / 245);
+        assert_true(d9_coefficient_at(&program, &filters->renormalise, s) == due);
+        if (due) last = s, returns++;
+    }
+    assert_int_equal(returns, 37);
+    assert_true(bias->when.from == 0 && bias->when.until == 7);
+    for (int64_t s = 0; s < 7; s++)
+        NEAR(d9_coefficient_at(&program, &bias->as.update.rate, s) / 0.0573, 1 - (double)s / 7, 1e-3);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
 static void test_constant_outside(void **state) {
     (void)state;
     const d9_knot knots[] = {{1, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
@@ -144,6 +181,9 @@ static void test_constant_outside(void **state) {
     NEAR(d9_schedule_at(&s, 14, 10, 4), 4, 1e-15);  /* epoch 1.5 */
     assert_true(d9_schedule_at(&s, 19, 10, 4) == 5);
     assert_true(d9_schedule_at(&s, 39, 10, 4) == 5);
+    s.at_start = true;
+    assert_true(d9_schedule_at(&s, 10, 10, 4) == 3 && d9_schedule_at(&s, 20, 10, 4) == 5);
+    NEAR(d9_schedule_at(&s, 15, 10, 4), 4, 1e-15);
     d9_schedule one = SCHEDULE(1, knots, 7);
     assert_true(d9_schedule_at(&one, 0, 10, 4) == 7 && d9_schedule_at(&one, 30, 10, 4) == 7);
 }
@@ -222,6 +262,7 @@ int main(void) {
         cmocka_unit_test_setup(test_dawn94_rates, set_up),
         cmocka_unit_test_setup(test_dawn94_average, set_up),
         cmocka_unit_test_setup(test_operations, set_up),
+        cmocka_unit_test_setup(test_speed94_rates, set_up),
         cmocka_unit_test_setup(test_constant_outside, set_up),
         cmocka_unit_test_setup(test_units, set_up),
         cmocka_unit_test_setup(test_knots_never_go_back, set_up),

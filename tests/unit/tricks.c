@@ -510,7 +510,7 @@ static void test_muon_takes_filters(void **state) {
         assert_true(update->numbers[0] == 0.5 && update->numbers[1] == 4 && update->numbers[2] == 3.4445);
         assert_true(update->numbers[3] == -4.775 && update->numbers[4] == 2.0315);
         for (int64_t s = 0; s < b.program.steps; s++)
-            assert_true(d9_coefficient_at(&b.program, &update->renormalise, s) == (s % 2 == 0));
+            assert_true(d9_coefficient_at(&b.program, &update->renormalise, s) == (s % 2 == 1));
         assert_true(fabs(d9_coefficient_at(&b.program, &update->rate, 5) - 0.3) <= 1e-15); /* whatever the batch */
         assert_true(update->decay.constant == 0);
         filters++;
