@@ -35,6 +35,10 @@ if [ $# = 0 ] && [ -f "runs/$recipe-seed1/result.json" ]; then
 fi
 ./setup.sh --data
 
+if ls runs/"$recipe"-seed*/checkpoint.safetensors >/dev/null 2>&1; then
+    echo "runs/$recipe-seed... goes on from its checkpoint, where it is this one. Ctrl-C is safe."
+    exec build/dawn9 train "configs/$recipe.yaml" --resume "$@"
+fi
 echo "how long a run takes here, by two steps of each (minutes:seconds):"
 for each in small speed94 dawn94; do
     build/dawn9 bench step --config "configs/$each.yaml" --steps 2 |

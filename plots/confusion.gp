@@ -1,5 +1,5 @@
-# confusion.tsv: percent of a row's images that get the column's answer; the darker the more often wrong. The figures on
-# coloured cells keep their ink in the dark, as the cells keep their colour.
+# confusion.tsv: percent of a row's images that get the column's answer; the darker the more often wrong, the ground of the
+# page where that never happens. The figures on coloured cells keep their ink in the dark, as the cells keep their colour.
 set yrange [*:*] reverse
 set xlabel 'answer'
 set ylabel 'shown'
@@ -8,11 +8,11 @@ unset grid
 unset border
 unset colorbox
 set tics scale 0
-set cbrange [0:(confusion_most > 0 ? confusion_most : 1)]
+set cbrange [0:(confusion_most > 10 ? confusion_most : 10)] # one mistake of fifty is no dark cell
 set palette defined (0 '#f4f4f2', 1 '#9cc3dc', 2 '#0072b2', 3 '#003a5c')
 set style fill solid 1 noborder
 figure(kind, form) = strcol('ink') eq kind ? sprintf(form, column('percent')) : ''
-plot 'confusion.tsv' using 'column':'row':(column('column') - 0.48):(column('column') + 0.48):(column('row') - 0.46):(column('row') + 0.46):(strcol('ink') eq 'right' ? NaN : column('percent')):xtic(4):ytic(2) \
+plot 'confusion.tsv' using 'column':'row':(column('column') - 0.48):(column('column') + 0.48):(column('row') - 0.46):(column('row') + 0.46):(strcol('ink') eq 'right' || column('percent') == 0 ? NaN : column('percent')):xtic(4):ytic(2) \
          with boxxyerror linecolor palette, \
      '' using 'column':'row':(figure('right', '%.1f')) with labels textcolor rgb ink, \
      '' using 'column':'row':(figure('dark', '%.2f')) with labels textcolor rgb '#101010', \

@@ -5,6 +5,7 @@ beside = accuracies && !narrow
 bottom = (60.0 + legend) / plot_height
 middle = accuracies && narrow ? bottom + (0.97 - bottom) / 2 : bottom # where the lower one ends
 left = narrow ? 0.13 : 0.065
+dot = curves_last - curves_first > 1 ? 0.25 : 0.7 # alone it must be seen
 set multiplot
 set tmargin at screen (narrow ? 1 - 44.0 / plot_height : 0.90)
 set bmargin at screen (accuracies && narrow ? middle + 56.0 / plot_height : bottom)
@@ -17,9 +18,9 @@ set key off
 
 set title 'training loss' textcolor rgb ink
 plot for [s=0:0] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN):'train_loss' \
-         with linespoints linecolor rgb pale linewidth 1 pointtype 7 pointsize 0.2, \
+         with linespoints linecolor rgb pale linewidth 1 pointtype 7 pointsize 0.8 * dot, \
      for [s=1:series] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN):'train_loss' \
-         with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 1.2 pointtype mark[s] pointsize 0.25
+         with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 1.2 pointtype mark[s] pointsize dot
 
 if (accuracies) {
     if (beside) { set lmargin at screen 0.5625 }
@@ -38,9 +39,9 @@ if (accuracies) {
         set label 1 sprintf('target %g', target) at graph 0.5, first target center offset 0,0.6 textcolor rgb quiet
     }
     plot for [s=0:0] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN):'accuracy' \
-             with linespoints linecolor rgb pale linewidth 1 pointtype 7 pointsize 0.2, \
+             with linespoints linecolor rgb pale linewidth 1 pointtype 7 pointsize 0.8 * dot, \
          for [s=1:series] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN):'accuracy' \
-             with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 1.2 pointtype mark[s] pointsize 0.25
+             with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 1.2 pointtype mark[s] pointsize dot
 }
 
 # The legend, below both: a plot with nothing else in it.

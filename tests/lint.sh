@@ -165,6 +165,10 @@ code && FILENAME !~ /^tricks\// && match(line_bare, /(^|[^A-Za-z0-9_])d9_trick_[
     if (name !~ /^d9_trick_(at|index|refuse)$/) complain(name " named outside tricks/")
 }
 
+code && FILENAME !~ /^tricks\// && match(line_bare, /(^|[^A-Za-z0-9_])D9_TRICK_[a-z]/) {
+    complain("a trick named outside tricks/")
+}
+
 code && FILENAME !~ /^engine\/cli\// && calls(line_bare, "v?f?printf|puts|fputs|putchar|fputc|perror|_?exit|_Exit|quick_exit|abort|assert") {
     complain("prints or ends the process below engine/cli")
 }
@@ -253,6 +257,7 @@ prove() {
     circle engine/step/a.c '#include "graph/b.h"' engine/graph/b.h '#include "step/c.h"' # graph may not, and both are told
     plant engine/novel/a.c 'in no row' 'int a;'
     plant engine/step/a.c 'd9_trick_ema named outside' 'extern const d9_trick d9_trick_ema;'
+    plant engine/step/a.c 'a trick named outside' 'int i = D9_TRICK_ema;'
     plant engine/step/a.c 'prints or ends' '    printf("%d", 1);'
     plant engine/step/a.c 'prints or ends' 'if (x) exit(1);'
     plant engine/dawn9.h 'includes core/context.h' '#include "core/context.h"'
@@ -271,7 +276,7 @@ prove() {
     spare engine/cli/a.c 'exit(1);'
     spare engine/train/a.c '/* printf("x"); exit(1); d9_trick_ema' # a comment that goes on
     spare engine/train/a.c 'say("call printf(x) and exit(1)"); // abort()'
-    spare engine/train/a.c 'status = backend->exit(x); d9_exit(x); snprintf(a, sizeof a, "b"); d9_trick_at(1);'
+    spare engine/train/a.c 'status = backend->exit(x); d9_exit(x); snprintf(a, sizeof a, "b"); d9_trick_at(1); i < D9_TRICK_COUNT;'
     spare engine/train/a.c "$(printf '%s\n%s' "char quote = '\"';" 'say("/* no comment");')"
     spare setup.sh 'cache=${XDG_CACHE_HOME:-$HOME/.cache}/tmp/x'
 }

@@ -2,7 +2,8 @@
  *
  * `until` has a share of the run for each of the first convolutions that learn: until: [0.6, 0.6, 0.8] ends two of them
  * after 0.6 of the steps and the third after 0.8. What else learns between a convolution and the next ends with it. A
- * rate's schedule ends where its layer does, so that a layer comes to rest and is not cut off in full flight. */
+ * rate's schedule ends where its layer does, so that a layer comes to rest and is not cut off in full flight: its knots
+ * in percent and from the end count in the layer's own time, those in epochs in the run's. */
 #include "tricks/trick.h"
 
 #include <stdio.h>

@@ -75,5 +75,6 @@ const d9_trick d9_trick_muon = {
     .options = options,
     .options_size = sizeof(muon),
     .younger = "coefficients|renormalise_last",
+    .peak = "rate",
     .on_optimizer = on_optimizer,
 };

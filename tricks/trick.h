@@ -20,6 +20,7 @@ typedef struct d9_trick {
     const d9_option *options; /* ends with an all-zero row; NULL: none */
     size_t options_size;
     const char *younger; /* options younger than the hash: config/sections.h */
+    const char *peak;    /* the option, a number, that is the peak of a rate beside train.lr's; NULL: none is */
     const char *conflicts[D9_MAX_CONFLICTS];
     /* In this order: */
     d9_status (*on_model)(d9_context *context, const void *options, d9_graph *graph); /* the forward graph */

@@ -132,7 +132,7 @@ D9_MUST_USE d9_status d9_cli_check_output(d9_cli *cli, const char *output, const
 /* Loads the configuration with these edits. `seed`: instead of the file's and --seed; NULL: theirs. */
 D9_MUST_USE d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits, const int64_t *seed,
                                     d9_config **config);
-/* The same of a YAML text; `name` stands in messages. */
+/* The same of a YAML text that is evaluated, not trained; `name` stands in messages. */
 D9_MUST_USE d9_status d9_cli_config_text(d9_cli *cli, const char *name, const char *yaml, const d9_cli_edits *edits,
                                          d9_config **config);
 

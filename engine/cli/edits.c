@@ -133,6 +133,7 @@ d9_status d9_cli_config_text(d9_cli *cli, const char *name, const char *yaml, co
     d9_config_edits all;
     *config = NULL;
     D9_TRY(d9_cli_edits_collect(cli, edits, NULL, &all));
+    all.eval_only = true;
     D9_TRY(d9_config_parse(&cli->context, name, yaml, &all, config));
 done:
     return status;

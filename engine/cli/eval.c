@@ -96,7 +96,8 @@ static d9_status print(d9_cli *cli, const d9_session *session, const d9_evaluati
     }
     d9_cli_print(cli, "accuracy %.2f%%", evaluation->accuracy);
     if (views) d9_cli_print(cli, " plain, %.2f%% with TTA (%d views)", evaluation->accuracy_tta, program->views.count);
-    d9_cli_print(cli, ", on %lld images\n", (long long)program->extent.eval_images);
+    d9_cli_print(cli, ", on %lld %s images\n", (long long)program->extent.eval_images,
+                 session->config->data.validation > 0 ? "validation" : "test");
     print_classes(cli, session, rows, count);
 done:
     return status;

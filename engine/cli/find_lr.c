@@ -7,6 +7,7 @@
 
 #include "cli/progress.h"
 #include "core/system.h"
+#include "exchange/model.h"
 
 static const double below = 1e-3,
                     above = 1e2; /* times the configured peak: where the test begins and where it may end */
@@ -24,50 +25,39 @@ typedef struct point {
 typedef struct range_test {
     d9_cli *cli;
     d9_session session;
-    d9_live_line live;        /* its cli NULL: nothing is shown before the end */
-    double peak, filter_rate; /* as configured; filter_rate: 0: filters move by the same as all others */
+    d9_live_line live; /* its cli NULL: nothing is shown before the end */
+    double peak;       /* as configured */
+    double rates[STEPS];
     point points[STEPS];
     int count, least; /* least: the smallest mean of FIRST losses or more; 0: so many were not taken */
 } range_test;
 
 /* ---- measuring ---- */
 
-/* tricks.muon.rate, which is a peak of its own; NULL: filters move by train.lr, too. */
-static double *find_filter_rate(const d9_config *config) {
-    if (!config->trick_on[D9_TRICK_muon]) return NULL;
-    const d9_option *option = d9_trick_at(D9_TRICK_muon)->options;
-    while (strcmp(option->key, "rate") != 0) option++;
-    return (double *)((char *)config->trick_options[D9_TRICK_muon] + option->offset);
-}
-
-/* Geometric from knot to knot, and between two of them linear. The filters' own rate keeps its ratio to this one. */
-static void set_schedule(range_test *self, d9_config *config, int64_t steps_per_epoch) {
-    d9_schedule *lr = &config->train.lr;
-    double *filter_rate = find_filter_rate(config);
-    if (filter_rate) self->filter_rate = *filter_rate;
-    if (filter_rate) *filter_rate *= above;
-    config->train.epochs = (double)STEPS / (double)steps_per_epoch;
-    lr->count = lr->value_count = D9_MAX_KNOTS;
-    for (int i = 0; i < D9_MAX_KNOTS; i++) {
-        const double way = (double)i / (D9_MAX_KNOTS - 1);
-        lr->knots[i] = (d9_knot){.unit = D9_KNOT_PERCENT, .value = 100 * way};
-        lr->values[i] = self->peak * below * pow(above / below, way);
-    }
+/* Geometric. Every part of the network gets its share of it for the whole test: a part that has a peak of its own, or
+ * a schedule, keeps its ratio to the others. */
+static void set_rates(range_test *self) {
+    for (int s = 0; s < STEPS; s++) self->rates[s] = self->peak * below * pow(above / below, (double)s / (STEPS - 1));
 }
 
 static d9_status open_session(range_test *self, d9_config *config) {
     d9_status status;
     d9_context *context = &self->cli->context;
-    d9_session_options options = {
-        .config = config, .seed = (uint64_t)config->seed, .no_eval = true, .interrupt = self->cli->interrupt};
+    d9_session_options options = {.config = config,
+                                  .seed = (uint64_t)config->seed,
+                                  .no_eval = true,
+                                  .interrupt = self->cli->interrupt,
+                                  .program = {.rates = self->rates, .rate_count = STEPS}};
     self->peak = d9_schedule_peak(&config->train.lr);
     if (self->peak <= 0) return d9_fail(context, D9_USAGE, "--find-lr: tries rates around train.lr, which is 0 here");
     if (self->live.cli) d9_live_line_show(&self->live, "reading data, choosing kernels ...");
     D9_TRY(d9_config_dataset(context, config, &options.dataset));
     const int64_t per_epoch = options.dataset->train.count / config->train.batch_size;
-    set_schedule(self, config, per_epoch > 0 ? per_epoch : 1);
+    config->train.epochs = (double)STEPS / (double)(per_epoch > 0 ? per_epoch : 1);
+    set_rates(self);
     D9_TRY(d9_session_open(context, &options, &self->session));
     D9_TRY(d9_session_initialize(&self->session));
+    if (config->train.from) D9_TRY(d9_model_start(&self->session, config->train.from));
 done:
     return status;
 }
@@ -110,9 +100,7 @@ static d9_status measure(range_test *self) {
         D9_TRY(run_step(self, step, sums, &loss));
         mean = keep * mean + (1 - keep) * loss;
         const double weights = 1 - pow(keep, (double)step + 1); /* of all losses that are in the mean */
-        const double rate =
-            d9_schedule_at(&self->session.config->train.lr, step, program->steps_per_epoch, program->extent.epochs);
-        self->points[self->count] = (point){rate, loss, mean / weights};
+        self->points[self->count] = (point){self->rates[step], loss, mean / weights};
         if (!isfinite(loss)) break;
         show(self, &self->points[self->count], step + 1, d9_clock_now() - began);
         const double now = self->points[self->count].mean;
@@ -142,7 +130,7 @@ static double change(const range_test *self, const point *from_first) {
 static void print_table(const range_test *self) {
     const int rows = self->count < SHOWN ? self->count : SHOWN;
     const point *least = &self->points[self->least];
-    const double most = self->points[0].mean > lost ? self->points[0].mean : lost * least->mean;
+    const double most = fmax(self->points[0].mean, lost * least->mean);
     d9_cli_print(self->cli, "%12s  %10s\n", "rate", "loss");
     for (int row = 0; row < rows; row++) {
         const point *shown = &self->points[row * (self->count - 1) / (rows - 1)];
@@ -150,6 +138,17 @@ static void print_table(const range_test *self) {
         d9_cli_print(self->cli, "%12.4g  %10.4f  %.*s\n", shown->rate, shown->mean, bar,
                      "########################################");
     }
+}
+
+/* The peak that a trick has beside train.lr's; 0: it has none, or is off. */
+static double own_peak(const range_test *self, int index) {
+    const d9_config *config = self->session.config;
+    const d9_trick *trick = d9_trick_at(index);
+    if (!config->trick_on[index] || !trick->peak) return 0;
+    for (const d9_option *option = trick->options; option->type != D9_OPTION_NONE; option++)
+        if (strcmp(option->key, trick->peak) == 0)
+            return *(const double *)((const char *)config->trick_options[index] + option->offset);
+    return 0;
 }
 
 static void print_advice(const range_test *self) {
@@ -166,14 +165,16 @@ static void print_advice(const range_test *self) {
     } else {
         d9_cli_print(self->cli, "the loss is least at a rate of %.3g; a usual peak is a tenth of it: --lr %.2g",
                      least->rate, rate);
-        if (self->filter_rate > 0)
-            d9_cli_print(self->cli, " --set tricks.muon.rate=%.2g", rate / self->peak * self->filter_rate);
+        for (int t = 0; t < D9_TRICK_COUNT; t++)
+            if (own_peak(self, t) > 0)
+                d9_cli_print(self->cli, " --set tricks.%s.%s=%.2g", d9_trick_at(t)->name, d9_trick_at(t)->peak,
+                             rate / self->peak * own_peak(self, t));
         d9_cli_print(self->cli, "\n");
     }
-    if (self->filter_rate > 0)
-        d9_cli_print(self->cli,
-                     "filters move by tricks.muon.rate, not by train.lr; here both grew together, %.3g to %.3g\n",
-                     self->filter_rate, self->peak);
+    for (int t = 0; t < D9_TRICK_COUNT; t++)
+        if (own_peak(self, t) > 0)
+            d9_cli_print(self->cli, "tricks.%s.%s is a peak beside train.lr's; here both grew together, %.3g to %.3g\n",
+                         d9_trick_at(t)->name, d9_trick_at(t)->peak, own_peak(self, t), self->peak);
 }
 
 static void put_svg(const range_test *self, d9_text *text) {

@@ -14,7 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BAR_COLUMNS = 20, BAR_LEAST = 6, REDRAWS_PER_SECOND = 10, ROW_COLUMNS = 58, SHARE_COLUMNS = 7, TIMED_STEPS = 3 };
+enum {
+    BAR_COLUMNS = 20,
+    BAR_LEAST = 6,
+    REDRAWS_PER_SECOND = 10,
+    ROW_COLUMNS = 58,
+    BESIDE_COLUMNS = 8,
+    TIMED_STEPS = 3
+};
 
 void d9_duration_format(double seconds, char *text, size_t size) {
     long long all = isfinite(seconds) && seconds > 0 ? (long long)(seconds + 0.5) : 0;
@@ -111,12 +118,13 @@ static void draw(d9_progress *progress, const d9_program *program, int evaluated
 
 static bool wide(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
 
-/* With --verbose: what the network's products take of the rate that a large one has here. */
-static bool has_share(const d9_progress *progress) {
-    return progress->product > 0 && d9_cli_columns(progress->cli) >= ROW_COLUMNS + SHARE_COLUMNS;
+/* With --verbose: the rate of the network's products beside that of a large matrix product here. It may be the higher
+ * one: Winograd's convolutions multiply less than is counted. */
+static bool has_beside(const d9_progress *progress) {
+    return progress->product > 0 && d9_cli_columns(progress->cli) >= ROW_COLUMNS + BESIDE_COLUMNS;
 }
 
-static double share_of(const d9_progress *progress, const d9_program *program, const d9_epoch_row *row) {
+static double beside_of(const d9_progress *progress, const d9_program *program, const d9_epoch_row *row) {
     const int64_t first = (row->epoch - 1) * program->steps_per_epoch,
                   end = first + program->steps_per_epoch < program->steps ? first + program->steps_per_epoch
                                                                           : program->steps;
@@ -131,7 +139,7 @@ static void print_header(d9_progress *progress, const d9_program *program) {
     if (progress->header) return;
     progress->header = true;
     d9_cli_print(progress->cli, "epoch  train loss  accuracy%s%s%s\n", has_views(program) ? "  with TTA" : "",
-                 wide(progress) ? "  images/s  seconds" : "", has_share(progress) ? "  share" : "");
+                 wide(progress) ? "  images/s  seconds" : "", has_beside(progress) ? "  beside" : "");
 }
 
 /* Above the header: a run whose first steps say that it will take a minute or more. The very first step is not
@@ -236,7 +244,7 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     print_percent(progress->cli, row->accuracy);
     if (has_views(program)) print_percent(progress->cli, row->accuracy_tta);
     if (wide(progress)) d9_cli_print(progress->cli, "  %8.0f  %7.2f", row->images_per_second, row->seconds);
-    if (has_share(progress)) d9_cli_print(progress->cli, "  %5.2f", share_of(progress, program, row));
+    if (has_beside(progress)) d9_cli_print(progress->cli, "  %5.2fx", beside_of(progress, program, row));
     d9_cli_print(progress->cli, "\n");
 }
 

@@ -210,7 +210,8 @@ void d9_runs_show_start(const d9_runs *runs) {
     print_size(runs);
     int64_t before = count_with(runs, "result.json");
     if (before > 0) d9_cli_print(runs->cli, ", %lld done before", (long long)before);
-    if (runs->work.worker_count > 1) d9_cli_print(runs->cli, ", %d at a time", runs->work.worker_count);
+    if (runs->work.worker_count > 1)
+        d9_cli_print(runs->cli, ", %d at a time: a line for each that ends", runs->work.worker_count);
     if (runs->work.shards > 1)
         d9_cli_print(runs->cli, ", shard %lld of %lld", (long long)runs->work.shard + 1, (long long)runs->work.shards);
     d9_cli_print(runs->cli, "\n");
@@ -296,7 +297,8 @@ d9_status d9_runs_show_end(const d9_runs *runs) {
         D9_TRY(print_verdict(runs, "verdict"));
         d9_cli_print(runs->cli, "record     %s\n", runs->out);
         if (tally.of[D9_RUN_DONE] > 0)
-            d9_cli_print(runs->cli, "report     dawn9 report %s\n", d9_cli_word(runs->cli, runs->out));
+            d9_cli_print(runs->cli, "report     %s report %s\n", d9_cli_word(runs->cli, runs->cli->words[0]),
+                         d9_cli_word(runs->cli, runs->out));
     }
     if (tally.failed_index >= 0)
         status =

@@ -3,6 +3,7 @@
 #include "cli/find_lr.h"
 #include "cli/progress.h"
 #include "report/statistics.h"
+#include "core/listing.h"
 #include "core/system.h"
 #include "exchange/model.h"
 #include "record/effective.h"
@@ -44,9 +45,8 @@ static const d9_flag flags[] = {
      .doc = "while it trains, keep OUT/live.html for a browser: curves, images/s and time left; it renews itself"},
     {"quiet", D9_FLAG_SWITCH, offsetof(train_options, quiet), .doc = "print only the end"},
     {"verbose", D9_FLAG_SWITCH, offsetof(train_options, verbose),
-     .doc = "print all four clocks at the end, not two, and with each epoch its rate as a share of a large matrix "
-            "product's; "
-            "measuring that takes some seconds before the first step, which are in the last two clocks"},
+     .doc = "print all four clocks at the end, not two, and with each epoch its rate beside a large matrix "
+            "product's; measuring that takes some seconds before the first step, which are in the last two clocks"},
     {"json", D9_FLAG_SWITCH, offsetof(train_options, json), .doc = "print only the result, as JSON"},
     {"events", D9_FLAG_SWITCH, offsetof(train_options, events),
      .doc = "print lines of JSON: each epoch as it ends, as events.jsonl has it; the result last"},
@@ -109,7 +109,9 @@ static void print_rate(d9_cli *cli, const d9_result *result, double product) {
     const double seconds = d9_timeline_sum(result->timeline, d9_clock_find("train_seconds"), result->epoch_to_target);
     const double rate = result->train_operations / seconds;
     if (result->resumed || !(rate > 0) || !isfinite(rate) || !(product > 0)) return;
-    d9_cli_print(cli, "rate       %.0f GFLOP/s in training, %.2f of a large matrix product's here (dawn9 bench step)\n",
+    d9_cli_print(cli,
+                 "rate       %.0f GFLOP/s in training, %.2fx beside a large matrix product's here (Winograd's "
+                 "convolutions multiply less than is counted)\n",
                  1e-9 * rate, rate / product);
 }
 
@@ -157,16 +159,55 @@ static void print_end(d9_cli *cli, const d9_result *result, const char *out, boo
     if (verbose) print_rate(cli, result, product);
     d9_cli_print(cli, "record     %s\n", out);
     print_published(cli, result->config);
-    d9_cli_print(cli, "compare    dawn9 compare %s OTHER    (OTHER: another run, or a folder of runs)\n",
-                 d9_cli_word(cli, out));
+    d9_cli_print(cli, "report     %s report %s\n", d9_cli_word(cli, cli->words[0]), d9_cli_word(cli, out));
 }
 
 /* ---- runs ---- */
 
+/* Whether a run of this seed, or of any, lies in the folder of several. */
+static d9_status holds_seeds(d9_cli *cli, const char *out, bool *holds) {
+    d9_status status = D9_OK;
+    d9_listing listing = {0};
+    char *config;
+    *holds = false;
+    if (!d9_folder_exists(&cli->context, out)) goto done;
+    D9_TRY(d9_listing_read(&cli->context, &cli->arena, out, &listing));
+    for (int64_t i = 0; i < listing.count && !*holds; i++) {
+        const d9_entry *entry = &listing.entries[i];
+        if (!entry->folder || strncmp(entry->name, "seed", 4) != 0) continue;
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &config, "%s/config.yaml", entry->path));
+        *holds = d9_file_exists(&cli->context, config);
+    }
+done:
+    return status;
+}
+
+/* An experiment, one run and the runs of several seeds each have a folder of their own. */
+static d9_status check_kind(d9_cli *cli, const char *out, bool several) {
+    d9_status status = D9_OK;
+    char *experiment, *config;
+    bool seeds;
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &experiment, "%s/experiment.json", out));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &config, "%s/config.yaml", out));
+    if (d9_file_exists(&cli->context, experiment))
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: holds an experiment; give another --out", out));
+    if (several && d9_file_exists(&cli->context, config))
+        D9_TRY(d9_fail(&cli->context, D9_USAGE,
+                       "%s: holds one run, and --runs puts a folder for each seed there; give "
+                       "another --out",
+                       out));
+    D9_TRY(holds_seeds(cli, out, &seeds));
+    if (!several && seeds)
+        D9_TRY(
+            d9_fail(&cli->context, D9_USAGE, "%s: holds a folder of runs, one for each seed; give another --out", out));
+done:
+    return status;
+}
+
 /* --out, or a name from the title, where a slash would nest and dots would leave runs/. */
 static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_config *config, const char **out) {
     d9_status status = D9_OK;
-    char *made, *experiment, seed[32] = "";
+    char *made, seed[32] = "";
     *out = options->out;
     if (!*out) {
         if (!options->runs.given) snprintf(seed, sizeof seed, "-seed%lld", (long long)config->seed);
@@ -174,9 +215,7 @@ static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_
         d9_cli_name_folder(made + strlen("runs/"), NULL);
         *out = made;
     }
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &experiment, "%s/experiment.json", *out));
-    if (d9_file_exists(&cli->context, experiment))
-        status = d9_fail(&cli->context, D9_USAGE, "%s: holds an experiment; give another --out", *out);
+    D9_TRY(check_kind(cli, *out, options->runs.given));
 done:
     return status;
 }
@@ -483,7 +522,7 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
         if (many.views) d9_cli_print(cli, ", %.2f%% with TTA (sd %.2f)", tta.mean, tta.deviation);
         d9_cli_print(cli, ", over %d runs\nrecord     %s\n", (int)many.count, many.out);
         print_published(cli, config);
-        d9_cli_print(cli, "compare    dawn9 compare %s\n", d9_cli_word(cli, many.out));
+        d9_cli_print(cli, "compare    %s compare %s\n", d9_cli_word(cli, cli->words[0]), d9_cli_word(cli, many.out));
     }
 done:
     json_decref(many.rows);

@@ -213,7 +213,7 @@ static d9_status build(d9_context *context, d9_config *config, const char *path,
     D9_TRY(bind_model(context, config, root));
     D9_TRY(bind_tricks(context, config, root));
     D9_TRY(bind_ablate(context, config, root));
-    D9_TRY(check_choices(context, config, root));
+    if (!edits || !edits->eval_only) D9_TRY(check_choices(context, config, root));
     if (config->title) goto done;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const size_t length = strlen(name);

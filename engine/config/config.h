@@ -93,6 +93,7 @@ typedef struct d9_config_edits {
     const char *const *set; /* "train.epochs=3", "tricks.celu.alpha=0.1" */
     int set_count;
     const char *const *set_by; /* the option that said each of `set`, "--seed" for "seed=4"; NULL: all by --set */
+    bool eval_only; /* nothing will be trained: by which images a run chooses its end or its model does not matter */
 } d9_config_edits;
 
 /* The file that `path` names: itself where it exists, else the configuration of that name that came with dawn9

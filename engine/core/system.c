@@ -249,8 +249,9 @@ static d9_status check_target(d9_context *context, const char *path) {
                    S_ISDIR(state.st_mode) ? "it is a folder" : "it is a pipe or a device, not a file");
 }
 
-/* Not `stays`: what was written goes away again. */
-static d9_status write_beside(d9_context *context, const char *path, const void *bytes, size_t size, bool stays) {
+typedef enum purpose { TO_KEEP, TO_SHOW, TO_TRY } purpose;
+
+static d9_status write_beside(d9_context *context, const char *path, const void *bytes, size_t size, purpose purpose) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
     int file = -1;
@@ -265,12 +266,14 @@ static d9_status write_beside(d9_context *context, const char *path, const void 
     D9_TRY(check_write(context, path, file >= 0));
     made = true;
     D9_TRY(write_all(context, path, file, bytes, size));
-    D9_TRY(check_write(context, path, system->sync(system->user, file) == 0 || errno == EINVAL));
+    if (purpose != TO_SHOW)
+        D9_TRY(check_write(context, path, system->sync(system->user, file) == 0 || errno == EINVAL));
     int open = file;
     file = -1;
     D9_TRY(close_file(context, path, open));
-    if (stays) D9_TRY(check_write(context, path, system->rename(system->user, d9_text_get(&beside), path) == 0));
-    made = !stays;
+    if (purpose != TO_TRY)
+        D9_TRY(check_write(context, path, system->rename(system->user, d9_text_get(&beside), path) == 0));
+    made = purpose == TO_TRY;
 done:
     if (file >= 0) system->close(system->user, file);
     if (made) system->remove(system->user, d9_text_get(&beside));
@@ -279,11 +282,15 @@ done:
 }
 
 d9_status d9_file_write(d9_context *context, const char *path, const void *bytes, size_t size) {
-    return write_beside(context, path, bytes, size, true);
+    return write_beside(context, path, bytes, size, TO_KEEP);
+}
+
+d9_status d9_file_show(d9_context *context, const char *path, const void *bytes, size_t size) {
+    return write_beside(context, path, bytes, size, TO_SHOW);
 }
 
 d9_status d9_file_check_place(d9_context *context, const char *path) {
-    return path ? write_beside(context, path, "", 0, false) : D9_OK;
+    return path ? write_beside(context, path, "", 0, TO_TRY) : D9_OK;
 }
 
 d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size) {

@@ -53,6 +53,8 @@ D9_MUST_USE d9_status d9_file_read(d9_context *context, const char *path, uint8_
 
 /* Writes beside the target and renames: a reader sees the old file or the whole new one. Failure: D9_OUTPUT. */
 D9_MUST_USE d9_status d9_file_write(d9_context *context, const char *path, const void *bytes, size_t size);
+/* The same of what will soon be written again: nobody waits for the disk, and a power failure may lose it. */
+D9_MUST_USE d9_status d9_file_show(d9_context *context, const char *path, const void *bytes, size_t size);
 /* Whether a file can be written there, before hours are spent on what it will hold: D9_OUTPUT, as d9_file_write would
  * say it. Leaves nothing. NULL: D9_OK. */
 D9_MUST_USE d9_status d9_file_check_place(d9_context *context, const char *path);

@@ -9,7 +9,11 @@
 #include "core/system.h"
 #include "record/safetensors.h"
 
-enum { MATRIX_MAX = 20 /* a larger one could not be read */, PAIRS = 12 };
+enum {
+    MATRIX_MAX = 20 /* a larger one could not be read */,
+    PAIRS = 12,
+    LEAST_WORST = 10 /* percent: the scale of colours ends there or above (plots/confusion.gp) */
+};
 
 d9_status d9_run_answers_read(d9_context *context, const d9_report *report, const d9_report_run *run,
                               d9_run_answers *answers) {
@@ -228,7 +232,10 @@ d9_status d9_report_confusion(const d9_report *report, d9_text *text) {
     for (int at = 0; at < classes * classes; at++) {
         const int row = at / classes, column = at % classes;
         const double percent = percent_at(answers, at);
-        const char *ink = row == column ? "right" : percent > worst / 2 ? "light" : percent > 0 ? "dark" : "none";
+        const char *ink = row == column                            ? "right"
+                          : percent > fmax(worst, LEAST_WORST) / 2 ? "light"
+                          : percent > 0                            ? "dark"
+                                                                   : "none";
         d9_text_add(text, "%d\t", row);
         d9_report_plot_field(text, answers->names[row]);
         d9_text_add(text, "\t%d\t", column);

@@ -83,6 +83,13 @@ static bool share_runs(const d9_report *report, int arm, int other) {
     return true;
 }
 
+/* No two accuracies are farther apart than 100 points. */
+static void cut(d9_estimate *difference) {
+    if (isnan(difference->low)) return;
+    difference->low = fmax(difference->low, -100);
+    difference->high = fmin(difference->high, 100);
+}
+
 static void compare(d9_report *report, d9_report_arm *arm) {
     const d9_estimate nothing = {NAN, NAN, NAN, NAN, NAN, NAN};
     arm->difference = arm->welch = nothing;
@@ -99,6 +106,8 @@ static void compare(d9_report *report, d9_report_arm *arm) {
             deviation = arm->difference.error * sqrt((double)arm->count);
         }
     }
+    cut(&arm->difference);
+    cut(&arm->welch);
     if (deviation == 0 && arm->difference.estimate != 0)
         deviation = NAN; /* not seen yet, which is not the same as none */
     arm->seeds_needed = d9_seeds_needed(arm->paired ? D9_DESIGN_PAIRED : D9_DESIGN_TWO_SAMPLES, D9_REPORT_DIFFERENCE,

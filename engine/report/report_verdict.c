@@ -7,7 +7,8 @@
 #define ALPHA (1 - D9_REPORT_LEVEL)
 #define MINUS "\xe2\x88\x92"
 
-enum { NAMED = 4 }; /* differences told in the sentence; the table has them all */
+enum { MANY_SEEDS = 1000 }; /* above that the estimate says only that it is none */
+enum { NAMED = 4 };         /* differences told in the sentence; the table has them all */
 
 static const char *sign_of(double value) { return value < 0 ? MINUS : value > 0 ? "+" : ""; }
 static const char *minus_of(double value) { return value < 0 ? MINUS : ""; }
@@ -62,7 +63,9 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
     d9_text_add(text, ": ");
     say_difference(text, e);
     d9_text_add(text, ", an interval that spans zero.");
-    if (arm->seeds_needed > arm->count)
+    if (arm->seeds_needed > MANY_SEEDS)
+        d9_text_add(text, " So few seeds do not even say how many would.");
+    else if (arm->seeds_needed > arm->count)
         d9_text_add(text, " To see %.1f points would take about %lld seeds in each arm.", D9_REPORT_DIFFERENCE,
                     (long long)arm->seeds_needed);
 }

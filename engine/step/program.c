@@ -144,4 +144,11 @@ int64_t d9_group_until(const d9_program *program, const d9_group *group) {
     return until;
 }
 
+double d9_group_rate(const d9_program *program, const d9_group *group, int64_t step) {
+    const double own = (double)d9_group_until(program, group) / (double)program->steps_per_epoch;
+    return d9_schedule_at(&group->rate, step, program->steps_per_epoch,
+                          group->rate_ends ? own : program->extent.epochs) *
+           group->rate_multiplier;
+}
+
 double d9_views_an_image(const d9_views *views) { return 1 + (1 - views->alone) * (views->count - 1); }

@@ -174,6 +174,8 @@ const d9_graph *d9_program_list(const d9_program *program, int64_t step);
 int64_t d9_program_usual_step(const d9_program *program);
 /* The step from which on a group no longer moves: the run's steps, where it moves to the end. */
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
+/* The group's rate in that step, from 0, as for a mean loss, its multiplier in it; behind its end it means nothing. */
+double d9_group_rate(const d9_program *program, const d9_group *group, int64_t step);
 
 /* "state", "velocity": an accumulator by its own name. */
 const char *d9_program_buffer_name(const d9_program *program, d9_buffer buffer);

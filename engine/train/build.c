@@ -138,14 +138,12 @@ static d9_status rate_table(d9_context *context, const d9_program_options *optio
                             d9_program *program, int *id) {
     d9_status status;
     double *values;
-    const double summed = group->mean ? 1 : (double)program->extent.batch,
-                 own = (double)d9_group_until(program, group) / (double)program->steps_per_epoch,
-                 epochs = group->rate_ends ? own : program->extent.epochs;
+    const double summed = group->mean ? 1 : (double)program->extent.batch;
     D9_TRY(new_table(context, program, group->name, program->steps, id, &values));
     for (int64_t s = 0; s < program->steps; s++) {
-        double now =
-            options->rates ? options->rates[s] : d9_schedule_at(&group->rate, s, program->steps_per_epoch, epochs);
-        values[s] = now * group->rate_multiplier / summed;
+        const double rate =
+            options->rates ? options->rates[s] * group->rate_multiplier : d9_group_rate(program, group, s);
+        values[s] = rate / summed;
     }
 done:
     return status;

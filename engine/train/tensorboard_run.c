@@ -57,8 +57,7 @@ d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session,
         char tag[64];
         snprintf(tag, sizeof tag, "learning_rate/%s", group->name);
         d9_tensorboard_scalar(files, tag,
-                              group->rate_multiplier * d9_schedule_at(&group->rate, step - 1, program->steps_per_epoch,
-                                                                      program->extent.epochs));
+                              step - 1 < d9_group_until(program, group) ? d9_group_rate(program, group, step - 1) : 0);
     }
     d9_tensorboard_scalar(files, "speed/images_per_second", row->images_per_second);
     add_histograms(run, session);

@@ -50,6 +50,8 @@ static d9_status check_folder(d9_context *context, run *self) {
     if (!options->out) return D9_OK;
     snprintf(self->checkpoint, sizeof self->checkpoint, "%s/checkpoint.safetensors", options->out);
     snprintf(self->lock_path, sizeof self->lock_path, "%s/lock", options->out);
+    if (d9_file_exists(context, options->out) && !d9_folder_exists(context, options->out))
+        return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: there is a file of that name", options->out);
     if (!options->locked && d9_lock_is_held(context, self->lock_path)) return refuse_second(context, self);
     return d9_record_check(context, options->out, options->config, self->mode);
 }
@@ -463,13 +465,15 @@ static d9_status write_or_save(d9_context *context, run *self) {
     return status != D9_OK ? status : saved; /* the first message stays */
 }
 
-/* The evaluation behind the last step was the final one, as it turned out. */
+/* The evaluation behind the last step was the final one, as it turned out: the first of them, where a resumed run did
+ * it again. */
 static void end_early(run *self) {
     d9_result *result = self->result;
-    d9_timeline *timeline = &self->session.timeline;
-    for (int i = 0; i < timeline->count; i++)
-        if (timeline->segments[i].kind == D9_SEGMENT_EVALUATE && timeline->segments[i].epoch == result->epoch_count)
-            timeline->segments[i].kind = D9_SEGMENT_FINAL_EVALUATE;
+    d9_segment *segment = self->session.timeline.segments, *end = segment + self->session.timeline.count;
+    while (segment < end && (segment->epoch != result->epoch_count ||
+                             (segment->kind != D9_SEGMENT_EVALUATE && segment->kind != D9_SEGMENT_FINAL_EVALUATE)))
+        segment++;
+    if (segment < end) segment->kind = D9_SEGMENT_FINAL_EVALUATE;
     result->train_operations -= d9_train_operations(&self->session.program, self->step);
     result->steps = self->step;
 }

@@ -53,7 +53,7 @@ says '^ +1/4 +both +seed 1 +[0-9.]+%, with TTA +[0-9.]+% .* left$'
 says '^runs       4 of 4 done$'
 says '^verdict    one '
 says '^record     runs/short$'
-says '^report     dawn9 report runs/short$'
+says '^report     .*/dawn9 report runs/short$'
 [ "$(cd runs/short && find . -type d | LC_ALL=C sort | tr '\n' ' ')" = '. ./runs ./runs/both ./runs/both/seed1 ./runs/both/seed2 ./runs/one ./runs/one/seed1 ./runs/one/seed2 ' ] ||
     fail "the folders are: $(cd runs/short && find . -type d | LC_ALL=C sort | tr '\n' ' ')"
 [ "$(ls runs/short/runs/one/seed2 | tr '\n' ' ')" = 'config.yaml epochs.tsv events.jsonl predictions.safetensors result.json submission.json ' ] ||
@@ -133,7 +133,7 @@ accepts "$dawn9" experiment short.yaml --out shards --shard 1/3 --quiet
 accepts "$dawn9" experiment short.yaml --out shards --shard 3/3 --quiet
 says '^runs       4 of 4 done$'
 accepts "$dawn9" experiment short.yaml --out workers --workers 3
-says '4 runs, 3 at a time$'
+says '4 runs, 3 at a time: a line for each that ends$'
 [ "$(grep -c ' seed [12]  ' "$out")" = 4 ] || fail "not a line for each run: $(cat "$out")"
 for run in both/seed1 both/seed2 one/seed1 one/seed2; do
     for way in shards workers; do

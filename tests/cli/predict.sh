@@ -106,7 +106,7 @@ accepts "$dawn9" eval run --data drawn --json
 cp "$out" eval.json
 json run/result.json 'all(d[k] == json.load(open("eval.json"))[k] for k in ("accuracy", "accuracy_tta"))'
 accepts "$dawn9" eval elsewhere/my-model --data drawn --without flip_tta
-says '^accuracy [0-9.]+%, on 21 images$'
+says '^accuracy [0-9.]+%, on 21 test images$'
 mv drawn/train/disc drawn/train/ring && mv drawn/test/disc drawn/test/ring
 refuses 3 'run/model.safetensors: class 1 is disc, in this dataset ring' "$dawn9" eval run --data drawn
 

@@ -7,12 +7,12 @@ tiny >tiny.yaml
 started=$(date +%s)
 accepts "$dawn9" train known.yaml --out run
 wall=$(($(date +%s) - started + 1))
-[ "$(tail -n 5 "$out" | cut -c1-11 | tr -d ' \n')" = accuracytimerecordpublishedcompare ] || fail "the end is not its five lines"
+[ "$(tail -n 5 "$out" | cut -c1-11 | tr -d ' \n')" = accuracytimerecordpublishedreport ] || fail "the end is not its five lines"
 says '^    1  '
 says '^accuracy   [0-9.]+% plain, [0-9.]+% with TTA, on 64 test images'
 says '^time       train_seconds [0-9.]+ \(Page.s timer\), process_seconds [0-9.]+ \(everything\)$'
 says '^published  94.1% after 10 epochs, train_seconds 26 on V100 \(a notebook\)'
-says '^compare    dawn9 compare run OTHER '
+says '^report     .*/dawn9 report run$'
 [ "$(ls run | tr '\n' ' ')" = 'config.yaml epochs.tsv events.jsonl model.safetensors predictions.safetensors result.json submission.json ' ] ||
     fail "the record holds: $(ls run)"
 [ "$(head -n 1 run/epochs.tsv)" = "$(printf 'epoch\thours\ttop1Accuracy')" ] || fail "epochs.tsv has another header"
@@ -39,10 +39,10 @@ says '^mean       [0-9.]+% \(sd [0-9.]+\), over 2 runs$'
 grep -Eq '^(ended|model) ' "$out" && fail "runs that end as usual say more of it"
 
 accepts "$dawn9" train tiny.yaml --backend cpu --precision f32 --verbose --out -shares
-says "^compare    dawn9 compare ./-shares OTHER"
-says '^epoch  train loss  accuracy  with TTA  images/s  seconds  share$'
-says '^    2  .*  [01]\.[0-9][0-9]$'
-says '^rate       [0-9]+ GFLOP/s in training, [01]\.[0-9][0-9] of a large matrix product'
+says "^report     .*/dawn9 report ./-shares$"
+says '^epoch  train loss  accuracy  with TTA  images/s  seconds  beside$'
+says '^    2  .*  [0-9]\.[0-9][0-9]x$'
+says '^rate       [0-9]+ GFLOP/s in training, [0-9]\.[0-9][0-9]x beside a large matrix product'
 
 # ---- eval gives the accuracy of the record, from the record alone ----
 accepts "$dawn9" eval run/config.yaml run/model.safetensors --json
@@ -92,7 +92,10 @@ accepts "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out ma
 says '^mean       [0-9.]+% plain \(sd [0-9.]+\)'
 json many/seed5/result.json 'd["seed"] == 5'
 json many/seed6/result.json 'd["seed"] == 6 and d["params_sha256"] != json.load(open("many/seed5/result.json"))["params_sha256"]'
-says '^compare    dawn9 compare many$'
+says '^compare    .*/dawn9 compare many$'
+
+refuses 2 'run: holds one run, and --runs puts a folder for each seed there; give another --out' "$dawn9" train tiny.yaml --runs 2 --out run
+refuses 2 'many: holds a folder of runs, one for each seed; give another --out' "$dawn9" train tiny.yaml --out many --overwrite
 
 # ---- several seeds, interrupted: --resume counts what is finished by its record ----
 cp -r many half && rm -r half/seed6 && cp half/seed5/result.json seed5.json
@@ -212,6 +215,10 @@ accepts "$dawn9" eval best/model.safetensors --json
 cp "$out" evaluated.json
 json evaluated.json 'abs(d["accuracy_tta"] - max(e["accuracy_tta"] for e in json.load(open("best/result.json"))["epochs"])) < 1e-9'
 grep -q '^ended ' "$out" && fail "a run of all its epochs is said to have ended early"
+accepts "$dawn9" eval best
+says ', on 64 validation images$'
+accepts "$dawn9" eval best --set data.validation=0
+says ', on 64 test images$'
 tired="--set eval.patience=2 --set data.validation=64 --set train.epochs=8.5 --lr 1e-9 --without flip_tta"
 accepts "$dawn9" train tiny.yaml $tired --runs 2 --set keep=best --out tired-many
 [ "$(grep -A 2 '^seed [12]: ' "$out" | grep -c '^ended      after epoch [3-8] of 9: 2 epochs without a better accuracy$')" = 2 ] ||
@@ -254,10 +261,14 @@ accepts "$dawn9" train tiny.yaml --find-lr --lr 1e-9 --out cold-rates --quiet
 says '^no rate up to 1e-07 lowers the loss; try larger ones, by --lr$'
 grep -q -- '--lr [0-9]' "$out" && fail "noise is recommended as a rate"
 [ "$(sed -n 1p "$out" | tr -d ' ')" = rateloss ] || fail "--quiet prints more of a test of rates than its end"
+# It starts from the weights that train.from names.
+accepts "$dawn9" train tiny.yaml --find-lr --set train.from=run/model.safetensors --out begun-rates
+cmp -s rates/rates.tsv begun-rates/rates.tsv && fail "a test of rates forgets train.from"
+checks=$((checks + 1))
 # Filters that move by a rate of their own: it grows with the others', from a thousandth of its peak to a hundred times.
 accepts "$dawn9" train tiny.yaml --find-lr --lr 0.01 --with muon:rate=0.2 --out muon-rates
 says '^the loss is least at a rate of [0-9.e+-]+; a usual peak is a tenth of it: --lr [0-9.e+-]+ --set tricks.muon.rate=[0-9.e+-]+$'
-says '^filters move by tricks.muon.rate, not by train.lr; here both grew together, 0.2 to 0.01$'
+says "^tricks.muon.rate is a peak beside train.lr's; here both grew together, 0.2 to 0.01$"
 sed -n 's/.*--lr \(.*\) --set tricks.muon.rate=\(.*\)/{"lr": \1, "muon": \2}/p' "$out" >both.json
 json both.json 'abs(d["muon"] / d["lr"] / 20 - 1) < 0.15 and d["lr"] < 0.002'
 interrupted_rates() {
@@ -274,6 +285,7 @@ ends 130 'interrupted in the range test' interrupted_rates
 says '^ *rate +loss$'
 grep -Eq '^(the loss|no rate)' "$out" && fail "a test of rates that was interrupted gives advice"
 echo x >a-file
+refuses 6 'a-file: cannot make this folder: there is a file of that name' "$dawn9" train tiny.yaml --set data.dataset=cifar10 --data nowhere --out a-file
 refuses 6 'a-file: cannot make this folder' "$dawn9" train tiny.yaml --find-lr --out a-file
 [ ! -s "$out" ] || fail "a folder that cannot be is refused after $(cat "$out")"
 verdict

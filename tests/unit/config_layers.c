@@ -23,7 +23,7 @@ static void test_edits(void **state) {
                                              "data.path=",
                                              "train.lr={knots: [0, end], values: [1, 0]}",
                                              "model.channels=[8,16,32,64]"};
-    d9_config_edits edits = {with, 3, without, 2, set, 0, NULL};
+    d9_config_edits edits = {with, 3, without, 2, set, 0, NULL, false};
     const char *yaml = "data: {path: d}\ntrain: {epochs: 9}\ntricks: {celu: {alpha: 0.1}, cutout: {}}\n";
     d9_config *config = parse(yaml, &edits);
     assert_true(celu_alpha(config) == 0.2 && config->train.epochs == 9);

@@ -31,11 +31,12 @@ static void test_print_round_trip(void **state) {
         assert_round_trip(config);
         d9_config_free(&context, config);
     }
-    d9_config *config = parse("title: 'a \"q\" \\ # : é'\ntarget: 0.1\ndata: {path: \"a\\tb c\"}\nkeep: all\n"
-                              "backend_options: {fuse: no, tune: on}\ntricks: {flip: {rule: alternating}}\n"
-                              "train: {epochs: 0.30000000000000004, weight_decay: 1.0e-30, momentum_form: torch,\n"
-                              "  lr: {knots: [0.1, 33.3%, end-0.5], values: [1.0e-3, 0.3333333333333333, 0], at: start}}\n",
-                              NULL);
+    d9_config *config =
+        parse("title: 'a \"q\" \\ # : é'\ntarget: 0.1\ndata: {path: \"a\\tb c\"}\nkeep: all\n"
+              "backend_options: {fuse: no, tune: on}\ntricks: {flip: {rule: alternating}}\n"
+              "train: {epochs: 0.30000000000000004, weight_decay: 1.0e-30, momentum_form: torch,\n"
+              "  lr: {knots: [0.1, 33.3%, end-0.5], values: [1.0e-3, 0.3333333333333333, 0], at: start}}\n",
+              NULL);
     assert_string_equal(config->title, "a \"q\" \\ # : é");
     assert_string_equal(config->data.path, "a\tb c");
     assert_round_trip(config);
