@@ -81,6 +81,30 @@ accepts python3 "$source/experiments/speed.py" unpacked/recipes
 same "$out" "$results/speed/recipes/summary.txt"
 same unpacked/recipes/speed.tsv "$results/speed/recipes/speed.tsv"
 
+# ---- what was measured by a file's name is what that file says today ----
+hashes='import json, sys
+here = {arm["name"]: arm["config_hash"] for arm in json.load(open(sys.argv[1]))["arms"]}
+for name, path in (word.split("=", 1) for word in sys.argv[2:]):
+    run = json.load(open(path))
+    if run["config"]["backend_options"]["cpu_level"] == "auto" and here[name] != run["config_hash"]: print(path)'
+{
+    printf 'title: recipes\nconfig: %s\nset: {precision: f32, eval.every: 0}\narms:\n' "$source/configs/speed94.yaml"
+    for recipe in unpacked/recipes/*/; do
+        echo "  $(basename "$recipe"): {config: $source/configs/$(basename "$recipe").yaml}"
+    done
+} >recipes.yaml
+accepts "$dawn9" experiment recipes.yaml --dry-run --json
+cp "$out" recipes.json
+for run in unpacked/recipes/*/*/result.json; do
+    recipe=${run#unpacked/recipes/}
+    printf '%s=%s\n' "${recipe%%/*}" "$run"
+done >runs.list
+[ -z "$(xargs python3 -c "$hashes" recipes.json <runs.list)" ] || fail "of another configuration: $(xargs python3 -c "$hashes" recipes.json <runs.list)"
+checks=$((checks + 1))
+accepts "$dawn9" experiment "$source/experiments/speed94-search.yaml" --dry-run --json
+cp "$out" search.json
+json search.json '{a["name"]: a["config_hash"] for a in d["arms"]} == {a["name"]: a["config_hash"] for a in json.load(open("'"$results"'/speed/search/experiment.json"))["arms"]}'
+
 # ---- and nothing that is committed is large ----
 if git -C "$source" rev-parse >/dev/null 2>&1; then
     checks=$((checks + 1))
