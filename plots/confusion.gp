@@ -1,6 +1,7 @@
 # confusion.tsv: percent of a row's images that get the column's answer; the darker the more often wrong, the ground of the
 # page where that never happens. The figures on coloured cells keep their ink in the dark, as the cells keep their colour.
-set yrange [*:*] reverse
+set xrange [-0.5:confusion_last + 0.5]
+set yrange [confusion_last + 0.5:-0.5]
 set xlabel 'answer'
 set ylabel 'shown'
 unset key

@@ -255,8 +255,8 @@ static bool has_step(drawing *drawing) {
 }
 
 static bool has_confusion(drawing *drawing) {
-    d9_text_add(drawing->settings, "height_confusion = %d\nconfusion_most = %.10g\n", 110 + 34 * (drawing->last + 1),
-                d9_report_worst(drawing->report));
+    d9_text_add(drawing->settings, "height_confusion = %d\nconfusion_last = %d\nconfusion_most = %.10g\n",
+                110 + 34 * (drawing->last + 1), drawing->last, d9_report_worst(drawing->report));
     return drawing->lines > 1;
 }
 
