@@ -36,13 +36,13 @@ fi
 ./setup.sh --data
 
 if ls runs/"$recipe"-seed*/checkpoint.safetensors >/dev/null 2>&1; then
-    echo "runs/$recipe-seed... goes on from its checkpoint, where it is this one. Ctrl-C is safe."
-    exec build/dawn9 train "configs/$recipe.yaml" --resume "$@"
+    echo "$recipe has a checkpoint in runs/; where it is this run's, training goes on from it. Ctrl-C is safe."
+else
+    echo "how long a run takes here, by two steps of each (minutes:seconds):"
+    for each in small speed94 dawn94; do
+        build/dawn9 bench step --config "configs/$each.yaml" --steps 2 |
+            sed -n "s/^the whole run at this rate, its evaluations included: \(.*\)/  $each  \1/p"
+    done
+    echo "now $recipe. Ctrl-C is safe: the same command goes on where it stopped."
 fi
-echo "how long a run takes here, by two steps of each (minutes:seconds):"
-for each in small speed94 dawn94; do
-    build/dawn9 bench step --config "configs/$each.yaml" --steps 2 |
-        sed -n "s/^the whole run at this rate, its evaluations included: \(.*\)/  $each  \1/p"
-done
-echo "now $recipe. Ctrl-C is safe: the same command goes on where it stopped."
 exec build/dawn9 train "configs/$recipe.yaml" --resume "$@"

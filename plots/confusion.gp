@@ -9,7 +9,7 @@ unset grid
 unset border
 unset colorbox
 set tics scale 0
-set cbrange [0:(confusion_most > 10 ? confusion_most : 10)] # one mistake of fifty is no dark cell
+set cbrange [0:confusion_most]
 set palette defined (0 '#f4f4f2', 1 '#9cc3dc', 2 '#0072b2', 3 '#003a5c')
 set style fill solid 1 noborder
 figure(kind, form) = strcol('ink') eq kind ? sprintf(form, column('percent')) : ''

@@ -124,6 +124,8 @@ D9_MUST_USE d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edit
 D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
 /* A path as a word of a command to copy: for a shell, and no option where it begins with a dash. */
 const char *d9_cli_word(d9_cli *cli, const char *path);
+/* "report     build/dawn9 report runs/first": a command to call next, by the name that this program was called by. */
+void d9_cli_print_next(d9_cli *cli, const char *command, const char *path);
 /* A title as a folder's name: what would nest or leave the folder above becomes a dash, and what is not of `fine`,
  * where that is not NULL. */
 void d9_cli_name_folder(char *title, const char *fine);

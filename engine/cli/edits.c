@@ -48,6 +48,10 @@ const char *d9_cli_word(d9_cli *cli, const char *path) {
     return word;
 }
 
+void d9_cli_print_next(d9_cli *cli, const char *command, const char *path) {
+    d9_cli_print(cli, "%-10s %s %s %s\n", command, d9_cli_word(cli, cli->words[0]), command, d9_cli_word(cli, path));
+}
+
 void d9_cli_name_folder(char *title, const char *fine) {
     for (char *at = title; *at; at++)
         if (*at == '/' || (*at == '.' && at == title) || (fine && !strchr(fine, *at))) *at = '-';

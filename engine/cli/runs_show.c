@@ -296,9 +296,7 @@ d9_status d9_runs_show_end(const d9_runs *runs) {
         print_tally(runs, &tally);
         D9_TRY(print_verdict(runs, "verdict"));
         d9_cli_print(runs->cli, "record     %s\n", runs->out);
-        if (tally.of[D9_RUN_DONE] > 0)
-            d9_cli_print(runs->cli, "report     %s report %s\n", d9_cli_word(runs->cli, runs->cli->words[0]),
-                         d9_cli_word(runs->cli, runs->out));
+        if (tally.of[D9_RUN_DONE] > 0) d9_cli_print_next(runs->cli, "report", runs->out);
     }
     if (tally.failed_index >= 0)
         status =

@@ -159,12 +159,12 @@ static void print_end(d9_cli *cli, const d9_result *result, const char *out, boo
     if (verbose) print_rate(cli, result, product);
     d9_cli_print(cli, "record     %s\n", out);
     print_published(cli, result->config);
-    d9_cli_print(cli, "report     %s report %s\n", d9_cli_word(cli, cli->words[0]), d9_cli_word(cli, out));
+    d9_cli_print_next(cli, "report", out);
 }
 
 /* ---- runs ---- */
 
-/* Whether a run of this seed, or of any, lies in the folder of several. */
+/* Whether it is a folder of several runs: one of any seed lies in it. */
 static d9_status holds_seeds(d9_cli *cli, const char *out, bool *holds) {
     d9_status status = D9_OK;
     d9_listing listing = {0};
@@ -186,7 +186,7 @@ done:
 static d9_status check_kind(d9_cli *cli, const char *out, bool several) {
     d9_status status = D9_OK;
     char *experiment, *config;
-    bool seeds;
+    bool seeds = false;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &experiment, "%s/experiment.json", out));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &config, "%s/config.yaml", out));
     if (d9_file_exists(&cli->context, experiment))
@@ -196,8 +196,8 @@ static d9_status check_kind(d9_cli *cli, const char *out, bool several) {
                        "%s: holds one run, and --runs puts a folder for each seed there; give "
                        "another --out",
                        out));
-    D9_TRY(holds_seeds(cli, out, &seeds));
-    if (!several && seeds)
+    if (!several) D9_TRY(holds_seeds(cli, out, &seeds));
+    if (seeds)
         D9_TRY(
             d9_fail(&cli->context, D9_USAGE, "%s: holds a folder of runs, one for each seed; give another --out", out));
 done:
@@ -522,7 +522,7 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
         if (many.views) d9_cli_print(cli, ", %.2f%% with TTA (sd %.2f)", tta.mean, tta.deviation);
         d9_cli_print(cli, ", over %d runs\nrecord     %s\n", (int)many.count, many.out);
         print_published(cli, config);
-        d9_cli_print(cli, "compare    %s compare %s\n", d9_cli_word(cli, cli->words[0]), d9_cli_word(cli, many.out));
+        d9_cli_print_next(cli, "compare", many.out);
     }
 done:
     json_decref(many.rows);

@@ -44,18 +44,18 @@ static void add_field(d9_text *text, const char *label, const char *words, int w
 /* "the recipe loses 0.41 points of accuracy without it (95% interval 0.27 to 0.55, 10 runs, experiments/x.yaml)"; of a
  * small one that is said. */
 static void measured_sentence(const d9_measured *row, char *sentence, size_t size) {
-    static const char small[] = "-small"; /* so are the experiments called that are no whole recipe */
+    const bool small = d9_text_ends_in(row->experiment, "-small"); /* so are those called that are no whole recipe */
     const bool gains = row->difference >= 0;
     const double ends[] = {gains ? row->low : -row->high, gains ? row->high : -row->low};
     const int length =
         snprintf(sentence, size,
                  "%s %s %.2f points of accuracy %s%s (95%% interval %.2f to %.2f, %d runs, experiments/%s.yaml%s)",
-                 row->added                                ? "a network without tricks"
-                 : d9_text_ends_in(row->experiment, small) ? "a smaller, shorter recipe"
-                                                           : "the recipe",
+                 row->added ? "a network without tricks"
+                 : small    ? "a smaller, shorter recipe"
+                            : "the recipe",
                  gains ? "gains" : "loses", fabs(row->difference), row->added ? "with it" : "without it",
                  row->companions ? " and its companions" : "", ends[0], ends[1], row->runs, row->experiment,
-                 d9_text_ends_in(row->experiment, small) ? ": narrower, and trained for less" : "");
+                 small ? ": narrower, and trained for less" : "");
     if (row->p >= 0.05 && length > 0 && (size_t)length < size)
         snprintf(sentence + length, size - (size_t)length, "; that may be chance (Holm's p %.2g)", row->p);
 }

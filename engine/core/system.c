@@ -397,6 +397,11 @@ bool d9_lock_is_held(d9_context *context, const char *path) {
 
 /* ---- folders ---- */
 
+d9_status d9_directory_check(d9_context *context, const char *path) {
+    if (!d9_file_exists(context, path) || d9_folder_exists(context, path)) return D9_OK;
+    return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: there is a file of that name", path);
+}
+
 static d9_status make_one(d9_context *context, const char *path) {
     if (!d9_file_exists(context, path)) {
         if (context->system->make_directory(context->system->user, path, 0777) == 0) return D9_OK;
@@ -404,8 +409,7 @@ static d9_status make_one(d9_context *context, const char *path) {
         if (error != EEXIST || !d9_file_exists(context, path))
             return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: %s", path, strerror(error));
     }
-    if (d9_folder_exists(context, path)) return D9_OK;
-    return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: there is a file of that name", path);
+    return d9_directory_check(context, path);
 }
 
 d9_status d9_directory_make(d9_context *context, const char *path) {

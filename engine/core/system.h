@@ -84,6 +84,8 @@ double d9_clock_now(void);
 /* Seconds since 1970: for what says when it was written, never for a duration. */
 double d9_clock_wall(void);
 
+/* Whether a folder is there, or nothing that is in its way: a file of that name is D9_OUTPUT. Makes nothing. */
+D9_MUST_USE d9_status d9_directory_check(d9_context *context, const char *path);
 /* mkdir -p. Failure: D9_OUTPUT. */
 D9_MUST_USE d9_status d9_directory_make(d9_context *context, const char *path);
 

@@ -12,7 +12,7 @@
 enum {
     MATRIX_MAX = 20 /* a larger one could not be read */,
     PAIRS = 12,
-    LEAST_WORST = 10 /* percent: the scale of colours ends there or above (plots/confusion.gp) */
+    LEAST_WORST = 10 /* percent: one mistake of fifty is no dark cell */
 };
 
 d9_status d9_run_answers_read(d9_context *context, const d9_report *report, const d9_report_run *run,
@@ -216,7 +216,7 @@ done:
 
 double d9_report_worst(const d9_report *report) {
     const d9_report_answers *answers = &report->answers;
-    double worst = 0;
+    double worst = LEAST_WORST;
     for (int at = 0; at < answers->classes * answers->classes; at++)
         if (at / answers->classes != at % answers->classes) worst = fmax(worst, percent_at(answers, at));
     return worst;
@@ -232,10 +232,7 @@ d9_status d9_report_confusion(const d9_report *report, d9_text *text) {
     for (int at = 0; at < classes * classes; at++) {
         const int row = at / classes, column = at % classes;
         const double percent = percent_at(answers, at);
-        const char *ink = row == column                            ? "right"
-                          : percent > fmax(worst, LEAST_WORST) / 2 ? "light"
-                          : percent > 0                            ? "dark"
-                                                                   : "none";
+        const char *ink = row == column ? "right" : percent > worst / 2 ? "light" : percent > 0 ? "dark" : "none";
         d9_text_add(text, "%d\t", row);
         d9_report_plot_field(text, answers->names[row]);
         d9_text_add(text, "\t%d\t", column);

@@ -52,11 +52,16 @@ done:
     return status;
 }
 
+/* To what there can be. */
+static void cut(d9_estimate *estimate, double low, double high) {
+    if (isnan(estimate->low)) return;
+    estimate->low = fmax(estimate->low, low);
+    estimate->high = fmin(estimate->high, high);
+}
+
 void d9_report_mean(const double *accuracy, int count, d9_estimate *mean) {
     d9_mean_estimate(accuracy, count, D9_REPORT_LEVEL, mean);
-    if (isnan(mean->low)) return;
-    mean->low = fmax(mean->low, 0);
-    mean->high = fmin(mean->high, 100);
+    cut(mean, 0, 100);
 }
 
 static void describe(d9_report *report, d9_report_arm *arm) {
@@ -83,13 +88,6 @@ static bool share_runs(const d9_report *report, int arm, int other) {
     return true;
 }
 
-/* No two accuracies are farther apart than 100 points. */
-static void cut(d9_estimate *difference) {
-    if (isnan(difference->low)) return;
-    difference->low = fmax(difference->low, -100);
-    difference->high = fmin(difference->high, 100);
-}
-
 static void compare(d9_report *report, d9_report_arm *arm) {
     const d9_estimate nothing = {NAN, NAN, NAN, NAN, NAN, NAN};
     arm->difference = arm->welch = nothing;
@@ -106,8 +104,8 @@ static void compare(d9_report *report, d9_report_arm *arm) {
             deviation = arm->difference.error * sqrt((double)arm->count);
         }
     }
-    cut(&arm->difference);
-    cut(&arm->welch);
+    cut(&arm->difference, -100, 100);
+    cut(&arm->welch, -100, 100);
     if (deviation == 0 && arm->difference.estimate != 0)
         deviation = NAN; /* not seen yet, which is not the same as none */
     arm->seeds_needed = d9_seeds_needed(arm->paired ? D9_DESIGN_PAIRED : D9_DESIGN_TWO_SAMPLES, D9_REPORT_DIFFERENCE,

@@ -64,7 +64,8 @@ void d9_run_answers_free(d9_context *context, d9_run_answers *answers);
 /* report->answers of the best arm that kept any, and the table of what it mistakes for what. */
 D9_MUST_USE d9_status d9_report_gather_answers(d9_context *context, d9_report *report);
 D9_MUST_USE d9_status d9_report_confusion(const d9_report *report, d9_text *text); /* data of a plot */
-double d9_report_worst(const d9_report *report); /* the largest share of a class with one wrong answer, percent */
+double d9_report_worst(const d9_report *report); /* where the scale of colours ends: the largest share of a class
+                                                     with one wrong answer, percent; not below 10 */
 
 /* ---- report_plots.c, report_pictures.c ---- */
 typedef struct d9_report_plot {

@@ -50,8 +50,7 @@ static d9_status check_folder(d9_context *context, run *self) {
     if (!options->out) return D9_OK;
     snprintf(self->checkpoint, sizeof self->checkpoint, "%s/checkpoint.safetensors", options->out);
     snprintf(self->lock_path, sizeof self->lock_path, "%s/lock", options->out);
-    if (d9_file_exists(context, options->out) && !d9_folder_exists(context, options->out))
-        return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: there is a file of that name", options->out);
+    if (d9_directory_check(context, options->out) != D9_OK) return D9_OUTPUT;
     if (!options->locked && d9_lock_is_held(context, self->lock_path)) return refuse_second(context, self);
     return d9_record_check(context, options->out, options->config, self->mode);
 }

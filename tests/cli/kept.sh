@@ -99,8 +99,8 @@ for run in unpacked/recipes/*/*/result.json; do
     recipe=${run#unpacked/recipes/}
     printf '%s=%s\n' "${recipe%%/*}" "$run"
 done >runs.list
-[ -z "$(xargs python3 -c "$hashes" recipes.json <runs.list)" ] || fail "of another configuration: $(xargs python3 -c "$hashes" recipes.json <runs.list)"
-checks=$((checks + 1))
+accepts xargs -a runs.list python3 -c "$hashes" recipes.json
+[ ! -s "$out" ] || fail "of another configuration: $(cat "$out")"
 accepts "$dawn9" experiment "$source/experiments/speed94-search.yaml" --dry-run --json
 cp "$out" search.json
 json search.json '{a["name"]: a["config_hash"] for a in d["arms"]} == {a["name"]: a["config_hash"] for a in json.load(open("'"$results"'/speed/search/experiment.json"))["arms"]}'

@@ -27,6 +27,19 @@ static d9_config *load(const char *path) {
     return config;
 }
 
+/* The program of a recipe on as many images as CIFAR-10 has; both are freed by `drop`. */
+static d9_config *load_program(const char *path, d9_program *program) {
+    d9_config *config = load(path);
+    d9_extent extent = program_extent(config, 50000, 32);
+    program_make(&context, config, &extent, "f32", false, program);
+    return config;
+}
+
+static void drop(d9_config *config, d9_program *program) {
+    d9_program_free(&context, program);
+    d9_config_free(&context, config);
+}
+
 #define NEAR(got, want, tolerance)                                                                                     \
     do {                                                                                                               \
         const double got_ = (got), want_ = (want);                                                                     \
@@ -43,10 +56,8 @@ static const struct {
 
 static void test_dawn94_rates(void **state) {
     (void)state;
-    d9_config *config = load(D9_SOURCE_DIR "/configs/dawn94.yaml");
-    d9_extent extent = program_extent(config, 50000, 32);
     d9_program program;
-    program_make(&context, config, &extent, "f32", false, &program);
+    d9_config *config = load_program(D9_SOURCE_DIR "/configs/dawn94.yaml", &program);
     assert_int_equal(program.steps_per_epoch, 97);
     assert_int_equal(program.steps, 970);
     const d9_node *weights = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.weights")];
@@ -65,17 +76,14 @@ static void test_dawn94_rates(void **state) {
         double rise = d9_schedule_at(&config->train.lr, s, 97, 10) - d9_schedule_at(&config->train.lr, s - 1, 97, 10);
         NEAR(rise, s < 194 ? 1.0 / 194 : s < 776 ? -0.9 / 582 : 0, 1e-12);
     }
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    drop(config, &program);
 }
 
 /* The average moves after steps 1, 6, 11, ... of each epoch: 20 of 97. */
 static void test_dawn94_average(void **state) {
     (void)state;
-    d9_config *config = load(D9_SOURCE_DIR "/configs/dawn94.yaml");
-    d9_extent extent = program_extent(config, 50000, 32);
     d9_program program;
-    program_make(&context, config, &extent, "f32", false, &program);
+    d9_config *config = load_program(D9_SOURCE_DIR "/configs/dawn94.yaml", &program);
     const d9_node *average = &program.train.nodes[program_find(&program.train, D9_OP_LERP, "tail.average")];
     NEAR(d9_coefficient_at(&program, &average->as.lerp.ratio, 0), pow(0.99, 5), 1e-15);
     int64_t moves = 0;
@@ -87,8 +95,7 @@ static void test_dawn94_average(void **state) {
     assert_int_equal(moves, 10 * 20);
     for (d9_node_id n = 0; n < program.train.node_count; n++) /* everything else runs in every step */
         if (program.train.nodes[n].op != D9_OP_LERP) assert_int_equal(program.train.nodes[n].when.every, 0);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    drop(config, &program);
 }
 
 /* ---- what a run computes: two for each multiplication of an image, counted by hand from the layers' shapes ---- */
@@ -120,8 +127,7 @@ static void test_operations(void **state) {
         NEAR(d9_train_operations(&program, 100) / ((steps - 100) * step - saved), 1, 1e-12);
         NEAR(d9_evaluation_operations(&program) / evaluation, 1, 1e-12);
         NEAR(1e-12 * (steps * step + evaluation), computed[i].published, 4);
-        d9_program_free(&context, &program);
-        d9_config_free(&context, config);
+        drop(config, &program);
     }
 }
 
@@ -143,10 +149,8 @@ static const d9_update_attributes *update_of(const d9_program *program, d9_op op
  * bias has seven steps. Filters return to their norm as its counter does, 2 + int(15 (s + 1) / 245) steps apart. */
 static void test_speed94_rates(void **state) {
     (void)state;
-    d9_config *config = load(D9_SOURCE_DIR "/configs/speed94.yaml");
-    d9_extent extent = program_extent(config, 50000, 32);
     d9_program program;
-    program_make(&context, config, &extent, "f32", false, &program);
+    d9_config *config = load_program(D9_SOURCE_DIR "/configs/speed94.yaml", &program);
     assert_int_equal(program.steps_per_epoch, 32);
     assert_int_equal(program.steps, 245);
     const d9_update_attributes *head = update_of(&program, D9_OP_UPDATE, "update.weights"),
@@ -168,8 +172,7 @@ static void test_speed94_rates(void **state) {
     assert_true(bias->when.from == 0 && bias->when.until == 7);
     for (int64_t s = 0; s < 7; s++)
         NEAR(d9_coefficient_at(&program, &bias->as.update.rate, s) / 0.0573, 1 - (double)s / 7, 1e-3);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    drop(config, &program);
 }
 
 static void test_constant_outside(void **state) {
@@ -228,8 +231,7 @@ static void test_fractional_epochs(void **state) {
     NEAR(d9_schedule_at(&config->train.lr, 9, 8, 2.5), 1, 1e-14); /* 1.25 epochs */
     NEAR(d9_schedule_at(&config->train.lr, 19, 8, 2.5), 0, 1e-14);
     assert_int_equal(program.table[0].count, 20);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    drop(config, &program);
 }
 
 /* ---- when ---- */
