@@ -5,7 +5,7 @@ beside = accuracies && !narrow
 bottom = (60.0 + legend) / plot_height
 middle = accuracies && narrow ? bottom + (0.97 - bottom) / 2 : bottom # where the lower one ends
 left = narrow ? 0.13 : 0.065
-dot = curves_last - curves_first > 1 ? 0.25 : 0.7 # alone it must be seen
+dot = curves_last < 2 ? 0.7 : 0.25 # a point that no line leads to must be seen
 set multiplot
 set tmargin at screen (narrow ? 1 - 44.0 / plot_height : 0.90)
 set bmargin at screen (accuracies && narrow ? middle + 56.0 / plot_height : bottom)
