@@ -207,6 +207,8 @@ def _save_arrays(folder, prefix, images, labels):
     images, labels = _checked(images), np.asarray(labels)
     if labels.ndim != 1 or labels.dtype.kind not in "biu":
         raise ValueError("labels must be one row of whole numbers")
+    if len(labels) and labels.min() < 0:
+        raise ValueError(f"labels are whole numbers from 0; label {labels.argmin()} is {labels.min()}")
     if len(images) != len(labels):
         raise ValueError(f"{len(labels)} labels for {len(images)} images")
     np.save(os.path.join(folder, f"{prefix}images.npy"), np.ascontiguousarray(images))

@@ -35,7 +35,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         if (!*words[i])
             D9_TRY(d9_fail(&cli->context, D9_USAGE,
                            "--only: \"%s\" names a trick that is empty; write them like ema,celu", chosen->only));
-    D9_TRY(d9_cli_find(cli, D9_INSTALLED_CONFIGS, chosen->config, found));
+    D9_TRY(d9_cli_find_file(cli, D9_INSTALLED_CONFIGS, chosen->config, found));
     D9_TRY(d9_experiment_ablation(&cli->context, chosen->config, chosen->only ? words : NULL, count, &wanted,
                                   &experiment));
     D9_TRY(d9_runs_command(cli, experiment, &chosen->runs));

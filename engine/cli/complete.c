@@ -1,6 +1,9 @@
 /* What may stand where the cursor is. The one implementation behind the completion of every shell. */
 #include "cli/help.h"
 
+#include "core/installed.h"
+#include "core/listing.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -103,13 +106,43 @@ static void offer_topics(completer *self) {
     if (*self->current) offer_key_names(self, "");
 }
 
+/* The names of files in the folders that d9_installed_or_here looks through: "dawn94". In the current folder itself,
+ * the shell finds them. */
+static void offer_names_in(completer *self, const char *folder) {
+    d9_context quiet = *self->text->context;
+    d9_arena arena = {0};
+    d9_listing listing = {0};
+    const bool read = d9_listing_read(&quiet, &arena, folder, &listing) == D9_OK;
+    for (int64_t i = 0; read && i < listing.count; i++) {
+        const char *name = listing.entries[i].name;
+        char stem[256];
+        if (!d9_text_ends_in(name, ".yaml")) continue;
+        snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - strlen(".yaml")), name);
+        offer(self, stem, "", NULL);
+    }
+    d9_arena_free(&quiet, &arena);
+}
+
+/* Only after something was typed, because there are many. */
+static void offer_installed(completer *self, d9_installed_kind kind) {
+    const char *const *usual = d9_installed_usual(kind);
+    char installed[D9_INSTALLED_BYTES];
+    for (int i = 1; *self->current && usual[i]; i++) {
+        offer_names_in(self, usual[i]);
+        if (d9_installed_find(self->text->context, kind, usual[i], installed)) offer_names_in(self, installed);
+    }
+}
+static void offer_configurations(completer *self) { offer_installed(self, D9_INSTALLED_CONFIGS); }
+static void offer_experiments(completer *self) { offer_installed(self, D9_INSTALLED_EXPERIMENTS); }
+
 /* By what the help calls the value, or the word. */
 static void offer_values(completer *self, const d9_flag *flag) {
     static const struct {
         const char *value;
         void (*offer)(completer *self);
         const char *files; /* or the line that stands for them */
-    } kinds[] = {{"CONFIG", .files = ":files yaml"},
+    } kinds[] = {{"CONFIG", .offer = offer_configurations, .files = ":files yaml"},
+                 {"EXPERIMENT", .offer = offer_experiments, .files = ":files yaml"},
                  {"WHAT", .files = ":files yaml"},
                  {"MODEL", .files = ":files safetensors"},
                  {"FILE", .files = ":files"},

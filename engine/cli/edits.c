@@ -124,7 +124,7 @@ d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits
     d9_config_edits all;
     *config = NULL;
     char found[D9_INSTALLED_BYTES];
-    D9_TRY(d9_cli_find(cli, D9_INSTALLED_CONFIGS, path, found));
+    D9_TRY(d9_cli_find_file(cli, D9_INSTALLED_CONFIGS, path, found));
     D9_TRY(d9_cli_edits_collect(cli, edits, seed, &all));
     D9_TRY(d9_config_load(&cli->context, found, &all, config));
 done:

@@ -9,7 +9,7 @@ typedef struct experiment_options {
 } experiment_options;
 
 static const d9_flag flags[] = {
-    {"FILE", D9_FLAG_ARGUMENT, offsetof(experiment_options, file),
+    {"EXPERIMENT", D9_FLAG_ARGUMENT, offsetof(experiment_options, file),
      .doc = "the experiment, a YAML file or the name of one in experiments/: configurations, a grid, seeds"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(experiment_options, runs), .table = d9_runs_flags},
     {.type = D9_FLAG_END},
@@ -22,7 +22,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_experiment *experiment = NULL;
     char found[D9_INSTALLED_BYTES];
     D9_TRY(d9_runs_experiment_options(cli, &chosen->runs, &wanted));
-    D9_TRY(d9_cli_find(cli, D9_INSTALLED_EXPERIMENTS, chosen->file, found));
+    D9_TRY(d9_cli_find_file(cli, D9_INSTALLED_EXPERIMENTS, chosen->file, found));
     D9_TRY(d9_experiment_load(&cli->context, found, &wanted, &experiment));
     D9_TRY(d9_runs_command(cli, experiment, &chosen->runs));
 done:

@@ -98,3 +98,26 @@ d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word, cha
 done:
     return status;
 }
+
+/* A bare name, "synthetic", was looked for in several places: says in which. */
+static d9_status nowhere(d9_cli *cli, d9_installed_kind kind, const char *word) {
+    const char *const *usual = d9_installed_usual(kind);
+    char root[D9_INSTALLED_BYTES];
+    d9_text places;
+    d9_text_init(&cli->context, &places);
+    for (int i = 1; usual[i]; i++) d9_text_add(&places, "%s %s", usual[i + 1] ? ", in" : " or in", usual[i]);
+    if (d9_installed_find(&cli->context, kind, usual[1], root))
+        d9_text_add(&places, ", nor below %.*s", (int)(strlen(root) - strlen(usual[1])), root);
+    else
+        d9_text_add(&places, ", and none came with this program: name the file with its folder");
+    const d9_status status =
+        d9_fail(&cli->context, D9_USAGE, "%s: there is no %s.yaml here%s", word, word, d9_text_get(&places));
+    d9_text_free(&places);
+    return status;
+}
+
+d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word, char found[D9_INSTALLED_BYTES]) {
+    const d9_status status = d9_cli_find(cli, kind, word, found);
+    if (status != D9_OK || !*word || strpbrk(word, "./") || d9_file_exists(&cli->context, found)) return status;
+    return nowhere(cli, kind, word);
+}

@@ -40,7 +40,7 @@ static d9_status print_completion(d9_cli *cli, const char *shell) {
     return d9_cli_print_text(cli, &text);
 }
 
-/* One key, or each of the keys that end so. */
+/* One key, each of the keys that end so, or, "train.", each that begins so. */
 static bool explain_keys(d9_text *text, int width, const char *topic) {
     d9_key key;
     bool found = d9_config_key_find(topic, &key), exact = found;
@@ -48,7 +48,8 @@ static bool explain_keys(d9_text *text, int width, const char *topic) {
         const size_t length = strlen(key.path), tail = strlen(topic);
         const bool ends =
             length > tail && key.path[length - tail - 1] == '.' && strcmp(key.path + length - tail, topic) == 0;
-        if (exact ? strcmp(key.path, topic) != 0 : !ends) continue;
+        const bool begins = tail > 1 && topic[tail - 1] == '.' && strncmp(key.path, topic, tail) == 0;
+        if (exact ? strcmp(key.path, topic) != 0 : !ends && !begins) continue;
         d9_text_add(text, "%s\n  ", key.path);
         d9_wrap(key.option->doc, 2, 2, width, text);
         d9_text_add(text, "  ");

@@ -47,7 +47,7 @@ static void answer_with_loss(void) {
  * other signal does: a terminal that is closed sends several, as does who stops a service. Nor does what the parent of
  * a worker hands on, which is queued. */
 static void on_signal(int number, siginfo_t *about, void *unused) {
-    static const char heard[] = "\nstopping after the step at hand; Ctrl-C again stops at once\n";
+    static const char heard[] = "\nstopping after the batch at hand; Ctrl-C again stops at once\n";
     const int error = errno;
     (void)unused;
     if (!interrupt_signal) {

@@ -29,9 +29,10 @@ typedef struct d9_runs {
     const char *out;
     int64_t count;
     d9_work_options work;
-    d9_live_line live;      /* of the run at hand */
-    int64_t trained;        /* in this process, so far */
-    double trained_seconds; /* wall clock of them */
+    d9_live_line live;       /* of the runs at hand */
+    double began;            /* when training began, CLOCK_MONOTONIC */
+    volatile double *shares; /* per run, seen by all workers: how much of it they have computed, 0 to 1 */
+    int64_t ended, left;     /* runs that have ended, and those to train that had not then; -1: not counted yet */
 } d9_runs;
 
 /* runs_show.c */

@@ -12,6 +12,7 @@
 #include "core/system.h"
 #include "record/effective.h"
 #include "report/report.h"
+#include "train/trainer.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -211,42 +212,108 @@ void d9_runs_show_start(const d9_runs *runs) {
     int64_t before = count_with(runs, "result.json");
     if (before > 0) d9_cli_print(runs->cli, ", %lld done before", (long long)before);
     if (runs->work.worker_count > 1)
-        d9_cli_print(runs->cli, ", %d at a time: a line for each that ends", runs->work.worker_count);
+        d9_cli_print(runs->cli, ", %d at a time", runs->work.worker_count);
     if (runs->work.shards > 1)
         d9_cli_print(runs->cli, ", shard %lld of %lld", (long long)runs->work.shard + 1, (long long)runs->work.shards);
     d9_cli_print(runs->cli, "\n");
 }
 
+/* Of the runs that this command is to train, those neither done nor failed. */
+static int64_t count_left(const d9_runs *runs) {
+    d9_context quiet = runs->cli->context;
+    int64_t left = 0;
+    for (int64_t i = 0; i < runs->count; i++) {
+        d9_run_state state;
+        left += d9_work_has(&runs->work, i) && d9_experiment_trains(runs->experiment, i) && runs->shares[i] != 1 &&
+                d9_run_look(&quiet, runs->experiment, runs->out, i, &state) == D9_OK && state.kind != D9_RUN_DONE &&
+                state.kind != D9_RUN_FAILED;
+    }
+    return left;
+}
+
+/* "  about 3:20 left", by what this command has computed so far; empty: nothing yet, or all. The disk is read where a
+ * run has ended, and not for every line. */
+static const char *time_left(d9_runs *runs, char text[48]) {
+    enum { SECONDS_LEAST = 2 };
+    double computed = 0;
+    int64_t ended = 0;
+    char duration[24];
+    const double seconds = d9_clock_now() - runs->began;
+    for (int64_t i = 0; i < runs->count; i++) {
+        computed += runs->shares[i];
+        ended += runs->shares[i] == 1;
+    }
+    if (ended != runs->ended) runs->left = count_left(runs);
+    runs->ended = ended;
+    text[0] = 0;
+    if (runs->left == 0 || computed == 0 || (ended == 0 && seconds < SECONDS_LEAST)) return text;
+    const double left = (double)runs->left - (computed - (double)ended);
+    d9_duration_format(left * seconds / computed, duration, sizeof duration);
+    snprintf(text, 48, "  about %s left", duration);
+    return text;
+}
+
+static void note_share(const d9_runs *runs, int64_t index, const d9_program *program, int64_t step) {
+    const d9_config *config = d9_experiment_arm(runs->experiment, index)->config;
+    const double share = 1 - d9_operations_left(program, config, step) / d9_operations_left(program, config, 0);
+    runs->shares[index] = share < 1 ? share : nextafter(1, 0); /* 1: its end is known */
+}
+
+/* One worker shows its own run; several are shown by their parent. */
 static void on_step(void *user, int64_t index, const d9_program *program, int64_t step, double loss) {
     d9_runs *runs = user;
-    char text[200], loss_text[32] = "";
+    char text[200], loss_text[32] = "", left[48];
     const double now = d9_clock_now();
     const int64_t per_epoch = program->steps_per_epoch;
     if (now - runs->live.shown_seconds < 0.2) return;
     runs->live.shown_seconds = now;
+    note_share(runs, index, program, step);
+    if (!runs->cli->terminal || runs->work.worker_count > 1) return;
     if (isfinite(loss)) snprintf(loss_text, sizeof loss_text, "  loss %.4f", loss);
-    snprintf(text, sizeof text, "epoch %lld/%lld  %.60s seed %lld%s", (long long)((step + per_epoch - 1) / per_epoch),
+    snprintf(text, sizeof text, "epoch %lld/%lld  %.60s seed %lld%s%s", (long long)((step + per_epoch - 1) / per_epoch),
              (long long)((program->steps + per_epoch - 1) / per_epoch), arm_name(runs, index), seed(runs, index),
-             loss_text);
+             loss_text, time_left(runs, left));
     d9_live_line_show(&runs->live, text);
 }
 
+/* "at work: flip seed 1 45%, celu seed 1 12%  about 3:20 left" */
+static void on_waiting(void *user) {
+    d9_runs *runs = user;
+    char text[512], left[48];
+    const double now = d9_clock_now();
+    int used = 0;
+    if (now - runs->live.shown_seconds < 1) return;
+    runs->live.shown_seconds = now;
+    for (int64_t i = 0; i < runs->count && used < (int)sizeof text - 128; i++) {
+        const double share = runs->shares[i];
+        short_text name;
+        if (share == 0 || share == 1) continue;
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%s seed %lld %.0f%%", used ? ", " : "at work: ",
+                         shorten(arm_name(runs, i), 20, name), seed(runs, i), 100 * share);
+    }
+    if (used == 0) return;
+    snprintf(text + used, sizeof text - (size_t)used, "%s", time_left(runs, left));
+    d9_live_line_show(&runs->live, text);
+}
+
+/* What the parent of several workers shows may stand on the screen where one of them prints. */
+static void clear_line(d9_runs *runs) {
+    d9_live_line_clear(&runs->live);
+    if (runs->cli->terminal && runs->work.worker_count > 1)
+        d9_cli_print(runs->cli, "\r%*s\r", d9_cli_columns(runs->cli) - 1, "");
+}
+
 /* One write, because several workers share the screen. */
-static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
-    char accuracy[48], figures[1100], left[48] = "", duration[24];
-    const int64_t done = count_with(runs, "result.json"), failed = count_with(runs, "failure.json"),
-                  shards = runs->work.shards, rest = (runs->count - done - failed + shards - 1) / shards;
+static void print_run(d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
+    char accuracy[48], figures[1100], left[48] = "";
+    const int64_t done = count_with(runs, "result.json");
     const int others =
         (int)strlen("1234/1234    seed 123    12345.7 s") + accuracy_text(state, accuracy, sizeof accuracy);
     const int width = name_width(runs, others);
     snprintf(figures, sizeof figures, "%s  %7.1f s", accuracy, seconds);
     if (state->kind == D9_RUN_FAILED) snprintf(figures, sizeof figures, "failed: %s", state->message);
     short_text name;
-    if (rest > 0 && state->kind == D9_RUN_DONE && width + others + LEFT_COLUMNS < d9_cli_columns(runs->cli)) {
-        d9_duration_format((double)rest * runs->trained_seconds / (double)runs->trained / runs->work.worker_count,
-                           duration, sizeof duration);
-        snprintf(left, sizeof left, "  about %s left", duration);
-    }
+    if (state->kind == D9_RUN_DONE && width + others + LEFT_COLUMNS < d9_cli_columns(runs->cli)) time_left(runs, left);
     d9_cli_print(runs->cli, "%4lld/%lld  %-*s  seed %-3lld  %s%s\n", (long long)done, (long long)runs->count, width,
                  shorten(arm_name(runs, index), width, name), seed(runs, index), figures, left);
 }
@@ -273,17 +340,16 @@ static void tell_so_far(d9_runs *runs) {
 
 static void on_run(void *user, int64_t index, const d9_run_state *state, double seconds) {
     d9_runs *runs = user;
-    d9_live_line_clear(&runs->live);
-    runs->trained++;
-    runs->trained_seconds += seconds;
+    runs->shares[index] = 1;
+    clear_line(runs);
     print_run(runs, index, state, seconds);
     tell_so_far(runs);
 }
 
 d9_work_observer d9_runs_observer(d9_runs *runs) {
     if (is_quiet(runs)) return (d9_work_observer){0};
-    const bool live = runs->cli->terminal && runs->work.worker_count == 1;
-    return (d9_work_observer){.user = runs, .step = live ? on_step : NULL, .run = on_run};
+    return (d9_work_observer){
+        .user = runs, .step = on_step, .run = on_run, .waiting = runs->cli->terminal ? on_waiting : NULL};
 }
 
 /* ---- the end ---- */

@@ -270,8 +270,9 @@ static d9_status read_schedule(const reading *reading, const d9_tree *node, void
     d9_tree *fallback;
     double number;
     if (node->kind == D9_TREE_SCALAR && d9_text_to_real(node->text, &number))
-        D9_TRY(d9_tree_fail(context, node, "needs a map; {peak: %s} keeps the schedule and sets its largest value",
-                            node->text));
+        D9_TRY(d9_tree_fail(context, node,
+                            "needs a map; {peak: %s}, or --lr %s, keeps the schedule and sets its largest value",
+                            node->text, node->text));
     if (node->kind != D9_TREE_MAP)
         D9_TRY(d9_value_wrong_type(context, node, "a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]}"));
     D9_TRY(d9_values_bind(context, NULL, node, NULL, 0, d9_schedule_keys));

@@ -156,11 +156,13 @@ static d9_status wait_for_all(worker_pool *pool) {
     d9_status first = D9_OK;
     int heard = 0; /* pauses since the signal */
     const volatile sig_atomic_t *interrupt = pool->self->run.interrupt;
+    const d9_work_observer *observer = &pool->self->options->observer;
     for (int left = pool->started; left > 0;) {
         int state;
         pid_t ended = waitpid(-1, &state, WNOHANG);
         if (ended <= 0) {
             if (interrupt && *interrupt && ++heard == HAND_ON_AFTER) hand_on(pool, *interrupt);
+            if (observer->waiting && !heard) observer->waiting(observer->user);
             pause_seconds(0.02);
             continue;
         }

@@ -4,11 +4,13 @@
 
 #include "experiment/experiment.h"
 
-/* What a user may watch, in the process that trains. Each may be NULL. Called often; must return soon. */
+/* What a user may watch, in the process that trains; `waiting` in the parent of several. Each may be NULL. Called
+ * often; must return soon. */
 typedef struct d9_work_observer {
     void *user;
     void (*step)(void *user, int64_t index, const d9_program *program, int64_t step, double loss); /* of d9_observer */
     void (*run)(void *user, int64_t index, const d9_run_state *state, double seconds); /* trained just now, or failed */
+    void (*waiting)(void *user);
 } d9_work_observer;
 
 typedef struct d9_work_options {

@@ -32,7 +32,7 @@ refuses 2 '"tiny.yaml" is a file, and a command comes first, like dawn9 train ti
 refuses 2 'tiny.yml: there is no such file; did you mean tiny.yaml\?' "$dawn9" train tiny.yml
 refuses 2 '\./tiny: there is no such file; did you mean \./tiny.yaml\?' "$dawn9" config ./tiny
 refuses 2 'elsewhere/tiny.yaml: cannot open: No such file' "$dawn9" train elsewhere/tiny.yaml
-refuses 2 'zzzzzz: cannot open: No such file' "$dawn9" eval zzzzzz model
+refuses 2 'zzzzzz: there is no zzzzzz.yaml here, in configs/ or in configs/ladder/, and none came with this program' "$dawn9" eval zzzzzz model
 refuses 2 'unknown command "trian"; did you mean train\?' "$dawn9" trian
 refuses 2 'unknown command "zzzzzz"' "$dawn9" zzzzzz
 refuses 2 'unknown option --sed; did you mean --se[et]' "$dawn9" train tiny.yaml --sed 1
@@ -79,7 +79,7 @@ says '^  epochs: 3'
 says '^  batch_size: 7'
 says '^  lr: \{knots: .*, values: \[0, 0\.3, '
 refuses 2 '--epochs three: train\.epochs: needs a finite number, not three' "$dawn9" config tiny.yaml --epochs three
-refuses 2 '--set train.lr=100: train\.lr: needs a map; \{peak: 100\} keeps' "$dawn9" config tiny.yaml --set train.lr=100
+refuses 2 '--set train.lr=100: train\.lr: needs a map; \{peak: 100\}, or --lr 100, keeps' "$dawn9" config tiny.yaml --set train.lr=100
 cp tiny.yaml -- -odd.yaml
 accepts "$dawn9" config -- -odd.yaml
 accepts "$dawn9" config tiny.yaml --with celu:alpha=0.1 --without flip --seed 4 --origins

@@ -28,6 +28,9 @@ says 'default \{knots: \[0, 20%, end\]'
 accepts "$dawn9" help alpha
 says '^tricks.celu.alpha$'
 says '^tricks.label_smoothing.alpha$'
+accepts "$dawn9" help eval.
+says '^eval.every$'
+[ "$(grep -c '^[a-z]' "$out")" = "$(grep -c '^eval[.]' "$out")" ] || fail "help eval. explains other keys"
 refuses 2 'no command, trick or key is called "trian"; did you mean train\?' "$dawn9" help trian
 refuses 2 'did you mean ghost_batchnorm\?' "$dawn9" help ghost_batchnrom
 refuses 2 'did you mean train.momentum\?' "$dawn9" help train.momentm
@@ -130,6 +133,11 @@ offers ':files' train --plan ''
 offers 'zsh' help --completion z
 offers 'train.lr' help train.l
 offers ':files yaml' train -- --se
+mkdir configs experiments && touch configs/given.yaml configs/given-more.yaml configs/given.txt experiments/gift.yaml
+offers 'given-more given :files yaml' train gi
+offers 'gift :files yaml' experiment gi
+offers ':files yaml' experiment gi/
+rm -r configs experiments
 
 # ---- completion in a real bash ----
 checks=$((checks + 1))

@@ -44,7 +44,7 @@ assert (grey == again.predict(np.repeat(images[:, :, :, :1], 3, axis=3))[1]).all
 assert dawn9.train("arrays.yaml", images, labels, set=["train.epochs=1"])[1]["test_images"] == 15
 assert dawn9.train("tiny.yaml")[0].evaluate()["images"] == 64
 
-# Ctrl-C stops the run after the step at hand
+# Ctrl-C stops the run after the batch at hand
 import signal
 def interrupt(step, *_):
     if step == 2:
@@ -72,6 +72,7 @@ refused(ValueError, "3 labels for 4 images", dawn9.train, "arrays.yaml", images[
 refused(ValueError, "the model takes", again.predict, images[:, :8])
 refused(ValueError, "must be uint8", again.predict, images / 255)
 refused(dawn9.Error, "two are the least", dawn9.train, "arrays.yaml", images, labels * 0)
+refused(ValueError, "label 1 is -1", dawn9.train, "arrays.yaml", images[:3], np.array([0, -1, 1]))
 refused(ValueError, "labels must be", dawn9.train, "arrays.yaml", images)
 refused(ValueError, "labels must be given, one for each image", dawn9.train, "arrays.yaml", images)
 refused(ValueError, "images.transpose(0, 2, 3, 1) puts the channels last", dawn9.train, "arrays.yaml", images.transpose(0, 3, 1, 2), labels)

@@ -23,8 +23,9 @@ static const refusal yaml_refusals[] = {
     {"{[1]: 2}\n", "x.yaml:1:2: a key must be a word"},
     {"{\"\": 2}\n", "x.yaml:1:2: a key must be a word"},
     {"title: \"a\\0b\"\n", "x.yaml:1:8: a text holds a zero byte"},
-    {"train:\n\tepochs: 1\n",
-     "x.yaml:2:1: not YAML: while scanning for the next token: found character that cannot start any token"},
+    {"train:\n\tepochs: 1\n", "x.yaml:2:1: not YAML: a tab; indent with spaces"},
+    {"train: @\n",
+     "x.yaml:1:8: not YAML: while scanning for the next token: found character that cannot start any token"},
     {"train: [1\n", "x.yaml:2:1: not YAML: while parsing a flow sequence: did not find expected ',' or ']'"},
 };
 
@@ -101,7 +102,7 @@ static const refusal range_refusals[] = {
 #define KNOT "a knot: a number of epochs, 0% to 100%, end, or end-N"
 static const refusal schedule_refusals[] = {
     {"train: {lr: 0.4}\n",
-     "x.yaml:1:13: train.lr: needs a map; {peak: 0.4} keeps the schedule and sets its largest value"},
+     "x.yaml:1:13: train.lr: needs a map; {peak: 0.4}, or --lr 0.4, keeps the schedule and sets its largest value"},
     {"train: {lr: high}\n",
      "x.yaml:1:13: train.lr: needs a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]}, not high"},
     {"train: {lr: {peak: -1}}\n", "x.yaml:1:20: train.lr.peak: -1 is out of range; must lie between 0 and 1000000"},
