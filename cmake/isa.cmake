@@ -9,8 +9,6 @@ if(DAWN9_SANITIZE AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
 endif()
 file(GLOB KERNEL_SOURCES CONFIGURE_DEPENDS kernels/cpu/*.c)
 
-set(DAWN9_CPU_CEILING 4 CACHE STRING "For tests: 3 takes every processor for one of x86-64-v3 (AVX2) at most")
-
 # AMX where the compiler has it; kernels/cpu/no_amx.c elsewhere.
 include(CheckCCompilerFlag)
 check_c_compiler_flag("-mamx-tile -mamx-bf16" DAWN9_AMX)
@@ -43,5 +41,5 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT DAWN9_FUZZ)
   dawn9_isa_level(v3 -march=x86-64-v3)
   dawn9_isa_level(v4 -march=x86-64-v4 -mprefer-vector-width=512)
   dawn9_isa_level(v4bf16 -march=x86-64-v4 -mavx512bf16 -mprefer-vector-width=512)
-  target_compile_definitions(dawn9_kernels PRIVATE D9_X86_LEVELS D9_CPU_CEILING=${DAWN9_CPU_CEILING})
+  target_compile_definitions(dawn9_kernels PRIVATE D9_X86_LEVELS)
 endif()

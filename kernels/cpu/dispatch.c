@@ -1,6 +1,7 @@
 /* Which level of the loops runs here: the best whose instructions the processor and the system have. */
 #include "kernels/cpu/kernels.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct level_row {
@@ -8,16 +9,17 @@ typedef struct level_row {
     bool (*runs)(void);
 } level_row;
 
-/* The highest x86-64 level that cpuid is asked for: tests take this processor for a lesser one (cmake/isa.cmake). */
-#ifndef D9_CPU_CEILING
-#define D9_CPU_CEILING 4
-#endif
-
 static bool always(void) { return true; }
 extern const d9_cpu_loops d9_cpu_loops_plain;
 
 #ifdef D9_X86_LEVELS
 extern const d9_cpu_loops d9_cpu_loops_v2, d9_cpu_loops_v3, d9_cpu_loops_v4, d9_cpu_loops_v4bf16;
+
+/* DAWN9_CPU_CEILING=avx2: tests take this processor for one that has no more. */
+static bool asks_beyond_v3(void) {
+    const char *ceiling = getenv("DAWN9_CPU_CEILING");
+    return !ceiling || strcmp(ceiling, "avx2") != 0;
+}
 
 static bool has_v2(void) { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"); }
 static bool has_v3(void) {
@@ -25,7 +27,7 @@ static bool has_v3(void) {
            __builtin_cpu_supports("bmi2");
 }
 static bool has_v4(void) {
-    return D9_CPU_CEILING >= 4 && has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+    return asks_beyond_v3() && has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512cd");
 }
@@ -36,7 +38,7 @@ static bool has_v4bf16(void) { return has_v4() && __builtin_cpu_supports("avx512
 bool d9_cpu_has_amx_bf16(void) {
     unsigned a, b, c, d, low, high;
     const unsigned wanted = 1u << 22 | 1u << 24, saved = 3u << 17, osxsave = 1u << 27;
-    if (D9_CPU_CEILING < 4) return false;
+    if (!asks_beyond_v3()) return false;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & osxsave)) return false;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return false;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
