@@ -285,7 +285,7 @@ typedef struct widths {
 } widths;
 
 static void widen(int *width, const char *text) {
-    if ((int)strlen(text) > *width) *width = (int)strlen(text);
+    if (d9_text_columns(text) > *width) *width = d9_text_columns(text);
 }
 
 static void measure(const table *table, widths *widths) {

@@ -52,6 +52,19 @@ static const char *read_conversion(const char *at, va_list *arguments, conversio
     return at + 1;
 }
 
+/* "%12s" and "%-12s" in columns of the terminal: printf counts bytes. */
+static void add_text(d9_text *text, const char *spec, const char *shown) {
+    const bool left = spec[1] == '-';
+    const int width = (int)strtol(spec + 1 + left, NULL, 10), columns = d9_text_columns(shown),
+              padding = columns < width ? width - columns : 0;
+    if (strchr(spec, '.'))
+        d9_text_add(text, spec, shown);
+    else if (left)
+        d9_text_add(text, "%s%*s", shown, padding, "");
+    else
+        d9_text_add(text, "%*s%s", padding, "", shown);
+}
+
 /* Texts that a file or the command line brought may hold anything, so every %s is written as it can be shown. */
 static void add_conversion(d9_cli *cli, d9_text *text, const conversion *c, va_list *arguments) {
     d9_text shown;
@@ -59,7 +72,7 @@ static void add_conversion(d9_cli *cli, d9_text *text, const conversion *c, va_l
     case 's':
         d9_text_init(&cli->context, &shown);
         d9_text_add_shown(&shown, va_arg(*arguments, const char *));
-        d9_text_add(text, c->spec, d9_text_get(&shown));
+        add_text(text, c->spec, d9_text_get(&shown));
         if (text->status == D9_OK) text->status = d9_text_status(&shown);
         d9_text_free(&shown);
         break;

@@ -231,11 +231,11 @@ done:
 static void measure_columns(prediction *self) {
     enum { NAME_MAX_WIDTH = 60 };
     for (int i = 0; i < self->pictures.count; i++) {
-        const int length = (int)strlen(self->pictures.rows[i].path);
+        const int length = d9_text_columns(self->pictures.rows[i].path);
         if (length > self->name_width && length <= NAME_MAX_WIDTH) self->name_width = length;
     }
     for (int64_t c = 0; c < self->predictor.description->classes; c++) {
-        const int length = (int)strlen(self->predictor.description->class_names[c]);
+        const int length = d9_text_columns(self->predictor.description->class_names[c]);
         if (length > self->label_width) self->label_width = length;
     }
 }

@@ -211,8 +211,7 @@ void d9_runs_show_start(const d9_runs *runs) {
     print_size(runs);
     int64_t before = count_with(runs, "result.json");
     if (before > 0) d9_cli_print(runs->cli, ", %lld done before", (long long)before);
-    if (runs->work.worker_count > 1)
-        d9_cli_print(runs->cli, ", %d at a time", runs->work.worker_count);
+    if (runs->work.worker_count > 1) d9_cli_print(runs->cli, ", %d at a time", runs->work.worker_count);
     if (runs->work.shards > 1)
         d9_cli_print(runs->cli, ", shard %lld of %lld", (long long)runs->work.shard + 1, (long long)runs->work.shards);
     d9_cli_print(runs->cli, "\n");
@@ -288,8 +287,8 @@ static void on_waiting(void *user) {
         const double share = runs->shares[i];
         short_text name;
         if (share == 0 || share == 1) continue;
-        used += snprintf(text + used, sizeof text - (size_t)used, "%s%s seed %lld %.0f%%", used ? ", " : "at work: ",
-                         shorten(arm_name(runs, i), 20, name), seed(runs, i), 100 * share);
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%s seed %lld %.0f%%",
+                         used ? ", " : "at work: ", shorten(arm_name(runs, i), 20, name), seed(runs, i), 100 * share);
     }
     if (used == 0) return;
     snprintf(text + used, sizeof text - (size_t)used, "%s", time_left(runs, left));

@@ -72,6 +72,12 @@ void d9_text_free(d9_text *text) {
     d9_text_init(text->context, text);
 }
 
+int d9_text_columns(const char *text) {
+    int columns = 0;
+    for (; *text; text++) columns += ((unsigned char)*text & 0xc0) != 0x80; /* the first byte of each character */
+    return columns;
+}
+
 bool d9_text_ends_in(const char *text, const char *ending) {
     const size_t length = strlen(text), tail = strlen(ending);
     return length > tail && strcmp(text + length - tail, ending) == 0;

@@ -22,6 +22,9 @@ const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);
 void d9_text_free(d9_text *text);
 
+/* Columns of a terminal: a character of UTF-8 takes one. */
+int d9_text_columns(const char *text);
+
 /* Whether the text has this ending, and something before it. */
 bool d9_text_ends_in(const char *text, const char *ending);
 

@@ -115,4 +115,10 @@ tiny >tiny.yaml
 accepts "$dawn9" train tiny.yaml --out tiny --set train.epochs=0.5 --quiet
 accepts "$dawn9" predict tiny odd/00.png --top 10
 says ' (disc|square|triangle|plus) '
+
+# ---- columns are counted in characters ----
+mkdir -p wide && cp odd/00.png "wide/$(printf 'gr\303\266\303\237e.png')" && cp odd/00.png wide/zwei01.png
+accepts "$dawn9" predict tiny wide
+[ "$(python3 -c 'import re, sys; print(len({re.search("  [a-z]", line).start() for line in open(sys.argv[1], encoding="utf-8")}))' "$out")" = 1 ] ||
+    fail "names with other letters than ASCII's are not in line"
 verdict
