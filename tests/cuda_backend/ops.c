@@ -181,9 +181,11 @@ static void a_stem_of_7x7_is_not_in_closed_form(void **state) {
     fixture *f = *state;
     first_case c;
     char text[1024];
+    d9_backend_options untuned = f->r.fused;
+    untuned.tune = D9_TUNE_OFF;
     RUNNING();
     make_first(&c, &f->context, D9_F16, (first_how){.mixes = 7, .halves = true});
-    rival_read_plan(&c.c, f->r.backend, &f->r.fused, text, sizeof text);
+    rival_read_plan(&c.c, f->r.backend, &untuned, text, sizeof text);
     assert_int_equal(lines_with(text, "conv\t"), 1);
     assert_int_equal(lines_with(text, "norm+act\t"), 1);
     assert_int_equal(lines_with(text, "act_backward+norm_backward\t"), 1);
@@ -196,9 +198,11 @@ static void a_wide_second_convolution_is_not_in_closed_form(void **state) {
     fixture *f = *state;
     first_case c;
     char text[1024];
+    d9_backend_options untuned = f->r.fused;
+    untuned.tune = D9_TUNE_OFF;
     RUNNING();
     make_first(&c, &f->context, D9_F32, (first_how){.whiten = true, .mixes = 3});
-    rival_read_plan(&c.c, f->r.backend, &f->r.fused, text, sizeof text);
+    rival_read_plan(&c.c, f->r.backend, &untuned, text, sizeof text);
     assert_int_equal(lines_with(text, "conv\t"), 2);
     op_case_free(&c.c);
 }
@@ -345,22 +349,12 @@ static void make_backward(chain *k, d9_context *context, d9_type type, bool add,
 
 /* The rule is taken, in one pass; the bits are those of the nodes by themselves, and right. */
 static void check_chain(fixture *f, chain *k, const char *rule, bool taken) {
-    static const d9_backend_options serial = {.threads = 1};
     char text[1024], line[96];
     snprintf(line, sizeof line, "%s\tchain\tone pass, ", rule);
     rival_read_plan(&k->c, f->r.backend, &f->r.fused, text, sizeof text);
     const char *found = strstr(text, line);
     if ((found && (found == text || found[-1] == '\n')) != taken) fail_msg("%s is not as wanted in: %s", rule, text);
-    for (int o = 0; o < k->count; o++) {
-        const int64_t count = op_count(&k->c, k->outputs[o]);
-        const char *name = k->c.graph->values[k->outputs[o]].name;
-        rival_run(&k->c, f->r.backend, &f->r.fused, k->outputs[o], f->r.a);
-        rival_run(&k->c, f->r.backend, &f->r.unfused, k->outputs[o], f->r.b);
-        if (op_differences(f->r.a, f->r.b, count)) fail_msg("%s: %s differs from unfused", rule, name);
-        rival_run(&k->c, &d9_backend_reference, &serial, k->outputs[o], f->r.b);
-        const double error = op_error(f->r.a, f->r.b, count);
-        if (!(error <= (k->c.compute == D9_F32 ? 1e-5 : 1e-3))) fail_msg("%s: %s: error %.3g", rule, name, error);
-    }
+    rival_compare_fused(&f->r, &k->c, rule, k->outputs, k->count);
     op_case_free(&k->c);
 }
 

@@ -26,11 +26,15 @@ void rival_close(rival *r) { d9_release(r->context, r->a); }
 
 /* ---- one case ---- */
 
+static void open_and_step(op_live *live, op_case *c, const d9_backend *backend, const d9_backend_options *options) {
+    op_open(live, c, backend, options);
+    op_step(live, 4);
+}
+
 void rival_run(op_case *c, const d9_backend *backend, const d9_backend_options *options, d9_value_id value,
                double *doubles) {
     op_live live;
-    op_open(&live, c, backend, options);
-    op_step(&live, 4);
+    open_and_step(&live, c, backend, options);
     op_read(&live, value, doubles);
     op_close(&live);
 }
@@ -72,12 +76,13 @@ static d9_type products_of(const d9_node *node, d9_type type) {
     return node->op == D9_OP_ORTHOGONAL_UPDATE ? node->as.update.products : type;
 }
 
-static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_options *options) {
+static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_options *options, op_live *own,
+                    op_live *right) {
     const int64_t count = op_count(c, value);
     const d9_value *v = &c->graph->values[value];
     assert_true(count <= RIVAL_MANY);
-    rival_run(c, &d9_backend_reference, &serial, value, r->b);
-    rival_run(c, r->backend, options, value, r->a);
+    op_read(right, value, r->b);
+    op_read(own, value, r->a);
     d9_type type = v->type;
     if (r->narrow_gradients && c->graph->nodes[0].op == D9_OP_CONV_BACKWARD_WEIGHT) type = c->compute;
     for (int64_t i = 0; i < count && type != v->type; i++) r->b[i] = op_round(type, r->b[i]);
@@ -94,9 +99,14 @@ static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_op
 /* Outputs, and what a norm or an update moves in place. */
 void rival_compare(rival *r, op_case *c, const d9_backend_options *options) {
     const d9_node *node = &c->graph->nodes[0];
+    op_live own, right;
+    open_and_step(&own, c, r->backend, options);
+    open_and_step(&right, c, &d9_backend_reference, &serial);
     for (int o = 0; o < node->output_count; o++)
-        if (node->outputs[o] != D9_NONE) compare(r, c, node->outputs[o], options);
-    for (int i = 3; i < 5 && node->op == D9_OP_NORM; i++) compare(r, c, node->inputs[i], options);
+        if (node->outputs[o] != D9_NONE) compare(r, c, node->outputs[o], options, &own, &right);
+    for (int i = 3; i < 5 && node->op == D9_OP_NORM; i++) compare(r, c, node->inputs[i], options, &own, &right);
+    op_close(&own);
+    op_close(&right);
 }
 
 void rival_every_operation(rival *r, const d9_type *types, int type_count) {
@@ -263,6 +273,36 @@ static chain make_bias_backward_chain(op_case *c, d9_context *context, precedenc
     return made;
 }
 
+/* The values, one behind the other: one device at a time is open. */
+static void read_all(op_case *c, const d9_backend *backend, const d9_backend_options *options,
+                     const d9_value_id *values, int count, double *doubles) {
+    op_live live;
+    int64_t used = 0;
+    open_and_step(&live, c, backend, options);
+    for (int i = 0; i < count; i++) {
+        assert_true(used + op_count(c, values[i]) <= RIVAL_MANY);
+        op_read(&live, values[i], doubles + used);
+        used += op_count(c, values[i]);
+    }
+    op_close(&live);
+}
+
+void rival_compare_fused(rival *r, op_case *c, const char *rule, const d9_value_id *values, int count) {
+    int64_t at = 0;
+    read_all(c, r->backend, &r->fused, values, count, r->a);
+    read_all(c, r->backend, &r->unfused, values, count, r->b);
+    for (int i = 0; i < count; at += op_count(c, values[i++]))
+        if (op_differences(r->a + at, r->b + at, op_count(c, values[i])))
+            fail_msg("%s: %s differs from unfused", rule, c->graph->values[values[i]].name);
+    read_all(c, &d9_backend_reference, &serial, values, count, r->b);
+    at = 0;
+    for (int i = 0; i < count; at += op_count(c, values[i++])) {
+        const double error = op_error(r->a + at, r->b + at, op_count(c, values[i]));
+        if (!(error <= (c->compute == D9_F32 ? 1e-5 : 1e-3)))
+            fail_msg("%s: %s: error %.3g", rule, c->graph->values[values[i]].name, error);
+    }
+}
+
 static void check_chain(rival *r, op_case *c, const chain *made) {
     char text[512];
     rival_read_plan(c, r->backend, &r->fused, text, sizeof text);
@@ -270,16 +310,7 @@ static void check_chain(rival *r, op_case *c, const chain *made) {
         fail_msg("the rule %s was not taken: %s", made->rule, text);
     rival_read_plan(c, r->backend, &r->unfused, text, sizeof text);
     assert_null(strchr(text, '+'));
-    for (int o = 0; o < made->count; o++) {
-        const int64_t count = op_count(c, made->outputs[o]);
-        const char *name = c->graph->values[made->outputs[o]].name;
-        rival_run(c, r->backend, &r->fused, made->outputs[o], r->a);
-        rival_run(c, r->backend, &r->unfused, made->outputs[o], r->b);
-        if (op_differences(r->a, r->b, count)) fail_msg("%s: %s differs from unfused", made->rule, name);
-        rival_run(c, &d9_backend_reference, &serial, made->outputs[o], r->b);
-        const double error = op_error(r->a, r->b, count);
-        if (!(error <= (c->compute == D9_F32 ? 1e-5 : 1e-3))) fail_msg("%s: %s: error %.3g", made->rule, name, error);
-    }
+    rival_compare_fused(r, c, made->rule, made->outputs, made->count);
     op_case_free(c);
 }
 

@@ -25,6 +25,8 @@ void rival_run(op_case *c, const d9_backend *backend, const d9_backend_options *
                double *doubles);
 /* Everything the case's first node writes. */
 void rival_compare(rival *r, op_case *c, const d9_backend_options *options);
+/* These values: with fused rules the bits of the same nodes by themselves, and right. */
+void rival_compare_fused(rival *r, op_case *c, const char *rule, const d9_value_id *values, int count);
 void rival_read_plan(op_case *c, const d9_backend *backend, const d9_backend_options *options, char *text, size_t size);
 
 /* The table of op cases, in each compute type, with random and with integer contents. */
