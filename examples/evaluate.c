@@ -19,8 +19,8 @@ int main(int count, char **words) {
     if (status == DAWN9_OK) status = dawn9_model_open(context, words[1], set, &model);
     if (status == DAWN9_OK) status = dawn9_evaluate(model, &found);
     if (status == DAWN9_OK)
-        printf("accuracy %.2f%% plain, %.2f%% with TTA, on %lld images\n", found.accuracy, found.accuracy_tta,
-               (long long)found.images);
+        printf("accuracy %.2f%% on %lld images, views of each: %d\n", found.accuracy_tta, (long long)found.images,
+               found.views);
     else
         fprintf(stderr, "evaluate: %s\n", context ? dawn9_message(context) : "out of memory");
     dawn9_model_free(model);

@@ -31,9 +31,8 @@ int main(int count, char **words) {
     if (status == DAWN9_OK) status = dawn9_train(context, config, &options, &result, &model);
     if (status == DAWN9_OK) status = dawn9_model_save(model, words[2]);
     if (status == DAWN9_OK)
-        printf("accuracy %.2f%% plain, %.2f%% with TTA, on %lld images; train_seconds %.2f; %s in %s on %s\n",
-               result.accuracy, result.accuracy_tta, (long long)result.test_images, result.train_seconds,
-               result.backend, result.precision, result.device);
+        printf("accuracy %.2f%% on %lld images; train_seconds %.2f; %s in %s on %s\n", result.accuracy_tta,
+               (long long)result.test_images, result.train_seconds, result.backend, result.precision, result.device);
     else
         fprintf(stderr, "train: %s\n", context ? dawn9_message(context) : "out of memory");
     dawn9_model_free(model);

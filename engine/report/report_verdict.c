@@ -109,7 +109,10 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
     if (told > NAMED) d9_text_add(text, "; and %d smaller", told - NAMED);
     d9_text_add(text, ".");
     if (rest > 0) {
-        d9_text_add(text, " The other %d %s none", rest, rest == 1 ? "shows" : "show");
+        if (rest == 1)
+            d9_text_add(text, " The other shows none");
+        else
+            d9_text_add(text, " The other %d show none", rest);
         say_unseen(report, text);
         d9_text_add(text, ".");
     }

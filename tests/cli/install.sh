@@ -69,9 +69,9 @@ says '^epoch 1: train loss [0-9.]+, accuracy'
 chosen=$(awk '/^backends/ { print $2 }' version)
 [ "$chosen" != cuda ] || chosen=$(sed -n 's/.*; \([a-z]*\) in f32 on .*/\1/p' "$out") # a build with it on a machine without it
 says "; $chosen in f32 on "
-trained=$(sed -n 's/^accuracy \(.*\), on .*/\1/p' "$out")
+trained=$(sed -n 's/^accuracy \([0-9.]*%\) on .*/\1/p' "$out")
 accepts examples/evaluate model.safetensors threads=1
-says "^accuracy $trained, on 64 images"
+says "^accuracy $trained on 64 images"
 { printf 'P6 32 32 255\n' && head -c 3072 /dev/zero; } >black.ppm
 accepts examples/predict model.safetensors black.ppm
 says '^[a-z_ ]+ [01]\.[0-9]{3}$'
@@ -95,7 +95,7 @@ checks=$((checks + 1))
 eval "accepts cc '$source/examples/evaluate.c' -o evaluate -I'$prefix/include' '$prefix/lib/libdawn9.a' \
     $(sed -n 's/^Libs.private: //p' "$prefix/lib/pkgconfig/dawn9.pc")"
 accepts env "DAWN9_PREFIX=$prefix" ./evaluate model.safetensors threads=1 "backend=$chosen"
-says "^accuracy $trained, on 64 images"
+says "^accuracy $trained on 64 images"
 cp -r "$source/examples" static && sed -i 's/dawn9::dawn9/dawn9::static/' static/CMakeLists.txt
 observe cmake -S static -B static "-DCMAKE_PREFIX_PATH=$prefix"
 [ $status = 0 ] || fail "cmake does not find dawn9::static"
