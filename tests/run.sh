@@ -234,7 +234,7 @@ if [ $extent != quick ]; then
     fi
     if ! has_command clang; then
         note skipped build-clang "compile clang"
-    elif compile build-clang all -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" \
+    elif compile build-clang backends_tests -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" \
         -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict; then
         run_tests build-clang -L '^backends$'
     fi
