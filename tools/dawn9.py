@@ -207,10 +207,15 @@ def _save_arrays(folder, prefix, images, labels):
     images, labels = _checked(images), np.asarray(labels)
     if labels.ndim != 1 or labels.dtype.kind not in "biu":
         raise ValueError("labels must be one row of whole numbers")
-    if len(labels) and labels.min() < 0:
-        raise ValueError(f"labels are whole numbers from 0; label {labels.argmin()} is {labels.min()}")
+    for i in (labels.argmin(), labels.argmax()) if len(labels) else ():
+        if not 0 <= int(labels[i]) <= 65535:
+            raise ValueError(f"labels are whole numbers from 0 to 65535; label {i} is {labels[i]}")
     if len(images) != len(labels):
         raise ValueError(f"{len(labels)} labels for {len(images)} images")
+    if not prefix and len(labels):
+        missing = np.flatnonzero(np.bincount(labels.astype(int)) == 0)
+        if len(missing):
+            raise ValueError(f"no image has label {missing[0]}, but one has {labels.max()}")
     np.save(os.path.join(folder, f"{prefix}images.npy"), np.ascontiguousarray(images))
     np.save(os.path.join(folder, f"{prefix}labels.npy"), labels.astype("<i8"))
 

@@ -99,25 +99,31 @@ done:
     return status;
 }
 
-/* A bare name, "synthetic", was looked for in several places: says in which. */
+/* Says where the word was looked for, and what else it is. */
 static d9_status nowhere(d9_cli *cli, d9_installed_kind kind, const char *word) {
+    const d9_installed_kind other = kind == D9_INSTALLED_CONFIGS ? D9_INSTALLED_EXPERIMENTS : D9_INSTALLED_CONFIGS;
     const char *const *usual = d9_installed_usual(kind);
-    char root[D9_INSTALLED_BYTES];
+    const char *ending = d9_text_ends_in(word, ".yaml") ? "" : ".yaml";
+    char path[D9_INSTALLED_BYTES];
     d9_text places;
+    if (d9_installed_or_here(&cli->context, other, word, path))
+        return d9_fail(&cli->context, D9_USAGE, "%s: %s is %s", word, path,
+                       other == D9_INSTALLED_CONFIGS ? "a configuration: train, ablate and config take it"
+                                                     : "an experiment: dawn9 experiment takes it");
     d9_text_init(&cli->context, &places);
     for (int i = 1; usual[i]; i++) d9_text_add(&places, "%s %s", usual[i + 1] ? ", in" : " or in", usual[i]);
-    if (d9_installed_find(&cli->context, kind, usual[1], root))
-        d9_text_add(&places, ", nor below %.*s", (int)(strlen(root) - strlen(usual[1])), root);
+    if (d9_installed_find(&cli->context, kind, usual[1], path))
+        d9_text_add(&places, ", nor below %.*s", (int)(strlen(path) - strlen(usual[1])), path);
     else
         d9_text_add(&places, ", and none came with this program: name the file with its folder");
     const d9_status status =
-        d9_fail(&cli->context, D9_USAGE, "%s: there is no %s.yaml here%s", word, word, d9_text_get(&places));
+        d9_fail(&cli->context, D9_USAGE, "%s: there is no %s%s here%s", word, word, ending, d9_text_get(&places));
     d9_text_free(&places);
     return status;
 }
 
 d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word, char found[D9_INSTALLED_BYTES]) {
     const d9_status status = d9_cli_find(cli, kind, word, found);
-    if (status != D9_OK || !*word || strpbrk(word, "./") || d9_file_exists(&cli->context, found)) return status;
-    return nowhere(cli, kind, word);
+    const bool path = d9_installed_is_exact(word) || strchr(word, '/'); /* loading says what is wrong with it */
+    return status != D9_OK || path || d9_file_exists(&cli->context, found) ? status : nowhere(cli, kind, word);
 }

@@ -9,8 +9,8 @@
  * the word itself, and loading says what is wrong with it. */
 D9_MUST_USE d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word,
                                   char found[D9_INSTALLED_BYTES]);
-/* As d9_cli_find, where the word can mean nothing else: a bare name that is nowhere is D9_USAGE, with where it was
- * looked for. */
+/* As d9_cli_find, where the word can mean nothing else: a name without a folder that is nowhere is D9_USAGE, with where
+ * it was looked for. */
 D9_MUST_USE d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word,
                                        char found[D9_INSTALLED_BYTES]);
 

@@ -105,6 +105,7 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
                                        .unsaved_steps = cli->unsaved_steps}},
                       .live = {.cli = cli},
                       .ended = -1};
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, runs->count, &runs->open));
     if (!runs->out) D9_TRY(default_out(cli, experiment->title, &runs->out));
     if (options->shard) D9_TRY(read_shard(cli, options->shard, runs));
     if (options->devices && options->workers.given)
@@ -137,15 +138,15 @@ done:
 /* Trains what is left. `*worker`: in one of several processes, which now ends; its parent prints the error. */
 static d9_status work(d9_runs *runs, bool *worker) {
     const d9_system *system = runs->cli->context.system;
-    const size_t size = (size_t)runs->count * sizeof *runs->shares;
-    void *shares = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shares == MAP_FAILED) return d9_fail(&runs->cli->context, D9_DEVICE, "out of memory for the runs");
-    runs->shares = shares;
+    const size_t size = sizeof *runs->board + (size_t)runs->count * sizeof *runs->board->runs;
+    void *board = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (board == MAP_FAILED) return d9_fail(&runs->cli->context, D9_DEVICE, "out of memory for the runs");
+    runs->board = board;
     runs->began = d9_clock_now();
     runs->work.observer = d9_runs_observer(runs);
     d9_status status = d9_experiment_work(&runs->cli->context, runs->experiment, runs->out, &runs->work, worker);
     d9_live_line_clear(&runs->live);
-    munmap(shares, size);
+    munmap(board, size);
     const int nowhere = *worker && status != D9_OK ? system->open(system->user, "/dev/null", O_WRONLY, 0) : -1;
     if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
     return status;

@@ -22,6 +22,16 @@ D9_MUST_USE d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_opti
 D9_MUST_USE d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9_runs_options *options);
 
 /* ---- the parts (runs_*.c) ---- */
+typedef struct d9_runs_share {
+    double first, now; /* how much of the run is computed, 0 to 1, at its first step here and now; 0: not begun here */
+    double operations; /* of the whole run; 0: not begun here */
+    bool ended;
+} d9_runs_share;
+typedef struct d9_runs_board {
+    int64_t told; /* seeds that the last "so far" was about */
+    d9_runs_share runs[];
+} d9_runs_board;
+
 typedef struct d9_runs {
     d9_cli *cli;
     const d9_experiment *experiment;
@@ -31,8 +41,9 @@ typedef struct d9_runs {
     d9_work_options work;
     d9_live_line live;       /* of the runs at hand */
     double began;            /* when training began, CLOCK_MONOTONIC */
-    volatile double *shares; /* per run, seen by all workers: how much of it they have computed, 0 to 1 */
-    int64_t ended, left;     /* runs that have ended, and those to train that had not then; -1: not counted yet */
+    d9_runs_board *board;    /* what the workers of this command say of themselves, in memory that they share */
+    int64_t ended;           /* runs that had ended when `open` was read from the disk; -1: never yet */
+    bool *open;              /* per run: to be trained by this command, and neither done nor failed */
 } d9_runs;
 
 /* runs_show.c */

@@ -217,45 +217,63 @@ void d9_runs_show_start(const d9_runs *runs) {
     d9_cli_print(runs->cli, "\n");
 }
 
-/* Of the runs that this command is to train, those neither done nor failed. */
-static int64_t count_left(const d9_runs *runs) {
+/* Whether runs are trained in processes of their own, whose parent draws for all. */
+static bool forks(const d9_runs *runs) { return runs->work.worker_count > 1 || runs->work.devices; }
+
+static void read_open(d9_runs *runs) {
     d9_context quiet = runs->cli->context;
-    int64_t left = 0;
     for (int64_t i = 0; i < runs->count; i++) {
         d9_run_state state;
-        left += d9_work_has(&runs->work, i) && d9_experiment_trains(runs->experiment, i) && runs->shares[i] != 1 &&
-                d9_run_look(&quiet, runs->experiment, runs->out, i, &state) == D9_OK && state.kind != D9_RUN_DONE &&
-                state.kind != D9_RUN_FAILED;
+        runs->open[i] = d9_work_has(&runs->work, i) && d9_experiment_trains(runs->experiment, i) &&
+                        d9_run_look(&quiet, runs->experiment, runs->out, i, &state) == D9_OK &&
+                        state.kind != D9_RUN_DONE && state.kind != D9_RUN_FAILED;
     }
-    return left;
 }
 
-/* "  about 3:20 left", by what this command has computed so far; empty: nothing yet, or all. The disk is read where a
- * run has ended, and not for every line. */
+/* Of a run that has not begun here: as another of its arm, or as all others on average. */
+static double operations(const d9_runs *runs, int64_t run) {
+    const d9_arm *arm = d9_experiment_arm(runs->experiment, run);
+    double sum = 0;
+    int64_t known = 0;
+    if (runs->board->runs[run].operations > 0) return runs->board->runs[run].operations;
+    for (int64_t i = 0; i < runs->count; i++) {
+        const double other = runs->board->runs[i].operations;
+        if (other > 0 && d9_experiment_arm(runs->experiment, i) == arm) return other;
+        sum += other;
+        known += other > 0;
+    }
+    return known ? sum / (double)known : 1;
+}
+
+/* "about 3:20 left", by what this command has computed so far; empty: too little, or all. The disk is read where a run
+ * has ended, and not for every line. */
 static const char *time_left(d9_runs *runs, char text[48]) {
     enum { SECONDS_LEAST = 2 };
-    double computed = 0;
+    double computed = 0, left = 0;
     int64_t ended = 0;
     char duration[24];
     const double seconds = d9_clock_now() - runs->began;
-    for (int64_t i = 0; i < runs->count; i++) {
-        computed += runs->shares[i];
-        ended += runs->shares[i] == 1;
-    }
-    if (ended != runs->ended) runs->left = count_left(runs);
+    for (int64_t i = 0; i < runs->count; i++) ended += runs->board->runs[i].ended;
+    if (ended != runs->ended) read_open(runs);
     runs->ended = ended;
+    for (int64_t i = 0; i < runs->count; i++) {
+        const d9_runs_share share = runs->board->runs[i];
+        computed += operations(runs, i) * (share.now - share.first);
+        if (runs->open[i] && !share.ended) left += operations(runs, i) * (1 - share.now);
+    }
     text[0] = 0;
-    if (runs->left == 0 || computed == 0 || (ended == 0 && seconds < SECONDS_LEAST)) return text;
-    const double left = (double)runs->left - (computed - (double)ended);
+    if (left == 0 || computed <= 0 || (ended == 0 && seconds < SECONDS_LEAST)) return text;
     d9_duration_format(left * seconds / computed, duration, sizeof duration);
-    snprintf(text, 48, "  about %s left", duration);
+    snprintf(text, 48, "about %s left", duration);
     return text;
 }
 
 static void note_share(const d9_runs *runs, int64_t index, const d9_program *program, int64_t step) {
     const d9_config *config = d9_experiment_arm(runs->experiment, index)->config;
-    const double share = 1 - d9_operations_left(program, config, step) / d9_operations_left(program, config, 0);
-    runs->shares[index] = share < 1 ? share : nextafter(1, 0); /* 1: its end is known */
+    d9_runs_share *share = &runs->board->runs[index];
+    share->operations = d9_operations_left(program, config, 0);
+    if (share->now == 0) share->first = 1 - d9_operations_left(program, config, step - 1) / share->operations;
+    share->now = 1 - d9_operations_left(program, config, step) / share->operations;
 }
 
 /* One worker shows its own run; several are shown by their parent. */
@@ -264,43 +282,42 @@ static void on_step(void *user, int64_t index, const d9_program *program, int64_
     char text[200], loss_text[32] = "", left[48];
     const double now = d9_clock_now();
     const int64_t per_epoch = program->steps_per_epoch;
-    if (now - runs->live.shown_seconds < 0.2) return;
+    if (now - runs->live.shown_seconds < 0.2 && runs->board->runs[index].now > 0) return;
     runs->live.shown_seconds = now;
     note_share(runs, index, program, step);
-    if (!runs->cli->terminal || runs->work.worker_count > 1) return;
+    if (!runs->cli->terminal || forks(runs)) return;
     if (isfinite(loss)) snprintf(loss_text, sizeof loss_text, "  loss %.4f", loss);
-    snprintf(text, sizeof text, "epoch %lld/%lld  %.60s seed %lld%s%s", (long long)((step + per_epoch - 1) / per_epoch),
-             (long long)((program->steps + per_epoch - 1) / per_epoch), arm_name(runs, index), seed(runs, index),
-             loss_text, time_left(runs, left));
+    time_left(runs, left);
+    snprintf(text, sizeof text, "%s%sepoch %lld/%lld  %.60s seed %lld%s", left, *left ? ": " : "",
+             (long long)((step + per_epoch - 1) / per_epoch), (long long)((program->steps + per_epoch - 1) / per_epoch),
+             arm_name(runs, index), seed(runs, index), loss_text);
     d9_live_line_show(&runs->live, text);
 }
 
-/* "at work: flip seed 1 45%, celu seed 1 12%  about 3:20 left" */
+/* "about 3:20 left: flip seed 1 45%, celu seed 1 12%" */
 static void on_waiting(void *user) {
     d9_runs *runs = user;
     char text[512], left[48];
     const double now = d9_clock_now();
-    int used = 0;
     if (now - runs->live.shown_seconds < 1) return;
     runs->live.shown_seconds = now;
+    const int begins = snprintf(text, sizeof text, "%s", time_left(runs, left));
+    int used = begins;
     for (int64_t i = 0; i < runs->count && used < (int)sizeof text - 128; i++) {
-        const double share = runs->shares[i];
+        const d9_runs_share share = runs->board->runs[i];
         short_text name;
-        if (share == 0 || share == 1) continue;
+        if (share.now == 0 || share.ended) continue;
         used += snprintf(text + used, sizeof text - (size_t)used, "%s%s seed %lld %.0f%%",
-                         used ? ", " : "at work: ", shorten(arm_name(runs, i), 20, name), seed(runs, i), 100 * share);
+                         used > begins ? ", "
+                         : begins > 0  ? ": "
+                                       : "",
+                         shorten(arm_name(runs, i), 20, name), seed(runs, i), 100 * share.now);
     }
-    if (used == 0) return;
-    snprintf(text + used, sizeof text - (size_t)used, "%s", time_left(runs, left));
-    d9_live_line_show(&runs->live, text);
+    if (used > begins) d9_live_line_show(&runs->live, text);
 }
 
-/* What the parent of several workers shows may stand on the screen where one of them prints. */
-static void clear_line(d9_runs *runs) {
-    d9_live_line_clear(&runs->live);
-    if (runs->cli->terminal && runs->work.worker_count > 1)
-        d9_cli_print(runs->cli, "\r%*s\r", d9_cli_columns(runs->cli) - 1, "");
-}
+/* How many columns of the screen a worker that prints must take from what its parent may have drawn there. */
+static int drawn(const d9_runs *runs) { return runs->cli->terminal && forks(runs) ? d9_cli_columns(runs->cli) - 1 : 0; }
 
 /* One write, because several workers share the screen. */
 static void print_run(d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
@@ -313,8 +330,11 @@ static void print_run(d9_runs *runs, int64_t index, const d9_run_state *state, d
     if (state->kind == D9_RUN_FAILED) snprintf(figures, sizeof figures, "failed: %s", state->message);
     short_text name;
     if (state->kind == D9_RUN_DONE && width + others + LEFT_COLUMNS < d9_cli_columns(runs->cli)) time_left(runs, left);
-    d9_cli_print(runs->cli, "%4lld/%lld  %-*s  seed %-3lld  %s%s\n", (long long)done, (long long)runs->count, width,
-                 shorten(arm_name(runs, index), width, name), seed(runs, index), figures, left);
+    d9_cli_print(runs->cli,
+                 drawn(runs) ? "\r%*s\r%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n"
+                             : "%*s%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n",
+                 drawn(runs), "", (long long)done, (long long)runs->count, width,
+                 shorten(arm_name(runs, index), width, name), seed(runs, index), figures, *left ? "  " : "", left);
 }
 
 /* What the report says of the runs that are done. Nothing, where it cannot be read. */
@@ -324,6 +344,7 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
     d9_text text;
     if (d9_report_read(&quiet, runs->out, &report) != D9_OK) return D9_OK;
     d9_text_init(&runs->cli->context, &text);
+    if (drawn(runs)) d9_text_add(&text, "\r%*s\r", drawn(runs), "");
     d9_text_add(&text, "%-11s", head);
     d9_wrap(report->verdict, 11, 11, d9_help_width(runs->cli), &text);
     d9_report_free(&quiet, report);
@@ -332,15 +353,18 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
 
 /* After each seed that all arms have, from the second on: there are intervals then. */
 static void tell_so_far(d9_runs *runs) {
-    const int64_t done = count_with(runs, "result.json"), arms = runs->experiment->arm_count;
-    if (arms < 2 || done < 2 * arms || done % arms != 0 || done == runs->count) return;
+    const int64_t done = count_with(runs, "result.json"), arms = runs->experiment->arm_count, seeds = done / arms;
+    if (arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->board->told) return;
+    runs->board->told = seeds;
     if (print_verdict(runs, "so far") != D9_OK) runs->cli->output_error = ENOMEM;
 }
 
 static void on_run(void *user, int64_t index, const d9_run_state *state, double seconds) {
     d9_runs *runs = user;
-    runs->shares[index] = 1;
-    clear_line(runs);
+    d9_runs_share *share = &runs->board->runs[index];
+    share->ended = true;
+    if (state->kind == D9_RUN_DONE && share->now > 0) share->now = 1;
+    d9_live_line_clear(&runs->live);
     print_run(runs, index, state, seconds);
     tell_so_far(runs);
 }

@@ -183,7 +183,7 @@ static d9_status advance(reader *reader) {
         return REFUSE(reader, parser->mark, "not YAML: %s (byte %zu)", parser->problem, parser->problem_offset);
     if (parser->error == YAML_SCANNER_ERROR && parser->buffer.pointer < parser->buffer.last &&
         *parser->buffer.pointer == '\t')
-        return REFUSE(reader, parser->problem_mark, "not YAML: a tab; indent with spaces");
+        return REFUSE(reader, parser->problem_mark, "not YAML: a tab, where only spaces may be");
     return REFUSE(reader, parser->problem_mark, "not YAML: %s%s%s", parser->context ? parser->context : "",
                   parser->context ? ": " : "", parser->problem);
 }

@@ -44,8 +44,12 @@ static bool find_self(char path[4096]) {
     return length > 0;
 }
 
+/* `folder` beside or below `base`: each "../" takes a part of it away, so that the path can be shown. */
 static bool try(d9_context *context, const char *base, const char *folder, const char *name, char *path) {
-    int length = snprintf(path, D9_INSTALLED_BYTES, "%s/%s%s", base, folder, name);
+    int kept = (int)strlen(base);
+    for (; strncmp(folder, "../", 3) == 0; folder += 3)
+        while (kept > 0 && base[--kept] != '/') continue;
+    int length = snprintf(path, D9_INSTALLED_BYTES, "%.*s/%s%s", kept, base, folder, name);
     return length > 0 && length < D9_INSTALLED_BYTES && d9_file_exists(context, path);
 }
 

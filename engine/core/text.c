@@ -72,9 +72,34 @@ void d9_text_free(d9_text *text) {
     d9_text_init(text->context, text);
 }
 
+/* The code point at *text, which goes on to the next. Bytes that are no UTF-8 count by themselves. */
+static uint32_t next_character(const char **text) {
+    const unsigned char *bytes = (const unsigned char *)*text;
+    const int more = bytes[0] >= 0xf0 ? 3 : bytes[0] >= 0xe0 ? 2 : bytes[0] >= 0xc0 ? 1 : 0;
+    uint32_t character = more ? bytes[0] & (0x3fu >> more) : bytes[0];
+    int read = 1;
+    for (; read <= more && (bytes[read] & 0xc0) == 0x80; read++) character = character << 6 | (bytes[read] & 0x3fu);
+    *text += read;
+    return character;
+}
+
 int d9_text_columns(const char *text) {
+    /* Unicode 15: the blocks whose characters are all or nearly all of this width. */
+    static const struct {
+        uint32_t first, last;
+        int columns;
+    } blocks[] = {{0x300, 0x36f, 0},     {0x1100, 0x115f, 2},   {0x200b, 0x200f, 0},  {0x20d0, 0x20ff, 0},
+                  {0x2e80, 0xa4cf, 2},   {0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},  {0xfe00, 0xfe0f, 0},
+                  {0xfe30, 0xfe6f, 2},   {0xff00, 0xff60, 2},   {0xffe0, 0xffe6, 2},  {0x1f300, 0x1f64f, 2},
+                  {0x1f680, 0x1f6ff, 2}, {0x1f900, 0x1faff, 2}, {0x20000, 0x3fffd, 2}};
     int columns = 0;
-    for (; *text; text++) columns += ((unsigned char)*text & 0xc0) != 0x80; /* the first byte of each character */
+    while (*text) {
+        const uint32_t character = next_character(&text);
+        int wide = 1;
+        for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+            if (character >= blocks[i].first && character <= blocks[i].last) wide = blocks[i].columns;
+        columns += wide;
+    }
     return columns;
 }
 

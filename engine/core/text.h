@@ -22,7 +22,8 @@ const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);
 void d9_text_free(d9_text *text);
 
-/* Columns of a terminal: a character of UTF-8 takes one. */
+/* Columns of a terminal that a text in UTF-8 takes: two for Chinese, Japanese, Korean and pictures, none for a mark on
+ * the character before. */
 int d9_text_columns(const char *text);
 
 /* Whether the text has this ending, and something before it. */

@@ -12,20 +12,22 @@ arms:
 YAML
 
 # ---- where a name is looked for, and what may be meant by one ----
-mkdir -p experiments configs/plans && cp short.yaml experiments/plans.yaml && cp tiny.yaml experiments/tiny.yaml && : >experiments/steps.sh
+mkdir -p experiments configs/plans && cp tiny.yaml configs/tiny-config.yaml && cp short.yaml experiments/plans.yaml && cp tiny.yaml experiments/tiny.yaml && : >experiments/steps.sh
 for name in plans plans.yaml experiments/plans; do
     accepts "$dawn9" experiment $name --dry-run --json
     json "$out" 'd["file"] == "experiments/plans.yaml"'
 done
 refuses 2 './plans: cannot open' "$dawn9" experiment ./plans
 refuses 2 'plan.yam: there is no such file; did you mean experiments/plans.yaml\?' "$dawn9" experiment plan.yam
-refuses 2 'steps.yam: cannot open' "$dawn9" experiment steps.yam
+refuses 2 'steps.yam: there is no steps.yam.yaml here or in experiments/' "$dawn9" experiment steps.yam
+refuses 2 'tiny-config: configs/tiny-config.yaml is a configuration' "$dawn9" experiment tiny-config
+refuses 2 'plans: experiments/plans.yaml is an experiment' "$dawn9" train plans
 accepts "$dawn9" experiment short.yaml --dry-run --set 'model.channels=[4, 4, 8, 8]'
 says "^all arms --set 'model.channels=\[4, 4, 8, 8\]'\$"
 rm -r experiments configs
 
 # ---- looking before running ----
-refuses 2 'none.yaml: cannot open' "$dawn9" experiment none.yaml
+refuses 2 'none.yaml: there is no none.yaml here or in experiments/, and none came' "$dawn9" experiment none.yaml
 before=$(listing)
 accepts "$dawn9" experiment short.yaml --dry-run
 says '^short: 2 arms x 2 seeds = 4 runs, into runs/short$'

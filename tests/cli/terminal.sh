@@ -143,6 +143,6 @@ Y
 after='about [0-9:]+ left'
 on_terminal 80 1 "$dawn9" experiment two.yaml --workers 2 --out answered
 [ $status = 130 ] || fail "status $status after Ctrl-C on an experiment, 130 expected"
-shows 'at work: a seed 1 [0-9]+%, a seed 2 [0-9]+%  about [0-9]+:[0-9]{2} left'
+shows '^about [0-9]+:[0-9]{2} left: a seed 1 [0-9]+%, a seed 2 [0-9]+%'
 [ "$(grep -c 'stopping after the batch at hand' "$screen")" = 1 ] || fail "an experiment answers $(grep -c 'stopping after' "$screen") times"
 verdict

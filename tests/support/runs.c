@@ -220,7 +220,7 @@ void run_check_verify(const char *backend, const char *precision, const char *ca
     const d9_verify_options options = {.cases = run_path(D9_SOURCE_DIR "/tests/golden/cases", cases, path),
                                        .backend = backend,
                                        .precision = precision,
-                                       .threads = 1};
+                                       .threads = 2};
     const d9_status status = d9_verify(&context, &options, count_row, &t);
     if (status != D9_OK) fail_msg("%s", context.message);
     assert_int_equal(t.failed, 0);

@@ -23,7 +23,7 @@ static const refusal yaml_refusals[] = {
     {"{[1]: 2}\n", "x.yaml:1:2: a key must be a word"},
     {"{\"\": 2}\n", "x.yaml:1:2: a key must be a word"},
     {"title: \"a\\0b\"\n", "x.yaml:1:8: a text holds a zero byte"},
-    {"train:\n\tepochs: 1\n", "x.yaml:2:1: not YAML: a tab; indent with spaces"},
+    {"train:\n\tepochs: 1\n", "x.yaml:2:1: not YAML: a tab, where only spaces may be"},
     {"train: @\n",
      "x.yaml:1:8: not YAML: while scanning for the next token: found character that cannot start any token"},
     {"train: [1\n", "x.yaml:2:1: not YAML: while parsing a flow sequence: did not find expected ',' or ']'"},
