@@ -122,8 +122,18 @@ static d9_status nowhere(d9_cli *cli, d9_installed_kind kind, const char *word) 
     return status;
 }
 
+static d9_status refuse_folder(d9_cli *cli, const char *folder) {
+    char *inside;
+    const d9_status status = d9_arena_format(&cli->context, &cli->arena, &inside, "%s/config.yaml", folder);
+    if (status != D9_OK) return status;
+    return d9_file_exists(&cli->context, inside)
+               ? d9_fail(&cli->context, D9_USAGE, "%s: is the folder of a run; its configuration is %s", folder, inside)
+               : d9_fail(&cli->context, D9_USAGE, "%s: is a folder, not a file", folder);
+}
+
 d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word, char found[D9_INSTALLED_BYTES]) {
     const d9_status status = d9_cli_find(cli, kind, word, found);
+    if (status == D9_OK && *word && d9_folder_exists(&cli->context, found)) return refuse_folder(cli, found);
     const bool path = d9_installed_is_exact(word) || strchr(word, '/'); /* loading says what is wrong with it */
     return status != D9_OK || path || d9_file_exists(&cli->context, found) ? status : nowhere(cli, kind, word);
 }

@@ -33,6 +33,9 @@ refuses 2 'tiny.yml: there is no such file; did you mean tiny.yaml\?' "$dawn9" t
 refuses 2 '\./tiny: there is no such file; did you mean \./tiny.yaml\?' "$dawn9" config ./tiny
 refuses 2 'elsewhere/tiny.yaml: cannot open: No such file' "$dawn9" train elsewhere/tiny.yaml
 refuses 2 'zzzzzz: there is no zzzzzz.yaml here, in configs/ or in configs/ladder/, and none came with this program' "$dawn9" eval zzzzzz model
+mkdir -p a-run && cp tiny.yaml a-run/config.yaml
+refuses 2 'a-run: is the folder of a run; its configuration is a-run/config.yaml' "$dawn9" train a-run
+refuses 2 '\.: is a folder, not a file' "$dawn9" train .
 refuses 2 'unknown command "trian"; did you mean train\?' "$dawn9" trian
 refuses 2 'unknown command "zzzzzz"' "$dawn9" zzzzzz
 refuses 2 'unknown option --sed; did you mean --se[et]' "$dawn9" train tiny.yaml --sed 1
