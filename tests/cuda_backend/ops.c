@@ -72,11 +72,11 @@ static int lines_with(const char *text, const char *what) {
 }
 
 static const d9_type types[] = {D9_F32, D9_BF16, D9_F16};
-enum { TYPES = sizeof types / sizeof *types };
+enum { TYPES = sizeof types / sizeof *types, SOME_TYPES = (TYPES + TEST_SHARE - 1) / TEST_SHARE };
 
 static void every_operation_agrees_with_the_reference(void **state) {
     RUNNING();
-    rival_every_operation(&((fixture *)*state)->r, types, TYPES);
+    rival_every_operation(&((fixture *)*state)->r, types, SOME_TYPES);
 }
 
 static void fused_rules_give_the_bits_of_unfused_ones(void **state) {
