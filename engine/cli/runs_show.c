@@ -220,8 +220,13 @@ void d9_runs_show_start(const d9_runs *runs) {
 /* Whether runs are trained in processes of their own, whose parent draws for all. */
 static bool forks(const d9_runs *runs) { return runs->work.worker_count > 1 || runs->work.devices; }
 
+/* Reads the disk where a run has ended since the last time, so never within a run's clocks. */
 static void read_open(d9_runs *runs) {
     d9_context quiet = runs->cli->context;
+    int64_t ended = 0;
+    for (int64_t i = 0; i < runs->count; i++) ended += runs->board->runs[i].ended;
+    if (ended == runs->ended) return;
+    runs->ended = ended;
     for (int64_t i = 0; i < runs->count; i++) {
         d9_run_state state;
         runs->open[i] = d9_work_has(&runs->work, i) && d9_experiment_trains(runs->experiment, i) &&
@@ -245,24 +250,19 @@ static double operations(const d9_runs *runs, int64_t run) {
     return known ? sum / (double)known : 1;
 }
 
-/* "about 3:20 left", by what this command has computed so far; empty: too little, or all. The disk is read where a run
- * has ended, and not for every line. */
-static const char *time_left(d9_runs *runs, char text[48]) {
+/* "about 3:20 left", by what this command has computed so far; empty: too little, or all. */
+static const char *time_left(const d9_runs *runs, char text[48]) {
     enum { SECONDS_LEAST = 2 };
     double computed = 0, left = 0;
-    int64_t ended = 0;
     char duration[24];
     const double seconds = d9_clock_now() - runs->began;
-    for (int64_t i = 0; i < runs->count; i++) ended += runs->board->runs[i].ended;
-    if (ended != runs->ended) read_open(runs);
-    runs->ended = ended;
     for (int64_t i = 0; i < runs->count; i++) {
         const d9_runs_share share = runs->board->runs[i];
         computed += operations(runs, i) * (share.now - share.first);
         if (runs->open[i] && !share.ended) left += operations(runs, i) * (1 - share.now);
     }
     text[0] = 0;
-    if (left == 0 || computed <= 0 || (ended == 0 && seconds < SECONDS_LEAST)) return text;
+    if (left == 0 || computed <= 0 || (runs->ended == 0 && seconds < SECONDS_LEAST)) return text;
     d9_duration_format(left * seconds / computed, duration, sizeof duration);
     snprintf(text, 48, "about %s left", duration);
     return text;
@@ -271,8 +271,10 @@ static const char *time_left(d9_runs *runs, char text[48]) {
 static void note_share(const d9_runs *runs, int64_t index, const d9_program *program, int64_t step) {
     const d9_config *config = d9_experiment_arm(runs->experiment, index)->config;
     d9_runs_share *share = &runs->board->runs[index];
-    share->operations = d9_operations_left(program, config, 0);
-    if (share->now == 0) share->first = 1 - d9_operations_left(program, config, step - 1) / share->operations;
+    if (share->now == 0) {
+        share->operations = d9_operations_left(program, config, 0);
+        share->first = 1 - d9_operations_left(program, config, step - 1) / share->operations;
+    }
     share->now = 1 - d9_operations_left(program, config, step) / share->operations;
 }
 
@@ -301,6 +303,7 @@ static void on_waiting(void *user) {
     const double now = d9_clock_now();
     if (now - runs->live.shown_seconds < 1) return;
     runs->live.shown_seconds = now;
+    read_open(runs);
     const int begins = snprintf(text, sizeof text, "%s", time_left(runs, left));
     int used = begins;
     for (int64_t i = 0; i < runs->count && used < (int)sizeof text - 128; i++) {
@@ -320,7 +323,7 @@ static void on_waiting(void *user) {
 static int drawn(const d9_runs *runs) { return runs->cli->terminal && forks(runs) ? d9_cli_columns(runs->cli) - 1 : 0; }
 
 /* One write, because several workers share the screen. */
-static void print_run(d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
+static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
     char accuracy[48], figures[1100], left[48] = "";
     const int64_t done = count_with(runs, "result.json");
     const int others =
@@ -364,6 +367,7 @@ static void on_run(void *user, int64_t index, const d9_run_state *state, double 
     d9_runs_share *share = &runs->board->runs[index];
     share->ended = true;
     if (state->kind == D9_RUN_DONE && share->now > 0) share->now = 1;
+    read_open(runs);
     d9_live_line_clear(&runs->live);
     print_run(runs, index, state, seconds);
     tell_so_far(runs);
@@ -371,6 +375,7 @@ static void on_run(void *user, int64_t index, const d9_run_state *state, double 
 
 d9_work_observer d9_runs_observer(d9_runs *runs) {
     if (is_quiet(runs)) return (d9_work_observer){0};
+    read_open(runs);
     return (d9_work_observer){
         .user = runs, .step = on_step, .run = on_run, .waiting = runs->cli->terminal ? on_waiting : NULL};
 }
