@@ -45,7 +45,7 @@ void d9_bench_head(d9_cli *cli, const d9_measurement *m) {
     const d9_session *session = m->session;
     d9_cli_print(cli, "%s in %s on %s, %d thread%s, %lld timed steps of %lld images\n", session->backend->name,
                  session->program.precision->name, session->info.name, session->info.threads,
-                 session->info.threads == 1 ? "" : "s", (long long)m->steps, (long long)session->program.extent.batch);
+                 session->info.threads == 1 ? "" : "s", (long long)m->steps, (long long)d9_measured_images(m));
 }
 
 static void print_rate(d9_cli *cli, const d9_rate *rate) {
@@ -95,8 +95,7 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
     for (int i = 0; i < m->row_count; i++) print_row(cli, m, i, width);
     print_ceilings(cli, m);
     d9_cli_print(cli, "step %.3f ms, %.1f images/s, peak memory %.0f MiB\n", 1e3 * d9_measured_step_seconds(m),
-                 (double)m->session->program.extent.batch / d9_measured_step_seconds(m),
-                 (double)m->peak_bytes / 1048576);
+                 (double)d9_measured_images(m) / d9_measured_step_seconds(m), (double)m->peak_bytes / 1048576);
 }
 
 /* Training to the end with its evaluations, at the rate of these steps; NAN: nothing was counted. */
@@ -133,8 +132,8 @@ json_t *d9_bench_json(const d9_measurement *m, const char *what) {
     return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:I, s:f, s:f}", "bench", what, "backend",
                      session->backend->name, "precision", session->program.precision->name, "device",
                      session->info.name, "threads", session->info.threads, "batch_size",
-                     (json_int_t)session->program.extent.batch, "steps", (json_int_t)m->steps, "images_per_second",
-                     (double)session->program.extent.batch / seconds, "step_seconds", seconds, "peak_bytes",
+                     (json_int_t)d9_measured_images(m), "steps", (json_int_t)m->steps, "images_per_second",
+                     (double)d9_measured_images(m) / seconds, "step_seconds", seconds, "peak_bytes",
                      (json_int_t)m->peak_bytes, "matrix_gflop_per_second", 1e-9 * m->ceilings.operations_per_second,
                      "copy_gigabytes_per_second", 1e-9 * m->ceilings.bytes_per_second);
 }
@@ -162,7 +161,8 @@ static d9_status bench_pipeline(d9_cli *cli, d9_session *session, const d9_measu
     print_table(cli, &m);
     d9_cli_print(cli, "a whole step takes %.3f ms: making its batch is %.2f%% of it\n",
                  1e3 * d9_measured_step_seconds(step),
-                 100 * d9_measured_step_seconds(&m) / d9_measured_step_seconds(step));
+                 100 * d9_measured_step_seconds(&m) / (double)d9_measured_images(&m) /
+                     (d9_measured_step_seconds(step) / (double)d9_measured_images(step)));
 done:
     d9_measurement_free(&m);
     if (plan) session->backend->plan_free(session->context, plan);

@@ -68,12 +68,16 @@ d9_rate d9_measured_rate(const d9_measurement *m, int row) {
 
 /* ---- measuring ---- */
 
-static d9_status run_steps(d9_session *session, d9_plan *plan, int64_t first, int64_t count) {
+/* The plan's steps take so many batches. */
+static d9_status run_steps(d9_session *session, d9_plan *plan, int64_t batches, int64_t first, int64_t count) {
     d9_status status = D9_OK;
     const d9_program *program = &session->program;
     const bool evaluates = plan == session->eval_plan; /* then of the first image again and again */
-    for (int64_t i = first; i < first + count; i++) {
-        int64_t step = evaluates ? 0 : i % program->steps; /* a short run is repeated */
+    const int64_t per_epoch = program->steps_per_epoch,
+                  in_epoch = (program->steps < per_epoch ? program->steps : per_epoch) / batches,
+                  epochs = program->steps < per_epoch ? 1 : program->steps / per_epoch;
+    for (int64_t i = first; i < first + count; i++) { /* a short run is repeated */
+        const int64_t step = evaluates ? 0 : i / in_epoch % epochs * per_epoch + i % in_epoch * batches;
         if (!evaluates && step % program->steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, step));
         D9_TRY(session->backend->run(session->context, plan, step));
     }
@@ -86,11 +90,12 @@ d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_graph *graph, 
     d9_status status = D9_OK;
     const d9_backend *backend = session->backend;
     *m = (d9_measurement){.session = session, .plan = plan, .graph = graph, .steps = steps};
-    D9_TRY(run_steps(session, plan, 0, WARM_STEPS));
+    const int64_t batches = d9_measured_images(m) / session->program.extent.batch;
+    D9_TRY(run_steps(session, plan, batches, 0, WARM_STEPS));
     m->row_count = backend->times(plan, NULL, 0, true);
     D9_TRY(D9_ALLOCATE(session->context, m->row_count + 1, "node times", &m->rows));
     double start = d9_clock_now();
-    D9_TRY(run_steps(session, plan, WARM_STEPS, steps));
+    D9_TRY(run_steps(session, plan, batches, WARM_STEPS, steps));
     m->seconds = d9_clock_now() - start;
     m->peak_bytes = d9_this_process_peak_bytes();
     backend->times(plan, m->rows, m->row_count, false);

@@ -23,6 +23,11 @@ D9_MUST_USE d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_gr
                                  d9_measurement *measurement);
 void d9_measurement_free(d9_measurement *measurement);
 
+/* Images of a step of the list. */
+static inline int64_t d9_measured_images(const d9_measurement *m) {
+    return m->graph->values[m->graph->image].shape.d[0];
+}
+
 static inline double d9_measured_step_seconds(const d9_measurement *m) { return m->seconds / (double)m->steps; }
 
 /* What one run of a row computes and moves. Multiplications and additions of convolutions and linear layers, counted

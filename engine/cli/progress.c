@@ -145,11 +145,12 @@ static void print_header(d9_progress *progress, const d9_program *program) {
 /* Above the header: a run whose first steps say that it will take a minute or more. The very first step is not
  * counted, for it touches all memory for the first time. */
 static void tell_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds) {
-    const int64_t seen = steps - progress->epoch_first_step;
-    if (seen == 1) progress->first_step_seconds = epoch_seconds;
+    const int64_t seen = ++progress->epoch_steps;
+    if (seen == 1) progress->first_step_end = steps, progress->first_step_seconds = epoch_seconds;
     if (progress->header || seen != 1 + TIMED_STEPS) return;
     const double left =
-        d9_seconds_left(program, progress->config, steps, (epoch_seconds - progress->first_step_seconds) / TIMED_STEPS);
+        d9_seconds_left(program, progress->config, steps,
+                        (epoch_seconds - progress->first_step_seconds) / (double)(steps - progress->first_step_end));
     d9_live_line_clear(&progress->live);
     if (left >= 3 * 3600)
         d9_cli_print(progress->cli, "about %.1f hours with its evaluations, by the first steps\n", left / 3600);
@@ -189,7 +190,8 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
     const bool last = steps % program->steps_per_epoch == 0 || steps == program->steps;
     if (epoch != progress->epoch) {
         progress->epoch = epoch;
-        progress->epoch_first_step = steps - 1;
+        progress->epoch_first_step = d9_program_step_before(program, steps);
+        progress->epoch_steps = 0;
     }
     if (!(epoch_seconds > 0)) return;
     progress->steps = steps;

@@ -22,13 +22,14 @@ typedef struct d9_progress {
     d9_cli *cli;
     const d9_config *config;
     d9_live_line live;
-    double accuracy;                 /* of the last evaluation; NAN: none yet */
-    int64_t epoch, epoch_first_step; /* the epoch being watched, and the steps done before it came into view */
-    double first_step_seconds;       /* of that epoch */
-    int64_t steps;                   /* done, when the line was last drawn; 0: it says what goes before the first */
-    double loss, step_seconds;       /* likewise */
-    double product;                  /* operations a second of a large matrix product; 0: not measured */
-    bool quiet;                      /* nothing is printed */
+    double accuracy;                     /* of the last evaluation; NAN: none yet */
+    int64_t epoch, epoch_first_step;     /* the epoch being watched, and the steps done before it came into view */
+    int64_t epoch_steps, first_step_end; /* of that epoch: steps seen, and the steps done after its first */
+    double first_step_seconds;           /* of that epoch */
+    int64_t steps;                       /* done, when the line was last drawn; 0: it says what goes before the first */
+    double loss, step_seconds;           /* likewise */
+    double product;                      /* operations a second of a large matrix product; 0: not measured */
+    bool quiet;                          /* nothing is printed */
     d9_live_page page;
     bool header; /* the rows' header was printed */
 } d9_progress;

@@ -24,13 +24,15 @@ static double operations(d9_context *context, const d9_config *config) {
     return found;
 }
 
-static d9_status run_steps(d9_session *session, int64_t first, int64_t count) {
+/* So many from `*step` on, which moves. */
+static d9_status run_steps(d9_session *session, int count, int64_t *step) {
     d9_status status = D9_OK;
-    for (int64_t i = first; i < first + count; i++) {
-        const int64_t step = i % session->program.steps; /* a short run is repeated */
+    for (int i = 0; i < count; i++) {
+        if (*step == session->program.steps) *step = 0; /* a short run is repeated */
         D9_TRY(d9_session_check_interrupt(session, "the first steps"));
-        if (step % session->program.steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, step));
-        D9_TRY(d9_session_step(session, step));
+        if (*step % session->program.steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, *step));
+        D9_TRY(d9_session_step(session, *step));
+        *step += d9_program_batches(&session->program, *step);
     }
     D9_TRY(session->backend->sync(session->context, session->device));
 done:
@@ -41,14 +43,16 @@ done:
 static d9_status time_run(d9_context *context, const d9_runs *runs, const d9_config *config, double *seconds) {
     d9_status status;
     d9_session session = {0};
+    int64_t step = 0;
     const d9_session_options options = {
         .config = config, .seed = (uint64_t)config->seed, .no_eval = true, .interrupt = runs->cli->interrupt};
     D9_TRY(d9_session_open(context, &options, &session));
     D9_TRY(d9_session_initialize(&session));
-    D9_TRY(run_steps(&session, 0, 1)); /* touches all memory for the first time */
+    D9_TRY(run_steps(&session, 1, &step)); /* touches all memory for the first time */
     const double start = d9_clock_now();
-    D9_TRY(run_steps(&session, 1, STEPS));
-    *seconds = d9_seconds_left(&session.program, config, 0, (d9_clock_now() - start) / STEPS);
+    D9_TRY(run_steps(&session, STEPS, &step));
+    const double seconds_a_batch = (d9_clock_now() - start) / STEPS / (double)d9_program_batches(&session.program, 0);
+    *seconds = d9_seconds_left(&session.program, config, 0, seconds_a_batch);
 done:
     if (session.context) d9_session_close(&session);
     return status;

@@ -166,16 +166,16 @@ typedef struct d9_lerp_attributes {
 } d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
 typedef struct d9_draw_attributes {
     uint64_t seed;
-    int pad, mirror, cutout; /* step/augment.h */
-    int64_t batch, steps_per_epoch, samples;
-    int height, width;         /* of an image */
-    int out_height, out_width; /* of the batch's, at most that: bounds of the cutout square */
+    int pad, mirror, cutout;                          /* step/augment.h */
+    int64_t batch, batches, steps_per_epoch, samples; /* it makes `batches` of `batch` images each */
+    int height, width;                                /* of an image */
+    int out_height, out_width;                        /* of the batch's, at most that: bounds of the cutout square */
     float brightness, contrast;
 } d9_draw_attributes;
 typedef struct d9_augment_attributes {
     int pad, cutout;
-    int64_t batch, steps_per_epoch;
-    bool jitter; /* by the draws of brightness and contrast */
+    int64_t batch, batches, steps_per_epoch; /* as of draw */
+    bool jitter;                             /* by the draws of brightness and contrast */
 } d9_augment_attributes;
 
 typedef struct d9_node {

@@ -11,6 +11,13 @@
 
 typedef enum d9_mirror { D9_MIRROR_NONE, D9_MIRROR_RANDOM, D9_MIRROR_ALTERNATING } d9_mirror;
 
+/* From a share of the run's steps on, a step takes so many batches. */
+typedef struct d9_batch_change {
+    double from;
+    int64_t batches;
+} d9_batch_change;
+enum { D9_MAX_BATCH_CHANGES = 16 };
+
 typedef struct d9_augmentation {
     int pad;            /* reflect padding of the random crop; 0: no crop */
     d9_mirror mirror;   /* alternating: a random half in epoch 1, the others in epoch 2, and so on */
@@ -20,6 +27,8 @@ typedef struct d9_augmentation {
     double mixup;       /* alpha of the batch's share, Beta(alpha, alpha); 0: images are not mixed */
     double early_scale; /* of the first steps' crops beside the images' sides, below 1; 0: there are no such steps */
     double early_share; /* of the run's steps */
+    int batch_changes;  /* 0: each step takes one */
+    d9_batch_change batch_change[D9_MAX_BATCH_CHANGES]; /* from small to large shares */
 } d9_augmentation;
 
 /* One sample's draws, as the `draw` node writes them: i32 (N, 7). The last two are the bits of f32 numbers,

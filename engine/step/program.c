@@ -86,11 +86,17 @@ int d9_groups_find(const d9_groups *groups, const d9_value *parameter) {
 
 /* ---- the step ---- */
 
-bool d9_when_active(const d9_when *when, int64_t step, int64_t steps_per_epoch) {
+static bool is_due(const d9_when *when, int64_t step, int64_t steps_per_epoch) {
     if (step < when->from || (when->until > 0 && step >= when->until)) return false;
     if (when->every == 0) return true;
     int64_t s = when->restart_each_epoch ? step % steps_per_epoch : step;
     return s >= when->offset && (s - when->offset) % when->every == 0;
+}
+
+bool d9_when_active(const d9_when *when, int64_t step, int64_t batches, int64_t steps_per_epoch) {
+    for (int64_t s = step; s < step + batches; s++)
+        if (is_due(when, s, steps_per_epoch)) return true;
+    return false;
 }
 
 const double *d9_class_weights(const d9_program *program, const d9_node *loss) {
@@ -111,9 +117,23 @@ void d9_program_free(d9_context *context, d9_program *program) {
 /* ---- phases ---- */
 
 int d9_program_phase(const d9_program *program, int64_t step) {
-    for (int p = 0; p < program->phase_count; p++)
-        if (step >= program->phase[p].from && step < program->phase[p].until) return p;
+    const int64_t left = program->steps_per_epoch - step % program->steps_per_epoch;
+    for (int p = 0; p < program->phase_count; p++) {
+        const d9_phase *phase = &program->phase[p];
+        if (step >= phase->from && step + phase->batches <= phase->until && phase->batches <= left) return p;
+    }
     return D9_NONE;
+}
+
+int64_t d9_program_batches(const d9_program *program, int64_t step) {
+    const int p = d9_program_phase(program, step);
+    return p == D9_NONE ? 1 : program->phase[p].batches;
+}
+
+int64_t d9_program_step_before(const d9_program *program, int64_t step) {
+    int64_t s = (step - 1) / program->steps_per_epoch * program->steps_per_epoch; /* one begins with each epoch */
+    while (s + d9_program_batches(program, s) < step) s += d9_program_batches(program, s);
+    return s;
 }
 
 const d9_graph *d9_program_list(const d9_program *program, int64_t step) {
@@ -122,16 +142,17 @@ const d9_graph *d9_program_list(const d9_program *program, int64_t step) {
 }
 
 int64_t d9_program_usual_step(const d9_program *program) {
-    int64_t others = program->steps, most = 0, usual = 0;
-    for (int p = 0; p < program->phase_count; p++) {
-        const d9_phase *phase = &program->phase[p];
-        others -= phase->until - phase->from;
-        if (phase->until - phase->from > most) most = phase->until - phase->from, usual = phase->from;
+    int64_t count[1 + D9_MAX_PHASES] = {0},
+                      first[1 + D9_MAX_PHASES] = {0}; /* in batches: of `train`, then the phases */
+    int usual = 0;
+    for (int64_t s = 0; s < program->steps; s += d9_program_batches(program, s)) {
+        const int list = 1 + d9_program_phase(program, s);
+        if (count[list] == 0) first[list] = s;
+        count[list] += d9_program_batches(program, s);
     }
-    if (others < most) return usual;
-    for (usual = 0; d9_program_phase(program, usual) != D9_NONE;)
-        usual = program->phase[d9_program_phase(program, usual)].until;
-    return usual;
+    for (int list = 1; list <= program->phase_count; list++)
+        if (count[list] > count[usual]) usual = list;
+    return first[usual];
 }
 
 int64_t d9_group_until(const d9_program *program, const d9_group *group) {
@@ -146,9 +167,10 @@ int64_t d9_group_until(const d9_program *program, const d9_group *group) {
 
 double d9_group_rate(const d9_program *program, const d9_group *group, int64_t step) {
     const double own = (double)d9_group_until(program, group) / (double)program->steps_per_epoch;
-    return d9_schedule_at(&group->rate, step, program->steps_per_epoch,
+    const int64_t batches = d9_program_batches(program, step);
+    return d9_schedule_at(&group->rate, group->rate.at_start ? step : step + batches - 1, program->steps_per_epoch,
                           group->rate_ends ? own : program->extent.epochs) *
-           group->rate_multiplier;
+           group->rate_multiplier * (group->per_image ? (double)batches : 1);
 }
 
 double d9_views_an_image(const d9_views *views) { return 1 + (1 - views->alone) * (views->count - 1); }

@@ -47,8 +47,9 @@ typedef struct d9_group {
     d9_op op;         /* whose record says that it is an update */
     d9_update update; /* of D9_OP_UPDATE: its row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS];
-    bool mean;    /* moves by the mean loss, whatever the batch, not by the sum */
-    int averages; /* of what it keeps: the first so many are moving averages that start at zero (updates.def) */
+    bool mean;      /* moves by the mean loss, whatever the batch, not by the sum */
+    bool per_image; /* the rate is for one batch: a step that takes two has twice as much */
+    int averages;   /* of what it keeps: the first so many are moving averages that start at zero (updates.def) */
     /* Steps from one return to the norm to the next; 0: none. By the end they have become `last`; 0: they stay. */
     int64_t renormalise_every, renormalise_last;
     /* What the row keeps, by name, shared with other groups. NULL ends the list: the rest is zero at every step. */
@@ -115,15 +116,19 @@ typedef struct d9_table {
     double *values;
     int64_t count;
 } d9_table; /* by step, or by class */
-enum { D9_MAX_TABLES = 2 + (1 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
+enum { D9_MAX_TABLES = 2 + (3 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
 
-/* Steps that run another list than `train`, over the same state and the same updates: on smaller images, or without the
- * gradients of what no longer moves. */
+/* Steps that run another list than `train`, over the same state and the same updates: on smaller images, of several
+ * batches at once, or without the gradients of what no longer moves.
+ *
+ * Steps are counted in batches: one that takes three is followed by the third behind it. What happens every so many
+ * steps happens in one that holds such a batch. */
 typedef struct d9_phase {
     int64_t from, until; /* steps, until excluded */
+    int64_t batches;     /* that a step takes; where fewer are left in the phase or the epoch, another list serves */
     d9_graph list;
 } d9_phase;
-enum { D9_MAX_PHASES = 8 };
+enum { D9_MAX_PHASES = 16 };
 
 typedef struct d9_program {
     d9_arena arena;
@@ -166,6 +171,10 @@ typedef struct d9_program_options {
 
 void d9_program_free(d9_context *context, d9_program *program);
 
+/* How many batches a step takes that begins with this one, from 1 on, and so how far away the next step is. */
+int64_t d9_program_batches(const d9_program *program, int64_t step);
+/* The step that is followed by this one, from 1 on. */
+int64_t d9_program_step_before(const d9_program *program, int64_t step);
 /* The phase of a step, or D9_NONE: the step runs `train`. */
 int d9_program_phase(const d9_program *program, int64_t step);
 /* The list that a step of training runs. */
@@ -180,7 +189,8 @@ double d9_group_rate(const d9_program *program, const d9_group *group, int64_t s
 /* "state", "velocity": an accumulator by its own name. */
 const char *d9_program_buffer_name(const d9_program *program, d9_buffer buffer);
 
-bool d9_when_active(const d9_when *when, int64_t step, int64_t steps_per_epoch);
+/* In a step that takes `batches` from this one on. */
+bool d9_when_active(const d9_when *when, int64_t step, int64_t batches, int64_t steps_per_epoch);
 /* (classes) of a loss node, or its gradient: what an image of each class counts. NULL: each counts 1. */
 const double *d9_class_weights(const d9_program *program, const d9_node *loss);
 double d9_coefficient_at(const d9_program *program, const d9_coefficient *coefficient, int64_t step);

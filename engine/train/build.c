@@ -23,6 +23,7 @@ static d9_update update_of(const d9_config *config) {
  * about what momentum makes of them; the decay is that of a step at the peak. */
 static void decouple(const d9_config *config, d9_group *weights) {
     const double peak = d9_schedule_peak(&config->train.lr);
+    weights->per_image = true;
     weights->rate_multiplier = (double)config->train.batch_size / (1024 * (1 + 1 / (1 - config->train.momentum)));
     weights->weight_decay = peak > 0 ? config->train.weight_decay / peak : 0;
 }
@@ -133,17 +134,21 @@ static int find_table(const d9_program *program, const char *name) {
     return found;
 }
 
-/* The rate of a group: schedule * multiplier, and over the batch as it meets summed gradients. */
+/* Images of a step. */
+static double images_of(const d9_program *program, int64_t step) {
+    return (double)(program->extent.batch * d9_program_batches(program, step));
+}
+
+/* The rate of a group: schedule * multiplier, and over the step's images as it meets summed gradients. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
     d9_status status;
     double *values;
-    const double summed = group->mean ? 1 : (double)program->extent.batch;
     D9_TRY(new_table(context, program, group->name, program->steps, id, &values));
     for (int64_t s = 0; s < program->steps; s++) {
         const double rate =
             options->rates ? options->rates[s] * group->rate_multiplier : d9_group_rate(program, group, s);
-        values[s] = rate / summed;
+        values[s] = group->mean ? rate : rate / images_of(program, s);
     }
 done:
     return status;
@@ -154,8 +159,32 @@ static d9_status growing_ratio(d9_context *context, d9_program *program, const d
     d9_status status;
     double *values;
     D9_TRY(new_table(context, program, d9_program_buffer_name(program, tail->to), program->steps, id, &values));
-    for (int64_t s = 0; s < program->steps; s++)
-        values[s] = tail->ratio.constant * pow((double)(s + 1) / (double)program->steps, tail->power);
+    for (int64_t s = 0, next; s < program->steps; s = next) {
+        next = s + d9_program_batches(program, s);
+        values[s] = tail->ratio.constant * pow((double)next / (double)program->steps, tail->power);
+    }
+done:
+    return status;
+}
+
+static double decay_of(const d9_group *group, double images) {
+    return group->weight_decay * (group->mean ? 1 : images) * group->decay_multiplier;
+}
+
+/* What depends on a step's images: the same in all of them, but where some take more batches. */
+static d9_status decay_and_share(d9_context *context, d9_program *program, const d9_group *group,
+                                 d9_update_attributes *update) {
+    d9_status status = D9_OK;
+    double *decays, *shares;
+    update->decay = (d9_coefficient){D9_NONE, decay_of(group, (double)program->extent.batch)};
+    update->share = (d9_coefficient){D9_NONE, 1 / (double)program->extent.batch};
+    if (program->augmentation.batch_changes == 0) goto done;
+    D9_TRY(new_table(context, program, group->name, program->steps, &update->decay.table, &decays));
+    D9_TRY(new_table(context, program, group->name, program->steps, &update->share.table, &shares));
+    for (int64_t s = 0; s < program->steps; s++) {
+        decays[s] = decay_of(group, images_of(program, s));
+        shares[s] = 1 / images_of(program, s);
+    }
 done:
     return status;
 }
@@ -165,9 +194,12 @@ static d9_status correction_table(d9_context *context, d9_program *program, cons
                                   int64_t from, int *id) {
     d9_status status;
     double *values;
+    int64_t moved = 0;
     D9_TRY(new_table(context, program, group->name, program->steps, id, &values));
-    for (int64_t s = 0; s < program->steps; s++)
-        values[s] = s < from ? 1 : -expm1((double)(s - from + 1) * log1p(-weight));
+    for (int64_t s = 0; s < program->steps; s += d9_program_batches(program, s)) {
+        moved += s >= from;
+        values[s] = s < from ? 1 : -expm1((double)moved * log1p(-weight));
+    }
 done:
     return status;
 }
@@ -181,10 +213,11 @@ static d9_status renormalise_table(d9_context *context, d9_program *program, con
     const int64_t every = group->renormalise_every, until = when.until > 0 ? when.until : program->steps,
                   growth = group->renormalise_last > 0 ? group->renormalise_last - every : 0;
     D9_TRY(new_table(context, program, "renormalise", program->steps, id, &values));
-    for (int64_t s = when.from, last = s - 1; s < until; s++) {
-        const int64_t interval = every + growth * (s - when.from + 1) / (until - when.from);
-        values[s] = s - last >= interval;
-        if (values[s] > 0) last = s;
+    for (int64_t s = when.from, last = s - 1, end; s < until; s = end + 1) {
+        end = s + d9_program_batches(program, s) - 1; /* the last batch of the step */
+        const int64_t interval = every + growth * (end - when.from + 1) / (until - when.from);
+        values[s] = end - last >= interval;
+        if (values[s] > 0) last = end;
     }
 done:
     return status;
@@ -239,12 +272,15 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     d9_status status;
     const d9_extent *e = &program->extent;
     const int64_t images = training ? e->train_images : e->eval_images,
-                  per_epoch = training ? program->steps_per_epoch : 1;
+                  per_epoch = training ? program->steps_per_epoch : 1, all = graph->values[graph->image].shape.d[0];
     const d9_augmentation *augmentation = &program->augmentation;
     const d9_augment_attributes augment = {training ? augmentation->pad : d9_views_reach(&program->views),
-                                           training ? augmentation->cutout : 0, e->batch, per_epoch,
+                                           training ? augmentation->cutout : 0,
+                                           e->batch,
+                                           all / e->batch,
+                                           per_epoch,
                                            training && (augmentation->brightness > 0 || augmentation->contrast > 0)};
-    const d9_shape order_shape = {1, {per_epoch * e->batch}}, draws_shape = {2, {e->batch, D9_DRAW_SLOTS}};
+    const d9_shape order_shape = {1, {per_epoch * e->batch}}, draws_shape = {2, {all, D9_DRAW_SLOTS}};
     const d9_shape images_shape = {4, {images, e->height, e->width, e->channels}},
                    table_shape = {2, {e->channels, 256}};
     d9_value_id order, pixels, table, labels, draws, image = graph->image;
@@ -277,6 +313,7 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
                                                (int)augmentation->mirror,
                                                augment.cutout,
                                                e->batch,
+                                               augment.batches,
                                                per_epoch,
                                                images,
                                                (int)e->height,
@@ -383,8 +420,7 @@ done:
 static d9_status add_update(d9_context *context, const d9_program_options *options, d9_program *program,
                             const d9_group *group) {
     d9_status status;
-    const double per_epoch = (double)program->steps_per_epoch, batch = (double)program->extent.batch;
-    const double summed = group->mean ? 1 : batch;
+    const double per_epoch = (double)program->steps_per_epoch;
     const d9_op_info *info = d9_op_info_of(group->op);
     d9_node node = {.op = group->op};
     d9_update_attributes *update = &node.as.update;
@@ -396,8 +432,7 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
         D9_TRY(d9_fail(context, D9_USAGE, "the group %s never moves: from step %lld until step %lld", group->name,
                        (long long)node.when.from, (long long)until));
     D9_TRY(rate_table(context, options, group, program, &update->rate.table));
-    update->decay = (d9_coefficient){D9_NONE, group->weight_decay * summed * group->decay_multiplier};
-    update->share = (d9_coefficient){D9_NONE, 1 / batch};
+    D9_TRY(decay_and_share(context, program, group, update));
     update->renormalise = (d9_coefficient){D9_NONE, 0};
     for (int i = 0; i < D9_UPDATE_STATES; i++) {
         update->correction[i] = (d9_coefficient){D9_NONE, 1};
@@ -472,7 +507,7 @@ done:
     return status;
 }
 
-/* ---- phases: smaller images at first, and no gradients of what no longer moves ---- */
+/* ---- phases: smaller images at first, other numbers of batches, and no gradients of what no longer moves ---- */
 
 /* The same state serves both lists. */
 static d9_status check_same_state(d9_context *context, const d9_program *program, const d9_extent *extent,
@@ -522,15 +557,31 @@ static int64_t small_steps(const d9_program *program) {
     return augmentation->early_scale > 0 ? llround(augmentation->early_share * (double)program->steps) : 0;
 }
 
-/* Another network, for smaller images; what the tricks say beside it has been said. */
-static d9_status build_small(d9_context *context, const d9_config *config, const d9_program_options *options,
-                             const d9_program *program, d9_graph *list) {
+/* Batches that a step takes from here on. */
+static int64_t batches_at(const d9_program *program, int64_t step) {
+    const d9_augmentation *augmentation = &program->augmentation;
+    int64_t batches = 1;
+    for (int i = 0; i < augmentation->batch_changes; i++)
+        if (llround(augmentation->batch_change[i].from * (double)program->steps) <= step)
+            batches = augmentation->batch_change[i].batches;
+    return batches;
+}
+
+/* Another network, for images or batches of another size; what the tricks say beside it has been said. */
+static d9_status build_other(d9_context *context, const d9_config *config, const d9_program_options *options,
+                             const d9_program *program, const d9_phase *phase, d9_graph *list) {
     d9_status status;
     d9_program said = {0};
     d9_extent extent = program->extent;
-    extent.height = llround(program->augmentation.early_scale * (double)extent.height);
-    extent.width = llround(program->augmentation.early_scale * (double)extent.width);
+    extent.batch *= phase->batches;
+    if (phase->from < small_steps(program)) {
+        extent.height = llround(program->augmentation.early_scale * (double)extent.height);
+        extent.width = llround(program->augmentation.early_scale * (double)extent.width);
+    }
     D9_TRY(build_forward(context, config, &extent, options, &said, list));
+    for (d9_node_id n = d9_edit_next(list, D9_OP_NORM, 0); n != D9_NONE; n = d9_edit_next(list, D9_OP_NORM, n + 1))
+        list->nodes[n].as.norm.group_size *= phase->batches; /* as many groups have their statistics */
+    D9_TRY(d9_graph_infer(context, list));
     D9_TRY(check_same_state(context, program, &extent, list));
 done:
     return status;
@@ -546,19 +597,13 @@ static void rest(const d9_program *program, int64_t from, d9_graph *list) {
     }
 }
 
-static d9_status add_phase(d9_context *context, const d9_config *config, const d9_program_options *options,
-                           const d9_graph *forward, d9_node_id updates, int64_t from, int64_t until,
-                           d9_program *program) {
+static d9_status fill_phase(d9_context *context, const d9_config *config, const d9_program_options *options,
+                            const d9_graph *forward, d9_node_id updates, d9_program *program, d9_phase *phase) {
     d9_status status;
-    if (program->phase_count == D9_MAX_PHASES)
-        return d9_fail(context, D9_USAGE, "the run has more than %d phases: changes of image size and ends of groups",
-                       D9_MAX_PHASES);
-    d9_phase *phase = &program->phase[program->phase_count++];
-    *phase = (d9_phase){.from = from, .until = until};
-    d9_graph_init(&phase->list);
-    D9_TRY(from < small_steps(program) ? build_small(context, config, options, program, &phase->list)
-                                       : d9_graph_copy(context, forward, &phase->list));
-    rest(program, from, &phase->list);
+    D9_TRY(phase->batches > 1 || phase->from < small_steps(program)
+               ? build_other(context, config, options, program, phase, &phase->list)
+               : d9_graph_copy(context, forward, &phase->list));
+    rest(program, phase->from, &phase->list);
     D9_TRY(finish_gradients(context, config, options, program, &phase->list));
     d9_layout_like(&program->train, &phase->list);
     D9_TRY(copy_updates(context, &program->train, updates, phase));
@@ -566,21 +611,55 @@ done:
     return status;
 }
 
-/* A phase between each two changes, but where the steps run `train`. */
-static d9_status add_phases(d9_context *context, const d9_config *config, const d9_program_options *options,
-                            const d9_graph *forward, d9_node_id updates, d9_program *program) {
+static d9_status add_phase(d9_context *context, int64_t from, int64_t until, int64_t batches, d9_program *program) {
+    if (program->phase_count == D9_MAX_PHASES)
+        return d9_fail(context, D9_USAGE,
+                       "the run has more than %d phases: changes of image size and batch, and ends of groups",
+                       D9_MAX_PHASES);
+    d9_phase *phase = &program->phase[program->phase_count++];
+    *phase = (d9_phase){.from = from, .until = until, .batches = batches};
+    d9_graph_init(&phase->list);
+    return D9_OK;
+}
+
+/* The first of these steps that no phase serves; until: there is none. */
+static int64_t first_left(const d9_program *program, int64_t from, int64_t until) {
+    while (from < until && d9_program_phase(program, from) != D9_NONE) from += d9_program_batches(program, from);
+    return from;
+}
+
+/* When the next group ends, or another of the changes comes; `rests`: one has ended. */
+static int64_t next_change(const d9_program *program, int64_t from, bool *rests) {
+    int64_t next = from < small_steps(program) ? small_steps(program) : program->steps;
+    *rests = false;
+    for (int g = 0; g < program->groups.count; g++) {
+        const d9_group *group = &program->groups.group[g];
+        const int64_t end = d9_group_until(program, group);
+        if (group->begin == group->end) continue;
+        if (end <= from) *rests = true;
+        if (end > from && end < next) next = end;
+    }
+    for (int i = 0; i < program->augmentation.batch_changes; i++) {
+        const int64_t at = llround(program->augmentation.batch_change[i].from * (double)program->steps);
+        if (at > from && at < next) next = at;
+    }
+    return next;
+}
+
+/* A phase between each two changes, but where the steps run `train`; and where single batches are left of steps that
+ * take several, one for those. Without their lists. */
+static d9_status find_phases(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     for (int64_t from = 0, until; from < program->steps; from = until) {
-        bool other = from < small_steps(program);
-        until = other ? small_steps(program) : program->steps;
-        for (int g = 0; g < program->groups.count; g++) {
-            const d9_group *group = &program->groups.group[g];
-            const int64_t end = d9_group_until(program, group);
-            if (group->begin == group->end) continue;
-            if (end <= from) other = true;
-            if (end > from && end < until) until = end;
-        }
-        if (other) D9_TRY(add_phase(context, config, options, forward, updates, from, until, program));
+        bool rests;
+        const int64_t batches = batches_at(program, from);
+        until = next_change(program, from, &rests);
+        if (batches > program->steps_per_epoch)
+            D9_TRY(d9_fail(context, D9_USAGE, "a step of %lld batches: an epoch has no more than %lld",
+                           (long long)batches, (long long)program->steps_per_epoch));
+        if (batches > 1) D9_TRY(add_phase(context, from, until, batches, program));
+        if ((rests || from < small_steps(program)) && first_left(program, from, until) < until)
+            D9_TRY(add_phase(context, from, until, 1, program));
     }
 done:
     return status;
@@ -626,12 +705,15 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     if (options->eval_only && program->steps_per_epoch == 0) program->steps_per_epoch = 1;
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(build_forward(context, config, extent, options, program, &forward));
+    if (options->rates) program->augmentation.batch_changes = 0; /* one for each batch */
     D9_TRY(d9_graph_copy(context, &forward, &program->train));
     D9_TRY(finish_gradients(context, config, options, program, &program->train));
     D9_TRY(d9_layout_state(context, program));
+    if (!options->eval_only) D9_TRY(find_phases(context, program));
     const d9_node_id updates = program->train.node_count;
     D9_TRY(add_updates(context, options, program));
-    if (!options->eval_only) D9_TRY(add_phases(context, config, options, &forward, updates, program));
+    for (int p = 0; p < program->phase_count; p++)
+        D9_TRY(fill_phase(context, config, options, &forward, updates, program, &program->phase[p]));
     D9_TRY(finish_eval(context, &forward, options, program));
     D9_TRY(d9_layout_buffers(context, program, options));
 done:

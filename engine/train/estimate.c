@@ -13,16 +13,12 @@ bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last) {
 }
 
 double d9_train_operations(const d9_program *program, int64_t steps_done) {
-    int64_t others = program->steps - steps_done;
-    double sum = 0;
-    for (int p = 0; p < program->phase_count; p++) {
-        const d9_phase *phase = &program->phase[p];
-        const int64_t from = phase->from > steps_done ? phase->from : steps_done,
-                      steps = phase->until > from ? phase->until - from : 0;
-        sum += (double)steps * operations(&phase->list);
-        others -= steps;
-    }
-    return sum + (double)others * operations(&program->train);
+    int64_t count[1 + D9_MAX_PHASES] = {0}; /* steps of `train`, then of the phases */
+    for (int64_t s = steps_done; s < program->steps; s += d9_program_batches(program, s))
+        count[1 + d9_program_phase(program, s)]++;
+    double sum = (double)count[0] * operations(&program->train);
+    for (int p = 0; p < program->phase_count; p++) sum += (double)count[1 + p] * operations(&program->phase[p].list);
+    return sum;
 }
 
 double d9_evaluation_operations(const d9_program *program) {
@@ -42,6 +38,7 @@ double d9_operations_left(const d9_program *program, const d9_config *config, in
 }
 
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds) {
-    const double timed = operations(d9_program_list(program, steps_done > 0 ? steps_done - 1 : 0));
+    const int64_t step = steps_done > 0 ? d9_program_step_before(program, steps_done) : 0;
+    const double timed = operations(d9_program_list(program, step)) / (double)d9_program_batches(program, step);
     return step_seconds / timed * d9_operations_left(program, config, steps_done);
 }

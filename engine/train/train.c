@@ -418,7 +418,7 @@ static d9_status advance(run *self) {
     D9_TRY(stop_reason(self));
     if (self->step % per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, self->step));
     D9_TRY(d9_session_step(session, self->step));
-    self->step++;
+    self->step += d9_program_batches(&session->program, self->step);
     D9_TRY(observe_step(self));
     const bool last = self->step == session->program.steps;
     if (self->step % per_epoch != 0 && !last) goto done;

@@ -269,13 +269,17 @@ done:
     return status;
 }
 
+static bool is_active(const comparison *c, const d9_node *node) {
+    return d9_when_active(&node->when, c->step, 1, c->tested->program.steps_per_epoch);
+}
+
 /* Whether a node from `end` on wrote over it in this step: what is read now is that node's. */
 static bool is_written_over(const comparison *c, d9_value_id id, d9_node_id end) {
     const d9_value *value = &c->graph->values[id];
     const int64_t size = d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type);
     for (d9_node_id n = end; value->buffer != D9_BUFFER_SCRATCH && n < c->graph->node_count; n++) {
         const d9_node *node = &c->graph->nodes[n];
-        if (!d9_when_active(&node->when, c->step, c->tested->program.steps_per_epoch)) continue;
+        if (!is_active(c, node)) continue;
         for (int i = 0; i < node->output_count; i++) {
             if (node->outputs[i] == D9_NONE) continue;
             const d9_value *other = &c->graph->values[node->outputs[i]];
@@ -325,7 +329,7 @@ static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink s
     rules[count].node = c->graph->node_count;
     for (int r = 0; r < count; r++) {
         const d9_node *first = &c->graph->nodes[rules[r].node];
-        if (!d9_when_active(&first->when, c->step, c->tested->program.steps_per_epoch)) continue;
+        if (!is_active(c, first)) continue;
         c->begin = rules[r].node;
         c->in_f32 = rules[r].in_f32;
         c->row = (d9_verify_row){.passed = true, .cosine = NAN, .sensitivity = NAN};

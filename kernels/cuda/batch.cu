@@ -13,7 +13,7 @@ D9_DEVICE d9_augment_draws draw_for(const d9_cuda_slice &slice, const d9_augment
 }
 
 __global__ void __launch_bounds__(D9_BLOCK) draw_kernel(d9_cuda_slice slice, d9_augment_rule rule, int32_t *draws) {
-    for (int64_t n = d9_thread(); n < D9_END(slice.batch); n += d9_threads()) {
+    for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads()) {
         const d9_augment_draws drawn = draw_for(slice, rule, n);
         for (int s = 0; s < D9_AUGMENT_SLOTS; s++) draws[n * D9_AUGMENT_SLOTS + s] = drawn.slot[s];
     }
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(D9_BLOCK) draw_kernel(d9_cuda_slice slice, d9_
 
 __global__ void __launch_bounds__(D9_BLOCK)
     gather_kernel(d9_cuda_slice slice, const int32_t *labels, int32_t *gathered) {
-    for (int64_t n = d9_thread(); n < D9_END(slice.batch); n += d9_threads()) gathered[n] = labels[sample_at(slice, n)];
+    for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads()) gathered[n] = labels[sample_at(slice, n)];
 }
 
 /* One value of the batch: row y, column x, channel c. */
@@ -90,19 +90,19 @@ __global__ void __launch_bounds__(D9_BLOCK)
 /* ---- launchers ---- */
 
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws) {
-    if (slice->batch <= 0) return 0;
-    return D9_LAUNCH(draw_kernel, d9_blocks(slice->batch), D9_BLOCK, stream, *slice, *rule, draws);
+    if (slice->count <= 0) return 0;
+    return D9_LAUNCH(draw_kernel, d9_blocks(slice->count), D9_BLOCK, stream, *slice, *rule, draws);
 }
 
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered) {
-    if (slice->batch <= 0) return 0;
-    return D9_LAUNCH(gather_kernel, d9_blocks(slice->batch), D9_BLOCK, stream, *slice, labels, gathered);
+    if (slice->count <= 0) return 0;
+    return D9_LAUNCH(gather_kernel, d9_blocks(slice->count), D9_BLOCK, stream, *slice, labels, gathered);
 }
 
 int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y) {
     const int64_t size = static_cast<int64_t>(batch->rule.out_height) * batch->rule.out_width * batch->channels;
-    const unsigned images = static_cast<unsigned>(slice->batch);
-    if (slice->batch <= 0 || size <= 0) return 0;
+    const unsigned images = static_cast<unsigned>(slice->count);
+    if (slice->count <= 0 || size <= 0) return 0;
     if (size % D9_WIDE == 0 && d9_aligned(y.data))
         return D9_LAUNCH(augment_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y);
     return D9_LAUNCH(augment_kernel<1>, images, D9_BLOCK, stream, *slice, *batch, y);

@@ -34,15 +34,15 @@ typedef struct d9_cuda_coefficient {
 } d9_cuda_coefficient;
 
 /* ---- the step's number ---- */
-int d9_cuda_advance(d9_cuda_stream stream, int64_t *step); /* *step += 1: the last launch of a step */
+int d9_cuda_advance(d9_cuda_stream stream, int64_t batches, int64_t *step); /* *step += batches: a step's last launch */
 
 /* ---- the batch ---- */
 
-/* Which samples a step sees: order[*step % steps_per_epoch * batch ...]. */
+/* Which samples a step sees: `count` from order[*step % steps_per_epoch * batch] on. */
 typedef struct d9_cuda_slice {
     const int32_t *order; /* (steps_per_epoch * batch): sample indices */
     const int64_t *step;  /* NULL: the first batch of the first epoch */
-    int64_t batch, steps_per_epoch;
+    int64_t batch, count, steps_per_epoch;
 } d9_cuda_slice;
 
 typedef struct d9_cuda_batch {
@@ -272,8 +272,8 @@ typedef struct d9_cuda_orthogonal { /* kernels/formulas/orthogonal.h */
     int iterations;
     d9_kernel_store store; /* of what is multiplied */
     float momentum;
-    float by[3];                          /* (a, b, c) */
-    d9_cuda_coefficient renormalise;      /* not 0: in this step */
+    float by[3];                     /* (a, b, c) */
+    d9_cuda_coefficient renormalise; /* not 0: in this step */
     d9_cuda_coefficient rate, decay;
     const int64_t *step;        /* NULL: step 0 */
     const d9_cuda_guard *guard; /* NULL: gradients are taken as they are */

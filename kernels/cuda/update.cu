@@ -5,7 +5,7 @@
 #include "kernels/formulas/update.h"
 #undef D9_REAL
 
-__global__ void advance_kernel(int64_t *step) { *step += 1; }
+__global__ void advance_kernel(int64_t batches, int64_t *step) { *step += batches; }
 
 /* ---- the update ---- */
 
@@ -98,7 +98,9 @@ __global__ void guard_settle_kernel(d9_cuda_guard_rule rule, const int64_t *step
 
 /* ---- launchers ---- */
 
-int d9_cuda_advance(d9_cuda_stream stream, int64_t *step) { return D9_LAUNCH(advance_kernel, 1u, 1u, stream, step); }
+int d9_cuda_advance(d9_cuda_stream stream, int64_t batches, int64_t *step) {
+    return D9_LAUNCH(advance_kernel, 1u, 1u, stream, batches, step);
+}
 
 int d9_cuda_update_group(d9_cuda_stream stream, const d9_cuda_update *rule, d9_kernel_in g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]) {

@@ -55,6 +55,41 @@ static void nobody_waits_within_an_epoch(void **state) {
     watch_nothing_left();
 }
 
+static void note_writes(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
+    (void)program, (void)loss, (void)seconds;
+    ((int64_t *)user)[step] = fake->counts.writes;
+}
+
+/* The step's number moves on by two on the device, without the host; the bits are those of larger batches. */
+static void steps_may_take_two_batches(void **state) {
+    d9_context context;
+    d9_result results[2];
+    int64_t writes[13] = {0}; /* after each of 12 steps, four an epoch */
+    (void)state;
+    fake->reset();
+    d9_context_init(&context);
+    for (int large = 0; large < 2; large++) {
+        char yaml[512];
+        snprintf(yaml, sizeof yaml,
+                 "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 8}\nprecision: f32\n"
+                 "backend: cuda\nbackend_options: {tune: off}\neval: {every: 0}\n"
+                 "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
+                 "train: {epochs: 3, batch_size: %d, weight_decay: 0.01, lr: {knots: [0, end], values: [0.1, 0]}}\n"
+                 "tricks: {crop: {pad: 1}%s}\n",
+                 large ? 16 : 8, large ? "" : ", batch_schedule: {from: [0], batches: [2]}");
+        d9_config *config = program_config(&context, yaml);
+        const d9_train_options options = {
+            .config = config, .seed = 7, .observer = {.user = writes, .step = note_writes}};
+        op_ok(&context, d9_train(&context, &options, &results[large]));
+        if (!large)
+            for (int step = 4; step <= 12; step += 4) assert_int_equal(writes[step], writes[step - 2]);
+        d9_config_free(&context, config);
+    }
+    assert_string_equal(results[0].params_sha256, results[1].params_sha256);
+    for (int large = 0; large < 2; large++) d9_result_free(&context, &results[large]);
+    watch_nothing_left();
+}
+
 static void the_order_is_the_host_s(void **state) {
     enum { SAMPLES = 1000, HEAD = 960 };
     static int32_t want[SAMPLES], got[HEAD];
@@ -301,7 +336,7 @@ int main(void) {
         cmocka_unit_test(what_is_missing_is_named),     cmocka_unit_test(a_driver_that_is_missing_or_old_is_named),
         cmocka_unit_test(every_call_may_fail),          cmocka_unit_test(short_memory_is_refused_in_figures),
         cmocka_unit_test(precisions_follow_the_device), cmocka_unit_test(writes_are_taken_at_once),
-        cmocka_unit_test(libraries_are_read_ahead),
+        cmocka_unit_test(libraries_are_read_ahead),     cmocka_unit_test(steps_may_take_two_batches),
     };
     fake = fake_find();
     if (!fake) {

@@ -43,10 +43,12 @@ static void add_batch(training *t) {
                     .inputs = {order},
                     .input_count = 1,
                     .output_count = 1,
-                    .as.draw = {11, 2, D9_MIRROR_RANDOM, 3, IMAGES, STEPS_PER_EPOCH, SAMPLES, 9, 7, 9, 7, 0, 0}};
+                    .as.draw = {11, 2, D9_MIRROR_RANDOM, 3, IMAGES, 1, STEPS_PER_EPOCH, SAMPLES, 9, 7, 9, 7, 0, 0}};
     draw.outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {IMAGES, D9_DRAW_SLOTS}});
-    d9_node augment = {
-        .op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.augment = {2, 3, IMAGES, STEPS_PER_EPOCH, false}};
+    d9_node augment = {.op = D9_OP_AUGMENT,
+                       .input_count = 4,
+                       .output_count = 1,
+                       .as.augment = {2, 3, IMAGES, 1, STEPS_PER_EPOCH, false}};
     augment.inputs[0] = op_input(c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
     augment.inputs[1] = order;
     augment.inputs[2] = draw.outputs[0];

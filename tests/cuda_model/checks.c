@@ -15,7 +15,7 @@ void d9_cuda_check_empty(d9_check *check) {
     const d9_kernel_linear linear = {0, 8, 8};
     const d9_kernel_loss loss = {0, 10, 0, D9_LOSS_CROSS_ENTROPY, 1};
     const d9_cuda_coefficient one = {NULL, 1};
-    const d9_cuda_slice slice = {.batch = 0, .steps_per_epoch = 1};
+    const d9_cuda_slice slice = {.batch = 0, .count = 0, .steps_per_epoch = 1};
     const d9_cuda_update update = {.update = D9_UPDATE_SGD_PAGE};
     const d9_cuda_orthogonal orthogonal = {.rows = 0, .columns = 9, .iterations = 3};
     float *const nothing[D9_UPDATE_STATES] = {NULL};

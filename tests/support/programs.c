@@ -160,19 +160,20 @@ static void write_attributes(const d9_node *node, d9_text *text) {
         for (int i = 0; i < D9_UPDATE_NUMBERS; i++) d9_text_add(text, " %g", node->as.update.numbers[i]);
         break;
     case D9_OP_DRAW:
-        d9_text_add(
-            text,
-            " seed %llu pad %d mirror %d cutout %d of %dx%d from %dx%d jitter %g %g batch %lld steps %lld samples %lld",
-            (unsigned long long)node->as.draw.seed, node->as.draw.pad, node->as.draw.mirror, node->as.draw.cutout,
-            node->as.draw.out_height, node->as.draw.out_width, node->as.draw.height, node->as.draw.width,
-            (double)node->as.draw.brightness, (double)node->as.draw.contrast, (long long)node->as.draw.batch,
-            (long long)node->as.draw.steps_per_epoch, (long long)node->as.draw.samples);
+        d9_text_add(text,
+                    " seed %llu pad %d mirror %d cutout %d of %dx%d from %dx%d jitter %g %g batch %lld times %lld "
+                    "steps %lld samples %lld",
+                    (unsigned long long)node->as.draw.seed, node->as.draw.pad, node->as.draw.mirror,
+                    node->as.draw.cutout, node->as.draw.out_height, node->as.draw.out_width, node->as.draw.height,
+                    node->as.draw.width, (double)node->as.draw.brightness, (double)node->as.draw.contrast,
+                    (long long)node->as.draw.batch, (long long)node->as.draw.batches,
+                    (long long)node->as.draw.steps_per_epoch, (long long)node->as.draw.samples);
         break;
     case D9_OP_AUGMENT:
     case D9_OP_GATHER:
-        d9_text_add(text, " pad %d cutout %d jitter %d batch %lld steps %lld", node->as.augment.pad,
+        d9_text_add(text, " pad %d cutout %d jitter %d batch %lld times %lld steps %lld", node->as.augment.pad,
                     node->as.augment.cutout, node->as.augment.jitter, (long long)node->as.augment.batch,
-                    (long long)node->as.augment.steps_per_epoch);
+                    (long long)node->as.augment.batches, (long long)node->as.augment.steps_per_epoch);
         break;
     default:
         break;
@@ -275,7 +276,8 @@ static void write_list(const d9_graph *graph, d9_text *text) {
 static void write_phases(const d9_program *program, d9_text *text) {
     for (int p = 0; p < program->phase_count; p++) {
         const d9_phase *phase = &program->phase[p];
-        d9_text_add(text, "steps %lld to %lld\n", (long long)phase->from, (long long)phase->until);
+        d9_text_add(text, "steps %lld to %lld, of %lld batches\n", (long long)phase->from, (long long)phase->until,
+                    (long long)phase->batches);
         write_list(&phase->list, text);
     }
 }

@@ -124,6 +124,10 @@ static const op_spec specs[] = {
     {.op = D9_OP_MIX, .n = 7, .h = 3, .w = 5, .c = 3, .parameter = 0.75},
     {.op = D9_OP_MIX, .n = 6, .h = 4, .w = 4, .c = 3, .parameter = 0.25},
     {.op = D9_OP_GATHER, .n = 65, .h = 1, .w = 1, .c = 1},
+    /* a number that three divides: three batches at once */
+    {.op = D9_OP_DRAW, .n = 66, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .variant = D9_MIRROR_RANDOM},
+    {.op = D9_OP_AUGMENT, .n = 6, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5},
+    {.op = D9_OP_GATHER, .n = 66, .h = 1, .w = 1, .c = 1},
 };
 
 int op_spec_count(void) { return (int)(sizeof specs / sizeof *specs); }
@@ -361,13 +365,16 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     c->program.extent =
         (d9_extent){.train_images = SAMPLES, .height = s->h, .width = s->w, .channels = s->c, .batch = s->n};
     c->program.steps_per_epoch = STEPS_PER_EPOCH;
-    node->as.augment = (d9_augment_attributes){s->pad, s->kernel, s->n, STEPS_PER_EPOCH, s->parameter > 0};
+    const int64_t batches = s->n % 3 == 0 ? 3 : 1;
+    node->as.augment =
+        (d9_augment_attributes){s->pad, s->kernel, s->n / batches, batches, STEPS_PER_EPOCH, s->parameter > 0};
     if (s->op == D9_OP_DRAW) {
         node->as.draw = (d9_draw_attributes){11,
                                              s->pad,
                                              s->variant,
                                              s->kernel,
-                                             s->n,
+                                             s->n / batches,
+                                             batches,
                                              STEPS_PER_EPOCH,
                                              SAMPLES,
                                              (int)s->h,

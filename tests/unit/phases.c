@@ -1,5 +1,6 @@
-/* Phases, lists of their own over the same state: smaller images at first (progressive), no gradients of what no longer
- * learns (freeze, whitening_bias); the backends alike in them, and the time that is left. */
+/* Phases, lists of their own over the same state: smaller images at first (progressive), several batches a step
+ * (batch_schedule), no gradients of what no longer learns (freeze, whitening_bias); the backends alike in them, and the
+ * time that is left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,15 +25,21 @@ static int set_up(void **state) {
     return 0;
 }
 
-/* 12 steps of 8 images, 16 x 16. */
-static d9_config *configure(const char *model, const char *backend, const char *tricks) {
+/* 3 epochs of 32 images, 16 x 16. `settings`: of training. */
+static d9_config *configure_as(const char *model, const char *backend, const char *settings, const char *tricks) {
     char yaml[1024];
-    snprintf(yaml, sizeof yaml,
-             "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 16}\n"
-             "backend: %s\nprecision: f32\nthreads: 1\nmodel: {%s}\n"
-             "train: {epochs: 3, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
-             backend, model, tricks);
+    const int length = snprintf(yaml, sizeof yaml,
+                                "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 16}\n"
+                                "backend: %s\nprecision: f32\nthreads: 1\nmodel: {%s}\n"
+                                "train: {epochs: 3, %s}\ntricks: {%s}\n",
+                                backend, model, settings, tricks);
+    assert_true(length < (int)sizeof yaml);
     return program_config(&context, yaml);
+}
+
+/* 12 steps of 8 images. */
+static d9_config *configure(const char *model, const char *backend, const char *tricks) {
+    return configure_as(model, backend, "batch_size: 8, lr: {knots: [0], values: [0.1]}", tricks);
 }
 
 static const char resnet9[] = "name: resnet9, channels: [4, 6, 8, 10]";
@@ -114,7 +121,7 @@ static void test_what_smaller_images_do_not_fit(void **state) {
 
 static double *train_session(d9_session *session, int64_t steps, int64_t *count) {
     op_ok(&context, d9_session_initialize(session));
-    for (int64_t step = 0; step < steps; step++) {
+    for (int64_t step = 0; step < steps; step += d9_program_batches(&session->program, step)) {
         if (step % session->program.steps_per_epoch == 0) op_ok(&context, d9_session_begin_epoch(session, step));
         op_ok(&context, d9_session_step(session, step));
     }
@@ -124,15 +131,18 @@ static double *train_session(d9_session *session, int64_t steps, int64_t *count)
     return state;
 }
 
-/* The state after `steps` steps. */
-static double *train(const char *backend, const char *tricks, int64_t steps, int64_t *count) {
+/* The state after `steps` steps; `config` goes. */
+static double *train_config(d9_config *config, int64_t steps, int64_t *count) {
     d9_session session;
-    d9_config *config = configure(resnet9, backend, tricks);
     op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
     double *state = train_session(&session, steps, count);
     d9_session_close(&session);
     d9_config_free(&context, config);
     return state;
+}
+
+static double *train(const char *backend, const char *tricks, int64_t steps, int64_t *count) {
+    return train_config(configure(resnet9, backend, tricks), steps, count);
 }
 
 static double distance(const double *a, const double *b, int64_t count) {
@@ -182,6 +192,100 @@ static void test_a_plan_of_each_list(void **state) {
     d9_config_free(&context, config);
 }
 
+/* ---- several batches a step ---- */
+
+typedef struct served {
+    int64_t step, batches, side;
+} served;
+
+/* The steps of a run, one after the other, and the images that each sees. */
+static void check_steps(const char *tricks, const served *expected, int64_t count) {
+    d9_program program;
+    d9_config *config = configure(resnet9, "auto", tricks);
+    make(config, &program);
+    int64_t step = 0, before = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const d9_graph *list = d9_program_list(&program, step);
+        const d9_shape *image = &list->values[list->image].shape;
+        program_check_graph(list);
+        assert_int_equal(step, expected[i].step);
+        assert_int_equal(d9_program_batches(&program, step), expected[i].batches);
+        assert_true(image->d[0] == 8 * expected[i].batches && image->d[1] == expected[i].side);
+        if (i > 0) assert_int_equal(d9_program_step_before(&program, step), before);
+        before = step;
+        step += d9_program_batches(&program, step);
+    }
+    assert_int_equal(step, program.steps);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* An epoch has four batches: where fewer are left than a step takes, they are taken one by one, on images of the same
+ * size. */
+static void test_batches_of_a_step(void **state) {
+    (void)state;
+    static const served late[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16}, {4, 1, 16},
+                                  {5, 1, 16}, {6, 2, 16}, {8, 2, 16}, {10, 2, 16}},
+                        two[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16}, {4, 3, 16}, {7, 1, 16}, {8, 4, 16}},
+                        small[] = {{0, 3, 12}, {3, 1, 12}, {4, 1, 12}, {5, 1, 12},
+                                   {6, 1, 16}, {7, 1, 16}, {8, 3, 16}, {11, 1, 16}};
+    check_steps("batch_schedule: {}", late, 9);
+    check_steps("batch_schedule: {from: [0.25, 0.66], batches: [3, 4]}", two, 7);
+    check_steps("progressive: {}, batch_schedule: {from: [0], batches: [3]}", small, 8);
+}
+
+/* Steps of two batches are those of a run whose batches are twice as large, to the bit. */
+static void test_two_batches_are_one_of_twice_the_size(void **state) {
+    (void)state;
+    static const char sgd[] = "momentum: 0.9, weight_decay: 0.01, lr: {knots: [0, 20%, end], values: [0, 0.1, 0]}",
+                      decoupled[] = "weight_decay: 0.01, decoupled: on, lr: {knots: [0, end], values: [20, 1]}",
+                      adamw[] =
+                          "optimizer: adamw, weight_decay: 0.01, lr: {knots: [0, end], values: [0.01, 0], at: start}",
+                      augmented[] = "crop: {pad: 2}, flip: {}, cutout: {size: 3}",
+                      moving[] = "muon: {rate: 0.1}, whitening_bias: {images: 8, bias_epochs: 1}";
+    static const char *const cases[][3] = {{"reference", sgd, augmented},       {"cpu", sgd, augmented},
+                                           {"reference", decoupled, augmented}, {"cpu", decoupled, moving},
+                                           {"reference", adamw, augmented},     {"cpu", adamw, augmented},
+                                           {"reference", sgd, moving}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double *after[2];
+        int64_t count = 0;
+        for (int large = 0; large < 2; large++) {
+            char settings[256], tricks[256];
+            snprintf(settings, sizeof settings, "batch_size: %d, %s", large ? 16 : 8, cases[i][1]);
+            snprintf(tricks, sizeof tricks, "%s, ghost_batchnorm: {group_size: %d}%s", cases[i][2], large ? 8 : 4,
+                     large ? "" : ", batch_schedule: {from: [0], batches: [2]}");
+            after[large] = train_config(configure_as(resnet9, cases[i][0], settings, tricks), large ? 6 : 12, &count);
+        }
+        assert_true(distance(after[0], after[1], count) == 0);
+        free(after[0]);
+        free(after[1]);
+    }
+}
+
+/* An average that moves every three steps does so in the step that has such a batch. */
+static void test_what_happens_every_so_many_steps(void **state) {
+    (void)state;
+    d9_program program;
+    d9_config *config = configure(resnet9, "auto", "lookahead: {every: 3}, batch_schedule: {from: [0], batches: [2]}");
+    make(config, &program);
+    const d9_graph *list = d9_program_list(&program, 0);
+    const d9_node *move = &list->nodes[program_find(list, D9_OP_LERP, "tail.slow")];
+    for (int64_t step = 0; step < 12; step += 2)
+        assert_int_equal(d9_when_active(&move->when, step, 2, program.steps_per_epoch),
+                         step % 3 == 2 || (step + 1) % 3 == 2);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+static void test_batches_that_do_not_fit(void **state) {
+    (void)state;
+    refuse(resnet9, "batch_schedule: {batches: [5]}", "a step of 5 batches: an epoch has no more than 4");
+    refuse(resnet9, "batch_schedule: {from: [0.2, 0.5]}", "tricks.batch_schedule: 2 shares and 1 numbers of batches");
+    refuse(resnet9, "batch_schedule: {from: [0.5, 0.5], batches: [2, 3]}",
+           "tricks.batch_schedule.from: 0.5 comes behind 0.5");
+}
+
 /* Two first steps are not three: the third step tells. */
 static void test_the_lists_change_in_time(void **state) {
     int64_t count;
@@ -213,6 +317,13 @@ static void test_seconds_left(void **state) {
     assert_true(fabs(d9_seconds_left(&program, config, 0, 1) - (6 + larger * (6 + evaluation))) < 1e-9);
     assert_true(fabs(d9_seconds_left(&program, config, 6, 1) - larger * (6 + evaluation)) < 1e-9);
     assert_true(fabs(d9_seconds_left(&program, config, 7, 1) - (5 + evaluation)) < 1e-9);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+    config = configure(resnet9, "auto", "batch_schedule: {}"); /* by the batch */
+    config->eval.every = 0;
+    make(config, &program);
+    for (int64_t step = 0; step < 12; step += 2)
+        assert_true(fabs(d9_seconds_left(&program, config, step, 1) - ((double)(12 - step) + evaluation)) < 1e-9);
     d9_program_free(&context, &program);
     d9_config_free(&context, config);
 }
@@ -371,6 +482,10 @@ int main(void) {
         cmocka_unit_test_setup(test_a_plan_of_each_list, set_up),
         cmocka_unit_test_setup(test_the_lists_change_in_time, set_up),
         cmocka_unit_test_setup(test_seconds_left, set_up),
+        cmocka_unit_test_setup(test_batches_of_a_step, set_up),
+        cmocka_unit_test_setup(test_two_batches_are_one_of_twice_the_size, set_up),
+        cmocka_unit_test_setup(test_what_happens_every_so_many_steps, set_up),
+        cmocka_unit_test_setup(test_batches_that_do_not_fit, set_up),
         cmocka_unit_test_setup(test_no_gradient_of_what_rests, set_up),
         cmocka_unit_test_setup(test_phases_of_both_kinds, set_up),
         cmocka_unit_test_setup(test_the_others_do_not_notice, set_up),

@@ -257,12 +257,14 @@ static double update_by_hand(const op_case *c, int64_t i) {
     return w - s / 8 + (v / 2 - s / 8) / 2;
 }
 
-/* Step 4 of 3 an epoch: the second slice of the second epoch's order. */
+/* Step 4 of 3 an epoch: from the second batch of the second epoch's order on. */
 static int64_t sample_of(const op_case *c, int order_input, int64_t batch, int64_t i) {
     return (int64_t)content(c, order_input)[4 % 3 * batch + i];
 }
 
-static double gather_by_hand(const op_case *c, int64_t i) { return content(c, 0)[sample_of(c, 1, out_dims(c)[0], i)]; }
+static double gather_by_hand(const op_case *c, int64_t i) {
+    return content(c, 0)[sample_of(c, 1, c->graph->nodes[0].as.augment.batch, i)];
+}
 
 static double draw_by_hand(const op_case *c, int64_t i) {
     const d9_draw_attributes *draw = &c->graph->nodes[0].as.draw;
@@ -286,7 +288,7 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     if (dy >= 0 && dy < augment->cutout && dx >= 0 && dx < augment->cutout) return 0;
     int64_t from = draws[2] != 0 ? y[2] - 1 - column : column;
     int64_t source_row = rows[row + (int64_t)draws[0]], source_column = columns[from + (int64_t)draws[1]];
-    int64_t sample = sample_of(c, 1, y[0], n);
+    int64_t sample = sample_of(c, 1, augment->batch, n);
     const double byte = content(c, 0)[((sample * all[1] + source_row) * all[2] + source_column) * y[3] + k];
     const double pixel = content(c, 3)[k * 256 + (int64_t)byte];
     if (!augment->jitter) return pixel;
@@ -535,8 +537,13 @@ static void a_wrong_index_is_refused(void **state) {
         int input = op == D9_OP_DRAW ? 0 : 1;
         if (op != D9_OP_DRAW && op != D9_OP_GATHER && op != D9_OP_AUGMENT && op != D9_OP_LOSS) continue;
         op_case_make(&c, &f->context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
-        d9_value_id id = c.graph->nodes[0].inputs[input];
-        c.content[id][op_count(&c, id) - 1] = 100;
+        const d9_node *node = &c.graph->nodes[0];
+        d9_value_id id = node->inputs[input];
+        int64_t beside = 0; /* entries of the order behind those that the step takes */
+        if (op == D9_OP_DRAW) beside = (node->as.draw.batches - 1) * 2 * node->as.draw.batch;
+        if (op == D9_OP_GATHER || op == D9_OP_AUGMENT)
+            beside = (node->as.augment.batches - 1) * 2 * node->as.augment.batch;
+        c.content[id][op_count(&c, id) - 1 - beside] = 100;
         op_open(&live, &c, &d9_backend_reference, NULL);
         assert_int_equal(d9_backend_reference.run(&f->context, live.plan, 2), D9_DEVICE);
         assert_non_null(strstr(f->context.message, "100"));

@@ -88,7 +88,7 @@ static void test_dawn94_average(void **state) {
     NEAR(d9_coefficient_at(&program, &average->as.lerp.ratio, 0), pow(0.99, 5), 1e-15);
     int64_t moves = 0;
     for (int64_t s = 0; s < program.steps; s++) {
-        bool active = d9_when_active(&average->when, s, program.steps_per_epoch);
+        bool active = d9_when_active(&average->when, s, 1, program.steps_per_epoch);
         assert_int_equal(active, (s % 97) % 5 == 0);
         moves += active;
     }
@@ -240,7 +240,7 @@ static void assert_when(d9_when when, const char *pattern) { /* a character each
     char got[64];
     size_t steps = strlen(pattern);
     assert_true(steps < sizeof got);
-    for (size_t s = 0; s < steps; s++) got[s] = d9_when_active(&when, (int64_t)s, 8) ? 'x' : '.';
+    for (size_t s = 0; s < steps; s++) got[s] = d9_when_active(&when, (int64_t)s, 1, 8) ? 'x' : '.';
     got[steps] = 0;
     assert_string_equal(got, pattern);
 }

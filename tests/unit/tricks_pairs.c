@@ -36,6 +36,7 @@ static const char *const options[] = {"{pad: 3}",
                                       "{}",
                                       "{}",
                                       "{}",
+                                      "{from: [0], batches: [2]}",
                                       "{position: before_norm}",
                                       "{alpha: 0.2}",
                                       "{images: 8, bias_epochs: 0.5}",
@@ -119,7 +120,8 @@ static void train_two_steps(const d9_config *config) {
     op_ok(&context, d9_session_initialize(&session));
     assert_int_equal(session.program.steps, 2);
     op_ok(&context, d9_session_begin_epoch(&session, 0));
-    for (int64_t step = 0; step < 2; step++) op_ok(&context, d9_session_step(&session, step));
+    for (int64_t step = 0; step < 2; step += d9_program_batches(&session.program, step))
+        op_ok(&context, d9_session_step(&session, step));
     op_ok(&context, session.backend->read(&context, session.device, D9_BUFFER_METRICS, 0, metrics, sizeof metrics));
     assert_true(isfinite(metrics[0]) && metrics[0] > 0);
     assert_true(metrics[1] == 16 && metrics[3] == 0); /* images seen; no step that went wrong */

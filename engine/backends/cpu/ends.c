@@ -26,10 +26,11 @@ static d9_status run_draw(d9_context *context, const d9_site *site, int64_t step
                                   draw->width, draw->out_height, draw->out_width, draw->brightness, draw->contrast};
     const uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
     int32_t *draws = d9_site_data(site, node->outputs[0]); /* (N, 7) */
+    const int64_t count = draw->batch * draw->batches;
     const int32_t *order;
-    D9_TRY(order_slice(context, site, node->inputs[0], step % draw->steps_per_epoch * draw->batch, draw->batch,
-                       draw->samples, &order));
-    for (int64_t i = 0; i < draw->batch; i++) {
+    D9_TRY(order_slice(context, site, node->inputs[0], step % draw->steps_per_epoch * draw->batch, count, draw->samples,
+                       &order));
+    for (int64_t i = 0; i < count; i++) {
         const d9_augment_draws drawn = d9_augment_draw(&rule, (uint32_t)order[i], epoch);
         for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[i * D9_DRAW_SLOTS + s] = drawn.slot[s];
     }
@@ -54,9 +55,9 @@ static d9_status run_augment(d9_context *context, const d9_site *site, int64_t s
                           .out_height = (int)out->d[1],
                           .out_width = (int)out->d[2],
                           .jitter = augment->jitter};
-    D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->batch,
+    D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, out->d[0],
                        shape->d[0], &batch.order));
-    d9_cpu_augment(d9_cpu_of(site), &batch, augment->batch, d9_cpu_out(site, node->outputs[0]));
+    d9_cpu_augment(d9_cpu_of(site), &batch, out->d[0], d9_cpu_out(site, node->outputs[0]));
 done:
     return status;
 }
@@ -67,9 +68,10 @@ static d9_status run_gather(d9_context *context, const d9_site *site, int64_t st
     const d9_augment_attributes *augment = &node->as.augment;
     const int32_t *labels = d9_site_data(site, node->inputs[0]), *order;
     int32_t *out = d9_site_data(site, node->outputs[0]);
-    D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->batch,
+    const int64_t count = d9_site_count(site, node->outputs[0]);
+    D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, count,
                        d9_site_count(site, node->inputs[0]), &order));
-    for (int64_t i = 0; i < augment->batch; i++) out[i] = labels[order[i]];
+    for (int64_t i = 0; i < count; i++) out[i] = labels[order[i]];
 done:
     return status;
 }

@@ -17,7 +17,7 @@ static d9_status make_step(d9_context *context, d9_cuda *cuda) {
     D9_TRY(cuda->driver->allocate(context, cuda->state, sizeof(int64_t), "the step's number", &step));
     cuda->step = step;
     cuda->step_there = -1;
-    const int error = d9_cuda_advance(cuda->stream, cuda->step);
+    const int error = d9_cuda_advance(cuda->stream, 1, cuda->step);
     cuda->driver->describe(cuda->state, &info);
     if (error)
         D9_TRY(d9_fail(context, D9_DEVICE, "backend cuda: no kernel runs on %s (%s): %s", info.name, info.isa,

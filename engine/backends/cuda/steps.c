@@ -68,7 +68,7 @@ static d9_status end_step(d9_context *context, const d9_plan *plan, bool updated
     const d9_cuda *cuda = cuda_of(plan);
     const d9_site *site = &plan->placed[0].site;
     if (updated) D9_TRY(settle_guard(context, plan, site));
-    D9_TRY(d9_cuda_check(context, site, d9_cuda_advance(cuda->stream, cuda->step)));
+    D9_TRY(d9_cuda_check(context, site, d9_cuda_advance(cuda->stream, plan->batches, cuda->step)));
 done:
     return status;
 }
@@ -180,7 +180,7 @@ d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step) {
         D9_TRY(walk(context, set));
     else
         D9_TRY(replay(context, set));
-    cuda->step_there = step + 1;
+    cuda->step_there = step + plan->batches;
     set->runs++;
     for (int i = 0; i < plan->placed_count; i++) plan->placed[i].runs += set->active[i];
 done:

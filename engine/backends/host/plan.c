@@ -207,7 +207,9 @@ d9_status d9_host_plan(d9_context *context, d9_device *device, const d9_program 
     planner p = {.context = context};
     *plan = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "a plan", &p.plan));
-    *p.plan = (d9_plan){.device = device, .program = program, .graph = graph};
+    *p.plan = (d9_plan){.device = device, .program = program, .graph = graph, .batches = 1};
+    for (int i = 0; i < program->phase_count; i++)
+        if (graph == &program->phase[i].list) p.plan->batches = program->phase[i].batches;
     d9_text_init(context, &p.plan->text);
     D9_TRY(D9_ALLOCATE(context, graph->node_count, "a plan", &p.plan->placed));
     D9_TRY(D9_ALLOCATE(context, graph->node_count, "a plan", &p.followed));

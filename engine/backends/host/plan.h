@@ -17,6 +17,7 @@ struct d9_plan {
     d9_device *device;
     const d9_program *program;
     const d9_graph *graph;
+    int64_t batches;        /* that a step takes */
     d9_placed_rule *placed; /* (graph->node_count) at most */
     int placed_count, prepared_count;
     d9_text text;
@@ -25,7 +26,7 @@ struct d9_plan {
 
 /* Whether rule `i` takes part in this step. */
 static inline bool d9_plan_active(const d9_plan *plan, int i, int64_t step) {
-    return d9_when_active(&plan->placed[i].site.nodes[0]->when, step, plan->program->steps_per_epoch);
+    return d9_when_active(&plan->placed[i].site.nodes[0]->when, step, plan->batches, plan->program->steps_per_epoch);
 }
 
 #endif

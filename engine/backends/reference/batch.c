@@ -1,5 +1,5 @@
 /* The batch: draws, augmentation, labels. The order buffer holds a whole epoch; step s of it starts at
- * (s mod steps_per_epoch) * batch. */
+ * (s mod steps_per_epoch) * batch, whatever number of batches it takes. */
 #include "backends/reference/reference.h"
 #include "kernels/formulas/augment.h"
 
@@ -8,11 +8,11 @@ _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
                    (int)D9_DRAW_SLOTS == (int)D9_AUGMENT_SLOTS,
                "augment.h and the formulas number mirror rules and draws alike");
 
-/* This step's slice of the order: `batch` sample indices. An index outside [0, samples): D9_DEVICE. */
-static d9_status slice(d9_context *context, const d9_site *site, int input, int64_t batch, int64_t steps_per_epoch,
-                       int64_t samples, int64_t step, const int32_t **order) {
-    *order = (const int32_t *)d9_site_data(site, site->nodes[0]->inputs[input]) + step % steps_per_epoch * batch;
-    for (int64_t i = 0; i < batch; i++)
+/* This step's slice of the order: `count` sample indices from `first` on. An index outside [0, samples): D9_DEVICE. */
+static d9_status slice(d9_context *context, const d9_site *site, int input, int64_t first, int64_t count,
+                       int64_t samples, const int32_t **order) {
+    *order = (const int32_t *)d9_site_data(site, site->nodes[0]->inputs[input]) + first;
+    for (int64_t i = 0; i < count; i++)
         if ((*order)[i] < 0 || (*order)[i] >= samples)
             return d9_fail(context, D9_DEVICE, "%s: the order names sample %d of %lld", site->nodes[0]->role,
                            (*order)[i], (long long)samples);
@@ -26,9 +26,10 @@ d9_status d9_reference_DRAW(d9_context *context, const d9_site *site, int64_t st
                                   draw->width, draw->out_height, draw->out_width, draw->brightness, draw->contrast};
     uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
     int32_t *draws = d9_site_data(site, site->nodes[0]->outputs[0]); /* (N, 7) */
+    const int64_t count = draw->batch * draw->batches;
     const int32_t *order;
-    D9_TRY(slice(context, site, 0, draw->batch, draw->steps_per_epoch, draw->samples, step, &order));
-    for (int64_t i = 0; i < draw->batch; i++) {
+    D9_TRY(slice(context, site, 0, step % draw->steps_per_epoch * draw->batch, count, draw->samples, &order));
+    for (int64_t i = 0; i < count; i++) {
         const d9_augment_draws drawn = d9_augment_draw(&rule, (uint32_t)order[i], epoch);
         for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[i * D9_DRAW_SLOTS + s] = drawn.slot[s];
     }
@@ -67,11 +68,11 @@ d9_status d9_reference_AUGMENT(d9_context *context, const d9_site *site, int64_t
     const int64_t pixels = d9_shape_count(shape) / shape->d[0], made = d9_shape_count(batch) / batch->d[0];
     const double *table;
     double *out;
-    D9_TRY(slice(context, site, 1, augment->batch, augment->steps_per_epoch, shape->d[0], step, &order));
+    D9_TRY(slice(context, site, 1, step % augment->steps_per_epoch * augment->batch, batch->d[0], shape->d[0], &order));
     D9_TRY(d9_reference_input(context, site, 3, &table));
     D9_TRY(d9_reference_output(context, site, 0, &out));
 #pragma omp parallel for num_threads(site->threads) schedule(static)
-    for (int64_t i = 0; i < augment->batch; i++)
+    for (int64_t i = 0; i < batch->d[0]; i++)
         augment_sample(images + order[i] * pixels, shape, draws + i * D9_DRAW_SLOTS, table, augment, batch,
                        out + i * made);
     d9_reference_store(site, 0);
@@ -84,9 +85,9 @@ d9_status d9_reference_GATHER(d9_context *context, const d9_site *site, int64_t 
     const d9_augment_attributes *augment = &site->nodes[0]->as.augment;
     const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[0]), *order;
     int32_t *out = d9_site_data(site, site->nodes[0]->outputs[0]);
-    const int64_t samples = d9_reference_in(site, 0)->shape.d[0];
-    D9_TRY(slice(context, site, 1, augment->batch, augment->steps_per_epoch, samples, step, &order));
-    for (int64_t i = 0; i < augment->batch; i++) out[i] = labels[order[i]];
+    const int64_t samples = d9_reference_in(site, 0)->shape.d[0], count = d9_reference_out(site, 0)->shape.d[0];
+    D9_TRY(slice(context, site, 1, step % augment->steps_per_epoch * augment->batch, count, samples, &order));
+    for (int64_t i = 0; i < count; i++) out[i] = labels[order[i]];
 done:
     return status;
 }

@@ -6,7 +6,8 @@
 static double read_batch(const d9_graph *graph, const d9_node *node, int input) {
     const d9_shape *shape = d9_input_shape(graph, node, input);
     const double all = (double)d9_shape_count(shape);
-    const int64_t batch = node->op == D9_OP_DRAW ? node->as.draw.batch : node->as.augment.batch;
+    const int64_t batch = node->op == D9_OP_DRAW ? node->as.draw.batch * node->as.draw.batches
+                                                 : node->as.augment.batch * node->as.augment.batches;
     return input < 2 ? all * (double)batch / (double)shape->d[0] : all;
 }
 
