@@ -364,10 +364,10 @@ static void test_lookahead(void **state) {
                      d9_accumulator_find(&p->accumulators, "slow"));
     assert_int_equal(p->tail.evaluate, d9_accumulator_find(&p->accumulators, "average"));
     assert_int_equal(p->steps, 12);
-    for (int64_t s = 0; s < p->steps; s++) {
+    for (int s = 0; s < 12; s++) {
         assert_int_equal(d9_when_active(&node->when, s, 1, p->steps_per_epoch), s % 3 == 2);
         assert_int_equal(d9_when_active(&p->train.nodes[copy].when, s, 1, p->steps_per_epoch), s % 3 == 2);
-        assert_true(fabs(d9_coefficient_at(p, &node->as.lerp.ratio, s) - 0.729 * pow((double)(s + 1) / 12, 2)) <= 1e-15);
+        assert_true(fabs(d9_coefficient_at(p, &node->as.lerp.ratio, s) - 0.729 * pow((s + 1) / 12.0, 2)) <= 1e-15);
     }
     drop(&b);
     build(TINY, "lookahead: {decay: 0.9, every: 3, power: 0}", &b);
