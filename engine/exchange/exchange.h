@@ -25,7 +25,7 @@ D9_MUST_USE d9_status d9_exchange_check(d9_context *context, const char *path, c
  * every ghost group with the same numbers. */
 void d9_exchange_in(const d9_graph *graph, const d9_value *value, const double *outside, double *state);
 
-/* True for what has a place in STATE. */
+/* True for what has a place in STATE. A model file holds what of it evaluation reads. */
 static inline bool d9_exchange_has(const d9_value *value) {
     return value->kind == D9_VALUE_PARAMETER || value->kind == D9_VALUE_STATISTIC;
 }

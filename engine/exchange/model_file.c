@@ -9,7 +9,7 @@
 
 d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size) {
     d9_status status;
-    const d9_graph *graph = &session->program.train;
+    const d9_graph *graph = &session->program.eval; /* what evaluation reads */
     d9_arena arena = {0};
     d9_metadata metadata[D9_DESCRIPTION_ROWS];
     d9_tensor *tensors;
@@ -64,7 +64,7 @@ static bool is_of_head(const d9_graph *graph, const d9_value *value) {
 /* The classes of the file's last layer, where it is of other classes: by what the file says, or its weight would do for
  * another number of them; else 0. */
 static int64_t find_other_classes(const source *self) {
-    const d9_graph *graph = &self->session->program.train;
+    const d9_graph *graph = &self->session->program.eval;
     const d9_node_id classifier = d9_graph_classifier(graph);
     if (!self->replaces_head || classifier == D9_NONE) return 0;
     const d9_value *weight = &graph->values[d9_graph_parameter(graph, graph->nodes[classifier].inputs[1])];
@@ -86,7 +86,7 @@ static d9_status refuse_shape(const source *self, const d9_tensor *tensor, const
 static d9_status import_value(source *self, const d9_value *value) {
     d9_status status;
     d9_context *context = self->session->context;
-    const bool left = self->other_classes && is_of_head(&self->session->program.train, value);
+    const bool left = self->other_classes && is_of_head(&self->session->program.eval, value);
     d9_shape shape = d9_exchange_shape(value);
     double *wide = NULL;
     char text[D9_SHAPE_TEXT];
@@ -105,7 +105,7 @@ static d9_status import_value(source *self, const d9_value *value) {
     D9_TRY(D9_ALLOCATE(context, d9_shape_count(&shape), "a model's tensor", &wide));
     d9_tensor_to_doubles(tensor, wide);
     D9_TRY(d9_exchange_check(context, self->path, value, wide));
-    d9_exchange_in(&self->session->program.train, value, wide, self->state);
+    d9_exchange_in(&self->session->program.eval, value, wide, self->state);
 done:
     d9_release(context, wide);
     return status;
@@ -113,7 +113,7 @@ done:
 
 /* PyTorch counts the batches that a norm has seen; nothing reads it. */
 static d9_status check_others(const source *self) {
-    const d9_graph *graph = &self->session->program.train;
+    const d9_graph *graph = &self->session->program.eval;
     char text[D9_SHAPE_TEXT];
     for (int i = 0; i < self->file->tensor_count; i++) {
         const d9_tensor *tensor = &self->file->tensors[i];
@@ -130,7 +130,7 @@ static d9_status check_others(const source *self) {
 static d9_status load(source *self) {
     d9_status status;
     d9_session *session = self->session;
-    const d9_graph *graph = &session->program.train;
+    const d9_graph *graph = &session->program.eval;
     self->other_classes = find_other_classes(self);
     D9_TRY(D9_ALLOCATE(session->context, session->program.state_elements, "state", &self->state));
     if (self->replaces_head) D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, self->state));

@@ -166,16 +166,16 @@ typedef struct d9_lerp_attributes {
 } d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
 typedef struct d9_draw_attributes {
     uint64_t seed;
-    int pad, mirror, cutout;                          /* step/augment.h */
-    int64_t batch, batches, steps_per_epoch, samples; /* it makes `batches` of `batch` images each */
-    int height, width;                                /* of an image */
-    int out_height, out_width;                        /* of the batch's, at most that: bounds of the cutout square */
+    int pad, mirror, cutout;                        /* step/augment.h */
+    int64_t batch, count, steps_per_epoch, samples; /* makes `count` from order[step % steps_per_epoch * batch] on */
+    int height, width;                              /* of an image */
+    int out_height, out_width;                      /* of the batch's, at most that: bounds of the cutout square */
     float brightness, contrast;
 } d9_draw_attributes;
 typedef struct d9_augment_attributes {
     int pad, cutout;
-    int64_t batch, batches, steps_per_epoch; /* as of draw */
-    bool jitter;                             /* by the draws of brightness and contrast */
+    int64_t batch, count, steps_per_epoch; /* as of draw */
+    bool jitter;                           /* by the draws of brightness and contrast */
 } d9_augment_attributes;
 
 typedef struct d9_node {
@@ -185,7 +185,7 @@ typedef struct d9_node {
     int input_count;
     d9_value_id outputs[D9_MAX_OUTPUTS]; /* D9_NONE where an optional output is not wanted */
     int output_count;
-    d9_when when; /* updates and tail only */
+    d9_when when; /* all zero: in every step */
     union {
         d9_conv_attributes conv;
         d9_pool_attributes pool;
@@ -223,6 +223,15 @@ D9_MUST_USE d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, co
 /* Puts the node before the one at `at`; later nodes and their values' producers move up. `id` may be NULL. */
 D9_MUST_USE d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node,
                                            d9_node_id *id);
+/* The nodes of `from` at place `at` and behind it, in their order. Names get the prefixes, but those of values with a
+ * place of their own; values of one name are one value, of one shape. */
+typedef struct d9_merge {
+    const char *prefix, *kept_prefix; /* of roles and of what is made; of parameters, statistics and gradients */
+    d9_value_id image, labels;        /* those of `to` that stand for those of `from`; D9_NONE: like all others */
+    d9_when when;                     /* of each node */
+} d9_merge;
+D9_MUST_USE d9_status d9_graph_merge(d9_context *context, const d9_graph *from, const d9_merge *as, d9_node_id at,
+                                     d9_graph *to);
 void d9_graph_remove_node(d9_graph *graph, d9_node_id at); /* its outputs are left without a producer */
 
 D9_MUST_USE d9_status d9_graph_image(d9_context *context, d9_graph *graph, const d9_shape *shape, d9_value_id *x);

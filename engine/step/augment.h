@@ -27,7 +27,10 @@ typedef struct d9_augmentation {
     double mixup;       /* alpha of the batch's share, Beta(alpha, alpha); 0: images are not mixed */
     double early_scale; /* of the first steps' crops beside the images' sides, below 1; 0: there are no such steps */
     double early_share; /* of the run's steps */
-    int batch_changes;  /* 0: each step takes one */
+    double hard_share;  /* of the images that a step takes: it learns from those with the largest losses; 0: from all */
+    int64_t hard_every; /* steps from one in which the small network learns, too, to the next */
+    int64_t hard_widths[3];                             /* of its three groups of convolutions */
+    int batch_changes;                                  /* 0: each step takes one */
     d9_batch_change batch_change[D9_MAX_BATCH_CHANGES]; /* from small to large shares */
 } d9_augmentation;
 

@@ -50,6 +50,7 @@ typedef struct d9_group {
     bool mean;      /* moves by the mean loss, whatever the batch, not by the sum */
     bool per_image; /* the rate is for one batch: a step that takes two has twice as much */
     int averages;   /* of what it keeps: the first so many are moving averages that start at zero (updates.def) */
+    int64_t every;  /* steps from one in which it moves to the next; 0: it moves in each */
     /* Steps from one return to the norm to the next; 0: none. By the end they have become `last`; 0: they stay. */
     int64_t renormalise_every, renormalise_last;
     /* What the row keeps, by name, shared with other groups. NULL ends the list: the rest is zero at every step. */

@@ -1,6 +1,7 @@
 /* The batch: draws, augmented images, labels. Integers, a table look-up, a sum and a product, so the bits are the
  * CPU's. It is compiled without contraction all the same. And images mixed in pairs, where the CPU may contract. */
 #include "kernels/cuda/vector.h"
+#include "kernels/formulas/rank.h"
 
 /* The sample that image n of this step shows, and the epoch. */
 D9_DEVICE int64_t step_of(const d9_cuda_slice &slice) { return slice.step ? *slice.step : 0; }
@@ -22,6 +23,12 @@ __global__ void __launch_bounds__(D9_BLOCK) draw_kernel(d9_cuda_slice slice, d9_
 __global__ void __launch_bounds__(D9_BLOCK)
     gather_kernel(d9_cuda_slice slice, const int32_t *labels, int32_t *gathered) {
     for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads()) gathered[n] = labels[sample_at(slice, n)];
+}
+
+/* Every thread looks at every loss: a batch has thousands, not millions. */
+__global__ void __launch_bounds__(D9_BLOCK) rank_kernel(d9_cuda_slice slice, const float *losses, int32_t *ranked) {
+    for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads())
+        ranked[d9_rank_of(losses, slice.count, n)] = sample_at(slice, n);
 }
 
 /* One value of the batch: row y, column x, channel c. */
@@ -97,6 +104,11 @@ int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_aug
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered) {
     if (slice->count <= 0) return 0;
     return D9_LAUNCH(gather_kernel, d9_blocks(slice->count), D9_BLOCK, stream, *slice, labels, gathered);
+}
+
+int d9_cuda_rank(d9_cuda_stream stream, const d9_cuda_slice *slice, const float *losses, int32_t *ranked) {
+    if (slice->count <= 0) return 0;
+    return D9_LAUNCH(rank_kernel, d9_blocks(slice->count), D9_BLOCK, stream, *slice, losses, ranked);
 }
 
 int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y) {

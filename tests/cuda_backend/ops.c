@@ -101,11 +101,11 @@ static void a_batch_drawn_on_the_way_has_the_same_bits(void **state) {
         d9_node draw = {.op = D9_OP_DRAW,
                         .input_count = 1,
                         .output_count = 1,
-                        .as.draw = {11, 2, D9_MIRROR_RANDOM, 3, 5, 1, 3, 100, 9, 7, height, 7, jitter ? 0.25f : 0, 0}};
+                        .as.draw = {11, 2, D9_MIRROR_RANDOM, 3, 5, 5, 3, 100, 9, 7, height, 7, jitter ? 0.25f : 0, 0}};
         draw.inputs[0] = op_input(&c, "order", D9_BUFFER_ORDER, D9_I32, (d9_shape){1, {15}}, 0, 99);
         draw.outputs[0] = op_output(&c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {5, D9_DRAW_SLOTS}});
         d9_node augment = {
-            .op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.augment = {2, 3, 5, 1, 3, jitter}};
+            .op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.augment = {2, 3, 5, 5, 3, jitter}};
         augment.inputs[0] = op_input(&c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
         augment.inputs[1] = draw.inputs[0];
         augment.inputs[2] = draw.outputs[0];

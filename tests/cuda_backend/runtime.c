@@ -90,6 +90,35 @@ static void steps_may_take_two_batches(void **state) {
     watch_nothing_left();
 }
 
+/* On the fake as on the reference backend: the images that are learned from are the same. */
+static void hard_images_are_chosen(void **state) {
+    static const char *const backends[] = {"cuda", "reference"};
+    d9_context context;
+    double losses[2];
+    (void)state;
+    fake->reset();
+    d9_context_init(&context);
+    for (int b = 0; b < 2; b++) {
+        char yaml[512];
+        d9_result result;
+        snprintf(yaml, sizeof yaml,
+                 "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 16}\nprecision: f32\n"
+                 "backend: %s\nbackend_options: {tune: off}\neval: {every: 0}\n"
+                 "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
+                 "train: {epochs: 2, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0]}}\n"
+                 "tricks: {crop: {pad: 1}, hard_examples: {widths: [2, 3, 4], every: 2}}\n",
+                 backends[b]);
+        d9_config *config = program_config(&context, yaml);
+        op_ok(&context, d9_train(&context, &(d9_train_options){.config = config, .seed = 7}, &result));
+        losses[b] = result.epochs[1].train_loss;
+        d9_result_free(&context, &result);
+        d9_config_free(&context, config);
+    }
+    if (!(losses[0] > 1 && losses[0] / losses[1] > 0.9999 && losses[0] / losses[1] < 1.0001))
+        fail_msg("%.9g, not %.9g", losses[0], losses[1]);
+    watch_nothing_left();
+}
+
 static void the_order_is_the_host_s(void **state) {
     enum { SAMPLES = 1000, HEAD = 960 };
     static int32_t want[SAMPLES], got[HEAD];
@@ -337,6 +366,7 @@ int main(void) {
         cmocka_unit_test(every_call_may_fail),          cmocka_unit_test(short_memory_is_refused_in_figures),
         cmocka_unit_test(precisions_follow_the_device), cmocka_unit_test(writes_are_taken_at_once),
         cmocka_unit_test(libraries_are_read_ahead),     cmocka_unit_test(steps_may_take_two_batches),
+        cmocka_unit_test(hard_images_are_chosen),
     };
     fake = fake_find();
     if (!fake) {

@@ -4,6 +4,7 @@
 #include "core/context.h"
 #include "data/order.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct batch_case {
@@ -89,6 +90,33 @@ void d9_cuda_check_gather(d9_check *check) {
             d9_array_free(check, &got);
             d9_pool_free(&s.pool);
         }
+}
+
+/* Losses that are alike, infinite, no number. */
+void d9_cuda_check_rank(d9_check *check) {
+    enum { COUNT = 600, MINUS_ZERO = 23 };
+    static float losses[COUNT];
+    static int32_t order[COUNT], expected[COUNT];
+    const d9_cuda_slice slice = {order, NULL, COUNT, COUNT, 1};
+    for (int i = 0; i < COUNT; i++) {
+        losses[i] = (float)(i * 37 % 211);
+        order[i] = (i * 7 + 3) % COUNT;
+    }
+    losses[20] = NAN, losses[500] = -NAN, losses[21] = INFINITY, losses[22] = -1, losses[MINUS_ZERO] = -0.0f;
+    for (int i = 0; i < COUNT; i++) {
+        int before = 0;
+        for (int j = 0; j < COUNT; j++) {
+            const bool larger = !isnan(losses[i]) && (isnan(losses[j]) || losses[j] > losses[i]),
+                       alike = losses[j] == losses[i] || (isnan(losses[i]) && isnan(losses[j]));
+            const bool below_zero = i == MINUS_ZERO, other_below = j == MINUS_ZERO; /* which comes behind zero */
+            before += alike && below_zero != other_below ? below_zero : larger || (alike && j < i);
+        }
+        expected[before] = order[i];
+    }
+    d9_array got = d9_array_new(D9_KERNEL_F32, COUNT, 0);
+    d9_check_launch(check, "rank", d9_cuda_rank(NULL, &slice, losses, got.data));
+    check_integers(check, "rank", expected, &got);
+    d9_array_free(check, &got);
 }
 
 void d9_cuda_check_augment(d9_check *check) {

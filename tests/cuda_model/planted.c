@@ -17,7 +17,7 @@ static const char *const noticed_by[] = {
     (" cast add scale copy act_forward act_backward norm_forward norm_epilogue norm_backward norm_shifted"
      " pool_forward pool_backward pool_nan mean_pool_forward bias bias_backward concat dropout"
      " linear_forward linear_backward_data linear_backward_weight loss_forward"
-     " loss_backward metrics update update_guarded orthogonal lerp guard_check draw gather augment mix resident "
+     " loss_backward metrics update update_guarded orthogonal lerp guard_check draw gather rank augment mix resident "
      "resident_backward moments_forward moments_eval moments_backward "),
     /* barriers are missing */
     (" norm_forward norm_epilogue norm_backward norm_shifted linear_backward_weight metrics augment repeated"

@@ -161,19 +161,19 @@ static void write_attributes(const d9_node *node, d9_text *text) {
         break;
     case D9_OP_DRAW:
         d9_text_add(text,
-                    " seed %llu pad %d mirror %d cutout %d of %dx%d from %dx%d jitter %g %g batch %lld times %lld "
+                    " seed %llu pad %d mirror %d cutout %d of %dx%d from %dx%d jitter %g %g batch %lld count %lld "
                     "steps %lld samples %lld",
                     (unsigned long long)node->as.draw.seed, node->as.draw.pad, node->as.draw.mirror,
                     node->as.draw.cutout, node->as.draw.out_height, node->as.draw.out_width, node->as.draw.height,
                     node->as.draw.width, (double)node->as.draw.brightness, (double)node->as.draw.contrast,
-                    (long long)node->as.draw.batch, (long long)node->as.draw.batches,
+                    (long long)node->as.draw.batch, (long long)node->as.draw.count,
                     (long long)node->as.draw.steps_per_epoch, (long long)node->as.draw.samples);
         break;
     case D9_OP_AUGMENT:
     case D9_OP_GATHER:
-        d9_text_add(text, " pad %d cutout %d jitter %d batch %lld times %lld steps %lld", node->as.augment.pad,
+        d9_text_add(text, " pad %d cutout %d jitter %d batch %lld count %lld steps %lld", node->as.augment.pad,
                     node->as.augment.cutout, node->as.augment.jitter, (long long)node->as.augment.batch,
-                    (long long)node->as.augment.batches, (long long)node->as.augment.steps_per_epoch);
+                    (long long)node->as.augment.count, (long long)node->as.augment.steps_per_epoch);
         break;
     default:
         break;

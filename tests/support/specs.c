@@ -128,6 +128,8 @@ static const op_spec specs[] = {
     {.op = D9_OP_DRAW, .n = 66, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .variant = D9_MIRROR_RANDOM},
     {.op = D9_OP_AUGMENT, .n = 6, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5},
     {.op = D9_OP_GATHER, .n = 66, .h = 1, .w = 1, .c = 1},
+    {.op = D9_OP_RANK, .n = 65},
+    {.op = D9_OP_RANK, .n = 66},
 };
 
 int op_spec_count(void) { return (int)(sizeof specs / sizeof *specs); }
@@ -358,6 +360,19 @@ enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
 static double bits_of(double x) { return (double)(int32_t)d9_float_bits((float)x); }
 
 /* `stride`: how many rows and columns the batch's images have less than the data set's. */
+/* The losses of `n` images; some are alike. */
+static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
+    const int64_t batches = s->n % 3 == 0 ? 3 : 1;
+    node->as.augment =
+        (d9_augment_attributes){.batch = s->n / batches, .count = s->n, .steps_per_epoch = STEPS_PER_EPOCH};
+    c->program.steps_per_epoch = STEPS_PER_EPOCH;
+    node->inputs[0] = op_input(c, "loss", D9_BUFFER_SCRATCH, c->master, vector(s->n), 0, 8);
+    for (int64_t i = 0; i + 3 < s->n; i += 3) c->content[node->inputs[0]][i] = c->content[node->inputs[0]][i + 3];
+    node->inputs[1] = op_input(c, "order", D9_BUFFER_ORDER, D9_I32, vector(s->n * STEPS_PER_EPOCH), 0, SAMPLES - 1);
+    node->input_count = 2;
+    node->outputs[0] = op_output(c, "ranked", D9_BUFFER_SCRATCH, D9_I32, vector(s->n));
+}
+
 static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}}, made = {4, {s->n, s->h - s->stride, s->w - s->stride, s->c}};
     const int64_t places = 2 * s->pad + s->stride + 1;
@@ -367,14 +382,14 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     c->program.steps_per_epoch = STEPS_PER_EPOCH;
     const int64_t batches = s->n % 3 == 0 ? 3 : 1;
     node->as.augment =
-        (d9_augment_attributes){s->pad, s->kernel, s->n / batches, batches, STEPS_PER_EPOCH, s->parameter > 0};
+        (d9_augment_attributes){s->pad, s->kernel, s->n / batches, s->n, STEPS_PER_EPOCH, s->parameter > 0};
     if (s->op == D9_OP_DRAW) {
         node->as.draw = (d9_draw_attributes){11,
                                              s->pad,
                                              s->variant,
                                              s->kernel,
                                              s->n / batches,
-                                             batches,
+                                             s->n,
                                              STEPS_PER_EPOCH,
                                              SAMPLES,
                                              (int)s->h,
@@ -446,6 +461,7 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_AUGMENT] = build_batch,
         [D9_OP_GATHER] = build_batch,
         [D9_OP_MIX] = build_mix,
+        [D9_OP_RANK] = build_rank,
     };
     const op_spec *s = &specs[index];
     char name[96];

@@ -22,7 +22,8 @@
     (&(d9_config_edits){.kind = (const char *const[]){__VA_ARGS__},                                                    \
                         .kind##_count = COUNT(((const char *const[]){__VA_ARGS__}))})
 #define TRICKS                                                                                                         \
-    "crop, flip, cutout, color_jitter, mixup, progressive, batch_schedule, pool_before_activation, label_smoothing, "  \
+    "crop, flip, cutout, color_jitter, mixup, progressive, batch_schedule, hard_examples, pool_before_activation, "    \
+    "label_smoothing, "                                                                                                \
     "whitening_bias, celu, gelu, silu, ghost_batchnorm, frozen_bn_scale, patch_whitening, "                            \
     "dirac_init, muon, freeze, lookahead, ema, multicrop_tta, flip_tta"
 

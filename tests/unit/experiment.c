@@ -192,7 +192,8 @@ static void test_refusals_name_the_place(void **state) {
            "mean channels?");
     refuse("config: tiny.yaml\narms: {a: {without: [emma]}}\n",
            ":2:22: arms.a.without[0]: tricks.emma: unknown key; known: crop, flip, cutout, color_jitter, mixup, "
-           "progressive, batch_schedule, pool_before_activation, label_smoothing, whitening_bias, celu, gelu, silu, "
+           "progressive, batch_schedule, hard_examples, pool_before_activation, label_smoothing, whitening_bias, celu, "
+           "gelu, silu, "
            "ghost_batchnorm, "
            "frozen_bn_scale, patch_whitening, "
            "dirac_init, muon, freeze, lookahead, ema, multicrop_tta, flip_tta; did you mean ema?");

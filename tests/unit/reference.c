@@ -266,6 +266,18 @@ static double gather_by_hand(const op_case *c, int64_t i) {
     return content(c, 0)[sample_of(c, 1, c->graph->nodes[0].as.augment.batch, i)];
 }
 
+/* Of the images, the one that as many come before. */
+static double rank_by_hand(const op_case *c, int64_t place) {
+    const double *loss = content(c, 0);
+    const int64_t n = dims(c, 0)[0];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t before = 0;
+        for (int64_t j = 0; j < n; j++) before += (float)loss[j] > (float)loss[i] || (loss[j] == loss[i] && j < i);
+        if (before == place) return (double)sample_of(c, 1, c->graph->nodes[0].as.augment.batch, i);
+    }
+    return -1;
+}
+
 static double draw_by_hand(const op_case *c, int64_t i) {
     const d9_draw_attributes *draw = &c->graph->nodes[0].as.draw;
     const d9_augment_rule rule = {draw->seed,  draw->pad,        draw->mirror,    draw->cutout,     draw->height,
@@ -312,6 +324,7 @@ static void forward_agrees_with_loops_by_hand(void **state) {
                                                [D9_OP_SLICE] = slice_by_hand,
                                                [D9_OP_LOSS] = op_loss_by_hand,
                                                [D9_OP_MIX] = mix_by_hand,
+                                               [D9_OP_RANK] = rank_by_hand,
                                                [D9_OP_ADD] = add_by_hand,
                                                [D9_OP_SCALE] = scale_by_hand,
                                                [D9_OP_CAST] = same,
@@ -540,9 +553,8 @@ static void a_wrong_index_is_refused(void **state) {
         const d9_node *node = &c.graph->nodes[0];
         d9_value_id id = node->inputs[input];
         int64_t beside = 0; /* entries of the order behind those that the step takes */
-        if (op == D9_OP_DRAW) beside = (node->as.draw.batches - 1) * 2 * node->as.draw.batch;
-        if (op == D9_OP_GATHER || op == D9_OP_AUGMENT)
-            beside = (node->as.augment.batches - 1) * 2 * node->as.augment.batch;
+        if (op == D9_OP_DRAW) beside = 2 * (node->as.draw.count - node->as.draw.batch);
+        if (op == D9_OP_GATHER || op == D9_OP_AUGMENT) beside = 2 * (node->as.augment.count - node->as.augment.batch);
         c.content[id][op_count(&c, id) - 1 - beside] = 100;
         op_open(&live, &c, &d9_backend_reference, NULL);
         assert_int_equal(d9_backend_reference.run(&f->context, live.plan, 2), D9_DEVICE);

@@ -131,6 +131,26 @@ static void test_operations(void **state) {
     }
 }
 
+/* A small network that chooses is counted with the one that learns from what it chose. */
+static void test_operations_of_hard_examples(void **state) {
+    static const struct {
+        const char *path;
+        double published, rounding;
+    } runs[] = {{D9_SOURCE_DIR "/configs/airbench96.yaml", 4910, 20},
+                {D9_SOURCE_DIR "/configs/airbench96-faster.yaml", 3100, 60}};
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        d9_config *config = load(runs[i].path);
+        d9_extent extent = program_extent(config, 50000, 32);
+        extent.eval_images = 10000;
+        d9_program program;
+        program_make(&context, config, &extent, "f32", false, &program);
+        NEAR(1e-12 * (d9_train_operations(&program, 0) + d9_evaluation_operations(&program)), runs[i].published,
+             runs[i].rounding);
+        drop(config, &program);
+    }
+}
+
 /* ---- knots ---- */
 
 static d9_schedule schedule(int count, const d9_knot *knots, const double *values) {
@@ -264,6 +284,7 @@ int main(void) {
         cmocka_unit_test_setup(test_dawn94_rates, set_up),
         cmocka_unit_test_setup(test_dawn94_average, set_up),
         cmocka_unit_test_setup(test_operations, set_up),
+        cmocka_unit_test_setup(test_operations_of_hard_examples, set_up),
         cmocka_unit_test_setup(test_speed94_rates, set_up),
         cmocka_unit_test_setup(test_constant_outside, set_up),
         cmocka_unit_test_setup(test_units, set_up),

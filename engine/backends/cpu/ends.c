@@ -1,6 +1,7 @@
 /* The rules at both ends of a step: the batch, and the updates and the tail. */
 #include "backends/cpu/cpu.h"
 #include "kernels/formulas/augment.h"
+#include "kernels/formulas/rank.h"
 
 _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
                    (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING &&
@@ -26,11 +27,10 @@ static d9_status run_draw(d9_context *context, const d9_site *site, int64_t step
                                   draw->width, draw->out_height, draw->out_width, draw->brightness, draw->contrast};
     const uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
     int32_t *draws = d9_site_data(site, node->outputs[0]); /* (N, 7) */
-    const int64_t count = draw->batch * draw->batches;
     const int32_t *order;
-    D9_TRY(order_slice(context, site, node->inputs[0], step % draw->steps_per_epoch * draw->batch, count, draw->samples,
-                       &order));
-    for (int64_t i = 0; i < count; i++) {
+    D9_TRY(order_slice(context, site, node->inputs[0], step % draw->steps_per_epoch * draw->batch, draw->count,
+                       draw->samples, &order));
+    for (int64_t i = 0; i < draw->count; i++) {
         const d9_augment_draws drawn = d9_augment_draw(&rule, (uint32_t)order[i], epoch);
         for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[i * D9_DRAW_SLOTS + s] = drawn.slot[s];
     }
@@ -55,9 +55,9 @@ static d9_status run_augment(d9_context *context, const d9_site *site, int64_t s
                           .out_height = (int)out->d[1],
                           .out_width = (int)out->d[2],
                           .jitter = augment->jitter};
-    D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, out->d[0],
+    D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->count,
                        shape->d[0], &batch.order));
-    d9_cpu_augment(d9_cpu_of(site), &batch, out->d[0], d9_cpu_out(site, node->outputs[0]));
+    d9_cpu_augment(d9_cpu_of(site), &batch, augment->count, d9_cpu_out(site, node->outputs[0]));
 done:
     return status;
 }
@@ -68,10 +68,25 @@ static d9_status run_gather(d9_context *context, const d9_site *site, int64_t st
     const d9_augment_attributes *augment = &node->as.augment;
     const int32_t *labels = d9_site_data(site, node->inputs[0]), *order;
     int32_t *out = d9_site_data(site, node->outputs[0]);
-    const int64_t count = d9_site_count(site, node->outputs[0]);
-    D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, count,
+    D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->count,
                        d9_site_count(site, node->inputs[0]), &order));
-    for (int64_t i = 0; i < count; i++) out[i] = labels[order[i]];
+    for (int64_t i = 0; i < augment->count; i++) out[i] = labels[order[i]];
+done:
+    return status;
+}
+
+static d9_status run_rank(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_node *node = site->nodes[0];
+    const d9_augment_attributes *rank = &node->as.augment;
+    const int64_t count = rank->count;
+    const float *losses = d9_site_data(site, node->inputs[0]);
+    int32_t *ranked = d9_site_data(site, node->outputs[0]);
+    const int32_t *order;
+    D9_TRY(order_slice(context, site, node->inputs[1], step % rank->steps_per_epoch * rank->batch, count, INT32_MAX,
+                       &order));
+#pragma omp parallel for num_threads(site->threads) schedule(static)
+    for (int64_t i = 0; i < count; i++) ranked[d9_rank_of(losses, count, i)] = order[i];
 done:
     return status;
 }
@@ -162,6 +177,7 @@ const d9_rule d9_cpu_ends_rules[] = {
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", d9_cpu_any, run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, run_gather),
     D9_PLAIN_RULE(D9_OP_MIX, "mix", d9_cpu_any, run_mix),
+    D9_PLAIN_RULE(D9_OP_RANK, "rank", d9_cpu_f32, run_rank),
     D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_cpu_f32, run_update),
     {.name = "orthogonal_update",
      .node_count = 1,

@@ -181,12 +181,13 @@ D9_CUDA_RUN(draw);
 D9_CUDA_RUN(augment);
 D9_CUDA_RUN(gather);
 D9_CUDA_RUN(mix);
+D9_CUDA_RUN(rank);
 D9_CUDA_RUN(update);
 D9_CUDA_RUN(orthogonal_update);
 d9_status d9_cuda_prepare_orthogonal_update(d9_context *context, d9_site *site);
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);
-D9_CUDA_RUN(norm);          /* norm or norm_eval, then act, or act and add in either order; pool, norm, act */
+D9_CUDA_RUN(norm); /* norm or norm_eval, then act, or act and add in either order; pool, norm, act */
 /* What they want of the scratch: the launchers' own, and running statistics of a measurement. */
 static inline int64_t d9_cuda_norm_bytes(const d9_kernel_norm *shape) {
     return d9_cuda_norm_scratch_bytes(shape) + 2 * shape->groups * shape->channels * (int64_t)sizeof(float);

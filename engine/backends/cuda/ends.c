@@ -6,9 +6,9 @@ _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
                    (int)D9_DRAW_SLOTS == (int)D9_AUGMENT_SLOTS,
                "augment.h and the formulas number mirror rules and draws alike");
 
-static d9_cuda_slice slice_of(const d9_site *site, d9_value_id order, int64_t batch, int64_t batches,
+static d9_cuda_slice slice_of(const d9_site *site, d9_value_id order, int64_t batch, int64_t count,
                               int64_t steps_per_epoch) {
-    return (d9_cuda_slice){d9_site_data(site, order), d9_cuda_of(site)->step, batch, batch * batches, steps_per_epoch};
+    return (d9_cuda_slice){d9_site_data(site, order), d9_cuda_of(site)->step, batch, count, steps_per_epoch};
 }
 
 static d9_augment_rule rule_of(const d9_draw_attributes *draw) {
@@ -20,7 +20,7 @@ D9_CUDA_RUN(draw) {
     const d9_node *node = site->nodes[0];
     const d9_draw_attributes *draw = &node->as.draw;
     const d9_augment_rule rule = rule_of(draw);
-    const d9_cuda_slice slice = slice_of(site, node->inputs[0], draw->batch, draw->batches, draw->steps_per_epoch);
+    const d9_cuda_slice slice = slice_of(site, node->inputs[0], draw->batch, draw->count, draw->steps_per_epoch);
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_draw(d9_cuda_stream_of(site), &slice, &rule, d9_site_data(site, node->outputs[0])));
@@ -31,7 +31,7 @@ static d9_status augment(d9_context *context, const d9_site *site, const d9_node
                          const d9_augment_rule *rule) {
     const d9_augment_attributes *attributes = &node->as.augment;
     const d9_cuda_slice slice =
-        slice_of(site, node->inputs[1], attributes->batch, attributes->batches, attributes->steps_per_epoch);
+        slice_of(site, node->inputs[1], attributes->batch, attributes->count, attributes->steps_per_epoch);
     const d9_cuda_batch batch = {.images = d9_site_data(site, node->inputs[0]),
                                  .table = d9_site_data(site, node->inputs[3]),
                                  .draws = draws,
@@ -65,7 +65,7 @@ bool d9_cuda_draw_augment_match(const d9_site *site) {
     const d9_augment_attributes *used = &augment->as.augment;
     const d9_augment_rule rule = rule_of(drawn);
     return augment->inputs[2] == draw->outputs[0] && d9_site_internal(site, draw->outputs[0]) &&
-           augment->inputs[1] == draw->inputs[0] && drawn->batch == used->batch && drawn->batches == used->batches &&
+           augment->inputs[1] == draw->inputs[0] && drawn->batch == used->batch && drawn->count == used->count &&
            drawn->steps_per_epoch == used->steps_per_epoch && drawn->pad == used->pad &&
            drawn->cutout == used->cutout && (d9_augment_jitters(&rule) != 0) == used->jitter &&
            d9_cuda_storable(d9_site_value(site, augment->outputs[0])->type) &&
@@ -82,11 +82,21 @@ D9_CUDA_RUN(gather) {
     const d9_node *node = site->nodes[0];
     const d9_augment_attributes *attributes = &node->as.augment;
     const d9_cuda_slice slice =
-        slice_of(site, node->inputs[1], attributes->batch, attributes->batches, attributes->steps_per_epoch);
+        slice_of(site, node->inputs[1], attributes->batch, attributes->count, attributes->steps_per_epoch);
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_gather(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),
                                         d9_site_data(site, node->outputs[0])));
+}
+
+D9_CUDA_RUN(rank) {
+    const d9_node *node = site->nodes[0];
+    const d9_augment_attributes *rank = &node->as.augment;
+    const d9_cuda_slice slice = slice_of(site, node->inputs[1], rank->batch, rank->count, rank->steps_per_epoch);
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_rank(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),
+                                      d9_site_data(site, node->outputs[0])));
 }
 
 D9_CUDA_RUN(mix) {

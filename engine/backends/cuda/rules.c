@@ -195,6 +195,8 @@ static bool metrics_match(const d9_site *site) {
 }
 
 /* The kernels' table of bytes is f32. */
+static bool rank_match(const d9_site *site) { return d9_site_value(site, input(site, 0))->type == D9_F32; }
+
 static bool augment_match(const d9_site *site) {
     return d9_cuda_storable(d9_site_value(site, output(site, 0))->type) &&
            d9_site_value(site, input(site, 3))->type == D9_F32;
@@ -261,6 +263,7 @@ static const d9_rule d9_cuda_rules[] = {
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", augment_match, d9_cuda_run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_cuda_run_gather),
     D9_PLAIN_RULE(D9_OP_MIX, "mix", any, d9_cuda_run_mix),
+    D9_PLAIN_RULE(D9_OP_RANK, "rank", rank_match, d9_cuda_run_rank),
     D9_PLAIN_RULE(D9_OP_CAST, "cast", any, run_cast),
     D9_PLAIN_RULE(D9_OP_ACT, "act", any, run_act),
     D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", any, run_act_backward),

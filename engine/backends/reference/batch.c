@@ -1,7 +1,9 @@
 /* The batch: draws, augmentation, labels. The order buffer holds a whole epoch; step s of it starts at
  * (s mod steps_per_epoch) * batch, whatever number of batches it takes. */
 #include "backends/reference/reference.h"
+#include "core/system.h"
 #include "kernels/formulas/augment.h"
+#include "kernels/formulas/rank.h"
 
 _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
                    (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING &&
@@ -26,10 +28,9 @@ d9_status d9_reference_DRAW(d9_context *context, const d9_site *site, int64_t st
                                   draw->width, draw->out_height, draw->out_width, draw->brightness, draw->contrast};
     uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
     int32_t *draws = d9_site_data(site, site->nodes[0]->outputs[0]); /* (N, 7) */
-    const int64_t count = draw->batch * draw->batches;
     const int32_t *order;
-    D9_TRY(slice(context, site, 0, step % draw->steps_per_epoch * draw->batch, count, draw->samples, &order));
-    for (int64_t i = 0; i < count; i++) {
+    D9_TRY(slice(context, site, 0, step % draw->steps_per_epoch * draw->batch, draw->count, draw->samples, &order));
+    for (int64_t i = 0; i < draw->count; i++) {
         const d9_augment_draws drawn = d9_augment_draw(&rule, (uint32_t)order[i], epoch);
         for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[i * D9_DRAW_SLOTS + s] = drawn.slot[s];
     }
@@ -68,11 +69,12 @@ d9_status d9_reference_AUGMENT(d9_context *context, const d9_site *site, int64_t
     const int64_t pixels = d9_shape_count(shape) / shape->d[0], made = d9_shape_count(batch) / batch->d[0];
     const double *table;
     double *out;
-    D9_TRY(slice(context, site, 1, step % augment->steps_per_epoch * augment->batch, batch->d[0], shape->d[0], &order));
+    D9_TRY(
+        slice(context, site, 1, step % augment->steps_per_epoch * augment->batch, augment->count, shape->d[0], &order));
     D9_TRY(d9_reference_input(context, site, 3, &table));
     D9_TRY(d9_reference_output(context, site, 0, &out));
 #pragma omp parallel for num_threads(site->threads) schedule(static)
-    for (int64_t i = 0; i < batch->d[0]; i++)
+    for (int64_t i = 0; i < augment->count; i++)
         augment_sample(images + order[i] * pixels, shape, draws + i * D9_DRAW_SLOTS, table, augment, batch,
                        out + i * made);
     d9_reference_store(site, 0);
@@ -85,9 +87,9 @@ d9_status d9_reference_GATHER(d9_context *context, const d9_site *site, int64_t 
     const d9_augment_attributes *augment = &site->nodes[0]->as.augment;
     const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[0]), *order;
     int32_t *out = d9_site_data(site, site->nodes[0]->outputs[0]);
-    const int64_t samples = d9_reference_in(site, 0)->shape.d[0], count = d9_reference_out(site, 0)->shape.d[0];
-    D9_TRY(slice(context, site, 1, step % augment->steps_per_epoch * augment->batch, count, samples, &order));
-    for (int64_t i = 0; i < count; i++) out[i] = labels[order[i]];
+    const int64_t samples = d9_reference_in(site, 0)->shape.d[0];
+    D9_TRY(slice(context, site, 1, step % augment->steps_per_epoch * augment->batch, augment->count, samples, &order));
+    for (int64_t i = 0; i < augment->count; i++) out[i] = labels[order[i]];
 done:
     return status;
 }
@@ -106,5 +108,22 @@ d9_status d9_reference_MIX(d9_context *context, const d9_site *site, int64_t ste
             y[n * size + i] = share * x[n * size + i] + (1 - share) * x[(images - 1 - n) * size + i];
     d9_reference_store(site, 0);
 done:
+    return status;
+}
+
+d9_status d9_reference_RANK(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_augment_attributes *rank = &site->nodes[0]->as.augment;
+    int32_t *ranked = d9_site_data(site, site->nodes[0]->outputs[0]);
+    const int32_t *order;
+    const double *wide;
+    float *losses = NULL;
+    D9_TRY(slice(context, site, 1, step % rank->steps_per_epoch * rank->batch, rank->count, INT32_MAX, &order));
+    D9_TRY(d9_reference_input(context, site, 0, &wide));
+    D9_TRY(D9_ALLOCATE(context, rank->count, "losses", &losses));
+    for (int64_t i = 0; i < rank->count; i++) losses[i] = (float)wide[i];
+    for (int64_t i = 0; i < rank->count; i++) ranked[d9_rank_of(losses, rank->count, i)] = order[i];
+done:
+    d9_release(context, losses);
     return status;
 }

@@ -1,4 +1,5 @@
-/* The batch: draws, augmented images and labels, from the data set by the epoch's order; images mixed in pairs. */
+/* The batch: draws, augmented images and labels, from the data set by the epoch's order; images mixed in pairs; images
+ * ranked by their loss. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -6,9 +7,14 @@
 static double read_batch(const d9_graph *graph, const d9_node *node, int input) {
     const d9_shape *shape = d9_input_shape(graph, node, input);
     const double all = (double)d9_shape_count(shape);
-    const int64_t batch = node->op == D9_OP_DRAW ? node->as.draw.batch * node->as.draw.batches
-                                                 : node->as.augment.batch * node->as.augment.batches;
-    return input < 2 ? all * (double)batch / (double)shape->d[0] : all;
+    const int64_t count = node->op == D9_OP_DRAW ? node->as.draw.count : node->as.augment.count;
+    return input < 2 ? all * (double)count / (double)shape->d[0] : all;
+}
+
+/* All losses, and of the order a batch's part. */
+static double read_ranked(const d9_graph *graph, const d9_node *node, int input) {
+    (void)input;
+    return (double)d9_input_shape(graph, node, 0)->d[0];
 }
 
 /* (pixel - mean) / std */
@@ -59,4 +65,13 @@ const d9_op_info d9_op_MIX = {
     .outputs = 1,
     .batch = true,
     D9_AS_MADE,
+};
+
+const d9_op_info d9_op_RANK = {
+    .doc = "loss (N), order -> the step's samples i32 (N), by falling loss",
+    .inputs = 2,
+    .outputs = 1,
+    .exact = true,
+    D9_AS_MADE,
+    .read = read_ranked,
 };

@@ -1,0 +1,73 @@
+/* One graph's nodes among another's: see graph.h. */
+#include "core/system.h"
+#include "graph/graph.h"
+
+#include <stdio.h>
+
+typedef struct merging {
+    d9_context *context;
+    const d9_graph *from;
+    const d9_merge *as;
+    d9_graph *to;
+    d9_value_id *same; /* (from->value_count): what each value is in `to`; D9_NONE: not yet known */
+} merging;
+
+static d9_status prefixed(d9_context *context, const char *prefix, const char *name, char made[D9_NAME_SIZE]) {
+    if (snprintf(made, D9_NAME_SIZE, "%s%s", prefix, name) < D9_NAME_SIZE) return D9_OK;
+    return d9_fail(context, D9_USAGE, "the name %s%s is too long", prefix, name);
+}
+
+static bool is_kept(const d9_value *value) {
+    return value->kind == D9_VALUE_PARAMETER || value->kind == D9_VALUE_STATISTIC || value->kind == D9_VALUE_GRADIENT;
+}
+
+/* The value in `to`, added where there is none of its name. */
+static d9_status find(const merging *m, d9_value_id id) {
+    d9_status status = D9_OK;
+    d9_value value = m->from->values[id];
+    if (m->same[id] != D9_NONE) goto done;
+    if (value.kind != D9_VALUE_STORED)
+        D9_TRY(prefixed(m->context, is_kept(&value) ? m->as->kept_prefix : m->as->prefix, m->from->values[id].name,
+                        value.name));
+    m->same[id] = d9_graph_find_value(m->to, value.name);
+    if (m->same[id] == D9_NONE) {
+        value.producer = D9_NONE;
+        D9_TRY(d9_graph_add_value(m->context, m->to, &value, &m->same[id]));
+    } else if (!d9_shape_equal(&m->to->values[m->same[id]].shape, &value.shape)) {
+        D9_TRY(d9_fail(m->context, D9_USAGE, "two values of other shapes are named %s", value.name));
+    }
+done:
+    return status;
+}
+
+static d9_status insert(const merging *m, const d9_node *of, d9_node_id at) {
+    d9_status status;
+    d9_node node = *of;
+    D9_TRY(prefixed(m->context, m->as->prefix, of->role, node.role));
+    node.when = m->as->when;
+    for (int i = 0; i < node.input_count; i++) {
+        D9_TRY(find(m, of->inputs[i]));
+        node.inputs[i] = m->same[of->inputs[i]];
+    }
+    for (int i = 0; i < node.output_count; i++) {
+        if (of->outputs[i] == D9_NONE) continue;
+        D9_TRY(find(m, of->outputs[i]));
+        node.outputs[i] = m->same[of->outputs[i]];
+    }
+    D9_TRY(d9_graph_insert_node(m->context, m->to, at, &node, NULL));
+done:
+    return status;
+}
+
+d9_status d9_graph_merge(d9_context *context, const d9_graph *from, const d9_merge *as, d9_node_id at, d9_graph *to) {
+    d9_status status;
+    merging m = {context, from, as, to, NULL};
+    D9_TRY(D9_ALLOCATE(context, from->value_count + 1, "graph", &m.same));
+    for (int v = 0; v < from->value_count; v++) m.same[v] = D9_NONE;
+    if (as->image != D9_NONE) m.same[from->image] = as->image;
+    if (as->labels != D9_NONE) m.same[from->labels] = as->labels;
+    for (d9_node_id n = 0; n < from->node_count; n++) D9_TRY(insert(&m, &from->nodes[n], at + n));
+done:
+    d9_release(context, m.same);
+    return status;
+}

@@ -1,0 +1,225 @@
+/* What stands around the network in a list: the batch before it; the metrics and the gradients behind it; and where a
+ * step learns from its hard images alone, the small network that chooses them. */
+#include "train/build_parts.h"
+#include "graph/op.h"
+#include "step/layout.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What both lists of training share. */
+static int find_table(const d9_program *program, const char *name) {
+    int found = D9_NONE;
+    for (int t = 0; t < program->table_count; t++)
+        if (strcmp(program->table[t].name, name) == 0) found = t;
+    return found;
+}
+
+/* ---- the batch ---- */
+
+d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name, d9_buffer buffer, d9_type type,
+                          d9_shape shape, int64_t offset, d9_value_id *id) {
+    d9_value value = {
+        .kind = D9_VALUE_STORED, .buffer = buffer, .type = type, .shape = shape, .offset = offset, .producer = D9_NONE};
+    snprintf(value.name, sizeof value.name, "%s", name);
+    return d9_graph_add_value(context, graph, &value, id);
+}
+
+/* Mixup: by a share of each step's own, each image becomes a mixture with its partner, and so does its target. */
+static d9_status add_mixup(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
+    d9_status status;
+    static const char name[] = "mixup";
+    double *shares;
+    d9_node mix = {D9_OP_MIX, "image.mix", {plain}, 1, {graph->image}, 1, .as.mix = {{D9_NONE, 1}}};
+    int *table = &mix.as.mix.share.table;
+    *table = find_table(program, name);
+    if (*table == D9_NONE) {
+        D9_TRY(d9_build_table(context, program, name, program->steps, table, &shares));
+        for (int64_t s = 0; s < program->steps; s++)
+            shares[s] = d9_mixup_share(program->seed, s, program->augmentation.mixup);
+    }
+    graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.share = mix.as.mix.share;
+    D9_TRY(d9_graph_insert_node(context, graph, 0, &mix, NULL));
+done:
+    return status;
+}
+
+static d9_status add_class_weights(d9_context *context, const double *weights, d9_program *program, d9_graph *graph) {
+    d9_status status = D9_OK;
+    static const char name[] = "class weights";
+    const int64_t classes = program->extent.classes;
+    int *table = &graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.weights;
+    double *values;
+    if (!weights) return D9_OK;
+    *table = find_table(program, name);
+    if (*table != D9_NONE) return D9_OK;
+    D9_TRY(d9_build_table(context, program, name, classes, table, &values));
+    memcpy(values, weights, (size_t)classes * sizeof *values);
+done:
+    return status;
+}
+
+/* Whose images a list works on. */
+typedef enum batch_kind {
+    TAKEN,  /* all that a step takes, in the epoch's order */
+    CHOSEN, /* those of them that come first by their loss */
+    EVALUATED
+} batch_kind;
+
+static const char ranked_name[] = "proxy.look.ranked";
+
+/* draw, augment, gather at the head of a training list; augment alone at the head of the evaluation's. `taken`: images
+ * that a step takes. */
+static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, batch_kind kind,
+                                 int64_t taken) {
+    d9_status status;
+    const bool training = kind != EVALUATED;
+    const d9_extent *e = &program->extent;
+    const int64_t images = training ? e->train_images : e->eval_images,
+                  per_epoch = training ? program->steps_per_epoch : 1, all = graph->values[graph->image].shape.d[0];
+    const d9_augmentation *augmentation = &program->augmentation;
+    const d9_augment_attributes augment = {training ? augmentation->pad : d9_views_reach(&program->views),
+                                           training ? augmentation->cutout : 0,
+                                           kind == CHOSEN ? 0 : e->batch, /* their list is the step's alone */
+                                           all,
+                                           per_epoch,
+                                           training && (augmentation->brightness > 0 || augmentation->contrast > 0)};
+    const d9_shape order_shape = {1, {per_epoch * e->batch}}, draws_shape = {2, {all, D9_DRAW_SLOTS}};
+    const d9_shape images_shape = {4, {images, e->height, e->width, e->channels}},
+                   table_shape = {2, {e->channels, 256}};
+    d9_value_id order, pixels, table, labels, draws, image = graph->image;
+    const d9_shape made = graph->values[image].shape;
+    if (kind == CHOSEN) {
+        d9_value ranked = {.kind = D9_VALUE_ACTIVATION, .type = D9_I32, .shape = {1, {taken}}, .producer = D9_NONE};
+        snprintf(ranked.name, sizeof ranked.name, "%s", ranked_name);
+        D9_TRY(d9_graph_add_value(context, graph, &ranked, &order));
+    } else {
+        D9_TRY(d9_build_stored(context, graph, "order", training ? D9_BUFFER_ORDER : D9_BUFFER_EVAL_ORDER, D9_I32,
+                               order_shape, 0, &order));
+    }
+    D9_TRY(d9_build_stored(context, graph, "images", training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, D9_U8,
+                           images_shape, 0, &pixels));
+    D9_TRY(
+        d9_build_stored(context, graph, "table", D9_BUFFER_TABLE, program->precision->master, table_shape, 0, &table));
+    if (training) {
+        const d9_value made = {"draws", D9_VALUE_ACTIVATION, D9_I32, draws_shape, .producer = D9_NONE};
+        D9_TRY(d9_graph_add_value(context, graph, &made, &draws));
+        D9_TRY(d9_build_stored(context, graph, "images.labels", D9_BUFFER_LABELS, D9_I32, (d9_shape){1, {images}}, 0,
+                               &labels));
+        const d9_node gather = {D9_OP_GATHER, "labels", {labels, order}, 2, {graph->labels}, 1, .as.augment = augment};
+        D9_TRY(d9_graph_insert_node(context, graph, 0, &gather, NULL));
+    } else {
+        D9_TRY(d9_build_stored(context, graph, "draws", D9_BUFFER_EVAL_DRAWS, D9_I32, draws_shape, 0, &draws));
+    }
+    if (training && augmentation->mixup > 0) {
+        d9_value plain = graph->values[image];
+        snprintf(plain.name, sizeof plain.name, "%s", "image.plain");
+        D9_TRY(d9_graph_add_value(context, graph, &plain, &image));
+        D9_TRY(add_mixup(context, program, graph, image));
+    }
+    const d9_node node = {D9_OP_AUGMENT, "image", {pixels, order, draws, table}, 4, {image}, 1, .as.augment = augment};
+    D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
+    if (training) {
+        const d9_draw_attributes attributes = {program->seed,
+                                               augment.pad,
+                                               (int)augmentation->mirror,
+                                               augment.cutout,
+                                               augment.batch,
+                                               augment.count,
+                                               per_epoch,
+                                               images,
+                                               (int)e->height,
+                                               (int)e->width,
+                                               (int)made.d[1],
+                                               (int)made.d[2],
+                                               augmentation->brightness,
+                                               augmentation->contrast};
+        const d9_node draw = {D9_OP_DRAW, "draws", {order}, 1, {draws}, 1, .as.draw = attributes};
+        D9_TRY(d9_graph_insert_node(context, graph, 0, &draw, NULL));
+    }
+done:
+    return status;
+}
+
+static d9_status add_metrics(d9_context *context, d9_graph *graph) {
+    d9_status status;
+    d9_value_id metrics;
+    D9_TRY(d9_build_stored(context, graph, "metrics", D9_BUFFER_METRICS, D9_F64, (d9_shape){1, {4}}, 0, &metrics));
+    const d9_node node = {D9_OP_METRICS, "metrics",        {graph->loss, graph->logits, graph->labels, metrics}, 4,
+                          {metrics},     .output_count = 1};
+    D9_TRY(d9_graph_add_node(context, graph, &node, NULL));
+done:
+    return status;
+}
+
+d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph) {
+    return add_batch_nodes(b->context, b->program, graph, EVALUATED, b->program->extent.batch);
+}
+
+/* ---- learning from the hard images alone ---- */
+
+int64_t d9_build_learned(const d9_program *program, int64_t images) {
+    const double share = program->augmentation.hard_share;
+    const int64_t learned = share > 0 ? llround(share * (double)images) : images;
+    return learned > 0 ? learned : 1;
+}
+
+/* The small network looks at all images that the step takes, before anything else, and ranks them. */
+static d9_status add_look(const d9_building *b, int64_t taken, d9_graph *graph) {
+    d9_status status;
+    d9_graph look;
+    d9_value ranked = {"ranked", D9_VALUE_ACTIVATION, D9_I32, .shape = {1, {taken}}, .producer = D9_NONE};
+    const d9_merge as = {"proxy.look.", "proxy.", D9_NONE, D9_NONE, {0}};
+    d9_node rank = {D9_OP_RANK, "rank", .input_count = 2, .output_count = 1,
+                    .as.augment = {.batch = b->program->extent.batch,
+                                   .count = taken,
+                                   .steps_per_epoch = b->program->steps_per_epoch}};
+    d9_graph_init(&look);
+    D9_TRY(d9_build_proxy(b, taken, graph, &look));
+    D9_TRY(d9_precision_apply(b->context, &look, b->program->precision));
+    D9_TRY(add_class_weights(b->context, b->options->class_weights, b->program, &look));
+    D9_TRY(add_batch_nodes(b->context, b->program, &look, TAKEN, taken));
+    rank.inputs[0] = look.loss;
+    rank.inputs[1] = d9_graph_find_value(&look, "order");
+    D9_TRY(d9_graph_add_value(b->context, &look, &ranked, &rank.outputs[0]));
+    D9_TRY(d9_graph_add_node(b->context, &look, &rank, NULL));
+    D9_TRY(d9_graph_merge(b->context, &look, &as, 0, graph));
+done:
+    d9_graph_free(b->context, &look);
+    return status;
+}
+
+/* Every few steps it learns, from the same images as the network. */
+static d9_status add_lesson(const d9_building *b, int64_t from, d9_graph *graph) {
+    d9_status status;
+    d9_graph proxy;
+    const d9_merge as = {
+        "proxy.", "proxy.", graph->image, graph->labels, {.every = b->program->augmentation.hard_every}};
+    d9_graph_init(&proxy);
+    D9_TRY(d9_build_proxy(b, graph->values[graph->image].shape.d[0], graph, &proxy));
+    d9_build_rest(b->program, from, &proxy);
+    D9_TRY(d9_precision_apply(b->context, &proxy, b->program->precision));
+    D9_TRY(add_class_weights(b->context, b->options->class_weights, b->program, &proxy));
+    D9_TRY(d9_gradient_append(b->context, &proxy, false));
+    D9_TRY(d9_graph_merge(b->context, &proxy, &as, graph->node_count, graph));
+done:
+    d9_graph_free(b->context, &proxy);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t taken, d9_graph *graph) {
+    d9_status status;
+    const bool chooses = b->program->augmentation.hard_share > 0;
+    D9_TRY(d9_precision_apply(b->context, graph, b->program->precision));
+    D9_TRY(add_class_weights(b->context, b->options->class_weights, b->program, graph));
+    D9_TRY(add_batch_nodes(b->context, b->program, graph, chooses ? CHOSEN : TAKEN, taken));
+    D9_TRY(add_metrics(b->context, graph));
+    D9_TRY(d9_gradient_append(b->context, graph, b->config->train.image_gradient));
+    if (chooses) D9_TRY(add_look(b, taken, graph));
+    if (chooses) D9_TRY(add_lesson(b, from, graph));
+done:
+    return status;
+}

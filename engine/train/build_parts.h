@@ -1,0 +1,58 @@
+/* The parts of building a program, for each other: the network (build.c), the batch and the gradients
+ * (build_gradients.c), the updates (build_updates.c), the phases (build_phases.c). */
+#ifndef D9_TRAIN_BUILD_PARTS_H
+#define D9_TRAIN_BUILD_PARTS_H
+
+#include "train/build.h"
+
+/* What a run is built from, and what it becomes. */
+typedef struct d9_building {
+    d9_context *context;
+    const d9_config *config;
+    const d9_program_options *options;
+    d9_program *program;
+} d9_building;
+
+/* ---- the network ---- */
+
+/* The network that learns from `images` images a step, edited by the tricks; `small`: on the first steps' smaller ones.
+ * What the tricks say beside it has been said. */
+D9_MUST_USE d9_status d9_build_learner(const d9_building *b, int64_t images, bool small, d9_graph *list);
+/* The small network that chooses the hard ones of `images` images like those of `like`, edited by those tricks that
+ * find something to edit in it. */
+D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *like, d9_graph *list);
+
+/* ---- the batch and the gradients ---- */
+
+/* From the batch to the gradients, of a list that serves the steps from `from` on, each of `taken` images. */
+D9_MUST_USE d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t taken, d9_graph *graph);
+/* The batch at the head of the evaluation list. */
+D9_MUST_USE d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph);
+/* Images that a step learns from, of so many that it takes. */
+int64_t d9_build_learned(const d9_program *program, int64_t images);
+
+/* ---- the updates ---- */
+
+/* From the gradients to the end of a step. */
+D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
+
+/* ---- the phases ---- */
+
+/* When which list serves, without the lists. */
+D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
+/* The lists. `learner`: the network of the others; `updates`: the first node of `train` behind its gradients. */
+D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *learner, d9_node_id updates);
+/* Whether the images of this step are small. */
+bool d9_build_is_small(const d9_program *program, int64_t step);
+/* No gradient is made for what has stopped by this step. */
+void d9_build_rest(const d9_program *program, int64_t from, d9_graph *list);
+
+/* ---- tables and values ---- */
+
+D9_MUST_USE d9_status d9_build_table(d9_context *context, d9_program *program, const char *name, int64_t count, int *id,
+                                     double **values);
+/* A value at a fixed place of a buffer. */
+D9_MUST_USE d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name, d9_buffer buffer,
+                                      d9_type type, d9_shape shape, int64_t offset, d9_value_id *id);
+
+#endif

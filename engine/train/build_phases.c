@@ -1,0 +1,156 @@
+/* Phases: smaller images at first, other numbers of batches, and no gradients of what no longer moves. */
+#include "train/build_parts.h"
+#include "graph/op.h"
+#include "step/layout.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The same state serves both lists. */
+static d9_status check_same_state(d9_context *context, const d9_program *program, const d9_graph *list) {
+    const d9_graph *train = &program->train;
+    const d9_shape *image = &list->values[list->image].shape;
+    for (int v = 0; v < list->value_count; v++) {
+        const d9_value *value = &list->values[v];
+        if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
+        const d9_value_id same = d9_graph_find_value(train, value->name);
+        if (same == D9_NONE || !d9_shape_equal(&train->values[same].shape, &value->shape))
+            return d9_fail(context, D9_USAGE,
+                           "progressive: the shape of %s depends on the size of the images: this network cannot begin "
+                           "with %lldx%lld of %lldx%lld",
+                           value->name, (long long)image->d[1], (long long)image->d[2],
+                           (long long)program->extent.height, (long long)program->extent.width);
+    }
+    return D9_OK;
+}
+
+/* The value of this name, added where there is none yet. */
+static d9_status find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted, d9_value_id *id) {
+    d9_value value = *wanted;
+    *id = d9_graph_find_value(graph, value.name);
+    if (*id != D9_NONE) return D9_OK;
+    value.producer = D9_NONE;
+    return d9_graph_add_value(context, graph, &value, id);
+}
+
+/* What `train` has from this node on, updates and tail, but for what has stopped by the phase. */
+static d9_status copy_updates(d9_context *context, const d9_graph *train, d9_node_id first, d9_phase *phase) {
+    d9_status status = D9_OK;
+    for (d9_node_id n = first; n < train->node_count; n++) {
+        d9_node node = train->nodes[n];
+        if (node.when.until > 0 && node.when.until <= phase->from) continue;
+        for (int i = 0; i < node.input_count; i++)
+            D9_TRY(find_or_add(context, &phase->list, &train->values[node.inputs[i]], &node.inputs[i]));
+        for (int i = 0; i < node.output_count; i++)
+            D9_TRY(find_or_add(context, &phase->list, &train->values[node.outputs[i]], &node.outputs[i]));
+        D9_TRY(d9_graph_add_node(context, &phase->list, &node, NULL));
+    }
+done:
+    return status;
+}
+
+static int64_t small_steps(const d9_program *program) {
+    const d9_augmentation *augmentation = &program->augmentation;
+    return augmentation->early_scale > 0 ? llround(augmentation->early_share * (double)program->steps) : 0;
+}
+
+/* Batches that a step takes from here on. */
+static int64_t batches_at(const d9_program *program, int64_t step) {
+    const d9_augmentation *augmentation = &program->augmentation;
+    int64_t batches = 1;
+    for (int i = 0; i < augmentation->batch_changes; i++)
+        if (llround(augmentation->batch_change[i].from * (double)program->steps) <= step)
+            batches = augmentation->batch_change[i].batches;
+    return batches;
+}
+
+bool d9_build_is_small(const d9_program *program, int64_t step) { return step < small_steps(program); }
+
+void d9_build_rest(const d9_program *program, int64_t from, d9_graph *list) {
+    for (int v = 0; v < list->value_count; v++) {
+        d9_value *value = &list->values[v];
+        if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
+        const d9_group *group = &program->groups.group[d9_groups_find(&program->groups, value)];
+        value->trainable = d9_group_until(program, group) > from;
+    }
+}
+
+static d9_status fill_phase(const d9_building *b, const d9_graph *learner, d9_node_id updates, d9_phase *phase) {
+    d9_status status;
+    const d9_program *program = b->program;
+    const int64_t taken = program->extent.batch * phase->batches;
+    const bool small = d9_build_is_small(program, phase->from);
+    D9_TRY(phase->batches > 1 || small ? d9_build_learner(b, d9_build_learned(program, taken), small, &phase->list)
+                                       : d9_graph_copy(b->context, learner, &phase->list));
+    D9_TRY(check_same_state(b->context, program, &phase->list));
+    d9_build_rest(program, phase->from, &phase->list);
+    D9_TRY(d9_build_gradients(b, phase->from, taken, &phase->list));
+    d9_layout_like(&program->train, &phase->list);
+    D9_TRY(copy_updates(b->context, &program->train, updates, phase));
+done:
+    return status;
+}
+
+d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *learner, d9_node_id updates) {
+    d9_status status = D9_OK;
+    for (int p = 0; p < b->program->phase_count; p++) D9_TRY(fill_phase(b, learner, updates, &b->program->phase[p]));
+done:
+    return status;
+}
+
+static d9_status add_phase(d9_context *context, int64_t from, int64_t until, int64_t batches, d9_program *program) {
+    if (program->phase_count == D9_MAX_PHASES)
+        return d9_fail(context, D9_USAGE,
+                       "the run has more than %d phases: changes of image size and batch, and ends of groups",
+                       D9_MAX_PHASES);
+    d9_phase *phase = &program->phase[program->phase_count++];
+    *phase = (d9_phase){.from = from, .until = until, .batches = batches};
+    d9_graph_init(&phase->list);
+    return D9_OK;
+}
+
+/* The first of these steps that no phase serves; until: there is none. */
+static int64_t first_left(const d9_program *program, int64_t from, int64_t until) {
+    while (from < until && d9_program_phase(program, from) != D9_NONE) from += d9_program_batches(program, from);
+    return from;
+}
+
+/* When the next group ends, or another of the changes comes; `rests`: one has ended. */
+static int64_t next_change(const d9_program *program, int64_t from, bool *rests) {
+    int64_t next = from < small_steps(program) ? small_steps(program) : program->steps;
+    *rests = false;
+    for (int g = 0; g < program->groups.count; g++) {
+        const d9_group *group = &program->groups.group[g];
+        const int64_t end = d9_group_until(program, group);
+        if (group->begin == group->end) continue;
+        if (end <= from) *rests = true;
+        if (end > from && end < next) next = end;
+    }
+    for (int i = 0; i < program->augmentation.batch_changes; i++) {
+        const int64_t at = llround(program->augmentation.batch_change[i].from * (double)program->steps);
+        if (at > from && at < next) next = at;
+    }
+    return next;
+}
+
+/* A phase between each two changes, but where the steps run `train`; and where single batches are left of steps that
+ * take several, one for those. */
+d9_status d9_build_find_phases(const d9_building *b) {
+    d9_status status = D9_OK;
+    d9_context *context = b->context;
+    d9_program *program = b->program;
+    for (int64_t from = 0, until; from < program->steps; from = until) {
+        bool rests;
+        const int64_t batches = batches_at(program, from);
+        until = next_change(program, from, &rests);
+        if (batches > program->steps_per_epoch)
+            D9_TRY(d9_fail(context, D9_USAGE, "a step of %lld batches: an epoch has no more than %lld",
+                           (long long)batches, (long long)program->steps_per_epoch));
+        if (batches > 1) D9_TRY(add_phase(context, from, until, batches, program));
+        if ((rests || from < small_steps(program)) && first_left(program, from, until) < until)
+            D9_TRY(add_phase(context, from, until, 1, program));
+    }
+done:
+    return status;
+}

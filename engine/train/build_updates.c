@@ -1,0 +1,269 @@
+/* Coefficients by step, the updates of the groups, and the tail. */
+#include "train/build_parts.h"
+#include "graph/op.h"
+#include "step/layout.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- coefficients ---- */
+
+d9_status d9_build_table(d9_context *context, d9_program *program, const char *name, int64_t count, int *id,
+                         double **values) {
+    d9_status status;
+    if (program->table_count == D9_MAX_TABLES)
+        return d9_fail(context, D9_USAGE, "more than %d schedules", D9_MAX_TABLES);
+    D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, count + 1, values));
+    *id = program->table_count++;
+    program->table[*id] = (d9_table){name, *values, count};
+done:
+    return status;
+}
+
+/* Images that a step learns from. */
+static double images_of(const d9_program *program, int64_t step) {
+    return (double)d9_build_learned(program, program->extent.batch * d9_program_batches(program, step));
+}
+
+/* The rate of a group: schedule * multiplier, and over the step's images as it meets summed gradients. */
+static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
+                            d9_program *program, int *id) {
+    d9_status status;
+    double *values;
+    D9_TRY(d9_build_table(context, program, group->name, program->steps, id, &values));
+    for (int64_t s = 0; s < program->steps; s++) {
+        const double rate =
+            options->rates ? options->rates[s] * group->rate_multiplier : d9_group_rate(program, group, s);
+        values[s] = group->mean ? rate : rate / images_of(program, s);
+    }
+done:
+    return status;
+}
+
+/* A ratio that grows with the steps that are done. */
+static d9_status growing_ratio(d9_context *context, d9_program *program, const d9_tail_node *tail, int *id) {
+    d9_status status;
+    double *values;
+    D9_TRY(d9_build_table(context, program, d9_program_buffer_name(program, tail->to), program->steps, id, &values));
+    for (int64_t s = 0, next; s < program->steps; s = next) {
+        next = s + d9_program_batches(program, s);
+        values[s] = tail->ratio.constant * pow((double)next / (double)program->steps, tail->power);
+    }
+done:
+    return status;
+}
+
+static double decay_of(const d9_group *group, double images) {
+    return group->weight_decay * (group->mean ? 1 : images) * group->decay_multiplier;
+}
+
+/* What depends on a step's images: the same in all of them, but where some take more batches. */
+static d9_status decay_and_share(d9_context *context, d9_program *program, const d9_group *group,
+                                 d9_update_attributes *update) {
+    d9_status status = D9_OK;
+    double *decays, *shares;
+    update->decay = (d9_coefficient){D9_NONE, decay_of(group, images_of(program, 0))};
+    update->share = (d9_coefficient){D9_NONE, 1 / images_of(program, 0)};
+    if (program->augmentation.batch_changes == 0) goto done;
+    D9_TRY(d9_build_table(context, program, group->name, program->steps, &update->decay.table, &decays));
+    D9_TRY(d9_build_table(context, program, group->name, program->steps, &update->share.table, &shares));
+    for (int64_t s = 0; s < program->steps; s++) {
+        decays[s] = decay_of(group, images_of(program, s));
+        shares[s] = 1 / images_of(program, s);
+    }
+done:
+    return status;
+}
+
+/* What a moving average holds of its t values in step t, from 1: 1 - (1 - weight)^t. */
+static d9_status correction_table(d9_context *context, d9_program *program, const d9_group *group, double weight,
+                                  int64_t from, int *id) {
+    d9_status status;
+    double *values;
+    const d9_when when = {.every = group->every, .from = from};
+    int64_t moved = 0;
+    D9_TRY(d9_build_table(context, program, group->name, program->steps, id, &values));
+    for (int64_t s = 0; s < program->steps; s += d9_program_batches(program, s)) {
+        moved += d9_when_active(&when, s, d9_program_batches(program, s), program->steps_per_epoch);
+        values[s] = moved == 0 ? 1 : -expm1((double)moved * log1p(-weight));
+    }
+done:
+    return status;
+}
+
+/* The steps in which filters return to their norm: each that lies an interval behind the last, or behind the group's
+ * beginning. */
+static d9_status renormalise_table(d9_context *context, d9_program *program, const d9_group *group, d9_when when,
+                                   int *id) {
+    d9_status status;
+    double *values;
+    const int64_t every = group->renormalise_every, until = when.until > 0 ? when.until : program->steps,
+                  growth = group->renormalise_last > 0 ? group->renormalise_last - every : 0;
+    D9_TRY(d9_build_table(context, program, "renormalise", program->steps, id, &values));
+    for (int64_t s = when.from, last = s - 1, end; s < until; s = end + 1) {
+        end = s + d9_program_batches(program, s) - 1; /* the last batch of the step */
+        if (!d9_when_active(&when, s, end - s + 1, program->steps_per_epoch)) continue;
+        const int64_t interval = every + growth * (end - when.from + 1) / (until - when.from);
+        values[s] = end - last >= interval;
+        if (values[s] > 0) last = end;
+    }
+done:
+    return status;
+}
+
+/* ---- updates and the tail ---- */
+
+/* A range of a buffer as one value, from an element on: "state[weights]"; what NULL: all of it, "state". */
+static d9_status range(d9_context *context, d9_program *program, d9_buffer buffer, const char *what, int64_t begin,
+                       d9_shape shape, d9_value_id *id) {
+    char name[D9_NAME_SIZE];
+    const d9_type type = program->precision->master;
+    const int64_t offset = begin * (int64_t)d9_type_bytes(type);
+    const char *whole = d9_program_buffer_name(program, buffer);
+    const int length =
+        what ? snprintf(name, sizeof name, "%s[%s]", whole, what) : snprintf(name, sizeof name, "%s", whole);
+    if (length >= (int)sizeof name) return d9_fail(context, D9_USAGE, "the name %s of %s is too long", what, whole);
+    *id = d9_graph_find_value(&program->train, name);
+    if (*id == D9_NONE) return d9_build_stored(context, &program->train, name, buffer, type, shape, offset, id);
+    const d9_value *value = &program->train.values[*id];
+    if (value->buffer == buffer && value->offset == offset && d9_shape_equal(&value->shape, &shape)) return D9_OK;
+    return d9_fail(context, D9_USAGE, "two parts of the optimizer are named %s", what ? what : whole);
+}
+
+/* What an update moves: a group, or one parameter of it. */
+typedef struct member {
+    const char *name;
+    int64_t begin; /* element in STATE, GRADIENT and accumulators of groups */
+    d9_shape shape;
+} member;
+
+/* Groups share an accumulator of one name, each its own range of it. */
+static d9_status add_accumulators(d9_context *context, const d9_group *group, const member *moved, d9_program *program,
+                                  d9_node *node) {
+    d9_status status = D9_OK;
+    for (int i = 0; i < D9_UPDATE_STATES; i++) {
+        if (!group->accumulators[i]) continue;
+        if (i > 0 && !group->accumulators[i - 1])
+            D9_TRY(d9_fail(context, D9_USAGE, "the group %s keeps %s but not what its update keeps before it",
+                           group->name, group->accumulators[i]));
+        d9_buffer buffer = d9_accumulator_find(&program->accumulators, group->accumulators[i]);
+        if (buffer == D9_BUFFER_COUNT)
+            D9_TRY(d9_accumulator_add(context, &program->accumulators, group->accumulators[i], D9_ACCUMULATOR_OF_GROUPS,
+                                      &buffer));
+        if (program->accumulators.accumulator[buffer - D9_BUFFER_ACCUMULATORS].layout != D9_ACCUMULATOR_OF_GROUPS)
+            D9_TRY(d9_fail(context, D9_USAGE, "the group %s wants an accumulator named %s, which another part has",
+                           group->name, group->accumulators[i]));
+        D9_TRY(
+            range(context, program, buffer, moved->name, moved->begin, moved->shape, &node->inputs[node->input_count]));
+        node->outputs[node->output_count++] = node->inputs[node->input_count++];
+    }
+done:
+    return status;
+}
+
+/* `node`: with all but what it moves. */
+static d9_status add_update_node(d9_context *context, const d9_group *group, const member *moved, d9_program *program,
+                                 d9_node node) {
+    d9_status status;
+    node.input_count = 2, node.output_count = 1;
+    D9_TRY(range(context, program, D9_BUFFER_STATE, moved->name, moved->begin, moved->shape, &node.inputs[0]));
+    D9_TRY(range(context, program, D9_BUFFER_GRADIENT, moved->name, moved->begin, moved->shape, &node.inputs[1]));
+    node.outputs[0] = node.inputs[0];
+    D9_TRY(add_accumulators(context, group, moved, program, &node));
+    snprintf(node.role, sizeof node.role, "update.%.*s", (int)sizeof node.role - 8, moved->name);
+    D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
+done:
+    return status;
+}
+
+static d9_status add_each_update(d9_context *context, const d9_group *group, d9_program *program, const d9_node *node) {
+    d9_status status = D9_OK;
+    const int64_t size = (int64_t)d9_type_bytes(program->precision->master);
+    for (int v = 0, count = program->train.value_count; v < count; v++) {
+        const d9_value value = program->train.values[v]; /* the array moves */
+        const member moved = {value.name, value.offset / size, value.shape};
+        if (value.kind != D9_VALUE_PARAMETER || !value.trainable) continue;
+        if (d9_groups_find(&program->groups, &value) != (int)(group - program->groups.group)) continue;
+        D9_TRY(add_update_node(context, group, &moved, program, *node));
+    }
+done:
+    return status;
+}
+
+static d9_status add_update(d9_context *context, const d9_program_options *options, d9_program *program,
+                            const d9_group *group) {
+    d9_status status;
+    const double per_epoch = (double)program->steps_per_epoch;
+    const d9_op_info *info = d9_op_info_of(group->op);
+    d9_node node = {.op = group->op};
+    d9_update_attributes *update = &node.as.update;
+    if (!info->update)
+        return d9_fail(context, D9_USAGE, "the group %s cannot be updated by %s", group->name, d9_op_name(group->op));
+    const int64_t until = d9_group_until(program, group);
+    node.when = (d9_when){.every = group->every,
+                          .from = llround(group->from_epoch * per_epoch),
+                          .until = until < program->steps ? until : 0};
+    if (until <= node.when.from && program->steps > 0)
+        D9_TRY(d9_fail(context, D9_USAGE, "the group %s never moves: from step %lld until step %lld", group->name,
+                       (long long)node.when.from, (long long)until));
+    D9_TRY(rate_table(context, options, group, program, &update->rate.table));
+    D9_TRY(decay_and_share(context, program, group, update));
+    update->renormalise = (d9_coefficient){D9_NONE, 0};
+    for (int i = 0; i < D9_UPDATE_STATES; i++) {
+        update->correction[i] = (d9_coefficient){D9_NONE, 1};
+        if (i < group->averages)
+            D9_TRY(correction_table(context, program, group, group->numbers[i], node.when.from,
+                                    &update->correction[i].table));
+    }
+    if (group->renormalise_every > 0)
+        D9_TRY(renormalise_table(context, program, group, node.when, &update->renormalise.table));
+    update->update = group->update;
+    update->products = program->precision->compute;
+    memcpy(update->numbers, group->numbers, sizeof update->numbers);
+    const member all = {group->name, group->begin, {1, {group->end - group->begin}}};
+    D9_TRY(info->apart ? add_each_update(context, group, program, &node)
+                       : add_update_node(context, group, &all, program, node));
+done:
+    return status;
+}
+
+/* The state itself, or an accumulator of it. */
+static bool is_state(const d9_program *program, d9_buffer buffer) {
+    const int i = (int)buffer - (int)D9_BUFFER_ACCUMULATORS;
+    return buffer == D9_BUFFER_STATE || (i >= 0 && i < program->accumulators.count &&
+                                         program->accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_STATE);
+}
+
+static d9_status add_tail_node(d9_context *context, d9_program *program, const d9_tail_node *tail) {
+    d9_status status;
+    d9_node node = {.op = tail->op, .output_count = 1, .when = tail->when, .as.lerp = {tail->ratio}};
+    const d9_shape all = {1, {program->state_elements}};
+    d9_value_id to, from;
+    if ((tail->op != D9_OP_LERP && tail->op != D9_OP_COPY) || !is_state(program, tail->to) ||
+        !is_state(program, tail->from) || !is_state(program, program->tail.evaluate))
+        return d9_fail(context, D9_USAGE, "the tail cannot %s from %s to %s: it moves the state and its accumulators",
+                       d9_op_name(tail->op), d9_program_buffer_name(program, tail->from),
+                       d9_program_buffer_name(program, tail->to));
+    D9_TRY(range(context, program, tail->to, NULL, 0, all, &to));
+    D9_TRY(range(context, program, tail->from, NULL, 0, all, &from));
+    if (tail->power != 0) D9_TRY(growing_ratio(context, program, tail, &node.as.lerp.ratio.table));
+    if (tail->op == D9_OP_LERP) node.inputs[node.input_count++] = to;
+    node.inputs[node.input_count++] = from;
+    node.outputs[0] = to;
+    snprintf(node.role, sizeof node.role, "tail.%s", d9_program_buffer_name(program, tail->to));
+    D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
+done:
+    return status;
+}
+
+d9_status d9_build_updates(const d9_building *b) {
+    d9_program *program = b->program;
+    d9_status status = D9_OK;
+    for (int g = 0; g < program->groups.count; g++)
+        if (program->groups.group[g].end > program->groups.group[g].begin)
+            D9_TRY(add_update(b->context, b->options, program, &program->groups.group[g]));
+    for (int t = 0; t < program->tail.count; t++) D9_TRY(add_tail_node(b->context, program, &program->tail.node[t]));
+done:
+    return status;
+}

@@ -1,0 +1,314 @@
+/* hard_examples: a small network beside the network ranks a step's images, and the hardest alone are learned from. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/system.h"
+#include "exchange/model.h"
+#include "graph/edit.h"
+#include "graph/op.h"
+#include "tests/support/programs.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static d9_context context;
+
+static int set_up(void **state) {
+    (void)state;
+    d9_context_init(&context);
+    return 0;
+}
+
+enum { BATCH = 8 };
+
+/* 12 steps of 8 images, 16 x 16, four an epoch. */
+static d9_config *configure(const char *backend, const char *tricks) {
+    char yaml[1024];
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 16}\n"
+             "backend: %s\nprecision: f32\nthreads: 1\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
+             "train: {epochs: 3, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
+             backend, tricks);
+    return program_config(&context, yaml);
+}
+
+static void open_session(const d9_config *config, d9_session *session) {
+    const d9_session_options options = {.config = config, .seed = 5, .program.keep_all = true};
+    op_ok(&context, d9_session_open(&context, &options, session));
+    op_ok(&context, d9_session_initialize(session));
+}
+
+static void run_steps(d9_session *session, int64_t from, int64_t until) {
+    for (int64_t step = from; step < until; step += d9_program_batches(&session->program, step)) {
+        if (step % session->program.steps_per_epoch == 0) op_ok(&context, d9_session_begin_epoch(session, step));
+        op_ok(&context, d9_session_step(session, step));
+    }
+}
+
+static const d9_value *value_of(const d9_graph *graph, const char *name) {
+    const d9_value_id id = d9_graph_find_value(graph, name);
+    if (id == D9_NONE) fail_msg("there is no %s", name);
+    return &graph->values[id];
+}
+
+static void read_integers(d9_session *session, const d9_value *value, int32_t *got) {
+    const int64_t bytes = d9_shape_count(&value->shape) * (int64_t)sizeof *got;
+    op_ok(&context, session->backend->read(&context, session->device, value->buffer, value->offset, got, bytes));
+}
+
+static const char plain[] = "hard_examples: {share: 0.5, widths: [2, 3, 4], every: 3}, crop: {pad: 2}";
+
+static void test_two_networks_in_one_list(void **state) {
+    (void)state;
+    d9_program program;
+    d9_config *config = configure("auto", plain);
+    const d9_extent extent = program_extent(config, 32, 16);
+    program_make(&context, config, &extent, "f32", false, &program);
+    const d9_graph *train = &program.train, *eval = &program.eval;
+    program_check_graph(train);
+    assert_int_equal(value_of(train, "proxy.look.image")->shape.d[0], BATCH);
+    assert_int_equal(value_of(train, "proxy.look.ranked")->shape.d[0], BATCH);
+    assert_int_equal(train->values[train->image].shape.d[0], BATCH / 2);
+    assert_int_equal(train->values[train->logits].shape.d[0], BATCH / 2);
+    assert_int_equal(train->values[train->labels].shape.d[0], BATCH / 2);
+    assert_int_equal(eval->values[eval->image].shape.d[0], BATCH);
+    for (int v = 0; v < eval->value_count; v++) assert_null(strstr(eval->values[v].name, "proxy"));
+    int lessons = 0, looks = 0;
+    for (d9_node_id n = 0; n < train->node_count; n++) {
+        const d9_node *node = &train->nodes[n];
+        const bool looks_on = strncmp(node->role, "proxy.look.", 11) == 0,
+                   learns = strstr(node->role, "proxy.") != NULL && !looks_on;
+        assert_int_equal(node->when.every, learns ? 3 : 0);
+        lessons += learns, looks += looks_on;
+    }
+    assert_true(looks > 15 && lessons > 40); /* forward; forward, backward, updates */
+    const d9_node *own = &train->nodes[program_find(train, D9_OP_UPDATE, "update.weights")],
+                  *small = &train->nodes[program_find(train, D9_OP_UPDATE, "update.proxy.weights")];
+    for (int64_t s = 0; s < 12; s++)
+        assert_true(program.table[own->as.update.rate.table].values[s] == 0.1 / (BATCH / 2) &&
+                    program.table[small->as.update.rate.table].values[s] == 0.1 / (BATCH / 2));
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* The labels that the network learns are those of the images with the largest losses, and so are the images. */
+static void test_the_hardest_are_chosen(void **state) {
+    static const char *const backends[] = {"reference", "cpu"};
+    (void)state;
+    for (int b = 0; b < 2; b++)
+        for (int64_t step = 0; step < 6; step += 5) {
+            d9_session session;
+            double losses[BATCH];
+            int32_t order[32], ranked[BATCH], labels[BATCH / 2];
+            d9_config *config = configure(backends[b], plain);
+            open_session(config, &session);
+            run_steps(&session, 0, step + 1);
+            const d9_graph *train = &session.program.train;
+            const d9_node *rank = &train->nodes[program_find(train, D9_OP_RANK, "proxy.look.rank")];
+            op_ok(&context, d9_session_read_value(&session, &train->values[rank->inputs[0]], losses));
+            op_ok(&context, d9_session_read(&session, D9_BUFFER_ORDER, order));
+            read_integers(&session, value_of(train, "proxy.look.ranked"), ranked);
+            read_integers(&session, &train->values[train->labels], labels);
+            for (int place = 0; place < BATCH; place++) {
+                const int32_t *taken = order + step % 4 * BATCH;
+                int i = 0, before = 0;
+                while (taken[i] != ranked[place]) i++;
+                for (int j = 0; j < BATCH; j++) before += losses[j] > losses[i];
+                assert_int_equal(before, place); /* no two are alike */
+                if (place < BATCH / 2) assert_int_equal(labels[place], session.dataset->train.labels[ranked[place]]);
+            }
+            d9_session_close(&session);
+            d9_config_free(&context, config);
+        }
+}
+
+/* The network's parameters after some steps, by their order in the evaluation list. */
+static double *network_after(const char *backend, const char *tricks, int64_t steps, int64_t *count) {
+    d9_session session;
+    d9_config *config = configure(backend, tricks);
+    double *all = calloc(1 << 16, sizeof *all);
+    open_session(config, &session);
+    run_steps(&session, 0, steps);
+    *count = 0;
+    for (int v = 0; v < session.program.eval.value_count; v++) {
+        const d9_value *value = &session.program.eval.values[v];
+        if (value->kind != D9_VALUE_PARAMETER) continue;
+        op_ok(&context, d9_session_read_value(&session, value, all + *count));
+        *count += d9_shape_count(&value->shape);
+        assert_true(*count < 1 << 16);
+    }
+    d9_session_close(&session);
+    d9_config_free(&context, config);
+    return all;
+}
+
+static double distance(const double *a, const double *b, int64_t count) {
+    double most = 0;
+    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(a[i] - b[i]));
+    return most;
+}
+
+/* Where none is left out the images come in another order, and that is all. */
+static void test_none_left_out(void **state) {
+    (void)state;
+    int64_t count;
+    double *all = network_after("reference", "crop: {pad: 2}", 3, &count),
+           *ranked =
+               network_after("reference", "hard_examples: {share: 1, widths: [2, 3, 4]}, crop: {pad: 2}", 3, &count),
+           *half = network_after("reference", plain, 3, &count);
+    assert_true(count > 1000);
+    assert_true(distance(all, ranked, count) < 1e-5);
+    assert_true(distance(all, half, count) > 1e-3);
+    free(all);
+    free(ranked);
+    free(half);
+}
+
+static void test_backends_agree(void **state) {
+    static const char *const tricks[] = {
+        plain, "hard_examples: {share: 0.25, widths: [2, 3, 4], every: 1}, progressive: {share: 0.2}, "
+               "batch_schedule: {from: [0.25], batches: [2]}, whitening_bias: {images: 8, bias_epochs: 0.5}, "
+               "ghost_batchnorm: {group_size: 4}, muon: {}, lookahead: {every: 2}"};
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        int64_t count;
+        double *reference = network_after("reference", tricks[t], 4, &count),
+               *cpu = network_after("cpu", tricks[t], 4, &count);
+        assert_true(distance(reference, cpu, count) < 2e-4);
+        free(reference);
+        free(cpu);
+    }
+}
+
+/* Every third step, from the first. */
+static void test_the_small_one_learns_in_its_time(void **state) {
+    (void)state;
+    d9_session session;
+    d9_config *config = configure("cpu", plain);
+    double *before, *after;
+    open_session(config, &session);
+    const d9_value *weight = value_of(&session.program.train, "proxy.group2.conv1.weight");
+    const int64_t count = d9_shape_count(&weight->shape);
+    before = calloc((size_t)count, sizeof *before);
+    after = calloc((size_t)count, sizeof *after);
+    for (int64_t step = 0; step < 8; step++) {
+        op_ok(&context, d9_session_read_value(&session, weight, before));
+        run_steps(&session, step, step + 1);
+        op_ok(&context, d9_session_read_value(&session, weight, after));
+        assert_int_equal(distance(before, after, count) > 0, step % 3 == 0);
+    }
+    free(before);
+    free(after);
+    d9_session_close(&session);
+    d9_config_free(&context, config);
+}
+
+/* What an average holds follows from the steps in which the group moved; filters return to their norm in such a step.
+ */
+static void test_lessons_are_counted(void **state) {
+    (void)state;
+    d9_program program;
+    d9_config *config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}");
+    const d9_extent extent = program_extent(config, 32, 16);
+    config->train.optimizer = D9_OPTIMIZER_ADAM;
+    program_make(&context, config, &extent, "f32", false, &program);
+    const d9_node *node = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.proxy.weights")];
+    for (int lesson = 0; lesson < 4; lesson++) {
+        const double held = d9_coefficient_at(&program, &node->as.update.correction[0], 3 * lesson);
+        assert_true(fabs(held - (1 - pow(1 - node->as.update.numbers[0], lesson + 1))) < 1e-12);
+    }
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+    config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}, muon: {renormalise_every: 4}");
+    program_make(&context, config, &extent, "f32", false, &program);
+    node =
+        &program.train.nodes[program_find(&program.train, D9_OP_ORTHOGONAL_UPDATE, "update.proxy.group1.conv1.weight")];
+    for (int64_t s = 0; s < 12; s++) /* four steps behind the last, or later */
+        assert_true(d9_coefficient_at(&program, &node->as.update.renormalise, s) == (s == 3 || s == 9));
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+/* A quarter of it is learned from every third step, all of it is looked at in each; the network learns from a half. */
+static void test_operations(void **state) {
+    (void)state;
+    d9_program program, whole;
+    d9_config *config = configure("auto", plain), *without = configure("auto", "crop: {pad: 2}");
+    const d9_extent extent = program_extent(config, 32, 16);
+    program_make(&context, config, &extent, "f32", false, &program);
+    program_make(&context, without, &extent, "f32", false, &whole);
+    double own = 0, look = 0, lesson = 0;
+    for (d9_node_id n = 0; n < program.train.node_count; n++) {
+        const double operations = d9_graph_operations(&program.train, n, n + 1);
+        const char *role = program.train.nodes[n].role;
+        *(strncmp(role, "proxy.look.", 11) == 0 ? &look
+          : strncmp(role, "proxy.", 6) == 0     ? &lesson
+                                                : &own) += operations;
+    }
+    assert_true(fabs(own / d9_graph_operations(&whole.train, 0, whole.train.node_count) - 0.5) < 1e-12);
+    assert_true(look > 0 && lesson > look * 2.5 / 6 && lesson < look * 3 / 6); /* not into the image */
+    d9_program_free(&context, &program);
+    d9_program_free(&context, &whole);
+    d9_config_free(&context, config);
+    d9_config_free(&context, without);
+}
+
+static int occurrences(const uint8_t *bytes, size_t size, const char *word) {
+    int count = 0;
+    for (size_t i = 0; i + strlen(word) <= size; i++) count += memcmp(bytes + i, word, strlen(word)) == 0;
+    return count;
+}
+
+/* What is kept of a run is the network, and loads into one that has no small network beside it. */
+static void test_the_model_is_the_network(void **state) {
+    (void)state;
+    d9_session session;
+    d9_config *config = configure("cpu", plain);
+    uint8_t *bytes;
+    size_t size;
+    open_session(config, &session);
+    run_steps(&session, 0, 2);
+    op_ok(&context, d9_model_encode(&session, "model.safetensors", &bytes, &size));
+    assert_int_equal(occurrences(bytes, size, "\"proxy."), 0);
+    assert_int_equal(occurrences(bytes, size, "\"layer1.conv.weight\""), 1);
+    d9_release(&context, bytes);
+    d9_session_close(&session);
+    d9_config_free(&context, config);
+}
+
+static void refuse(const char *tricks, const char *message) {
+    d9_session session;
+    d9_config *config = configure("reference", tricks);
+    assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
+    assert_string_equal(context.message, message);
+    d9_context_clear(&context);
+    d9_config_free(&context, config);
+}
+
+static void test_what_does_not_fit(void **state) {
+    (void)state;
+    refuse("hard_examples: {widths: [4, 4]}", "tricks.hard_examples.widths has 2 entries; it needs three, one a group");
+    refuse("hard_examples: {share: 0.625}, ghost_batchnorm: {group_size: 2}",
+           "stem.norm: the 5 images that a step learns from cannot be cut into 4 groups");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_two_networks_in_one_list, set_up),
+        cmocka_unit_test_setup(test_the_hardest_are_chosen, set_up),
+        cmocka_unit_test_setup(test_none_left_out, set_up),
+        cmocka_unit_test_setup(test_backends_agree, set_up),
+        cmocka_unit_test_setup(test_the_small_one_learns_in_its_time, set_up),
+        cmocka_unit_test_setup(test_lessons_are_counted, set_up),
+        cmocka_unit_test_setup(test_operations, set_up),
+        cmocka_unit_test_setup(test_the_model_is_the_network, set_up),
+        cmocka_unit_test_setup(test_what_does_not_fit, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
