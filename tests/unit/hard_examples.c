@@ -209,6 +209,25 @@ static void test_the_small_one_learns_in_its_time(void **state) {
     d9_config_free(&context, config);
 }
 
+/* A decoupled rate is an image's, however many of them are learned from. */
+static void test_rates_for_an_image(void **state) {
+    static const char *const tricks[] = {"flip: {}", "flip: {}, hard_examples: {widths: [2, 3, 4]}"};
+    double rates[2];
+    (void)state;
+    for (int hard = 0; hard < 2; hard++) {
+        d9_program program;
+        d9_config *config = configure("auto", tricks[hard]);
+        const d9_extent extent = program_extent(config, 32, 16);
+        config->train.decoupled = true;
+        program_make(&context, config, &extent, "f32", false, &program);
+        const d9_node *node = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.biases")];
+        rates[hard] = d9_coefficient_at(&program, &node->as.update.rate, 5);
+        d9_program_free(&context, &program);
+        d9_config_free(&context, config);
+    }
+    assert_true(rates[0] > 0 && fabs(rates[1] / rates[0] - 1) < 1e-12);
+}
+
 /* What an average holds follows from the steps in which the group moved; filters return to their norm in such a step.
  */
 static void test_lessons_are_counted(void **state) {
@@ -305,6 +324,7 @@ int main(void) {
         cmocka_unit_test_setup(test_none_left_out, set_up),
         cmocka_unit_test_setup(test_backends_agree, set_up),
         cmocka_unit_test_setup(test_the_small_one_learns_in_its_time, set_up),
+        cmocka_unit_test_setup(test_rates_for_an_image, set_up),
         cmocka_unit_test_setup(test_lessons_are_counted, set_up),
         cmocka_unit_test_setup(test_operations, set_up),
         cmocka_unit_test_setup(test_the_model_is_the_network, set_up),
