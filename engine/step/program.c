@@ -130,6 +130,12 @@ int64_t d9_program_batches(const d9_program *program, int64_t step) {
     return p == D9_NONE ? 1 : program->phase[p].batches;
 }
 
+int64_t d9_program_learned(const d9_program *program, int64_t images) {
+    const double share = program->augmentation.hard_share;
+    const int64_t learned = share > 0 ? llround(share * (double)images) : images;
+    return learned > 0 ? learned : 1;
+}
+
 int64_t d9_program_step_before(const d9_program *program, int64_t step) {
     int64_t s = (step - 1) / program->steps_per_epoch * program->steps_per_epoch; /* one begins with each epoch */
     while (s + d9_program_batches(program, s) < step) s += d9_program_batches(program, s);

@@ -174,6 +174,8 @@ void d9_program_free(d9_context *context, d9_program *program);
 
 /* How many batches a step takes that begins with this one, from 1 on, and so how far away the next step is. */
 int64_t d9_program_batches(const d9_program *program, int64_t step);
+/* Of so many images that a step takes, how many it learns from. */
+int64_t d9_program_learned(const d9_program *program, int64_t images);
 /* The step that is followed by this one, from 1 on. */
 int64_t d9_program_step_before(const d9_program *program, int64_t step);
 /* The phase of a step, or D9_NONE: the step runs `train`. */

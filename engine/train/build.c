@@ -1,7 +1,6 @@
 /* The order in which a program is built: the plain network, the tricks, the passes, the nodes around the network. */
 #include "train/build_parts.h"
 #include "config/values.h"
-#include "graph/op.h"
 #include "step/layout.h"
 
 #include <math.h>
@@ -186,7 +185,7 @@ done:
 static d9_status add_proxy_groups(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     d9_groups *groups = &program->groups;
-    const double share = (double)d9_build_learned(program, program->extent.batch) / (double)program->extent.batch;
+    const double share = (double)d9_program_learned(program, program->extent.batch) / (double)program->extent.batch;
     for (int g = 0; g < groups->count; g++)
         if (groups->group[g].per_image) groups->group[g].rate_multiplier *= share;
     for (int g = 0, count = groups->count; g < count; g++) {
@@ -251,7 +250,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     if (options->rates) program->augmentation.batch_changes = 0; /* one for each batch */
     if (program->augmentation.hard_share > 0) {
         D9_TRY(add_proxy_groups(context, program));
-        D9_TRY(d9_build_learner(&b, d9_build_learned(program, extent->batch), false, &learner));
+        D9_TRY(d9_build_learner(&b, d9_program_learned(program, extent->batch), false, &learner));
     } else {
         D9_TRY(d9_graph_copy(context, &forward, &learner));
     }

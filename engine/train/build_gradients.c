@@ -1,10 +1,8 @@
 /* What stands around the network in a list: the batch before it; the metrics and the gradients behind it; and where a
  * step learns from its hard images alone, the small network that chooses them. */
 #include "train/build_parts.h"
-#include "graph/op.h"
 #include "step/layout.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -158,12 +156,6 @@ d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph) {
 }
 
 /* ---- learning from the hard images alone ---- */
-
-int64_t d9_build_learned(const d9_program *program, int64_t images) {
-    const double share = program->augmentation.hard_share;
-    const int64_t learned = share > 0 ? llround(share * (double)images) : images;
-    return learned > 0 ? learned : 1;
-}
 
 /* The small network looks at all images that the step takes, before anything else, and ranks them. */
 static d9_status add_look(const d9_building *b, int64_t taken, d9_graph *graph) {

@@ -28,8 +28,6 @@ D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const
 D9_MUST_USE d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t taken, d9_graph *graph);
 /* The batch at the head of the evaluation list. */
 D9_MUST_USE d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph);
-/* Images that a step learns from, of so many that it takes. */
-int64_t d9_build_learned(const d9_program *program, int64_t images);
 
 /* ---- the updates ---- */
 

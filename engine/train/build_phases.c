@@ -1,11 +1,8 @@
 /* Phases: smaller images at first, other numbers of batches, and no gradients of what no longer moves. */
 #include "train/build_parts.h"
-#include "graph/op.h"
 #include "step/layout.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* The same state serves both lists. */
 static d9_status check_same_state(d9_context *context, const d9_program *program, const d9_graph *list) {
@@ -81,7 +78,7 @@ static d9_status fill_phase(const d9_building *b, const d9_graph *learner, d9_no
     const d9_program *program = b->program;
     const int64_t taken = program->extent.batch * phase->batches;
     const bool small = d9_build_is_small(program, phase->from);
-    D9_TRY(phase->batches > 1 || small ? d9_build_learner(b, d9_build_learned(program, taken), small, &phase->list)
+    D9_TRY(phase->batches > 1 || small ? d9_build_learner(b, d9_program_learned(program, taken), small, &phase->list)
                                        : d9_graph_copy(b->context, learner, &phase->list));
     D9_TRY(check_same_state(b->context, program, &phase->list));
     d9_build_rest(program, phase->from, &phase->list);

@@ -1,7 +1,6 @@
 /* Coefficients by step, the updates of the groups, and the tail. */
 #include "train/build_parts.h"
 #include "graph/op.h"
-#include "step/layout.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +22,7 @@ done:
 
 /* Images that a step learns from. */
 static double images_of(const d9_program *program, int64_t step) {
-    return (double)d9_build_learned(program, program->extent.batch * d9_program_batches(program, step));
+    return (double)d9_program_learned(program, program->extent.batch * d9_program_batches(program, step));
 }
 
 /* The rate of a group: schedule * multiplier, and over the step's images as it meets summed gradients. */

@@ -257,6 +257,8 @@ static d9_status evaluate(run *self, d9_segment_kind kind, int64_t epoch) {
 static d9_status add_row(run *self, int64_t epoch) {
     d9_status status;
     d9_session *session = &self->session;
+    const d9_program *program = &session->program;
+    const int64_t batch = program->extent.batch;
     double metrics[4];
     D9_TRY(session->backend->sync(session->context, session->device));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, epoch));
@@ -268,10 +270,10 @@ static d9_status add_row(run *self, int64_t epoch) {
                         .accuracy = NAN,
                         .accuracy_tta = NAN};
     row.seconds = segment_seconds(&session->timeline, D9_SEGMENT_TRAIN, epoch);
-    row.images_per_second = metrics[1] / row.seconds;
+    row.images_per_second = metrics[1] / row.seconds * (double)batch / (double)d9_program_learned(program, batch);
     row.hours = d9_timeline_sum(&session->timeline, d9_clock_find("dawnbench_seconds"), epoch) / 3600;
-    row.rate = d9_schedule_at(&self->options->config->train.lr, self->step - 1, session->program.steps_per_epoch,
-                              session->program.extent.epochs);
+    row.rate = d9_schedule_at(&self->options->config->train.lr, self->step - 1, program->steps_per_epoch,
+                              program->extent.epochs);
     self->result->epochs[self->result->epoch_count++] = row;
     self->unreported = true;
 done:
