@@ -104,7 +104,7 @@ static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_
     extent.batch = config->train.batch_size;
     const d9_program_options wanted = {.seed = (uint64_t)config->seed};
     D9_TRY(d9_program_build(&cli->context, config, &extent, d9_precision_find("f64"), &wanted, &program));
-    const d9_value *weight = first_filters(&program.train);
+    const d9_value *weight = first_filters(&program.eval); /* of the network alone */
     if (!weight)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--filters: the first convolution has no filters of 3 channels"));
     D9_TRY(D9_ALLOCATE(&cli->context, program.state_elements, "the parameters", &state));

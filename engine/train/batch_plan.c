@@ -1,14 +1,25 @@
-/* The batch nodes alone. The graph is a copy of the training graph, so that every value keeps its place. */
+/* The batch nodes alone, of all images that a step takes. The graph is a copy of the training graph, so that every
+ * value keeps its place. */
 #include "train/batch_plan.h"
 #include "core/system.h"
 #include "graph/op.h"
+
+/* Not what shows images of a list that the step itself makes. */
+static bool makes_batch(const d9_graph *graph, const d9_node *node) {
+    const d9_value_id order = node->inputs[node->op == D9_OP_DRAW ? 0 : 1];
+    return d9_op_info_of(node->op)->batch && (node->op == D9_OP_MIX || graph->values[order].kind == D9_VALUE_STORED);
+}
 
 d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan) {
     d9_status status;
     int kept = 0;
     D9_TRY(d9_graph_copy(session->context, &session->program.train, graph));
-    for (int n = 0; n < graph->node_count; n++)
-        if (d9_op_info_of(graph->nodes[n].op)->batch) graph->nodes[kept++] = graph->nodes[n];
+    for (int n = 0; n < graph->node_count; n++) {
+        if (!makes_batch(graph, &graph->nodes[n])) continue;
+        graph->nodes[kept++] = graph->nodes[n];
+        if (graph->nodes[n].op == D9_OP_AUGMENT || graph->nodes[n].op == D9_OP_MIX)
+            graph->image = graph->nodes[n].outputs[0];
+    }
     graph->node_count = kept;
     D9_TRY(d9_session_plan(session, graph, plan));
 done:

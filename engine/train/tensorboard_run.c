@@ -45,6 +45,7 @@ d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session,
                                    const d9_epoch_row *row) {
     d9_status status;
     const d9_program *program = &session->program;
+    const int64_t before = d9_program_step_before(program, step);
     d9_tensorboard *files = &run->files;
     D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, run->state));
     d9_tensorboard_begin(files, step, d9_clock_wall());
@@ -57,7 +58,7 @@ d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session,
         char tag[64];
         snprintf(tag, sizeof tag, "learning_rate/%s", group->name);
         d9_tensorboard_scalar(files, tag,
-                              step - 1 < d9_group_until(program, group) ? d9_group_rate(program, group, step - 1) : 0);
+                              before < d9_group_until(program, group) ? d9_group_rate(program, group, before) : 0);
     }
     d9_tensorboard_scalar(files, "speed/images_per_second", row->images_per_second);
     add_histograms(run, session);

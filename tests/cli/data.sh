@@ -60,6 +60,11 @@ done
 cp sheet.png first.png
 accepts "$dawn9" data preview tiny.yaml --out sheet.png --with cutout:size=8
 cmp -s sheet.png first.png || fail "the same preview came out otherwise"
+accepts "$dawn9" data preview tiny.yaml --out sheet.png --filters hard.png --with cutout:size=8 --with patch_whitening \
+    --with 'hard_examples:widths=[2,3,4]'
+says '^hard.png: 27 filters of '
+cmp -s hard.png filters.png || fail "the filters are not the network's"
+cmp -s sheet.png first.png || fail "the images that a step takes are other ones where it learns from the hard ones"
 accepts "$dawn9" data preview tiny.yaml --out sheet.png --without crop --without flip
 cmp -s sheet.png first.png && fail "no augmentation looks like some"
 refuses 2 '--out: x.jpg: a sheet is a PNG: give a name that ends in .png' "$dawn9" data preview tiny.yaml --out x.jpg
