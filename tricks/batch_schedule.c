@@ -17,14 +17,14 @@ _Static_assert((int)D9_LIST_MAX == (int)D9_MAX_BATCH_CHANGES, "each of the share
 static const d9_option options[] = {
     {"from", D9_OPTION_REALS, offsetof(batch_schedule, from), "[0.5]", 0, 0.99, NULL,
      "shares of the run's steps at which the number of batches changes, from small to large; before the first it is 1"},
-    {"batches", D9_OPTION_INTS, offsetof(batch_schedule, batches), "[2]", 1, 64, NULL,
+    {"batches", D9_OPTION_INTS, offsetof(batch_schedule, batches), "[2]", 1, D9_MAX_BATCHES, NULL,
      "that a step takes from then on, a number for each share"},
     {0}};
 
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
     const batch_schedule *self = opaque;
     if (self->from.count != self->batches.count)
-        return d9_fail(context, D9_USAGE, "tricks.batch_schedule: %d shares and %d numbers of batches",
+        return d9_fail(context, D9_USAGE, "tricks.batch_schedule: from has %d entries and batches has %d",
                        self->from.count, self->batches.count);
     for (int i = 0; i < self->from.count; i++) {
         if (i > 0 && self->from.values[i] <= self->from.values[i - 1])

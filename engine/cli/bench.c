@@ -68,7 +68,8 @@ static void print_row(d9_cli *cli, const d9_measurement *m, int row, int rule_wi
 
 static double step_operations(const d9_measurement *m) {
     double operations = 0;
-    for (int i = 0; i < m->row_count; i++) operations += d9_measured_operations(m, i);
+    for (int i = 0; i < m->row_count; i++) /* some run in some steps */
+        operations += d9_measured_operations(m, i) * (double)m->rows[i].runs / (double)m->steps;
     return operations;
 }
 

@@ -89,13 +89,14 @@ done:
 d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps, d9_measurement *m) {
     d9_status status = D9_OK;
     const d9_backend *backend = session->backend;
-    *m = (d9_measurement){.session = session, .plan = plan, .graph = graph, .steps = steps};
-    const int64_t batches = d9_measured_images(m) / session->program.extent.batch;
-    D9_TRY(run_steps(session, plan, batches, 0, WARM_STEPS));
+    *m = (d9_measurement){.session = session, .plan = plan, .graph = graph, .steps = steps, .batches = 1};
+    for (int p = 0; p < session->program.phase_count; p++)
+        if (graph == &session->program.phase[p].list) m->batches = session->program.phase[p].batches;
+    D9_TRY(run_steps(session, plan, m->batches, 0, WARM_STEPS));
     m->row_count = backend->times(plan, NULL, 0, true);
     D9_TRY(D9_ALLOCATE(session->context, m->row_count + 1, "node times", &m->rows));
     double start = d9_clock_now();
-    D9_TRY(run_steps(session, plan, batches, WARM_STEPS, steps));
+    D9_TRY(run_steps(session, plan, m->batches, WARM_STEPS, steps));
     m->seconds = d9_clock_now() - start;
     m->peak_bytes = d9_this_process_peak_bytes();
     backend->times(plan, m->rows, m->row_count, false);

@@ -11,10 +11,10 @@ typedef struct d9_measurement {
     const d9_graph *graph;
     d9_node_time *rows;
     int row_count;
-    int64_t steps;
-    double seconds;       /* of all timed steps, on the wall */
-    int64_t peak_bytes;   /* of the process, after the steps */
-    d9_ceilings ceilings; /* measured after the steps; zeros: the backend does not know */
+    int64_t steps, batches; /* timed; that each takes */
+    double seconds;         /* of all timed steps, on the wall */
+    int64_t peak_bytes;     /* of the process, after the steps */
+    d9_ceilings ceilings;   /* measured after the steps; zeros: the backend does not know */
 } d9_measurement;
 
 /* Three steps to warm up, then `steps` timed ones (the trainer's own loop), then the ceilings. Of the session's
@@ -23,9 +23,9 @@ D9_MUST_USE d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_gr
                                  d9_measurement *measurement);
 void d9_measurement_free(d9_measurement *measurement);
 
-/* Images of a step of the list. */
+/* Images that a step takes. */
 static inline int64_t d9_measured_images(const d9_measurement *m) {
-    return m->graph->values[m->graph->image].shape.d[0];
+    return m->batches * m->session->program.extent.batch;
 }
 
 static inline double d9_measured_step_seconds(const d9_measurement *m) { return m->seconds / (double)m->steps; }

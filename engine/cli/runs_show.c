@@ -273,7 +273,8 @@ static void note_share(const d9_runs *runs, int64_t index, const d9_program *pro
     d9_runs_share *share = &runs->board->runs[index];
     if (share->now == 0) {
         share->operations = d9_operations_left(program, config, 0);
-        share->first = 1 - d9_operations_left(program, config, step - 1) / share->operations;
+        share->first =
+            1 - d9_operations_left(program, config, d9_program_step_before(program, step)) / share->operations;
     }
     share->now = 1 - d9_operations_left(program, config, step) / share->operations;
 }

@@ -24,14 +24,16 @@ static double operations(d9_context *context, const d9_config *config) {
     return found;
 }
 
-/* So many from `*step` on, which moves. */
-static d9_status run_steps(d9_session *session, int count, int64_t *step) {
+/* So many from `*step` on, which moves; how many batches they took. */
+static d9_status run_steps(d9_session *session, int count, int64_t *step, int64_t *batches) {
     d9_status status = D9_OK;
+    *batches = 0;
     for (int i = 0; i < count; i++) {
         if (*step == session->program.steps) *step = 0; /* a short run is repeated */
         D9_TRY(d9_session_check_interrupt(session, "the first steps"));
         if (*step % session->program.steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, *step));
         D9_TRY(d9_session_step(session, *step));
+        *batches += d9_program_batches(&session->program, *step);
         *step += d9_program_batches(&session->program, *step);
     }
     D9_TRY(session->backend->sync(session->context, session->device));
@@ -43,16 +45,15 @@ done:
 static d9_status time_run(d9_context *context, const d9_runs *runs, const d9_config *config, double *seconds) {
     d9_status status;
     d9_session session = {0};
-    int64_t step = 0;
+    int64_t step = 0, batches;
     const d9_session_options options = {
         .config = config, .seed = (uint64_t)config->seed, .no_eval = true, .interrupt = runs->cli->interrupt};
     D9_TRY(d9_session_open(context, &options, &session));
     D9_TRY(d9_session_initialize(&session));
-    D9_TRY(run_steps(&session, 1, &step)); /* touches all memory for the first time */
+    D9_TRY(run_steps(&session, 1, &step, &batches)); /* touches all memory for the first time */
     const double start = d9_clock_now();
-    D9_TRY(run_steps(&session, STEPS, &step));
-    const double seconds_a_batch = (d9_clock_now() - start) / STEPS / (double)d9_program_batches(&session.program, 0);
-    *seconds = d9_seconds_left(&session.program, config, 0, seconds_a_batch);
+    D9_TRY(run_steps(&session, STEPS, &step, &batches));
+    *seconds = d9_seconds_left(&session.program, config, 0, (d9_clock_now() - start) / (double)batches);
 done:
     if (session.context) d9_session_close(&session);
     return status;

@@ -335,7 +335,7 @@ d9_extent d9_description_extent(const d9_description *description, const d9_conf
 
 d9_status d9_description_program(d9_context *context, const d9_description *description, const d9_config *config,
                                  int64_t batch, d9_program *program) {
-    const d9_program_options options = {0};
+    const d9_program_options options = {.eval_only = true};
     const d9_extent extent = d9_description_extent(description, config, batch);
     return d9_program_build(context, config, &extent, d9_precision_find("f32"), &options, program);
 }

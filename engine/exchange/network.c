@@ -99,7 +99,7 @@ done:
 d9_status d9_network_describe(d9_context *context, const d9_config *config, const d9_extent *extent, d9_arena *arena,
                               const char **text) {
     d9_status status;
-    const d9_program_options options = {0};
+    const d9_program_options options = {.eval_only = true};
     d9_program program = {0};
     writer self = {.nodes = json_array(), .constants = json_object()};
     *text = NULL;

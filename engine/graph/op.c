@@ -18,8 +18,7 @@ double d9_graph_operations(const d9_graph *graph, d9_node_id begin, d9_node_id e
     double sum = 0;
     for (d9_node_id n = begin; n < end; n++) {
         const d9_op_info *info = d9_op_info_of(graph->nodes[n].op);
-        const int64_t every = graph->nodes[n].when.every;
-        if (info->operations) sum += info->operations(graph, &graph->nodes[n]) / (double)(every > 0 ? every : 1);
+        if (info->operations) sum += info->operations(graph, &graph->nodes[n]);
     }
     return sum;
 }

@@ -41,7 +41,7 @@ typedef struct d9_op_info {
 } d9_op_info;
 
 const d9_op_info *d9_op_info_of(d9_op op);
-/* Multiplications and additions of the nodes [begin, end). */
+/* Multiplications and additions of the nodes [begin, end), each run once. */
 double d9_graph_operations(const d9_graph *graph, d9_node_id begin, d9_node_id end);
 /* Whether the node has as many inputs and outputs as its record says. Else D9_USAGE. */
 D9_MUST_USE d9_status d9_op_check(d9_context *context, const d9_node *node);

@@ -16,7 +16,7 @@ typedef struct d9_batch_change {
     double from;
     int64_t batches;
 } d9_batch_change;
-enum { D9_MAX_BATCH_CHANGES = 16 };
+enum { D9_MAX_BATCH_CHANGES = 16, D9_MAX_BATCHES = 64 /* of a step */ };
 
 typedef struct d9_augmentation {
     int pad;            /* reflect padding of the random crop; 0: no crop */

@@ -62,7 +62,7 @@ typedef struct d9_group {
     bool rate_ends;                 /* the end of its rate's schedule is the group's, not the run's */
     int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */
 } d9_group;
-enum { D9_MAX_GROUPS = 16 };
+enum { D9_MAX_GROUPS = 32 };
 typedef struct d9_groups {
     int count;
     d9_group group[D9_MAX_GROUPS];
@@ -129,7 +129,7 @@ typedef struct d9_phase {
     int64_t batches;     /* that a step takes; where fewer are left in the phase or the epoch, another list serves */
     d9_graph list;
 } d9_phase;
-enum { D9_MAX_PHASES = 16 };
+enum { D9_MAX_PHASES = 48 };
 
 typedef struct d9_program {
     d9_arena arena;

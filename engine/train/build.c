@@ -71,18 +71,27 @@ done:
 static d9_status edit_all(d9_context *context, const d9_config *config, const d9_program_options *options, bool any,
                           d9_program *program, d9_graph *forward) {
     d9_status status;
+    d9_graph before;
+    d9_graph_init(&before);
     for (int t = 0; t < D9_TRICK_COUNT + options->trick_count; t++) {
         const bool own = t < D9_TRICK_COUNT;
         if (own && !config->trick_on[t]) continue;
+        if (any) D9_TRY(d9_graph_copy(context, forward, &before));
         status = edit(context, own ? d9_trick_at(t) : options->tricks[t - D9_TRICK_COUNT],
                       own ? config->trick_options[t] : NULL, program, forward);
-        if (status == D9_USAGE && any)
+        if (status == D9_USAGE && any) {
+            const d9_graph refused = *forward;
+            *forward = before;
+            before = refused;
             d9_context_clear(context);
-        else
+        } else {
             D9_TRY(status);
+        }
+        d9_graph_free(context, &before);
     }
     D9_TRY(d9_graph_infer(context, forward));
 done:
+    d9_graph_free(context, &before);
     return status;
 }
 
@@ -130,8 +139,9 @@ static d9_status take_images(const d9_building *b, int64_t images, d9_graph *lis
         int64_t *size = &list->nodes[n].as.norm.group_size;
         if (images * *size % usual != 0)
             D9_TRY(d9_fail(b->context, D9_USAGE,
-                           "%s: the %lld images that a step learns from cannot be cut into %lld groups",
-                           list->nodes[n].role, (long long)images, (long long)(usual / *size)));
+                           "%s: ghost_batchnorm makes %lld groups of a batch, which the %lld images that hard_examples "
+                           "leaves do not fill alike",
+                           list->nodes[n].role, (long long)(usual / *size), (long long)images));
         *size = *size * images / usual;
     }
     D9_TRY(d9_graph_infer(b->context, list));

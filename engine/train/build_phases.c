@@ -142,7 +142,8 @@ d9_status d9_build_find_phases(const d9_building *b) {
         const int64_t batches = batches_at(program, from);
         until = next_change(program, from, &rests);
         if (batches > program->steps_per_epoch)
-            D9_TRY(d9_fail(context, D9_USAGE, "a step of %lld batches: an epoch has no more than %lld",
+            D9_TRY(d9_fail(context, D9_USAGE,
+                           "tricks.batch_schedule.batches: a step of %lld: an epoch has no more than %lld",
                            (long long)batches, (long long)program->steps_per_epoch));
         if (batches > 1) D9_TRY(add_phase(context, from, until, batches, program));
         if ((rests || from < small_steps(program)) && first_left(program, from, until) < until)

@@ -5,7 +5,15 @@
 
 #include <math.h>
 
-static double operations(const d9_graph *graph) { return d9_graph_operations(graph, 0, graph->node_count); }
+/* Of an average step that takes so many batches: some nodes run every so many steps. */
+static double operations(const d9_graph *graph, int64_t batches) {
+    double sum = 0;
+    for (d9_node_id n = 0; n < graph->node_count; n++) {
+        const int64_t every = graph->nodes[n].when.every;
+        sum += d9_graph_operations(graph, n, n + 1) * (every > batches ? (double)batches / (double)every : 1);
+    }
+    return sum;
+}
 
 bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last) {
     const double every = config->eval.every;
@@ -16,14 +24,15 @@ double d9_train_operations(const d9_program *program, int64_t steps_done) {
     int64_t count[1 + D9_MAX_PHASES] = {0}; /* steps of `train`, then of the phases */
     for (int64_t s = steps_done; s < program->steps; s += d9_program_batches(program, s))
         count[1 + d9_program_phase(program, s)]++;
-    double sum = (double)count[0] * operations(&program->train);
-    for (int p = 0; p < program->phase_count; p++) sum += (double)count[1 + p] * operations(&program->phase[p].list);
+    double sum = (double)count[0] * operations(&program->train, 1);
+    for (int p = 0; p < program->phase_count; p++)
+        sum += (double)count[1 + p] * operations(&program->phase[p].list, program->phase[p].batches);
     return sum;
 }
 
 double d9_evaluation_operations(const d9_program *program) {
     return (double)program->extent.eval_images / (double)program->extent.batch * d9_views_an_image(&program->views) *
-           operations(&program->eval);
+           operations(&program->eval, 1);
 }
 
 double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done) {
@@ -39,6 +48,7 @@ double d9_operations_left(const d9_program *program, const d9_config *config, in
 
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds) {
     const int64_t step = steps_done > 0 ? d9_program_step_before(program, steps_done) : 0;
-    const double timed = operations(d9_program_list(program, step)) / (double)d9_program_batches(program, step);
+    const int64_t batches = d9_program_batches(program, step);
+    const double timed = operations(d9_program_list(program, step), batches) / (double)batches;
     return step_seconds / timed * d9_operations_left(program, config, steps_done);
 }

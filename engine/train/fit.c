@@ -11,7 +11,7 @@ typedef struct search {
     const d9_precision *precision;
     d9_extent extent;
     int longest_rule;
-    int64_t bytes;
+    int64_t bytes, most_batches; /* of a step */
     d9_fit *best;
 } search;
 
@@ -33,7 +33,7 @@ static d9_memory_use use_of(const d9_program *program, bool data_known) {
     return use;
 }
 
-static d9_status measure(const search *s, int64_t batch, d9_memory_use *use) {
+static d9_status measure(search *s, int64_t batch, d9_memory_use *use) {
     d9_status status;
     d9_program program = {0};
     d9_extent extent = s->extent;
@@ -42,12 +42,15 @@ static d9_status measure(const search *s, int64_t batch, d9_memory_use *use) {
     D9_TRY(d9_program_build(s->context, s->config, &extent, s->precision, &options, &program));
     *use = use_of(&program, s->best->data_known);
     s->best->parameters = program.trainable_count + program.frozen_count;
+    for (int i = 0; i < program.augmentation.batch_changes; i++)
+        if (program.augmentation.batch_change[i].batches > s->most_batches)
+            s->most_batches = program.augmentation.batch_change[i].batches;
 done:
     d9_program_free(s->context, &program);
     return status;
 }
 
-static d9_status try_batch(const search *s, int64_t batch, bool *fits) {
+static d9_status try_batch(search *s, int64_t batch, bool *fits) {
     d9_status status;
     d9_memory_use use;
     D9_TRY(measure(s, batch, &use));
@@ -61,7 +64,7 @@ done:
 }
 
 /* The least batch that the network takes. What it takes at all is a multiple of it, and the configuration's is one. */
-static d9_status find_unit(const search *s) {
+static d9_status find_unit(search *s) {
     d9_status status;
     const int64_t whole = s->config->train.batch_size;
     d9_memory_use use;
@@ -77,9 +80,9 @@ done:
     return status;
 }
 
-static d9_status find(const search *s) {
+static d9_status find(search *s) {
     d9_status status = D9_OK;
-    const int64_t unit = s->best->unit, past = s->extent.train_images / unit + 1;
+    const int64_t unit = s->best->unit, past = s->extent.train_images / s->most_batches / unit + 1;
     int64_t low = 0, high = past; /* in units: the largest that fits, the least that does not */
     while (high - low > 1) {
         int64_t tried = high < past ? low + (high - low) / 2 : low ? 2 * low : 1;
@@ -102,6 +105,7 @@ d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_pr
                 .precision = precision,
                 .longest_rule = longest_rule,
                 .bytes = bytes,
+                .most_batches = 1,
                 .best = fit};
     *fit = (d9_fit){0};
     D9_TRY(d9_config_extent(context, config, &s.extent, &fit->data_known));

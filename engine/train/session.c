@@ -82,7 +82,9 @@ d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_exte
     D9_TRY(d9_config_promise(context, config, &promised));
     *counted = promised.train.count > 0;
     if (!*counted) {
-        promised.train.count = promised.test.count = config->train.batch_size;
+        promised.train.count =
+            D9_MAX_BATCHES * config->train.batch_size; /* whatever a step takes, there is an epoch of it */
+        promised.test.count = config->train.batch_size;
         promised.classes = 2;
     }
     *extent = extent_of(config, &promised);

@@ -258,7 +258,7 @@ static d9_status add_row(run *self, int64_t epoch) {
     d9_status status;
     d9_session *session = &self->session;
     const d9_program *program = &session->program;
-    const int64_t batch = program->extent.batch;
+    const int64_t first = (epoch - 1) * program->steps_per_epoch; /* of the epoch */
     double metrics[4];
     D9_TRY(session->backend->sync(session->context, session->device));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, epoch));
@@ -270,7 +270,7 @@ static d9_status add_row(run *self, int64_t epoch) {
                         .accuracy = NAN,
                         .accuracy_tta = NAN};
     row.seconds = segment_seconds(&session->timeline, D9_SEGMENT_TRAIN, epoch);
-    row.images_per_second = metrics[1] / row.seconds * (double)batch / (double)d9_program_learned(program, batch);
+    row.images_per_second = (double)((self->step - first) * program->extent.batch) / row.seconds;
     row.hours = d9_timeline_sum(&session->timeline, d9_clock_find("dawnbench_seconds"), epoch) / 3600;
     row.rate = d9_schedule_at(&self->options->config->train.lr, self->step - 1, program->steps_per_epoch,
                               program->extent.epochs);

@@ -231,8 +231,8 @@ int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const fl
 /* ---- the loss scale, and gradients that are not finite ----
  *
  * One guard in device memory per run, written by the host before the first step: scale and inverse set, bad
- * D9_CUDA_FINE, the rest zero. Each step: d9_cuda_guard_check over all gradients, the updates (which change no weight
- * while `bad` is set), d9_cuda_guard_settle. */
+ * D9_CUDA_FINE, the rest zero. Each step: d9_cuda_guard_check over the gradients of its updates, the updates (which
+ * change no weight while `bad` is set), d9_cuda_guard_settle. */
 enum { D9_CUDA_FINE = INT32_MAX };
 typedef struct d9_cuda_guard {
     float scale, inverse;    /* of the loss; gradients are multiplied by `inverse` before they are used */
@@ -249,10 +249,11 @@ typedef struct d9_cuda_guard_rule { /* all ones and zero: a static scale */
     int32_t growth_every;  /* 0: never grows */
 } d9_cuda_guard_rule;
 
-/* g (count); ends (parameters): one past each parameter's last element, ascending. Elements in a gap between parameters
- * count to the next parameter, those after the last to the last one. Gaps must hold finite numbers. */
-int d9_cuda_guard_check(d9_cuda_stream stream, d9_kernel_in g, int64_t count, const int64_t *ends, int32_t parameters,
-                        d9_cuda_guard *guard);
+/* g (count), of all gradients those from `first` on; ends (parameters): one past each parameter's last, ascending.
+ * Elements in a gap between parameters count to the next parameter, those after the last to the last one. Gaps must
+ * hold finite numbers. */
+int d9_cuda_guard_check(d9_cuda_stream stream, d9_kernel_in g, int64_t count, int64_t first, const int64_t *ends,
+                        int32_t parameters, d9_cuda_guard *guard);
 int d9_cuda_guard_settle(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,
                          d9_cuda_guard *guard);
 

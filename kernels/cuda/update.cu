@@ -72,11 +72,12 @@ D9_DEVICE int32_t parameter_at(const int64_t *ends, int32_t parameters, int64_t 
 /* An integer minimum: the result is the same in whatever order the threads come. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
-    guard_check_kernel(d9_kernel_in g, int64_t count, const int64_t *ends, int32_t parameters, d9_cuda_guard *guard) {
+    guard_check_kernel(d9_kernel_in g, int64_t count, int64_t first, const int64_t *ends, int32_t parameters,
+                       d9_cuda_guard *guard) {
     D9_FOR_RUNS(count) {
         const d9_vector<V> t = d9_load<V, D9_ANY>(g, at, n);
         for (int i = 0; i < V; i++)
-            if (!(t.v[i] - t.v[i] == 0)) atomicMin(&guard->bad, parameter_at(ends, parameters, at + i));
+            if (!(t.v[i] - t.v[i] == 0)) atomicMin(&guard->bad, parameter_at(ends, parameters, first + at + i));
     }
 }
 
@@ -118,9 +119,10 @@ int d9_cuda_lerp(d9_cuda_stream stream, d9_cuda_coefficient ratio, const int64_t
     return D9_LAUNCH_FLOATS(lerp_kernel, d9_aligned(x) && d9_aligned(a), count, stream, ratio, step, x, count, a);
 }
 
-int d9_cuda_guard_check(d9_cuda_stream stream, d9_kernel_in g, int64_t count, const int64_t *ends, int32_t parameters,
-                        d9_cuda_guard *guard) {
-    return D9_LAUNCH_FLOATS(guard_check_kernel, d9_aligned(g.data), count, stream, g, count, ends, parameters, guard);
+int d9_cuda_guard_check(d9_cuda_stream stream, d9_kernel_in g, int64_t count, int64_t first, const int64_t *ends,
+                        int32_t parameters, d9_cuda_guard *guard) {
+    return D9_LAUNCH_FLOATS(guard_check_kernel, d9_aligned(g.data), count, stream, g, count, first, ends, parameters,
+                            guard);
 }
 
 int d9_cuda_guard_settle(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,

@@ -173,6 +173,40 @@ static void a_gradient_that_is_not_finite_skips_the_step(void **state) {
     op_case_free(&t.c);
 }
 
+/* What a group's last step left in its gradients is not this step's, in which the group does not move. */
+static void gradients_of_other_steps_skip_nothing(void **state) {
+    training t;
+    op_live live;
+    double before[WEIGHTS], after[WEIGHTS], gradient[WEIGHTS];
+    (void)state;
+    make_training(&t, "fp16");
+    op_case *c = &t.c;
+    c->graph->nodes[2].when.every = 2;
+    d9_node other = c->graph->nodes[2];
+    snprintf(other.role, sizeof other.role, "update.other");
+    other.when.every = 0;
+    const d9_value_id w = other.inputs[0] = other.outputs[0] =
+        op_input(c, "other", D9_BUFFER_STATE, D9_F32, vector(WEIGHTS), -2, 2);
+    other.inputs[1] = op_input(c, "other.grad", D9_BUFFER_GRADIENT, D9_F32, vector(WEIGHTS), -2, 2);
+    other.inputs[2] = other.outputs[1] = op_input(c, "other.v", D9_BUFFER_ACCUMULATORS, D9_F32, vector(WEIGHTS), -2, 2);
+    op_node(c, &other);
+    c->graph->values[other.inputs[1]].kind = D9_VALUE_GRADIENT;
+    c->program.group_elements = c->program.buffer_bytes[D9_BUFFER_GRADIENT] / 4;
+    op_open(&live, c, cuda, NULL);
+    const d9_value_id g = c->graph->nodes[2].inputs[1];
+    memcpy(gradient, c->content[g], sizeof gradient);
+    gradient[20] = INFINITY;
+    op_write(&live, g, gradient);
+    for (int s = 0; s < 4; s++) { /* the first group moves in steps 0 and 2 */
+        op_read(&live, w, before);
+        op_step(&live, s);
+        op_read(&live, w, after);
+        assert_int_equal(op_differences(before, after, WEIGHTS) == 0, s % 2 == 0);
+    }
+    op_close(&live);
+    op_case_free(c);
+}
+
 static d9_cuda_guard read_guard(const op_live *live) {
     d9_cuda_guard guard;
     op_ok(&context, cuda->read(&context, live->device, D9_BUFFER_GUARD, 0, &guard, sizeof guard));
@@ -303,6 +337,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_step_is_the_reference_s),
         cmocka_unit_test(a_gradient_that_is_not_finite_skips_the_step),
+        cmocka_unit_test(gradients_of_other_steps_skip_nothing),
         cmocka_unit_test(the_loss_scale_moves),
         cmocka_unit_test(other_precisions_have_no_guard),
         cmocka_unit_test(times_are_measured_after_a_reset),

@@ -62,7 +62,7 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_update_group(NULL, &update, in, 0, NULL, nothing),
         d9_cuda_orthogonal_update(NULL, &orthogonal, in, NULL, NULL, NULL),
         d9_cuda_lerp(NULL, (d9_cuda_coefficient){NULL, 1}, NULL, NULL, 0, NULL),
-        d9_cuda_guard_check(NULL, in, 0, NULL, 0, NULL),
+        d9_cuda_guard_check(NULL, in, 0, 0, NULL, 0, NULL),
         d9_cuda_draw(NULL, &slice, &rule, NULL),
         d9_cuda_gather(NULL, &slice, NULL, NULL),
         d9_cuda_rank(NULL, &slice, NULL, NULL),

@@ -67,17 +67,16 @@ static void update_on_cpu(group *s, const d9_cuda_update *as) {
 /* Every row of updates.def, with as many arrays of state as it may have. */
 void d9_cuda_check_update(d9_check *check) {
     for (int i = 0; i < COUNTS; i++)
-        for (int row = 0; row < D9_UPDATE_COUNT; row++)
-            D9_FOR_STORES(store)
-            for (int how = 0; how < 4; how++) for (int kept = 0; kept <= D9_UPDATE_STATES; kept++) {
-                group s = open_group(counts[i], store, how == 3, kept);
-                const d9_cuda_update rule = rule_of(row, how & 2);
-                update_on_cpu(&s, &rule);
-                d9_check_launch(
-                    check, "update",
-                    d9_cuda_update_group(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
-                close_group(check, &s);
-            }
+        for (int row = 0; row < D9_UPDATE_COUNT; row++) D9_FOR_STORES(store)
+    for (int how = 0; how < 4; how++)
+        for (int kept = 0; kept <= D9_UPDATE_STATES; kept++) {
+            group s = open_group(counts[i], store, how == 3, kept);
+            const d9_cuda_update rule = rule_of(row, how & 2);
+            update_on_cpu(&s, &rule);
+            d9_check_launch(check, "update",
+                            d9_cuda_update_group(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
+            close_group(check, &s);
+        }
 }
 
 /* Under a guard gradients are unscaled; with a bad one nothing moves. */
@@ -195,7 +194,12 @@ void d9_cuda_check_guard_check(d9_check *check) {
             d9_array array = d9_array_of(store, COUNT, store == D9_KERNEL_BF16, g);
             d9_cuda_guard guard = {.scale = 1, .inverse = 1, .bad = D9_CUDA_FINE};
             d9_check_launch(check, "guard_check",
-                            d9_cuda_guard_check(NULL, d9_array_in(&array), COUNT, ends, 4, &guard));
+                            d9_cuda_guard_check(NULL, d9_array_in(&array), COUNT, 0, ends, 4, &guard));
+            expect(check, "guard_check", guard.bad, places[p].parameter);
+            guard.bad = D9_CUDA_FINE; /* the same as the part that begins with element 500 of more */
+            static const int64_t later[] = {501, 1140, 1141, 2500};
+            d9_check_launch(check, "guard_check",
+                            d9_cuda_guard_check(NULL, d9_array_in(&array), COUNT, 500, later, 4, &guard));
             expect(check, "guard_check", guard.bad, places[p].parameter);
             d9_array_free(check, &array);
             d9_pool_free(&pool);

@@ -254,7 +254,49 @@ static void test_lessons_are_counted(void **state) {
     d9_config_free(&context, config);
 }
 
-/* A quarter of it is learned from every third step, all of it is looked at in each; the network learns from a half. */
+/* A freeze that this small network has too few convolutions for leaves no trace in it. */
+static void test_a_refused_trick_leaves_no_trace(void **state) {
+    (void)state;
+    d9_program program;
+    d9_config *config =
+        configure("auto", "hard_examples: {widths: [2, 3, 4]}, freeze: {until: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]}");
+    const d9_extent extent = program_extent(config, 32, 16);
+    program_make(&context, config, &extent, "f32", false, &program);
+    assert_int_equal(value_of(&program.train, "proxy.group1.conv1.weight")->rests, 0);
+    assert_int_equal(value_of(&program.train, "layer1.conv.weight")->rests, 1);
+    assert_int_equal(program.phase_count, 1);
+    const d9_node *node =
+        &program.phase[0].list.nodes[program_find(&program.phase[0].list, D9_OP_UPDATE, "update.proxy.weights")];
+    assert_int_equal(node->when.until, 0);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+}
+
+static double all_operations(const char *settings, const char *tricks) {
+    char yaml[512];
+    d9_program program;
+    snprintf(yaml, sizeof yaml,
+             "model: {name: resnet9, channels: [4, 6, 8, 10]}\ntrain: {epochs: 3, %s}\ntricks: {%s}\n", settings,
+             tricks);
+    d9_config *config = program_config(&context, yaml);
+    const d9_extent extent = program_extent(config, 32, 16);
+    program_make(&context, config, &extent, "f32", false, &program);
+    const double operations = d9_train_operations(&program, 0);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
+    return operations;
+}
+
+/* Larger steps have as many lessons as those of a larger batch. */
+static void test_operations_of_larger_steps(void **state) {
+    (void)state;
+    const double large = all_operations("batch_size: 16", "hard_examples: {widths: [2, 3, 4], every: 1}"),
+                 twice = all_operations("batch_size: 8", "hard_examples: {widths: [2, 3, 4], every: 2}, "
+                                                         "batch_schedule: {from: [0], batches: [2]}");
+    assert_true(large > 0 && fabs(twice / large - 1) < 1e-12);
+}
+
+/* All images are looked at in each step; in every third the small network learns from a half; so does the network. */
 static void test_operations(void **state) {
     (void)state;
     d9_program program, whole;
@@ -271,7 +313,8 @@ static void test_operations(void **state) {
                                                 : &own) += operations;
     }
     assert_true(fabs(own / d9_graph_operations(&whole.train, 0, whole.train.node_count) - 0.5) < 1e-12);
-    assert_true(look > 0 && lesson > look * 2.5 / 6 && lesson < look * 3 / 6); /* not into the image */
+    assert_true(look > 0 && lesson > look * 2.5 / 2 && lesson < look * 3 / 2); /* not into the image */
+    assert_true(fabs(d9_train_operations(&program, 0) / (12 * (own + look) + 4 * lesson) - 1) < 1e-12);
     d9_program_free(&context, &program);
     d9_program_free(&context, &whole);
     d9_config_free(&context, config);
@@ -314,7 +357,9 @@ static void test_what_does_not_fit(void **state) {
     (void)state;
     refuse("hard_examples: {widths: [4, 4]}", "tricks.hard_examples.widths has 2 entries; it needs three, one a group");
     refuse("hard_examples: {share: 0.625}, ghost_batchnorm: {group_size: 2}",
-           "stem.norm: the 5 images that a step learns from cannot be cut into 4 groups");
+           "stem.norm: ghost_batchnorm makes 4 groups of a batch, which the 5 images that hard_examples leaves do not "
+           "fill "
+           "alike");
 }
 
 int main(void) {
@@ -326,7 +371,9 @@ int main(void) {
         cmocka_unit_test_setup(test_the_small_one_learns_in_its_time, set_up),
         cmocka_unit_test_setup(test_rates_for_an_image, set_up),
         cmocka_unit_test_setup(test_lessons_are_counted, set_up),
+        cmocka_unit_test_setup(test_a_refused_trick_leaves_no_trace, set_up),
         cmocka_unit_test_setup(test_operations, set_up),
+        cmocka_unit_test_setup(test_operations_of_larger_steps, set_up),
         cmocka_unit_test_setup(test_the_model_is_the_network, set_up),
         cmocka_unit_test_setup(test_what_does_not_fit, set_up),
     };

@@ -280,8 +280,10 @@ static void test_what_happens_every_so_many_steps(void **state) {
 
 static void test_batches_that_do_not_fit(void **state) {
     (void)state;
-    refuse(resnet9, "batch_schedule: {batches: [5]}", "a step of 5 batches: an epoch has no more than 4");
-    refuse(resnet9, "batch_schedule: {from: [0.2, 0.5]}", "tricks.batch_schedule: 2 shares and 1 numbers of batches");
+    refuse(resnet9, "batch_schedule: {batches: [5]}",
+           "tricks.batch_schedule.batches: a step of 5: an epoch has no more than 4");
+    refuse(resnet9, "batch_schedule: {from: [0.2, 0.5]}",
+           "tricks.batch_schedule: from has 2 entries and batches has 1");
     refuse(resnet9, "batch_schedule: {from: [0.5, 0.5], batches: [2, 3]}",
            "tricks.batch_schedule.from: 0.5 comes behind 0.5");
 }

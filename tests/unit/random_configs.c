@@ -105,12 +105,13 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
     const struct {
         const char *section, *key, *value;
     } rows[] = {
-        {"root", "keep", "all"},            /* the checkpoint of the end is compared */
-        {"root", "threads", "1"},           /* of so little work */
-        {"backend_options", "tune", "off"}, /* what is timed may be chosen otherwise the next time */
-        {"eval", "patience", "0"},          /* no images are set aside */
-        {"train", "batch_size", d->batch},  /* the number of images goes by it */
-        {"train", "epochs", "1.5"},         /* of two steps: three, and an evaluation between them */
+        {"root", "keep", "all"},              /* the checkpoint of the end is compared */
+        {"root", "threads", "1"},             /* of so little work */
+        {"backend_options", "tune", "off"},   /* what is timed may be chosen otherwise the next time */
+        {"eval", "patience", "0"},            /* no images are set aside */
+        {"train", "batch_size", d->batch},    /* the number of images goes by it */
+        {"train", "epochs", "1.5"},           /* of two steps: three, and an evaluation between them */
+        {"batch_schedule", "batches", "[2]"}, /* as many as an epoch has */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].section, section) == 0 && strcmp(rows[i].key, key) == 0) return rows[i].value;

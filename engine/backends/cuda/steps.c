@@ -34,12 +34,31 @@ static d9_cuda *cuda_of(const d9_plan *plan) { return plan->device->backend; }
 
 static bool updates(const d9_placed_rule *placed) { return d9_op_info_of(placed->site.nodes[0]->op)->update; }
 
-static d9_status check_gradients(d9_context *context, const d9_plan *plan, const d9_site *site) {
+static d9_status check_range(d9_context *context, const d9_plan *plan, int64_t begin, int64_t end) {
     const d9_cuda *cuda = cuda_of(plan);
-    const d9_kernel_in gradients = {plan->device->buffers[D9_BUFFER_GRADIENT], D9_KERNEL_F32};
-    return d9_cuda_check(context, site,
-                         d9_cuda_guard_check(cuda->stream, gradients, plan->program->group_elements,
-                                             cuda->gradient_ends, cuda->gradient_count, cuda->guard));
+    const d9_kernel_in gradients = {(const float *)plan->device->buffers[D9_BUFFER_GRADIENT] + begin, D9_KERNEL_F32};
+    return d9_cuda_check(context, &plan->placed[0].site,
+                         d9_cuda_guard_check(cuda->stream, gradients, end - begin, begin, cuda->gradient_ends,
+                                             cuda->gradient_count, cuda->guard));
+}
+
+/* Those that this step's updates read; what others left there is an earlier step's. */
+static d9_status check_gradients(d9_context *context, const active_set *set) {
+    enum { GAP = 16 }; /* elements, at most, between two that lie side by side (step/layout.c) */
+    d9_status status = D9_OK;
+    const d9_plan *plan = set->plan;
+    int64_t begin = 0, end = 0;
+    for (int i = 0; i < plan->placed_count; i++) {
+        if (!set->active[i] || !updates(&plan->placed[i])) continue;
+        const d9_value *gradient = &plan->graph->values[plan->placed[i].site.nodes[0]->inputs[1]];
+        const int64_t first = gradient->offset / (int64_t)sizeof(float);
+        if (end > 0 && (first < end || first > end + GAP)) D9_TRY(check_range(context, plan, begin, end));
+        if (end == 0 || first < end || first > end + GAP) begin = first;
+        end = first + d9_shape_count(&gradient->shape);
+    }
+    if (end > 0) D9_TRY(check_range(context, plan, begin, end));
+done:
+    return status;
 }
 
 static d9_status settle_guard(d9_context *context, const d9_plan *plan, const d9_site *site) {
@@ -51,11 +70,11 @@ static d9_status settle_guard(d9_context *context, const d9_plan *plan, const d9
 }
 
 /* One rule; before the first update the gradients are looked through. */
-static d9_status run_rule(d9_context *context, const d9_plan *plan, int i, bool *updating) {
+static d9_status run_rule(d9_context *context, const active_set *set, int i, bool *updating) {
     d9_status status = D9_OK;
-    const d9_placed_rule *placed = &plan->placed[i];
-    if (updates(placed) && cuda_of(plan)->guard && !*updating) {
-        D9_TRY(check_gradients(context, plan, &placed->site));
+    const d9_placed_rule *placed = &set->plan->placed[i];
+    if (updates(placed) && cuda_of(set->plan)->guard && !*updating) {
+        D9_TRY(check_gradients(context, set));
         *updating = true;
     }
     D9_TRY(placed->rule->run(context, &placed->site, 0));
@@ -78,7 +97,7 @@ static d9_status walk(d9_context *context, void *what) {
     const active_set *set = what;
     bool updating = false;
     for (int i = 0; i < set->plan->placed_count; i++)
-        if (set->active[i]) D9_TRY(run_rule(context, set->plan, i, &updating));
+        if (set->active[i]) D9_TRY(run_rule(context, set, i, &updating));
     D9_TRY(end_step(context, set->plan, updating));
 done:
     return status;
@@ -94,7 +113,7 @@ static d9_status measured_walk(d9_context *context, steps *s, const active_set *
     D9_TRY(cuda->driver->mark(context, cuda->state, 0));
     for (int i = 0; i < plan->placed_count; i++) {
         if (!set->active[i]) continue;
-        D9_TRY(run_rule(context, plan, i, &updating));
+        D9_TRY(run_rule(context, set, i, &updating));
         D9_TRY(cuda->driver->mark(context, cuda->state, i + 1));
     }
     D9_TRY(end_step(context, plan, updating));

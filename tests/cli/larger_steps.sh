@@ -1,0 +1,26 @@
+#!/bin/sh
+# Steps that take several batches and that learn from the hard images alone: every command that counts steps, images or
+# networks takes such a run.
+. "$(dirname "$0")/lib.sh"
+tiny | sed 's/^tricks: {/&batch_schedule: {from: [0, 0.75], batches: [2, 1]}, hard_examples: {widths: [2, 3, 4]}, /' >tiny.yaml
+
+accepts "$dawn9" train tiny.yaml --out run
+json run/result.json 'len(d["epochs"]) == 2 and d["train_teraflop"] > 0'
+accepts "$dawn9" train tiny.yaml --precision f64 --out wide --runs 2
+for what in step pipeline ops eval cold; do accepts "$dawn9" bench $what --config tiny.yaml; done
+accepts "$dawn9" bench step --config tiny.yaml --steps 40 --json
+json "$out" 'd["batch_size"] == 64 and d["images_per_second"] > 0'
+accepts "$dawn9" bench fit --config tiny.yaml --memory 8G --json
+json "$out" 'd["rows"][0]["batch_size"] == 64 and d["rows"][0]["all_images"]' # two of them are an epoch of 128
+accepts "$dawn9" eval run
+accepts "$dawn9" export run run.onnx
+accepts "$dawn9" export run run.safetensors
+grep -aq '"proxy\.' run.safetensors && fail "the small network is in the model"
+accepts "$dawn9" config "$source/configs/folder.yaml" --with 'batch_schedule:from=[0],batches=[64]'
+accepts "$dawn9" data preview tiny.yaml --out sheet.png --filters filters.png
+accepts "$dawn9" predict run sheet.png
+accepts "$dawn9" train tiny.yaml --find-lr --out rates
+accepts "$dawn9" ablate tiny.yaml --seeds 1 --only batch_schedule,hard_examples --out ablation
+refuses 2 'tricks.batch_schedule.batches: a step of 5: an epoch has no more than 4' "$dawn9" train tiny.yaml --set 'tricks.batch_schedule.batches=[5,1]'
+refuses 2 'conflicts with tricks.hard_examples' "$dawn9" train tiny.yaml --with mixup
+verdict
