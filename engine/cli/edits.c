@@ -20,7 +20,8 @@ const d9_flag d9_cli_edit_flags[] = {
     {"lr", D9_FLAG_TEXT, offsetof(d9_cli_edits, lr), "R",
      .doc =
          "largest learning rate; the schedule keeps its shape (train.lr.peak). The trick muon has a rate of its own"},
-    {"batch-size", D9_FLAG_TEXT, offsetof(d9_cli_edits, batch_size), "N", .doc = "images a step (train.batch_size)"},
+    {"batch-size", D9_FLAG_TEXT, offsetof(d9_cli_edits, batch_size), "N",
+     .doc = "images of a batch (train.batch_size)"},
     {"backend", D9_FLAG_TEXT, offsetof(d9_cli_edits, backend), "B", .doc = "auto, or one that `dawn9 devices` lists"},
     {"precision", D9_FLAG_TEXT, offsetof(d9_cli_edits, precision), "P",
      .doc = "auto, f64, f32, tf32 (cuda), bf16 or fp16"},

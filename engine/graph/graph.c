@@ -101,6 +101,14 @@ done:
     return status;
 }
 
+d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted, d9_value_id *id) {
+    d9_value value = *wanted;
+    *id = d9_graph_find_value(graph, value.name);
+    if (*id != D9_NONE) return D9_OK;
+    value.producer = D9_NONE;
+    return d9_graph_add_value(context, graph, &value, id);
+}
+
 d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node *node, d9_node_id *id) {
     return d9_graph_insert_node(context, graph, graph->node_count, node, id);
 }

@@ -219,6 +219,9 @@ D9_MUST_USE d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d
 
 /* ---- building blocks for model files. Shapes are inferred at once; `x` and results are values. ---- */
 D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value, d9_value_id *id);
+/* The value of this name, added, without a producer, where there is none yet. */
+D9_MUST_USE d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted,
+                                           d9_value_id *id);
 D9_MUST_USE d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node *node, d9_node_id *id);
 /* Puts the node before the one at `at`; later nodes and their values' producers move up. `id` may be NULL. */
 D9_MUST_USE d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node,

@@ -29,13 +29,9 @@ static d9_status find(const merging *m, d9_value_id id) {
     if (value.kind != D9_VALUE_STORED)
         D9_TRY(prefixed(m->context, is_kept(&value) ? m->as->kept_prefix : m->as->prefix, m->from->values[id].name,
                         value.name));
-    m->same[id] = d9_graph_find_value(m->to, value.name);
-    if (m->same[id] == D9_NONE) {
-        value.producer = D9_NONE;
-        D9_TRY(d9_graph_add_value(m->context, m->to, &value, &m->same[id]));
-    } else if (!d9_shape_equal(&m->to->values[m->same[id]].shape, &value.shape)) {
+    D9_TRY(d9_graph_find_or_add(m->context, m->to, &value, &m->same[id]));
+    if (!d9_shape_equal(&m->to->values[m->same[id]].shape, &value.shape))
         D9_TRY(d9_fail(m->context, D9_USAGE, "two values of other shapes are named %s", value.name));
-    }
 done:
     return status;
 }

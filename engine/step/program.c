@@ -130,10 +130,25 @@ int64_t d9_program_batches(const d9_program *program, int64_t step) {
     return p == D9_NONE ? 1 : program->phase[p].batches;
 }
 
+int64_t d9_program_alike(const d9_program *program, int64_t step) {
+    int64_t end = (step / program->steps_per_epoch + 1) * program->steps_per_epoch;
+    if (program->steps < end) end = program->steps;
+    for (int p = 0; p < program->phase_count; p++) {
+        const d9_phase *phase = &program->phase[p];
+        if (phase->from > step && phase->from < end) end = phase->from;
+        if (phase->until > step && phase->until < end) end = phase->until;
+    }
+    return (end - step) / d9_program_batches(program, step);
+}
+
 int64_t d9_program_learned(const d9_program *program, int64_t images) {
     const double share = program->augmentation.hard_share;
     const int64_t learned = share > 0 ? llround(share * (double)images) : images;
     return learned > 0 ? learned : 1;
+}
+
+double d9_program_images(const d9_program *program, int64_t step) {
+    return (double)d9_program_learned(program, program->extent.batch * d9_program_batches(program, step));
 }
 
 int64_t d9_program_step_before(const d9_program *program, int64_t step) {
@@ -151,10 +166,11 @@ int64_t d9_program_usual_step(const d9_program *program) {
     int64_t count[1 + D9_MAX_PHASES] = {0},
                       first[1 + D9_MAX_PHASES] = {0}; /* in batches: of `train`, then the phases */
     int usual = 0;
-    for (int64_t s = 0; s < program->steps; s += d9_program_batches(program, s)) {
+    for (int64_t s = 0, batches; s < program->steps; s += batches) {
         const int list = 1 + d9_program_phase(program, s);
+        batches = d9_program_alike(program, s) * d9_program_batches(program, s);
         if (count[list] == 0) first[list] = s;
-        count[list] += d9_program_batches(program, s);
+        count[list] += batches;
     }
     for (int list = 1; list <= program->phase_count; list++)
         if (count[list] > count[usual]) usual = list;
@@ -171,12 +187,20 @@ int64_t d9_group_until(const d9_program *program, const d9_group *group) {
     return until;
 }
 
+double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step) {
+    const int64_t last = step + d9_program_batches(program, step) - 1; /* batch of the step */
+    return d9_schedule_at(schedule, schedule->at_start ? step : last, program->steps_per_epoch, epochs);
+}
+
+double d9_group_multiplier(const d9_program *program, const d9_group *group, int64_t step) {
+    const double batches = d9_program_images(program, step) / (double)program->extent.batch;
+    return group->rate_multiplier * (group->per_image ? batches : 1);
+}
+
 double d9_group_rate(const d9_program *program, const d9_group *group, int64_t step) {
     const double own = (double)d9_group_until(program, group) / (double)program->steps_per_epoch;
-    const int64_t batches = d9_program_batches(program, step);
-    return d9_schedule_at(&group->rate, group->rate.at_start ? step : step + batches - 1, program->steps_per_epoch,
-                          group->rate_ends ? own : program->extent.epochs) *
-           group->rate_multiplier * (group->per_image ? (double)batches : 1);
+    return d9_program_rate(program, &group->rate, group->rate_ends ? own : program->extent.epochs, step) *
+           d9_group_multiplier(program, group, step);
 }
 
 double d9_views_an_image(const d9_views *views) { return 1 + (1 - views->alone) * (views->count - 1); }

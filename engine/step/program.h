@@ -48,7 +48,7 @@ typedef struct d9_group {
     d9_update update; /* of D9_OP_UPDATE: its row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS];
     bool mean;      /* moves by the mean loss, whatever the batch, not by the sum */
-    bool per_image; /* the rate is for one batch: a step that takes two has twice as much */
+    bool per_image; /* the rate is for learning from one batch: a step that learns from two has twice as much */
     int averages;   /* of what it keeps: the first so many are moving averages that start at zero (updates.def) */
     int64_t every;  /* steps from one in which it moves to the next; 0: it moves in each */
     /* Steps from one return to the norm to the next; 0: none. By the end they have become `last`; 0: they stay. */
@@ -62,7 +62,7 @@ typedef struct d9_group {
     bool rate_ends;                 /* the end of its rate's schedule is the group's, not the run's */
     int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */
 } d9_group;
-enum { D9_MAX_GROUPS = 32 };
+enum { D9_MAX_GROUPS = 64 };
 typedef struct d9_groups {
     int count;
     d9_group group[D9_MAX_GROUPS];
@@ -176,16 +176,24 @@ void d9_program_free(d9_context *context, d9_program *program);
 int64_t d9_program_batches(const d9_program *program, int64_t step);
 /* Of so many images that a step takes, how many it learns from. */
 int64_t d9_program_learned(const d9_program *program, int64_t images);
+/* Images that this step learns from. */
+double d9_program_images(const d9_program *program, int64_t step);
 /* The step that is followed by this one, from 1 on. */
 int64_t d9_program_step_before(const d9_program *program, int64_t step);
 /* The phase of a step, or D9_NONE: the step runs `train`. */
 int d9_program_phase(const d9_program *program, int64_t step);
+/* How many steps of the same list, from this one on, follow each other before the epoch or a phase ends or begins. */
+int64_t d9_program_alike(const d9_program *program, int64_t step);
 /* The list that a step of training runs. */
 const d9_graph *d9_program_list(const d9_program *program, int64_t step);
 /* A step of the list that most steps run: what a step usually is. */
 int64_t d9_program_usual_step(const d9_program *program);
 /* The step from which on a group no longer moves: the run's steps, where it moves to the end. */
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
+/* What a schedule over so many epochs has for that step: at its end, or at its start. */
+double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step);
+/* By which the schedule's value is multiplied in that step. */
+double d9_group_multiplier(const d9_program *program, const d9_group *group, int64_t step);
 /* The group's rate in that step, from 0, as for a mean loss, its multiplier in it; behind its end it means nothing. */
 double d9_group_rate(const d9_program *program, const d9_group *group, int64_t step);
 

@@ -185,19 +185,24 @@ d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *l
                           1, NULL));
     extent.height = image->d[1];
     extent.width = image->d[2];
-    D9_TRY(build_forward(b->context, &small, &extent, b->options, true, &said, list));
+    status = build_forward(b->context, &small, &extent, b->options, true, &said, list);
+    if (status == D9_USAGE) {
+        char why[sizeof b->context->message];
+        snprintf(why, sizeof why, "%s", b->context->message);
+        d9_context_clear(b->context);
+        status = d9_fail(b->context, D9_USAGE, "tricks.hard_examples: its small network%s: %s",
+                         extent.height < b->program->extent.height ? ", on the first images of progressive" : "", why);
+    }
+    D9_TRY(status);
     D9_TRY(take_images(b, images, list));
 done:
     return status;
 }
 
-/* Groups of its own, which move when it learns; and rates for an image are those of the images learned from. */
+/* Groups of its own, which move when it learns. */
 static d9_status add_proxy_groups(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     d9_groups *groups = &program->groups;
-    const double share = (double)d9_program_learned(program, program->extent.batch) / (double)program->extent.batch;
-    for (int g = 0; g < groups->count; g++)
-        if (groups->group[g].per_image) groups->group[g].rate_multiplier *= share;
     for (int g = 0, count = groups->count; g < count; g++) {
         d9_group own = groups->group[2 * g]; /* behind those that are there already */
         const d9_group *of = &groups->group[2 * g];

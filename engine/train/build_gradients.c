@@ -58,6 +58,15 @@ done:
     return status;
 }
 
+/* Of a network that will learn, or rank images by what it would learn. */
+static d9_status set_types_and_weights(const d9_building *b, d9_graph *graph) {
+    d9_status status;
+    D9_TRY(d9_precision_apply(b->context, graph, b->program->precision));
+    D9_TRY(add_class_weights(b->context, b->options->class_weights, b->program, graph));
+done:
+    return status;
+}
+
 /* Whose images a list works on. */
 typedef enum batch_kind {
     TAKEN,  /* all that a step takes, in the epoch's order */
@@ -169,8 +178,7 @@ static d9_status add_look(const d9_building *b, int64_t taken, d9_graph *graph) 
                                    .steps_per_epoch = b->program->steps_per_epoch}};
     d9_graph_init(&look);
     D9_TRY(d9_build_proxy(b, taken, graph, &look));
-    D9_TRY(d9_precision_apply(b->context, &look, b->program->precision));
-    D9_TRY(add_class_weights(b->context, b->options->class_weights, b->program, &look));
+    D9_TRY(set_types_and_weights(b, &look));
     D9_TRY(add_batch_nodes(b->context, b->program, &look, TAKEN, taken));
     rank.inputs[0] = look.loss;
     rank.inputs[1] = d9_graph_find_value(&look, "order");
@@ -191,8 +199,7 @@ static d9_status add_lesson(const d9_building *b, int64_t from, d9_graph *graph)
     d9_graph_init(&proxy);
     D9_TRY(d9_build_proxy(b, graph->values[graph->image].shape.d[0], graph, &proxy));
     d9_build_rest(b->program, from, &proxy);
-    D9_TRY(d9_precision_apply(b->context, &proxy, b->program->precision));
-    D9_TRY(add_class_weights(b->context, b->options->class_weights, b->program, &proxy));
+    D9_TRY(set_types_and_weights(b, &proxy));
     D9_TRY(d9_gradient_append(b->context, &proxy, false));
     D9_TRY(d9_graph_merge(b->context, &proxy, &as, graph->node_count, graph));
 done:
@@ -205,8 +212,7 @@ done:
 d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t taken, d9_graph *graph) {
     d9_status status;
     const bool chooses = b->program->augmentation.hard_share > 0;
-    D9_TRY(d9_precision_apply(b->context, graph, b->program->precision));
-    D9_TRY(add_class_weights(b->context, b->options->class_weights, b->program, graph));
+    D9_TRY(set_types_and_weights(b, graph));
     D9_TRY(add_batch_nodes(b->context, b->program, graph, chooses ? CHOSEN : TAKEN, taken));
     D9_TRY(add_metrics(b->context, graph));
     D9_TRY(d9_gradient_append(b->context, graph, b->config->train.image_gradient));

@@ -40,8 +40,6 @@ D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
 D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
 /* The lists. `learner`: the network of the others; `updates`: the first node of `train` behind its gradients. */
 D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *learner, d9_node_id updates);
-/* Whether the images of this step are small. */
-bool d9_build_is_small(const d9_program *program, int64_t step);
 /* No gradient is made for what has stopped by this step. */
 void d9_build_rest(const d9_program *program, int64_t from, d9_graph *list);
 

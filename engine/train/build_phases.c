@@ -22,15 +22,6 @@ static d9_status check_same_state(d9_context *context, const d9_program *program
     return D9_OK;
 }
 
-/* The value of this name, added where there is none yet. */
-static d9_status find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted, d9_value_id *id) {
-    d9_value value = *wanted;
-    *id = d9_graph_find_value(graph, value.name);
-    if (*id != D9_NONE) return D9_OK;
-    value.producer = D9_NONE;
-    return d9_graph_add_value(context, graph, &value, id);
-}
-
 /* What `train` has from this node on, updates and tail, but for what has stopped by the phase. */
 static d9_status copy_updates(d9_context *context, const d9_graph *train, d9_node_id first, d9_phase *phase) {
     d9_status status = D9_OK;
@@ -38,9 +29,9 @@ static d9_status copy_updates(d9_context *context, const d9_graph *train, d9_nod
         d9_node node = train->nodes[n];
         if (node.when.until > 0 && node.when.until <= phase->from) continue;
         for (int i = 0; i < node.input_count; i++)
-            D9_TRY(find_or_add(context, &phase->list, &train->values[node.inputs[i]], &node.inputs[i]));
+            D9_TRY(d9_graph_find_or_add(context, &phase->list, &train->values[node.inputs[i]], &node.inputs[i]));
         for (int i = 0; i < node.output_count; i++)
-            D9_TRY(find_or_add(context, &phase->list, &train->values[node.outputs[i]], &node.outputs[i]));
+            D9_TRY(d9_graph_find_or_add(context, &phase->list, &train->values[node.outputs[i]], &node.outputs[i]));
         D9_TRY(d9_graph_add_node(context, &phase->list, &node, NULL));
     }
 done:
@@ -62,8 +53,6 @@ static int64_t batches_at(const d9_program *program, int64_t step) {
     return batches;
 }
 
-bool d9_build_is_small(const d9_program *program, int64_t step) { return step < small_steps(program); }
-
 void d9_build_rest(const d9_program *program, int64_t from, d9_graph *list) {
     for (int v = 0; v < list->value_count; v++) {
         d9_value *value = &list->values[v];
@@ -77,7 +66,7 @@ static d9_status fill_phase(const d9_building *b, const d9_graph *learner, d9_no
     d9_status status;
     const d9_program *program = b->program;
     const int64_t taken = program->extent.batch * phase->batches;
-    const bool small = d9_build_is_small(program, phase->from);
+    const bool small = phase->from < small_steps(program);
     D9_TRY(phase->batches > 1 || small ? d9_build_learner(b, d9_program_learned(program, taken), small, &phase->list)
                                        : d9_graph_copy(b->context, learner, &phase->list));
     D9_TRY(check_same_state(b->context, program, &phase->list));

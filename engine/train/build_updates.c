@@ -20,11 +20,6 @@ done:
     return status;
 }
 
-/* Images that a step learns from. */
-static double images_of(const d9_program *program, int64_t step) {
-    return (double)d9_program_learned(program, program->extent.batch * d9_program_batches(program, step));
-}
-
 /* The rate of a group: schedule * multiplier, and over the step's images as it meets summed gradients. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
@@ -32,9 +27,9 @@ static d9_status rate_table(d9_context *context, const d9_program_options *optio
     double *values;
     D9_TRY(d9_build_table(context, program, group->name, program->steps, id, &values));
     for (int64_t s = 0; s < program->steps; s++) {
-        const double rate =
-            options->rates ? options->rates[s] * group->rate_multiplier : d9_group_rate(program, group, s);
-        values[s] = group->mean ? rate : rate / images_of(program, s);
+        const double rate = options->rates ? options->rates[s] * d9_group_multiplier(program, group, s)
+                                           : d9_group_rate(program, group, s);
+        values[s] = group->mean ? rate : rate / d9_program_images(program, s);
     }
 done:
     return status;
@@ -62,14 +57,14 @@ static d9_status decay_and_share(d9_context *context, d9_program *program, const
                                  d9_update_attributes *update) {
     d9_status status = D9_OK;
     double *decays, *shares;
-    update->decay = (d9_coefficient){D9_NONE, decay_of(group, images_of(program, 0))};
-    update->share = (d9_coefficient){D9_NONE, 1 / images_of(program, 0)};
+    update->decay = (d9_coefficient){D9_NONE, decay_of(group, d9_program_images(program, 0))};
+    update->share = (d9_coefficient){D9_NONE, 1 / d9_program_images(program, 0)};
     if (program->augmentation.batch_changes == 0) goto done;
     D9_TRY(d9_build_table(context, program, group->name, program->steps, &update->decay.table, &decays));
     D9_TRY(d9_build_table(context, program, group->name, program->steps, &update->share.table, &shares));
     for (int64_t s = 0; s < program->steps; s++) {
-        decays[s] = decay_of(group, images_of(program, s));
-        shares[s] = 1 / images_of(program, s);
+        decays[s] = decay_of(group, d9_program_images(program, s));
+        shares[s] = 1 / d9_program_images(program, s);
     }
 done:
     return status;

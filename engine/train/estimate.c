@@ -20,13 +20,46 @@ bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last) {
     return last || (every > 0 && fmod((double)epoch, every) < 1);
 }
 
+/* Steps of the list from this one on; `when`: those alone in which a node with it runs. */
+static int64_t count_steps(const d9_program *program, const d9_graph *list, int64_t from, const d9_when *when) {
+    int64_t count = 0;
+    for (int64_t s = from, alike; s < program->steps; s += alike * d9_program_batches(program, s)) {
+        const int64_t batches = d9_program_batches(program, s);
+        alike = d9_program_alike(program, s);
+        if (d9_program_list(program, s) != list) continue;
+        for (int64_t i = 0; when && i < alike; i++)
+            count += d9_when_active(when, s + i * batches, batches, program->steps_per_epoch);
+        if (!when) count += alike;
+    }
+    return count;
+}
+
+static bool same_steps(const d9_when *a, const d9_when *b) {
+    return a->every == b->every && a->offset == b->offset && a->from == b->from && a->until == b->until &&
+           a->restart_each_epoch == b->restart_each_epoch;
+}
+
+static double list_operations(const d9_program *program, const d9_graph *list, int64_t from) {
+    const int64_t all = count_steps(program, list, from, NULL);
+    const d9_when *counted = NULL; /* the last: nodes that do not run in each step mostly have one in common */
+    int64_t some = 0;
+    double sum = 0;
+    for (d9_node_id n = 0; n < list->node_count; n++) {
+        const double each = d9_graph_operations(list, n, n + 1);
+        const d9_when *when = &list->nodes[n].when;
+        if (each == 0) continue;
+        if (when->every > 1 && !(counted && same_steps(when, counted))) {
+            counted = when;
+            some = count_steps(program, list, from, when);
+        }
+        sum += each * (double)(when->every > 1 ? some : all);
+    }
+    return sum;
+}
+
 double d9_train_operations(const d9_program *program, int64_t steps_done) {
-    int64_t count[1 + D9_MAX_PHASES] = {0}; /* steps of `train`, then of the phases */
-    for (int64_t s = steps_done; s < program->steps; s += d9_program_batches(program, s))
-        count[1 + d9_program_phase(program, s)]++;
-    double sum = (double)count[0] * operations(&program->train, 1);
-    for (int p = 0; p < program->phase_count; p++)
-        sum += (double)count[1 + p] * operations(&program->phase[p].list, program->phase[p].batches);
+    double sum = list_operations(program, &program->train, steps_done);
+    for (int p = 0; p < program->phase_count; p++) sum += list_operations(program, &program->phase[p].list, steps_done);
     return sum;
 }
 

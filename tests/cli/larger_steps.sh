@@ -12,6 +12,16 @@ accepts "$dawn9" bench step --config tiny.yaml --steps 40 --json
 json "$out" 'd["batch_size"] == 64 and d["images_per_second"] > 0'
 accepts "$dawn9" bench fit --config tiny.yaml --memory 8G --json
 json "$out" 'd["rows"][0]["batch_size"] == 64 and d["rows"][0]["all_images"]' # two of them are an epoch of 128
+# Not every multiple of the least batch is one that ghost groups and the choice take: 104 to 128 are none. A change that
+# rounds to the run's end asks for no larger step.
+accepts "$dawn9" bench fit --config tiny.yaml --without batch_schedule --with hard_examples:share=0.62 --with ghost_batchnorm:group_size=8 --memory 8G --json
+json "$out" 'd["rows"][0]["batch_size"] == 96 and d["rows"][0]["multiple_of"] == 8'
+accepts "$dawn9" bench fit --config tiny.yaml --with 'batch_schedule:from=[0.9],batches=[2]' --epochs 1 --memory 8G --json
+json "$out" 'd["rows"][0]["batch_size"] == 128 and d["rows"][0]["all_images"]'
+# An epoch's rate is that of its last step, which begins with batch 2 of 4.
+accepts "$dawn9" train tiny.yaml --set 'train.lr={knots: [0, end], values: [0.4, 0], at: start}' --out rate
+sed -n 's/.*"learning_rate":\([0-9.]*\).*/\1/p' rate/events.jsonl >rates.txt
+[ "$(tr '\n' ' ' <rates.txt)" = '0.3 0.05 ' ] || fail "rates of the epochs: $(cat rates.txt)"
 accepts "$dawn9" eval run
 accepts "$dawn9" export run run.onnx
 accepts "$dawn9" export run run.safetensors

@@ -5,24 +5,22 @@
 #include "tests/cuda_model/check.h"
 
 #define D9_CUDA_CHECKS(row)                                                                                            \
-    row(cast) row(add) row(scale) row(copy) row(act_forward) row(act_backward) row(norm_forward) row(norm_epilogue)    \
-        row(norm_eval) row(norm_backward) row(norm_shifted) row(resident) row(resident_backward) row(resident_sizes)   \
-            row(moments_forward) row(moments_eval) row(moments_backward) row(moments_stores) row(moments_fits)         \
-                row(pool_forward) row(pool_backward) row(pool_nan) row(mean_pool_forward) row(mean_pool_backward)      \
-                    row(bias) row(bias_backward) row(concat) row(dropout) row(linear_forward)                          \
-                        row(linear_backward_data) row(linear_backward_weight) row(loss_forward) row(loss_backward)     \
-                            row(metrics) row(update) row(update_guarded) row(orthogonal) row(lerp) row(advance)        \
-                                row(guard_check) row(guard_settle) row(draw) row(gather) row(rank) row(augment)        \
-                                    row(mix) row(order) row(repeated) row(empty)
+    row(cast) row(add) row(scale) row(copy) row(act_forward) row(act_backward)                                         \
+    row(norm_forward) row(norm_epilogue) row(norm_eval) row(norm_backward) row(norm_shifted)                           \
+    row(resident) row(resident_backward) row(resident_sizes)                                                           \
+    row(moments_forward) row(moments_eval) row(moments_backward) row(moments_stores) row(moments_fits)                 \
+    row(pool_forward) row(pool_backward) row(pool_nan) row(mean_pool_forward) row(mean_pool_backward)                  \
+    row(bias) row(bias_backward) row(concat) row(dropout)                                                              \
+    row(linear_forward) row(linear_backward_data) row(linear_backward_weight)                                          \
+    row(loss_forward) row(loss_backward) row(metrics)                                                                  \
+    row(update) row(update_guarded) row(orthogonal) row(lerp) row(advance) row(guard_check) row(guard_settle)          \
+    row(draw) row(gather) row(rank) row(augment) row(mix) row(order) row(repeated) row(empty)
 
 #define D9_CUDA_CHECK_DECLARE(name) void d9_cuda_check_##name(d9_check *check);
 D9_CUDA_CHECKS(D9_CUDA_CHECK_DECLARE)
 #undef D9_CUDA_CHECK_DECLARE
 
-typedef struct d9_cuda_check {
-    const char *name;
-    void (*run)(d9_check *check);
-} d9_cuda_check;
+typedef struct d9_cuda_check { const char *name; void (*run)(d9_check *check); } d9_cuda_check;
 extern const d9_cuda_check d9_cuda_checks[];
 extern const int d9_cuda_check_count;
 

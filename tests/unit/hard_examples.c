@@ -209,23 +209,27 @@ static void test_the_small_one_learns_in_its_time(void **state) {
     d9_config_free(&context, config);
 }
 
-/* A decoupled rate is an image's, however many of them are learned from. */
+/* A decoupled rate is an image's, however many of them are learned from: 5, 3 of 5, and 5 of 10. */
 static void test_rates_for_an_image(void **state) {
-    static const char *const tricks[] = {"flip: {}", "flip: {}, hard_examples: {widths: [2, 3, 4]}"};
-    double rates[2];
+    static const char *const tricks[] = {
+        "flip: {}", "hard_examples: {widths: [2, 3, 4]}",
+        "hard_examples: {widths: [2, 3, 4]}, batch_schedule: {from: [0], batches: [2]}"};
+    double rates[3];
     (void)state;
-    for (int hard = 0; hard < 2; hard++) {
+    for (int t = 0; t < 3; t++) {
         d9_program program;
-        d9_config *config = configure("auto", tricks[hard]);
-        const d9_extent extent = program_extent(config, 32, 16);
+        d9_config *config = configure("auto", tricks[t]);
+        config->train.batch_size = 5;
         config->train.decoupled = true;
+        const d9_extent extent = program_extent(config, 32, 16);
         program_make(&context, config, &extent, "f32", false, &program);
         const d9_node *node = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.biases")];
-        rates[hard] = d9_coefficient_at(&program, &node->as.update.rate, 5);
+        rates[t] = d9_coefficient_at(&program, &node->as.update.rate, 4);
+        assert_true(d9_program_images(&program, 4) == (t == 1 ? 3 : 5));
+        assert_true(rates[0] > 0 && fabs(rates[t] / rates[0] - 1) < 1e-12);
         d9_program_free(&context, &program);
         d9_config_free(&context, config);
     }
-    assert_true(rates[0] > 0 && fabs(rates[1] / rates[0] - 1) < 1e-12);
 }
 
 /* What an average holds follows from the steps in which the group moved; filters return to their norm in such a step.
@@ -314,7 +318,11 @@ static void test_operations(void **state) {
     }
     assert_true(fabs(own / d9_graph_operations(&whole.train, 0, whole.train.node_count) - 0.5) < 1e-12);
     assert_true(look > 0 && lesson > look * 2.5 / 2 && lesson < look * 3 / 2); /* not into the image */
-    assert_true(fabs(d9_train_operations(&program, 0) / (12 * (own + look) + 4 * lesson) - 1) < 1e-12);
+    const int lessons[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0}; /* from each step on */
+    for (int done = 0; done < 12; done++) {
+        const double left = (12 - done) * (own + look) + lessons[done] * lesson;
+        assert_true(fabs(d9_train_operations(&program, done) / left - 1) < 1e-12);
+    }
     d9_program_free(&context, &program);
     d9_program_free(&context, &whole);
     d9_config_free(&context, config);
@@ -360,6 +368,22 @@ static void test_what_does_not_fit(void **state) {
            "stem.norm: ghost_batchnorm makes 4 groups of a batch, which the 5 images that hard_examples leaves do not "
            "fill "
            "alike");
+    refuse("hard_examples: {}, progressive: {scale: 0.5}",
+           "tricks.hard_examples: its small network, on the first images of progressive: images of 8x8 are too small "
+           "for airbench: it needs 9 pixels a side");
+}
+
+/* Each of eight parts that freeze makes, for muon and for the rest, in both networks. */
+static void test_there_is_room_for_all_groups(void **state) {
+    (void)state;
+    d9_program program;
+    d9_config *config = configure(
+        "auto", "hard_examples: {}, muon: {}, freeze: {until: [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]}");
+    const d9_extent extent = program_extent(config, 32, 16);
+    program_make(&context, config, &extent, "f32", false, &program);
+    assert_true(program.groups.count > 32);
+    d9_program_free(&context, &program);
+    d9_config_free(&context, config);
 }
 
 int main(void) {
@@ -376,6 +400,7 @@ int main(void) {
         cmocka_unit_test_setup(test_operations_of_larger_steps, set_up),
         cmocka_unit_test_setup(test_the_model_is_the_network, set_up),
         cmocka_unit_test_setup(test_what_does_not_fit, set_up),
+        cmocka_unit_test_setup(test_there_is_room_for_all_groups, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

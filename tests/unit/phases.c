@@ -216,6 +216,13 @@ static void check_steps(const char *tricks, const served *expected, int64_t coun
         step += d9_program_batches(&program, step);
     }
     assert_int_equal(step, program.steps);
+    int64_t alike = 0, at = 0, steps = 0; /* counted in bunches, there are as many */
+    for (; at < program.steps; at += alike * d9_program_batches(&program, at), steps += alike) {
+        alike = d9_program_alike(&program, at);
+        const int64_t last = at + (alike - 1) * d9_program_batches(&program, at);
+        assert_true(alike > 0 && d9_program_list(&program, last) == d9_program_list(&program, at));
+    }
+    assert_true(at == program.steps && steps == count);
     d9_program_free(&context, &program);
     d9_config_free(&context, config);
 }

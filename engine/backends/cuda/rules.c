@@ -194,9 +194,9 @@ static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
 }
 
-/* The kernels' table of bytes is f32. */
 static bool rank_match(const d9_site *site) { return d9_site_value(site, input(site, 0))->type == D9_F32; }
 
+/* The kernels' table of bytes is f32. */
 static bool augment_match(const d9_site *site) {
     return d9_cuda_storable(d9_site_value(site, output(site, 0))->type) &&
            d9_site_value(site, input(site, 3))->type == D9_F32;
