@@ -428,14 +428,18 @@ def minutes(seconds):
     return f"{float(seconds) / 60:.1f} min"
 
 
+def between(low, high):
+    return f"{float(low):.2f} to {float(high):.2f}" if low else ""
+
+
 def recipe_accuracy(path):
     """Accuracy and operations of the recipes, all seeds of one precision together."""
 
     def lines(found):
-        yield row("recipe", "precision", "seeds", "with TTA %", "standard deviation", "the mean is at least %", "published", "TFLOP")
-        yield "|---|---|---|---|---|---|---|---|"
-        for cells in dict.fromkeys((r["recipe"], r["precision"], r["seeds"], r["accuracy"], r["deviation"], r["bound"], r["published"],
-                                    r["teraflop"]) for r in found):
+        yield row("recipe", "precision", "seeds", "with TTA %", "standard deviation", "95% interval", "the mean is at least %", "published", "TFLOP")
+        yield "|---|---|---|---|---|---|---|---|---|"
+        for cells in dict.fromkeys((r["recipe"], r["precision"], r["seeds"], r["accuracy"], r["deviation"], between(r["low"], r["high"]),
+                                    r["bound"], r["published"], r["teraflop"]) for r in found):
             yield row(*cells)
 
     return or_not_yet("The recipes", path, lines)
@@ -525,10 +529,12 @@ def worth(trick, folder, what):
         side = ("left out" if e["arm"].startswith("without ") else e["arm"] if not e["arm"].startswith("with ") else
                 "added to the network without tricks" if e["baseline"] == "no tricks" else "added")
         companions = " together with its companions" if e["arm"].endswith(" and its companions") else ""
+        longer = re.search(r" and (\d+ epochs)$", e["arm"])
+        companions += f", with {longer[1]}," if longer else ""
         unseen = "" if float(e["p_holm"]) <= 0.05 else f", no clear effect (Holm's p {float(e['p_holm']):.2g})"
         return f"{side}{companions} {signed(e['difference'])} [{signed(e['low'])}, {signed(e['high'])}]{unseen}"
 
-    arms = re.compile(rf"with(out)? {trick}( and its companions)?|{trick} instead of .*")
+    arms = re.compile(rf"with(out)? {trick}( and its companions| and \d+ epochs)?|{trick} instead of .*")
     own = [e for e in table(folder + "/report/effects.tsv") if arms.fullmatch(e["arm"]) and e["p_holm"]]
     said = (f"**Here.** In `experiments/{os.path.basename(folder)}.yaml` ({what}; {own[0]['runs']} seeds), in points of accuracy with the "
             f"95% interval: {'; '.join(map(clause, own))}. [All figures](../../experiments/results/README.md).")

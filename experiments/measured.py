@@ -4,8 +4,8 @@
 usage: experiments/measured.py FOLDER... >tricks/measured.def
 
 Each FOLDER has the name of a file in experiments/, without .yaml, and report/effects.tsv in it (`dawn9 report`). Of its
-arms those count that are labelled "with TRICK" or "without TRICK". One without an interval (fewer than two runs) is left
-out.
+arms those count that are labelled "with TRICK", "without TRICK" or "TRICK instead of TRICK". One without an interval
+(fewer than two runs) is left out.
 """
 import csv
 import os
@@ -16,8 +16,9 @@ HEAD = """\
 /* What the tricks were worth here: accuracy in percentage points, arm minus baseline.
  *
  * Made by experiments/measured.py from the reports of experiments; shown by `dawn9 tricks NAME`.
- * D9_MEASURED(trick, experiment, added, companions, runs, difference, low, high, Holm's p) */"""
-ARM = re.compile(r"(with|without) ([a-z0-9_]+)( and its companions)?")
+ * D9_MEASURED(trick, experiment, side, companions, instead of, runs, difference, low, high, Holm's p) */"""
+ARM = re.compile(r"(?:with|(?P<out>without)) (?P<one>[a-z0-9_]+)(?P<companions> and its companions)?|"
+                 r"(?P<taking>[a-z0-9_]+) instead of (?P<place>[a-z0-9_]+)")
 
 
 def rows(experiment, lines):
@@ -25,8 +26,10 @@ def rows(experiment, lines):
         arm = ARM.fullmatch(row["arm"])
         if not arm or not all(row[key] for key in ("difference", "low", "high", "p_holm")):
             continue
+        side = "D9_LEFT_OUT" if arm["out"] else "D9_ADDED_TO_NONE" if row["baseline"] == "no tricks" else "D9_ADDED"
+        place = f'"{arm["place"]}"' if arm["place"] else "NULL"
         figures = [f"{float(row[key]):.3f}" for key in ("difference", "low", "high")]
-        yield (f'D9_MEASURED({arm[2]}, "{experiment}", {int(arm[1] == "with")}, {int(bool(arm[3]))}, '
+        yield (f'D9_MEASURED({arm["one"] or arm["taking"]}, "{experiment}", {side}, {int(bool(arm["companions"]))}, {place}, '
                f'{int(row["runs"])}, {", ".join(figures)}, {float(row["p_holm"]):.4f})')
 
 

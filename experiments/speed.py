@@ -4,8 +4,8 @@ the same as two tables, accuracy and operations, then times.
 
 usage: speed.py FOLDER    runs anywhere below it, each a folder with a result.json
 
-The accuracy is the mean with views, and the bound above which the true mean lies with 95% (Student's t, one side): of
-every seed, whatever it ran on, for other work does not change it. A time is the median of the runs that had a machine to
+The accuracy is the mean with views, its 95% interval, and the bound above which the true mean lies with 95% (Student's t,
+two sides and one): of every seed, whatever it ran on, for other work does not change it. A time is the median of the runs that had a machine to
 themselves; the folder of another ends in -shared. A file processor.txt beside the result says which processor it was
 where the record does not, as of a hypervisor's "AMD EPYC". Operations are those of all steps and of the last evaluation, in units
 of 10^12; where an older program computed more of them for the same bits, the least count.
@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True
 from student import quantile  # pylint: disable=wrong-import-position
 
 CLOCKS = ("train_seconds", "airbench_seconds", "process_seconds")
-HEADS = ("recipe", "precision", "seeds", "accuracy", "deviation", "bound", "published", "teraflop",
+HEADS = ("recipe", "precision", "seeds", "accuracy", "deviation", "low", "high", "bound", "published", "teraflop",
          "processor", "isa", "threads", "runs", *CLOCKS, "over_airbench")
 
 
@@ -61,9 +61,14 @@ def accuracy(group):
     if len({run["config_hash"] for run in group if not held(run)}) > 1 or len({run["steps"] for run in group}) != 1:
         sys.exit(f"speed.py: {group[0]['title']}: runs of several configurations")
     deviation = statistics.stdev(sample) if len(sample) > 1 else math.nan
-    bound = statistics.mean(sample) - quantile(0.95, len(sample) - 1) * deviation / math.sqrt(len(sample)) if len(sample) > 1 else math.nan
+    mean = statistics.mean(sample)
+
+    def bound(sign, p):
+        return f"{mean + sign * quantile(p, len(sample) - 1) * deviation / math.sqrt(len(sample)):.3f}" if len(sample) > 1 else ""
+
     published = group[0]["config"].get("published") or {}
-    return {"seeds": len(sample), "accuracy": f"{statistics.mean(sample):.3f}", "deviation": number(deviation, 3), "bound": number(bound, 3),
+    return {"seeds": len(sample), "accuracy": f"{mean:.3f}", "deviation": number(deviation, 3),
+            "low": bound(-1, 0.975), "high": bound(1, 0.975), "bound": bound(-1, 0.95),
             "published": f"{published['accuracy']:g}" if "accuracy" in published else "",
             "teraflop": f"{min(map(teraflop, group)):.1f}"}
 
@@ -100,9 +105,10 @@ def main():
         table = csv.DictWriter(file, HEADS, delimiter="\t", lineterminator="\n")
         table.writeheader()
         table.writerows(lines)
-    print_table(("recipe", "precision", "seeds", "TTA %, mean", "deviation", "the true mean is at least", "published", "TFLOP"), HEADS[:8], lines)
+    print_table(("recipe", "precision", "seeds", "TTA %, mean", "deviation", "95% from", "to", "the true mean is at least", "published", "TFLOP"),
+                HEADS[:10], lines)
     print()
-    print_table(("recipe", "precision", "processor", "", "threads", "runs", *CLOCKS, "over airbench_seconds, %"), HEADS[:2] + HEADS[8:], [line for line in lines if line["runs"]])
+    print_table(("recipe", "precision", "processor", "", "threads", "runs", *CLOCKS, "over airbench_seconds, %"), HEADS[:2] + HEADS[10:], [line for line in lines if line["runs"]])
 
 
 main()

@@ -5,8 +5,8 @@
 #
 # usage: experiments/speed.sh OUT [SEED...]    a folder for the records, OUT/RECIPE/seedS; seeds 1 to 10
 #
-# Needs build/, CIFAR-10 and python3; 10 to 15 minutes a run on two cores. Environment: RECIPES (speed94 airbench94-muon
-# airbench94: files of configs/ by their names), PRECISION (auto), MORE (words behind `train`), DAWN9
+# Needs build/, CIFAR-10 and python3; 10 to 15 minutes a run on two cores. Environment: RECIPES (speed94 fewest94
+# airbench94-muon airbench94: files of configs/ by their names), PRECISION (auto), MORE (words behind `train`), DAWN9
 # (build/dawn9).
 set -eu
 [ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
@@ -17,7 +17,7 @@ shift
 cd "$(dirname "$0")/.."
 dawn9=${DAWN9-build/dawn9}
 for seed in "$@"; do
-    for recipe in ${RECIPES-speed94 airbench94-muon airbench94}; do
+    for recipe in ${RECIPES-speed94 fewest94 airbench94-muon airbench94}; do
         run=$out/$recipe/seed$seed
         [ ! -f "$run/result.json" ] || continue
         # shellcheck disable=SC2086 # several words

@@ -43,12 +43,15 @@ const d9_trick *d9_trick_at(int index); /* in tricks.def order: the order in whi
 int d9_trick_index(const char *name);   /* -1: unknown */
 bool d9_tricks_conflict(int a, int b);  /* one of the two names the other */
 
-/* What a trick was worth here, a row of measured.def: accuracy in percentage points against the same runs without it
- * (added to a network without tricks) or with it (left out of the whole). */
+/* What a trick was worth here, a row of measured.def: accuracy in percentage points against the same runs with it (left
+ * out) or without it (added to a recipe, or to a network without tricks). */
+typedef enum d9_measured_side { D9_LEFT_OUT, D9_ADDED, D9_ADDED_TO_NONE } d9_measured_side;
 typedef struct d9_measured {
     int trick;              /* its index */
     const char *experiment; /* experiments/EXPERIMENT.yaml */
-    bool added, companions; /* companions: they came or went with it */
+    d9_measured_side side;
+    bool companions;        /* they came or went with it */
+    const char *instead_of; /* the trick whose place it took; NULL: none */
     int runs;
     double difference, low, high; /* low, high: 95% interval */
     double p;                     /* of no difference, adjusted by Holm over the experiment */

@@ -67,7 +67,8 @@ static void print_row(d9_cli *cli, const d9_precision *precision, const d9_fit *
                  (long long)fit->batch, mib * (double)use->activations / (double)fit->batch,
                  mib * (double)d9_memory_total(use), mib * (double)use->state, mib * (double)use->gradients,
                  mib * (double)use->activations, mib * (double)use->data, mib * (double)use->other,
-                 !fit->all         ? ""
+                 fit->refused      ? "   training refuses larger ones"
+                 : !fit->all       ? ""
                  : fit->data_known ? "   all training images"
                                    : "   the largest train.batch_size");
 }
@@ -81,11 +82,12 @@ static void print_foot(d9_cli *cli, const d9_fit *fit) {
 
 static json_t *row_json(const d9_precision *precision, const d9_fit *fit) {
     const d9_memory_use *use = &fit->use;
-    return json_pack("{s:s, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I}", "precision", precision->name, "batch_size",
-                     (json_int_t)fit->batch, "multiple_of", (json_int_t)fit->unit, "all_images", (int)fit->all, "bytes",
-                     (json_int_t)d9_memory_total(use), "state_bytes", (json_int_t)use->state, "gradient_bytes",
-                     (json_int_t)use->gradients, "activation_bytes", (json_int_t)use->activations, "data_bytes",
-                     (json_int_t)use->data, "other_bytes", (json_int_t)use->other);
+    return json_pack("{s:s, s:I, s:I, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I}", "precision", precision->name,
+                     "batch_size", (json_int_t)fit->batch, "multiple_of", (json_int_t)fit->unit, "all_images",
+                     (int)fit->all, "larger_refused", (int)fit->refused, "bytes", (json_int_t)d9_memory_total(use),
+                     "state_bytes", (json_int_t)use->state, "gradient_bytes", (json_int_t)use->gradients,
+                     "activation_bytes", (json_int_t)use->activations, "data_bytes", (json_int_t)use->data,
+                     "other_bytes", (json_int_t)use->other);
 }
 
 d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory, bool json) {

@@ -49,12 +49,13 @@ static void measured_sentence(const d9_measured *row, char *sentence, size_t siz
     const double ends[] = {gains ? row->low : -row->high, gains ? row->high : -row->low};
     const int length =
         snprintf(sentence, size,
-                 "%s %s %.2f points of accuracy %s%s (95%% interval %.2f to %.2f, %d runs, experiments/%s.yaml%s)",
-                 row->added ? "a network without tricks"
-                 : small    ? "a smaller, shorter recipe"
-                            : "the recipe",
-                 gains ? "gains" : "loses", fabs(row->difference), row->added ? "with it" : "without it",
-                 row->companions ? " and its companions" : "", ends[0], ends[1], row->runs, row->experiment,
+                 "%s %s %.2f points of accuracy %s%s%s%s (95%% interval %.2f to %.2f, %d runs, experiments/%s.yaml%s)",
+                 row->side == D9_ADDED_TO_NONE ? "a network without tricks"
+                 : small                       ? "a smaller, shorter recipe"
+                                               : "the recipe",
+                 gains ? "gains" : "loses", fabs(row->difference), row->side == D9_LEFT_OUT ? "without it" : "with it",
+                 row->companions ? " and its companions" : "", row->instead_of ? " instead of " : "",
+                 row->instead_of ? row->instead_of : "", ends[0], ends[1], row->runs, row->experiment,
                  small ? ": narrower, and trained for less" : "");
     if (row->p >= 0.05 && length > 0 && (size_t)length < size)
         snprintf(sentence + length, size - (size_t)length, "; that may be chance (Holm's p %.2g)", row->p);
@@ -131,10 +132,11 @@ static json_t *measured_json(int trick) {
     const d9_measured *row;
     for (int i = 0; (row = d9_measured_at(i)); i++)
         if (row->trick == trick)
-            json_array_append_new(rows, json_pack("{s:s, s:b, s:b, s:i, s:f, s:f, s:f, s:f}", "experiment",
-                                                  row->experiment, "added", row->added, "companions", row->companions,
-                                                  "runs", row->runs, "difference", row->difference, "low", row->low,
-                                                  "high", row->high, "p_holm", row->p));
+            json_array_append_new(
+                rows, json_pack("{s:s, s:b, s:b, s:b, s:s?, s:i, s:f, s:f, s:f, s:f}", "experiment", row->experiment,
+                                "added", row->side != D9_LEFT_OUT, "to_none", row->side == D9_ADDED_TO_NONE,
+                                "companions", row->companions, "instead_of", row->instead_of, "runs", row->runs,
+                                "difference", row->difference, "low", row->low, "high", row->high, "p_holm", row->p));
     return rows;
 }
 

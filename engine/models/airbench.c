@@ -4,7 +4,7 @@
  *   groupG  conv to widths[G], pool 2, norm, act; then depth - 1 times conv, norm, act
  *   head    max pool of what is left, linear without bias, times logits_scale
  *
- * With model.residual what a group's pool left is added to its last convolution's norm. Tricks whiten the first layer
+ * With model.residual a group's first activation is added to what its last norm gives. Tricks whiten the first layer
  * (whitening_bias), let convolutions begin as the identity (dirac_init) and choose the activation (gelu). */
 #include "models/model.h"
 #include "models/parts.h"

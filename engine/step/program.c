@@ -147,8 +147,8 @@ int64_t d9_program_learned(const d9_program *program, int64_t images) {
     return learned > 0 ? learned : 1;
 }
 
-double d9_program_images(const d9_program *program, int64_t step) {
-    return (double)d9_program_learned(program, program->extent.batch * d9_program_batches(program, step));
+int64_t d9_program_images(const d9_program *program, int64_t step) {
+    return d9_program_learned(program, program->extent.batch * d9_program_batches(program, step));
 }
 
 int64_t d9_program_step_before(const d9_program *program, int64_t step) {
@@ -193,7 +193,7 @@ double d9_program_rate(const d9_program *program, const d9_schedule *schedule, d
 }
 
 double d9_group_multiplier(const d9_program *program, const d9_group *group, int64_t step) {
-    const double batches = d9_program_images(program, step) / (double)program->extent.batch;
+    const double batches = (double)d9_program_images(program, step) / (double)program->extent.batch;
     return group->rate_multiplier * (group->per_image ? batches : 1);
 }
 

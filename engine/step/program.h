@@ -62,7 +62,7 @@ typedef struct d9_group {
     bool rate_ends;                 /* the end of its rate's schedule is the group's, not the run's */
     int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */
 } d9_group;
-enum { D9_MAX_GROUPS = 64 };
+enum { D9_MAX_GROUPS = 144 }; /* freeze makes 17 of each, hard_examples twice as many */
 typedef struct d9_groups {
     int count;
     d9_group group[D9_MAX_GROUPS];
@@ -177,7 +177,7 @@ int64_t d9_program_batches(const d9_program *program, int64_t step);
 /* Of so many images that a step takes, how many it learns from. */
 int64_t d9_program_learned(const d9_program *program, int64_t images);
 /* Images that this step learns from. */
-double d9_program_images(const d9_program *program, int64_t step);
+int64_t d9_program_images(const d9_program *program, int64_t step);
 /* The step that is followed by this one, from 1 on. */
 int64_t d9_program_step_before(const d9_program *program, int64_t step);
 /* The phase of a step, or D9_NONE: the step runs `train`. */
@@ -192,7 +192,7 @@ int64_t d9_program_usual_step(const d9_program *program);
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
 /* What a schedule over so many epochs has for that step: at its end, or at its start. */
 double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step);
-/* By which the schedule's value is multiplied in that step. */
+/* What multiplies the schedule's value in that step: with per_image also the batches that are learned from. */
 double d9_group_multiplier(const d9_program *program, const d9_group *group, int64_t step);
 /* The group's rate in that step, from 0, as for a mean loss, its multiplier in it; behind its end it means nothing. */
 double d9_group_rate(const d9_program *program, const d9_group *group, int64_t step);

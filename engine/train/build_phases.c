@@ -102,6 +102,13 @@ static int64_t first_left(const d9_program *program, int64_t from, int64_t until
     return from;
 }
 
+/* Whether a step of so many batches has room in one of the epochs between these two. */
+static bool has_room(const d9_program *program, int64_t from, int64_t until, int64_t batches) {
+    for (int64_t s = from; s + batches <= until; s++)
+        if (batches <= program->steps_per_epoch - s % program->steps_per_epoch) return true;
+    return false;
+}
+
 /* When the next group ends, or another of the changes comes; `rests`: one has ended. */
 static int64_t next_change(const d9_program *program, int64_t from, bool *rests) {
     int64_t next = from < small_steps(program) ? small_steps(program) : program->steps;
@@ -134,7 +141,8 @@ d9_status d9_build_find_phases(const d9_building *b) {
             D9_TRY(d9_fail(context, D9_USAGE,
                            "tricks.batch_schedule.batches: a step of %lld: an epoch has no more than %lld",
                            (long long)batches, (long long)program->steps_per_epoch));
-        if (batches > 1) D9_TRY(add_phase(context, from, until, batches, program));
+        if (batches > 1 && has_room(program, from, until, batches))
+            D9_TRY(add_phase(context, from, until, batches, program));
         if ((rests || from < small_steps(program)) && first_left(program, from, until) < until)
             D9_TRY(add_phase(context, from, until, 1, program));
     }

@@ -29,7 +29,7 @@ static d9_status rate_table(d9_context *context, const d9_program_options *optio
     for (int64_t s = 0; s < program->steps; s++) {
         const double rate = options->rates ? options->rates[s] * d9_group_multiplier(program, group, s)
                                            : d9_group_rate(program, group, s);
-        values[s] = group->mean ? rate : rate / d9_program_images(program, s);
+        values[s] = group->mean ? rate : rate / (double)d9_program_images(program, s);
     }
 done:
     return status;
@@ -48,8 +48,8 @@ done:
     return status;
 }
 
-static double decay_of(const d9_group *group, double images) {
-    return group->weight_decay * (group->mean ? 1 : images) * group->decay_multiplier;
+static double decay_of(const d9_group *group, int64_t images) {
+    return group->weight_decay * (group->mean ? 1 : (double)images) * group->decay_multiplier;
 }
 
 /* What depends on a step's images: the same in all of them, but where some take more batches. */
@@ -58,13 +58,13 @@ static d9_status decay_and_share(d9_context *context, d9_program *program, const
     d9_status status = D9_OK;
     double *decays, *shares;
     update->decay = (d9_coefficient){D9_NONE, decay_of(group, d9_program_images(program, 0))};
-    update->share = (d9_coefficient){D9_NONE, 1 / d9_program_images(program, 0)};
+    update->share = (d9_coefficient){D9_NONE, 1 / (double)d9_program_images(program, 0)};
     if (program->augmentation.batch_changes == 0) goto done;
     D9_TRY(d9_build_table(context, program, group->name, program->steps, &update->decay.table, &decays));
     D9_TRY(d9_build_table(context, program, group->name, program->steps, &update->share.table, &shares));
     for (int64_t s = 0; s < program->steps; s++) {
         decays[s] = decay_of(group, d9_program_images(program, s));
-        shares[s] = 1 / d9_program_images(program, s);
+        shares[s] = 1 / (double)d9_program_images(program, s);
     }
 done:
     return status;

@@ -20,16 +20,20 @@ bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last) {
     return last || (every > 0 && fmod((double)epoch, every) < 1);
 }
 
-/* Steps of the list from this one on; `when`: those alone in which a node with it runs. */
+static bool runs_in_some(const d9_when *when) { return when->every > 1 || when->from > 0 || when->until > 0; }
+
+/* Steps of the list, from this one on, in which a node with this `when` runs. */
 static int64_t count_steps(const d9_program *program, const d9_graph *list, int64_t from, const d9_when *when) {
     int64_t count = 0;
     for (int64_t s = from, alike; s < program->steps; s += alike * d9_program_batches(program, s)) {
         const int64_t batches = d9_program_batches(program, s);
         alike = d9_program_alike(program, s);
         if (d9_program_list(program, s) != list) continue;
-        for (int64_t i = 0; when && i < alike; i++)
-            count += d9_when_active(when, s + i * batches, batches, program->steps_per_epoch);
-        if (!when) count += alike;
+        if (runs_in_some(when))
+            for (int64_t i = 0; i < alike; i++)
+                count += d9_when_active(when, s + i * batches, batches, program->steps_per_epoch);
+        else
+            count += alike;
     }
     return count;
 }
@@ -40,19 +44,16 @@ static bool same_steps(const d9_when *a, const d9_when *b) {
 }
 
 static double list_operations(const d9_program *program, const d9_graph *list, int64_t from) {
-    const int64_t all = count_steps(program, list, from, NULL);
-    const d9_when *counted = NULL; /* the last: nodes that do not run in each step mostly have one in common */
-    int64_t some = 0;
+    const d9_when *counted = NULL; /* the last: most nodes have theirs in common with the one before */
+    int64_t count = 0;
     double sum = 0;
     for (d9_node_id n = 0; n < list->node_count; n++) {
         const double each = d9_graph_operations(list, n, n + 1);
         const d9_when *when = &list->nodes[n].when;
         if (each == 0) continue;
-        if (when->every > 1 && !(counted && same_steps(when, counted))) {
-            counted = when;
-            some = count_steps(program, list, from, when);
-        }
-        sum += each * (double)(when->every > 1 ? some : all);
+        if (!(counted && same_steps(when, counted))) count = count_steps(program, list, from, when);
+        counted = when;
+        sum += each * (double)count;
     }
     return sum;
 }

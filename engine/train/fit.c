@@ -1,5 +1,6 @@
 /* The largest batch that fits: programs are built and dropped, each of twice the last one's batch until one is too
- * large, then of the middle between the largest that fits and the least that does not. */
+ * large, then of the middle between the largest that fits and the least that does not. One that training would refuse
+ * counts as too large: what refuses a batch refuses larger ones. */
 #include "train/fit.h"
 #include "train/trainer.h"
 
@@ -12,7 +13,6 @@ typedef struct search {
     d9_extent extent;
     int longest_rule;
     int64_t bytes;
-    int64_t batches; /* of the largest step, with the configuration's batch */
     d9_fit *best;
 } search;
 
@@ -43,19 +43,25 @@ static d9_status measure(search *s, int64_t batch, d9_memory_use *use) {
     D9_TRY(d9_program_build(s->context, s->config, &extent, s->precision, &options, &program));
     *use = use_of(&program, s->best->data_known);
     s->best->parameters = program.trainable_count + program.frozen_count;
-    for (int p = 0; p < program.phase_count && batch == s->config->train.batch_size; p++)
-        if (program.phase[p].batches > s->batches) s->batches = program.phase[p].batches;
 done:
     d9_program_free(s->context, &program);
     return status;
 }
 
-static d9_status try_batch(search *s, int64_t batch, bool *fits) {
+typedef enum verdict { FITS, TOO_LARGE, REFUSED } verdict;
+
+static d9_status try_batch(search *s, int64_t batch, verdict *is) {
     d9_status status;
     d9_memory_use use;
-    D9_TRY(measure(s, batch, &use));
-    *fits = d9_memory_total(&use) <= s->bytes;
-    if (*fits) {
+    status = measure(s, batch, &use);
+    if (status == D9_USAGE) {
+        d9_context_clear(s->context);
+        *is = REFUSED;
+        return D9_OK;
+    }
+    D9_TRY(status);
+    *is = d9_memory_total(&use) <= s->bytes ? FITS : TOO_LARGE;
+    if (*is == FITS) {
         s->best->batch = batch;
         s->best->use = use;
     }
@@ -63,8 +69,7 @@ done:
     return status;
 }
 
-/* The least batch that the network takes, of those that divide the configuration's. Others that it takes are mostly
- * multiples of it. */
+/* The least batch that the network takes. What it takes at all is a multiple of it, and the configuration's is one. */
 static d9_status find_unit(search *s) {
     d9_status status;
     const int64_t whole = s->config->train.batch_size;
@@ -81,36 +86,20 @@ done:
     return status;
 }
 
-/* The largest up to `tried` that the network takes, down to `low`, which stands for none: not every multiple of the
- * unit is one where ghost groups meet hard_examples. */
-static d9_status try_down(search *s, int64_t low, int64_t *tried, bool *fits) {
-    d9_status status = D9_OK;
-    for (; *tried > low; --*tried) {
-        status = try_batch(s, *tried * s->best->unit, fits);
-        if (status != D9_USAGE) break;
-        d9_context_clear(s->context);
-        status = D9_OK;
-    }
-    return status;
-}
-
 static d9_status find(search *s) {
     d9_status status = D9_OK;
-    const int64_t unit = s->best->unit, past = s->extent.train_images / s->batches / unit + 1;
-    int64_t low = 0, high = past; /* in units: none above it, up to `high`, is known to fit; the least that does not */
+    const int64_t unit = s->best->unit, past = s->extent.train_images / unit + 1;
+    int64_t low = 0, high = past; /* in units: the largest that fits, the least that does not or is refused */
     while (high - low > 1) {
         int64_t tried = high < past ? low + (high - low) / 2 : low ? 2 * low : 1;
+        verdict is;
         if (tried >= past) tried = past - 1;
-        int64_t taken = tried;
-        bool fits = true;
-        D9_TRY(try_down(s, low, &taken, &fits));
-        if (fits)
-            low = tried;
-        else
-            high = taken;
+        D9_TRY(try_batch(s, tried * unit, &is));
+        *(is == FITS ? &low : &high) = tried;
+        if (is != FITS) s->best->refused = is == REFUSED;
     }
     s->best->all = high == past;
-    if (s->best->batch == 0) D9_TRY(measure(s, unit, &s->best->use));
+    if (low == 0) D9_TRY(measure(s, unit, &s->best->use));
 done:
     return status;
 }
@@ -123,7 +112,6 @@ d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_pr
                 .precision = precision,
                 .longest_rule = longest_rule,
                 .bytes = bytes,
-                .batches = 1,
                 .best = fit};
     *fit = (d9_fit){0};
     D9_TRY(d9_config_extent(context, config, &s.extent, &fit->data_known));

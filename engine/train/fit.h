@@ -18,7 +18,8 @@ typedef struct d9_fit {
     int64_t batch, unit; /* the largest that fits; the network takes multiples of `unit` (ghost groups), else 1. 0: not
                             even `unit` fits, and `use` is what that needs */
     bool all;            /* it is limited by the number of training images */
-    bool data_known;     /* a folder's images are not counted before it is read: then any batch may be asked for */
+    bool refused;    /* the next one would fit, and training refuses it: ghost groups of hard_examples, larger steps */
+    bool data_known; /* a folder's images are not counted before it is read: then any batch may be asked for */
     int64_t parameters;
     d9_memory_use use;
 } d9_fit;

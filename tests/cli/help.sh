@@ -59,23 +59,33 @@ done
 json "$out" 'all(m["low"] <= m["difference"] <= m["high"] and m["runs"] > 1 for t in d for m in t["measured"])'
 accepts "$dawn9" tricks flip --json
 json "$out" 'd["name"] == "flip" and d["options"][0]["choices"] == "random|alternating"'
+# One added to a recipe, one in another's place, and one added to nothing.
+for words in 'mixup a smaller, shorter recipe loses 1.21 points of accuracy with it (' \
+    'silu a smaller, shorter recipe loses 1.18 points of accuracy with it instead of gelu (' \
+    'ema a network without tricks loses 5.37 points of accuracy with it ('; do
+    observe "$dawn9" tricks "${words%% *}"
+    tr -s ' \n' ' ' <"$out" | grep -qF "${words#* }" || fail "not said: $words"
+done
 accepts "$dawn9" tricks flip_tta --json
 json "$out" 'd["options"] == []'
 
-# ---- measured effects: made from reports' tables, one row an arm that leaves out or adds a trick and has an interval ----
+# ---- measured effects: made from reports' tables, one row an arm that leaves out, adds or changes a trick and has an interval ----
 mkdir -p small/report other/report none/report
 printf '%s\t' arm baseline runs difference low high p | tee small/report/effects.tsv other/report/effects.tsv >none/report/effects.tsv
 printf 'p_holm\nwithout ema\tall tricks\t10\t-0.25\t-0.375\t-0.125\t0.001\t0.002\n' >>small/report/effects.tsv
 printf 'with celu and its companions\tno tricks\t9\t1.5\t1\t2\t0\t0\nwith crop\tno tricks\t1\t1.5\t\t\t\t\n' >>small/report/effects.tsv
 printf 'p_holm\nhalf the rate\tfull\t3\t1\t0.5\t1.5\t0.1\t0.1\nwithout celu\tfull\t3\t-1\t-2\t0\t0.1\t0.1\n' >>other/report/effects.tsv
+printf 'with mixup\tfull\t3\t-1\t-2\t0\t0.1\t0.1\nsilu instead of gelu\tfull\t3\t-1\t-2\t0\t0.1\t0.1\n' >>other/report/effects.tsv
 printf 'p_holm\nhalf the rate\tfull\t3\t1\t0.5\t1.5\t0.1\t0.1\n' >>none/report/effects.tsv
 observe "$source/experiments/measured.py" none
 { [ $status = 1 ] && grep -q 'none has no arm' "$err" && [ ! -s "$out" ]; } || fail "an experiment without a trick's arm: status $status"
 accepts "$source/experiments/measured.py" small other/
-says '^D9_MEASURED\(ema, "small", 0, 0, 10, -0\.250, -0\.375, -0\.125, 0\.0020\)$'
-says '^D9_MEASURED\(celu, "small", 1, 1, 9, 1\.500, 1\.000, 2\.000, 0\.0000\)$'
-says '^D9_MEASURED\(celu, "other", 0, 0, 3, -1\.000, -2\.000, 0\.000, 0\.1000\)$'
-[ "$(grep -c '^D9_MEASURED' "$out")" = 3 ] || fail "an arm without an interval, or of no trick, has a row"
+says '^D9_MEASURED\(ema, "small", D9_LEFT_OUT, 0, NULL, 10, -0\.250, -0\.375, -0\.125, 0\.0020\)$'
+says '^D9_MEASURED\(celu, "small", D9_ADDED_TO_NONE, 1, NULL, 9, 1\.500, 1\.000, 2\.000, 0\.0000\)$'
+says '^D9_MEASURED\(celu, "other", D9_LEFT_OUT, 0, NULL, 3, -1\.000, -2\.000, 0\.000, 0\.1000\)$'
+says '^D9_MEASURED\(mixup, "other", D9_ADDED, 0, NULL, 3, -1\.000, -2\.000, 0\.000, 0\.1000\)$'
+says '^D9_MEASURED\(silu, "other", D9_ADDED, 0, "gelu", 3, -1\.000, -2\.000, 0\.000, 0\.1000\)$'
+[ "$(grep -c '^D9_MEASURED' "$out")" = 5 ] || fail "an arm without an interval, or of no trick, has a row"
 grep -v '^D9_MEASURED' "$out" >head.def
 grep -v '^D9_MEASURED' "$source/tricks/measured.def" | cmp -s - head.def || fail "tricks/measured.def was not made by measured.py"
 

@@ -4,6 +4,7 @@
 
 #include "tests/cuda_model/check.h"
 
+/* clang-format off */
 #define D9_CUDA_CHECKS(row)                                                                                            \
     row(cast) row(add) row(scale) row(copy) row(act_forward) row(act_backward)                                         \
     row(norm_forward) row(norm_epilogue) row(norm_eval) row(norm_backward) row(norm_shifted)                           \
@@ -15,6 +16,7 @@
     row(loss_forward) row(loss_backward) row(metrics)                                                                  \
     row(update) row(update_guarded) row(orthogonal) row(lerp) row(advance) row(guard_check) row(guard_settle)          \
     row(draw) row(gather) row(rank) row(augment) row(mix) row(order) row(repeated) row(empty)
+/* clang-format on */
 
 #define D9_CUDA_CHECK_DECLARE(name) void d9_cuda_check_##name(d9_check *check);
 D9_CUDA_CHECKS(D9_CUDA_CHECK_DECLARE)

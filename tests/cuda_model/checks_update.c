@@ -67,16 +67,18 @@ static void update_on_cpu(group *s, const d9_cuda_update *as) {
 /* Every row of updates.def, with as many arrays of state as it may have. */
 void d9_cuda_check_update(d9_check *check) {
     for (int i = 0; i < COUNTS; i++)
-        for (int row = 0; row < D9_UPDATE_COUNT; row++) D9_FOR_STORES(store) for (int how = 0; how < 4; how++)
-                for (int kept = 0; kept <= D9_UPDATE_STATES; kept++) {
-                    group s = open_group(counts[i], store, how == 3, kept);
-                    const d9_cuda_update rule = rule_of(row, how & 2);
-                    update_on_cpu(&s, &rule);
-                    d9_check_launch(
-                        check, "update",
-                        d9_cuda_update_group(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
-                    close_group(check, &s);
-                }
+        for (int row = 0; row < D9_UPDATE_COUNT; row++) D9_FOR_STORES(store) {
+                for (int how = 0; how < 4; how++)
+                    for (int kept = 0; kept <= D9_UPDATE_STATES; kept++) {
+                        group s = open_group(counts[i], store, how == 3, kept);
+                        const d9_cuda_update rule = rule_of(row, how & 2);
+                        update_on_cpu(&s, &rule);
+                        d9_check_launch(
+                            check, "update",
+                            d9_cuda_update_group(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
+                        close_group(check, &s);
+                    }
+            }
 }
 
 /* Under a guard gradients are unscaled; with a bad one nothing moves. */
@@ -106,9 +108,8 @@ void d9_cuda_check_orthogonal(d9_check *check) {
             const d9_cpu cpu = d9_plain_cpu();
             const d9_kernel_store known = store == D9_KERNEL_F16 ? D9_KERNEL_F32 : store;
             const bool now = i != 1; /* is it renormalised in step 2? */
-            const d9_cpu_orthogonal on_cpu = {sizes[i][0], sizes[i][1], 3,           now,
-                                              known,       0.6f,        rates[STEP], decays[STEP],
-                                              {3.5f, -4.75f, 2.125f}};
+            const d9_cpu_orthogonal on_cpu = {sizes[i][0],  sizes[i][1],           3, now, known, 0.6f, rates[STEP],
+                                              decays[STEP], {3.5f, -4.75f, 2.125f}};
             const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = how == 2 ? 0 : D9_CUDA_FINE};
             const d9_cuda_orthogonal rule = {.rows = sizes[i][0],
                                              .columns = sizes[i][1],

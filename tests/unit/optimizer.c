@@ -464,7 +464,7 @@ static void what_cannot_be_is_refused(void **state) {
             "the group weights keeps second but not what its update keeps before it");
     refused(&(d9_trick){.on_optimizer = end_before_begin}, "the group weights never moves: from step 8 until step 4");
     refused(&(d9_trick){.on_optimizer = end_at_once}, "the group weights never moves: from step 0 until step 0");
-    refused(&(d9_trick){.on_optimizer = too_many}, "weights is one parameter group too many: 64 is the most");
+    refused(&(d9_trick){.on_optimizer = too_many}, "weights is one parameter group too many: 144 is the most");
     refused(&(d9_trick){.on_step = average_of_groups},
             "the tail cannot lerp from state to short: it moves the state and its accumulators");
     refused(&(d9_trick){.on_step = activate},

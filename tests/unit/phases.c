@@ -204,8 +204,10 @@ static void check_steps(const char *tricks, const served *expected, int64_t coun
     d9_config *config = configure(resnet9, "auto", tricks);
     make(config, &program);
     int64_t step = 0, before = 0;
+    bool runs[1 + D9_MAX_PHASES] = {false}; /* `train`, then the phases */
     for (int64_t i = 0; i < count; i++) {
         const d9_graph *list = d9_program_list(&program, step);
+        runs[1 + d9_program_phase(&program, step)] = true;
         const d9_shape *image = &list->values[list->image].shape;
         program_check_graph(list);
         assert_int_equal(step, expected[i].step);
@@ -216,6 +218,7 @@ static void check_steps(const char *tricks, const served *expected, int64_t coun
         step += d9_program_batches(&program, step);
     }
     assert_int_equal(step, program.steps);
+    for (int phase = 0; phase < program.phase_count; phase++) assert_true(runs[1 + phase]); /* no list is for nothing */
     int64_t alike = 0, at = 0, steps = 0; /* counted in bunches, there are as many */
     for (; at < program.steps; at += alike * d9_program_batches(&program, at), steps += alike) {
         alike = d9_program_alike(&program, at);
@@ -236,7 +239,10 @@ static void test_batches_of_a_step(void **state) {
                         two[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16}, {4, 3, 16}, {7, 1, 16}, {8, 4, 16}},
                         small[] = {{0, 3, 12}, {3, 1, 12}, {4, 1, 12}, {5, 1, 12},
                                    {6, 1, 16}, {7, 1, 16}, {8, 3, 16}, {11, 1, 16}};
+    served single[12];
+    for (int step = 0; step < 12; step++) single[step] = (served){step, 1, 16};
     check_steps("batch_schedule: {}", late, 9);
+    check_steps("batch_schedule: {from: [0.9], batches: [2]}", single, 12);
     check_steps("batch_schedule: {from: [0.25, 0.66], batches: [3, 4]}", two, 7);
     check_steps("progressive: {}, batch_schedule: {from: [0], batches: [3]}", small, 8);
 }
