@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "graph/init.h"
+#include "record/safetensors.h"
 #include "tests/support/programs.h"
 
 #include <math.h>
@@ -301,6 +302,97 @@ static void test_negated_whitening(void **state) {
     end(&plain);
 }
 
+/* ---- what PyTorch makes in float64: tests/golden/generate_initialisers.py ---- */
+
+enum { GOLDEN_IMAGES = 12, GOLDEN_SIDE = 16 };
+
+static const d9_tensor *golden(const d9_safetensors *file, const char *name, int64_t count) {
+    const d9_tensor *tensor = d9_safetensors_find(file, name);
+    if (!tensor) fail_msg("there is no %s", name);
+    assert_int_equal(d9_shape_count(&tensor->shape), count);
+    return tensor;
+}
+
+/* The state of a network that begins with these images. */
+static start begin_golden(const d9_safetensors *file, const char *model, const char *tricks, int64_t side) {
+    static const double mean[] = {0.48, 0.46, 0.41}, std[] = {0.23, 0.22, 0.24};
+    start s;
+    char yaml[512];
+    double golden_table[3 * 256];
+    for (int i = 0; i < 3 * 256; i++) golden_table[i] = (i % 256 / 255.0 - mean[i / 256]) / std[i / 256];
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic}\nmodel: {%s}\n"
+             "train: {epochs: 1, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
+             model, tricks);
+    s.config = program_config(&context, yaml);
+    d9_extent extent = program_extent(s.config, 32, side);
+    program_make(&context, s.config, &extent, "f64", false, &s.program);
+    s.state = calloc((size_t)s.program.state_elements, sizeof(double));
+    d9_init_site site = {.seed = 1,
+                         .images = golden(file, "images", GOLDEN_IMAGES * GOLDEN_SIDE * GOLDEN_SIDE * 3)->bytes,
+                         .image_count = GOLDEN_IMAGES,
+                         .height = GOLDEN_SIDE,
+                         .width = GOLDEN_SIDE,
+                         .channels = 3,
+                         .table = golden_table};
+    op_ok(&context, d9_init_state(&context, &s.program.train, D9_F64, &site, D9_INIT_PLAIN, s.state));
+    op_ok(&context, d9_init_state(&context, &s.program.train, D9_F64, &site, D9_INIT_FROM_IMAGES, s.state));
+    return s;
+}
+
+static void check_near(const double *got, const d9_tensor *want, double limit) {
+    const int64_t count = d9_shape_count(&want->shape);
+    double *values = calloc((size_t)count, sizeof *values), off = 0, all = 0;
+    d9_tensor_to_doubles(want, values);
+    for (int64_t i = 0; i < count; i++) {
+        off += (got[i] - values[i]) * (got[i] - values[i]);
+        all += values[i] * values[i];
+    }
+    free(values);
+    if (!(sqrt(off / all) <= limit)) fail_msg("%s: off by %g", want->name, sqrt(off / all));
+}
+
+static void test_whitening_is_pytorchs(void **state) {
+    static const struct {
+        const char *tensor, *model, *tricks, *weight;
+    } layers[] = {
+        {"whiten2", "name: airbench, widths: [4, 4, 4]", "whitening_bias: {size: 2, images: 12, epsilon: 5.0e-4}",
+         "whiten.conv.weight"},
+        {"whiten3", "name: resnet9, channels: [4, 4, 4, 4]", "whitening_bias: {size: 3, images: 12, epsilon: 0.01}",
+         "stem.whiten.weight"},
+    };
+    d9_safetensors *file;
+    (void)state;
+    op_ok(&context, d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/golden/initialisers.safetensors", &file));
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        start s = begin_golden(file, layers[i].model, layers[i].tricks, GOLDEN_SIDE);
+        int64_t count;
+        const double *filters = values_of(&s, layers[i].weight, &count);
+        check_near(filters, golden(file, layers[i].tensor, count), 1e-9);
+        end(&s);
+    }
+    d9_safetensors_free(&context, file);
+}
+
+static void test_dirac_is_pytorchs(void **state) {
+    static const char *const weights[] = {"stem.conv.weight", "layer1.conv.weight", "layer3.res1.conv.weight"};
+    d9_safetensors *file;
+    (void)state;
+    op_ok(&context, d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/golden/initialisers.safetensors", &file));
+    start s = begin("dirac_init: {}", 1);
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
+        char name[64];
+        int64_t count;
+        const double *made = values_of(&s, weights[i], &count);
+        snprintf(name, sizeof name, "dirac.%s", weights[i]);
+        const d9_tensor *want = d9_safetensors_find(file, name);
+        assert_true(want != NULL && d9_shape_count(&want->shape) <= count);
+        check_near(made, want, 0);
+    }
+    end(&s);
+    d9_safetensors_free(&context, file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_weights_are_uniform, set_up),
@@ -313,6 +405,8 @@ int main(void) {
         cmocka_unit_test_setup(test_bias_spread, set_up),
         cmocka_unit_test_setup(test_dirac, set_up),
         cmocka_unit_test_setup(test_negated_whitening, set_up),
+        cmocka_unit_test_setup(test_whitening_is_pytorchs, set_up),
+        cmocka_unit_test_setup(test_dirac_is_pytorchs, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
