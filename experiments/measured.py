@@ -28,7 +28,7 @@ def rows(experiment, lines):
             continue
         side = "D9_LEFT_OUT" if arm["out"] else "D9_ADDED_TO_NONE" if row["baseline"] == "no tricks" else "D9_ADDED"
         place = f'"{arm["place"]}"' if arm["place"] else "NULL"
-        figures = [f"{float(row[key]):.3f}" for key in ("difference", "low", "high")]
+        figures = [f"{float(row[key]):.4f}" for key in ("difference", "low", "high")]
         yield (f'D9_MEASURED({arm["one"] or arm["taking"]}, "{experiment}", {side}, {int(bool(arm["companions"]))}, {place}, '
                f'{int(row["runs"])}, {", ".join(figures)}, {float(row["p_holm"]):.4f})')
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What runs of the recipes for 94% say together: FOLDER/speed.tsv, a recipe and processor a row, and on standard output
+"""What runs of the recipes say together: FOLDER/speed.tsv, a recipe and processor a row, and on standard output
 the same as two tables, accuracy and operations, then times.
 
 usage: speed.py FOLDER    runs anywhere below it, each a folder with a result.json
 
-The accuracy is the mean with views, its 95% interval, and the bound above which the true mean lies with 95% (Student's t,
-two sides and one): of every seed, whatever it ran on, for other work does not change it. A time is the median of the runs that had a machine to
-themselves; the folder of another ends in -shared. A file processor.txt beside the result says which processor it was
-where the record does not, as of a hypervisor's "AMD EPYC". Operations are those of all steps and of the last evaluation, in units
-of 10^12; where an older program computed more of them for the same bits, the least count.
+The accuracy is the mean with views, its 95% interval, and the bound above which the true mean lies with 95% (Student's
+t, two sides and one): of every seed, whatever it ran on, for other work does not change it. A time is the median of the
+runs that had a machine to themselves; the folder of another ends in -shared. A file processor.txt beside the result
+says which processor it was where the record does not, as of a hypervisor's "AMD EPYC". Operations are those of all
+steps and of the last evaluation, in units of 10^12; where an older program computed more of them for the same bits, the
+least count.
 """
 import csv
 import json

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The recipes for 94%, each seed a process of its own that has all cores, a seed of every recipe before the next seed; then
-# what they say together (experiments/speed.py). Can be stopped and started again: a finished run is not done again, and one
-# that was interrupted begins anew, so that its clocks count from the start of its process.
+# The recipes of docs/speed.md, each seed a process of its own that has all cores, a seed of every recipe before the next
+# seed; then what they say together (experiments/speed.py). Can be stopped and started again: a finished run is not done
+# again, and one that was interrupted begins anew, so that its clocks count from the start of its process.
 #
 # usage: experiments/speed.sh OUT [SEED...]    a folder for the records, OUT/RECIPE/seedS; seeds 1 to 10
 #
@@ -9,7 +9,7 @@
 # airbench94-muon airbench94: files of configs/ by their names), PRECISION (auto), MORE (words behind `train`), DAWN9
 # (build/dawn9).
 set -eu
-[ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift

@@ -63,12 +63,13 @@ static d9_status too_small(d9_cli *cli, const d9_precision *precision, const d9_
 
 static void print_row(d9_cli *cli, const d9_precision *precision, const d9_fit *fit) {
     const d9_memory_use *use = &fit->use;
+    char refused[64] = "";
+    if (fit->refused) snprintf(refused, sizeof refused, "   training refuses %lld", (long long)fit->refused);
     d9_cli_print(cli, "%-10s %8lld %13.3f %10.1f %8.1f %10.1f %12.1f %9.1f %7.1f%s\n", precision->name,
                  (long long)fit->batch, mib * (double)use->activations / (double)fit->batch,
                  mib * (double)d9_memory_total(use), mib * (double)use->state, mib * (double)use->gradients,
                  mib * (double)use->activations, mib * (double)use->data, mib * (double)use->other,
-                 fit->refused      ? "   training refuses larger ones"
-                 : !fit->all       ? ""
+                 !fit->all         ? refused
                  : fit->data_known ? "   all training images"
                                    : "   the largest train.batch_size");
 }
@@ -82,12 +83,12 @@ static void print_foot(d9_cli *cli, const d9_fit *fit) {
 
 static json_t *row_json(const d9_precision *precision, const d9_fit *fit) {
     const d9_memory_use *use = &fit->use;
-    return json_pack("{s:s, s:I, s:I, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I}", "precision", precision->name,
+    return json_pack("{s:s, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "precision", precision->name,
                      "batch_size", (json_int_t)fit->batch, "multiple_of", (json_int_t)fit->unit, "all_images",
-                     (int)fit->all, "larger_refused", (int)fit->refused, "bytes", (json_int_t)d9_memory_total(use),
-                     "state_bytes", (json_int_t)use->state, "gradient_bytes", (json_int_t)use->gradients,
-                     "activation_bytes", (json_int_t)use->activations, "data_bytes", (json_int_t)use->data,
-                     "other_bytes", (json_int_t)use->other);
+                     (int)fit->all, "refused", fit->refused ? json_integer((json_int_t)fit->refused) : json_null(),
+                     "bytes", (json_int_t)d9_memory_total(use), "state_bytes", (json_int_t)use->state, "gradient_bytes",
+                     (json_int_t)use->gradients, "activation_bytes", (json_int_t)use->activations, "data_bytes",
+                     (json_int_t)use->data, "other_bytes", (json_int_t)use->other);
 }
 
 d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory, bool json) {

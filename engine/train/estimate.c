@@ -20,8 +20,6 @@ bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last) {
     return last || (every > 0 && fmod((double)epoch, every) < 1);
 }
 
-static bool runs_in_some(const d9_when *when) { return when->every > 1 || when->from > 0 || when->until > 0; }
-
 /* Steps of the list, from this one on, in which a node with this `when` runs. */
 static int64_t count_steps(const d9_program *program, const d9_graph *list, int64_t from, const d9_when *when) {
     int64_t count = 0;
@@ -29,11 +27,8 @@ static int64_t count_steps(const d9_program *program, const d9_graph *list, int6
         const int64_t batches = d9_program_batches(program, s);
         alike = d9_program_alike(program, s);
         if (d9_program_list(program, s) != list) continue;
-        if (runs_in_some(when))
-            for (int64_t i = 0; i < alike; i++)
-                count += d9_when_active(when, s + i * batches, batches, program->steps_per_epoch);
-        else
-            count += alike;
+        for (int64_t i = 0; i < alike; i++)
+            count += d9_when_active(when, s + i * batches, batches, program->steps_per_epoch);
     }
     return count;
 }

@@ -1,6 +1,6 @@
-/* The largest batch that fits: programs are built and dropped, each of twice the last one's batch until one is too
- * large, then of the middle between the largest that fits and the least that does not. One that training would refuse
- * counts as too large: what refuses a batch refuses larger ones. */
+/* The largest batch that fits: programs are built and dropped, first of the configuration's batch, each of twice the
+ * last one's until one is too large, then of the middle between the largest that fits and the least that does not. One
+ * that training refuses is no larger than the answer. */
 #include "train/fit.h"
 #include "train/trainer.h"
 
@@ -34,11 +34,12 @@ static d9_memory_use use_of(const d9_program *program, bool data_known) {
     return use;
 }
 
-static d9_status measure(search *s, int64_t batch, d9_memory_use *use) {
+/* `whole`: with what depends on the number of steps. */
+static d9_status measure(search *s, int64_t batch, bool whole, d9_memory_use *use) {
     d9_status status;
     d9_program program = {0};
     d9_extent extent = s->extent;
-    const d9_program_options options = {.seed = 1, .longest_rule = s->longest_rule};
+    const d9_program_options options = {.seed = 1, .longest_rule = s->longest_rule, .eval_only = !whole};
     extent.batch = batch;
     D9_TRY(d9_program_build(s->context, s->config, &extent, s->precision, &options, &program));
     *use = use_of(&program, s->best->data_known);
@@ -48,36 +49,34 @@ done:
     return status;
 }
 
-typedef enum verdict { FITS, TOO_LARGE, REFUSED } verdict;
+typedef enum outcome { FITS, TOO_LARGE, REFUSED } outcome;
 
-static d9_status try_batch(search *s, int64_t batch, verdict *is) {
-    d9_status status;
+static d9_status try_batch(search *s, int64_t batch, outcome *found) {
     d9_memory_use use;
-    status = measure(s, batch, &use);
+    d9_status status = measure(s, batch, true, &use);
     if (status == D9_USAGE) {
         d9_context_clear(s->context);
-        *is = REFUSED;
-        return D9_OK;
+        *found = REFUSED;
+        status = D9_OK;
+    } else if (status == D9_OK) {
+        *found = d9_memory_total(&use) <= s->bytes ? FITS : TOO_LARGE;
+        if (*found == FITS) {
+            s->best->batch = batch;
+            s->best->use = use;
+        }
     }
-    D9_TRY(status);
-    *is = d9_memory_total(&use) <= s->bytes ? FITS : TOO_LARGE;
-    if (*is == FITS) {
-        s->best->batch = batch;
-        s->best->use = use;
-    }
-done:
     return status;
 }
 
 /* The least batch that the network takes. What it takes at all is a multiple of it, and the configuration's is one. */
 static d9_status find_unit(search *s) {
     d9_status status;
-    const int64_t whole = s->config->train.batch_size;
+    const int64_t given = s->config->train.batch_size;
     d9_memory_use use;
-    D9_TRY(measure(s, whole, &use)); /* what is refused here, training refuses */
-    for (int64_t unit = 1; unit <= whole; unit++) {
-        if (whole % unit != 0) continue;
-        status = measure(s, unit, &use);
+    D9_TRY(measure(s, given, true, &use)); /* what is refused here, training refuses */
+    for (int64_t unit = 1; unit <= given; unit++) {
+        if (given % unit != 0) continue;
+        status = measure(s, unit, false, &use);
         s->best->unit = unit;
         if (status != D9_USAGE) goto done;
         d9_context_clear(s->context);
@@ -90,16 +89,20 @@ static d9_status find(search *s) {
     d9_status status = D9_OK;
     const int64_t unit = s->best->unit, past = s->extent.train_images / unit + 1;
     int64_t low = 0, high = past; /* in units: the largest that fits, the least that does not or is refused */
-    while (high - low > 1) {
-        int64_t tried = high < past ? low + (high - low) / 2 : low ? 2 * low : 1;
-        verdict is;
+    for (int64_t tried = s->config->train.batch_size / unit; high - low > 1;) {
+        outcome found;
+        D9_TRY(try_batch(s, tried * unit, &found));
+        if (found == FITS) {
+            low = tried;
+        } else {
+            high = tried;
+            s->best->refused = found == REFUSED ? tried * unit : 0;
+        }
+        tried = high < past ? low + (high - low) / 2 : 2 * low;
         if (tried >= past) tried = past - 1;
-        D9_TRY(try_batch(s, tried * unit, &is));
-        *(is == FITS ? &low : &high) = tried;
-        if (is != FITS) s->best->refused = is == REFUSED;
     }
     s->best->all = high == past;
-    if (low == 0) D9_TRY(measure(s, unit, &s->best->use));
+    if (low == 0) D9_TRY(measure(s, unit, true, &s->best->use));
 done:
     return status;
 }

@@ -18,8 +18,9 @@ typedef struct d9_fit {
     int64_t batch, unit; /* the largest that fits; the network takes multiples of `unit` (ghost groups), else 1. 0: not
                             even `unit` fits, and `use` is what that needs */
     bool all;            /* it is limited by the number of training images */
-    bool refused;    /* the next one would fit, and training refuses it: ghost groups of hard_examples, larger steps */
-    bool data_known; /* a folder's images are not counted before it is read: then any batch may be asked for */
+    int64_t refused;     /* not 0: the next one, which training refuses whether it would fit or not. Where a number of
+                            steps is the reason, a still larger one may be taken again */
+    bool data_known;     /* a folder's images are not counted before it is read: then any batch may be asked for */
     int64_t parameters;
     d9_memory_use use;
 } d9_fit;

@@ -35,27 +35,35 @@ static int set_up(void **state) {
     return 0;
 }
 
-static start begin(const char *tricks, uint64_t seed) {
+static start begin_with(const char *model, const char *tricks, const d9_init_site *site) {
     start s;
     char yaml[1024];
     snprintf(yaml, sizeof yaml,
-             "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [16, 32, 64, 64]}\n"
+             "data: {dataset: synthetic}\nmodel: {%s}\n"
              "train: {epochs: 1, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
-             tricks);
+             model, tricks);
     s.config = program_config(&context, yaml);
     d9_extent extent = program_extent(s.config, 32, SIDE);
     program_make(&context, s.config, &extent, "f64", false, &s.program);
     s.state = calloc((size_t)s.program.state_elements, sizeof(double));
-    d9_init_site site = {.seed = seed,
-                         .images = images,
-                         .image_count = IMAGES,
-                         .height = SIDE,
-                         .width = SIDE,
-                         .channels = 3,
-                         .table = table};
-    op_ok(&context, d9_init_state(&context, &s.program.train, D9_F64, &site, D9_INIT_PLAIN, s.state));
-    op_ok(&context, d9_init_state(&context, &s.program.train, D9_F64, &site, D9_INIT_FROM_IMAGES, s.state));
+    op_ok(&context, d9_init_state(&context, &s.program.train, D9_F64, site, D9_INIT_PLAIN, s.state));
+    op_ok(&context, d9_init_state(&context, &s.program.train, D9_F64, site, D9_INIT_FROM_IMAGES, s.state));
     return s;
+}
+
+static d9_init_site site_of(const uint8_t *pixels, int64_t count, const double *values, uint64_t seed) {
+    return (d9_init_site){.seed = seed,
+                          .images = pixels,
+                          .image_count = count,
+                          .height = SIDE,
+                          .width = SIDE,
+                          .channels = 3,
+                          .table = values};
+}
+
+static start begin(const char *tricks, uint64_t seed) {
+    const d9_init_site site = site_of(images, IMAGES, table, seed);
+    return begin_with("name: resnet9, channels: [16, 32, 64, 64]", tricks, &site);
 }
 
 static void end(start *s) {
@@ -304,7 +312,7 @@ static void test_negated_whitening(void **state) {
 
 /* ---- what PyTorch makes in float64: tests/golden/generate_initialisers.py ---- */
 
-enum { GOLDEN_IMAGES = 12, GOLDEN_SIDE = 16 };
+enum { GOLDEN_IMAGES = 12 };
 
 static const d9_tensor *golden(const d9_safetensors *file, const char *name, int64_t count) {
     const d9_tensor *tensor = d9_safetensors_find(file, name);
@@ -313,31 +321,12 @@ static const d9_tensor *golden(const d9_safetensors *file, const char *name, int
     return tensor;
 }
 
-/* The state of a network that begins with these images. */
-static start begin_golden(const d9_safetensors *file, const char *model, const char *tricks, int64_t side) {
-    static const double mean[] = {0.48, 0.46, 0.41}, std[] = {0.23, 0.22, 0.24};
-    start s;
-    char yaml[512];
-    double golden_table[3 * 256];
-    for (int i = 0; i < 3 * 256; i++) golden_table[i] = (i % 256 / 255.0 - mean[i / 256]) / std[i / 256];
-    snprintf(yaml, sizeof yaml,
-             "data: {dataset: synthetic}\nmodel: {%s}\n"
-             "train: {epochs: 1, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
-             model, tricks);
-    s.config = program_config(&context, yaml);
-    d9_extent extent = program_extent(s.config, 32, side);
-    program_make(&context, s.config, &extent, "f64", false, &s.program);
-    s.state = calloc((size_t)s.program.state_elements, sizeof(double));
-    d9_init_site site = {.seed = 1,
-                         .images = golden(file, "images", GOLDEN_IMAGES * GOLDEN_SIDE * GOLDEN_SIDE * 3)->bytes,
-                         .image_count = GOLDEN_IMAGES,
-                         .height = GOLDEN_SIDE,
-                         .width = GOLDEN_SIDE,
-                         .channels = 3,
-                         .table = golden_table};
-    op_ok(&context, d9_init_state(&context, &s.program.train, D9_F64, &site, D9_INIT_PLAIN, s.state));
-    op_ok(&context, d9_init_state(&context, &s.program.train, D9_F64, &site, D9_INIT_FROM_IMAGES, s.state));
-    return s;
+/* (3, 256): what becomes of a byte, with the file's mean and deviation of each channel. */
+static void golden_table(const d9_safetensors *file, double *values) {
+    double mean[3], std[3];
+    assert_int_equal(sscanf(d9_safetensors_metadata(file, "mean"), "[%lf, %lf, %lf]", &mean[0], &mean[1], &mean[2]), 3);
+    assert_int_equal(sscanf(d9_safetensors_metadata(file, "std"), "[%lf, %lf, %lf]", &std[0], &std[1], &std[2]), 3);
+    for (int i = 0; i < 3 * 256; i++) values[i] = (i % 256 / 255.0 - mean[i / 256]) / std[i / 256];
 }
 
 static void check_near(const double *got, const d9_tensor *want, double limit) {
@@ -363,9 +352,13 @@ static void test_whitening_is_pytorchs(void **state) {
     };
     d9_safetensors *file;
     (void)state;
+    double values[3 * 256];
     op_ok(&context, d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/golden/initialisers.safetensors", &file));
+    golden_table(file, values);
+    const d9_tensor *pixels = golden(file, "images", GOLDEN_IMAGES * SIDE * SIDE * 3);
+    const d9_init_site site = site_of(pixels->bytes, GOLDEN_IMAGES, values, 1);
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        start s = begin_golden(file, layers[i].model, layers[i].tricks, GOLDEN_SIDE);
+        start s = begin_with(layers[i].model, layers[i].tricks, &site);
         int64_t count;
         const double *filters = values_of(&s, layers[i].weight, &count);
         check_near(filters, golden(file, layers[i].tensor, count), 1e-9);
