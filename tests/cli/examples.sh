@@ -50,5 +50,5 @@ done
 
 # ---- and the report of an ablation is what tricks/measured.def is made from ----
 accepts "$source/experiments/measured.py" runs/ablation
-[ "$(grep -c '^D9_MEASURED(crop, "ablation", [01], 0, 2, ' "$out")" = 2 ] || fail "no rows of crop: $(cat "$out")"
+[ "$(grep -cE '^D9_MEASURED\(crop, "ablation", D9_(LEFT_OUT|ADDED_TO_NONE), 0, NULL, 2, ' "$out")" = 2 ] || fail "no rows of crop: $(cat "$out")"
 verdict
