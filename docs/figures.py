@@ -528,11 +528,10 @@ def worth(trick, folder, what):
     def clause(e):
         side = ("left out" if e["arm"].startswith("without ") else e["arm"] if not e["arm"].startswith("with ") else
                 "added to the network without tricks" if e["baseline"] == "no tricks" else "added")
-        companions = " together with its companions" if e["arm"].endswith(" and its companions") else ""
         longer = re.search(r" and (\d+ epochs)$", e["arm"])
-        companions += f", with {longer[1]}," if longer else ""
+        beside = f", with {longer[1]}," if longer else " together with its companions" if e["arm"].endswith(" and its companions") else ""
         unseen = "" if float(e["p_holm"]) <= 0.05 else f", no clear effect (Holm's p {float(e['p_holm']):.2g})"
-        return f"{side}{companions} {signed(e['difference'])} [{signed(e['low'])}, {signed(e['high'])}]{unseen}"
+        return f"{side}{beside} {signed(e['difference'])} [{signed(e['low'])}, {signed(e['high'])}]{unseen}"
 
     arms = re.compile(rf"with(out)? {trick}( and its companions| and \d+ epochs)?|{trick} instead of .*")
     own = [e for e in table(folder + "/report/effects.tsv") if arms.fullmatch(e["arm"]) and e["p_holm"]]

@@ -116,12 +116,14 @@ void d9_program_free(d9_context *context, d9_program *program) {
 
 /* ---- phases ---- */
 
-int d9_program_phase(const d9_program *program, int64_t step) {
+bool d9_phase_has_room(const d9_program *program, const d9_phase *phase, int64_t step) {
     const int64_t left = program->steps_per_epoch - step % program->steps_per_epoch;
-    for (int p = 0; p < program->phase_count; p++) {
-        const d9_phase *phase = &program->phase[p];
-        if (step >= phase->from && step + phase->batches <= phase->until && phase->batches <= left) return p;
-    }
+    return step >= phase->from && step + phase->batches <= phase->until && phase->batches <= left;
+}
+
+int d9_program_phase(const d9_program *program, int64_t step) {
+    for (int p = 0; p < program->phase_count; p++)
+        if (d9_phase_has_room(program, &program->phase[p], step)) return p;
     return D9_NONE;
 }
 

@@ -180,6 +180,8 @@ int64_t d9_program_learned(const d9_program *program, int64_t images);
 int64_t d9_program_images(const d9_program *program, int64_t step);
 /* The step that is followed by this one, from 1 on. */
 int64_t d9_program_step_before(const d9_program *program, int64_t step);
+/* Whether a step of the phase has room from this one on: before the phase ends, and the epoch. */
+bool d9_phase_has_room(const d9_program *program, const d9_phase *phase, int64_t step);
 /* The phase of a step, or D9_NONE: the step runs `train`. */
 int d9_program_phase(const d9_program *program, int64_t step);
 /* How many steps of the same list, from this one on, follow each other before the epoch or a phase ends or begins. */

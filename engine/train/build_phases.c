@@ -102,11 +102,11 @@ static int64_t first_left(const d9_program *program, int64_t from, int64_t until
     return from;
 }
 
-/* Whether a step of so many batches has room in one of the epochs between these two. */
-static bool has_room(const d9_program *program, int64_t from, int64_t until, int64_t batches) {
-    for (int64_t s = from; s + batches <= until; s++)
-        if (batches <= program->steps_per_epoch - s % program->steps_per_epoch) return true;
-    return false;
+/* No step of the phase would have room. */
+static bool is_empty(const d9_program *program, const d9_phase *phase) {
+    for (int64_t s = phase->from; s < phase->until; s++)
+        if (d9_phase_has_room(program, phase, s)) return false;
+    return true;
 }
 
 /* When the next group ends, or another of the changes comes; `rests`: one has ended. */
@@ -141,7 +141,7 @@ d9_status d9_build_find_phases(const d9_building *b) {
             D9_TRY(d9_fail(context, D9_USAGE,
                            "tricks.batch_schedule.batches: a step of %lld: an epoch has no more than %lld",
                            (long long)batches, (long long)program->steps_per_epoch));
-        if (batches > 1 && has_room(program, from, until, batches))
+        if (batches > 1 && !is_empty(program, &(d9_phase){.from = from, .until = until, .batches = batches}))
             D9_TRY(add_phase(context, from, until, batches, program));
         if ((rests || from < small_steps(program)) && first_left(program, from, until) < until)
             D9_TRY(add_phase(context, from, until, 1, program));

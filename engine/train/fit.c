@@ -49,22 +49,18 @@ done:
     return status;
 }
 
-typedef enum outcome { FITS, TOO_LARGE, REFUSED } outcome;
-
-static d9_status try_batch(search *s, int64_t batch, outcome *found) {
+/* D9_USAGE: training refuses it. */
+static d9_status try_batch(search *s, int64_t batch, bool *fits) {
+    d9_status status;
     d9_memory_use use;
-    d9_status status = measure(s, batch, true, &use);
-    if (status == D9_USAGE) {
-        d9_context_clear(s->context);
-        *found = REFUSED;
-        status = D9_OK;
-    } else if (status == D9_OK) {
-        *found = d9_memory_total(&use) <= s->bytes ? FITS : TOO_LARGE;
-        if (*found == FITS) {
-            s->best->batch = batch;
-            s->best->use = use;
-        }
+    *fits = false;
+    D9_TRY(measure(s, batch, true, &use));
+    *fits = d9_memory_total(&use) <= s->bytes;
+    if (*fits) {
+        s->best->batch = batch;
+        s->best->use = use;
     }
+done:
     return status;
 }
 
@@ -73,7 +69,6 @@ static d9_status find_unit(search *s) {
     d9_status status;
     const int64_t given = s->config->train.batch_size;
     d9_memory_use use;
-    D9_TRY(measure(s, given, true, &use)); /* what is refused here, training refuses */
     for (int64_t unit = 1; unit <= given; unit++) {
         if (given % unit != 0) continue;
         status = measure(s, unit, false, &use);
@@ -85,21 +80,25 @@ done:
     return status;
 }
 
-static d9_status find(search *s) {
+/* From whether the configuration's batch fits on. */
+static d9_status find(search *s, bool fits) {
     d9_status status = D9_OK;
-    const int64_t unit = s->best->unit, past = s->extent.train_images / unit + 1;
-    int64_t low = 0, high = past; /* in units: the largest that fits, the least that does not or is refused */
-    for (int64_t tried = s->config->train.batch_size / unit; high - low > 1;) {
-        outcome found;
-        D9_TRY(try_batch(s, tried * unit, &found));
-        if (found == FITS) {
-            low = tried;
-        } else {
-            high = tried;
-            s->best->refused = found == REFUSED ? tried * unit : 0;
-        }
-        tried = high < past ? low + (high - low) / 2 : 2 * low;
+    const int64_t unit = s->best->unit, given = s->config->train.batch_size / unit,
+                  past = s->extent.train_images / unit + 1;
+    /* in units: the largest that fits, the least that does not or is refused */
+    int64_t low = fits ? given : 0, high = fits ? past : given;
+    while (high - low > 1) {
+        int64_t tried = high < past ? low + (high - low) / 2 : 2 * low;
         if (tried >= past) tried = past - 1;
+        status = try_batch(s, tried * unit, &fits);
+        const bool refused = status == D9_USAGE;
+        if (refused) {
+            d9_context_clear(s->context);
+            status = D9_OK;
+        }
+        D9_TRY(status);
+        *(fits ? &low : &high) = tried;
+        if (!fits) s->best->refused = refused ? tried * unit : 0;
     }
     s->best->all = high == past;
     if (low == 0) D9_TRY(measure(s, unit, true, &s->best->use));
@@ -116,11 +115,13 @@ d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_pr
                 .longest_rule = longest_rule,
                 .bytes = bytes,
                 .best = fit};
+    bool fits;
     *fit = (d9_fit){0};
     D9_TRY(d9_config_extent(context, config, &s.extent, &fit->data_known));
     if (!fit->data_known) s.extent.train_images = s.extent.eval_images = MOST;
+    D9_TRY(try_batch(&s, config->train.batch_size, &fits)); /* what is refused here, training refuses */
     D9_TRY(find_unit(&s));
-    D9_TRY(find(&s));
+    D9_TRY(find(&s, fits));
 done:
     return status;
 }

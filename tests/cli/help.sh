@@ -57,7 +57,7 @@ for experiment in $(sed -n 's/^D9_MEASURED([a-z_0-9]*, "\([^"]*\)".*/\1/p' "$sou
     [ -f "$source/experiments/$experiment.yaml" ] || fail "tricks/measured.def names experiments/$experiment.yaml, which is not there"
 done
 json "$out" 'all(m["low"] <= m["difference"] <= m["high"] and m["runs"] > 1 for t in d for m in t["measured"])'
-# (Each trick that is named is one; what is added, and to what.)
+# Each trick in whose place another came is one; what was added, and to what.
 json "$out" 'all(m["instead_of"] in [None] + [t["name"] for t in d] for t in d for m in t["measured"])'
 json "$out" '[(m["added"], m["to_none"], m["instead_of"]) for t in d if t["name"] == "silu" for m in t["measured"]] == [(True, False, "gelu")]'
 json "$out" '[(m["added"], m["to_none"]) for t in d if t["name"] == "patch_whitening" for m in t["measured"]] == [(False, False), (True, True)]'

@@ -7,7 +7,7 @@ Needs python3-torch and python3-numpy (Debian packages).
 """
 import argparse, json
 import numpy as np, torch
-from generate import save
+from generate import save, whitening
 from generate_networks import MEAN, STD
 
 IMAGES, SIDE = 12, 16                                     # smooth ones, so that no two eigenvalues are close
@@ -19,15 +19,10 @@ def smooth(rng):
     x = 128 + 40 * x / x.std()
     return torch.from_numpy(np.clip(x, 0, 255).round().astype(np.uint8))
 
-def whitening(u8, size, epsilon):
+def both_signs(u8, size, epsilon):
     mean, std = (torch.tensor(v, dtype=torch.float64)[:, None, None] for v in (MEAN, STD))
-    patches = ((u8.double() / 255 - mean) / std).unfold(2, size, 1).unfold(3, size, 1).permute(0, 2, 3, 1, 4, 5)
-    flat = patches.reshape(-1, 3 * size * size)
-    values, vectors = torch.linalg.eigh(flat.t() @ flat / (len(flat) - 1))
-    values, vectors = values.flip(0), vectors.t().flip(0)
+    _, values, filters = whitening((u8.double() / 255 - mean) / std, epsilon, size)
     assert ((values[:-1] - values[1:]) > 1e-3 * values[1:]).all(), "two eigenvalues are close"
-    vectors = vectors * torch.sign(vectors[torch.arange(len(vectors)), vectors.abs().argmax(1)])[:, None]
-    filters = (vectors / torch.sqrt(values + epsilon)[:, None]).reshape(-1, 3, size, size)
     return torch.cat((filters, -filters)).permute(0, 2, 3, 1)
 
 def dirac(filters, channels):
@@ -38,6 +33,6 @@ if __name__ == "__main__":
     ap = argparse.ArgumentParser(); ap.add_argument("--out", required=True)
     u8 = smooth(np.random.default_rng(1))
     out = {"images": u8.permute(0, 2, 3, 1)}
-    out.update({name: whitening(u8, *how) for name, how in WHITENINGS.items()})
+    out.update({name: both_signs(u8, *how) for name, how in WHITENINGS.items()})
     out.update({"dirac." + name: dirac(*shape) for name, shape in DIRACS.items()})
     save(ap.parse_args().out, out, {"mean": json.dumps(MEAN), "std": json.dumps(STD), "epsilon": json.dumps({k: e for k, (_, e) in WHITENINGS.items()})})

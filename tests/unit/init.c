@@ -8,6 +8,7 @@
 #include "graph/init.h"
 #include "record/safetensors.h"
 #include "tests/support/programs.h"
+#include "verify/tensor_difference.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -331,14 +332,12 @@ static void golden_table(const d9_safetensors *file, double *values) {
 
 static void check_near(const double *got, const d9_tensor *want, double limit) {
     const int64_t count = d9_shape_count(&want->shape);
-    double *values = calloc((size_t)count, sizeof *values), off = 0, all = 0;
+    double *values = calloc((size_t)count, sizeof *values);
     d9_tensor_to_doubles(want, values);
-    for (int64_t i = 0; i < count; i++) {
-        off += (got[i] - values[i]) * (got[i] - values[i]);
-        all += values[i] * values[i];
-    }
+    const d9_tensor_difference off = d9_tensor_difference_of(got, values, count);
     free(values);
-    if (!(sqrt(off / all) <= limit)) fail_msg("%s: off by %g", want->name, sqrt(off / all));
+    const double error = d9_relative_error(off.distance, off.want_norm);
+    if (!(error <= limit)) fail_msg("%s: off by %g", want->name, error);
 }
 
 static void test_whitening_is_pytorchs(void **state) {

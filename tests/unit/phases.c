@@ -243,8 +243,8 @@ static void test_batches_of_a_step(void **state) {
     for (int step = 0; step < 12; step++) single[step] = (served){step, 1, 16};
     check_steps("batch_schedule: {}", late, 9);
     check_steps("batch_schedule: {from: [0.9], batches: [2]}", single, 12);
-    check_steps("batch_schedule: {from: [0.25, 0.5], batches: [3, 1]}", single,
-                12); /* from 3 to 6, over an epoch's end */
+    /* Three from step 3 to step 6, over an epoch's end. */
+    check_steps("batch_schedule: {from: [0.25, 0.5], batches: [3, 1]}", single, 12);
     check_steps("batch_schedule: {from: [0.25, 0.66], batches: [3, 4]}", two, 7);
     check_steps("progressive: {}, batch_schedule: {from: [0], batches: [3]}", small, 8);
 }
