@@ -66,7 +66,7 @@ done:
 
 /* The least batch that the network takes. What it takes at all is a multiple of it, and the configuration's is one. */
 static d9_status find_unit(search *s) {
-    d9_status status;
+    d9_status status = D9_OK;
     const int64_t given = s->config->train.batch_size;
     d9_memory_use use;
     for (int64_t unit = 1; unit <= given; unit++) {
