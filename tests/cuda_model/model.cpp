@@ -1,15 +1,11 @@
-/* The scheduler of the execution model: fibers by ucontext, one per thread that has started and not ended. A fiber
+/* The scheduler of the execution model: fibers, one per thread that has started and not ended. A fiber
  * whose thread has ended takes the next one that has not begun, so kernels without barriers run on a single fiber.
  *
  * AddressSanitizer is told of every change of stacks, race.h of everything that orders threads. */
-#undef _FORTIFY_SOURCE /* its longjmp takes another stack for a mistake */
 #include "tests/cuda_model/cuda_model.h"
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/race.h"
 #include "tests/cuda_model/sanitizer.h"
-
-#include <setjmp.h>
-#include <ucontext.h>
 
 #include <algorithm>
 #include <memory>
@@ -27,23 +23,36 @@ static void leave_stack(void **fake, const void *bottom, size_t bytes) {
 static void enter_stack(void *fake, const void **bottom, size_t *bytes) {
     __sanitizer_finish_switch_fiber(fake, bottom, bytes);
 }
-struct d9_point { /* where a stack was left */
-    ucontext_t context;
-};
-static void change_stacks(d9_point *from, d9_point *to, bool) { swapcontext(&from->context, &to->context); }
 #else
 static void leave_stack(void **, const void *, size_t) {}
 static void enter_stack(void *, const void **, size_t *) {}
-struct d9_point {
-    ucontext_t context; /* of a stack that is new */
-    jmp_buf left;       /* of one that was left: swapcontext would ask the system for the signals each time */
-};
-static void change_stacks(d9_point *from, d9_point *to, bool is_new) {
-    if (_setjmp(from->left)) return;
-    if (is_new) setcontext(&to->context);
-    _longjmp(to->left, 1);
-}
 #endif
+
+/* Keeps what a call must keep (x86-64, System V) on the stack that runs and its end in *left, and goes on where the
+ * stack that ends at `to` was left. swapcontext would ask the system for the signals each time, and AddressSanitizer's
+ * would forget all it knows of the other stack. */
+extern "C" void d9_model_change_stacks(void **left, void *to);
+asm(R"(
+.text
+.type d9_model_change_stacks, @function
+d9_model_change_stacks:
+    push %rbp
+    push %rbx
+    push %r12
+    push %r13
+    push %r14
+    push %r15
+    mov %rsp, (%rdi)
+    mov %rsi, %rsp
+    pop %r15
+    pop %r14
+    pop %r13
+    pop %r12
+    pop %rbx
+    pop %rbp
+    ret
+.size d9_model_change_stacks, . - d9_model_change_stacks
+)");
 
 d9_model_place d9_model_here;
 
@@ -54,8 +63,7 @@ constexpr size_t stack_bytes = 128 << 10;
 enum class wait { none, turn, barrier, cluster, warp }; /* turn: for nothing, others may go first */
 
 struct fiber {
-    d9_point point;
-    bool is_new = true;
+    void *left = nullptr; /* the end of its stack while another runs */
     std::unique_ptr<char[]> stack;
     void *fake = nullptr;
     int thread = -1; /* -1: none; the fiber is free */
@@ -95,7 +103,7 @@ struct cluster {
 };
 
 struct machine {
-    d9_point scheduler;
+    void *scheduler = nullptr; /* the end of its stack while a fiber runs */
     void *scheduler_fake = nullptr;
     const void *scheduler_stack = nullptr;
     size_t scheduler_bytes = 0;
@@ -149,15 +157,13 @@ fiber *current() { return state_of(m.running).on; }
 
 void to_scheduler(fiber *from) {
     leave_stack(&from->fake, m.scheduler_stack, m.scheduler_bytes);
-    change_stacks(&from->point, &m.scheduler, false);
+    d9_model_change_stacks(&from->left, m.scheduler);
     enter_stack(from->fake, &m.scheduler_stack, &m.scheduler_bytes);
 }
 
 void to_fiber(fiber *to) {
     leave_stack(&m.scheduler_fake, to->stack.get(), stack_bytes);
-    const bool is_new = to->is_new;
-    to->is_new = false;
-    change_stacks(&m.scheduler, &to->point, is_new);
+    d9_model_change_stacks(&m.scheduler, to->left);
     enter_stack(m.scheduler_fake, nullptr, nullptr);
     d9_race_run(nullptr, nullptr, 0);
     m.running = -1;
@@ -194,13 +200,11 @@ void fiber_main() {
 /* A fiber that holds no thread; one that a failed launch left in the middle starts anew. */
 void prepare(fiber *f) {
     d9_memory_allow(f->stack.get(), stack_bytes);
-    ucontext_t *context = &f->point.context;
-    getcontext(context);
-    context->uc_stack.ss_sp = f->stack.get();
-    context->uc_stack.ss_size = stack_bytes;
-    context->uc_link = nullptr;
-    makecontext(context, fiber_main, 0);
-    f->is_new = true;
+    void **end = reinterpret_cast<void **>(f->stack.get() + stack_bytes);
+    *--end = nullptr; /* where fiber_main would return to */
+    *--end = reinterpret_cast<void *>(fiber_main);
+    for (int kept = 0; kept < 6; kept++) *--end = nullptr;
+    f->left = end;
     f->thread = -1;
     f->fake = nullptr;
 }

@@ -31,29 +31,39 @@ static geometry geometry_of(const d9_site *site, const d9_value *x, const d9_val
     return g;
 }
 
-/* Where in an image tap t of output pixel p reads; -1: outside. */
-static int64_t tap_offset(const geometry *g, int64_t p, int64_t t) {
-    int64_t h = p / g->out_width * g->stride + t / g->kernel - g->pad;
-    int64_t w = p % g->out_width * g->stride + t % g->kernel - g->pad;
+/* Where the patch of output pixel p begins: its first row and column, which may be outside. */
+static void patch_corner(const geometry *g, int64_t p, int64_t *top, int64_t *left) {
+    *top = p / g->out_width * g->stride - g->pad;
+    *left = p % g->out_width * g->stride - g->pad;
+}
+
+/* Where in an image pixel (h, w) begins; -1: outside. */
+static int64_t pixel_offset(const geometry *g, int64_t h, int64_t w) {
     return h < 0 || h >= g->height || w < 0 || w >= g->width ? -1 : (h * g->width + w) * g->in;
 }
 
 /* image (H, W, I) -> row p of the patches. */
 static void gather_patch(const geometry *g, const double *image, int64_t p, double *row) {
-    for (int64_t t = 0; t < g->kernel * g->kernel; t++) {
-        int64_t at = tap_offset(g, p, t);
-        if (at < 0)
-            memset(row + t * g->in, 0, (size_t)g->in * sizeof(double));
-        else
-            memcpy(row + t * g->in, image + at, (size_t)g->in * sizeof(double));
-    }
+    int64_t top, left;
+    patch_corner(g, p, &top, &left);
+    for (int64_t h = top; h < top + g->kernel; h++)
+        for (int64_t w = left; w < left + g->kernel; w++, row += g->in) {
+            const int64_t at = pixel_offset(g, h, w);
+            if (at < 0)
+                memset(row, 0, (size_t)g->in * sizeof(double));
+            else
+                memcpy(row, image + at, (size_t)g->in * sizeof(double));
+        }
 }
 
 static void scatter_patch(const geometry *g, const double *row, int64_t p, double *image) {
-    for (int64_t t = 0; t < g->kernel * g->kernel; t++) {
-        int64_t at = tap_offset(g, p, t);
-        for (int64_t i = 0; at >= 0 && i < g->in; i++) image[at + i] += row[t * g->in + i];
-    }
+    int64_t top, left;
+    patch_corner(g, p, &top, &left);
+    for (int64_t h = top; h < top + g->kernel; h++)
+        for (int64_t w = left; w < left + g->kernel; w++, row += g->in) {
+            const int64_t at = pixel_offset(g, h, w);
+            for (int64_t i = 0; at >= 0 && i < g->in; i++) image[at + i] += row[i];
+        }
 }
 
 static void transpose(const double *a, int64_t rows, int64_t columns, double *b) {
