@@ -1,7 +1,7 @@
 /* airbench: Keller Jordan's networks for 94, 95 and 96% on CIFAR-10, of three groups behind a small first layer.
  *
  *   whiten  conv 2x2 without padding, 3 -> 24, bias, act                      @31
- *   groupG  conv to widths[G], pool 2, norm, act; then depth - 1 times conv, norm, act
+ *   groupG  conv to widths[G], pool 2, norm, act; then conv, norm, act until there are `depth` convolutions
  *   head    max pool of what is left, linear without bias, times logits_scale
  *
  * With model.residual a group's first activation is added to what its last norm gives. Tricks whiten the first layer
@@ -13,7 +13,7 @@
 
 typedef struct airbench {
     d9_int_list widths;
-    int64_t depth;
+    int64_t depth, first_depth;
     bool residual;
     double logits_scale, norm_momentum, norm_epsilon;
 } airbench;
@@ -22,6 +22,8 @@ static const d9_option options[] = {
     {"widths", D9_OPTION_INTS, offsetof(airbench, widths), "[64, 256, 256]", 1, 4096, NULL,
      "output channels of the three groups"},
     {"depth", D9_OPTION_INT, offsetof(airbench, depth), "2", 1, 16, NULL, "convolutions of a group"},
+    {"first_depth", D9_OPTION_INT, offsetof(airbench, first_depth), "0", 0, 16, NULL,
+     "convolutions of the first group; 0: as many as of the others"},
     {"residual", D9_OPTION_BOOL, offsetof(airbench, residual), "off", 0, 0, NULL,
      "adds what a group's first convolution gave to what its last one gives"},
     {"logits_scale", D9_OPTION_REAL, offsetof(airbench, logits_scale), "0.1111111111111111", 1e-6, 1e6, NULL,
@@ -62,7 +64,14 @@ static d9_status act(const builder *b, const char *group, int index, d9_value_id
     return d9_graph_act(b->context, b->graph, role, x, y);
 }
 
-static d9_status group(const builder *b, const char *name, d9_value_id x, int64_t channels, d9_value_id *y) {
+static int64_t depth_of(const airbench *self, int group) {
+    return group == 0 && self->first_depth > 0 ? self->first_depth : self->depth;
+}
+
+static d9_status group(const builder *b, int index, d9_value_id x, d9_value_id *y) {
+    static const char *const names[] = {"group1", "group2", "group3"};
+    const char *name = names[index];
+    const int64_t channels = b->self->widths.values[index], depth = depth_of(b->self, index);
     d9_status status;
     char role[D9_NAME_SIZE];
     d9_value_id trunk;
@@ -72,10 +81,10 @@ static d9_status group(const builder *b, const char *name, d9_value_id x, int64_
     D9_TRY(norm(b, name, 1, *y, y));
     D9_TRY(act(b, name, 1, *y, y));
     trunk = *y;
-    for (int i = 2; i <= b->self->depth; i++) {
+    for (int i = 2; i <= depth; i++) {
         D9_TRY(conv(b, name, i, *y, channels, y));
         D9_TRY(norm(b, name, i, *y, y));
-        if (b->self->residual && i == b->self->depth)
+        if (b->self->residual && i == depth)
             D9_TRY(d9_graph_add(b->context, b->graph, d9_parts_role(role, name, "add"), trunk, *y, y));
         D9_TRY(act(b, name, i, *y, y));
     }
@@ -102,8 +111,9 @@ static d9_status check(d9_context *context, const airbench *self, const d9_shape
     if (self->widths.count != 3)
         return d9_fail(context, D9_USAGE, "model.widths has %d entries; airbench needs three, one a group",
                        self->widths.count);
-    if (self->residual && self->depth < 2)
-        return d9_fail(context, D9_USAGE, "model.residual needs a model.depth of 2 at least");
+    if (self->residual && (self->depth < 2 || self->first_depth == 1))
+        return d9_fail(context, D9_USAGE, "model.residual needs a model.%s of 2 at least",
+                       self->depth < 2 ? "depth" : "first_depth");
     if (side < 9)
         return d9_fail(context, D9_USAGE, "images of %lldx%lld are too small for airbench: it needs 9 pixels a side",
                        (long long)image->d[1], (long long)image->d[2]);
@@ -112,13 +122,12 @@ static d9_status check(d9_context *context, const airbench *self, const d9_shape
 
 static d9_status build(d9_context *context, const void *opaque, int64_t classes, d9_graph *graph, d9_value_id x,
                        d9_value_id *logits) {
-    static const char *const names[] = {"group1", "group2", "group3"};
     d9_status status;
     const builder b = {context, graph, opaque};
     d9_value_id y;
     D9_TRY(check(context, b.self, &graph->values[x].shape));
     D9_TRY(first_layer(&b, x, &y));
-    for (int g = 0; g < 3; g++) D9_TRY(group(&b, names[g], y, b.self->widths.values[g], &y));
+    for (int g = 0; g < 3; g++) D9_TRY(group(&b, g, y, &y));
     const d9_shape left = graph->values[y].shape;
     const int side = (int)(left.d[1] < left.d[2] ? left.d[1] : left.d[2]);
     D9_TRY(d9_graph_pool(context, graph, "head.pool", y, (d9_pool_attributes){side, side, 0}, &y));
@@ -134,5 +143,6 @@ const d9_model d9_model_airbench = {
     .source = "Jordan 2024, arXiv 2404.00498; KellerJordan/cifar10-airbench@f1c599c4, legacy",
     .options = options,
     .options_size = sizeof(airbench),
+    .younger = "first_depth",
     .build = build,
 };

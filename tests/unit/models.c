@@ -92,6 +92,7 @@ static void parameters_are_counted(void **state) {
                 {"name: densenet", 224, 14, 6968206},
                 {"name: vgg", 32, 10, 3441592},
                 {"name: airbench", 32, 10, 1972792},
+                {"name: airbench, first_depth: 4", 32, 10, 2046776},
                 {"name: airbench, widths: [128, 384, 384]", 32, 10, 4606520},
                 {"name: airbench, widths: [128, 384, 512], depth: 3, residual: on", 32, 10, 9918776}};
     (void)state;
@@ -363,6 +364,7 @@ static void bad_options_are_named(void **state) {
         {"name: densenet", 7, "images of 7x7 are too small for model.stem cifar: it needs 8 pixels a side"},
         {"name: airbench, widths: [64, 256]", 32, "model.widths has 2 entries; airbench needs three, one a group"},
         {"name: airbench, depth: 1, residual: on", 32, "model.residual needs a model.depth of 2 at least"},
+        {"name: airbench, first_depth: 1, residual: on", 32, "model.residual needs a model.first_depth of 2 at least"},
         {"name: airbench", 8, "images of 8x8 are too small for airbench: it needs 9 pixels a side"},
         {"name: densenet, stem: imagenet", 28,
          "images of 28x28 are too small for model.stem imagenet: it needs 29 pixels a side; with model.stem: cifar 8"},
