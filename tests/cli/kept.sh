@@ -101,9 +101,11 @@ for run in unpacked/recipes/*/*/result.json; do
 done >runs.list
 accepts xargs -a runs.list python3 -c "$hashes" recipes.json
 [ ! -s "$out" ] || fail "of another configuration: $(cat "$out")"
-accepts "$dawn9" experiment "$source/experiments/speed94-search.yaml" --dry-run --json
-cp "$out" search.json
-json search.json '{a["name"]: a["config_hash"] for a in d["arms"]} == {a["name"]: a["config_hash"] for a in json.load(open("'"$results"'/speed/search/experiment.json"))["arms"]}'
+for search in speed94-search fewest94-search; do
+    accepts "$dawn9" experiment "$source/experiments/$search.yaml" --dry-run --json
+    cp "$out" search.json
+    json search.json '{a["name"]: a["config_hash"] for a in d["arms"]} == {a["name"]: a["config_hash"] for a in json.load(open("'"$results/speed/$search"'/experiment.json"))["arms"]}'
+done
 
 # ---- and nothing that is committed is large ----
 if git -C "$source" rev-parse >/dev/null 2>&1; then
