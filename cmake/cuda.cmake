@@ -15,7 +15,7 @@ endif()
 set(DAWN9_CUDA_ARCHITECTURES "${turing}80;90" CACHE STRING
     "GPU targets; release: 75;80;86;89;90;100;120, as far as nvcc knows them")
 
-# The execution model of tests/cuda_model compiles the same kernels as C++, where there is a compiler for it.
+# The execution model of tests/cuda_model compiles the same kernels as C++, on x86-64 and where there is a compiler for it.
 include(CheckLanguage)
 if(CMAKE_C_COMPILER_ID MATCHES "Clang" AND NOT CMAKE_CXX_COMPILER AND NOT DEFINED ENV{CXX})
   get_filename_component(DAWN9_COMPILER_FOLDER ${CMAKE_C_COMPILER} DIRECTORY)

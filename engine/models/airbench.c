@@ -1,7 +1,8 @@
 /* airbench: Keller Jordan's networks for 94, 95 and 96% on CIFAR-10, of three groups behind a small first layer.
  *
  *   whiten  conv 2x2 without padding, 3 -> 24, bias, act                      @31
- *   groupG  conv to widths[G], pool 2, norm, act; then conv, norm, act until there are `depth` convolutions
+ *   groupG  conv to widths[G], pool 2, norm, act; then conv, norm, act until there are `depth` convolutions,
+ *           in the first group `first_depth`
  *   head    max pool of what is left, linear without bias, times logits_scale
  *
  * With model.residual a group's first activation is added to what its last norm gives. Tricks whiten the first layer

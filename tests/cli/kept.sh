@@ -105,6 +105,12 @@ for search in speed94-search fewest94-search; do
     accepts "$dawn9" experiment "$source/experiments/$search.yaml" --dry-run --json
     cp "$out" search.json
     json search.json '{a["name"]: a["config_hash"] for a in d["arms"]} == {a["name"]: a["config_hash"] for a in json.load(open("'"$results/speed/$search"'/experiment.json"))["arms"]}'
+    for run in "unpacked/$search"/runs/*/*/result.json; do
+        arm=${run#"unpacked/$search/runs/"}
+        printf '%s=%s\n' "${arm%%/*}" "$run"
+    done >runs.list
+    accepts xargs -a runs.list python3 -c "$hashes" search.json
+    [ ! -s "$out" ] || fail "of another configuration: $(cat "$out")"
 done
 
 # ---- and nothing that is committed is large ----

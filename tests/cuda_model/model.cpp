@@ -28,12 +28,13 @@ static void leave_stack(void **, const void *, size_t) {}
 static void enter_stack(void *, const void **, size_t *) {}
 #endif
 
-/* Keeps what a call must keep (x86-64, System V) on the stack that runs and its end in *left, and goes on where the
- * stack that ends at `to` was left. swapcontext would ask the system for the signals each time, and AddressSanitizer's
- * would forget all it knows of the other stack. */
+/* Keeps the registers that a call must keep (x86-64, System V) on the stack that runs and its end in *left, and goes on
+ * where the stack that ends at `to` was left. Nothing here changes how doubles are rounded, which a call keeps as well.
+ * swapcontext would ask the system for the signals each time, and AddressSanitizer's would forget all it knows of the
+ * other stack. */
 extern "C" void d9_model_change_stacks(void **left, void *to);
 asm(R"(
-.text
+.pushsection .text
 .type d9_model_change_stacks, @function
 d9_model_change_stacks:
     push %rbp
@@ -52,6 +53,7 @@ d9_model_change_stacks:
     pop %rbp
     ret
 .size d9_model_change_stacks, . - d9_model_change_stacks
+.popsection
 )");
 
 d9_model_place d9_model_here;

@@ -342,6 +342,18 @@ static void airbench_pools_ahead_of_its_norms(void **state) {
     drop(&b);
 }
 
+/* A first group that is deeper than the others: the sum is behind its last norm. */
+static void airbench_has_a_deeper_first_group(void **state) {
+    (void)state;
+    static const char *const roles[] = {"group1.act1",  "group1.conv2", "group1.norm2", "group1.act2",  "group1.conv3",
+                                        "group1.norm3", "group1.add",   "group1.act3",  "group2.conv1", "group2.pool",
+                                        "group2.norm1", "group2.act1",  "group2.conv2", "group2.norm2", "group2.add"};
+    built b = build("name: airbench, first_depth: 3, residual: on", 32, 10);
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) assert_string_equal(b.graph.nodes[6 + i].role, roles[i]);
+    assert_int_equal(b.graph.nodes[12].inputs[0], b.graph.nodes[6].outputs[0]);
+    drop(&b);
+}
+
 /* ---- refusals ---- */
 
 static void bad_options_are_named(void **state) {
@@ -419,6 +431,7 @@ int main(void) {
         cmocka_unit_test_setup(weights_start_as_published, set_up),
         cmocka_unit_test_setup(the_stem_follows_the_image, set_up),
         cmocka_unit_test_setup(airbench_pools_ahead_of_its_norms, set_up),
+        cmocka_unit_test_setup(airbench_has_a_deeper_first_group, set_up),
         cmocka_unit_test_setup(bad_options_are_named, set_up),
         cmocka_unit_test_setup(the_smallest_images_fit, set_up),
     };
