@@ -87,6 +87,14 @@ here = {arm["name"]: arm["config_hash"] for arm in json.load(open(sys.argv[1]))[
 for name, path in (word.split("=", 1) for word in sys.argv[2:]):
     run = json.load(open(path))
     if run["config"]["backend_options"]["cpu_level"] == "auto" and here[name] != run["config_hash"]: print(path)'
+runs_are_of() { # ARMS FOLDER: each FOLDER/ARM/RUN has the configuration of its arm in the file ARMS
+    for run in "$2"/*/*/result.json; do
+        arm=${run#"$2"/}
+        printf '%s=%s\n' "${arm%%/*}" "$run"
+    done >runs.list
+    accepts xargs -a runs.list python3 -c "$hashes" "$1"
+    [ ! -s "$out" ] || fail "of another configuration: $(cat "$out")"
+}
 {
     printf 'title: recipes\nconfig: %s\nset: {precision: f32, eval.every: 0}\narms:\n' "$source/configs/speed94.yaml"
     for recipe in unpacked/recipes/*/; do
@@ -95,22 +103,12 @@ for name, path in (word.split("=", 1) for word in sys.argv[2:]):
 } >recipes.yaml
 accepts "$dawn9" experiment recipes.yaml --dry-run --json
 cp "$out" recipes.json
-for run in unpacked/recipes/*/*/result.json; do
-    recipe=${run#unpacked/recipes/}
-    printf '%s=%s\n' "${recipe%%/*}" "$run"
-done >runs.list
-accepts xargs -a runs.list python3 -c "$hashes" recipes.json
-[ ! -s "$out" ] || fail "of another configuration: $(cat "$out")"
+runs_are_of recipes.json unpacked/recipes
 for search in speed94-search fewest94-search; do
     accepts "$dawn9" experiment "$source/experiments/$search.yaml" --dry-run --json
     cp "$out" search.json
     json search.json '{a["name"]: a["config_hash"] for a in d["arms"]} == {a["name"]: a["config_hash"] for a in json.load(open("'"$results/speed/$search"'/experiment.json"))["arms"]}'
-    for run in "unpacked/$search"/runs/*/*/result.json; do
-        arm=${run#"unpacked/$search/runs/"}
-        printf '%s=%s\n' "${arm%%/*}" "$run"
-    done >runs.list
-    accepts xargs -a runs.list python3 -c "$hashes" search.json
-    [ ! -s "$out" ] || fail "of another configuration: $(cat "$out")"
+    runs_are_of search.json "unpacked/$search/runs"
 done
 
 # ---- and nothing that is committed is large ----
