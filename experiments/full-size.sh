@@ -1,0 +1,153 @@
+#!/bin/sh
+# The published tables at full size, one run after another at the lowest priority: about 60 idle hours on two cores.
+# The next run that is missing starts; one that was interrupted goes on from its checkpoint; each finished run is packed
+# into experiments/results/full/EXPERIMENT, ready to be committed.
+#
+# usage: experiments/full-size.sh [--hours H]    --hours: only runs that are estimated to end within H hours from now
+#        experiments/full-size.sh --status       what is done, and how long the rest takes on this machine
+#
+# Needs git, python3 and CIFAR-10. It trains with a program of its own, cloned at the commit that was checked out at the
+# first call and built in runs/full-size/program, so that nothing changes under a run; delete that folder to move to another
+# commit. Ctrl-C or SIGTERM ends it with a checkpoint. It leads a process group when started by setsid:
+# `kill -STOP -- -PID` pauses it and its run, `kill -CONT -- -PID` goes on.
+set -eu
+cd "$(dirname "$0")/.."
+
+# In this order: an experiment of experiments/, its seeds, and the arms as an extended regular expression.
+rows='
+ladder-precision  1,2,3  .
+ladder            1      ^(0[1-9]|1[0-2])-
+convergence       1      ^final,train.epochs=80$
+ablate-page       1,2,3  .
+convergence       1      ^final,train.epochs=(24|40|60|100)$
+ladder            2,3    .
+airbench-seeds    1,2,3,4,5,6,7,8,9,10  .
+'
+# ladder-precision decides whether the ladder may be trained in bf16.
+edits() { [ "$1" != ladder ] || echo "--set precision=f32"; } # EXPERIMENT
+
+usage() { sed -n '6,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+hours= action=train
+case $#:${1-} in
+0:) ;;
+1:--status) action=status ;;
+2:--hours) hours=$2 ;;
+*) usage ;;
+esac
+case $hours in *[!0-9.]*) usage ;; esac
+
+work=$PWD/runs/full-size
+program=$work/program
+kept=$PWD/experiments/results/full
+export OMP_WAIT_POLICY=passive # threads that spin while they wait would slow down the work beside this
+mkdir -p "$work"
+
+build() {
+    [ ! -x "$program/build/dawn9" ] || return 0
+    rm -rf "$program"
+    git clone -q . "$program"
+    (cd "$program" && nice -n 19 ./setup.sh >"$work/build.log" 2>&1) || { tail "$work/build.log" >&2; exit 1; }
+}
+
+# dawn9 experiment EXPERIMENT option...: with the pinned program, its file and its edits.
+experiment() {
+    name=$1
+    shift
+    # shellcheck disable=SC2046 # an option and its value, or nothing
+    "$program/build/dawn9" experiment "$program/experiments/$name.yaml" $(edits "$name") --out "$work/$name" "$@"
+}
+
+# One line a run of the experiment, in its order: SHARD TOTAL ARM SEED STATE EPOCHS
+runs() { # EXPERIMENT
+    [ -d "$work/$1" ] || [ ! -d "$kept/$1" ] || experiments/keep.sh unpack "$kept/$1" "$work/$1"
+    experiment "$1" --status --json >"$work/status.json"
+    experiment "$1" --dry-run --json >"$work/arms.json"
+    python3 -c 'import json, sys
+runs, arms = (json.load(open(path)) for path in sys.argv[1:])
+epochs = {arm["name"]: arm["epochs"] for arm in arms["arms"]}
+for i, run in enumerate(runs["runs"]):
+    print(i + 1, len(runs["runs"]), run["arm"], run["seed"], run["state"], epochs[run["arm"]])' "$work/status.json" "$work/arms.json"
+}
+
+# Every run in the order of `rows`: EXPERIMENT SHARD TOTAL ARM SEED STATE EPOCHS
+plan() {
+    for name in $(echo "$rows" | awk 'NF { print $1 }' | sort -u); do
+        runs "$name" >"$work/$name.runs"
+    done
+    echo "$rows" | while read -r name seeds arms; do
+        [ -n "$name" ] || continue
+        for seed in $(echo "$seeds" | tr , ' '); do
+            awk -v seed="$seed" -v arms="$arms" -v name="$name" '$4 == seed && $3 ~ arms { print name, $0 }' "$work/$name.runs"
+        done
+    done
+}
+
+# Seconds of one epoch of EXPERIMENT's network when the machine is idle, by two timed steps; measured once.
+epoch_seconds() { # EXPERIMENT
+    case $1 in
+    airbench*) config=airbench94 precision=f32 ;;
+    ladder*) config=ladder/01-baseline precision=f32 ;;
+    *) config=dawn94 precision=auto ;;
+    esac
+    file=$work/seconds-$(basename $config)
+    [ -s "$file" ] || "$program/build/dawn9" bench step --config "$program/configs/$config.yaml" --precision $precision --steps 2 --json |
+        python3 -c 'import json, sys; print(50000 / json.load(sys.stdin)["images_per_second"])' >"$file"
+    cat "$file"
+}
+
+hours_of() { # EXPERIMENT EPOCHS: evaluations after every epoch take about a tenth of the time
+    awk -v seconds="$(epoch_seconds "$1")" -v epochs="$2" 'BEGIN { printf "%.2f", 1.1 * seconds * epochs / 3600 }'
+}
+
+# Packs the finished runs of EXPERIMENT; experiments/keep.sh leaves out weights and predictions.
+keep() {
+    rm -rf "$work/finished"
+    mkdir -p "$work/finished"
+    (cd "$work/$1" && find . -name result.json -exec dirname {} \; | tar --create --files-from=- experiment.json sittings.tsv) |
+        tar --extract --directory "$work/finished"
+    experiments/keep.sh pack "$work/finished" "$kept/$1"
+    rm -rf "$work/finished"
+}
+
+# Who trained what and beside which load: a row a sitting, packed with the records.
+sitting() { # EXPERIMENT ARM SEED END
+    printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$2" "$3" "$4" "$(git -C "$program" rev-parse --short HEAD)" \
+        "$("$program/build/dawn9" devices | sed -n 's/^cpu *\(.*\), [0-9]* threads.*/\1/p')" \
+        "$(cut -d ' ' -f 1-3 /proc/loadavg)" >>"$work/$1/sittings.tsv"
+}
+
+train() { # EXPERIMENT SHARD TOTAL ARM SEED
+    echo "$(date '+%H:%M') $1 $4 seed $5"
+    status=0
+    nice -n 19 "$program/build/dawn9" experiment "$program/experiments/$1.yaml" $(edits "$1") --out "$work/$1" --shard "$2/$3" --quiet &
+    child=$!
+    trap 'kill -TERM $child 2>/dev/null' INT TERM HUP
+    wait $child || status=$?
+    [ $status -le 128 ] || { wait $child || status=$?; } # the trap ended the first wait
+    trap - INT TERM HUP
+    sitting "$1" "$4" "$5" "$status"
+    [ $status != 0 ] || keep "$1"
+    [ $status = 0 ] || { echo "full-size.sh: the run ended with status $status; the same command goes on" >&2; exit $status; }
+}
+
+build
+plan >"$work/plan"
+if [ $action = status ]; then
+    left=0
+    while read -r name shard total arm seed state epochs; do
+        each=$(hours_of "$name" "$epochs")
+        [ "$state" = done ] || left=$(echo "$left $each" | awk '{ print $1 + $2 }')
+        echo "$name $arm seed $seed: $state ($each idle hours)"
+    done <"$work/plan"
+    echo "$left idle hours are left on this machine"
+    exit 0
+fi
+end=$(echo "$(date +%s) ${hours:-1e6}" | awk '{ printf "%.0f", $1 + 3600 * $2 }')
+while read -r name shard total arm seed state epochs <&3; do
+    [ "$state" != done ] || continue
+    [ "$state" != failed ] || { echo "$name $arm seed $seed has failed; left out" >&2; continue; }
+    needs=$(hours_of "$name" "$epochs")
+    [ "$(echo "$(date +%s) $needs $end" | awk '{ print $1 + 3600 * $2 <= $3 }')" = 1 ] || continue
+    train "$name" "$shard" "$total" "$arm" "$seed"
+done 3<"$work/plan"
+echo "full-size.sh: no further run is missing${hours:+ that would end within $hours hours}"
