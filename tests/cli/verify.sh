@@ -48,7 +48,8 @@ json "$out" 'd["images_per_second"] > 0 and d["step_seconds"] > 0 and d["peak_by
 json "$out" 'abs(d["images_per_second"] * d["step_seconds"] - d["batch_size"]) < 1e-6 * d["batch_size"]'
 json "$out" 'all(n["rule"] and n["role"] for n in d["nodes"]) and any(n["gflop_per_second"] > 0 for n in d["nodes"])'
 json "$out" 'sum(n["seconds"] for n in d["nodes"]) <= d["step_seconds"] * 1.01'
-json "$out" 'all(n["gigabytes_per_second"] > 0 for n in d["nodes"] if n["node"] in ("norm", "sgd", "augment"))'
+json "$out" 'all(min((n["gigabytes_per_second"] for n in d["nodes"] if n["node"] == name), default=0) > 0 for name in ("norm", "update", "augment"))'
+json "$out" '{"update", "metrics", "gather", "loss", "conv_backward_data"} <= {n["node"] for n in d["nodes"]}'
 # of evaluation: a batch of it, without gradients, updates and labels
 accepts "$dawn9" bench eval --config tiny.yaml --json
 cp "$out" eval.json

@@ -9,6 +9,7 @@
 #include "graph/op.h"
 #include "tests/support/programs.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +48,25 @@ void program_make(d9_context *context, const d9_config *config, const d9_extent 
 }
 
 /* ---- looking ---- */
+
+/* Whether "name: NETWORK" stands in a text, and no longer name. */
+static bool names_network(const char *text, const char *network) {
+    char words[D9_NAME_SIZE + 8];
+    const int length = snprintf(words, sizeof words, "name: %s", network);
+    for (const char *at = text; (at = strstr(at, words)); at += length)
+        if (!isalnum((unsigned char)at[length])) return true;
+    return false;
+}
+
+void program_check_networks(const char *const *first, size_t rows, size_t stride) {
+    for (int m = 0; d9_model_at(m); m++) {
+        bool found = false;
+        for (size_t r = 0; r < rows && !found; r++)
+            found = names_network(*(const char *const *)(const void *)((const char *)first + r * stride),
+                                  d9_model_at(m)->name);
+        if (!found) fail_msg("no row of the table is of the network %s", d9_model_at(m)->name);
+    }
+}
 
 static bool makes(const d9_node *node, d9_value_id value) {
     for (int i = 0; i < node->output_count; i++)

@@ -16,6 +16,10 @@ d9_extent program_extent(const d9_config *config, int64_t images,
 void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
                   bool keep_all, d9_program *program);
 
+/* Fails unless each network of models.def is in the table: `first` is the text of its first row, which holds "name:
+ * NETWORK", and `stride` the bytes of a row. */
+void program_check_networks(const char *const *first, size_t rows, size_t stride);
+
 /* Every node reads what an earlier one made, every value knows its producer. */
 void program_check_graph(const d9_graph *graph);
 /* Whether the gradient pass made it. */

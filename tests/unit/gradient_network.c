@@ -41,6 +41,8 @@ static const struct row {
     {"name: resnet, depth: 50, width: 2, stem: imagenet, zero_init_residual: off", SMOOTH, 33, 2, 53 + 2 * 53 + 2},
     /* concatenation, mean pools that leave a row out */
     {"name: densenet, growth: 2, features: 4, blocks: [2, 3, 2]", SMOOTH, 10, 6, 17 + 2 * 18 + 2},
+    /* a first layer of 2x2 with a bias, residual groups; the head's maximum is over 2x2 */
+    {"name: airbench, widths: [4, 6, 6], first_depth: 3, residual: on", "gelu: {}", 17, 6, 8 + 2 * 7 + 2},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -235,6 +237,11 @@ static void test_gradients_of_whole_networks(void **state) {
     for (int r = 0; r < ROWS; r++) check_network(&rows[r]);
 }
 
+static void test_every_network_has_a_row(void **state) {
+    (void)state;
+    program_check_networks(&rows[0].model, ROWS, sizeof *rows);
+}
+
 /* The comparison sees an error of one part in ten thousand. */
 static void test_a_wrong_gradient_shows(void **state) {
     network n, *self = &n;
@@ -256,6 +263,7 @@ static void test_a_wrong_gradient_shows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_network_has_a_row),
         cmocka_unit_test(test_gradients_of_whole_networks),
         cmocka_unit_test(test_a_wrong_gradient_shows),
     };

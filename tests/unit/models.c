@@ -73,7 +73,8 @@ static int64_t parameters(const d9_graph *graph) {
     return count;
 }
 
-/* torchvision 0.14 has these numbers for 1000 classes; those of 10 classes follow from the stem and the head. */
+/* torchvision 0.14 has these numbers for 1000 classes; those of 10 classes follow from the stem and the head.
+ * Those of the other networks are the sums over their layers. */
 static void parameters_are_counted(void **state) {
     static const struct {
         const char *model;
@@ -90,12 +91,14 @@ static void parameters_are_counted(void **state) {
                 {"name: resnet, depth: 152", 32, 10, 58156618},
                 {"name: densenet", 224, 1000, 7978856},
                 {"name: densenet", 224, 14, 6968206},
+                {"name: resnet9", 32, 10, 6573120},
                 {"name: vgg", 32, 10, 3441592},
                 {"name: airbench", 32, 10, 1972792},
                 {"name: airbench, first_depth: 4", 32, 10, 2046776},
                 {"name: airbench, widths: [128, 384, 384]", 32, 10, 4606520},
                 {"name: airbench, widths: [128, 384, 512], depth: 3, residual: on", 32, 10, 9918776}};
     (void)state;
+    program_check_networks(&rows[0].model, sizeof rows / sizeof *rows, sizeof *rows);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         built b = build(rows[i].model, rows[i].side, rows[i].classes);
         if (parameters(&b.graph) != rows[i].parameters)
