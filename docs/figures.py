@@ -12,8 +12,6 @@ A mark is a comment. It belongs to the paragraph, list or table that it stands i
     16 min 21 s = clock(result("cpu/NAME")["process_seconds"])     NUMBER must stand in the text
     -->
     <!-- made: EXPRESSION -->     what follows, up to the empty line, is what the expression gives, letter by letter
-    <!-- counted -->              the last cell of each row of a table is what the tests count that the row names
-                                  (tests/counts.tsv); where they count nothing the cell is free
     <!-- shown: RECORD -->        the measured numbers of the block of commands that follows are lines of that record
     <!-- given: 26 s, 94%: WHY -->   for the whole page: not measured here but a definition, a setting, a goal, a
                                   prediction, or somebody else's figure with its source
@@ -555,7 +553,7 @@ UNIT = (r"(?:[mµn]s|s|seconds?|minutes?|min|hours?|images/s|images a second|[GT
         r"points?|times|cycles)(?![\w/])")
 NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 MEASURED = re.compile(rf"(?<![\w.^]){NUMBER}(?=(?:(?:,| to| and| or| beside| ->) {NUMBER})*[ -]?{UNIT})")
-MARK = re.compile(r"<!-- (from|made:|counted|shown:|given:)\s*(.*?)\s*-->\n?", re.S)
+MARK = re.compile(r"<!-- (from|made:|shown:|given:)\s*(.*?)\s*-->\n?", re.S)
 EXEMPT = ("goal", "published", "predicted", "default", "source", "what", "key", "rounds", "commit")
 
 
@@ -661,20 +659,6 @@ def is_test(name):
     return any(way in open(path, encoding="utf-8").read() for path in lists if os.path.exists(path) for way in ways)
 
 
-def counted(rows_shown):
-    """A table of promises with what the named tests count in its last cells."""
-    counts = {line.split("\t")[0]: line.split("\t")[1:] for line in text("./tests/counts.tsv").splitlines()}
-    lines = rows_shown.split("\n")
-    for i, line in enumerate(lines[2:], 2):
-        names = TEST.findall(line)
-        own = [f"{int(counts[name][0]):,} {counts[name][1]}" for name in names if name in counts]
-        if own:
-            lines[i] = line.rstrip("|").rsplit("|", 1)[0] + "| " + ", ".join(own) + " |"
-        elif not names and not re.search(r"`tests/[\w./]+`", line):
-            raise LookupError("a row that names no test")
-    return "\n".join(lines)
-
-
 def check_chunk(chunk, given):
     """(the chunk as its records give it, complaints)."""
     known, complaints, made = set(given), [], False
@@ -687,11 +671,6 @@ def check_chunk(chunk, given):
                 if rest != wanted:
                     complaints.append(f"not what {body} gives")
                     chunk = chunk[: match.end()].rstrip("\n") + "\n" + wanted
-            elif kind == "counted":
-                made, rest = True, chunk[match.end() :]
-                if rest != counted(rest):
-                    complaints.append("not what tests/counts.tsv says (tests/counts.sh makes it)")
-                    chunk = chunk[: match.end()] + counted(rest)
             elif kind == "shown:":
                 complaints += shown_complaints(text(body), chunk[match.end() :])
             elif kind == "from":
@@ -756,7 +735,6 @@ def check(names, write):
 
 # ---- the proof that the rules bite ----
 
-EPOCHS = "<!-- from\n10 = count('tests/golden/dawn94_curve.tsv', r'^[0-9]')\n-->\n<!-- counted -->\n| a | by | n |\n|---|---|---|\n"
 PLANTED = [  # text of a page, what must be said of it (None: nothing)
     ("A step took 886 ms.", "measured, without a record: 886"),
     ("It takes 1.2 to 3 GiB and 4 or 5 images/s.", "measured, without a record: 1.2"),
@@ -792,10 +770,6 @@ PLANTED = [  # text of a page, what must be said of it (None: nothing)
     ("`unit.nothing`", "ctest has no test unit.nothing"),
     ("`cli.lib`", "ctest has no test cli.lib"),
     ("`tests/nothing.sh`", "there is no tests/nothing.sh"),
-    ("<!-- counted -->\n| a | by | counted |\n|---|---|---|\n| b | `cli.records` | 999,999 checks |", "not what tests/counts.tsv says"),
-    ("<!-- counted -->\n| a | by | counted |\n|---|---|---|\n| b | nobody | |", "names no test"),
-    (EPOCHS + "| b | `tests/lint.sh` | 10 epochs |", None),
-    (EPOCHS + "| b | `tests/lint.sh` | 11 epochs |", "10 is not in the text"),
     ("**To its author.** 46 s to 43 s (somebody).", None),
 ]
 RESTORED = ("A step took 887 ms, of 886.5 ms.\n<!-- from\n887 = milliseconds(STEPS)[0]\n-->\n\nAnd 887.",

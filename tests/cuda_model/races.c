@@ -116,7 +116,6 @@ static void check_sites(next_site *site_at, int least) {
     }
     assert_true(sites >= least);
     assert_int_equal(matter, sites);
-    printf("counted: %d barriers and fences\n", sites);
 }
 
 static void every_barrier_prevents_a_race(void **state) {

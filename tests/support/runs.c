@@ -131,17 +131,22 @@ void run_folder_remove(const char *folder) {
 
 /* ---- checks ---- */
 
-d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more) {
+static d9_config *config_of(d9_context *context, const char *backend, const char *precision, int threads,
+                            const char *channels, const char *more) {
     char yaml[2048];
     snprintf(
         yaml, sizeof yaml,
         "data: {dataset: synthetic, synthetic_train: 42, synthetic_test: 21, image_size: 16}\n"
-        "backend: %s\nprecision: %s\nthreads: 1\nbackend_options: {tune: off}\n"
-        "model: {name: resnet9, channels: [4, 6, 8, 8], logits_scale: 0.125}\n"
+        "backend: %s\nprecision: %s\nthreads: %d\nbackend_options: {tune: off}\n"
+        "model: {name: resnet9, channels: [%s], logits_scale: 0.125}\n"
         "train: {epochs: 2.6, batch_size: 8, bias_lr_multiplier: 4, lr: {knots: [0, 1, end], values: [0, 0.3, 0]}}\n"
         "tricks: {%s}\n%s",
-        backend, precision, program_all_tricks, more);
+        backend, precision, threads, channels, program_all_tricks, more);
     return program_config(context, yaml);
+}
+
+d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more) {
+    return config_of(context, backend, precision, 1, "4, 6, 8, 8", more);
 }
 
 int run_bench_set_up(void **state) {
@@ -277,14 +282,81 @@ void run_check_rules(d9_context *context, const d9_config *config, bool poisoned
 /* ---- a backend ---- */
 
 typedef struct bench {
+    const char *backend, *precision;
     d9_context context;
-    d9_config *config;
 } bench;
 
-static void test_seeds(void **state) { run_check_seeds(((bench *)*state)->config); }
+static void check_narrow(bench *b, const int64_t *stops) {
+    d9_config *config = run_config(&b->context, b->backend, b->precision, "");
+    if (stops)
+        run_check_resume(config, stops);
+    else
+        run_check_seeds(config);
+    d9_config_free(&b->context, config);
+}
+
+static void test_seeds(void **state) { check_narrow(*state, NULL); }
 
 static void test_resume(void **state) {
-    run_check_resume(((bench *)*state)->config, (const int64_t[]){1, 3, RUN_STEPS_PER_EPOCH, 7, RUN_STEPS - 1, 0});
+    check_narrow(*state, (const int64_t[]){1, 3, RUN_STEPS_PER_EPOCH, 7, RUN_STEPS - 1, 0});
+}
+
+/* With the 16 channels from which on convolutions are Winograd's by default. */
+static d9_config *wide_config(bench *b, int threads) {
+    return config_of(&b->context, b->backend, b->precision, threads, "16, 16, 32, 32", "");
+}
+
+/* Trained twice on one thread and twice on two, the second time in two parts. */
+static void test_wide_on_one_and_two_threads(void **state) {
+    bench *b = *state;
+    for (int threads = 1; threads <= 2; threads++) {
+        d9_config *config = wide_config(b, threads);
+        run_check_resume(config, (const int64_t[]){7, 0});
+        d9_config_free(&b->context, config);
+    }
+}
+
+/* Writes a plan anew in which our own kernels compute each convolution: Winograd's, in the first layers gemm. Returns
+ * how many were Winograd's before. */
+static int choose_own(d9_context *context, const char *path) {
+    uint8_t *bytes;
+    size_t size;
+    const char *lines[256];
+    d9_text text;
+    int before = 0;
+    d9_text_init(context, &text);
+    op_ok(context, d9_file_read(context, path, &bytes, &size));
+    const int count = d9_text_split((char *)bytes, '\n', lines, 256);
+    for (int i = 0; i < count; i++) {
+        const char *choice = strrchr(lines[i], '\t');
+        if (!choice) continue;
+        before += strcmp(choice + 1, "own winograd") == 0;
+        d9_text_add(&text, "%.*s", (int)(choice + 1 - lines[i]), lines[i]);
+        if (choice[1]) d9_text_add(&text, strstr(lines[i], "stem") ? "own gemm" : "own winograd");
+        d9_text_add(&text, "\n");
+    }
+    op_ok(context, d9_file_write(context, path, d9_text_get(&text), strlen(d9_text_get(&text))));
+    d9_text_free(&text);
+    d9_release(context, bytes);
+    return before;
+}
+
+/* Where our own kernels compute all convolutions, the bits do not depend on the number of threads. */
+static void test_own_kernels_on_any_threads(void **state) {
+    bench *b = *state;
+    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    d9_config *one = wide_config(b, 1), *two = wide_config(b, 2);
+    run_folder_make(folder);
+    run_path(folder, "plan", path);
+    run_train_ok(&(d9_train_options){.config = one, .seed = 7, .save_plan = path});
+    const int winograd = choose_own(&b->context, path);
+    if (strcmp(b->precision, "f32") == 0) assert_true(winograd >= 9); /* three layers, three passes each */
+    const run_report a = run_train_ok(&(d9_train_options){.config = one, .seed = 7, .plan = path}),
+                     c = run_train_ok(&(d9_train_options){.config = two, .seed = 7, .plan = path});
+    run_assert_equal(&a, &c, "one thread and two");
+    run_folder_remove(folder);
+    d9_config_free(&b->context, one);
+    d9_config_free(&b->context, two);
 }
 
 const char *run_missing(d9_context *context, const char *backend, const char *precision) {
@@ -300,14 +372,15 @@ const char *run_missing(d9_context *context, const char *backend, const char *pr
 }
 
 int run_backend_main(const char *backend, const char *precision) {
-    bench b;
+    bench b = {.backend = backend, .precision = precision};
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_seeds, &b),
-                                       cmocka_unit_test_prestate(test_resume, &b)};
+                                       cmocka_unit_test_prestate(test_resume, &b),
+                                       cmocka_unit_test_prestate(test_wide_on_one_and_two_threads, &b)},
+                            own[] = {cmocka_unit_test_prestate(test_own_kernels_on_any_threads, &b)};
     d9_context_init(&b.context);
     const char *missing = run_missing(&b.context, backend, precision);
     if (missing) return skipped(missing, b.context.message);
-    b.config = run_config(&b.context, backend, precision, "");
     int failed = cmocka_run_group_tests_name(backend, tests, NULL, NULL);
-    d9_config_free(&b.context, b.config);
+    if (strcmp(backend, "cpu") == 0) failed += cmocka_run_group_tests_name("own kernels", own, NULL, NULL);
     return failed;
 }

@@ -151,8 +151,7 @@ static void check_each(const command *c) {
     }
     remove_made(c);
     assert_int_equal(run(c, CALL_allocate, 0), 0); /* for those that come after it */
-    print_message("dawn9 %s %s\ncounted: %lld calls that fail\n", c->words[0], c->words[1] ? c->words[1] : "",
-                  (long long)tried);
+    print_message("dawn9 %s %s: %lld calls failed\n", c->words[0], c->words[1] ? c->words[1] : "", (long long)tried);
 }
 
 static void put(const char *name, const char *text) {

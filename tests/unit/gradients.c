@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "core/system.h"
+#include "graph/op.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/graphs.h"
 
@@ -135,7 +136,7 @@ static int64_t work_of(const op_case *c) {
 /* Every forward case that is small enough to move element by element. */
 static void gradients_are_derivatives(void **state) {
     fixture *f = *state;
-    int checked[D9_OP_COUNT] = {0}, all = 0;
+    int checked[D9_OP_COUNT] = {0};
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
@@ -171,14 +172,16 @@ static void gradients_are_derivatives(void **state) {
         } else
             small = false;
         checked[n->op] += small;
-        all += small;
         op_case_free(&c);
     }
-    assert_true(checked[D9_OP_CONV] >= 2 && checked[D9_OP_LINEAR] >= 1 && checked[D9_OP_NORM] >= 2);
+    assert_true(checked[D9_OP_CONV] >= 2 && checked[D9_OP_NORM] >= 2);
     assert_true(checked[D9_OP_POOL] >= 2 && checked[D9_OP_ACT] >= D9_ACT_COUNT);
-    assert_true(checked[D9_OP_BIAS] >= 1 && checked[D9_OP_DROPOUT] >= 1 && checked[D9_OP_MEAN_POOL] >= 2);
-    assert_true(checked[D9_OP_CONCAT] >= 1);
-    print_message("counted: %d operations\n", all);
+    assert_true(checked[D9_OP_MEAN_POOL] >= 2);
+    /* An addition and a cast hand dy on; the loss has a test of its own. */
+    for (int op = 0; op < D9_OP_COUNT; op++)
+        if (d9_op_info_of((d9_op)op)->gradient && checked[op] == 0 && op != D9_OP_ADD && op != D9_OP_CAST &&
+            op != D9_OP_LOSS)
+            fail_msg("the gradient of %s is not checked", d9_op_name((d9_op)op));
 }
 
 /* ---- the loss ---- */

@@ -343,7 +343,6 @@ static void test_truncated(void **state) {
         assert_false(run_has(b->folder, "result.json"));
     }
     op_ok(&b->context, d9_file_write(&b->context, b->path, bytes, size));
-    print_message("counted: %zu wrong checkpoints\n", sizeof cuts / sizeof *cuts);
     assert_goes_on(b, "the whole checkpoint");
     d9_release(&b->context, bytes);
 }
@@ -393,7 +392,6 @@ static void test_each_tensor(void **state) {
         b->file->tensors[t] = whole;
     }
     put(b);
-    print_message("counted: %d wrong checkpoints\n", 3 * b->file->tensor_count);
     assert_goes_on(b, "every tensor as it was");
 }
 
@@ -534,7 +532,6 @@ static void test_changed_bytes(void **state) {
         bytes[at] = before;
     }
     assert_true(refused > TRIES / 2); /* the others wrote what was there */
-    print_message("counted: %d wrong checkpoints\n", refused);
     d9_release(&b->context, bytes);
 }
 

@@ -205,7 +205,6 @@ static void test_each_file_each_fault(void **state) {
             if (!strstr(report.message, files[i])) fail_msg("%s: \"%s\" does not name it", what, report.message);
             assert_recovers(b, what);
         }
-    print_message("counted: %d faults\n", (int)(sizeof files / sizeof *files) * (FAULTS - FAULT_OPEN));
 }
 
 /* A disk that is full after so many bytes, wherever in the run that is. */
@@ -231,7 +230,6 @@ static void test_full_disk(void **state) {
         assert_non_null(strstr(report.message, "No space left on device"));
         assert_recovers(b, what);
     }
-    print_message("counted: %d faults\n", CASES);
 }
 
 static void test_full_disk_at_an_interrupt(void **state) {

@@ -262,7 +262,6 @@ static void test_no_cell_is_empty(void **state) {
             }
     }
     assert_int_equal(filled, IN_PAIRS * D9_TRICK_COUNT * (D9_TRICK_COUNT + 1) / 2);
-    print_message("counted: %d pairs\n", filled);
 }
 
 /* Each trick with all that may stand beside it, on every network. */

@@ -133,14 +133,9 @@ static void check(const char *backend, const char *precision, const struct plant
 
 static void test_planted(void **state) {
     static const char *const precisions[] = {"f32", "bf16"};
-    int count = 0;
     (void)state;
     for (size_t p = 0; p < 2; p++)
-        for (size_t e = 0; e < sizeof errors / sizeof *errors; e += TEST_SHARE) {
-            check("cpu", precisions[p], &errors[e]);
-            count += errors[e].plant != NULL;
-        }
-    print_message("counted: %d planted errors\n", count);
+        for (size_t e = 0; e < sizeof errors / sizeof *errors; e += TEST_SHARE) check("cpu", precisions[p], &errors[e]);
 }
 
 int main(void) {
