@@ -39,7 +39,7 @@ def rounds(network, kind):
 
 
 def shown(row):
-    return {key: f"{value:.3f}" if isinstance(value, float) else value for key, value in row.items()}
+    return {key: f"{value:.6f}" if isinstance(value, float) else value for key, value in row.items()}
 
 
 with open(f"{folder}/processor.txt", encoding="utf-8") as words:

@@ -32,9 +32,9 @@ def row(depth, precision):
     first, batches = next(iter(ours.values())), [f["rows"][0]["batch_size"] for f in (fit, plain_fit)]
     return dict(zip(HEADS, (
         first["device"], first["threads"], depth, precision, first["batch_size"], len(ours),
-        f'{statistics.median(s["step_seconds"] for s in ours.values()):.6f}', f"{statistics.median(ratios):.3f}", f"{min(ratios):.3f}",
-        f"{max(ratios):.3f}", f'{max(s["peak_bytes"] for s in ours.values()) / 2**20:.0f}', f'{fit["memory_bytes"] / 2**30:g}', batches[0],
-        f"{batches[0] / batches[1]:.3f}")))
+        f'{statistics.median(s["step_seconds"] for s in ours.values()):.6f}', f"{statistics.median(ratios):.6f}", f"{min(ratios):.6f}",
+        f"{max(ratios):.6f}", f'{max(s["peak_bytes"] for s in ours.values()) / 2**20:.0f}', f'{fit["memory_bytes"] / 2**30:g}', batches[0],
+        f"{batches[0] / batches[1]:.6f}")))
 
 
 def draw(rows):

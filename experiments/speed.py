@@ -77,9 +77,8 @@ def accuracy(group):
 def times(group):
     if not group:
         return {"runs": 0, **dict.fromkeys(CLOCKS, ""), "over_airbench": ""}
-    middle = {clock: f"{statistics.median(run[clock] for run in group):.1f}" for clock in CLOCKS}
     over = statistics.median(100 * (run["process_seconds"] / run["airbench_seconds"] - 1) for run in group)
-    return {"runs": len(group), **middle, "over_airbench": f"{over:.2f}"}
+    return {"runs": len(group), **{clock: statistics.median(run[clock] for run in group) for clock in CLOCKS}, "over_airbench": over}
 
 
 def rows(found):
@@ -92,7 +91,7 @@ def rows(found):
 
 def print_table(heads, keys, lines):
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
-    for line in dict.fromkeys(tuple(str(row[key]) for key in keys) for row in lines):
+    for line in dict.fromkeys(tuple(number(row[key], 1) if isinstance(row[key], float) else str(row[key]) for key in keys) for row in lines):
         print("| " + " | ".join(line) + " |")
 
 

@@ -1,4 +1,4 @@
-"""The table of tests/coverage.sh, in Markdown: python3 tests/coverage.py BUILD [FILES]
+"""The table of tests/coverage.sh, separated by tabs: python3 tests/coverage.py BUILD [FILES]
 
 A line or a branch counts as executed if any build of it was (a header in several files, a loop of several levels). A branch
 is one way out of a condition as gcov -b counts them, "a && b" being two conditions, D9_TRY's failing side among them. One
@@ -56,18 +56,18 @@ for name in lines:
     files[name] = here
     folder = os.path.dirname(name)
     group = "CUDA" if "cuda" in folder else folder.split("/")[0]
-    for key in {folder, "**" + group + "**"}:
+    for key in {folder, group + ", all"}:
         total[key] = [a + b for a, b in zip(total[key], here)]
 
 
 def share(part, whole):
-    return f"{100 * part / whole:.1f}%" if whole else "none"
+    return f"{100 * part / whole:.1f}" if whole else "none"
 
 
-print("| folder | lines | executed | branches | executed |\n|---|---|---|---|---|")
-for key in sorted(total, key=lambda key: (key.startswith("*"), "cuda" in key, key)):
+print("folder\tlines\tlines_executed\tbranches\tbranches_executed")
+for key in sorted(total, key=lambda key: (key.endswith(", all"), "cuda" in key, key)):
     a, b, c, d = total[key]
-    print(f"| {key} | {b} | {share(a, b)} | {d} | {share(c, d)} |")
+    print(key, b, share(a, b), d, share(c, d), sep="\t")
 for name in sorted(files, key=lambda n: files[n][0] - files[n][1] + (files[n][2] - files[n][3]) / 4)[: int(sys.argv[2]) if len(sys.argv) > 2 else 0]:
     a, b, c, d = files[name]
     print(f"{name}: {b - a} of {b} lines, {d - c} of {d} branches not executed")

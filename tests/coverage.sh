@@ -1,5 +1,6 @@
 #!/bin/sh
-# Lines and branches of engine, tricks and kernels that the tests execute, as tests/coverage.md shows them.
+# Lines and branches of engine, tricks and kernels that the tests execute: writes tests/coverage.tsv, from which
+# docs/figures.py makes the table of tests/coverage.md.
 #
 # usage: tests/coverage.sh [--table]    --table: counts what an earlier call has run, and runs nothing
 #
@@ -26,4 +27,4 @@ case $#:${1-} in
 1:--table) ;;
 *) echo "usage: tests/coverage.sh [--table]" >&2; exit 2 ;;
 esac
-python3 tests/coverage.py $build
+python3 tests/coverage.py $build >tests/coverage.tsv

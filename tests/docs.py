@@ -107,14 +107,17 @@ def complaints_of(block):
         yield "a measurement without the commit that made it (a line like: commit `0123abc`)"
 
 
+def anchor(heading):
+    """GitHub's name of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
 def anchors_of(text):
-    """GitHub's names of the headings."""
-    heads = re.findall(r"^#+ +(.*)$", re.sub(r"```.*?```", "", text, flags=re.S), flags=re.M)
-    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+    return {anchor(head) for head in re.findall(r"^#+ +(.*)$", re.sub(r"```.*?```", "", text, flags=re.S), flags=re.M)}
 
 
 def dead_links(source, page, text):
-    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.S)):
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.S)):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")

@@ -5,7 +5,7 @@ usage: experiments/gpu/compare.py OUT [PREDICTIONS]     the folder of first-hour
 
 predictions.tsv has a prediction a line: what, where it holds (words that must stand in the device's name or be its
 precision; `any`: everywhere), low, likely, high, unit, and where the measurement stands: an expression as on the pages
-(docs/figures.py), over the records in OUT. Environment: BACKEND (cuda), PRECISION (fp16).
+(docs/figures.txt), over the records in OUT. Environment: BACKEND (cuda), PRECISION (fp16).
 
 Outside of a prediction is a finding and no failure. The status is 1 where a record is there and does not say what it
 should, or says what is no number."""
@@ -19,7 +19,40 @@ import sys
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "docs"))
-import figures  # pylint: disable=wrong-import-position,import-error
+import measured  # pylint: disable=wrong-import-position,import-error
+from measured import NoRecord, record, table, text  # pylint: disable=wrong-import-position,import-error
+
+OF_A_RULE = {"CONVOLUTIONS": r"^conv[a-z_]*$", "FIRST_LAYER": r"norm.*conv|conv.*norm", "NORMS_AND_CONVOLUTIONS": r"conv|norm"}  # names of rules
+
+
+def stage(name):
+    """Seconds that a stage took."""
+    found = [float(each["seconds"]) for each in table("stages.tsv") if each["stage"] == name]
+    if not found:
+        raise NoRecord(f"no stage {name}")
+    return found[-1]
+
+
+def clocks(column):
+    """One column of what nvidia-smi printed during the benchmark."""
+    cells = [line.split(",")[column] for line in text("clocks.csv").splitlines() if line.strip()]
+    known = [float(cell) for cell in cells if "N/A" not in cell]
+    if not known:
+        raise NoRecord("nvidia-smi did not know it")
+    return known
+
+
+def two_passes_over_one(path):
+    """Time in two passes over time in one pass, of all norms that `bench ops` timed in both."""
+    passes = once = 0
+    for rule in record(path)["rules"]:
+        ways = {way["choice"]: way["seconds"] for way in rule["ways"]}
+        single = [seconds for choice, seconds in ways.items() if choice.startswith("one pass")]
+        if single and "two passes" in ways:
+            passes, once = passes + ways["two passes"], once + min(single)
+    if not once:
+        raise NoRecord("no norm was timed in both ways")
+    return passes / once
 
 
 def device_in(folder):
@@ -40,8 +73,8 @@ def holds(where, device, precision):
 def verdict(row):
     """(what was measured, what that says)."""
     try:
-        value = figures.value_of(row["measured"])
-    except figures.NoRecord:
+        value = measured.value_of(row["measured"], OF_A_RULE | {"stage": stage, "clocks": clocks, "two_passes_over_one": two_passes_over_one})
+    except NoRecord:
         return "", "not measured"
     except Exception as error:  # pylint: disable=broad-except  # whatever a record does to an expression
         return "", f"WRONG RECORD: {type(error).__name__}: {error}"
@@ -55,8 +88,8 @@ def main(words):
     if len(words) not in (1, 2):
         raise SystemExit(__doc__)
     folder = os.path.abspath(words[0])
-    figures.RESULTS = folder
-    rows = figures.predictions(words[1] if len(words) > 1 else os.path.join(HERE, "predictions.tsv"))
+    measured.RESULTS = folder
+    rows = measured.predictions(words[1] if len(words) > 1 else os.path.join(HERE, "predictions.tsv"))
     device, precision = device_in(folder), os.environ.get("PRECISION", "fp16")
     rows = [row for row in rows if holds(row["where"], device, precision)]
     print(f"{device or 'no device in the records'}, {precision}: {len(rows)} predictions")

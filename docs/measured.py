@@ -1,0 +1,479 @@
+"""What records under experiments/results say: the functions that the expressions in docs/figures.txt use."""
+
+import csv
+import fnmatch
+import glob
+import json
+import os
+import re
+import statistics
+import sys
+import tarfile
+import textwrap
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+RESULTS = os.path.join("experiments", "results")
+sys.path.insert(0, os.path.join(ROOT, "experiments"))
+from student import quantile  # pylint: disable=wrong-import-position
+
+# ---- records ----
+
+ARCHIVES = {}
+
+
+def archive(folder):
+    """{name: bytes} of a folder's archive; {} if it has none."""
+    path = os.path.join(folder, "records.tar.gz")
+    if path not in ARCHIVES:
+        ARCHIVES[path] = {}
+        if os.path.exists(path):
+            with tarfile.open(path) as tar:
+                ARCHIVES[path] = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
+    return ARCHIVES[path]
+
+
+class NoRecord(LookupError):
+    pass
+
+
+def texts(path):
+    """The records that match a path with * and ?, in order."""
+    path = path[2:] if path.startswith("./") else os.path.join(RESULTS, path)
+    plain = sorted(glob.glob(os.path.join(ROOT, path)))
+    if plain:
+        return [open(each, encoding="utf-8").read() for each in plain]
+    folder, name = os.path.split(os.path.join(ROOT, path))
+    while len(folder) > len(ROOT):
+        packed = archive(folder)
+        found = [packed[each].decode() for each in sorted(fnmatch.filter(packed, name))]
+        if found:
+            return found
+        folder, parent = os.path.split(folder)
+        name = os.path.join(parent, name)
+    raise NoRecord(f"no record {path}")
+
+
+def text(path):
+    return texts(path)[0]
+
+
+def records(path):
+    return [json.loads(each) for each in texts(path)]
+
+
+def record(path):
+    return records(path)[0]
+
+
+def results(runs):
+    return records(runs + "/result.json")
+
+
+def result(run):
+    return results(run)[0]
+
+
+def table(path):
+    return list(csv.DictReader(text(path).splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+# ---- what expressions compute from records ----
+
+median, mean = statistics.median, statistics.mean
+NO_CONVOLUTION = r"^(?!.*conv)"  # rules of `bench step`, by name
+OTHER_NORMS = r"^(?!.*conv).*norm"
+
+
+def each(path, key):
+    return [row[key] for row in records(path)]
+
+
+def rates(path):
+    return each(path, "images_per_second")
+
+
+def milliseconds(path):
+    return [1e3 * seconds for seconds in each(path, "step_seconds")]
+
+
+def per_round(above, below):
+    """Ratio of the two runs of each round."""
+    assert len(above) == len(below), "as many rounds of both"
+    return [a / b for a, b in zip(above, below)]
+
+
+def rules(bench, pattern):
+    """Milliseconds of a step that are spent in rules whose name matches."""
+    return 1e3 * sum(node["seconds"] for node in bench["nodes"] if re.search(pattern, node["rule"]))
+
+
+def nodes(path, key, field, pattern):
+    """One figure of every node whose field matches, in all of the records."""
+    return [node[key] for bench in records(path) for node in bench["nodes"] if re.search(pattern, node[field])]
+
+
+def share(path, choice):
+    """Percent of a step that is spent in nodes of this choice: the mean over the records."""
+    return 100 * mean(sum(node["share"] for node in bench["nodes"] if node["choice"] == choice) for bench in records(path))
+
+
+def of_matrix_product(path, choice):
+    """Rate of all nodes of this choice together over the rate of the matrix product: the median over the records."""
+    ratios = []
+    for bench in records(path):
+        chosen = [node for node in bench["nodes"] if node["choice"] == choice]
+        ratios.append(sum(node["seconds"] * node["of_ceiling"] for node in chosen) / sum(node["seconds"] for node in chosen))
+    return median(ratios)
+
+
+def gigabytes(bench, pattern):
+    """Gigabytes that a step moves in rules whose name matches."""
+    return sum(node["seconds"] * node["gigabytes_per_second"] for node in bench["nodes"] if re.search(pattern, node["rule"]))
+
+
+def bare_rates(path, pattern):
+    """GFLOP/s per core of oneDNN's fastest algorithm for each convolution of `bench ops` after the stem, without reorders."""
+    ops = record(path)
+    return [rule["gflop"] / ops["threads"] / min(way["bare_seconds"] for way in rule["ways"] if not way["choice"].startswith("own"))
+            for rule in ops["rules"] if re.fullmatch(pattern, rule["node"]) and not rule["role"].startswith("stem")]
+
+
+def epoch_rates(path):
+    return [run["epochs"][-1]["images_per_second"] for run in records(path)]
+
+
+def load_share(path):
+    cold = record(path)
+    return cold["segments"]["load"] / cold["seconds_to_first_step"]
+
+
+def clock(seconds):
+    minutes, seconds = divmod(round(seconds), 60)
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+def stated(path, pattern):
+    """The number that a file of the repository states: the group of the pattern, which matches once."""
+    found = re.findall(pattern, text("./" + path), flags=re.M)
+    assert len(found) == 1, f"{len(found)} places in {path} match {pattern}"
+    return float(found[0].replace(",", ""))
+
+
+def losses(run):
+    return [epoch["train_loss"] for epoch in run["epochs"]]
+
+
+def curve(column):
+    return [float(row[column]) for row in table("./tests/golden/dawn94_curve.tsv")]
+
+
+def off_curve(runs):
+    """Distance of each epoch's loss from PyTorch's curve, of all runs in a row."""
+    return [abs(round(ours, 4) - theirs) for run in results(runs) for ours, theirs in zip(losses(run), curve("train_loss"))]
+
+
+def best(runs):
+    """Accuracy with views of each run."""
+    return [run["accuracy_tta"] for run in results(runs)]
+
+
+def standard_error(values):
+    return statistics.stdev(values) / len(values) ** 0.5
+
+
+def at_least(values):
+    """The one-sided 95% bound of the mean (Student's t)."""
+    return mean(values) - quantile(0.95, len(values) - 1) * standard_error(values)
+
+
+def effect(folder, arm):
+    """The numbers of an experiment's comparison: difference, low, high, p_holm."""
+    found = next(row for row in table(folder + "/report/effects.tsv") if row["arm"] == arm)
+    return {key: float(found[key]) for key in ("difference", "low", "high", "p_holm") if found[key]}
+
+
+# ---- predictions for a GPU ----
+
+
+def predictions(path=os.path.join(ROOT, "experiments", "gpu", "predictions.tsv")):
+    with open(path, encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def predicted(what, where, column):
+    found = [float(each[column]) for each in predictions() if (each["what"], each["where"]) == (what, where)]
+    assert len(found) == 1, f"{len(found)} predictions of {what} for {where}"
+    return found[0]
+
+
+def parts_of_step(where, column):
+    """Sum of the predictions for the four parts of a step."""
+    beginnings = ("convolutions", "norms but", "the first layer", "the rest")
+    found = [float(each[column]) for each in predictions() if each["where"] == where and each["what"].startswith(beginnings)]
+    assert len(found) == len(beginnings), f"{len(found)} parts of a step"
+    return sum(found)
+
+
+# ---- tables and paragraphs ----
+
+
+def row(*cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def grid(heads, lines):
+    """A table; each line is a list of cells."""
+    return "\n".join([row(*heads), "|" + "---|" * len(heads), *(row(*cells) for cells in lines)])
+
+
+def predicted_table():
+    """The predictions for one H200 and one H100."""
+
+    def cell(what, where):
+        found = [each for each in predictions() if (each["what"], each["where"]) == (what, where)]
+        return " ".join(f"{each['likely']} {each['unit']} ({each['low']} to {each['high']})" for each in found)
+
+    names = dict.fromkeys(each["what"] for each in predictions() if each["where"].startswith("H"))
+    return grid(["", "one H200", "one H100"], ([name, cell(name, "H200 fp16"), cell(name, "H100 fp16")] for name in names))
+
+
+def stages():
+    """Predicted seconds of each stage of first-hour.sh, and the sum of the likely ones."""
+    found = [each for each in predictions() if each["what"].startswith("stage ")]
+    lines = [[f"`{each['what'][6:]}`", f"{each['likely']} s ({each['low']} to {each['high']})"] for each in found]
+    return grid(["stage", "predicted"], [*lines, ["all", f"{sum(float(each['likely']) for each in found) / 60:.0f} minutes"]])
+
+
+def rows_of(path, head):
+    """The table of a text file whose head begins so."""
+    lines = text(path).splitlines()
+    heads = [i - 1 for i, line in enumerate(lines) if re.fullmatch(r"\|[-|]+", line)]
+    start = next(i for i in heads if lines[i].startswith(head))
+    end = next((i for i in heads if i > start), len(lines))
+    return "\n".join(lines[start:end]).rstrip()
+
+
+def seeds(*runs):
+    """Runs of dawn94 beside PyTorch's loss curve."""
+    return grid(["seed", "with TTA, %", "plain, %", "largest distance from the curve", "losses"],
+                ([str(r["seed"]), f"{r['accuracy_tta']:.2f}", f"{r['accuracy']:.2f}",
+                  f"{max(abs(round(a, 4) - b) for a, b in zip(losses(r), curve('train_loss'))):.4f}",
+                  " ".join(f"{loss:.4f}" for loss in losses(r))] for path in runs for r in results(path)))
+
+
+def beside_the_curve(run):
+    """One run of dawn94 beside PyTorch's, epoch by epoch."""
+    epochs = result(run)["epochs"]
+    return grid(["epoch", *(str(e["epoch"]) for e in epochs)],
+                [["PyTorch, loss", *(f"{x:.4f}" for x in curve("train_loss"))], ["loss", *(f"{e['train_loss']:.4f}" for e in epochs)],
+                 ["PyTorch, with TTA, %", *(f"{x:.2f}" for x in curve("accuracy_tta"))],
+                 ["with TTA, %", *(f"{e['accuracy_tta']:.2f}" for e in epochs)]])
+
+
+def amx(*folders):
+    """Two folders of experiments/bench-cpu.sh, bf16 and f32, beside the goals."""
+
+    def cell(values, digits):
+        return f"{median(values):.{digits}f}" + (f" ({min(values):.{digits}f} to {max(values):.{digits}f})" if len(values) > 1 else "")
+
+    def per_fastest(folder, key):
+        ops = record(folder + "/ops.json")
+        return [ops["step_seconds"] / ops[key]]
+
+    def of_matrix(folder):
+        gflop = sum(rule["gflop"] for rule in record(folder + "/ops.json")["rules"])
+        return [gflop / s["step_seconds"] / s["matrix_gflop_per_second"] for s in records(folder + "/step-?.json")]
+
+    def batch(folder):
+        return [100 * each(folder + "/pipeline.json", "step_seconds")[0] / median(each(folder + "/step-?.json", "step_seconds"))]
+
+    lines = [
+        ("dawn9, images/s", 0, "", lambda f: rates(f + "/step-?.json")),
+        ("PyTorch, images/s", 0, "", lambda f: rates(f + "/torch-?.json")),
+        ("dawn9 over PyTorch", 1, "2.0", lambda f: per_round(rates(f + "/step-?.json"), rates(f + "/torch-?.json"))),
+        ("time of a step over that of the fastest convolutions alone", 2, "1.25: missed", lambda f: per_fastest(f, "fastest_bare_seconds")),
+        ("the same, with the reorders that these convolutions need", 2, "", lambda f: per_fastest(f, "fastest_seconds")),
+        ("rate of a step over that of the matrix product", 2, "0.65 (bf16), 0.60 (f32)", of_matrix),
+        ("peak memory, GiB", 2, "2.5 (bf16)", lambda f: [max(each(f + "/step-?.json", "peak_bytes")) / 2**30]),
+        ("from the start of the process to the first step, s", 2, "2.0: missed in f32", lambda f: each(f + "/cold-?.json", "seconds_to_first_step")),
+        ("from the start of the process to the end of that step, s", 2, "", lambda f: each(f + "/cold-?.json", "seconds_after_first_step")),
+        ("making the batch, percent of a step", 2, "2", batch),
+        ("a real epoch, images/s", 0, "", lambda f: epoch_rates(f + "/epoch-?.json")),
+        ("the same steps in `bench step`, images/s", 0, "within 3%: missed in bf16", lambda f: rates(f + "/step97-?.json")),
+    ]
+    return grid(["", "bf16", "f32", "goal"],
+                ([title, *(cell(values(folder), digits) for folder in folders), goal] for title, digits, goal, values in lines))
+
+
+def half_epoch():
+    found = {"training": epoch_rates("cpu/half-epoch/epoch-?.json"), "`bench step`, same settings": rates("cpu/half-epoch/same-?.json"),
+             "`bench step`": rates("cpu/half-epoch/plain-?.json")}
+    return grid(["images/s", "1", "2", "3", "median"],
+                ([what, *(f"{rate:.0f}" for rate in (*values, median(values)))] for what, values in found.items()))
+
+
+# ---- tables of the networks: records of experiments/networks.sh, rosetta.sh and precision.sh ----
+
+
+def network_table(path, *names):
+    """Medians of the named networks, or of all networks; the features have a table of their own."""
+    found = table(path)
+    lines = []
+    for r in found:
+        if r["round"] != "median" or (r["network"] not in names if names else r["network"] == "features"):
+            continue
+        same = [o for o in found if (o["network"], o["precision"]) == (r["network"], r["precision"])]
+        each_round = [float(o["ratio"]) for o in same if o is not r]
+        lines.append([r["network"], r["precision"].replace("-avx2", ", AVX2 only"), r["batch"], f"{float(r['dawn9']):.1f}",
+                      f"{max(float(r['contiguous']), float(r['channels_last'])):.1f}",
+                      f"{float(r['ratio']):.2f} ({min(each_round):.2f} to {max(each_round):.2f})", r["goal"].rstrip("0").rstrip(".")])
+    heads = ["network", "precision", "batch", "dawn9, images/s", "PyTorch, images/s", "ratio (range)", "goal"]
+    return grid(heads, [*lines, [f"{found[0]['processor']}, {found[0]['threads']} threads", "", "", "", "", "", ""]])
+
+
+def features_table(path):
+    return grid(["precision", "dawn9, s per 1000 images", "PyTorch, s per 1000 images", "ratio"],
+                ([r["precision"].replace("-avx2", ", AVX2 only"), f"{1e3 / float(r['dawn9']):.1f}",
+                  f"{1e3 / max(float(r['contiguous']), float(r['channels_last'])):.1f}", f"{float(r['ratio']):.2f}"]
+                 for r in table(path) if (r["network"], r["round"]) == ("features", "median")))
+
+
+def epoch_by_epoch(*runs):
+    """Accuracy with views and training seconds of runs, an epoch a row."""
+    found = [result(run) for run in runs]
+    names = [f"{r['title']}, seed {r['seed']}" for r in found]
+    return grid(["epoch", *(f"{name}: with TTA, %" for name in names), *(f"{name}: s" for name in names)],
+                ([str(epochs[0]["epoch"]), *(f"{e['accuracy_tta']:.2f}" for e in epochs), *(f"{e['seconds']:.0f}" for e in epochs)]
+                 for epochs in zip(*(r["epochs"] for r in found))))
+
+
+def precision_table(path):
+    found = table(path)
+    lines = [[r["depth"], r["precision"], f"{1e3 * float(r['step_seconds']):.1f}",
+              f"{float(r['ratio']):.2f} ({float(r['ratio_low']):.2f} to {float(r['ratio_high']):.2f})", r["peak_mib"], r["largest_batch"],
+              f"{float(r['batch_ratio']):.2f}"] for r in found]
+    heads = ["depth", "precision", f"ms per step, batch {found[0]['batch']}", "speed relative to f32 (range)", "peak memory, MiB",
+             f"largest batch in {found[0]['memory_gib']} GiB", "batch relative to f32"]
+    return grid(heads, [*lines, [f"{found[0]['device']}, {found[0]['threads']} threads", "", "", "", "", "", ""]])
+
+
+# ---- tables of recipes and experiments ----
+
+
+def recipe_accuracy(path):
+    """Accuracy and operations of the recipes, over all seeds of a precision."""
+    keys = ("recipe", "precision", "seeds", "accuracy", "deviation", "low", "high", "bound", "published", "teraflop")
+    lines = dict.fromkeys(tuple(r[key] for key in keys) for r in table(path))
+    return grid(["recipe", "precision", "seeds", "with TTA, %", "standard deviation", "95% interval", "mean is at least, %", "published", "TFLOP"],
+                ([*cells[:5], f"{float(cells[5]):.2f} to {float(cells[6]):.2f}" if cells[5] else "", *cells[7:]] for cells in lines))
+
+
+def recipe_times(path):
+    """Medians of the runs that had the machine to themselves."""
+    return grid(["recipe", "precision", "processor", "threads", "runs", "training", "airbench's clock", "whole process",
+                 "process over airbench's clock, %"],
+                ([r["recipe"], r["precision"], f"{r['processor']}, {r['isa']}", r["threads"], r["runs"],
+                  *(f"{float(r[clock]):.0f} s" for clock in ("train_seconds", "airbench_seconds", "process_seconds")),
+                  f"{float(r['over_airbench']):.1f}"] for r in table(path) if r["runs"] != "0"))
+
+
+def coverage(path):
+    """Lines and branches that the tests execute, by folder."""
+    return grid(["folder", "lines", "executed, %", "branches", "executed, %"], (each.values() for each in table(path)))
+
+
+def minutes(seconds):
+    return f"{float(seconds) / 60:.1f} min"
+
+
+def results_table(speed, *dawn94):
+    """README's first table: recipes whose mean reaches 94%, its bound, and how long a whole process takes."""
+    timed = [r for r in table(speed) if r["runs"] != "0" and float(r["accuracy"]) >= 94]
+    lines = [[f"`{r['recipe']}`, {r['precision']}", f"{float(r['accuracy']):.2f}%", f"{float(r['bound']):.2f}%", r["seeds"],
+              minutes(r["train_seconds"]), minutes(r["process_seconds"]), r["runs"], f"{r['processor']}, {r['isa']}"]
+             for r in sorted(timed, key=lambda r: float(r["train_seconds"]))]
+    for runs, processor in dawn94:
+        first = result(runs)
+        lines.append([f"`dawn94`, {first['precision']}", f"{mean(best(runs)):.2f}%", f"{at_least(best(runs)):.2f}%", str(len(best(runs))),
+                      minutes(first["train_seconds"]), minutes(first["process_seconds"]), "1", f"{processor}, {first['isa']}"])
+    return grid(["recipe", "mean accuracy", "mean is at least", "seeds", "training", "whole process", "timed runs", "two cores of"], lines)
+
+
+def signed(number):
+    return f"{float(number):+.2f}".replace("-", "−").replace("+0.00", "0.00").replace("−0.00", "0.00")
+
+
+def search_table(folder):
+    """One seed of each arm of a search: accuracy and operations relative to the first arm."""
+    lines, first = [], None
+    for arm in record(folder + "/experiment.json")["arms"]:
+        run = result(f"{folder}/runs/{arm['name']}/seed1")
+        teraflop = run["train_teraflop"] + run["evaluation_teraflop"]
+        first = first or (run["accuracy_tta"], teraflop)
+        lines.append([arm["label"] or arm["name"], f"{run['accuracy']:.2f}", f"{run['accuracy_tta']:.2f}", signed(run["accuracy_tta"] - first[0]),
+                      f"{teraflop:.1f}", f"{signed(100 * (teraflop / first[1] - 1))}%"])
+    return grid(["arm", "plain, %", "with TTA, %", "difference from the first arm", "TFLOP", "relative to the first arm"], lines)
+
+
+EFFECT = ["difference", "95% interval", "p (Holm)"]
+
+
+def effect_cells(folder, arm):
+    """Difference, interval and p of an arm; empty cells for an arm that is compared with none."""
+    e = next((e for e in table(folder + "/report/effects.tsv") if e["arm"] == arm), None)
+    if not e:
+        return [""] * 3
+    p = float(e["p_holm"])
+    return [signed(e["difference"]), f"{signed(e['low'])} to {signed(e['high'])}", "< 0.001" if p < 0.001 else f"{p:.2g}"]
+
+
+def experiment(folder):
+    """The arms of an experiment."""
+    return grid(["arm", "accuracy, %", *EFFECT],
+                ([arm["arm"], f"{float(arm['accuracy']):.2f}", *effect_cells(folder, arm["arm"])] for arm in table(folder + "/report/arms.tsv")))
+
+
+def ladder(folder):
+    """The same of the ladder's steps, with their epochs and seconds."""
+    return grid(["step", "epochs", "accuracy, %", *EFFECT, "training, s"],
+                ([arm["arm"], arm["epochs"], f"{float(arm['accuracy']):.2f}", *effect_cells(folder, arm["arm"]), f"{float(arm['seconds']):.1f}"]
+                 for arm in table(folder + "/report/arms.tsv")))
+
+
+def differences(folder):
+    """The comparisons of an experiment."""
+    return grid(["arm", "compared with", *EFFECT],
+                ([e["arm"], e["baseline"], *effect_cells(folder, e["arm"])] for e in table(folder + "/report/effects.tsv")))
+
+
+ABLATIONS = {"cpu/ablate-small": "dawn94 with a quarter of the width, of the training images and of the epochs",
+             "cpu/ablate-airbench-small": "airbench94 with a quarter of the channels and of the training images, five epochs"}
+
+
+def worth(trick, folder):
+    """The paragraph of a trick's page that says what it was worth in an ablation."""
+
+    def clause(e):
+        where = ("removed" if e["arm"].startswith("without ") else e["arm"] if not e["arm"].startswith("with ") else
+                 "added to the network without tricks" if e["baseline"] == "no tricks" else "added")
+        longer = re.search(r" and (\d+ epochs)$", e["arm"])
+        where += f", with {longer[1]}" if longer else " together with its companions" if e["arm"].endswith(" and its companions") else ""
+        unclear = "" if float(e["p_holm"]) <= 0.05 else f", not significant (p = {float(e['p_holm']):.2g} after Holm's correction)"
+        return f"{where}: {signed(e['difference'])} [{signed(e['low'])}, {signed(e['high'])}]{unclear}"
+
+    arms = re.compile(rf"with(out)? {trick}( and its companions| and \d+ epochs)?|{trick} instead of .*")
+    own = [e for e in table(folder + "/report/effects.tsv") if arms.fullmatch(e["arm"]) and e["p_holm"]]
+    said = (f"**Here.** Change in accuracy in points with its 95% interval, in `experiments/{os.path.basename(folder)}.yaml` "
+            f"({ABLATIONS[folder]}; {own[0]['runs']} seeds). {'; '.join(map(clause, own)).capitalize()}. "
+            f"[All figures](../../experiments/results/README.md#{folder.replace('/', '')}).")
+    return textwrap.fill(said, 120, break_long_words=False, break_on_hyphens=False)
+
+
+BUILT_IN = {"float": float, "min": min, "max": max, "sum": sum, "len": len, "round": round}
+NAMES = {name: value for name, value in list(globals().items()) if callable(value) or name.isupper()}
+
+
+def value_of(expression, more_names=None):
+    return eval(expression, {"__builtins__": BUILT_IN, **NAMES, **(more_names or {})})  # pylint: disable=eval-used  # the entries are ours
