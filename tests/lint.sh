@@ -28,14 +28,15 @@ engine/backends/cpu        backends/backend.h backends/host backends/cpu step gr
 engine/backends/onednn     backends/backend.h backends/host backends/cpu backends/onednn step graph core kernels
 engine/backends/cuda       backends/backend.h backends/host backends/cuda step graph core kernels
 engine/record              record backends/backend.h config step graph core commit.h kernels/formulas
-engine/train               train tricks models backends/backend.h data record config step graph core kernels/formulas
-engine/exchange            exchange train data record config step graph core
-engine/verify              verify exchange train backends/backend.h data record config step graph core kernels/formulas
+engine/build               build config tricks models step graph core
+engine/train               train build backends/backend.h data record config step graph core kernels/formulas
+engine/exchange            exchange train build data record config step graph core
+engine/verify              verify exchange train build backends/backend.h data record config step graph core kernels/formulas
 engine/experiment          experiment exchange train backends/backend.h data record config step graph core
 engine/report              report templates.h data record config step graph core
 engine/api                 api exchange train data record config step graph core
 engine/dawn9.h             none
-engine/cli                 cli report experiment verify exchange train tricks models backends/backend.h data record config step graph core completions.h
+engine/cli                 cli report experiment verify exchange train build tricks models backends/backend.h data record config step graph core completions.h
 kernels                    kernels
 kernels/formulas           kernels/formulas
 kernels/cpu                kernels
@@ -190,7 +191,7 @@ END { complain_of_circles(); exit bad }
 
 # Every file of the tree that a person writes; built and measured files are not.
 sources() {
-    (cd "$1" && find . \( -name 'build*' -o -name runs -o -name .git -o -path ./experiments/results -o -path ./tests/golden \) -prune -o \
+    (cd "$1" && find . \( -path './build*' -o -name runs -o -name .git -o -path ./experiments/results -o -path ./tests/golden \) -prune -o \
         -type f \( -name '*.[ch]' -o -name '*.def' -o -name '*.sh' -o -name '*.yaml' -o -name '*.cmake' -o -name '*.md' \
         -o -name '*.cu' -o -name CMakeLists.txt \) -print | sed 's,^\./,,' | LC_ALL=C sort)
 }

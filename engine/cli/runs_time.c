@@ -3,7 +3,7 @@
 #include "cli/runs.h"
 #include "core/system.h"
 #include "graph/passes.h"
-#include "train/build.h"
+#include "build/build.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #ifndef D9_EXCHANGE_NETWORK_H
 #define D9_EXCHANGE_NETWORK_H
 
-#include "train/build.h"
+#include "build/build.h"
 
 /* In `arena`; NULL where a node has no form there: such a model is used by dawn9 alone. `extent`: of a session, or as
  * the model's description has it. */

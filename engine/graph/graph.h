@@ -1,7 +1,7 @@
 /* The graph: what one step computes, as data. Values are tensors, nodes are operations.
  *
  * A model file builds the plain forward graph; tricks edit it (graph/edit.h); graph/precision.c gives every
- * value a type; graph/gradient.c appends the backward nodes; train/build.c adds updates and the tail. A backend only
+ * value a type; graph/gradient.c appends the backward nodes; build/build.c adds updates and the tail. A backend only
  * ever sees the finished list of nodes, in the order in which they run.
  *
  * Activations are (N, H, W, C); convolution weights (O, KH, KW, I); linear weights (O, I); per-channel

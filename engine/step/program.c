@@ -1,5 +1,5 @@
 /* What a program's parts mean: accumulators, groups, when a node runs and with which coefficients. Building one is
- * train/build.c. */
+ * build/build.c. */
 #include "step/program.h"
 
 #include <fnmatch.h>

@@ -1,6 +1,6 @@
 /* The step program: a training run as data.
  *
- * config -> model -> tricks -> precision -> gradients -> groups and tail -> layout = this (train/build.h). A backend
+ * config -> model -> tricks -> precision -> gradients -> groups and tail -> layout = this (build/build.h). A backend
  * plans it and runs it; nothing in it is a callback (initialisers apart, which run once before the first step). */
 #ifndef D9_STEP_PROGRAM_H
 #define D9_STEP_PROGRAM_H

@@ -2,7 +2,7 @@
 #ifndef D9_TRAIN_FIT_H
 #define D9_TRAIN_FIT_H
 
-#include "train/build.h"
+#include "build/build.h"
 
 /* Bytes of a program's buffers, by what fills them. */
 typedef struct d9_memory_use {

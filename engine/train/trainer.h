@@ -4,7 +4,7 @@
 #define D9_TRAIN_TRAINER_H
 
 #include "data/dataset.h"
-#include "train/build.h"
+#include "build/build.h"
 #include "record/record.h"
 #include "record/safetensors.h"
 #include <signal.h>

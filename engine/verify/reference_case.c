@@ -1,7 +1,7 @@
 /* Reading a reference case: see reference_case.h. */
 #include "verify/reference_case.h"
 #include "core/system.h"
-#include "train/build.h"
+#include "build/build.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "backends/backend.h"
 #include "config/config.h"
 #include "tests/fuzz/support/fuzz.h"
-#include "train/build.h"
+#include "build/build.h"
 
 #include <stdlib.h>
 #include <string.h>

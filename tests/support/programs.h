@@ -2,7 +2,7 @@
 #ifndef D9_TESTS_PROGRAMS_H
 #define D9_TESTS_PROGRAMS_H
 
-#include "train/build.h"
+#include "build/build.h"
 #include "tests/support/graphs.h"
 
 /* Page's recipe for a batch of 8, every trick on: what a graph looks like after all that may happen to it. The

@@ -1,9 +1,9 @@
 /* The parts of building a program, for each other: the network (build.c), the batch and the gradients
- * (build_gradients.c), the updates (build_updates.c), the phases (build_phases.c). */
-#ifndef D9_TRAIN_BUILD_PARTS_H
-#define D9_TRAIN_BUILD_PARTS_H
+ * (gradients.c), the updates (updates.c), the phases (phases.c). */
+#ifndef D9_BUILD_PARTS_H
+#define D9_BUILD_PARTS_H
 
-#include "train/build.h"
+#include "build/build.h"
 
 /* What a run is built from, and what it becomes. */
 typedef struct d9_building {

@@ -1,6 +1,6 @@
 /* What stands around the network in a list: the batch before it; the metrics and the gradients behind it; and where a
  * step learns from its hard images alone, the small network that chooses them. */
-#include "train/build_parts.h"
+#include "build/parts.h"
 #include "step/layout.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Building the step program: model, tricks, passes, and the list of nodes of a step. */
-#ifndef D9_TRAIN_BUILD_H
-#define D9_TRAIN_BUILD_H
+#ifndef D9_BUILD_BUILD_H
+#define D9_BUILD_BUILD_H
 
 #include "config/config.h"
 #include "step/program.h"

@@ -1,5 +1,5 @@
 /* Phases: smaller images at first, other numbers of batches, and no gradients of what no longer moves. */
-#include "train/build_parts.h"
+#include "build/parts.h"
 #include "step/layout.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* The order in which a program is built: the plain network, the tricks, the passes, the nodes around the network. */
-#include "train/build_parts.h"
+#include "build/parts.h"
 #include "config/values.h"
 #include "step/layout.h"
 

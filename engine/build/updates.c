@@ -1,5 +1,5 @@
 /* Coefficients by step, the updates of the groups, and the tail. */
-#include "train/build_parts.h"
+#include "build/parts.h"
 #include "graph/op.h"
 
 #include <math.h>
