@@ -1,5 +1,5 @@
-/* What the kernels of the CPU and of CUDA are given: arrays with a storage type, shapes, and what is fused. The names
- * and meanings are the same for both. Activations are (N, H, W, C). The ghost group of image i is i mod G. */
+/* Arguments of the CPU and CUDA kernels: arrays with a storage type, shapes, and fused stages. Both use the same names
+ * and meanings. Activations are (N, H, W, C). Image i belongs to ghost group i mod G. */
 #ifndef D9_KERNELS_TYPES_H
 #define D9_KERNELS_TYPES_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum d9_kernel_store { D9_KERNEL_F32, D9_KERNEL_BF16, D9_KERNEL_F16 } d9_kernel_store; /* f16: CUDA alone */
+typedef enum d9_kernel_store { D9_KERNEL_F32, D9_KERNEL_BF16, D9_KERNEL_F16 } d9_kernel_store; /* f16: only CUDA */
 static inline int64_t d9_kernel_store_bytes(d9_kernel_store store) { return store == D9_KERNEL_F32 ? 4 : 2; }
 
 typedef struct d9_kernel_in {
@@ -19,7 +19,7 @@ typedef struct d9_kernel_out {
     d9_kernel_store store;
 } d9_kernel_out;
 
-/* An activation by its row in kernels/formulas/activations.def; D9_KERNEL_NO_ACT: the identity. */
+/* Activations are numbered by their rows in kernels/formulas/activations.def; D9_KERNEL_NO_ACT is the identity. */
 enum { D9_KERNEL_NO_ACT = -1 };
 typedef struct d9_kernel_act {
     int activation;
@@ -37,23 +37,23 @@ typedef struct d9_kernel_norm_state {  /* all f32 */
     double epsilon, momentum;
 } d9_kernel_norm_state;
 
-/* NULL, of dx its data: not wanted. */
+/* Outputs of a norm's backward pass. A NULL pointer, or dx with NULL data, is not computed. */
 typedef struct d9_kernel_norm_gradients {
     d9_kernel_out dx;
     float *dscale, *dbias;
 } d9_kernel_norm_gradients;
 
-/* What follows a normalisation in the same pass, in this order. Each stage reads the value before it rounded as if it
- * had been stored, so fused and unfused bits are equal. */
+/* Stages fused behind a normalisation, in this order. Each stage reads its input rounded to the storage type, as if it
+ * had been stored, so fused and unfused results are equal bit for bit. */
 typedef struct d9_kernel_epilogue {
     d9_kernel_act act;
-    d9_kernel_in addend; /* data NULL: no addition; else act(norm(x)) + addend, or as the next line says */
-    bool adds_first;     /* act(norm(x) + addend) */
-    d9_kernel_out last;  /* with an addition, what the second stage makes; the first's goes to the norm's `y`, data NULL
-                            there: nothing else reads it */
+    d9_kernel_in addend; /* data NULL: no addition; otherwise act(norm(x)) + addend, or see adds_first */
+    bool adds_first;     /* the result is act(norm(x) + addend) */
+    d9_kernel_out last;  /* with an addition: output of the second stage. The first stage's output is the norm's `y`,
+                            whose data is NULL if nothing else reads it */
 } d9_kernel_epilogue;
 
-typedef struct d9_kernel_window { /* one pool: (N, H, W, C) -> (N, OH, OW, C) */
+typedef struct d9_kernel_window { /* pooling: (N, H, W, C) -> (N, OH, OW, C) */
     int64_t images, height, width, channels, out_height, out_width;
     int kernel, stride, pad;
 } d9_kernel_window;
@@ -62,11 +62,12 @@ typedef struct d9_kernel_linear {
     int64_t samples, inputs, outputs;
 } d9_kernel_linear; /* x (N, I), w (O, I), y (N, O) */
 
-typedef struct d9_kernel_loss { /* by its row in kernels/formulas/losses.def */
+typedef struct d9_kernel_loss { /* a loss is numbered by its row in kernels/formulas/losses.def */
     int64_t samples, classes;
     double smoothing;
     int loss;
-    double share; /* of image n's label in its target; image samples - 1 - n's has the rest. 1: it alone */
+    double share; /* weight of image n's own label in its target; the label of image samples - 1 - n has weight
+                     1 - share. 1: images are not mixed */
 } d9_kernel_loss;
 
 #endif

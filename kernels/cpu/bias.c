@@ -1,5 +1,5 @@
-/* A bias for each channel: the pass of a norm whose mean is 0 and whose factor is 1, which changes no bit of x + bias.
- * Its gradient: sums over fixed parts of the rows, folded in order, so that no result depends on the number of threads.
+/* A bias for each channel. The forward pass runs the norm's loop with mean 0 and factor 1, which gives exactly x + bias.
+ * The gradient sums fixed parts of the rows and adds the parts in order, so it does not depend on the number of threads.
  *
  * Scratch: floats (3, C) of terms; backward doubles (PARTS, 2, C). */
 #include "kernels/cpu/kernels.h"
@@ -8,7 +8,7 @@ enum { PARTS = 64 };
 
 int64_t d9_cpu_bias_scratch_bytes(int64_t channels) { return channels * PARTS * 2 * (int64_t)sizeof(double); }
 
-/* Rows [from, until) of part i, as one run. */
+/* Part i of the rows as one run. */
 static d9_cpu_run part_of(int64_t rows, int64_t channels, int64_t i) {
     const int64_t from = rows * i / PARTS, until = rows * (i + 1) / PARTS;
     return (d9_cpu_run){from * channels, 0, 1, until - from};

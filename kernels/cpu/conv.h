@@ -1,12 +1,12 @@
-/* Convolutions on the CPU. Every way to compute one is a const record; a backend asks each whether it fits, provides
- * the scratch, and runs it. `d9_cpu_conv_kernels` lists them.
+/* Convolutions on the CPU. Every algorithm is a const record; a backend asks whether it fits a shape, provides the
+ * scratch, and runs it. `d9_cpu_conv_kernels` lists them.
  *
- * x (N, H, W, I), y (N, OH, OW, O), weights (O, K, K, I). The forward pass writes y, the others dx in the place of x,
- * or dw in the place of the weights. dw is f32 always; everything else is stored as `store` says.
+ * x (N, H, W, I), y (N, OH, OW, O), weights (O, K, K, I). The forward pass writes y. The data gradient writes dx to `x`,
+ * the weight gradient dw to `weights`. dw is always f32; all other arrays have the storage type `store`.
  *
- * A kernel that `pools` a shape also takes y as the maxima of its 2 x 2 windows (N, OH / 2, OW / 2, O), stored like y,
- * and their places. The forward pass writes the maxima beside y, or alone where y is NULL. The others read them where y
- * is NULL. */
+ * A kernel that `pools` a shape fuses 2 x 2 max pooling: the forward pass also writes the maxima (N, OH / 2, OW / 2, O),
+ * stored like y, and the position of each maximum; y itself is not written if it is NULL. If y is NULL in a backward
+ * pass, the gradient is read as the gradient of the maxima. */
 #ifndef D9_KERNELS_CPU_CONV_H
 #define D9_KERNELS_CPU_CONV_H
 
@@ -28,11 +28,11 @@ typedef struct d9_cpu_conv_shape {
 typedef struct d9_cpu_conv_arrays {
     void *x, *w, *y;
     void *maxima;    /* NULL: y is not pooled */
-    uint8_t *places; /* as the maxima lie: which pixel of its window each is, 0 to 3, row by row */
+    uint8_t *places; /* shaped like the maxima: position in the window, 0 to 3, in row-major order */
 } d9_cpu_conv_arrays;
 
 typedef struct d9_cpu_conv_kernel {
-    const char *name; /* "winograd": as a plan calls it */
+    const char *name; /* as written in a plan, for example "winograd" */
     bool (*fits)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape);
     int64_t (*scratch_bytes)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape); /* aligned to 64 bytes */
     void (*run)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape, const d9_cpu_conv_arrays *arrays, void *scratch);

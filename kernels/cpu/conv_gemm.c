@@ -1,11 +1,12 @@
-/* Every convolution as a product (gemm.h), whatever its kernel, stride, padding and channels:
+/* Any convolution as a matrix product (gemm.h) with implicit im2col, for every kernel size, stride, padding and number of
+ * channels:
  *
  *   forward          M = pixels of y, K = (kh, kw, i), N = o    a: patches of x    b: weights
- *   data gradient    M = pixels of x, K = (kh, kw, o), N = i    a: patches of dy   b: weights, the taps turned round
+ *   data gradient    M = pixels of x, K = (kh, kw, o), N = i    a: patches of dy   b: weights, taps in reverse order
  *   weight gradient  M = o, K = pixels of y, N = (kh, kw, i)    a: dy              b: patches of x
  *
- * With a stride S a pixel of dx meets only every S-th tap. So the pixels of x are taken in S x S classes by their place
- * within a stride; each class is the data gradient of a convolution of stride 1. */
+ * With a stride S a pixel of dx depends on every S-th tap only. The pixels of x are therefore split into S x S classes by
+ * their position modulo the stride; each class is the data gradient of a convolution of stride 1. */
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/gemm.h"
 
@@ -14,7 +15,7 @@ static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     return s->store == D9_KERNEL_F32 || s->store == D9_KERNEL_BF16;
 }
 
-/* Row (n, oh, ow): the patch of x that pixel (oh, ow) of y sees. */
+/* Row (n, oh, ow) is the patch of x under pixel (oh, ow) of y. */
 static d9_gemm_source patches_of(const d9_cpu_conv_shape *s, const void *x) {
     return (d9_gemm_source){.x = {x, s->store},
                             .high = s->out_height,
@@ -54,8 +55,8 @@ static d9_gemm weight_gradient(const d9_cpu_conv_shape *s, const d9_cpu_conv_arr
                      d9_gemm_result((d9_kernel_out){arrays->w, D9_KERNEL_F32}, s->outputs, n)};
 }
 
-/* One dimension of a class: pixels first, first + stride, ... of x. Pixel number q meets the taps last, last - stride,
- * ... of `taps`, in this order, at lines q + offset, q + offset + 1, ... of dy. */
+/* One dimension of a class: pixels first, first + stride, ... of x. Pixel number q depends on the taps last,
+ * last - stride, ..., in this order, at lines q + offset, q + offset + 1, ... of dy. `taps` counts them. */
 typedef struct axis {
     int64_t first, count, taps, last, offset;
 } axis;
@@ -90,7 +91,7 @@ static d9_gemm data_gradient(const d9_cpu_conv_shape *s, const d9_cpu_conv_array
                            .taps_high = v.taps,
                            .taps_wide = h.taps,
                            .channels = s->outputs};
-    /* Row (kh, kw, o): the taps backwards. */
+    /* Row (kh, kw, o), with the taps in reverse order. */
     g.b = (d9_gemm_source){.x = {arrays->w, s->store},
                            .start = (v.last * s->kernel + h.last) * tap,
                            .high = h.taps,

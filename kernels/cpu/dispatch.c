@@ -1,4 +1,4 @@
-/* Which level of the loops runs here: the best whose instructions the processor and the system have. */
+/* Chooses the instruction-set level of the loops: the best one that processor and operating system support. */
 #include "kernels/cpu/kernels.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ extern const d9_cpu_loops d9_cpu_loops_plain;
 #ifdef D9_X86_LEVELS
 extern const d9_cpu_loops d9_cpu_loops_v2, d9_cpu_loops_v3, d9_cpu_loops_v4, d9_cpu_loops_v4bf16;
 
-/* DAWN9_CPU_CEILING=avx2: tests take this processor for one that has no more. */
+/* DAWN9_CPU_CEILING=avx2 makes tests treat this processor as one without AVX-512 and AMX. */
 static bool asks_beyond_v3(void) {
     const char *ceiling = getenv("DAWN9_CPU_CEILING");
     return !ceiling || strcmp(ceiling, "avx2") != 0;

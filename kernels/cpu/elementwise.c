@@ -1,4 +1,4 @@
-/* Element-wise kernels over threads, in fixed pieces of D9_PIECE elements: no result depends on the number of
+/* Element-wise kernels on all threads, in fixed pieces of D9_PIECE elements, so results do not depend on the number of
  * threads. */
 #include "kernels/cpu/kernels.h"
 
@@ -42,7 +42,7 @@ void d9_cpu_act_backward(const d9_cpu *cpu, d9_kernel_in dy, d9_kernel_in refere
     FOR_PIECES(count) cpu->loops->act_backward(dy, reference, act, dx, begin, piece_end(begin, count));
 }
 
-/* Piece by piece, so that the second stage finds what the first wrote in the first cache. */
+/* The range is processed in pieces, so that the second stage reads the first stage's output from the L1 cache. */
 void d9_cpu_prologue_run(const d9_cpu *cpu, const d9_cpu_prologue *prologue, d9_kernel_in dy, int64_t begin,
                          int64_t end) {
     enum { PIECE = 2048 };

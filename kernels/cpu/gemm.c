@@ -1,20 +1,20 @@
-/* The blocks of a product and who computes them (gemm.h).
+/* Blocking of a matrix product and its distribution over threads (gemm.h).
  *
- * Where b is weights (`a` along K) it is packed once, by all threads. Then a task takes a block of rows, packs its part
- * of `a` block of K by block of K, and multiplies it by all of b, which streams from the last cache. Where K is long
- * (`a` across K, a weight gradient), a task takes a block of both and one slice of K, and packs both; the slices' sums
- * are added in order at the end. */
+ * If b holds weights (`a` along K), all threads pack it once. Each task then takes a block of rows, packs the matching
+ * part of `a`, one K block after the other, and multiplies it by all of b, which streams from the last-level cache. If K
+ * is long (`a` across K: a weight gradient), a task takes a block of both operands and one slice of K and packs both; the
+ * sums of the slices are added in order at the end. */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
 
 enum {
     LANE = 4,             /* bytes */
-    K_BLOCK = 256,        /* lanes: one panel of each operand in the first cache */
-    SLICE = 64 * K_BLOCK, /* lanes of K that are added up before they meet others: for the rounding errors */
-    WIDE = 512,           /* columns that a task of few rows multiplies by */
-    PACK_COLUMNS = 128,   /* of weights that a task packs */
-    TASKS = 4,            /* wanted for each thread: the last to end is not much later than the others */
-    WAKE = 4 << 20,       /* operations in the time that it takes to wake a thread */
+    K_BLOCK = 256,        /* lanes: one panel of each operand fits into the L1 cache */
+    SLICE = 64 * K_BLOCK, /* lanes of K summed in f32 before slices are added: limits the rounding error */
+    WIDE = 512,           /* columns of a task that has few rows */
+    PACK_COLUMNS = 128,   /* columns of weights that one packing task packs */
+    TASKS = 4,            /* tasks for each thread, so that all threads end at about the same time */
+    WAKE = 4 << 20,       /* operations that one thread computes in the time it takes to wake another */
 };
 
 typedef struct plan {
@@ -23,12 +23,12 @@ typedef struct plan {
     int rows;           /* of a panel of a */
     int64_t lanes, k_block, slice, slices;
     int64_t row_block, row_blocks, column_block, column_blocks;
-    int64_t columns; /* n, whole panels */
+    int64_t columns; /* n, rounded up to whole panels */
     int64_t shared, a, b, sums, places, temporary,
-        thread; /* bytes: of what all share, of a thread's parts, of all those */
+        thread; /* bytes of the shared part, of one thread's part, and of all threads' parts */
 } plan;
 
-/* `n` in blocks of at most `largest`, each but the last the same multiple of `unit`. */
+/* Block size that splits `n` evenly: at most `largest`, a multiple of `unit`; only the last block is smaller. */
 static int64_t even_block(int64_t n, int64_t largest, int64_t unit) {
     const int64_t blocks = d9_parts_of(n, d9_most(largest / unit, 1) * unit);
     return d9_most(d9_round_up(d9_parts_of(n, d9_most(blocks, 1)), unit), unit);
@@ -44,19 +44,19 @@ static void cut_k(const d9_gemm *g, plan *p) {
 static void cut_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p) {
     const int64_t cache = d9_cpu_cache_bytes(cpu, 1), wanted = TASKS * cpu->threads;
     int64_t rows, columns;
-    if (p->across) { /* a block of sums, and of each operand */
+    if (p->across) { /* the cache holds a block of sums and one of each operand */
         const int64_t room = cache / LANE * 3 / 4;
         int64_t edge = p->rows;
         while ((edge + p->rows) * (edge + p->rows + 2 * p->k_block) <= room) edge += p->rows;
         rows = even_block(g->m, edge, p->rows);
         columns = (room - rows * p->k_block) / (rows + p->k_block);
-    } else { /* a block of sums, and of a */
+    } else { /* the cache holds a block of sums and one of a */
         columns = WIDE;
         rows = cache / LANE / 2 / (p->k_block + d9_least(columns, p->columns));
     }
     p->row_block = even_block(g->m, p->across ? rows : d9_least(rows, d9_most(d9_parts_of(g->m, wanted), 1)), p->rows);
     p->row_blocks = d9_parts_of(g->m, p->row_block);
-    const int64_t few = p->row_blocks * p->slices; /* tasks without a cut of the columns */
+    const int64_t few = p->row_blocks * p->slices; /* number of tasks if the columns are not split */
     p->column_block =
         even_block(g->n, d9_least(columns, d9_parts_of(p->columns, d9_parts_of(wanted, few))), p->tile.width);
     p->column_blocks = d9_parts_of(g->n, p->column_block);
@@ -97,7 +97,7 @@ typedef struct job {
     char *scratch;
 } job;
 
-typedef struct room { /* a thread's part of the scratch */
+typedef struct room { /* one thread's part of the scratch */
     float *a, *b, *sums;
     int64_t *places;
     float *temporary[2];
@@ -115,7 +115,7 @@ static room room_of(const job *j, int thread) {
     return r;
 }
 
-/* Runs task(j, thread, i) for each i below `count`, in the order in which threads come for more. */
+/* Runs task(j, thread, i) for each i below `count`; threads take the next i when they are idle. */
 static void share(const job *j, int64_t count, void (*task)(const job *j, int thread, int64_t i)) {
     const d9_gemm *g = j->gemm;
     const int64_t worth = 1 + g->m * g->n * g->k / WAKE;
@@ -162,7 +162,7 @@ static void pack_weights(const job *j, int thread, int64_t i) {
         j->cpu->loops->gemm_pack_across(&pack);
 }
 
-/* Where the block's sums go: into the target, or among those of the slices. */
+/* Destination of a block's sums: the target, or the buffer of the slice. */
 static d9_kernel_out find_places(const job *j, int64_t slice, int64_t row, int64_t rows, int64_t column,
                                  int64_t *places) {
     const d9_gemm_target *c = &j->gemm->c;
@@ -190,7 +190,7 @@ static void multiply_block(const job *j, int thread, int64_t i) {
     const int64_t begin = slice * p->slice, end = d9_least(p->lanes, begin + p->slice);
     const d9_kernel_out y = find_places(j, slice, row, rows, column, r.places);
     int64_t lane = begin;
-    do { /* once at least: where nothing is summed, zeros are written */
+    do { /* at least once: if K is 0, zeros are written */
         const int64_t lanes = d9_least(p->k_block, end - lane);
         const float *b = (const float *)(const void *)j->scratch + lane * p->columns + column * lanes;
         const struct d9_gemm_pack pack_a = pack_of(j, &r, &g->a, p->rows, row, rows, lane, lanes, r.a);

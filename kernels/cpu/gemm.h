@@ -1,43 +1,43 @@
-/* The product of two matrices that are read from anything:
+/* The product of two matrices that are packed from arrays of any layout:
  *
  *   c (M, N) = sum over k of a (M, K) b (K, N)
  *
- * Convolutions of every kind and linear layers are such products. Only what packs an operand knows where its elements
- * lie: both are read as rows of patches of an array, in blocks that stay in the caches, and what lies outside of the
- * array is zero. Sums are f32, rounded once to the target's type.
+ * Convolutions and linear layers are such products. Only the packing code knows where an operand's elements are: it reads
+ * both operands as rows of patches of an array (implicit im2col), in blocks that fit into the caches; elements outside of
+ * the array are zero. Sums are f32, rounded once to the target's type.
  *
- * K is cut at places that the shape alone decides, and its parts are added in order. So the bits depend neither on the
- * number of threads nor on the caches. */
+ * K is split at positions that depend on the shape only, and the parts are added in order. The result therefore depends
+ * neither on the number of threads nor on the cache sizes. */
 #ifndef D9_KERNELS_CPU_GEMM_H
 #define D9_KERNELS_CPU_GEMM_H
 
 #include "kernels/cpu/kernels.h"
 
-/* Row (n, h, w) has the number (n * high + h) * wide + w. It holds, in this order, the (taps_high, taps_wide, channels)
- * elements that begin at line h * step + top and pixel w * step + left of image n. */
+/* Row (n, h, w) has index (n * high + h) * wide + w. It consists of the (taps_high, taps_wide, channels) elements, in
+ * this order, that begin at line h * step + top and pixel w * step + left of image n. */
 typedef struct d9_gemm_source {
     d9_kernel_in x;
-    int64_t start; /* element of x where all begins */
+    int64_t start; /* index of the first element in x */
     int64_t high, wide;
-    int64_t image, line, pixel; /* elements of x from one to the next */
+    int64_t image, line, pixel; /* strides in elements of x */
     int64_t height, width;      /* of x */
     int64_t step, top, left;
-    int64_t taps_high, taps_wide, channels; /* with more than one tap a pixel is `channels` long */
+    int64_t taps_high, taps_wide, channels; /* with more than one tap, `pixel` must equal `channels` */
 } d9_gemm_source;
 
-typedef struct d9_gemm_target { /* row (n, h, w), numbered as above, is at element start + n image + h line + w pixel */
+typedef struct d9_gemm_target { /* row (n, h, w), indexed as above, begins at element start + n image + h line + w pixel */
     d9_kernel_out y;
     int64_t start;
     int64_t high, wide;
     int64_t image, line, pixel;
 } d9_gemm_target;
 
-/* How an operand's rows are meant. Along K: row r is row r of a, or column r of b. Across K: row r is all that step r
- * of the sum multiplies. What is summed over a long K must be a plain array. */
+/* Meaning of a source's rows. Along K: row r is row r of a, or column r of b. Across K: row r holds the operands of step
+ * r of the reduction. With a long K (across, across) the target must be a plain array. */
 typedef enum d9_gemm_form {
     D9_GEMM_ALONG_ALONG,   /* a along K, b along K: y = x w^T */
     D9_GEMM_ALONG_ACROSS,  /* dx = dy w */
-    D9_GEMM_ACROSS_ACROSS, /* dw = dy^T x: a long K */
+    D9_GEMM_ACROSS_ACROSS, /* dw = dy^T x, with a long K */
 } d9_gemm_form;
 
 typedef struct d9_gemm {
@@ -54,25 +54,25 @@ void d9_gemm_run(const d9_cpu *cpu, const d9_gemm *gemm, void *scratch); /* alig
 d9_gemm_source d9_gemm_matrix(d9_kernel_in x, int64_t rows, int64_t columns);
 d9_gemm_target d9_gemm_result(d9_kernel_out y, int64_t rows, int64_t columns);
 
-/* ---- what the loops share with the driver ---- */
+/* ---- shared by the loops and the driver ---- */
 
-/* Packed blocks are counted in lanes: a lane is one f32 of K, or as `pairs` two neighbours of bf16. */
-enum { D9_GEMM_LINE = 16 }; /* lanes of a row that lie together where a block is packed along K */
+/* Packed blocks are measured in lanes: a lane is one f32 along K or, with `pairs`, two neighbouring bf16. */
+enum { D9_GEMM_LINE = 16 }; /* consecutive lanes of a row in a block packed along K */
 
-struct d9_gemm_tile { /* what a level's product works on */
-    bool pairs;       /* multiplies bf16 as it is */
+struct d9_gemm_tile { /* register tile of a level's product */
+    bool pairs;       /* bf16 is multiplied directly, two values per lane */
     int rows, width;
-    int rows_across; /* best number of rows for an `a` across K; set from m */
+    int rows_across; /* best number of rows if `a` is across K; set from m */
 };
 
-struct d9_gemm_pack { /* a block to pack: panels of `panel` rows or columns, each of `lanes` steps */
+struct d9_gemm_pack { /* a block to pack: panels of `panel` rows or columns and `lanes` lanes */
     const d9_gemm_source *source;
     bool pairs;
-    int64_t from, count; /* rows or columns; where a panel has more, they are zero */
+    int64_t from, count; /* rows or columns; the rest of the last panel is zero */
     int64_t k, k_count;  /* elements along K */
     int panel;
     int64_t lanes;
-    float *temporary[2]; /* room for a row's part of the block each */
+    float *temporary[2]; /* each holds one row's part of the block */
     float *to;
 };
 
@@ -83,10 +83,10 @@ struct d9_gemm_block { /* packed operands to multiply */
     int rows;
     int64_t rows_count, columns_count, lanes;
     const float *a, *b;
-    bool add, last;        /* whether there are sums of earlier K; whether this is the end of K */
-    bool alone;            /* one K block: a tile of sums need not stay */
+    bool add, last;        /* add to the sums of earlier K blocks; this is the last K block */
+    bool alone;            /* there is one K block: tile sums are not kept */
     float *sums;           /* (panels of b, panels of a, rows, width) */
-    const int64_t *places; /* of each row in y: element of its first column */
+    const int64_t *places; /* index in y of each row's first column */
     d9_kernel_out y;
 };
 

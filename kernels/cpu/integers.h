@@ -1,4 +1,4 @@
-/* Sizes of blocks: whole numbers from 0 on. */
+/* Integer helpers for block sizes; all arguments are 0 or more. */
 #ifndef D9_CPU_INTEGERS_H
 #define D9_CPU_INTEGERS_H
 
@@ -6,7 +6,7 @@
 
 static inline int64_t d9_least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t d9_most(int64_t a, int64_t b) { return a > b ? a : b; }
-/* How many parts of that size n makes, the last one perhaps smaller. */
+/* Number of parts of size `part` that cover n; the last one may be smaller. */
 static inline int64_t d9_parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
 static inline int64_t d9_round_up(int64_t n, int64_t to) { return d9_parts_of(n, to) * to; }
 
