@@ -1,5 +1,6 @@
-/* A bias for each channel. The forward pass runs the norm's loop with mean 0 and factor 1, which gives exactly x + bias.
- * The gradient sums fixed parts of the rows and adds the parts in order, so it does not depend on the number of threads.
+/* A bias for each channel. The forward pass runs the norm's loop with mean 0 and factor 1, which gives exactly x +
+ * bias. The gradient sums fixed parts of the rows and adds the parts in order, so it does not depend on the number of
+ * threads.
  *
  * Scratch: floats (3, C) of terms; backward doubles (PARTS, 2, C). */
 #include "kernels/cpu/kernels.h"

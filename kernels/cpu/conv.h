@@ -1,12 +1,12 @@
 /* Convolutions on the CPU. Every algorithm is a const record; a backend asks whether it fits a shape, provides the
  * scratch, and runs it. `d9_cpu_conv_kernels` lists them.
  *
- * x (N, H, W, I), y (N, OH, OW, O), weights (O, K, K, I). The forward pass writes y. The data gradient writes dx to `x`,
- * the weight gradient dw to `weights`. dw is always f32; all other arrays have the storage type `store`.
+ * x (N, H, W, I), y (N, OH, OW, O), weights (O, K, K, I). The forward pass writes y. The data gradient writes dx to
+ * `x`, the weight gradient dw to `weights`. dw is always f32; all other arrays have the storage type `store`.
  *
- * A kernel that `pools` a shape fuses 2 x 2 max pooling: the forward pass also writes the maxima (N, OH / 2, OW / 2, O),
- * stored like y, and the position of each maximum; y itself is not written if it is NULL. If y is NULL in a backward
- * pass, the gradient is read as the gradient of the maxima. */
+ * A kernel that `pools` a shape fuses 2 x 2 max pooling: the forward pass also writes the maxima (N, OH / 2, OW / 2,
+ * O), stored like y, and the position of each maximum; y itself is not written if it is NULL. If y is NULL in a
+ * backward pass, the gradient is read as the gradient of the maxima. */
 #ifndef D9_KERNELS_CPU_CONV_H
 #define D9_KERNELS_CPU_CONV_H
 

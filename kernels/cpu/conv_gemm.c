@@ -1,12 +1,12 @@
-/* Any convolution as a matrix product (gemm.h) with implicit im2col, for every kernel size, stride, padding and number of
- * channels:
+/* Any convolution as a matrix product (gemm.h) with implicit im2col, for every kernel size, stride, padding and number
+ * of channels:
  *
  *   forward          M = pixels of y, K = (kh, kw, i), N = o    a: patches of x    b: weights
  *   data gradient    M = pixels of x, K = (kh, kw, o), N = i    a: patches of dy   b: weights, taps in reverse order
  *   weight gradient  M = o, K = pixels of y, N = (kh, kw, i)    a: dy              b: patches of x
  *
- * With a stride S a pixel of dx depends on every S-th tap only. The pixels of x are therefore split into S x S classes by
- * their position modulo the stride; each class is the data gradient of a convolution of stride 1. */
+ * With a stride S a pixel of dx depends on every S-th tap only. The pixels of x are therefore split into S x S classes
+ * by their position modulo the stride; each class is the data gradient of a convolution of stride 1. */
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/gemm.h"
 

@@ -1,9 +1,9 @@
 /* Blocking of a matrix product and its distribution over threads (gemm.h).
  *
  * If b holds weights (`a` along K), all threads pack it once. Each task then takes a block of rows, packs the matching
- * part of `a`, one K block after the other, and multiplies it by all of b, which streams from the last-level cache. If K
- * is long (`a` across K: a weight gradient), a task takes a block of both operands and one slice of K and packs both; the
- * sums of the slices are added in order at the end. */
+ * part of `a`, one K block after the other, and multiplies it by all of b, which streams from the last-level cache. If
+ * K is long (`a` across K: a weight gradient), a task takes a block of both operands and one slice of K and packs both;
+ * the sums of the slices are added in order at the end. */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
 

@@ -2,9 +2,9 @@
  *
  *   c (M, N) = sum over k of a (M, K) b (K, N)
  *
- * Convolutions and linear layers are such products. Only the packing code knows where an operand's elements are: it reads
- * both operands as rows of patches of an array (implicit im2col), in blocks that fit into the caches; elements outside of
- * the array are zero. Sums are f32, rounded once to the target's type.
+ * Convolutions and linear layers are such products. Only the packing code knows where an operand's elements are: it
+ * reads both operands as rows of patches of an array (implicit im2col), in blocks that fit into the caches; elements
+ * outside of the array are zero. Sums are f32, rounded once to the target's type.
  *
  * K is split at positions that depend on the shape only, and the parts are added in order. The result therefore depends
  * neither on the number of threads nor on the cache sizes. */
@@ -25,15 +25,16 @@ typedef struct d9_gemm_source {
     int64_t taps_high, taps_wide, channels; /* with more than one tap, `pixel` must equal `channels` */
 } d9_gemm_source;
 
-typedef struct d9_gemm_target { /* row (n, h, w), indexed as above, begins at element start + n image + h line + w pixel */
+typedef struct d9_gemm_target { /* row (n, h, w), indexed as above, begins at element start + n image + h line + w pixel
+                                 */
     d9_kernel_out y;
     int64_t start;
     int64_t high, wide;
     int64_t image, line, pixel;
 } d9_gemm_target;
 
-/* Meaning of a source's rows. Along K: row r is row r of a, or column r of b. Across K: row r holds the operands of step
- * r of the reduction. With a long K (across, across) the target must be a plain array. */
+/* Meaning of a source's rows. Along K: row r is row r of a, or column r of b. Across K: row r holds the operands of
+ * step r of the reduction. With a long K (across, across) the target must be a plain array. */
 typedef enum d9_gemm_form {
     D9_GEMM_ALONG_ALONG,   /* a along K, b along K: y = x w^T */
     D9_GEMM_ALONG_ACROSS,  /* dx = dy w */

@@ -1,13 +1,14 @@
 /* CPU kernels: the element-wise and reducing half of a training step, on plain arrays.
  *
- * Two layers. `d9_cpu_loops` is a table of serial loops over a range (loops/), built once per x86-64 level and chosen
- * by cpuid. The functions below split the work over threads and combine partial sums; they know shapes, never a
- * graph. Arithmetic is f32, storage f32 or bf16; sums are f32 over short runs, folded into doubles. Work is split at
- * fixed places and partial sums are combined in index order, so results do not depend on the number of threads.
+ * There are two layers. `d9_cpu_loops` is a table of serial loops over a range (loops/), compiled once for each x86-64
+ * level and chosen by cpuid. The functions below split the work over threads and combine partial sums; they know
+ * shapes, but no graph. Arithmetic is f32, storage f32 or bf16; sums are f32 over short runs, then double. Work is
+ * split at fixed positions and partial sums are combined in index order, so results do not depend on the number of
+ * threads.
  *
  * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G. Nothing here
- * fails or allocates. Where a kernel needs scratch, the caller asks for its size and provides it. Element by element
- * and in norms an output may be the same array as an input of the same size; any other overlap is an error. */
+ * fails or allocates. If a kernel needs scratch, the caller asks for the size and provides it. In element-wise kernels
+ * and norms an output may be the same array as an input of the same size; any other overlap is an error. */
 #ifndef D9_KERNELS_CPU_H
 #define D9_KERNELS_CPU_H
 
@@ -16,18 +17,18 @@
 #include "kernels/formulas/rows.h"
 #include "kernels/types.h"
 
-/* An update by its row in kernels/formulas/updates.def. */
+/* An optimizer update; `update` is its row in kernels/formulas/updates.def. */
 typedef struct d9_cpu_update {
     int update;
     float rate, decay, share, correction[D9_UPDATE_STATES], numbers[D9_UPDATE_NUMBERS]; /* as in update.h */
 } d9_cpu_update;
 
-/* The update of a filter of `rows` outputs by a nearly orthogonal matrix: kernels/formulas/orthogonal.h. */
+/* Muon's update of a filter with `rows` outputs: kernels/formulas/orthogonal.h. */
 typedef struct d9_cpu_orthogonal {
     int64_t rows, columns;
     int iterations;
-    bool renormalise;      /* the filter, in this step */
-    d9_kernel_store store; /* of what is multiplied */
+    bool renormalise;      /* normalise the filter in this step */
+    d9_kernel_store store; /* type of the matrix products' operands */
     float momentum, rate, decay;
     float by[3]; /* (a, b, c) */
 } d9_cpu_orthogonal;
@@ -38,20 +39,20 @@ typedef struct d9_cpu_batch { /* one augmented batch */
     const int32_t *draws;     /* (N, D9_AUGMENT_SLOTS), as kernels/formulas/augment.h writes them */
     const float *table;       /* (C, 256): normalised value of each byte */
     int height, width, channels, pad, cutout;
-    int out_height, out_width; /* of the batch's images, at most height and width */
+    int out_height, out_width; /* size of the batch's images, at most height and width */
     bool jitter;
 } d9_cpu_batch;
 
-/* What comes before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), each rounded to the
- * storage type. An addend wants a dz to be written. */
+/* The stage fused before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), with each
+ * intermediate value rounded to the storage type. With an addend, dz must be written. */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
-    d9_kernel_in reference; /* y or x of the activation, as its row says */
-    d9_kernel_in addend;    /* the other part of dy; data NULL: there is none */
-    d9_kernel_out dz;       /* data NULL: nobody else reads it */
+    d9_kernel_in reference; /* y or x of the activation; its row in activations.def says which */
+    d9_kernel_in addend;    /* second summand of dy; data NULL: none */
+    d9_kernel_out dz;       /* data NULL: not written */
 } d9_cpu_prologue;
 
-/* Some images of a norm's group: their first element, and how far the next image is. */
+/* Images of a ghost group: index of the first element, and the distance between images. */
 typedef struct d9_cpu_run {
     int64_t at, stride, images, pixels;
 } d9_cpu_run;
@@ -69,29 +70,31 @@ typedef struct d9_cpu_loops {
 #undef D9_LOOP
 } d9_cpu_loops;
 
-/* The loops of one level, or with NULL the best this processor runs. NULL: unknown, not built, or not runnable. */
+/* Returns the loops of the named level, or with NULL of the best level that this processor supports. Returns NULL if
+ * the level is unknown, not built, or not supported. */
 const d9_cpu_loops *d9_cpu_loops_find(const char *level);
-/* Every level built in, best last; NULL past the end. d9_cpu_loops_find says whether one runs here. */
+/* Name of the index-th level in this build, best last; NULL past the end. d9_cpu_loops_find tells if it is supported.
+ */
 const char *d9_cpu_level_at(int index);
 
-/* The processor's matrix tiles on bf16 (AMX). */
+/* True if the processor has bf16 matrix tiles (AMX) and the system has enabled them. */
 bool d9_cpu_has_amx_bf16(void);
 
 /* ---- kernels: what a backend calls ---- */
 typedef struct d9_cpu {
     const d9_cpu_loops *loops;
     int threads;
-    int64_t cache_bytes[3]; /* of a core's first and second level, and of the third that cores share; 0: not known */
-    bool tiles;             /* the matrix tiles of bf16 (AMX) may be used */
+    int64_t cache_bytes[3]; /* L1 and L2 of a core, and the shared L3; 0: unknown */
+    bool tiles;             /* AMX may be used */
 } d9_cpu;
 
-/* A cache of level 0, 1 or 2 to size blocks by, usual sizes where it is not known. */
+/* Size of the L1, L2 or L3 cache (level 0, 1, 2) for choosing block sizes; a typical size if it is unknown. */
 static inline int64_t d9_cpu_cache_bytes(const d9_cpu *cpu, int level) {
     static const int64_t usual[] = {32 << 10, 512 << 10, 8 << 20};
     return cpu->cache_bytes[level] > 0 ? cpu->cache_bytes[level] : usual[level];
 }
 
-/* Whether an output is too large to be found in a cache when it is read again. */
+/* True if an output is too large to stay in a cache until it is read again. */
 static inline bool d9_cpu_streams(const d9_cpu *cpu, int64_t bytes) {
     return cpu->cache_bytes[2] > 0 && bytes > cpu->cache_bytes[2] / 2;
 }
@@ -104,15 +107,15 @@ void d9_cpu_act_forward(const d9_cpu *cpu, d9_kernel_in x, d9_kernel_act act, in
 void d9_cpu_act_backward(const d9_cpu *cpu, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count,
                          d9_kernel_out dx);
 
-/* Writes elements [begin, end) of dz, in the calling thread. */
+/* Writes elements [begin, end) of dz in the calling thread. */
 void d9_cpu_prologue_run(const d9_cpu *cpu, const d9_cpu_prologue *prologue, d9_kernel_in dy, int64_t begin,
                          int64_t end);
 
-int64_t d9_cpu_norm_scratch_bytes(const d9_kernel_norm *norm); /* of the four below */
+int64_t d9_cpu_norm_scratch_bytes(const d9_kernel_norm *norm); /* for the four functions below */
 void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x,
                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                          d9_kernel_out y);
-/* Statistics are averaged over the groups; mean and inv_std are not touched. */
+/* Evaluation: uses the running statistics averaged over the groups; does not change mean and inv_std. */
 void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
                       const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);
 
@@ -121,14 +124,14 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
                           const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients);
 
 void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
-/* To the first maximum of each window in row-major order; the rest of dx is zero. */
+/* Each dy goes to the first maximum of its window in row-major order; the rest of dx is zero. */
 void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx);
 void d9_cpu_mean_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
 void d9_cpu_mean_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_out dx);
 
-/* A bias for each channel, and what follows it in the same pass. */
-int64_t d9_cpu_bias_scratch_bytes(int64_t channels); /* of the two below */
+/* Adds a bias for each channel, with the fused epilogue. */
+int64_t d9_cpu_bias_scratch_bytes(int64_t channels); /* for the two functions below */
 void d9_cpu_bias_forward(const d9_cpu *cpu, d9_kernel_in x, const float *bias, int64_t rows, int64_t channels,
                          const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);
 void d9_cpu_bias_backward(const d9_cpu *cpu, d9_kernel_in dy, const d9_cpu_prologue *prologue, int64_t rows,
@@ -136,13 +139,14 @@ void d9_cpu_bias_backward(const d9_cpu *cpu, d9_kernel_in dy, const d9_cpu_prolo
 
 void d9_cpu_dropout(const d9_cpu *cpu, d9_kernel_in x, const d9_dropout *dropout, int64_t count, d9_kernel_out y);
 
-/* `count` runs of `bytes` that lie apart: concatenation, and slices of it. */
+/* `count` blocks of `bytes` bytes with a stride each: for concatenation and slices. */
 typedef struct d9_cpu_runs {
     int64_t count, bytes, from_stride, to_stride;
 } d9_cpu_runs;
 void d9_cpu_copy_runs(const d9_cpu *cpu, const d9_cpu_runs *runs, const void *from, void *to);
 
-int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu, const d9_kernel_linear *shape); /* of the three below */
+int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu,
+                                    const d9_kernel_linear *shape); /* for the three functions below */
 void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w,
                            void *scratch, d9_kernel_out y);
 void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in w,
@@ -150,18 +154,19 @@ void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *shap
 void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,
                                    void *scratch, d9_kernel_out dw);
 
-/* weights (classes): what an image of each class counts; NULL: each counts 1. */
+/* weights (classes): weight of an image of each class; NULL: all weights are 1. */
 void d9_cpu_loss_forward(const d9_kernel_loss *shape, const double *weights, const float *logits, const int32_t *labels,
                          float *loss);
 void d9_cpu_loss_backward(const d9_kernel_loss *shape, const double *weights, const float *logits,
                           const int32_t *labels, float *dlogits);
-/* metrics (4): adds summed loss, images, correct; notes step + 1 of the first non-finite loss. */
+/* metrics (4): adds summed loss, images and correct predictions; the fourth becomes step + 1 of the first non-finite
+ * loss. */
 void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const float *logits, const int32_t *labels,
                     int64_t step, double *metrics);
 
 void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
-/* Its sizes and store decide. Aligned to 64 bytes. */
+/* Depends on the sizes and the storage type. The scratch is aligned to 64 bytes. */
 int64_t d9_cpu_orthogonal_scratch_bytes(const d9_cpu *cpu, const d9_cpu_orthogonal *orthogonal);
 void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *orthogonal, const float *g, void *scratch,
                               float *w, float *velocity);
@@ -172,8 +177,8 @@ void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements */
 void d9_cpu_mix(const d9_cpu *cpu, d9_kernel_in x, float share, int64_t images, int64_t size, d9_kernel_out y);
 
-/* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), `gap` zero columns after each image.
- * A small image leaves most of a matrix unit's wide tile empty; a strip of several fills it (see onednn/conv.c). */
+/* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), with `gap` zero columns after each
+ * image. One small image leaves most of a matrix unit's tile empty; a strip of several fills it (see onednn/conv.c). */
 typedef struct d9_cpu_strip {
     int64_t images, height, width, channels, across, gap;
 } d9_cpu_strip;

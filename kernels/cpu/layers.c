@@ -16,7 +16,7 @@ void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel
 
 void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx) {
-    enum { TOGETHER = 4 }; /* rows that share windows: the more, the fewer windows are searched twice */
+    enum { TOGETHER = 4 }; /* rows of one task: neighbouring tasks search the windows on their border twice */
     const bool apart = w->stride >= w->kernel;
     const int64_t step = apart ? w->stride : TOGETHER, runs = apart ? w->out_height : d9_parts_of(w->height, TOGETHER);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
@@ -53,7 +53,7 @@ static d9_gemm linear_product(int pass, const d9_kernel_linear *s, d9_kernel_in 
         D9_GEMM_ACROSS_ACROSS, s->outputs, s->inputs, s->samples, dy, x, d9_gemm_result(c, s->outputs, s->inputs)};
 }
 
-/* Operands of f32 take the most: those of bf16 are packed as they are, or as f32. */
+/* f32 operands need the most scratch: bf16 is packed as bf16 or as f32. */
 int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu, const d9_kernel_linear *s) {
     int64_t largest = 0;
     for (int pass = 0; pass < LINEAR_PASSES; pass++) {
@@ -85,7 +85,7 @@ void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *s,
 
 /* ---- the loss: a few thousand elements, in double and in one thread ---- */
 
-/* The labels of an image and of its partner: what either has of the target says the share. */
+/* Labels of an image and of its mixup partner, and the weight of its own label in the target. */
 typedef struct pair {
     int32_t label, other;
 } pair;

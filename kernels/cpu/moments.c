@@ -5,21 +5,22 @@
 
 #include <string.h>
 
-enum { WIDEST = 32 }; /* outputs side by side, at any level */
+enum { WIDEST = 32 }; /* largest panel width of any level */
 
-typedef struct layout {                      /* of the scratch, in this order */
-    int64_t inputs, outputs, pixels, padded; /* of a patch; of W, rounded up; of an output image */
-    double *moments;                         /* (G, inputs + 1, D9_PATCH): sums of p p^T, the last row of p */
-    double *sums;                            /* (G, inputs + 1, padded): D^T, the last row S */
-    double *parts;                           /* (N, inputs + 1, D9_PATCH): each image's moments */
-    double *gradient_parts;                  /* (N, inputs + 1, padded): and its sums */
-    float *packed;                           /* (G, (inputs + 1) * padded) */
-    float *bias, *factor;                    /* (G, padded) each */
+typedef struct layout { /* layout of the scratch, in this order */
+    int64_t inputs, outputs, pixels,
+        padded;             /* inputs: numbers in a patch; pixels: of an output image; padded: outputs, rounded up */
+    double *moments;        /* (G, inputs + 1, D9_PATCH): sums of p p^T, the last row of p */
+    double *sums;           /* (G, inputs + 1, padded): D^T, the last row S */
+    double *parts;          /* (N, inputs + 1, D9_PATCH): each image's moments */
+    double *gradient_parts; /* (N, inputs + 1, padded): each image's sums */
+    float *packed;          /* (G, (inputs + 1) * padded) */
+    float *bias, *factor;   /* (G, padded) each */
     int64_t bytes;
 } layout;
 
 static void *place(layout *l, char *scratch, int64_t bytes) {
-    void *at = scratch ? scratch + l->bytes : NULL; /* NULL: only the sizes are wanted */
+    void *at = scratch ? scratch + l->bytes : NULL; /* NULL if only the size is wanted */
     l->bytes += d9_round_up(bytes, 64);
     return at;
 }
@@ -49,7 +50,7 @@ int64_t d9_cpu_moments_scratch_bytes(const d9_cpu_moments *shape) { return lay_o
 
 /* ---- sums ---- */
 
-/* Runs of an image's pixels; the last is shorter. */
+/* Loops over an image's pixels in runs; the last one may be shorter. */
 #define FOR_RUNS(l, from, n)                                                                                           \
     for (int64_t from = 0, n; from < (l)->pixels && (n = (l)->pixels - from < D9_RUN ? (l)->pixels - from : D9_RUN);   \
          from += n)
@@ -60,7 +61,7 @@ static const float *image_at(const d9_cpu_moments *s, const float *x, int64_t i)
     return x + i * s->conv.height * s->conv.width * s->conv.inputs;
 }
 
-/* The sums of group g, part after part: rows of `row` numbers. */
+/* Adds the parts of group g in order; each part has rows of `row` numbers. */
 static void fold(const d9_cpu_moments *s, const layout *l, int64_t g, const double *parts, int64_t row, double *sums) {
     const int64_t count = (l->inputs + 1) * row;
     memset(sums, 0, (size_t)count * sizeof *sums);
@@ -68,7 +69,7 @@ static void fold(const d9_cpu_moments *s, const layout *l, int64_t g, const doub
         for (int64_t k = 0; k < count; k++) sums[k] += parts[i * count + k];
 }
 
-/* Image i's part, cleared. */
+/* Returns the part of image i, set to zero. */
 static double *part_of(const layout *l, double *parts, int64_t row, int64_t i) {
     double *part = parts + i * (l->inputs + 1) * row;
     memset(part, 0, (size_t)((l->inputs + 1) * row) * sizeof *part); /* NOLINT(clang-analyzer-core.*): in a scratch */
@@ -79,7 +80,7 @@ static double *moments_of(const layout *l, int64_t g) { return l->moments + g * 
 static float *packed_of(const layout *l, int64_t g) { return l->packed + g * l->padded * (l->inputs + 1); }
 static double *sums_of(const layout *l, int64_t g) { return l->sums + g * (l->inputs + 1) * l->padded; }
 
-/* W_o applied to a vector whose elements lie `step` apart. */
+/* Dot product of W_o and a vector whose elements are `step` apart. */
 static double row_dot(const layout *l, const float *w, int64_t o, const double *vector, int64_t step) {
     double sum = 0;
     for (int64_t i = 0; i < l->inputs; i++) sum += (double)w[o * l->inputs + i] * vector[i * step];
@@ -88,7 +89,7 @@ static double row_dot(const layout *l, const float *w, int64_t o, const double *
 
 /* ---- forward ---- */
 
-/* act(scale ((W p - mean) inv_std) + bias) as act(W' p + b'). */
+/* Rewrites act(scale ((W p - mean) inv_std) + bias) as act(W' p + b'). */
 static void set_terms(const layout *l, int64_t g, int64_t o, d9_cpu_statistics all, const d9_kernel_norm_state *state) {
     const double factor = all.inv_std * (double)state->scale[o];
     l->factor[g * l->padded + o] = (float)factor; /* NOLINT(clang-analyzer-core.*): in a scratch */
@@ -100,7 +101,7 @@ static void pack(const d9_cpu *cpu, const layout *l, int64_t g, const float *w) 
                              packed_of(l, g));
 }
 
-/* Values of a channel. */
+/* Number of values of a channel in a group. */
 static double per_group(const d9_cpu_moments *s, const layout *l) {
     const int64_t images = s->conv.images / s->groups;
     return (double)(images * l->pixels);
@@ -146,7 +147,7 @@ static void apply(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, c
     }
 }
 
-/* After the pass, for it takes the terms of group 0. */
+/* Computes the plain convolution. It overwrites the terms of group 0, so it runs after the main pass. */
 static void convolve(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x, const float *w,
                      float *conv) {
     for (int64_t o = 0; o < l->outputs; o++) {
@@ -200,7 +201,7 @@ static void sum_gradients(const d9_cpu *cpu, const d9_cpu_moments *s, const layo
     }
 }
 
-/* Adds group g's part of row o of dW to `row`, and of its dscale and dbias. */
+/* Adds group g's contribution to row o of dW, and to dscale and dbias of channel o. */
 static void add_group(const d9_cpu_moments *s, const layout *l, const backward *b, int64_t g, int64_t o, double *row,
                       double *dscale, double *dbias) {
     const double n = per_group(s, l);

@@ -1,4 +1,4 @@
-/* A convolution of few inputs, its normalisation and its activation, in closed form.
+/* A convolution with few inputs, its batch norm and its activation, in closed form.
  *
  * Such a convolution is linear in a short vector: y = W p, with p the patch under a pixel, at most 27 numbers (3 x 3
  * pixels of 3 channels, or one pixel of 27). So the statistics of y over a ghost group follow from the moments of p,
@@ -22,7 +22,7 @@
 enum {
     D9_MOMENTS_INPUTS = 27, /* numbers in a patch, at most */
     D9_PATCH = 32,          /* floats of a row that holds a patch */
-    D9_RUN = 64,            /* pixels handled together */
+    D9_RUN = 64,            /* pixels of a run, processed together */
 };
 
 typedef struct d9_cpu_moments { /* the forward convolution, in f32; images % groups == 0 */
@@ -31,17 +31,18 @@ typedef struct d9_cpu_moments { /* the forward convolution, in f32; images % gro
 } d9_cpu_moments;
 
 bool d9_cpu_moments_fits(const d9_cpu_moments *shape);
-int64_t d9_cpu_moments_scratch_bytes(const d9_cpu_moments *shape); /* of each of the three; aligned to 64 bytes */
+int64_t
+d9_cpu_moments_scratch_bytes(const d9_cpu_moments *shape); /* for each of the three functions; aligned to 64 bytes */
 
-/* y (N, OH, OW, O): the activation; conv, of the same size: the convolution itself, NULL where nobody wants it.
- * Statistics as d9_cpu_norm_forward and d9_cpu_norm_eval have them. */
+/* y (N, OH, OW, O) is the activation; conv, of the same size, the convolution's own output, or NULL if it is not
+ * needed. The statistics are treated as in d9_cpu_norm_forward and d9_cpu_norm_eval. */
 void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *shape, const float *x, const float *w,
                             const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *conv, float *y);
 void d9_cpu_moments_eval(const d9_cpu *cpu, const d9_cpu_moments *shape, const float *x, const float *w,
                          const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *conv, float *y);
 
-/* From dy, the gradient of y, and y itself: only of activations whose slope follows from y. dscale and dbias may be
- * NULL: not wanted. */
+/* Computes the gradients from dy, the gradient of y, and y: only for activations whose derivative is a function of y.
+ * dscale and dbias may be NULL: not computed. */
 typedef struct d9_cpu_moments_gradients {
     float *dw, *dscale, *dbias;
 } d9_cpu_moments_gradients;

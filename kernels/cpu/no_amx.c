@@ -1,4 +1,4 @@
-/* Where the compiler has no AMX: the kernels of amx/ can be used nowhere. */
+/* Replaces the kernels of amx/ if the compiler does not support AMX: they fit no shape. */
 #include "kernels/cpu/conv.h"
 
 static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *shape) {

@@ -1,9 +1,9 @@
-/* Batch normalisation over ghost groups: partial sums per slice of a group, combined in order, then one pass.
+/* Batch normalisation over ghost groups: partial sums for each slice of a group, combined in order, then a second pass.
  *
- * A group's images are cut into at most SLICES slices, however many threads there are: the bits are the same for any
- * number. The second pass reads again what the first has read, so it shall find it in the shared cache. Where that
- * holds a group for each thread, each takes groups of its own and meets nobody. Otherwise a few groups go through both
- * passes before the next few begin, each thread has the same slices in both, and all meet twice.
+ * A group's images are split into at most SLICES slices, whatever the number of threads, so results do not depend on
+ * it. The second pass reads the same arrays as the first and should find them in the shared cache. If that cache holds
+ * one group for each thread, each thread processes whole groups without synchronisation. Otherwise a few groups go
+ * through both passes before the next few begin; each thread has the same slices in both passes, with two barriers.
  *
  * Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of pivots. */
 #include "kernels/cpu/integers.h"
@@ -12,10 +12,10 @@
 
 #include <omp.h>
 
-enum { SLICES = 64 }; /* over all groups, at least one each */
+enum { SLICES = 64 }; /* of all groups together; each group has at least one */
 
 typedef struct layout {
-    int64_t members, slices; /* images of a group, slices of a group */
+    int64_t members, slices; /* images and slices in each group */
     double *sums;
     float *terms, *pivots;
 } layout;
@@ -36,7 +36,7 @@ static layout lay_out(const d9_kernel_norm *norm, void *scratch) {
     return l;
 }
 
-/* Element offset of member `m` of group g. The members of slice s are [from, until). */
+/* Index of the first element of image m of group g; slice s contains images [from, until) of the group. */
 static int64_t member_at(const d9_kernel_norm *norm, int64_t g, int64_t m) {
     return (g + norm->groups * m) * norm->pixels * norm->channels;
 }
@@ -54,7 +54,7 @@ static void clear_sums(double *sums, int64_t count) {
     for (int64_t i = 0; i < count; i++) sums[i] = 0;
 }
 
-/* Adds the slices of group g into its first. */
+/* Adds the sums of group g's slices into the first slice, in order. */
 static const double *combine(const d9_kernel_norm *norm, const layout *l, int64_t g) {
     double *total = slice_sums(norm, l, g, 0);
     for (int64_t s = 1; s < l->slices; s++) {
@@ -64,23 +64,23 @@ static const double *combine(const d9_kernel_norm *norm, const layout *l, int64_
     return total;
 }
 
-/* ---- the walk ---- */
+/* ---- the two passes over groups ---- */
 
-/* One norm, either way. What is read besides x and written belongs to the way. */
+/* One norm, forward or backward; arrays other than x belong to the direction. */
 typedef struct job {
     const d9_cpu *cpu;
     const d9_kernel_norm *norm;
     layout l;
     d9_kernel_in x;
     bool stream;
-    int64_t arrays; /* that a pass reads */
+    int64_t arrays; /* number of arrays that a pass reads */
     void (*sums)(const struct job *job, int64_t g, const d9_cpu_run *run, double *sums);
     void (*terms)(const struct job *job, int64_t g);
-    void (*apply)(const struct job *job, int64_t g, const d9_cpu_run *run); /* NULL: nobody wants it */
+    void (*apply)(const struct job *job, int64_t g, const d9_cpu_run *run); /* NULL: no second pass */
     const void *way;
 } job;
 
-/* What of `count` things from `first` is this thread's. */
+/* This thread's part of `count` items from `first` on. */
 typedef struct share {
     int64_t from, until;
 } share;
@@ -96,7 +96,8 @@ static d9_cpu_run slice_run(const job *j, int64_t i, bool backwards) {
                         (backwards ? -1 : 1) * j->norm->groups * image, until - from, j->norm->pixels};
 }
 
-/* Both passes over some slices. The second goes backwards: what was read last is cached best. */
+/* Both passes over some slices. The second pass runs in reverse order, because the latest data are still in the cache.
+ */
 static void take(const job *j, share slices, share groups, bool meet) {
     for (int64_t i = slices.from; i < slices.until; i++) {
         const d9_cpu_run run = slice_run(j, i, false);
@@ -117,7 +118,7 @@ static void take(const job *j, share slices, share groups, bool meet) {
     }
 }
 
-/* To be called by all threads. */
+/* All threads of the team must call this. */
 static void walk_groups(const job *j) {
     const int64_t groups = j->norm->groups, slices = j->l.slices, threads = j->cpu->threads;
     const int64_t group_bytes =
@@ -139,7 +140,7 @@ static void walk_groups(const job *j) {
 
 /* ---- forward ---- */
 
-/* A group's first pixel is its pivot. */
+/* The first pixel of a group is the pivot of its sums. */
 static void find_pivots(const d9_cpu *cpu, const d9_kernel_norm *norm, const layout *l, d9_kernel_in x) {
     for (int64_t g = 0; g < norm->groups; g++) {
         const d9_kernel_in first = {(const char *)x.data + member_at(norm, g, 0) * d9_kernel_store_bytes(x.store),
@@ -221,13 +222,13 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
 typedef struct backward {
     d9_kernel_in dy; /* as the loops read it, with what they make of it: */
     const d9_cpu_prologue *prologue;
-    d9_kernel_in before;           /* dy as it came, if dz is written: */
-    const d9_cpu_prologue *writes; /* NULL: it is not */
+    d9_kernel_in before;           /* the original dy, if dz is written */
+    const d9_cpu_prologue *writes; /* NULL: dz is not written */
     const float *mean, *inv_std, *scale;
     d9_kernel_out dx;
 } backward;
 
-/* Where dz is wanted it is written just before it is summed, and read from then on. */
+/* If dz is needed, it is written just before it is summed, and read afterwards. */
 static void backward_sums(const job *j, int64_t g, const d9_cpu_run *run, double *sums) {
     const backward *b = j->way;
     const int64_t image = run->pixels * j->norm->channels;
@@ -260,7 +261,7 @@ static void backward_apply(const job *j, int64_t g, const d9_cpu_run *run) {
                                        j->stream, b->dx);
 }
 
-/* After backward_terms: each group's sums lie in its first slice. */
+/* Runs after backward_terms, when each group's sums are in its first slice. */
 static void parameter_gradients(const d9_kernel_norm *norm, const layout *l, const float *inv_std, share channels,
                                 float *dscale, float *dbias) {
     for (int64_t c = channels.from; c < channels.until; c++) {

@@ -1,5 +1,5 @@
-/* The update of a filter by a nearly orthogonal matrix (kernels/formulas/orthogonal.h): three packed products an
- * iteration, and passes over the elements between them. Sums of squares are cut into fixed pieces, added in order. */
+/* Muon's update of a filter (kernels/formulas/orthogonal.h): three packed products an iteration, with element-wise
+ * passes between them. Sums of squares are made of fixed pieces and added in order. */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
 
@@ -14,17 +14,17 @@ enum { PIECE = 1 << 14 };
     for (int64_t begin = 0; begin < (count); begin += PIECE)
 /* clang-format on */
 
-typedef struct room { /* in the scratch */
-    float *wide;      /* (rows, columns): H, then what X meets */
+typedef struct room { /* layout of the scratch */
+    float *wide;      /* (rows, columns): H, then the product of X with B */
     float *square;    /* (side, side): A A */
-    void *x;          /* (rows, columns), of the store */
-    void *a, *b;      /* (side, side), of the store */
-    double *sums;     /* of squares, of each piece: of H, then of w */
-    void *product;    /* the products' own */
+    void *x;          /* (rows, columns), in the storage type */
+    void *a, *b;      /* (side, side), in the storage type */
+    double *sums;     /* sums of squares of each piece, first of H, then of w */
+    void *product;    /* scratch of the products */
 } room;
 
 typedef struct products {
-    d9_gemm inner, square, outer; /* A of X, A A, and B with X */
+    d9_gemm inner, square, outer; /* X X^T, A A, and B X */
 } products;
 
 static int64_t side_of(const d9_cpu_orthogonal *o) { return d9_least(o->rows, o->columns); }
@@ -48,7 +48,7 @@ static products products_of(const d9_cpu_orthogonal *o, const room *r) {
     return p;
 }
 
-/* Lays the room out from `scratch` on; returns its bytes. */
+/* Divides `scratch` into the arrays of the room; returns their total size in bytes. */
 static int64_t lay_out(const d9_cpu *cpu, const d9_cpu_orthogonal *o, char *scratch, room *r) {
     const int64_t count = o->rows * o->columns, square = side_of(o) * side_of(o),
                   each = d9_kernel_store_bytes(o->store);
@@ -75,7 +75,7 @@ int64_t d9_cpu_orthogonal_scratch_bytes(const d9_cpu *cpu, const d9_cpu_orthogon
 
 /* ---- passes ---- */
 
-/* Moves v, and leaves H; the sums of its squares and of w's. */
+/* Updates v, writes H, and sums the squares of H and of w. */
 static void start(const d9_cpu *cpu, const d9_cpu_orthogonal *o, const float *g, const float *w, float *v,
                   const room *r) {
     const int64_t count = o->rows * o->columns, pieces = d9_parts_of(count, PIECE);
@@ -99,12 +99,12 @@ static double norm_of(const double *sums, int64_t pieces) {
     return sqrt(sum);
 }
 
-/* An element of X or A. */
+/* Element i of X or A, as f32. */
 static inline float element(d9_kernel_in x, int64_t i) {
     return x.store == D9_KERNEL_F32 ? ((const float *)x.data)[i] : d9_bf16_to_float(((const uint16_t *)x.data)[i]);
 }
 
-/* B of A and of t = A A, or X of X and of t, its product with B: in t's place, then rounded to y. */
+/* Computes B from A and t = A A or, if not `inner`, X from X and t = B X. The result replaces t and is rounded to y. */
 static void mix(const d9_cpu *cpu, const d9_cpu_orthogonal *o, bool inner, d9_kernel_in x, int64_t count, float *t,
                 d9_kernel_out y) {
     FOR_PIECES(count) {

@@ -1,5 +1,5 @@
-/* What a norm does with the statistics of a group, however they were summed: it keeps them for the way back, moves the
- * running ones, and evaluates with those averaged over the groups. In double. */
+/* Statistics of a batch norm's ghost group, in double: they are stored for the backward pass and update the running
+ * statistics; evaluation uses the running statistics averaged over the groups. */
 #ifndef D9_CPU_STATISTICS_H
 #define D9_CPU_STATISTICS_H
 
@@ -15,7 +15,7 @@ typedef struct d9_cpu_statistics {
     double mean, inv_std;
 } d9_cpu_statistics;
 
-/* Element `at` of (G, C), from n values; a spread below zero is a rounding error. */
+/* Stores element `at` of (G, C), computed from n values. A negative variance is a rounding error and becomes 0. */
 static inline d9_cpu_statistics d9_cpu_statistics_keep(const d9_kernel_norm_state *state, int64_t at, double mean,
                                                        double spread, double n) {
     const double variance = spread < 0 ? 0 : spread, inv_std = d9_norm_inv_std_double(variance, state->epsilon);
@@ -27,7 +27,7 @@ static inline d9_cpu_statistics d9_cpu_statistics_keep(const d9_kernel_norm_stat
     return (d9_cpu_statistics){mean, inv_std};
 }
 
-/* Channel c of the running statistics, averaged. */
+/* Running statistics of channel c, averaged over the groups. */
 static inline d9_cpu_statistics d9_cpu_statistics_average(const d9_kernel_norm_state *state, int64_t groups,
                                                           int64_t channels, int64_t c) {
     double mean = 0, variance = 0;

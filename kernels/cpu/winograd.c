@@ -6,40 +6,41 @@
  *   data gradient    the forward pass of dy with the kernels turned, inputs and outputs exchanged, and 2 - pad
  *   weight gradient  dw (3 x 3)      = G' [sum over tiles   (A dy A') * (B' x B)] G,   dy tiles of 4 x 4 pixels
  *
- * where * multiplies each of the 36 positions by itself. So all the work is 36 products of matrices, one a position:
- * M = V U over channels, or dU = W' V over tiles, with V = B' x B, U = G w G', W = A dy A'. The points behind A, B and
- * G are 0, 11/16, -11/16, 25/16, -25/16 and infinity. They cost what 0, 1, -1, 2, -2 cost and err 2 to 4 times less:
- * 0.8 to 2.3e-6 of the values' root mean square, the weight gradient 0.9 to 1.5e-6.
+ * where * is the element-wise product of the 36 positions. The work is therefore 36 matrix products, one a position:
+ * M = V U over channels, or dU = W' V over tiles, with V = B' x B, U = G w G', W = A dy A'. The interpolation points of
+ * A, B and G are 0, 11/16, -11/16, 25/16, -25/16 and infinity. They cost as much as 0, 1, -1, 2, -2 and err 2 to 4
+ * times less: 0.8 to 2.3e-6 of the values' root mean square, the weight gradient 0.9 to 1.5e-6.
  *
- * Stride 2, padding 1: the even pixels of x meet the outer two taps, by F(4, 2) at the points above but infinity; the
- * odd ones meet the middle tap, which needs no transform. So a side of a tile has 5 + 4 positions, a tile 81 for 16
- * outputs instead of 144 products. Filters have 6 planes a side still, since the last four positions share one. The
- * data gradient makes 8 pixels a side of 5, the odd ones by F(4, 2) and the even ones by the middle tap.
+ * Stride 2, padding 1: even pixels of x are multiplied by the outer two taps, with F(4, 2) at the points above except
+ * infinity; odd pixels are multiplied by the middle tap, which needs no transform. One side of a tile has 5 + 4
+ * positions, so 16 outputs need 81 products instead of 144. A filter still has 6 planes a side, because the last four
+ * positions share one. The data gradient computes 8 pixels a side from 5, the odd ones by F(4, 2) and the even ones by
+ * the middle tap.
  *
- * Layouts. Channels that a product broadcasts come in groups of 16, (36, C / 16, tiles, 16); those that are its lanes
- * in panels of two vectors, (36, C / P, other index, P). A plane has one cache line more than it needs, or the 36 lines
- * of one tile would compete for the same places in the caches: transforms then took 1.4 to 2.1 times as long.
+ * Layouts. Channels that a product broadcasts are in groups of 16, (36, C / 16, tiles, 16); channels that form vector
+ * lanes are in panels of two vectors, (36, C / P, other index, P). Each plane has one cache line of padding; without it
+ * the 36 lines of one tile map to the same cache sets, and transforms took 1.4 to 2.1 times as long.
  *
- * Blocks. Forward: each thread takes a run of tiles, `v.rows` at a time; V stays in the second cache or close behind,
- * and M, of `panels_at_once` panels of outputs, is transformed back at once. One panel of U, over as many channels as
- * fit, stays in the first cache while all tiles meet it. Weight gradient: see there.
+ * Blocks. Forward: each thread takes a range of tiles, `v.rows` at a time. V stays in the L2 cache or nearly so, and M,
+ * for `panels_at_once` panels of outputs, is transformed back immediately. One panel of U, over as many channels as
+ * fit, stays in the L1 cache while it is multiplied by all tiles. The weight gradient is described below.
  *
- * Same bits for any number of threads and any block, but for the sign of a NaN: every sum over channels, and over the
- * tiles of a part, runs in order in one f32 that is carried on through memory; the parts of the tiles are cut by the
- * shape alone and their sums are added in order.
+ * The result has the same bits for any number of threads and any block size, except for the sign of a NaN: every sum
+ * over channels, and over the tiles of a part, is accumulated in order in one f32 that is kept in memory between
+ * blocks. The tiles are split into parts by the shape only, and the sums of the parts are added in order.
  *
  * Measured on two cores of a Zen 5 (AMD EPYC: 48 KB, 1 MB, 32 MB shared), two threads, batch 512, all three passes of
  * 64 -> 128 at 32 x 32, 128 -> 128 and 128 -> 256 at 16 x 16, 256 -> 512 at 8 x 8, 512 -> 512 at 4 x 4: 1230 to 1550
- * GFLOP/s of the plain sum with AVX-512, 780 to 870 with AVX2. Four fifths to nine tenths of the time are products, at
- * 200 to 245 and 113 to 122 GFLOP/s a core. */
+ * GFLOP/s, counted as direct convolution, with AVX-512, 780 to 870 with AVX2. Products take four fifths to nine tenths
+ * of the time, at 200 to 245 and 113 to 122 GFLOP/s a core. */
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/integers.h"
 
 enum {
     GROUP = D9_WINOGRAD_GROUP,
     PLANES = D9_WINOGRAD_PLANES,
-    AT_ONCE = 64, /* outputs whose products are transformed back together: 64 to 256 measured alike */
-    LINE = 16,    /* floats: what keeps the same place of several planes apart in a cache */
+    AT_ONCE = 64, /* outputs transformed back together; 64 to 256 measured equally fast */
+    LINE = 16,    /* floats of padding between planes, against conflicts in the caches */
 };
 
 static d9_winograd_planes planes_of(int64_t channels, int64_t rows, int64_t group) {
@@ -48,15 +49,15 @@ static d9_winograd_planes planes_of(int64_t channels, int64_t rows, int64_t grou
 
 static int64_t positions_of(d9_winograd_scheme scheme) { return d9_winograd_side(scheme) * d9_winograd_side(scheme); }
 
-/* Steps over the depth for which one panel fits the first cache, beside the rows that meet it. */
+/* Reduction depth for which one panel and the rows multiplied by it fit into the L1 cache. */
 static int64_t depth_of(const d9_cpu *cpu) {
     return d9_most(GROUP, d9_cpu_cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
 }
 
-/* Tiles that, over so many steps, take an eighth of the second cache. */
+/* Number of tiles that fill an eighth of the L2 cache at that depth. */
 static int64_t tiles_of(const d9_cpu *cpu) { return d9_most(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
 
-/* The arrays at both ends of a convolution, cut into as many tiles. */
+/* Describes input and output of a convolution as the same number of tiles. */
 static void cut(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, d9_winograd_image *x, d9_winograd_image *y) {
     const bool by_input = s->pass == D9_CPU_CONV_BACKWARD_DATA;
     const int64_t step = 4 * s->stride;
@@ -68,7 +69,7 @@ static void cut(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, d9_winogr
 
 static int64_t tiles_in(const d9_winograd_image *g) { return g->images * g->high * g->wide; }
 
-/* Blocks of equal size, no larger than `largest`. */
+/* Size of equal blocks of tiles, at most `largest`. */
 static int64_t block_of(int64_t tiles, int64_t largest, int64_t whole) {
     return d9_round_up(d9_parts_of(tiles, d9_parts_of(tiles, largest)), whole);
 }
@@ -104,7 +105,7 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     return p;
 }
 
-/* Whether whole lines of an array go past the caches. */
+/* True if whole cache lines of an array are written by non-temporal stores. */
 static bool streams(const d9_cpu *cpu, const d9_winograd_image *g, d9_kernel_store store, const void *array,
                     int64_t pixels) {
     const int64_t bytes = g->channels * d9_kernel_store_bytes(store);
@@ -148,11 +149,12 @@ static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu
 
 /* ---- weight gradient ----
  *
- * The sums are an array of 36 O I floats. Where several of them fit the caches, the tiles are cut into that many parts;
- * a thread takes whole parts and meets nobody before the end. Where the sums are large, or threads outnumber the parts,
- * all threads work at one part after another: they share its transformed tiles and divide positions and panels. That
- * ends twice a block in waiting, so its blocks are larger. At stride 2 several positions add to one sum, block by
- * block: so there a block is as large whatever the caches are, or other bits would come out. */
+ * The sums are an array of 36 O I floats. If several such arrays fit into the caches, the tiles are split into that
+ * many parts; each thread takes whole parts and synchronises only at the end. If the sums are large, or there are more
+ * threads than parts, all threads work on one part after the other: they share its transformed tiles and divide
+ * positions and panels. This needs two barriers a block, so its blocks are larger. At stride 2 several positions are
+ * added to one sum, block by block; the block size there must not depend on the caches, because other blocks would give
+ * other bits. */
 
 enum { MOST_PARTS = 16, PARTS_BYTES = 24 << 20, STRIDED_ROWS = 64 };
 
@@ -192,7 +194,7 @@ static void transform_both(const d9_cpu *cpu, const gradient_plan *p, const d9_c
     cpu->loops->winograd_gradient(&p->dy, &dy, first, count, &p->w, w);
 }
 
-/* One panel of one plane of u: all positions that it stands for, one after another. */
+/* Computes one panel of one plane of u: the products of all positions that share the plane, in order. */
 static void add_products(const d9_cpu *cpu, const gradient_plan *p, int64_t item, const float *v, const float *w,
                          int64_t count, bool add, float *u) {
     const int64_t plane = item / p->panels, j = item % p->panels, width = cpu->loops->product_width;

@@ -1,17 +1,18 @@
 /* The weight gradient of a 3 x 3 convolution on AMX tiles: dw[o][kh][kw][i] = sum over pixels of dy[o] x[i], shifted.
  *
- * A tile product adds, for 16 outputs and 16 inputs, a sum over 32 positions. So positions are the inner dimension, and
- * both sides are packed: x as pairs of positions (the tile's B operand), dy transposed to one row per output channel
- * (A). Rows of W pixels are laid end to end, with one zero column after each and one zero row after each image. Then a
- * tap (kh, kw) is only an offset: with Wp = W + 1,
+ * A tile product sums over 32 positions for 16 outputs and 16 inputs. Positions are therefore the inner dimension, and
+ * both operands are packed: x as pairs of positions (operand B), dy transposed to one row per output channel (operand
+ * A). Rows of W pixels follow each other with one zero column after each row and one zero row after each image, so that
+ * a tap (kh, kw) is only an offset: with Wp = W + 1,
  *
  *   dw[kh][kw] = sum over q of dy[q - (kh - 1) Wp - (kw - 1)] x[q]
  *
- * and all nine taps read the same packed bytes. A block of 32 outputs x 32 inputs x 9 taps walks over CHUNK tiles of
- * positions at a time, which stay in the first-level cache. Each thread takes a run of images into sums of its own;
- * the threads' sums are added in order, so the bits depend on the number of threads alone.
+ * and all nine taps read the same packed bytes. A block of 32 outputs x 32 inputs x 9 taps processes CHUNK tiles of
+ * positions at a time, which stay in the L1 cache. Each thread sums its own range of images; the threads' sums are
+ * added in order, so the result depends only on the number of threads.
  *
- * An infinite x beside a zero column gives NaN where the plain sum has none. By then training has failed anyway.
+ * An infinite x next to a zero column gives NaN where a direct convolution gives none; training has diverged then
+ * anyway.
  *
  * Measured on one core of a shared Xeon against oneDNN 2.6.3 on two, GFLOP/s per core, packing included: 32 x 32
  * 64 -> 128 channels 1090 (oneDNN 770), 16 x 16 128 -> 128 1110 (610), 8 x 8 256 -> 512 920 (720), 4 x 4 512 -> 512

@@ -1,5 +1,6 @@
-/* Runs of bf16 to and from float, rounded to nearest even. With AVX512_BF16 the processor's own instruction narrows. It
- * makes denormals zero, and the formula (half.h) keeps them. That is the only difference, far below any gradient. */
+/* Conversion of arrays between bf16 and float, rounded to nearest even. With AVX512_BF16 the processor's instruction
+ * rounds. It flushes denormals to zero, which the formula (half.h) keeps; this is the only difference, far below any
+ * gradient. */
 #ifndef D9_CPU_BF16_H
 #define D9_CPU_BF16_H
 

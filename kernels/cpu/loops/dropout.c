@@ -1,9 +1,9 @@
-/* Dropout: words of Philox block by block, as many blocks at a time as fill the vectors. */
+/* Dropout: Philox words are drawn for as many blocks at a time as fill the vectors. */
 #include "kernels/cpu/loops/tile.h"
 
 enum { BLOCKS = D9_TILE / 4 };
 
-/* d9_dropout_words of blocks first, first + 1, ...: word v of block b at [4 b + v]. */
+/* Draws the words of blocks first, first + 1, ... (d9_dropout_words); word v of block b is stored at [4 b + v]. */
 static void draw(const d9_dropout *d, int64_t first, uint32_t *words) {
     uint32_t c0[BLOCKS], c1[BLOCKS], c2[BLOCKS], c3[BLOCKS];
     for (uint32_t b = 0; b < BLOCKS; b++) {

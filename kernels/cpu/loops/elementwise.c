@@ -1,4 +1,5 @@
-/* Element by element: cast, add, scale, activations and their slopes, updates. All of them are bound by memory. */
+/* Element-wise loops: cast, add, scale, activations and their derivatives, updates. All are limited by memory
+ * bandwidth. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/update.h"
@@ -43,7 +44,7 @@ void D9_LOOP_NAME(scale)(d9_kernel_in x, float factor, d9_kernel_out y, int64_t 
     }
 }
 
-/* No `omp simd` here: the compiler decides per activation, for erfc has no vector form. */
+/* There is no `omp simd` here, because erfc has no vector form: the compiler decides for each activation. */
 void d9_tile_act(d9_kernel_act act, int64_t n, float *t) {
     const float alpha = act.alpha;
     switch (act.activation) {
@@ -90,14 +91,14 @@ void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kern
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
         const float *from = d9_tile_load(dy, at, n, tile), *t = d9_tile_load(reference, at, n, reference_tile);
-        d9_tile_slope(act, from, t, n, slopes); /* apart: dx may be the reference's own array */
+        d9_tile_slope(act, from, t, n, slopes); /* in a separate tile, because dx may be the array `from` */
         float *to = d9_tile_target(dx, at, tile);
         copy_tile(slopes, n, to);
         d9_tile_store(dx, at, n, to);
     }
 }
 
-/* The loop is the same whatever a row keeps: a state without an array is zero. */
+/* One loop serves all updates: a state that the update does not keep is zero. */
 #define UPDATE_LOOP(id, first, second)                                                                                 \
     _Pragma("omp simd") for (int64_t i = begin; i < end; i++) {                                                        \
         float weight = w[i], nothing = 0, none = 0;                                                                    \

@@ -1,8 +1,8 @@
 /* Packing and multiplying the blocks of a product (kernels/cpu/gemm.h). Three packed forms of (K, panel) blocks:
  *
- *   along    (lines of K, panel, D9_GEMM_LINE)   an operand whose rows go along K: whole lines are copied
- *   across   (K, panel)                          one whose rows are steps of K: pieces of rows are copied
- *   turned   (K, panel)                          from rows along K: weights alone, which are few */
+ *   along        (lines of K, panel, D9_GEMM_LINE)   an operand whose rows run along K: whole lines are copied
+ *   across       (K, panel)                          an operand whose rows are steps of K: pieces of rows are copied
+ *   transposed   (K, panel)                          rows along K, transposed: only for weights, which are few */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/product.h"
@@ -12,14 +12,14 @@
 
 enum { LINE = D9_GEMM_LINE, WIDTH = D9_PRODUCT_WIDTH };
 
-/* Numbers of rows that a product across K may have, so that few are wasted where there are not many. */
+/* Possible tile heights of a product across K; several, so that few rows are wasted if m is small. */
 #ifdef __AVX512F__
 #define ROW_COUNTS(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #else
 #define ROW_COUNTS(X) X(6)
 #endif
 
-/* Each step loads a row of b as well, which costs about as much as one row of sums. */
+/* Each step also loads a row of b, which costs about as much as one row of sums. */
 void D9_LOOP_NAME(gemm_tile)(int64_t m, struct d9_gemm_tile *tile) {
     int64_t best = INT64_MAX;
     *tile = (struct d9_gemm_tile){.pairs = D9_PRODUCT_PAIRS, .rows = D9_PRODUCT_ROWS, .width = WIDTH};
@@ -48,7 +48,7 @@ static void advance(const struct d9_gemm_source *s, place *at) {
     at->n++;
 }
 
-/* ---- moving a few elements: fixed numbers of turns, so that masked vectors do it where there are some ---- */
+/* ---- copying a few elements: loops with fixed trip counts, which compile to masked vectors ---- */
 
 static inline __attribute__((always_inline)) void move_f32(const float *from, int64_t n, float *to) {
     for (; n >= LINE; n -= LINE, from += LINE, to += LINE) memcpy(to, from, LINE * 4);
@@ -70,7 +70,7 @@ static inline __attribute__((always_inline)) void clear(int64_t n, float *to) { 
         if (i < n) to[i] = 0;
 }
 
-/* Elements of x from `at`, as f32 or as they are. */
+/* Copies n elements of x from index `at`, widened to f32 or, if `narrow`, unchanged. */
 static inline __attribute__((always_inline)) void move(const d9_kernel_in *x, bool narrow, int64_t at, int64_t n,
                                                        void *to) {
     if (x->store == D9_KERNEL_F32)
@@ -81,12 +81,12 @@ static inline __attribute__((always_inline)) void move(const d9_kernel_in *x, bo
         d9_bf16_widen((const uint16_t *)x->data + at, n, to);
 }
 
-/* ---- a part of a row: pieces that lie together in x, and zeros ---- */
+/* ---- a part of a row: contiguous pieces of x, and zeros ---- */
 
 typedef struct walk {
-    int64_t line, from, left; /* where the next piece is in the patch, and elements still to come */
-    int64_t run, low, high;   /* a line of the patch is `run` long; [low, high) of it lie in x */
-    int64_t row;              /* element of x where the patch would begin at line 0 */
+    int64_t line, from, left; /* position of the next piece in the patch, and the number of elements left */
+    int64_t run, low, high;   /* a line of the patch has `run` elements, of which [low, high) are inside of x */
+    int64_t row;              /* index in x at which the patch would begin if it began at line 0 */
 } walk;
 
 static inline walk walk_of(const struct d9_gemm_source *s, place at, int64_t from, int64_t count) {
@@ -99,7 +99,7 @@ static inline walk walk_of(const struct d9_gemm_source *s, place at, int64_t fro
     return w;
 }
 
-/* How many elements the next piece has, and where it begins in x; -1: zeros. */
+/* Returns the length of the next piece and sets `at` to its first index in x, or to -1 if the piece is zeros. */
 static inline int64_t next_piece(const struct d9_gemm_source *s, walk *w, int64_t *at) {
     int64_t until = w->run, piece;
     *at = -1;
@@ -116,7 +116,8 @@ static inline int64_t next_piece(const struct d9_gemm_source *s, walk *w, int64_
     return piece;
 }
 
-/* `count` elements of a row, from element `from`, as f32 or as bf16: where they lie, or put together in `to`. */
+/* Returns `count` elements of a row from element `from`, as f32 or bf16: a pointer into x if they are contiguous there,
+ * otherwise `to`, into which they are copied. */
 static const void *fetch(const struct d9_gemm_source *s, place place, bool narrow, int64_t from, int64_t count,
                          void *to) {
     const int64_t bytes = narrow ? 2 : 4;
@@ -134,13 +135,14 @@ static const void *fetch(const struct d9_gemm_source *s, place place, bool narro
     return to;
 }
 
-/* The same as lines of `length` elements that lie `stride` floats apart; the last is filled up with zeros. */
+/* Copies elements of a row as lines of `length` elements that begin `stride` floats apart; the last line is padded with
+ * zeros. */
 static inline __attribute__((always_inline)) void lay(const struct d9_gemm_source *s, place place, bool narrow,
                                                       int64_t from, int64_t count, const int64_t length, int64_t stride,
                                                       float *to) {
     const int64_t bytes = narrow ? 2 : 4;
     walk w = walk_of(s, place, from, count);
-    int64_t filled = 0; /* of the line at `to` */
+    int64_t filled = 0; /* elements of the line at `to` */
     while (w.left > 0) {
         int64_t at, piece = next_piece(s, &w, &at);
         while (piece > 0) {
@@ -286,7 +288,7 @@ static void along_pairs(const float *a, const float *b, int64_t lanes, bool add,
 ROW_COUNTS(ACROSS_PAIRS_)
 #define PAIRED(name, plain) name
 #else
-#define PAIRED(name, plain) plain /* nothing is packed as pairs */
+#define PAIRED(name, plain) plain /* this level has no bf16 pairs */
 #endif
 
 static d9_gemm_product *product_of(bool pairs, bool is_across, int rows) {
@@ -313,7 +315,7 @@ static void put(const float *sums, int64_t count, int64_t at, d9_kernel_out y) {
     }
 }
 
-/* A panel of b stays in the first cache while all of a passes by. */
+/* A panel of b stays in the L1 cache while it is multiplied by all panels of a. */
 void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
     d9_gemm_product *product = product_of(g->pairs, g->across, g->rows);
     const int64_t lines = d9_round_up(g->lanes, LINE), a_panel = g->rows * (g->across ? g->lanes : lines);

@@ -1,6 +1,7 @@
-/* A vector of elements in registers: loads that widen, formulas lane by lane, stores that round. For loops with several
- * stages and several arrays, whose tiles would pass through the first cache between any two stages. Storage type and
- * activation are constants where this is inlined. The compiler makes whole vectors of the loops over lanes. */
+/* A vector of elements in registers: loads that widen, formulas applied lane by lane, stores that round. It serves
+ * loops with several stages and arrays, where tiles (tile.h) would go through the L1 cache between any two stages.
+ * Storage type and activation are compile-time constants after inlining. The compiler turns the loops over lanes into
+ * vector instructions. */
 #ifndef D9_CPU_LANES_H
 #define D9_CPU_LANES_H
 
@@ -12,14 +13,14 @@
 typedef float d9_loose_vector __attribute__((vector_size(4 * D9_LANES), aligned(4), may_alias));
 typedef float d9_lanes[D9_LANES] __attribute__((aligned(4 * D9_LANES)));
 
-/* A loop that becomes one vector's instructions: GCC must not unroll it before it looks for vectors. */
+/* Marks a loop over the lanes of one vector: GCC must not unroll it before it vectorises. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define D9_EACH_LANE(i) _Pragma("GCC unroll 1") for (int i = 0; i < D9_LANES; i++)
 #else
 #define D9_EACH_LANE(i) for (int i = 0; i < D9_LANES; i++)
 #endif
 
-/* Without this a product that is rounded by itself elsewhere melts into the sum that follows. */
+/* Prevents contraction: without this, a product that other levels round by itself is fused with the following sum. */
 #if defined(__AVX512F__)
 #define D9_LANES_KEEP(v) __asm__("" : "+v"(v))
 #elif defined(__SSE2__)
@@ -49,7 +50,7 @@ D9_INLINE d9_vector d9_lanes_widen(d9_narrow_vector x) {
 D9_INLINE d9_narrow_vector d9_lanes_narrow(d9_vector v) { return (d9_narrow_vector)_mm512_cvtneps_pbh((__m512)v); }
 D9_INLINE d9_vector d9_lanes_bf16(d9_vector v) { return d9_lanes_widen(d9_lanes_narrow(v)); }
 #else
-/* In lanes of 32 bits as long as it can be. */
+/* Works on 32-bit lanes as long as possible. */
 D9_INLINE d9_bits_vector d9_lanes_upper(d9_vector v) {
     d9_lanes in;
     uint32_t out[D9_LANES] __attribute__((aligned(4 * D9_LANES)));
@@ -63,7 +64,7 @@ D9_INLINE d9_narrow_vector d9_lanes_narrow(d9_vector v) {
 D9_INLINE d9_vector d9_lanes_bf16(d9_vector v) { return (d9_vector)(d9_lanes_upper(v) << 16); }
 #endif
 
-/* `left` lanes from element `at`; the others are zero. */
+/* Loads `left` lanes from element `at`; the other lanes are zero. */
 D9_INLINE d9_vector d9_lanes_load(const d9_kernel_store store, const void *x, int64_t at, int64_t left) {
     uint16_t narrow[D9_LANES] = {0};
     d9_lanes wide = {0};
@@ -77,7 +78,7 @@ D9_INLINE d9_vector d9_lanes_load(const d9_kernel_store store, const void *x, in
     return d9_lanes_widen(*(const d9_narrow_vector *)narrow);
 }
 
-/* What a value is after it has been stored and loaded again. */
+/* Rounds to the storage type, as storing and loading would. */
 D9_INLINE d9_vector d9_lanes_round(const d9_kernel_store store, d9_vector v) {
     if (store == D9_KERNEL_BF16) v = d9_lanes_bf16(v);
     D9_LANES_KEEP(v);

@@ -1,5 +1,5 @@
-/* The serial part of kernels/cpu/moments.h: runs of at most D9_RUN pixels, whose patches lie as rows of D9_PATCH
- * floats: the patch, a one, zeros. The one gives sums without a loop of their own. */
+/* The serial part of kernels/cpu/moments.h: runs of at most D9_RUN pixels. Each patch is a row of D9_PATCH floats: the
+ * patch, a one, zeros. The one makes the products also compute plain sums. */
 #include "kernels/cpu/moments.h"
 
 #include "kernels/cpu/loops/product.h"
@@ -19,7 +19,7 @@ static inline void put_pixel(const float *x, int64_t count, float *row) {
     for (int64_t i = 0; i < count; i++) row[i] = x[i];
 }
 
-/* Tap by tap; outside the image zeros. */
+/* Copies a patch tap by tap; taps outside of the image are zero. */
 static void put_patch(const float *image, const d9_cpu_conv_shape *s, int64_t pixel, float *row) {
     const int64_t top = pixel / s->out_width * s->stride - s->pad, left = pixel % s->out_width * s->stride - s->pad;
     for (int64_t t = 0; t < s->kernel * s->kernel; t++) {
@@ -32,7 +32,7 @@ static void put_patch(const float *image, const d9_cpu_conv_shape *s, int64_t pi
     }
 }
 
-/* A patch that is one pixel: whole vectors are copied while the image lasts, and what is too much is masked away. */
+/* Patches of a single pixel: whole vectors are copied where the image allows, and surplus elements are masked. */
 static int64_t put_pixels(const float *image, const d9_cpu_conv_shape *s, int64_t from, int64_t count, float *patches) {
     typedef float loose __attribute__((vector_size(4 * D9_LANES), aligned(4), may_alias));
     typedef int32_t mask __attribute__((vector_size(4 * D9_LANES), may_alias));
@@ -66,7 +66,8 @@ void D9_LOOP_NAME(moments_patches)(const float *image, const d9_cpu_conv_shape *
 
 /* ---- sums ---- */
 
-/* sums (rows, WIDTH of sums_row) += the patches' columns times b (n, WIDTH): in f32 over the run, then in double. */
+/* sums (rows, WIDTH), with row stride `sums_row`, += patches^T b for b (n, WIDTH): f32 within the run, double beyond.
+ */
 static void add_products(const float *patches, int64_t n, const float *b, int64_t rows, double *sums,
                          int64_t sums_row) {
     float part[ROWS * WIDTH] __attribute__((aligned(64)));
@@ -78,7 +79,7 @@ static void add_products(const float *patches, int64_t n, const float *b, int64_
     }
 }
 
-/* Columns [from, from + WIDTH) of n rows of `row` floats; zeros behind the last. */
+/* Copies columns [from, from + WIDTH) of n rows of `row` floats; columns past the end are zero. */
 static void take_columns(const float *x, int64_t row, int64_t n, int64_t from, float *tile) {
     const int64_t count = row - from < WIDTH ? row - from : WIDTH;
     for (int64_t p = 0; p < n; p++) {
@@ -114,7 +115,7 @@ void D9_LOOP_NAME(moments_backward)(const float *patches, int64_t n, int64_t inp
 
 /* ---- the pass ---- */
 
-enum { BLOCK = ROWS > 8 ? 8 : ROWS }; /* pixels of a product: a run is few whole blocks */
+enum { BLOCK = ROWS > 8 ? 8 : ROWS }; /* pixels of one product; a run has a few whole blocks */
 
 void D9_LOOP_NAME(moments_pack)(const float *w, const float *factor, const float *bias, int64_t inputs, int64_t outputs,
                                 float *packed) {
@@ -140,7 +141,7 @@ void D9_LOOP_NAME(moments_forward)(const float *patches, int64_t n, int64_t inpu
             else if (stream)
                 d9_stream(tile + p * WIDTH, WIDTH * 4, (char *)to);
             else
-                put_pixel(tile + p * WIDTH, WIDTH, to); /* whole vectors */
+                put_pixel(tile + p * WIDTH, WIDTH, to); /* writes whole vectors */
         }
     }
     if (stream) d9_stream_end();

@@ -1,5 +1,6 @@
-/* Pooling over (N, H, W, C), lanes along C: the maximum of what lies inside the image, or the mean. Ties go to the
- * first of the window in row-major order; a NaN wins over every number, and a later NaN over an earlier one. */
+/* Pooling over (N, H, W, C), with vector lanes along C: the maximum of the pixels inside the image, or the mean. On a
+ * tie the first pixel of the window in row-major order wins; a NaN wins over every number, and a later NaN over an
+ * earlier one. */
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/tile.h"
 
@@ -11,7 +12,7 @@ static int64_t output_at(const d9_kernel_window *w, int64_t n, int64_t oy, int64
     return ((n * w->out_height + oy) * w->out_width + ox) * w->channels;
 }
 
-/* Along one dimension: of a window's pixels `first`, first + 1, ... the places [from, until) lie inside. */
+/* One dimension of a window that begins at pixel `first`: its positions [from, until) are inside of the image. */
 typedef struct inside {
     int64_t first, from, until;
 } inside;
@@ -26,7 +27,7 @@ static inside columns_of(const d9_kernel_window *w, int64_t ox) {
     return inside_of(ox * w->stride - w->pad, w->kernel, w->width);
 }
 
-/* The windows [from, until) that hold pixel i of `size`. */
+/* The windows [from, until) that contain pixel i; the image has `size` pixels. */
 typedef struct range {
     int64_t from, until;
 } range;
@@ -71,7 +72,7 @@ void D9_LOOP_NAME(pool)(d9_kernel_in x, const d9_kernel_window *w, int64_t n, in
     }
 }
 
-/* The place 0 .. kernel * kernel - 1 of each of n lanes' maximum in a window, from channel c on. */
+/* Finds the position, 0 .. kernel * kernel - 1, of the maximum in a window for n channels from channel c on. */
 static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t image, inside rows, inside columns,
                         int64_t c, int64_t n, int32_t *place) {
     d9_tile tile, best;
@@ -94,8 +95,8 @@ static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t image
         }
 }
 
-/* The inputs of one dimension that belong to one of windows that do not overlap: the window's, and those between it and
- * the next that are in none. */
+/* Without overlap: the inputs of one dimension that a window is responsible for, which are its own and those between it
+ * and the next window, which no window contains. */
 static range owned(int64_t first, int64_t next, bool last, int64_t size) {
     return (range){first < 0 ? 0 : first, last ? size : next};
 }
@@ -124,8 +125,8 @@ static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_wind
     }
 }
 
-/* Pixels of overlapping windows, at most ROWS x COLUMNS of DEEP channels: every window that covers one of them is
- * searched once, and adds to the pixel that holds its maximum. */
+/* Overlapping windows: blocks of at most ROWS x COLUMNS pixels with DEEP channels. Every window that covers one of them
+ * is searched once and adds its gradient to the pixel of its maximum. */
 enum { ROWS = 4, COLUMNS = 8, DEEP = 64 };
 
 static void gather_block(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, range high, range wide,

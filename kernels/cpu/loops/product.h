@@ -1,13 +1,12 @@
-/* The product of two packed blocks of f32, which everything that multiplies on the CPU ends in:
+/* The product of two packed blocks of f32, the inner kernel of all matrix products on the CPU:
  *
  *   c (rows, D9_PRODUCT_WIDTH) += a (rows, depth) b (depth, D9_PRODUCT_WIDTH)
  *
  * All of c stays in registers: D9_PRODUCT_ROWS rows of two vectors. Each step over the depth loads two vectors of b and
- * multiplies them by one broadcast of a for each row. `a` lies in `groups` groups of D9_PRODUCT_GROUP (or `depth` in
- * the macro's words) steps, so that within a group every address is a constant offset. It is plain C over GCC's
- * vectors, so it runs on any processor; GCC 12's code for it keeps every sum in a register. Measured on one core of a
- * Zen 5 whose multiply-add peak is 264 GFLOP/s with AVX-512 and 132 with AVX2: 262 to 266 with 8 to 14 rows, and 130
- * with 6. */
+ * multiplies them by one broadcast of a for each row. `a` is stored in `groups` groups of `depth` steps, so
+ * that within a group every address is a constant offset. The code is plain C with GCC's vector types, so it runs on
+ * any processor; GCC 12 keeps every sum in a register. Measured on one core of a Zen 5 whose multiply-add peak is 264
+ * GFLOP/s with AVX-512 and 132 with AVX2: 262 to 266 with 8 to 14 rows, and 130 with 6. */
 #ifndef D9_CPU_PRODUCT_H
 #define D9_CPU_PRODUCT_H
 
@@ -30,13 +29,13 @@ typedef float d9_vector __attribute__((vector_size(4 * D9_LANES), may_alias));
 #define D9_UNROLL
 #endif
 
-/* Where a (rows, depth) lies: element (i, k) of a group of `depth` steps at i * row + k * step, groups `group` apart.
- * To be given as constants but for `group`. */
+/* Layout of a (rows, depth): element (i, k) of a group of `depth` steps is at i * row + k * step; groups are `group`
+ * elements apart. All but `group` must be compile-time constants. */
 typedef struct d9_product_layout {
     int row, step, depth;
 } d9_product_layout;
 
-/* sum += x b. As `pairs` an element of a and of b is two of bf16, and this adds both their products. */
+/* sum += x b. With `pairs` each element of a and b is a pair of bf16, and both products are added. */
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 enum { D9_PRODUCT_PAIRS = 1 };
@@ -54,9 +53,10 @@ static inline __attribute__((always_inline)) d9_vector d9_product_step(const boo
 }
 #endif
 
-/* Pairs, apart, rows and layout are constants where this is inlined. b: groups * depth + tail rows of D9_PRODUCT_WIDTH;
- * `tail` steps are left of one more group. Without `add` c is written; with it the sums go on from c or, `apart`, are
- * added to it at the end, which keeps the errors of a long sum small. All of b and c aligned to a vector. */
+/* `pairs`, `apart`, rows and layout are compile-time constants after inlining. b has groups * depth + tail rows of
+ * D9_PRODUCT_WIDTH; `tail` is the number of steps in a last, partial group. Without `add`, c is overwritten. With it,
+ * the sums start from c or, if `apart`, are added to c at the end, which keeps the rounding error of a long sum small.
+ * b and c are aligned to a vector. */
 static inline __attribute__((always_inline)) void d9_product_tail(const bool pairs, const bool apart, const int rows,
                                                                   const d9_product_layout l, const float *a,
                                                                   int64_t group, const float *b, int64_t groups,
@@ -97,7 +97,7 @@ static inline __attribute__((always_inline)) void d9_product_tail(const bool pai
     }
 }
 
-/* Whole groups of f32. */
+/* The product of f32 over whole groups. */
 static inline __attribute__((always_inline)) void d9_product(const int rows, const d9_product_layout l, const float *a,
                                                              int64_t group, const float *b, int64_t groups, bool add,
                                                              float *c, int64_t c_row) {

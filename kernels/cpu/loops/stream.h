@@ -1,5 +1,5 @@
-/* Stores past the caches, for arrays that no cache holds until they are read again: the line is not read before it is
- * written, and what the caches hold stays there. */
+/* Non-temporal stores, for arrays too large to stay in a cache until they are read again: the line is not read before
+ * it is written, and other data are not evicted. */
 #ifndef D9_CPU_STREAM_H
 #define D9_CPU_STREAM_H
 
@@ -15,7 +15,7 @@ static inline void d9_stream_end(void) { _mm_sfence(); }
 static inline void d9_stream_end(void) {}
 #endif
 
-/* `bytes` is a constant, and `to` aligned to as many: one store. */
+/* One store; `bytes` is a compile-time constant, and `to` is aligned to it. */
 #if defined(__AVX512F__)
 static inline void d9_stream_vector(const void *from, int bytes, char *to) {
     if (bytes == 64)
@@ -49,7 +49,7 @@ static inline void d9_stream_line(const char *from, char *to) {
     for (int i = 0; i < D9_LINE; i += D9_STREAM_BYTES) d9_stream_vector(from + i, D9_STREAM_BYTES, to + i);
 }
 
-/* A run that shares a line with its neighbours goes through the caches. */
+/* Parts that share a cache line with their neighbours are stored normally. */
 static inline void d9_stream(const void *from, int64_t bytes, char *to) {
     if (((uintptr_t)to | (uintptr_t)bytes) % D9_LINE)
         memcpy(to, from, (size_t)bytes);

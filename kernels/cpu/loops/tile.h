@@ -1,5 +1,5 @@
-/* Tiles: every loop computes on short runs of floats that stay in the first cache. f32 arrays are used where they
- * lie; bf16 is widened into a tile and narrowed from one.
+/* Tiles: every loop computes on short runs of floats that stay in the L1 cache. f32 arrays are used in place; bf16 is
+ * widened into a tile and rounded from it.
  *
  * Inner loops are plain C over a tile, marked `omp simd`: the compiler uses vectors as wide as the level allows. */
 #ifndef D9_CPU_TILE_H
@@ -19,14 +19,15 @@ static inline int64_t d9_tile_count(int64_t begin, int64_t end) {
     return end - begin < D9_TILE ? end - begin : D9_TILE;
 }
 
-/* n <= D9_TILE floats of x from element `at`: x itself, or the tile filled. */
+/* Returns n <= D9_TILE floats of x from element `at`: a pointer into x, or the tile into which they are widened. */
 static inline const float *d9_tile_load(d9_kernel_in x, int64_t at, int64_t n, float *tile) {
     if (x.store == D9_KERNEL_F32) return (const float *)x.data + at;
     d9_bf16_widen((const uint16_t *)x.data + at, n, tile);
     return tile;
 }
 
-/* Where to compute what d9_tile_store then puts into y at element `at`. Without data nothing is kept. */
+/* Returns the buffer to compute in before d9_tile_store writes it to y at element `at`. If y has no data, the result is
+ * dropped. */
 static inline float *d9_tile_target(d9_kernel_out y, int64_t at, float *tile) {
     return y.store == D9_KERNEL_F32 && y.data ? (float *)y.data + at : tile;
 }
@@ -35,7 +36,7 @@ static inline void d9_tile_store(d9_kernel_out y, int64_t at, int64_t n, const f
     if (y.store == D9_KERNEL_BF16 && y.data) d9_bf16_narrow(tile, n, (uint16_t *)y.data + at);
 }
 
-/* The same where y may go past the caches: then d9_stream_end comes before anybody reads it. */
+/* Like d9_tile_target, but y may be written by non-temporal stores; d9_stream_end must run before y is read. */
 static inline float *d9_tile_place(d9_kernel_out y, bool stream, int64_t at, float *tile) {
     return stream ? tile : d9_tile_target(y, at, tile);
 }
@@ -52,7 +53,7 @@ static inline void d9_tile_put(d9_kernel_out y, bool stream, int64_t at, int64_t
     }
 }
 
-/* What a value is after it has been stored and loaded again. */
+/* Rounds n values to the storage type, as storing and loading would. */
 static inline void d9_tile_round(d9_kernel_store store, int64_t n, float *tile) {
     if (store == D9_KERNEL_BF16) d9_bf16_round(n, tile);
 }

@@ -1,7 +1,7 @@
-/* The serial half of Winograd's convolutions: transforms of tiles and filters, products of one block. kernels/cpu/
- * winograd.c says what is computed and how it is divided. A transform is one-dimensional, applied to the columns and
- * then to the rows of a tile; it works on a vector of channels. How pixels are stored is a constant where it is
- * inlined: bf16 is widened as it is loaded, and rounded as it is stored. */
+/* The serial loops of the Winograd convolutions: transforms of tiles and filters, and products of one block.
+ * kernels/cpu/winograd.c explains method and blocking. A two-dimensional transform applies a one-dimensional one to the
+ * columns and then to the rows of a tile, for a vector of channels at a time. The storage type is a compile-time
+ * constant after inlining: bf16 is widened when loaded and rounded when stored. */
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/loops.h"
@@ -77,12 +77,13 @@ D9_INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to
     y[2] = x[5] + A2 * even_a + B2 * even_b;
 }
 
-/* Stride 2, padding 1. A tile's pixels of even number, from the first, meet the outer two taps of the filter: five of
- * them give four outputs at the first five points. Those of odd number meet the middle tap, one output each: these four
- * positions are the pixels themselves. The data gradient goes the other way. */
+/* Stride 2, padding 1. The tile's even pixels are multiplied by the outer two taps of the filter: five of them give
+ * four outputs at the first five points. The odd pixels are multiplied by the middle tap, one output each, so these
+ * four positions are the pixels themselves. The data gradient is the transposed transform. */
 enum { POINTS = 5 };
 
-D9_INLINE void five_points(one_dimension f, d9_vector *x, d9_vector *y) { /* what f makes without infinity */
+D9_INLINE void five_points(one_dimension f, d9_vector *x,
+                           d9_vector *y) { /* result of f without the point at infinity */
     d9_vector six[6];
     x[5] = (d9_vector){0};
     f(x, six);
@@ -135,8 +136,9 @@ D9_INLINE void strided_filter_gradient(const d9_vector *x, d9_vector *y) { /* 6 
     y[2] = outer[1];
 }
 
-/* Vectors of a tile, (from, from), from element `offset` of x[i * from + j], become those at y + (i * to + j) * stride.
- * Each is loaded where it is used and stored where it is made: the registers do not hold a tile. */
+/* Transforms a (from, from) tile of vectors, read at element `offset` of x[i * from + j], to (to, to) vectors at
+ * y + (i * to + j) * stride. Vectors are loaded and stored one by one, because a tile does not fit into the registers.
+ */
 D9_INLINE void two_dimensions(one_dimension f, const int from, const int to, const d9_kernel_store store,
                               const void *const *x, int64_t offset, float *y, int64_t stride) {
     d9_vector half[MOST];
@@ -159,13 +161,13 @@ static inline void find_planes(const float *from, int64_t plane, int count, cons
 
 /* ---- tiles ---- */
 
-enum { SLICE = 256 }; /* channels for which the pixels of a tile are looked up */
+enum { SLICE = 256 }; /* channels for which the pixel addresses of a tile are computed once */
 static const float zeros[SLICE];
 
-/* Channels that fill a cache line. */
+/* Channels in one cache line. */
 D9_INLINE int64_t per_line(const d9_kernel_store store) { return D9_LINE / d9_kernel_store_bytes(store); }
 
-/* Element `at` of an array. */
+/* Address of element `at` of an array. */
 static inline const void *element(const void *array, const d9_kernel_store store, int64_t at) {
     return (const char *)array + at * d9_kernel_store_bytes(store);
 }
@@ -190,12 +192,12 @@ D9_INLINE void find_pixels(const d9_winograd_image *g, const d9_kernel_store sto
         }
 }
 
-/* How far apart tiles of so many pixels a side are. */
+/* Distance in pixels between tiles of this size. */
 D9_INLINE int step_of(const int size) { return size == 9 ? 8 : 4; }
 
-/* One vector of channels of one tile, of which `tail` are there. `next`: how far the tile to the right is, whose own
- * columns are asked for now: no processor follows so many rows by itself (64 -> 128 channels at 32 x 32, two cores of a
- * Zen 5: 18 ms become 7). */
+/* Transforms one vector of channels of one tile; `tail` of its lanes are valid. `next` is the distance to the tile on
+ * the right, whose columns are prefetched here, because hardware prefetchers cannot follow that many rows (64 -> 128
+ * channels at 32 x 32, two cores of a Zen 5: 7 ms instead of 18). */
 D9_INLINE void transform_vector(one_dimension f, const int size, const int side, const d9_kernel_store store,
                                 const void *const *pixel, int64_t channel, int64_t tail, float *to, int64_t plane,
                                 int64_t next) {
@@ -224,7 +226,7 @@ D9_INLINE void transform_array(one_dimension f, const int size, const int side, 
     for (int64_t t = 0; t < count; t++)
         for (int64_t c = 0; c < padded; c += LANES) {
             if (c % SLICE == 0) find_pixels(g, store, x, tile_at(g, first + t, g->pad), size, c, pixel);
-            const int64_t within = c & (l->group - 1); /* a power of two */
+            const int64_t within = c & (l->group - 1); /* `group` is a power of two */
             float *to = v + (c - within) * l->rows + t * l->group + within;
             const int64_t tail = g->channels - c;
             if (tail >= LANES)
@@ -236,7 +238,7 @@ D9_INLINE void transform_array(one_dimension f, const int size, const int side, 
 
 /* ---- tiles of the gradient of 2 x 2 maxima ----
  *
- * A tile meets `size` / 2 windows a side, and one more where its first pixel is the second of a window (`odd`). */
+ * A tile overlaps `size` / 2 windows a side, and one more if its first pixel is the second of a window (`odd`). */
 
 typedef int32_t integers __attribute__((vector_size(4 * LANES)));
 typedef uint8_t bytes __attribute__((vector_size(LANES)));
@@ -244,7 +246,7 @@ typedef uint8_t bytes __attribute__((vector_size(LANES)));
 typedef struct window {
     const void *gradient;
     const uint8_t *place;
-} window; /* what lies outside the array has a gradient of zeros */
+} window; /* windows outside of the array have a gradient of zeros */
 
 D9_INLINE void find_windows(const d9_winograd_image *g, const d9_winograd_pixels *p, tile t, const int side,
                             const int odd, int64_t channel, window *windows) {
@@ -259,7 +261,7 @@ D9_INLINE void find_windows(const d9_winograd_image *g, const d9_winograd_pixels
         }
 }
 
-/* One vector of channels at the pixels of a tile. */
+/* Expands one vector of channels to the pixels of a tile. */
 D9_INLINE void spread(const int size, const int odd, const d9_kernel_store store, const window *windows,
                       int64_t channel, int64_t tail, d9_vector *patch) {
     const int side = size / 2 + odd;
@@ -277,7 +279,7 @@ D9_INLINE void spread(const int size, const int odd, const d9_kernel_store store
     }
 }
 
-/* As in transform_vector, the tile to the right is asked for. */
+/* Prefetches the tile on the right, like transform_vector. */
 D9_INLINE void transform_windows(one_dimension f, const int size, const int odd, const d9_kernel_store store,
                                  const window *windows, int64_t channel, int64_t tail, float *to, int64_t plane,
                                  int64_t next) {
@@ -314,7 +316,7 @@ D9_INLINE void transform_maxima(one_dimension f, const int size, const int odd, 
         }
 }
 
-/* Maxima are those of stride 1. */
+/* Only stride 1 is pooled. */
 D9_INLINE void transform_stored(one_dimension f, const int size, const int side, const d9_kernel_store store,
                                 const d9_winograd_image *g, const d9_winograd_pixels *p, int64_t first, int64_t count,
                                 const d9_winograd_planes *l, float *v) {
@@ -355,7 +357,7 @@ void D9_LOOP_NAME(winograd_gradient)(const d9_winograd_image *g, const d9_winogr
 
 /* ---- outputs ---- */
 
-/* A rectangle of pixels in an array whose lines and pixels lie so far apart. */
+/* A rectangle of pixels in an array, with the distances between its lines and pixels. */
 typedef struct corner {
     int64_t at, rows, columns, row, pixel;
 } corner;
@@ -367,7 +369,7 @@ static inline corner corner_of(const d9_winograd_image *g, tile t, int64_t size,
                     d9_least(size, width - column), width * g->channels, g->channels};
 }
 
-typedef float line[2 * GROUP] __attribute__((aligned(64))); /* of one pixel: at most what fills a cache line */
+typedef float line[2 * GROUP] __attribute__((aligned(64))); /* channels of one pixel, at most one cache line */
 
 D9_INLINE void store_line(const float *from, const d9_kernel_store store, int64_t channels, const bool stream,
                           void *array, int64_t at) {
@@ -387,14 +389,14 @@ D9_INLINE d9_vector as_stored(const d9_kernel_store store, const float *from) {
     return store == D9_KERNEL_BF16 ? d9_lanes_bf16(x) : x;
 }
 
-/* The maximum of a window whose first line this is: ties, and NaN, as kernels/cpu/loops/pool.c says. */
+/* Finds the maximum of a window from its first line; ties and NaN are treated as in kernels/cpu/loops/pool.c. */
 D9_INLINE void find_maximum(const line *y, const d9_kernel_store store, float *maximum, uint8_t *place) {
     for (int c = 0; c < per_line(store); c += LANES) {
         d9_vector best = as_stored(store, y[0] + c);
         integers where = {0};
         D9_UNROLL for (int k = 1; k < 4; k++) {
             const d9_vector x = as_stored(store, y[k / 2 * 4 + k % 2] + c);
-            const integers wins = (x > best) | (x != x); /* NOLINT(misc-redundant-expression): a NaN */
+            const integers wins = (x > best) | (x != x); /* NOLINT(misc-redundant-expression): true for a NaN */
             best = (d9_vector)(((integers)x & wins) | ((integers)best & ~wins));
             where = (k & wins) | (where & ~wins);
         }
@@ -476,7 +478,8 @@ void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, c
 
 /* ---- filters ---- */
 
-/* Nine taps of LANES channels that become lanes, for LANES of the others: what lies outside is zero. */
+/* Loads nine taps of LANES channels along the lanes, for LANES channels across; channels outside of the array are zero.
+ */
 D9_INLINE void gather(const d9_winograd_filter *s, const d9_kernel_store store, const void *w, int64_t lane,
                       int64_t other, d9_vector taps[LANES][9]) {
     const int64_t lanes = d9_least(LANES, (s->rotated ? s->inputs : s->outputs) - lane);
@@ -554,7 +557,7 @@ static __attribute__((noinline)) void few_tiles(const float *v, int64_t group, c
     d9_product(FEW, tiles_are_rows, v, group, u, groups, add, m, WIDTH);
 }
 
-D9_INLINE void ask_for(const float *begin, const float *end) {
+D9_INLINE void prefetch(const float *begin, const float *end) {
     for (; begin < end; begin += 16) __builtin_prefetch(begin, 0, 2);
 }
 
@@ -569,7 +572,7 @@ void D9_LOOP_NAME(winograd_product)(const float *v, const float *u, int64_t tile
             for (int64_t t = 0, done; t < tiles; t += done, ahead += slice) {
                 const bool many = tiles - t > (D9_PRODUCT_ROWS - 1) / FEW * FEW;
                 done = many ? D9_PRODUCT_ROWS : FEW;
-                if (many) ask_for(ahead, ahead + slice);
+                if (many) prefetch(ahead, ahead + slice);
                 (many ? many_tiles : few_tiles)(v + (c / GROUP * rows + t) * GROUP, rows * GROUP,
                                                 u + (j * channels + c) * WIDTH, groups, c > 0,
                                                 m + (j * rows + t) * WIDTH);
@@ -588,8 +591,8 @@ static __attribute__((noinline)) void low(const float *w, const float *v, int64_
 void D9_LOOP_NAME(winograd_gradient_product)(const float *w, const float *v, int64_t tiles, int64_t rows,
                                              int64_t channels, bool add, float *u) {
     for (int64_t c = 0; c < channels; c += GROUP, w += rows * GROUP, u += GROUP * WIDTH) {
-        /* u is large and met once a block: its next rows are asked for while these are summed. */
-        ask_for(u + GROUP * WIDTH, u + 2 * GROUP * WIDTH);
+        /* u is large and read once a block, so its next rows are prefetched during these sums. */
+        prefetch(u + GROUP * WIDTH, u + 2 * GROUP * WIDTH);
         tall(w, v, tiles / 4, add, u);
         for (int64_t k = TALL; k < GROUP; k += LOW) low(w + k, v, tiles / 4, add, u + k * WIDTH);
     }
