@@ -1,10 +1,10 @@
-/* What knows which channel an element is of: bias and its gradient, concatenation and slices. Arrays are rows of
- * channels; (N, H, W, C) has N H W of them. */
+/* Kernels that depend on an element's channel: bias and its gradient, concatenation and slices. Arrays are rows of
+ * channels; (N, H, W, C) has N H W rows. */
 #include "kernels/cuda/norm.h"
 
 /* ---- bias ---- */
 
-/* Of the channels from c on; behind the last one comes the first again. */
+/* Biases of V channels from channel c on, wrapping around after the last channel. */
 template <int V> D9_DEVICE d9_vector<V> biases_from(const float *bias, int64_t channels, int64_t c) {
     if (channels % V == 0) return d9_load_floats<V>(bias, c, V);
     d9_vector<V> t;
@@ -45,8 +45,8 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
     }
 }
 
-/* The work is divided as a norm's (norm.h), of one group: a block's threads are added line by line, in double. Sums
- * (slices, C). */
+/* The work is divided as for a norm of one group (norm.h); the sums of a block's threads are added line by line in
+ * double. Writes sums (slices, C). */
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK) bias_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
     D9_SHARED(double, lines, D9_BLOCK *V);
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(D9_BLOCK) bias_sums_kernel(d9_norm_plan p, d9_
     }
 }
 
-/* A thread for each channel adds the slices in order. */
+/* One thread for each channel adds the slices in order. */
 __global__ void __launch_bounds__(D9_BLOCK) bias_fold_kernel(d9_norm_plan p, const double *sums, float *dbias) {
     for (int64_t c = d9_thread(); c < D9_END(p.channels); c += d9_threads()) {
         double total = 0;
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(D9_BLOCK) bias_fold_kernel(d9_norm_plan p, con
 /* ---- concatenation and slices: some channels of each row, divided as a norm's rows are ---- */
 
 struct strip {
-    int64_t line, first; /* channels of a row, and the first that is meant */
+    int64_t line, first; /* channels of a row, and the first channel to copy */
 };
 
 D9_DEVICE int64_t place_of(const strip &s, int64_t r, int64_t c) { return r * s.line + s.first + c; }

@@ -1,13 +1,13 @@
-/* Clusters: blocks that run at the same time and read each other's shared memory (compute capability 9.0). In the code
- * for older devices a cluster is one block.
+/* Clusters: blocks that run at the same time and can read each other's shared memory (compute capability 9.0). Code for
+ * older devices has clusters of one block.
  *
  *   D9_LAUNCH_CLUSTER((sum<8>), grid, D9_BLOCK, 4, bytes, stream, x)   clusters of 4 blocks along y; gridDim.y % 4 == 0
  *
  * and in the kernel
  *
- *   D9_DYNAMIC_SHARED(kept);           `bytes` bytes of the block, aligned to 16
+ *   D9_DYNAMIC_SHARED(kept);           `bytes` bytes of shared memory, aligned to 16
  *   D9_CLUSTER_BARRIER();              waits for all threads of all blocks of the cluster
- *   d9_cluster_shared(part, rank)[i]   what block `rank` has in its D9_SHARED part
+ *   d9_cluster_shared(part, rank)[i]   element of block `rank`'s D9_SHARED array `part`
  *
  * A block may not end while another may still read its shared memory. */
 #ifndef D9_CUDA_CLUSTER_H
@@ -15,7 +15,7 @@
 
 #include "kernels/cuda/launch.h"
 
-struct d9_room { /* of a device, for one kernel */
+struct d9_room { /* limits of a device for one kernel */
     int64_t block_bytes;
     int cluster_blocks, multiprocessors;
 };
@@ -35,7 +35,7 @@ template <typename T> D9_DEVICE const T *d9_cluster_shared(T *own, unsigned rank
 template <typename T> D9_DEVICE const T *d9_cluster_shared(T *own, unsigned) { return own; }
 #endif
 
-/* An error that is answered where it came up, and not by the next launch. */
+/* Clears the sticky error, so that the next launch does not report it, and returns it. */
 static inline int d9_answered(cudaError_t error) {
     if (error != cudaSuccess) cudaGetLastError();
     return static_cast<int>(error);
@@ -56,7 +56,8 @@ static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned bl
     config->numAttrs = cluster > 1 ? 1 : 0;
     cudaFuncAttributes code;
     D9_CUDA_TRY(d9_answered(cudaFuncGetAttributes(&code, kernel)));
-    if (code.maxDynamicSharedSizeBytes >= bytes) return 0; /* never less again: a recorded launch may want more */
+    if (code.maxDynamicSharedSizeBytes >= bytes)
+        return 0; /* the limit is never lowered, because a captured launch may need it */
     return d9_answered(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
@@ -73,9 +74,9 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
 #define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
     d9_launch_cluster(kernel, grid, block, cluster, bytes, stream, __VA_ARGS__)
 
-/* On the host, of the current device: bytes of dynamic shared memory that a block of this kernel may have, blocks of a
- * cluster (8, which every device with clusters allows, or 1 where the kernel's code was made for devices without them),
- * and multiprocessors. */
+/* Host function: limits of the current device for this kernel. Sets the bytes of dynamic shared memory of a block, the
+ * blocks of a cluster (8, which every device with clusters supports, or 1 if the kernel was compiled for devices
+ * without clusters), and the number of multiprocessors. */
 template <typename... P> static inline int d9_device_room(void (*kernel)(P...), d9_room *room) {
     int device, bytes, clusters;
     cudaFuncAttributes code;
@@ -89,7 +90,7 @@ template <typename... P> static inline int d9_device_room(void (*kernel)(P...), 
     return 0;
 }
 
-/* Clusters that the device runs at the same time; 0: none, now or ever. An error is such an answer, too. */
+/* Number of clusters that the device can run at the same time; 0 if it cannot run this kernel or the query fails. */
 template <typename... P>
 static inline int d9_device_clusters(void (*kernel)(P...), unsigned block, unsigned cluster, int64_t bytes,
                                      const d9_room &room) {

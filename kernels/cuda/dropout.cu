@@ -1,5 +1,5 @@
-/* Dropout, forward and backward: y = x / (1 - p) or 0. A thread asks Philox once for every four elements. The step is
- * read on the device, for a captured launch is replayed unchanged. */
+/* Dropout, forward and backward: y = x / (1 - p) or 0. Each thread calls Philox once for four elements. The step
+ * is read from device memory, because a captured launch is replayed unchanged. */
 #include "kernels/cuda/vector.h"
 
 /* Elements `at` to `at + V`: whole blocks of four, or one element of a block. */

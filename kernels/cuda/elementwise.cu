@@ -1,5 +1,5 @@
-/* Element by element: cast, add, scale, copy, activations and their slopes. All of them are bound by memory: one run of
- * eight elements for each thread, whatever the storage types. */
+/* Element-wise kernels: cast, add, scale, copy, activations and their derivatives. All are limited by memory bandwidth;
+ * each thread processes eight consecutive elements, for every storage type. */
 #include "kernels/cuda/vector.h"
 
 template <int V>

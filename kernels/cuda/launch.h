@@ -1,15 +1,15 @@
-/* The one place where CUDA's own syntax for launching and for shared memory is written, so that the same sources also
- * compile as C++ against the execution model of tests/cuda_model, which runs them on the CPU.
+/* The only file that uses CUDA's syntax for launches and shared memory, so that the kernel sources also compile as C++
+ * against the execution model of tests/cuda_model, which runs them on the CPU.
  *
- *   D9_SHARED(double, part, 256);                                        inside a kernel: an array of a block, at a
- *                                                                        multiple of 16 bytes
+ *   D9_SHARED(double, part, 256);                                        inside a kernel: a shared array, aligned to
+ *                                                                        16 bytes
  *   D9_LAUNCH((add<8>), grid, D9_BLOCK, stream, a, b, count, y)          an expression: the launch's cudaError_t
  *
  * Clusters of blocks are in cluster.h.
  *
- * The four places where a kernel goes wrong most easily have names here: the barrier, the fence, the width of a warp's
- * reduction, the end of an array. So a test can build the kernels with a mistake in them and see its comparison
- * fail. */
+ * Four places where kernels are most easily wrong are macros: the barrier, the fence, the width of a warp's reduction
+ * and the end of an array. A test builds the kernels with a mistake in one of them and checks that its comparison
+ * fails. */
 #ifndef D9_CUDA_LAUNCH_H
 #define D9_CUDA_LAUNCH_H
 
@@ -46,7 +46,7 @@
 
 enum { D9_BLOCK = 256, D9_WARP = 32 }; /* threads */
 
-/* A host launcher's sequence of launches stops at the first that fails. */
+/* For launchers with several launches: returns the error of the first launch that fails. */
 #define D9_CUDA_TRY(call)                                                                                              \
     do {                                                                                                               \
         const int d9_cuda_error = (call);                                                                              \
@@ -55,13 +55,13 @@ enum { D9_BLOCK = 256, D9_WARP = 32 }; /* threads */
 
 static inline int64_t d9_ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Blocks for `threads` threads in a grid whose kernel strides over what is left. */
+/* Number of blocks for `threads` threads, limited, because kernels use grid-stride loops. */
 static inline unsigned d9_blocks(int64_t threads) {
     const int64_t blocks = d9_ceiling(threads, D9_BLOCK), most = 1 << 16;
     return static_cast<unsigned>(blocks < most ? blocks : most);
 }
 
-/* The place of this thread in a one-dimensional grid, and the number of its threads. */
+/* Index of this thread in a one-dimensional grid, and the number of threads in the grid. */
 D9_DEVICE int64_t d9_thread() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 D9_DEVICE int64_t d9_threads() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 

@@ -1,4 +1,4 @@
-/* The classifier: small enough for dot products and sums of rows. x (N, I), w (O, I), y (N, O). */
+/* The classifier, small enough for plain dot products. x (N, I), w (O, I), y (N, O). */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
@@ -8,7 +8,7 @@ enum {
     FOLD = 64
 }; /* of linear_backward_weight_kernel */
 
-/* A warp for each element of y: eight products are added in f32, then in double. */
+/* One warp for each element of y: eight products are summed in f32, then in double. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
     linear_kernel(d9_kernel_linear s, d9_kernel_in x, d9_kernel_in w, d9_kernel_out y) {
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     }
 }
 
-/* A thread for each run of dx. Grid: along x the runs of a row, along y the samples. */
+/* One thread for each run of dx. Grid: x over the runs of a row, y over the samples. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
     linear_backward_data_kernel(d9_kernel_linear s, d9_kernel_in dy, d9_kernel_in w, d9_kernel_out dx) {
@@ -45,8 +45,8 @@ __global__ void __launch_bounds__(D9_BLOCK)
         }
 }
 
-/* A block for 32 columns of one row of dw. Line l takes the samples l, l + 8 ...; FOLD of them are added in f32, then
- * in double. */
+/* One block for 32 columns of one row of dw. Line l adds the samples l, l + 8, ...: FOLD of them in f32, then in
+ * double. */
 __global__ void __launch_bounds__(D9_BLOCK)
     linear_backward_weight_kernel(d9_kernel_linear s, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dw) {
     D9_SHARED(double, part, D9_BLOCK);

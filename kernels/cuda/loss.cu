@@ -1,11 +1,12 @@
-/* The loss, its gradient and the metrics: a few thousand elements, in double as on the CPU. A warp per sample. */
+/* The loss, its gradient and the metrics: a few thousand elements, in double as on the CPU, one warp for each sample.
+ */
 #include "kernels/cuda/reduce.h"
 
 #define D9_REAL double
 #include "kernels/formulas/loss.h"
 #undef D9_REAL
 
-/* The labels of a sample and of its partner. */
+/* Labels of a sample and of its mixup partner. */
 struct pair {
     int32_t label, other;
 };
@@ -13,7 +14,7 @@ D9_DEVICE pair pair_of(const d9_kernel_loss &s, const int32_t *labels, int64_t n
     return {labels[n], labels[s.samples - 1 - n]};
 }
 
-/* Of one sample; all lanes get the same. */
+/* The loss terms of one sample, the same in all lanes. */
 D9_DEVICE d9_loss_row_double row_of(const d9_kernel_loss &s, const float *z, pair of, int lane) {
     double largest = -INFINITY, sum = 0, total = 0;
     for (int64_t k = lane; k < D9_END(s.classes); k += D9_WARP)
@@ -75,7 +76,7 @@ D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
     return best;
 }
 
-/* One block. */
+/* Launched with one block. */
 __global__ void __launch_bounds__(D9_BLOCK)
     metrics_kernel(d9_kernel_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
                    double *metrics) {
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         correct += first_largest(logits + n * s.classes, s.classes) == labels[n] ? 1 : 0;
     }
     sum = d9_block_sum(sum);
-    D9_BARRIER(); /* before the second sum writes where the first is read */
+    D9_BARRIER(); /* the second sum overwrites the first one's shared memory */
     correct = d9_block_sum(correct);
     if (threadIdx.x > 0) return;
     metrics[0] += sum;

@@ -1,10 +1,10 @@
-/* The closed form of a first layer, forward: the moments of the patches of each ghost group; what the norm notes of
- * them and the weights; then one pass that reads the image and writes the activation. */
+/* The closed form of a first layer, forward: moments of the patches of each ghost group, then the norm's statistics
+ * from moments and weights, then one pass that reads the image and writes the activation. */
 #include "kernels/cuda/moments.h"
 
 enum {
-    SUMS_TILE = 128, /* pixels of the moments' tile, 16 a warp */
-    SUMS_RUN = 512,  /* whose sums are f32: 64 a thread */
+    SUMS_TILE = 128, /* pixels of a tile of the moments, 16 for each warp */
+    SUMS_RUN = 512,  /* pixels summed in f32, 64 for each thread */
     SUMS_STRIDE = SUMS_TILE + 4,
     APPLY_TILE = 128,
     APPLY_SPAN = 512, /* pixels of a block */
@@ -15,7 +15,7 @@ enum {
 
 /* ---- sums ---- */
 
-/* Adds the products of this warp's 16 pixels of the tile: a lane's pair of squares. */
+/* Adds the products of the warp's 16 pixels of the tile for the lane's pair of squares. */
 D9_DEVICE void add_products(const float *tile, d9_moments_pair pair, float sum[16]) {
     const int warp = static_cast<int>(threadIdx.x) / D9_WARP;
     for (int from = warp * 16; from < warp * 16 + 16; from += 4) {
@@ -36,17 +36,17 @@ D9_DEVICE void add_products(const float *tile, d9_moments_pair pair, float sum[1
     }
 }
 
-/* A block for a slice of a group's images. */
+/* One block for each slice of a group's images. */
 template <int S>
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_kernel(d9_cuda_moments s, unsigned slices, d9_kernel_in x, double *parts) {
-    D9_SHARED(float, tile, D9_MOMENTS_ROWS *SUMS_STRIDE); /* and, of each warp, the sums of a run */
+    D9_SHARED(float, tile, D9_MOMENTS_ROWS *SUMS_STRIDE); /* also holds each warp's sums of a run */
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP, warp = static_cast<int>(threadIdx.x) / D9_WARP;
     const int64_t group = blockIdx.x / slices, slice = blockIdx.x % slices;
     const int pixels = static_cast<int>(s.out_height * s.out_width);
     const d9_moments_pair pair = d9_moments_pair_of(lane < D9_MOMENTS_PAIRS ? lane : 0);
     const bool has_second = threadIdx.x + D9_BLOCK < D9_MOMENTS_SUMS;
-    double total[2] = {0, 0}; /* of sums threadIdx.x and D9_BLOCK further */
+    double total[2] = {0, 0}; /* sums number threadIdx.x and threadIdx.x + D9_BLOCK */
     for (int64_t m = slice; group + s.groups * m < s.images; m += slices)
         for (int run = 0; run < pixels; run += SUMS_RUN) {
             const int end = static_cast<int>(D9_END(run + SUMS_RUN < pixels ? run + SUMS_RUN : pixels));
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     if (has_second) to[D9_BLOCK] = total[1];
 }
 
-/* A block for 32 sums of a group: line l adds parts l, l + 8 ..., then the lines are added in order. */
+/* One block for 32 sums of a group: line l adds parts l, l + 8, ..., then the lines are added in order. */
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_fold_kernel(const double *parts, int64_t slices, int64_t count, double *sums) {
     D9_SHARED(double, part, D9_BLOCK);
@@ -91,22 +91,22 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- terms ---- */
 
-/* Where the terms of a chunk lie: rows of 64 outputs, of which a thread reads eight, 16 bytes at a time: first the
- * lower halves of all eights, then the upper ones. */
+/* Index of a term in its chunk. A row has 64 outputs; a thread reads eight of them, 16 bytes at a time, so the lower
+ * halves of all groups of eight come first, then the upper halves. */
 D9_DEVICE int64_t term_at(int64_t group, int64_t chunks, int64_t o, int row) {
     const int in = static_cast<int>(o % D9_MOMENTS_CHUNK), column = in % 8 / 4 * 32 + in / 8 * 4 + in % 4;
     return (group * chunks + o / D9_MOMENTS_CHUNK) * D9_MOMENTS_TERMS + row * D9_MOMENTS_CHUNK + column;
 }
 
-/* act(scale ((w p - mean) inv_std) + bias) as act(terms . p), p being 1 in its last row. */
+/* Rewrites act(scale ((w p - mean) inv_std) + bias) as act(terms . p), where the last row of p is 1. */
 D9_DEVICE void set_terms(int64_t group, int64_t chunks, int64_t o, int lane, double w, double factor, double bias,
                          float *terms) {
     if (lane < D9_MOMENTS_ROWS)
         terms[term_at(group, chunks, o, lane)] = static_cast<float>(lane == D9_MOMENTS_ROWS - 1 ? bias : w * factor);
 }
 
-/* A warp for each output of a group; those behind the last output get zeros. The mean is w m, the variance
- * w (Q - m m^T) w; n values of a channel. */
+/* One warp for each output of a group; padding outputs get zeros. The mean is w m, the variance w (Q - m m^T) w; a
+ * channel has n values. */
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_terms_kernel(d9_cuda_moments s, d9_moments_map map, int64_t chunks, double n, const double *moments,
                          d9_kernel_norm_state state, float *terms) {
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     set_terms(g, chunks, o, lane, w, factor, static_cast<double>(state.bias[o]) - mean * factor, terms);
 }
 
-/* With statistics averaged over the groups; without a norm where the state has no scale. */
+/* Terms from the running statistics averaged over the groups; without a norm if the state has no scale. */
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_eval_terms_kernel(d9_cuda_moments s, d9_moments_map map, int64_t chunks, d9_kernel_norm_state state,
                               float *terms) {
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- the pass ---- */
 
-/* Eight outputs of a pixel, of which n exist: at once where V is 8. */
+/* Stores the n valid ones of eight outputs of a pixel; in one store if V is 8. */
 template <int V, int S> D9_DEVICE void put_eight(d9_kernel_out y, int64_t at, int64_t n, const d9_vector<8> &t) {
     for (int i = 0; i < 8; i += V) {
         d9_vector<V> run;
@@ -161,14 +161,15 @@ template <int V, int S> D9_DEVICE void put_eight(d9_kernel_out y, int64_t at, in
     }
 }
 
-/* Adds the products of four pixels and eight outputs. */
+/* Adds the products of four pixels with eight outputs. */
 D9_DEVICE void add_row(const float4 &p, const float4 &low, const float4 &high, d9_vector<32> *sum) {
     const float pixel[4] = {p.x, p.y, p.z, p.w}, w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     for (int i = 0; i < 4; i++)
         for (int o = 0; o < 8; o++) sum->v[i * 8 + o] += pixel[i] * w[o];
 }
 
-/* A block for a span of an image's pixels and a chunk of the outputs; a thread for four pixels and eight outputs. */
+/* One block for a span of an image's pixels and a chunk of the outputs; one thread for four pixels and eight outputs.
+ */
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_apply_kernel(d9_cuda_moments s, unsigned spans, unsigned groups, d9_kernel_in x, const float *terms,
@@ -241,7 +242,7 @@ static int sum_moments(d9_cuda_stream stream, const d9_cuda_moments &s, d9_kerne
     return d9_moments_fold(stream, parts, s.groups, slices, D9_MOMENTS_SUMS, moments);
 }
 
-/* Terms of `groups` kinds: image i takes those of i % groups. */
+/* Image i uses the terms of group i % groups. */
 static int apply(d9_cuda_stream stream, const d9_cuda_moments &s, int64_t groups, d9_kernel_in x, const float *terms,
                  d9_kernel_act act, d9_kernel_out y) {
     const bool wide = s.outputs % D9_WIDE == 0 && d9_aligned(y.data) && x.store == y.store;

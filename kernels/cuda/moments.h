@@ -1,9 +1,9 @@
-/* What the kernels of the closed form share (moments.cu, moments_backward.cu): patches in shared memory, the sums of
- * their products, and the algebra that a warp does on a row of weights.
+/* Shared by the kernels of the closed form (moments.cu, moments_backward.cu): patches in shared memory, the sums of
+ * their products, and a warp's algebra on a row of weights.
  *
- * A patch is a column of ROWS numbers: what the convolution looks at, zeros, and 1 in the last row, so that sums of
- * products hold plain sums too. Products of rows are summed in squares of 4 x 4, row i being number i / 7 of square
- * i % 7: 28 of the 49 pairs of squares are enough, and lanes read neighbouring rows.
+ * A patch is a column of ROWS numbers: the convolution's inputs, zeros, and 1 in the last row, so that the sums of
+ * products include plain sums. Products of rows are summed in squares of 4 x 4; row i is number i / 7 of square i % 7.
+ * By symmetry 28 of the 49 pairs of squares are enough, and lanes read neighbouring rows.
  *
  * Sums are f32 over at most 64 pixels of one thread, and double from there on, in fixed order. */
 #ifndef D9_CUDA_MOMENTS_H
@@ -16,13 +16,13 @@ enum {
     D9_MOMENTS_ROWS = 28,
     D9_MOMENTS_SQUARES = 7,
     D9_MOMENTS_PAIRS = D9_MOMENTS_SQUARES * (D9_MOMENTS_SQUARES + 1) / 2,
-    D9_MOMENTS_SUMS = D9_MOMENTS_PAIRS * 16,               /* of products of rows, for a group */
+    D9_MOMENTS_SUMS = D9_MOMENTS_PAIRS * 16,               /* sums of products of rows in a group */
     D9_MOMENTS_CHUNK = 64,                                 /* outputs of a block */
-    D9_MOMENTS_TERMS = D9_MOMENTS_ROWS * D9_MOMENTS_CHUNK, /* of products of rows and outputs, for a chunk */
-    D9_MOMENTS_BLOCKS = 256                                /* that sum: two for each multiprocessor of a large GPU */
+    D9_MOMENTS_TERMS = D9_MOMENTS_ROWS * D9_MOMENTS_CHUNK, /* sums of products of rows and outputs in a chunk */
+    D9_MOMENTS_BLOCKS = 256 /* blocks that sum: two for each multiprocessor of a large GPU */
 };
 
-/* How many blocks share the images of a group, taking them in turn. */
+/* Number of blocks that share the images of a group, in turn. */
 static inline int64_t d9_moments_slices(const d9_cuda_moments &s) {
     const int64_t members = s.images / s.groups, wanted = d9_ceiling(D9_MOMENTS_BLOCKS, s.groups);
     return wanted < members ? wanted : members;
@@ -30,8 +30,8 @@ static inline int64_t d9_moments_slices(const d9_cuda_moments &s) {
 
 static inline int64_t d9_moments_chunks(const d9_cuda_moments &s) { return d9_ceiling(s.outputs, D9_MOMENTS_CHUNK); }
 
-/* Scratch: double parts of either kind of sum, double (G, chunks, TERMS) sums of the gradients, float (G, chunks,
- * TERMS) terms. */
+/* Scratch: double partial sums of either kind, double (G, chunks, TERMS) gradient sums, float (G, chunks, TERMS) terms.
+ */
 struct d9_moments_scratch {
     double *parts, *sums;
     float *terms;
@@ -50,17 +50,17 @@ static inline d9_moments_scratch d9_moments_divide(const d9_cuda_moments &s, voi
 
 /* ---- in a kernel: patches ---- */
 
-/* Columns [from, from + T) of an image into the tile (ROWS, T + 4); those from `end` on are zero. */
+/* Loads columns [from, from + T) of an image into the tile (ROWS, T + 4); columns from `end` on are zero. */
 template <int T, int S>
 D9_DEVICE void d9_moments_patches(const d9_cuda_moments &s, d9_kernel_in x, int64_t image, int from, int end,
                                   float *tile) {
-    enum { STRIDE = T + 4, AT_ONCE = 9 }; /* numbers of a row of 3 x 3 patches: loaded before the first is stored */
+    enum { STRIDE = T + 4, AT_ONCE = 9 }; /* elements of a 3 x 3 patch's row, all loaded before the first is stored */
     const int inputs = static_cast<int>(s.inputs), width = static_cast<int>(s.width), run = s.kernel * inputs;
     const int out_width = static_cast<int>(s.out_width);
     for (int item = static_cast<int>(threadIdx.x); item < T * (s.kernel + 1); item += D9_BLOCK) {
         const int column = item % T, line = item / T, pixel = from + column;
         float *to = tile + line * run * STRIDE + column;
-        if (line == s.kernel) { /* what no filter looks at */
+        if (line == s.kernel) { /* rows that no filter reads */
             for (int row = line * run; row < D9_MOMENTS_ROWS - 1; row++, to += STRIDE) *to = 0;
             tile[(D9_MOMENTS_ROWS - 1) * STRIDE + column] = pixel < end ? 1.0f : 0.0f;
             continue;
@@ -80,13 +80,13 @@ D9_DEVICE void d9_moments_patches(const d9_cuda_moments &s, d9_kernel_in x, int6
     }
 }
 
-/* Four neighbouring columns of a row. */
+/* Loads four neighbouring columns of a row. */
 D9_DEVICE float4 d9_moments_four(const float *row) { return *reinterpret_cast<const float4 *>(row); }
 
 /* ---- in a kernel: sums of products ---- */
 
 struct d9_moments_pair {
-    int first, second; /* squares */
+    int first, second; /* indices of the squares */
 };
 D9_DEVICE d9_moments_pair d9_moments_pair_of(int number) {
     d9_moments_pair pair = {0, number};
@@ -109,9 +109,9 @@ D9_DEVICE double d9_moments_at(const double *sums, int i, int j) {
 
 /* ---- in a kernel: a row of weights, a number for each lane of a warp ---- */
 
-struct d9_moments_map { /* what the filters of an output do to a patch */
+struct d9_moments_map { /* how the filters of an output act on a patch */
     d9_cuda_moments_weights weights;
-    int patch, between; /* numbers of a patch; 0: one convolution */
+    int patch, between; /* numbers in a patch; filters in between, 0: one convolution */
     d9_kernel_store store;
 };
 static inline d9_moments_map d9_moments_map_of(const d9_cuda_moments &s, const d9_cuda_moments_weights &weights,
@@ -121,7 +121,7 @@ static inline d9_moments_map d9_moments_map_of(const d9_cuda_moments &s, const d
     return map;
 }
 
-/* This lane's weight of output o; 0 for the lanes behind the patch. */
+/* This lane's weight of output o; 0 in lanes past the end of the patch. */
 D9_DEVICE double d9_moments_weight(const d9_moments_map &map, int64_t o, int lane) {
     if (lane >= map.patch) return 0;
     if (!map.between) return static_cast<double>(d9_rounded(map.store, map.weights.w[o * map.patch + lane]));
@@ -132,21 +132,21 @@ D9_DEVICE double d9_moments_weight(const d9_moments_map &map, int64_t o, int lan
     return sum;
 }
 
-/* The sum over j of p_lane p_j w_j, in the sums of one group; 0 for the lanes behind the patch. */
+/* Sum over j of p_lane p_j w_j, from the sums of one group; 0 in lanes past the end of the patch. */
 D9_DEVICE double d9_moments_product(const double *sums, int patch, const double *w, int lane) {
     double product = 0;
     for (int j = 0; j < patch && lane < patch; j++) product += w[j] * d9_moments_at(sums, lane, j);
     return product;
 }
 
-/* Puts a number of each lane where all lanes of the warp may read it: `row` is the warp's own. */
+/* Stores each lane's number in `row`, which belongs to the warp, so that all its lanes can read it. */
 D9_DEVICE void d9_moments_share(double *row, int lane, double number) {
     __syncwarp();
     row[lane] = number;
     __syncwarp();
 }
 
-/* (G, count) sums of (G, slices, count) parts. */
+/* Sums (G, slices, count) parts over the slices, to (G, count). */
 int d9_moments_fold(d9_cuda_stream stream, const double *parts, int64_t groups, int64_t slices, int64_t count,
                     double *sums);
 

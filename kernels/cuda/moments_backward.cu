@@ -1,27 +1,27 @@
-/* The closed form of a first layer, backward: one pass sums the products of the gradient before the activation and the
- * patches, D and S of kernels/cpu/moments.h; what is left is algebra in double. With filters in between, dW is the
- * gradient of their product times the transpose of the first. */
+/* The closed form of a first layer, backward: one pass sums the products of the patches with the gradient before the
+ * activation, D and S of kernels/cpu/moments.h; the rest is algebra in double. With filters in between, dW is the
+ * gradient of the product of both convolutions times the transpose of the first one. */
 #include "kernels/cuda/moments.h"
 
 enum {
-    TILE = 64, /* pixels: 16 for each of four parts of the block */
-    RUN = 256, /* whose sums are f32: 64 a thread */
+    TILE = 64, /* pixels of a tile, 16 for each of the block's four parts */
+    RUN = 256, /* pixels summed in f32, 64 for each thread */
     STRIDE = TILE + 4,
     PARTS = 4,
-    SUMS = D9_MOMENTS_TERMS / D9_BLOCK, /* of a thread */
+    SUMS = D9_MOMENTS_TERMS / D9_BLOCK, /* sums of each thread */
     WARPS = D9_BLOCK / D9_WARP
 };
 
-/* Where a block's shared floats lie: the patches and the gradients of a tile; or what the parts have summed. */
+/* Layout of a block's shared floats: patches and gradients of a tile, later the sums of the parts. */
 enum { SLOPES = D9_MOMENTS_ROWS * STRIDE, SHARED = PARTS * D9_MOMENTS_TERMS };
 static_assert(SLOPES + TILE * D9_MOMENTS_CHUNK <= SHARED, "a tile lies where the sums lie");
 
-struct gradient { /* of y, and what its slope is read from */
+struct gradient { /* gradient of y, and the array that the activation's derivative is computed from */
     d9_kernel_in dy, y;
     d9_kernel_act act;
 };
 
-/* Eight outputs of a pixel, of which n exist: at once where V is 8. */
+/* Loads the n valid ones of eight outputs of a pixel; in one load if V is 8. */
 template <int V, int S> D9_DEVICE d9_vector<8> load_eight(d9_kernel_in x, int64_t at, int64_t n) {
     d9_vector<8> t = {};
     for (int i = 0; i < 8; i += V) {
@@ -32,8 +32,8 @@ template <int V, int S> D9_DEVICE d9_vector<8> load_eight(d9_kernel_in x, int64_
     return t;
 }
 
-/* The gradients before the activation of a tile's pixels: (TILE, CHUNK), an eight of outputs in two halves as term_at
- * has them; zero from pixel `end` on. */
+/* Gradients before the activation of a tile's pixels, (TILE, CHUNK), with groups of eight outputs in two halves as in
+ * term_at; zero from pixel `end` on. */
 template <int V, int S>
 D9_DEVICE void put_slopes(const d9_cuda_moments &s, const gradient &b, int64_t row, int64_t chunk, int from, int end,
                           float *slopes) {
@@ -52,7 +52,7 @@ D9_DEVICE void put_slopes(const d9_cuda_moments &s, const gradient &b, int64_t r
     }
 }
 
-/* What a thread adds: four outputs from `column` on, rows `first`, first + 4 ..., a quarter of the pixels. */
+/* The sums of one thread: four outputs from `column` on, rows first, first + 4, ..., over a quarter of the pixels. */
 struct place {
     int column, first, part;
 };
@@ -81,13 +81,15 @@ D9_DEVICE void add_products(const float *shared, const place &at, float4 sum[D9_
     }
 }
 
-/* A block for a slice of a group's images and a chunk of the outputs. Parts (G, slices, chunks, CHUNK, ROWS). */
+/* One block for a slice of a group's images and a chunk of the outputs. Writes parts (G, slices, chunks, CHUNK, ROWS).
+ */
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_backward_kernel(d9_cuda_moments s, unsigned slices, d9_kernel_in x, gradient b, double *parts) {
     D9_SHARED(float, shared, SHARED);
     D9_SHARED(double, totals, D9_MOMENTS_TERMS);
-    double *total = totals + threadIdx.x; /* this thread's, D9_BLOCK apart: registers are short */
+    double *total =
+        totals + threadIdx.x; /* this thread's sums, D9_BLOCK elements apart; in shared memory to save registers */
     const int64_t group = blockIdx.x / slices, slice = blockIdx.x % slices;
     const int pixels = static_cast<int>(s.out_height * s.out_width);
     const place at = place_of();
@@ -124,7 +126,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     }
 }
 
-/* A block for an output, a warp for every eighth group, a lane for a number of the patch. */
+/* One block for each output; a warp takes every eighth group, a lane one number of the patch. */
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_weight_kernel(d9_cuda_moments s, d9_moments_map map, int64_t chunks, double n, const double *moments,
                           const double *sums, const float *mean, const float *inv_std, const float *scale,
@@ -137,7 +139,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     const double per = 1 / n;
     double *own = rows + warp * D9_WARP;
     d9_moments_share(own, lane, w);
-    double row = 0, dscale = 0; /* of lane ROWS - 1: dbias */
+    double row = 0, dscale = 0; /* in lane ROWS - 1 `row` is dbias */
     for (int64_t g = warp; g < s.groups; g += WARPS) {
         const double *q = moments + g * D9_MOMENTS_SUMS;
         const double d =
@@ -145,7 +147,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         const double total = __shfl_sync(0xffffffffu, d, D9_MOMENTS_ROWS - 1);
         const double average = static_cast<double>(mean[g * s.outputs + o]),
                      inverse = static_cast<double>(inv_std[g * s.outputs + o]);
-        const double product = inverse * (d9_warp_sum(w * d) - average * total); /* w is 0 behind the patch */
+        const double product = inverse * (d9_warp_sum(w * d) - average * total); /* w is 0 past the end of the patch */
         const double m = lane < map.patch ? d9_moments_at(q, lane, D9_MOMENTS_ROWS - 1) : 0;
         const double spread = d9_moments_product(q, map.patch, own, lane) - average * m; /* sum of p (w p - mean) */
         dscale += product;

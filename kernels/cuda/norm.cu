@@ -1,6 +1,6 @@
-/* Batch normalisation over ghost groups, forward: partial sums about a pivot, the terms of each group and channel, then
- * one pass that applies them, with the activation and the addition that follow. The pivot is the group's first pixel,
- * so that a large mean costs no digits. */
+/* Batch normalisation over ghost groups, forward: partial sums about a pivot, then the terms of each group and channel,
+ * then one pass that applies them together with the fused activation and addition. The pivot is the group's first
+ * pixel, so that a large mean costs no precision. */
 #include "kernels/cuda/norm.h"
 
 template <int V, int S, int R>
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(D9_BLOCK) norm_sums_kernel(d9_norm_plan p, d9_
     d9_norm_fold_slice<V>(p, first, second, sums);
 }
 
-/* One thread per group and channel. */
+/* One thread for each group and channel. */
 __global__ void __launch_bounds__(D9_BLOCK)
     norm_terms_kernel(d9_norm_plan p, d9_kernel_in x, const double *sums, d9_kernel_norm_state state, float *terms) {
     const double n = static_cast<double>(p.rows);
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     }
 }
 
-/* The same terms for every group: statistics averaged over the groups. One thread per channel. */
+/* Evaluation: terms from the statistics averaged over the groups. One thread for each channel. */
 __global__ void __launch_bounds__(D9_BLOCK)
     norm_eval_terms_kernel(d9_norm_plan p, d9_kernel_norm_state state, float *terms) {
     for (int64_t c = d9_thread(); c < p.channels; c += d9_threads()) {
@@ -71,12 +71,12 @@ int64_t d9_cuda_norm_scratch_bytes(const d9_kernel_norm *norm) {
     return norm->groups * norm->channels * (slices * 2 * 8 + 4 * 4);
 }
 
-/* Whether eight channels of everything the passes touch may be moved at once. */
+/* True if all arrays of the passes allow access to eight channels at once. */
 static bool is_wide(const d9_kernel_norm *norm, const void *scratch, d9_kernel_in x, const d9_kernel_epilogue *e,
                     d9_kernel_out y) {
     const bool two = e->addend.data;
-    const bool stores = (!y.data || y.store == x.store) &&
-                        (!two || (e->addend.store == x.store && e->last.store == x.store));
+    const bool stores =
+        (!y.data || y.store == x.store) && (!two || (e->addend.store == x.store && e->last.store == x.store));
     return stores && d9_norm_wide(norm, scratch) && d9_aligned(x.data) && d9_aligned(y.data) &&
            d9_aligned(e->addend.data) && d9_aligned(e->last.data);
 }

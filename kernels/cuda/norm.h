@@ -1,11 +1,10 @@
-/* How the passes of a normalisation divide the work: shared by norm*.cu.
+/* How the passes of a normalisation divide their work; used by norm*.cu.
  *
  * The rows of ghost group g are the pixels of its images g, g + G, g + 2G ...: row r is pixel r % pixels of member r /
- * pixels. A block works on one slice of one group's rows and at most 8 runs of 8 channels, or 32 of one: `columns`
- * threads side by side along the channels, a power of two, and `lines` rows at once. A thread takes four of its rows at
- * a time, so that four loads are on their way before it waits for the first. Partial sums are f32 over at most FOLD
- * rows of one thread, and double from there on, in fixed order. In several passes all this follows from the shape and V
- * alone, not from the device. */
+ * pixels. A block works on one slice of one group's rows and on at most 8 runs of 8 channels, or 32 single channels:
+ * `columns` threads (a power of two) along the channels, and `lines` rows at once. A thread loads four of its rows
+ * before it uses the first. Partial sums are f32 over at most FOLD rows of a thread, then double, in fixed order. With
+ * several passes the division depends only on the shape and V, not on the device. */
 #ifndef D9_CUDA_NORM_H
 #define D9_CUDA_NORM_H
 
@@ -17,7 +16,7 @@
 #include "kernels/formulas/norm.h"
 #undef D9_REAL
 
-enum { D9_NORM_FOLD = 64, D9_NORM_BLOCKS = 1024 }; /* rows a thread; blocks that fill a large GPU */
+enum { D9_NORM_FOLD = 64, D9_NORM_BLOCKS = 1024 }; /* rows summed in f32 by a thread; blocks that fill a large GPU */
 
 /* Divides numbers below 2^31 by a multiplication: Granlund and Montgomery, Division by Invariant Integers using
  * Multiplication, section 4. */
@@ -37,12 +36,12 @@ D9_DEVICE unsigned d9_divided(unsigned n, d9_divisor d) {
 
 struct d9_norm_plan {
     d9_divisor image;                       /* pixels */
-    int64_t pixels, channels, groups, rows; /* rows: of one group */
-    int64_t slices, chunks;                 /* of a group's rows; of the channels */
+    int64_t pixels, channels, groups, rows; /* rows: in one group */
+    int64_t slices, chunks;                 /* parts of a group's rows; parts of the channels */
     int columns, lines;
 };
 
-/* 128 bytes of half precision side by side, or of single channels a warp. */
+/* Columns of a block: 128 bytes of half precision, or one warp of single channels. */
 enum { D9_NORM_WIDE_COLUMNS = 8, D9_NORM_SINGLE_COLUMNS = 32 };
 
 static inline d9_norm_plan d9_norm_divide(const d9_kernel_norm *norm, int64_t lanes) {
@@ -73,10 +72,10 @@ static inline float *d9_norm_terms(const d9_norm_plan &p, void *scratch) {
 
 /* ---- in a kernel ---- */
 
-/* This thread's part: rows [row, end) in steps of plan.lines, channels from c. */
+/* Work of one thread: rows [row, end) in steps of plan.lines, channels from c on. */
 struct d9_norm_part {
     int64_t group, row, end, c;
-    bool works; /* false: there is nothing for this thread */
+    bool works; /* false: this thread has no work */
 };
 
 D9_DEVICE d9_norm_part d9_norm_share(const d9_norm_plan &p, int lanes) {
@@ -91,14 +90,14 @@ D9_DEVICE d9_norm_part d9_norm_share(const d9_norm_plan &p, int lanes) {
     return part;
 }
 
-/* Element of row r of the group, channel c. */
+/* Index of the element at row r of the group, channel c. */
 D9_DEVICE int64_t d9_norm_at(const d9_norm_plan &p, int64_t group, int64_t r, int64_t c) {
     const unsigned row = static_cast<unsigned>(r), member = d9_divided(row, p.image);
     return ((group + p.groups * member) * p.pixels + (row - member * p.image.by)) * p.channels + c;
 }
 
-/* A thread's rows: `rows` at a time while as many are left, then one by one. `call` handles R rows from row r on,
- * `lines` apart; it should fetch all of them before it stores anything. */
+/* Loops over a thread's rows, `rows` at a time while that many are left, then one by one. `call` processes R rows from
+ * row r on, `lines` apart; it should load all of them before it stores anything. */
 #define D9_NORM_TRIPS(rows, p, part, call)                                                                             \
     do {                                                                                                               \
         int64_t r = (part).row;                                                                                        \
@@ -111,10 +110,10 @@ D9_DEVICE int64_t d9_norm_at(const d9_norm_plan &p, int64_t group, int64_t r, in
             call;                                                                                                      \
         }                                                                                                              \
     } while (0)
-/* Four loads of 16 bytes: a row of f32 is two. */
+/* Rows loaded at once: four loads of 16 bytes; a row of f32 needs two loads. */
 #define D9_NORM_ROWS(S) ((S) == D9_KERNEL_F32 ? 2 : 4)
 
-/* One row's share of the sums: about a pivot; of a gradient dz. */
+/* Adds one row to the sums, of x about a pivot or of a gradient dz. */
 template <int V>
 D9_DEVICE void d9_norm_add(const d9_vector<V> &t, const d9_vector<V> &pivot, d9_vector<V> *first,
                            d9_vector<V> *second) {
@@ -135,9 +134,9 @@ D9_DEVICE void d9_norm_add_backward(const d9_vector<V> &dz, const d9_vector<V> &
     }
 }
 
-/* Adds N values over the lanes of a column, `columns` apart, by exchanges between lanes that differ in one bit. While
- * there is more than one value, each of the two goes on with half of them. to[value * columns + column] gets the sums;
- * each is written by one lane. */
+/* Sums N values over the lanes of a column (`columns` apart) with shuffles between lanes that differ in one bit. While
+ * more than one value is left, each lane of a pair continues with half of them. One lane writes each sum to to[value *
+ * columns + column]. */
 template <int N>
 D9_DEVICE void d9_norm_fold_lanes(double *values, int offset, int columns, int first, bool writes, double *to) {
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
@@ -159,8 +158,8 @@ D9_DEVICE void d9_norm_fold_lanes(double *values, int offset, int columns, int f
                                               writes && (half > 0 || !upper), to);
 }
 
-/* Adds the 2 V partial sums of the threads of each column in fixed order: to[j] the first and to[apart + j] the second
- * of the block's channel j < count. All threads of the block call it. */
+/* Adds the 2 V partial sums of each column's threads in fixed order: to[j] is the first and to[apart + j] the second
+ * sum of the block's channel j < count. All threads of the block must call it. */
 template <int V>
 D9_DEVICE void d9_norm_fold(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second, int64_t apart,
                             int64_t count, double *to) {
@@ -184,12 +183,12 @@ D9_DEVICE void d9_norm_fold(const d9_norm_plan &p, const d9_vector<V> &first, co
     }
 }
 
-/* The first channel of the block's chunk, V at a time. */
+/* First channel of the block's chunk; the chunk has `lanes` channels for each of its columns. */
 D9_DEVICE int64_t d9_norm_chunk(const d9_norm_plan &p, int lanes) {
     return static_cast<int64_t>(blockIdx.x) * p.columns * lanes;
 }
 
-/* The same into the slice's place in scratch. */
+/* Adds the partial sums as above and writes them to the slice's part of the scratch. */
 template <int V>
 D9_DEVICE void d9_norm_fold_slice(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second,
                                   double *sums) {
@@ -198,7 +197,7 @@ D9_DEVICE void d9_norm_fold_slice(const d9_norm_plan &p, const d9_vector<V> &fir
     d9_norm_fold<V>(p, first, second, p.channels, p.channels - chunk, slice + chunk);
 }
 
-/* The group's sums at channel c, added over its slices in order. */
+/* The group's two sums of channel c, added over its slices in order. */
 struct d9_norm_pair {
     double first, second;
 };
@@ -212,8 +211,8 @@ D9_DEVICE d9_norm_pair d9_norm_total(const d9_norm_plan &p, const double *sums, 
     return total;
 }
 
-/* Forward, about a pivot: notes mean and variance of n values in the state, at group and channel `at`. Returns
- * 1 / sqrt(variance + epsilon). */
+/* Forward: computes mean and variance of n values from sums about a pivot and, if `writes`, stores them in the state at
+ * index `at` of (G, C). Returns 1 / sqrt(variance + epsilon). */
 D9_DEVICE float d9_norm_note(const d9_kernel_norm_state &state, int64_t at, double n, double pivot, d9_norm_pair total,
                              bool writes, double *mean) {
     const double shift = total.first / n, spread = total.second / n - shift * shift;

@@ -1,14 +1,14 @@
-/* Batch normalisation over ghost groups, backward, with the activation's slope before it:
+/* Batch normalisation over ghost groups, backward, after the activation's derivative:
  *
  *   dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n),   S1 = sum dz,  S2 = sum dz (x - mean)
  *
- * Partial sums, the terms of each group and channel together with dscale and dbias, then one pass that writes dx. Where
- * dz is wanted, the first pass writes it and the last one reads it. */
+ * The steps are: partial sums; the terms of each group and channel, with dscale and dbias; one pass that writes dx. If
+ * dz has data, the first pass writes it and the last one reads it. */
 #include "kernels/cuda/norm.h"
 
-enum { TERM_CHANNELS = 32, TERM_LINES = D9_BLOCK / TERM_CHANNELS }; /* of a block of norm_backward_terms_kernel */
+enum { TERM_CHANNELS = 32, TERM_LINES = D9_BLOCK / TERM_CHANNELS }; /* shape of a block of norm_backward_terms_kernel */
 
-/* R rows on their way from memory. */
+/* R rows that are being loaded. */
 template <int V, int S, int R> struct fetched {
     int64_t at[R];
     d9_raw<V, S> x[R];
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     d9_norm_fold_slice<V>(p, first, second, sums);
 }
 
-/* A block owns 32 channels; its line l has the groups l, l + 8 ... Terms (G, 4, C): mean, a, b, c of
+/* A block owns 32 channels; its line l takes the groups l, l + 8, ... Writes terms (G, 4, C): mean, a, b, c of
  * dx = a * (dz - b - (x - mean) * c). dscale and dbias are summed over the groups of a line, then over the lines, in
  * order. */
 __global__ void __launch_bounds__(D9_BLOCK)

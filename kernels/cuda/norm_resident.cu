@@ -1,9 +1,10 @@
 /* Batch normalisation over ghost groups, forward, in one pass: x is read once and kept in the shared memory of a
- * cluster while mean and variance are computed, then normalised and written. The pool before the norm and what follows
- * the norm are part of the pass. */
+ * cluster while mean and variance are computed, then normalised and written. A pool before the norm and
+ * the epilogue after it are part of the pass. */
 #include "kernels/cuda/norm_resident.h"
 
-/* Mean, 1 / deviation, scale and bias of the block's channel j; the cluster's first block notes them. */
+/* Computes mean, 1 / deviation, scale and bias of the block's channel j; the cluster's first block stores the
+ * statistics. */
 D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64_t c, double pivot,
                          const d9_kernel_norm_state &state, float *terms) {
     const d9_norm_pair total = d9_resident_total(p, sums, j);
@@ -15,7 +16,7 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64
     terms[3 * D9_RESIDENT_CHANNELS + j] = state.bias[c];
 }
 
-/* R rows into the thread's own place, and into its sums. */
+/* Loads R rows into the thread's part of shared memory and adds them to its sums. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void keep_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, d9_kernel_in x,
                          d9_kernel_out pooled, d9_kernel_out kept, int64_t *slot, const d9_vector<V> &pivot,

@@ -1,13 +1,13 @@
-/* A normalisation in one pass: how a cluster of blocks keeps on chip what it has read. Shared by norm_resident*.cu.
+/* A normalisation in one pass: a cluster of blocks keeps its input in shared memory. Used by norm_resident*.cu.
  *
- * A cluster owns `runs` eights of channels of one ghost group; its blocks share the group's rows as the slices of
- * norm.h do, so a slice's number is the block's rank. Each thread keeps the runs that it has read in its own place of
- * the block's dynamic shared memory, and reads them again when the terms are known. No other thread touches that place,
- * so it needs no barrier. Every block adds the sums of all blocks, in the order of their ranks, through the cluster's
+ * A cluster owns `runs` groups of eight channels of one ghost group; its blocks divide the group's rows like the slices
+ * of norm.h, so a slice's index is the block's rank. Each thread stores the runs that it has read in its own part of
+ * the block's dynamic shared memory, and reads them again when the terms are known. No other thread accesses that part,
+ * so no barrier is needed. Every block adds the sums of all blocks in the order of their ranks, through the cluster's
  * shared memory.
  *
- * With a window, row r is the maximum of a 2 x 2 window of the pool's input, and the norm's dx goes to the first place
- * that holds the maximum. That is what the pool's own passes do; its output and gradient need no memory. */
+ * With a window, row r is the maximum of a 2 x 2 window of the pool's input, and the norm's dx goes to the first
+ * position of that maximum, as in the pool's own kernels; the pool's output and its gradient need no memory. */
 #ifndef D9_CUDA_NORM_RESIDENT_H
 #define D9_CUDA_NORM_RESIDENT_H
 
@@ -18,8 +18,8 @@ enum { D9_RESIDENT_RUNS = 8, D9_RESIDENT_CHANNELS = D9_RESIDENT_RUNS * D9_WIDE }
 
 struct d9_resident {
     d9_norm_plan norm;       /* slices: blocks of a cluster */
-    int64_t elements;        /* of one kept tensor in a block */
-    d9_kernel_window window; /* kernel 0: none */
+    int64_t elements;        /* elements of each tensor kept by a block */
+    d9_kernel_window window; /* kernel 0: no pool */
     d9_divisor line;         /* the window's output width */
 };
 
@@ -41,11 +41,11 @@ static inline d9_resident d9_resident_plan(const d9_kernel_norm *norm, const d9_
 
 /* ---- in a kernel ---- */
 
-/* Where a thread keeps its runs: the first one, and the distance from one to the next. */
+/* Index in shared memory of a thread's first run, and the distance between its runs. */
 template <int V> D9_DEVICE int64_t d9_resident_slot() { return static_cast<int64_t>(threadIdx.x) * V; }
 enum { D9_RESIDENT_STEP = D9_BLOCK * D9_WIDE };
 
-/* The block's sums of channel j, from all blocks of the cluster. */
+/* Sums of the block's channel j over all blocks of the cluster. */
 D9_DEVICE d9_norm_pair d9_resident_total(const d9_norm_plan &p, const double *sums, int j) {
     d9_norm_pair total = {0, 0};
     for (unsigned rank = 0; rank < static_cast<unsigned>(p.slices); rank++) {
@@ -56,7 +56,7 @@ D9_DEVICE d9_norm_pair d9_resident_total(const d9_norm_plan &p, const double *su
     return total;
 }
 
-/* The pool's input at the corner of the window of row r. */
+/* Index in the pool's input of the first element of row r's window. */
 D9_DEVICE int64_t d9_resident_corner(const d9_resident &plan, int64_t group, int64_t r, int64_t c) {
     const d9_norm_plan &p = plan.norm;
     const d9_kernel_window &w = plan.window;
@@ -65,12 +65,12 @@ D9_DEVICE int64_t d9_resident_corner(const d9_resident &plan, int64_t group, int
     return (((group + p.groups * member) * w.height + 2 * oy) * w.width + 2 * ox) * w.channels + c;
 }
 
-/* Element of place 0 .. 3 of the window at `corner`, in row-major order. */
+/* Index of position 0 .. 3, in row-major order, of the window at `corner`. */
 D9_DEVICE int64_t d9_resident_place(const d9_kernel_window &w, int64_t corner, int place) {
     return corner + ((place >> 1) * w.width + (place & 1)) * w.channels;
 }
 
-/* What a row is read from: its own run, or with P the four of its window. */
+/* Source of a row: one run, or with P the four runs of its window. */
 template <int V, int S, bool P> struct d9_resident_row { d9_raw<V, S> place[P ? 4 : 1]; };
 
 template <int V, int S, bool P>
@@ -84,7 +84,8 @@ D9_DEVICE d9_resident_row<V, S, P> d9_resident_fetch(const d9_resident &plan, d9
     return row;
 }
 
-/* The row, or the maximum of each lane; *places: two bits a lane, the first place that holds it. */
+/* Returns the row or, with P, the maximum of each lane. *places: two bits for each lane, the first position of the
+ * maximum. */
 template <int V, int S, bool P>
 D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident_row<V, S, P> &row, unsigned *places) {
     d9_vector<V> best = d9_open<V, S>(store, row.place[0]);
@@ -101,8 +102,7 @@ D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident
     return best;
 }
 
-/* Of the current device, for the kernel of either direction: its room, and the clusters that it runs at the same time.
- */
+/* For the current device and the kernel of either direction: limits, and the number of clusters that run at once. */
 int d9_norm_resident_room(d9_room *room);
 int d9_norm_resident_backward_room(d9_room *room);
 int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way, const d9_room &room);

@@ -6,7 +6,7 @@
  * share to scratch and takes a ticket. The cluster with the last ticket adds the shares in the order of the groups. */
 #include "kernels/cuda/norm_resident.h"
 
-/* What a block keeps. */
+/* Arrays that a block keeps in shared memory. */
 struct kept {
     d9_kernel_out dz, x;
     uint16_t *places;
@@ -24,8 +24,8 @@ D9_DEVICE d9_kernel_in in(d9_kernel_out kept) {
     return x;
 }
 
-/* Mean, a, b and c of dx = a * (dz - b - (x - mean) * c) for the block's channel j; the cluster's first block leaves
- * the group's share of dbias and dscale. */
+/* Computes mean, a, b and c of dx = a * (dz - b - (x - mean) * c) for the block's channel j. The cluster's first block
+ * writes the group's share of dbias and dscale. */
 D9_DEVICE void set_terms(const d9_norm_plan &p, const d9_norm_backward &b, const double *sums, int j, int64_t c,
                          float *terms, double *shares) {
     const d9_norm_pair total = d9_resident_total(p, sums, j);
@@ -40,9 +40,9 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const d9_norm_backward &b, const
     shares[(2 * blockIdx.z + 1) * p.channels + c] = inv_std * total.second;
 }
 
-/* Called by the first block of each cluster, a barrier after it has written its shares. The fences around the ticket
- * see to it that the shares are written before the ticket is taken, and that those of the others are there before they
- * are read here. The last one sets the ticket back to what it was. */
+/* Called by the first block of each cluster, one barrier after it wrote its shares. The fences ensure that the shares
+ * are visible before the ticket is taken, and that other clusters' shares are visible before they are read here. The
+ * last cluster resets the ticket. */
 D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *shares, unsigned *tickets,
                           const d9_kernel_norm_gradients &gradients) {
     D9_SHARED(unsigned, before, 1);
@@ -65,7 +65,7 @@ D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *sh
     if (gradients.dbias) gradients.dbias[c] = static_cast<float>(bias);
 }
 
-/* The gradient to the first maximum of each lane's window, zero to the rest. */
+/* Writes the gradient to the first maximum of each lane's window and zero to its other places. */
 template <int V, int S>
 D9_DEVICE void scatter(const d9_kernel_window &w, int64_t corner, unsigned places, const d9_vector<V> &t,
                        d9_kernel_out dx) {
@@ -76,7 +76,7 @@ D9_DEVICE void scatter(const d9_kernel_window &w, int64_t corner, unsigned place
     }
 }
 
-/* R rows: dz and x into the thread's own places, and into its sums. */
+/* Loads R rows of dz and x into the thread's part of shared memory and adds them to its sums. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void keep_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
                          bool keeps_x, const kept &own, int64_t *slot, const d9_vector<V> &mean, d9_vector<V> *first,
@@ -100,7 +100,7 @@ D9_DEVICE void keep_rows(const d9_resident &plan, const d9_norm_part &part, int6
     }
 }
 
-/* dx of R rows; with P of their windows. dz, too, where it is wanted. */
+/* Writes dx of R rows, or with P of their windows, and dz if it has data. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void write_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
                           bool keeps_x, const kept &own, int64_t *slot, const d9_norm_factors<V> &terms,

@@ -1,11 +1,11 @@
-/* The ways to divide a normalisation in one pass: how wide a slice of channels a cluster takes, and among how many
- * blocks it shares the rows. Nothing about the device is assumed: it is asked how much a block may keep and how many
- * clusters of each kind it runs at the same time. A way of which it runs none is no way.
+/* Candidate divisions of work for the one-pass normalisation: how many channels a cluster takes, and how many blocks
+ * share its rows. The device is queried for the shared memory of a block and for the number of clusters it can run at
+ * the same time; a division of which it runs none is dropped.
  *
- * All move the same bytes (a quarter more where x is read twice). What differs is how many blocks are at work on
- * average: clusters come in waves, and the last is seldom full; a thread without a row does not count. More than one
- * block a multiprocessor is no gain of its own. So the first way is the one that keeps most multiprocessors busy, then
- * the widest slice, then the fewest blocks; a measurement on the device may prefer another. */
+ * All divisions move the same number of bytes (a quarter more if x is read twice). They differ in the average number of
+ * busy multiprocessors: clusters run in waves, the last wave is rarely full, and threads without a row do not count.
+ * The list is ordered by busy multiprocessors, then by the widest slice, then by the fewest blocks; tuning on the
+ * device may choose another one. */
 #include "kernels/cuda/norm_resident.h"
 
 struct ranked {
@@ -13,8 +13,8 @@ struct ranked {
     double cost;
 };
 
-/* For a run of 8 lanes: forward x; backward dz, x and two bytes for the places of the maximum. The two bytes count even
- * where there is no pool, so that the work is divided in the same way with and without one. */
+/* Shared memory for a run of 8 lanes: forward x; backward dz, x and two bytes for the positions of the maxima. The two
+ * bytes are counted even without a pool, so that the work is divided equally with and without one. */
 static int64_t run_bytes(d9_kernel_store store, bool backward, bool keeps_x) {
     const int64_t run = store == D9_KERNEL_F32 ? 4 * D9_WIDE : 2 * D9_WIDE;
     return backward && keeps_x ? 2 * run + 2 : run;
@@ -34,7 +34,7 @@ static double cost(const d9_kernel_norm *norm, const d9_cuda_residence *way, int
     return (way->keeps_x ? 1 : 1.25) / (busy < 1 ? busy : 1);
 }
 
-/* Behind all that are as good. */
+/* Inserts after all entries that are equally good. */
 static void insert(ranked *list, int *count, const ranked &one) {
     int at = (*count)++;
     for (; at > 0 && list[at - 1].cost > one.cost; at--) list[at] = list[at - 1];

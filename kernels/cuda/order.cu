@@ -1,5 +1,6 @@
-/* The epoch's order: CUB's radix sort of the samples by their keys. It is stable, so ties stay in the samples' order.
- * Scratch: keys (count), sorted keys (count), samples (count), each at a multiple of 256 bytes, then CUB's own. */
+/* The epoch's order: CUB's radix sort of the samples by their keys. The sort is stable, so ties stay in the order of
+ * the samples. Scratch: keys (count), sorted keys (count), samples (count), each aligned to 256 bytes, then CUB's own.
+ */
 #include "kernels/cuda/order.h"
 
 #include <cub/device/device_radix_sort.cuh>

@@ -1,4 +1,4 @@
-/* What the two halves of d9_cuda_order share: the keys (order_keys.cu, which also runs on the CPU model) and the sort
+/* Shared by the two halves of d9_cuda_order: the keys (order_keys.cu, which also runs on the CPU model) and the sort
  * (order.cu, CUB). */
 #ifndef D9_CUDA_ORDER_H
 #define D9_CUDA_ORDER_H

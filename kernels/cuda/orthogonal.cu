@@ -1,6 +1,6 @@
-/* The update of a filter by a nearly orthogonal matrix (kernels/formulas/orthogonal.h): momentum and sums of squares,
- * what follows from them, three products an iteration, and the step. Nothing here waits for the host: rates, the step's
- * number and whether the filter is renormalised are read on the device. */
+/* Muon's update of a filter (kernels/formulas/orthogonal.h): momentum and sums of squares, the factors that follow from
+ * them, three matrix products an iteration, and the step. Nothing here waits for the host: learning rates, the step
+ * number and whether the filter is normalised are read from device memory. */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
@@ -8,20 +8,20 @@
 #undef D9_REAL
 
 enum {
-    TILE = 64,  /* rows and columns of a block's part of a product */
-    DEPTH = 16, /* of it at a time */
-    EACH = 4,   /* rows and columns of a thread's part */
+    TILE = 64,  /* rows and columns of a block's tile of the product */
+    DEPTH = 16, /* reduction steps loaded at a time */
+    EACH = 4,   /* rows and columns of a thread's tile */
     ACROSS = TILE / EACH
 };
 static_assert(ACROSS * ACROSS == D9_BLOCK, "a thread for every 4 x 4 sums of a tile");
 
-constexpr unsigned SUM_BLOCKS = 128; /* at most, of the sums of squares */
+constexpr unsigned SUM_BLOCKS = 128; /* upper limit of blocks that sum squares */
 
 struct terms_of_step {
-    float scale, keep, rate; /* of H, of w, of X */
+    float scale, keep, rate; /* factors of H, w and X */
 };
 
-/* ---- momentum, and what the norms say ---- */
+/* ---- momentum and norms ---- */
 
 __global__ void __launch_bounds__(D9_BLOCK)
     orthogonal_start_kernel(d9_cuda_orthogonal o, d9_kernel_in g, const float *w, float *v, float *wide, double *sums) {
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     sums[gridDim.x + blockIdx.x] = w_sum;
 }
 
-/* One thread: a few hundred sums, in order. */
+/* One thread adds a few hundred sums in order. */
 __global__ void __launch_bounds__(D9_BLOCK)
     orthogonal_terms_kernel(d9_cuda_orthogonal o, const double *sums, int blocks, terms_of_step *terms) {
     const bool renormalise = d9_coefficient(o.renormalise, o.step) > 0;
@@ -79,21 +79,21 @@ struct operand {
     int64_t row, column;
 };
 
-enum { PLAIN, INNER, OUTER }; /* what becomes of a sum: nothing, B of it and of A, the next X of it and of X */
+enum { PLAIN, INNER, OUTER }; /* use of a product: none; B from it and A; the next X from it and X */
 
 struct product {
     int64_t rows, columns, depth;
     operand a, b; /* (rows, depth); (columns, depth) */
     int become;
     d9_kernel_in with;
-    d9_kernel_out y; /* (rows, columns) */
+    d9_kernel_out y;  /* (rows, columns) */
     float by[3] = {}; /* (a, b, c): set by multiply() */
 };
 
-/* Rows [from, from + TILE) and depths [k, k + DEPTH) into shared memory, depth by depth; what is not there is zero.
- * Neighbouring threads take neighbouring elements. */
+/* Loads rows [from, from + TILE) and reduction steps [k, k + DEPTH) into shared memory, step by step; elements outside
+ * of the matrix are zero. Neighbouring threads load neighbouring elements. */
 D9_DEVICE void take(const operand &s, int64_t count, int64_t from, int64_t depth, int64_t k, float *tile) {
-    D9_UNROLL(1) /* more at once and registers spill */
+    D9_UNROLL(1) /* unrolling further spills registers */
     for (int t = static_cast<int>(threadIdx.x); t < TILE * DEPTH; t += D9_BLOCK) {
         const int i = s.column == 1 ? t / DEPTH : t % TILE, d = s.column == 1 ? t % DEPTH : t / TILE;
         const bool there = from + i < count && k + d < D9_END(depth);
@@ -107,7 +107,7 @@ D9_DEVICE float become(const product &p, int64_t at, float sum) {
     return sum;
 }
 
-/* Grid: along x tiles of columns, along y tiles of rows. Each sum runs over the depth upwards. */
+/* Grid: x over tiles of columns, y over tiles of rows. Each sum runs over the reduction in ascending order. */
 __global__ void __launch_bounds__(D9_BLOCK) orthogonal_product_kernel(product p) {
     D9_SHARED(float, a, DEPTH *TILE);
     D9_SHARED(float, b, DEPTH *TILE);
@@ -177,7 +177,7 @@ static int multiply(d9_cuda_stream stream, const d9_cuda_orthogonal *o, product 
     return D9_LAUNCH(orthogonal_product_kernel, grid, D9_BLOCK, stream, p);
 }
 
-/* A of X, B of A, the next X: which is r.next after it. */
+/* One iteration: A from X, B from A, then the next X in r.next. */
 static int iterate(d9_cuda_stream stream, const d9_cuda_orthogonal *o, const room &r) {
     const int64_t rows = o->rows, columns = o->columns, side = side_of(o);
     const d9_kernel_in x = in_of(r.x), a = in_of(r.a), b = in_of(r.b);
@@ -186,7 +186,7 @@ static int iterate(d9_cuda_stream stream, const d9_cuda_orthogonal *o, const roo
     D9_CUDA_TRY(multiply(stream, o,
                          wide ? product{side, side, columns, by_row, by_row, PLAIN, {}, r.a}
                               : product{side, side, rows, by_column, by_column, PLAIN, {}, r.a}));
-    /* A and B are equal to their transposes, so that a row of them serves as a column. */
+    /* A and B are symmetric, so a row can be read as a column. */
     D9_CUDA_TRY(multiply(stream, o, {side, side, side, square, square, INNER, a, r.b}));
     D9_CUDA_TRY(multiply(stream, o,
                          wide ? product{rows, columns, side, inner, by_column, OUTER, x, r.next}

@@ -1,6 +1,6 @@
-/* Pooling over (N, H, W, C), a run of channels a thread. Of a maximum, ties go to the first of the window in row-major
- * order; a NaN wins over every number, and a later NaN over an earlier one; what lies outside the image is not looked
- * at. The backward pass looks for the maximum again: it reads x once more and needs no index. */
+/* Pooling over (N, H, W, C), one run of channels for each thread. On a tie the first pixel of the window in row-major
+ * order is the maximum; a NaN wins over every number, and a later NaN over an earlier one; pixels outside of the image
+ * are ignored. The backward pass finds the maximum again: it reads x once more and needs no stored index. */
 #include "kernels/cuda/vector.h"
 
 D9_DEVICE int64_t input_at(const d9_kernel_window &w, int64_t n, int64_t iy, int64_t ix) {
@@ -11,15 +11,15 @@ D9_DEVICE int64_t output_at(const d9_kernel_window &w, int64_t n, int64_t oy, in
     return ((n * w.out_height + oy) * w.out_width + ox) * w.channels;
 }
 
-/* The part of a window that lies inside the image: rows [top, bottom) and columns [left, right) of the window, whose
- * first element may lie outside. There is always something inside (graph/ops/pool.c). */
+/* The part of a window inside of the image: rows [top, bottom) and columns [left, right) of the window. The window's
+ * first element may be outside, but the part is never empty (graph/ops/pool.c). */
 struct inside {
     int top, bottom, left, right;
 };
 
 D9_DEVICE int clipped(int n, int most) { return n < 0 ? 0 : n < most ? n : most; }
 
-/* Where window `o` begins, in rows or in columns. */
+/* First row, or column, of window `o`. */
 D9_DEVICE int begin_of(const d9_kernel_window &w, int64_t o) { return static_cast<int>(o) * w.stride - w.pad; }
 
 D9_DEVICE inside inside_of(const d9_kernel_window &w, int64_t oy, int64_t ox) {
@@ -28,7 +28,7 @@ D9_DEVICE inside inside_of(const d9_kernel_window &w, int64_t oy, int64_t ox) {
             clipped(static_cast<int>(w.width) - x, w.kernel)};
 }
 
-/* The maximum of each lane in window (oy, ox) of image n, and its place 0 .. kernel * kernel - 1. */
+/* Maximum of each lane in a window, and its position 0 .. kernel * kernel - 1. */
 template <int V> struct found {
     d9_vector<V> best;
     int place[V];
@@ -52,8 +52,8 @@ D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in x, int64_t n, in
     return f;
 }
 
-/* Grids: along x the runs of one row of pixels, along y the rows of all images, of which there are less than 2^31:
- * division of 64 bits is a call of a function. */
+/* Grid: x over the runs of a row of pixels, y over the rows of all images. There are fewer than 2^31 rows, so 32-bit
+ * division suffices; 64-bit division would be a function call. */
 #define FOR_ROWS(row, rows) for (unsigned row = blockIdx.y; row < static_cast<unsigned>(rows); row += gridDim.y)
 D9_DEVICE unsigned image_of(unsigned row, int64_t height) { return row / static_cast<unsigned>(height); }
 D9_DEVICE unsigned within(unsigned row, int64_t height) { return row % static_cast<unsigned>(height); }
@@ -72,8 +72,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d
     }
 }
 
-/* Windows that do not overlap. Each writes its own inputs, and also the inputs between it and the next window, which
- * belong to none. */
+/* Windows without overlap: each writes the gradient of its own inputs, and of the inputs between it and the next
+ * window, which no window contains. */
 template <int V>
 D9_DEVICE void scatter(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox,
                        int64_t c, d9_kernel_out dx) {
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     }
 }
 
-/* The windows that cover row or column `at` of the image, `out` of them in all: [first, end). */
+/* The windows [first, end) that cover row, or column, `at` of the image; there are `out` windows in all. */
 struct covering {
     int64_t first, end;
 };
@@ -112,7 +112,8 @@ D9_DEVICE covering covering_of(const d9_kernel_window &w, int64_t at, int64_t ou
     return {padded < w.kernel ? 0 : (padded - w.kernel) / w.stride + 1, last < out ? last : out};
 }
 
-/* Overlapping windows: each input asks the windows that cover it, in row-major order, whether their maximum is here. */
+/* Overlapping windows: each input visits the windows that cover it in row-major order and adds the gradient of those
+ * whose maximum it is. */
 template <int V>
 D9_DEVICE d9_vector<V> gather(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t iy,
                               int64_t ix, int64_t c) {
@@ -143,7 +144,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
 
 /* ---- means: without padding ---- */
 
-/* A row of the window is added in f32, the rows in double. `share`: of one element. */
+/* A row of the window is summed in f32, the rows in double. `share` is the weight of one element. */
 D9_DEVICE float shared(double sum, double share) { return static_cast<float>(sum * share); }
 
 template <int V>
@@ -195,7 +196,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 
 /* ---- launchers ---- */
 
-/* Blocks are no wider than the number of runs in a row. */
+/* Threads of a block, at most the number of runs in a row. */
 static unsigned block_of(int64_t runs) {
     const int64_t threads = d9_ceiling(runs, D9_WARP) * D9_WARP, most = D9_BLOCK;
     return static_cast<unsigned>(threads < most ? threads : most);

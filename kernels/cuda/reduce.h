@@ -1,10 +1,10 @@
-/* Sums over a warp and over a block. Deterministic: the order of additions is fixed by the lane and the warp. */
+/* Deterministic sums over a warp and over a block: lane and warp fix the order of the additions. */
 #ifndef D9_CUDA_REDUCE_H
 #define D9_CUDA_REDUCE_H
 
 #include "kernels/cuda/launch.h"
 
-/* Butterfly: every lane gets the same bits. All 32 lanes call it. */
+/* Butterfly sum: every lane gets the same bits. All 32 lanes must call it. */
 D9_DEVICE double d9_warp_sum(double x) {
     for (int offset = D9_REDUCED_LANES / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
     return x;
@@ -18,7 +18,8 @@ D9_DEVICE double d9_warp_largest(double x) {
     return x;
 }
 
-/* Of a block of D9_BLOCK threads, all of which call it. Only thread 0 gets the sum. Ends without a barrier. */
+/* Sum over a block of D9_BLOCK threads, all of which must call it. Only thread 0 gets the sum. There is no barrier at
+ * the end. */
 D9_DEVICE double d9_block_sum(double x) {
     D9_SHARED(double, part, D9_BLOCK / D9_WARP);
     const double sum = d9_warp_sum(x);

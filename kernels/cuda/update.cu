@@ -1,5 +1,5 @@
-/* Updates and the tail: all parameters of a group in one launch; the guard over gradients that are not finite; the
- * step's number. Rates are read on the device. */
+/* Updates and the tail of a step: one launch updates all parameters of a group; the guard checks for non-finite
+ * gradients; the step number advances. Learning rates are read from device memory. */
 #include "kernels/cuda/vector.h"
 
 #include "kernels/formulas/update.h"
@@ -10,7 +10,7 @@ __global__ void advance_kernel(int64_t batches, int64_t *step) { *step += batche
 /* ---- the update ---- */
 
 struct state_arrays {
-    float *of[D9_UPDATE_STATES]; /* nullptr: zeros, and nothing is kept */
+    float *of[D9_UPDATE_STATES]; /* nullptr: zeros, not stored */
 };
 
 D9_DEVICE d9_update_terms_float terms_of(const d9_cuda_update &rule) {
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- the guard ---- */
 
-/* The parameter that element `at` belongs to: the first whose end lies beyond it, else the last. */
+/* Index of the parameter that contains element `at`: the first whose end is greater, otherwise the last. */
 D9_DEVICE int32_t parameter_at(const int64_t *ends, int32_t parameters, int64_t at) {
     int32_t low = 0, high = parameters - 1;
     while (low < high) {
@@ -69,7 +69,7 @@ D9_DEVICE int32_t parameter_at(const int64_t *ends, int32_t parameters, int64_t 
     return low;
 }
 
-/* An integer minimum: the result is the same in whatever order the threads come. */
+/* An integer minimum does not depend on the order of the threads. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
     guard_check_kernel(d9_kernel_in g, int64_t count, int64_t first, const int64_t *ends, int32_t parameters,

@@ -1,9 +1,9 @@
-/* Runs of V floats that a thread loads, computes on and stores: 16 bytes at a time where V is 8 and the run is whole,
- * element by element at the end of an array or where V is 1.
+/* Runs of V floats that a thread loads, computes on and stores: 16 bytes at a time if V is 8 and the run is whole,
+ * element by element at the end of an array or if V is 1.
  *
- * S is the storage type where the compiler knows it, or D9_ANY: then it is read from the argument, by a branch that is
- * the same for all threads. Narrowing is rounded to nearest even, as in kernels/formulas/half.h, by the processor's own
- * instructions. */
+ * S is the storage type if it is a compile-time constant. With D9_ANY it is read from the argument, by a branch that
+ * all threads take alike. Stores round to nearest even, as in kernels/formulas/half.h, with the device's instructions.
+ */
 #ifndef D9_CUDA_VECTOR_H
 #define D9_CUDA_VECTOR_H
 
@@ -30,7 +30,7 @@ D9_DEVICE uint16_t d9_narrow_bf16(float x) { return d9_bf16_from_float(x); }
 D9_DEVICE float d9_power_of_two_of(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); } /* same error */
 #endif
 
-enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 }; /* elements of 16 bytes: of half precision, of f32 */
+enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 }; /* elements in 16 bytes, of half precision and of f32 */
 
 template <int V> struct d9_vector { float v[V]; };
 
@@ -44,7 +44,7 @@ D9_DEVICE uint16_t d9_narrow(int store, float x) {
     return store == D9_KERNEL_BF16 ? d9_narrow_bf16(x) : d9_narrow_fp16(x);
 }
 
-/* What a value is after it has been stored and loaded again. */
+/* Rounds to the storage type, as storing and loading would. */
 D9_DEVICE float d9_rounded(int store, float x) {
     return store == D9_KERNEL_F32 ? x : d9_widen(store, d9_narrow(store, x));
 }
@@ -74,8 +74,8 @@ D9_DEVICE uint32_t d9_pack(int store, float low, float high) {
     return static_cast<uint32_t>(d9_narrow(store, low)) | static_cast<uint32_t>(d9_narrow(store, high)) << 16;
 }
 
-/* A whole run as it is stored: what may be on its way from memory while the thread works on another. */
-template <int V, int S> struct d9_raw { uint4 low, high; }; /* high: of f32 alone */
+/* A whole run in its storage type, so that a load can be in flight while the thread works on another run. */
+template <int V, int S> struct d9_raw { uint4 low, high; }; /* high: only for f32 */
 template <int S> struct d9_raw<1, S> { float value; };
 
 template <int S> D9_DEVICE d9_raw<8, S> d9_fetch_whole(d9_kernel_in x, int64_t at) {
@@ -125,7 +125,7 @@ template <int S> D9_DEVICE void d9_store_whole(d9_kernel_out y, int64_t at, cons
                    d9_pack(store, r.v[6], r.v[7]));
 }
 
-/* ---- a run of V, of which n exist; the others load as 0 and are not stored ---- */
+/* ---- a run of V elements, of which n are valid; the others load as 0 and are not stored ---- */
 
 template <int V, int S> struct d9_run {
     D9_DEVICE d9_raw<V, S> fetch(d9_kernel_in x, int64_t at) { return d9_fetch_whole<S>(x, at); }
@@ -143,7 +143,8 @@ template <int V, int S> struct d9_run {
     }
 };
 
-/* 16 bytes of f32, 8 of half precision: where streams of f32 go by, lanes then lie side by side. */
+/* Four elements, 16 bytes of f32 or 8 of half precision: with f32 arrays, neighbouring lanes then access neighbouring
+ * addresses. */
 template <int S> struct d9_run<4, S> {
     D9_DEVICE d9_vector<4> load(d9_kernel_in x, int64_t at, int64_t n) {
         const int store = d9_store_of<S>(x.store);
@@ -189,7 +190,7 @@ template <int V, int S> D9_DEVICE void d9_put(d9_kernel_out y, int64_t at, int64
     d9_run<V, S>::store(y, at, n, r);
 }
 
-/* Whole runs of 8 in two steps: from memory, and into numbers. */
+/* Whole runs of 8 in two steps: d9_fetch loads the bytes, the next function converts them. */
 template <int V, int S> D9_DEVICE d9_raw<V, S> d9_fetch(d9_kernel_in x, int64_t at) {
     return d9_run<V, S>::fetch(x, at);
 }
@@ -197,7 +198,7 @@ template <int V, int S> D9_DEVICE d9_vector<V> d9_open(d9_kernel_store store, co
     return d9_run<V, S>::open(store, raw);
 }
 
-/* The same for arrays that are f32 in any case. */
+/* Loads from an array that is always f32. */
 template <int V> D9_DEVICE d9_vector<V> d9_load_floats(const float *x, int64_t at, int64_t n) {
     const d9_kernel_in in = {x, D9_KERNEL_F32};
     return d9_run<V, D9_KERNEL_F32>::load(in, at, n);
@@ -217,15 +218,15 @@ template <int V> D9_DEVICE void d9_round(int store, d9_vector<V> *t) {
     for (int i = 0; i < V; i++) t->v[i] = d9_rounded(store, t->v[i]);
 }
 
-/* An activation with what follows from its number, computed once a thread. */
+/* An activation and its derived constants, computed once in each thread. */
 struct d9_act {
     int activation;
     float alpha, factor; /* log2 e / alpha */
 };
 D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alpha, 0x1.715476p+0f / act.alpha}; }
 
-/* CELU where half precision is stored. The formula's exponential has 25 instructions, so a pass over memory would wait
- * for arithmetic. This one is the processor's own; its error is at most alpha 2^-22. */
+/* CELU for half-precision storage. The formula's exponential has 25 instructions, which would make a memory-bound pass
+ * compute-bound; this version uses the device's exponential, with an error of at most alpha 2^-22. */
 template <int V> D9_DEVICE void d9_celu_run(d9_act act, d9_vector<V> *t) {
     for (int i = 0; i < V; i++) {
         const float x = t->v[i], above = x > 0 ? x : 0, below = x > 0 ? 0 : x;
@@ -233,7 +234,7 @@ template <int V> D9_DEVICE void d9_celu_run(d9_act act, d9_vector<V> *t) {
     }
 }
 
-/* t = act(t), to be stored; t = t * slope(reference). The row of activations.def is chosen once for the run. */
+/* t = act(t) for storage type `store`. The switch over activations.def runs once for the whole run. */
 template <int V> D9_DEVICE void d9_act_run(d9_act act, int store, d9_vector<V> *t) {
     if (act.activation == D9_ACT_CELU && store != D9_KERNEL_F32) return d9_celu_run<V>(act, t);
     switch (act.activation) {
@@ -263,17 +264,17 @@ template <int V> D9_DEVICE void d9_slope_run(d9_kernel_act act, const d9_vector<
     }
 }
 
-/* Runs of V over `count` elements in a grid-stride loop: `at`, and `n` elements from there on exist. */
+/* Grid-stride loop over `count` elements in runs of V: each run begins at `at` and has `n` valid elements. */
 #define D9_FOR_RUNS(count)                                                                                             \
     for (int64_t at = d9_thread() * V, n = D9_END(count) - at; n > 0; at += d9_threads() * V, n = D9_END(count) - at)
 
-/* On the host: whether an array may be read 16 bytes at a time; and the launch of a kernel, over
- * runs of eight where all arrays allow it, of four where one of them is f32, else over single elements. */
+/* Host code: d9_aligned tells if an array can be read 16 bytes at a time. D9_LAUNCH_RUNS launches a kernel over runs of
+ * eight elements if all arrays allow it, of four if one of them is f32, otherwise over single elements. */
 static inline bool d9_aligned(const void *data) { return (reinterpret_cast<uintptr_t>(data) & 15) == 0; }
 
 #define D9_LAUNCH_RUNS_OF(V, kernel, count, stream, ...)                                                               \
     D9_LAUNCH(kernel<V>, d9_blocks(d9_ceiling(count, V)), D9_BLOCK, stream, __VA_ARGS__)
-/* half: no array is f32. */
+/* half: true if no array is f32. */
 #define D9_LAUNCH_RUNS(kernel, aligned, half, count, stream, ...)                                                      \
     ((count) <= 0          ? 0                                                                                         \
      : (aligned) && (half) ? D9_LAUNCH_RUNS_OF(D9_WIDE, kernel, count, stream, __VA_ARGS__)                            \

@@ -1,7 +1,9 @@
-/* Activations: value, and slope from y or x as activations.def says. Include with D9_REAL set (real.h).
+/* Activations: the value, and the derivative as a function of y or x (activations.def says which). Include with D9_REAL
+ * set (real.h).
  *
- * d9_act_<ID>(x, alpha) and d9_act_slope_<ID>(t, alpha), where t is y for rows with from_output and x for the rest:
- * dx = dy * slope(t). A NaN stays a NaN, infinities give the limits. No branches, no indices. */
+ * d9_act_<ID>(x, alpha) is the value, d9_act_slope_<ID>(t, alpha) the derivative, where t is y for rows with
+ * from_output and x for the others: dx = dy * slope(t). A NaN stays a NaN, infinities give the limits. There are no
+ * branches. */
 #include "kernels/formulas/real.h"
 #include "kernels/formulas/rows.h"
 
@@ -15,7 +17,8 @@ D9_FN D9_REAL D9_OF(d9_act_slope_RELU)(D9_REAL y, D9_REAL alpha) {
     return y <= 0 ? D9_R(0) : D9_R(1);
 }
 
-/* The exponential is computed for every x and chosen last, though above 0 it means nothing; a NaN comes from it. */
+/* The exponential is computed for every x and selected at the end, without a branch. Above 0 it is not used; a NaN
+ * comes from it. */
 D9_FN D9_REAL D9_OF(d9_act_CELU)(D9_REAL x, D9_REAL alpha) {
     const D9_REAL below = alpha * D9_OF(d9_expm1_below)(x * (1 / alpha));
     return x > 0 ? x : below;
@@ -53,7 +56,7 @@ D9_FN D9_REAL D9_OF(d9_sigmoid)(D9_REAL x) {
     return (x < 0 ? e : 1) / (1 + e);
 }
 
-/* x sigmoid(x) is below the smallest denormal from -800 on. */
+/* Below -800, x sigmoid(x) is smaller than the smallest denormal. */
 D9_FN D9_REAL D9_OF(d9_act_SILU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
     const D9_REAL low = x < -800 ? D9_R(-800) : x;
@@ -68,7 +71,7 @@ D9_FN D9_REAL D9_OF(d9_act_slope_SILU)(D9_REAL x, D9_REAL alpha) {
     return s * (1 + c * (1 - s));
 }
 
-/* By number, for code that is not hot: d9_activation's values. */
+/* Selects the activation by its number (d9_activation), for code that is not performance critical. */
 D9_FN D9_REAL D9_OF(d9_activation_value)(int activation, D9_REAL x, D9_REAL alpha) {
     switch (activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \

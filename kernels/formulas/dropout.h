@@ -1,5 +1,5 @@
-/* Which elements dropout keeps. Element i is kept where word i mod 4 of block i / 4 is at least p 2^32; the block is
- * Philox(seed; i / 4, step, D9_STREAM_DROPOUT, stream of the role). So a backward pass asks again instead of reading a
+/* The elements that dropout keeps. Element i is kept if word i mod 4 of block i / 4 is at least p 2^32; the block is
+ * Philox(seed; i / 4, step, D9_STREAM_DROPOUT, stream of the role). The backward pass draws again instead of storing a
  * mask, and every backend keeps the same elements. */
 #ifndef D9_FORMULAS_DROPOUT_H
 #define D9_FORMULAS_DROPOUT_H
@@ -9,7 +9,7 @@
 typedef struct d9_dropout {
     uint64_t seed;
     uint32_t step, stream;
-    uint32_t least; /* word of a kept element: p 2^32 */
+    uint32_t least; /* smallest word of a kept element: p 2^32 */
     float scale;    /* 1 / (1 - p) */
 } d9_dropout;
 

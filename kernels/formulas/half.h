@@ -9,13 +9,19 @@
 #include "kernels/formulas/common.h"
 
 D9_FN uint32_t d9_float_bits(float x) {
-    union { float value; uint32_t bits; } u;
+    union {
+        float value;
+        uint32_t bits;
+    } u;
     u.value = x;
     return u.bits;
 }
 
 D9_FN float d9_float_of_bits(uint32_t bits) {
-    union { uint32_t bits; float value; } u;
+    union {
+        uint32_t bits;
+        float value;
+    } u;
     u.bits = bits;
     return u.value;
 }
@@ -40,7 +46,7 @@ D9_FN float d9_fp16_to_float(uint16_t h) {
 D9_FN uint16_t d9_fp16_from_float(float x) {
     const uint32_t bits = d9_float_bits(x), sign = bits >> 16 & 0x8000, magnitude = bits & UINT32_C(0x7fffffff);
     const uint32_t normal = (magnitude - UINT32_C(0x38000000) + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    /* Below 2^-14 the step of a half is 2^-24, which is the step of a float at 0.5: so the addition rounds. */
+    /* Below 2^-14 the spacing of halfs is 2^-24, the spacing of floats near 0.5, so adding 0.5 rounds. */
     const uint32_t denormal = d9_float_bits(d9_float_of_bits(magnitude) + 0.5f) - UINT32_C(0x3f000000);
     const uint32_t quiet = 0x7e00 | (magnitude >> 13 & 0x3ff);
     uint32_t half = magnitude < UINT32_C(0x38800000) ? denormal : normal;
@@ -49,7 +55,7 @@ D9_FN uint16_t d9_fp16_from_float(float x) {
     return (uint16_t)(sign | half);
 }
 
-/* The float of the two around x whose last bit is 1; x itself where it is a float. */
+/* Round to odd: of the two floats next to x, the one whose last bit is 1; x itself if it is a float. */
 D9_FN float d9_float_round_odd(double x) {
     const float nearest = (float)x;
     const double back = (double)nearest;

@@ -1,12 +1,12 @@
-/* Losses of one sample, from its logits z over K classes, their log-sum-exp and its target: the share w_k that each
- * class has in it. That is 1 for the label; of an image mixed of two (mixup) w for its own label and 1 - w for the
- * other one. A row of losses.def has
+/* The loss of one sample, from its logits z over K classes, their log-sum-exp, and the target weights w_k of the
+ * classes. The label has weight 1; an image mixed from two has weight w for its own label and 1 - w for the other one.
+ * A row of losses.def has
  *
- *   d9_loss_term_ID    of one logit; `total` is the sum over the classes
+ *   d9_loss_term_ID    a term of each logit, summed over the classes to `total`
  *   d9_loss_value_ID   the loss
- *   d9_loss_slope_ID   its derivative by one logit
+ *   d9_loss_slope_ID   the derivative of the loss with respect to one logit
  *
- * CROSS_ENTROPY, the softmax's, with label smoothing s:
+ * CROSS_ENTROPY of the softmax, with label smoothing s:
  *
  *   lse = max z + log sum exp(z - max z),   -log p_k = lse - z_k
  *   loss   = (1 - s) * (lse - sum w_k z_k) + s * (lse - mean z)
@@ -19,11 +19,11 @@
 
 D9_FN D9_REAL D9_OF(d9_log_sum_exp)(D9_REAL largest, D9_REAL sum) { return largest + D9_OF(d9_log)(sum); }
 
-typedef struct D9_OF(d9_loss_row) { /* what the loss of a sample is made of */
+typedef struct D9_OF(d9_loss_row) {                            /* inputs of a sample's loss */
     D9_REAL log_sum_exp, at_target, total, classes, smoothing; /* at_target: sum w_k z_k */
 } D9_OF(d9_loss_row);
 
-/* How much of the target class k is, for an image whose label has `share` of it and another one the rest. */
+/* Target weight of class k for an image whose label has weight `share` and whose partner's label has the rest. */
 D9_FN D9_REAL D9_OF(d9_loss_target)(int64_t k, int32_t label, int32_t other, D9_REAL share) {
     return (k == label ? share : 0) + (k == other ? 1 - share : 0);
 }
@@ -36,40 +36,49 @@ D9_FN D9_REAL D9_OF(d9_loss_term_CROSS_ENTROPY)(D9_REAL logit, D9_REAL target) {
     return logit;
 }
 
-D9_FN D9_REAL D9_OF(d9_loss_value_CROSS_ENTROPY)(const D9_OF(d9_loss_row) *row) {
+D9_FN D9_REAL D9_OF(d9_loss_value_CROSS_ENTROPY)(const D9_OF(d9_loss_row) * row) {
     const D9_REAL mean = row->total / row->classes, s = row->smoothing;
     return (1 - s) * (row->log_sum_exp - row->at_target) + s * (row->log_sum_exp - mean);
 }
 
-D9_FN D9_REAL D9_OF(d9_loss_slope_CROSS_ENTROPY)(D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) *row) {
+D9_FN D9_REAL D9_OF(d9_loss_slope_CROSS_ENTROPY)(D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) * row) {
     const D9_REAL smoothed = (1 - row->smoothing) * target + row->smoothing / row->classes;
     return D9_OF(d9_exp)(logit - row->log_sum_exp) - smoothed;
 }
 
-/* By number: a loss is never where the time goes. */
+/* Selects the loss by its number; losses are not performance critical. */
 D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, D9_REAL target) {
     switch (loss) {
-#define D9_LOSS(id, name, doc) case D9_LOSS_##id: return D9_OF(d9_loss_term_##id)(logit, target);
+#define D9_LOSS(id, name, doc)                                                                                         \
+    case D9_LOSS_##id:                                                                                                 \
+        return D9_OF(d9_loss_term_##id)(logit, target);
 #include "kernels/formulas/losses.def"
 #undef D9_LOSS
-    default: return logit;
+    default:
+        return logit;
     }
 }
 
-D9_FN D9_REAL D9_OF(d9_loss_value)(int loss, const D9_OF(d9_loss_row) *row) {
+D9_FN D9_REAL D9_OF(d9_loss_value)(int loss, const D9_OF(d9_loss_row) * row) {
     switch (loss) {
-#define D9_LOSS(id, name, doc) case D9_LOSS_##id: return D9_OF(d9_loss_value_##id)(row);
+#define D9_LOSS(id, name, doc)                                                                                         \
+    case D9_LOSS_##id:                                                                                                 \
+        return D9_OF(d9_loss_value_##id)(row);
 #include "kernels/formulas/losses.def"
 #undef D9_LOSS
-    default: return 0;
+    default:
+        return 0;
     }
 }
 
-D9_FN D9_REAL D9_OF(d9_loss_slope)(int loss, D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) *row) {
+D9_FN D9_REAL D9_OF(d9_loss_slope)(int loss, D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) * row) {
     switch (loss) {
-#define D9_LOSS(id, name, doc) case D9_LOSS_##id: return D9_OF(d9_loss_slope_##id)(logit, target, row);
+#define D9_LOSS(id, name, doc)                                                                                         \
+    case D9_LOSS_##id:                                                                                                 \
+        return D9_OF(d9_loss_slope_##id)(logit, target, row);
 #include "kernels/formulas/losses.def"
 #undef D9_LOSS
-    default: return 0;
+    default:
+        return 0;
     }
 }

@@ -1,4 +1,4 @@
-/* Batch normalisation, one element at a time; the sums are the caller's. xh = (x - mean) * inv_std.
+/* Batch normalisation of one element; the caller computes the sums. xh = (x - mean) * inv_std.
  *
  *   y  = xh * scale + bias                     inv_std = 1 / sqrt(variance + epsilon), variance over n, biased
  *   dx = scale * inv_std * (dy - (sum dy + xh * sum(dy * xh)) / n),   dscale = sum(dy * xh),   dbias = sum dy
@@ -20,7 +20,7 @@ D9_FN D9_REAL D9_OF(d9_norm_slope)(D9_REAL dy, D9_REAL xh, D9_REAL sum_dy, D9_RE
     return scale * inv_std * (dy - (sum_dy + xh * sum_dy_xh) * inv_count);
 }
 
-/* A group of one value has no unbiased variance: the biased one (0) stands in. */
+/* One value has no unbiased variance; the biased one, 0, is used. */
 D9_FN D9_REAL D9_OF(d9_norm_unbiased)(D9_REAL variance, D9_REAL n) {
     return n > 1 ? variance * (n / (n - 1)) : variance;
 }

@@ -11,7 +11,7 @@
 
 #include "kernels/formulas/common.h"
 
-/* One stream per purpose. The numbers are part of what a seed means: never renumber, only append. */
+/* One stream for each purpose. Renumbering would change the meaning of every seed: only append. */
 enum {
     D9_STREAM_ORDER = 0, /* sort key of a sample within an epoch */
     D9_STREAM_CROP = 1,  /* v[0]: y, v[1]: x */
@@ -19,10 +19,10 @@ enum {
     D9_STREAM_CUTOUT = 3,    /* v[0]: y, v[1]: x */
     D9_STREAM_INIT = 4,      /* initial weights */
     D9_STREAM_SYNTHETIC = 5, /* the drawn shapes */
-    D9_STREAM_SPLIT = 6,     /* validation and folder splits */
-    D9_STREAM_DROPOUT = 7,   /* one word an element: formulas/dropout.h */
+    D9_STREAM_SPLIT = 6,     /* validation and test splits of folders */
+    D9_STREAM_DROPOUT = 7,   /* one word for each element: formulas/dropout.h */
     D9_STREAM_JITTER = 8,    /* v[0]: brightness, v[1]: contrast */
-    D9_STREAM_MIXUP = 9      /* a batch's share; sample: the step */
+    D9_STREAM_MIXUP = 9      /* mixing weight of a batch; the sample is the step */
 };
 
 typedef struct d9_philox {
@@ -55,13 +55,13 @@ D9_FN d9_philox d9_philox4x32_10(uint64_t key, uint32_t c0, uint32_t c1, uint32_
     return out;
 }
 
-/* An integer in [0, n) by multiply-high: biased by less than n / 2^32. n 0 gives 0. */
+/* An integer in [0, n) by multiply-high, with a bias below n / 2^32. n = 0 gives 0. */
 D9_FN uint32_t d9_philox_below(uint32_t word, uint32_t n) { return (uint32_t)(((uint64_t)word * n) >> 32); }
 
 /* A double in [0, 1), exactly word / 2^32. */
 D9_FN double d9_philox_unit(uint32_t word) { return (double)word * (1.0 / 4294967296.0); }
 
-/* Two words as one sort key, v[0] the low half. */
+/* A 64-bit sort key of two words; v[0] is the low half. */
 D9_FN uint64_t d9_philox_pair(d9_philox draw) { return (uint64_t)draw.v[0] | (uint64_t)draw.v[1] << 32; }
 
 #endif

@@ -1,18 +1,18 @@
-/* Images by falling loss: which of two comes first. A loss that is no number counts as the largest; of equal ones the
- * earlier image comes first. So the order is one and the same on every backend. */
+/* Images in order of decreasing loss. NaN counts as the largest loss; among equal losses the earlier image comes first.
+ * The order is therefore the same on every backend. */
 #ifndef D9_FORMULAS_RANK_H
 #define D9_FORMULAS_RANK_H
 
 #include "kernels/formulas/half.h"
 
-/* Larger for a larger loss. */
+/* An integer that grows with the loss. */
 D9_FN uint32_t d9_rank_key(float loss) {
     const uint32_t bits = d9_float_bits(loss);
     if (loss != loss) return UINT32_MAX;
     return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-/* Image i of n, by their losses: how many come before it. */
+/* Rank of image i among n images: the number of images before it. */
 D9_FN int64_t d9_rank_of(const float *losses, int64_t n, int64_t i) {
     const uint32_t own = d9_rank_key(losses[i]);
     int64_t before = 0;

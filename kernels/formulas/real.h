@@ -1,4 +1,4 @@
-/* How a formula is written once and used in two precisions. A header over D9_REAL has no include guard:
+/* How a formula is written once and compiled for two precisions. A header that uses D9_REAL has no include guard:
  *
  *   #define D9_REAL float
  *   #include "kernels/formulas/activation.h"    d9_act_CELU_float, ...
@@ -7,10 +7,10 @@
  *   #include "kernels/formulas/activation.h"    d9_act_CELU_double, ...
  *   #undef D9_REAL
  *
- * D9_OF(d9_act_CELU) is the name in the current precision, D9_R(0.5) a constant of it. The elementary functions a
- * formula may call are those below, as D9_OF(d9_exp) and so on. The float exponentials are our own: branch-free, so
- * that a loop around them vectorises (GCC needs -fno-trapping-math for that), and the same with any libm. Measured
- * over every 101st float: within 1.1 units in the last place; tests/unit/formulas.c checks that. */
+ * D9_OF(d9_act_CELU) is the name in the current precision, D9_R(0.5) a constant of it. Formulas may call the elementary
+ * functions below, as D9_OF(d9_exp) and so on. The float exponentials are our own: they have no branches, so that loops
+ * vectorise (GCC needs -fno-trapping-math for that), and they do not depend on libm. Error over every 101st float: at
+ * most 1.1 units in the last place; tests/unit/formulas.c checks it. */
 #ifndef D9_FORMULAS_REAL_H
 #define D9_FORMULAS_REAL_H
 
@@ -26,7 +26,7 @@ D9_FN double d9_exp_double(double x) { return exp(x); }
 D9_FN double d9_expm1_below_double(double x) { return expm1(x); }
 D9_FN double d9_log_double(double x) { return log(x); }
 D9_FN double d9_sqrt_double(double x) { return sqrt(x); }
-/* The normal distribution's share below x; density: e^(-x^2 / 2). */
+/* Cumulative distribution function of the standard normal distribution. *density is e^(-x^2 / 2). */
 D9_FN double d9_normal_below_double(double x, double *density) {
     const double below = 0.5 * erfc(x * -0.70710678118654752440);
     *density = exp(-0.5 * x * x);
@@ -37,7 +37,7 @@ D9_FN float d9_sqrt_float(float x) { return sqrtf(x); }
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2; returns e^r - 1 (Taylor to r^7: the rest is below 2^-26 of it). */
 D9_FN float d9_exp_reduce(float x, int32_t *n) {
-    const float shift = 0x1.8p23f; /* adding it rounds to an integer that sits in the low bits */
+    const float shift = 0x1.8p23f; /* adding it rounds to an integer in the low bits */
     const float t = x * 0x1.715476p+0f + shift, whole = t - shift;
     const float r = (x - whole * 0x1.62e4p-1f) - whole * 0x1.7f7d1cp-20f; /* ln 2 in two parts, the first exact */
     const float q = 1.0f / 6 + r * (1.0f / 24 + r * (1.0f / 120 + r * (1.0f / 720 + r * (1.0f / 5040))));
@@ -48,19 +48,19 @@ D9_FN float d9_exp_reduce(float x, int32_t *n) {
 D9_FN float d9_power_of_two(int32_t n) { return d9_float_of_bits((uint32_t)(n + 127) << 23); } /* -127 gives 0 */
 
 D9_FN float d9_exp_float(float x) {
-    float in = x < -104.0f ? -104.0f : x; /* a NaN passes both */
+    float in = x < -104.0f ? -104.0f : x; /* a NaN passes both comparisons */
     in = in > 89.0f ? 89.0f : in;
     int32_t n;
     const float p = d9_exp_reduce(in, &n);
     n = in == in ? n : 0;
-    const int32_t half = n >> 1; /* in two factors, so that neither leaves the range */
+    const int32_t half = n >> 1; /* two factors, so that neither overflows */
     return (p + 1.0f) * d9_power_of_two(half) * d9_power_of_two(n - half);
 }
 
-/* For x <= 0; above it is a number without a meaning, or none. A NaN passes. There one part of ln 2 is enough: its
- * error grows with n, and 2^n makes it vanish. The polynomial is the best of its degree, within 2^-26 of e^r - 1. */
+/* For x <= 0; for larger x the result is undefined. A NaN stays a NaN. One part of ln 2 is enough here: its error grows
+ * with n, but is multiplied by 2^n. The polynomial is the minimax one of its degree, within 2^-26 of e^r - 1. */
 D9_FN float d9_expm1_below_float(float x) {
-    const float shift = 0x1.8p23f + 127; /* the integer comes out biased: the bits of 2^n */
+    const float shift = 0x1.8p23f + 127; /* the integer has the exponent's bias: the bits of 2^n */
     const float in = x < -87.0f ? -87.0f : x;
     const float t = in * 0x1.715476p+0f + shift, whole = t - shift, r = in - whole * 0x1.62e43p-1f;
     const float q = 0x1.5554b2p-3f + r * (0x1.5554c8p-5f + r * (0x1.122704p-7f + r * 0x1.6d71ap-10f));
@@ -69,15 +69,16 @@ D9_FN float d9_expm1_below_float(float x) {
 }
 
 #ifdef __CUDACC__
-/* The device's own needs fewer registers: with the polynomial below, norms on 7.5 and 8.0 spill. */
+/* The device's function needs fewer registers: with the polynomial below, norm kernels spill on compute capability 7.5
+ * and 8.0. */
 D9_FN float d9_normal_below_float(float x, float *density) {
     const float below = 0.5f * erfcf(x * -0.70710678118654752440f);
     *density = d9_exp_float(-0.5f * x * x);
     return below;
 }
 #else
-/* With e the density and u = |x|, the share below -u over e falls like 1 / u: in t = 1 / (1 + 0.35 u) it is t times a
- * polynomial, the best of its degree up to u = 14.5, within 2^-24. Beyond that e is 0. */
+/* With u = |x| and density e, the probability below -u divided by e decreases like 1 / u. It is approximated by t times
+ * a minimax polynomial in t = 1 / (1 + 0.35 u), within 2^-24 up to u = 14.5; beyond that e is 0. */
 D9_FN float d9_normal_below_float(float x, float *density) {
     const float e = d9_exp_float(-0.5f * x * x), t = 1.0f / (1.0f + 0.35f * (x < 0 ? -x : x));
     const float high = 0x1.464a38p-3f + t * (-0x1.05fb06p-2f + t * (0x1.26fa0cp-3f + t * -0x1.ddb9a4p-6f));

@@ -1,4 +1,4 @@
-/* The numbers of the rows of activations.def, losses.def and updates.def, for graph, kernels and formulas alike. */
+/* Enumerations of the rows of activations.def, losses.def and updates.def, used by graph, kernels and formulas. */
 #ifndef D9_FORMULAS_ROWS_H
 #define D9_FORMULAS_ROWS_H
 
@@ -11,13 +11,16 @@ typedef enum d9_activation {
     D9_ACT_COUNT
 } d9_activation;
 
-/* 1: the slope is computed from y, and x need not be kept. */
+/* 1: the derivative is computed from y, so x need not be kept. */
 D9_FN int d9_activation_from_output(int activation) {
     switch (activation) {
-#define D9_ACTIVATION(id, name, from_output, doc) case D9_ACT_##id: return from_output;
+#define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
+    case D9_ACT_##id:                                                                                                  \
+        return from_output;
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
-    default: return 0;
+    default:
+        return 0;
     }
 }
 
@@ -36,8 +39,8 @@ typedef enum d9_update {
 } d9_update;
 
 enum {
-    D9_UPDATE_STATES = 2,  /* kept between steps for each parameter, at most */
-    D9_UPDATE_NUMBERS = 5, /* constants of an update, at most: momentum, ... */
+    D9_UPDATE_STATES = 2,  /* most states of an update for each parameter */
+    D9_UPDATE_NUMBERS = 5, /* most constants of an update: momentum, ... */
 };
 
 #endif

@@ -1,20 +1,19 @@
-/* Parameter updates, one element at a time. g is the gradient of the summed loss, l the rate and d the decay that
- * belong to it (l = rate / N, d = decay * N for a batch of N), m = numbers[0] the momentum, v = state.
- * A row by the mean loss has l = rate and d = decay as they are, and share = 1 / N.
+/* Parameter updates of one element. g is the gradient of the summed loss over a batch of N; l = rate / N and d = decay
+ * * N are the learning rate and weight decay that belong to it; m = numbers[0] is the momentum, v = state[0]. Updates
+ * by the mean loss have l = rate, d = decay and share = 1 / N.
  *
- *   SGD_PAGE   u = -l (g + d w),  v = m v + u,  w = w + u + m v     the rate is inside the velocity
- *   SGD_TORCH  s = g + d w,       v = m v + s,  w = w - l (s + m v) the rate is outside
- *   SGD_PLAIN  s = g + d w,       v = m v + s,  w = w - l v         the same without Nesterov's look ahead
+ *   SGD_PAGE   u = -l (g + d w),  v = m v + u,  w = w + u + m v     the learning rate is part of v
+ *   SGD_TORCH  s = g + d w,       v = m v + s,  w = w - l (s + m v) the learning rate is not part of v
+ *   SGD_PLAIN  s = g + d w,       v = m v + s,  w = w - l v         as SGD_TORCH without Nesterov momentum
  *   ADAM       h = g share + d w,  p = p + a (h - p),  q = q + b (h h - q),
- *              w = w - l (p / p1) / (sqrt(q / q1) + e)      a, b: 1 - beta, the weights of what is new; e: epsilon
- *   ADAMW      h = g share,  w = w - l d w,  then the same: the decay is not divided by the root
+ *              w = w - l (p / p1) / (sqrt(q / q1) + e)      a, b: 1 - beta1, 1 - beta2; e: epsilon
+ *   ADAMW      h = g share,  w = w - l d w,  then as ADAM without d: decoupled weight decay
  *   lerp       a = ratio a + (1 - ratio) x
  *
- * a, b, e are the numbers, p1 and q1 the corrections of the step: how much of an average that started at zero is not
- * that zero, p1 = 1 - (1 - a)^t in step t, from 1. They come from tables by step, as the rate does: the same bits
- * wherever a step is computed.
+ * a, b, e are numbers[0] to numbers[2]. p1 and q1 are Adam's bias corrections, p1 = 1 - (1 - a)^t in step t, counted
+ * from 1. They are read from tables by step, like the learning rate, so every backend uses the same bits.
  *
- * At a constant rate the first two are the same update: v of the first is -l times v of the second. Include with
+ * At a constant learning rate the first two are equivalent: v of the first is -l times v of the second. Include with
  * D9_REAL set (real.h). Source: cifar10-fast@f79e8b89, torch_backend.py; torch.optim.SGD with and without
  * nesterov, Adam and AdamW; Kingma and Ba, "Adam", algorithm 1; Loshchilov and Hutter, "Decoupled weight decay
  * regularization", algorithm 2. */
@@ -23,11 +22,11 @@
 
 typedef struct D9_OF(d9_update_terms) {
     D9_REAL rate, decay, share;
-    D9_REAL correction[D9_UPDATE_STATES]; /* of what is kept, where that is an average */
+    D9_REAL correction[D9_UPDATE_STATES]; /* bias correction of each state that is an average */
     D9_REAL numbers[D9_UPDATE_NUMBERS];
 } D9_OF(d9_update_terms);
 
-D9_FN void D9_OF(d9_update_SGD_PAGE)(D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_SGD_PAGE)(D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                      D9_REAL *more_state) {
     const D9_REAL momentum = t->numbers[0], u = -t->rate * (g + t->decay * *w);
     (void)more_state;
@@ -35,7 +34,7 @@ D9_FN void D9_OF(d9_update_SGD_PAGE)(D9_REAL g, const D9_OF(d9_update_terms) *t,
     *w += u + momentum * *state;
 }
 
-D9_FN void D9_OF(d9_update_SGD_TORCH)(D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_SGD_TORCH)(D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                       D9_REAL *more_state) {
     const D9_REAL momentum = t->numbers[0], s = g + t->decay * *w;
     (void)more_state;
@@ -43,40 +42,43 @@ D9_FN void D9_OF(d9_update_SGD_TORCH)(D9_REAL g, const D9_OF(d9_update_terms) *t
     *w -= t->rate * (s + momentum * *state);
 }
 
-D9_FN void D9_OF(d9_update_SGD_PLAIN)(D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_SGD_PLAIN)(D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                       D9_REAL *more_state) {
     (void)more_state;
     *state = t->numbers[0] * *state + (g + t->decay * *w);
     *w -= t->rate * *state;
 }
 
-D9_FN void D9_OF(d9_update_by_moments)(D9_REAL h, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_by_moments)(D9_REAL h, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                        D9_REAL *more_state) {
     *state += t->numbers[0] * (h - *state);
     *more_state += t->numbers[1] * (h * h - *more_state);
     *w -= t->rate * (*state / t->correction[0]) / (D9_OF(d9_sqrt)(*more_state / t->correction[1]) + t->numbers[2]);
 }
 
-D9_FN void D9_OF(d9_update_ADAM)(D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_ADAM)(D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                  D9_REAL *more_state) {
     D9_OF(d9_update_by_moments)(g * t->share + t->decay * *w, t, w, state, more_state);
 }
 
-D9_FN void D9_OF(d9_update_ADAMW)(D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_ADAMW)(D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                   D9_REAL *more_state) {
     *w -= t->rate * t->decay * *w;
     D9_OF(d9_update_by_moments)(g * t->share, t, w, state, more_state);
 }
 
-/* By number, for code that is not hot. */
-D9_FN void D9_OF(d9_update_one)(int update, D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+/* Selects the update by its number, for code that is not performance critical. */
+D9_FN void D9_OF(d9_update_one)(int update, D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                 D9_REAL *more_state) {
     switch (update) {
 #define D9_UPDATE(id, name, first, second, mean, averages, doc)                                                        \
-    case D9_UPDATE_##id: D9_OF(d9_update_##id)(g, t, w, state, more_state); break;
+    case D9_UPDATE_##id:                                                                                               \
+        D9_OF(d9_update_##id)(g, t, w, state, more_state);                                                             \
+        break;
 #include "kernels/formulas/updates.def"
 #undef D9_UPDATE
-    default: break;
+    default:
+        break;
     }
 }
 
