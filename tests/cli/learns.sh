@@ -1,6 +1,9 @@
 # The built-in drawings are learned to more than 95%, at the rate that this machine has: the whole process takes little
-# longer than its steps do in `dawn9 bench`, and a step on the CPU backend has a fair share of the matrix product's own rate: 0.6 to
-# 0.9 on two cores with AVX-512 and on the same held to AVX2, where the reference backend's loops would have 0.1.
+# longer than its steps do in `dawn9 bench`, and a step on the CPU backend reaches a fair share of the rate at which the
+# same bench multiplies large matrices. That share was 0.6 to 0.9 on two idle cores with AVX-512 and held to AVX2. With
+# six busy processes on the same cores it was 0.87 to 1.33 (18 benches; Winograd saves operations that are counted), 0.64
+# with oneDNN's convolutions alone, and 0.27 to 0.65 with each of Winograd's convolutions run three times. The mean of two
+# must be above 0.5; the reference backend's loops would have 0.1.
 . "$(dirname "$0")/lib.sh"
 config=$source/configs/synthetic.yaml
 
@@ -24,7 +27,7 @@ for bench in benches:
         operations = sum(node["gflop_per_second"] * node["seconds"] for node in bench["nodes"])
         bench["share"] = operations / bench["step_seconds"] / bench["matrix_gflop_per_second"]
         print(f"a step has {bench['share']:.2f} of the matrix product's rate")
-assert run["backend"] != "cpu" or max(bench["share"] for bench in benches) > 0.15, "a step is too slow"
+assert run["backend"] != "cpu" or sum(bench["share"] for bench in benches) / 2 > 0.5, "a step is too slow"
 PYTHON
 json run.json 'd["accuracy"] > 95'
 observe python3 "$scratch/rates.py"
