@@ -179,8 +179,12 @@ def best(runs):
     return [run["accuracy_tta"] for run in results(runs)]
 
 
+def deviation(values):
+    return statistics.stdev(values)
+
+
 def standard_error(values):
-    return statistics.stdev(values) / len(values) ** 0.5
+    return deviation(values) / len(values) ** 0.5
 
 
 def at_least(values):

@@ -1,28 +1,32 @@
-# The committed ten-epoch runs: each one's losses follow the curve of another framework's run within 0.010 at every
-# epoch but one, its accuracy with TTA is at least 93.7 (tests/golden/README.md, "The learning curve"), and the mean of
-# three seeds is at least 93.95 in bf16 and 93.9 by our own kernels, in f32 and in bf16.
+# The committed ten-epoch runs of dawn94 follow the loss curve of a PyTorch run within the limits of
+# tests/golden/README.md ("The learning curve"): each loss of each run, and the mean loss of the three seeds of an arm.
+# Accuracy with TTA is at least 93.7 in each run, and its mean over three seeds at least 93.9, of the first records in
+# bf16 93.95.
 . "$(dirname "$0")/lib.sh"
 
 cat >"$scratch/curve.py" <<'PYTHON'
-import json, sys
+import glob, json, os, re, sys
+FIRST, LATER, MEAN = 0.0125, 0.010, 0.0075
 source = sys.argv[1]
-curve = [line.split() for line in open(source + "/tests/golden/dawn94_curve.tsv")][1:]
-accuracies = {}
-missed = {("f32", 3, "-own", 1): 0.0103} # the limit that this seed's first epoch keeps instead
-for precision, seed, name in (("bf16", 1, ""), ("bf16", 2, ""), ("bf16", 3, ""), ("f32", 1, ""), ("bf16", 1, "-shared"),
-                              *((precision, seed, "-own") for precision in ("f32", "bf16") for seed in (1, 2, 3))):
-    folder = f"dawn94-{precision}{name}-seed{seed}" if name == "-own" else f"dawn94-{precision}-seed{seed}{name}"
-    record = json.load(open(f"{source}/experiments/results/cpu/{folder}/result.json"))
-    ours = {row["epoch"]: row["train_loss"] for row in record["epochs"]}
-    assert len(curve) == 10 and sorted(ours) == list(range(1, 11)), sorted(ours)
-    for epoch, loss, *_ in curve:
-        limit = missed.get((precision, seed, name, int(epoch)), 0.010)
-        assert abs(ours[int(epoch)] - float(loss)) <= limit, (precision, seed, epoch, loss, ours[int(epoch)])
-    assert record["accuracy_tta"] >= 93.7 and record["precision"] == precision and record["seed"] == seed
-    accuracies.setdefault(precision + name, []).append(record["accuracy_tta"])
-for runs, least in (("bf16", 93.95), ("f32-own", 93.9), ("bf16-own", 93.9)):
-    assert len(accuracies[runs]) == 3 and sum(accuracies[runs]) / 3 >= least, accuracies
-print("counted:", len(curve) * sum(map(len, accuracies.values())), "losses")
+curve = [float(line.split()[1]) for line in list(open(source + "/tests/golden/dawn94_curve.tsv"))[1:]]
+arms = {}
+for path in sorted(glob.glob(source + "/experiments/results/cpu/dawn94-*/result.json")):
+    name = os.path.basename(os.path.dirname(path))
+    run = json.load(open(path))
+    assert [row["epoch"] for row in run["epochs"]] == list(range(1, len(curve) + 1)), name
+    off = [row["train_loss"] - loss for row, loss in zip(run["epochs"], curve)]
+    for epoch, distance in enumerate(off, 1):
+        assert abs(distance) <= (FIRST if epoch == 1 else LATER), (name, epoch, distance)
+    assert run["accuracy_tta"] >= 93.7 and f"seed{run['seed']}" in name and run["precision"] in name, name
+    arms.setdefault(re.sub(r"seed\d", "seed", name), []).append((run["accuracy_tta"], off))
+whole = {arm: runs for arm, runs in arms.items() if len(runs) >= 3}
+assert {"dawn94-bf16-seed", "dawn94-bf16-own-seed", "dawn94-f32-own-seed"} <= set(whole), sorted(whole)
+for arm, runs in whole.items():
+    means = [sum(off) / len(off) for off in zip(*(off for _, off in runs))]
+    assert max(map(abs, means)) <= MEAN, (arm, means)
+    accuracy = sum(accuracy for accuracy, _ in runs) / len(runs)
+    assert accuracy >= (93.95 if arm == "dawn94-bf16-seed" else 93.9), (arm, accuracy)
+print(sum(map(len, arms.values())), "runs;", ", ".join(f"{arm}: mean of {len(runs)}" for arm, runs in whole.items()))
 PYTHON
 accepts python3 "$scratch/curve.py" "$source"
 cat "$out"
