@@ -8,6 +8,7 @@ The words after a block's language say what becomes of it:
     long             executed by tests/run.sh --long, together with the page's `run` blocks, in order
     gpu              never executed here
     untested=WHY     never executed at all, for the reason given
+    small            (with long) every test run executes it too, there with few images in configs/synthetic.yaml
     cifar10          (with long) executed where CIFAR-10 is there
     status=N         the exit status, 0 when not given
     file=PATH        not commands: the block becomes this file of the copy, later blocks use it
@@ -31,6 +32,7 @@ What shows a measured speed has the commit that made it nearby. Every block of c
 every block a language, every relative link a target. The copy's build/ is a link to DAWN9's folder, or a build of the
 copy where a block would change it."""
 
+import collections
 import os
 import re
 import shutil
@@ -43,6 +45,7 @@ from dataclasses import dataclass, field
 COMMANDS = ("sh", "console")
 FATES = ("run", "long", "gpu", "untested")
 SECONDS = {"run": 300, "long": 3600}  # that one command may take
+FEW_IMAGES = ("dataset: synthetic", "dataset: synthetic, synthetic_train: 128, synthetic_test: 64")
 TOLERANCES = ("accuracy", "loss", "epoch")  # words of a block: how far training may be off
 
 
@@ -86,12 +89,14 @@ def read_blocks(page, text):
 
 def complaints_of(block):
     """What is wrong with a block before it is executed."""
-    known = FATES + TOLERANCES + ("cifar10", "status", "file")
+    known = FATES + TOLERANCES + ("small", "cifar10", "status", "file")
     shown = "\n".join(block.text)
     if block.language in ("", "bash", "shell", "shell-session"):
         yield "a block of commands is `sh` or `console`, any other names its language or is `text`"
     if block.language in COMMANDS and sum(fate in block.tags for fate in FATES) != 1:
         yield "a block of commands is one of run, long, gpu, untested=WHY"
+    if "small" in block.tags and (block.fate != "long" or block.language != "sh"):
+        yield "only a long script has a small form"
     if block.language not in COMMANDS and set(block.tags) - {"file"}:
         yield "only commands are executed"
     for tag in set(block.tags) - set(known):
@@ -279,18 +284,28 @@ def call(command, folder, variables, seconds):
     return process.returncode, output.rstrip("\n").split("\n") if output.strip() else []
 
 
-def execute(block, folder, variables):
-    """None, or what went wrong."""
+def execute(block, folder, variables, seconds):
+    """None, or what went wrong. Each command may take `seconds`."""
     expected = int(block.tags.get("status") or 0)
     tolerances = {name: list(map(float, block.tags[name].split(","))) for name in TOLERANCES if name in block.tags}
     for command, shown in commands_of(block):
-        status, printed = call(command, folder, variables, SECONDS[block.fate])
+        status, printed = call(command, folder, variables, seconds)
         if status != expected:
             return f"status {status}, {expected} expected: {command}\n    " + "\n    ".join(printed[-8:])
         found = shown is not None and difference(shown, printed, tolerances)
         if found:
             return f"{command}\n    {found}"
     return None
+
+
+def execute_small(block, folder, variables, seconds):
+    path = os.path.join(folder, "configs", "synthetic.yaml")
+    whole = open(path, encoding="utf-8").read()
+    assert FEW_IMAGES[0] in whole
+    open(path, "w", encoding="utf-8").write(whole.replace(*FEW_IMAGES))
+    wrong = execute(block, folder, variables, seconds)
+    open(path, "w", encoding="utf-8").write(whole)
+    return wrong
 
 
 def find_data(dawn9):
@@ -308,24 +323,28 @@ def check_page(mode, source, dawn9, page, count):
     text = open(os.path.join(source, page), encoding="utf-8").read()
     blocks = read_blocks(page, text)
     bad = [f"{block}: {what}" for block in blocks for what in complaints_of(block)] + list(dead_links(source, page, text))
-    fates = ("run",) if mode == "run" else ("run", "long")
-    if bad or not any(block.fate == mode for block in blocks):
+    wanted = [block for block in blocks
+              if block.fate == "run" or block.fate == "long" and (mode == "long" or "small" in block.tags)]
+    for block in blocks:
+        count[block.fate or "text"] += block not in wanted
+    if bad or not (wanted if mode == "run" else any(block.fate == "long" for block in wanted)):
         return bad
     with tempfile.TemporaryDirectory(prefix="dawn9-docs.") as scratch:
         folder, data = os.path.join(scratch, "dawn9"), find_data(dawn9)
         os.mkdir(folder)
-        make_copy(source, dawn9, folder, [block for block in blocks if block.fate in fates])
+        make_copy(source, dawn9, folder, wanted)
         variables = environment(folder, data if mode == "long" else None)
         for block in blocks:
             if "file" in block.tags:
                 open(os.path.join(folder, block.tags["file"]), "w", encoding="utf-8").write("\n".join(block.text) + "\n")
-            if block.fate not in fates:
+            if block not in wanted:
                 continue
             if "cifar10" in block.tags and not data:
                 count["without CIFAR-10"] += 1
                 continue
-            count[block.fate] += 1
-            wrong = execute(block, folder, variables)
+            count["executed"] += 1
+            small = block.fate == "long" and mode == "run"
+            wrong = (execute_small if small else execute)(block, folder, variables, SECONDS["run" if small else block.fate])
             if wrong:
                 bad.append(f"{block}: {wrong}")
     return bad
@@ -340,13 +359,14 @@ def pages_of(source):
 
 
 def check(mode, source, dawn9, pages):
-    count = dict.fromkeys(("run", "long", "without CIFAR-10"), 0)
+    count = collections.Counter()
     pages = list(pages) or list(pages_of(source))
     bad = [what for page in pages for what in check_page(mode, source, dawn9, page, count)]
     for what in bad:
         print("FAILED:", what)
-    print(f"{len(pages)} pages; blocks executed:", ", ".join(f"{n} {name}" for name, n in count.items() if n), f"; {len(bad)} complaints")
-    return not bad and count[mode] > 0
+    left = ", ".join(f"{count[name]} {name}" for name in ("long", "gpu", "untested", "without CIFAR-10") if count[name])
+    print(f"{len(pages)} pages; {count['executed']} blocks of commands executed; not: {left or 'none'}; {len(bad)} complaints")
+    return not bad and count["executed"] > 0
 
 
 # ---- the proof that the rules bite ----
@@ -416,6 +436,10 @@ PLANTED = [  # text of a page, what must be said of it (None: nothing)
     ("```text file=f\n1\n```\n```sh run\n[ $(cat f) = 1 ]\n```", None),
     ("```sh run\necho 1 >g\n```\n```sh run\n[ $(cat g) = 1 ]\n```", None),
     ("```sh long\ntrue\n```", "nothing executed"),
+    ("```sh run small\ntrue\n```", "only a long script"),
+    ("```sh long small\nfalse\n```", "status 1"),
+    ("```sh long small\ngrep synthetic_train: configs/synthetic.yaml\n```", None),
+    ("```sh long small\ntrue\n```\n```sh run status=1\ngrep synthetic_train: configs/synthetic.yaml\n```", None),
 ]
 
 
@@ -433,15 +457,17 @@ def misjudged(planted, said_of):
 def prove():
     with tempfile.TemporaryDirectory(prefix="dawn9-docs.") as source:
         subprocess.run(["git", "init", "-q", source], check=True)
+        os.mkdir(os.path.join(source, "configs"))
+        open(os.path.join(source, "configs", "synthetic.yaml"), "w", encoding="utf-8").write("data: {dataset: synthetic}\n")
 
         def said_of(text):
             open(os.path.join(source, "page.md"), "w", encoding="utf-8").write(text + "\n")
-            count = dict.fromkeys(("run", "long", "without CIFAR-10"), 0)
+            count = collections.Counter()
             try:
                 said = "\n".join(check_page("run", source, "/nowhere/dawn9", "page.md", count))
             except OSError as error:
                 said = str(error)
-            return said or ("" if count["run"] or "](" in text else "nothing executed")
+            return said or ("" if count["executed"] or "](" in text else "nothing executed")
 
         wrong = misjudged(PLANTED, said_of)
     print(f"{len(PLANTED)} planted pages told apart" if not wrong else f"{wrong} planted pages not told apart")
