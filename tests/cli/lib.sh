@@ -99,7 +99,8 @@ tricks: {crop: {pad: 4}, flip: {}, flip_tta: {}}
 YAML
 }
 
-# network_files: tiny() as $networks.yaml, one of each network; the residual one with both kinds of block and both stems.
+# network_files: tiny() as $networks.yaml, one of each network but resnet9, which tiny() has itself; the residual one with
+# both kinds of block and both stems. A network of models.def without a file fails.
 networks="vgg basic bottleneck dense air"
 network_files() {
     network_file vgg '{name: vgg, channels: [4, 6], hidden: 10}'
@@ -107,6 +108,9 @@ network_files() {
     network_file bottleneck '{name: resnet, depth: 50, width: 4, stem: cifar}'
     network_file dense '{name: densenet, blocks: [2, 2], growth: 4, features: 6}' ', silu: {}'
     network_file air '{name: airbench, widths: [4, 6, 6], residual: on}' ', gelu: {}, whitening_bias: {size: 2}, multicrop_tta: {}'
+    for network in $(sed -n 's/^D9_MODEL(\(.*\))$/\1/p' "$source/engine/models/models.def"); do
+        tiny | cat - ./*.yaml | grep -q "name: $network," || fail "no file has the network $network"
+    done
 }
 network_file() { # NAME MODEL [TRICKS]
     tiny | sed "s/^model.*/model: $2/; s/epochs: 2/epochs: 1/; s/image_size: 16/image_size: 20/; s/flip_tta: {}/&${3-}/" >"$1.yaml"

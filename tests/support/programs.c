@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const program_all_tricks =
+const char *const program_many_tricks =
     "crop: {pad: 4}, flip: {}, cutout: {size: 4}, color_jitter: {}, mixup: {}, "
     "pool_before_activation: {position: before_norm}, label_smoothing: {alpha: 0.2}, celu: {alpha: 0.3}, "
     "ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: "

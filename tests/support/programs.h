@@ -5,9 +5,9 @@
 #include "build/build.h"
 #include "tests/support/graphs.h"
 
-/* Page's recipe for a batch of 8, every trick on: what a graph looks like after all that may happen to it. The
- * pads, groups and images suit a batch of 8 of any side from 8 up. */
-extern const char *const program_all_tricks;
+/* The tricks of Page's recipe, color_jitter and mixup, for a batch of 8: pads, groups and images suit a batch of 8 of any
+ * side from 8 up. Every trick is combined with every other in tricks_pairs.c. */
+extern const char *const program_many_tricks;
 
 /* Any failure fails the running test with the context's message. */
 d9_config *program_config(d9_context *context, const char *yaml);

@@ -141,7 +141,7 @@ static d9_config *config_of(d9_context *context, const char *backend, const char
         "model: {name: resnet9, channels: [%s], logits_scale: 0.125}\n"
         "train: {epochs: 2.6, batch_size: 8, bias_lr_multiplier: 4, lr: {knots: [0, 1, end], values: [0, 0.3, 0]}}\n"
         "tricks: {%s}\n%s",
-        backend, precision, threads, channels, program_all_tricks, more);
+        backend, precision, threads, channels, program_many_tricks, more);
     return program_config(context, yaml);
 }
 

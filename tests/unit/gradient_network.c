@@ -1,5 +1,5 @@
 /* The gradients of whole small networks against finite differences, in f64 on the reference backend, through the
- * program that training builds: resnet9 with every trick on, and every other network narrow.
+ * program that training builds: resnet9 with the tricks of Page's recipe, and every other network narrow.
  *
  *   (L(w + h) - L(w - h)) / 2h   against   the GRADIENT buffer,   L the loss summed over the batch
  *
@@ -26,7 +26,7 @@ static const double step_size = 1e-5, tolerance = 1e-6;
 
 #define SMOOTH "celu: {alpha: 0.3}"
 static const struct row {
-    const char *model, *tricks; /* NULL: all of them */
+    const char *model, *tricks; /* NULL: program_many_tricks */
     int side, entries;          /* of each tensor */
     int tensors;                /* with a gradient */
 } rows[] = {
@@ -122,7 +122,7 @@ static void begin(network *self, const struct row *row) {
              "data: {dataset: synthetic}\nbackend: reference\nprecision: f64\nthreads: 1\n"
              "model: {%s}\n"
              "train: {epochs: 1, batch_size: %d, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
-             row->model, BATCH, row->tricks ? row->tricks : program_all_tricks);
+             row->model, BATCH, row->tricks ? row->tricks : program_many_tricks);
     self->config = program_config(&self->context, yaml);
     d9_session_options options = {.config = self->config, .seed = 3, .program = {.keep_all = true}, .no_eval = true};
     OK(d9_dataset_load(&self->context, &dataset, &options.dataset));

@@ -1,5 +1,5 @@
 /* The passes over a graph: types, backward nodes, the evaluation list, the scratch plan. Judged on resnet9 with
- * every trick, where all that can happen does. */
+ * many tricks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static void check_half(const char *precision, d9_type half) {
     char weight[32], head[32];
     snprintf(weight, sizeof weight, "layer1.conv.weight.%s", d9_type_name(half));
     snprintf(head, sizeof head, "head.weight.%s", d9_type_name(half));
-    make(program_all_tricks, precision, false, &program);
+    make(program_many_tricks, precision, false, &program);
     const d9_graph *g = &program.train;
     TYPES(g, half, "image", "stem.whiten.out", "stem.conv.out", "stem.norm.out", "stem.act.out", "layer1.pool.out",
           "layer1.add.out", "head.pool.out", weight, head);
@@ -93,7 +93,7 @@ static void test_half_precisions(void **state) {
 
 static void check_whole(const char *precision, d9_type type) {
     d9_program program;
-    make(program_all_tricks, precision, false, &program);
+    make(program_many_tricks, precision, false, &program);
     for (int v = 0; v < program.train.value_count; v++) {
         const d9_value *value = &program.train.values[v];
         if (value->type == D9_I32 || value->type == D9_U8 || strcmp(value->name, "metrics") == 0) continue;
@@ -152,7 +152,7 @@ static void test_plain_gradients(void **state) {
 static void test_frozen_parts_get_no_gradient(void **state) {
     (void)state;
     d9_program program;
-    make(program_all_tricks, "bf16", false, &program);
+    make(program_many_tricks, "bf16", false, &program);
     const d9_graph *g = &program.train;
     assert_false(has_gradient(g, "image"));
     assert_false(has_gradient(g, "stem.whiten.weight"));
@@ -230,7 +230,7 @@ static void test_no_gradient_is_known(void **state) {
 static void test_evaluation_list(void **state) {
     (void)state;
     d9_program program;
-    make(program_all_tricks, "bf16", false, &program);
+    make(program_many_tricks, "bf16", false, &program);
     const d9_graph *e = &program.eval, *g = &program.train;
     assert_int_equal(program_count(e, D9_OP_NORM, false), 0);
     assert_int_equal(program_count(e, D9_OP_NORM_EVAL, false), 8);
@@ -312,8 +312,8 @@ static void test_live_values_do_not_overlap(void **state) {
     for (int p = 0; p < 3; p++) {
         int values, eval_values;
         d9_program shared, kept;
-        make(program_all_tricks, precisions[p], false, &shared);
-        make(program_all_tricks, precisions[p], true, &kept);
+        make(program_many_tricks, precisions[p], false, &shared);
+        make(program_many_tricks, precisions[p], true, &kept);
         int64_t bytes = shared.buffer_bytes[D9_BUFFER_SCRATCH], all = kept.buffer_bytes[D9_BUFFER_SCRATCH];
         assert_int_equal(count_clashes(&shared.train, false, D9_MAX_RULE_NODES, bytes, &values), 0);
         assert_int_equal(count_clashes(&shared.eval, false, D9_MAX_RULE_NODES, bytes, &eval_values), 0);
@@ -341,7 +341,7 @@ static void test_features_outlive_the_step(void **state) {
     (void)state;
     d9_program program;
     int64_t bytes;
-    make(program_all_tricks, "f32", false, &program);
+    make(program_many_tricks, "f32", false, &program);
     d9_graph *graph = &program.eval;
     const d9_value_id kept = d9_graph_find_value(graph, "stem.norm.out");
     for (int features = 0; features < 2; features++) {

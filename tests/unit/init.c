@@ -215,7 +215,7 @@ static void test_seed_and_name_alone(void **state) {
     (void)state;
     static const char *const untouched[] = {"layer1.conv.weight", "layer2.conv.weight", "layer3.res2.conv.weight",
                                             "head.weight"};
-    start plain = begin("", 1), again = begin("", 1), other = begin("", 2), edited = begin(program_all_tricks, 1);
+    start plain = begin("", 1), again = begin("", 1), other = begin("", 2), edited = begin(program_many_tricks, 1);
     assert_true(same(&plain, &again, "stem.conv.weight"));
     assert_false(same(&plain, &other, "stem.conv.weight"));
     for (int i = 0; i < 4; i++) { /* what tricks do elsewhere moves no draw */

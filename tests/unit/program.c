@@ -154,7 +154,7 @@ static void test_layout(void **state) {
     built b = make("", 32, "f32");
     check_layout(&b.program, (const int[]){9 + 8, 8, 0, 16}); /* convolutions, head and scales; biases; -; statistics */
     drop(&b);
-    b = make(program_all_tricks, 32, "f64");
+    b = make(program_many_tricks, 32, "f64");
     check_layout(&b.program, (const int[]){9, 8, 1 + 8, 16});
     assert_int_equal(b.program.buffer_bytes[d9_accumulator_find(&b.program.accumulators, "average")],
                      b.program.buffer_bytes[D9_BUFFER_STATE]);
@@ -181,7 +181,7 @@ static void test_parameter_count(void **state) {
 
 static void test_order_of_the_list(void **state) {
     (void)state;
-    built b = make(program_all_tricks, 32, "bf16");
+    built b = make(program_many_tricks, 32, "bf16");
     const d9_graph *g = &b.program.train;
     assert_int_equal(g->nodes[0].op, D9_OP_DRAW);
     assert_int_equal(g->nodes[1].op, D9_OP_AUGMENT);
@@ -241,7 +241,7 @@ static void test_built_twice(void **state) {
     (void)state;
     d9_text text[2];
     for (int i = 0; i < 2; i++) {
-        built b = make(program_all_tricks, 32, "bf16");
+        built b = make(program_many_tricks, 32, "bf16");
         d9_text_init(&context, &text[i]);
         program_write_lists(&b.program, &text[i]);
         drop(&b);
@@ -318,7 +318,7 @@ static void rationed_release(void *user, void *pointer) {
 
 static void test_out_of_memory_anywhere(void **state) {
     (void)state;
-    d9_config *config = config_with(program_all_tricks);
+    d9_config *config = config_with(program_many_tricks);
     d9_extent extent = program_extent(config, 32, 32);
     ration r = {.fail_at = -1};
     d9_system system = *d9_system_default();

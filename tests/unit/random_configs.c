@@ -1,7 +1,7 @@
-/* Configurations drawn at random from the option tables: every option of root, backend_options, eval, train, the
- * network and the tricks, each trick on or off. What `dawn9 config` accepts trains, and what it refuses does not. Three
- * steps at once give the same bits as some of them, a checkpoint, and the rest in a resumed run: weights, accumulators,
- * metrics, and the rows of the epochs.
+/* Configurations drawn at random from the option tables of root, backend_options, eval, train, the network and the
+ * tricks: every option with choices or bounds but those that pinned() names, each trick on or off. What `dawn9 config`
+ * accepts trains, and what it refuses does not. Three steps at once give the same bits as some of them, a checkpoint,
+ * and the rest in a resumed run: weights, accumulators, metrics, and the rows of the epochs.
  *
  * usage: test_random_configs [COUNT [SEED]]    draws until COUNT (32) have trained to their end, and without a SEED
  * until each network and each trick has. A failure names the seed of its draw: test_random_configs 1 SEED */
