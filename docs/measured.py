@@ -116,14 +116,14 @@ def nodes(path, key, field, pattern):
 
 def share(path, choice):
     """Percent of a step that is spent in nodes of this choice: the mean over the records."""
-    return 100 * mean(sum(node["share"] for node in bench["nodes"] if node["choice"] == choice) for bench in records(path))
+    return 100 * mean(sum(node["share"] for node in bench["nodes"] if re.search(choice, node["choice"])) for bench in records(path))
 
 
 def of_matrix_product(path, choice):
     """Rate of all nodes of this choice together over the rate of the matrix product: the median over the records."""
     ratios = []
     for bench in records(path):
-        chosen = [node for node in bench["nodes"] if node["choice"] == choice]
+        chosen = [node for node in bench["nodes"] if re.search(choice, node["choice"])]
         ratios.append(sum(node["seconds"] * node["of_ceiling"] for node in chosen) / sum(node["seconds"] for node in chosen))
     return median(ratios)
 
