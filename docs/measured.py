@@ -214,7 +214,7 @@ def predicted(what, where, column):
 
 def parts_of_step(where, column):
     """Sum of the predictions for the four parts of a step."""
-    beginnings = ("convolutions", "norms but", "the first layer", "the rest")
+    beginnings = ("convolutions", "norms except", "the first layer", "the rest")
     found = [float(each[column]) for each in predictions() if each["where"] == where and each["what"].startswith(beginnings)]
     assert len(found) == len(beginnings), f"{len(found)} parts of a step"
     return sum(found)
