@@ -128,6 +128,13 @@ def of_matrix_product(path, choice):
     return median(ratios)
 
 
+def at_rate(networks, network, path, choice, rate):
+    """A network's f32-avx2 ratio to PyTorch if its nodes of this choice ran at `rate` times the rate of the matrix product."""
+    ratio = next(float(row["ratio"]) for row in table(networks) if (row["network"], row["precision"], row["round"]) == (network, "f32-avx2", "median"))
+    part = share(path, choice) / 100
+    return ratio / (1 - part + part * of_matrix_product(path, choice) / rate)
+
+
 def gigabytes(bench, pattern):
     """Gigabytes that a step moves in rules whose name matches."""
     return sum(node["seconds"] * node["gigabytes_per_second"] for node in bench["nodes"] if re.search(pattern, node["rule"]))
