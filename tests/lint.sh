@@ -2,7 +2,8 @@
 # The rules that a compiler does not check: who may include whom, and that no circle of folders comes of it; who may
 # print and end the process; how long a file may be. One line a violation, "FILE:LINE: what"; exit status 1 if there is any.
 #
-# usage: tests/lint.sh [ROOT]    without ROOT: first proves on planted violations that every rule bites, then this tree
+# usage: tests/lint.sh [ROOT]      without ROOT: first proves on planted violations that every rule bites, then this tree
+#        tests/lint.sh --arrows    the rooms (rows of `layers`) and the nearest ones that each includes
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -57,9 +58,9 @@ longest=700 widest=120
 
 # ---- the linter: awk over each file, comments and strings taken out ----
 
-scan() { # ROOT, then the files on standard input
-    (cd "$1" && LC_ALL=C xargs awk -v layers="$layers" -v libraries="$libraries" -v longest=$longest -v widest=$widest '
-function complain(what) { print FILENAME ":" FNR ": " what; bad = 1 }
+scan() { # ROOT, "arrows" or "", then the files on standard input
+    (cd "$1" && LC_ALL=C xargs awk -v arrows="$2" -v layers="$layers" -v libraries="$libraries" -v longest=$longest -v widest=$widest '
+function complain(what) { bad = 1; if (!arrows) print FILENAME ":" FNR ": " what }
 function begins(text, start) { return substr(text, 1, length(start)) == start }
 
 BEGIN {
@@ -67,7 +68,9 @@ BEGIN {
     for (i = 1; i <= count; i++) {
         gsub(/ +/, " ", line[i])
         space = index(line[i], " ")
-        if (space) allowed[substr(line[i], 1, space - 1)] = substr(line[i], space + 1)
+        if (!space) continue
+        room[++room_count] = substr(line[i], 1, space - 1)
+        allowed[room[room_count]] = substr(line[i], space + 1)
     }
     library_count = split(libraries, library, "\n")
 }
@@ -75,13 +78,18 @@ BEGIN {
 FNR == 1 {
     in_comment = 0
     code = FILENAME ~ /^(engine|tricks|kernels)\//
-    layer = ""
-    for (folder in allowed)
-        if ((begins(FILENAME, folder "/") || FILENAME == folder) && length(folder) > length(layer)) layer = folder
+    layer = room_of(FILENAME)
     if (code && layer == "") complain("this folder is in no row of the layers in tests/lint.sh")
 }
 FNR == longest + 1 { complain("longer than " longest " lines") }
 FILENAME ~ /\.(c|h|cu|cpp|def)$/ && length($0) > widest { complain("wider than " widest " columns") }
+
+# The row of `layers` that a file belongs to.
+function room_of(path,    k, found) {
+    for (k = 1; k <= room_count; k++)
+        if ((begins(path, room[k] "/") || path == room[k]) && length(room[k]) > length(found)) found = room[k]
+    return found
+}
 
 # What is left of a line without comments and the insides of strings and characters.
 function bare(text,    out, at) {
@@ -116,6 +124,19 @@ function note_arrow(name,    from, to) {
     if (from == to || from == "engine") return
     folders[from]; folders[to]
     if (!((from, to) in arrow)) arrow[from, to] = FILENAME
+    if (layer != room_of(to "/")) reaches[layer, room_of(to "/")]
+}
+# The arrows between rooms, without those that two others make. `far`: by two or more.
+function print_arrows(    a, b, c, list) {
+    for (b = 1; b <= room_count; b++) for (a = 1; a <= room_count; a++) for (c = 1; c <= room_count; c++)
+        if ((room[a], room[b]) in reaches && (room[b], room[c]) in reaches) { reaches[room[a], room[c]]; far[a, c] }
+    for (a = 1; a <= room_count; a++) {
+        list = ""
+        for (c = room_count; c > 0; c--)
+            if ((room[a], room[c]) in reaches && !((a, c) in far)) list = list (list ? ", " : "") room[c]
+        gsub(/engine\//, "", list)
+        print room[a] ": " (list ? list : "nothing of ours")
+    }
 }
 # What includes nothing that is left, or is included by nothing, is on no circle: taken away until nothing more can be.
 function complain_of_circles(    changed, f, g, ends, starts) {
@@ -185,7 +206,7 @@ FILENAME !~ /^tests\// && /(^|[^A-Za-z0-9_.$}~\/-])\/(home|root|work|tmp|Users|m
     complain("a path of one machine")
 }
 
-END { complain_of_circles(); exit bad }
+END { if (arrows) print_arrows(); else { complain_of_circles(); exit bad } }
 ')
 }
 
@@ -196,10 +217,19 @@ sources() {
         -o -name '*.cu' -o -name CMakeLists.txt \) -print | sed 's,^\./,,' | LC_ALL=C sort)
 }
 
+arrows() { sources "$1" | scan "$1" arrows; } # ROOT
+
+# The table of rooms in docs/design.md, as --arrows prints them.
+shown_arrows() { sed -n 's/^| `\([a-z_./0-9]*\)` |.*| \([^|]*\) |$/\1: \2/p' "$1" | tr -d '`'; }
+
 lint() {
     list=$(sources "$1")
     [ -n "$list" ] || { echo "lint: $1 holds no file to read"; return 1; }
-    printf '%s\n' "$list" | scan "$1" || return 1 # xargs has statuses of its own
+    printf '%s\n' "$list" | scan "$1" "" || return 1 # xargs has statuses of its own
+    [ ! -f "$1/docs/design.md" ] || [ "$(arrows "$1" | sort)" = "$(shown_arrows "$1/docs/design.md" | sort)" ] || {
+        echo "docs/design.md:1: its table of rooms has other arrows than tests/lint.sh --arrows prints"
+        return 1
+    }
 }
 
 # ---- the proof that the rules bite ----
@@ -272,6 +302,7 @@ prove() {
     plant engine/data/a.c 'a path of one machine' 'const char *p = "/home/someone/data";'
     plant configs/a.yaml 'a path of one machine' 'data: {path: /mnt/disk/images}'
     plant engine/step/a.c "longer than $longest lines" "$(awk -v n=$((longest + 1)) 'BEGIN { for (i = 0; i < n; i++) print "int a;" }')"
+    plant docs/design.md 'other arrows' '| `engine/core` | what everything stands on | graph |'
     plant tests/unit/a.c 'wider than' "/* $(printf '%0120d' 0) */"
     spare engine/backends/onednn/a.c '#include <dnnl.h>'
     spare engine/cli/a.c 'exit(1);'
@@ -282,7 +313,10 @@ prove() {
     spare setup.sh 'cache=${XDG_CACHE_HOME:-$HOME/.cache}/tmp/x'
 }
 
-if [ $# -gt 0 ]; then
+if [ "${1-}" = --arrows ]; then
+    arrows "$here/.."
+    exit
+elif [ $# -gt 0 ]; then
     lint "$1"
     exit
 fi
