@@ -5,8 +5,8 @@
 #include "build/build.h"
 #include "tests/support/graphs.h"
 
-/* The tricks of Page's recipe, color_jitter and mixup, for a batch of 8: pads, groups and images suit a batch of 8 of any
- * side from 8 up. Every trick is combined with every other in tricks_pairs.c. */
+/* The tricks of Page's recipe, color_jitter and mixup, for a batch of 8: pads, groups and images suit a batch of 8 of
+ * any side from 8 up. Every trick is combined with every other in tricks_pairs.c. */
 extern const char *const program_many_tricks;
 
 /* Any failure fails the running test with the context's message. */

@@ -39,8 +39,8 @@ bool run_has(const char *folder, const char *name);
 int run_folder_count(const char *folder, const char *ending); /* files whose names end so; "": all */
 void run_folder_remove(const char *folder);
 
-/* A few epochs of synthetic images with program_many_tricks: 13 steps, five an epoch, so that the last epoch is a part. `more`:
- * further lines of YAML, or "". */
+/* A few epochs of synthetic images with program_many_tricks: 13 steps, five an epoch, so that the last epoch is a part.
+ * `more`: further lines of YAML, or "". */
 d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more);
 enum { RUN_STEPS = 13, RUN_STEPS_PER_EPOCH = 5 };
 
