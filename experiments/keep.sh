@@ -1,14 +1,14 @@
 #!/bin/sh
-# What is kept of measurements under experiments/results. Their records lie in one archive, records.tar.gz. What people
-# read lies beside it as plain files: experiment.json, report.html and its tables, summary.txt.
+# Packs the records of measurements under experiments/results into one archive each, records.tar.gz, and unpacks them.
+# What people read lies beside the archive as plain files: experiment.json, report/*.tsv, summary.txt.
 #
 # usage: experiments/keep.sh pack FOLDER KEPT             the files of FOLDER into KEPT, a folder two below results/
 #        experiments/keep.sh unpack KEPT FOLDER           and back
 #        experiments/keep.sh report KEPT FOLDER [DAWN9]   and back, with page and tables made again (build/dawn9)
-#        experiments/keep.sh write KEPT [DAWN9]           the same, then page and tables into KEPT
+#        experiments/keep.sh write KEPT [DAWN9]           the same, then the tables into KEPT; the page where KEPT has one
 #
 # The same records give the same archive: names in order, no times, no owners, and the format that tar 1.34 and 1.35
-# write alike. It holds no weights and no predictions (*.safetensors), so a page made from it has no confusion matrix and
+# both write. It holds no weights and no predictions (*.safetensors), so a page made from it has no confusion matrix and
 # no list of mistakes. In the page that is kept, a link to a run leads to the archive, and a plot has no link to a PNG
 # file.
 set -eu
@@ -49,12 +49,9 @@ write() { # KEPT DAWN9
     trap 'rm -rf "$work"' EXIT
     name=$(basename "$1") # the page says it
     report "$1" "$work/$name" "$2"
-    rm -rf "$1/report"
-    mkdir "$1/report"
-    cp "$work/$name/report.html" "$1/"
-    for table in $(grep -o 'href="report/[a-z]*\.tsv"' "$1/report.html" | cut -d '"' -f 2); do
-        cp "$work/$name/$table" "$1/report/"
-    done
+    [ ! -f "$1/report.html" ] || cp "$work/$name/report.html" "$1/"
+    mkdir -p "$1/report"
+    for table in arms effects machines runs; do cp "$work/$name/report/$table.tsv" "$1/report/"; done
 }
 
 dawn9=$(dirname "$0")/../build/dawn9
