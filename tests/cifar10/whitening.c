@@ -1,14 +1,8 @@
 /* Patch statistics of real images, where CIFAR-10 is present: covariance and eigenvalues against those that PyTorch
  * computed (tests/golden), and dawn94's filters made of 10,000 training images: they whiten them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "step/patches.h"
 #include "tests/support/programs.h"
-#include "tests/support/skip.h"
+#include "tests/support/test.h"
 #include "train/trainer.h"
 #include "verify/verify.h"
 
@@ -35,8 +29,7 @@ static void note(void *user, const d9_verify_row *row) {
     ++*seen;
 }
 
-static void test_statistics_are_pytorchs(void **state) {
-    (void)state;
+TEST(test_statistics_are_pytorchs, set_up) {
     int seen = 0;
     const d9_verify_options options = {.cases = D9_SOURCE_DIR "/tests/golden/cases/patch_whitening.safetensors",
                                        .backend = "reference",
@@ -71,8 +64,7 @@ static void check_whitens(const double *filters, const d9_dataset *data) {
         }
 }
 
-static void test_dawn94_whitens(void **state) {
-    (void)state;
+TEST(test_dawn94_whitens, set_up) {
     enum { D = 27 };
     static const char *const set[] = {"model.channels=[4, 4, 4, 4]", "train.batch_size=32", "backend=reference",
                                       "precision=f64", "threads=1"};
@@ -97,14 +89,10 @@ static void test_dawn94_whitens(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_statistics_are_pytorchs, set_up),
-        cmocka_unit_test_setup(test_dawn94_whitens, set_up),
-    };
     d9_dataset *data;
     d9_context_init(&context);
     if (d9_dataset_load(&context, &(d9_dataset_options){.name = "cifar10"}, &data) != D9_OK)
         return skipped("cifar10", context.message);
     d9_dataset_free(&context, data);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -1,16 +1,10 @@
 /* Every convolution of every configuration in configs/ put to cuDNN for one card of each architecture, in every
  * precision that the backend has there: a choice is offered, and its plan can be built within the workspace that the
  * backend allows. Without a GPU, as cudnn.c, and with the same limits to what is proven. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/system.h"
 #include "tests/cuda_backend/deviceless.h"
 #include "tests/support/programs.h"
-#include "tests/support/skip.h"
+#include "tests/support/test.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -86,7 +80,7 @@ static void add_folder(fixture *f, const char *pattern, size_t least) {
     globfree(&found);
 }
 
-static void every_configuration_asks(void **state) {
+TEST(every_configuration_asks) {
     fixture *f = *state;
     add_folder(f, D9_SOURCE_DIR "/configs/*.yaml", 4);
     add_folder(f, D9_SOURCE_DIR "/configs/ladder/*.yaml", 13);
@@ -127,7 +121,7 @@ static int check_device(fixture *f, const test_device *device, int precision) {
     return without;
 }
 
-static void every_convolution_has_a_plan(void **state) {
+TEST(every_convolution_has_a_plan) {
     fixture *f = *state;
     int without = 0, asked = 0;
     for (int d = 0; d < TEST_DEVICES; d++) {
@@ -143,7 +137,7 @@ static void every_convolution_has_a_plan(void **state) {
 }
 
 /* The comparison above can fail. */
-static void what_a_card_lacks_has_no_plan(void **state) {
+TEST(what_a_card_lacks_has_no_plan) {
     fixture *f = *state;
     d9_cudnn_target target;
     op_ok(&f->context, test_device_open(&f->context, &test_devices[0], &target));
@@ -155,12 +149,7 @@ extern void __lsan_disable(void) __attribute__((weak));
 
 int main(void) {
     static fixture f;
-    void *state = &f, *questions = NULL, *choices = NULL;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(every_configuration_asks, state),
-        cmocka_unit_test_prestate(every_convolution_has_a_plan, state),
-        cmocka_unit_test_prestate(what_a_card_lacks_has_no_plan, state),
-    };
+    void *questions = NULL, *choices = NULL;
     d9_context_init(&f.context);
     if (__lsan_disable) __lsan_disable();
     if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
@@ -172,7 +161,7 @@ int main(void) {
     test_keep_compiler();
     f.questions = questions;
     f.choices = choices;
-    const int failed = cmocka_run_group_tests_name("cuda_backend_architectures", tests, NULL, NULL);
+    const int failed = test_run(&f);
     d9_release(&f.context, f.choices);
     d9_release(&f.context, f.questions);
     return failed;

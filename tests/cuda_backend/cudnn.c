@@ -1,16 +1,10 @@
 /* Every convolution of dawn94 put to cuDNN, without a GPU: an H200's properties (deviceless.h, written by hand) stand
  * in for the device. That types, layouts and alignments are accepted, that engines exist and plans can be built are
  * then facts; that they run, how fast and how exactly, are not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/system.h"
 #include "tests/cuda_backend/deviceless.h"
 #include "tests/support/programs.h"
-#include "tests/support/skip.h"
+#include "tests/support/test.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -113,7 +107,7 @@ static int check_list(fixture *f, const d9_program *program, const d9_graph *gra
     return count;
 }
 
-static void every_convolution_of_dawn94_has_a_plan(void **state) {
+TEST(every_convolution_of_dawn94_has_a_plan) {
     fixture *f = *state;
     static const char *const precisions[] = {"fp16", "bf16", "f32", "tf32"};
     static const char *const batches[] = {"train.batch_size=512", "train.batch_size=16"};
@@ -135,7 +129,7 @@ static void every_convolution_of_dawn94_has_a_plan(void **state) {
 }
 
 /* A stem, a projection, a window that halves; hidden linear layers: of VGG, of a classifier with 1000 classes. */
-static void convolutions_of_other_networks_have_plans(void **state) {
+TEST(convolutions_of_other_networks_have_plans) {
     static const struct {
         d9_shape x, w, y;
         int stride, pad;
@@ -185,7 +179,7 @@ static int list_choices(fixture *f, d9_conv_description description, bool tf32, 
 
 /* tf32 brings engines that f32 leaves out, for each pass of each convolution, the first one among them can be planned;
  * and takes none away. */
-static void tf32_adds_tensor_cores(void **state) {
+TEST(tf32_adds_tensor_cores) {
     enum { PASSES = 3 };
     fixture *f = *state;
     static d9_cudnn_choice exact[CHOICES];
@@ -264,7 +258,7 @@ static void check_order(fixture *f, const d9_conv_description *description, cons
     d9_cudnn_graph_free(&graph);
 }
 
-static void the_likeliest_choices_come_first(void **state) {
+TEST(the_likeliest_choices_come_first) {
     static const char *const precisions[] = {"fp16", "tf32"};
     fixture *f = *state;
     d9_config *config;
@@ -291,7 +285,7 @@ static void the_likeliest_choices_come_first(void **state) {
 }
 
 /* The comparison above can fail: cuDNN refuses an output that does not belong to the input. */
-static void a_wrong_description_is_refused(void **state) {
+TEST(a_wrong_description_is_refused) {
     fixture *f = *state;
     d9_cudnn_graph graph;
     const d9_conv_geometry g = {.x = {4, {16, 32, 32, 64}},
@@ -302,11 +296,11 @@ static void a_wrong_description_is_refused(void **state) {
                                 .pad = 1};
     const d9_conv_description description = d9_conv_describe(&g);
     assert_int_equal(d9_cudnn_graph_make(&f->context, &f->h200, &description, &graph), D9_DEVICE);
-    assert_non_null(strstr(f->context.message, "cuDNN: "));
+    assert_words(f->context.message, "cuDNN");
     d9_context_clear(&f->context);
 }
 
-static void names_that_are_none_are_refused(void **state) {
+TEST(names_that_are_none_are_refused) {
     static const char *const names[] = {
         "",
         "e",
@@ -319,7 +313,6 @@ static void names_that_are_none_are_refused(void **state) {
         "e4 k1=2k3=4",
         "e1 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0"};
     d9_cudnn_choice choice;
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (d9_cudnn_choice_parse(names[i], &choice)) fail_msg("\"%s\" was taken for a choice", names[i]);
     assert_true(d9_cudnn_choice_parse("e47", &choice));
@@ -328,7 +321,7 @@ static void names_that_are_none_are_refused(void **state) {
     assert_int_equal(choice.value[1], -1);
 }
 
-static void properties_that_are_none_are_refused(void **state) {
+TEST(properties_that_are_none_are_refused) {
     fixture *f = *state;
     cudnnBackendDescriptor_t properties;
     assert_int_equal(d9_cudnn_properties(&f->context, "{\"deviceVer\":", &properties), D9_DEVICE);
@@ -340,30 +333,5 @@ extern void __lsan_disable(void) __attribute__((weak)); /* in the sanitized buil
 
 int main(void) {
     static fixture f;
-    void *state = &f, *memory;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(every_convolution_of_dawn94_has_a_plan, state),
-        cmocka_unit_test_prestate(convolutions_of_other_networks_have_plans, state),
-        cmocka_unit_test_prestate(the_likeliest_choices_come_first, state),
-        cmocka_unit_test_prestate(tf32_adds_tensor_cores, state),
-        cmocka_unit_test_prestate(a_wrong_description_is_refused, state),
-        cmocka_unit_test_prestate(names_that_are_none_are_refused, state),
-        cmocka_unit_test_prestate(properties_that_are_none_are_refused, state),
-    };
+    void *memory;
     const struct CMUnitTest first[] = {cmocka_unit_test(reading_ahead_opens_nothing)};
-    d9_context_init(&f.context);
-    if (__lsan_disable) __lsan_disable(); /* cuDNN keeps what it loads until the end, and unloads the code that knows */
-    if (cmocka_run_group_tests_name("cuda_backend_cudnn_files", first, NULL, NULL)) return 1;
-    if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
-    test_keep_compiler();
-    if (test_device_open(&f.context, &test_devices[TEST_H200], &f.h200) != D9_OK ||
-        d9_allocate(&f.context, CHOICES * sizeof(d9_cudnn_choice), "choices", &memory) != D9_OK) {
-        print_error("%s\n", f.context.message);
-        return 1;
-    }
-    f.choices = memory;
-    const int failed = cmocka_run_group_tests_name("cuda_backend_cudnn", tests, NULL, NULL);
-    cudnnBackendDestroyDescriptor(f.h200.properties);
-    d9_release(&f.context, f.choices);
-    return failed;
-}

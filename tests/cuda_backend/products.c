@@ -1,11 +1,6 @@
 /* Convolutions and linear layers of other networks: products.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/cuda_backend/products.h"
+#include "tests/support/test.h"
 
 #include <string.h>
 

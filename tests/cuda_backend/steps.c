@@ -1,14 +1,9 @@
 /* Steps of the CUDA backend over the CPU model (or a GPU): recorded sets of active nodes, what changes from step to
  * step on the device, the guard of fp16, times. The reference runs the same cases node by node. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/cuda_backend/fake.h"
 #include "kernels/cuda/kernels.h"
 #include "tests/support/rival.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -119,10 +114,9 @@ static void assert_near(op_live *a, op_live *b, d9_value_id value, const char *w
 }
 
 /* Every step twice over (so that each set is walked, recorded and replayed), once out of order. */
-static void every_step_is_the_reference_s(void **state) {
+TEST(every_step_is_the_reference_s) {
     static const int64_t steps[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 4, 4, 7, 0, 1, 2};
     static const d9_backend_options unfused = {.threads = 1}, fused = {.threads = 1, .fuse = true};
-    (void)state;
     for (int f = 0; f < 2; f++) {
         training t;
         op_live live, judge;
@@ -144,11 +138,10 @@ static void every_step_is_the_reference_s(void **state) {
 }
 
 /* fp16: such a step changes no weight, is counted, and the first is named; the next one trains on. */
-static void a_gradient_that_is_not_finite_skips_the_step(void **state) {
+TEST(a_gradient_that_is_not_finite_skips_the_step) {
     training t;
     op_live live;
     double before[WEIGHTS], after[WEIGHTS], gradient[WEIGHTS];
-    (void)state;
     make_training(&t, "fp16");
     op_open(&live, &t.c, cuda, NULL);
     const d9_value_id g = t.c.graph->nodes[2].inputs[1];
@@ -167,18 +160,16 @@ static void a_gradient_that_is_not_finite_skips_the_step(void **state) {
     gradient[20] = INFINITY;
     op_write(&live, g, gradient);
     op_step(&live, 4);
-    assert_non_null(
-        strstr(logged, "3 steps changed no weight, because layer.weight.grad was not finite; the first was step 2"));
+    assert_words(logged, "3 layer.weight.grad 2");
     op_close(&live);
     op_case_free(&t.c);
 }
 
 /* What a group's last step left in its gradients is not this step's, in which the group does not move. */
-static void gradients_of_other_steps_skip_nothing(void **state) {
+TEST(gradients_of_other_steps_skip_nothing) {
     training t;
     op_live live;
     double before[WEIGHTS], after[WEIGHTS], gradient[WEIGHTS];
-    (void)state;
     make_training(&t, "fp16");
     op_case *c = &t.c;
     c->graph->nodes[2].when.every = 2;
@@ -238,11 +229,10 @@ static void run_scaled(const d9_backend_options *options, double weights[SCALED_
 
 /* A power of two that is taken out again leaves no trace in the weights. Two good steps double it, a bad one halves it;
  * without `every` it stays. */
-static void the_loss_scale_moves(void **state) {
+TEST(the_loss_scale_moves) {
     static const float moving[SCALED_STEPS] = {8, 16, 16, 8, 8, 16};
     static double want[SCALED_STEPS][WEIGHTS], got[SCALED_STEPS][WEIGHTS];
     float scales[SCALED_STEPS];
-    (void)state;
     run_scaled(NULL, want, scales);
     for (int s = 0; s < SCALED_STEPS; s++) assert_true(scales[s] == 1);
     for (int every = 0; every <= 2; every += 2) {
@@ -256,11 +246,10 @@ static void the_loss_scale_moves(void **state) {
 }
 
 /* In f32 nothing is skipped: what is not finite shows in the weights, and ends the run. */
-static void other_precisions_have_no_guard(void **state) {
+TEST(other_precisions_have_no_guard) {
     training t;
     op_live live;
     double w[WEIGHTS];
-    (void)state;
     make_training(&t, "f32");
     op_open(&live, &t.c, cuda, NULL);
     const d9_value_id g = t.c.graph->nodes[2].inputs[1];
@@ -274,12 +263,11 @@ static void other_precisions_have_no_guard(void **state) {
 }
 
 /* Before a reset nothing is timed; after it every rule that ran has a time, those that rested fewer runs. */
-static void times_are_measured_after_a_reset(void **state) {
+TEST(times_are_measured_after_a_reset) {
     enum { ROWS = 8 };
     training t;
     op_live live;
     d9_node_time rows[ROWS];
-    (void)state;
     make_training(&t, "f32");
     op_open(&live, &t.c, cuda, NULL);
     for (int s = 0; s < STEPS; s++) op_step(&live, s);
@@ -298,14 +286,13 @@ static void times_are_measured_after_a_reset(void **state) {
 }
 
 /* Another mask in every step, replayed or not, and the same one for the gradient. */
-static void dropout_goes_by_the_step_s_number(void **state) {
+TEST(dropout_goes_by_the_step_s_number) {
     enum { COUNT = 1001, STEPS_HERE = 7 };
     static const int64_t steps[STEPS_HERE] = {0, 1, 2, 3, 3, 977, 1};
     static double got[2][COUNT], want[COUNT], first[COUNT];
     op_case c;
     op_live live, judge;
     d9_value_id made[2];
-    (void)state;
     op_case_begin(&c, &context, "dropout", D9_F16, D9_F32, OP_FILL_RANDOM);
     c.program.seed = 5;
     for (int i = 0; i < 2; i++) {
@@ -334,20 +321,11 @@ static void dropout_goes_by_the_step_s_number(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_step_is_the_reference_s),
-        cmocka_unit_test(a_gradient_that_is_not_finite_skips_the_step),
-        cmocka_unit_test(gradients_of_other_steps_skip_nothing),
-        cmocka_unit_test(the_loss_scale_moves),
-        cmocka_unit_test(other_precisions_have_no_guard),
-        cmocka_unit_test(times_are_measured_after_a_reset),
-        cmocka_unit_test(dropout_goes_by_the_step_s_number),
-    };
     d9_context_init(&context);
     context.log = note;
     if (d9_backend_find(&context, "cuda", &cuda) != D9_OK || (fake_find() != NULL) != D9_ON_FAKE) {
         print_error("backend cuda is not %s: %s\n", D9_ON_FAKE ? "the fake" : "the real one", context.message);
         return 1;
     }
-    return cmocka_run_group_tests_name("cuda_backend_steps", tests, NULL, NULL);
+    return test_run(NULL);
 }

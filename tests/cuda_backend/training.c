@@ -1,17 +1,11 @@
 /* A seed twice, and stopped and resumed, on the CUDA backend over the CPU model of the kernels, in fp16: with the
  * guard. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/support/runs.h"
+#include "tests/support/test.h"
 
 /* A loss scale that moves is part of a checkpoint. */
-static void a_moving_loss_scale_is_resumed(void **state) {
+TEST(a_moving_loss_scale_is_resumed) {
     d9_context context;
-    (void)state;
     d9_context_init(&context);
     d9_config *config = run_config(&context, "cuda", "fp16", "");
     config->backend_options.loss_scale = 0x1p-10; /* gradients below half's smallest: where the scale stands shows */
@@ -21,7 +15,6 @@ static void a_moving_loss_scale_is_resumed(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_moving_loss_scale_is_resumed)};
     const int failed = run_backend_main("cuda", "fp16");
-    return failed ? failed : cmocka_run_group_tests_name("cuda_backend_training", tests, NULL, NULL);
+    return failed ? failed : test_run(NULL);
 }

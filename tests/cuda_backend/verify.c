@@ -1,23 +1,15 @@
 /* The CUDA backend over the CPU model of the kernels against other numbers than its own: another framework's through
  * the trainer's own step program (verify), the reference's rule by rule from the same inputs, and a few epochs of
  * training. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/cuda_backend/fake.h"
 #include "tests/support/runs.h"
+#include "tests/support/test.h"
 #include "verify/rule_comparison.h"
 
 #include <math.h>
 #include <string.h>
 
-static void another_framework_s_numbers(void **state) {
-    (void)state;
-    run_check_verify("cuda", "f32", "ema.safetensors", 1);
-}
+TEST(another_framework_s_numbers) { run_check_verify("cuda", "f32", "ema.safetensors", 1); }
 
 /* On the fake, convolutions of tf32 round their inputs while this is on. */
 static void set_tensor_cores(bool on) {
@@ -25,17 +17,15 @@ static void set_tensor_cores(bool on) {
     if (fake) fake->tensor_cores = on;
 }
 
-static void another_framework_s_numbers_in_tf32(void **state) {
-    (void)state;
+TEST(another_framework_s_numbers_in_tf32) {
     set_tensor_cores(true);
     run_check_verify("cuda", "tf32", "patch_whitening.safetensors", 1);
     set_tensor_cores(false);
 }
 
 /* Every trick on: all rules that a step of ours has. */
-static void rule_by_rule(void **state) {
+TEST(rule_by_rule) {
     static const char *const precisions[] = {"f32", "bf16", "fp16", "tf32"};
-    (void)state;
     set_tensor_cores(true);
     for (int p = 0; p < 4; p++) {
         d9_context context;
@@ -66,12 +56,11 @@ static void note_limit(void *user, const d9_verify_row *row) {
     *(convolution ? &l->convolutions : &l->others) += 1;
 }
 
-static void tf32_widens_the_limits_of_convolutions_alone(void **state) {
+TEST(tf32_widens_the_limits_of_convolutions_alone) {
     d9_context context;
     limits l = {0};
     d9_session tested, judge;
     int failed;
-    (void)state;
     d9_context_init(&context);
     set_tensor_cores(true);
     d9_config *configs[] = {run_config(&context, "cuda", "tf32", ""), run_config(&context, "reference", "f32", "")};
@@ -90,11 +79,10 @@ static void tf32_widens_the_limits_of_convolutions_alone(void **state) {
 
 /* 13 steps, replayed from recorded ones. Rounding is amplified by the network from step to step, so the loss is
  * compared, and within what reordered sums make of it. */
-static void the_loss_follows_the_reference(void **state) {
+TEST(the_loss_follows_the_reference) {
     d9_context context;
     run_report reports[3];
     static const char *const backends[] = {"cuda", "reference", "cuda"}, *const precisions[] = {"f32", "f32", "tf32"};
-    (void)state;
     d9_context_init(&context);
     for (int b = 0; b < 3; b++) {
         d9_config *config = run_config(&context, backends[b], precisions[b], "");
@@ -107,12 +95,4 @@ static void the_loss_follows_the_reference(void **state) {
             fail_msg("epoch %lld: loss %.7g, reference %.7g", (long long)e + 1, reports[0].train_loss[e],
                      reports[1].train_loss[e]);
     if (fake_find()) run_assert_equal(&reports[0], &reports[2], "f32 and tf32 without tensor cores");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_framework_s_numbers), cmocka_unit_test(another_framework_s_numbers_in_tf32),
-        cmocka_unit_test(rule_by_rule), cmocka_unit_test(tf32_widens_the_limits_of_convolutions_alone),
-        cmocka_unit_test(the_loss_follows_the_reference)};
-    return cmocka_run_group_tests_name("cuda_backend_verify", tests, NULL, NULL);
 }

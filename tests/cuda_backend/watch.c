@@ -1,11 +1,6 @@
 /* Short training runs on the fake, watched: see watch.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/cuda_backend/watch.h"
+#include "tests/support/test.h"
 
 #include <errno.h>
 #include <stdio.h>

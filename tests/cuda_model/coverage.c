@@ -1,13 +1,8 @@
 /* Lines sorted and compared: see coverage.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/system.h"
 #include "core/text.h"
 #include "tests/cuda_model/coverage.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>

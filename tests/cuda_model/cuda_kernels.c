@@ -1,16 +1,10 @@
 /* Every launcher of kernels/cuda on the CPU's execution model, against kernels/cpu and the formulas; and the table of
  * every __global__ function with the checks that ran it, in which no place may be empty. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/coverage.h"
 #include "tests/cuda_model/model.h"
 #include "tests/support/share.h"
+#include "tests/support/test.h"
 
 #include <ctype.h>
 #include <dirent.h>

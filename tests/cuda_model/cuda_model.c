@@ -1,14 +1,8 @@
 /* The execution model itself: barriers and exchanges interleave as CUDA says, and what CUDA leaves undefined is refused
  * with the reason. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/scenarios.h"
+#include "tests/support/test.h"
 
 #include <string.h>
 
@@ -18,8 +12,7 @@ static void count_up(int *numbers) {
     for (int i = 0; i < THREADS; i++) numbers[i] = i * i;
 }
 
-static void barriers_let_threads_meet(void **state) {
-    (void)state;
+TEST(barriers_let_threads_meet) {
     int in[THREADS], out[THREADS];
     count_up(in);
     for (int turn = 0; turn < 3; turn++) { /* in each order of the threads */
@@ -28,8 +21,7 @@ static void barriers_let_threads_meet(void **state) {
     }
 }
 
-static void lanes_exchange(void **state) {
-    (void)state;
+TEST(lanes_exchange) {
     int in[THREADS], exchanged[THREADS], shifted[THREADS];
     count_up(in);
     assert_int_equal(d9_scenario_shuffles(in, exchanged, shifted), 0);
@@ -39,8 +31,7 @@ static void lanes_exchange(void **state) {
     }
 }
 
-static void lanes_vote(void **state) {
-    (void)state;
+TEST(lanes_vote) {
     int in[THREADS];
     unsigned ballots[THREADS / 32];
     count_up(in);
@@ -48,8 +39,7 @@ static void lanes_vote(void **state) {
     for (int i = 0; i < THREADS / 32; i++) assert_int_equal(ballots[i], 0xaaaaaaaau);
 }
 
-static void orders_differ(void **state) {
-    (void)state;
+TEST(orders_differ) {
     int order[3 * THREADS], ascending = 0, descending = 0;
     assert_int_equal(d9_scenario_orders(order), 0);
     for (int block = 0; block < 3; block++) {
@@ -68,15 +58,13 @@ static void orders_differ(void **state) {
     assert_int_equal(descending, 1);
 }
 
-static void shared_memory_is_fresh(void **state) {
-    (void)state;
+TEST(shared_memory_is_fresh) {
     unsigned seen = 0;
     assert_int_equal(d9_scenario_poison(&seen), 0);
     assert_int_equal(seen, 0xffffffffu);
 }
 
-static void clusters_share_memory(void **state) {
-    (void)state;
+TEST(clusters_share_memory) {
     int out[8 * THREADS];
     assert_int_equal(d9_scenario_neighbours(out), 0);
     for (int block = 0; block < 8; block++)
@@ -84,16 +72,14 @@ static void clusters_share_memory(void **state) {
             assert_int_equal(out[block * THREADS + t], (block / 4 * 4 + (block + 1) % 4) * 1000 + t);
 }
 
-static void arrays_stand_at_what_was_declared(void **state) {
-    (void)state;
+TEST(arrays_stand_at_what_was_declared) {
     unsigned place[3] = {0};
     assert_int_equal(d9_scenario_alignment(place), 0);
     for (int i = 0; i < 3; i++) assert_int_equal(place[i], 16);
 }
 
 /* Any block may be the last; blocks begin before others have ended; and a seed says how. */
-static void clusters_run_in_any_order(void **state) {
-    (void)state;
+TEST(clusters_run_in_any_order) {
     enum { SEEDS = 32, BLOCKS = D9_SCENARIO_BLOCKS };
     int last[BLOCKS] = {0}, interleaved = 0;
     for (unsigned seed = 0; seed < SEEDS; seed++) {
@@ -116,8 +102,7 @@ static void clusters_run_in_any_order(void **state) {
     d9_model_seed(0);
 }
 
-static void shared_memory_has_an_end(void **state) {
-    (void)state;
+TEST(shared_memory_has_an_end) {
     const int64_t most = 232448, fixed = (4088 + 15) / 16 * 16 + 2064;
     d9_model_test("room");
     assert_int_equal(d9_scenario_room(most - fixed), 0);
@@ -131,8 +116,7 @@ static void shared_memory_has_an_end(void **state) {
     d9_model_test("room");
 }
 
-static void every_place_runs_once(void **state) {
-    (void)state;
+TEST(every_place_runs_once) {
     int seen[2 * 3 * 4 * 5] = {0};
     assert_int_equal(d9_scenario_places(seen), 0);
     for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) assert_int_equal(seen[i], 1);
@@ -149,8 +133,7 @@ static void is_refused(int (*scenario)(void), const char *reason) {
     assert_int_equal(out[0], in[THREADS - 1]);
 }
 
-static void mistakes_are_refused(void **state) {
-    (void)state;
+TEST(mistakes_are_refused) {
     is_refused(d9_scenario_divergent, "divergent barrier: threads wait at");
     is_refused(d9_scenario_left_alone, "that others have ended without");
     is_refused(d9_scenario_deadlock, "deadlock");
@@ -164,8 +147,7 @@ static void mistakes_are_refused(void **state) {
 }
 
 #ifdef D9_MODEL_ALIGNMENT
-static void wide_accesses_are_aligned(void **state) {
-    (void)state;
+TEST(wide_accesses_are_aligned) {
     is_refused(d9_scenario_plain_array, "at byte 0 of plain: an address that is no multiple of 16, ");
     is_refused(d9_scenario_odd_place, "at byte 4 of aligned: an address that is no multiple of 16, ");
     is_refused(d9_scenario_odd_store, "in global memory: an address that is no multiple of 16, ");
@@ -176,19 +158,3 @@ static void wide_accesses_are_aligned(void **state) { /* UBSan's own library wou
     (void)state;
 }
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(barriers_let_threads_meet),
-                                       cmocka_unit_test(lanes_exchange),
-                                       cmocka_unit_test(lanes_vote),
-                                       cmocka_unit_test(orders_differ),
-                                       cmocka_unit_test(shared_memory_is_fresh),
-                                       cmocka_unit_test(clusters_share_memory),
-                                       cmocka_unit_test(every_place_runs_once),
-                                       cmocka_unit_test(arrays_stand_at_what_was_declared),
-                                       cmocka_unit_test(clusters_run_in_any_order),
-                                       cmocka_unit_test(shared_memory_has_an_end),
-                                       cmocka_unit_test(wide_accesses_are_aligned),
-                                       cmocka_unit_test(mistakes_are_refused)};
-    return cmocka_run_group_tests_name("cuda_model", tests, NULL, NULL);
-}

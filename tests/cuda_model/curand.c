@@ -1,17 +1,10 @@
 /* kernels/formulas/philox.h gives the words of cuRAND's curand_Philox4x32_10(counter, key). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "kernels/formulas/philox.h"
+#include "tests/support/test.h"
 
 void d9_curand_philox(const unsigned *key, const unsigned *counter, unsigned *words);
 
-static void words_are_equal(void **state) {
-    (void)state;
+TEST(words_are_equal) {
     uint64_t seed = 1;
     for (uint32_t sample = 0; sample < 1000; sample++, seed = seed * 6364136223846793005u + 1442695040888963407u) {
         const unsigned key[2] = {(unsigned)seed, (unsigned)(seed >> 32)};
@@ -21,9 +14,4 @@ static void words_are_equal(void **state) {
         d9_curand_philox(key, counter, words);
         for (int i = 0; i < 4; i++) assert_int_equal(ours.v[i], words[i]);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(words_are_equal)};
-    return cmocka_run_group_tests_name("cuda_curand", tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* The kernels with a mistake planted (D9_PLANTED): the checks named here must notice it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
+#include "tests/support/test.h"
 
 #include <string.h>
 
@@ -25,8 +19,7 @@ static const char *const noticed_by[] = {
     /* a warp's reduction takes half of it */
     " linear_forward loss_forward loss_backward metrics moments_forward moments_backward orthogonal "};
 
-static void planted_mistake_is_noticed(void **state) {
-    (void)state;
+TEST(planted_mistake_is_noticed) {
     int noticed = 0;
     for (int i = 0; i < d9_cuda_check_count; i++) {
         char word[64] = " ";
@@ -39,9 +32,4 @@ static void planted_mistake_is_noticed(void **state) {
         noticed++;
     }
     assert_true(noticed >= 4);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(planted_mistake_is_noticed)};
-    return cmocka_run_group_tests_name("cuda_planted", tests, NULL, NULL);
 }

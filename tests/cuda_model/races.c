@@ -1,15 +1,9 @@
 /* The kernels under the race check (race.h): every check of checks.h runs without a race; where a barrier or a fence is
  * taken away, there is one. First the check itself, on small kernels. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/race_scenarios.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <string.h>

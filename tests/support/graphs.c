@@ -1,14 +1,9 @@
 /* Building, running and comparing op cases; the contract is in graphs.h, the table of cases in specs.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/system.h"
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/graphs.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,13 +1,8 @@
 /* Step programs for tests: see programs.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "graph/edit.h"
 #include "graph/op.h"
 #include "tests/support/programs.h"
+#include "tests/support/test.h"
 
 #include <ctype.h>
 #include <stdio.h>

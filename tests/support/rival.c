@@ -1,12 +1,7 @@
 /* A backend against the reference: see rival.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/system.h"
 #include "tests/support/rival.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <string.h>

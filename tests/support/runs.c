@@ -1,13 +1,7 @@
 /* Training runs for tests: see runs.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "exchange/model.h"
 #include "tests/support/runs.h"
-#include "tests/support/skip.h"
+#include "tests/support/test.h"
 #include "verify/rule_comparison.h"
 #include "verify/verify.h"
 

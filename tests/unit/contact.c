@@ -1,21 +1,15 @@
 /* Contact sheets: the font, thumbnails, captions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/contact.h"
 #include "data/font.h"
+#include "tests/support/test.h"
 
 enum { SIDE = D9_THUMBNAIL_SIDE };
 static const uint8_t ink[3] = {1, 2, 3};
 
-static void every_character_is_itself(void **state) {
-    (void)state;
+TEST(every_character_is_itself) {
     enum { WIDTH = 12, HEIGHT = 12 };
     static uint8_t drawn[128][WIDTH * HEIGHT * 3];
     for (int c = '!'; c <= '~'; c++) {
@@ -34,8 +28,7 @@ static void every_character_is_itself(void **state) {
 }
 
 /* Of the letters of Western Europe, with their marks above and below. */
-static void every_marked_letter_is_itself(void **state) {
-    (void)state;
+TEST(every_marked_letter_is_itself) {
     enum { WIDTH = 12, HEIGHT = 14, TOP = 3, FIRST = 0xc0, LAST = 0xff };
     static uint8_t drawn[LAST + 1][WIDTH * HEIGHT * 3];
     for (int c = '!'; c <= LAST; c++) {
@@ -52,8 +45,7 @@ static void every_marked_letter_is_itself(void **state) {
     }
 }
 
-static void drawing_stays_on_the_canvas(void **state) {
-    (void)state;
+TEST(drawing_stays_on_the_canvas) {
     const char *text = "Quickly, \xc3\xa9 {~}";
     for (int side = 1; side <= 40; side += 13) {
         uint8_t *pixels = calloc((size_t)(side * side), 3); /* exactly as large, for the address sanitizer */
@@ -64,8 +56,7 @@ static void drawing_stays_on_the_canvas(void **state) {
     }
 }
 
-static void texts_are_shortened_to_fit(void **state) {
-    (void)state;
+TEST(texts_are_shortened_to_fit) {
     char fitted[64], tight[8], tighter[7];
     const char *text = "caf\xc3\xa9 automobile";
     assert_int_equal(d9_font_width("", 2), 0);
@@ -86,8 +77,7 @@ static void texts_are_shortened_to_fit(void **state) {
     assert_string_equal(tighter, "caf..");
 }
 
-static void thumbnails_show_the_whole_picture(void **state) {
-    (void)state;
+TEST(thumbnails_show_the_whole_picture) {
     static uint8_t thumbnail[D9_THUMBNAIL_BYTES], large[400 * 100 * 3];
     const uint8_t white[3] = {255, 255, 255};
     uint8_t two[6] = {10, 20, 30, 200, 100, 50};
@@ -119,8 +109,7 @@ static int64_t count_colour(const d9_sheet *sheet, int row, uint8_t red, uint8_t
     return count;
 }
 
-static void bars_are_as_long_as_the_probability(void **state) {
-    (void)state;
+TEST(bars_are_as_long_as_the_probability) {
     static uint8_t thumbnail[D9_THUMBNAIL_BYTES];
     d9_context context;
     d9_sheet sheet;
@@ -136,14 +125,4 @@ static void bars_are_as_long_as_the_probability(void **state) {
     assert_int_equal(count_colour(&sheet, next, 43, 103, 178), SIDE);
     assert_int_equal(count_colour(&sheet, 0, 255, 255, 255), sheet.width);
     d9_sheet_free(&context, &sheet);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_character_is_itself),           cmocka_unit_test(drawing_stays_on_the_canvas),
-        cmocka_unit_test(every_marked_letter_is_itself),           cmocka_unit_test(drawing_stays_on_the_canvas),
-        cmocka_unit_test(texts_are_shortened_to_fit),          cmocka_unit_test(thumbnails_show_the_whole_picture),
-        cmocka_unit_test(bars_are_as_long_as_the_probability),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

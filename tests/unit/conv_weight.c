@@ -1,16 +1,10 @@
 /* Our own weight gradient on AMX against sums in double: every row width, odd numbers of images, more threads than
  * images, groups cut short. Small integers, so that the sums are exact and must be equal. Without AMX it must fit
  * nowhere. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "kernels/cpu/conv.h"
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
-#include "tests/support/skip.h"
+#include "tests/support/test.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,8 +87,7 @@ static bool fits_here(void) {
     return fits(&cpu, shape_of(1, 8, 8, 32, 32));
 }
 
-static void sums_are_exact(void **state) {
-    (void)state;
+TEST(sums_are_exact) {
     if (!fits_here()) skip_for("amx", "no tiles of bf16 on this processor");
     static const int sizes[][5] = {
         {1, 4, 4, 32, 32},   {7, 4, 4, 64, 32},   {3, 8, 8, 32, 96},   {65, 4, 8, 32, 32},
@@ -108,8 +101,7 @@ static void sums_are_exact(void **state) {
     }
 }
 
-static void other_shapes_do_not_fit(void **state) {
-    (void)state;
+TEST(other_shapes_do_not_fit) {
     if (!fits_here()) skip_for("amx", "nothing fits on this processor");
     d9_cpu cpu = best(1);
     assert_false(fits(&cpu, shape_of(1, 8, 12, 32, 32)));
@@ -129,15 +121,8 @@ static void other_shapes_do_not_fit(void **state) {
     assert_false(fits(&cpu, shape_of(1, 8, 8, 32, 32)));
 }
 
-static void it_fits_where_there_is_amx_and_nowhere_else(void **state) {
-    (void)state;
+TEST(it_fits_where_there_is_amx_and_nowhere_else) {
     const d9_cpu cpu = best(1);
     assert_int_equal(fits_here(), d9_cpu_has_amx_bf16());
     assert_int_equal(fits(&cpu, shape_of(1, 16, 16, 64, 64)), fits_here());
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(it_fits_where_there_is_amx_and_nowhere_else),
-                                       cmocka_unit_test(sums_are_exact), cmocka_unit_test(other_shapes_do_not_fit)};
-    return cmocka_run_group_tests_name("conv_weight", tests, NULL, NULL);
 }

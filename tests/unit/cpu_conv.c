@@ -2,15 +2,10 @@
  * channels, one to three threads with different caches, whose bits must be equal. Guards round outputs and scratch.
  * Small integers, which a kernel that only multiplies and adds must sum exactly, and numbers in [-1, 1), in f32 and in
  * bf16. A kernel may refuse a shape, but none may refuse them all. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "kernels/cpu/conv.h"
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -416,7 +411,7 @@ static int check_sizes(const d9_cpu_conv_kernel *kernel, const int64_t *sizes, i
 }
 
 /* The state: heights and widths. */
-static void every_kernel_is_right(void **state) {
+TEST(every_kernel_is_right) {
     static const int windows[] = {1, 2, 3, 5, 7};
     static const d9_cpu_conv_shape large[] = {
         {.images = 3, .height = 17, .width = 18, .inputs = 32, .outputs = 48, .kernel = 3, .stride = 1, .pad = 1},
@@ -437,9 +432,8 @@ static void every_kernel_is_right(void **state) {
 }
 
 /* A second level that has not room for the tiles of one block: the block is the least then, and not none. */
-static void no_cache_is_too_small(void **state) {
+TEST(no_cache_is_too_small) {
     const d9_cpu tiny = {.loops = d9_cpu_loops_find(NULL), .threads = 2, .cache_bytes = {4 << 10, 1 << 10, 64 << 10}};
-    (void)state;
     for (int i = 0; i < 6; i++) {
         conv_case c = new_case((d9_cpu_conv_shape){.images = 2,
                                                    .height = 9,
@@ -524,9 +518,8 @@ static void check_no_numbers(const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu
     free_case(&c);
 }
 
-static void maxima_of_no_numbers(void **state) {
+TEST(maxima_of_no_numbers) {
     static const int64_t outputs[] = {3, 32, 45};
-    (void)state;
     for (int k = 0; d9_cpu_conv_kernels[k]; k++)
         for (int i = 0; d9_cpu_conv_kernels[k]->pools && d9_cpu_level_at(i / 6); i++) {
             const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(i / 6));
@@ -538,9 +531,5 @@ static void maxima_of_no_numbers(void **state) {
 
 /* test_cpu_conv [many]: some heights and widths, or minutes of them. */
 int main(int count, char **arguments) {
-    const bool many = count == 2 && strcmp(arguments[1], "many") == 0;
-    const int64_t *const sizes = many ? many_sizes : some_sizes;
-    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_kernel_is_right, (void *)(uintptr_t)sizes),
-                                       cmocka_unit_test(no_cache_is_too_small), cmocka_unit_test(maxima_of_no_numbers)};
-    return cmocka_run_group_tests_name("cpu_conv", tests, NULL, NULL);
+    return test_run((void *)(uintptr_t)(count == 2 && strcmp(arguments[1], "many") == 0 ? many_sizes : some_sizes));
 }

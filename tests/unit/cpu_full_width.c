@@ -1,12 +1,7 @@
 /* One step of dawn94 at its full width and batch 16, first choices and fused rules, rule by rule against the
  * reference backend: the golden cases are narrow, and wide layers take other code. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "tests/support/runs.h"
-#include "tests/support/skip.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 
@@ -33,34 +28,12 @@ static void check(const char *backend, const char *precision, bool poisoned) {
     d9_config_free(&context, config);
 }
 
-static void test_f32(void **state) {
-    (void)state;
-    check("cpu", "f32", false);
-}
+TEST(test_f32) { check("cpu", "f32", false); }
 
-static void test_bf16(void **state) {
-    (void)state;
-    check("cpu", "bf16", false);
-}
+TEST(test_bf16) { check("cpu", "bf16", false); }
 
-static void test_onednn_f32(void **state) {
-    (void)state;
-    check("onednn", "f32", false);
-}
+TEST(test_onednn_f32) { check("onednn", "f32", false); }
 
-static void test_onednn_bf16(void **state) {
-    (void)state;
-    check("onednn", "bf16", false);
-}
+TEST(test_onednn_bf16) { check("onednn", "bf16", false); }
 
-static void test_nan_on_both_sides_fails(void **state) {
-    (void)state;
-    check("cpu", "f32", true);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_bf16),
-                                       cmocka_unit_test(test_onednn_f32), cmocka_unit_test(test_onednn_bf16),
-                                       cmocka_unit_test(test_nan_on_both_sides_fails)};
-    return cmocka_run_group_tests_name("cpu_full_width", tests, NULL, NULL);
-}
+TEST(test_nan_on_both_sides_fails) { check("cpu", "f32", true); }

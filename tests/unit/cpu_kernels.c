@@ -1,11 +1,5 @@
 /* The CPU kernels against plain double loops, at every level this processor runs, f32 and bf16, odd sizes, one
  * thread and several. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "kernels/cpu/statistics.h" /* with a D9_REAL of its own */
 #define D9_REAL double
 #include "core/system.h"
@@ -13,6 +7,7 @@
 #include "kernels/formulas/activation.h"
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/update.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -590,7 +585,7 @@ static void divisions(fixture *f, const setting *s) {
 }
 
 #define EVERYWHERE(name)                                                                                               \
-    static void test_##name(void **state) { everywhere(*state, name); }
+    TEST(test_##name) { everywhere(*state, name); }
 EVERYWHERE(elementwise)
 EVERYWHERE(casts)
 EVERYWHERE(activations)
@@ -605,8 +600,7 @@ EVERYWHERE(strips)
 EVERYWHERE(fusion)
 EVERYWHERE(divisions)
 
-static void levels_are_found_by_name(void **state) {
-    (void)state;
+TEST(levels_are_found_by_name) {
     assert_non_null(d9_cpu_loops_find(NULL));
     assert_non_null(d9_cpu_loops_find("plain"));
     assert_null(d9_cpu_loops_find("v9"));
@@ -618,8 +612,7 @@ static void levels_are_found_by_name(void **state) {
 }
 
 /* A spread below zero, which rounding makes of none, is none. */
-static void test_statistics_without_spread(void **state) {
-    (void)state;
+TEST(test_statistics_without_spread) {
     float mean, inv_std, running_mean = 0, running_var = 1;
     const d9_kernel_norm_state kept = {.running_mean = &running_mean,
                                        .running_var = &running_var,
@@ -632,8 +625,7 @@ static void test_statistics_without_spread(void **state) {
 }
 
 /* Of equal logits the first is the answer; the first step whose loss is no number stays. */
-static void test_metrics(void **state) {
-    (void)state;
+TEST(test_metrics) {
     const d9_kernel_loss shape = {.samples = 2, .classes = 3, .share = 1};
     const float logits[] = {1, 2, 2, 3, 3, 0}, loss[] = {1, INFINITY};
     const int32_t labels[] = {1, 0};
@@ -643,9 +635,8 @@ static void test_metrics(void **state) {
 }
 
 /* Where no level is asked for it is the last that runs here: the fastest. */
-static void the_fastest_level_is_taken(void **state) {
+TEST(the_fastest_level_is_taken) {
     const d9_cpu_loops *fastest = NULL;
-    (void)state;
     for (int i = 0; d9_cpu_level_at(i); i++) {
         const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(i));
         if (loops) fastest = loops;
@@ -654,25 +645,4 @@ static void the_fastest_level_is_taken(void **state) {
     assert_ptr_equal(d9_cpu_loops_find(NULL), fastest);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_are_found_by_name),
-        cmocka_unit_test(the_fastest_level_is_taken),
-        cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_casts),
-        cmocka_unit_test(test_activations),
-        cmocka_unit_test(test_updates),
-        cmocka_unit_test(test_normalisation),
-        cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_biases),
-        cmocka_unit_test(test_dropouts),
-        cmocka_unit_test(test_linears),
-        cmocka_unit_test(test_statistics_without_spread),
-        cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_augmentation),
-        cmocka_unit_test(test_strips),
-        cmocka_unit_test(test_fusion),
-        cmocka_unit_test(test_divisions),
-    };
-    return cmocka_run_group_tests_name("cpu_kernels", tests, set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down)

@@ -1,15 +1,11 @@
 /* The convolution of few inputs in closed form (kernels/cpu/moments.h) against convolution, normalisation and
  * activation one after the other in double: every level that runs here, patches of 1 to 27 numbers, odd sizes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #define D9_REAL double
 #include "kernels/cpu/moments.h"
 #include "kernels/formulas/activation.h"
 #include "kernels/formulas/philox.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -230,8 +226,7 @@ static const d9_cpu_moments shapes[] = {
      1},
 };
 
-static void test_equal_to_the_chain(void **unused) {
-    (void)unused;
+TEST(test_equal_to_the_chain) {
     int levels = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         bench b;
@@ -253,15 +248,14 @@ static void test_equal_to_the_chain(void **unused) {
 }
 
 /* Evaluation is the same pass with the running statistics averaged over the groups. */
-static void test_evaluation(void **unused) {
-    (void)unused;
+TEST(test_evaluation) {
     bench b;
     make(&b, shapes[0]);
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 2};
     const d9_kernel_act act = {D9_ACT_RELU, 0};
-    const d9_kernel_norm_state state = {
+    const d9_kernel_norm_state norm = {
         .scale = b.scale, .bias = b.bias, .running_mean = b.running, .running_var = b.running + b.gc, .epsilon = 1e-5};
-    d9_cpu_moments_eval(&cpu, &b.shape, b.x, b.w, &state, act, b.scratch, NULL, b.y);
+    d9_cpu_moments_eval(&cpu, &b.shape, b.x, b.w, &norm, act, b.scratch, NULL, b.y);
     const d9_cpu_conv_shape *s = &b.shape.conv;
     const int64_t pixels = s->out_height * s->out_width;
     for (int64_t i = 0; i < s->images; i++)
@@ -279,8 +273,7 @@ static void test_evaluation(void **unused) {
 }
 
 /* The same bits whatever the number of threads. */
-static void test_threads(void **unused) {
-    (void)unused;
+TEST(test_threads) {
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     float *y = NULL, *dw = NULL;
     for (int threads = 1; threads <= 3; threads++) {
@@ -304,13 +297,4 @@ static void test_threads(void **unused) {
     }
     free(y);
     free(dw);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_to_the_chain),
-        cmocka_unit_test(test_evaluation),
-        cmocka_unit_test(test_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

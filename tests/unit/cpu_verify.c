@@ -1,14 +1,8 @@
 /* verify on the CPU backend, with our convolutions first and with oneDNN's, in f32 and in bf16, with oneDNN's where the
  * machine computes it. Every golden case with ours; with oneDNN's one of each network, for the others differ in nothing
  * that it computes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/support/runs.h"
-#include "tests/support/skip.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 
@@ -36,28 +30,10 @@ static void check_networks(const char *backend, const char *precision) {
     }
 }
 
-static void test_f32(void **state) {
-    (void)state;
-    check_all("cpu", "f32");
-}
+TEST(test_f32) { check_all("cpu", "f32"); }
 
-static void test_bf16(void **state) {
-    (void)state;
-    check_all("cpu", "bf16");
-}
+TEST(test_bf16) { check_all("cpu", "bf16"); }
 
-static void test_onednn_f32(void **state) {
-    (void)state;
-    check_networks("onednn", "f32");
-}
+TEST(test_onednn_f32) { check_networks("onednn", "f32"); }
 
-static void test_onednn_bf16(void **state) {
-    (void)state;
-    check_networks("onednn", "bf16");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_bf16),
-                                       cmocka_unit_test(test_onednn_f32), cmocka_unit_test(test_onednn_bf16)};
-    return cmocka_run_group_tests_name("cpu_verify", tests, NULL, NULL);
-}
+TEST(test_onednn_bf16) { check_networks("onednn", "bf16"); }

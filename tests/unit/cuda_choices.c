@@ -1,13 +1,8 @@
 /* The cache of tuned choices (engine/backends/cuda/choices.h): what is added comes back, processes do not overwrite
  * each other, and a damaged file is not believed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "backends/cuda/choices.h"
 #include "tests/support/runs.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,9 +21,8 @@ static d9_cuda_choices *open_file(const char *path) {
     return choices;
 }
 
-static void what_is_added_comes_back(void **state) {
+TEST(what_is_added_comes_back) {
     char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES], key[32];
-    (void)state;
     run_folder_make(folder);
     run_path(folder, "choices", path);
     d9_cuda_choices *first = open_file(path), *second = open_file(path);
@@ -59,7 +53,7 @@ static void what_is_added_comes_back(void **state) {
 
 #define HEADER "dawn9 choices 1\n"
 
-static void a_damaged_file_is_not_believed(void **state) {
+TEST(a_damaged_file_is_not_believed) {
     static const char *const texts[] = {"",
                                         "dawn9 choices 2\n",
                                         "dawn9 choices 1",
@@ -75,7 +69,6 @@ static void a_damaged_file_is_not_believed(void **state) {
                                         HEADER "a\te1\nb\t0123456789012345678901234567890123456789012345678901234567890"
                                                "123456789012345678901234567890123456789\n"};
     char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
-    (void)state;
     run_folder_make(folder);
     run_path(folder, "choices", path);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -94,9 +87,8 @@ static void a_damaged_file_is_not_believed(void **state) {
 }
 
 /* A folder that cannot be made, a file that is none: the run goes on, and the context has no failure. */
-static void what_cannot_be_kept_is_no_failure(void **state) {
+TEST(what_cannot_be_kept_is_no_failure) {
     char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
-    (void)state;
     run_folder_make(folder);
     run_path(folder, "file", path);
     op_ok(&context, d9_file_write(&context, path, "", 0));
@@ -111,10 +103,7 @@ static void what_cannot_be_kept_is_no_failure(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_added_comes_back),
-                                       cmocka_unit_test(a_damaged_file_is_not_believed),
-                                       cmocka_unit_test(what_cannot_be_kept_is_no_failure)};
     d9_context_init(&context);
     context.log = count_warnings;
-    return cmocka_run_group_tests_name("cuda_choices", tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -1,12 +1,7 @@
 /* Convolutions as plain data (engine/backends/cuda/conv_description.h): dims, strides, types, ids, what is written.
  * cuDNN itself is asked in tests/cuda_backend/cudnn.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "backends/cuda/conv_description.h"
+#include "tests/support/test.h"
 
 #include <string.h>
 
@@ -28,9 +23,8 @@ static void check_tensor(const d9_conv_tensor *t, d9_type type, const int64_t di
     assert_true(t->alignment >= 16 && t->alignment % 16 == 0);
 }
 
-static void tensors_lie_channels_last(void **state) {
+TEST(tensors_lie_channels_last) {
     static const d9_type types[] = {D9_F16, D9_BF16, D9_F32};
-    (void)state;
     for (int t = 0; t < 3; t++)
         for (int p = D9_CONV_FORWARD; p <= D9_CONV_BACKWARD_WEIGHT; p++) {
             const d9_conv_geometry g = geometry((d9_conv_pass)p, types[t]);
@@ -43,18 +37,16 @@ static void tensors_lie_channels_last(void **state) {
         }
 }
 
-static void ids_differ(void **state) {
+TEST(ids_differ) {
     const d9_conv_geometry g = geometry(D9_CONV_FORWARD, D9_F16);
     const d9_conv_description d = d9_conv_describe(&g);
-    (void)state;
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
         for (int b = 0; b < a; b++) assert_int_not_equal(d.tensor[a].id, d.tensor[b].id);
 }
 
 /* cuDNN writes a half gradient of the weights where the graph has f32. */
-static void each_pass_writes_its_own(void **state) {
+TEST(each_pass_writes_its_own) {
     static const int written[] = {D9_CONV_OUTPUT, D9_CONV_IMAGE, D9_CONV_WEIGHTS};
-    (void)state;
     for (int p = 0; p < 3; p++) {
         const d9_conv_geometry half = geometry((d9_conv_pass)p, D9_BF16), single = geometry((d9_conv_pass)p, D9_F32);
         assert_int_equal(d9_conv_describe(&half).written, written[p]);
@@ -64,8 +56,7 @@ static void each_pass_writes_its_own(void **state) {
 }
 
 /* Permission to round is part of the question: what was chosen with it is never taken without. */
-static void tf32_is_another_question(void **state) {
-    (void)state;
+TEST(tf32_is_another_question) {
     for (int p = 0; p < 3; p++) {
         char text[2][D9_CONV_TEXT];
         for (int tf32 = 0; tf32 < 2; tf32++) {
@@ -83,18 +74,8 @@ static void tf32_is_another_question(void **state) {
     }
 }
 
-static void operations_are_counted(void **state) {
+TEST(operations_are_counted) {
     const d9_conv_geometry g = geometry(D9_CONV_FORWARD, D9_F16);
     const d9_conv_description d = d9_conv_describe(&g);
-    (void)state;
     assert_true(d9_conv_operations(&d) == 2.0 * 7 * 2 * 2 * 4 * 3 * 3 * 3);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_lie_channels_last), cmocka_unit_test(ids_differ),
-        cmocka_unit_test(each_pass_writes_its_own),  cmocka_unit_test(tf32_is_another_question),
-        cmocka_unit_test(operations_are_counted),
-    };
-    return cmocka_run_group_tests_name("cuda_descriptions", tests, NULL, NULL);
 }

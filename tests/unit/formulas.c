@@ -1,10 +1,4 @@
 /* Formulas: float against double, slopes against finite differences, special values, rounding over every pattern. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <float.h>
 #include <math.h>
 
@@ -22,6 +16,7 @@
 #undef D9_REAL
 #include "kernels/formulas/augment.h"
 #include "step/augment.h"
+#include "tests/support/test.h"
 
 #define NEAR(got, want, tolerance)                                                                                     \
     do {                                                                                                               \
@@ -40,9 +35,8 @@ static double ulps(float got, double want) {
     return fabs((double)got - want) / ldexp(1, (exponent < -125 ? -125 : exponent) - 24);
 }
 
-static void exponentials_are_accurate(void **state) {
+TEST(exponentials_are_accurate) {
     double worst_exp = 0, worst_expm1 = 0;
-    (void)state;
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 1009) {
         const float x = d9_float_of_bits((uint32_t)bits);
         if (isnan(x)) {
@@ -56,8 +50,7 @@ static void exponentials_are_accurate(void **state) {
         fail_msg("exp %g, expm1 %g units in the last place", worst_exp, worst_expm1);
 }
 
-static void exponentials_at_the_ends(void **state) {
-    (void)state;
+TEST(exponentials_at_the_ends) {
     assert_true(d9_exp_float(0.0f) == 1.0f && d9_exp_float(-INFINITY) == 0.0f && isinf(d9_exp_float(INFINITY)));
     assert_true(d9_expm1_below_float(0.0f) == 0.0f && d9_expm1_below_float(-INFINITY) == -1.0f);
     assert_true(isinf(d9_exp_float(88.73f)) && isfinite(d9_exp_float(88.72f)));
@@ -66,8 +59,7 @@ static void exponentials_at_the_ends(void **state) {
 
 /* ---- activations ---- */
 
-static void activations_agree_across_precisions(void **state) {
-    (void)state;
+TEST(activations_agree_across_precisions) {
     for (int a = 0; a < D9_ACT_COUNT; a++)
         for (double x = -12; x <= 12; x += 0.0371) {
             const float xf = (float)x;
@@ -79,9 +71,8 @@ static void activations_agree_across_precisions(void **state) {
 }
 
 /* Central differences; the kink at 0 is left out. */
-static void slopes_are_derivatives(void **state) {
+TEST(slopes_are_derivatives) {
     const double h = 1e-5, alphas[] = {0.075, 0.3, 1};
-    (void)state;
     for (int a = 0; a < D9_ACT_COUNT; a++)
         for (int k = 0; k < 3; k++)
             for (double x = -6.01; x <= 6; x += 0.1) {
@@ -93,9 +84,8 @@ static void slopes_are_derivatives(void **state) {
             }
 }
 
-static void activations_at_special_values(void **state) {
+TEST(activations_at_special_values) {
     const double left[] = {0, -0.3, 0, 0}, left_slope[] = {0, 0, 0, 0}; /* at -infinity */
-    (void)state;
     for (int a = 0; a < D9_ACT_COUNT; a++) {
         const int output = d9_activation_from_output(a);
         assert_true(isnan(d9_activation_value_double(a, NAN, 0.3)) && isnan(d9_activation_value_float(a, NAN, 0.3f)));
@@ -130,8 +120,7 @@ static const half_kind kinds[] = {
     {"fp16", d9_fp16_to_float, d9_fp16_from_float, d9_fp16_from_double, 0x7c00},
 };
 
-static void every_pattern_survives(void **state) {
-    (void)state;
+TEST(every_pattern_survives) {
     for (int k = 0; k < 2; k++)
         for (uint32_t h = 0; h <= 0xffff; h++) {
             const float x = kinds[k].widen((uint16_t)h);
@@ -147,8 +136,7 @@ static void every_pattern_survives(void **state) {
 
 /* Between two neighbours the midpoint goes to the even one, and the floats beside it to the nearer; in double, even
  * a part in 2^52 off the middle decides. The step above the largest finite number leads to infinity. */
-static void every_gap_rounds_to_nearest_even(void **state) {
-    (void)state;
+TEST(every_gap_rounds_to_nearest_even) {
     for (int k = 0; k < 2; k++)
         for (uint16_t h = 0; h < kinds[k].infinity; h++) {
             const double low = (double)kinds[k].widen(h);
@@ -169,8 +157,7 @@ static void every_gap_rounds_to_nearest_even(void **state) {
         }
 }
 
-static void overflow_is_infinite(void **state) {
-    (void)state;
+TEST(overflow_is_infinite) {
     assert_int_equal(d9_fp16_from_float(65519.996f), 0x7bff);
     assert_int_equal(d9_fp16_from_float(65520.0f), 0x7c00);
     assert_int_equal(d9_fp16_from_float(-1e30f), 0xfc00);
@@ -191,9 +178,8 @@ static double long_loss(const double *z, int classes, int label, double s) {
     return (1 - s) * -log(exp(z[label]) / sum) + s * uniform;
 }
 
-static void loss_is_smoothed_cross_entropy(void **state) {
+TEST(loss_is_smoothed_cross_entropy) {
     double z[5] = {0.3, -1.2, 2.5, 0.1, -0.4}, sum = 0, total = 0;
-    (void)state;
     for (int k = 0; k < 5; k++) {
         sum += exp(z[k] - 2.5);
         total += d9_loss_term_double(D9_LOSS_CROSS_ENTROPY, z[k], k == 3);
@@ -218,8 +204,7 @@ static void loss_is_smoothed_cross_entropy(void **state) {
     }
 }
 
-static void norm_pieces(void **state) {
-    (void)state;
+TEST(norm_pieces) {
     NEAR(d9_norm_inv_std_double(3.0, 1.0), 0.5, 1e-15);
     NEAR((double)d9_norm_inv_std_float(3.0f, 1.0f), 0.5, 1e-7);
     NEAR(d9_norm_apply_double(5, 1, 0.5, 3, -2), 4, 1e-15);
@@ -249,17 +234,15 @@ static void adam_by_the_book(int row) {
     assert_true(w < 1.95);
 }
 
-static void adam_and_adamw(void **state) {
-    (void)state;
+TEST(adam_and_adamw) {
     adam_by_the_book(D9_UPDATE_ADAM);
     adam_by_the_book(D9_UPDATE_ADAMW);
 }
 
 /* The squares of gradients are averaged, but never to less than nothing; what had no gradient stays where it is. */
-static void adam_at_the_edges(void **state) {
+TEST(adam_at_the_edges) {
     const d9_update_terms_float terms = {0.5f, 0, 1, {0.1f, 0.001f}, {0.1f, 0.001f, 1e-8f}};
     float w = 3, p = 0, q = 0;
-    (void)state;
     d9_update_one_float(D9_UPDATE_ADAM, 0, &terms, &w, &p, &q);
     assert_true(w == 3 && p == 0 && q == 0);
     d9_update_one_float(D9_UPDATE_ADAM, -1e-4f, &terms, &w, &p, &q); /* the first step is the rate, whatever the size */
@@ -271,10 +254,9 @@ static void adam_at_the_edges(void **state) {
     assert_true(isfinite(w));
 }
 
-static void updates_by_hand(void **state) {
+TEST(updates_by_hand) {
     const d9_update_terms_double terms = {0.125, 0.25, 1, {1, 1}, {0.9}};
     double w = 2, v = 0.5, tw = 2, tv = -0.5 / 0.125, none = 0;
-    (void)state;
     /* u = -1/8 (3 + 1/4 * 2) = -0.4375; v = 0.9 * 0.5 + u = 0.0125; w = 2 + u + 0.9 v */
     d9_update_one_double(D9_UPDATE_SGD_PAGE, 3, &terms, &w, &v, &none);
     NEAR(v, 0.0125, 1e-15);
@@ -291,9 +273,8 @@ static void updates_by_hand(void **state) {
 
 /* ---- augmentation ---- */
 
-static void reflection_repeats_no_edge(void **state) {
+TEST(reflection_repeats_no_edge) {
     const int want[] = {3, 2, 1, 0, 1, 2, 3, 4, 3, 2, 1};
-    (void)state;
     for (int i = -3; i <= 7; i++) assert_int_equal(d9_augment_reflect(i, 5), want[i + 3]);
     assert_int_equal(d9_augment_row(0, 4, 4, 32), 0); /* the centred crop changes nothing */
     assert_int_equal(d9_augment_column(0, 4, 1, 4, 32, 32), 31);
@@ -317,7 +298,7 @@ static void check_ranges(const d9_augment_rule *rule, const int span[5]) {
             NEAR((seen[s][i] - 9000.0 / span[s]) / (5 * sqrt(9000.0 / span[s])), 0, 1);
 }
 
-static void draws_cover_their_ranges(void **state) {
+TEST(draws_cover_their_ranges) {
     d9_augment_rule rule = {.seed = 3,
                             .pad = 4,
                             .mirror = D9_AUGMENT_MIRROR_RANDOM,
@@ -326,7 +307,6 @@ static void draws_cover_their_ranges(void **state) {
                             .width = 32,
                             .out_height = 8,
                             .out_width = 32};
-    (void)state;
     check_ranges(&rule, (const int[5]){9, 9, 2, 4, 28});
     rule.out_height = 6, rule.out_width = 24; /* smaller crops have more places, and the square in them fewer */
     check_ranges(&rule, (const int[5]){11, 17, 2, 2, 20});
@@ -334,11 +314,10 @@ static void draws_cover_their_ranges(void **state) {
     check_ranges(&rule, (const int[5]){1, 9, 2, 4, 20});
 }
 
-static void what_is_off_draws_zero(void **state) {
+TEST(what_is_off_draws_zero) {
     const d9_augment_rule rule = {.seed = 3, .height = 32, .width = 32, .out_height = 32, .out_width = 32};
     const d9_augment_rule whole = {
         .seed = 3, .cutout = 32, .height = 32, .width = 32, .out_height = 32, .out_width = 32};
-    (void)state;
     for (uint32_t sample = 0; sample < 100; sample++)
         for (int s = 0; s < D9_AUGMENT_SLOTS; s++) {
             assert_int_equal(d9_augment_draw(&rule, sample, 1).slot[s], 0);
@@ -350,13 +329,12 @@ static double drawn_number(const d9_augment_draws *draws, int slot) {
     return (double)d9_float_of_bits((uint32_t)draws->slot[slot]);
 }
 
-static void jitter_is_uniform_and_each_epoch_another(void **state) {
+TEST(jitter_is_uniform_and_each_epoch_another) {
     enum { SAMPLES = 20000 };
     const double range[2] = {0.25, 0.5}, centre[2] = {0, 1};
     d9_augment_rule rule = {
         .seed = 3, .height = 32, .width = 32, .out_height = 32, .out_width = 32, .brightness = 0.25f, .contrast = 0.5f};
     double sum[2] = {0}, squares[2] = {0}, products = 0, epochs = 0, least[2] = {9, 9}, most[2] = {-9, -9};
-    (void)state;
     for (uint32_t sample = 0; sample < SAMPLES; sample++) {
         const d9_augment_draws draws = d9_augment_draw(&rule, sample, 2), again = d9_augment_draw(&rule, sample, 2),
                                next = d9_augment_draw(&rule, sample, 3);
@@ -383,16 +361,15 @@ static void jitter_is_uniform_and_each_epoch_another(void **state) {
     assert_true(drawn_number(&(d9_augment_draws){{d9_augment_draw(&rule, 1, 0).slot[5]}}, 0) == 0);
 }
 
-static void jitter_adds_and_then_multiplies(void **state) {
+TEST(jitter_adds_and_then_multiplies) {
     const int32_t quarter = d9_augment_spread(UINT32_C(0xffffff00), 0, 0.25f), /* the greatest word: u = 1 - 2^-23 */
         half = d9_augment_spread(0, 1, 0.5f), middle = d9_augment_spread(UINT32_C(0x80000000), 1, 0.5f);
-    (void)state;
     NEAR((double)d9_float_of_bits((uint32_t)quarter), 0.25 * (1 - 0x1p-23), 1e-12);
     assert_true(d9_float_of_bits((uint32_t)half) == 0.5f && d9_float_of_bits((uint32_t)middle) == 1.0f);
     assert_true(d9_augment_jitter(3, d9_augment_spread(0, 0, 0.25f), half) == 1.375f); /* (3 - 1/4) / 2 */
 }
 
-static void alternating_mirror_turns_over(void **state) {
+TEST(alternating_mirror_turns_over) {
     const d9_augment_rule rule = {.seed = 3,
                                   .mirror = D9_AUGMENT_MIRROR_ALTERNATING,
                                   .height = 32,
@@ -406,7 +383,6 @@ static void alternating_mirror_turns_over(void **state) {
                                     .out_height = 32,
                                     .out_width = 32};
     int mirrored = 0;
-    (void)state;
     for (uint32_t sample = 0; sample < 4000; sample++) {
         const int first = d9_augment_mirror(&rule, sample, 0);
         /* the first epoch mirrors whom random flips mirror in theirs */
@@ -419,10 +395,9 @@ static void alternating_mirror_turns_over(void **state) {
 }
 
 /* Of Beta(a, a): mean 1/2, variance 1 / (4 (2a + 1)), and a fourth central moment of 3 / (16 (2a + 1) (2a + 3)). */
-static void shares_of_mixup_are_beta(void **state) {
+TEST(shares_of_mixup_are_beta) {
     static const double alphas[] = {0.01, 0.2, 1, 2.5, 100};
     enum { DRAWS = 200000 };
-    (void)state;
     for (int i = 0; i < 5; i++) {
         const double a = alphas[i], variance = 1 / (4 * (2 * a + 1)), fourth = 3 / (16 * (2 * a + 1) * (2 * a + 3));
         double sum = 0, squares = 0, fourths = 0;
@@ -439,30 +414,4 @@ static void shares_of_mixup_are_beta(void **state) {
     }
     assert_true(d9_mixup_share(11, 3, 1) != d9_mixup_share(11, 4, 1) &&
                 d9_mixup_share(12, 3, 1) != d9_mixup_share(11, 3, 1));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponentials_are_accurate),
-        cmocka_unit_test(exponentials_at_the_ends),
-        cmocka_unit_test(activations_agree_across_precisions),
-        cmocka_unit_test(slopes_are_derivatives),
-        cmocka_unit_test(activations_at_special_values),
-        cmocka_unit_test(every_pattern_survives),
-        cmocka_unit_test(every_gap_rounds_to_nearest_even),
-        cmocka_unit_test(overflow_is_infinite),
-        cmocka_unit_test(loss_is_smoothed_cross_entropy),
-        cmocka_unit_test(norm_pieces),
-        cmocka_unit_test(updates_by_hand),
-        cmocka_unit_test(adam_and_adamw),
-        cmocka_unit_test(adam_at_the_edges),
-        cmocka_unit_test(reflection_repeats_no_edge),
-        cmocka_unit_test(draws_cover_their_ranges),
-        cmocka_unit_test(what_is_off_draws_zero),
-        cmocka_unit_test(jitter_is_uniform_and_each_epoch_another),
-        cmocka_unit_test(jitter_adds_and_then_multiplies),
-        cmocka_unit_test(shares_of_mixup_are_beta),
-        cmocka_unit_test(alternating_mirror_turns_over),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,15 +5,10 @@
  *
  * CELU is smooth enough; max pooling is not, so an entry whose step changes the winner of any pool window is passed
  * over. Those are counted, and must be few. Dropout drops the same in both, because the step is the same. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "graph/edit.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/programs.h"
+#include "tests/support/test.h"
 #include "train/trainer.h"
 
 #include <math.h>

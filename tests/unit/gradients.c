@@ -1,16 +1,11 @@
 /* Gradients of the reference backend in f64 against finite differences, operation by operation. The objective
  * is r . y with a fixed random r: the plain sum of outputs would hide the gradient of batch norm, which is
  * zero. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/system.h"
 #include "graph/op.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/graphs.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -134,7 +129,7 @@ static int64_t work_of(const op_case *c) {
 }
 
 /* Every forward case that is small enough to move element by element. */
-static void gradients_are_derivatives(void **state) {
+TEST(gradients_are_derivatives) {
     fixture *f = *state;
     int checked[D9_OP_COUNT] = {0};
     for (int i = 0; i < op_spec_count(); i++) {
@@ -195,7 +190,7 @@ static void run_once(op_case *c, double *doubles) {
 }
 
 /* The loss's gradient is that of the plain sum of losses. */
-static void loss_gradient_is_of_the_sum(void **state) {
+TEST(loss_gradient_is_of_the_sum) {
     fixture *f = *state;
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
@@ -217,10 +212,4 @@ static void loss_gradient_is_of_the_sum(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_derivatives),
-        cmocka_unit_test(loss_gradient_is_of_the_sum),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down)

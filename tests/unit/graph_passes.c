@@ -1,15 +1,10 @@
 /* The passes over a graph: types, backward nodes, the evaluation list, the scratch plan. Judged on resnet9 with
  * many tricks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/system.h"
 #include "graph/edit.h"
 #include "graph/op.h"
 #include "tests/support/programs.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -85,8 +80,7 @@ static void check_half(const char *precision, d9_type half) {
     d9_program_free(&context, &program);
 }
 
-static void test_half_precisions(void **state) {
-    (void)state;
+TEST(test_half_precisions, set_up) {
     check_half("bf16", D9_BF16);
     check_half("fp16", D9_F16);
 }
@@ -103,8 +97,7 @@ static void check_whole(const char *precision, d9_type type) {
     d9_program_free(&context, &program);
 }
 
-static void test_whole_precisions(void **state) {
-    (void)state;
+TEST(test_whole_precisions, set_up) {
     check_whole("f32", D9_F32);
     check_whole("f64", D9_F64);
     check_whole("tf32", D9_F32);
@@ -126,8 +119,7 @@ static bool has_gradient(const d9_graph *graph, const char *name) {
     return false;
 }
 
-static void test_plain_gradients(void **state) {
-    (void)state;
+TEST(test_plain_gradients, set_up) {
     d9_program program;
     make("", "f32", false, &program);
     const d9_graph *g = &program.train;
@@ -149,8 +141,7 @@ static void test_plain_gradients(void **state) {
     d9_program_free(&context, &program);
 }
 
-static void test_frozen_parts_get_no_gradient(void **state) {
-    (void)state;
+TEST(test_frozen_parts_get_no_gradient, set_up) {
     d9_program program;
     make(program_many_tricks, "bf16", false, &program);
     const d9_graph *g = &program.train;
@@ -171,8 +162,7 @@ static void test_frozen_parts_get_no_gradient(void **state) {
 }
 
 /* A residual's trunk is read twice: one sum of two contributions for each, and it is that sum which goes on. */
-static void test_residuals_accumulate(void **state) {
-    (void)state;
+TEST(test_residuals_accumulate, set_up) {
     d9_program program;
     make("", "f32", false, &program);
     const d9_graph *g = &program.train;
@@ -189,8 +179,7 @@ static void test_residuals_accumulate(void **state) {
     d9_program_free(&context, &program);
 }
 
-static void test_three_readers_need_two_sums(void **state) {
-    (void)state;
+TEST(test_three_readers_need_two_sums, set_up) {
     d9_graph graph;
     d9_value_id x, a, b, sum;
     d9_graph_init(&graph);
@@ -209,8 +198,7 @@ static void test_three_readers_need_two_sums(void **state) {
     d9_graph_free(&context, &graph);
 }
 
-static void test_no_gradient_is_known(void **state) {
-    (void)state;
+TEST(test_no_gradient_is_known, set_up) {
     d9_graph graph;
     d9_value_id x;
     d9_graph_init(&graph);
@@ -221,14 +209,13 @@ static void test_no_gradient_is_known(void **state) {
     OK(d9_graph_loss(&context, &graph, x));
     graph.nodes[1].op = D9_OP_NORM_EVAL;
     assert_int_equal(d9_gradient_append(&context, &graph, false), D9_USAGE);
-    assert_string_equal(context.message, "norm: no gradient is known for norm_eval");
+    assert_words(context.message, "norm_eval");
     d9_graph_free(&context, &graph);
 }
 
 /* ---- the evaluation list ---- */
 
-static void test_evaluation_list(void **state) {
-    (void)state;
+TEST(test_evaluation_list, set_up) {
     d9_program program;
     make(program_many_tricks, "bf16", false, &program);
     const d9_graph *e = &program.eval, *g = &program.train;
@@ -306,8 +293,7 @@ static int64_t count_clashes(const d9_graph *graph, bool keep_all, int longest_r
     return clashes;
 }
 
-static void test_live_values_do_not_overlap(void **state) {
-    (void)state;
+TEST(test_live_values_do_not_overlap, set_up) {
     static const char *const precisions[] = {"f64", "f32", "bf16"};
     for (int p = 0; p < 3; p++) {
         int values, eval_values;
@@ -337,8 +323,7 @@ static void test_live_values_do_not_overlap(void **state) {
 }
 
 /* What is read after the step is not written over: here a value that another one covers otherwise. */
-static void test_features_outlive_the_step(void **state) {
-    (void)state;
+TEST(test_features_outlive_the_step, set_up) {
     d9_program program;
     int64_t bytes;
     make(program_many_tricks, "f32", false, &program);
@@ -358,20 +343,4 @@ static void test_features_outlive_the_step(void **state) {
         assert_int_equal(covered > 0, !features);
     }
     d9_program_free(&context, &program);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_half_precisions, set_up),
-        cmocka_unit_test_setup(test_whole_precisions, set_up),
-        cmocka_unit_test_setup(test_plain_gradients, set_up),
-        cmocka_unit_test_setup(test_frozen_parts_get_no_gradient, set_up),
-        cmocka_unit_test_setup(test_residuals_accumulate, set_up),
-        cmocka_unit_test_setup(test_three_readers_need_two_sums, set_up),
-        cmocka_unit_test_setup(test_no_gradient_is_known, set_up),
-        cmocka_unit_test_setup(test_evaluation_list, set_up),
-        cmocka_unit_test_setup(test_live_values_do_not_overlap, set_up),
-        cmocka_unit_test_setup(test_features_outlive_the_step, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

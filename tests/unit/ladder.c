@@ -122,8 +122,7 @@ static void assert_step(const char *path, const d9_config *config, const step *s
     assert_non_null(strstr(config->published.source, "cifar10-fast bag_of_tricks.ipynb, cell "));
 }
 
-static void test_ladder(void **state) {
-    (void)state;
+TEST(test_ladder, reset) {
     int known = 0;
     for (int i = 0; i < COUNT(bits); i++) known += d9_trick_index(bits[i].name) >= 0;
     assert_int_equal(known, COUNT(bits));
@@ -143,8 +142,7 @@ static void test_ladder(void **state) {
 }
 
 /* Each file of the ladder names the one before it. */
-static void test_ladder_is_a_chain(void **state) {
-    (void)state;
+TEST(test_ladder_is_a_chain, reset) {
     for (int i = 0; i < LADDER_COUNT; i++) {
         char wanted[128];
         uint8_t *bytes;
@@ -158,8 +156,7 @@ static void test_ladder_is_a_chain(void **state) {
 }
 
 /* The second step moved work from the CPU to the GPU; here it always is where the network is. */
-static void test_ladder_ends_at_dawn94(void **state) {
-    (void)state;
+TEST(test_ladder_ends_at_dawn94, reset) {
     char hashes[5][65];
     static const char *const paths[] = {"configs/dawn94.yaml", "configs/ladder/13-ten-epochs.yaml",
                                         "configs/ladder/12-flip-tta.yaml", "configs/ladder/01-baseline.yaml",
@@ -172,13 +169,4 @@ static void test_ladder_ends_at_dawn94(void **state) {
     assert_string_equal(hashes[0], hashes[1]);
     assert_string_not_equal(hashes[0], hashes[2]);
     assert_string_equal(hashes[3], hashes[4]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_ladder, reset),
-        cmocka_unit_test_setup(test_ladder_is_a_chain, reset),
-        cmocka_unit_test_setup(test_ladder_ends_at_dawn94, reset),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* Default threads and the memory limit, on fabricated trees of /proc and /sys: laptops, containers, batch systems. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "backends/host/machine.h"
 #include "core/system.h"
 #include "core/listing.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,15 +157,13 @@ static void expect(const tree *t) {
 
 /* ---- tests ---- */
 
-static void every_machine_gets_its_threads(void **state) {
-    (void)state;
+TEST(every_machine_gets_its_threads) {
     for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) expect(&trees[i]);
 }
 
-static void a_machine_without_files_has_its_processors(void **state) {
+TEST(a_machine_without_files_has_its_processors) {
     const bool two[] = {true, true}, none[] = {false};
     char name[32];
-    (void)state;
     assert_int_equal(d9_machine_threads(&(d9_machine){"/nowhere", "/nowhere", two, 2}), 2);
     assert_int_equal(d9_machine_threads(&(d9_machine){"/nowhere", "/nowhere", none, 1}), 1);
     assert_true(d9_machine_memory_limit(&(d9_machine){"/nowhere", "/nowhere", two, 2}) == 0);
@@ -178,10 +171,9 @@ static void a_machine_without_files_has_its_processors(void **state) {
     assert_string_equal(name, "processor");
 }
 
-static void the_processor_is_named(void **state) {
+TEST(the_processor_is_named) {
     d9_context context;
     char root[256], proc[300], name[32], numbered[48];
-    (void)state;
     d9_context_init(&context);
     snprintf(root, sizeof root, "%s/test-machine.XXXXXX", D9_BINARY_DIR);
     assert_non_null(mkdtemp(root));
@@ -197,7 +189,7 @@ static void the_processor_is_named(void **state) {
 }
 
 /* As sysfs has them: a line each, sizes in K. */
-static void the_caches_are_read(void **state) {
+TEST(the_caches_are_read) {
     static const file files[] = {{"index0/level", "1\n"}, {"index0/type", "Data\n"},        {"index0/size", "48K\n"},
                                  {"index1/level", "1\n"}, {"index1/type", "Instruction\n"}, {"index1/size", "32K\n"},
                                  {"index2/level", "2\n"}, {"index2/type", "Unified\n"},     {"index2/size", "1024K\n"},
@@ -206,7 +198,6 @@ static void the_caches_are_read(void **state) {
     d9_context context;
     char root[256];
     int64_t bytes[3] = {-1, -1, -1};
-    (void)state;
     d9_context_init(&context);
     d9_machine_caches(&(d9_machine){.proc = "/nowhere", .sys = "/nowhere"}, bytes);
     for (int level = 0; level < 3; level++) assert_int_equal(bytes[level], 0);
@@ -222,14 +213,4 @@ static void the_caches_are_read(void **state) {
     assert_int_equal(bytes[0], 48 << 10);
     assert_int_equal(bytes[1], 1 << 20);
     assert_int_equal(bytes[2], 32 << 20);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_machine_gets_its_threads),
-        cmocka_unit_test(a_machine_without_files_has_its_processors),
-        cmocka_unit_test(the_processor_is_named),
-        cmocka_unit_test(the_caches_are_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

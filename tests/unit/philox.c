@@ -1,11 +1,7 @@
 /* Philox4x32-10 against the known-answer vectors published with the paper (Random123, kat_vectors), and the
  * integer ranges made from it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "kernels/formulas/philox.h"
+#include "tests/support/test.h"
 
 typedef struct known_answer {
     uint64_t key;
@@ -22,8 +18,7 @@ static const known_answer vectors[] = {
      {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 };
 
-static void published_vectors(void **state) {
-    (void)state;
+TEST(published_vectors) {
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         const known_answer *known = &vectors[i];
         const uint32_t *c = known->counter;
@@ -32,8 +27,7 @@ static void published_vectors(void **state) {
     }
 }
 
-static void below_covers_its_range_evenly(void **state) {
-    (void)state;
+TEST(below_covers_its_range_evenly) {
     assert_int_equal(d9_philox_below(0, 9), 0);
     assert_int_equal(d9_philox_below(UINT32_MAX, 9), 8);
     assert_int_equal(d9_philox_below(UINT32_MAX, 1), 0);
@@ -51,8 +45,7 @@ static void below_covers_its_range_evenly(void **state) {
     assert_true(chi_square > 0.86);
 }
 
-static void every_part_of_the_counter_counts(void **state) {
-    (void)state;
+TEST(every_part_of_the_counter_counts) {
     const uint64_t base = d9_philox_pair(d9_philox4x32_10(1, 2, 3, 4, 5));
     assert_true(base == d9_philox_pair(d9_philox4x32_10(1, 2, 3, 4, 5)));
     assert_true(base != d9_philox_pair(d9_philox4x32_10(UINT64_C(1) << 32 | 1, 2, 3, 4, 5)));
@@ -62,19 +55,8 @@ static void every_part_of_the_counter_counts(void **state) {
     assert_true(base != d9_philox_pair(d9_philox4x32_10(1, 2, 3, 4, 6)));
 }
 
-static void unit_is_half_open(void **state) {
-    (void)state;
+TEST(unit_is_half_open) {
     assert_true(d9_philox_unit(0) == 0.0);
     assert_true(d9_philox_unit(UINT32_C(1) << 31) == 0.5);
     assert_true(d9_philox_unit(UINT32_MAX) < 1.0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_vectors),
-        cmocka_unit_test(below_covers_its_range_evenly),
-        cmocka_unit_test(every_part_of_the_counter_counts),
-        cmocka_unit_test(unit_is_half_open),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

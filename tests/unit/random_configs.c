@@ -5,14 +5,9 @@
  *
  * usage: test_random_configs [COUNT [SEED]]    draws until COUNT (32) have trained to their end, and without a SEED
  * until each network and each trick has. A failure names the seed of its draw: test_random_configs 1 SEED */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,15 +1,10 @@
 /* The report: figures as TSV, HTML and JSON with everything escaped, and what is computed of records made for the
  * purpose: pairs, intervals, Holm, chances, epochs saved, verdicts. Statistics themselves: statistics.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/system.h"
 #include "core/listing.h"
 #include "record/safetensors.h"
 #include "report/report.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -66,8 +61,7 @@ static void assert_holds(const char *text, const char *part) {
     if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
 }
 
-static void test_figures(void **state) {
-    (void)state;
+TEST(test_figures, set_up, tear_down) {
     d9_arena arena = {0};
     d9_figures table;
     d9_text text;
@@ -161,8 +155,7 @@ static d9_report *finish(void) {
 static const double low[] = {93.9, 94.0, 94.1, 93.95}, high[] = {94.4, 94.5, 94.55, 94.45},
                     near[] = {93.95, 93.9, 94.2, 94.0};
 
-static void test_pairs(void **state) {
-    (void)state;
+TEST(test_pairs, set_up, tear_down) {
     d9_estimate want;
     double p[2], adjusted[2];
     begin();
@@ -196,8 +189,7 @@ static void test_pairs(void **state) {
 }
 
 /* A folder lists seed10 before seed2: an arm's runs lie in the order of their seeds all the same. */
-static void test_runs_out_of_order(void **state) {
-    (void)state;
+TEST(test_runs_out_of_order, set_up, tear_down) {
     begin();
     add_arm("base", NULL, 1, 4, low);
     add_arm("better", "base", 1, 4, high);
@@ -215,8 +207,7 @@ static void test_runs_out_of_order(void **state) {
 }
 
 /* Four comparisons, each of which alone would be seen. */
-static void test_seen_by_holm(void **state) {
-    (void)state;
+TEST(test_seen_by_holm, set_up, tear_down) {
     double with[4];
     for (int i = 0; i < 4; i++) with[i] = low[i] + (double[]){0.05, 0.15, 0.1, 0.12}[i];
     begin();
@@ -230,8 +221,7 @@ static void test_seen_by_holm(void **state) {
 }
 
 /* Two seeds make wide intervals, and no accuracy is below 0 or above 100%. */
-static void test_no_accuracy_beyond(void **state) {
-    (void)state;
+TEST(test_no_accuracy_beyond, set_up, tear_down) {
     static const double apart[] = {10, 90};
     begin();
     add_arm("alone", NULL, 1, 2, apart);
@@ -242,8 +232,7 @@ static void test_no_accuracy_beyond(void **state) {
 }
 
 /* Of three images the first, of class 0, was taken for class 1. */
-static void test_answers(void **state) {
-    (void)state;
+TEST(test_answers, set_up, tear_down) {
     static const int32_t top1[] = {1, 1, 0}, label[] = {0, 1, 0};
     static const float confidence[] = {0.5f, 0.75f, 1};
     const d9_shape shape = {1, {3}};
@@ -264,8 +253,7 @@ static void test_answers(void **state) {
     d9_report_free(&context, report);
 }
 
-static void test_nothing_seen(void **state) {
-    (void)state;
+TEST(test_nothing_seen, set_up, tear_down) {
     begin();
     add_arm("base", NULL, 1, 4, low);
     add_arm("same", "base", 1, 4, near);
@@ -277,8 +265,7 @@ static void test_nothing_seen(void **state) {
 }
 
 /* Two curves over the lengths of training: what the better one saves is read off the other. */
-static void test_epochs_saved(void **state) {
-    (void)state;
+TEST(test_epochs_saved, set_up, tear_down) {
     const double at10[] = {93, 93.2}, at20[] = {94, 94.2}, at40[] = {95, 95.2}, best[] = {94.49, 94.71};
     begin();
     add_arm("plain,train.epochs=20", NULL, 1, 2, at20);
@@ -297,8 +284,7 @@ static void test_epochs_saved(void **state) {
 }
 
 /* Two seeds and the same difference twice: an estimate, and no verdict. */
-static void test_no_variance(void **state) {
-    (void)state;
+TEST(test_no_variance, set_up, tear_down) {
     const double with[] = {94.21, 94.5}, without[] = {94.01, 94.3}, same[] = {94.3, 94.3};
     begin();
     add_arm("base", NULL, 1, 2, without);
@@ -315,8 +301,7 @@ static void test_no_variance(void **state) {
 }
 
 /* The best of five is picked from ten pairs: an interval that would do for two arms does not. */
-static void test_best_of_many(void **state) {
-    (void)state;
+TEST(test_best_of_many, set_up, tear_down) {
     const double rest[] = {93.0, 93.1, 93.2, 93.1};
     const double first[] = {94.3, 94.5, 94.4, 94.6}, second[] = {94.1, 94.2, 94.3, 94.2};
     begin();
@@ -338,8 +323,7 @@ static void test_best_of_many(void **state) {
 }
 
 /* The best two are a and its twin, which has the same runs: a is compared with b, of one pair. */
-static void test_arms_alike(void **state) {
-    (void)state;
+TEST(test_arms_alike, set_up, tear_down) {
     begin();
     add_arm("a", NULL, 1, 4, high);
     add_arm("b", NULL, 1, 4, low);
@@ -370,8 +354,7 @@ static void test_arms_alike(void **state) {
     d9_report_free(&context, report);
 }
 
-static void test_target(void **state) {
-    (void)state;
+TEST(test_target, set_up, tear_down) {
     begin();
     add_arm("alone", NULL, 1, 4, high);
     d9_report *report = finish();
@@ -380,8 +363,7 @@ static void test_target(void **state) {
     d9_report_free(&context, report);
 }
 
-static void test_no_baseline(void **state) {
-    (void)state;
+TEST(test_no_baseline, set_up, tear_down) {
     begin();
     add_arm("a", NULL, 1, 4, low);
     add_arm("b", NULL, 1, 4, near);
@@ -389,23 +371,4 @@ static void test_no_baseline(void **state) {
     assert_holds(report->verdict, "b has the highest mean accuracy, 94.01%");
     assert_holds(report->verdict, "the interval spans zero, so these runs do not tell them apart");
     d9_report_free(&context, report);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_figures, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_pairs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_runs_out_of_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_seen_by_holm, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_accuracy_beyond, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_answers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_nothing_seen, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_epochs_saved, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_arms_alike, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_target, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_variance, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_best_of_many, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_baseline, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* Schedules and when a node runs: pure functions of the step, and the tables and nodes that a program makes of
  * them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "graph/edit.h"
 #include "tests/support/programs.h"
+#include "tests/support/test.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -54,8 +49,7 @@ static const struct {
     double rate;
 } published[] = {{1, 1.0 / 194}, {97, 0.5}, {194, 1.0}, {485, 0.55}, {776, 0.1}, {970, 0.1}};
 
-static void test_dawn94_rates(void **state) {
-    (void)state;
+TEST(test_dawn94_rates, set_up) {
     d9_program program;
     d9_config *config = load_program(D9_SOURCE_DIR "/configs/dawn94.yaml", &program);
     assert_int_equal(program.steps_per_epoch, 97);
@@ -80,8 +74,7 @@ static void test_dawn94_rates(void **state) {
 }
 
 /* The average moves after steps 1, 6, 11, ... of each epoch: 20 of 97. */
-static void test_dawn94_average(void **state) {
-    (void)state;
+TEST(test_dawn94_average, set_up) {
     d9_program program;
     d9_config *config = load_program(D9_SOURCE_DIR "/configs/dawn94.yaml", &program);
     const d9_node *average = &program.train.nodes[program_find(&program.train, D9_OP_LERP, "tail.average")];
@@ -112,8 +105,7 @@ static const struct {
      24 * 64 * 9 * 31 * 31, 358},
 };
 
-static void test_operations(void **state) {
-    (void)state;
+TEST(test_operations, set_up) {
     for (size_t i = 0; i < sizeof computed / sizeof *computed; i++) {
         d9_config *config = load(computed[i].path);
         d9_extent extent = program_extent(config, 50000, 32);
@@ -132,13 +124,12 @@ static void test_operations(void **state) {
 }
 
 /* A small network that chooses is counted with the one that learns from what it chose. */
-static void test_operations_of_hard_examples(void **state) {
+TEST(test_operations_of_hard_examples, set_up) {
     static const struct {
         const char *path;
         double published, rounding;
     } runs[] = {{D9_SOURCE_DIR "/configs/airbench96.yaml", 4910, 20},
                 {D9_SOURCE_DIR "/configs/airbench96-faster.yaml", 3100, 60}};
-    (void)state;
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         d9_config *config = load(runs[i].path);
         d9_extent extent = program_extent(config, 50000, 32);
@@ -167,8 +158,7 @@ static const d9_update_attributes *update_of(const d9_program *program, d9_op op
 
 /* Hiverge's 245 steps, from step 0: every rate falls from its peak and is a 245th of it in the last step; the whitening
  * bias has seven steps. Filters return to their norm as its counter does, 2 + int(15 (s + 1) / 245) steps apart. */
-static void test_speed94_rates(void **state) {
-    (void)state;
+TEST(test_speed94_rates, set_up) {
     d9_program program;
     d9_config *config = load_program(D9_SOURCE_DIR "/configs/speed94.yaml", &program);
     assert_int_equal(program.steps_per_epoch, 32);
@@ -195,8 +185,7 @@ static void test_speed94_rates(void **state) {
     drop(config, &program);
 }
 
-static void test_constant_outside(void **state) {
-    (void)state;
+TEST(test_constant_outside, set_up) {
     const d9_knot knots[] = {{1, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
     d9_schedule s = SCHEDULE(2, knots, 3, 5);
     assert_true(d9_schedule_at(&s, 0, 10, 4) == 3); /* epoch 0.1 */
@@ -211,8 +200,7 @@ static void test_constant_outside(void **state) {
     assert_true(d9_schedule_at(&one, 0, 10, 4) == 7 && d9_schedule_at(&one, 30, 10, 4) == 7);
 }
 
-static void test_units(void **state) {
-    (void)state;
+TEST(test_units, set_up) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {25, D9_KNOT_PERCENT}, {3, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
     d9_schedule s = SCHEDULE(4, knots, 0, 8, 2, 0); /* 0, 2, 5 and 8 of 8 epochs */
@@ -225,8 +213,7 @@ static void test_units(void **state) {
 }
 
 /* A short run pushes end-2 before 20%: it waits at its predecessor, and the schedule jumps there. */
-static void test_knots_never_go_back(void **state) {
-    (void)state;
+TEST(test_knots_never_go_back, set_up) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {1.5, D9_KNOT_EPOCHS}, {2, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
     d9_schedule s = SCHEDULE(4, knots, 0, 3, 1, 0); /* of 2 epochs: 0, 1.5, 0 -> 1.5, 2 */
@@ -239,8 +226,7 @@ static void test_knots_never_go_back(void **state) {
     NEAR(d9_schedule_at(&half, 19, 10, 2), 0.4, 1e-14);
 }
 
-static void test_fractional_epochs(void **state) {
-    (void)state;
+TEST(test_fractional_epochs, set_up) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic}\ntrain: {epochs: 2.5, batch_size: 12, "
                                                  "lr: {knots: [0, 50%, end], values: [0, 1, 0]}}\n");
     d9_extent extent = program_extent(config, 100, 32); /* eight steps an epoch, four images left out */
@@ -265,8 +251,7 @@ static void assert_when(d9_when when, const char *pattern) { /* a character each
     assert_string_equal(got, pattern);
 }
 
-static void test_when(void **state) {
-    (void)state;
+TEST(test_when, set_up) {
     assert_when((d9_when){0}, "xxxxxxxxxxxxxxxx");
     assert_when((d9_when){.every = 1}, "xxxxxxxxxxxxxxxx");
     assert_when((d9_when){.every = 3}, "x..x..x..x..x..x");
@@ -277,20 +262,4 @@ static void test_when(void **state) {
     assert_when((d9_when){.every = 2, .from = 3, .until = 10}, "....x.x.x.......");
     assert_when((d9_when){.every = 8, .offset = 7}, ".......x.......x");
     assert_when((d9_when){.every = 100, .restart_each_epoch = true}, "x.......x.......");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_dawn94_rates, set_up),
-        cmocka_unit_test_setup(test_dawn94_average, set_up),
-        cmocka_unit_test_setup(test_operations, set_up),
-        cmocka_unit_test_setup(test_operations_of_hard_examples, set_up),
-        cmocka_unit_test_setup(test_speed94_rates, set_up),
-        cmocka_unit_test_setup(test_constant_outside, set_up),
-        cmocka_unit_test_setup(test_units, set_up),
-        cmocka_unit_test_setup(test_knots_never_go_back, set_up),
-        cmocka_unit_test_setup(test_fractional_epochs, set_up),
-        cmocka_unit_test_setup(test_when, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* The statistics against R, row by row of tests/golden/statistics.tsv, and where R has nothing to say: too few values,
  * equal values, no values. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/system.h"
 #include "report/statistics.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -170,8 +165,7 @@ static void check(const row *row) {
     }
 }
 
-static void test_agrees_with_r(void **state) {
-    (void)state;
+TEST(test_agrees_with_r) {
     d9_context context;
     uint8_t *bytes;
     size_t size;
@@ -198,8 +192,7 @@ static void test_agrees_with_r(void **state) {
 
 /* ---- what cannot be told ---- */
 
-static void test_few_values(void **state) {
-    (void)state;
+TEST(test_few_values) {
     const double one[] = {94.2}, two[] = {94.0, 94.1};
     d9_sample sample;
     d9_estimate e;
@@ -221,8 +214,7 @@ static void test_few_values(void **state) {
 }
 
 /* Runs that do not differ at all: nothing is known of how far the next may lie. */
-static void test_equal_values(void **state) {
-    (void)state;
+TEST(test_equal_values) {
     const double same[] = {94, 94, 94}, other[] = {93, 93, 93};
     const double trick[] = {94.21, 31.3}, without[] = {94.01, 31.1}; /* + 0.2 twice, but for its last bits */
     d9_estimate e;
@@ -242,16 +234,14 @@ static void test_equal_values(void **state) {
     assert_true(e.error > 0 && e.low < 0.205 && e.high > 0.205);
 }
 
-static void test_holm_leaves_out_what_is_unknown(void **state) {
-    (void)state;
+TEST(test_holm_leaves_out_what_is_unknown) {
     const double p[] = {0.01, NAN, 0.04};
     double adjusted[3];
     d9_holm(p, 3, adjusted);
     assert_true(fabs(adjusted[0] - 0.02) < 1e-15 && isnan(adjusted[1]) && fabs(adjusted[2] - 0.04) < 1e-15);
 }
 
-static void test_seeds_needed_without_an_answer(void **state) {
-    (void)state;
+TEST(test_seeds_needed_without_an_answer) {
     assert_int_equal(d9_seeds_needed(D9_DESIGN_PAIRED, 0.1, NAN, 0.05, 0.8), 0);
     assert_int_equal(d9_seeds_needed(D9_DESIGN_PAIRED, 0, 0.1, 0.05, 0.8), 0);
     assert_int_equal(d9_seeds_needed(D9_DESIGN_PAIRED, 0.1, 0, 0.05, 0.8), 2);
@@ -259,8 +249,7 @@ static void test_seeds_needed_without_an_answer(void **state) {
 }
 
 /* The curve's first crossing counts, and outside the curve nobody knows. */
-static void test_epochs_to_reach(void **state) {
-    (void)state;
+TEST(test_epochs_to_reach) {
     const double epochs[] = {10, 20, 30, 40}, accuracy[] = {94, 95, 94.5, 96};
     assert_true(d9_epochs_to_reach(epochs, accuracy, 4, 94.5) == 15);
     assert_true(d9_epochs_to_reach(epochs, accuracy, 4, 94) == 10);
@@ -268,16 +257,4 @@ static void test_epochs_to_reach(void **state) {
     assert_true(isnan(d9_epochs_to_reach(epochs, accuracy, 4, 93.9)));
     assert_true(isnan(d9_epochs_to_reach(epochs, accuracy, 4, 96.1)));
     assert_true(isnan(d9_epochs_to_reach(epochs, accuracy, 0, 94)));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_agrees_with_r),
-        cmocka_unit_test(test_few_values),
-        cmocka_unit_test(test_equal_values),
-        cmocka_unit_test(test_holm_leaves_out_what_is_unknown),
-        cmocka_unit_test(test_seeds_needed_without_an_answer),
-        cmocka_unit_test(test_epochs_to_reach),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* message and tensorboard: bytes against the public encodings, nesting, and a disk that fills up. The files as a whole
  * are decoded by tests/cli/tensorboard.sh. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/system.h"
 #include "record/tensorboard.h"
 #include "tests/support/runs.h"
+#include "tests/support/test.h"
 
 #include <errno.h>
 #include <math.h>
@@ -23,8 +18,7 @@ static void assert_message(d9_message *message, const void *bytes, size_t size) 
 }
 
 /* The examples of protobuf.dev/programming-guides/encoding, and the edges of a varint. */
-static void test_encoding(void **state) {
-    (void)state;
+TEST(test_encoding) {
     d9_context context;
     d9_message m;
     d9_context_init(&context);
@@ -53,8 +47,7 @@ static void test_encoding(void **state) {
 }
 
 /* Lengths of one, two and three bytes, one inside the other; the memory grows on the way. */
-static void test_nesting(void **state) {
-    (void)state;
+TEST(test_nesting) {
     static uint8_t filling[20000];
     d9_context context;
     d9_message m;
@@ -78,8 +71,7 @@ static void test_nesting(void **state) {
 }
 
 /* RFC 3720, B.4, and the check value of the catalogues. */
-static void test_crc(void **state) {
-    (void)state;
+TEST(test_crc) {
     uint8_t zeros[32] = {0}, ones[32], counted[32];
     memset(ones, 0xff, sizeof ones);
     for (int i = 0; i < 32; i++) counted[i] = (uint8_t)i;
@@ -91,8 +83,7 @@ static void test_crc(void **state) {
 }
 
 /* What cannot be drawn is left out, and the event stays whole. */
-static void test_not_finite(void **state) {
-    (void)state;
+TEST(test_not_finite) {
     double last;
     d9_context context;
     d9_tensorboard board;
@@ -138,8 +129,7 @@ static off_t size_of(const char *path) {
     return stat(path, &state) == 0 ? state.st_size : -1;
 }
 
-static void test_faults(void **state) {
-    (void)state;
+TEST(test_faults) {
     d9_context context;
     d9_system failing = *d9_system_default();
     d9_tensorboard board;
@@ -154,7 +144,7 @@ static void test_faults(void **state) {
     d9_tensorboard_begin(&board, 1, 1.5e9);
     d9_tensorboard_scalar(&board, "a", 1);
     assert_int_equal(d9_tensorboard_end(&board), D9_OUTPUT);
-    assert_non_null(strstr(context.message, "events.out.tfevents"));
+    assert_words(context.message, "events.out.tfevents");
     assert_int_equal(size_of(board.path), before);
     d9_context_clear(&context);
     failing = *d9_system_default();
@@ -166,12 +156,4 @@ static void test_faults(void **state) {
     d9_tensorboard_close(&board);
     context.system = d9_system_default();
     run_folder_remove(folder);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encoding),   cmocka_unit_test(test_nesting), cmocka_unit_test(test_crc),
-        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_faults),
-    };
-    return cmocka_run_group_tests_name("tensorboard", tests, NULL, NULL);
 }

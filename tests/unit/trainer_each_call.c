@@ -2,15 +2,10 @@
  * every k. Then the run ends with a documented status and a message, or as if nothing had happened; no file is half
  * written; and resumed on a system that is well it ends in the same bits. Allocations and writes are many: some of them
  * are tried, and all by `test_trainer_each_call all`, which takes minutes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "record/safetensors.h"
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
+#include "tests/support/test.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -78,7 +73,7 @@ static void check(run_bench *b, const run_report *whole, each_call kind, int64_t
 enum { SOME = 40 / TEST_SHARE }; /* of each kind */
 static bool every;
 
-static void test_each_call(void **state) {
+TEST(test_each_call, run_bench_set_up, run_bench_tear_down) {
     run_bench *b = *state;
     planted counted = {.victim = 0};
     const run_report whole = train(b, &counted, false);
@@ -94,8 +89,6 @@ static void test_each_call(void **state) {
 }
 
 int main(int count, char **arguments) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_each_call, run_bench_set_up, run_bench_tear_down)};
     every = count == 2 && strcmp(arguments[1], "all") == 0;
-    return cmocka_run_group_tests_name("trainer_each_call", tests, NULL, NULL);
+    return test_run(NULL);
 }

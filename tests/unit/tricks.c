@@ -1,15 +1,10 @@
 /* Tricks, one by one: each edits what it says and nothing else, and refuses where there is nothing to edit. The
  * program of a base configuration is written out part by part, and again with the trick; only the parts that the
  * trick may touch may differ, and those must. Pairs and runs are in tricks_pairs.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "graph/edit.h"
 #include "tests/support/programs.h"
 #include "tests/support/tiny_model.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -106,8 +101,7 @@ static void compare_parts(network which, const struct edits *row, const d9_progr
     }
 }
 
-static void test_each_edits_its_part_alone(void **state) {
-    (void)state;
+TEST(test_each_edits_its_part_alone, set_up) {
     assert_int_equal(sizeof table / sizeof *table, D9_TRICK_COUNT);
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         char tricks[128];
@@ -137,8 +131,7 @@ static const d9_value *value_at(const built *b, const char *name) {
     return &b->program.train.values[id];
 }
 
-static void test_augmentations(void **state) {
-    (void)state;
+TEST(test_augmentations, set_up) {
     built b;
     build(TINY, "crop: {pad: 3}, cutout: {size: 5}, flip: {rule: alternating}", &b);
     const d9_draw_attributes *draw = &node_at(&b, D9_OP_DRAW, "draws")->as.draw;
@@ -168,8 +161,7 @@ static void test_augmentations(void **state) {
 }
 
 /* Pixels, loss and gradient take the same share in a step, and evaluation sees images as they are. */
-static void test_mixup(void **state) {
-    (void)state;
+TEST(test_mixup, set_up) {
     built b;
     build(TINY, "mixup: {alpha: 0.5}", &b);
     const d9_node *mix = node_at(&b, D9_OP_MIX, "image.mix"), *augment = node_at(&b, D9_OP_AUGMENT, "image");
@@ -196,8 +188,7 @@ static void assert_ops(const built *b, const char *const *roles, int count) {
     for (int i = 0; i < count; i++) assert_string_equal(b->program.train.nodes[n + i].role, roles[i]);
 }
 
-static void test_pool_positions(void **state) {
-    (void)state;
+TEST(test_pool_positions, set_up) {
     static const char *const after_act[] = {"features.0.filter", "features.0.batch", "features.0.bend",
                                             "features.0.shrink", "features.1.filter"};
     static const char *const before_act[] = {"features.0.filter", "features.0.batch", "features.0.shrink",
@@ -223,8 +214,7 @@ static void test_pool_positions(void **state) {
 }
 
 /* Only stages that end in a pool move: the stem and the residuals of resnet9 have none. */
-static void test_pool_positions_of_resnet9(void **state) {
-    (void)state;
+TEST(test_pool_positions_of_resnet9, set_up) {
     built b;
     build(RESNET9, "pool_before_activation: {position: before_norm}", &b);
     static const char *const stages[] = {"layer1", "layer2", "layer3"};
@@ -243,8 +233,7 @@ static void test_pool_positions_of_resnet9(void **state) {
 }
 
 /* Ahead of the activation alone a pool needs no norm. */
-static void test_pool_positions_without_a_norm(void **state) {
-    (void)state;
+TEST(test_pool_positions_without_a_norm, set_up) {
     static const char *const before_act[] = {"features.0.filter", "features.0.shrink", "features.0.bend",
                                              "features.1.filter", "features.1.shrink", "features.1.bend"};
     tiny_model tiny = tiny_model_default();
@@ -256,8 +245,7 @@ static void test_pool_positions_without_a_norm(void **state) {
 }
 
 /* Every node of a kind has the attribute: forward and backward, training and evaluation. */
-static void test_every_act_norm_and_loss(void **state) {
-    (void)state;
+TEST(test_every_act_norm_and_loss, set_up) {
     built b;
     build(RESNET9, "celu: {alpha: 0.3}, ghost_batchnorm: {group_size: 2}, label_smoothing: {alpha: 0.25}", &b);
     int acts = 0, norms = 0, losses = 0;
@@ -287,8 +275,7 @@ static void test_every_act_norm_and_loss(void **state) {
     drop(&b);
 }
 
-static void test_frozen_scale(void **state) {
-    (void)state;
+TEST(test_frozen_scale, set_up) {
     built b;
     build(TINY, "frozen_bn_scale: {scale: 0.5}", &b);
     for (int v = 0; v < b.program.train.value_count; v++) {
@@ -302,8 +289,7 @@ static void test_frozen_scale(void **state) {
     drop(&b);
 }
 
-static void test_whitened_stem(void **state) {
-    (void)state;
+TEST(test_whitened_stem, set_up) {
     built b;
     build(TINY, "patch_whitening: {size: 3}", &b);
     const d9_node *whiten = node_at(&b, D9_OP_CONV, "features.0.whiten"),
@@ -331,8 +317,7 @@ static void test_whitened_stem(void **state) {
     drop(&b);
 }
 
-static void test_average(void **state) {
-    (void)state;
+TEST(test_average, set_up) {
     built b;
     build(TINY, "ema: {momentum: 0.9, every: 3, restart_each_epoch: off}", &b);
     const d9_node *lerp = node_at(&b, D9_OP_LERP, "tail.average");
@@ -351,8 +336,7 @@ static void test_average(void **state) {
 }
 
 /* After step t of T the slow average keeps decay^every (t / T)^power, and the state becomes it. */
-static void test_lookahead(void **state) {
-    (void)state;
+TEST(test_lookahead, set_up) {
     built b;
     build(TINY, "lookahead: {decay: 0.9, every: 3, power: 2}, ema: {}", &b);
     const d9_program *p = &b.program;
@@ -378,8 +362,7 @@ static void test_lookahead(void **state) {
 }
 
 /* Six views: the image half, each shifted copy a quarter, and of each the mirror image. */
-static void test_shifted_views(void **state) {
-    (void)state;
+TEST(test_shifted_views, set_up) {
     static const d9_view want[] = {{false, 0, 0, 0.25}, {false, -2, -2, 0.125}, {false, 2, 2, 0.125},
                                    {true, 0, 0, 0.25},  {true, -2, -2, 0.125},  {true, 2, 2, 0.125}};
     built b;
@@ -411,8 +394,7 @@ static void test_shifted_views(void **state) {
 }
 
 /* A straight line from the peak of train.lr to 0, times the multiplier; the decay is divided by it. */
-static void test_whitening_bias_rate(void **state) {
-    (void)state;
+TEST(test_whitening_bias_rate, set_up) {
     built b;
     build(RESNET9, "whitening_bias: {bias_epochs: 1.5, bias_lr_multiplier: 64, bias_anneal: on}", &b);
     const d9_group *group =
@@ -428,8 +410,7 @@ static void test_whitening_bias_rate(void **state) {
 }
 
 /* A layer in front; the bias is a group of its own, as quick as weights, until the epoch that was asked for. */
-static void test_whitening_layer(void **state) {
-    (void)state;
+TEST(test_whitening_layer, set_up) {
     static const char *const roles[] = {"stem.whiten", "stem.whiten.bias", "stem.whiten.act", "stem.conv"};
     built b;
     build(RESNET9, "whitening_bias: {size: 3, bias_epochs: 1.5}, celu: {alpha: 0.3}", &b);
@@ -464,8 +445,7 @@ static void test_whitening_layer(void **state) {
     d9_config_free(&context, config);
 }
 
-static void test_mirrored_views(void **state) {
-    (void)state;
+TEST(test_mirrored_views, set_up) {
     built b;
     build(TINY, "flip_tta: {}", &b);
     const d9_views *views = &b.program.views;
@@ -489,8 +469,7 @@ static void test_mirrored_views(void **state) {
 }
 
 /* A node for each filter that learns, 1x1 or wider, in its own shape; the rest moves as it did. */
-static void test_muon_takes_filters(void **state) {
-    (void)state;
+TEST(test_muon_takes_filters, set_up) {
     built b;
     build(RESNET9, "patch_whitening: {}, muon: {rate: 0.3, momentum: 0.5, iterations: 4, renormalise_every: 2}", &b);
     const d9_graph *graph = &b.program.train;
@@ -523,8 +502,7 @@ static void test_muon_takes_filters(void **state) {
     drop(&b);
 }
 
-static void test_silu_leaves_the_first_to_gelu(void **state) {
-    (void)state;
+TEST(test_silu_leaves_the_first_to_gelu, set_up) {
     built b;
     build(RESNET9, "silu: {first: gelu}", &b);
     const d9_graph *graph = &b.program.eval;
@@ -537,16 +515,15 @@ static void test_silu_leaves_the_first_to_gelu(void **state) {
 
 /* ---- refusals ---- */
 
-static void assert_refused(tiny_model tiny, const char *tricks, const char *message) {
+static void assert_refused(tiny_model tiny, const char *tricks, const char *words) {
     built b;
     assert_int_equal(try_build(TINY, &tiny, tricks, &b), D9_USAGE);
-    assert_string_equal(context.message, message);
+    assert_words(context.message, words);
     d9_context_clear(&context);
     d9_config_free(&context, b.config);
 }
 
-static void test_nothing_to_edit(void **state) {
-    (void)state;
+TEST(test_nothing_to_edit, set_up) {
     tiny_model no_norm = tiny_model_default(), no_act = no_norm, no_pool = no_norm, strided = no_norm, pool = no_norm,
                shared = no_norm;
     no_norm.norm = false;
@@ -555,49 +532,30 @@ static void test_nothing_to_edit(void **state) {
     strided.stem = TINY_STEM_STRIDED;
     pool.stem = TINY_STEM_POOL;
     shared.stem = TINY_STEM_SHARED;
-    static const char chain[] = "tricks.pool_before_activation finds nothing to edit: the model has no norm-act-pool "
-                                "chain; --without pool_before_activation leaves it out";
-    static const char stem[] = "tricks.patch_whitening finds nothing to edit: no convolution that keeps the image's "
-                               "size reads it alone; --without patch_whitening leaves it out";
+    static const char chain[] = "tricks.pool_before_activation --without", stem[] = "tricks.patch_whitening --without";
     assert_refused(no_norm, "pool_before_activation: {}", chain);
     assert_refused(no_act, "pool_before_activation: {}", chain);
     assert_refused(no_pool, "pool_before_activation: {}", chain);
-    assert_refused(no_act, "pool_before_activation: {position: before_act}",
-                   "tricks.pool_before_activation finds nothing to edit: the model has no act-pool chain; --without "
-                   "pool_before_activation leaves it out");
-    assert_refused(no_act, "celu: {}",
-                   "tricks.celu finds nothing to edit: the model has no activation; --without celu leaves it out");
-    assert_refused(no_act, "gelu: {}",
-                   "tricks.gelu finds nothing to edit: the model has no activation; --without gelu leaves it out");
-    assert_refused(no_act, "silu: {}",
-                   "tricks.silu finds nothing to edit: the model has no activation; --without silu leaves it out");
-    assert_refused(tiny_model_default(), "muon: {coefficients: [3, -2]}",
-                   "tricks.muon.coefficients: 2 numbers, where an iteration has three");
+    assert_refused(no_act, "pool_before_activation: {position: before_act}", chain);
+    assert_refused(no_act, "celu: {}", "tricks.celu --without");
+    assert_refused(no_act, "gelu: {}", "tricks.gelu --without");
+    assert_refused(no_act, "silu: {}", "tricks.silu --without");
+    assert_refused(tiny_model_default(), "muon: {coefficients: [3, -2]}", "tricks.muon.coefficients 2");
     assert_refused(tiny_model_default(), "muon: {renormalise_every: 0, renormalise_last: 4}",
-                   "tricks.muon.renormalise_last: renormalise_every is 0, so filters never return");
-    assert_refused(strided, "whitening_bias: {}",
-                   "tricks.whitening_bias finds nothing to edit: no convolution of stride 1 reads the image alone; "
-                   "--without whitening_bias leaves it out");
-    assert_refused(tiny_model_default(), "whitening_bias: {size: 2}",
-                   "tricks.whitening_bias.size is 2; it must be odd: the first layer of this network is no 2x2 "
-                   "whitening layer, and one in front would change the images' size");
-    assert_refused(no_norm, "ghost_batchnorm: {group_size: 4}",
-                   "tricks.ghost_batchnorm finds nothing to edit: the model has no batch norm; --without "
-                   "ghost_batchnorm leaves it out");
+                   "tricks.muon.renormalise_last renormalise_every 0");
+    assert_refused(strided, "whitening_bias: {}", "tricks.whitening_bias --without");
+    assert_refused(tiny_model_default(), "whitening_bias: {size: 2}", "tricks.whitening_bias.size 2");
+    assert_refused(no_norm, "ghost_batchnorm: {group_size: 4}", "tricks.ghost_batchnorm --without");
     assert_refused(tiny_model_default(), "ghost_batchnorm: {group_size: 3}",
-                   "a batch of 8 images does not divide into ghost groups of 3: train.batch_size must be a multiple of "
-                   "tricks.ghost_batchnorm.group_size");
-    assert_refused(no_norm, "frozen_bn_scale: {}",
-                   "tricks.frozen_bn_scale finds nothing to edit: the model has no batch norm scale; --without "
-                   "frozen_bn_scale leaves it out");
+                   "8 3 train.batch_size tricks.ghost_batchnorm.group_size");
+    assert_refused(no_norm, "frozen_bn_scale: {}", "tricks.frozen_bn_scale --without");
     assert_refused(strided, "patch_whitening: {}", stem);
     assert_refused(pool, "patch_whitening: {}", stem);
     assert_refused(shared, "patch_whitening: {}", stem);
 }
 
 /* A part that one trick needs and another left in place: what is there is edited. */
-static void test_what_is_left_is_edited(void **state) {
-    (void)state;
+TEST(test_what_is_left_is_edited, set_up) {
     built b;
     tiny_model bare = tiny_model_default();
     bare.norm = bare.act = bare.pool = false;
@@ -607,8 +565,7 @@ static void test_what_is_left_is_edited(void **state) {
     drop(&b);
 }
 
-static void test_hooks_refuse(void **state) {
-    (void)state;
+TEST(test_hooks_refuse, set_up) {
     d9_accumulators accumulators = {0};
     d9_tail tail = {0};
     d9_views views = {.count = 1, .view = {{.weight = 1}}};
@@ -618,12 +575,12 @@ static void test_hooks_refuse(void **state) {
                *smoothing = b.config->trick_options[D9_TRICK_label_smoothing];
     op_ok(&context, d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail));
     assert_int_equal(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail), D9_USAGE);
-    assert_string_equal(context.message, "two parts of the optimizer want an accumulator named average");
+    assert_words(context.message, "optimizer");
     assert_int_equal(tail.count, 1);
     d9_context_clear(&context);
     tail.count = D9_MAX_TAIL;
     assert_int_equal(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail), D9_USAGE);
-    assert_string_equal(context.message, "tricks.ema: the tail is full");
+    assert_words(context.message, "tricks.ema");
     assert_int_equal(tail.count, D9_MAX_TAIL);
     d9_context_clear(&context);
     for (int i = 1; i < D9_MAX_VIEWS; i *= 2)
@@ -632,8 +589,7 @@ static void test_hooks_refuse(void **state) {
     assert_int_equal(views.count, D9_MAX_VIEWS);
     d9_context_clear(&context);
     assert_int_equal(d9_trick_at(D9_TRICK_label_smoothing)->on_loss(&context, smoothing, NULL, D9_NONE), D9_USAGE);
-    assert_string_equal(context.message, "tricks.label_smoothing finds nothing to edit: the model has no cross-entropy "
-                                         "loss; --without label_smoothing leaves it out");
+    assert_words(context.message, "tricks.label_smoothing --without");
     d9_context_clear(&context);
     drop(&b);
     d9_graph nothing;
@@ -641,23 +597,19 @@ static void test_hooks_refuse(void **state) {
     build(TINY, "muon: {}", &b);
     const void *muon = b.config->trick_options[D9_TRICK_muon];
     assert_int_equal(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &nothing, &b.program.groups), D9_USAGE);
-    assert_string_equal(
-        context.message,
-        "tricks.muon finds nothing to edit: the model has no convolution that learns; --without muon leaves it out");
+    assert_words(context.message, "tricks.muon --without");
     d9_context_clear(&context);
     b.config->train.lr.values[0] = 0;
     d9_groups groups = {1, {{.rate = b.config->train.lr}}};
     assert_int_equal(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &b.program.train, &groups), D9_USAGE);
-    assert_string_equal(context.message,
-                        "tricks.muon finds nothing to edit: train.lr is 0 in every step; --without muon leaves it out");
+    assert_words(context.message, "tricks.muon train.lr 0 --without");
     d9_context_clear(&context);
     drop(&b);
 }
 
 /* ---- the table ---- */
 
-static void test_table_of_tricks(void **state) {
-    (void)state;
+TEST(test_table_of_tricks, set_up) {
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         const d9_trick *trick = d9_trick_at(t);
         assert_int_equal(d9_trick_index(trick->name), t);
@@ -670,31 +622,4 @@ static void test_table_of_tricks(void **state) {
     assert_null(d9_trick_at(D9_TRICK_COUNT));
     assert_null(d9_trick_at(-1));
     assert_int_equal(d9_trick_index("no_such_trick"), -1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_each_edits_its_part_alone, set_up),
-        cmocka_unit_test_setup(test_augmentations, set_up),
-        cmocka_unit_test_setup(test_mixup, set_up),
-        cmocka_unit_test_setup(test_pool_positions, set_up),
-        cmocka_unit_test_setup(test_pool_positions_of_resnet9, set_up),
-        cmocka_unit_test_setup(test_pool_positions_without_a_norm, set_up),
-        cmocka_unit_test_setup(test_every_act_norm_and_loss, set_up),
-        cmocka_unit_test_setup(test_frozen_scale, set_up),
-        cmocka_unit_test_setup(test_whitened_stem, set_up),
-        cmocka_unit_test_setup(test_average, set_up),
-        cmocka_unit_test_setup(test_lookahead, set_up),
-        cmocka_unit_test_setup(test_whitening_layer, set_up),
-        cmocka_unit_test_setup(test_whitening_bias_rate, set_up),
-        cmocka_unit_test_setup(test_shifted_views, set_up),
-        cmocka_unit_test_setup(test_mirrored_views, set_up),
-        cmocka_unit_test_setup(test_nothing_to_edit, set_up),
-        cmocka_unit_test_setup(test_what_is_left_is_edited, set_up),
-        cmocka_unit_test_setup(test_muon_takes_filters, set_up),
-        cmocka_unit_test_setup(test_silu_leaves_the_first_to_gelu, set_up),
-        cmocka_unit_test_setup(test_hooks_refuse, set_up),
-        cmocka_unit_test_setup(test_table_of_tricks, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * finite and others than those of either trick alone; the table of all pairs is printed, and an empty cell fails. On
  * every network each trick applies or refuses, as its row says. A trick that is off, alone or beside any other, gives
  * the program and the bits of a run that never named it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/hash.h"
 #include "tests/support/runs.h"
 #include "tests/support/tiny_model.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdio.h>

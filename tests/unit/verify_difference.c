@@ -1,12 +1,7 @@
 /* Errors and cosines as verify computes them: by hand for a small case, and where there are zeros, NaN or infinity. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "verify/group_comparison.h"
 #include "verify/tensor_difference.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,8 +10,7 @@ static void close_to(double got, double want) {
     if (!(fabs(got - want) <= 1e-15 * fabs(want))) fail_msg("%.17g, not %.17g", got, want);
 }
 
-static void test_by_hand(void **state) {
-    (void)state;
+TEST(test_by_hand) {
     const double got[] = {3, 0, 4}, want[] = {3, 4, 0};
     const d9_tensor_difference difference = d9_tensor_difference_of(got, want, 3);
     close_to(difference.distance, sqrt(32));
@@ -27,8 +21,7 @@ static void test_by_hand(void **state) {
     close_to(d9_relative_error(difference.distance, difference.want_norm), sqrt(32) / 5);
 }
 
-static void test_zeros_point_nowhere(void **state) {
-    (void)state;
+TEST(test_zeros_point_nowhere) {
     const double zeros[2] = {0}, ones[] = {1, 1};
     assert_true(isnan(d9_tensor_difference_of(zeros, ones, 2).cosine));
     assert_true(isnan(d9_tensor_difference_of(ones, zeros, 2).cosine));
@@ -38,8 +31,7 @@ static void test_zeros_point_nowhere(void **state) {
 }
 
 /* Wherever it stands, and whatever follows it. */
-static void test_nan_stays(void **state) {
-    (void)state;
+TEST(test_nan_stays) {
     for (int at = 0; at < 3; at++) {
         double spoilt[] = {1, 2, 3};
         const double whole[] = {1, 2, 4};
@@ -56,8 +48,7 @@ static void test_nan_stays(void **state) {
     assert_true(isnan(d9_relative_error(NAN, 0)) && isnan(d9_relative_error(0, NAN)));
 }
 
-static void test_the_worst(void **state) {
-    (void)state;
+TEST(test_the_worst) {
     assert_true(d9_error_is_worse(2e-5, 1e-5, 1e-3, 1e-3));
     assert_false(d9_error_is_worse(1e-4, 1e-3, 1e-6, 1e-6)); /* larger, and further within its limit */
     assert_true(d9_error_is_worse(1, 0, 1e-3, 1e-5));        /* of a limit of 0: beyond it */
@@ -71,8 +62,7 @@ static void test_the_worst(void **state) {
 static void count_row(void *user, const d9_verify_row *row) { *(int *)user += !row->passed && !row->skipped; }
 
 /* Nothing compared is nothing shown to be right. */
-static void test_nothing_compared_fails(void **state) {
-    (void)state;
+TEST(test_nothing_compared_fails) {
     int failed = 0;
     d9_verification self = {.sink = count_row, .user = &failed};
     d9_verify_row some = {.passed = true, .compared = 1}, none = {.passed = true};
@@ -83,8 +73,7 @@ static void test_nothing_compared_fails(void **state) {
 }
 
 /* One row that failed fails the sum, wherever it stands and however little it compared. */
-static void test_the_worst_row(void **state) {
-    (void)state;
+TEST(test_the_worst_row) {
     const d9_verify_row rows[] = {{.name = "a", .error = 1e-6, .limit = 1e-5, .compared = 10, .passed = true},
                                   {.name = "b", .error = 2e-5, .limit = 1e-5, .compared = 1, .passed = false},
                                   {.name = "c", .error = 9e-6, .limit = 1e-5, .compared = 100, .passed = true}};
@@ -98,16 +87,4 @@ static void test_the_worst_row(void **state) {
     d9_verification_keep_worst(&kept, &rows[2]);
     d9_verification_keep_worst(&kept, &rows[0]);
     assert_true(kept.passed && kept.error == 9e-6 && kept.compared == 110);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_zeros_point_nowhere),
-        cmocka_unit_test(test_nan_stays),
-        cmocka_unit_test(test_the_worst),
-        cmocka_unit_test(test_nothing_compared_fails),
-        cmocka_unit_test(test_the_worst_row),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

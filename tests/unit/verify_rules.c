@@ -1,14 +1,9 @@
 /* The comparison rule by rule finds what is planted into the backend under test: its plans are made from graphs whose
  * attributes are slightly wrong, while the judge has the right ones. In every precision that the backend computes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "core/system.h"
 #include "tests/support/runs.h"
 #include "tests/support/share.h"
+#include "tests/support/test.h"
 #include "verify/case_run.h"
 #include "verify/rule_comparison.h"
 
@@ -131,14 +126,8 @@ static void check(const char *backend, const char *precision, const struct plant
     close_bench(&b);
 }
 
-static void test_planted(void **state) {
+TEST(test_planted) {
     static const char *const precisions[] = {"f32", "bf16"};
-    (void)state;
     for (size_t p = 0; p < 2; p++)
         for (size_t e = 0; e < sizeof errors / sizeof *errors; e += TEST_SHARE) check("cpu", precisions[p], &errors[e]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_planted)};
-    return cmocka_run_group_tests_name("verify_rules", tests, NULL, NULL);
 }

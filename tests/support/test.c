@@ -1,0 +1,59 @@
+/* Registration of tests, and the judge of messages. */
+#include "tests/support/test.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { MOST = 64 };
+static struct CMUnitTest tests[MOST];
+static size_t count;
+static CMFixtureFunction group[2];
+
+void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_up, CMFixtureFunction tear_down) {
+    if (count < MOST) tests[count] = (struct CMUnitTest){name, test, set_up, tear_down, NULL};
+    count++;
+}
+
+void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down) { group[0] = set_up, group[1] = tear_down; }
+
+int test_run(void *state) {
+    if (!count || count > MOST) return print_error("%zu tests, 1 to %d expected\n", count, MOST), 1;
+    for (size_t i = 0; i < count; i++) tests[i].initial_state = state;
+    return _cmocka_run_group_tests("tests", tests, count, group[0], group[1]);
+}
+
+static bool is_part(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* Whether the `length` bytes at `at` are a whole word of `text`. A digit goes on over a point. */
+static bool stands_alone(const char *text, const char *at, size_t length) {
+    const char first = at[0], last = at[length - 1], *after = at + length;
+    if (at > text && is_part(first) && is_part(at[-1])) return false;
+    if (at > text + 1 && isdigit((unsigned char)first) && at[-1] == '.' && isdigit((unsigned char)at[-2])) return false;
+    if (is_part(last) && is_part(after[0])) return false;
+    return !(isdigit((unsigned char)last) && after[0] == '.' && isdigit((unsigned char)after[1]));
+}
+
+static bool has_word(const char *text, const char *word, size_t length) {
+    for (const char *at = text; *at; at++)
+        if (strncmp(at, word, length) == 0 && stands_alone(text, at, length)) return true;
+    return false;
+}
+
+const char *missing_word(const char *message, const char *words) {
+    if (strchr(message, '\n') || !message[0]) return "(one line)";
+    for (size_t length; *(words += strspn(words, " ")); words += length) {
+        length = strcspn(words, " ");
+        if (!has_word(message, words, length)) return words;
+    }
+    return NULL;
+}
+
+void assert_words(const char *message, const char *words) {
+    const char *missing = missing_word(message, words);
+    if (missing) fail_msg("\"%s\" lacks \"%s\"", message, missing);
+}
+
+int skipped(const char *reason, const char *why) {
+    print_message("skipped: %s: %s\n", reason, why);
+    return 77;
+}

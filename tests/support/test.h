@@ -1,0 +1,43 @@
+/* Every test program includes this: cmocka, tests that register themselves, and the judge of messages.
+ *
+ *     TEST(name) { ... }                       runs in the order of the file
+ *     TEST(name, set_up) { ... }               with a fixture in *state
+ *     TEST(name, set_up, tear_down) { ... }
+ *     TEST_GROUP(set_up, tear_down)            one fixture for all tests of the file
+ *
+ * main stands in main.c beside this file; a program with a main of its own calls test_run. */
+#ifndef D9_TESTS_TEST_H
+#define D9_TESTS_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define TEST(...) TEST_OF(__VA_ARGS__, NULL, NULL, NULL)
+#define TEST_OF(name, set_up, tear_down, ...)                                                                          \
+    static void name(void **state);                                                                                    \
+    __attribute__((constructor)) static void add_##name(void) { test_add(#name, name, set_up, tear_down); }            \
+    static void name(__attribute__((unused)) void **state)
+#define TEST_GROUP(set_up, tear_down)                                                                                  \
+    __attribute__((constructor)) static void add_group(void) { test_group(set_up, tear_down); }
+
+void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_up, CMFixtureFunction tear_down);
+void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
+/* Runs them all. `state`: *state of tests without a fixture, or NULL. Returns the program's exit status. */
+int test_run(void *state);
+
+/* Fails the test unless `message` is one line that holds each of the words (divided by spaces): keys, values, places and
+ * numbers, in any order. A word must stand alone: "3" is not in "13", "0.3" or "layer3". */
+void assert_words(const char *message, const char *words);
+/* The same as a question: NULL, or the first word that is missing. */
+const char *missing_word(const char *message, const char *words);
+
+/* A test that cannot run says why in this form, which tests/run.sh reads; the reasons that CI accepts are listed there.
+ * `skipped` returns the exit status of a program that can run none of its tests. skip_for ends the calling test alone. */
+int skipped(const char *reason, const char *why);
+#define skip_for(reason, why) (skipped(reason, why), skip())
+
+#endif
