@@ -29,14 +29,15 @@ void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 /* Runs them all. `state`: *state of tests without a fixture, or NULL. Returns the program's exit status. */
 int test_run(void *state);
 
-/* Fails the test unless `message` is one line that holds each of the words (divided by spaces): keys, values, places and
- * numbers, in any order. A word must stand alone: "3" is not in "13", "0.3" or "layer3". */
+/* Fails the test unless `message` is one line that holds each of the words (divided by spaces): keys, values, places
+ * and numbers, in any order. A word must stand alone: "3" is not in "13", "0.3" or "layer3". */
 void assert_words(const char *message, const char *words);
 /* The same as a question: NULL, or the first word that is missing. */
 const char *missing_word(const char *message, const char *words);
 
 /* A test that cannot run says why in this form, which tests/run.sh reads; the reasons that CI accepts are listed there.
- * `skipped` returns the exit status of a program that can run none of its tests. skip_for ends the calling test alone. */
+ * `skipped` returns the exit status of a program that can run none of its tests. skip_for ends the calling test alone.
+ */
 int skipped(const char *reason, const char *why);
 #define skip_for(reason, why) (skipped(reason, why), skip())
 
