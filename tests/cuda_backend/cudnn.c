@@ -335,3 +335,19 @@ int main(void) {
     static fixture f;
     void *memory;
     const struct CMUnitTest first[] = {cmocka_unit_test(reading_ahead_opens_nothing)};
+    d9_context_init(&f.context);
+    if (__lsan_disable) __lsan_disable(); /* cuDNN keeps what it loads until the end, and unloads the code that knows */
+    if (cmocka_run_group_tests_name("cuda_backend_cudnn_files", first, NULL, NULL)) return 1;
+    if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
+    test_keep_compiler();
+    if (test_device_open(&f.context, &test_devices[TEST_H200], &f.h200) != D9_OK ||
+        d9_allocate(&f.context, CHOICES * sizeof(d9_cudnn_choice), "choices", &memory) != D9_OK) {
+        print_error("%s\n", f.context.message);
+        return 1;
+    }
+    f.choices = memory;
+    const int failed = test_run(&f);
+    cudnnBackendDestroyDescriptor(f.h200.properties);
+    d9_release(&f.context, f.choices);
+    return failed;
+}
