@@ -1,5 +1,5 @@
 #!/bin/sh
-# The published tables at full size, one run after another at the lowest priority: about 60 idle hours on two cores.
+# The published tables at full size, one run after another at the lowest priority: some 65 to 70 idle hours on two cores.
 # The next run that is missing starts; one that was interrupted goes on from its checkpoint; each finished run is packed
 # into experiments/results/full/EXPERIMENT, ready to be committed.
 #
@@ -27,7 +27,7 @@ airbench-seeds    1,2,3,4,5,6,7,8,9,10  .
 edits() { [ "$1" != ladder ] || echo "--set precision=f32"; } # EXPERIMENT
 
 usage() { sed -n '6,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-hours= action=train
+hours='' action=train
 case $#:${1-} in
 0:) ;;
 1:--status) action=status ;;
@@ -49,12 +49,13 @@ build() {
     (cd "$program" && nice -n 19 ./setup.sh >"$work/build.log" 2>&1) || { tail "$work/build.log" >&2; exit 1; }
 }
 
-# dawn9 experiment EXPERIMENT option...: with the pinned program, its file and its edits.
+# dawn9 experiment EXPERIMENT option...: with the pinned program, its file and its edits. `prefix`: words before the command.
+prefix=''
 experiment() {
     name=$1
     shift
     # shellcheck disable=SC2046 # an option and its value, or nothing
-    "$program/build/dawn9" experiment "$program/experiments/$name.yaml" $(edits "$name") --out "$work/$name" "$@"
+    $prefix "$program/build/dawn9" experiment "$program/experiments/$name.yaml" $(edits "$name") --out "$work/$name" "$@"
 }
 
 # One line a run of the experiment, in its order: SHARD TOTAL ARM SEED STATE EPOCHS
@@ -119,8 +120,10 @@ sitting() { # EXPERIMENT ARM SEED END
 train() { # EXPERIMENT SHARD TOTAL ARM SEED
     echo "$(date '+%H:%M') $1 $4 seed $5"
     status=0
-    nice -n 19 "$program/build/dawn9" experiment "$program/experiments/$1.yaml" $(edits "$1") --out "$work/$1" --shard "$2/$3" --quiet &
+    prefix='exec nice -n 19' # exec: the child that a signal ends is dawn9 itself
+    experiment "$1" --shard "$2/$3" --quiet &
     child=$!
+    prefix=''
     trap 'kill -TERM $child 2>/dev/null' INT TERM HUP
     wait $child || status=$?
     [ $status -le 128 ] || { wait $child || status=$?; } # the trap ended the first wait
@@ -136,7 +139,7 @@ if [ $action = status ]; then
     left=0
     while read -r name shard total arm seed state epochs; do
         each=$(hours_of "$name" "$epochs")
-        [ "$state" = done ] || left=$(echo "$left $each" | awk '{ print $1 + $2 }')
+        [ "$state" = "done" ] || left=$(echo "$left $each" | awk '{ print $1 + $2 }')
         echo "$name $arm seed $seed: $state ($each idle hours)"
     done <"$work/plan"
     echo "$left idle hours are left on this machine"
@@ -144,7 +147,7 @@ if [ $action = status ]; then
 fi
 end=$(echo "$(date +%s) ${hours:-1e6}" | awk '{ printf "%.0f", $1 + 3600 * $2 }')
 while read -r name shard total arm seed state epochs <&3; do
-    [ "$state" != done ] || continue
+    [ "$state" != "done" ] || continue
     [ "$state" != failed ] || { echo "$name $arm seed $seed has failed; left out" >&2; continue; }
     needs=$(hours_of "$name" "$epochs")
     [ "$(echo "$(date +%s) $needs $end" | awk '{ print $1 + 3600 * $2 <= $3 }')" = 1 ] || continue

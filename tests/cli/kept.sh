@@ -26,6 +26,12 @@ for name in ablate-airbench-small ablate-small ladder-small resnet18-small; do
     accepts "$keep" report "$results/cpu/$name" "$name" "$dawn9"
     for table in arms effects runs machines; do same "$name/report/$table.tsv" "$results/cpu/$name/report/$table.tsv"; done
 done
+for page in "$results"/*/*/report.html; do # a committed page links nothing that is missing
+    for link in $(grep -o 'href="[^"#]*' "$page" | cut -d '"' -f 2 | grep -v '^data:' | sort -u); do
+        checks=$((checks + 1))
+        [ -f "$(dirname "$page")/$link" ] || fail "$page links what is not there: $link"
+    done
+done
 accepts "$keep" report "$results/cpu/first-trick" first-trick "$dawn9"
 same first-trick/report/effects.tsv "$results/cpu/first-trick/report/effects.tsv"
 python3 "$source/experiments/measured.py" ablate-small resnet18-small ablate-airbench-small >measured.def

@@ -44,7 +44,7 @@ void program_make(d9_context *context, const d9_config *config, const d9_extent 
 
 /* ---- looking ---- */
 
-/* Whether "name: NETWORK" stands in a text, and no longer name. */
+/* True if the text contains "name: NETWORK"; a longer name that only begins so does not count. */
 static bool names_network(const char *text, const char *network) {
     char words[D9_NAME_SIZE + 8];
     const int length = snprintf(words, sizeof words, "name: %s", network);

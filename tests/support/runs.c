@@ -335,7 +335,7 @@ static int choose_own(d9_context *context, const char *path) {
     return before;
 }
 
-/* Where our own kernels compute all convolutions, the bits do not depend on the number of threads. */
+/* If our own kernels compute all convolutions, the result has the same bits on one thread and on two. */
 static void test_own_kernels_on_any_threads(void **state) {
     bench *b = *state;
     char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];

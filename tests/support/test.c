@@ -24,7 +24,8 @@ int test_run(void *state) {
 
 static bool is_part(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Whether the `length` bytes at `at` are a whole word of `text`. A digit goes on over a point. */
+/* True if the `length` bytes at `at` are a whole word of `text`. A decimal number is one word: "3" is not a word of
+ * "0.3". */
 static bool stands_alone(const char *text, const char *at, size_t length) {
     const char first = at[0], last = at[length - 1], *after = at + length;
     if (at > text && is_part(first) && is_part(at[-1])) return false;

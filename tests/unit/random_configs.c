@@ -117,8 +117,8 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
     return NULL;
 }
 
-/* Whether the default is far above what is drawn: a width of hundreds of channels, which plain loops train for
- * seconds. */
+/* True if the default is far above the range that is drawn from, like a width of hundreds of channels, which the
+ * reference backend's plain loops train for seconds. */
 static bool is_large(const d9_option *option) {
     const char *first = option->fallback + (option->fallback[0] == '[');
     return (option->type == D9_OPTION_INT || option->type == D9_OPTION_INTS) && is_bounded(option) &&
