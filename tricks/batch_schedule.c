@@ -1,10 +1,10 @@
 /* batch_schedule: from a share of the run on, a step takes several batches at once.
  *
- * `batches` has a number for each share of `from`: {from: [0.5, 0.8], batches: [2, 4]} takes one batch a step, then two
- * from half of the steps on, then four. Steps are counted in batches, so that an epoch, the schedule and what happens
- * every so many steps stay where they are. Where fewer are left in an epoch than a step takes, they are taken one by
- * one. train.lr is the mean loss's, so a step moves as far as one of a single batch: the rate for an image falls. With
- * train.decoupled it is an image's, and a step of two moves twice as far. */
+ * `batches` has a number for each share of `from`: {from: [0.5, 0.8], batches: [2, 4]} takes one batch per step, then
+ * two from half of the steps on, then four. Steps are counted in batches, so epochs, schedules and intervals in steps
+ * keep their places. If fewer batches are left in an epoch than a step takes, each is a step of its own. train.lr
+ * belongs to the mean loss, so a step of two batches moves as far as a step of one: the learning rate per image falls.
+ * With train.decoupled the learning rate is per image, and a step of two batches moves twice as far. */
 #include "tricks/trick.h"
 
 typedef struct batch_schedule {
@@ -16,9 +16,9 @@ _Static_assert((int)D9_LIST_MAX == (int)D9_MAX_BATCH_CHANGES, "each of the share
 
 static const d9_option options[] = {
     {"from", D9_OPTION_REALS, offsetof(batch_schedule, from), "[0.5]", 0, 0.99, NULL,
-     "shares of the run's steps at which the number of batches changes, from small to large; before the first it is 1"},
+     "shares of the run's steps at which the number of batches per step changes, ascending; before the first it is 1"},
     {"batches", D9_OPTION_INTS, offsetof(batch_schedule, batches), "[2]", 1, D9_MAX_BATCHES, NULL,
-     "that a step takes from then on, a number for each share"},
+     "batches per step from then on, a number for each share"},
     {0}};
 
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
@@ -38,7 +38,7 @@ static d9_status on_augment(d9_context *context, const void *opaque, d9_augmenta
 
 const d9_trick d9_trick_batch_schedule = {
     .name = "batch_schedule",
-    .doc = "larger batches from a share of the run on: fewer and surer steps, as if the rate had fallen",
+    .doc = "larger batches from a share of the run on: fewer, less noisy steps, like a lower learning rate",
     .source = "Smith et al. 2018, arXiv 1711.00489; with images of other sizes: Howard et al. 2018, fast.ai's "
               "DAWNBench entry",
     .effect = "ResNet-50 on ImageNet to 76.1% in under 30 minutes on a TPU pod (arXiv 1711.00489)",

@@ -1,8 +1,8 @@
-/* color_jitter: each training image a little brighter or darker, and of a little more or less contrast.
+/* color_jitter: changes the brightness and the contrast of each training image a little.
  *
  *   x = (x + b) c,  b uniform in [-brightness, brightness],  c uniform in [1 - contrast, 1 + contrast]
  *
- * on the normalised pixels of all channels, with two draws for an image and an epoch; then cutout. */
+ * on the normalised pixels of all channels, with two draws per image and epoch. cutout comes after it. */
 #include "tricks/trick.h"
 
 typedef struct color_jitter {
@@ -10,9 +10,9 @@ typedef struct color_jitter {
 } color_jitter;
 
 static const d9_option options[] = {{"brightness", D9_OPTION_REAL, offsetof(color_jitter, brightness), "0.14", 0, 1,
-                                     NULL, "greatest shift of an image, in units of normalised pixels"},
+                                     NULL, "largest shift of an image, in standard deviations of its pixels"},
                                     {"contrast", D9_OPTION_REAL, offsetof(color_jitter, contrast), "0.13", 0, 1, NULL,
-                                     "greatest distance from 1 of the factor by which an image is then scaled"},
+                                     "largest distance from 1 of the factor that then scales the image"},
                                     {0}};
 
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
@@ -25,7 +25,7 @@ static d9_status on_augment(d9_context *context, const void *opaque, d9_augmenta
 
 const d9_trick d9_trick_color_jitter = {
     .name = "color_jitter",
-    .doc = "shifts the brightness and scales the contrast of each image at random: the network sees other lights",
+    .doc = "shifts the brightness and scales the contrast of each image at random: less dependence on the light",
     .source = "hiverge/cifar10-speedrun@5cd49b1e, cifar10_speedrun.py, batch_color_jitter",
     .effect = "part of Hiverge's record; no figure was published for it alone",
     .options = options,

@@ -1,5 +1,5 @@
-/* ema: evaluates a moving average of everything learned, a = m^every * a + (1 - m^every) * x, moved every few
- * steps. It covers parameters and running statistics and starts from the initial state. */
+/* ema: evaluates a moving average of parameters and running statistics, a = m^every * a + (1 - m^every) * x, updated
+ * every few steps. It starts from the initial state. */
 #include "tricks/trick.h"
 
 #include <math.h>
@@ -12,9 +12,9 @@ typedef struct ema {
 
 static const d9_option options[] = {
     {"momentum", D9_OPTION_REAL, offsetof(ema, momentum), "0.99", 0, 1, NULL, "share of the old average, per step"},
-    {"every", D9_OPTION_INT, offsetof(ema, every), "5", 1, 100000, NULL, "steps between moves"},
+    {"every", D9_OPTION_INT, offsetof(ema, every), "5", 1, 100000, NULL, "steps between updates of the average"},
     {"restart_each_epoch", D9_OPTION_BOOL, offsetof(ema, restart_each_epoch), "on", 0, 0, NULL,
-     "count the steps from each epoch's first (moves after steps 1, 6, 11, ... of an epoch)"},
+     "count the steps from the start of each epoch (updates after its steps 1, 6, 11, ...)"},
     {0}};
 
 static d9_status on_step(d9_context *context, const void *opaque, d9_accumulators *accumulators, d9_tail *tail) {

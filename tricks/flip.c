@@ -1,14 +1,15 @@
-/* flip: mirrors images left to right, each by a random draw of its own or in every second epoch. */
+/* flip: mirrors images left to right, by a random draw per image and epoch or in every second epoch. */
 #include "tricks/trick.h"
 
 typedef struct flip {
     int rule;
 } flip;
 
-static const d9_option options[] = {
-    {"rule", D9_OPTION_CHOICE, offsetof(flip, rule), "random", 0, 0, "random|alternating",
-     "a fresh coin each epoch, or a coin in the first epoch and the other side in each next one"},
-    {0}};
+static const d9_option options[] = {{"rule", D9_OPTION_CHOICE, offsetof(flip, rule), "random", 0, 0,
+                                     "random|alternating",
+                                     "random: each epoch draws whether an image is mirrored; alternating: the first "
+                                     "epoch draws, and each later one takes the other side"},
+                                    {0}};
 
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
     (void)context;

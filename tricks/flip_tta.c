@@ -1,4 +1,4 @@
-/* flip_tta: predictions are the mean of the logits of the image and of its mirror image. */
+/* flip_tta: predicts from the mean of the logits of an image and of its mirror image. */
 #include "tricks/trick.h"
 
 static d9_status on_views(d9_context *context, const void *opaque, d9_views *views) {

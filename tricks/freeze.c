@@ -1,9 +1,9 @@
-/* freeze: the first layers stop learning before the run ends, and from then on no gradient is made for them.
+/* freeze: freezes the first layers before the run ends; from then on their gradients are not computed.
  *
- * `until` has a share of the run for each of the first convolutions that learn: until: [0.6, 0.6, 0.8] ends two of them
- * after 0.6 of the steps and the third after 0.8. What else learns between a convolution and the next ends with it. A
- * rate's schedule ends where its layer does, so that a layer comes to rest and is not cut off in full flight: its knots
- * in percent and from the end count in the layer's own time, those in epochs in the run's. */
+ * `until` has a share of the run for each of the first learned convolutions: until: [0.6, 0.6, 0.8] freezes two of them
+ * after 0.6 of the steps and the third after 0.8. Parameters between a convolution and the next one are frozen with it.
+ * The learning rate schedule of a layer ends when the layer is frozen, so that its rate has fallen by then: knots in
+ * percent and from the end refer to the layer's own steps, knots in epochs to the run's. */
 #include "tricks/trick.h"
 
 #include <stdio.h>
@@ -12,10 +12,10 @@ typedef struct freeze {
     d9_real_list until;
 } freeze;
 
-static const d9_option options[] = {
-    {"until", D9_OPTION_REALS, offsetof(freeze, until), "[0.7]", 0.01, 0.99, NULL,
-     "share of the run's steps for which the first convolution that learns does so, then for the next, never less"},
-    {0}};
+static const d9_option options[] = {{"until", D9_OPTION_REALS, offsetof(freeze, until), "[0.7]", 0.01, 0.99, NULL,
+                                     "shares of the run's steps after which the first learned convolution is frozen, "
+                                     "then the second and so on; never descending"},
+                                    {0}};
 
 static bool learns(const d9_value *value) { return value->kind == D9_VALUE_PARAMETER && value->trainable; }
 
@@ -28,7 +28,8 @@ static d9_status check(d9_context *context, const freeze *self) {
     return D9_OK;
 }
 
-/* Numbers what stops with convolution i by the place of its share among the shares, from 1: equal ones together. */
+/* Sets `rests` of the parameters that are frozen with convolution i to the number of its share, from 1. Equal shares
+ * have one number. */
 static d9_status on_init(d9_context *context, const void *opaque, d9_graph *graph) {
     d9_status status;
     const d9_real_list *until = &((const freeze *)opaque)->until;
@@ -59,7 +60,7 @@ static bool takes_any(const d9_graph *graph, const d9_groups *groups, int group,
     return false;
 }
 
-/* What stops of a group is a group of its own before it. */
+/* Moves the parameters of each share out of their group, into one of their own in front of it. */
 static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_graph *graph, d9_groups *groups) {
     d9_status status = D9_OK;
     const d9_real_list *until = &((const freeze *)opaque)->until;
@@ -79,7 +80,7 @@ done:
 
 const d9_trick d9_trick_freeze = {
     .name = "freeze",
-    .doc = "the first layers stop learning before the run ends, and their gradients are no longer made",
+    .doc = "freezes the first layers before the run ends, which saves their gradients",
     .source = "Brock et al. 2017, arXiv 1706.04983 (FreezeOut)",
     .effect = "a DenseNet's training takes up to 20% less time for 3% more mistakes (its authors)",
     .options = options,

@@ -1,4 +1,4 @@
-/* gelu: every activation becomes GELU, x * Phi(x), Phi the normal distribution's share below x. */
+/* gelu: every activation becomes GELU, x * Phi(x); Phi is the normal distribution function. */
 #include "tricks/trick.h"
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
@@ -9,7 +9,7 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
 
 const d9_trick d9_trick_gelu = {
     .name = "gelu",
-    .doc = "a smooth activation in place of ReLU: x times the share of the normal distribution below x",
+    .doc = "a smooth activation instead of ReLU: x times the normal distribution function of x",
     .source =
         "Hendrycks and Gimpel 2016, arXiv 1606.08415; KellerJordan/cifar10-airbench@f1c599c4, legacy/airbench94.py",
     .effect = "part of airbench's networks from the first on",

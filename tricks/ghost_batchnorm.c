@@ -6,7 +6,7 @@ typedef struct ghost_batchnorm {
 } ghost_batchnorm;
 
 static const d9_option options[] = {{"group_size", D9_OPTION_INT, offsetof(ghost_batchnorm, group_size), "32", 2, 65536,
-                                     NULL, "images per group; the batch must be a multiple of it"},
+                                     NULL, "images per group; the batch size must be a multiple of it"},
                                     {0}};
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {

@@ -1,9 +1,9 @@
-/* hard_examples: a step learns from the hardest of the images that it takes, as a small network finds them.
+/* hard_examples: trains on the hardest images of each step, as ranked by a small network.
  *
- * The small network, airbench's with `widths` and two convolutions a group, sees every image that the step takes, ranks
- * them by its loss, and the network learns from the `share` with the largest. Every so many steps the small one learns
- * from these as well. It has the tricks that find something to edit in it. Where train.decoupled is on, a rate is for
- * 1024 images that are learned from. */
+ * The small network, airbench's with `widths` and two convolutions per group, computes the loss of every image of the
+ * step, and the network trains on the `share` with the largest losses. Every `every` steps the small network trains on
+ * these images as well. It has the tricks that find something to edit in it. With train.decoupled a learning rate is
+ * per 1024 images that the network trains on. */
 #include "tricks/trick.h"
 
 typedef struct hard_examples {
@@ -14,9 +14,9 @@ typedef struct hard_examples {
 
 static const d9_option options[] = {
     {"share", D9_OPTION_REAL, offsetof(hard_examples, share), "0.5", 0.01, 1, NULL,
-     "of the images that a step takes: those with the largest losses, from which it learns"},
+     "share of a step's images that the network trains on: those with the largest losses"},
     {"every", D9_OPTION_INT, offsetof(hard_examples, every), "4", 1, 1000, NULL,
-     "steps from one in which the small network learns, too, to the next"},
+     "steps between updates of the small network"},
     {"widths", D9_OPTION_INTS, offsetof(hard_examples, widths), "[32, 64, 64]", 1, 4096, NULL,
      "channels of the small network's three groups of convolutions"},
     {0}};
@@ -34,7 +34,7 @@ static d9_status on_augment(d9_context *context, const void *opaque, d9_augmenta
 
 const d9_trick d9_trick_hard_examples = {
     .name = "hard_examples",
-    .doc = "learns from the images that a small network finds hard: most of the others are known already",
+    .doc = "trains on the images that a small network finds hard: most of the others are already learned",
     .source = "Jordan 2024, KellerJordan/cifar10-airbench@f1c599c4, airbench96_faster.py; Coleman et al. 2020, "
               "arXiv 1906.11829",
     .effect = "96.0% in 27.3 s instead of 34.7 s on an A100, 3.1 PFLOP instead of 4.9 (its author)",

@@ -5,8 +5,9 @@ typedef struct label_smoothing {
     double alpha;
 } label_smoothing;
 
-static const d9_option options[] = {
-    {"alpha", D9_OPTION_REAL, offsetof(label_smoothing, alpha), "0.2", 0, 1, NULL, "share of the uniform target"}, {0}};
+static const d9_option options[] = {{"alpha", D9_OPTION_REAL, offsetof(label_smoothing, alpha), "0.2", 0, 1, NULL,
+                                     "share of the uniform distribution in the target"},
+                                    {0}};
 
 static d9_status on_loss(d9_context *context, const void *opaque, d9_graph *graph, d9_node_id loss) {
     if (loss == D9_NONE) return d9_trick_refuse(context, "label_smoothing", "the model has no cross-entropy loss");
@@ -16,7 +17,7 @@ static d9_status on_loss(d9_context *context, const void *opaque, d9_graph *grap
 
 const d9_trick d9_trick_label_smoothing = {
     .name = "label_smoothing",
-    .doc = "mixes the uniform distribution into the target, so that logits need not grow without end",
+    .doc = "mixes the uniform distribution into the target, so that the loss has its minimum at finite logits",
     .source = "Szegedy et al. 2015, arXiv 1512.00567; davidcpage/cifar10-fast@f79e8b89, bag_of_tricks.ipynb, cell 44",
     .effect = "94.2% at 25 epochs instead of 94.1%: two epochs saved (64 s to 59 s)",
     .options = options,

@@ -1,9 +1,9 @@
-/* lookahead: every few steps the weights go back to a slow average of themselves.
+/* lookahead: every few steps resets the weights to a slow average of themselves.
  *
  *   slow = r * slow + (1 - r) * x;  x = slow          r = decay^every * (t / T)^power after step t of T
  *
- * At first r is near 0 and nothing happens; towards the end the weights hardly move. The slow average is what is
- * evaluated. It covers parameters and running statistics. */
+ * At first r is near 0 and a reset changes nothing; towards the end the weights hardly move. x are all parameters and
+ * running statistics. Evaluations use the slow average. */
 #include "tricks/trick.h"
 
 #include <math.h>
@@ -15,10 +15,10 @@ typedef struct lookahead {
 
 static const d9_option options[] = {
     {"decay", D9_OPTION_REAL, offsetof(lookahead, decay), "0.95", 0, 1, NULL,
-     "share of the slow average at the end, per step"},
-    {"every", D9_OPTION_INT, offsetof(lookahead, every), "5", 1, 100000, NULL, "steps between moves"},
+     "share of the old average at the end of the run, per step"},
+    {"every", D9_OPTION_INT, offsetof(lookahead, every), "5", 1, 100000, NULL, "steps between resets"},
     {"power", D9_OPTION_REAL, offsetof(lookahead, power), "3", 0, 100, NULL,
-     "of the run's progress, by which the share grows; 0: it is the same from the first step on"},
+     "exponent of the run's progress with which that share grows; 0: it is constant"},
     {0}};
 
 static d9_status on_step(d9_context *context, const void *opaque, d9_accumulators *accumulators, d9_tail *tail) {
@@ -42,7 +42,7 @@ done:
 
 const d9_trick d9_trick_lookahead = {
     .name = "lookahead",
-    .doc = "returns the weights to a slow average of themselves, the more the nearer the end: late noise averages out",
+    .doc = "resets the weights to a slow average of themselves, more strongly towards the end: late noise averages out",
     .source = "Zhang et al. 2019, arXiv 1907.08610; Jordan 2024, arXiv 2404.00498, section 3.4",
     .effect = "airbench: 94% after 12 epochs instead of 13.5 (5.2 s to 4.6 s on an A100)",
     .options = options,

@@ -1,8 +1,8 @@
-/* multicrop_tta: predictions are a mean over the image and two shifted copies, up and left, down and right; the image
- * counts half, or as much as each copy. With flip_tta that makes six views.
+/* multicrop_tta: predicts from the mean logits of an image and of two copies, shifted up and left, and down and right.
+ * The image has the weight of both copies together, or of one. With flip_tta these are six views.
  *
- * With a share below 1 an evaluation shows all images as they are first; those of which the network is least sure get
- * the other views, too. Only the evaluation of a whole set knows which those are: a prediction always has all views. */
+ * With a share below 1 an evaluation first computes the unshifted view of all images; only the least confident images
+ * get the other views. This needs a whole set, so a prediction always has all views. */
 #include "tricks/trick.h"
 
 typedef struct multicrop_tta {
@@ -11,13 +11,14 @@ typedef struct multicrop_tta {
     bool even;
 } multicrop_tta;
 
-static const d9_option options[] = {{"shift", D9_OPTION_INT, offsetof(multicrop_tta, shift), "1", 1, 32, NULL,
-                                     "pixels, up and left, and down and right; the border is reflected"},
-                                    {"share", D9_OPTION_REAL, offsetof(multicrop_tta, share), "1", 0, 1, NULL,
-                                     "of the test images, the least sure ones: the others are evaluated as they are"},
-                                    {"even", D9_OPTION_BOOL, offsetof(multicrop_tta, even), "off", 0, 0, NULL,
-                                     "all three count alike, not the image half"},
-                                    {0}};
+static const d9_option options[] = {
+    {"shift", D9_OPTION_INT, offsetof(multicrop_tta, shift), "1", 1, 32, NULL,
+     "shift up and left, and down and right, in pixels; the border is reflected"},
+    {"share", D9_OPTION_REAL, offsetof(multicrop_tta, share), "1", 0, 1, NULL,
+     "share of the test images, the least confident ones, that get the shifted views; the others have only their own"},
+    {"even", D9_OPTION_BOOL, offsetof(multicrop_tta, even), "off", 0, 0, NULL,
+     "weight the three views equally, instead of one half for the unshifted image"},
+    {0}};
 
 static d9_status on_views(d9_context *context, const void *opaque, d9_views *views) {
     const multicrop_tta *self = opaque;

@@ -1,9 +1,9 @@
-/* muon: each convolution's filters move by a nearly orthogonal matrix: their momentum, with all its singular values
- * moved towards 1 by a few products of matrices (kernels/formulas/orthogonal.h). Each step, or less often, the filters
- * first go back to the norm sqrt(outputs).
+/* muon: updates the filters of each convolution by a nearly orthogonal matrix: their momentum, whose singular values
+ * are moved towards 1 by a few matrix products (kernels/formulas/orthogonal.h). Before the update, in every step or
+ * less often, the filters are scaled to the norm sqrt(outputs).
  *
- * So no direction of the gradient is too weak to matter, and the length of a step is the rate alone: the rate has the
- * run's schedule, with a peak of its own. All other parameters move as before. */
+ * So weak directions of the gradient count as much as strong ones, and the learning rate alone sets the length of a
+ * step. It has the run's schedule, with a peak of its own. All other parameters keep their update. */
 #include "tricks/trick.h"
 
 typedef struct muon {
@@ -14,21 +14,22 @@ typedef struct muon {
 
 static const d9_option options[] = {
     {"rate", D9_OPTION_REAL, offsetof(muon, rate), "0.24", 0, 1e3, NULL,
-     "peak of the filters' rate, which follows train.lr otherwise"},
-    {"momentum", D9_OPTION_REAL, offsetof(muon, momentum), "0.6", 0, 0.999999, NULL, "Nesterov's, of their gradients"},
+     "peak learning rate of the filters; the schedule has the form of train.lr"},
+    {"momentum", D9_OPTION_REAL, offsetof(muon, momentum), "0.6", 0, 0.999999, NULL,
+     "Nesterov momentum of the filters' gradients"},
     {"iterations", D9_OPTION_INT, offsetof(muon, iterations), "3", 0, 20, NULL,
-     "of Newton and Schulz; 0: only the gradient's length is taken out"},
+     "Newton-Schulz iterations; 0: the gradient is only normalised"},
     {"coefficients", D9_OPTION_REALS, offsetof(muon, coefficients), "[3.4445, -4.775, 2.0315]", -1e3, 1e3, NULL,
      "a, b and c of an iteration: X becomes a X + b (X X^T) X + c (X X^T)^2 X"},
     {"renormalise_every", D9_OPTION_INT, offsetof(muon, renormalise_every), "1", 0, 1000000, NULL,
-     "steps between returns of each filter tensor to the norm sqrt(outputs); 0: never"},
+     "steps after which each filter tensor is scaled to the norm sqrt(outputs) again; 0: never"},
     {"renormalise_last", D9_OPTION_INT, offsetof(muon, renormalise_last), "0", 0, 1000000, NULL,
-     "the same at the end of the run; between, it changes evenly; 0: as renormalise_every"},
+     "the same interval at the end of the run, to which it changes evenly; 0: it is constant"},
     {"weight_decay", D9_OPTION_REAL, offsetof(muon, weight_decay), "0", 0, 1e3, NULL,
-     "of the filters, times their rate; train.weight_decay is for the other parameters"},
+     "weight decay of the filters, times their learning rate; train.weight_decay is for the other parameters"},
     {0}};
 
-/* The first filter that is learned; NULL: none is. */
+/* The first trainable filter tensor; NULL if there is none. */
 static const d9_value *first_filter(const d9_graph *graph, const d9_selector *filters) {
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
@@ -69,7 +70,7 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
 
 const d9_trick d9_trick_muon = {
     .name = "muon",
-    .doc = "moves filters by nearly orthogonal matrices: every direction of their gradients counts alike",
+    .doc = "updates filters by nearly orthogonal matrices: every direction of the gradient counts equally",
     .source = "Jordan et al. 2024, kellerjordan.github.io/posts/muon; cifar10-airbench@f1c599c4, airbench94_muon.py",
     .effect = "airbench: 94% after 8 epochs instead of 9.9 (2.59 s on an A100)",
     .options = options,

@@ -15,9 +15,9 @@ typedef struct patch_whitening {
 static const d9_option options[] = {
     {"size", D9_OPTION_INT, offsetof(patch_whitening, size), "3", 1, 7, NULL, "side of the patches, in pixels; odd"},
     {"epsilon", D9_OPTION_REAL, offsetof(patch_whitening, epsilon), "1.0e-2", 0, 1e3, NULL,
-     "added to each eigenvalue, so that directions without variance are not blown up"},
+     "added to each eigenvalue, so that directions without variance are not amplified"},
     {"images", D9_OPTION_INT, offsetof(patch_whitening, images), "10000", 1, 1e9, NULL,
-     "training images whose patches are measured, from the first"},
+     "number of training images, from the first, whose patches are measured"},
     {0}};
 
 static d9_status fill(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
@@ -27,7 +27,7 @@ static d9_status fill(d9_context *context, const d9_initializer *self, const d9_
     return d9_whitening_filters(context, &whitening, site, values, count);
 }
 
-/* What a 3x3 in front and a 1x1 in its place do as well. */
+/* Does the convolution keep the size of the image, as the 3x3 and 1x1 convolutions that replace it do? */
 static bool keeps_size(const d9_conv_attributes *c) { return c->stride == 1 && 2 * c->pad + 1 == c->kernel; }
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {

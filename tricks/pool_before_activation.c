@@ -10,13 +10,14 @@ typedef struct pool_before_activation {
 } pool_before_activation;
 
 static const d9_option options[] = {{"position", D9_OPTION_CHOICE, offsetof(pool_before_activation, position),
-                                     "before_norm", 0, 0, "before_act|before_norm", "where the pool goes"},
+                                     "before_norm", 0, 0, "before_act|before_norm",
+                                     "new place of the pool: before the activation, or before the norm"},
                                     {0}};
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
     static const d9_op chain[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};
     const bool before_norm = ((const pool_before_activation *)opaque)->position == 1;
-    const int first = before_norm ? 0 : 1; /* of the chain's three that the pool goes ahead of */
+    const int first = before_norm ? 0 : 1; /* index in `chain` of the operation that the pool goes ahead of */
     d9_node_id nodes[3] = {D9_NONE, D9_NONE, D9_NONE};
     int edits = 0;
     for (; d9_edit_chain(graph, chain + first, 3 - first, 0, nodes + first); edits++) {

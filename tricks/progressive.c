@@ -1,7 +1,7 @@
-/* progressive: the first steps train on smaller images, which cost less.
+/* progressive: trains on smaller images in the first steps, which cost less.
  *
- * Each is a random crop, `scale` of the image's sides, of what crop, flip, cutout and the rest make otherwise; from
- * `share` of the run on images are whole. Evaluations always see them whole. */
+ * For the first `share` of the run each image is a random crop with `scale` of its height and width. The other
+ * augmentations apply to the crop as usual. Evaluations always have whole images. */
 #include "tricks/trick.h"
 
 typedef struct progressive {
@@ -10,8 +10,9 @@ typedef struct progressive {
 
 static const d9_option options[] = {
     {"scale", D9_OPTION_REAL, offsetof(progressive, scale), "0.75", 0.1, 0.95, NULL,
-     "of the first crops beside the images' sides: 0.75 makes 24 pixels of 32, and a convolution 0.56 of the work"},
-    {"share", D9_OPTION_REAL, offsetof(progressive, share), "0.5", 0, 0.95, NULL, "of the run's steps that see them"},
+     "side of the first crops relative to the image: 0.75 gives 24 of 32 pixels and 0.56 of a convolution's work"},
+    {"share", D9_OPTION_REAL, offsetof(progressive, share), "0.5", 0, 0.95, NULL,
+     "share of the run's steps with these crops"},
     {0}};
 
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
@@ -24,7 +25,7 @@ static d9_status on_augment(d9_context *context, const void *opaque, d9_augmenta
 
 const d9_trick d9_trick_progressive = {
     .name = "progressive",
-    .doc = "smaller images at first: random crops that cost less, and whole images at the end",
+    .doc = "trains on random crops of smaller size first, which cost less, and on whole images at the end",
     .source =
         "Howard et al. 2018, fast.ai's DAWNBench entry for ImageNet; MosaicML Composer, ProgressiveResizing, mode crop",
     .effect = "ImageNet in 18 minutes on 128 V100, at 128, 224 and 288 pixels (fast.ai, 10 August 2018)",

@@ -7,9 +7,9 @@ typedef struct silu {
 } silu;
 
 enum { FIRST_SILU, FIRST_GELU };
-static const d9_option options[] = {{"first", D9_OPTION_CHOICE, offsetof(silu, first), "silu", 0, 0, "silu|gelu",
-                                     "what the network's first activation becomes"},
-                                    {0}};
+static const d9_option options[] = {
+    {"first", D9_OPTION_CHOICE, offsetof(silu, first), "silu", 0, 0, "silu|gelu", "first activation of the network"},
+    {0}};
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
     const silu *self = opaque;
@@ -21,7 +21,7 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
 
 const d9_trick d9_trick_silu = {
     .name = "silu",
-    .doc = "a smooth activation in place of ReLU: x times its own sigmoid",
+    .doc = "a smooth activation instead of ReLU: x times its sigmoid",
     .source = "Elfwing, Uchibe and Doya 2017, arXiv 1702.03118; hiverge/cifar10-speedrun@5cd49b1e, cifar10_speedrun.py",
     .effect = "in place of GELU in Hiverge's record",
     .options = options,

@@ -1,7 +1,7 @@
 /* A trick: one file that ends in one const struct, and one row in tricks.def.
  *
- * Every hook is optional, is called once before planning, and may refuse with D9_USAGE. A trick edits data
- * (graph, augmentation record, groups, tail, views) and runs no code while training: off is absent. */
+ * Every hook is optional, is called once before planning, and may fail with D9_USAGE. A trick edits data (graph,
+ * augmentation record, groups, tail, views) and runs no code while training, so a trick that is off costs nothing. */
 #ifndef D9_TRICKS_TRICK_H
 #define D9_TRICKS_TRICK_H
 
@@ -16,11 +16,11 @@ typedef struct d9_trick {
     const char *name;
     const char *doc;          /* one sentence: what and why */
     const char *source;       /* paper, or repository@commit and place */
-    const char *effect;       /* what it was worth to its author */
+    const char *effect;       /* published effect, by its author */
     const d9_option *options; /* ends with an all-zero row; NULL: none */
     size_t options_size;
     const char *younger; /* options younger than the hash: config/sections.h */
-    const char *peak;    /* the option, a number, that is the peak of a rate beside train.lr's; NULL: none is */
+    const char *peak;    /* option that is the peak of a learning rate of its own, beside train.lr; NULL: none */
     const char *conflicts[D9_MAX_CONFLICTS];
     /* In this order: */
     d9_status (*on_model)(d9_context *context, const void *options, d9_graph *graph); /* the forward graph */
@@ -41,22 +41,22 @@ enum {
 
 const d9_trick *d9_trick_at(int index); /* in tricks.def order: the order in which hooks run */
 int d9_trick_index(const char *name);   /* -1: unknown */
-bool d9_tricks_conflict(int a, int b);  /* one of the two names the other */
+bool d9_tricks_conflict(int a, int b);  /* one of the two lists the other in `conflicts` */
 
-/* What a trick was worth here, a row of measured.def: accuracy in percentage points against the same runs with it (left
- * out) or without it (added to a recipe, or to a network without tricks). */
+/* Measured effect of a trick, a row of measured.def: the difference in accuracy, in percentage points, from the same
+ * runs with it (left out) or without it (added to a recipe, or to a network without tricks). */
 typedef enum d9_measured_side { D9_LEFT_OUT, D9_ADDED, D9_ADDED_TO_NONE } d9_measured_side;
 typedef struct d9_measured {
     int trick;              /* its index */
     const char *experiment; /* experiments/EXPERIMENT.yaml */
     d9_measured_side side;
-    bool companions;        /* they came or went with it */
-    const char *instead_of; /* the trick whose place it took; NULL: none */
+    bool companions;        /* its companions were added or left out with it */
+    const char *instead_of; /* the trick that it replaced; NULL: none */
     int runs;
     double difference, low, high; /* low, high: 95% interval */
-    double p;                     /* of no difference, adjusted by Holm over the experiment */
+    double p;                     /* p-value of no difference, with Holm's correction over the experiment */
 } d9_measured;
-const d9_measured *d9_measured_at(int index); /* NULL: past the end */
+const d9_measured *d9_measured_at(int index); /* NULL past the end */
 
 /* For on_model: "TRICK finds nothing to edit: ..., --without TRICK leaves it out" as D9_USAGE. */
 d9_status d9_trick_refuse(d9_context *context, const char *trick, const char *why);

@@ -1,4 +1,4 @@
-/* The table of tricks, made from tricks.def, and what tricks share. */
+/* The table of tricks, made from tricks.def, and functions that tricks share. */
 #include "tricks/trick.h"
 
 #include <string.h>

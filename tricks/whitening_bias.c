@@ -1,11 +1,11 @@
-/* whitening_bias: a fixed whitening layer in front, with negated copies of its filters and a bias that learns for the
+/* whitening_bias: a fixed whitening layer in front, with negated copies of its filters and a bias that learns in the
  * first epochs.
  *
  *   conv k x k, 3 -> 2 * 3 k^2 (frozen), bias, act, and then the network
  *
  * Filter j is patch eigenvector j over sqrt(eigenvalue j + epsilon), as in patch_whitening; filter d + j is its
- * negative, so that an activation which cuts one side off loses nothing. A network whose first convolution is such a
- * layer with a bias (airbench) keeps it; others get one, and their first convolution reads it. */
+ * negative, so that an activation which cuts off negative values loses nothing. A network whose first convolution has
+ * this form and a bias (airbench) keeps it; others get a new layer, and their first convolution reads its output. */
 #include "step/patches.h"
 #include "tricks/trick.h"
 
@@ -20,19 +20,20 @@ typedef struct whitening_bias {
 
 static const d9_option options[] = {
     {"size", D9_OPTION_INT, offsetof(whitening_bias, size), "3", 1, 7, NULL,
-     "side of the patches, in pixels; odd, where the network has no such layer of its own"},
+     "side of the patches, in pixels; odd unless the network has such a layer of its own"},
     {"images", D9_OPTION_INT, offsetof(whitening_bias, images), "5000", 1, 1e9, NULL,
-     "training images whose patches are measured, from the first"},
+     "number of training images, from the first, whose patches are measured"},
     {"epsilon", D9_OPTION_REAL, offsetof(whitening_bias, epsilon), "5.0e-4", 0, 1e3, NULL,
-     "added to each eigenvalue, so that directions without variance are not blown up"},
+     "added to each eigenvalue, so that directions without variance are not amplified"},
     {"bias_epochs", D9_OPTION_REAL, offsetof(whitening_bias, bias_epochs), "3", 0, 1e6, NULL,
-     "in which the bias learns; 0: in none"},
+     "epochs in which the bias learns; 0: none"},
     {"bias_lr_multiplier", D9_OPTION_REAL, offsetof(whitening_bias, bias_lr_multiplier), "1", 1e-6, 1e6, NULL,
-     "the bias takes this times the weights' rate, and their decay divided by it"},
+     "factor of the learning rate of this bias; its weight decay is divided by it"},
     {"bias_spread", D9_OPTION_REAL, offsetof(whitening_bias, bias_spread), "0", 0, 1e3, NULL,
-     "the bias starts at random between minus this and this; 0: at zero"},
+     "the bias is initialised uniformly between minus this and this; 0: to zero"},
     {"bias_anneal", D9_OPTION_BOOL, offsetof(whitening_bias, bias_anneal), "off", 0, 0, NULL,
-     "its rate falls from the peak of train.lr to 0 over these epochs, in a straight line; off: it follows train.lr"},
+     "the learning rate of the bias falls linearly from the peak of train.lr to 0 over these epochs; off: it follows "
+     "train.lr"},
     {0}};
 
 static d9_status fill(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
@@ -46,20 +47,20 @@ done:
     return status;
 }
 
-/* The bias that follows this convolution; D9_NONE: none does. */
+/* The bias node that alone reads the output of this convolution; D9_NONE if there is none. */
 static d9_node_id bias_of(const d9_graph *graph, d9_node_id conv) {
     d9_node_id n = D9_NONE;
     if (d9_graph_consumers(graph, graph->nodes[conv].outputs[0], &n) != 1) return D9_NONE;
     return graph->nodes[n].op == D9_OP_BIAS ? n : D9_NONE;
 }
 
-/* A convolution of this size with as many filters as whitening has. */
+/* Does the convolution have this size, the number of filters of a whitening layer, and a bias? */
 static bool is_layer(const d9_graph *graph, d9_node_id conv, int64_t size) {
     const d9_shape *shape = &graph->values[graph->nodes[conv].inputs[1]].shape;
     return shape->d[1] == size && shape->d[0] == 2 * size * size * shape->d[3] && bias_of(graph, conv) != D9_NONE;
 }
 
-/* Convolution, bias and activation in front of `stem`, which reads them. */
+/* Inserts convolution, bias and activation between the image and `stem`. */
 static d9_status insert_layer(d9_context *context, d9_graph *graph, d9_node_id stem, int64_t size) {
     d9_status status;
     const int64_t channels = d9_shape_channels(&graph->values[graph->image].shape),
@@ -116,7 +117,8 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     return D9_OK;
 }
 
-/* The bias moves only at first, unless told otherwise as weights do, not as the norms' biases. */
+/* Gives the bias a group of its own that ends after bias_epochs. By default it has the learning rate and decay of the
+ * weights, not those of the norms' biases. */
 static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_graph *graph, d9_groups *groups) {
     const d9_node_id conv = d9_edit_stem(graph);
     const d9_value *bias = &graph->values[graph->nodes[bias_of(graph, conv)].inputs[1]];
@@ -142,7 +144,7 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
 
 const d9_trick d9_trick_whitening_bias = {
     .name = "whitening_bias",
-    .doc = "whitens patches by a fixed first layer with negated copies, whose bias learns for the first epochs",
+    .doc = "whitens patches by a fixed first layer with negated copies and a bias that learns in the first epochs",
     .source = "Jordan 2024, arXiv 2404.00498, section 3.2; KellerJordan/cifar10-airbench@f1c599c4, legacy",
     .effect = "airbench: 94% after 21 epochs instead of 34 (14.2 s to 8.6 s on an A100)",
     .conflicts = {"patch_whitening"},

@@ -94,24 +94,24 @@ static const char preface[] =
     "\n"
     "A configuration is a YAML file of the keys below. `--set train.epochs=3` sets one from the command line,\n"
     "`--with ema:every=7` switches a trick on or changes its options, `--without ema` switches it off, and\n"
-    "`dawn9 config FILE --origins` shows the value of every key and where it was said.\n"
+    "`dawn9 config FILE --origins` shows the value of every key and where it was set.\n"
     "\n"
     "Three keys have no row of their own:\n"
     "\n"
-    "- `base: FILE`, relative to the file that says it, is loaded first. Maps merge by key, everything else is "
+    "- `base: FILE`, relative to the file that names it, is loaded first. Maps merge by key, everything else is "
     "replaced.\n"
     "  `title` and `published` are not inherited; another `model.name` drops the inherited options of the model.\n"
     "- `tricks` is a map of names to their options: `{}` for the defaults, `off` to remove an inherited one. The "
     "order\n"
     "  in the file means nothing.\n"
-    "- `ablate` is a map of tricks to their companions, the settings that change when the trick leaves\n"
+    "- `ablate` is a map of tricks to their companions, the settings that change when the trick is left out\n"
     "  ([experiments.md](experiments.md)).\n"
     "\n"
     "A schedule is a map of two lists, `{knots: [0, 20%, end-2], values: [0, 1, 0.1]}`, linear between its knots and\n"
     "constant outside. A knot is a number of epochs, `P%` of the run, `end` or `end-N`. With `peak: N` the values are\n"
     "multiplied so that the largest is N: `--lr 0.2`, or `--set train.lr.peak=0.2`, keeps the rest of a file's "
     "schedule.\n"
-    "A step takes the value at its end, as Page's do, or with `at: start` at its start, as airbench's do.\n";
+    "A step uses the value at its end, as Page's recipe does, or with `at: start` at its start, as airbench's do.\n";
 
 /* A bar would end the cell. */
 static void add_cell(d9_text *text, const char *bytes) {

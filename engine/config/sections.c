@@ -9,18 +9,17 @@
 
 static const d9_option root_options[] = {
     {"title", D9_OPTION_TEXT, FIELD(title), "", 0, 0, NULL,
-     "what reports call this configuration; the file's name when not given, never inherited"},
-    {"target", D9_OPTION_REAL, FIELD(target), "94", 0, 100, NULL, "accuracy the run is timed to, percent"},
+     "name of this configuration in reports; default: the name of the file. Never inherited"},
+    {"target", D9_OPTION_REAL, FIELD(target), "94", 0, 100, NULL, "test accuracy that the run is timed to, percent"},
     {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|cpu|onednn|cuda",
-     "what computes; auto takes the fastest that this machine has"},
+     "compute backend; auto selects the fastest on this machine"},
     {"precision", D9_OPTION_TEXT, FIELD(precision), "auto", 0, 0, "auto|f64|f32|tf32|bf16|fp16",
-     "type of activations and weights in the step; auto takes the fastest of the backend (dawn9 devices says which)"},
-    {"seed", D9_OPTION_INT, FIELD(seed), "1", 0, 9e18, NULL, "key of every random choice"},
+     "type of activations and weights; auto selects the fastest of the backend (dawn9 devices says which)"},
+    {"seed", D9_OPTION_INT, FIELD(seed), "1", 0, 9e18, NULL, "seed of all random numbers"},
     {"threads", D9_OPTION_INT, FIELD(threads), "0", 0, 4096, NULL, "CPU threads; 0: one per physical core"},
     {"keep", D9_OPTION_CHOICE, FIELD(keep), "model", 0, 0, "none|model|all|best",
-     "weights kept after the run: none, the model, also the checkpoint, or the model of the epoch with the best "
-     "accuracy; "
-     "best needs data.validation, for the test set must choose nothing"},
+     "weights kept after the run: none; the model; all: also the checkpoint; best: the model of the epoch with the "
+     "best accuracy, which needs data.validation, because the test set must not be used for selection"},
     {0},
 };
 
@@ -28,85 +27,85 @@ static const d9_option backend_options[] = {
     {"fuse", D9_OPTION_BOOL, FIELD(backend_options.fuse), "on", 0, 0, NULL,
      "let the backend run several nodes as one rule"},
     {"tune", D9_OPTION_CHOICE, FIELD(backend_options.tune), "auto", 0, 0, "auto|on|off",
-     "time the candidate implementations; off takes the first one, auto times where the backend gains from it, on cuda "
-     "once for all runs"},
+     "benchmark the candidate implementations and use the fastest; off: use the first one; auto: benchmark only where "
+     "the backend gains from it, on cuda once for all runs"},
     {"cpu_level", D9_OPTION_TEXT, FIELD(backend_options.cpu_level), "auto", 0, 0,
      "auto|plain|avx2|avx512|avx512-bf16|amx|v2|v3|v4|v4bf16",
-     "instructions beyond which the CPU backends use none, by name or by x86-64 level; auto takes the best of the "
-     "processor"},
+     "highest instruction set that the CPU backends use, by name or by x86-64 level; auto: the best of the processor"},
     {"loss_scale", D9_OPTION_REAL, FIELD(backend_options.loss_scale), "1", 0x1p-14, 0x1p24, NULL,
-     "fp16 on cuda: the factor of the summed loss, taken out of its gradients again before they are used"},
+     "fp16 on cuda: factor of the summed loss; gradients are divided by it before they are used"},
     {"loss_scale_every", D9_OPTION_INT, FIELD(backend_options.loss_scale_every), "0", 0, 1e9, NULL,
-     "fp16 on cuda: steps without overflow after which the loss scale doubles; one with it halves it; 0: it stays"},
+     "fp16 on cuda: steps without overflow after which the loss scale doubles; an overflow halves it; 0: it is "
+     "constant"},
     {0},
 };
 
 static const d9_option data_options[] = {
     {"dataset", D9_OPTION_TEXT, FIELD(data.dataset), D9_DATASET_DEFAULT, 0, 0, D9_DATASET_NAMES,
-     "what is learned; synthetic needs no files"},
+     "dataset to train on; synthetic needs no files"},
     {"path", D9_OPTION_TEXT, FIELD(data.path), "", 0, 0, NULL,
-     "folder of the dataset; not given: the places where setup.sh puts it"},
+     "folder of the dataset; default: the places where setup.sh puts it"},
     {"check", D9_OPTION_BOOL, FIELD(data.check), "on", 0, 0, NULL,
-     "verify the published checksums of its files, beside planning"},
+     "compare the files of the dataset with their published checksums while the run is planned"},
     {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
      "training images set aside and evaluated instead of the test set; 0: none"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
-     "side to which the images of a folder are resized; the side that those of arrays have; pixels"},
+     "image side, pixels: images of a folder are resized to it, those of arrays must have it"},
     {"largest_picture", D9_OPTION_INT, FIELD(data.largest_picture), "64", 1, 268, NULL,
-     "a larger picture of a folder is refused before it is decoded, megapixels"},
+     "largest image of a folder, megapixels; a larger one is rejected before it is decoded"},
     {"skip_damaged", D9_OPTION_BOOL, FIELD(data.skip_damaged), "off", 0, 0, NULL,
-     "leave out the pictures of a folder that cannot be read, with a warning for each"},
+     "leave out images of a folder that cannot be read, with a warning for each"},
     {"synthetic_train", D9_OPTION_INT, FIELD(data.synthetic_train), "2048", 1, 1e7, NULL,
      "training images of the synthetic set"},
     {"synthetic_test", D9_OPTION_INT, FIELD(data.synthetic_test), "512", 1, 1e7, NULL,
      "test images of the synthetic set"},
     {"normalize", D9_OPTION_CHOICE, FIELD(data.normalize), "dataset", 0, 0, "dataset|unit|imagenet",
-     "what the network sees of a pixel: less the mean and over the deviation of its channel; as it is, in 0..1; or by "
-     "the means and deviations of ImageNet, which weights of torchvision expect"},
+     "normalisation of pixels: dataset subtracts the mean of each channel of the training images and divides by its "
+     "standard deviation; unit scales to 0..1; imagenet takes the means and deviations of ImageNet, which weights of "
+     "torchvision expect"},
     {0},
 };
 
 static const d9_option eval_options[] = {
     {"every", D9_OPTION_REAL, FIELD(eval.every), "1", 0, 1e6, NULL, "epochs between evaluations; 0: only at the end"},
     {"patience", D9_OPTION_INT, FIELD(eval.patience), "0", 0, 1e6, NULL,
-     "training ends after so many epochs in a row without a better accuracy; 0: it goes on to its end. Needs "
-     "data.validation, for the test set must choose nothing"},
+     "end training after this many epochs in a row without a better accuracy; 0: never. Needs data.validation, because "
+     "the test set must not be used for selection"},
     {0},
 };
 
 static const d9_option train_options[] = {
     {"epochs", D9_OPTION_REAL, FIELD(train.epochs), "24", 1e-3, 1e6, NULL,
      "passes over the training images; may be fractional"},
-    {"batch_size", D9_OPTION_INT, FIELD(train.batch_size), "512", 1, 1e6, NULL, "images of a batch"},
+    {"batch_size", D9_OPTION_INT, FIELD(train.batch_size), "512", 1, 1e6, NULL, "images per batch"},
     {"weight_decay", D9_OPTION_REAL, FIELD(train.weight_decay), "5.0e-4", 0, 1e3, NULL,
-     "decay of the weights, as for a mean loss"},
+     "weight decay, for a mean loss"},
     {"momentum", D9_OPTION_REAL, FIELD(train.momentum), "0.9", 0, 0.999999, NULL,
-     "momentum, below 1; Nesterov's unless train.momentum_form is plain; beta1 of adam and adamw"},
+     "momentum, below 1; Nesterov momentum unless train.momentum_form is plain; beta1 of adam and adamw"},
     {"bias_lr_multiplier", D9_OPTION_REAL, FIELD(train.bias_lr_multiplier), "1", 1e-6, 1e6, NULL,
-     "biases take this times the rate, and the decay divided by it"},
+     "factor of the learning rate of biases; their weight decay is divided by it"},
     {"momentum_form", D9_OPTION_CHOICE, FIELD(train.momentum_form), "page", 0, 0, "page|torch|plain",
-     "of sgd: page folds the rate into the velocity, torch applies it outside; plain as torch, but without Nesterov"},
+     "form of the momentum of sgd: page folds the learning rate into the velocity, torch applies it outside, plain is "
+     "torch without Nesterov"},
     {"decoupled", D9_OPTION_BOOL, FIELD(train.decoupled), "off", 0, 0, NULL,
-     "rates and decay as airbench states them, so that each can be changed alone: of a summed loss, per 1024 images, "
-     "times 1 + 1 / (1 - momentum); the decay is that of a step at the peak of the rate"},
+     "learning rate and weight decay as airbench states them, so that each can be changed alone: for a summed loss, "
+     "per 1024 images, times 1 + 1 / (1 - momentum); the decay is that of a step at the peak learning rate"},
     {"optimizer", D9_OPTION_CHOICE, FIELD(train.optimizer), "sgd", 0, 0, "sgd|adam|adamw",
-     "what moves the parameters; adam adds the decay to the gradient, adamw takes it from the weights"},
+     "update rule of the parameters; adam adds the weight decay to the gradient, adamw subtracts it from the weights"},
     {"beta2", D9_OPTION_REAL, FIELD(train.beta2), "0.999", 0, 0.99999999, NULL,
-     "of adam and adamw: share of the old average of squared gradients, below 1"},
+     "adam and adamw: share of the old average of squared gradients, below 1"},
     {"epsilon", D9_OPTION_REAL, FIELD(train.epsilon), "1.0e-8", 1e-30, 1e3, NULL,
-     "of adam and adamw: added to the root of that average"},
+     "adam and adamw: added to the square root of that average"},
     {"class_weights", D9_OPTION_CHOICE, FIELD(train.class_weights), "none", 0, 0, "none|balanced",
-     "what an image counts in the loss: always 1; or the less, the more training images its class has, so that every "
-     "class counts as much"},
+     "weight of an image in the loss: 1, or inversely proportional to the size of its class"},
     {"image_gradient", D9_OPTION_BOOL, FIELD(train.image_gradient), "off", 0, 0, NULL,
-     "compute the gradient into the images too, which nobody reads: what it costs"},
+     "also compute the gradient with respect to the input images, to measure its cost"},
     {"lr", D9_OPTION_SCHEDULE, FIELD(train.lr), "{knots: [0, 20%, end], values: [0, 0.4, 0]}", 0, 1e6, NULL,
-     "learning rate as for a mean loss, linear between knots (a number of epochs, P% of the run, end, "
-     "end-N)"},
+     "learning rate for a mean loss, linear between knots (a number of epochs, P% of the run, end, end-N)"},
     {"from", D9_OPTION_TEXT, FIELD(train.from), "", 0, 0, NULL,
-     "weights to start from: a model.safetensors, a run's folder, or a file with torchvision's names, from the folder "
-     "one works in; other classes, by number or by name, leave the last layer as it is initialised; a record names it "
-     "by its SHA-256"},
+     "initial weights: a model.safetensors, the folder of a run, or a file with torchvision's names, relative to the "
+     "working directory. If the classes differ, in number or by name, the last layer is initialised as usual. A record "
+     "stores the SHA-256 of the file"},
     {0},
 };
 
@@ -114,8 +113,8 @@ static const d9_option published_options[] = {
     {"accuracy", D9_OPTION_REAL, FIELD(published.accuracy), "", 0, 100, NULL, "mean test accuracy, percent"},
     {"seconds", D9_OPTION_REAL, FIELD(published.seconds), "", 0, ENDLESS, NULL, "training time, seconds"},
     {"epochs", D9_OPTION_REAL, FIELD(published.epochs), "", 0, ENDLESS, NULL, "epochs of that run"},
-    {"hardware", D9_OPTION_TEXT, FIELD(published.hardware), "", 0, 0, NULL, "what it was measured on"},
-    {"source", D9_OPTION_TEXT, FIELD(published.source), "", 0, 0, NULL, "where it was published"},
+    {"hardware", D9_OPTION_TEXT, FIELD(published.hardware), "", 0, 0, NULL, "hardware of that run"},
+    {"source", D9_OPTION_TEXT, FIELD(published.source), "", 0, 0, NULL, "place of publication"},
     {0},
 };
 
