@@ -58,46 +58,6 @@ def is_statistic(name):
     return ".running_" in name
 
 
-def checkpoint_1(tensors, model, config):
-    """Format 1 holds whole buffers. A buffer has trained weights, trained biases, what is frozen, then statistics (of
-    each ghost group); within each the order is the model file's, and each value begins at a multiple of 64 bytes."""
-    buffers = {name: tensors[name][1] for name in ("state", "velocity", "average") if name in tensors}
-    tricks, groups = config["tricks"], 1
-    if "ghost_batchnorm" in tricks:
-        groups = config["train"]["batch_size"] // tricks["ghost_batchnorm"]["group_size"]
-    frozen = r"whiten\.weight$|norm\.weight$" if "frozen_bn_scale" in tricks else r"whiten\.weight$"
-
-    def place(name):
-        return 3 if is_statistic(name) else 2 if re.search(frozen, name) else 1 if name.endswith(".bias") else 0
-
-    line, cursor, trained, values = 64 // buffers["state"].itemsize, 0, 0, {}
-    for name in sorted(model, key=place):  # a stable sort
-        count = math.prod(model[name][0]) * (groups if is_statistic(name) else 1)
-        for buffer, numbers in buffers.items():
-            if buffer != "velocity" or place(name) < 2:
-                values[f"{buffer}/{name}"] = numbers[cursor:cursor + count]
-        cursor += -(-count // line) * line
-        trained = cursor if place(name) < 2 else trained
-    if [cursor, trained] != [len(buffers["state"]), len(buffers["velocity"])]:
-        raise Wrong(f"state and velocity have {len(buffers['state'])} and {len(buffers['velocity'])} elements, the "
-                    f"layout {cursor} and {trained}")
-    rows = list(struct.iter_unpack("<q8d", tensors["epochs"][1].tobytes()))
-    if [row[0] for row in rows] != list(range(1, len(rows) + 1)):
-        raise Wrong(f"the epochs are {[row[0] for row in rows]}")
-    for column, name in ((1, "train_loss"), (2, "train_accuracy"), (3, "accuracy"), (4, "accuracy_tta"), (8, "rate")):
-        values[f"epochs/{name}"] = array("d", [row[column] for row in rows])
-    return values | {name: tensors[name][1] for name in ("metrics", "guard") if name in tensors}
-
-
-def checkpoint_2(tensors, _model, _config):
-    """Formats 2 to 4 hold each value under such a name."""
-    return {name: numbers for name, (_, numbers) in tensors.items() if not TIMES.search(name)}
-
-
-CHECKPOINTS = {"dawn9 checkpoint 1": checkpoint_1, "dawn9 checkpoint 2": checkpoint_2,
-               "dawn9 checkpoint 3": checkpoint_2, "dawn9 checkpoint 4": checkpoint_2}
-
-
 def outside(name, numbers, shape):
     """A value of a checkpoint as the model file has it: f32, weights O,I,H,W, the mean of a statistic's groups."""
     if is_statistic(name):
@@ -112,6 +72,11 @@ def outside(name, numbers, shape):
     return result
 
 
+def sorted_rows(numbers, shape):
+    rows, columns = shape
+    return array("f", [x for row in range(rows) for x in sorted(numbers[row * columns:(row + 1) * columns])])
+
+
 def read_run(folder):
     """{name: numbers} of a finished run. What a checkpoint says of each value must be what the model file says: a
     reader that takes one value for another ends here."""
@@ -121,12 +86,15 @@ def read_run(folder):
         result = json.load(file)
     if metadata["step"] != str(STEPS):
         raise Wrong(f"{folder}: the checkpoint is of step {metadata['step']}, not {STEPS}")
-    values = CHECKPOINTS[metadata["format"]](checkpoint, model, result["config"])
-    evaluated = "average" if any(name.startswith("average/") for name in values) else "state"
+    values = {name: numbers for name, (_, numbers) in checkpoint.items() if not TIMES.search(name)}
     for name, (shape, numbers) in model.items():
-        if outside(name, values[f"{evaluated}/{name}"], shape).tobytes() != numbers.tobytes():
+        evaluated = next(buffer for buffer in ("average", "slow", "state") if f"{buffer}/{name}" in values)
+        held = outside(name, values[f"{evaluated}/{name}"], shape)
+        if len(shape) == 2:  # the two files order a flattened image differently
+            held, numbers = sorted_rows(held, shape), sorted_rows(numbers, shape)
+        if held.tobytes() != numbers.tobytes():
             raise Wrong(f"{folder}: {evaluated}/{name} of the checkpoint is not that of the model file")
-        values[f"model/{name}"] = numbers
+        values[f"model/{name}"] = model[name][1]
     for file in ("logits", "predictions"):
         for name, (_, numbers) in read_tensors(f"{folder}/{file}.safetensors")[1].items():
             values[f"{file}/{name}"] = numbers
@@ -254,13 +222,21 @@ def keys(*settings):
     return [word for setting in settings for word in ("--set", setting)]
 
 
-COMMON = keys("model.channels=[16,32,64,128]", "train.batch_size=16", "keep=all", "backend_options.tune=off")
+COMMON = keys("train.batch_size=16", "keep=all", "backend_options.tune=off")
+NARROW = keys("model.channels=[16,32,64,128]")  # ResNet-9
 SYNTHETIC = keys("data.dataset=synthetic", "data.synthetic_train=80", "data.synthetic_test=40", "train.epochs=2.4",
                  "train.lr.knots=[0,1,end]")  # five steps an epoch
 GHOSTS = keys("tricks.ghost_batchnorm.group_size=8")
 FOLDER = keys("data.image_size=32", "train.epochs=3")  # four steps an epoch
 PICTURES = ["bars=30", "stripes=25", "checks=25"]  # of which a fifth is for tests
 
+NETWORKS = {  # one configuration of each other network, made small
+    "rosetta.yaml": keys("model.channels=[6,8]", "model.hidden=24", "train.lr.values=[0,0.01,0]"),
+    "resnet18.yaml": keys("model.width=8", "tricks.ghost_batchnorm.group_size=8"),
+    "densenet121.yaml": keys("model.blocks=[2,2,2]", "model.growth=4", "model.features=8", "data.image_size=32"),
+    "airbench94.yaml": keys("model.widths=[8,16,16]", "tricks.whitening_bias.images=80"),
+    "airbench96-faster.yaml": keys("model.widths=[8,16,16]", "tricks.whitening_bias.images=80"),
+}
 VARIANTS = {  # of dawn94
     "every-trick": ["--with", "cutout:size=4", *keys("tricks.flip.rule=alternating", "tricks.ema.every=2")],
     "torch-momentum": keys("train.momentum_form=torch"),
@@ -279,7 +255,7 @@ def plan(devices, ladder):
             where = ["--backend", backend, "--precision", precision, "--threads", str(threads)]
             return f"{name}.{backend}.{precision}.{threads}", config, where, COMMON + settings
 
-        dawn94 = SYNTHETIC + GHOSTS + small
+        dawn94 = NARROW + SYNTHETIC + GHOSTS + small
         for precision in precisions:
             for threads in (2,) if backend == "cuda" else (1, 2):
                 yield run("dawn94", "dawn94.yaml", dawn94, precision, threads)
@@ -289,8 +265,10 @@ def plan(devices, ladder):
             yield run("dawn94-moving-loss-scale", "dawn94.yaml", dawn94 + LOSS_SCALE, "fp16")
         for config in ladder:
             ghosts = GHOSTS if int(config[:2]) >= 7 else []
-            yield run(f"ladder-{config[:-5]}", f"ladder/{config}", SYNTHETIC + ghosts + small)
-        yield run("folder", "folder.yaml", FOLDER + small)
+            yield run(f"ladder-{config[:-5]}", f"ladder/{config}", NARROW + SYNTHETIC + ghosts + small)
+        for config, settings in NETWORKS.items():
+            yield run(f"network-{config[:-5]}", config, SYNTHETIC + settings + small)
+        yield run("folder", "folder.yaml", NARROW + FOLDER + small)
 
 
 def compare_builds(old_folder, new_folder, work, pattern=""):
