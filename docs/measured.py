@@ -464,7 +464,7 @@ ABLATIONS = {"cpu/ablate-small": "dawn94 with a quarter of the width, of the tra
 
 
 def worth(trick, folder):
-    """The paragraph of a trick's page that says what it was worth in an ablation."""
+    """The paragraph of a trick's page with its effect in an ablation."""
 
     def clause(e):
         where = ("removed" if e["arm"].startswith("without ") else e["arm"] if not e["arm"].startswith("with ") else
@@ -476,8 +476,9 @@ def worth(trick, folder):
 
     arms = re.compile(rf"with(out)? {trick}( and its companions| and \d+ epochs)?|{trick} instead of .*")
     own = [e for e in table(folder + "/report/effects.tsv") if arms.fullmatch(e["arm"]) and e["p_holm"]]
+    effects = "; ".join(map(clause, own))
     said = (f"**Here.** Change in accuracy in points with its 95% interval, in `experiments/{os.path.basename(folder)}.yaml` "
-            f"({ABLATIONS[folder]}; {own[0]['runs']} seeds). {'; '.join(map(clause, own)).capitalize()}. "
+            f"({ABLATIONS[folder]}; {own[0]['runs']} seeds). {effects[0].upper() + effects[1:]}. "
             f"[All figures](../../experiments/results/README.md#{folder.replace('/', '')}).")
     return textwrap.fill(said, 120, break_long_words=False, break_on_hyphens=False)
 
