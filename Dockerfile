@@ -1,4 +1,4 @@
-# dawn9 on a CPU in a container, with CIFAR-10 and the runs in volumes that stay:
+# dawn9 on a CPU in a container, with CIFAR-10 and the runs in persistent volumes:
 #     docker build -t dawn9 .
 #     docker run --rm -it -v dawn9-data:/root -v dawn9-runs:/opt/dawn9/runs dawn9 experiments/reproduce.sh small
 FROM debian:12-slim

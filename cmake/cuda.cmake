@@ -1,10 +1,10 @@
-# kernels/cuda where nvcc is found: the library dawn9_cuda_kernels, machine code for DAWN9_CUDA_ARCHITECTURES. Each file
-# is compiled by a command of its own and not by CMake's CUDA language, which needs a newer CMake. nvcc is slow, and it
-# does not work with sanitizers or with every compiler: only the ordinary GCC build uses it.
+# If nvcc is found, builds kernels/cuda as the library dawn9_cuda_kernels, machine code for DAWN9_CUDA_ARCHITECTURES.
+# Each file has a custom command, because CMake's CUDA language needs a newer CMake. nvcc is slow and works neither with
+# sanitizers nor with every compiler, so only the ordinary GCC build uses it.
 option(DAWN9_CUDA "Build the CUDA kernels where nvcc is found" ON)
 option(DAWN9_CUDA_LINES "Name source lines in the CUDA kernels, for profilers: makes them much larger" OFF)
-# Code for 8.0 runs on 8.6 and 8.9 too, and no kernel is another one there. 7.5 is added where such a GPU is. Packages are
-# for every GPU that nvcc knows.
+# Code for 8.0 also runs on 8.6 and 8.9, which have no kernels of their own. 7.5 is added if the machine has such a GPU.
+# Packages are for every GPU that nvcc supports.
 set(turing "")
 if(NOT DEFINED DAWN9_CUDA_ARCHITECTURES)
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE found ERROR_QUIET)
@@ -15,7 +15,7 @@ endif()
 set(DAWN9_CUDA_ARCHITECTURES "${turing}80;90" CACHE STRING
     "GPU targets; release: 75;80;86;89;90;100;120, as far as nvcc knows them")
 
-# The execution model of tests/cuda_model compiles the same kernels as C++, on x86-64 and where there is a compiler for it.
+# tests/cuda_model compiles the same kernels as C++ for a simulated GPU, on x86-64 if there is a C++ compiler.
 include(CheckLanguage)
 if(CMAKE_C_COMPILER_ID MATCHES "Clang" AND NOT CMAKE_CXX_COMPILER AND NOT DEFINED ENV{CXX})
   get_filename_component(DAWN9_COMPILER_FOLDER ${CMAKE_C_COMPILER} DIRECTORY)
@@ -57,8 +57,8 @@ endif()
 if(NOT architectures)
   message(FATAL_ERROR "DAWN9_CUDA_ARCHITECTURES is empty: name GPU targets such as 80;90, or set DAWN9_CUDA=OFF")
 endif()
-# Machine code runs within one major version. PTX, which the driver compiles at the first start, is for the others: of
-# 9.0 it keeps the clusters that older PTX does not have.
+# Machine code runs within one major version. PTX is for later ones; the driver compiles it at the first start. It is
+# that of 9.0, because older PTX has no clusters.
 foreach(architecture ${architectures})
   if(NOT architecture MATCHES "^[0-9]+[af]?$")
     message(FATAL_ERROR "DAWN9_CUDA_ARCHITECTURES: ${architecture} is no GPU target such as 80")
@@ -73,7 +73,7 @@ foreach(source ${CUDA_SOURCES})
   get_filename_component(name ${source} NAME_WE)
   set(object ${CMAKE_BINARY_DIR}/cuda/${name}.o)
   set(own_flags "")
-  if(name STREQUAL "batch") # its bits are the CPU's
+  if(name STREQUAL "batch") # must have the same bits as on the CPU
     set(own_flags --fmad=false)
   endif()
   add_custom_command(OUTPUT ${object} ${object}.ptxas

@@ -1,6 +1,6 @@
-# The CUDA backend, in three parts. dawn9_cuda_rules includes no header of a vendor and is built everywhere: the tests run
-# it over a model of the kernels. dawn9_cudnn is the thin layer over cuDNN and is built where cuDNN 9 is found: the tests
-# ask cuDNN whether it accepts our descriptions. dawn9-cuda.so is the module, built where nvcc has built the kernels too.
+# The CUDA backend, in three parts. dawn9_cuda_rules includes no vendor header and is built everywhere: the tests run it
+# with simulated kernels. dawn9_cudnn is the thin layer over cuDNN, built if cuDNN 9 is found: the tests check that
+# cuDNN accepts its descriptions. dawn9-cuda.so is the module, built if nvcc has also built the kernels.
 file(GLOB CUDA_BACKEND_SOURCES CONFIGURE_DEPENDS engine/backends/cuda/*.c)
 set(CUDA_VENDOR_SOURCES ${CUDA_BACKEND_SOURCES})
 list(FILTER CUDA_BACKEND_SOURCES EXCLUDE REGEX "/(runtime|module|cudnn|conv_cudnn)\\.c$")
@@ -17,7 +17,7 @@ if(DAWN9_CUDA)
   find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${cuda_places} PATH_SUFFIXES lib64 lib)
 endif()
 
-# 9.11 is the first that answers for a device that is not in the machine (cudnn.c).
+# 9.11 is the first version that can describe a device which is not in the machine (cudnn.c).
 if(CUDNN_INCLUDE AND EXISTS ${CUDNN_INCLUDE}/cudnn_version.h)
   file(STRINGS ${CUDNN_INCLUDE}/cudnn_version.h cudnn_numbers REGEX "define CUDNN_(MAJOR|MINOR) ")
   string(REGEX REPLACE "[^0-9]*([0-9]+)[^0-9]+([0-9]+).*" "\\1.\\2" CUDNN_VERSION "${cudnn_numbers}")
@@ -36,7 +36,7 @@ if(TARGET dawn9_cudnn AND TARGET dawn9_cuda_kernels AND CUDART_LIBRARY)
   add_library(dawn9-cuda MODULE ${CUDA_VENDOR_SOURCES})
   set_target_properties(dawn9-cuda PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
                         INSTALL_RPATH_USE_LINK_PATH ON)
-  # The runtime is linked in, so that a machine needs only the driver. The runtime itself needs librt and pthread.
+  # The runtime is linked statically, so that a machine needs only the driver. The runtime needs librt and pthread.
   target_link_libraries(dawn9-cuda PRIVATE dawn9_cudnn dawn9_cuda_rules dawn9_cuda_kernels ${CUDART_LIBRARY} rt pthread)
   install(TARGETS dawn9-cuda DESTINATION ${CMAKE_INSTALL_LIBDIR}/dawn9 COMPONENT cuda)
   file(STRINGS ${CUDART_INCLUDE}/cuda_runtime_api.h version REGEX "define CUDART_VERSION ")

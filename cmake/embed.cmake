@@ -1,5 +1,5 @@
 # Writes OUT, a C header with the files of FOLDER as bytes: the array NAME of TYPE, with a row {"FILE", bytes, size} for
-# each file, in the order of their names. They are bytes because C promises only 4095 characters of a string literal.
+# each file, in the order of their names. Bytes, because C guarantees only 4095 characters in a string literal.
 file(GLOB paths ${FOLDER}/*)
 set(arrays "")
 set(rows "")

@@ -1,6 +1,6 @@
-# Help for users of the command besides --help. The completions are files of completions/, built into the command
-# (`dawn9 help --completion bash`) and copied to completions/ of the build folder under the names that shells look for;
-# man/dawn9.1 is printed by the command from its own tables.
+# Help besides --help. The completions are files of completions/, embedded in the command (`dawn9 help --completion
+# bash`) and copied to completions/ of the build folder under the names that shells look for. The command prints
+# man/dawn9.1 from its own tables.
 set(SHELL_NAMES bash:dawn9.bash zsh:_dawn9 fish:dawn9.fish)
 set(SHELL_FILES "")
 foreach(pair ${SHELL_NAMES})

@@ -1,15 +1,15 @@
-# Builds kernels/cpu/loops/*.c once per x86-64 level. Each build sees D9_ISA(name) = name_<level>; the table of
-# levels and the choice by cpuid are in kernels/cpu/dispatch.c. Other processors take the plain build alone.
+# Builds kernels/cpu/loops/*.c once per x86-64 level. In each build D9_ISA(name) is name_<level>; the table of levels
+# and the selection by cpuid are in kernels/cpu/dispatch.c. Other processors use the plain build only.
 file(GLOB LOOP_SOURCES CONFIGURE_DEPENDS kernels/cpu/loops/*.c)
-# Every activation and every tile in every storage type is a loop of its own: with sanitizers a minute and a half, and half
-# a minute, for each level at -O3.
+# Every activation and every tile in every storage type is a loop of its own: with sanitizers these two files compile
+# for a minute and a half, and half a minute, per level at -O3.
 if(DAWN9_SANITIZE AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
   set_source_files_properties(kernels/cpu/loops/norm.c kernels/cpu/loops/winograd.c
                               PROPERTIES COMPILE_OPTIONS "-O1;-fexpensive-optimizations")
 endif()
 file(GLOB KERNEL_SOURCES CONFIGURE_DEPENDS kernels/cpu/*.c)
 
-# AMX where the compiler has it; kernels/cpu/no_amx.c elsewhere.
+# AMX if the compiler supports it, otherwise kernels/cpu/no_amx.c.
 include(CheckCCompilerFlag)
 check_c_compiler_flag("-mamx-tile -mamx-bf16" DAWN9_AMX)
 if(DAWN9_AMX)
@@ -23,12 +23,12 @@ target_link_libraries(dawn9_kernels PUBLIC dawn9_flags)
 function(dawn9_isa_level level)
   add_library(dawn9_loops_${level} OBJECT ${LOOP_SOURCES})
   target_link_libraries(dawn9_loops_${level} PRIVATE dawn9_flags)
-  # Contraction differs between levels, so only integers and look-ups (augment.c) give the same bits on all of them.
-  # GCC vectorises the selections in the exponentials only with -fno-trapping-math. Of what is unrolled so far a debugger
-  # needs the lines alone: with the variables it takes a third longer to compile.
+  # Contraction differs between levels, so only integers and look-ups (augment.c) have the same bits on all of them. GCC
+  # vectorises the selections in the exponentials only with -fno-trapping-math. Debug information has lines but no
+  # variables, because with variables these unrolled loops take a third longer to compile.
   target_compile_options(dawn9_loops_${level} PRIVATE -O3 $<$<CONFIG:RelWithDebInfo>:-g1>
                          -ffp-contract=fast -fno-trapping-math -fopenmp-simd ${ARGN})
-  if(DAWN9_FUZZ) # what fuzz targets make up reaches no loop: one level will do, built fast
+  if(DAWN9_FUZZ) # no fuzzed input controls these loops: one level is enough, built fast
     target_compile_options(dawn9_loops_${level} PRIVATE -O1 -fno-sanitize=all)
   endif()
   target_compile_definitions(dawn9_loops_${level} PRIVATE D9_LEVEL=${level})

@@ -1,6 +1,6 @@
-# libdawn9 with the header engine/dawn9.h. libdawn9.so exports only what the header declares; libdawn9.a holds the engine
-# too. Both open the backend modules of lib/dawn9 (engine/core/installed.c). CMake's names for users of an
-# installed dawn9: dawn9::dawn9 and dawn9::static.
+# libdawn9 with the header engine/dawn9.h. libdawn9.so exports only the functions that the header declares; libdawn9.a
+# contains the engine too. Both load the backend modules of lib/dawn9 (engine/core/installed.c). The CMake targets of an
+# installed dawn9 are dawn9::dawn9 and dawn9::static.
 file(GLOB API_SOURCES CONFIGURE_DEPENDS engine/api/*.c)
 add_library(dawn9_api OBJECT ${API_SOURCES})
 target_link_libraries(dawn9_api PRIVATE dawn9_engine)
@@ -10,7 +10,7 @@ target_link_libraries(dawn9_shared PRIVATE dawn9_engine)
 # While the major version is 0, a new minor version may change the interface.
 set_target_properties(dawn9_shared PROPERTIES OUTPUT_NAME dawn9 EXPORT_NAME dawn9 LINKER_LANGUAGE C
                       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-if(NOT DAWN9_SANITIZE) # the program brings the sanitizer's runtime
+if(NOT DAWN9_SANITIZE) # with sanitizers the program links their runtime
   target_link_options(dawn9_shared PRIVATE -Wl,--no-undefined)
 endif()
 

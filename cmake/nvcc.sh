@@ -1,6 +1,6 @@
 #!/bin/sh
-# nvcc.sh OBJECT COMMAND...: runs nvcc, which makes OBJECT, and shows what it says. For tests/cuda_model two things that it
-# makes on the way are kept: what ptxas says of registers in OBJECT.ptxas, the PTX of each target below OBJECT.ptx.
+# nvcc.sh OBJECT COMMAND...: runs nvcc, which makes OBJECT, and shows its output. Keeps two by-products for
+# tests/cuda_model: the register counts of ptxas in OBJECT.ptxas, and the PTX of each target below OBJECT.ptx.
 object=$1
 shift
 rm -rf "$object.ptx"

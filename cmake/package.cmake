@@ -1,22 +1,23 @@
-# What is installed beside programs and libraries, and the packages that CPack makes of it:
+# Installed files other than programs and libraries, and the packages that CPack makes:
 #
 #     cpack --config build/CPackConfig.cmake
 #
-# makes dawn9-VERSION-Linux-x86_64.tar.gz, which runs wherever it is unpacked, and, where dpkg-dev and file are installed,
-# dawn9_VERSION_amd64.deb. Where the build has the CUDA backend, the tarball has it too and says of which CUDA in its name
-# (dawn9-VERSION-cuda13-...), and a second package, dawn9-cuda13_VERSION_amd64.deb, has it alone. A driver runs what was
-# built with its own major version of CUDA or an older one: so there may be packages of two, and one of them is installed.
+# makes dawn9-VERSION-Linux-x86_64.tar.gz, which runs from any folder, and, if dpkg-dev and file are installed,
+# dawn9_VERSION_amd64.deb. If the build has the CUDA backend, the tarball contains it and has the version of CUDA in its
+# name (dawn9-VERSION-cuda13-...), and a second package, dawn9-cuda13_VERSION_amd64.deb, contains only the backend. A
+# driver runs builds with its own major version of CUDA or an older one, so there may be packages for two versions; one
+# is installed.
 install(DIRECTORY configs DESTINATION share/dawn9 FILES_MATCHING PATTERN "*.yaml")
 file(GLOB experiments experiments/*.yaml)
 install(FILES ${experiments} DESTINATION share/dawn9/experiments)
 install(PROGRAMS tools/dawn9.py tools/load_in_pytorch.py DESTINATION share/dawn9/tools)
 install(DIRECTORY tests/golden/cases DESTINATION share/dawn9 FILES_MATCHING PATTERN "*.safetensors")
 install(FILES README.md CHANGELOG.md LICENSE CITATION.cff DESTINATION share/doc/dawn9)
-install(FILES LICENSE DESTINATION share/doc/dawn9 RENAME copyright) # where Debian looks
+install(FILES LICENSE DESTINATION share/doc/dawn9 RENAME copyright) # Debian's name of the licence
 install(DIRECTORY docs examples DESTINATION share/doc/dawn9 FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"
         PATTERN "*.c" PATTERN "CMakeLists.txt")
 
-# Man page and completions, where the build has made them.
+# Man page and completions, if the build has made them.
 install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION share/man/man1 OPTIONAL FILES_MATCHING PATTERN "*.1")
 install(FILES ${CMAKE_BINARY_DIR}/completions/dawn9.bash DESTINATION share/bash-completion/completions RENAME dawn9
         OPTIONAL)
@@ -24,7 +25,7 @@ install(FILES ${CMAKE_BINARY_DIR}/completions/_dawn9 DESTINATION share/zsh/vendo
 install(FILES ${CMAKE_BINARY_DIR}/completions/dawn9.fish DESTINATION share/fish/vendor_completions.d OPTIONAL)
 
 find_program(DAWN9_DPKG_SHLIBDEPS dpkg-shlibdeps)
-find_program(DAWN9_FILE file) # CPack asks it which files are programs
+find_program(DAWN9_FILE file) # CPack uses it to find programs
 set(CPACK_GENERATOR TGZ)
 if(DAWN9_DPKG_SHLIBDEPS AND DAWN9_FILE)
   list(APPEND CPACK_GENERATOR DEB)
@@ -54,7 +55,7 @@ if(TARGET dawn9-cuda)
   set(CPACK_DEBIAN_CUDA_PACKAGE_CONFLICTS dawn9-cuda)
   string(CONCAT CPACK_COMPONENT_CUDA_DESCRIPTION "CUDA backend of dawn9\n Built with CUDA ${CUDA_MAJOR}.${CUDA_MINOR}. "
          "Needs NVIDIA's driver for CUDA ${CUDA_MAJOR} or a later one, and cuDNN 9 for CUDA ${CUDA_MAJOR}.")
-  # No Debian package has cuDNN: say where it is, and do not depend on it.
+  # No Debian package contains cuDNN, so the description names its source instead of a dependency.
   get_filename_component(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CUDNN_LIBRARY} DIRECTORY)
 endif()
 set(CPACK_PACKAGE_FILE_NAME dawn9-${PROJECT_VERSION}${of_cuda}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})

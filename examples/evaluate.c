@@ -1,4 +1,4 @@
-/* The accuracy of a saved model on the test images of its configuration.
+/* Prints the accuracy of a saved model on the test images of its configuration.
  *
  *     cc evaluate.c -o evaluate $(pkg-config --cflags --libs dawn9)
  *     ./evaluate model.safetensors data.path=images threads=2

@@ -1,4 +1,4 @@
-/* Classifies a picture: a binary PPM file of the size that the model was made for (32x32 for CIFAR-10).
+/* Classifies an image: a binary PPM file of the size that the model was trained on (32x32 for CIFAR-10).
  *
  *     cc predict.c -o predict $(pkg-config --cflags --libs dawn9)
  *     ./predict model.safetensors picture.ppm
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The pixels of a PPM file, in the caller's free; NULL where it is not one of height x width. */
+/* Reads the pixels of a PPM file, to be freed by the caller; NULL if it is not a PPM file of height x width. */
 static uint8_t *read_ppm(const char *path, int64_t height, int64_t width) {
     int w = 0, h = 0;
     size_t bytes = (size_t)(height * width) * 3;

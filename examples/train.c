@@ -6,7 +6,7 @@
 #include <dawn9.h>
 #include <stdio.h>
 
-/* After every step, and after every epoch with its row. Anything but 0 would stop the run. */
+/* Called after every step, and after every epoch with its row. A result other than 0 would stop the run. */
 static int show(void *user, const dawn9_progress *progress) {
     (void)user;
     if (progress->epoch)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Medians of what experiments/bench-cpu.sh left in a folder, each beside its goal.
+"""Prints the medians of a folder of experiments/bench-cpu.sh, each beside its goal.
 
 usage: bench-cpu.py FOLDER
 """

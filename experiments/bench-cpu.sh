@@ -1,13 +1,15 @@
 #!/bin/sh
-# The CPU figures of docs/performance.md: dawn9 and PyTorch in turn, so that other programs disturb both alike.
+# Measures the CPU figures of docs/performance.md: dawn9 and PyTorch in turn, so that other programs affect both
+# equally.
 #
 # usage: experiments/bench-cpu.sh PRECISION OUT [ROUNDS [EPOCHS]]
-#   bf16 or f32; a folder for the records; 3 rounds; 3 real epochs, each beside the same steps timed by bench
+#   PRECISION is bf16 or f32, OUT a folder for the records. Default: 3 rounds, and 3 real epochs in turn with the same
+#   steps in `bench step`
 #
 # Needs CIFAR-10, build/, and Debian's python3-torch and libopenblas0-openmp; 12 minutes in bf16, 25
 # in f32, with nothing else running.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 precision=$1 out=$2 rounds=${3-3} epochs=${4-3}
 cd "$(dirname "$0")/.."
 mkdir -p "$out"
@@ -23,7 +25,7 @@ done
 "$dawn9" bench ops --config $config --precision "$precision" --json >"$out/ops.json"
 "$dawn9" bench pipeline --config $config --precision "$precision" --json >"$out/pipeline.json"
 
-# A real epoch beside the same steps timed by bench, in turn.
+# A real epoch, and the same steps in `bench step`, in turn.
 round=1
 while [ "$round" -le "$epochs" ]; do
     rm -rf "$out/epoch"

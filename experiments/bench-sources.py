@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What experiments/bench-sources.sh left in a folder, as the tables of docs/performance.md: medians of rounds, with the
-least and the largest. A ratio is of the same round's two runs.
+"""Prints the records of experiments/bench-sources.sh as the tables of docs/performance.md: medians of rounds with the
+lowest and highest. A ratio is of the two runs of one round.
 
 usage: bench-sources.py FOLDER
 """
@@ -10,7 +10,7 @@ folder = sys.argv[1]
 
 
 def records(name):
-    """One for each round, by its number."""
+    """The records of all rounds, by round number."""
     paths = {int(m[1]): p for p in glob.glob(f"{folder}/{name}-*.json") if (m := re.search(rf"/{name}-(\d+)\.json$", p))}
     return {number: json.load(open(path)) for number, path in sorted(paths.items())}
 
@@ -31,7 +31,7 @@ def ratio(title, above, below, goal):
 
 
 def outside(record):
-    """Percent of a step in rules that contain no convolution."""
+    """Percent of a step that is spent in rules without a convolution."""
     nodes = record["nodes"]
     return 100 * sum(n["seconds"] for n in nodes if "conv" not in n["rule"]) / sum(n["seconds"] for n in nodes)
 

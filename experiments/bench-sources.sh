@@ -1,19 +1,20 @@
 #!/bin/sh
-# Who is the fastest on this processor: our convolutions, oneDNN's and PyTorch, in turn, so that other programs disturb
-# all alike. A training step of dawn94 at batch 512 on drawn images.
+# Which is fastest on this processor: our convolutions, oneDNN's or PyTorch? Times a training step of dawn94 at batch
+# 512 on synthetic images, in turn, so that other programs affect all equally.
 #
 # usage: experiments/bench-sources.sh OUT [ROUNDS]    a folder for the records; 3 rounds of 5 to 10 minutes
 #
-# Each round: `cpu` and `onednn` in f32, `cpu` without oneDNN's module, both in bf16 where the processor has it, the start of
-# a run, PyTorch in both layouts. On a processor with AVX-512 also the same held to AVX2, which shows what other processors
-# compute and only roughly how fast. Needs build/ and Debian's python3-torch and libopenblas0-openmp.
+# Each round times `cpu` and `onednn` in f32, `cpu` without oneDNN's module, both in bf16 if the processor has bf16
+# instructions, the start of a run, and PyTorch in both layouts. On a processor with AVX-512 also everything restricted
+# to AVX2, which shows what other processors compute, and roughly how fast. Needs build/ and Debian's python3-torch and
+# libopenblas0-openmp.
 set -eu
-[ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$1 rounds=${2-3}
 cd "$(dirname "$0")/.."
 mkdir -p "$out/alone"
 dawn9=${DAWN9-build/dawn9}
-cp "$dawn9" "$out/alone/dawn9" # no module beside it: as built without oneDNN
+cp "$dawn9" "$out/alone/dawn9" # without a module beside it, as in a build without oneDNN
 grep -m1 'model name' /proc/cpuinfo >"$out/processor.txt"
 
 # step NAME PROGRAM OPTION...

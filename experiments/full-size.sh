@@ -1,19 +1,19 @@
 #!/bin/sh
-# The published tables at full size, one run after another at the lowest priority: some 65 to 70 idle hours on two cores.
-# The next run that is missing starts; one that was interrupted goes on from its checkpoint; each finished run is packed
+# Trains the published tables at full size, one run after another at the lowest priority: some 65 to 70 idle hours on
+# two cores. It starts the next missing run, resumes an interrupted one from its checkpoint, and packs each finished run
 # into experiments/results/full/EXPERIMENT, ready to be committed.
 #
 # usage: experiments/full-size.sh [--hours H]    --hours: only runs that are estimated to end within H hours from now
-#        experiments/full-size.sh --status       what is done, and how long the rest takes on this machine
+#        experiments/full-size.sh --status       lists finished runs, and how long the rest takes on this machine
 #
-# Needs git, python3 and CIFAR-10. It trains with a program of its own, cloned at the commit that was checked out at the
-# first call and built in runs/full-size/program, so that nothing changes under a run; delete that folder to move to another
-# commit. Ctrl-C or SIGTERM ends it with a checkpoint. It leads a process group when started by setsid:
-# `kill -STOP -- -PID` pauses it and its run, `kill -CONT -- -PID` goes on.
+# Needs git, python3 and CIFAR-10. It trains with its own copy of the program, cloned at the commit that was checked out
+# at the first call and built in runs/full-size/program, so that later changes do not affect it; delete that folder to
+# move to another commit. Ctrl-C or SIGTERM ends it with a checkpoint. If it was started by setsid, `kill -STOP -- -PID`
+# pauses it and its run, and `kill -CONT -- -PID` continues.
 set -eu
 cd "$(dirname "$0")/.."
 
-# In this order: an experiment of experiments/, its seeds, and the arms as an extended regular expression.
+# In the order of training: an experiment of experiments/, its seeds, and its arms as an extended regular expression.
 rows='
 ladder-precision  1,2,3  .
 ladder            1      ^(0[1-9]|1[0-2])-
@@ -39,7 +39,7 @@ case $hours in *[!0-9.]*) usage ;; esac
 work=$PWD/runs/full-size
 program=$work/program
 kept=$PWD/experiments/results/full
-export OMP_WAIT_POLICY=passive # threads that spin while they wait would slow down the work beside this
+export OMP_WAIT_POLICY=passive # spinning threads would slow down other programs
 mkdir -p "$work"
 
 build() {
@@ -49,7 +49,8 @@ build() {
     (cd "$program" && nice -n 19 ./setup.sh >"$work/build.log" 2>&1) || { tail "$work/build.log" >&2; exit 1; }
 }
 
-# dawn9 experiment EXPERIMENT option...: with the pinned program, its file and its edits. `prefix`: words before the command.
+# Runs dawn9 experiment on EXPERIMENT with the pinned program and the edits of this script. `prefix`: words before the
+# command.
 prefix=''
 experiment() {
     name=$1
@@ -58,7 +59,7 @@ experiment() {
     $prefix "$program/build/dawn9" experiment "$program/experiments/$name.yaml" $(edits "$name") --out "$work/$name" "$@"
 }
 
-# One line a run of the experiment, in its order: SHARD TOTAL ARM SEED STATE EPOCHS
+# Prints one line per run of the experiment, in its order: SHARD TOTAL ARM SEED STATE EPOCHS
 runs() { # EXPERIMENT
     [ -d "$work/$1" ] || [ ! -d "$kept/$1" ] || experiments/keep.sh unpack "$kept/$1" "$work/$1"
     experiment "$1" --status --json >"$work/status.json"
@@ -70,7 +71,7 @@ for i, run in enumerate(runs["runs"]):
     print(i + 1, len(runs["runs"]), run["arm"], run["seed"], run["state"], epochs[run["arm"]])' "$work/status.json" "$work/arms.json"
 }
 
-# Every run in the order of `rows`: EXPERIMENT SHARD TOTAL ARM SEED STATE EPOCHS
+# Prints every run in the order of `rows`: EXPERIMENT SHARD TOTAL ARM SEED STATE EPOCHS
 plan() {
     for name in $(echo "$rows" | awk 'NF { print $1 }' | sort -u); do
         runs "$name" >"$work/$name.runs"
@@ -83,7 +84,7 @@ plan() {
     done
 }
 
-# Seconds of one epoch of EXPERIMENT's network when the machine is idle, by two timed steps; measured once.
+# Prints the seconds of one epoch of EXPERIMENT's network on an idle machine, from two timed steps; measured once.
 epoch_seconds() { # EXPERIMENT
     case $1 in
     airbench*) config=airbench94 precision=f32 ;;
@@ -110,7 +111,7 @@ keep() {
     rm -rf "$work/finished"
 }
 
-# Who trained what and beside which load: a row a sitting, packed with the records.
+# Adds a row about this part of a run (its machine and load) to a table that is packed with the records.
 sitting() { # EXPERIMENT ARM SEED END
     printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$2" "$3" "$4" "$(git -C "$program" rev-parse --short HEAD)" \
         "$("$program/build/dawn9" devices | sed -n 's/^cpu *\(.*\), [0-9]* threads.*/\1/p')" \
@@ -126,7 +127,7 @@ train() { # EXPERIMENT SHARD TOTAL ARM SEED
     prefix=''
     trap 'kill -TERM $child 2>/dev/null' INT TERM HUP
     wait $child || status=$?
-    [ $status -le 128 ] || { wait $child || status=$?; } # the trap ended the first wait
+    [ $status -le 128 ] || { wait $child || status=$?; } # a trap had ended the first wait
     trap - INT TERM HUP
     sitting "$1" "$4" "$5" "$status"
     [ $status != 0 ] || keep "$1"

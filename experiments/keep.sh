@@ -1,16 +1,15 @@
 #!/bin/sh
 # Packs the records of measurements under experiments/results into one archive each, records.tar.gz, and unpacks them.
-# What people read lies beside the archive as plain files: experiment.json, report/*.tsv, summary.txt.
+# Files meant for reading are beside the archive: experiment.json, report/*.tsv, summary.txt.
 #
-# usage: experiments/keep.sh pack FOLDER KEPT             the files of FOLDER into KEPT, a folder two below results/
-#        experiments/keep.sh unpack KEPT FOLDER           and back
-#        experiments/keep.sh report KEPT FOLDER [DAWN9]   and back, with page and tables made again (build/dawn9)
-#        experiments/keep.sh write KEPT [DAWN9]           the same, then the tables into KEPT; the page where KEPT has one
+# usage: experiments/keep.sh pack FOLDER KEPT             packs the files of FOLDER into KEPT, two levels below results/
+#        experiments/keep.sh unpack KEPT FOLDER           unpacks them
+#        experiments/keep.sh report KEPT FOLDER [DAWN9]   unpacks them and makes page and tables again (build/dawn9)
+#        experiments/keep.sh write KEPT [DAWN9]           the same, then copies the tables into KEPT, and the page if it has one
 #
 # The same records give the same archive: names in order, no times, no owners, and the format that tar 1.34 and 1.35
-# both write. It holds no weights and no predictions (*.safetensors), so a page made from it has no confusion matrix and
-# no list of mistakes. In the page that is kept, a link to a run leads to the archive, and a plot has no link to a PNG
-# file.
+# both write. It has no weights and no predictions (*.safetensors), so a page made from it has no confusion matrix and
+# no list of mistakes. In a committed page, a link to a run leads to the archive, and a plot has no link to a PNG file.
 set -eu
 
 usage() { sed -n '5,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }

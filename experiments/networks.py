@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What experiments/networks.sh left in a folder: FOLDER/networks.tsv, a line a round and one of medians, and the medians as
-a table on standard output. A ratio is of the same round: ours over the faster of PyTorch's two layouts.
+"""Makes FOLDER/networks.tsv from the records of experiments/networks.sh, with a line per round and one of medians, and
+prints the medians as a table. A ratio is of one round: dawn9 over the faster of PyTorch's two layouts.
 
 usage: networks.py FOLDER
 """
@@ -8,7 +8,7 @@ import csv, json, os, re, statistics, sys
 
 folder = sys.argv[1]
 NETWORKS = ("vgg", "resnet18", "resnet50", "densenet121", "airbench94", "features")
-# By what the processor has, or is held to, and the network.
+# Goals by instruction set (of the processor, or that it is restricted to) and network.
 GOALS = {"avx2": {"vgg": 2.5, "resnet18": 4, "resnet50": 1.5, "densenet121": 1.2, "features": 1.5, "airbench94": 5},
          "avx512": {"vgg": 1.5, "resnet18": 2.5}, "amx": {"resnet18": 2.5, "airbench94": 4}}
 HEADS = ("processor", "threads", "network", "precision", "batch", "round", "dawn9", "contiguous", "channels_last", "ratio", "goal")
@@ -20,13 +20,13 @@ def load(name):
 
 
 def goal(network, kind):
-    """In f32 by vector instructions, in bf16 by tiles."""
+    """The instruction set whose goals apply: vector instructions in f32, AMX tiles in bf16."""
     held = "avx2" if kind == "f32-avx2" or (kind == "f32" and "avx512" not in levels) else "avx512" if kind == "f32" else "amx"
     return GOALS[held].get(network, "") if held in levels else ""
 
 
 def rounds(network, kind):
-    """A row for each round that has all three measurements."""
+    """One row per round that has all three measurements."""
     name = re.compile(rf"{network}-{kind}-(\d+)\.json")
     for number in sorted(int(m[1]) for m in map(name.fullmatch, os.listdir(folder)) if m):
         if not os.path.exists(f"{folder}/{network}-{kind}-torch-channels_last-{number}.json"):

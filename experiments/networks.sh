@@ -1,18 +1,19 @@
 #!/bin/sh
-# images/s of each network beside PyTorch, in turn, so that other programs disturb both alike: a training step of vgg (batch
-# 64), ResNet-18 (batch 128) and airbench94 (batch 1024) on 32 x 32, of ResNet-50 and DenseNet-121 on 224 x 224 (batch 8),
-# and features of ResNet-50 (224 x 224, batch 32, forward alone). PyTorch in both layouts; the faster of a round counts.
+# Measures images/s of each network in turn with PyTorch, so that other programs affect both equally: a training step of
+# vgg (batch 64), ResNet-18 (batch 128) and airbench94 (batch 1024) on 32 x 32, of ResNet-50 and DenseNet-121 on 224 x
+# 224 (batch 8), and features of ResNet-50 (224 x 224, batch 32, forward only). PyTorch runs in both layouts; the faster
+# of a round counts.
 #
 # usage: experiments/networks.sh OUT [ROUNDS]    a folder for the records; 3 rounds of about 10 minutes on two cores
 #
-# f32, and bf16 where the processor has instructions for it. On a processor with AVX-512 f32 also held to AVX2, which shows
-# what other processors compute and only roughly how fast. On drawn images: no data is read. OUT gets a JSON file a
-# measurement and networks.tsv. Needs build/ and Debian's python3-torch and libopenblas0-openmp.
+# In f32, and in bf16 if the processor has instructions for it. On a processor with AVX-512 f32 also restricted to AVX2,
+# which shows what other processors compute, and roughly how fast. Images are synthetic, so no data is read. OUT gets
+# one JSON file per measurement and networks.tsv. Needs build/ and Debian's python3-torch and libopenblas0-openmp.
 #
-# Environment: NETWORKS (all: vgg resnet18 resnet50 densenet121 airbench94 features), THREADS (nproc), QUIET (a command that
-# runs each measurement, none longer than a minute), TINY (1: two small images a step, to try the script).
+# Environment: NETWORKS (all: vgg resnet18 resnet50 densenet121 airbench94 features), THREADS (nproc), QUIET (a command
+# that runs each measurement, at most a minute each), TINY (1: two small images per step, to try the script).
 set -eu
-[ $# -ge 1 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$1 rounds=${2-3}
 cd "$(dirname "$0")/.."
 mkdir -p "$out"
@@ -25,7 +26,7 @@ networks=${NETWORKS-vgg resnet18 resnet50 densenet121 airbench94 features}
     if grep -qw amx_bf16 /proc/cpuinfo; then echo amx; fi
 } >"$out/processor.txt"
 
-# of NETWORK: what, config, set..., batch, side, steps of ours, steps of PyTorch's
+# Sets the settings of NETWORK: what, config, set..., batch, side, steps of dawn9, steps of PyTorch
 describe() {
     what=step config=configs/base.yaml side=224 batch=8 ours=5 theirs=3
     case $1 in
@@ -40,7 +41,7 @@ describe() {
     [ -z "${TINY-}" ] || { batch=2 ours=1 theirs=1; [ $side = 32 ] || side=64; }
 }
 
-# ours NAME OPTION...: of what describe said
+# ours NAME OPTION...: measures dawn9 with the settings of describe
 ours() {
     name=$1
     shift

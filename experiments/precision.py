@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What experiments/precision.sh left in a folder: FOLDER/precision.tsv, the same as a table on standard output, and
-where gnuplot is FOLDER/precision.svg, speed and largest batch beside f32's.
+"""Makes FOLDER/precision.tsv from the records of experiments/precision.sh, prints it as a table, and, if gnuplot is
+installed, draws FOLDER/precision.svg: speed and largest batch relative to f32.
 
 usage: precision.py FOLDER
 
-Seconds are medians of rounds. A ratio is of the same round's two steps: f32's seconds over this precision's."""
+Seconds are medians of rounds. A ratio is of the two steps of one round: seconds in f32 over seconds in this precision."""
 import csv, glob, json, os, re, shutil, statistics, subprocess, sys, tempfile
 
 folder = sys.argv[1]
@@ -20,7 +20,7 @@ def load(path):
 
 
 def steps(depth, precision):
-    """By the number of the round."""
+    """The records of all rounds, by round number."""
     name = re.compile(rf"step-{depth}-{precision}-(\d+)\.json")
     return {int(m[1]): load(os.path.join(folder, m[0])) for m in map(name.fullmatch, os.listdir(folder)) if m}
 
@@ -38,7 +38,7 @@ def row(depth, precision):
 
 
 def draw(rows):
-    """By plots/: a folder with the script, its settings and its data."""
+    """Draws the picture with plots/, in a folder with the script, its settings and its data."""
     with tempfile.TemporaryDirectory() as work:
         for name in ("draw.gp", "style.gp"):
             shutil.copy(os.path.join(HERE, "..", "plots", name), work)

@@ -1,19 +1,21 @@
 #!/bin/sh
-# What half precision buys: seconds of a training step, memory, and the largest batch in a stated memory, of ResNet-18 to
-# 152, f32 beside every faster precision of the machine, in turn, so that other programs disturb all alike.
+# Measures what half precision gains: time of a training step, memory, and the largest batch in a given memory, for
+# ResNet-18 to 152, in f32 and every faster precision of the machine, in turn, so that other programs affect all
+# equally.
 #
 # usage: experiments/precision.sh OUT [ROUNDS]    a folder for the records; 3 rounds of 5 to 15 minutes on two cores
 #
-# OUT gets a JSON file a measurement, precision.tsv, and where gnuplot is precision.svg. On drawn images: no data is read.
-# Accuracy is experiments/precision.yaml's. Needs build/ and python3; Debian's gnuplot-nox for the picture.
+# OUT gets one JSON file per measurement, precision.tsv, and, if gnuplot is installed, precision.svg. Images are
+# synthetic, so no data is read. experiments/precision.yaml measures accuracy. Needs build/ and python3; Debian's
+# gnuplot-nox for the picture.
 #
-# Environment: BACKEND (auto), PRECISIONS (f32 first; those that the device has and computes natively), DEPTHS (18 34 50
-# 101 152), BATCH (32), STEPS (3, behind three that warm up), MEMORY (16G), CONFIG (configs/resnet18.yaml), MORE (words
-# behind `bench`), QUIET (a command that runs each measurement). On a GPU, which has fp16 and tf32 as well:
+# Environment: BACKEND (auto), PRECISIONS (f32 first; default: those that the device computes natively), DEPTHS (18 34
+# 50 101 152), BATCH (32), STEPS (3, after three warm-up steps), MEMORY (16G), CONFIG (configs/resnet18.yaml), MORE
+# (more arguments of `bench`), QUIET (a command that runs each measurement). On a GPU, which has fp16 and tf32 as well:
 #
 #     BACKEND=cuda BATCH=512 STEPS=50 MEMORY=16G experiments/precision.sh OUT 5
 set -eu
-[ $# -ge 1 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$1 rounds=${2-3}
 cd "$(dirname "$0")/.."
 mkdir -p "$out"
@@ -21,14 +23,14 @@ dawn9=${DAWN9-build/dawn9} backend=${BACKEND-auto} config=${CONFIG-configs/resne
 depths=${DEPTHS-18 34 50 101 152} memory=${MEMORY-16G}
 
 "$dawn9" devices --json >"$out/devices.json"
-# Of a CPU bf16 where there are instructions for it; a GPU's are all native.
+# On a CPU bf16 counts only if the processor has instructions for it; all precisions of a GPU are native.
 precisions=${PRECISIONS-$(python3 -c 'import json, sys
 present = [d for d in json.load(open(sys.argv[1])) if d["present"]]
 device = next(d for d in present if sys.argv[2] in ("auto", d["backend"]))
 native = device["backend"] == "cuda" or any(word in device["isa"] for word in ("bf16", "amx"))
 print("f32", *(p for p in device["precisions"] if p == "tf32" or native and p in ("bf16", "fp16")))' "$out/devices.json" "$backend")}
 
-# bench WHAT NAME OPTION...: of one depth in one precision
+# bench WHAT NAME OPTION...: measures one depth in one precision
 # shellcheck disable=SC2086 # several words
 bench() {
     what=$1 name=$2

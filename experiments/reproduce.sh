@@ -1,12 +1,12 @@
 #!/bin/sh
-# A recipe on CIFAR-10, from nothing: by default David Page's, ten epochs to about 94.1% with flip TTA.
+# Trains a recipe on CIFAR-10 from a fresh clone: by default David Page's, ten epochs to about 94.1% with flip TTA.
 #
 # usage: experiments/reproduce.sh [RECIPE] [argument of dawn9 train]...    e.g. small, or dawn94 --seed 2 --out runs/two
 #
 # RECIPE: small (a first run of some minutes), speed94 (94% with a quarter of the operations), dawn94 (Page's, and the
-# default), or any other file of configs/ by its name. Installs what is missing, builds, fetches CIFAR-10 where it is not
-# there yet, says how long each of the three takes on this machine, and trains. It can be interrupted and started again: a
-# finished part is kept, and training goes on from its checkpoint (--resume).
+# default), or any other file of configs/ by its name. Installs missing packages, builds, downloads CIFAR-10 if it is
+# missing, prints how long each of the three recipes takes on this machine, and trains. It can be interrupted and
+# started again: finished parts are kept, and training resumes from its checkpoint (--resume).
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What experiments/rosetta.sh left in a folder: FOLDER/rosetta.tsv, a line a run, and on standard output the
-difference of the means with its 95% interval (Welch), and both; then what the lessons there are did to accuracy, and to
-the seconds of a step. Seeds run side by side, so their seconds are in rosetta.tsv alone.
+"""Makes FOLDER/rosetta.tsv from the records of experiments/rosetta.sh, with a line per run, and prints both means,
+their difference with its 95% interval (Welch), and the effects of the lessons on accuracy and on the time of a step.
+Seeds ran at the same time, so their seconds are only in rosetta.tsv.
 
 usage: rosetta.py FOLDER
 """
@@ -38,7 +38,7 @@ def theirs():
 
 
 def welch(a, b):
-    """Difference of the means and half of its 95% interval."""
+    """Difference of the means, and half the width of its 95% interval."""
     parts = [statistics.variance(x) / len(x) for x in (a, b)]
     degrees = sum(parts) ** 2 / sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b)))
     return statistics.mean(a) - statistics.mean(b), quantile(0.975, degrees) * math.sqrt(sum(parts))
@@ -71,7 +71,7 @@ def arms():
 
 
 def step_ratios(arm):
-    """Milliseconds of a step, and over the baseline's, a round each."""
+    """Milliseconds of a step, and their ratio to the baseline's, one per round."""
     rounds = [(read(path)["step_seconds"], read(path.replace(f"step-{arm}-", "step-baseline-"))["step_seconds"])
               for path in sorted(glob.glob(f"{folder}/step-{arm}-*.json"))]
     return [1e3 * own for own, _ in rounds], [own / baseline for own, baseline in rounds]

@@ -1,21 +1,20 @@
 #!/bin/sh
-# The Rosetta CNN on CIFAR-10, ours beside PyTorch's on the same cores: seven seeds of configs/rosetta.yaml, three of
-# experiments/peers/torch_rosetta.py, and the difference of the means with its interval.
+# Trains the Rosetta CNN on CIFAR-10 with dawn9 and with PyTorch on the same cores: seven seeds of configs/rosetta.yaml,
+# three of experiments/peers/torch_rosetta.py, and the difference of the means with its interval.
 #
 # usage: experiments/rosetta.sh OUT [SEEDS]    the folder of experiments/rosetta-baseline.yaml; 3 seeds of PyTorch
 #
-# It can be interrupted and started again: what is done is not done again. OUT gets torch-seedN.tsv, an epoch a line, and
-# rosetta.tsv. Seeds run side by side, each on one core: together they are done sooner, and their accuracy is what is
-# compared (experiments/networks.sh compares speed). Needs build/, CIFAR-10, Debian's python3-torch and
-# libopenblas0-openmp.
+# It can be interrupted and started again: finished runs are kept. OUT gets torch-seedN.tsv, with a line per epoch, and
+# rosetta.tsv. Seeds run at the same time, each on one core, which is faster in total; only their accuracy is compared
+# (experiments/networks.sh compares speed). Needs build/, CIFAR-10, Debian's python3-torch and libopenblas0-openmp.
 #
-# The lessons of experiments/rosetta.yaml join where LESSONS says how many seeds of each (0): their accuracy beside the
-# baseline's, and ROUNDS (3) of steps in turn of those that are about seconds, which want the machine to themselves.
+# LESSONS is the number of seeds for each lesson of experiments/rosetta.yaml (0: no lessons): their accuracy is compared
+# with the baseline's, and those about speed are timed in ROUNDS (3) of steps in turn, which need an idle machine.
 #
-# Environment: LESSONS, ROUNDS, EXPERIMENT (the baseline's file), EPOCHS and IMAGES of PyTorch's (10, 50000: for a try),
-# QUIET (a command that runs each training).
+# Environment: LESSONS, ROUNDS, EXPERIMENT (file of the baseline), EPOCHS and IMAGES of PyTorch (10, 50000; less for a
+# trial), QUIET (a command that runs each training).
 set -eu
-[ $# -ge 1 ] || { sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$1 seeds=${2-3}
 cd "$(dirname "$0")/.."
 dawn9=${DAWN9-build/dawn9}

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Medians of what experiments/side-by-side.sh left in a folder, and what is left of a run beside another.
+"""Prints the medians of a folder of experiments/side-by-side.sh, and the share of its speed that a run keeps beside
+another.
 
 usage: side-by-side.py FOLDER
 """

@@ -1,19 +1,20 @@
 #!/bin/sh
 # Do two runs on one machine slow each other down? Measures the training step of one run alone and of two at once, with
-# one thread for each run, and with all cores for each. In turn and in several rounds, because speed changes over time.
+# one thread per run and with all cores for each, in turn and in several rounds, because the speed of a machine changes.
 #
 # usage: experiments/side-by-side.sh OUT [ROUNDS [argument of dawn9 bench step]...]    needs two cores that are idle
 #
-# OUT gets each measurement as JSON, and summary.txt: medians of images/s, and the speed that a run keeps beside another.
+# OUT gets each measurement as JSON, and summary.txt: medians of images/s, and the speed that a run keeps beside
+# another.
 set -eu
-[ $# -gt 0 ] && [ "$1" != --help ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] && [ "$1" != --help ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 cd "$(dirname "$0")/.."
 out=$1 rounds=${2-3}
 shift $(($# > 1 ? 2 : 1))
 dawn9=${DAWN9-build/dawn9}
 mkdir -p "$out"
 
-# dawn9 sets for itself that waiting threads do not spin. What the caller has set would be measured instead.
+# dawn9 itself makes waiting threads sleep. A setting of the caller would be measured instead.
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
 
 measure() { # NAME, then arguments

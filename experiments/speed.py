@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""What runs of the recipes say together: FOLDER/speed.tsv, a recipe and processor a row, and on standard output
-the same as two tables, accuracy and operations, then times.
+"""Summarises runs of the recipes: FOLDER/speed.tsv has a row per recipe and processor, and standard output the same as
+two tables, accuracy with operations, and times.
 
 usage: speed.py FOLDER    runs anywhere below it, each a folder with a result.json
 
-The accuracy is the mean with views, its 95% interval, and the bound above which the true mean lies with 95% (Student's
-t, two sides and one): of every seed, whatever it ran on, for other work does not change it. A time is the median of the
-runs that had a machine to themselves; the folder of another ends in -shared. A file processor.txt beside the result
-says which processor it was where the record does not, as of a hypervisor's "AMD EPYC". Operations are those of all
-steps and of the last evaluation, in units of 10^12; where an older program computed more of them for the same bits, the
-least count.
+The accuracy is the mean with TTA, its 95% interval, and its one-sided 95% bound (Student's t), over all seeds on any
+processor, because the machine's load does not change it. A time is the median of the runs that had a machine to
+themselves; folders of other runs end in -shared. A file processor.txt beside the result names the processor if the
+record does not, as with a hypervisor's "AMD EPYC". Operations are those of all steps and of the last evaluation, in
+units of 10^12; if an older program computed more of them for the same bits, the smallest count.
 """
 import csv
 import json
@@ -45,7 +44,7 @@ def grouped(items, *keys):
 
 
 def held(run):
-    """To fewer instructions than its processor has: as another processor would run the same configuration."""
+    """Was the run restricted to fewer instructions than its processor has, to compute as another processor would?"""
     return run["config"].get("backend_options", {}).get("cpu_level", "auto") != "auto"
 
 

@@ -1,13 +1,13 @@
 #!/bin/sh
-# The recipes of docs/speed.md, each seed a process of its own that has all cores, a seed of every recipe before the next
-# seed; then what they say together (experiments/speed.py). Can be stopped and started again: a finished run is not done
-# again, and one that was interrupted begins anew, so that its clocks count from the start of its process.
+# Trains the recipes of docs/speed.md, each seed in a process of its own on all cores, one seed of every recipe before
+# the next seed; then summarises them (experiments/speed.py). Can be stopped and started again: finished runs are kept,
+# and an interrupted run starts again from the beginning, so that its clocks count from the start of its process.
 #
 # usage: experiments/speed.sh OUT [SEED...]    a folder for the records, OUT/RECIPE/seedS; seeds 1 to 10
 #
-# Needs build/, CIFAR-10 and python3; 10 to 15 minutes a run on two cores. Environment: RECIPES (speed94 fewest94
-# airbench94-muon airbench94: files of configs/ by their names), PRECISION (auto), MORE (words behind `train`), DAWN9
-# (build/dawn9).
+# Needs build/, CIFAR-10 and python3; 10 to 15 minutes per run on two cores. Environment: RECIPES (speed94 fewest94
+# airbench94-muon airbench94: files of configs/ by their names), PRECISION (auto), MORE (more arguments of `train`),
+# DAWN9 (build/dawn9).
 set -eu
 [ $# -ge 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"

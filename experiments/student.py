@@ -1,9 +1,9 @@
-"""Student's t, of which Python's own library has nothing."""
+"""Student's t distribution, which Python's standard library lacks."""
 import math
 
 
 def quantile(p, degrees):
-    """Of Student's t: the density's integral by Simpson's rule, and the place halved into."""
+    """Quantile of Student's t: bisection over the integral of the density by Simpson's rule."""
     factor = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
 
     def below(t, pieces=2000):

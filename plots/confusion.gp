@@ -1,5 +1,6 @@
-# confusion.tsv: percent of a row's images that get the column's answer; the darker the more often wrong, the ground of the
-# page where that never happens. The figures on coloured cells keep their ink in the dark, as the cells keep their colour.
+# confusion.tsv: percent of the images of a row that are classified as the column. Mistakes are darker the more frequent
+# they are, and have the colour of the page if there are none. Numbers on coloured cells keep their colour in dark mode,
+# as the cells do.
 set xrange [-0.5:confusion_last + 0.5]
 set yrange [confusion_last + 0.5:-0.5]
 set xlabel 'answer'

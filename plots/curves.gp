@@ -1,5 +1,5 @@
-# curves.tsv: training loss and, where runs were evaluated on the way, accuracy after each epoch; one line a run. The two
-# stand side by side, on a narrow screen one below the other, and below them the legend.
+# curves.tsv: training loss and, if runs were evaluated during training, accuracy after each epoch; one line per run.
+# The two plots are side by side, on a narrow screen one below the other, with the legend below them.
 legend = 8 + 22 * (narrow ? legend_entries : legend_rows) # its height
 beside = accuracies && !narrow
 bottom = (60.0 + legend) / plot_height
@@ -44,7 +44,7 @@ if (accuracies) {
              with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 1.2 pointtype mark[s] pointsize dot
 }
 
-# The legend, below both: a plot with nothing else in it.
+# The legend below both, in an empty plot.
 unset arrow 1
 unset label 1
 unset title

@@ -1,5 +1,5 @@
-# One plot as SVG and PNG: gnuplot -c draw.gp NAME, in the folder that holds NAME.gp, settings.gp and the data. Where
-# settings.gp has its height for a narrow screen, as NAME-narrow.svg, too.
+# Draws one plot as SVG and PNG: gnuplot -c draw.gp NAME, in the folder with NAME.gp, settings.gp and the data. If
+# settings.gp has a height for narrow screens, also as NAME-narrow.svg.
 load 'settings.gp'
 plot_name = ARG1
 wide_height = exists('height_'.plot_name) ? value('height_'.plot_name) : 420

@@ -1,5 +1,5 @@
-# forest.tsv: one row a difference, with its interval; filled where the effect is clear. On a narrow screen the words of a
-# row stand above its bar.
+# forest.tsv: one row per difference, with its interval; filled if the effect is significant. On a narrow screen the
+# label of a row is above its bar.
 set xlabel (narrow ? 'percentage points' : 'difference in accuracy, percentage points')
 set xrange [forest_low:forest_high]
 set yrange [forest_rows + (narrow ? 0.5 : 0.7):0.3]

@@ -1,5 +1,5 @@
-# ladder.tsv: accuracy and seconds of each step, measured (filled) beside published (hollow), where `published` is set. On a
-# narrow screen accuracy alone, with the words of a row above its bar.
+# ladder.tsv: accuracy and seconds of each step, measured (filled) and, if `published` is set, published (hollow). On a
+# narrow screen only accuracy, with the label of a row above its bar.
 first = narrow ? 0.02 : 0.01 * ladder_label + 0.02
 last = narrow ? 0.97 : first + 0.56 * (0.97 - first) # of the accuracies
 set multiplot
@@ -28,7 +28,7 @@ if (exists('published')) {
     plot 'ladder.tsv' @filled, '' @labels
 }
 
-# Named here, for gnuplot puts in an @NAME when it reads a block, before the first line of it is done.
+# Defined here, because gnuplot expands @NAME when it reads a block, before it executes the block's first line.
 times = "using 'seconds':'row' with points pointtype 7 pointsize 0.8 linecolor rgb hue[1]"
 if (!narrow) {
     unset arrow 1

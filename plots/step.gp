@@ -1,4 +1,4 @@
-# step.tsv: milliseconds of one training step by rule, the slowest first. On a narrow screen the words of a row stand above
+# step.tsv: milliseconds of one training step by rule, the slowest first. On a narrow screen the label of a row is above
 # its bar.
 set xlabel 'milliseconds a step'
 set yrange [step_rows + 0.6:(narrow ? 0.2 : 0.4)]

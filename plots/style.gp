@@ -1,5 +1,5 @@
-# What all plots share. Colours (Okabe and Ito's, told apart by most eyes) never stand alone: each series has a dash, a
-# point and a place in the legend too, so that a grey print is legible. The page maps these colours to others in the dark.
+# Settings of all plots. Each series has a colour (Okabe and Ito's, which most colour-blind readers can distinguish), a
+# dash pattern and a point, so that grey prints are legible. The page replaces these colours in dark mode.
 set encoding utf8
 set minussign
 set datafile separator tab
@@ -20,8 +20,7 @@ set ylabel textcolor rgb ink
 set grid ytics linecolor rgb '#e2e2df' linewidth 1 linetype 1 dashtype 1
 set key top left Left reverse noenhanced textcolor rgb ink samplen 4 spacing 1.1
 
-# An axis of accuracies, y or x, on which each halving of the mistakes takes as much: 90 to 95% is as long as 80 to 90%.
-# 100% is where 0.1% mistakes would be.
+# An axis of accuracies, logarithmic in the error: 80 to 90% is as long as 90 to 95%. 100% is drawn at an error of 0.1%.
 bend(accuracy) = -log10(100.1 - (accuracy < 100 ? accuracy : 100))
 unbend(place) = 100.1 - 10**(-place)
 bent_tics = "100 90 99 95 98 80 50 99.5 97 0 70 30 99.8 93 85 60 98.5 96"

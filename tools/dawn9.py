@@ -1,5 +1,5 @@
-"""dawn9 from Python: trains on NumPy arrays, predicts, and gives features, by ctypes over libdawn9. This one file and
-NumPy are all it needs.
+"""dawn9 from Python: trains on NumPy arrays, predicts, and computes features, by ctypes over libdawn9. It needs only
+this file, the library and NumPy.
 
     import dawn9
     model, result = dawn9.train("configs/airbench94.yaml", images, labels, set=["train.epochs=3"])
@@ -7,9 +7,10 @@ NumPy are all it needs.
     features = model.features(images)
     model.save("model.safetensors"); model = dawn9.Model("model.safetensors")
 
-Images are uint8, (N, H, W, 3) or grey (N, H, W), square; labels whole numbers from 0. Without arrays a configuration's
-own data set is trained on. The library is looked for as $DAWN9_LIBRARY, in build/ and lib/ beside this file's folder, in
-the installation that it is part of, and where the system looks. Failures raise dawn9.Error with the sentence that the command would print."""
+Images are uint8, (N, H, W, 3) or grey (N, H, W), square; labels are whole numbers from 0. Without arrays the data set
+of the configuration is used. The library is $DAWN9_LIBRARY, or the first found in build/ and lib/ beside this file's
+folder, in the installation that this file is part of, and in the system's library path. Errors raise dawn9.Error with
+the message that the command would print."""
 
 import ctypes as c
 import ctypes.util
@@ -25,7 +26,7 @@ __all__ = ["Error", "Model", "train", "version"]
 
 
 class Error(Exception):
-    """What the library said; .status is its dawn9_status."""
+    """An error of the library, with its message; .status is its dawn9_status."""
 
     def __init__(self, message, status):
         super().__init__(message)
@@ -135,7 +136,7 @@ def _checked(images):
 
 
 def _pixels(images, height, width):
-    """Contiguous bytes, (N, height, width, 3)."""
+    """The images as contiguous bytes, (N, height, width, 3)."""
     images = _checked(images)
     if images.ndim == 3 or images.shape[3] == 1:
         images = np.repeat(images.reshape(*images.shape[:3], 1), 3, axis=3)
@@ -148,7 +149,7 @@ def _pixels(images, height, width):
 
 
 class Model:
-    """A trained network: of a model.safetensors, or what train returns."""
+    """A trained network, from a model.safetensors or returned by train."""
 
     def __init__(self, path, set=()):
         self._context = _Context()
@@ -189,7 +190,7 @@ class Model:
         return labels, probabilities
 
     def features(self, images):
-        """What the classifier reads of each image, (N, width)."""
+        """The inputs of the classifier, (N, width)."""
         images = _pixels(images, *self.shape[:2])
         width = c.c_int64()
         self._context.check(_lib.dawn9_features(self._handle, None, len(images), c.byref(width), None))
@@ -221,7 +222,7 @@ def _save_arrays(folder, prefix, images, labels):
 
 
 class _Interrupt:
-    """While C computes, Ctrl-C only sets a flag, which the next callback sees. In the main thread; others have no signals."""
+    """Makes Ctrl-C set a flag while C computes; the next callback reads it. Only the main thread receives signals."""
 
     def __enter__(self):
         self.came = False
@@ -246,7 +247,7 @@ def _run(config, settings, folder, overwrite, progress):
                 epoch = at.contents.epoch
                 told = progress and progress(at.contents.step, at.contents.steps, at.contents.loss, _plain(epoch.contents) if epoch else None)
                 return int(bool(told) or interrupt.came)
-            except BaseException as error:  # pylint: disable=broad-except  # it must not pass through C
+            except BaseException as error:  # pylint: disable=broad-except  # an exception must not pass through C
                 raised.append(error)
                 return 1
 
@@ -264,9 +265,9 @@ def _run(config, settings, folder, overwrite, progress):
 def train(config, images=None, labels=None, test=None, set=(), folder=None, overwrite=False, progress=None):
     """Trains `config`, a file or the name of an installed one, on arrays or on its own data set.
 
-    test: (images, labels) to evaluate on; without it a sixth of the images is. set: ["train.epochs=3", ...] as --set.
-    folder: of the run's record. progress(step, steps, loss, epoch): called after each step, and with the epoch's figures
-    after each epoch; what it returns, if true, stops the run. Returns the model and a dictionary of the result."""
+    test: (images, labels) to evaluate on; default: a sixth of the images. set: ["train.epochs=3", ...] as --set.
+    folder: for the record of the run. progress(step, steps, loss, epoch): called after each step, and after each epoch
+    with its results; returning a true value stops the run. Returns the model and a dictionary of the result."""
     settings = [set] if isinstance(set, str) else list(set)
     if images is None:
         return _run(config, settings, folder, overwrite, progress)
@@ -278,5 +279,5 @@ def train(config, images=None, labels=None, test=None, set=(), folder=None, over
         _save_arrays(data.name, "test_", *test)
     ours = ["data.dataset=arrays", f"data.path={json.dumps(data.name)}", f"data.image_size={np.shape(images)[1]}"]
     model, result = _run(config, ours + settings, folder, overwrite, progress)
-    model._data = data  # for evaluate; it goes when the model does
+    model._data = data  # for evaluate; deleted together with the model
     return model, result

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Draws folders of PNG pictures that a small network can tell apart, with the standard library alone.
+"""Draws folders of PNG images that a small network can classify. Needs only Python's standard library.
 
 usage: draw_pictures.py DIR CLASS=COUNT...    CLASS: bars, checks, disc or stripes; DIR/CLASS/NN.png
 
-Sizes and shapes differ, and so do the kinds of PNG: RGB, grey, palette, RGBA, in 8 and 16 bits. The same call draws the
-same pictures."""
+Sizes, shapes and PNG formats (RGB, grey, palette, RGBA, 8 and 16 bits) differ. The same call draws the same images."""
 import os, random, struct, sys, zlib
 
 
@@ -20,7 +19,7 @@ def write_png(path, width, height, kind, depth, rows, palette=b""):
 
 
 def inside(name, x, y, side, period, cx, cy):
-    """Whether the pixel is of the figure, not of the ground."""
+    """Does the pixel belong to the figure, not to the background?"""
     if name == "bars":
         return x // period % 2 == 0
     if name == "stripes":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A model.safetensors of dawn9 as a PyTorch module, and back: any network, as the file itself describes it. Needs torch and
-nothing else.
+"""Loads a model.safetensors of dawn9 as a PyTorch module and writes it back. The file describes its own network. Needs
+only torch.
 
     from load_in_pytorch import load, save
     net = load("runs/dawn94-seed1/model.safetensors")   # in eval mode
@@ -8,10 +8,10 @@ nothing else.
     logits = net.tta(images)            # the mean over the views of the configuration (flip_tta)
     save(net, "tuned.safetensors")      # for dawn9 eval
 
-The module is the network as it evaluates: what training alone has, dropout, is not in it.
+The module is the network in evaluation, so it has no dropout.
 
 usage: load_in_pytorch.py MODEL             prints the module
-       load_in_pytorch.py MODEL LOGITS      compares it with what `dawn9 eval --logits LOGITS` wrote: status 1 beyond 1e-4
+       load_in_pytorch.py MODEL LOGITS      compares it with the file of `dawn9 eval --logits LOGITS`: status 1 beyond 1e-4
 """
 import json
 import struct
@@ -26,7 +26,7 @@ TYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16
 
 
 def read(path):
-    """The tensors and the metadata of a safetensors file. What is none, or is cut off: ValueError, which names the file."""
+    """The tensors and the metadata of a safetensors file. Another or truncated file raises ValueError with its name."""
     try:
         with open(path, "rb") as file:
             header = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
@@ -41,7 +41,7 @@ def read(path):
 
 
 def pool(kind, a):
-    """Padding is the same on all sides."""
+    """Padding, which is the same on all sides."""
     return kind(a["kernel_shape"], a["strides"], a.get("pads", [0])[0])
 
 
@@ -69,7 +69,7 @@ FUNCTIONS = {
 
 
 class Network(nn.Module):
-    """A layer stands where its weights' names say, else under its node's own name: net.layer1.conv."""
+    """Layers have the names of their weights, or of their nodes if they have none: net.layer1.conv."""
 
     def __init__(self, weights, metadata):
         super().__init__()
@@ -84,18 +84,18 @@ class Network(nn.Module):
             self.add(node, weights, seen)
         later = {self.output}
         for index, (run, inputs, output) in reversed(list(enumerate(self.nodes))):
-            self.nodes[index] = run, inputs, output, set(inputs) - later  # what nothing reads after this node
+            self.nodes[index] = run, inputs, output, set(inputs) - later  # values that no later node reads
             later |= set(inputs)
         self.load_state_dict(weights)
 
     def add(self, node, weights, seen):
-        """`seen`: the names by which values of the file are known here, where those differ."""
+        """`seen`: names used here for values of the file, where they differ."""
         op, attributes, output = node["op"], node["attributes"], node["output"]
         inputs = [seen.get(name, name) for name in node["inputs"]]
         read = [name for name in inputs if name in weights]
-        if op == "Unsqueeze":  # of a bias, which a layer of PyTorch broadcasts itself
+        if op == "Unsqueeze":  # of a bias, which PyTorch's layers broadcast themselves
             seen[output] = inputs[0]
-        elif op == "Add" and read:  # the bias of the layer that made the other input
+        elif op == "Add" and read:  # the bias of the layer that computed the other input
             layer = self.get_submodule(read[0].rpartition(".")[0])
             if self.nodes[-1][0] is not layer or self.nodes[-1][2] != inputs[0]:
                 raise ValueError(f"{node['name']}: {read[0]} follows no layer")
@@ -150,7 +150,7 @@ def load(path):
 
 
 def save(net, path):
-    """What load takes, dawn9 too. The metadata stays that of the model the net was loaded from."""
+    """Writes a model file that load and dawn9 read, with the metadata of the model that the net was loaded from."""
     header, data = {"__metadata__": net.metadata}, b""
     for name, tensor in net.state_dict().items():
         if not name.endswith("num_batches_tracked"):
@@ -164,7 +164,7 @@ def save(net, path):
 
 
 def compare(net, path):
-    """Whether net's logits are those of `dawn9 eval --logits`, to 1e-4 of the largest."""
+    """Are the logits of net those of `dawn9 eval --logits`, within 1e-4 of the largest?"""
     theirs, _ = read(path)
     with torch.no_grad():
         parts = theirs["images"].split(500)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Each prediction for a GPU beside what was measured.
+"""Prints each prediction for a GPU beside its measurement.
 
 usage: experiments/gpu/compare.py OUT [PREDICTIONS]     the folder of first-hour.sh; default predictions.tsv beside this
 
-predictions.tsv has a prediction a line: what, where it holds (words that must stand in the device's name or be its
-precision; `any`: everywhere), low, likely, high, unit, and where the measurement stands: an expression as on the pages
-(docs/figures.txt), over the records in OUT. Environment: BACKEND (cuda), PRECISION (fp16).
+predictions.tsv has one prediction per line: name, where it applies (words of the device's name or the precision; `any`:
+everywhere), low, likely, high, unit, and an expression for the measurement, as in docs/figures.txt, over the records in
+OUT. Environment: BACKEND (cuda), PRECISION (fp16).
 
-Outside of a prediction is a finding and no failure. The status is 1 where a record is there and does not say what it
-should, or says what is no number."""
+A measurement outside its prediction is not an error. The status is 1 if a record exists but lacks the value, or if the
+value is not a number."""
 
 import csv
 import json
@@ -26,7 +26,7 @@ OF_A_RULE = {"CONVOLUTIONS": r"^conv[a-z_]*$", "FIRST_LAYER": r"norm.*conv|conv.
 
 
 def stage(name):
-    """Seconds that a stage took."""
+    """Duration of a stage in seconds."""
     found = [float(each["seconds"]) for each in table("stages.tsv") if each["stage"] == name]
     if not found:
         raise NoRecord(f"no stage {name}")
@@ -34,7 +34,7 @@ def stage(name):
 
 
 def clocks(column):
-    """One column of what nvidia-smi printed during the benchmark."""
+    """One column of the output of nvidia-smi during the benchmark."""
     cells = [line.split(",")[column] for line in text("clocks.csv").splitlines() if line.strip()]
     known = [float(cell) for cell in cells if "N/A" not in cell]
     if not known:
@@ -56,7 +56,7 @@ def two_passes_over_one(path):
 
 
 def device_in(folder):
-    """The name of the device, '' where no record has it."""
+    """The name of the device; '' if no record has it."""
     path = os.path.join(folder, "devices.json")
     if not os.path.exists(path):
         return ""
@@ -66,12 +66,12 @@ def device_in(folder):
 
 
 def holds(where, device, precision):
-    """Is the prediction for what was measured?"""
+    """Does the prediction apply to this device and precision?"""
     return where == "any" or all(word in device.split() + [precision] for word in where.split())
 
 
 def verdict(row):
-    """(what was measured, what that says)."""
+    """(the measurement, its verdict)."""
     try:
         value = measured.value_of(row["measured"], OF_A_RULE | {"stage": stage, "clocks": clocks, "two_passes_over_one": two_passes_over_one})
     except NoRecord:

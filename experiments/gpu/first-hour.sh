@@ -1,42 +1,43 @@
 #!/bin/sh
-# What to run first on a machine with a GPU, in stages; each leaves its record before the next begins. docs/gpu.md says
-# what to send back.
+# The first tests on a machine with a GPU, in stages; each writes its record before the next starts. docs/gpu.md lists
+# the files to send back.
 #
 # usage: experiments/gpu/first-hour.sh OUT [STAGE]...     a folder for the records; every stage in this order:
 #
-#   build     the build with its GPU tests, and what answers                   OUT/build.txt, devices.json
+#   build     builds with GPU tests, and lists the devices                     OUT/build.txt, devices.json
 #   ops       every operation, fused rule and step against the reference       OUT/ops.txt
-#   verify    another framework's numbers in each precision that it has        OUT/verify-*.json
-#   repeat    one seed twice under one plan: equal parameters                  OUT/repeat-*.json
+#   verify    reference cases of another framework in each precision           OUT/verify-*.json
+#   repeat    one seed twice with one plan: equal parameters                   OUT/repeat-*.json
 #   sanitize  two steps under compute-sanitizer: memcheck, racecheck,
-#             synccheck; initcheck, whose findings are no failure              OUT/memcheck.txt and the like
+#             synccheck; initcheck, whose findings are not failures            OUT/memcheck.txt and others
 #   curve     one seed of dawn94, beside tests/golden/dawn94_curve.tsv         OUT/curve/
 #   bench     step, ops (each norm in one pass and in two), pipeline, cold     OUT/bench-*.json
-#             with clocks, power and memory meanwhile                          OUT/clocks.csv
+#             with clocks, power and memory during the runs                    OUT/clocks.csv
 #   profile   the norms and the first layer under Nsight Compute               OUT/ncu.txt
 #   precision ResNet-18 to 152 in f32, tf32, bf16, fp16: seconds, memory,
 #             largest batch; ResNet-18's accuracy over seeds                   OUT/precision/, precision-runs/
 #   peers     PyTorch's own scripts on the same card, from PEERS=folder        OUT/peer-*.txt
-#   seeds     30 seeds of dawn94: mean with views at least 94.05               OUT/seeds/, seeds.txt
+#   seeds     30 seeds of dawn94: mean with TTA at least 94.05                 OUT/seeds/, seeds.txt
 #   cold      the whole process ten times, tuned; once tuning, once uncached,
 #             once with tune: on, once with tune: off                          OUT/cold/
 #   speed     the recipes for 94%: airbench94, airbench94-muon, speed94,
 #             ten seeds of each                                                OUT/speed/
 #   compare   each prediction (predictions.tsv) beside its measurement         OUT/predictions.txt
 #
-# In all less than an hour on a card like an H100. OUT/stages.tsv has how long each stage took.
+# Less than an hour in total on a card like an H100. OUT/stages.tsv has the duration of each stage.
 #
-# A stage that is done (OUT/STAGE.done) is skipped, but for compare. The first that fails ends the script with its
-# status. Needs CUDA 12.4 or later with nvcc, cuDNN 9.11 or later, and for curve, bench, profile, precision, seeds, cold and
-# speed CIFAR-10 (./setup.sh --data). compute-sanitizer and ncu come with CUDA; without them the output says so.
+# A finished stage (OUT/STAGE.done) is skipped, except compare. The first stage that fails ends the script with its
+# status. Needs CUDA 12.4 or later with nvcc, cuDNN 9.11 or later, and for curve, bench, profile, precision, seeds, cold
+# and speed CIFAR-10 (./setup.sh --data). compute-sanitizer and ncu are part of CUDA; if they are missing the output
+# says so.
 #
-# Environment: PRECISION (fp16), PRECISIONS (what the device has), ARCHITECTURES (of the build), PEERS, SEEDS (30), COLD
-# (10), SPEED (10 seeds a recipe), DEPTHS (of precision: 18 34 50 101 152). PREBUILT: a build folder from another machine,
-# made with -DDAWN9_GPU_TESTS=ON from sources at the same path, for a machine that cannot build; the libraries are then
-# found by LD_LIBRARY_PATH. BACKEND, CONFIG, SMALL, SMALL_STEPS, CASES, PRECISION_CONFIG, PRECISION_RUNS, BATCH, RECIPES and
-# PREDICTIONS are for a rehearsal without a GPU (tests/cli/first_hour.sh).
+# Environment: PRECISION (fp16), PRECISIONS (default: all of the device), ARCHITECTURES (of the build), PEERS, SEEDS
+# (30), COLD (10), SPEED (10 seeds per recipe), DEPTHS (of precision: 18 34 50 101 152). PREBUILT: a build folder from
+# another machine, made with -DDAWN9_GPU_TESTS=ON from sources at the same path, for a machine that cannot build;
+# LD_LIBRARY_PATH then names the libraries. BACKEND, CONFIG, SMALL, SMALL_STEPS, CASES, PRECISION_CONFIG,
+# PRECISION_RUNS, BATCH, RECIPES and PREDICTIONS are for a rehearsal without a GPU (tests/cli/first_hour.sh).
 set -eu
-usage() { sed -n '2,37s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,38s/^# \{0,1\}//p' "$0"; }
 case ${1-} in
 '') usage >&2; exit 2 ;;
 -h | --help) usage; exit 0 ;;
@@ -50,26 +51,26 @@ build=${PREBUILT-build-gpu}
 dawn9=$build/dawn9 config=${CONFIG-configs/dawn94.yaml} small_config=${SMALL-configs/synthetic.yaml}
 export BACKEND="${BACKEND-cuda}" PRECISION="${PRECISION-fp16}"
 backend=$BACKEND precision=$PRECISION
-choices=${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/cuda-choices.tsv # what tuning chose, kept by the backend
+choices=${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/cuda-choices.tsv # results of tuning, stored by the backend
 
-# A tiny network on drawn images: what the stages before CIFAR-10 train.
+# A tiny network on synthetic images, for the stages that need no CIFAR-10.
 small="--backend $backend --precision $precision --set train.epochs=2"
 
-# Those of PRECISIONS, or what the device has: a T4 has neither bf16 nor tf32.
+# The precisions: PRECISIONS, or all of the device. A T4 has neither bf16 nor tf32.
 precisions() {
     [ -z "${PRECISIONS-}" ] || { echo "$PRECISIONS"; return; }
     python3 -c 'import json, sys
 print(*(p for d in json.load(open(sys.argv[1])) if d["backend"] == sys.argv[2] for p in d["precisions"]))' "$out/devices.json" "$backend"
 }
 
-# cuDNN where Python has brought it, as PyTorch does; the toolkit's own place is found by CMake.
+# cuDNN as installed by Python packages such as PyTorch; CMake finds it in the toolkit by itself.
 cudnn_of_python() {
     folder=$(python3 -c 'import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0])' 2>/dev/null) || return 0
     [ -f "$folder/include/cudnn.h" ] || return 0
     echo "-DCUDNN_INCLUDE=$folder/include -DCUDNN_LIBRARY=$folder/lib/libcudnn.so.9"
 }
 
-# shellcheck disable=SC2046 # no option or two
+# shellcheck disable=SC2046 # two options or none
 stage_build() {
     if [ -z "${PREBUILT-}" ]; then
         cmake -G Ninja -S . -B "$build" -DDAWN9_GPU_TESTS=ON ${ARCHITECTURES:+"-DDAWN9_CUDA_ARCHITECTURES=$ARCHITECTURES"} $(cudnn_of_python)
@@ -96,7 +97,7 @@ stage_verify() {
     done
 }
 
-# Under one plan: another way to convolve has other bits.
+# With one plan, because another convolution algorithm has other bits.
 # shellcheck disable=SC2086 # $small is several words
 stage_repeat() {
     rm -rf "$out/repeat"
@@ -106,8 +107,8 @@ stage_repeat() {
     grep -h '"params_sha256"' "$out/repeat-first.json" "$out/repeat-again.json" | sort -u | wc -l | grep -qx 1
 }
 
-# Some machines do not allow a debugger on the GPU. The output says so, and it is no failure. Nor is what initcheck finds:
-# libraries read what they have not written, as long as it does not matter.
+# Some machines do not allow a debugger on the GPU: the output says so, and this is not a failure. Findings of initcheck are
+# not failures either, because libraries may read memory that they have not written if the value does not matter.
 # shellcheck disable=SC2086
 stage_sanitize() {
     command -v compute-sanitizer || { echo "there is no compute-sanitizer here"; return 0; }
@@ -153,7 +154,7 @@ stage_bench() {
     "$dawn9" bench step --config "$config" --backend "$backend" --precision "$precision"
 }
 
-# Not every machine allows reading the GPU's counters. The output says so, and it is no failure.
+# Not every machine allows reading the GPU's counters: the output says so, and this is not a failure.
 stage_profile() {
     command -v ncu || { echo "there is no ncu (Nsight Compute) here"; return 0; }
     status=0
@@ -164,7 +165,8 @@ stage_profile() {
     echo "ncu: this machine does not allow reading the GPU's counters (ERR_NVGPUCTRPERM)"
 }
 
-# Other shapes than dawn94's, so cuDNN's ways are timed anew. A card without some of the precisions fails those runs alone.
+# The shapes differ from dawn94's, so cuDNN's algorithms are benchmarked again. On a card that lacks a precision only
+# the runs in that precision fail.
 stage_precision() {
     DAWN9=$dawn9 CONFIG=${PRECISION_CONFIG-configs/resnet18.yaml} PRECISIONS=$(precisions | sed 's/f64 *//') STEPS=20 \
         BATCH=${BATCH-128} experiments/precision.sh "$out/precision" 3
@@ -173,8 +175,8 @@ stage_precision() {
     [ $status = 0 ] || [ -n "$(find "$out/precision-runs" -name result.json)" ] || return $status
 }
 
-# The scripts are other people's, so they are not here. PEERS holds new_dawn.py, airbench94.py, airbench94_muon.py and
-# hiverge.py, or some of them, changed only as far as is needed to run them.
+# The scripts have other authors and are not part of this repository. PEERS has new_dawn.py, airbench94.py,
+# airbench94_muon.py and hiverge.py, or some of them, with only the changes needed to run them.
 stage_peers() {
     for script in "${PEERS:-none}"/*.py; do
         [ -f "$script" ] || { echo "PEERS names no folder of scripts: no peer was run"; continue; }
@@ -186,7 +188,7 @@ stage_seeds() {
     "$dawn9" train "$config" --backend "$backend" --precision "$precision" --runs "${SEEDS-30}" --overwrite --out "$out/seeds"
 }
 
-# The first tunes anew; the last ones time nothing, time everything, and read every library from the disk again.
+# The first run tunes from scratch; the last ones tune nothing, tune everything, and read all libraries from disk again.
 stage_cold() {
     run=0
     rm -f "$choices"
@@ -209,7 +211,7 @@ stage_cold() {
     grep '"process_seconds"' "$out"/cold/*/result.json
 }
 
-# A folder's seeds train in one process, so that CUDA and cuDNN begin once.
+# All seeds of a folder train in one process, so that CUDA and cuDNN are initialised once.
 stage_speed() {
     for recipe in ${RECIPES-configs/airbench94.yaml configs/airbench94-muon.yaml configs/speed94.yaml}; do
         "$dawn9" train "$recipe" --backend "$backend" --precision "$precision" --runs "${SPEED-10}" --set eval.every=0 \
@@ -232,7 +234,7 @@ for stage in "$@"; do
     [ ! -e "$out/$stage.done" ] || [ "$stage" = compare ] || { echo "$stage: done before"; continue; }
     echo "==== $stage"
     began=$(date +%s)
-    # in a condition a function runs without set -e; so it gets a shell of its own, and then we look at the status
+    # in a condition a function would run without set -e, so it runs in a subshell and its status is tested after that
     set +e
     (set -e; "stage_$stage") >"$out/$stage.txt" 2>&1
     status=$?

@@ -1,15 +1,15 @@
 #!/usr/bin/python3
 """PyTorch on the CPU as a peer for `dawn9 bench`: a training step of each network, or features, images per second.
 
-The networks are written out here, with torchvision's layers and names, so that nothing but Debian's python3-torch is
-needed. Random images: no data is read. bf16 is autocast, as in other people's code. The step is what the configurations
-train with: cross entropy, SGD with momentum.
+The networks are defined here, with torchvision's layers and names, so that only Debian's python3-torch is needed.
+Images are random, so no data is read. bf16 uses autocast. The step is that of the configurations: cross entropy, SGD
+with momentum.
 
   vgg         the CNN of ilkarman/DeepLearningFrameworks, 32 x 32, 10 classes, as configs/rosetta.yaml
   resnetD     D = 18, 34, 50, 101, 152; 3x3 stem up to 64 pixels, ImageNet's beyond
   densenet121 with the same stems
   airbench94  Keller Jordan's, 32 x 32, without its lookahead
-  features    ResNet-50 up to its mean, 2048 numbers an image: forward alone, without gradients
+  features    ResNet-50 up to its mean, 2048 numbers per image: forward only, without gradients
 
 usage: torch_networks.py NETWORK [--precision f32|bf16] [--layout contiguous|channels_last] [--batch 64] [--size 32]
                          [--classes 10] [--steps 3] [--warm 1] [--threads 2] [--count]
@@ -61,7 +61,7 @@ BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 
 
 
 def stem(channels, size):
-    """ImageNet's, or a plain 3x3 for small images."""
+    """The stem: ImageNet's, or a 3x3 convolution for small images."""
     if size <= 64:  # as model.stem: auto
         return [nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(inplace=True)]
     return [nn.Conv2d(3, channels, 7, 2, 3, bias=False), nn.BatchNorm2d(channels), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
@@ -114,7 +114,7 @@ class Group(nn.Sequential):
 def airbench94(classes):
     first = nn.Conv2d(3, 24, 2)
     first.weight.requires_grad_(False)
-    first.bias.requires_grad_(False)  # as from the fourth epoch on
+    first.bias.requires_grad_(False)  # frozen, as it is from the fourth epoch on
     return nn.Sequential(first, nn.GELU(), Group(24, 64), Group(64, 256), Group(256, 256), nn.MaxPool2d(3), nn.Flatten(),
                          nn.Linear(256, classes, bias=False))
 

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""PyTorch on the CPU trains the CNN of the Rosetta stone on CIFAR-10: the peer of configs/rosetta.yaml.
+"""Trains the CNN of the Rosetta stone on CIFAR-10 with PyTorch on the CPU, for comparison with configs/rosetta.yaml.
 
-The same settings: Glorot uniform weights and zero biases, images as they are in 0..1, no augmentation, SGD 0.01 with
-momentum 0.9 without Nesterov, no weight decay, batches of 64 in a new order each epoch, the last partial one left out,
-dropout 0.25, 0.25, 0.5 and none in evaluation, 10 epochs, f32. Needs Debian's python3-torch and CIFAR-10's binary files
-(./setup.sh --data). Prints TSV: a line an epoch; `seconds` are of training alone, since its beginning.
+It has the same settings: Glorot uniform weights and zero biases, pixels in 0..1, no augmentation, SGD 0.01 with
+momentum 0.9 without Nesterov, no weight decay, batches of 64 in a new order each epoch, the last partial batch left
+out, dropout 0.25, 0.25, 0.5 and none in evaluation, 10 epochs, f32. Needs Debian's python3-torch and CIFAR-10's binary
+files (./setup.sh --data). Prints TSV with a line per epoch; `seconds` is the training time since the start.
 
 usage: torch_rosetta.py [--seed 1] [--epochs 10] [--images 50000] [--threads N] [--layout contiguous|channels_last]
                         [--data FOLDER]     threads: one for each core; images: fewer for a try
@@ -23,7 +23,7 @@ def default_folder():
 
 
 def read(folder, names):
-    """Images (N, 3, 32, 32) in 0..1, and labels: a record of the file is a label and 3072 bytes."""
+    """Images (N, 3, 32, 32) in 0..1, and labels. A record of the file is a label and 3072 bytes."""
     rows = numpy.concatenate([numpy.fromfile(os.path.join(folder, name), numpy.uint8).reshape(-1, 3073) for name in names])
     images = torch.from_numpy(rows[:, 1:].reshape(-1, 3, 32, 32).astype(numpy.float32) / 255)
     return images, torch.from_numpy(rows[:, 0].astype(numpy.int64))
