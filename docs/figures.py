@@ -5,20 +5,20 @@ usage: docs/figures.py check [PAGE...]    reports wrong numbers, and measured nu
        docs/figures.py write [PAGE...]    the same, and rewrites the tables that differ from their records
        docs/figures.py prove              plants mistakes in small pages and checks that each is reported
 
-docs/figures.txt has the entries. A line that starts at the margin names a page, or a section of it by its anchor; the
-indented lines below it are the entries of that place:
+docs/figures.txt has the entries. An unindented line names a page, or a section of it by its anchor; the indented lines
+below it are the entries of that page or section:
 
     docs/resnet.md#features-of-resnet-50
-        88.51 = result("cpu/resnet18-f32-seed1")["accuracy_tta"]    The number stands in the section, and the expression
-                                       gives it when it is rounded to as many digits. It can be used only in that section.
-        table features_table("cpu/networks/networks.tsv")           This text, table or paragraph, stands in the section.
+        88.51 = result("cpu/resnet18-f32-seed1")["accuracy_tta"]    The section contains this number, and the expression
+                                       gives it, rounded to as many digits. The entry is valid only for that section.
+        table features_table("cpu/networks/networks.tsv")           The section contains this text, table or paragraph.
         block cpu/synthetic-seed1/output.txt    A console block of the section shows lines of this record.
         given 26 s, 94%: WHY           These numbers were not measured here: a definition, a setting, a goal, a prediction,
                                        or a published figure with its source.
 
-Expressions are Python over the functions of docs/measured.py. A record's path begins in experiments/results, or in the
-repository if it begins with "./"; records inside a folder's archive are found as well. A number counts as measured if a
-unit follows it, or if it stands in a table whose head or first column names a unit. Exempt are code, the columns in
+Expressions are Python over the functions of docs/measured.py. The path of a record is relative to experiments/results, or
+to the repository if it begins with "./"; records inside a folder's archive are found as well. A number counts as measured
+if a unit follows it, or if it is in a table whose head or first column names a unit. Exempt are code, the columns in
 EXEMPT, paragraphs that begin with "To its author", and pages that a program writes (GENERATED)."""
 
 import os
@@ -30,7 +30,7 @@ import measured  # pylint: disable=wrong-import-position
 from measured import HERE, RESULTS, ROOT, half_epoch, text  # pylint: disable=wrong-import-position
 
 sys.path.insert(0, os.path.join(ROOT, "tests"))
-import docs as blocks  # pylint: disable=wrong-import-position  # tests/docs.py knows which numbers of a shown line are measured
+import docs as blocks  # pylint: disable=wrong-import-position  # tests/docs.py finds the measured numbers of a shown line
 
 
 # ---- entries ----
@@ -77,12 +77,12 @@ def printed(value, like):
 
 
 def stands(number, words):
-    """Does the number stand in the text by itself?"""
+    """Does the text contain the number, and not only as a part of another one?"""
     return re.search(rf"(?<![\w.,]){re.escape(number)}(?!\w|[.,]\d)", words)
 
 
 def sections(page):
-    """{anchor: text}; what stands before the first heading of level 2 has the anchor ''."""
+    """{anchor: text}; the text before the first heading of level 2 has the anchor ''."""
     found, anchor = {"": ""}, ""
     for part in re.split(r"(```.*?\n```|^##+ [^\n]*$)", page, flags=re.M | re.S):
         if part.startswith("##"):
@@ -135,7 +135,7 @@ def check_blocks(section, block_records):
 
 
 def nearest_to(wanted, section):
-    """The paragraph or table of a section that begins most like the wanted text; '' if none does."""
+    """The paragraph or table of a section with the longest common beginning with the wanted text; '' if none has one."""
     found = max(section.split("\n\n"), key=lambda chunk: len(os.path.commonprefix([chunk.strip("\n"), wanted])))
     return found.strip("\n") if len(os.path.commonprefix([found.strip("\n"), wanted])) > 5 else ""
 
@@ -163,7 +163,7 @@ def is_test(name):
 
 
 def check_page(page, entries):
-    """(the page with its tables as the records give them, complaints)."""
+    """(the page with its tables corrected from the records, complaints)."""
     parts, complaints = sections(page), []
     known = {anchor: set() for anchor in parts}
     for anchor, kind, figure, expression in [(anchor, *entry) for anchor, those in entries.items() for entry in those]:
@@ -186,7 +186,7 @@ def check_page(page, entries):
                 complaints += [f"given without a reason: {figure}"] * (len(expression) < 4)
                 complaints += [f"given and not in the text: {number}" for number in re.findall(NUMBER, figure) if not stands(number, section)]
             known[anchor].update(re.findall(NUMBER, figure))
-        except Exception as error:  # pylint: disable=broad-except  # whatever an expression does is the entry's mistake
+        except Exception as error:  # pylint: disable=broad-except  # any error in an expression is a wrong entry
             complaints.append(f"{kind} {figure} {expression}: {type(error).__name__}: {error}")
     for anchor, section in parts.items():
         complaints += check_blocks(section, [path for kind, _, path in entries.get(anchor, []) if kind == "block"])
@@ -229,7 +229,7 @@ def check(names, write):
     return bad == 0 and bool(entries)
 
 
-# ---- the proof that the rules bite ----
+# ---- proof that the rules find mistakes ----
 
 STEPS = "A step took 886 ms.", '886 = milliseconds("cpu/sources-avx512/cpu-f32-1.json")[0]'
 OUTPUT = "block cpu/synthetic-seed1/output.txt"

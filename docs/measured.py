@@ -1,4 +1,4 @@
-"""What records under experiments/results say: the functions that the expressions in docs/figures.txt use."""
+"""Values and tables from the records under experiments/results: the functions for the expressions in docs/figures.txt."""
 
 import csv
 import fnmatch
@@ -79,7 +79,7 @@ def table(path):
     return list(csv.DictReader(text(path).splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-# ---- what expressions compute from records ----
+# ---- values for expressions ----
 
 median, mean = statistics.median, statistics.mean
 NO_CONVOLUTION = r"^(?!.*conv)"  # rules of `bench step`, by name
@@ -110,7 +110,7 @@ def rules(bench, pattern):
 
 
 def nodes(path, key, field, pattern):
-    """One figure of every node whose field matches, in all of the records."""
+    """One value of every node whose field matches, in all of the records."""
     return [node[key] for bench in records(path) for node in bench["nodes"] if re.search(pattern, node[field])]
 
 
@@ -162,7 +162,7 @@ def clock(seconds):
 
 
 def stated(path, pattern):
-    """The number that a file of the repository states: the group of the pattern, which matches once."""
+    """A number from a file of the repository: the group of the pattern, which must match once."""
     found = re.findall(pattern, text("./" + path), flags=re.M)
     assert len(found) == 1, f"{len(found)} places in {path} match {pattern}"
     return float(found[0].replace(",", ""))
@@ -177,12 +177,12 @@ def curve(column):
 
 
 def off_curve(runs):
-    """Distance of each epoch's loss from PyTorch's curve, of all runs in a row."""
+    """Distance of each epoch's loss from PyTorch's curve, of all runs in one list."""
     return [abs(round(ours, 4) - theirs) for run in results(runs) for ours, theirs in zip(losses(run), curve("train_loss"))]
 
 
 def best(runs):
-    """Accuracy with views of each run."""
+    """Accuracy with TTA of each run."""
     return [run["accuracy_tta"] for run in results(runs)]
 
 
@@ -235,7 +235,7 @@ def row(*cells):
 
 
 def grid(heads, lines):
-    """A table; each line is a list of cells."""
+    """A Markdown table from lists of cells, one per line."""
     return "\n".join([row(*heads), "|" + "---|" * len(heads), *(row(*cells) for cells in lines)])
 
 
@@ -251,14 +251,14 @@ def predicted_table():
 
 
 def stages():
-    """Predicted seconds of each stage of first-hour.sh, and the sum of the likely ones."""
+    """Table of the predicted seconds of each stage of first-hour.sh, with the sum of the likely ones."""
     found = [each for each in predictions() if each["what"].startswith("stage ")]
     lines = [[f"`{each['what'][6:]}`", f"{each['likely']} s ({each['low']} to {each['high']})"] for each in found]
     return grid(["stage", "predicted"], [*lines, ["all", f"{sum(float(each['likely']) for each in found) / 60:.0f} minutes"]])
 
 
 def rows_of(path, head):
-    """The table of a text file whose head begins so."""
+    """The table of a text file whose head begins with the given words."""
     lines = text(path).splitlines()
     heads = [i - 1 for i, line in enumerate(lines) if re.fullmatch(r"\|[-|]+", line)]
     start = next(i for i in heads if lines[i].startswith(head))
@@ -284,7 +284,7 @@ def beside_the_curve(run):
 
 
 def amx(*folders):
-    """Two folders of experiments/bench-cpu.sh, bf16 and f32, beside the goals."""
+    """Table of two folders of experiments/bench-cpu.sh, bf16 and f32, with the goals."""
 
     def cell(values, digits):
         return f"{median(values):.{digits}f}" + (f" ({min(values):.{digits}f} to {max(values):.{digits}f})" if len(values) > 1 else "")
@@ -352,7 +352,7 @@ def features_table(path):
 
 
 def epoch_by_epoch(*runs):
-    """Accuracy with views and training seconds of runs, an epoch a row."""
+    """Accuracy with TTA and training seconds of runs, one row per epoch."""
     found = [result(run) for run in runs]
     names = [f"{r['title']}, seed {r['seed']}" for r in found]
     return grid(["epoch", *(f"{name}: with TTA, %" for name in names), *(f"{name}: s" for name in names)],
@@ -400,7 +400,7 @@ def minutes(seconds):
 
 
 def results_table(speed, *dawn94):
-    """README's first table: recipes whose mean reaches 94%, its bound, and how long a whole process takes."""
+    """README's first table: recipes whose mean reaches 94%, with its bound and the times."""
     timed = [r for r in table(speed) if r["runs"] != "0" and float(r["accuracy"]) >= 94]
     lines = [[f"`{r['recipe']}`, {r['precision']}", f"{float(r['accuracy']):.2f}%", f"{float(r['bound']):.2f}%", r["seeds"],
               minutes(r["train_seconds"]), minutes(r["process_seconds"]), r["runs"], f"{r['processor']}, {r['isa']}"]
@@ -432,7 +432,7 @@ EFFECT = ["difference", "95% interval", "p (Holm)"]
 
 
 def effect_cells(folder, arm):
-    """Difference, interval and p of an arm; empty cells for an arm that is compared with none."""
+    """Difference, interval and p of an arm; empty cells if it has no baseline."""
     e = next((e for e in table(folder + "/report/effects.tsv") if e["arm"] == arm), None)
     if not e:
         return [""] * 3
@@ -447,7 +447,7 @@ def experiment(folder):
 
 
 def ladder(folder):
-    """The same of the ladder's steps, with their epochs and seconds."""
+    """The steps of a ladder, also with their epochs and seconds."""
     return grid(["step", "epochs", "accuracy, %", *EFFECT, "training, s"],
                 ([arm["arm"], arm["epochs"], f"{float(arm['accuracy']):.2f}", *effect_cells(folder, arm["arm"]), f"{float(arm['seconds']):.1f}"]
                  for arm in table(folder + "/report/arms.tsv")))

@@ -3,9 +3,9 @@
 
 usage: experiments/measured.py FOLDER... >tricks/measured.def
 
-Each FOLDER has the name of a file in experiments/, without .yaml, and report/effects.tsv in it (`dawn9 report`). Of its
-arms those count that are labelled "with TRICK", "without TRICK" or "TRICK instead of TRICK". One without an interval
-(fewer than two runs) is left out.
+Each FOLDER has the name of a file in experiments/, without .yaml, and contains report/effects.tsv (`dawn9 report`). The arms
+labelled "with TRICK", "without TRICK" or "TRICK instead of TRICK" are used, except those without an interval (fewer than
+two runs).
 """
 import csv
 import os
@@ -13,7 +13,7 @@ import re
 import sys
 
 HEAD = """\
-/* What the tricks were worth here: accuracy in percentage points, arm minus baseline.
+/* Measured effects of the tricks: difference in accuracy, arm minus baseline, in percentage points.
  *
  * Made by experiments/measured.py from the reports of experiments; shown by `dawn9 tricks NAME`.
  * D9_MEASURED(trick, experiment, side, companions, instead of, runs, difference, low, high, Holm's p) */"""

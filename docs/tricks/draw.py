@@ -1,9 +1,9 @@
-"""The pictures of these pages. Python's standard library alone.
+"""Draws the pictures of these pages. Needs only Python's standard library.
 
 usage: draw.py FOLDER            the SVGs, from formulas and from figures that lie in the tree
        draw.py FOLDER DAWN9      also the PNG sheets, by `dawn9 data preview`; needs CIFAR-10
 
-The tests draw the SVGs again and compare. Colours are those of the reports (plots/style.gp), by day and by night."""
+The tests draw the SVGs again and compare. Colours are those of the reports (plots/style.gp), in light and dark mode."""
 
 import json
 import math
@@ -31,7 +31,7 @@ line, polyline { fill: none } polyline { stroke-width: 2 }
 
 
 class Picture:
-    """An SVG in the making."""
+    """An SVG under construction."""
 
     def __init__(self, width, height, title):
         self.out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">',
@@ -54,7 +54,7 @@ class Picture:
 
 
 class Axes:
-    """A rectangle of a picture with scales: `box` in pixels (left, top, right, bottom), ranges in the data's units."""
+    """A plot in a rectangle of a picture: `box` in pixels (left, top, right, bottom), ranges in the units of the data."""
 
     def __init__(self, picture, box, x, y, title, log=False):
         self.picture, self.box, self.x, self.y, self.log = picture, box, x, y, log
@@ -96,7 +96,7 @@ def span(start, end, count):
     return [start + (end - start) * i / (count - 1) for i in range(count)]
 
 
-# ---- one function a picture ----
+# ---- one function per picture ----
 
 
 def celu():
@@ -279,7 +279,7 @@ PICTURES = (celu, label_smoothing, ghost_batchnorm, pool_before_activation, ema,
 
 
 def read_png(path):
-    """Rows of RGB bytes, and the width in pixels."""
+    """Reads a PNG file: rows of RGB bytes, and the width in pixels."""
     data, at, packed = open(path, "rb").read(), 8, b""
     while at < len(data):
         size, kind = struct.unpack(">I4s", data[at : at + 8])
@@ -312,7 +312,7 @@ def write_png(path, rows, width):
 
 
 def sheet(dawn9, path, parts):
-    """The rows `images` of the preview of each (tricks, images), one under the other."""
+    """Stacks the rows `images` of the preview of each (tricks, images)."""
     chosen, width = [], 0
     with tempfile.TemporaryDirectory() as scratch:
         preview = os.path.join(scratch, "preview.png")

@@ -157,7 +157,7 @@ enum { MODEL_COUNT = sizeof model_sections / sizeof model_sections[0] };
 bool d9_config_section(int index, const char **section, const char **doc, const d9_option **options) {
     static const d9_option none[] = {{0}};
     const int model = index - SECTION_COUNT - 1, trick = model - MODEL_COUNT;
-    d9_section found = {"model", "the network by name; its options are beside the name", model_name, NULL};
+    d9_section found = {"model", "the network, by its name, and its options", model_name, NULL};
     if (index < 0 || trick >= D9_TRICK_COUNT) return false;
     if (index < SECTION_COUNT)
         found = sections[index];
