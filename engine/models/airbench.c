@@ -22,17 +22,17 @@ typedef struct airbench {
 static const d9_option options[] = {
     {"widths", D9_OPTION_INTS, offsetof(airbench, widths), "[64, 256, 256]", 1, 4096, NULL,
      "output channels of the three groups"},
-    {"depth", D9_OPTION_INT, offsetof(airbench, depth), "2", 1, 16, NULL, "convolutions of a group"},
+    {"depth", D9_OPTION_INT, offsetof(airbench, depth), "2", 1, 16, NULL, "convolutions per group"},
     {"first_depth", D9_OPTION_INT, offsetof(airbench, first_depth), "0", 0, 16, NULL,
-     "convolutions of the first group; 0: as many as of the others"},
+     "convolutions of the first group; 0: the same as depth"},
     {"residual", D9_OPTION_BOOL, offsetof(airbench, residual), "off", 0, 0, NULL,
-     "adds what a group's first convolution gave to what its last one gives"},
+     "add the output of a group's first convolution to that of its last"},
     {"logits_scale", D9_OPTION_REAL, offsetof(airbench, logits_scale), "0.1111111111111111", 1e-6, 1e6, NULL,
      "factor on the classifier's output"},
     {"norm_momentum", D9_OPTION_REAL, offsetof(airbench, norm_momentum), "0.4", 0, 1, NULL,
-     "share of a step in the norms' running statistics"},
+     "share of the new batch in the running statistics of norms"},
     {"norm_epsilon", D9_OPTION_REAL, offsetof(airbench, norm_epsilon), "1e-12", 0, 1, NULL,
-     "added to variances before their root"},
+     "added to variances before the square root"},
     {0}};
 
 typedef struct builder {
@@ -140,7 +140,7 @@ done:
 
 const d9_model d9_model_airbench = {
     .name = "airbench",
-    .doc = "three groups of convolutions behind a 2x2 first layer, of airbench's records for CIFAR-10",
+    .doc = "three groups of convolutions after a 2x2 first layer, as in airbench's records for CIFAR-10",
     .source = "Jordan 2024, arXiv 2404.00498; KellerJordan/cifar10-airbench@f1c599c4, legacy",
     .options = options,
     .options_size = sizeof(airbench),

@@ -91,7 +91,7 @@ done:
 
 const d9_model d9_model_densenet = {
     .name = "densenet",
-    .doc = "DenseNet-121: every layer of a block sees all that came before it",
+    .doc = "DenseNet-121: every layer of a block reads the outputs of all earlier ones",
     .source = "Huang et al. 2016, arXiv 1608.06993; torchvision's densenet.py",
     .options = options,
     .options_size = sizeof(densenet),

@@ -33,7 +33,7 @@ static const d9_option options[] = {
     {"width", D9_OPTION_INT, offsetof(resnet, width), "64", 1, 1024, NULL,
      "channels of the stem and of the first stage's 3x3 convolutions"},
     {"zero_init_residual", D9_OPTION_BOOL, offsetof(resnet, zero_init_residual), "on", 0, 0, NULL,
-     "start the scale of each block's last norm at 0, so that every block starts as its shortcut"},
+     "initialise the scale of each block's last norm with 0, so that every block starts as its shortcut"},
     {0}};
 
 /* A block being built: `index` 3 is "conv3", "bn3". */

@@ -28,9 +28,9 @@ static const d9_option options[] = {
      "output channels of each block's two convolutions"},
     {"hidden", D9_OPTION_INT, offsetof(vgg, hidden), "512", 1, 65536, NULL, "outputs of the hidden linear layer"},
     {"dropout", D9_OPTION_REALS, offsetof(vgg, dropout), "[0.25, 0.25, 0.5]", 0, 0.999999, NULL,
-     "share of the values that becomes zero after each block and after the hidden layer, below 1; 0: no dropout there"},
+     "share of the values set to zero after each block and after the hidden layer, below 1; 0: no dropout there"},
     {"dropout_in_evaluation", D9_OPTION_BOOL, offsetof(vgg, dropout_in_evaluation), "off", 0, 0, NULL,
-     "drop in evaluation, too: a common mistake, to see what it costs"},
+     "also drop in evaluation: a common mistake, to measure its cost"},
     {"init", D9_OPTION_CHOICE, offsetof(vgg, init), "glorot", 0, 0, "glorot|default",
      "initial weights: uniform in +-sqrt(6 / (fan-in + fan-out)) with biases 0, or weights and biases in "
      "+-1/sqrt(fan-in)"},
