@@ -1,10 +1,11 @@
-/* The batch nodes alone, of all images that a step takes. The graph is a copy of the training graph, so that every
- * value keeps its place. */
+/* Plans only the nodes that make the batch. Their graph is a copy of the training graph, so every value keeps its
+ * place. */
 #include "train/batch_plan.h"
 #include "core/system.h"
 #include "graph/op.h"
 
-/* Not what shows images of a list that the step itself makes. */
+/* Does the node draw, augment or gather images by the epoch's order? Nodes that gather by a list computed in the step
+ * (the images chosen by a second network) do not. */
 static bool makes_batch(const d9_graph *graph, const d9_node *node) {
     const d9_value_id order = node->inputs[node->op == D9_OP_DRAW ? 0 : 1];
     return d9_op_info_of(node->op)->batch && (node->op == D9_OP_MIX || graph->values[order].kind == D9_VALUE_STORED);

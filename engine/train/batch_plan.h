@@ -1,17 +1,17 @@
-/* The batch nodes of a program, planned on their own: what `bench pipeline` times, `data preview` shows and
- * TensorBoard is given. */
+/* Plans the nodes of a program that make the batch, without the rest of the step: for `bench pipeline`, `data preview`
+ * and the images in TensorBoard. */
 #ifndef D9_TRAIN_BATCH_PLAN_H
 #define D9_TRAIN_BATCH_PLAN_H
 
 #include "data/preview.h"
 #include "train/trainer.h"
 
-/* `graph` (initialised, empty) becomes draw, augment and gather at their places in the session's buffers.
- * Both are the caller's: free the plan first. */
+/* Fills `graph` (initialised, empty) with draw, augment and gather, in the session's buffers, and plans it. The caller
+ * frees the plan, then the graph. */
 D9_MUST_USE d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan);
 
-/* The first training images, a row each: as they are, then under each of the first epochs. The images need three
- * channels. The caller frees the sheet. */
+/* Draws a sheet of the first training images, one per row: unchanged, then as augmented in each of the first epochs.
+ * The images need three channels. The caller frees the sheet. */
 enum { D9_BATCH_SHEET_IMAGES = 8, D9_BATCH_SHEET_EPOCHS = 8 };
 D9_MUST_USE d9_status d9_batch_sheet(d9_session *session, d9_sheet *sheet);
 

@@ -1,20 +1,20 @@
-/* Checkpoints: everything a run needs to go on as if nothing had happened. Draws and orders are functions of
- * (seed, step), so the buffers, the step, the finished epochs' rows and the timeline so far are all there is.
+/* Checkpoints: the complete state of an unfinished run, from which it continues with the same bits. Random draws and
+ * orders are functions of (seed, step), so the buffers, the step, the rows of finished epochs and the timeline suffice.
  *
  * A checkpoint is one safetensors file in which each value has a name, a type and a shape of its own:
  *
  *     state/VALUE                  each parameter and running statistic, in the master type and in the engine's layout
- *     average/VALUE                the same, of each accumulator that is laid out as the state, by its name
- *     velocity/VALUE               each trained parameter, of each accumulator of the groups
+ *     average/VALUE                the same for each accumulator with the layout of the state, under its own name
+ *     velocity/VALUE               each trained parameter, for each accumulator of the groups
  *     metrics                      f64 (4), as D9_BUFFER_METRICS
- *     guard                        u8, of an fp16 run, as its backend left it
- *     epochs/COLUMN                f64 (epochs finished): each column of d9_epoch_row; row i is epoch i + 1
- *     timeline/SEGMENT/epoch       i64 (segments of this kind); 0: of no epoch
- *     timeline/SEGMENT/seconds     f64, beside it
+ *     guard                        u8, only in fp16 runs, in the backend's form
+ *     epochs/COLUMN                f64 (finished epochs): each column of d9_epoch_row; row i is epoch i + 1
+ *     timeline/SEGMENT/epoch       i64 (segments of this kind); 0: outside the epochs
+ *     timeline/SEGMENT/seconds     f64 (segments of this kind)
  *
- * Its metadata holds the format, what must agree with the run that reads it, the step, the version and commit that
- * wrote it, and the SHA-256 of the file. What is listed here must be there and nothing else, in the type and shape that
- * the run itself has, every number finite but for the accuracy of an epoch that was not evaluated. */
+ * The metadata holds the format, the properties that must agree with the run that reads it, the step, the version and
+ * commit that wrote it, and the SHA-256 of the file. A reader requires exactly these tensors, in the types and shapes
+ * of the run, with finite numbers, except for the accuracy of an epoch that was not evaluated. */
 #include "core/system.h"
 #include "core/text.h"
 #include "record/safetensors.h"
@@ -27,18 +27,18 @@
 #define FORMAT_NAME "dawn9 checkpoint "
 static const char format[] = FORMAT_NAME "4";
 
-/* ---- what is kept ---- */
+/* ---- contents ---- */
 
-/* A checkpoint in memory. Its tensors point into the buffers and columns beside them. */
+/* A checkpoint in memory. Its tensors point into its buffers and columns. */
 typedef struct snapshot {
     d9_arena arena;
-    uint8_t *buffers[D9_BUFFER_COUNT]; /* as large as the program's; NULL: not kept, or this run has none */
-    double *columns[D9_EPOCH_COLUMNS]; /* (epochs finished) */
+    uint8_t *buffers[D9_BUFFER_COUNT]; /* sizes as in the program; NULL: not stored, or absent in this run */
+    double *columns[D9_EPOCH_COLUMNS]; /* (finished epochs) */
     d9_tensor *tensors;
     int count, capacity;
 } snapshot;
 
-/* Adds the tensor `group/name`, or `group` where there is no name. */
+/* Adds the tensor `group/name`, or `group` if `name` is NULL. */
 static d9_status add(d9_session *session, snapshot *all, const char *group, const char *name, d9_tensor_type type,
                      const d9_shape *shape, void *bytes) {
     d9_status status;
@@ -51,7 +51,7 @@ done:
     return status;
 }
 
-/* The parameters and statistics of STATE or of an accumulator; `trained`: the trained parameters alone. */
+/* Adds the parameters and statistics in STATE or in an accumulator; `trained`: only the trained parameters. */
 static d9_status add_values(d9_session *session, snapshot *all, d9_buffer buffer, const char *group, bool trained) {
     d9_status status;
     const d9_graph *graph = &session->program.train;
@@ -68,7 +68,7 @@ done:
     return status;
 }
 
-/* A buffer as it is, in one tensor. */
+/* Adds a whole buffer as one tensor. */
 static d9_status add_buffer(d9_session *session, snapshot *all, d9_buffer buffer, const char *name,
                             d9_tensor_type type) {
     d9_status status;
@@ -81,7 +81,7 @@ done:
     return status;
 }
 
-/* Every tensor of a checkpoint of this session but the timeline's, with the memory for it, all zeros. */
+/* Adds every tensor of a checkpoint of this session except the timeline's, with zeroed memory. */
 static d9_status outline(d9_session *session, int64_t epochs, snapshot *all) {
     d9_status status;
     const d9_accumulators *accumulators = &session->program.accumulators;
@@ -100,7 +100,7 @@ done:
     return status;
 }
 
-/* What must agree between the checkpoint and the run that reads it. */
+/* Number of metadata entries that must agree between a checkpoint and the run that reads it. */
 enum { AGREE = 5 };
 
 typedef struct identity {
@@ -120,8 +120,8 @@ static void identify(d9_session *session, identity *self) {
 
 /* ---- numbers ---- */
 
-/* No run goes on from a number that is not finite, nor from a variance or an accuracy that is none. An epoch that was
- * not evaluated has NaN as its accuracies. `status` is the failure's, `why` the end of its message. */
+/* Fails with `status` and a message that ends in `why` if a number is not finite, or is a negative variance or an
+ * impossible accuracy. The accuracies of an epoch that was not evaluated are NaN. */
 static d9_status check_numbers(d9_session *session, const char *path, const d9_tensor *tensor, d9_status status,
                                const char *why) {
     const int64_t count = d9_shape_count(&tensor->shape);
@@ -256,7 +256,7 @@ static d9_status read_step(d9_session *session, const char *path, const d9_safet
                    said ? said : "(none)", (long long)session->program.steps);
 }
 
-/* The epochs that are finished before `step`. The last one of a run may be a part. */
+/* The number of epochs that are finished before `step`. The last epoch of a run may be a fraction. */
 static int64_t finished_epochs(const d9_program *program, int64_t step) {
     const int64_t each = program->steps_per_epoch;
     return step == program->steps ? (step + each - 1) / each : step / each;
@@ -270,7 +270,7 @@ static void describe(d9_tensor_type type, const d9_shape *shape, char text[128])
     snprintf(text + length, (size_t)(128 - length), ")");
 }
 
-/* The tensor of this name; a type or a shape that is not the one expected is refused. */
+/* Finds the tensor of this name; fails if it is missing or has another type or shape. */
 static d9_status find(d9_session *session, const char *path, const d9_safetensors *file, const char *name,
                       d9_tensor_type type, const d9_shape *shape, const d9_tensor **found) {
     char theirs[128], mine[128];
@@ -282,7 +282,7 @@ static d9_status find(d9_session *session, const char *path, const d9_safetensor
     return d9_fail(session->context, D9_DATA, "%s: tensor %s is %s, must be %s", path, name, theirs, mine);
 }
 
-/* Fills the snapshot's buffers and columns. What lies between two values of a buffer stays zero. */
+/* Fills the buffers and columns of the snapshot. Padding between two values of a buffer stays zero. */
 static d9_status copy_tensors(d9_session *session, const char *path, const d9_safetensors *file, snapshot *all) {
     d9_status status = D9_OK;
     const d9_tensor *found;
@@ -302,7 +302,7 @@ static d9_status restore_segments(d9_session *session, const char *path, const d
     const d9_tensor *epochs, *seconds;
     char name[64];
     snprintf(name, sizeof name, "timeline/%s/seconds", d9_segment_name(kind));
-    seconds = d9_safetensors_find(file, name); /* the file says how many there are */
+    seconds = d9_safetensors_find(file, name); /* its shape is the number of segments */
     const d9_shape shape = {1, {seconds ? seconds->shape.d[0] : 0}};
     D9_TRY(find(session, path, file, name, D9_TENSOR_F64, &shape, &seconds));
     snprintf(name, sizeof name, "timeline/%s/epoch", d9_segment_name(kind));

@@ -1,11 +1,11 @@
-/* What a run computes: the steps that are left, and evaluations, which run every view of every test image forward. How
- * long it will take follows from the time of a step: the rest takes as long as its operations would at that rate. */
+/* Counts the operations that a run still needs: its remaining steps, and evaluations, which compute every view of every
+ * test image. The remaining time is these operations at the rate of the steps so far. */
 #include "graph/op.h"
 #include "train/trainer.h"
 
 #include <math.h>
 
-/* Of an average step that takes so many batches: some nodes run every so many steps. */
+/* Operations of an average step of `batches` batches. Nodes that run only every few steps count as a fraction. */
 static double operations(const d9_graph *graph, int64_t batches) {
     double sum = 0;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
@@ -20,7 +20,7 @@ bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last) {
     return last || (every > 0 && fmod((double)epoch, every) < 1);
 }
 
-/* Steps of the list, from this one on, in which a node with this `when` runs. */
+/* Counts the steps of `list` from step `from` on in which a node with this `when` runs. */
 static int64_t count_steps(const d9_program *program, const d9_graph *list, int64_t from, const d9_when *when) {
     int64_t count = 0;
     for (int64_t s = from, alike; s < program->steps; s += alike * d9_program_batches(program, s)) {
@@ -39,7 +39,7 @@ static bool same_steps(const d9_when *a, const d9_when *b) {
 }
 
 static double list_operations(const d9_program *program, const d9_graph *list, int64_t from) {
-    const d9_when *counted = NULL; /* the last: most nodes have theirs in common with the one before */
+    const d9_when *counted = NULL; /* that of `count`; most nodes have the same as the node before */
     int64_t count = 0;
     double sum = 0;
     for (d9_node_id n = 0; n < list->node_count; n++) {
@@ -71,7 +71,7 @@ double d9_operations_left(const d9_program *program, const d9_config *config, in
         evaluations += d9_evaluation_due(config, epoch, epoch == epochs);
     const d9_extent *extent = &program->extent;
     const int64_t computed = (extent->eval_images + extent->batch - 1) / extent->batch * extent->batch;
-    return d9_train_operations(program, steps_done) + /* the last batch of an evaluation is computed whole */
+    return d9_train_operations(program, steps_done) + /* an evaluation computes its last batch in full */
            (double)evaluations * d9_evaluation_operations(program) * (double)computed / (double)extent->eval_images;
 }
 

@@ -1,4 +1,4 @@
-/* Evaluation: every view of every test image through the evaluation list; logits are averaged on the host. */
+/* Evaluation: runs every view of every test image through the evaluation list and averages logits on the host. */
 #include "core/system.h"
 #include "step/layout.h"
 #include "train/trainer.h"
@@ -7,22 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which images of the evaluation set are looked at. */
+/* The images of the evaluation set to run. */
 typedef struct selection {
-    const int32_t *list; /* NULL: all, in their order */
+    const int32_t *list; /* their indices; NULL: all images in order */
     int64_t count;
 } selection;
 
 static int64_t image_at(const selection *images, int64_t i) { return images->list ? images->list[i] : i; }
 
-/* Writes the order of one batch; the last one repeats the first image to fill up. */
+/* Writes the order of the batch that starts at `begin`; the last batch is filled up with the first image. */
 static d9_status write_batch(d9_session *session, const selection *images, int64_t begin, int32_t *order) {
     for (int64_t i = 0; i < session->program.extent.batch; i++)
         order[i] = (int32_t)image_at(images, begin + i < images->count ? begin + i : 0);
     return d9_session_write(session, D9_BUFFER_EVAL_ORDER, order);
 }
 
-/* `reach`: the padding that the evaluation list was built with. */
+/* Writes the draws of a view. `reach`: the padding that the evaluation list was built with. */
 static d9_status write_view(d9_session *session, const d9_view *view, int reach, int32_t *draws) {
     for (int64_t i = 0; i < session->program.extent.batch; i++) {
         int32_t *draw = draws + i * D9_DRAW_SLOTS;
@@ -39,11 +39,11 @@ d9_status d9_session_check_interrupt(const d9_session *session, const char *wher
     return number ? d9_fail(session->context, (d9_status)(128 + number), "interrupted in %s", where) : D9_OK;
 }
 
-/* What an evaluation leaves of each image. */
+/* An output of the evaluation: logits or features. */
 typedef struct output {
-    const d9_value *made; /* of a batch */
-    int64_t width;        /* numbers an image */
-    double *batch, *all;  /* (batch, width); (eval_images, width), summed over the views */
+    const d9_value *made; /* its value in the graph, for one batch */
+    int64_t width;        /* numbers per image */
+    double *batch, *all;  /* (batch, width); (eval_images, width), the weighted sum over the views */
 } output;
 
 static d9_status begin_output(d9_session *session, d9_value_id id, double *all, output *made) {
@@ -75,7 +75,8 @@ static void observe(d9_session *session, int64_t images) {
         session->observer.evaluated(session->observer.user, program, session->seen, (int64_t)all);
 }
 
-/* Of images that are not looked at: zeros. `features` may be NULL. */
+/* Computes logits and features (unless NULL) of the selected images, summed over the views; the rows of all other
+ * images are zeros. */
 static d9_status run_images(d9_session *session, const d9_views *views, const selection *images, double *logits,
                             double *features) {
     d9_status status;
@@ -84,7 +85,7 @@ static d9_status run_images(d9_session *session, const d9_views *views, const se
     const int reach = d9_views_reach(&session->program.views), count = features ? 2 : 1;
     int32_t *order = NULL, *draws = NULL;
     output outputs[2] = {0};
-    int64_t step = 0; /* what stays random in evaluation shall not be the same in every batch */
+    int64_t step = 0; /* so that dropout in evaluation has other masks in every batch */
     D9_TRY(D9_ALLOCATE(session->context, extent->batch, "batch order", &order));
     D9_TRY(D9_ALLOCATE(session->context, extent->batch * D9_DRAW_SLOTS, "draws", &draws));
     D9_TRY(begin_output(session, graph->logits, logits, &outputs[0]));
@@ -123,7 +124,7 @@ int32_t d9_likeliest(const double *row, int64_t classes) {
     return best;
 }
 
-/* What a network that left the finite numbers answers is no answer. */
+/* Fails with D9_NONFINITE if a logit is not finite. */
 static d9_status find_accuracy(d9_session *session, const double *logits, double *accuracy) {
     const d9_extent *extent = &session->program.extent;
     int64_t correct = 0;
@@ -139,7 +140,7 @@ static d9_status find_accuracy(d9_session *session, const double *logits, double
     return D9_OK;
 }
 
-/* How sure the network is of its answer: the largest probability. */
+/* The largest softmax probability. */
 static double confidence(const double *row, int64_t classes) {
     const int32_t best = d9_likeliest(row, classes);
     double sum = 0;
@@ -169,8 +170,8 @@ static int by_confidence(const void *a, const void *b) {
     return x->image < y->image ? -1 : 1;
 }
 
-/* After the first view: `mean_logits` becomes its answer for all images but those of which it is least sure, which are
- * what is looked at from then on. `list` is room for all. */
+/* Called after the first view: selects the least confident images for the other views into `list`, which has space for
+ * all, and `images`. The rows of `mean_logits` of all other images become the logits of the first view. */
 static d9_status keep_sure(d9_session *session, const double *view_logits, double *mean_logits, int32_t *list,
                            selection *images) {
     d9_status status;
@@ -193,7 +194,8 @@ done:
     return status;
 }
 
-/* One view with the weight 1 of those images, and the accuracy of the plain one, which sees all. */
+/* Computes the logits of one view of the images, with weight 1. If it is the plain view of all images, also sets
+ * `plain_accuracy`. */
 static d9_status run_view(d9_session *session, const d9_view *view, const selection *images, double *logits,
                           double *plain_accuracy) {
     d9_status status;
@@ -205,8 +207,8 @@ done:
     return status;
 }
 
-/* `view_logits` is room for one view; `mean_logits`, zeros, becomes the weighted sum over all views. The plain view is
- * run once more only where the configuration has none. */
+/* `view_logits` has space for one view; `mean_logits`, zeros before, becomes the weighted sum over all views. The plain
+ * view is run separately only if the configuration does not contain it. */
 static d9_status run_views(d9_session *session, double *view_logits, double *mean_logits, double *plain_accuracy) {
     d9_status status;
     const d9_views *views = &session->program.views;

@@ -1,4 +1,4 @@
-/* A session: dataset, device, program and plans, opened in the order in which the timeline counts them. */
+/* A session: dataset, device, program and plans, opened in the order of the timeline. */
 #include "core/hash.h"
 #include "core/process.h"
 #include "core/system.h"
@@ -15,7 +15,7 @@ d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoc
 }
 
 static d9_dataset_options dataset_options(const d9_config *config) {
-    const int most = d9_processors(); /* the device's opening warns */
+    const int most = d9_processors(); /* opening the device warns about more threads */
     return (d9_dataset_options){.name = config->data.dataset,
                                 .path = config->data.path,
                                 .validation = config->data.validation,
@@ -83,7 +83,7 @@ d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_exte
     *counted = promised.train.count > 0;
     if (!*counted) {
         promised.train.count =
-            D9_MAX_BATCHES * config->train.batch_size; /* whatever a step takes, there is an epoch of it */
+            D9_MAX_BATCHES * config->train.batch_size; /* an epoch then has a step of any number of batches */
         promised.test.count = config->train.batch_size;
         promised.classes = 2;
     }
@@ -169,7 +169,7 @@ d9_status d9_session_open(d9_context *context, const d9_session_options *options
     D9_TRY(open_device(session, options));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_CONTEXT, 0));
     D9_TRY(build_and_plan(session, options));
-    D9_TRY(d9_dataset_settle(context, session->dataset)); /* summed beside device and plan */
+    D9_TRY(d9_dataset_settle(context, session->dataset)); /* checksums ran in parallel with opening and planning */
     D9_TRY(d9_session_lap(session, D9_SEGMENT_PLAN, 0));
     D9_TRY(upload(session));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_UPLOAD, 0));
@@ -223,7 +223,7 @@ d9_status d9_session_read_state(d9_session *session, d9_buffer buffer, double *s
     const bool wide = session->program.precision->master == D9_F64;
     const float *narrow = (const float *)state;
     const d9_status status = d9_session_read(session, buffer, state);
-    for (int64_t i = session->program.state_elements; !wide && i-- > 0;) state[i] = narrow[i]; /* widened in place */
+    for (int64_t i = session->program.state_elements; !wide && i-- > 0;) state[i] = narrow[i]; /* converts in place */
     return status;
 }
 

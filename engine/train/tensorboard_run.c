@@ -1,4 +1,4 @@
-/* What TensorBoard is given of a run: see tensorboard_run.h. */
+/* Events of a run for TensorBoard: see tensorboard_run.h. */
 #include "train/tensorboard_run.h"
 #include "core/system.h"
 #include "train/batch_plan.h"

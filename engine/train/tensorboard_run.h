@@ -1,11 +1,11 @@
-/* A run as TensorBoard is given it, an event an epoch:
+/* Writes the events of a run for TensorBoard, after each epoch:
  *
  *   loss/train, accuracy/train, accuracy/plain, accuracy/tta       as in events.jsonl; accuracies in percent
- *   learning_rate/GROUP                                            weights, biases, ...: at the epoch's last step
+ *   learning_rate/GROUP                                            weights, biases, ...: in the last step of the epoch
  *   speed/images_per_second
- *   NAME (layer1.conv.weight, ...)                                 a histogram of each trained parameter, not averaged
- *   augmentation                                                   once, before the first step: 8 images, then each as
- *                                                                  eight epochs show it
+ *   NAME (layer1.conv.weight, ...)                                 histogram of each trained parameter, not of its EMA
+ *   augmentation                                                   once, before the first step: 8 training images,
+ *                                                                  unchanged and as augmented in eight epochs
  *
  * The step of an event is the number of training steps done. */
 #ifndef D9_TRAIN_TENSORBOARD_RUN_H
@@ -14,14 +14,13 @@
 #include "record/tensorboard.h"
 #include "train/trainer.h"
 
-typedef struct d9_tensorboard_run { /* zeroed: none */
+typedef struct d9_tensorboard_run { /* all zeros: not open */
     d9_tensorboard files;
-    double *state; /* room for STATE; NULL: none */
+    double *state; /* space for a copy of STATE; NULL: not open */
 } d9_tensorboard_run;
 
-/* A new event file from `step` on. At step 0 it begins with the augmentation, for which it runs the batch nodes: it
- * writes ORDER and scratch, so it must come before d9_session_begin_epoch. Images that have not 3 channels: no sheet.
- */
+/* Opens a new event file that starts at `step`. At step 0 it writes the augmented images (if they have 3 channels),
+ * which overwrites ORDER and scratch, so call it before d9_session_begin_epoch. */
 D9_MUST_USE d9_status d9_tensorboard_run_open(d9_tensorboard_run *run, d9_session *session, const char *folder,
                                               int64_t step);
 D9_MUST_USE d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session, int64_t step,

@@ -16,19 +16,20 @@ typedef struct run { /* a run in progress */
     d9_record record;
     d9_tensorboard_run tensorboard;
     d9_result *result;
-    int64_t step;         /* the next one */
-    int64_t saved_step;   /* of the last checkpoint; 0: none */
-    double saved_seconds; /* when that was written, CLOCK_MONOTONIC; at first: when training began */
+    int64_t step;         /* the next step */
+    int64_t saved_step;   /* step of the last checkpoint; 0: none */
+    double saved_seconds; /* time of the last checkpoint, CLOCK_MONOTONIC; without one: start of training */
     d9_evaluation latest;
-    bool evaluated;                       /* `latest` is there */
-    bool unreported;                      /* the last row: its epoch is trained, and no more */
-    char checkpoint[600], lock_path[600]; /* files; empty without a record */
-    int lock;                             /* -1: not held here */
+    bool evaluated;                       /* `latest` is set */
+    bool unreported;                      /* the epoch of the last row is trained, but not evaluated and recorded */
+    char checkpoint[600], lock_path[600]; /* paths of the files; "" without a record */
+    int lock;                             /* handle of the lock; -1: not held */
 } run;
 
 /* ---- opening ---- */
 
-/* One that has just taken the lock may still be writing its number. */
+/* Fails because another process holds the lock. A process that has just taken it may still be writing its number, so
+ * this waits up to 0.1 s for it. */
 static d9_status refuse_second(d9_context *context, const run *self) {
     const struct timespec pause = {.tv_nsec = 5000000};
     char who[48] = "another process";
@@ -42,7 +43,7 @@ static d9_status refuse_second(d9_context *context, const run *self) {
                    self->options->out, who);
 }
 
-/* Before the data are read; writes nothing. */
+/* Checks the folder before the data are read, without writing to it. */
 static d9_status check_folder(d9_context *context, run *self) {
     const d9_train_options *options = self->options;
     if (options->resume && options->overwrite)
@@ -55,7 +56,7 @@ static d9_status check_folder(d9_context *context, run *self) {
     return d9_record_check(context, options->out, options->config, self->mode);
 }
 
-/* From here on the folder is this run's alone. */
+/* Makes the folder and locks it for this process. */
 static d9_status take_folder(d9_context *context, run *self) {
     d9_status status = D9_OK;
     const d9_train_options *options = self->options;
@@ -68,7 +69,7 @@ done:
     return status;
 }
 
-/* Of every list that a step of training may run. */
+/* Adds the plans of all lists that a training step may run. */
 static void add_train_plans(const d9_session *session, d9_text *text) {
     d9_text_add(text, "%s", session->backend->plan_text(session->train_plan));
     for (int p = 0; p < session->program.phase_count; p++)
@@ -103,7 +104,7 @@ done:
     return status;
 }
 
-/* The last epoch may be a part. */
+/* The number of epochs; the last one may be a fraction. */
 static int64_t epochs_in(const d9_program *program) {
     return (program->steps + program->steps_per_epoch - 1) / program->steps_per_epoch;
 }
@@ -158,14 +159,14 @@ static d9_status resume(d9_context *context, run *self) {
     self->result->resumed = true;
     if (self->step % program->steps_per_epoch && self->step < program->steps) {
         D9_TRY(d9_session_begin_epoch(&self->session, self->step));
-    } else if (progress.epoch_count > 0) { /* perhaps its evaluation was left */
+    } else if (progress.epoch_count > 0) { /* its evaluation may have been interrupted */
         self->unreported = isnan(progress.epochs[progress.epoch_count - 1].accuracy);
     }
 done:
     return status;
 }
 
-/* A part of initialisation, as the clocks count. A checkpoint has all weights of its own. */
+/* Loads the weights of train.from, unless the run resumes from a checkpoint. The clocks count it as initialisation. */
 static d9_status start_from(run *self) {
     d9_status status = D9_OK;
     const char *path = self->options->config->train.from;
@@ -243,7 +244,8 @@ static d9_status check_finite(run *self, const double metrics[4]) {
                    (unsigned long long)self->session.seed);
 }
 
-/* One that is left on an interrupt will be done again: its time is no clock's but the wall's. */
+/* An interrupted evaluation is repeated after resuming, so its time counts only as wall time, never as the final
+ * evaluation's. */
 static d9_status evaluate(run *self, d9_segment_kind kind, int64_t epoch) {
     d9_status status, lap;
     d9_evaluation_free(self->session.context, &self->latest);
@@ -253,12 +255,12 @@ static d9_status evaluate(run *self, d9_segment_kind kind, int64_t epoch) {
     return status == D9_OK ? lap : status;
 }
 
-/* The row of the epoch whose training has just ended. */
+/* Adds the row of the epoch whose training has just ended. */
 static d9_status add_row(run *self, int64_t epoch) {
     d9_status status;
     d9_session *session = &self->session;
     const d9_program *program = &session->program;
-    const int64_t first = (epoch - 1) * program->steps_per_epoch; /* of the epoch */
+    const int64_t first = (epoch - 1) * program->steps_per_epoch; /* first step of the epoch */
     double metrics[4];
     D9_TRY(session->backend->sync(session->context, session->device));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, epoch));
@@ -280,7 +282,7 @@ done:
     return status;
 }
 
-/* The first row with the best accuracy so far, by the views of the configuration; -1: none was evaluated. */
+/* The first row with the best accuracy so far, with TTA; -1 if no epoch was evaluated. */
 static int64_t best_row(const d9_result *result) {
     int64_t best = -1;
     for (int64_t i = 0; i < result->epoch_count; i++) {
@@ -290,7 +292,7 @@ static int64_t best_row(const d9_result *result) {
     return best;
 }
 
-/* No epoch was better for as long as the configuration has patience. It evaluates after each one then. */
+/* Have eval.patience epochs passed without a better accuracy? Such a configuration evaluates after each epoch. */
 static bool out_of_patience(const run *self) {
     const int64_t patience = self->options->config->eval.patience, best = best_row(self->result);
     return patience > 0 && best >= 0 && self->result->epoch_count - 1 - best >= patience && !self->unreported;
@@ -306,8 +308,8 @@ static d9_status keep(run *self) {
     return self->options->kept ? self->options->kept(self->options->observer.user, &self->session) : D9_OK;
 }
 
-/* What else belongs to an epoch's end: the evaluation, where one is due, and the record. An evaluation that is left
- * changes nothing: a run that is resumed from there comes here again. */
+/* Evaluates the finished epoch if that is due, and records its row. An interrupted evaluation changes nothing: the
+ * resumed run calls this again. */
 static d9_status report_epoch(run *self) {
     d9_status status;
     d9_session *session = &self->session;
@@ -338,7 +340,7 @@ static void count_unsaved(const run *self) {
     if (self->options->unsaved_steps) *self->options->unsaved_steps = (sig_atomic_t)(self->step - self->saved_step);
 }
 
-/* `epoch`: whose time it takes; 0: of none. */
+/* Writes a checkpoint. `epoch`: the epoch that its time is counted in; 0: none. */
 static d9_status checkpoint(run *self, int64_t epoch) {
     d9_status status = D9_OK;
     const d9_progress_state progress = {self->step, self->result->epochs, self->result->epoch_count};
@@ -352,8 +354,9 @@ done:
     return status;
 }
 
-/* At the end of an epoch that is not the last. One of dawn94 takes 0.47 s (79 MB, synced; two Zen 5 cores), so at most
- * 1.6% of the time. A disk that is full now may have room later: the run goes on, the checkpoint of before stays. */
+/* Writes a checkpoint at the end of an epoch, except the last, if one is due. For dawn94 it takes 0.47 s (79 MB,
+ * synced; two Zen 5 cores), at most 1.6% of the time. If the disk is full the run continues and keeps the previous
+ * checkpoint. */
 static d9_status checkpoint_where_due(run *self, int64_t epoch) {
     enum { SECONDS = 30 };
     const d9_train_options *options = self->options;
@@ -371,7 +374,7 @@ static d9_status checkpoint_where_due(run *self, int64_t epoch) {
 
 /* ---- stopping ---- */
 
-/* Why the run should stop before its next step: D9_OK when it should not. */
+/* The status with which the run stops before its next step; D9_OK if it continues. */
 static d9_status stop_reason(const run *self) {
     const d9_train_options *options = self->options;
     if (options->interrupt && *options->interrupt) return (d9_status)(128 + *options->interrupt);
@@ -382,7 +385,7 @@ static d9_status stop_reason(const run *self) {
 static d9_status stop(run *self, d9_status why) {
     d9_status status;
     d9_session *session = &self->session;
-    const bool last = self->step == session->program.steps; /* and then in its evaluation */
+    const bool last = self->step == session->program.steps; /* interrupted in the final evaluation */
     const int64_t epoch = (last ? self->step - 1 : self->step) / session->program.steps_per_epoch + 1;
     d9_context_clear(session->context);
     D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, epoch));
@@ -402,7 +405,7 @@ static d9_status observe_step(run *self) {
     count_unsaved(self);
     if (!self->options->observer.step) return D9_OK;
     double loss = NAN, seconds = d9_clock_now() - session->mark;
-    if (!session->info.asynchronous) { /* its metrics are there without waiting */
+    if (!session->info.asynchronous) { /* reading metrics does not wait for the device */
         d9_status status = read_metrics(session, metrics);
         if (status == D9_OK) status = check_finite(self, metrics);
         if (status != D9_OK) return status;
@@ -412,7 +415,7 @@ static d9_status observe_step(run *self) {
     return D9_OK;
 }
 
-/* The next step, and the end of its epoch where it is the last one. */
+/* Runs the next step, and the end of its epoch if it is the last step of one. */
 static d9_status advance(run *self) {
     d9_status status;
     d9_session *session = &self->session;
@@ -441,12 +444,13 @@ static d9_status train(run *self) {
 
 /* ---- the end ---- */
 
-/* What the folder of the run holds beside its rows; result.json last. */
+/* Writes predictions, model and checkpoint as configured, and result.json last. */
 static d9_status write_record(d9_context *context, run *self) {
     d9_status status;
     d9_session *session = &self->session;
     const d9_config *config = self->options->config;
-    const bool last = config->keep == D9_KEEP_MODEL || config->keep == D9_KEEP_ALL; /* the best is there already */
+    const bool last =
+        config->keep == D9_KEEP_MODEL || config->keep == D9_KEEP_ALL; /* keep: best has written its model */
     D9_TRY(d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
                                  session->dataset->test.labels, session->program.extent.eval_images));
     if (last) D9_TRY(write_model(self));
@@ -458,16 +462,16 @@ done:
     return status;
 }
 
-/* A record that cannot be completed, on a full disk say, leaves a checkpoint of the end where there is room for that;
- * the one of before stays in any case. */
+/* Writes the record. If that fails, for example on a full disk, writes a final checkpoint if there is space for it; the
+ * previous one stays otherwise. */
 static d9_status write_or_save(d9_context *context, run *self) {
     const d9_status status = write_record(context, self);
     const d9_status saved = status != D9_OK && self->saved_step < self->step ? checkpoint(self, 0) : D9_OK;
-    return status != D9_OK ? status : saved; /* the first message stays */
+    return status != D9_OK ? status : saved; /* the first error is reported */
 }
 
-/* The evaluation behind the last step was the final one, as it turned out: the first of them, where a resumed run did
- * it again. */
+/* Ends a run that stopped early by patience: the evaluation after its last step becomes the final evaluation of the
+ * timeline (the first of them, if a resumed run repeated it). */
 static void end_early(run *self) {
     d9_result *result = self->result;
     d9_segment *segment = self->session.timeline.segments, *end = segment + self->session.timeline.count;
@@ -483,7 +487,7 @@ static d9_status finish(d9_context *context, run *self) {
     d9_status status;
     d9_session *session = &self->session;
     d9_result *result = self->result;
-    if (!self->evaluated) /* resumed after the last step: the clocks have its evaluation */
+    if (!self->evaluated) /* resumed after the last step, whose evaluation the timeline already has */
         D9_TRY(evaluate(self, D9_SEGMENT_EVALUATE, result->epoch_count));
     result->accuracy = self->latest.accuracy;
     result->accuracy_tta = self->latest.accuracy_tta;
@@ -522,14 +526,14 @@ d9_status d9_train(d9_context *context, const d9_train_options *options, d9_resu
     D9_TRY(train(&self));
     D9_TRY(finish(context, &self));
     D9_TRY(keep_timeline(context, &self));
-    if (options->unsaved_steps) *options->unsaved_steps = 0; /* the model is written, or nobody wanted it */
+    if (options->unsaved_steps) *options->unsaved_steps = 0; /* the model is written, or was not requested */
 done:
     d9_evaluation_free(context, &self.latest);
     d9_tensorboard_run_close(context, &self.tensorboard);
     d9_session_close(&self.session);
     d9_lock_free(context, self.lock_path, self.lock);
     if (status != D9_OK) {
-        result->timeline = NULL; /* it went with the session */
+        result->timeline = NULL; /* freed with the session */
         d9_result_free(context, result);
     }
     return status;
