@@ -1,4 +1,5 @@
-/* A map of a configuration bound to its option rows: every key known, every row given its value or its default. */
+/* Binds a map of a configuration to its option rows: every key must be known, and every row gets its value or default.
+ */
 #include "config/values.h"
 
 #include <string.h>

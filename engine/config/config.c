@@ -1,4 +1,4 @@
-/* Layers of YAML -> one tree -> option tables -> the effective configuration. */
+/* Builds the effective configuration: merges layers of YAML into one tree and reads it by the option tables. */
 #include "config/config.h"
 #include "config/layers.h"
 #include "config/reference.h"
@@ -13,8 +13,8 @@
 
 /* ---- sections ---- */
 
-/* The first key that is not known here: one that belongs elsewhere, like `epochs` at the top, is told its place; one
- * that nothing has is left to the binding, which knows what there is here. */
+/* Fails at the first key that belongs into another map, like `epochs` at the top, and names that map. Keys that exist
+ * nowhere are left to the binding, which lists the known ones. */
 static d9_status check_places(d9_context *context, const d9_tree *map, const d9_binding *binding,
                               const char *const *others) {
     d9_status status = D9_OK;
@@ -31,7 +31,7 @@ done:
     return status;
 }
 
-/* The other kind of YAML file there is. */
+/* Fails if the file is an experiment, the other kind of YAML file. */
 static d9_status refuse_experiment(d9_context *context, const d9_tree *root) {
     static const char *const keys[] = {"config", "question", "arms", "grid"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -63,8 +63,8 @@ done:
     return status;
 }
 
-/* The weights to start from are known by their bytes: `sha256:` and their sum, which a record says instead of the path,
- * stays as it is. */
+/* Sets from_sha256 to the SHA-256 of the file that `train.from` names. If `train.from` itself is "sha256:" with a sum,
+ * as in a record, it is kept. */
 static d9_status identify_weights(d9_context *context, d9_config *config, const d9_tree *root) {
     d9_status status = D9_OK;
     const char *path = config->train.from;
@@ -122,7 +122,7 @@ done:
 
 /* ---- tricks ---- */
 
-/* Every key of the map must be a trick's name. */
+/* Every key of the map must be the name of a trick. */
 static d9_status check_names(d9_context *context, d9_config *config, const d9_tree *map) {
     const char *names[D9_TRICK_COUNT + 1] = {0};
     for (int i = 0; i < D9_TRICK_COUNT; i++) names[i] = d9_trick_at(i)->name;
@@ -166,7 +166,7 @@ done:
 
 /* ---- companions ---- */
 
-/* The keys inside are tried when an arm of an ablation is made; a trick's name is checked here. */
+/* Checks the names of tricks. Their companions are checked when an arm of an ablation is made. */
 static d9_status bind_ablate(d9_context *context, d9_config *config, d9_tree *root) {
     d9_status status = D9_OK;
     const d9_tree *map = d9_tree_find(root, "ablate");
@@ -181,9 +181,9 @@ done:
     return status;
 }
 
-/* ---- what chooses ---- */
+/* ---- selection by accuracy ---- */
 
-/* By images set aside for that: a choice that the test images make would be no longer tested by them. */
+/* Early stopping and keep: best need validation images, because the test set must not be used for selection. */
 static d9_status check_choices(d9_context *context, const d9_config *config, const d9_tree *root) {
     const bool best = config->keep == D9_KEEP_BEST, stops = config->eval.patience > 0;
     const d9_tree *node = stops ? d9_tree_find(d9_tree_find(root, "eval"), "patience") : d9_tree_find(root, "keep");
@@ -195,7 +195,7 @@ static d9_status check_choices(d9_context *context, const d9_config *config, con
     return D9_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- whole configurations ---- */
 
 static d9_status build(d9_context *context, d9_config *config, const char *path, const char *yaml,
                        const d9_config_edits *edits) {

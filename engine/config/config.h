@@ -21,11 +21,11 @@ typedef enum d9_optimizer { D9_OPTIMIZER_SGD, D9_OPTIMIZER_ADAM, D9_OPTIMIZER_AD
 typedef enum d9_momentum_form { D9_MOMENTUM_PAGE, D9_MOMENTUM_TORCH, D9_MOMENTUM_PLAIN } d9_momentum_form;
 typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL, D9_KEEP_BEST } d9_keep;
 
-#define D9_FROM_RECORD "sha256:" /* how train.from begins where a record says it */
+#define D9_FROM_RECORD "sha256:" /* prefix of train.from in a record, before the sum */
 
 typedef struct d9_config {
     d9_arena arena;
-    const char *path;  /* the file, as given */
+    const char *path;  /* of the file, as given */
     const char *title; /* `title:`, or the file's name without .yaml */
 
     /* root table */
@@ -54,7 +54,7 @@ typedef struct d9_config {
     } data;
     struct {
         double every;     /* epochs between evaluations; 0: only at the end */
-        int64_t patience; /* of them, without a better accuracy, until training ends; 0: it goes on */
+        int64_t patience; /* epochs without a better accuracy after which training ends; 0: never */
     } eval;
     struct {
         double epochs, weight_decay, momentum, bias_lr_multiplier, beta2, epsilon;
@@ -64,23 +64,23 @@ typedef struct d9_config {
         int momentum_form; /* d9_momentum_form */
         bool decoupled, image_gradient;
         d9_schedule lr;
-        const char *from;        /* file of the weights that training starts from; NULL: none */
-        const char *from_sha256; /* "sha256:" and 64 digits: what its bytes are, and how a record names it */
+        const char *from;        /* file of the initial weights; NULL: none */
+        const char *from_sha256; /* "sha256:" and 64 digits, which records contain instead of the path */
     } train;
     struct {
         double accuracy, seconds, epochs;
         const char *hardware, *source;
-    } published; /* NaN, NULL: none */
+    } published; /* NaN and NULL: not given */
 
     const d9_model *model;
     void *model_options;
     bool trick_on[D9_TRICK_COUNT];
-    void *trick_options[D9_TRICK_COUNT]; /* NULL when off */
+    void *trick_options[D9_TRICK_COUNT]; /* NULL if the trick is off */
 
-    /* `ablate:`, a map TRICK -> {KEY: VALUE}: its companions, what else changes when the trick leaves; KEY as in --set,
-     * or TRICK.OPTION; data for `dawn9 ablate`; NULL: none */
+    /* `ablate:`, a map TRICK -> {KEY: VALUE}: the companions of the trick, settings that change when `dawn9 ablate`
+     * leaves it out. KEY is as in --set, or TRICK.OPTION. NULL: none */
     const struct d9_tree *ablate;
-    const struct d9_tree *tree; /* config/tree.h: the merged layers, where the printout finds origins */
+    const struct d9_tree *tree; /* config/tree.h: the merged layers, with the origin of each value */
 } d9_config;
 
 /* What the command line adds, applied after the file in this order: with, without, set. `with` of a trick that is
@@ -96,21 +96,21 @@ typedef struct d9_config_edits {
     bool eval_only; /* nothing will be trained: by which images a run chooses its end or its model does not matter */
 } d9_config_edits;
 
-/* The file that `path` names: itself where it exists, else the configuration of that name that came with dawn9
- * ("dawn94.yaml", "ladder/01-baseline.yaml"). False: neither. */
+/* Finds the file that `path` names: itself if it exists, else the installed configuration of that name ("dawn94.yaml",
+ * "ladder/01-baseline.yaml"). False: neither exists. */
 bool d9_config_find(d9_context *context, const char *path, char found[D9_INSTALLED_BYTES]);
 
-/* `path` as d9_config_find takes it. */
+/* Loads a configuration. `path` as in d9_config_find. */
 D9_MUST_USE d9_status d9_config_load(d9_context *context, const char *path, const d9_config_edits *edits,
                                      d9_config **config);
-/* The same from YAML text instead of a file (`name` stands in messages; `base:` is relative to the current folder). */
+/* Loads a configuration from YAML text. Messages call it `name`; `base:` is relative to the working directory. */
 D9_MUST_USE d9_status d9_config_parse(d9_context *context, const char *name, const char *yaml,
                                       const d9_config_edits *edits, d9_config **config);
 void d9_config_free(d9_context *context, d9_config *config);
 
-/* As YAML that loads to the same configuration. With `origins` each line ends in a comment that says who said the
- * value,
- * "# configs/base.yaml:9", "# --set train.epochs=3", "# default", and a trick that was switched off has a line, too. */
+/* Prints the configuration as YAML that loads to the same configuration. With `origins` each line ends in a comment
+ * with the origin of its value, "# configs/base.yaml:9", "# --set train.epochs=3" or "# default", and tricks that were
+ * switched off have lines too. */
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 of the printout less the seed and what cannot change a result (title, keep, published, ablate,
@@ -118,11 +118,11 @@ void d9_config_print(const d9_config *config, bool origins, d9_text *text);
  * seed and agree in this. */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
-/* The first thing that makes two configurations differ in their hash: "train.epochs is 3, here 4", "it has tricks.ema",
- * "it has no tricks.ema". `text` stays empty where there is none. */
+/* Describes the first difference that makes the hashes of two configurations differ: "train.epochs is 3, here 4", "it
+ * has tricks.ema", "it has no tricks.ema". `text` stays empty if there is none. */
 void d9_config_difference(const d9_config *there, const d9_config *here, d9_text *text);
 
-/* Each option table there is, for help and the reference page: section "train", "tricks.ema", "model (resnet9)".
+/* Enumerates all option tables for help and the reference page: sections "train", "tricks.ema", "model (resnet9)".
  * False past the end. */
 bool d9_config_section(int index, const char **section, const char **doc, const d9_option **options);
 

@@ -64,7 +64,7 @@ static char *split(char *text, char mark) {
     return NULL;
 }
 
-/* "ema,celu" and "ema=3" are no names, and are often written. */
+/* Rejects names like "ema,celu" and "ema=3", which are common mistakes, with a hint. */
 static d9_status check_name(d9_context *context, const d9_tree *layer, const char *name) {
     if (strchr(name, ',')) return d9_tree_fail(context, layer, "takes one trick; repeat it for each");
     if (strchr(name, '=')) return d9_tree_fail(context, layer, "write NAME or NAME:KEY=VALUE,KEY=VALUE");
@@ -112,7 +112,7 @@ done:
 
 /* ---- --set KEY=VALUE ---- */
 
-/* An option of a trick that is off would switch it on by surprise. */
+/* Fails if --set names an option of a trick that is off, because setting it would switch the trick on. */
 static d9_status check_trick_is_on(d9_context *context, const d9_tree *root, const d9_tree *layer) {
     const d9_tree *wanted = layer->first, *trick = wanted->first;
     if (strcmp(wanted->key, "tricks") != 0 || !trick || !trick->first || d9_trick_index(trick->key) < 0) return D9_OK;

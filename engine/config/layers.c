@@ -1,4 +1,4 @@
-/* Files and their bases: loading, merging, and the chain that must not close. */
+/* Loads and merges configuration files and their bases, and rejects a file that inherits itself. */
 #include "config/layers.h"
 #include "core/system.h"
 
@@ -6,12 +6,12 @@
 
 enum { CHAIN_MAX = 32, FILE_MOST = 1 << 20 };
 
-/* The files being loaded, from the first to the one that is read now. */
+/* The chain of files being loaded, from the first to the current one. */
 typedef struct ancestry {
     const struct ancestry *from;
     const char *path;
-    struct stat state; /* device and inode: the same file under another name closes the chain too */
-    bool is_file;      /* false: text that was handed over */
+    struct stat state; /* device and inode identify a file under any name */
+    bool is_file;      /* false: the YAML came as text */
 } ancestry;
 
 /* ---- merging ---- */
@@ -21,7 +21,7 @@ static const char *model_name(const d9_tree *model) {
     return name && name->kind == D9_TREE_SCALAR ? name->text : NULL;
 }
 
-/* Options of one network mean nothing to another. A model that gives no name keeps the one under it. */
+/* Does `over` name another model, so that the options of `under` do not apply? A map without a name keeps the model. */
 static bool is_other_model(const d9_tree *under, const d9_tree *over) {
     if (strcmp(over->key, "model") != 0 || over->parent->parent) return false;
     const char *name = model_name(over), *inherited = model_name(under);
@@ -46,9 +46,9 @@ void d9_layers_merge(d9_tree *under, d9_tree *over) {
         else if (old->kind != D9_TREE_MAP || child->kind != D9_TREE_MAP || is_other_model(old, child))
             replace(old, child);
         else {
-            old->place = child->place; /* the last to say something of a map answers for it */
+            old->place = child->place; /* errors name the last layer that changed the map */
             old->key_place = child->key_place;
-            if (d9_tree_find(child, "values")) d9_tree_remove(old, "peak"); /* it was of the values that are replaced */
+            if (d9_tree_find(child, "values")) d9_tree_remove(old, "peak"); /* it belonged to the replaced values */
             d9_layers_merge(old, child);
         }
     }
@@ -74,7 +74,7 @@ void d9_layers_normalize(d9_tree *root) {
 
 static d9_status load(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root);
 
-/* A configuration that cannot be read is a usage error, whatever the file layer calls it. */
+/* Reads a file. Any failure is D9_USAGE, because the user named the file. */
 static d9_status read_file(d9_context *context, const char *path, const d9_tree *base, uint8_t **bytes) {
     d9_context quiet = *context;
     size_t size;
@@ -88,7 +88,7 @@ static d9_status read_file(d9_context *context, const char *path, const d9_tree 
     return d9_fail(context, status, "%s", quiet.message);
 }
 
-/* Relative to the file that says it; text has no folder of its own and means the current one. */
+/* Makes `path` relative to the folder of the file that contains it, or to the working directory for text. */
 static d9_status join(d9_context *context, d9_arena *arena, const ancestry *from, const char *path, char **joined) {
     const char *slash = from->is_file ? strrchr(from->path, '/') : NULL;
     if (*path == '/' || !slash) return d9_arena_copy(context, arena, path, joined);
@@ -115,7 +115,7 @@ static d9_status check_chain(d9_context *context, const ancestry *link, const d9
     return d9_tree_fail_text(context, base, &base->place, &chain);
 }
 
-/* `base`: the node that names the file; NULL for the first. */
+/* Loads a file and its bases. `base`: the node that names the file; NULL for the first file. */
 static d9_status load_file(d9_context *context, d9_arena *arena, const ancestry *from, const d9_tree *base,
                            const char *path, d9_tree **root) {
     d9_status status = D9_OK;
@@ -130,7 +130,7 @@ done:
     return status;
 }
 
-/* What speaks about one file alone is not inherited. */
+/* Loads the base of a file, without the keys that are not inherited. */
 static d9_status load_base(d9_context *context, d9_arena *arena, const ancestry *from, const d9_tree *base,
                            d9_tree **root) {
     d9_status status = D9_OK;

@@ -1,23 +1,23 @@
-/* Layers of configuration trees: a file over its base, the command line over the file. */
+/* Merges layers of configuration trees: a file over its base, the command line over the file. */
 #ifndef D9_CONFIG_LAYERS_H
 #define D9_CONFIG_LAYERS_H
 
 #include "config/config.h"
 #include "config/tree.h"
 
-/* The file and everything it inherits, merged. `yaml` NULL: read from `path`. The root is a map without `base`. */
+/* Loads a file and merges it over everything that it inherits. `yaml` NULL: read from `path`. The root is a map without
+ * `base`. */
 D9_MUST_USE d9_status d9_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml,
                                      d9_tree **root);
 
-/* Puts `over` over `under`: maps by key, everything else replaced; another model.name replaces the model. Nodes
- * of `over` move into `under`. */
+/* Merges `over` into `under`: maps by key, everything else is replaced; another model.name replaces the whole model.
+ * Nodes of `over` move into `under`. */
 void d9_layers_merge(d9_tree *under, d9_tree *over);
 
 /* Applies what the command line adds: with, without, set. */
-D9_MUST_USE d9_status d9_layers_edit(d9_context *context, d9_arena *arena, const d9_config_edits *edits,
-                                     d9_tree *root);
+D9_MUST_USE d9_status d9_layers_edit(d9_context *context, d9_arena *arena, const d9_config_edits *edits, d9_tree *root);
 
-/* `tricks: {x: on}` means `{x: {}}`; off stays a word, so that it covers what lies under it. */
+/* Replaces `tricks: {x: on}` by `{x: {}}`. `off` stays a scalar, so that it replaces an inherited map. */
 void d9_layers_normalize(d9_tree *root);
 bool d9_layers_is_off(const d9_tree *trick);
 

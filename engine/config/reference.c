@@ -1,4 +1,4 @@
-/* The option tables in words, for help, suggestions and the reference page. */
+/* Describes the option tables in words, for help, suggestions and the reference page. */
 #include "config/reference.h"
 
 #include <ctype.h>
@@ -13,7 +13,8 @@ static const char *const type_words[] = {
     [D9_OPTION_CHOICE] = "word",           [D9_OPTION_INTS] = "list of whole numbers",
     [D9_OPTION_REALS] = "list of numbers", [D9_OPTION_SCHEDULE] = "schedule"};
 
-/* Two bounds of 0 mean that there are none. An upper bound of 1e15 or more only prevents overflow: it is not shown. */
+/* Adds the bounds of an option. Two bounds of 0 mean no bounds. An upper bound of 1e15 or more only prevents overflow
+ * and is not shown. */
 static void add_bounds(const d9_option *option, d9_text *text) {
     const double endless = 1e15;
     if (option->minimum == 0 && option->maximum == 0) return;
@@ -44,7 +45,7 @@ void d9_option_describe(const d9_option *option, d9_text *text) {
 
 /* ---- keys by path ---- */
 
-/* "model (resnet9)" is the map `model`, and the root has no name in a path. */
+/* Makes the path of a key. The section "model (resnet9)" is the map `model`, and the root adds no prefix. */
 static void make_path(const char *section, const char *option, char *path, size_t size) {
     const bool root = strcmp(section, "root") == 0;
     snprintf(path, size, "%.*s%s%s", root ? 0 : (int)strcspn(section, " "), section, root ? "" : ".", option);
@@ -75,7 +76,7 @@ static bool ends_in(const char *path, const char *word) {
     return tail == length || path[length - tail - 1] == '.';
 }
 
-/* `published` is data for reports: nobody who writes "epochs" means it. */
+/* Keys of `published` are not suggested, because they are only data for reports. */
 bool d9_config_belongs(const char *word, d9_text *text) {
     d9_key key;
     int found = 0;
@@ -113,7 +114,7 @@ static const char preface[] =
     "schedule.\n"
     "A step uses the value at its end, as Page's recipe does, or with `at: start` at its start, as airbench's do.\n";
 
-/* A bar would end the cell. */
+/* Adds text to a table cell; a bar would end the cell, so it is escaped. */
 static void add_cell(d9_text *text, const char *bytes) {
     for (; *bytes; bytes++) d9_text_add(text, *bytes == '|' ? "\\|" : "%c", *bytes);
 }

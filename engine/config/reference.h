@@ -1,10 +1,10 @@
-/* What the option tables say of themselves: a row in words, a key by its path, and the reference page. */
+/* Descriptions from the option tables: of one row, of a key by its path, and the reference page. */
 #ifndef D9_CONFIG_REFERENCE_H
 #define D9_CONFIG_REFERENCE_H
 
 #include "config/config.h"
 
-/* What may be written, "number, 0 to 1" or "one of a, b"; and with what is taken where nothing is. */
+/* Appends the legal values of an option, "number, 0 to 1" or "one of a, b"; d9_option_describe also its default. */
 void d9_option_values(const d9_option *option, d9_text *text);
 void d9_option_describe(const d9_option *option, d9_text *text); /* "number, 0 to 1; default 0.99" */
 
@@ -14,15 +14,16 @@ typedef struct d9_key {
     const d9_option *option;
 } d9_key;
 
-/* Every key there is, in the order of the reference page. False past the end. */
+/* Enumerates all keys in the order of the reference page. False past the end. */
 bool d9_config_key(int index, d9_key *key);
 bool d9_config_key_find(const char *path, d9_key *key);
 
-/* Appends where a word that is no key belongs: "epochs" -> "train.epochs", "alpha" -> "tricks.label_smoothing.alpha or
- * tricks.celu.alpha", "ema" -> "tricks.ema". False, and nothing appended, where nothing has that name. */
+/* Appends the full paths of keys that end in `word`: "epochs" -> "train.epochs", "alpha" ->
+ * "tricks.label_smoothing.alpha or tricks.celu.alpha", "ema" -> "tricks.ema". False, and nothing is appended, if there
+ * is none. */
 bool d9_config_belongs(const char *word, d9_text *text);
 
-/* docs/config.md: every key by section, in Markdown. */
+/* Writes docs/config.md: all keys by section, in Markdown. */
 void d9_config_reference(d9_text *text);
 
 #endif

@@ -1,11 +1,11 @@
-/* libyaml's events -> a tree with places. */
+/* Builds a tree with source positions from libyaml's events. */
 #include "config/tree.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <yaml.h>
 
-enum { DEPTH_MAX = 32, KEYS_MAX = 1024 }; /* a key is looked for along its map, so maps have a bound */
+enum { DEPTH_MAX = 32, KEYS_MAX = 1024 }; /* looking up a key scans its map, so the size of maps is limited */
 
 /* ---- nodes ---- */
 
@@ -67,13 +67,13 @@ void d9_tree_quote(const char *bytes, d9_text *text) {
     d9_text_init(text->context, &escaped);
     for (; *bytes; bytes++) d9_text_add(&escaped, *bytes == '"' || *bytes == '\\' ? "\\%c" : "%c", *bytes);
     d9_text_add(text, "\"");
-    d9_text_add_shown(text, d9_text_get(&escaped)); /* \xHH means the same in a quoted scalar */
+    d9_text_add_shown(text, d9_text_get(&escaped)); /* \xHH has the same meaning in a quoted scalar */
     d9_text_add(text, "\"");
     if (text->status == D9_OK) text->status = d9_text_status(&escaped);
     d9_text_free(&escaped);
 }
 
-/* A plain scalar of a block may hold what would end it inside brackets. */
+/* Writes a scalar, quoted if needed. Inside brackets more characters need quotes than in a block. */
 static void write_scalar(const d9_tree *node, bool bracketed, d9_text *text) {
     if (node->quoted || (bracketed && node->text[strcspn(node->text, ",[]{}:#")]))
         d9_tree_quote(node->text, text);
@@ -162,7 +162,7 @@ typedef struct reader {
     d9_arena *arena;
     d9_place place; /* source and edit for every node */
     yaml_parser_t parser;
-    yaml_event_t event; /* the current one; empty before the first */
+    yaml_event_t event; /* the current event; empty before the first */
 } reader;
 
 static d9_place place_at(const reader *reader, const yaml_mark_t *mark) {
@@ -188,7 +188,7 @@ static d9_status advance(reader *reader) {
                   parser->context ? ": " : "", parser->problem);
 }
 
-/* The parts of YAML that would let one place in a file mean another. */
+/* Rejects anchors, aliases and tags, which would make one part of a file change the meaning of another. */
 static d9_status refuse_extras(reader *reader) {
     const yaml_event_t *event = &reader->event;
     const yaml_char_t *anchor = NULL, *tag = NULL;
@@ -266,7 +266,7 @@ done:
     return status;
 }
 
-/* The node whose first event is the current one. */
+/* Reads the node whose first event is the current one. */
 static d9_status read_node(reader *reader, d9_tree *parent, const char *key, const d9_place *key_place, int depth,
                            d9_tree **result) {
     d9_status status = D9_OK;

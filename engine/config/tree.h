@@ -1,7 +1,7 @@
-/* A YAML document as a tree that remembers where each node was said.
+/* A YAML document as a tree whose nodes know their position in the source.
  *
- * Maps, lists and scalars only: anchors, aliases, tags, second documents and duplicate keys are refused. All
- * nodes live in the arena they were made in. Failures are D9_USAGE, "FILE:LINE:COLUMN: key.path: ...". */
+ * Only maps, lists and scalars: anchors, aliases, tags, second documents and duplicate keys are rejected. All nodes
+ * live in the arena that they were allocated in. Failures are D9_USAGE, "FILE:LINE:COLUMN: key.path: ...". */
 #ifndef D9_CONFIG_TREE_H
 #define D9_CONFIG_TREE_H
 
@@ -10,7 +10,7 @@
 
 typedef struct d9_place {
     const char *source; /* the file's path; or "--set", "--with", "--without", "default" */
-    const char *edit;   /* what the command line said after it; NULL for a file */
+    const char *edit;   /* argument of that option on the command line; NULL for a file */
     int line, column;   /* from 1; line 0: not a file */
 } d9_place;
 
@@ -18,39 +18,39 @@ typedef enum d9_tree_kind { D9_TREE_SCALAR, D9_TREE_LIST, D9_TREE_MAP } d9_tree_
 
 typedef struct d9_tree {
     d9_tree_kind kind;
-    const char *key;  /* in a map; NULL: the root, or an element of a list */
-    const char *text; /* of a scalar */
+    const char *key;  /* its key in a map; NULL: the root, or an element of a list */
+    const char *text; /* value of a scalar */
     bool quoted;
     d9_place place, key_place;
     struct d9_tree *parent, *first, *last, *next;
     int count; /* children */
 } d9_tree;
 
-/* One document. `place` names the source; its line is 1 for a file, 0 where lines mean nothing. */
+/* Parses one document. `place` names the source; its line is 1 for a file, 0 if the source has no lines. */
 D9_MUST_USE d9_status d9_tree_parse(d9_context *context, d9_arena *arena, const d9_place *place, const char *yaml,
                                     size_t size, d9_tree **root);
 
-/* An empty node; `key` is copied, NULL for none. */
+/* Makes an empty node. `key` is copied; NULL: none. */
 D9_MUST_USE d9_status d9_tree_make(d9_context *context, d9_arena *arena, d9_tree_kind kind, const d9_place *place,
                                    const char *key, d9_tree **node);
-/* The map of this key, made empty where there is none. */
+/* Finds the map with this key, or adds an empty one. */
 D9_MUST_USE d9_status d9_tree_map(d9_context *context, d9_arena *arena, d9_tree *parent, const char *key,
                                   d9_tree **map);
 void d9_tree_append(d9_tree *parent, d9_tree *child);
 void d9_tree_remove(d9_tree *map, const char *key);
-d9_tree *d9_tree_find(const d9_tree *map, const char *key); /* NULL: no such key, or not a map */
+d9_tree *d9_tree_find(const d9_tree *map, const char *key); /* NULL: no such key, or `map` is not a map */
 
 /* Appends the node as YAML in one line that reads back to the same tree: 0.3, "a b", [64, 128], {celu.alpha: 0.3}. */
 void d9_tree_write(const d9_tree *node, d9_text *text);
 
 void d9_tree_quote(const char *bytes, d9_text *text); /* "a b", as a quoted scalar */
 
-/* Fails with the place of the value, or of its key, and the node's path in front. */
+/* Fails with a message that starts with the position of the value, or of its key, and the path of the node. */
 #define d9_tree_fail(context, node, ...)     d9_tree_fail_at((context), &(node)->place, (node), __VA_ARGS__)
 #define d9_tree_fail_key(context, node, ...) d9_tree_fail_at((context), &(node)->key_place, (node), __VA_ARGS__)
 D9_MUST_USE d9_status d9_tree_fail_at(d9_context *context, const d9_place *place, const d9_tree *node,
                                       const char *format, ...) D9_PRINTF(4, 5); /* `node` NULL: no path */
-/* The same with a reason that was built up; it is freed. */
+/* The same with a reason from a text, which is freed. */
 D9_MUST_USE d9_status d9_tree_fail_text(d9_context *context, const d9_tree *node, const d9_place *place,
                                         d9_text *reason);
 /* Only logs it, with the place of the key. */

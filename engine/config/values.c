@@ -1,4 +1,4 @@
-/* Values by option row: one reader and one writer per type, beside each other. */
+/* Reads and writes values by option row: one reader and one writer per type, next to each other. */
 #include "config/values.h"
 #include "step/program.h"
 
@@ -9,10 +9,10 @@
 
 enum { WORDS_MAX = 64, CHOICES_BYTES = 512 };
 
-/* What the reader of any type is told. */
+/* Arguments of all readers. */
 typedef struct reading {
     d9_context *context;
-    d9_arena *arena; /* where texts go */
+    d9_arena *arena; /* for texts */
     const d9_option *option;
 } reading;
 typedef d9_status reader(const reading *reading, const d9_tree *node, void *field);
@@ -67,7 +67,7 @@ static void write_integer(const void *field, d9_text *text) {
     d9_text_add(text, "%lld", (long long)*(const int64_t *)field);
 }
 
-/* The shortest decimal that reads back to the same bits. */
+/* Writes the shortest decimal that reads back to the same bits. */
 static void write_real(const void *field, d9_text *text) {
     const double value = *(const double *)field;
     char digits[40];
@@ -81,7 +81,7 @@ static void write_real(const void *field, d9_text *text) {
 
 /* ---- words ---- */
 
-/* The "a|b|c" of an option as a list; an empty last word is none. */
+/* Splits the choices "a|b|c" of an option into a list; an empty last word is left out. */
 static int split_choices(const char *choices, char storage[CHOICES_BYTES], const char *words[WORDS_MAX]) {
     int count = 0;
     snprintf(storage, CHOICES_BYTES, "%s", choices);
@@ -93,7 +93,7 @@ static int split_choices(const char *choices, char storage[CHOICES_BYTES], const
     return count;
 }
 
-/* The index of the node's word among the choices. */
+/* Reads a word as its index among the choices. */
 static d9_status read_choice(const reading *reading, const d9_tree *node, void *field) {
     char storage[CHOICES_BYTES];
     const char *words[WORDS_MAX];
@@ -126,7 +126,7 @@ static d9_status read_bool(const reading *reading, const d9_tree *node, void *fi
 
 static void write_bool(const void *field, d9_text *text) { d9_text_add(text, *(const bool *)field ? "on" : "off"); }
 
-/* An optional text says "" for none. */
+/* Reads a text; "" means none for an optional one. */
 static d9_status read_text(const reading *reading, const d9_tree *node, void *field) {
     d9_status status = D9_OK;
     int index;
@@ -151,7 +151,7 @@ static void write_text(const void *field, d9_text *text) {
 
 /* ---- lists ---- */
 
-/* Each element by `read` into `first` and what follows it, `size` bytes apart. */
+/* Reads each element of a list by `read` into an array at `first` with elements of `size` bytes. */
 static d9_status read_list(const reading *reading, const d9_tree *node, const char *needed, reader *read, void *first,
                            size_t size, int *count) {
     d9_status status = D9_OK;
@@ -213,7 +213,8 @@ static bool parse_knot(const char *word, d9_knot *knot) {
     return knot->value >= 0 && !(percent && knot->value > 100);
 }
 
-/* Like is compared with like: whether end-2 lies before 20% depends on the epochs, and is clamped there. */
+/* Does the knot lie before its predecessor? Only knots of the same kind are compared: whether end-2 lies before 20%
+ * depends on the number of epochs, and such knots are clamped later. */
 static bool goes_back(const d9_knot *before, const d9_knot *knot) {
     if (before->unit != knot->unit) return false;
     return knot->unit == D9_KNOT_BEFORE_END ? knot->value > before->value : knot->value < before->value;
@@ -236,7 +237,7 @@ static void write_knot(const void *field, d9_text *text) {
     if (knot->unit == D9_KNOT_PERCENT) d9_text_add(text, "%%");
 }
 
-/* The same shape with another largest value. To 15 digits, so that a tenth of 0.2 is 0.02. */
+/* Scales a schedule to another largest value. Results are rounded to 15 digits, so that a tenth of 0.2 is 0.02. */
 static d9_status scale_to_peak(const reading *reading, const d9_tree *node, d9_schedule *schedule) {
     d9_status status = D9_OK;
     double peak;
@@ -291,7 +292,7 @@ static d9_status read_schedule(const reading *reading, const d9_tree *node, void
                      &read.value_count));
     if (read.count != read.value_count)
         D9_TRY(d9_tree_fail(context, node, "%d values for %d knots; there must be one for each", read.value_count,
-                            read.count)); /* at the map: either list may be inherited */
+                            read.count)); /* reported at the map, because either list may be inherited */
     D9_TRY(read_at(reading, d9_tree_find(node, "at"), &read.at_start));
     if (peak) D9_TRY(scale_to_peak(reading, peak, &read));
     *(d9_schedule *)field = read;
@@ -318,13 +319,14 @@ static const struct {
     [D9_OPTION_INT] = {read_integer, write_integer},
     [D9_OPTION_REAL] = {read_real, write_real},
     [D9_OPTION_TEXT] = {read_text, write_text},
-    [D9_OPTION_CHOICE] = {read_choice, NULL}, /* its words are in the option: write_choice */
+    [D9_OPTION_CHOICE] = {read_choice, NULL}, /* written by write_choice, which needs the option's words */
     [D9_OPTION_INTS] = {read_integers, write_integers},
     [D9_OPTION_REALS] = {read_reals, write_reals},
     [D9_OPTION_SCHEDULE] = {read_schedule, write_schedule},
 };
 
-/* Without a node the default. The default "" of an optional value is a text that is NULL, a number that is NaN. */
+/* Without a node, reads the default. The default "" of an optional value becomes NULL for a text and NaN for a number.
+ */
 d9_status d9_value_read(d9_context *context, d9_arena *arena, const d9_option *option, const d9_tree *node,
                         void *base) {
     static const d9_place place = {.source = "default"};
@@ -357,7 +359,7 @@ bool d9_value_write(const d9_option *option, const void *base, d9_text *text) {
 
 bool d9_value_is_default(const d9_option *option, const void *base, d9_text *text) {
     d9_status status;
-    d9_schedule storage = {0}; /* the largest of the types */
+    d9_schedule storage = {0}; /* space for a value of any type: this is the largest */
     d9_option stored = *option;
     d9_arena arena = {0};
     d9_text value, fallback;

@@ -1,4 +1,5 @@
-/* One option's value: from a tree node into its field, and back to YAML (values.c). A map of them (bind.c). */
+/* Reads the value of an option from a tree node into its field, and writes it as YAML (values.c); reads a whole map
+ * (bind.c). */
 #ifndef D9_CONFIG_VALUES_H
 #define D9_CONFIG_VALUES_H
 
@@ -9,19 +10,19 @@
 D9_MUST_USE d9_status d9_value_read(d9_context *context, d9_arena *arena, const d9_option *option, const d9_tree *node,
                                     void *base);
 
-extern const char *const d9_schedule_keys[]; /* of a schedule's map; NULL ends them */
+extern const char *const d9_schedule_keys[]; /* keys of a schedule's map, ended by NULL */
 
-/* Fails at the node: "needs NEEDED, not what it is". */
+/* Fails at the node with "needs NEEDED, not ...", followed by its kind. */
 D9_MUST_USE d9_status d9_value_wrong_type(d9_context *context, const d9_tree *node, const char *needed);
 
-/* Appends the field as YAML; false, and nothing appended, where an optional value is absent. */
+/* Appends the field as YAML; false, and nothing is appended, if an optional value is absent. */
 bool d9_value_write(const d9_option *option, const void *base, d9_text *text);
 
-/* Whether the field is what the default makes it. A failure is remembered in `text`, as one of writing there. */
+/* Does the field have its default value? A failure is stored in `text`, like a failure to write to it. */
 bool d9_value_is_default(const d9_option *option, const void *base, d9_text *text);
 
-/* Reads a map by tables: every row of every table is filled, from the map or its default. Keys of no table
- * fail, except those in `others` (NULL-terminated; may be NULL). */
+/* Reads a map by tables: every row of every table is filled, from the map or with its default. Keys of no table fail,
+ * except those in `others` (NULL-terminated; may be NULL). */
 typedef struct d9_binding {
     const d9_option *options; /* NULL: none */
     void *base;
@@ -29,10 +30,10 @@ typedef struct d9_binding {
 D9_MUST_USE d9_status d9_values_bind(d9_context *context, d9_arena *arena, const d9_tree *map,
                                      const d9_binding *bindings, int count, const char *const *others);
 
-/* Whether a table or `others` has the key. */
+/* Does a table or `others` have the key? */
 bool d9_values_know(const d9_binding *bindings, int count, const char *const *others, const char *key);
 
-/* "known: a, b; did you mean b?" as the tail of a refusal. */
+/* Appends "known: a, b; did you mean b?", the end of an error message. */
 void d9_suggest(d9_text *text, const char *label, const char *word, const char *const *words, int count);
 
 #endif
