@@ -1,4 +1,4 @@
-/* Coefficients by step, the updates of the groups, and the tail. */
+/* Builds tables of coefficients by step, the updates of the groups, and the tail. */
 #include "build/parts.h"
 #include "graph/op.h"
 
@@ -20,7 +20,8 @@ done:
     return status;
 }
 
-/* The rate of a group: schedule * multiplier, and over the step's images as it meets summed gradients. */
+/* Builds the table of a group's learning rate: schedule times multiplier, divided by the images of the step, because
+ * gradients are sums. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
     d9_status status;
@@ -35,7 +36,7 @@ done:
     return status;
 }
 
-/* A ratio that grows with the steps that are done. */
+/* Builds the table of a ratio that grows with the progress of the run. */
 static d9_status growing_ratio(d9_context *context, d9_program *program, const d9_tail_node *tail, int *id) {
     d9_status status;
     double *values;
@@ -52,7 +53,8 @@ static double decay_of(const d9_group *group, int64_t images) {
     return group->weight_decay * (group->mean ? 1 : (double)images) * group->decay_multiplier;
 }
 
-/* What depends on a step's images: the same in all of them, but where some take more batches. */
+/* Sets the coefficients that depend on the number of images of a step. They are constant unless steps take different
+ * numbers of batches. */
 static d9_status decay_and_share(d9_context *context, d9_program *program, const d9_group *group,
                                  d9_update_attributes *update) {
     d9_status status = D9_OK;
@@ -70,7 +72,8 @@ done:
     return status;
 }
 
-/* What a moving average holds of its t values in step t, from 1: 1 - (1 - weight)^t. */
+/* Builds the table of Adam's bias correction: a moving average has the total weight 1 - (1 - weight)^t in step t,
+ * from 1. */
 static d9_status correction_table(d9_context *context, d9_program *program, const d9_group *group, double weight,
                                   int64_t from, int *id) {
     d9_status status;
@@ -86,8 +89,8 @@ done:
     return status;
 }
 
-/* The steps in which filters return to their norm: each that lies an interval behind the last, or behind the group's
- * beginning. */
+/* Builds the table of the steps in which filters are renormalised: the first step an interval after the previous such
+ * step, or after the beginning of the group. */
 static d9_status renormalise_table(d9_context *context, d9_program *program, const d9_group *group, d9_when when,
                                    int *id) {
     d9_status status;
@@ -96,7 +99,7 @@ static d9_status renormalise_table(d9_context *context, d9_program *program, con
                   growth = group->renormalise_last > 0 ? group->renormalise_last - every : 0;
     D9_TRY(d9_build_table(context, program, "renormalise", program->steps, id, &values));
     for (int64_t s = when.from, last = s - 1, end; s < until; s = end + 1) {
-        end = s + d9_program_batches(program, s) - 1; /* the last batch of the step */
+        end = s + d9_program_batches(program, s) - 1; /* last batch of the step */
         if (!d9_when_active(&when, s, end - s + 1, program->steps_per_epoch)) continue;
         const int64_t interval = every + growth * (end - when.from + 1) / (until - when.from);
         values[s] = end - last >= interval;
@@ -108,7 +111,8 @@ done:
 
 /* ---- updates and the tail ---- */
 
-/* A range of a buffer as one value, from an element on: "state[weights]"; what NULL: all of it, "state". */
+/* Makes a value of a range of a buffer that starts at element `begin`, named "state[weights]"; `what` NULL: the whole
+ * buffer, "state". */
 static d9_status range(d9_context *context, d9_program *program, d9_buffer buffer, const char *what, int64_t begin,
                        d9_shape shape, d9_value_id *id) {
     char name[D9_NAME_SIZE];
@@ -125,14 +129,15 @@ static d9_status range(d9_context *context, d9_program *program, d9_buffer buffe
     return d9_fail(context, D9_USAGE, "two parts of the optimizer are named %s", what ? what : whole);
 }
 
-/* What an update moves: a group, or one parameter of it. */
+/* The parameters of an update: a group, or one parameter of it. */
 typedef struct member {
     const char *name;
     int64_t begin; /* element in STATE, GRADIENT and accumulators of groups */
     d9_shape shape;
 } member;
 
-/* Groups share an accumulator of one name, each its own range of it. */
+/* Adds the accumulators of an update as inputs. Groups share an accumulator of the same name; each uses its own range.
+ */
 static d9_status add_accumulators(d9_context *context, const d9_group *group, const member *moved, d9_program *program,
                                   d9_node *node) {
     d9_status status = D9_OK;
@@ -156,7 +161,7 @@ done:
     return status;
 }
 
-/* `node`: with all but what it moves. */
+/* Adds an update node. `node` has everything but its inputs and outputs. */
 static d9_status add_update_node(d9_context *context, const d9_group *group, const member *moved, d9_program *program,
                                  d9_node node) {
     d9_status status;
@@ -175,7 +180,7 @@ static d9_status add_each_update(d9_context *context, const d9_group *group, d9_
     d9_status status = D9_OK;
     const int64_t size = (int64_t)d9_type_bytes(program->precision->master);
     for (int v = 0, count = program->train.value_count; v < count; v++) {
-        const d9_value value = program->train.values[v]; /* the array moves */
+        const d9_value value = program->train.values[v]; /* a copy, because adding values reallocates the array */
         const member moved = {value.name, value.offset / size, value.shape};
         if (value.kind != D9_VALUE_PARAMETER || !value.trainable) continue;
         if (d9_groups_find(&program->groups, &value) != (int)(group - program->groups.group)) continue;
@@ -222,7 +227,7 @@ done:
     return status;
 }
 
-/* The state itself, or an accumulator of it. */
+/* Is the buffer STATE, or an accumulator with the layout of STATE? */
 static bool is_state(const d9_program *program, d9_buffer buffer) {
     const int i = (int)buffer - (int)D9_BUFFER_ACCUMULATORS;
     return buffer == D9_BUFFER_STATE || (i >= 0 && i < program->accumulators.count &&

@@ -1,10 +1,10 @@
-/* Layout: groups first, then frozen parameters, then statistics, each value at a multiple of 64 bytes, so that
- * one update covers a group and one lerp covers the state. */
+/* Layout of the state: groups first, then frozen parameters, then statistics, each value at a multiple of 64 bytes, so
+ * that one update covers a group and one lerp covers the state. */
 #include "step/layout.h"
 
 #include <stdlib.h>
 
-/* Places a value at the cursor; its gradient lies at the same offset of its own buffer. */
+/* Places a value at the cursor. Its gradient has the same offset in GRADIENT. */
 static void place(d9_graph *graph, d9_value_id id, int64_t size, int64_t *cursor) {
     d9_value *value = &graph->values[id];
     int64_t elements_per_line = 64 / size;

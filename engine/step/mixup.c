@@ -1,7 +1,8 @@
-/* A symmetric beta variate without rejection, from Student's t by polar coordinates. With u and v uniform
- * t^2 = 2a (u^(-1/a) - 1) cos^2(2 pi v), t the square of Student's with 2a degrees of freedom, and then
- * 1/2 (1 +- |t| / sqrt(2a + t^2)) is of Beta(a, a). Source: Ulrich 1984, "Computer generation of distributions on the
- * m-sphere", Applied Statistics 33; Devroye 1986, "Non-uniform random variate generation", section IX.3. */
+/* Draws a symmetric beta variate without rejection, from Student's t by polar coordinates. With u and v uniform,
+ * t^2 = 2a (u^(-1/a) - 1) cos^2(2 pi v) is the square of a Student's t with 2a degrees of freedom, and
+ * 1/2 (1 +- |t| / sqrt(2a + t^2)) has the distribution Beta(a, a). Source: Ulrich 1984, "Computer generation of
+ * distributions on the m-sphere", Applied Statistics 33; Devroye 1986, "Non-uniform random variate generation", section
+ * IX.3. */
 #include "kernels/formulas/philox.h"
 #include "step/augment.h"
 
@@ -10,7 +11,7 @@
 double d9_mixup_share(uint64_t seed, int64_t step, double alpha) {
     const d9_philox word = d9_philox4x32_10(seed, (uint32_t)step, 0, D9_STREAM_MIXUP, 0);
     const double u = (word.v[0] + 0.5) / 4294967296.0, cosine = cos(2 * acos(-1) * d9_philox_unit(word.v[1]));
-    const double square = expm1(-log(u) / alpha) * cosine * cosine; /* t^2 / 2a; infinite where alpha is small */
+    const double square = expm1(-log(u) / alpha) * cosine * cosine; /* t^2 / 2a; infinite if alpha is small */
     const double half = isinf(square) ? 0.5 : 0.5 * sqrt(square / (1 + square));
     return cosine < 0 ? 0.5 - half : 0.5 + half;
 }

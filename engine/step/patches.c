@@ -6,16 +6,16 @@
 #include <omp.h>
 #include <string.h>
 
-/* Built for three instruction sets: sums of integers have the same bits in each. */
+/* Compiled for three instruction sets. Integer sums have the same bits in each. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define CLONED __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), noinline))
 #else
 #define CLONED
 #endif
 
-/* The patches of one image as 16-bit integers: for each channel and each column x of a patch the image's pixels from
- * column x on, as many as there are patches across, (C, size, H, across). What lies at row y, column x of all patches
- * in turn is then one contiguous piece, from row y on. */
+/* The patches of one image as 16-bit integers, (C, size, H, across): for each channel and each column x of a patch the
+ * pixels of the image from column x on, `across` (patches per row) of them. The pixels at row y, column x of all
+ * patches are then one contiguous range that starts at row y. */
 typedef struct patch_matrix {
     int size, d;
     int64_t height, across, count;
@@ -32,7 +32,7 @@ static void gather(const d9_init_site *site, int64_t image, const patch_matrix *
                 for (int64_t px = 0; px < m->across; px++) column[px] = pixels[(y * w + x + px) * c + channel];
 }
 
-/* Entry k (channel, row, column) of the first patch; those of the next ones follow. */
+/* Entry k (channel, row, column) of the first patch, followed by entry k of all other patches. */
 static const int16_t *entry(const patch_matrix *m, int k) {
     const int64_t channel = k / (m->size * m->size), y = k / m->size % m->size, x = k % m->size;
     return m->columns + ((channel * m->size + x) * m->height + y) * m->across;
@@ -44,8 +44,8 @@ CLONED static int32_t dot(const int16_t *a, const int16_t *b, int64_t count) {
     return sum;
 }
 
-/* Adds one image's sums of bytes and of their products. 32 bits hold the products of 33,000 patches; larger images are
- * cut into runs. */
+/* Adds the sums of bytes and of their products over one image. 32 bits hold the products of 33,000 patches; larger
+ * images are processed in parts. */
 static void add_products(const patch_matrix *m, int64_t *sums, int64_t *products) {
     enum { RUN = 32768 };
     for (int64_t begin = 0; begin < m->count; begin += RUN) {
@@ -70,7 +70,7 @@ static d9_status sum_images(d9_context *context, const d9_init_site *site, int64
     {
         int16_t *columns = NULL;
         int64_t *own_sums = NULL;
-        d9_context quiet = *context; /* each thread its own message */
+        d9_context quiet = *context; /* each thread has its own message */
         quiet.status = D9_OK;
         bool ready = D9_ALLOCATE(&quiet, elements, "patches", &columns) == D9_OK &&
                      D9_ALLOCATE(&quiet, d + d * d, "patch sums", &own_sums) == D9_OK;

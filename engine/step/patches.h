@@ -1,24 +1,24 @@
-/* Statistics of image patches, and the eigenvectors of a symmetric matrix: what whitening filters are made of. */
+/* Whitening filters, from statistics of image patches and the eigenvectors of a symmetric matrix. */
 #ifndef D9_STEP_PATCHES_H
 #define D9_STEP_PATCHES_H
 
 #include "graph/init.h"
 
-/* Covariance of all size x size patches of the first `images` images (unpadded, not re-centred), divided by
- * (patches - 1). Entries in the order channel, row, column; `covariance` is (d, d), d = channels * size * size.
- * Computed from exact integer sums of byte products: the same bits for every thread count. `table` (3, 256) must
- * be affine in the byte, as normalising is. */
+/* Computes the covariance of all size x size patches of the first `images` images (unpadded, mean not subtracted),
+ * divided by (patches - 1). Entries are in the order channel, row, column; `covariance` is (d, d), d = channels * size
+ * * size. It is computed from exact integer sums of byte products, with the same bits for every thread count. `table`
+ * (3, 256) must be affine in the byte, as normalisation is. */
 D9_MUST_USE d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int64_t images, int size,
                                           double *covariance);
 
-/* Symmetric (d, d) by cyclic Jacobi sweeps; `matrix` is destroyed. Eigenvalues descend; vectors are rows, each
- * with its largest entry positive. */
+/* Computes eigenvalues and eigenvectors of a symmetric (d, d) matrix by cyclic Jacobi sweeps and overwrites `matrix`.
+ * Eigenvalues are in descending order; vectors are rows, each with its largest entry positive. */
 D9_MUST_USE d9_status d9_symmetric_eigen(d9_context *context, double *matrix, int d, double *eigenvalues,
                                          double *vectors);
 
-/* Whitening filters (d, size, size, channels), d = channels * size * size: filter j is eigenvector j of the patches'
- * covariance over sqrt(eigenvalue j + epsilon), largest eigenvalue first. `values` has room for `count` numbers, which
- * must be those. `key` names the trick in messages. */
+/* Whitening filters (d, size, size, channels), d = channels * size * size: filter j is eigenvector j of the covariance
+ * of patches, divided by sqrt(eigenvalue j + epsilon), largest eigenvalue first. `count` must be the number of their
+ * entries. `key` names the trick in messages. */
 typedef struct d9_whitening {
     const char *key; /* "tricks.patch_whitening" */
     int64_t size, images;
