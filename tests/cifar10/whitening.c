@@ -6,11 +6,6 @@
 #include "train/trainer.h"
 #include "verify/verify.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static d9_context context;
 
 static int set_up(void **state) {
@@ -83,9 +78,7 @@ TEST(test_dawn94_whitens, set_up) {
     for (int j = 0; j < D; j++) /* (27, row, column, channel) to (27, channel, row, column) */
         for (int k = 0; k < D; k++) filters[j * D + k % 3 * 9 + k / 3] = parameters[weight->offset / 8 + j * D + k];
     check_whitens(filters, session.dataset);
-    free(parameters);
-    d9_session_close(&session);
-    d9_config_free(&context, config);
+    free(parameters), d9_session_close(&session), d9_config_free(&context, config);
 }
 
 int main(void) {

@@ -7,8 +7,6 @@
 #include "tests/support/test.h"
 
 #include <glob.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { CHOICES = 128, MOST = 1024, CIFAR10_IMAGES = 50000 };
 enum { FP16, F32, BF16, TF32, PRECISIONS };
@@ -162,7 +160,6 @@ int main(void) {
     f.questions = questions;
     f.choices = choices;
     const int failed = test_run(&f);
-    d9_release(&f.context, f.choices);
-    d9_release(&f.context, f.questions);
+    d9_release(&f.context, f.choices), d9_release(&f.context, f.questions);
     return failed;
 }

@@ -7,8 +7,6 @@
 #include "tests/support/test.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { CHOICES = 128 };
 
@@ -62,10 +60,8 @@ static void check_plan(fixture *f, const d9_conv_description *description, const
     bool built;
     op_ok(&f->context, d9_cudnn_graph_make(&f->context, &f->h200, description, &graph));
     op_ok(&f->context, d9_cudnn_plan_make(&f->context, &f->h200, &graph, choice, &plan, &built));
-    assert_true(built);
-    assert_true(plan.workspace_bytes >= 0);
-    d9_cudnn_plan_free(&plan);
-    d9_cudnn_graph_free(&graph);
+    assert_true(built && plan.workspace_bytes >= 0);
+    d9_cudnn_plan_free(&plan), d9_cudnn_graph_free(&graph);
 }
 
 static void check_conv(fixture *f, const d9_conv_description *description, const char *what) {
@@ -84,8 +80,7 @@ static void check_conv(fixture *f, const d9_conv_description *description, const
     op_ok(&f->context, d9_cudnn_plan_make(&f->context, &f->h200, &graph, &f->choices[0], &plan, &built));
     if (!built) fail_msg("%s: the first choice cannot be planned", what);
     assert_true(plan.workspace_bytes >= 0);
-    d9_cudnn_plan_free(&plan);
-    d9_cudnn_graph_free(&graph);
+    d9_cudnn_plan_free(&plan), d9_cudnn_graph_free(&graph);
 }
 
 /* Returns how many convolutions the list has. */
@@ -120,8 +115,7 @@ TEST(every_convolution_of_dawn94_has_a_plan) {
         for (int p = 0; p < 4; p++) {
             d9_program program;
             program_make(&f->context, config, &extent, precisions[p], false, &program);
-            assert_int_equal(check_list(f, &program, &program.train), 24);
-            assert_int_equal(check_list(f, &program, &program.eval), 9);
+            assert_ints(check_list(f, &program, &program.train), 24, check_list(f, &program, &program.eval), 9);
             d9_program_free(&f->context, &program);
         }
         d9_config_free(&f->context, config);
@@ -210,8 +204,7 @@ TEST(tf32_adds_tensor_cores) {
         seen[g.pass]++;
     }
     for (int p = 0; p < PASSES; p++) assert_true(seen[p] >= 7);
-    d9_program_free(&f->context, &program);
-    d9_config_free(&f->context, config);
+    d9_program_free(&f->context, &program), d9_config_free(&f->context, config);
 }
 
 /* Whether a choice's engine has a note. */
@@ -315,10 +308,8 @@ TEST(names_that_are_none_are_refused) {
     d9_cudnn_choice choice;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (d9_cudnn_choice_parse(names[i], &choice)) fail_msg("\"%s\" was taken for a choice", names[i]);
-    assert_true(d9_cudnn_choice_parse("e47", &choice));
-    assert_true(d9_cudnn_choice_parse("e47 k2=23 k14=-1", &choice));
-    assert_int_equal(choice.knob_count, 2);
-    assert_int_equal(choice.value[1], -1);
+    assert_true(d9_cudnn_choice_parse("e47", &choice) && d9_cudnn_choice_parse("e47 k2=23 k14=-1", &choice));
+    assert_ints(choice.knob_count, 2, choice.value[1], -1);
 }
 
 TEST(properties_that_are_none_are_refused) {

@@ -303,8 +303,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     struct CUgraph_st *made = calloc(1, sizeof *made);
     *graph = NULL;
     if (error != cudaSuccess || stream->spoilt || !made) {
-        d9_model_list_free(stream->captured);
-        free(made);
+        d9_model_list_free(stream->captured), free(made);
     } else {
         made->list = stream->captured;
         *graph = made;
@@ -329,8 +328,7 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t gra
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-    d9_model_list_free(graph->list);
-    free(graph);
+    d9_model_list_free(graph->list), free(graph);
     fake.counts.live_graphs--;
     return begin();
 }
@@ -350,8 +348,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
 /* One that is still to run is freed after that. */
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
     if (the_stream.pending) drain();
-    d9_model_list_free(graph->list);
-    free(graph);
+    d9_model_list_free(graph->list), free(graph);
     fake.counts.live_graphs--;
     return begin();
 }

@@ -12,9 +12,6 @@
 #include "tests/support/share.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 typedef struct fixture {
     d9_context context;
     rival r;
@@ -146,8 +143,7 @@ static void check_first(fixture *f, d9_type type, first_how how, const char *rul
             fail_msg("%s, %s: %s: error %.3g, node by node %.3g", d9_type_name(type), rule, name, error, stepwise);
     }
     for (int l = 0; l < 3; l++) op_close(&live[l]);
-    op_case_free(&tested.c);
-    op_case_free(&exact.c);
+    op_case_free(&tested.c), op_case_free(&exact.c);
 }
 
 static const char *const first_gradient = "act_backward+norm_backward+conv_backward_weight\t";
@@ -181,10 +177,8 @@ TEST(a_stem_of_7x7_is_not_in_closed_form) {
     RUNNING();
     make_first(&c, &f->context, D9_F16, (first_how){.mixes = 7, .halves = true});
     rival_read_plan(&c.c, f->r.backend, &untuned, text, sizeof text);
-    assert_int_equal(lines_with(text, "conv\t"), 1);
-    assert_int_equal(lines_with(text, "norm+act\t"), 1);
-    assert_int_equal(lines_with(text, "act_backward+norm_backward\t"), 1);
-    assert_int_equal(lines_with(text, "conv_backward_weight\t"), 1);
+    assert_ints(lines_with(text, "conv\t"), 1, lines_with(text, "norm+act\t"), 1);
+    assert_ints(lines_with(text, "act_backward+norm_backward\t"), 1, lines_with(text, "conv_backward_weight\t"), 1);
     op_case_free(&c.c);
 }
 
@@ -493,8 +487,7 @@ TEST(the_recipe_takes_one_pass_everywhere) {
         if (passes[i] != wanted[i]) fail_msg("rule %zu: %d, not %d, in:\n%s", i, passes[i], wanted[i], text);
     f->r.backend->plan_free(&f->context, plan);
     f->r.backend->close(&f->context, device);
-    d9_program_free(&f->context, &program);
-    d9_config_free(&f->context, config);
+    d9_program_free(&f->context, &program), d9_config_free(&f->context, config);
 }
 
 TEST(a_wanted_intermediate_is_not_swallowed) {

@@ -2,8 +2,6 @@
 #include "tests/cuda_backend/products.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 typedef enum product { PRODUCT, PRODUCT_DATA, PRODUCT_WEIGHT, PRODUCTS } product;
 typedef struct product_shape {
     d9_shape x, w, y;

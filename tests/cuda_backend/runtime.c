@@ -5,10 +5,6 @@
 #include "tests/cuda_backend/watch.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static d9_fake *fake;
 
 /* ---- a step ---- */
@@ -16,12 +12,10 @@ static d9_fake *fake;
 /* With and without a move of the average: two sets in training, one in evaluation. Once each is recorded, a step is one
  * replay and nothing else. */
 static void check_recordings(const watch *w) {
-    assert_int_equal(fake->counts.captures, 3);
-    assert_int_equal(fake->counts.instantiations, 3);
+    assert_ints(fake->counts.captures, 3, fake->counts.instantiations, 3);
     for (int64_t s = RUN_STEPS_PER_EPOCH + 2; s <= RUN_STEPS; s++) {
         const d9_fake_counts *before = &w->after[s - 1], *after = &w->after[s];
-        assert_int_equal(after->replays - before->replays, 1);
-        assert_int_equal(after->plans, before->plans);
+        assert_ints(after->replays - before->replays, 1, after->plans, before->plans);
         const bool first = (s - 1) % RUN_STEPS_PER_EPOCH == 0;
         if (!first) assert_true(after->calls - before->calls <= 2);
     }
@@ -38,11 +32,9 @@ TEST(nobody_waits_within_an_epoch) {
         const bool first = (s - 1) % RUN_STEPS_PER_EPOCH == 0;
         assert_int_equal(after->waits - before->waits, first); /* for the epoch that ended */
         waited += first;
-        assert_int_equal(after->allocations, before->allocations);
-        assert_int_equal(after->frees, before->frees);
+        assert_ints(after->allocations, before->allocations, after->frees, before->frees);
         if (first) continue;
-        assert_int_equal(after->reads, before->reads);
-        assert_int_equal(after->writes, before->writes);
+        assert_ints(after->reads, before->reads, after->writes, before->writes);
     }
     assert_int_equal(waited, 2);
     check_recordings(&w);
@@ -103,8 +95,7 @@ TEST(hard_images_are_chosen) {
         d9_config *config = program_config(&context, yaml);
         op_ok(&context, d9_train(&context, &(d9_train_options){.config = config, .seed = 7}, &result));
         losses[b] = result.epochs[1].train_loss;
-        d9_result_free(&context, &result);
-        d9_config_free(&context, config);
+        d9_result_free(&context, &result), d9_config_free(&context, config);
     }
     if (!(losses[0] > 1 && losses[0] / losses[1] > 0.9999 && losses[0] / losses[1] < 1.0001))
         fail_msg("%.9g, not %.9g", losses[0], losses[1]);

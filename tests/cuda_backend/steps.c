@@ -5,10 +5,6 @@
 #include "tests/support/rival.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 enum { IMAGES = 5, STEPS_PER_EPOCH = 3, STEPS = 12, SAMPLES = 100, WEIGHTS = 37 };
 
 static d9_context context;
@@ -131,9 +127,7 @@ TEST(every_step_is_the_reference_s) {
             assert_near(&live, &judge, t.v, "v", steps[i]);
             assert_near(&live, &judge, t.average, "average", steps[i]);
         }
-        op_close(&live);
-        op_close(&judge);
-        op_case_free(&t.c);
+        op_close(&live), op_close(&judge), op_case_free(&t.c);
     }
 }
 
@@ -161,8 +155,7 @@ TEST(a_gradient_that_is_not_finite_skips_the_step) {
     op_write(&live, g, gradient);
     op_step(&live, 4);
     assert_words(logged, "3 layer.weight.grad 2");
-    op_close(&live);
-    op_case_free(&t.c);
+    op_close(&live), op_case_free(&t.c);
 }
 
 /* What a group's last step left in its gradients is not this step's, in which the group does not move. */
@@ -194,8 +187,7 @@ TEST(gradients_of_other_steps_skip_nothing) {
         op_read(&live, w, after);
         assert_int_equal(op_differences(before, after, WEIGHTS) == 0, s % 2 == 0);
     }
-    op_close(&live);
-    op_case_free(c);
+    op_close(&live), op_case_free(c);
 }
 
 static d9_cuda_guard read_guard(const op_live *live) {
@@ -223,8 +215,7 @@ static void run_scaled(const d9_backend_options *options, double weights[SCALED_
         op_read(&live, t.w, weights[s]);
         scales[s] = read_guard(&live).scale;
     }
-    op_close(&live);
-    op_case_free(&t.c);
+    op_close(&live), op_case_free(&t.c);
 }
 
 /* A power of two that is taken out again leaves no trace in the weights. Two good steps double it, a bad one halves it;
@@ -258,8 +249,7 @@ TEST(other_precisions_have_no_guard) {
     op_step(&live, 0);
     op_read(&live, t.w, w);
     assert_true(fabs(w[20]) > 1e30 || w[20] != w[20]);
-    op_close(&live);
-    op_case_free(&t.c);
+    op_close(&live), op_case_free(&t.c);
 }
 
 /* Before a reset nothing is timed; after it every rule that ran has a time, those that rested fewer runs. */
@@ -281,8 +271,7 @@ TEST(times_are_measured_after_a_reset) {
         assert_true(rows[r].seconds > 0 && rows[r].seconds < 10);
         assert_int_equal(rows[r].runs, r < 2 ? STEPS : STEPS / 3);
     }
-    op_close(&live);
-    op_case_free(&t.c);
+    op_close(&live), op_case_free(&t.c);
 }
 
 /* Another mask in every step, replayed or not, and the same one for the gradient. */
@@ -315,9 +304,7 @@ TEST(dropout_goes_by_the_step_s_number) {
         if (s == 0) memcpy(first, got[0], sizeof first);
         assert_int_equal(op_differences(got[0], first, COUNT) == 0, steps[s] == 0);
     }
-    op_close(&live);
-    op_close(&judge);
-    op_case_free(&c);
+    op_close(&live), op_close(&judge), op_case_free(&c);
 }
 
 int main(void) {

@@ -6,10 +6,6 @@
 #include "tests/cuda_backend/watch.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static d9_fake *fake;
 
 static void set_cache(const char *folder) {
@@ -37,8 +33,7 @@ TEST(tuning_takes_the_fastest) {
     if (on.status != D9_OK) fail_msg("%s", on.message);
     assert_int_equal(watch_count(on.plan, "e3"), convolutions);
     const int64_t more = on.after[RUN_STEPS].used_bytes - off.after[RUN_STEPS].used_bytes;
-    assert_true(more > 0 && more <= 1 << 20);
-    assert_true(fake->counts.most_bytes > on.after[RUN_STEPS].used_bytes + (4 << 20));
+    assert_true(more > 0 && more <= 1 << 20 && fake->counts.most_bytes > on.after[RUN_STEPS].used_bytes + (4 << 20));
     watch_nothing_left();
 }
 
@@ -112,8 +107,7 @@ static void open_ground(ground *g, const char *precision, const char *tune, bool
 static const char *plan_of(const ground *g) { return g->session.backend->plan_text(g->session.train_plan); }
 
 static void close_ground(ground *g) {
-    d9_session_close(&g->session);
-    d9_config_free(&g->context, g->config);
+    d9_session_close(&g->session), d9_config_free(&g->context, g->config);
     watch_nothing_left();
 }
 
@@ -135,8 +129,7 @@ TEST(slow_choices_are_dropped) {
     assert_true(c->surveyed >= 10);
     assert_int_equal(c->runs[1], 26 * c->surveyed);
     assert_int_equal(c->runs[3], (26 + 2) * c->surveyed); /* two to see whether its bits repeat */
-    assert_int_equal(c->runs[6], 26 * c->surveyed);
-    assert_int_equal(c->runs[7], 2 * c->surveyed);
+    assert_ints(c->runs[6], 26 * c->surveyed, c->runs[7], 2 * c->surveyed);
     close_ground(&g);
 }
 
@@ -181,8 +174,7 @@ static int replace_norms(const char *path, const char *choice) {
     size_t size;
     d9_text text;
     int count = 0;
-    d9_context_init(&context);
-    d9_text_init(&context, &text);
+    d9_context_init(&context), d9_text_init(&context, &text);
     op_ok(&context, d9_file_read(&context, path, &bytes, &size));
     for (const char *line = (const char *)bytes, *end; line < (const char *)bytes + size; line = end + 1) {
         end = strchr(line, '\n');
@@ -193,8 +185,7 @@ static int replace_norms(const char *path, const char *choice) {
         count += is_norm;
     }
     op_ok(&context, d9_file_write(&context, path, text.bytes, text.size));
-    d9_text_free(&text);
-    d9_release(&context, bytes);
+    d9_text_free(&text), d9_release(&context, bytes);
     return count;
 }
 

@@ -6,9 +6,6 @@
 #include "tests/support/test.h"
 #include "verify/rule_comparison.h"
 
-#include <math.h>
-#include <string.h>
-
 TEST(another_framework_s_numbers) { run_check_verify("cuda", "f32", "ema.safetensors", 1); }
 
 /* On the fake, convolutions of tf32 round their inputs while this is on. */
@@ -71,8 +68,7 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
     assert_true(l.convolutions >= 20 && l.others >= 20);
     const double least = fake_find() ? 1e-4 : 0; /* a GPU may choose otherwise */
     if (!(l.worst > least && l.worst <= 1e-3)) fail_msg("convolutions in tf32 are off by %.2e", l.worst);
-    d9_session_close(&tested);
-    d9_session_close(&judge);
+    d9_session_close(&tested), d9_session_close(&judge);
     for (int c = 0; c < 2; c++) d9_config_free(&context, configs[c]);
     set_tensor_cores(false);
 }

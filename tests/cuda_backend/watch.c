@@ -3,8 +3,6 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 static void note_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
     watch *w = user;
@@ -96,12 +94,6 @@ int watch_count(const char *plan, const char *choice) {
 
 void watch_nothing_left(void) {
     const d9_fake_counts *c = &fake_find()->counts;
-    assert_int_equal(c->used_bytes, 0);
-    assert_int_equal(c->pinned_bytes, 0);
-    assert_int_equal(c->live_graphs, 0);
-    assert_int_equal(c->live_events, 0);
-    assert_int_equal(c->live_streams, 0);
-    assert_int_equal(c->live_handles, 0);
-    assert_int_equal(c->live_descriptors, 0);
-    assert_int_equal(c->illegal, 0);
+    assert_ints(c->used_bytes, 0, c->pinned_bytes, 0, c->live_graphs, 0, c->live_events, 0);
+    assert_ints(c->live_streams, 0, c->live_handles, 0, c->live_descriptors, 0, c->illegal, 0);
 }

@@ -25,10 +25,41 @@ void d9_check_launch(d9_check *check, const char *what, int error) {
     if (error) d9_check_fail(check, "%s: error %d %s", what, error, d9_model_failure());
 }
 
+/* Blocks of the check that runs: an array's data lie between guards, numbers have none. */
+typedef struct block {
+    struct block *next;
+    unsigned char *memory, *data; /* data NULL: numbers */
+    size_t bytes;                 /* of data */
+} block;
+static block *blocks;
+
 static void *get_memory(size_t bytes) {
     void *memory = NULL;
     if (posix_memalign(&memory, 64, bytes ? bytes : 1)) abort();
     return memory;
+}
+
+static void keep(unsigned char *memory, unsigned char *data, size_t bytes) {
+    block *kept = get_memory(sizeof *kept);
+    *kept = (block){blocks, memory, data, bytes};
+    blocks = kept;
+}
+
+static void check_guards(d9_check *check, const block *b) {
+    const unsigned char *end = b->data + b->bytes;
+    int64_t touched = 0;
+    d9_memory_allow(b->memory, (size_t)(end - b->memory) + GUARD_BYTES);
+    for (const unsigned char *p = b->memory; p < b->data; p++) touched += *p != GUARD_BYTE;
+    for (const unsigned char *p = end; p < end + GUARD_BYTES; p++) touched += *p != GUARD_BYTE;
+    if (touched) d9_check_fail(check, "%lld bytes written beside an array", (long long)touched);
+}
+
+void d9_check_done(d9_check *check) {
+    for (block *next; blocks; blocks = next) {
+        if (blocks->data) check_guards(check, blocks);
+        next = blocks->next;
+        free(blocks->memory), free(blocks);
+    }
 }
 
 /* ---- arrays ---- */
@@ -37,12 +68,12 @@ d9_array d9_array_new(d9_kernel_store store, int64_t count, int shift) {
     const int64_t element = store == D9_KERNEL_F32 ? 4 : 2;
     d9_array array = {.bytes = count * element, .count = count, .store = store};
     const size_t before = (size_t)(GUARD_BYTES + shift * element), bytes = (size_t)array.bytes;
-    array.block = get_memory(before + bytes + GUARD_BYTES);
-    memset(array.block, GUARD_BYTE, before + bytes + GUARD_BYTES);
-    array.data = array.block + before;
-    memset(array.data, 0xff, bytes);
-    d9_memory_forbid(array.block, before);
-    d9_memory_forbid(array.block + before + bytes, GUARD_BYTES);
+    unsigned char *memory = get_memory(before + bytes + GUARD_BYTES), *data = memory + before;
+    memset(memory, GUARD_BYTE, before + bytes + GUARD_BYTES);
+    memset(data, 0xff, bytes);
+    d9_memory_forbid(memory, before), d9_memory_forbid(data + bytes, GUARD_BYTES);
+    keep(memory, data, bytes);
+    array.data = data;
     return array;
 }
 
@@ -59,20 +90,10 @@ d9_array d9_array_of(d9_kernel_store store, int64_t count, int shift, const floa
     return array;
 }
 
-void d9_array_free(d9_check *check, d9_array *array) {
-    const unsigned char *from = array->data, *end = from + array->bytes;
-    int64_t touched = 0;
-    d9_memory_allow(array->block, (size_t)(end - array->block) + GUARD_BYTES);
-    for (const unsigned char *p = array->block; p < from; p++) touched += *p != GUARD_BYTE;
-    for (const unsigned char *p = end; p < end + GUARD_BYTES; p++) touched += *p != GUARD_BYTE;
-    if (touched) d9_check_fail(check, "%lld bytes written beside an array", (long long)touched);
-    free(array->block);
-}
-
 float d9_store_rounded(d9_kernel_store store, float value) {
     if (store == D9_KERNEL_F32) return value;
     return store == D9_KERNEL_BF16 ? d9_bf16_to_float(d9_bf16_from_float(value))
-                                 : d9_fp16_to_float(d9_fp16_from_float(value));
+                                   : d9_fp16_to_float(d9_fp16_from_float(value));
 }
 
 void d9_store_round(d9_kernel_store store, int64_t count, float *values) {
@@ -110,16 +131,15 @@ void d9_check_array(d9_check *check, const char *what, const float *expected, co
 
 /* ---- numbers ---- */
 
-float *d9_pool_floats(d9_pool *pool, int64_t count) {
+float *d9_floats(int64_t count) {
     float *values = get_memory((size_t)count * sizeof *values);
     memset(values, 0, (size_t)count * sizeof *values);
-    if (pool->count == sizeof pool->block / sizeof *pool->block) abort();
-    pool->block[pool->count++] = values;
+    keep((unsigned char *)values, NULL, 0);
     return values;
 }
 
-float *d9_pool_random(d9_pool *pool, d9_kernel_store store, int64_t count, uint32_t seed) {
-    float *values = d9_pool_floats(pool, count);
+float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed) {
+    float *values = d9_floats(count);
     for (int64_t i = 0; i < count; i++) {
         const uint32_t word = d9_philox4x32_10(seed, (uint32_t)i, 0, 0, 0).v[0];
         values[i] = d9_store_rounded(store, (float)(d9_philox_unit(word) * 2 - 1));
@@ -127,16 +147,11 @@ float *d9_pool_random(d9_pool *pool, d9_kernel_store store, int64_t count, uint3
     return values;
 }
 
-float *d9_pool_integers(d9_pool *pool, int64_t count, uint32_t seed) {
-    float *values = d9_pool_floats(pool, count);
+float *d9_integers(int64_t count, uint32_t seed) {
+    float *values = d9_floats(count);
     for (int64_t i = 0; i < count; i++)
         values[i] = (float)d9_philox_below(d9_philox4x32_10(seed, (uint32_t)i, 0, 0, 1).v[0], 9) - 4;
     return values;
-}
-
-void d9_pool_free(d9_pool *pool) {
-    for (int i = 0; i < pool->count; i++) free(pool->block[i]);
-    pool->count = 0;
 }
 
 d9_cpu d9_plain_cpu(void) { return (d9_cpu){.loops = d9_cpu_loops_find("plain"), .threads = 1}; }

@@ -15,9 +15,8 @@ void d9_check_fail(d9_check *check, const char *format, ...) __attribute__((form
 /* A launcher's return value: not 0 is a failure, with the model's message. */
 void d9_check_launch(d9_check *check, const char *what, int error);
 
-/* ---- arrays between guards; fresh ones hold 0xff bytes, NaN ---- */
+/* ---- arrays between guards; fresh ones hold 0xff bytes, NaN. Arrays and numbers stay until d9_check_done ---- */
 typedef struct d9_array {
-    unsigned char *block;
     void *data;
     int64_t bytes, count;
     d9_kernel_store store;
@@ -26,7 +25,6 @@ typedef struct d9_array {
 /* `shift`: elements past a multiple of 16 bytes. Exits where memory is short. */
 d9_array d9_array_new(d9_kernel_store store, int64_t count, int shift);
 d9_array d9_array_of(d9_kernel_store store, int64_t count, int shift, const float *values); /* rounded to the store */
-void d9_array_free(d9_check *check, d9_array *array); /* overwritten guards are a failure */
 static inline d9_kernel_in d9_array_in(const d9_array *array) { return (d9_kernel_in){array->data, array->store}; }
 static inline d9_kernel_out d9_array_out(const d9_array *array) { return (d9_kernel_out){array->data, array->store}; }
 
@@ -38,13 +36,11 @@ float d9_array_at(const d9_array *array, int64_t at);
  * of the largest magnitude, and one unit of the store. A NaN fails, and so does an output meant to be mostly zero. */
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance);
 
-/* ---- memory and numbers; freed together ---- */
-typedef struct d9_pool { void *block[64]; int count; } d9_pool;
-float *d9_pool_floats(d9_pool *pool, int64_t count); /* zeros */
-float *d9_pool_random(d9_pool *pool, d9_kernel_store store, int64_t count,
-                      uint32_t seed);                                                    /* in (-1, 1), of the store */
-float *d9_pool_integers(d9_pool *pool, int64_t count, uint32_t seed);                    /* -4 .. 4 */
-void d9_pool_free(d9_pool *pool);
+/* ---- numbers ---- */
+float *d9_floats(int64_t count);                                       /* zeros */
+float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed); /* in (-1, 1), of the store */
+float *d9_integers(int64_t count, uint32_t seed);                      /* -4 .. 4 */
+void d9_check_done(d9_check *check); /* frees all of them; overwritten guards are a failure */
 
 static inline d9_kernel_in d9_plain_in(const float *x) { return (d9_kernel_in){.data = x, .store = D9_KERNEL_F32}; }
 static inline d9_kernel_out d9_plain_out(float *y) { return (d9_kernel_out){.data = y, .store = D9_KERNEL_F32}; }

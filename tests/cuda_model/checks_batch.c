@@ -20,7 +20,6 @@ enum { CASES = sizeof cases / sizeof *cases, SEED = 77 };
 
 /* The step looked at is the second of the fourth epoch. */
 typedef struct site {
-    d9_pool pool;
     const batch_case *c;
     uint8_t *images;
     int32_t *order, *draws, *labels;
@@ -36,14 +35,14 @@ static site open_site(const batch_case *c) {
     const int64_t bytes = (int64_t)c->images * c->height * c->width * c->channels;
     s.step = 3 * c->steps_per_epoch + 1;
     s.from = (c->batch + 1) / 2; /* a step takes more images than it counts */
-    s.images = (uint8_t *)(void *)d9_pool_floats(&s.pool, bytes / 4 + 1);
+    s.images = (uint8_t *)(void *)d9_floats(bytes / 4 + 1);
     for (int64_t i = 0; i < bytes; i++) s.images[i] = (uint8_t)(i * 37 + i / 256);
-    s.order = (int32_t *)(void *)d9_pool_floats(&s.pool, c->batch * c->steps_per_epoch);
+    s.order = (int32_t *)(void *)d9_floats(c->batch * c->steps_per_epoch);
     for (int i = 0; i < c->batch * c->steps_per_epoch; i++) s.order[i] = (c->images - 1 - i) % c->images;
-    s.draws = (int32_t *)(void *)d9_pool_floats(&s.pool, c->batch * D9_AUGMENT_SLOTS);
-    s.labels = (int32_t *)(void *)d9_pool_floats(&s.pool, c->images);
+    s.draws = (int32_t *)(void *)d9_floats(c->batch * D9_AUGMENT_SLOTS);
+    s.labels = (int32_t *)(void *)d9_floats(c->images);
     for (int i = 0; i < c->images; i++) s.labels[i] = i * 3 + 1;
-    s.table = d9_pool_random(&s.pool, D9_KERNEL_F32, c->channels * 256, 51);
+    s.table = d9_random(D9_KERNEL_F32, c->channels * 256, 51);
     for (int n = 0; n < c->batch; n++) {
         const d9_augment_draws drawn = d9_augment_draw(&s.rule, (uint32_t)s.order[s.from + n], 3);
         memcpy(s.draws + n * D9_AUGMENT_SLOTS, drawn.slot, sizeof drawn.slot);
@@ -71,8 +70,7 @@ void d9_cuda_check_draw(d9_check *check) {
         d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch * D9_AUGMENT_SLOTS, 0);
         d9_check_launch(check, "draw", d9_cuda_draw(NULL, &slice, &s.rule, got.data));
         check_integers(check, "draw", s.draws, &got);
-        d9_array_free(check, &got);
-        d9_pool_free(&s.pool);
+        d9_check_done(check);
     }
 }
 
@@ -82,13 +80,12 @@ void d9_cuda_check_gather(d9_check *check) {
             site s = open_site(&cases[i]);
             d9_cuda_slice slice = slice_of(&s);
             if (!with_step) slice.step = NULL;
-            int32_t *expected = (int32_t *)(void *)d9_pool_floats(&s.pool, s.c->batch);
+            int32_t *expected = (int32_t *)(void *)d9_floats(s.c->batch);
             for (int n = 0; n < s.c->batch; n++) expected[n] = s.labels[s.order[(with_step ? s.from : 0) + n]];
             d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch, 0);
             d9_check_launch(check, "gather", d9_cuda_gather(NULL, &slice, s.labels, got.data));
             check_integers(check, "gather", expected, &got);
-            d9_array_free(check, &got);
-            d9_pool_free(&s.pool);
+            d9_check_done(check);
         }
 }
 
@@ -116,7 +113,6 @@ void d9_cuda_check_rank(d9_check *check) {
     d9_array got = d9_array_new(D9_KERNEL_F32, COUNT, 0);
     d9_check_launch(check, "rank", d9_cuda_rank(NULL, &slice, losses, got.data));
     check_integers(check, "rank", expected, &got);
-    d9_array_free(check, &got);
 }
 
 void d9_cuda_check_augment(d9_check *check) {
@@ -127,7 +123,7 @@ void d9_cuda_check_augment(d9_check *check) {
             const batch_case *c = s.c;
             const d9_cuda_slice slice = slice_of(&s);
             const int64_t count = (int64_t)c->batch * c->out_height * c->out_width * c->channels;
-            float *expected = d9_pool_floats(&s.pool, count);
+            float *expected = d9_floats(count);
             const bool jitter = d9_augment_jitters(&s.rule);
             const d9_cpu_batch on_cpu = {s.images,  s.order + s.from, s.draws,      s.table,
                                          c->height, c->width,         c->channels,  c->pad,
@@ -137,8 +133,7 @@ void d9_cuda_check_augment(d9_check *check) {
             d9_array y = d9_array_new(store, count, how >> 1);
             d9_check_launch(check, "augment", d9_cuda_augment(NULL, &slice, &batch, d9_array_out(&y)));
             d9_check_array(check, "augment", expected, &y, 0);
-            d9_array_free(check, &y);
-            d9_pool_free(&s.pool);
+            d9_check_done(check);
         }
 }
 
@@ -150,20 +145,17 @@ void d9_cuda_check_mix(d9_check *check) {
     const int64_t step = 2;
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
         D9_FOR_STORES(store) for (int how = 0; how < 4; how++) {
-            d9_pool pool = {.count = 0};
             const int64_t images = batches[i].images, size = batches[i].size, count = images * size;
             const d9_cuda_coefficient share = {how & 1 ? table : NULL, 0.625f};
-            const float *x = d9_pool_random(&pool, store, count, 52);
-            float *expected = d9_pool_floats(&pool, count);
+            const float *x = d9_random(store, count, 52);
+            float *expected = d9_floats(count);
             d9_cpu_mix(&cpu, d9_plain_in(x), how & 1 ? table[step] : share.constant, images, size,
                        d9_plain_out(expected));
             d9_array in = d9_array_of(store, count, how >> 1, x), y = d9_array_new(store, count, how >> 1);
             d9_check_launch(check, "mix",
                             d9_cuda_mix(NULL, d9_array_in(&in), share, &step, images, size, d9_array_out(&y)));
             d9_check_array(check, "mix", expected, &y, 1e-6);
-            d9_array_free(check, &in);
-            d9_array_free(check, &y);
-            d9_pool_free(&pool);
+            d9_check_done(check);
         }
 }
 
@@ -171,10 +163,9 @@ void d9_cuda_check_order(d9_check *check) {
     static const int64_t sizes[] = {1, 7, 65, 1000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         d9_context context;
-        d9_pool pool = {.count = 0};
         size_t bytes = 0;
         d9_context_init(&context);
-        int32_t *expected = (int32_t *)(void *)d9_pool_floats(&pool, sizes[i]);
+        int32_t *expected = (int32_t *)(void *)d9_floats(sizes[i]);
         if (d9_keyed_order(&context, SEED, 5, D9_STREAM_ORDER, 0, sizes[i], expected))
             d9_check_fail(check, "order: the CPU's");
         d9_check_launch(check, "order", d9_cuda_order_scratch_bytes(sizes[i], &bytes));
@@ -182,8 +173,6 @@ void d9_cuda_check_order(d9_check *check) {
         d9_array got = d9_array_new(D9_KERNEL_F32, sizes[i], 0);
         d9_check_launch(check, "order", d9_cuda_order(NULL, SEED, 5, sizes[i], scratch.data, got.data));
         check_integers(check, "order", expected, &got);
-        d9_array_free(check, &scratch);
-        d9_array_free(check, &got);
-        d9_pool_free(&pool);
+        d9_check_done(check);
     }
 }

@@ -25,10 +25,8 @@ void d9_cuda_check_bias(d9_check *check) {
     FOR_ALL(i, store, shift) {
         const d9_kernel_act act = {i % 2 ? D9_ACT_CELU : D9_KERNEL_NO_ACT, 0.3f};
         const int64_t rows = sizes[i].rows, channels = sizes[i].channels, count = rows * channels;
-        d9_pool pool = {.count = 0};
-        const float *x = d9_pool_random(&pool, store, count, 71),
-                    *b = d9_pool_random(&pool, D9_KERNEL_F32, channels, 72);
-        float *expected = d9_pool_floats(&pool, count);
+        const float *x = d9_random(store, count, 71), *b = d9_random(D9_KERNEL_F32, channels, 72);
+        float *expected = d9_floats(count);
         for (int64_t k = 0; k < count; k++) expected[k] = d9_store_rounded(store, x[k] + b[k % channels]);
         if (i % 2) d9_cpu_act_forward(&cpu, d9_plain_in(expected), act, count, d9_plain_out(expected));
         d9_array in = d9_array_of(store, count, shift, x), bias = d9_array_of(D9_KERNEL_F32, channels, 0, b);
@@ -37,10 +35,7 @@ void d9_cuda_check_bias(d9_check *check) {
             check, "bias",
             d9_cuda_bias_forward(NULL, d9_array_in(&in), bias.data, act, rows, channels, d9_array_out(&out)));
         d9_check_array(check, "bias", expected, &out, i % 2 ? 1e-6 : 0);
-        d9_array_free(check, &in);
-        d9_array_free(check, &bias);
-        d9_array_free(check, &out);
-        d9_pool_free(&pool);
+        d9_check_done(check);
     }
 }
 
@@ -69,8 +64,6 @@ static void run_bias_backward(d9_check *check, const d9_array *dy, d9_cuda_prolo
     d9_model_seed(0);
     if (memcmp(out[0].data, out[1].data, (size_t)out[0].bytes) != 0)
         d9_check_fail(check, "bias_backward: other bits in another order");
-    for (int i = 0; i < 2; i++) d9_array_free(check, &out[i]);
-    d9_array_free(check, &scratch);
 }
 
 /* Integers, so that the sums are exact, or random numbers behind an activation's slope. */
@@ -80,10 +73,9 @@ void d9_cuda_check_bias_backward(d9_check *check) {
         const int64_t rows = sizes[i].rows, channels = sizes[i].channels, count = rows * channels;
         const bool slope = (i + shift) % 2;
         const d9_kernel_act act = {slope ? D9_ACT_CELU : D9_KERNEL_NO_ACT, 0.3f};
-        d9_pool pool = {.count = 0};
-        const float *given = slope ? d9_pool_random(&pool, store, count, 73) : d9_pool_integers(&pool, count, 73);
-        const float *y = d9_pool_random(&pool, store, count, 77);
-        float *dz = d9_pool_floats(&pool, count), *expected = d9_pool_floats(&pool, channels);
+        const float *given = slope ? d9_random(store, count, 73) : d9_integers(count, 73);
+        const float *y = d9_random(store, count, 77);
+        float *dz = d9_floats(count), *expected = d9_floats(channels);
         memcpy(dz, given, (size_t)count * sizeof *dz);
         if (slope) d9_cpu_act_backward(&cpu, d9_plain_in(given), d9_plain_in(y), act, count, d9_plain_out(dz));
         d9_store_round(store, count, dz);
@@ -94,10 +86,7 @@ void d9_cuda_check_bias_backward(d9_check *check) {
         if (slope) before.reference = d9_array_in(&reference);
         run_bias_backward(check, &dy, before, rows, channels, expected, slope ? 1e-6 : 0, &wanted);
         if (slope) d9_check_array(check, "bias_backward dz", dz, &wanted, 1e-6);
-        d9_array_free(check, &dy);
-        d9_array_free(check, &reference);
-        d9_array_free(check, &wanted);
-        d9_pool_free(&pool);
+        d9_check_done(check);
     }
 }
 
@@ -111,10 +100,8 @@ enum { PAIRS = sizeof pairs / sizeof *pairs };
 /* A concatenation, and of its output either side again. */
 static void check_concat(d9_check *check, int i, d9_kernel_store store, int shift) {
     const int64_t rows = pairs[i].rows, first = pairs[i].first, second = pairs[i].second, wide = first + second;
-    d9_pool pool = {.count = 0};
-    const float *a = d9_pool_random(&pool, store, rows * first, 74),
-                *b = d9_pool_random(&pool, store, rows * second, 75);
-    float *expected = d9_pool_floats(&pool, rows * wide);
+    const float *a = d9_random(store, rows * first, 74), *b = d9_random(store, rows * second, 75);
+    float *expected = d9_floats(rows * wide);
     for (int64_t k = 0; k < rows * wide; k++)
         expected[k] = k % wide < first ? a[k / wide * first + k % wide] : b[k / wide * second + k % wide - first];
     d9_array left = d9_array_of(store, rows * first, shift, a), right = d9_array_of(store, rows * second, 0, b);
@@ -129,12 +116,8 @@ static void check_concat(d9_check *check, int i, d9_kernel_store store, int shif
                         d9_cuda_slice_channels(NULL, d9_array_in(&whole), rows, wide, s ? first : 0, s ? second : first,
                                                d9_array_out(&sides[s])));
         d9_check_array(check, "slice", s ? b : a, &sides[s], 0);
-        d9_array_free(check, &sides[s]);
     }
-    d9_array_free(check, &left);
-    d9_array_free(check, &right);
-    d9_array_free(check, &whole);
-    d9_pool_free(&pool);
+    d9_check_done(check);
 }
 
 void d9_cuda_check_concat(d9_check *check) {
@@ -160,17 +143,14 @@ void d9_cuda_check_dropout(d9_check *check) {
     FOR_ALL(i, store, shift) {
         const int64_t count = sizes[i].rows * sizes[i].channels, *step = &steps[i % 3];
         const d9_dropout dropout = d9_dropout_of(7 + ((uint64_t)i << 40), 977, 12345, shares[i % 3]);
-        d9_pool pool = {.count = 0};
-        const float *x = d9_pool_random(&pool, store, count, 76);
-        float *expected = d9_pool_floats(&pool, count);
+        const float *x = d9_random(store, count, 76);
+        float *expected = d9_floats(count);
         drop(&dropout, *step, count, x, expected);
         d9_array in = d9_array_of(store, count, shift, x), out = d9_array_new(store, count, shift);
         d9_check_launch(
             check, "dropout",
             d9_cuda_dropout(NULL, d9_array_in(&in), &dropout, *step == 977 ? NULL : step, count, d9_array_out(&out)));
         d9_check_array(check, "dropout", expected, &out, 0);
-        d9_array_free(check, &in);
-        d9_array_free(check, &out);
-        d9_pool_free(&pool);
+        d9_check_done(check);
     }
 }

@@ -19,60 +19,48 @@ enum { COUNTS = sizeof counts / sizeof *counts };
 
 void d9_cuda_check_cast(d9_check *check) {
     FOR_ALL(count, store, shift) D9_FOR_STORES(to) {
-        d9_pool pool = {.count = 0};
-        const float *values = d9_pool_random(&pool, store, count, 1);
+        const float *values = d9_random(store, count, 1);
         d9_array x = d9_array_of(store, count, shift, values), y = d9_array_new(to, count, shift);
         d9_check_launch(check, "cast", d9_cuda_cast(NULL, d9_array_in(&x), count, d9_array_out(&y)));
         d9_check_array(check, "cast", values, &y, 0);
-        d9_array_free(check, &x);
-        d9_array_free(check, &y);
-        d9_pool_free(&pool);
+        d9_check_done(check);
     }
 }
 
 void d9_cuda_check_add(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     FOR_ALL(count, store, shift) {
-        d9_pool pool = {.count = 0};
-        const float *a = d9_pool_random(&pool, store, count, 1), *b = d9_pool_random(&pool, D9_KERNEL_F32, count, 2);
-        float *expected = d9_pool_floats(&pool, count);
+        const float *a = d9_random(store, count, 1), *b = d9_random(D9_KERNEL_F32, count, 2);
+        float *expected = d9_floats(count);
         d9_cpu_add(&cpu, d9_plain_in(a), d9_plain_in(b), count, d9_plain_out(expected));
         d9_array x = d9_array_of(store, count, shift, a), y = d9_array_of(D9_KERNEL_F32, count, 0, b);
         /* in place: the sum goes where a was */
         d9_check_launch(check, "add", d9_cuda_add(NULL, d9_array_in(&x), d9_array_in(&y), count, d9_array_out(&x)));
         d9_check_array(check, "add", expected, &x, 0);
-        d9_array_free(check, &x);
-        d9_array_free(check, &y);
-        d9_pool_free(&pool);
+        d9_check_done(check);
     }
 }
 
 void d9_cuda_check_scale(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     FOR_ALL(count, store, shift) {
-        d9_pool pool = {.count = 0};
-        const float *values = d9_pool_random(&pool, store, count, 3);
-        float *expected = d9_pool_floats(&pool, count);
+        const float *values = d9_random(store, count, 3);
+        float *expected = d9_floats(count);
         d9_cpu_scale(&cpu, d9_plain_in(values), 0.0625f, count, d9_plain_out(expected));
         d9_array x = d9_array_of(store, count, shift, values), y = d9_array_new(D9_KERNEL_F32, count, 0);
         d9_check_launch(check, "scale", d9_cuda_scale(NULL, d9_array_in(&x), 0.0625f, count, d9_array_out(&y)));
         d9_check_array(check, "scale", expected, &y, 0);
-        d9_array_free(check, &x);
-        d9_array_free(check, &y);
-        d9_pool_free(&pool);
+        d9_check_done(check);
     }
 }
 
 void d9_cuda_check_copy(d9_check *check) {
     FOR_ALL(count, store, shift) {
-        d9_pool pool = {.count = 0};
-        const float *values = d9_pool_random(&pool, store, count, 4);
+        const float *values = d9_random(store, count, 4);
         d9_array x = d9_array_of(store, count, 0, values), y = d9_array_new(store, count, shift);
         d9_check_launch(check, "copy", d9_cuda_copy(NULL, x.data, x.bytes, y.data));
         d9_check_array(check, "copy", values, &y, 0);
-        d9_array_free(check, &x);
-        d9_array_free(check, &y);
-        d9_pool_free(&pool);
+        d9_check_done(check);
     }
 }
 
@@ -83,8 +71,7 @@ static void scale_by(float factor, int64_t count, float *values) {
 void d9_cuda_check_act_forward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int activation = 0; activation < D9_ACT_COUNT; activation++) FOR_ALL(count, store, shift) {
-            d9_pool pool = {.count = 0};
-            float *values = d9_pool_random(&pool, store, count, 5), *expected = d9_pool_floats(&pool, count);
+            float *values = d9_random(store, count, 5), *expected = d9_floats(count);
             scale_by(4, count, values);
             d9_cpu_act_forward(&cpu, d9_plain_in(values), (d9_kernel_act){activation, 0.3f}, count,
                                d9_plain_out(expected));
@@ -92,19 +79,15 @@ void d9_cuda_check_act_forward(d9_check *check) {
             const d9_kernel_act act = {activation, 0.3f};
             d9_check_launch(check, "act", d9_cuda_act_forward(NULL, d9_array_in(&x), act, count, d9_array_out(&y)));
             d9_check_array(check, "act", expected, &y, 1e-6);
-            d9_array_free(check, &x);
-            d9_array_free(check, &y);
-            d9_pool_free(&pool);
+            d9_check_done(check);
         }
 }
 
 void d9_cuda_check_act_backward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int activation = 0; activation < D9_ACT_COUNT; activation++) FOR_ALL(count, store, shift) {
-            d9_pool pool = {.count = 0};
-            const float *dy = d9_pool_random(&pool, store, count, 6),
-                        *reference = d9_pool_random(&pool, store, count, 7);
-            float *expected = d9_pool_floats(&pool, count);
+            const float *dy = d9_random(store, count, 6), *reference = d9_random(store, count, 7);
+            float *expected = d9_floats(count);
             d9_cpu_act_backward(&cpu, d9_plain_in(dy), d9_plain_in(reference), (d9_kernel_act){activation, 0.3f}, count,
                                 d9_plain_out(expected));
             d9_array g = d9_array_of(store, count, shift, dy), t = d9_array_of(store, count, shift, reference);
@@ -119,11 +102,6 @@ void d9_cuda_check_act_backward(d9_check *check) {
                 check, "act_backward",
                 d9_cuda_act_backward(NULL, d9_array_in(&from), d9_array_in(&by), act, count, d9_array_out(&to)));
             d9_check_array(check, "act_backward", expected, &to, 1e-6);
-            d9_array_free(check, &from);
-            d9_array_free(check, &by);
-            d9_array_free(check, &to);
-            d9_array_free(check, &g);
-            d9_array_free(check, &t);
-            d9_pool_free(&pool);
+            d9_check_done(check);
         }
 }

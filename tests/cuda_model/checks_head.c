@@ -9,24 +9,23 @@ static const d9_kernel_linear shapes[] = {{1, 3, 10},  {7, 27, 10},   {65, 65, 3
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* Even shapes hold integers: sums are exact and must be equal. */
-static float *fill(d9_pool *pool, d9_kernel_store store, int64_t count, uint32_t seed, int i) {
-    return i % 2 ? d9_pool_random(pool, store, count, seed) : d9_pool_integers(pool, count, seed);
+static float *fill(d9_kernel_store store, int64_t count, uint32_t seed, int i) {
+    return i % 2 ? d9_random(store, count, seed) : d9_integers(count, seed);
 }
 static double tolerance_of(int i) { return i % 2 ? 1e-6 : 0; }
 
 typedef struct operands {
-    d9_pool pool;
     float *a, *b, *expected;
     d9_array x, y, out;
 } operands;
 
 static operands open_operands(d9_kernel_store store, int i, int64_t a, int64_t b, int64_t out,
                               d9_kernel_store out_store) {
-    operands o = {.pool.count = 0};
+    operands o;
     const int shift = i % 3 == 2;
-    o.a = fill(&o.pool, store, a, 31, i);
-    o.b = fill(&o.pool, store, b, 32, i);
-    o.expected = d9_pool_floats(&o.pool, out);
+    o.a = fill(store, a, 31, i);
+    o.b = fill(store, b, 32, i);
+    o.expected = d9_floats(out);
     o.x = d9_array_of(store, a, shift, o.a);
     o.y = d9_array_of(store, b, shift, o.b);
     o.out = d9_array_new(out_store, out, shift);
@@ -35,14 +34,11 @@ static operands open_operands(d9_kernel_store store, int i, int64_t a, int64_t b
 
 static void close_operands(d9_check *check, const char *what, operands *o, double tolerance) {
     d9_check_array(check, what, o->expected, &o->out, tolerance);
-    d9_array_free(check, &o->x);
-    d9_array_free(check, &o->y);
-    d9_array_free(check, &o->out);
-    d9_pool_free(&o->pool);
+    d9_check_done(check);
 }
 
-static void *scratch_of(const d9_cpu *cpu, const d9_kernel_linear *s, operands *o) {
-    return d9_pool_floats(&o->pool, d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole lines */
+static void *scratch_of(const d9_cpu *cpu, const d9_kernel_linear *s) {
+    return d9_floats(d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole lines */
 }
 
 void d9_cuda_check_linear_forward(d9_check *check) {
@@ -52,7 +48,7 @@ void d9_cuda_check_linear_forward(d9_check *check) {
             const d9_kernel_linear shape = {s->samples, s->inputs, s->outputs};
             operands o = open_operands(store, i, s->samples * s->inputs, s->outputs * s->inputs,
                                        s->samples * s->outputs, D9_KERNEL_F32);
-            d9_cpu_linear_forward(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s, &o),
+            d9_cpu_linear_forward(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s),
                                   d9_plain_out(o.expected));
             d9_check_launch(
                 check, "linear",
@@ -68,7 +64,7 @@ void d9_cuda_check_linear_backward_data(d9_check *check) {
             const d9_kernel_linear shape = {s->samples, s->inputs, s->outputs};
             operands o =
                 open_operands(store, i, s->samples * s->outputs, s->outputs * s->inputs, s->samples * s->inputs, store);
-            d9_cpu_linear_backward_data(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s, &o),
+            d9_cpu_linear_backward_data(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s),
                                         d9_plain_out(o.expected));
             d9_check_launch(
                 check, "linear_backward_data",
@@ -84,7 +80,7 @@ void d9_cuda_check_linear_backward_weight(d9_check *check) {
             const d9_kernel_linear shape = {s->samples, s->inputs, s->outputs};
             operands o = open_operands(store, i, s->samples * s->outputs, s->samples * s->inputs,
                                        s->outputs * s->inputs, D9_KERNEL_F32);
-            d9_cpu_linear_backward_weight(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s, &o),
+            d9_cpu_linear_backward_weight(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s),
                                           d9_plain_out(o.expected));
             d9_check_launch(check, "linear_backward_weight",
                             d9_cuda_linear_backward_weight(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y),
@@ -102,7 +98,6 @@ static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},   {7, 10, 0.2, 0, 1},
 enum { LOSSES = sizeof losses / sizeof *losses };
 
 typedef struct batch {
-    d9_pool pool;
     float *logits, *loss, *dlogits;
     int32_t *labels;
     double *weights;    /* of the classes */
@@ -114,24 +109,18 @@ typedef struct batch {
 static batch open_batch(const d9_kernel_loss *s) {
     batch b = {.shape = {s->samples, s->classes, s->smoothing, s->loss, 0}};
     const int64_t count = s->samples * s->classes;
-    b.logits = d9_pool_random(&b.pool, D9_KERNEL_F32, count, 33);
+    b.logits = d9_random(D9_KERNEL_F32, count, 33);
     for (int64_t i = 0; i < count; i++) b.logits[i] *= 8;
-    b.loss = d9_pool_floats(&b.pool, s->samples);
-    b.dlogits = d9_pool_floats(&b.pool, count);
-    b.labels = (int32_t *)(void *)d9_pool_floats(&b.pool, s->samples);
+    b.loss = d9_floats(s->samples);
+    b.dlogits = d9_floats(count);
+    b.labels = (int32_t *)(void *)d9_floats(s->samples);
     for (int64_t n = 0; n < s->samples; n++) b.labels[n] = (int32_t)(n * 7 % s->classes);
-    b.gpu_weights = d9_pool_floats(&b.pool, s->classes);
-    b.weights = (double *)(void *)d9_pool_floats(&b.pool, 2 * s->classes);
+    b.gpu_weights = d9_floats(s->classes);
+    b.weights = (double *)(void *)d9_floats(2 * s->classes);
     for (int64_t k = 0; k < s->classes; k++) b.weights[k] = b.gpu_weights[k] = 0.25f * (float)(1 + k % 7);
     b.gpu_loss = d9_array_new(D9_KERNEL_F32, s->samples, 0);
     b.gpu_dlogits = d9_array_new(D9_KERNEL_F32, count, 0);
     return b;
-}
-
-static void close_batch(d9_check *check, batch *b) {
-    d9_array_free(check, &b->gpu_loss);
-    d9_array_free(check, &b->gpu_dlogits);
-    d9_pool_free(&b->pool);
 }
 
 /* Of step 2 of a table, or a constant. */
@@ -152,7 +141,7 @@ void d9_cuda_check_loss_forward(d9_check *check) {
                         d9_cuda_loss_forward(NULL, &b.shape, share, &loss_step, i % 2 ? b.gpu_weights : NULL, b.logits,
                                              b.labels, b.gpu_loss.data));
         d9_check_array(check, "loss", b.loss, &b.gpu_loss, 1e-6);
-        close_batch(check, &b);
+        d9_check_done(check);
     }
 }
 
@@ -169,7 +158,7 @@ void d9_cuda_check_loss_backward(d9_check *check) {
                             d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step, i % 2 ? b.gpu_weights : NULL,
                                                   b.logits, b.labels, scaled ? &scale : NULL, b.gpu_dlogits.data));
             d9_check_array(check, "loss_backward", b.dlogits, &b.gpu_dlogits, 1e-6);
-            close_batch(check, &b);
+            d9_check_done(check);
         }
 }
 
@@ -204,6 +193,6 @@ void d9_cuda_check_metrics(d9_check *check) {
             b.loss[losses[i].samples - 1] = INFINITY;
         }
         if (expected[3] != 6) d9_check_fail(check, "metrics: the CPU noted step %g", expected[3]);
-        close_batch(check, &b);
+        d9_check_done(check);
     }
 }

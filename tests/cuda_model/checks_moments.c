@@ -30,14 +30,13 @@ typedef struct site {
     d9_cuda_moments s;
     d9_kernel_store store;
     int64_t pixels, patch, x_count, w_count, y_count, statistics; /* of an image, numbers, elements, G O */
-    d9_pool pool;
     float *x, *w, *first, *dy, *scale, *bias, *running;
     double *product;                   /* (O, patch): what the filters do to a patch */
     double *conv, *y, *mean, *inv_std; /* (N, P, O) and (G, O) */
     d9_array gpu_x, gpu_dy, gpu_y, gpu_mean, gpu_inv_std, gpu_running[2], scratch, moments;
 } site;
 
-static double *doubles(d9_pool *pool, int64_t count) { return (double *)(void *)d9_pool_floats(pool, 2 * count); }
+static double *doubles(int64_t count) { return (double *)(void *)d9_floats(2 * count); }
 
 static double rounded(const site *s, float value) { return (double)d9_store_rounded(s->store, value); }
 
@@ -73,20 +72,20 @@ static site open_site(const d9_cuda_moments *shape, d9_kernel_store store, int s
     s.w_count = shape->outputs * (shape->between ? shape->between : s.patch);
     s.y_count = shape->images * s.pixels * shape->outputs;
     s.statistics = shape->groups * shape->outputs;
-    s.x = d9_pool_random(&s.pool, store, s.x_count, 71);
+    s.x = d9_random(store, s.x_count, 71);
     for (int64_t i = 0; i < s.x_count; i++) s.x[i] = d9_store_rounded(store, s.x[i] + 0.25f);
-    s.w = d9_pool_random(&s.pool, D9_KERNEL_F32, s.w_count, 72);
-    s.first = d9_pool_random(&s.pool, D9_KERNEL_F32, shape->between ? shape->between * s.patch : 1, 73);
-    s.dy = d9_pool_random(&s.pool, store, s.y_count, 74);
-    s.scale = d9_pool_random(&s.pool, D9_KERNEL_F32, shape->outputs, 75);
-    s.bias = d9_pool_random(&s.pool, D9_KERNEL_F32, shape->outputs, 76);
-    s.running = d9_pool_random(&s.pool, D9_KERNEL_F32, 2 * s.statistics, 77);
+    s.w = d9_random(D9_KERNEL_F32, s.w_count, 72);
+    s.first = d9_random(D9_KERNEL_F32, shape->between ? shape->between * s.patch : 1, 73);
+    s.dy = d9_random(store, s.y_count, 74);
+    s.scale = d9_random(D9_KERNEL_F32, shape->outputs, 75);
+    s.bias = d9_random(D9_KERNEL_F32, shape->outputs, 76);
+    s.running = d9_random(D9_KERNEL_F32, 2 * s.statistics, 77);
     for (int64_t k = 0; k < 2 * s.statistics; k++) s.running[k] += 1.5f; /* a variance is positive */
-    s.product = doubles(&s.pool, shape->outputs * s.patch);
-    s.conv = doubles(&s.pool, s.y_count);
-    s.y = doubles(&s.pool, s.y_count);
-    s.mean = doubles(&s.pool, s.statistics);
-    s.inv_std = doubles(&s.pool, s.statistics);
+    s.product = doubles(shape->outputs * s.patch);
+    s.conv = doubles(s.y_count);
+    s.y = doubles(s.y_count);
+    s.mean = doubles(s.statistics);
+    s.inv_std = doubles(s.statistics);
     s.gpu_x = d9_array_of(store, s.x_count, 0, s.x);
     s.gpu_dy = d9_array_of(store, s.y_count, shift, s.dy);
     s.gpu_y = d9_array_new(store, s.y_count, shift);
@@ -100,13 +99,6 @@ static site open_site(const d9_cuda_moments *shape, d9_kernel_store store, int s
     return s;
 }
 
-static void close_site(d9_check *check, site *s) {
-    d9_array *const arrays[] = {&s->gpu_x,          &s->gpu_dy,         &s->gpu_y,   &s->gpu_mean, &s->gpu_inv_std,
-                                &s->gpu_running[0], &s->gpu_running[1], &s->scratch, &s->moments};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) d9_array_free(check, arrays[i]);
-    d9_pool_free(&s->pool);
-}
-
 static d9_cuda_moments_weights weights_of(const site *s) {
     return (d9_cuda_moments_weights){s->w, s->s.between ? s->first : NULL};
 }
@@ -117,8 +109,8 @@ static d9_kernel_norm_state state_of(const site *s) {
         1e-5,     0.1};
 }
 
-static const float *narrowed(site *s, int64_t count, const double *values) {
-    float *made = d9_pool_floats(&s->pool, count);
+static const float *narrowed(int64_t count, const double *values) {
+    float *made = d9_floats(count);
     for (int64_t i = 0; i < count; i++) made[i] = (float)values[i];
     return made;
 }
@@ -161,12 +153,12 @@ static void forward(d9_check *check, site *s) {
 static void check_forward(d9_check *check, const d9_cuda_moments *shape, d9_kernel_store store, int shift) {
     site s = open_site(shape, store, shift);
     forward(check, &s);
-    d9_check_array(check, "moments mean", narrowed(&s, s.statistics, s.mean), &s.gpu_mean, 1e-6);
-    d9_check_array(check, "moments inv_std", narrowed(&s, s.statistics, s.inv_std), &s.gpu_inv_std, 2e-6);
+    d9_check_array(check, "moments mean", narrowed(s.statistics, s.mean), &s.gpu_mean, 1e-6);
+    d9_check_array(check, "moments inv_std", narrowed(s.statistics, s.inv_std), &s.gpu_inv_std, 2e-6);
     d9_check_array(check, "moments running_mean", s.running, &s.gpu_running[0], 1e-6);
     d9_check_array(check, "moments running_var", s.running + s.statistics, &s.gpu_running[1], 1e-6);
-    d9_check_array(check, "moments_forward", narrowed(&s, s.y_count, s.y), &s.gpu_y, 3e-6);
-    close_site(check, &s);
+    d9_check_array(check, "moments_forward", narrowed(s.y_count, s.y), &s.gpu_y, 3e-6);
+    d9_check_done(check);
 }
 
 void d9_cuda_check_moments_forward(d9_check *check) {
@@ -199,10 +191,9 @@ static void check_eval(d9_check *check, const d9_cuda_moments *shape, d9_kernel_
     d9_check_launch(
         check, "moments_conv",
         d9_cuda_moments_conv(NULL, shape, d9_array_in(&s.gpu_x), &weights, s.scratch.data, d9_array_out(&conv)));
-    d9_check_array(check, "moments_eval", narrowed(&s, s.y_count, s.y), &s.gpu_y, 3e-6);
-    d9_check_array(check, "moments_conv", narrowed(&s, s.y_count, s.conv), &conv, 3e-6);
-    d9_array_free(check, &conv);
-    close_site(check, &s);
+    d9_check_array(check, "moments_eval", narrowed(s.y_count, s.y), &s.gpu_y, 3e-6);
+    d9_check_array(check, "moments_conv", narrowed(s.y_count, s.conv), &conv, 3e-6);
+    d9_check_done(check);
 }
 
 void d9_cuda_check_moments_eval(d9_check *check) {
@@ -220,9 +211,8 @@ typedef struct gradients {
 static gradients differentiate(site *s) {
     const d9_cuda_moments *c = &s->s;
     const double n = (double)(c->images / c->groups * s->pixels);
-    const gradients d = {doubles(&s->pool, c->outputs * s->patch), doubles(&s->pool, s->w_count),
-                         doubles(&s->pool, c->outputs), doubles(&s->pool, c->outputs)};
-    double *dz = doubles(&s->pool, s->y_count);
+    const gradients d = {doubles(c->outputs * s->patch), doubles(s->w_count), doubles(c->outputs), doubles(c->outputs)};
+    double *dz = doubles(s->y_count);
     for (int64_t k = 0; k < s->y_count; k++)
         dz[k] = rounded(s, s->dy[k] * d9_act_slope_CELU_float(d9_array_at(&s->gpu_y, k), alpha));
     for (int64_t at = 0; at < s->statistics; at++) {
@@ -264,13 +254,10 @@ static void check_backward(d9_check *check, const d9_cuda_moments *shape, d9_ker
                     d9_cuda_moments_backward(NULL, shape, d9_array_in(&s.gpu_dy), act, d9_array_in(&s.gpu_y),
                                              d9_array_in(&s.gpu_x), &weights, s.gpu_mean.data, s.gpu_inv_std.data,
                                              s.scale, s.moments.data, s.scratch.data, &to));
-    d9_check_array(check, "moments dw", narrowed(&s, s.w_count, d.dw), &dw, 1e-5);
-    if (all_wanted) d9_check_array(check, "moments dscale", narrowed(&s, shape->outputs, d.dscale), &dscale, 1e-5);
-    if (all_wanted) d9_check_array(check, "moments dbias", narrowed(&s, shape->outputs, d.dbias), &dbias, 1e-5);
-    d9_array_free(check, &dw);
-    d9_array_free(check, &dscale);
-    d9_array_free(check, &dbias);
-    close_site(check, &s);
+    d9_check_array(check, "moments dw", narrowed(s.w_count, d.dw), &dw, 1e-5);
+    if (all_wanted) d9_check_array(check, "moments dscale", narrowed(shape->outputs, d.dscale), &dscale, 1e-5);
+    if (all_wanted) d9_check_array(check, "moments dbias", narrowed(shape->outputs, d.dbias), &dbias, 1e-5);
+    d9_check_done(check);
 }
 
 void d9_cuda_check_moments_backward(d9_check *check) {

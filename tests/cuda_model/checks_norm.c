@@ -20,9 +20,8 @@ typedef struct site {
     d9_kernel_norm norm;
     d9_kernel_store store;
     int64_t count, channels, statistics; /* N P C, C, G C */
-    d9_pool pool;
-    float *x, *scale, *bias;            /* both sides read these */
-    float *mean, *inv_std, *running[2]; /* the CPU's */
+    float *x, *scale, *bias;             /* both sides read these */
+    float *mean, *inv_std, *running[2];  /* the CPU's */
     d9_array gpu_x, gpu_mean, gpu_inv_std, gpu_running[2], scratch;
     double *cpu_scratch;
 } site;
@@ -33,14 +32,14 @@ static site open_site(const d9_kernel_norm *shape, d9_kernel_store store, int sh
     s.count = shape->images * shape->pixels * shape->channels;
     s.channels = shape->channels;
     s.statistics = shape->groups * shape->channels;
-    s.x = d9_pool_random(&s.pool, store, s.count, 11);
+    s.x = d9_random(store, s.count, 11);
     for (int64_t i = 0; i < s.count; i++) s.x[i] = d9_store_rounded(store, s.x[i] + offset);
-    s.scale = d9_pool_random(&s.pool, D9_KERNEL_F32, s.channels, 12);
-    s.bias = d9_pool_random(&s.pool, D9_KERNEL_F32, s.channels, 13);
-    s.mean = d9_pool_floats(&s.pool, s.statistics);
-    s.inv_std = d9_pool_floats(&s.pool, s.statistics);
+    s.scale = d9_random(D9_KERNEL_F32, s.channels, 12);
+    s.bias = d9_random(D9_KERNEL_F32, s.channels, 13);
+    s.mean = d9_floats(s.statistics);
+    s.inv_std = d9_floats(s.statistics);
     for (int i = 0; i < 2; i++) {
-        s.running[i] = d9_pool_random(&s.pool, D9_KERNEL_F32, s.statistics, 14 + (uint32_t)i);
+        s.running[i] = d9_random(D9_KERNEL_F32, s.statistics, 14 + (uint32_t)i);
         for (int64_t k = 0; k < s.statistics; k++) s.running[i][k] += 1.5f; /* a variance is positive */
         s.gpu_running[i] = d9_array_of(D9_KERNEL_F32, s.statistics, 0, s.running[i]);
     }
@@ -48,17 +47,8 @@ static site open_site(const d9_kernel_norm *shape, d9_kernel_store store, int sh
     s.gpu_mean = d9_array_new(D9_KERNEL_F32, s.statistics, 0);
     s.gpu_inv_std = d9_array_new(D9_KERNEL_F32, s.statistics, 0);
     s.scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_norm_scratch_bytes(&s.norm) / 4, 0);
-    s.cpu_scratch = (double *)(void *)d9_pool_floats(&s.pool, d9_cpu_norm_scratch_bytes(shape) / 4);
+    s.cpu_scratch = (double *)(void *)d9_floats(d9_cpu_norm_scratch_bytes(shape) / 4);
     return s;
-}
-
-static void close_site(d9_check *check, site *s) {
-    d9_array_free(check, &s->gpu_x);
-    d9_array_free(check, &s->gpu_mean);
-    d9_array_free(check, &s->gpu_inv_std);
-    for (int i = 0; i < 2; i++) d9_array_free(check, &s->gpu_running[i]);
-    d9_array_free(check, &s->scratch);
-    d9_pool_free(&s->pool);
 }
 
 static d9_kernel_norm_state cpu_state(const site *s) {
@@ -73,7 +63,7 @@ static d9_kernel_norm_state gpu_state(const site *s) {
 
 /* norm(x) of the CPU, not rounded yet. */
 static float *normalise(site *s) {
-    float *y = d9_pool_floats(&s->pool, s->count);
+    float *y = d9_floats(s->count);
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_state state = cpu_state(s);
     d9_cpu_norm_forward(&s->cpu, &s->cpu_norm, d9_plain_in(s->x), &state, &none, s->cpu_scratch, d9_plain_out(y));
@@ -99,8 +89,7 @@ static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kerne
         d9_cuda_norm_forward(NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &none, s.scratch.data, d9_array_out(&y)));
     check_statistics(check, &s);
     d9_check_array(check, "norm_forward", expected, &y, 2e-6);
-    d9_array_free(check, &y);
-    close_site(check, &s);
+    d9_check_done(check);
 }
 
 void d9_cuda_check_norm_forward(d9_check *check) {
@@ -138,8 +127,7 @@ void d9_cuda_check_norm_shifted(d9_check *check) {
             check->compared++;
             if (!(error < 4e-6 && error > -4e-6)) d9_check_fail(check, "norm_shifted: inv_std off by %g", error / 2);
         }
-    d9_array_free(check, &y);
-    close_site(check, &s);
+    d9_check_done(check);
 }
 
 /* ---- with what follows in the same pass ---- */
@@ -169,8 +157,8 @@ typedef struct epilogue_case {
 static void check_epilogue(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store,
                            const epilogue_case *how) {
     site s = open_site(shape, store, 0, 0);
-    float *expected = normalise(&s), *sum = d9_pool_floats(&s.pool, s.count);
-    const float *addend = d9_pool_random(&s.pool, store, s.count, 16);
+    float *expected = normalise(&s), *sum = d9_floats(s.count);
+    const float *addend = d9_random(store, s.count, 16);
     stage(&s, how->activation, addend, how->adds_first, expected, sum);
     d9_array y = d9_array_new(store, s.count, 0), b = d9_array_of(store, s.count, 0, addend);
     d9_array out = d9_array_new(store, s.count, 0);
@@ -184,10 +172,7 @@ static void check_epilogue(d9_check *check, const d9_kernel_norm *shape, d9_kern
     const double tolerance = store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
     if (how->keeps_y) d9_check_array(check, "norm_epilogue y", expected, &y, tolerance);
     d9_check_array(check, "norm_epilogue last", sum, &out, tolerance);
-    d9_array_free(check, &y);
-    d9_array_free(check, &b);
-    d9_array_free(check, &out);
-    close_site(check, &s);
+    d9_check_done(check);
 }
 
 void d9_cuda_check_norm_epilogue(d9_check *check) {
@@ -201,8 +186,8 @@ void d9_cuda_check_norm_epilogue(d9_check *check) {
 void d9_cuda_check_norm_eval(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
             site s = open_site(&shapes[i], store, 0, 0);
-            float *expected = d9_pool_floats(&s.pool, s.count), *sum = d9_pool_floats(&s.pool, s.count);
-            const float *addend = d9_pool_random(&s.pool, store, s.count, 17);
+            float *expected = d9_floats(s.count), *sum = d9_floats(s.count);
+            const float *addend = d9_random(store, s.count, 17);
             const d9_kernel_epilogue cpu_none = {.act = {D9_KERNEL_NO_ACT, 0}};
             const d9_kernel_norm_state on_cpu = cpu_state(&s);
             d9_cpu_norm_eval(&s.cpu, &s.cpu_norm, d9_plain_in(s.x), &on_cpu, &cpu_none, s.cpu_scratch,
@@ -219,9 +204,7 @@ void d9_cuda_check_norm_eval(d9_check *check) {
             const double tolerance = store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
             d9_check_array(check, "norm_eval", sum, &out, tolerance);
             d9_check_array(check, "norm_eval running_mean", s.running[0], &s.gpu_running[0], 0);
-            d9_array_free(check, &b);
-            d9_array_free(check, &out);
-            close_site(check, &s);
+            d9_check_done(check);
         }
 }
 
@@ -237,10 +220,10 @@ typedef struct backward_case {
 static void check_backward(d9_check *check, const d9_kernel_norm *shape, const backward_case *how) {
     site s = open_site(shape, how->store, how->shift, 0);
     normalise(&s); /* mean and inv_std */
-    float *dy = d9_pool_random(&s.pool, how->store, s.count, 18), *dz = d9_pool_floats(&s.pool, s.count);
-    const float *reference = d9_pool_random(&s.pool, how->store, s.count, 19);
-    float *dx = d9_pool_floats(&s.pool, s.count), *dscale = d9_pool_floats(&s.pool, s.channels);
-    float *dbias = d9_pool_floats(&s.pool, s.channels);
+    float *dy = d9_random(how->store, s.count, 18), *dz = d9_floats(s.count);
+    const float *reference = d9_random(how->store, s.count, 19);
+    float *dx = d9_floats(s.count), *dscale = d9_floats(s.channels);
+    float *dbias = d9_floats(s.channels);
     memcpy(dz, dy, (size_t)s.count * sizeof *dz);
     if (how->activation != D9_KERNEL_NO_ACT)
         d9_cpu_act_backward(&s.cpu, d9_plain_in(dy), d9_plain_in(reference), (d9_kernel_act){how->activation, 0.3f},
@@ -270,12 +253,7 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
     const double tolerance = how->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit here and there */
     if (how->wants_dx) d9_check_array(check, "norm_backward", dx, &g, tolerance);
     if (how->wants_dz) d9_check_array(check, "norm_backward dz", dz, &gpu_dz, 1e-6);
-    d9_array_free(check, &gpu_dz);
-    d9_array_free(check, &g);
-    d9_array_free(check, &t);
-    d9_array_free(check, &gpu_dscale);
-    d9_array_free(check, &gpu_dbias);
-    close_site(check, &s);
+    d9_check_done(check);
 }
 
 void d9_cuda_check_norm_backward(d9_check *check) {

@@ -53,34 +53,30 @@ static void give_to_maxima(const d9_kernel_window *w, const float *dy, const flo
 }
 
 /* Integers first: ties; then random numbers. */
-static float *fill(d9_pool *pool, d9_kernel_store store, int64_t count, uint32_t seed, int shift) {
-    return shift ? d9_pool_random(pool, store, count, seed) : d9_pool_integers(pool, count, seed);
+static float *fill(d9_kernel_store store, int64_t count, uint32_t seed, int shift) {
+    return shift ? d9_random(store, count, seed) : d9_integers(count, seed);
 }
 
 void d9_cuda_check_pool_forward(d9_check *check) {
     for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
             const d9_kernel_window window = windows[i];
-            d9_pool pool = {.count = 0};
-            const float *values = fill(&pool, store, input_count(&windows[i]), 21, shift);
-            float *expected = d9_pool_floats(&pool, output_count(&windows[i]));
+            const float *values = fill(store, input_count(&windows[i]), 21, shift);
+            float *expected = d9_floats(output_count(&windows[i]));
             find_maxima(&window, values, expected);
             d9_array x = d9_array_of(store, input_count(&windows[i]), shift, values);
             d9_array y = d9_array_new(store, output_count(&windows[i]), shift);
             d9_check_launch(check, "pool", d9_cuda_pool_forward(NULL, &window, d9_array_in(&x), d9_array_out(&y)));
             d9_check_array(check, "pool", expected, &y, 0);
-            d9_array_free(check, &x);
-            d9_array_free(check, &y);
-            d9_pool_free(&pool);
+            d9_check_done(check);
         }
 }
 
 void d9_cuda_check_pool_backward(d9_check *check) {
     for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
             const d9_kernel_window window = windows[i];
-            d9_pool pool = {.count = 0};
-            const float *values = fill(&pool, store, input_count(&windows[i]), 22, shift);
-            const float *dy = d9_pool_random(&pool, store, output_count(&windows[i]), 23);
-            float *expected = d9_pool_floats(&pool, input_count(&windows[i]));
+            const float *values = fill(store, input_count(&windows[i]), 22, shift);
+            const float *dy = d9_random(store, output_count(&windows[i]), 23);
+            float *expected = d9_floats(input_count(&windows[i]));
             give_to_maxima(&window, dy, values, expected);
             d9_array x = d9_array_of(store, input_count(&windows[i]), shift, values);
             d9_array g = d9_array_of(store, output_count(&windows[i]), shift, dy);
@@ -88,10 +84,7 @@ void d9_cuda_check_pool_backward(d9_check *check) {
             d9_check_launch(check, "pool_backward",
                             d9_cuda_pool_backward(NULL, &window, d9_array_in(&g), d9_array_in(&x), d9_array_out(&dx)));
             d9_check_array(check, "pool_backward", expected, &dx, 0);
-            d9_array_free(check, &x);
-            d9_array_free(check, &g);
-            d9_array_free(check, &dx);
-            d9_pool_free(&pool);
+            d9_check_done(check);
         }
 }
 
@@ -106,8 +99,8 @@ static void find_means(const d9_kernel_window *w, const float *x, float *y) {
     }
 }
 
-static void give_shares(const d9_kernel_window *w, const float *dy, d9_pool *pool, float *dx) {
-    double *sums = (double *)(void *)d9_pool_floats(pool, 2 * input_count(w));
+static void give_shares(const d9_kernel_window *w, const float *dy, float *dx) {
+    double *sums = (double *)(void *)d9_floats(2 * input_count(w));
     for (int64_t i = 0; i < output_count(w); i++)
         for (int k = 0; k < w->kernel * w->kernel; k++)
             sums[element_of(w, i, row_of(w, i) + k / w->kernel, column_of(w, i) + k % w->kernel)] += (double)dy[i];
@@ -121,18 +114,15 @@ void d9_cuda_check_mean_pool_forward(d9_check *check) {
     for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
             const d9_kernel_window window = windows[i];
             if (window.pad) continue;
-            d9_pool pool = {.count = 0};
-            const float *values = fill(&pool, store, input_count(&window), 26, shift);
-            float *expected = d9_pool_floats(&pool, output_count(&window));
+            const float *values = fill(store, input_count(&window), 26, shift);
+            float *expected = d9_floats(output_count(&window));
             find_means(&window, values, expected);
             d9_array x = d9_array_of(store, input_count(&window), shift, values);
             d9_array y = d9_array_new(store, output_count(&window), shift);
             d9_check_launch(check, "mean_pool",
                             d9_cuda_mean_pool_forward(NULL, &window, d9_array_in(&x), d9_array_out(&y)));
             d9_check_array(check, "mean_pool", expected, &y, mean_tolerance(shift));
-            d9_array_free(check, &x);
-            d9_array_free(check, &y);
-            d9_pool_free(&pool);
+            d9_check_done(check);
         }
 }
 
@@ -140,18 +130,15 @@ void d9_cuda_check_mean_pool_backward(d9_check *check) {
     for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
             const d9_kernel_window window = windows[i];
             if (window.pad) continue;
-            d9_pool pool = {.count = 0};
-            const float *values = fill(&pool, store, output_count(&window), 27, shift);
-            float *expected = d9_pool_floats(&pool, input_count(&window));
-            give_shares(&window, values, &pool, expected);
+            const float *values = fill(store, output_count(&window), 27, shift);
+            float *expected = d9_floats(input_count(&window));
+            give_shares(&window, values, expected);
             d9_array dy = d9_array_of(store, output_count(&window), shift, values);
             d9_array dx = d9_array_new(store, input_count(&window), shift);
             d9_check_launch(check, "mean_pool_backward",
                             d9_cuda_mean_pool_backward(NULL, &window, d9_array_in(&dy), d9_array_out(&dx)));
             d9_check_array(check, "mean_pool_backward", expected, &dx, mean_tolerance(shift));
-            d9_array_free(check, &dy);
-            d9_array_free(check, &dx);
-            d9_pool_free(&pool);
+            d9_check_done(check);
         }
 }
 
@@ -159,9 +146,8 @@ void d9_cuda_check_mean_pool_backward(d9_check *check) {
 void d9_cuda_check_pool_nan(d9_check *check) {
     enum { CHANNELS = 8, COUNT = 4 * 4 * CHANNELS, OUT = COUNT / 4, HERE = 5 * CHANNELS + 3, BEFORE = CHANNELS + 3 };
     const d9_kernel_window window = {1, 4, 4, CHANNELS, 2, 2, 2, 2, 0};
-    d9_pool pool = {.count = 0};
-    float *values = d9_pool_random(&pool, D9_KERNEL_F32, COUNT, 24), *expected = d9_pool_floats(&pool, COUNT);
-    const float *dy = d9_pool_random(&pool, D9_KERNEL_F32, OUT, 25);
+    float *values = d9_random(D9_KERNEL_F32, COUNT, 24), *expected = d9_floats(COUNT);
+    const float *dy = d9_random(D9_KERNEL_F32, OUT, 25);
     values[BEFORE] = values[HERE] = NAN;
     d9_array x = d9_array_of(D9_KERNEL_F32, COUNT, 0, values), y = d9_array_new(D9_KERNEL_F32, OUT, 0);
     d9_array g = d9_array_of(D9_KERNEL_F32, OUT, 0, dy), dx = d9_array_new(D9_KERNEL_F32, COUNT, 0);
@@ -175,9 +161,5 @@ void d9_cuda_check_pool_nan(d9_check *check) {
     give_to_maxima(&window, dy, values, expected);
     d9_check_array(check, "pool_nan backward", expected, &dx, 0);
     if (expected[HERE] != dy[3] || expected[BEFORE] != 0) d9_check_fail(check, "pool_nan: another was expected");
-    d9_array_free(check, &x);
-    d9_array_free(check, &y);
-    d9_array_free(check, &g);
-    d9_array_free(check, &dx);
-    d9_pool_free(&pool);
+    d9_check_done(check);
 }

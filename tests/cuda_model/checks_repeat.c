@@ -36,12 +36,11 @@ static results new_results(const d9_kernel_norm *norm) {
     return r;
 }
 
-static void run_all(d9_check *check, d9_pool *pool, const d9_kernel_norm *norm, const results *r, double *metrics) {
-    const float *x = d9_pool_random(pool, D9_KERNEL_F32, COUNT, 61),
-                *dy = d9_pool_random(pool, D9_KERNEL_F32, COUNT, 62);
-    const float *scale = d9_pool_random(pool, D9_KERNEL_F32, CHANNELS, 63), *bias = scale;
-    float *running = d9_pool_floats(pool, 2 * GROUPS * CHANNELS);
-    int32_t *labels = (int32_t *)(void *)d9_pool_floats(pool, SAMPLES);
+static void run_all(d9_check *check, const d9_kernel_norm *norm, const results *r, double *metrics) {
+    const float *x = d9_random(D9_KERNEL_F32, COUNT, 61), *dy = d9_random(D9_KERNEL_F32, COUNT, 62);
+    const float *scale = d9_random(D9_KERNEL_F32, CHANNELS, 63), *bias = scale;
+    float *running = d9_floats(2 * GROUPS * CHANNELS);
+    int32_t *labels = (int32_t *)(void *)d9_floats(SAMPLES);
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     const d9_kernel_epilogue epilogue = {.act = act};
     const d9_cuda_prologue prologue = {.act = act, .reference = {dy, D9_KERNEL_F32}};
@@ -63,13 +62,12 @@ static void run_all(d9_check *check, d9_pool *pool, const d9_kernel_norm *norm, 
 }
 
 /* In one pass, by clusters of blocks; which of them adds the groups' shares is for the seed to say. */
-static void run_resident(d9_check *check, d9_pool *pool, const d9_kernel_norm *norm, const results *r) {
-    const float *x = d9_pool_random(pool, D9_KERNEL_F32, COUNT, 64),
-                *scale = d9_pool_random(pool, D9_KERNEL_F32, CHANNELS, 65);
+static void run_resident(d9_check *check, const d9_kernel_norm *norm, const results *r) {
+    const float *x = d9_random(D9_KERNEL_F32, COUNT, 64), *scale = d9_random(D9_KERNEL_F32, CHANNELS, 65);
     const d9_kernel_in in = {x, D9_KERNEL_F32}, gradient = {x, D9_KERNEL_F32};
-    float *running = d9_pool_floats(pool, 2 * GROUPS * CHANNELS), *mean = d9_pool_floats(pool, GROUPS * CHANNELS);
-    float *inv_std = d9_pool_floats(pool, GROUPS * CHANNELS);
-    uint32_t *tickets = (uint32_t *)(void *)d9_pool_floats(pool, CHANNELS / 8);
+    float *running = d9_floats(2 * GROUPS * CHANNELS), *mean = d9_floats(GROUPS * CHANNELS);
+    float *inv_std = d9_floats(GROUPS * CHANNELS);
+    uint32_t *tickets = (uint32_t *)(void *)d9_floats(CHANNELS / 8);
     const d9_kernel_norm_state state = {scale, scale, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5, 0.1};
     const d9_kernel_epilogue epilogue = {.act = {D9_ACT_CELU, 0.3f}};
     const d9_cuda_prologue prologue = {.act = epilogue.act, .reference = in};
@@ -93,21 +91,17 @@ void d9_cuda_check_repeated(d9_check *check) {
     results first = new_results(&norm);
     double first_metrics[4] = {0, 0, 0, 0};
     for (int turn = 0; turn < SEEDS; turn++) {
-        d9_pool pool = {.count = 0};
         results again = turn ? new_results(&norm) : first;
         double metrics[4] = {0, 0, 0, 0};
         d9_model_seed((unsigned)turn);
-        run_all(check, &pool, &norm, &again, turn ? metrics : first_metrics);
-        run_resident(check, &pool, &norm, &again);
+        run_all(check, &norm, &again, turn ? metrics : first_metrics);
+        run_resident(check, &norm, &again);
         for (int i = 0; turn && i < RESULTS; i++) {
             check->compared++;
             if (memcmp(first.array[i].data, again.array[i].data, (size_t)first.array[i].bytes) != 0)
                 d9_check_fail(check, "repeated: array %d differs in turn %d", i, turn);
-            d9_array_free(check, &again.array[i]);
         }
         if (turn && memcmp(metrics, first_metrics, sizeof metrics) != 0) d9_check_fail(check, "repeated: metrics");
-        d9_pool_free(&pool);
     }
     d9_model_seed(0);
-    for (int i = 0; i < RESULTS; i++) d9_array_free(check, &first.array[i]);
 }

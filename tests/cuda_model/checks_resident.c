@@ -27,17 +27,16 @@ typedef struct site {
     d9_kernel_act act;
     bool adds, adds_first, wants_dz;
     int64_t count, input_count; /* of the norm's input, of the pool's */
-    d9_pool pool;
     float *scale, *bias;
     d9_array x, addend, dy, reference, scratch;
     way apart, once;
 } site;
 
-static d9_array new_random(site *s, d9_kernel_store store, int64_t count, uint32_t seed) {
-    return d9_array_of(store, count, 0, d9_pool_random(&s->pool, store, count, seed));
+static d9_array new_random(d9_kernel_store store, int64_t count, uint32_t seed) {
+    return d9_array_of(store, count, 0, d9_random(store, count, seed));
 }
 
-static way new_way(site *s) {
+static way new_way(const site *s) {
     const int64_t statistics = s->norm.groups * s->norm.channels;
     way w = {.y = d9_array_new(s->store, s->count, 0),
              .sum = d9_array_new(s->store, s->count, 0),
@@ -46,7 +45,7 @@ static way new_way(site *s) {
              .dz = d9_array_new(s->store, s->count, 0),
              .dscale = d9_array_new(D9_KERNEL_F32, s->norm.channels, 0),
              .dbias = d9_array_new(D9_KERNEL_F32, s->norm.channels, 0)};
-    for (int i = 0; i < STATISTICS; i++) w.statistics[i] = new_random(s, D9_KERNEL_F32, statistics, 31 + (uint32_t)i);
+    for (int i = 0; i < STATISTICS; i++) w.statistics[i] = new_random(D9_KERNEL_F32, statistics, 31 + (uint32_t)i);
     return w;
 }
 
@@ -63,38 +62,16 @@ static site open_site(const struct shape *shape, d9_kernel_store store, int acti
             shape->images, 2 * shape->height, 2 * shape->width, shape->channels, shape->height, shape->width, 2, 2, 0};
         s.input_count *= 4;
     }
-    s.scale = d9_pool_random(&s.pool, D9_KERNEL_F32, s.norm.channels, 21);
-    s.bias = d9_pool_random(&s.pool, D9_KERNEL_F32, s.norm.channels, 22);
-    s.x = new_random(&s, store, s.input_count, 23);
-    s.addend = new_random(&s, store, s.count, 24);
-    s.dy = new_random(&s, store, s.count, 25);
-    s.reference = new_random(&s, store, s.count, 26);
+    s.scale = d9_random(D9_KERNEL_F32, s.norm.channels, 21);
+    s.bias = d9_random(D9_KERNEL_F32, s.norm.channels, 22);
+    s.x = new_random(store, s.input_count, 23);
+    s.addend = new_random(store, s.count, 24);
+    s.dy = new_random(store, s.count, 25);
+    s.reference = new_random(store, s.count, 26);
     s.scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_norm_scratch_bytes(&s.norm) / 4, 0);
     s.apart = new_way(&s);
     s.once = new_way(&s);
     return s;
-}
-
-static void close_way(d9_check *check, way *w) {
-    d9_array_free(check, &w->y);
-    d9_array_free(check, &w->sum);
-    d9_array_free(check, &w->pooled);
-    d9_array_free(check, &w->dx);
-    d9_array_free(check, &w->dz);
-    d9_array_free(check, &w->dscale);
-    d9_array_free(check, &w->dbias);
-    for (int i = 0; i < STATISTICS; i++) d9_array_free(check, &w->statistics[i]);
-}
-
-static void close_site(d9_check *check, site *s) {
-    d9_array_free(check, &s->x);
-    d9_array_free(check, &s->addend);
-    d9_array_free(check, &s->dy);
-    d9_array_free(check, &s->reference);
-    d9_array_free(check, &s->scratch);
-    close_way(check, &s->apart);
-    close_way(check, &s->once);
-    d9_pool_free(&s->pool);
 }
 
 static d9_kernel_norm_state state_of(const site *s, const way *w) {
@@ -117,9 +94,8 @@ static d9_kernel_epilogue epilogue_of(const site *s, const way *w) {
     return epilogue;
 }
 
-static void compare(d9_check *check, site *s, const char *what, const d9_array *apart, const d9_array *once,
-                    double tolerance) {
-    float *expected = d9_pool_floats(&s->pool, apart->count);
+static void compare(d9_check *check, const char *what, const d9_array *apart, const d9_array *once, double tolerance) {
+    float *expected = d9_floats(apart->count);
     for (int64_t i = 0; i < apart->count; i++) expected[i] = d9_array_at(apart, i);
     d9_check_array(check, what, expected, once, tolerance);
 }
@@ -157,10 +133,10 @@ static void check_forward(d9_check *check, site *s, const d9_cuda_residence *res
     forward_apart(check, s);
     forward_once(check, s, residence);
     for (int i = 0; i < STATISTICS; i++)
-        compare(check, s, names[i], &s->apart.statistics[i], &s->once.statistics[i], 2e-6);
-    compare(check, s, "norm_resident", &s->apart.y, &s->once.y, s->act.activation == D9_KERNEL_NO_ACT ? 4e-6 : stages);
-    if (s->adds) compare(check, s, "norm_resident sum", &s->apart.sum, &s->once.sum, stages);
-    if (s->window.kernel) compare(check, s, "norm_resident pooled", &s->apart.pooled, &s->once.pooled, 0);
+        compare(check, names[i], &s->apart.statistics[i], &s->once.statistics[i], 2e-6);
+    compare(check, "norm_resident", &s->apart.y, &s->once.y, s->act.activation == D9_KERNEL_NO_ACT ? 4e-6 : stages);
+    if (s->adds) compare(check, "norm_resident sum", &s->apart.sum, &s->once.sum, stages);
+    if (s->window.kernel) compare(check, "norm_resident pooled", &s->apart.pooled, &s->once.pooled, 0);
 }
 
 /* ---- backward ---- */
@@ -200,8 +176,8 @@ static void backward_once(d9_check *check, const site *s, const d9_cuda_residenc
 /* Twice, for the tickets must be as new, and the bits the same in another order of the threads. */
 static void check_backward(d9_check *check, site *s, const d9_cuda_residence *residence) {
     const double tolerance = s->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit here and there */
-    float *before = d9_pool_floats(&s->pool, s->norm.channels);
-    d9_array tickets = d9_array_of(D9_KERNEL_F32, s->norm.channels / 8, 0, d9_pool_floats(&s->pool, s->norm.channels));
+    float *before = d9_floats(s->norm.channels);
+    d9_array tickets = d9_array_of(D9_KERNEL_F32, s->norm.channels / 8, 0, d9_floats(s->norm.channels));
     forward_apart(check, s); /* mean and inv_std */
     backward_apart(check, s);
     for (int turn = 0; turn < 2; turn++) {
@@ -210,12 +186,11 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_residence *re
         backward_once(check, s, residence, tickets.data);
         if (turn && memcmp(before, s->once.dbias.data, (size_t)s->once.dbias.bytes) != 0)
             d9_check_fail(check, "norm_resident_backward: another dbias the second time");
-        compare(check, s, "dbias", &s->apart.dbias, &s->once.dbias, 2e-6);
-        compare(check, s, "dscale", &s->apart.dscale, &s->once.dscale, 4e-6);
-        compare(check, s, "norm_resident_backward", &s->apart.dx, &s->once.dx, tolerance);
-        if (s->wants_dz) compare(check, s, "norm_resident_backward dz", &s->apart.dz, &s->once.dz, 0);
+        compare(check, "dbias", &s->apart.dbias, &s->once.dbias, 2e-6);
+        compare(check, "dscale", &s->apart.dscale, &s->once.dscale, 4e-6);
+        compare(check, "norm_resident_backward", &s->apart.dx, &s->once.dx, tolerance);
+        if (s->wants_dz) compare(check, "norm_resident_backward dz", &s->apart.dz, &s->once.dz, 0);
     }
-    d9_array_free(check, &tickets);
 }
 
 /* ---- every shape in the ways that an H100 can run ---- */
@@ -236,7 +211,7 @@ static void check_all(d9_check *check, bool backward, run_check *run) {
                 const bool pools = variant % 2 && ways[k].keeps_x;
                 site s = open_site(shape, store, activation, variant % 3 == 0, pools);
                 run(check, &s, &ways[k]);
-                close_site(check, &s);
+                d9_check_done(check);
                 tried++;
                 clusters += ways[k].blocks > 1;
                 reread += !ways[k].keeps_x;

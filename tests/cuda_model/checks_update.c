@@ -11,7 +11,6 @@ static const int64_t step = STEP;
 
 /* Both sides of one group. */
 typedef struct group {
-    d9_pool pool;
     float *g, *w, *state[D9_UPDATE_STATES];
     d9_array gpu_g, gpu_w, gpu_state[D9_UPDATE_STATES];
     float *gpu[D9_UPDATE_STATES];
@@ -20,12 +19,12 @@ typedef struct group {
 
 static group open_group(int64_t count, d9_kernel_store store, int shift, int kept) {
     group s = {.kept = kept};
-    s.g = d9_pool_random(&s.pool, store, count, 41);
-    s.w = d9_pool_random(&s.pool, D9_KERNEL_F32, count, 42);
+    s.g = d9_random(store, count, 41);
+    s.w = d9_random(D9_KERNEL_F32, count, 42);
     s.gpu_g = d9_array_of(store, count, shift, s.g);
     s.gpu_w = d9_array_of(D9_KERNEL_F32, count, shift, s.w);
     for (int k = 0; k < kept; k++) {
-        s.state[k] = d9_pool_random(&s.pool, D9_KERNEL_F32, count, 43 + (uint32_t)k);
+        s.state[k] = d9_random(D9_KERNEL_F32, count, 43 + (uint32_t)k);
         for (int64_t i = 0; i < count && k > 0; i++) s.state[k][i] = fabsf(s.state[k][i]); /* squares */
         s.gpu_state[k] = d9_array_of(D9_KERNEL_F32, count, shift, s.state[k]);
         s.gpu[k] = s.gpu_state[k].data;
@@ -35,13 +34,8 @@ static group open_group(int64_t count, d9_kernel_store store, int shift, int kep
 
 static void close_group(d9_check *check, group *s) {
     d9_check_array(check, "update w", s->w, &s->gpu_w, 1e-6);
-    for (int k = 0; k < s->kept; k++) {
-        d9_check_array(check, "update state", s->state[k], &s->gpu_state[k], 1e-6);
-        d9_array_free(check, &s->gpu_state[k]);
-    }
-    d9_array_free(check, &s->gpu_g);
-    d9_array_free(check, &s->gpu_w);
-    d9_pool_free(&s->pool);
+    for (int k = 0; k < s->kept; k++) d9_check_array(check, "update state", s->state[k], &s->gpu_state[k], 1e-6);
+    d9_check_done(check);
 }
 
 static d9_cuda_update rule_of(int update, bool tables) {
@@ -123,9 +117,8 @@ void d9_cuda_check_orthogonal(d9_check *check) {
                                              .step = &step,
                                              .guard = how ? &guard : NULL};
             group s = open_group(count, D9_KERNEL_F32, 0, 1);
-            d9_pool pool = {.count = 0};
             d9_array scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_orthogonal_scratch_bytes(&rule) / 4, 0);
-            float *room = d9_pool_floats(&pool, d9_cpu_orthogonal_scratch_bytes(&cpu, &on_cpu) / 4 + 16);
+            float *room = d9_floats(d9_cpu_orthogonal_scratch_bytes(&cpu, &on_cpu) / 4 + 16);
             while ((uintptr_t)room % 64) room++;
             for (int64_t k = 0; k < count && how; k++) s.g[k] *= 0.25f;
             if (how < 2) d9_cpu_orthogonal_update(&cpu, &on_cpu, s.g, room, s.w, s.state[0]);
@@ -134,12 +127,7 @@ void d9_cuda_check_orthogonal(d9_check *check) {
                                                       s.gpu_state[0].data));
             d9_check_array(check, "orthogonal w", s.w, &s.gpu_w, tolerances[store]);
             d9_check_array(check, "orthogonal velocity", s.state[0], &s.gpu_state[0], 1e-6);
-            d9_array_free(check, &scratch);
-            d9_array_free(check, &s.gpu_state[0]);
-            d9_array_free(check, &s.gpu_g);
-            d9_array_free(check, &s.gpu_w);
-            d9_pool_free(&s.pool);
-            d9_pool_free(&pool);
+            d9_check_done(check);
         }
 }
 
@@ -147,9 +135,8 @@ void d9_cuda_check_lerp(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < COUNTS; i++)
         for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
-            d9_pool pool = {.count = 0};
-            const float *x = d9_pool_random(&pool, D9_KERNEL_F32, counts[i], 45);
-            float *a = d9_pool_random(&pool, D9_KERNEL_F32, counts[i], 46);
+            const float *x = d9_random(D9_KERNEL_F32, counts[i], 45);
+            float *a = d9_random(D9_KERNEL_F32, counts[i], 46);
             d9_array gpu_x = d9_array_of(D9_KERNEL_F32, counts[i], shift, x);
             d9_array gpu_a = d9_array_of(D9_KERNEL_F32, counts[i], shift, a);
             d9_cpu_lerp(&cpu, ratios[STEP], x, counts[i], a);
@@ -157,9 +144,7 @@ void d9_cuda_check_lerp(d9_check *check) {
                 check, "lerp",
                 d9_cuda_lerp(NULL, (d9_cuda_coefficient){ratios, 0}, &step, gpu_x.data, counts[i], gpu_a.data));
             d9_check_array(check, "lerp", a, &gpu_a, 1e-6);
-            d9_array_free(check, &gpu_x);
-            d9_array_free(check, &gpu_a);
-            d9_pool_free(&pool);
+            d9_check_done(check);
         }
 }
 
@@ -189,8 +174,7 @@ void d9_cuda_check_guard_check(d9_check *check) {
     static const bad_place places[] = {{-1, 0, D9_CUDA_FINE}, {0, NAN, 0},   {1, INFINITY, 1}, {639, -INFINITY, 1},
                                        {640, NAN, 2},         {641, NAN, 3}, {1999, NAN, 3},   {2050, INFINITY, 3}};
     for (size_t p = 0; p < sizeof places / sizeof *places; p++) D9_FOR_STORES(store) {
-            d9_pool pool = {.count = 0};
-            float *g = d9_pool_random(&pool, store, COUNT, 47);
+            float *g = d9_random(store, COUNT, 47);
             if (places[p].at >= 0) g[places[p].at] = places[p].value;
             if (places[p].at >= 0) g[COUNT - 1] = NAN; /* a later one does not hide it */
             d9_array array = d9_array_of(store, COUNT, store == D9_KERNEL_BF16, g);
@@ -203,8 +187,7 @@ void d9_cuda_check_guard_check(d9_check *check) {
             d9_check_launch(check, "guard_check",
                             d9_cuda_guard_check(NULL, d9_array_in(&array), COUNT, 500, later, 4, &guard));
             expect(check, "guard_check", guard.bad, places[p].parameter);
-            d9_array_free(check, &array);
-            d9_pool_free(&pool);
+            d9_check_done(check);
         }
 }
 

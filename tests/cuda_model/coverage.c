@@ -4,10 +4,6 @@
 #include "tests/cuda_model/coverage.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST = 256 };
 
 static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
@@ -43,10 +39,7 @@ void coverage_check(const char *kind, const char *rows) {
     const bool equal = strcmp(d9_text_get(&made), d9_text_get(&kept)) == 0;
     snprintf(path, sizeof path, "%s/coverage-%s.tsv", D9_BINARY_DIR, kind);
     if (d9_file_write(&context, path, d9_text_get(&made), made.size) != D9_OK) fail_msg("%s", context.message);
-    d9_text_free(&made);
-    d9_text_free(&kept);
-    d9_release(&context, table);
-    free(copy);
+    d9_text_free(&made), d9_text_free(&kept), d9_release(&context, table), free(copy);
     if (!equal)
         fail_msg("tests/cuda_model/coverage.tsv is out of date: tests/cuda_model/coverage.sh BUILD takes over %s",
                  path);

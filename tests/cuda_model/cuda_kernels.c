@@ -8,15 +8,13 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void run_check(void **state) {
     const d9_cuda_check *row = *state;
     d9_check check = {.failures = 0};
     d9_model_test(row->name);
     row->run(&check);
+    d9_check_done(&check);
     if (check.failures) fail_msg("%lld of %lld: %s", (long long)check.failures, (long long)check.compared, check.first);
     assert_true(check.compared > 0);
 }
@@ -103,6 +101,7 @@ static bool notices(const char *name, const char *site) {
         if (strcmp(d9_cuda_checks[i].name, name) != 0) continue;
         d9_model_test(name);
         d9_cuda_checks[i].run(&check);
+        d9_check_done(&check);
     }
     d9_model_drop(NULL);
     return check.failures > 0;

@@ -4,8 +4,6 @@
 #include "tests/cuda_model/scenarios.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 enum { THREADS = D9_SCENARIO_THREADS };
 
 static void count_up(int *numbers) {
@@ -25,10 +23,7 @@ TEST(lanes_exchange) {
     int in[THREADS], exchanged[THREADS], shifted[THREADS];
     count_up(in);
     assert_int_equal(d9_scenario_shuffles(in, exchanged, shifted), 0);
-    for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(exchanged[i], in[i ^ 5]);
-        assert_int_equal(shifted[i], in[i % 32 == 31 ? i : i + 1]);
-    }
+    for (int i = 0; i < THREADS; i++) assert_ints(exchanged[i], in[i ^ 5], shifted[i], in[i % 32 == 31 ? i : i + 1]);
 }
 
 TEST(lanes_vote) {
@@ -54,14 +49,12 @@ TEST(orders_differ) {
         ascending += up;
         descending += down;
     }
-    assert_int_equal(ascending, 1);
-    assert_int_equal(descending, 1);
+    assert_ints(ascending, 1, descending, 1);
 }
 
 TEST(shared_memory_is_fresh) {
     unsigned seen = 0;
-    assert_int_equal(d9_scenario_poison(&seen), 0);
-    assert_int_equal(seen, 0xffffffffu);
+    assert_ints(d9_scenario_poison(&seen), 0, seen, 0xffffffffu);
 }
 
 TEST(clusters_share_memory) {
@@ -86,8 +79,7 @@ TEST(clusters_run_in_any_order) {
         int trace[2 * BLOCKS], seen[BLOCKS] = {0}, live = 0, most = 0;
         unsigned count = 0;
         d9_model_seed(seed);
-        assert_int_equal(d9_scenario_trace(&count, trace), 0);
-        assert_int_equal(count, 2 * BLOCKS);
+        assert_ints(d9_scenario_trace(&count, trace), 0, count, 2 * BLOCKS);
         for (int i = 0; i < 2 * BLOCKS; i++) {
             live += seen[trace[i]]++ ? -1 : 1;
             most = live > most ? live : most;
@@ -129,8 +121,7 @@ static void is_refused(int (*scenario)(void), const char *reason) {
     if (!strstr(d9_model_failure(), reason)) fail_msg("\"%s\" does not say \"%s\"", d9_model_failure(), reason);
     d9_model_test("scenario"); /* what was left in the middle disturbs nobody */
     count_up(in);
-    assert_int_equal(d9_scenario_reverse(in, out), 0);
-    assert_int_equal(out[0], in[THREADS - 1]);
+    assert_ints(d9_scenario_reverse(in, out), 0, out[0], in[THREADS - 1]);
 }
 
 TEST(mistakes_are_refused) {

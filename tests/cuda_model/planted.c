@@ -3,8 +3,6 @@
 #include "tests/cuda_model/model.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 /* Every check that runs a kernel with that part. */
 static const char *const noticed_by[] = {
     /* the end of an array comes one early (not `order`: it would sort by what was never written) */
@@ -28,6 +26,7 @@ TEST(planted_mistake_is_noticed) {
         d9_check check = {.failures = 0};
         d9_model_test(d9_cuda_checks[i].name);
         d9_cuda_checks[i].run(&check);
+        d9_check_done(&check);
         if (!check.failures) fail_msg("%s did not notice", d9_cuda_checks[i].name);
         noticed++;
     }

@@ -5,9 +5,6 @@
 #include "tests/cuda_model/race_scenarios.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- small kernels ---- */
 
 enum { SEEDS = 16 };
@@ -70,6 +67,7 @@ static bool runs_clean(const d9_cuda_check *row, d9_check *check) {
     *check = (d9_check){.failures = 0};
     d9_model_test(row->name);
     row->run(check);
+    d9_check_done(check);
     return check->failures == 0 && check->compared > 0;
 }
 

@@ -89,9 +89,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
 /* Begins with the run's own checkpoint now and then: the corpus may be of an older network. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
     if (!own) set_up();
-    if (seed % 64 == 0 && own_size <= most) {
-        size = fuzz_split(own, own_size, data);
-    }
+    if (seed % 64 == 0 && own_size <= most) size = fuzz_split(own, own_size, data);
     return LLVMFuzzerMutate(data, size, most);
 }
 

@@ -41,8 +41,7 @@ static void go_round(fuzz_bench *bench, const d9_image *image) {
     fuzz_require(again.width == image->width && again.height == image->height &&
                      memcmp(again.pixels, image->pixels, pixels) == 0,
                  "it reads back to the same pixels");
-    d9_image_free(context, &again);
-    d9_release(context, png);
+    d9_image_free(context, &again), d9_release(context, png);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

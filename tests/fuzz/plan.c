@@ -66,8 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require_ok(d9_backend_find(&shared.context, reference ? "reference" : "cpu", &backend));
     const int64_t blocks = shared.blocks;
     char *text = fuzz_text(data + reference, size - reference);
-    d9_text_init(&shared.context, &said);
-    d9_text_init(&shared.context, &again);
+    d9_text_init(&shared.context, &said), d9_text_init(&shared.context, &again);
     const d9_status status = plan(backend, text, true, &said);
     if (status == D9_OK) {
         require_ok(plan(backend, d9_text_get(&said), false, &again));
@@ -75,8 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     } else {
         fuzz_check_refusal(&shared, status);
     }
-    d9_text_free(&said);
-    d9_text_free(&again);
+    d9_text_free(&said), d9_text_free(&again);
     fuzz_require(shared.blocks == blocks, "everything is released");
     free(text);
     return 0;

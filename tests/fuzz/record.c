@@ -73,8 +73,7 @@ static void check_printed(fuzz_bench *bench, bool json) {
         fuzz_require(*at == '\n' || d9_control_bytes(at) == 0, "no control character is printed");
     json_t *object = json ? json_loads(text, 0, NULL) : NULL;
     fuzz_require(!json || object, "what is printed as JSON is JSON");
-    json_decref(object);
-    free(text);
+    json_decref(object), free(text);
     out->size = out->at = 0;
 }
 
@@ -93,8 +92,7 @@ static void try_compare(fuzz_bench *bench, bool json) {
         check_printed(bench, json);
     else
         fuzz_check_refusal(bench, status);
-    d9_arena_free(&bench->context, &cli.arena);
-    free(options);
+    d9_arena_free(&bench->context, &cli.arena), free(options);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

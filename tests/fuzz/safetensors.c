@@ -31,8 +31,7 @@ static void go_round(fuzz_bench *bench, const d9_safetensors *file) {
     fuzz_require(d9_safetensors_decode(&bench->context, "fuzz", bytes, size, &again) == D9_OK,
                  "what was encoded can be decoded");
     require_same(file, again);
-    d9_safetensors_free(&bench->context, again);
-    d9_release(&bench->context, bytes);
+    d9_safetensors_free(&bench->context, again), d9_release(&bench->context, bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,10 +5,6 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 enum { GUARD_BYTES = 64, GUARD = 0xa5, MAX_VALUES = 64 };
 
 void op_ok(d9_context *context, d9_status status) {
@@ -37,8 +33,7 @@ void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type co
 
 void op_case_free(op_case *c) {
     for (int v = 0; v < c->graph->value_count; v++) d9_release(c->context, c->content[v]);
-    d9_release(c->context, c->content);
-    d9_graph_free(c->context, &c->program.train);
+    d9_release(c->context, c->content), d9_graph_free(c->context, &c->program.train);
     d9_graph_free(c->context, &c->program.eval);
 }
 
@@ -46,10 +41,14 @@ int64_t op_count(const op_case *c, d9_value_id value) { return d9_shape_count(&c
 
 double op_round(d9_type type, double x) {
     switch (type) {
-    case D9_F32: return (double)(float)x;
-    case D9_BF16: return (double)d9_bf16_to_float(d9_bf16_from_double(x));
-    case D9_F16: return (double)d9_fp16_to_float(d9_fp16_from_double(x));
-    default: return x;
+    case D9_F32:
+        return (double)(float)x;
+    case D9_BF16:
+        return (double)d9_bf16_to_float(d9_bf16_from_double(x));
+    case D9_F16:
+        return (double)d9_fp16_to_float(d9_fp16_from_double(x));
+    default:
+        return x;
     }
 }
 
@@ -90,23 +89,41 @@ void op_node(op_case *c, const d9_node *node) {
 
 static void pack(d9_type type, double x, void *to) {
     switch (type) {
-    case D9_F64: *(double *)to = x; break;
-    case D9_F32: *(float *)to = (float)x; break;
-    case D9_BF16: *(uint16_t *)to = d9_bf16_from_double(x); break;
-    case D9_F16: *(uint16_t *)to = d9_fp16_from_double(x); break;
-    case D9_I32: *(int32_t *)to = (int32_t)x; break;
-    default: *(uint8_t *)to = (uint8_t)x; break;
+    case D9_F64:
+        *(double *)to = x;
+        break;
+    case D9_F32:
+        *(float *)to = (float)x;
+        break;
+    case D9_BF16:
+        *(uint16_t *)to = d9_bf16_from_double(x);
+        break;
+    case D9_F16:
+        *(uint16_t *)to = d9_fp16_from_double(x);
+        break;
+    case D9_I32:
+        *(int32_t *)to = (int32_t)x;
+        break;
+    default:
+        *(uint8_t *)to = (uint8_t)x;
+        break;
     }
 }
 
 static double unpack(d9_type type, const void *from) {
     switch (type) {
-    case D9_F64: return *(const double *)from;
-    case D9_F32: return (double)*(const float *)from;
-    case D9_BF16: return (double)d9_bf16_to_float(*(const uint16_t *)from);
-    case D9_F16: return (double)d9_fp16_to_float(*(const uint16_t *)from);
-    case D9_I32: return (double)*(const int32_t *)from;
-    default: return (double)*(const uint8_t *)from;
+    case D9_F64:
+        return *(const double *)from;
+    case D9_F32:
+        return (double)*(const float *)from;
+    case D9_BF16:
+        return (double)d9_bf16_to_float(*(const uint16_t *)from);
+    case D9_F16:
+        return (double)d9_fp16_to_float(*(const uint16_t *)from);
+    case D9_I32:
+        return (double)*(const int32_t *)from;
+    default:
+        return (double)*(const uint8_t *)from;
     }
 }
 

@@ -5,8 +5,6 @@
 #include "tests/support/test.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <string.h>
 
 const char *const program_many_tricks =
     "crop: {pad: 4}, flip: {}, cutout: {size: 4}, color_jitter: {}, mixup: {}, "

@@ -3,9 +3,6 @@
 #include "tests/support/rival.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static const d9_backend_options serial = {.threads = 1};
 
 void rival_open(rival *r, d9_context *context, const d9_backend *backend) {
@@ -100,8 +97,7 @@ void rival_compare(rival *r, op_case *c, const d9_backend_options *options) {
     for (int o = 0; o < node->output_count; o++)
         if (node->outputs[o] != D9_NONE) compare(r, c, node->outputs[o], options, &own, &right);
     for (int i = 3; i < 5 && node->op == D9_OP_NORM; i++) compare(r, c, node->inputs[i], options, &own, &right);
-    op_close(&own);
-    op_close(&right);
+    op_close(&own), op_close(&right);
 }
 
 void rival_every_operation(rival *r, const d9_type *types, int type_count) {
@@ -362,8 +358,7 @@ static d9_status plan_status(rival *r, op_case *c, d9_status (*after)(rival *, o
     op_live live;
     op_open(&live, c, r->backend, &r->unfused);
     const d9_status status = after(r, &live);
-    d9_context_clear(r->context);
-    op_close(&live);
+    d9_context_clear(r->context), op_close(&live);
     return status;
 }
 

@@ -6,11 +6,6 @@
 #include "verify/verify.h"
 
 #include <dirent.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- runs ---- */
 
@@ -154,8 +149,7 @@ int run_bench_set_up(void **state) {
 
 int run_bench_tear_down(void **state) {
     run_bench *b = *state;
-    run_folder_remove(b->folder);
-    d9_config_free(&b->context, b->config);
+    run_folder_remove(b->folder), d9_config_free(&b->context, b->config);
     return 0;
 }
 
@@ -222,8 +216,7 @@ void run_check_verify(const char *backend, const char *precision, const char *ca
                                        .threads = 2};
     const d9_status status = d9_verify(&context, &options, count_row, &t);
     if (status != D9_OK) fail_msg("%s", context.message);
-    assert_int_equal(t.failed, 0);
-    assert_int_equal(t.rules, training_cases);
+    assert_ints(t.failed, 0, t.rules, training_cases);
     assert_true(t.rows >= 6 * training_cases);
 }
 
@@ -269,8 +262,7 @@ void run_check_rules(d9_context *context, const d9_config *config, bool poisoned
     else
         assert_int_equal(failed, 0);
     assert_true(rows > least);
-    d9_session_close(&tested);
-    d9_session_close(&judge);
+    d9_session_close(&tested), d9_session_close(&judge);
 }
 
 /* ---- a backend ---- */
@@ -330,8 +322,7 @@ static int choose_own(d9_context *context, const char *path) {
         d9_text_add(&text, "\n");
     }
     op_ok(context, d9_file_write(context, path, d9_text_get(&text), strlen(d9_text_get(&text))));
-    d9_text_free(&text);
-    d9_release(context, bytes);
+    d9_text_free(&text), d9_release(context, bytes);
     return before;
 }
 
@@ -348,9 +339,7 @@ static void test_own_kernels_on_any_threads(void **state) {
     const run_report a = run_train_ok(&(d9_train_options){.config = one, .seed = 7, .plan = path}),
                      c = run_train_ok(&(d9_train_options){.config = two, .seed = 7, .plan = path});
     run_assert_equal(&a, &c, "one thread and two");
-    run_folder_remove(folder);
-    d9_config_free(&b->context, one);
-    d9_config_free(&b->context, two);
+    run_folder_remove(folder), d9_config_free(&b->context, one), d9_config_free(&b->context, two);
 }
 
 const char *run_missing(d9_context *context, const char *backend, const char *precision) {

@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 
 #include <ctype.h>
-#include <string.h>
 
 enum { MOST = 64 };
 static struct CMUnitTest tests[MOST];

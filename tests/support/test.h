@@ -1,4 +1,5 @@
-/* Every test program includes this: cmocka, tests that register themselves, and the judge of messages.
+/* Every test program includes this: cmocka and the standard headers that most of them use, tests that register
+ * themselves, and the judge of messages.
  *
  *     TEST(name) { ... }                       runs in the order of the file
  *     TEST(name, set_up) { ... }               with a fixture in *state
@@ -9,14 +10,24 @@
 #ifndef D9_TESTS_TEST_H
 #define D9_TESTS_TEST_H
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #define TEST(...) TEST_OF(__VA_ARGS__, NULL, NULL, NULL)
+/* A test that takes its fixture by name: TEST_WITH(bench *b, name, set_up, tear_down). */
+#define TEST_WITH(fixture, name, ...)                                                                                  \
+    static void name##_with(fixture);                                                                                  \
+    TEST(name, __VA_ARGS__) { name##_with(*state); }                                                                   \
+    static void name##_with(fixture)
 #define TEST_OF(name, set_up, tear_down, ...)                                                                          \
     static void name(void **state);                                                                                    \
     __attribute__((constructor)) static void add_##name(void) { test_add(#name, name, set_up, tear_down); }            \
@@ -28,6 +39,14 @@ void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_u
 void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 /* Runs them all. `state`: *state of tests without a fixture, or NULL. Returns the program's exit status. */
 int test_run(void *state);
+
+/* assert_int_equal of up to four pairs: assert_ints(got, want, got, want). */
+#define assert_ints(...)                        D9_NTH_(__VA_ARGS__, D9_8_, , D9_6_, , D9_4_, , D9_2_, )(__VA_ARGS__)
+#define D9_NTH_(a, b, c, d, e, f, g, h, n, ...) n
+#define D9_2_(a, b)                             assert_int_equal(a, b)
+#define D9_4_(a, b, ...)                        (D9_2_(a, b), D9_2_(__VA_ARGS__))
+#define D9_6_(a, b, ...)                        (D9_2_(a, b), D9_4_(__VA_ARGS__))
+#define D9_8_(a, b, ...)                        (D9_2_(a, b), D9_6_(__VA_ARGS__))
 
 /* Fails the test unless `message` is one line that holds each of the words (divided by spaces): keys, values, places
  * and numbers, in any order. A word must stand alone: "3" is not in "13", "0.3" or "layer3". */

@@ -5,11 +5,6 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char yaml[] =
     "target: 5\n"
     "seed: 3\n" /* whose accuracies differ */
@@ -76,16 +71,14 @@ TEST(versions_agree, set_up, tear_down) {
     assert_true(strlen(dawn9_commit()) > 0);
 }
 
-TEST(configurations, set_up, tear_down) {
-    dawn9_context *context = *state;
+TEST_WITH(dawn9_context *context, configurations, set_up, tear_down) {
     dawn9_config *config = parse(context, (const char *const[]){"train.epochs=3", "tricks.ema=off", NULL});
     assert_non_null(strstr(dawn9_config_text(config), "epochs: 3"));
     assert_null(strstr(dawn9_config_text(config), "ema"));
     dawn9_config_free(config);
     config = parse(context, NULL);
     assert_non_null(strstr(dawn9_config_text(config), "ema"));
-    dawn9_config_free(config);
-    dawn9_config_free(NULL);
+    dawn9_config_free(config), dawn9_config_free(NULL);
     refused(context, dawn9_config_parse(context, "tiny", "train: {epoch: 1}", NULL, &config), DAWN9_USAGE,
             "tiny:1:9 train.epoch");
     assert_null(config);
@@ -139,8 +132,7 @@ static void check_predictions(dawn9_context *context, dawn9_model *model, double
     d9_dataset_free(&inner, dataset);
 }
 
-TEST(trains_saves_opens_evaluates_predicts, set_up, tear_down) {
-    dawn9_context *context = *state;
+TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up, tear_down) {
     char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
     watched seen = {0};
     dawn9_result result;
@@ -153,19 +145,12 @@ TEST(trains_saves_opens_evaluates_predicts, set_up, tear_down) {
     const dawn9_train_options options = {.progress = watch, .user = &seen};
     ok(context, dawn9_train(context, config, &options, &result, &model));
     dawn9_config_free(config); /* the model has its own */
-    assert_int_equal(seen.calls, STEPS + 2);
-    assert_int_equal(seen.epochs, 2);
-    assert_int_equal(seen.last_step, STEPS);
-    assert_int_equal(seen.steps, STEPS);
+    assert_ints(seen.calls, STEPS + 2, seen.epochs, 2, seen.last_step, STEPS, seen.steps, STEPS);
     assert_int_equal(seen.last.epoch, 2);
     assert_true(isfinite(seen.last_loss) && seen.last.train_loss > 0 && seen.last.images_per_second > 0);
-    assert_int_equal(result.steps, STEPS);
-    assert_int_equal(result.epochs, 2);
-    assert_int_equal(result.best_epoch, 0);
-    assert_int_equal(result.train_images, TRAIN);
+    assert_ints(result.steps, STEPS, result.epochs, 2, result.best_epoch, 0, result.train_images, TRAIN);
     assert_int_equal(result.test_images, TEST);
-    assert_true(result.parameters > 1000);
-    assert_true(result.train_seconds > 0 && result.total_seconds > result.train_seconds);
+    assert_true(result.parameters > 1000 && result.train_seconds > 0 && result.total_seconds > result.train_seconds);
     assert_true(result.airbench_seconds > 0);
     assert_true(result.epoch_to_target > 0 ? result.dawnbench_seconds > 0 : isnan(result.dawnbench_seconds));
     assert_true(result.accuracy_tta > 0 && result.accuracy_tta != result.accuracy);
@@ -177,9 +162,7 @@ TEST(trains_saves_opens_evaluates_predicts, set_up, tear_down) {
     ok(context, dawn9_model_save(model, path));
     refused(context, dawn9_model_save(model, folder), DAWN9_OUTPUT, folder);
     ok(context, dawn9_model_open(context, path, NULL, &opened));
-    assert_int_equal(dawn9_model_height(opened), 32);
-    assert_int_equal(dawn9_model_width(opened), 32);
-    assert_int_equal(dawn9_model_classes(opened), CLASSES);
+    assert_ints(dawn9_model_height(opened), 32, dawn9_model_width(opened), 32, dawn9_model_classes(opened), CLASSES);
     assert_non_null(dawn9_model_class_name(opened, 0));
     assert_null(dawn9_model_class_name(opened, -1));
     assert_null(dawn9_model_class_name(opened, CLASSES));
@@ -187,8 +170,7 @@ TEST(trains_saves_opens_evaluates_predicts, set_up, tear_down) {
     ok(context, dawn9_evaluate(opened, &evaluation));
     assert_true(fabs(evaluation.accuracy - result.accuracy) <= 1e-9);
     assert_true(fabs(evaluation.accuracy_tta - result.accuracy_tta) <= 1e-9);
-    assert_int_equal(evaluation.images, TEST);
-    assert_int_equal(evaluation.views, 2);
+    assert_ints(evaluation.images, TEST, evaluation.views, 2);
     check_predictions(context, model, result.accuracy_tta, first);
     d9_context inner;
     d9_dataset *dataset = test_images(&inner);
@@ -197,14 +179,10 @@ TEST(trains_saves_opens_evaluates_predicts, set_up, tear_down) {
     d9_dataset_free(&inner, dataset);
     check_predictions(context, opened, result.accuracy_tta, second);
     assert_memory_equal(first, second, sizeof first);
-    dawn9_model_free(opened);
-    dawn9_model_free(model);
-    dawn9_model_free(NULL);
-    run_folder_remove(folder);
+    dawn9_model_free(opened), dawn9_model_free(model), dawn9_model_free(NULL), run_folder_remove(folder);
 }
 
-TEST(stops_and_resumes, set_up, tear_down) {
-    dawn9_context *context = *state;
+TEST_WITH(dawn9_context *context, stops_and_resumes, set_up, tear_down) {
     char folder[RUN_PATH_BYTES];
     watched seen = {.stop_at = 5};
     dawn9_result whole, resumed;
@@ -219,18 +197,15 @@ TEST(stops_and_resumes, set_up, tear_down) {
     options = (dawn9_train_options){.folder = folder, .resume = 1};
     ok(context, dawn9_train(context, config, &options, &resumed, NULL));
     assert_string_equal(resumed.params_sha256, whole.params_sha256);
-    assert_true(isnan(resumed.total_seconds));
-    assert_true(run_has(folder, "result.json") && run_has(folder, "model.safetensors"));
+    assert_true(isnan(resumed.total_seconds) && run_has(folder, "result.json") && run_has(folder, "model.safetensors"));
     seen = (watched){.stop_at = 1};
     options = (dawn9_train_options){.progress = watch, .user = &seen};
     refused(context, dawn9_train(context, config, &options, NULL, NULL), DAWN9_STOPPED, "2 8");
-    dawn9_config_free(config);
-    run_folder_remove(folder);
+    dawn9_config_free(config), run_folder_remove(folder);
 }
 
 /* With keep: best the model is that of the best epoch; also without a folder, and of a run that went on behind it. */
-TEST(keeps_the_best, set_up, tear_down) {
-    dawn9_context *context = *state;
+TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     char folder[RUN_PATH_BYTES], saved[RUN_PATH_BYTES], kept[RUN_PATH_BYTES];
     watched seen = {.stop_at = 22}; /* of 24 steps, 3 an epoch */
     dawn9_result result;
@@ -241,8 +216,7 @@ TEST(keeps_the_best, set_up, tear_down) {
     run_folder_make(folder);
     ok(context, dawn9_train(context, config, NULL, &result, &model));
     ok(context, dawn9_evaluate(model, &best));
-    assert_true(best.accuracy_tta > result.accuracy_tta);
-    assert_true(0 < result.best_epoch && result.best_epoch < result.epochs);
+    assert_true(best.accuracy_tta > result.accuracy_tta && 0 < result.best_epoch && result.best_epoch < result.epochs);
     ok(context, dawn9_model_save(model, run_path(folder, "saved.safetensors", saved)));
     dawn9_model_free(model);
     dawn9_train_options options = {.folder = folder, .progress = watch, .user = &seen};
@@ -260,14 +234,10 @@ TEST(keeps_the_best, set_up, tear_down) {
     assert_int_equal(d9_file_read(&inner, run_path(folder, "model.safetensors", kept), &others, &other_size), D9_OK);
     assert_int_equal(size, other_size);
     assert_memory_equal(bytes, others, size);
-    d9_release(&inner, bytes);
-    d9_release(&inner, others);
-    dawn9_config_free(config);
-    run_folder_remove(folder);
+    d9_release(&inner, bytes), d9_release(&inner, others), dawn9_config_free(config), run_folder_remove(folder);
 }
 
-TEST(wrong_models, set_up, tear_down) {
-    dawn9_context *context = *state;
+TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
     dawn9_model *model;
     dawn9_evaluation evaluation;
     dawn9_config *config;
@@ -290,8 +260,7 @@ TEST(wrong_models, set_up, tear_down) {
     dawn9_model_free(model);
     ok(context, dawn9_model_open(context, path, (const char *const[]){"data.image_size=48", NULL}, &model));
     refused(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "32x32");
-    dawn9_model_free(model);
-    run_folder_remove(folder);
+    dawn9_model_free(model), run_folder_remove(folder);
 }
 
 /* Two contexts keep their messages apart. */
@@ -302,6 +271,5 @@ TEST(contexts_are_apart, set_up, tear_down) {
     refused(context, dawn9_config_load(context, "first.yaml", NULL, &config), DAWN9_USAGE, "first.yaml");
     refused(other, dawn9_config_load(other, "second.yaml", NULL, &config), DAWN9_USAGE, "second.yaml");
     assert_words(dawn9_message(context), "first.yaml");
-    dawn9_close(other);
-    dawn9_close(NULL);
+    dawn9_close(other), dawn9_close(NULL);
 }

@@ -153,10 +153,8 @@ TEST(test_bounds, reset) {
 TEST(test_every_trick_by_default, reset) {
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
         d9_config *config = parse("{}", EDITS(with, d9_trick_at(i)->name));
-        for (int j = 0; j < D9_TRICK_COUNT; j++) {
-            assert_int_equal(config->trick_on[j], i == j);
-            assert_int_equal(config->trick_options[j] != NULL, i == j);
-        }
+        for (int j = 0; j < D9_TRICK_COUNT; j++)
+            assert_ints(config->trick_on[j], i == j, config->trick_options[j] != NULL, i == j);
         d9_config_free(&context, config);
     }
 }

@@ -104,8 +104,7 @@ TEST(test_inheritance, make_folder, remove_folder) {
     assert_string_equal(config->title, "a");
     assert_true(isnan(config->published.seconds)); /* c's figures are not a's */
     assert_true(config->seed == 7 && config->train.epochs == 5 && config->train.batch_size == 64);
-    assert_true(config->train.lr.knots[1].value == 1 && config->train.lr.values[1] == 2);
-    assert_true(celu_alpha(config) == 0.1);
+    assert_true(config->train.lr.knots[1].value == 1 && config->train.lr.values[1] == 2 && celu_alpha(config) == 0.1);
     assert_true(config->trick_on[d9_trick_index("flip")] && !config->trick_on[d9_trick_index("cutout")]);
     d9_config_free(&context, config);
 }

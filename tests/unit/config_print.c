@@ -70,8 +70,7 @@ TEST(test_print_origins, reset) {
     d9_config_print(config, true, &text);
     for (int i = 0; i < COUNT(lines); i++)
         if (!strstr(d9_text_get(&text), lines[i])) fail_msg("no line %s in\n%s", lines[i], d9_text_get(&text));
-    d9_text_free(&text);
-    d9_config_free(&context, config);
+    d9_text_free(&text), d9_config_free(&context, config);
 }
 
 /* What a command line says may hold a line break; the printout stays YAML, and stays the same configuration. */

@@ -1,6 +1,4 @@
 /* Contact sheets: the font, thumbnails, captions. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "data/contact.h"
 #include "data/font.h"
@@ -59,8 +57,7 @@ TEST(drawing_stays_on_the_canvas) {
 TEST(texts_are_shortened_to_fit) {
     char fitted[64], tight[8], tighter[7];
     const char *text = "caf\xc3\xa9 automobile";
-    assert_int_equal(d9_font_width("", 2), 0);
-    assert_int_equal(d9_font_width("ab", 4), 2 * d9_font_width("ab", 2));
+    assert_ints(d9_font_width("", 2), 0, d9_font_width("ab", 4), 2 * d9_font_width("ab", 2));
     d9_font_fit(text, 2, d9_font_width(text, 2), fitted, sizeof fitted);
     assert_string_equal(fitted, text);
     for (int width = d9_font_width("..", 2); width < d9_font_width(text, 2); width++) {
@@ -115,14 +112,12 @@ TEST(bars_are_as_long_as_the_probability) {
     d9_sheet sheet;
     d9_context_init(&context);
     assert_int_equal(d9_contact_make(&context, 6, &sheet), D9_OK);
-    assert_int_equal(sheet.columns, 4);
-    assert_int_equal(sheet.rows, 2);
+    assert_ints(sheet.columns, 4, sheet.rows, 2);
     d9_contact_put(&sheet, 0, thumbnail, &(d9_caption){"a", "a.png", 0.25});
     d9_contact_put(&sheet, 1, thumbnail, &(d9_caption){"a class with a long name that does not fit", "b.png", 0.5});
     d9_contact_put(&sheet, 5, thumbnail, &(d9_caption){"c", "c.png", 1});
     const int bar = sheet.gap + SIDE + 5, next = bar + sheet.tile_height + sheet.gap;
-    assert_int_equal(count_colour(&sheet, bar, 43, 103, 178), SIDE * 3 / 4);
-    assert_int_equal(count_colour(&sheet, next, 43, 103, 178), SIDE);
+    assert_ints(count_colour(&sheet, bar, 43, 103, 178), SIDE * 3 / 4, count_colour(&sheet, next, 43, 103, 178), SIDE);
     assert_int_equal(count_colour(&sheet, 0, 255, 255, 255), sheet.width);
     d9_sheet_free(&context, &sheet);
 }

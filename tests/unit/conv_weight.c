@@ -6,9 +6,6 @@
 #include "kernels/formulas/philox.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { GUARD = 64 };
 
 extern const d9_cpu_conv_kernel d9_cpu_conv_amx;
@@ -123,6 +120,5 @@ TEST(other_shapes_do_not_fit) {
 
 TEST(it_fits_where_there_is_amx_and_nowhere_else) {
     const d9_cpu cpu = best(1);
-    assert_int_equal(fits_here(), d9_cpu_has_amx_bf16());
-    assert_int_equal(fits(&cpu, shape_of(1, 16, 16, 64, 64)), fits_here());
+    assert_ints(fits_here(), d9_cpu_has_amx_bf16(), fits(&cpu, shape_of(1, 16, 16, 64, 64)), fits_here());
 }

@@ -8,20 +8,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- a system whose calls fail on demand ---- */
 
 enum { OPENING, READING, WRITING, KINDS };
 
 typedef struct faults {
-    int allocations_left;    /* -1: endless */
-    int64_t disk_bytes_left; /* -1: endless */
-    size_t most_at_once;     /* bytes a read or write moves; 0: all */
+    int allocations_left;     /* -1: endless */
+    int64_t disk_bytes_left;  /* -1: endless */
+    size_t most_at_once;      /* bytes a read or write moves; 0: all */
     int interruptions[KINDS]; /* calls of each kind that end with EINTR first */
     bool sync, close, rename, truncate;
     int64_t live; /* allocations not released */
@@ -58,14 +53,11 @@ static ssize_t faulty_write(void *user, int file, const void *bytes, size_t size
     if (interrupted(faults, WRITING)) return -1;
     if (faults->most_at_once && size > faults->most_at_once) size = faults->most_at_once;
     if (faults->disk_bytes_left == 0) return errno = ENOSPC, -1;
-    if (faults->disk_bytes_left > 0 && (int64_t)size > faults->disk_bytes_left)
-        size = (size_t)faults->disk_bytes_left;
+    if (faults->disk_bytes_left > 0 && (int64_t)size > faults->disk_bytes_left) size = (size_t)faults->disk_bytes_left;
     if (faults->disk_bytes_left > 0) faults->disk_bytes_left -= (int64_t)size;
     return write(file, bytes, size);
 }
-static int faulty_sync(void *user, int file) {
-    return ((faults *)user)->sync ? (errno = EIO, -1) : fsync(file);
-}
+static int faulty_sync(void *user, int file) { return ((faults *)user)->sync ? (errno = EIO, -1) : fsync(file); }
 static int faulty_close(void *user, int file) {
     close(file);
     return ((faults *)user)->close ? (errno = EIO, -1) : 0;
@@ -148,9 +140,7 @@ static void assert_file(bench *bench, const char *path, const char *expected) {
 
 /* ---- context ---- */
 
-static void note(void *user, d9_log_level level, const char *line) {
-    snprintf(user, 64, "%d %s", (int)level, line);
-}
+static void note(void *user, d9_log_level level, const char *line) { snprintf(user, 64, "%d %s", (int)level, line); }
 
 TEST(test_context_keeps_the_first_message) {
     d9_context context;
@@ -174,22 +164,19 @@ TEST(test_context_keeps_the_first_message) {
 
 /* ---- memory ---- */
 
-TEST(test_memory, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_memory, open_bench, close_bench) {
     void *pointer;
     assert_int_equal(d9_allocate(&bench->context, 1000, "a test", &pointer), D9_OK);
     assert_int_equal((uintptr_t)pointer % 64, 0);
     for (int i = 0; i < 1000; i++) assert_int_equal(((char *)pointer)[i], 0);
-    d9_release(&bench->context, pointer);
-    d9_release(&bench->context, NULL);
+    d9_release(&bench->context, pointer), d9_release(&bench->context, NULL);
     bench->faults.allocations_left = 0;
     assert_int_equal(d9_allocate(&bench->context, 1000, "the weights", &pointer), D9_DEVICE);
     assert_null(pointer);
     assert_words(bench->context.message, "1000");
 }
 
-TEST(test_typed_memory, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_typed_memory, open_bench, close_bench) {
     d9_arena arena = {0};
     double *numbers = NULL, *more = NULL;
     const double **table = NULL;
@@ -206,12 +193,10 @@ TEST(test_typed_memory, open_bench, close_bench) {
     more = numbers;
     assert_int_equal(D9_ARENA_ALLOCATE(&bench->context, &arena, SIZE_MAX / 8 + 2, &more), D9_DEVICE);
     assert_null(more);
-    d9_release(&bench->context, numbers);
-    d9_arena_free(&bench->context, &arena);
+    d9_release(&bench->context, numbers), d9_arena_free(&bench->context, &arena);
 }
 
-TEST(test_arena, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_arena, open_bench, close_bench) {
     d9_arena arena = {0};
     unsigned char *pieces[200];
     for (int i = 0; i < 200; i++) {
@@ -232,21 +217,18 @@ TEST(test_arena, open_bench, close_bench) {
     void *pointer;
     assert_int_equal(d9_arena_allocate(&bench->context, &arena, 100000, &pointer), D9_DEVICE);
     assert_int_equal(d9_arena_allocate(&bench->context, &arena, SIZE_MAX - 3, &pointer), D9_DEVICE);
-    d9_arena_free(&bench->context, &arena);
-    d9_arena_free(&bench->context, &arena);
+    d9_arena_free(&bench->context, &arena), d9_arena_free(&bench->context, &arena);
 }
 
 /* ---- text ---- */
 
-TEST(test_text_grows, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_text_grows, open_bench, close_bench) {
     d9_text text;
     d9_text_init(&bench->context, &text);
     assert_string_equal(d9_text_get(&text), "");
     for (int i = 0; i < 1000; i++) d9_text_add(&text, "%d,", i % 10);
     assert_int_equal(d9_text_status(&text), D9_OK);
-    assert_int_equal(text.size, 2000);
-    assert_int_equal(strlen(d9_text_get(&text)), 2000);
+    assert_ints(text.size, 2000, strlen(d9_text_get(&text)), 2000);
     assert_memory_equal(d9_text_get(&text) + 1990, "5,6,7,8,9,", 10);
     bench->faults.allocations_left = 0;
     for (int i = 0; i < 1000; i++) d9_text_add(&text, "more");
@@ -255,8 +237,7 @@ TEST(test_text_grows, open_bench, close_bench) {
     assert_string_equal(d9_text_get(&text), "");
 }
 
-TEST(test_shown, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_shown, open_bench, close_bench) {
     d9_text text;
     d9_text_init(&bench->context, &text);
     d9_text_add_shown(&text, "");
@@ -268,8 +249,7 @@ TEST(test_shown, open_bench, close_bench) {
     assert_string_equal(bench->context.message, "a      b\xc3\xa9");
 }
 
-TEST(test_shell_words, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_shell_words, open_bench, close_bench) {
     static const char *const words[] = {"train", "a b", "", "it's", "--set", "x=$HOME"};
     d9_text text;
     d9_text_init(&bench->context, &text);
@@ -282,8 +262,7 @@ TEST(test_shell_words, open_bench, close_bench) {
 }
 
 TEST(test_nearest) {
-    static const char *const words[] = {"epochs", "batch_size", "momentum", "alpha", "pool_before_activation",
-                                        "ema"};
+    static const char *const words[] = {"epochs", "batch_size", "momentum", "alpha", "pool_before_activation", "ema"};
     static const struct {
         const char *word, *nearest;
     } rows[] = {
@@ -312,16 +291,14 @@ TEST(test_nearest) {
 TEST(test_strict_numbers) {
     static const char *const not_reals[] = {"",      " 1", "1 ", "1x",  "0x10", "inf",  "nan",
                                             "1e999", "-",  "1e", "1,5", "--1",  "1.2.3"};
-    static const char *const not_integers[] = {"",    "1.0", "1e3", " 1", "1 ", "0x1", "9223372036854775808",
-                                               "+-1", "+"};
+    static const char *const not_integers[] = {"", "1.0", "1e3", " 1", "1 ", "0x1", "9223372036854775808", "+-1", "+"};
     double real;
     int64_t integer;
     for (size_t i = 0; i < sizeof not_reals / sizeof not_reals[0]; i++)
         assert_false(d9_text_to_real(not_reals[i], &real));
     for (size_t i = 0; i < sizeof not_integers / sizeof not_integers[0]; i++)
         assert_false(d9_text_to_integer(not_integers[i], &integer));
-    assert_true(d9_text_to_real("-5.0e-4", &real) && real == -5.0e-4);
-    assert_true(d9_text_to_real("+12", &real) && real == 12);
+    assert_true(d9_text_to_real("-5.0e-4", &real) && real == -5.0e-4 && d9_text_to_real("+12", &real) && real == 12);
     assert_true(d9_text_to_integer("-9223372036854775808", &integer) && integer == INT64_MIN);
     assert_true(d9_text_to_integer("010", &integer) && integer == 10);
 }
@@ -343,8 +320,7 @@ TEST(test_hashes) {
 
 /* ---- files ---- */
 
-TEST(test_file_round_trip, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_file_round_trip, open_bench, close_bench) {
     const char *path = in(bench, "a.txt");
     assert_false(d9_file_exists(&bench->context, path));
     assert_int_equal(d9_file_write(&bench->context, path, "old", 3), D9_OK);
@@ -365,8 +341,7 @@ TEST(test_file_round_trip, open_bench, close_bench) {
     assert_int_equal(d9_file_check_place(&bench->context, in(bench, "none/b.txt")), D9_OUTPUT);
 }
 
-TEST(test_file_without_a_size, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_file_without_a_size, open_bench, close_bench) {
     uint8_t *bytes; /* stat promises 0 bytes of what the kernel makes up */
     size_t size;
     assert_int_equal(d9_file_read(&bench->context, "/proc/self/status", &bytes, &size), D9_OK);
@@ -375,8 +350,7 @@ TEST(test_file_without_a_size, open_bench, close_bench) {
 }
 
 /* Refused at once, where opening it would wait for a writer or reading it would never end. */
-TEST(test_special_and_large_files, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_special_and_large_files, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
     char path[512];
@@ -404,14 +378,12 @@ TEST(test_special_and_large_files, open_bench, close_bench) {
     assert_null(bytes);
 }
 
-TEST(test_file_write_leaves_nothing_behind, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_file_write_leaves_nothing_behind, open_bench, close_bench) {
     const char *path = in(bench, "a.txt");
     assert_int_equal(d9_file_write(&bench->context, path, "old", 3), D9_OK);
     for (int fault = 0; fault < 6; fault++) {
         d9_context_clear(&bench->context);
-        bench->faults =
-            (faults){.allocations_left = fault == 0 ? 0 : -1, .disk_bytes_left = fault == 1 ? 5 : -1};
+        bench->faults = (faults){.allocations_left = fault == 0 ? 0 : -1, .disk_bytes_left = fault == 1 ? 5 : -1};
         bench->faults.sync = fault == 2, bench->faults.close = fault == 3, bench->faults.rename = fault == 4;
         bool fails = fault < 5;
         assert_int_equal(d9_file_write(&bench->context, path, "the new one", 11), fault == 0 ? D9_DEVICE
@@ -424,8 +396,7 @@ TEST(test_file_write_leaves_nothing_behind, open_bench, close_bench) {
     }
 }
 
-TEST(test_file_append, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_file_append, open_bench, close_bench) {
     const char *path = in(bench, "events");
     bench->faults.disk_bytes_left = 2; /* the first record already does not fit: no file */
     assert_int_equal(d9_file_append(&bench->context, path, "one\n", 4), D9_OUTPUT);
@@ -441,8 +412,7 @@ TEST(test_file_append, open_bench, close_bench) {
     assert_int_equal(d9_file_append(&bench->context, path, "four\n", 5), D9_OUTPUT);
 }
 
-TEST(test_file_refusals, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_file_refusals, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
     assert_int_equal(d9_file_read(&bench->context, in(bench, "none"), &bytes, &size), D9_DATA);
@@ -462,8 +432,7 @@ TEST(test_file_refusals, open_bench, close_bench) {
     assert_int_equal(entries(bench->folder, false), 0);
 }
 
-TEST(test_locks, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_locks, open_bench, close_bench) {
     const char *path = in(bench, "lock");
     int lock, second;
     const int stale = open(path, O_RDWR | O_CREAT, 0600);
@@ -476,14 +445,11 @@ TEST(test_locks, open_bench, close_bench) {
     assert_false(d9_file_exists(&bench->context, path) || d9_lock_is_held(&bench->context, path));
     /* whoever opened the file before it was removed must not take it for the one that is there now */
     assert_int_equal(d9_lock_take(&bench->context, path, &lock), D9_OK);
-    assert_int_equal(bench->system.lock(bench->system.user, stale, path), -1);
-    assert_int_equal(errno, ESTALE);
-    d9_lock_free(&bench->context, path, lock);
-    close(stale);
+    assert_ints(bench->system.lock(bench->system.user, stale, path), -1, errno, ESTALE);
+    d9_lock_free(&bench->context, path, lock), close(stale);
 }
 
-TEST(test_directory_make, open_bench, close_bench) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_directory_make, open_bench, close_bench) {
     assert_int_equal(d9_directory_make(&bench->context, in(bench, "a//b/c/")), D9_OK);
     assert_int_equal(d9_directory_make(&bench->context, in(bench, "a/b/c")), D9_OK);
     struct stat made;

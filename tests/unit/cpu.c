@@ -6,11 +6,6 @@
 #include "tests/support/rival.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct fixture {
     d9_context context;
     const d9_backend *cpu; /* or onednn */

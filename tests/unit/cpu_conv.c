@@ -7,10 +7,6 @@
 #include "kernels/formulas/philox.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Errors over the root mean square of the values: of their root mean square and of the largest. In bf16 without the
  * half unit in the last place that every output may be rounded by. */
 typedef struct tolerance {
@@ -245,8 +241,7 @@ static unsigned char *place_at(const pooled *p, int64_t i) { return (unsigned ch
 static void free_pooled(pooled *p) {
     check_guards(&p->maxima);
     check_guards(&p->places);
-    free(p->maxima.all);
-    free(p->places.all);
+    free(p->maxima.all), free(p->places.all);
 }
 
 /* Element `channel` of the pixel `place` in a window of the output. */

@@ -3,8 +3,6 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 static void check(const char *backend, const char *precision, bool poisoned) {
     d9_context context;
     d9_context_init(&context);

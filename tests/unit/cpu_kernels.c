@@ -9,10 +9,6 @@
 #include "kernels/formulas/update.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 enum { MANY = 1 << 18, ARRAYS = 8, SCRATCH = 1 << 24 };
 
 /* An array of values both ways: as a kernel stores them and as doubles. */

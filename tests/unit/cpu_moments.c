@@ -7,10 +7,6 @@
 #include "kernels/formulas/philox.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { GUARD = 16 };
 
 typedef struct bench { /* one shape's arrays */
@@ -295,6 +291,5 @@ TEST(test_threads) {
         assert_memory_equal(dw, b.dw, (size_t)b.w_count * sizeof *dw);
         destroy(&b);
     }
-    free(y);
-    free(dw);
+    free(y), free(dw);
 }

@@ -4,8 +4,6 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 /* The backend and precision are there, or the running test is skipped. */
 static void need(const char *backend, const char *precision) {
     d9_context context;

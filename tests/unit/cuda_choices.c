@@ -4,9 +4,6 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static d9_context context;
 static int warnings;
 
@@ -35,8 +32,7 @@ TEST(what_is_added_comes_back) {
           d9_cuda_choices_add(&context, first, "key 0", "e9")); /* the second one, which is later, has its own */
     d9_cuda_choices_save(&context, first);
     d9_cuda_choices_save(&context, second); /* beside what the first wrote */
-    d9_cuda_choices_close(&context, first);
-    d9_cuda_choices_close(&context, second);
+    d9_cuda_choices_close(&context, first), d9_cuda_choices_close(&context, second);
     first = open_file(path);
     for (int i = 0; i < 100; i++) {
         snprintf(key, sizeof key, "key %d", i);
@@ -82,8 +78,7 @@ TEST(a_damaged_file_is_not_believed) {
     op_ok(&context, d9_file_write(&context, path, HEADER "a\te1\n", strlen(HEADER "a\te1\n")));
     d9_cuda_choices *choices = open_file(path);
     assert_string_equal(d9_cuda_choices_find(choices, "a", false), "e1");
-    d9_cuda_choices_close(&context, choices);
-    run_folder_remove(folder);
+    d9_cuda_choices_close(&context, choices), run_folder_remove(folder);
 }
 
 /* A folder that cannot be made, a file that is none: the run goes on, and the context has no failure. */
@@ -98,8 +93,7 @@ TEST(what_cannot_be_kept_is_no_failure) {
     d9_cuda_choices_save(&context, choices);
     assert_int_equal(context.status, D9_OK);
     assert_string_equal(d9_cuda_choices_find(choices, "a", false), "e1");
-    d9_cuda_choices_close(&context, choices);
-    run_folder_remove(folder);
+    d9_cuda_choices_close(&context, choices), run_folder_remove(folder);
 }
 
 int main(void) {

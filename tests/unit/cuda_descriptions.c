@@ -3,8 +3,6 @@
 #include "backends/cuda/conv_description.h"
 #include "tests/support/test.h"
 
-#include <string.h>
-
 /* 7 images of 5 x 6 x 3, 3 x 3 taps to 4 channels, stride 2, no padding. */
 static d9_conv_geometry geometry(d9_conv_pass pass, d9_type type) {
     return (d9_conv_geometry){.pass = pass,

@@ -4,8 +4,6 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 static const double gib = 1.0 / (1 << 30);
 
 static double needed(const char *precision, int64_t batch) {
@@ -29,15 +27,12 @@ static double needed(const char *precision, int64_t batch) {
     print_message("%s, batch %lld: %.3f GiB, of which activations %.3f; at most %.3f of scratch\n", precision,
                   (long long)batch, gib * (double)bytes, gib * (double)program.buffer_bytes[D9_BUFFER_SCRATCH],
                   gib * (double)(D9_CONV_MOST_WORKSPACE + largest));
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
     return gib * (double)(bytes + D9_CONV_MOST_WORKSPACE + largest);
 }
 
 TEST(dawn94_fits_in_half_precision) {
-    assert_true(needed("fp16", 512) <= 2.5);
-    assert_true(needed("bf16", 512) <= 2.5);
-    assert_true(needed("f32", 512) > needed("fp16", 512));
+    assert_true(needed("fp16", 512) <= 2.5 && needed("bf16", 512) <= 2.5 && needed("f32", 512) > needed("fp16", 512));
 }
 
 /* GiB with that scratch, to two digits, as the page says it. */

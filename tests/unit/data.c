@@ -1,11 +1,6 @@
 /* The sources of data: what is read, and how each kind of broken input is refused. Files are made in a
  * temporary folder; no CIFAR-10 is needed. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/system.h"
 #include "data/dataset.h"
@@ -36,8 +31,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    d9_folder_remove(&f->context, f->folder);
-    free(f);
+    d9_folder_remove(&f->context, f->folder), free(f);
     return 0;
 }
 
@@ -97,9 +91,8 @@ static uint8_t *make_records(int count, int label_bytes, int classes) {
         record[0] = (uint8_t)(i % 20 % classes);
         record[label_bytes - 1] = (uint8_t)(i % classes);
         for (int plane = 0; plane < 3; plane++) {
-            for (int pixel = 0; pixel < PIXELS; pixel++) {
+            for (int pixel = 0; pixel < PIXELS; pixel++)
                 record[label_bytes + plane * PIXELS + pixel] = pixel_at(i, plane, pixel);
-            }
         }
     }
     return bytes;
@@ -120,22 +113,18 @@ static void link_cifar10(fixture *f, const uint8_t *bytes) {
 
 static void check_pixels(const d9_split *split, int64_t image, int record) {
     for (int pixel = 0; pixel < PIXELS; pixel++) {
-        for (int plane = 0; plane < 3; plane++) {
+        for (int plane = 0; plane < 3; plane++)
             assert_int_equal(split->images[(image * PIXELS + pixel) * 3 + plane], pixel_at(record, plane, pixel));
-        }
     }
 }
 
-TEST(cifar10_is_read_and_broken_files_are_refused, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, cifar10_is_read_and_broken_files_are_refused, set_up, tear_down) {
     const d9_dataset_options options = {.name = "cifar10"};
     uint8_t *bytes = make_records(BATCH_IMAGES, 1, 10);
     link_cifar10(f, bytes);
 
     d9_dataset *dataset = load(f, options);
-    assert_int_equal(dataset->train.count, 50000);
-    assert_int_equal(dataset->test.count, 10000);
-    assert_int_equal(dataset->classes, 10);
+    assert_ints(dataset->train.count, 50000, dataset->test.count, 10000, dataset->classes, 10);
     assert_string_equal(dataset->class_names[9], "truck");
     assert_true(dataset->mean[0] == 125.31 && dataset->std[2] == 66.70);
     check_pixels(&dataset->train, 0, 0);
@@ -171,15 +160,13 @@ TEST(cifar10_is_read_and_broken_files_are_refused, set_up, tear_down) {
     free(bytes);
 }
 
-TEST(cifar100_takes_the_fine_label, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, cifar100_takes_the_fine_label, set_up, tear_down) {
     const d9_dataset_options options = {.name = "cifar100"};
     uint8_t *bytes = make_records(50000, 2, 100);
     write_file(f, "train.bin", bytes, (size_t)50000 * 3074);
     write_file(f, "test.bin", bytes, (size_t)10000 * 3074);
     d9_dataset *dataset = load(f, options);
-    assert_int_equal(dataset->classes, 100);
-    assert_int_equal(dataset->train.labels[47], 47);
+    assert_ints(dataset->classes, 100, dataset->train.labels[47], 47);
     check_pixels(&dataset->train, 40123, 40123);
     d9_dataset_free(&f->context, dataset);
 
@@ -189,16 +176,14 @@ TEST(cifar100_takes_the_fine_label, set_up, tear_down) {
     free(bytes);
 }
 
-TEST(missing_files_say_where_and_how, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, missing_files_say_where_and_how, set_up, tear_down) {
     char cache[PATH_SIZE], folder[PATH_SIZE];
     refused(f, (d9_dataset_options){.name = "cifar10"}, D9_DATA, "dawn9");
     refused(f, (d9_dataset_options){.name = "cifar1"}, D9_USAGE, "cifar1 cifar10");
 
     /* $DAWN9_DATA first, its subfolder second, the cache folder last; the first that holds a file wins. */
     snprintf(cache, sizeof cache, "%s/cache", f->folder);
-    setenv("XDG_CACHE_HOME", cache, 1);
-    setenv("DAWN9_DATA", f->folder, 1);
+    setenv("XDG_CACHE_HOME", cache, 1), setenv("DAWN9_DATA", f->folder, 1);
     make_folder(f, "cache/dawn9/cifar10");
     d9_dataset_folder("cifar10", NULL, folder, sizeof folder);
     assert_string_equal(folder, f->folder);
@@ -211,8 +196,7 @@ TEST(missing_files_say_where_and_how, set_up, tear_down) {
     assert_null(strstr(folder, "cache"));
     d9_dataset_folder("cifar10", "elsewhere", folder, sizeof folder);
     assert_string_equal(folder, "elsewhere");
-    unsetenv("XDG_CACHE_HOME");
-    unsetenv("DAWN9_DATA");
+    unsetenv("XDG_CACHE_HOME"), unsetenv("DAWN9_DATA");
 }
 
 /* ---- folders of images ---- */
@@ -230,15 +214,13 @@ static void fill_classes(fixture *f, const char *root, int images) {
     }
 }
 
-TEST(folder_is_split_by_class_and_seed, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, folder_is_split_by_class_and_seed, set_up, tear_down) {
     fill_classes(f, "", 12);
     write_file(f, "bee/notes.txt", "x", 1);
     d9_dataset *a = load(f, (d9_dataset_options){.name = "folder", .seed = 1});
     d9_dataset *b = load(f, (d9_dataset_options){.name = "folder", .seed = 1});
     d9_dataset *c = load(f, (d9_dataset_options){.name = "folder", .seed = 2, .image_size = 8});
-    assert_int_equal(a->train.count, 30);
-    assert_int_equal(a->test.count, 6);
+    assert_ints(a->train.count, 30, a->test.count, 6);
     assert_string_equal(a->class_names[1], "bee");
     assert_int_equal(c->width, 8);
     bool seen[256] = {false};
@@ -256,25 +238,20 @@ TEST(folder_is_split_by_class_and_seed, set_up, tear_down) {
     for (int class = 0; class < 3; class ++) assert_int_equal(tests_of_class[class], 2);
     assert_memory_equal(a->train.images, b->train.images, 30 * PIXELS * 3);
     for (int i = 0; i < 6; i++) seeds_differ |= a->test.images[i * PIXELS * 3] != c->test.images[i * 64 * 3];
-    assert_true(seeds_differ);
-    assert_true(a->std[0] > 50 && a->mean[0] > 60 && a->mean[0] < 110);
+    assert_true(seeds_differ && a->std[0] > 50 && a->mean[0] > 60 && a->mean[0] < 110);
     double sum = 0, squares = 0;
     for (int i = 0; i < 30 * PIXELS; i++) sum += a->train.images[3 * i];
     for (int i = 0; i < 30 * PIXELS; i++) squares += pow(a->train.images[3 * i] - sum / (30 * PIXELS), 2);
     assert_true(fabs(a->mean[0] - sum / (30 * PIXELS)) < 1e-9);
     assert_true(fabs(a->std[0] - sqrt(squares / (30 * PIXELS))) < 1e-9);
-    d9_dataset_free(&f->context, a);
-    d9_dataset_free(&f->context, b);
-    d9_dataset_free(&f->context, c);
+    d9_dataset_free(&f->context, a), d9_dataset_free(&f->context, b), d9_dataset_free(&f->context, c);
 }
 
 /* However small a class is, one of its images is a test image. */
-TEST(small_classes_are_split_too, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, small_classes_are_split_too, set_up, tear_down) {
     fill_classes(f, "", 2);
     d9_dataset *dataset = load(f, (d9_dataset_options){.name = "folder"});
-    assert_int_equal(dataset->train.count, 3);
-    assert_int_equal(dataset->test.count, 3);
+    assert_ints(dataset->train.count, 3, dataset->test.count, 3);
     for (int part = 0; part < 2; part++) {
         const d9_split *split = part ? &dataset->test : &dataset->train;
         assert_int_equal(split->labels[0] + split->labels[1] + split->labels[2], 0 + 1 + 2);
@@ -282,14 +259,12 @@ TEST(small_classes_are_split_too, set_up, tear_down) {
     d9_dataset_free(&f->context, dataset);
 }
 
-TEST(folder_split_by_hand_is_kept, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, folder_split_by_hand_is_kept, set_up, tear_down) {
     fill_classes(f, "train/", 4);
     refused(f, (d9_dataset_options){.name = "folder"}, D9_DATA, "train/ test/");
     fill_classes(f, "test/", 1);
     d9_dataset *dataset = load(f, (d9_dataset_options){.name = "folder"});
-    assert_int_equal(dataset->train.count, 12);
-    assert_int_equal(dataset->test.count, 3);
+    assert_ints(dataset->train.count, 12, dataset->test.count, 3);
     d9_dataset_free(&f->context, dataset);
     make_folder(f, "test/dog");
     write_picture(f, "test/dog/1.png", 4, 4, 1);
@@ -304,8 +279,7 @@ TEST(classes_count_the_less_the_more_images_they_have, set_up, tear_down) {
     assert_true(weights[0] == 6.0 / 8 && weights[1] == 0 && weights[2] == 6.0 / 4 && weights[3] == 0);
 }
 
-TEST(broken_folders_are_refused, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, broken_folders_are_refused, set_up, tear_down) {
     const d9_dataset_options options = {.name = "folder"};
     refused(f, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA, "no/such/folder");
     make_folder(f, "ant");
@@ -335,8 +309,7 @@ TEST(broken_folders_are_refused, set_up, tear_down) {
 }
 
 /* All damaged pictures are named; asked to, what is left is loaded as if the others had not been there. */
-TEST(damaged_pictures_are_left_out, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, damaged_pictures_are_left_out, set_up, tear_down) {
     d9_dataset_options options = {.name = "folder", .skip_damaged = true};
     fill_classes(f, "train/", 3);
     fill_classes(f, "test/", 2);
@@ -345,16 +318,13 @@ TEST(damaged_pictures_are_left_out, set_up, tear_down) {
     write_file(f, "train/bee/01.PNG", "", 0);
     write_file(f, "test/cow/00.PNG", "no", 2);
     d9_dataset *rest = load(f, options);
-    assert_int_equal(rest->train.count, whole->train.count - 2);
-    assert_int_equal(rest->test.count, whole->test.count - 1);
+    assert_ints(rest->train.count, whole->train.count - 2, rest->test.count, whole->test.count - 1);
     for (int64_t i = 0, j = 0; i < whole->train.count; i++) { /* each image is of one colour, 80 class + picture */
         const uint8_t colour = whole->train.images[i * PIXELS * 3];
         if (colour == 0 || colour == 81) continue; /* ant/00 and bee/01 */
-        assert_int_equal(rest->train.labels[j], colour / 80);
-        assert_int_equal(rest->train.images[j++ * PIXELS * 3 + PIXELS], colour);
+        assert_ints(rest->train.labels[j], colour / 80, rest->train.images[j++ * PIXELS * 3 + PIXELS], colour);
     }
-    d9_dataset_free(&f->context, rest);
-    d9_dataset_free(&f->context, whole);
+    d9_dataset_free(&f->context, rest), d9_dataset_free(&f->context, whole);
     options.skip_damaged = false;
     refused(f, options, D9_DATA, "3 --skip-damaged");
 }
@@ -389,13 +359,11 @@ static void write_arrays(fixture *f, const char *prefix, uint8_t *images) {
 
 static const d9_dataset_options array_options = {.name = "arrays", .image_size = ARRAY_SIDE};
 
-TEST(arrays_are_read, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, arrays_are_read, set_up, tear_down) {
     uint8_t images[ARRAY_IMAGES * 75], grey[] = {1, 2, 0};
     write_arrays(f, "", images);
     d9_dataset *part = load(f, array_options); /* no test set: a sixth */
-    assert_int_equal(part->train.count, 10);
-    assert_int_equal(part->test.count, 2);
+    assert_ints(part->train.count, 10, part->test.count, 2);
     d9_dataset_free(&f->context, part);
     d9_dataset_options tuned = array_options; /* and validation images that are not of it */
     tuned.validation = 3;
@@ -405,8 +373,7 @@ TEST(arrays_are_read, set_up, tear_down) {
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 2; j++)
             assert_memory_not_equal(set_aside->test.images + i * 75, part->test.images + j * 75, 75);
-    d9_dataset_free(&f->context, set_aside);
-    d9_dataset_free(&f->context, part);
+    d9_dataset_free(&f->context, set_aside), d9_dataset_free(&f->context, part);
     write_arrays(f, "test_", images);
     d9_dataset *whole = load(f, array_options);
     assert_true(whole->train.count == 12 && whole->test.count == 12 && whole->classes == 3);
@@ -425,8 +392,7 @@ TEST(arrays_are_read, set_up, tear_down) {
     d9_dataset_free(&f->context, drawn);
 }
 
-TEST(broken_arrays_are_refused, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, broken_arrays_are_refused, set_up, tear_down) {
     uint8_t images[ARRAY_IMAGES * 75];
     const int16_t negative[ARRAY_IMAGES] = {0, 1, 2, -1};
     const int64_t lowest[ARRAY_IMAGES] = {INT64_MIN};
@@ -487,8 +453,7 @@ TEST(broken_arrays_are_refused, set_up, tear_down) {
 }
 
 /* The only image of class 2 is drawn into the test set by some seeds, and trained on with the others. */
-TEST(a_class_keeps_an_image_to_train_on, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, a_class_keeps_an_image_to_train_on, set_up, tear_down) {
     uint8_t images[ARRAY_IMAGES * 75], labels[ARRAY_IMAGES] = {0, 1, 0, 1, 2, 1, 0, 1, 0, 1, 0, 1};
     int trained = 0, others = 0;
     write_arrays(f, "", images);
@@ -512,37 +477,29 @@ TEST(a_class_keeps_an_image_to_train_on, set_up, tear_down) {
 
 /* ---- the synthetic set ---- */
 
-TEST(synthetic_is_a_function_of_its_seed, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, synthetic_is_a_function_of_its_seed, set_up, tear_down) {
     d9_dataset *a = load(f, (d9_dataset_options){.name = "synthetic", .seed = 3});
     d9_dataset *b = load(f, (d9_dataset_options){.name = "synthetic", .seed = 3, .synthetic_train = 100});
     d9_dataset *c = load(f, (d9_dataset_options){.name = "synthetic", .seed = 4, .synthetic_train = 100});
-    assert_int_equal(a->train.count, 2048);
-    assert_int_equal(a->test.count, 512);
+    assert_ints(a->train.count, 2048, a->test.count, 512);
     assert_memory_equal(a->train.images, b->train.images, 100 * PIXELS * 3);
     assert_memory_not_equal(a->train.images, c->train.images, PIXELS * 3);
     assert_memory_not_equal(a->train.images, a->test.images, PIXELS * 3);
-    for (int channel = 0; channel < 3; channel++) {
-        assert_true(a->mean[channel] > 110 && a->mean[channel] < 146);
-        assert_true(a->std[channel] > 40 && a->std[channel] < 80);
-    }
+    for (int channel = 0; channel < 3; channel++)
+        assert_true(a->mean[channel] > 110 && a->mean[channel] < 146 && a->std[channel] > 40 && a->std[channel] < 80);
     refused(f, (d9_dataset_options){.name = "synthetic", .synthetic_train = -1}, D9_USAGE, "-1 1");
-    d9_dataset_free(&f->context, a);
-    d9_dataset_free(&f->context, b);
-    d9_dataset_free(&f->context, c);
+    d9_dataset_free(&f->context, a), d9_dataset_free(&f->context, b), d9_dataset_free(&f->context, c);
 }
 
 /* What is published or measured gives way to 0 and 255, and so a pixel is its byte over 255. */
-TEST(pixels_are_left_in_0_to_1_where_asked, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, pixels_are_left_in_0_to_1_where_asked, set_up, tear_down) {
     d9_config *config = program_config(&f->context, "data: {dataset: synthetic, normalize: unit}\n");
     d9_dataset *dataset;
     double table[3 * 256];
     assert_int_equal(d9_config_dataset(&f->context, config, &dataset), D9_OK);
     d9_normal_table(dataset->mean, dataset->std, 3, table);
     for (int i = 0; i < 3 * 256; i++) assert_true(table[i] == i % 256 / 255.0);
-    d9_dataset_free(&f->context, dataset);
-    d9_config_free(&f->context, config);
+    d9_dataset_free(&f->context, dataset), d9_config_free(&f->context, config);
 }
 
 static bool holds_image(const d9_split *split, const uint8_t *image) {
@@ -552,14 +509,12 @@ static bool holds_image(const d9_split *split, const uint8_t *image) {
     return false;
 }
 
-TEST(validation_replaces_the_test_set, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, validation_replaces_the_test_set, set_up, tear_down) {
     const d9_dataset_options all = {.name = "synthetic", .seed = 3, .synthetic_train = 200, .synthetic_test = 50};
     d9_dataset_options cut = all;
     cut.validation = 60;
     d9_dataset *whole = load(f, all), *split = load(f, cut), *again = load(f, cut);
-    assert_int_equal(split->train.count, 140);
-    assert_int_equal(split->test.count, 60);
+    assert_ints(split->train.count, 140, split->test.count, 60);
     for (int64_t i = 0, kept = 0, held_out = 0; i < 200; i++) { /* in order, with their labels, each exactly once */
         const uint8_t *image = whole->train.images + i * PIXELS * 3;
         const bool in_test = holds_image(&split->test, image);
@@ -573,9 +528,7 @@ TEST(validation_replaces_the_test_set, set_up, tear_down) {
     assert_memory_not_equal(split->test.images, whole->train.images + 140 * PIXELS * 3, 60 * PIXELS * 3); /* drawn */
     cut.validation = 200;
     refused(f, cut, D9_USAGE, "data.validation 200 0 199");
-    d9_dataset_free(&f->context, whole);
-    d9_dataset_free(&f->context, split);
-    d9_dataset_free(&f->context, again);
+    d9_dataset_free(&f->context, whole), d9_dataset_free(&f->context, split), d9_dataset_free(&f->context, again);
 }
 
 /* ---- order ---- */
@@ -585,8 +538,7 @@ static uint64_t order_key(int32_t sample) {
     return d9_philox_pair(d9_philox4x32_10(1, (uint32_t)sample, 0, D9_STREAM_ORDER, 0));
 }
 
-TEST(order_is_a_permutation_of_its_own_each_epoch, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, order_is_a_permutation_of_its_own_each_epoch, set_up, tear_down) {
     enum { COUNT = 50000 };
     static int32_t first[COUNT], second[COUNT], other[COUNT];
     static bool seen[COUNT];
@@ -614,8 +566,7 @@ TEST(order_is_a_permutation_of_its_own_each_epoch, set_up, tear_down) {
 
 /* ---- contact sheets ---- */
 
-TEST(sheet_shows_bytes_reals_and_filters_alike, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, sheet_shows_bytes_reals_and_filters_alike, set_up, tear_down) {
     const double mean[3] = {125.31, 122.95, 113.87}, std[3] = {62.99, 62.09, 66.70};
     uint8_t bytes[2 * 2 * 3];
     float reals[12];
@@ -628,8 +579,7 @@ TEST(sheet_shows_bytes_reals_and_filters_alike, set_up, tear_down) {
     }
     const d9_sheet_options options = {.tile_height = 2, .tile_width = 2, .scale = 3, .gap = 1};
     assert_int_equal(d9_sheet_make(&f->context, 1, 3, &options, &sheet), D9_OK);
-    assert_int_equal(sheet.height, 8);
-    assert_int_equal(sheet.width, 22);
+    assert_ints(sheet.height, 8, sheet.width, 22);
     d9_sheet_put_bytes(&sheet, 0, 0, bytes);
     d9_sheet_put_reals(&sheet, 0, 1, reals, mean, std);
     d9_sheet_put_filter(&sheet, 0, 2, filter);
@@ -642,9 +592,7 @@ TEST(sheet_shows_bytes_reals_and_filters_alike, set_up, tear_down) {
         }
     }
     const uint8_t *corner = sheet.pixels + (22 + 15) * 3;
-    assert_int_equal(corner[0], 0);
-    assert_int_equal(corner[1], 128);
-    assert_int_equal(corner[2], 255);
+    assert_ints(corner[0], 0, corner[1], 128, corner[2], 255);
     reals[0] = NAN;
     d9_sheet_put_reals(&sheet, 0, 1, reals, mean, std);
     assert_int_equal(sheet.pixels[(22 + 8) * 3 + 1], 0);

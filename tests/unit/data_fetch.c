@@ -1,10 +1,6 @@
 /* Fetching without a network: curl and npm are small scripts on $PATH. Whatever they deliver, wrong files are
  * refused and nothing is left behind. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/system.h"
 #include "core/text.h"
@@ -37,10 +33,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    d9_folder_remove(&f->context, f->folder);
-    setenv("PATH", f->path_before, 1);
-    unsetenv("DAWN9_DATA");
-    free(f);
+    d9_folder_remove(&f->context, f->folder), setenv("PATH", f->path_before, 1), unsetenv("DAWN9_DATA"), free(f);
     return 0;
 }
 
@@ -77,8 +70,7 @@ static void fetch_fails(fixture *f, d9_status expected, const char *words) {
     assert_false(d9_file_exists(&f->context, f->target));
 }
 
-TEST(every_reason_is_told, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, every_reason_is_told, set_up, tear_down) {
     setenv("PATH", f->folder, 1);
     fetch_fails(f, D9_DATA, "curl npm");
     plant(f, "curl", "echo noise; echo 'curl: (28) timed out' >&2; exit 28");
@@ -87,8 +79,7 @@ TEST(every_reason_is_told, set_up, tear_down) {
     assert_int_equal(d9_data_fetch(&f->context, "cifar100", NULL, &f->report), D9_USAGE);
 }
 
-TEST(wrong_archive_leaves_nothing, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, wrong_archive_leaves_nothing, set_up, tear_down) {
     plant(f, "curl",
           "mkdir cifar-10-batches-bin && echo x >cifar-10-batches-bin/data_batch_1.bin &&"
           " tar -czf archive.tar.gz cifar-10-batches-bin && rm -r cifar-10-batches-bin");
@@ -98,8 +89,7 @@ TEST(wrong_archive_leaves_nothing, set_up, tear_down) {
     fetch_fails(f, D9_DATA, "tar");
 }
 
-TEST(interruption_clears_up, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, interruption_clears_up, set_up, tear_down) {
     char late[PATH_SIZE];
     plant(f, "curl", "kill -INT $PPID; exec sleep 20");
     plant(f, "npm", "exit 1");
@@ -155,16 +145,12 @@ static void check_records(fixture *f, const char *name, int first) {
     assert_int_equal(size, BATCH_BYTES);
     for (int i = 0; i < IMAGES; i++) assert_int_equal(bytes[i * 3073], (first + i) / 3 % 10);
     const uint8_t *planes = bytes + 300 * 3073 + 1;
-    for (int pixel = 0; pixel < PIXELS; pixel++) {
-        assert_int_equal(planes[pixel], 300 - 256);
-        assert_int_equal(planes[PIXELS + pixel], pixel % 256);
-        assert_int_equal(planes[2 * PIXELS + pixel], 7);
-    }
+    for (int pixel = 0; pixel < PIXELS; pixel++)
+        assert_ints(planes[pixel], 300 - 256, planes[PIXELS + pixel], pixel % 256, planes[2 * PIXELS + pixel], 7);
     d9_release(&f->context, bytes);
 }
 
-TEST(sheets_become_records_but_not_without_their_sums, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, sheets_become_records_but_not_without_their_sums, set_up, tear_down) {
     char package[PATH_SIZE], decoded[PATH_SIZE];
     make_package(f);
     make_folder(f, "decoded");
@@ -187,9 +173,8 @@ TEST(sheets_become_records_but_not_without_their_sums, set_up, tear_down) {
     assert_int_equal(d9_sheets_convert(&f->context, package, decoded), D9_DATA);
     assert_words(f->context.message, "50000");
     d9_context_clear(&f->context);
-    assert_int_equal(
-        d9_png_write(&f->context, strcat(package, "/data_batch_1.png"), (const uint8_t[]){1, 2, 3}, 1, 1),
-        D9_OK);
+    assert_int_equal(d9_png_write(&f->context, strcat(package, "/data_batch_1.png"), (const uint8_t[]){1, 2, 3}, 1, 1),
+                     D9_OK);
     *strrchr(package, '/') = 0;
     assert_int_equal(d9_sheets_convert(&f->context, package, decoded), D9_DATA);
     assert_words(f->context.message, "data_batch_1.png 1 1024 10000");
@@ -197,8 +182,7 @@ TEST(sheets_become_records_but_not_without_their_sums, set_up, tear_down) {
 
 /* ---- checking ---- */
 
-TEST(check_tells_each_state, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, check_tells_each_state, set_up, tear_down) {
     uint8_t *zeros = calloc(1, BATCH_BYTES);
     assert_non_null(zeros);
     make_folder(f, "target");
@@ -207,8 +191,7 @@ TEST(check_tells_each_state, set_up, tear_down) {
     free(zeros);
     assert_int_equal(d9_data_check(&f->context, "cifar10", f->target, &f->report), D9_CHECK_FAILED);
     assert_string_equal(f->report.folder, f->target);
-    assert_int_equal(f->report.count, 6);
-    assert_int_equal(f->report.row[0].state, D9_FILE_WRONG_SHA1);
+    assert_ints(f->report.count, 6, f->report.row[0].state, D9_FILE_WRONG_SHA1);
     assert_int_equal(f->report.row[1].state, D9_FILE_WRONG_SIZE);
     assert_int_equal(f->report.row[1].size_bytes, 100);
     for (int i = 2; i < 6; i++) assert_int_equal(f->report.row[i].state, D9_FILE_MISSING);

@@ -3,12 +3,8 @@
 #include "tests/support/test.h"
 #include "exchange/description.h"
 
-#include <math.h>
-#include <string.h>
-
 /* The configuration a model carries is the run's; names and normalisation are the dataset's. */
-TEST(model_describes_itself, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, model_describes_itself, run_bench_set_up, run_bench_tear_down) {
     char path[RUN_PATH_BYTES], hash[65], carried_hash[65];
     d9_session session;
     d9_description *description;
@@ -18,8 +14,7 @@ TEST(model_describes_itself, run_bench_set_up, run_bench_tear_down) {
     op_ok(&b->context, d9_description_read(&b->context, run_path(b->folder, "model.safetensors", path), &description));
     assert_int_equal(description->classes, 10);
     assert_string_equal(description->class_names[9], session.dataset->class_names[9]);
-    assert_int_equal(description->channels, 3);
-    assert_int_equal(description->height, session.dataset->height);
+    assert_ints(description->channels, 3, description->height, session.dataset->height);
     assert_int_equal(description->width, session.dataset->width);
     for (int c = 0; c < 3; c++) {
         assert_true(fabs(description->mean[c] - session.dataset->mean[c]) <= 1e-12 * 255);
@@ -31,9 +26,7 @@ TEST(model_describes_itself, run_bench_set_up, run_bench_tear_down) {
     d9_config_hash(&b->context, b->config, hash);
     d9_config_hash(&b->context, carried, carried_hash);
     assert_string_equal(hash, carried_hash);
-    d9_config_free(&b->context, carried);
-    d9_description_free(&b->context, description);
-    d9_session_close(&session);
+    d9_config_free(&b->context, carried), d9_description_free(&b->context, description), d9_session_close(&session);
 }
 
 static void check_description(run_bench *b, const d9_metadata *rows, int count, const char *words) {
@@ -46,12 +39,10 @@ static void check_description(run_bench *b, const d9_metadata *rows, int count, 
     const d9_status status = d9_description_read(&b->context, path, &description);
     assert_int_equal(status, words ? D9_DATA : D9_OK);
     if (words) assert_words(b->context.message, words);
-    d9_description_free(&b->context, description);
-    d9_context_clear(&b->context);
+    d9_description_free(&b->context, description), d9_context_clear(&b->context);
 }
 
-TEST(descriptions_that_make_no_sense, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_bench_tear_down) {
     const d9_metadata good[] = {{"dawn9.config", "{}"},
                                 {"dawn9.classes", "[\"a\"]"},
                                 {"dawn9.image_size", "[8, 9]"},

@@ -6,9 +6,6 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 static d9_context context;
 static char folder[RUN_PATH_BYTES];
@@ -83,8 +80,7 @@ TEST(test_a_file_without_arms_is_one_arm, setup, teardown) {
     assert_string_equal(experiment->title, "x");
     assert_null(experiment->question);
     assert_null(experiment->arms[0].baseline);
-    assert_int_equal(experiment->seed_count, 5);
-    assert_int_equal(experiment->seeds[4], 5);
+    assert_ints(experiment->seed_count, 5, experiment->seeds[4], 5);
     assert_int_equal(experiment->keep, D9_KEEP_NONE);
     assert_true(experiment->arms[0].config->published.accuracy == 90);
     d9_experiment_free(&context, experiment);
@@ -96,9 +92,7 @@ TEST(test_arms_are_crossed_with_the_grid, setup, teardown) {
              "  a: {without: [ema], baseline: b}\n"
              "  b: {label: The other, with: [\"ema:every=2\"], set: {train: {batch_size: 16}}}\n"
              "grid: {train.epochs: [1, 2], model.channels: [[4, 4, 8, 8], [8, 8, 8, 8]]}\n");
-    assert_int_equal(experiment->arm_count, 8);
-    assert_int_equal(d9_experiment_runs(experiment), 16);
-    assert_int_equal(d9_experiment_seed(experiment, 7), 7);
+    assert_ints(experiment->arm_count, 8, d9_experiment_runs(experiment), 16, d9_experiment_seed(experiment, 7), 7);
     assert_int_equal(d9_experiment_seed(experiment, 8), 3);
     const d9_arm *a = arm(experiment, "a,train.epochs=2,model.channels=8-8-8-8"),
                  *b = arm(experiment, "b,train.epochs=1,model.channels=4-4-8-8");
@@ -211,8 +205,7 @@ TEST(test_an_ablation_moves_each_trick, setup, teardown) {
             assert_string_equal(made->baseline, rows[i].baseline);
         else
             assert_null(made->baseline);
-        assert_int_equal(made->config->trick_on[celu], rows[i].celu);
-        assert_int_equal(made->config->trick_on[frozen], rows[i].frozen);
+        assert_ints(made->config->trick_on[celu], rows[i].celu, made->config->trick_on[frozen], rows[i].frozen);
         assert_int_equal(made->config->trick_on[ema], rows[i].ema);
         if (rows[i].celu) assert_true(*(const double *)made->config->trick_options[celu] == rows[i].alpha);
         assert_true(made->config->train.bias_lr_multiplier == rows[i].bias);
@@ -259,8 +252,7 @@ TEST(test_the_record_says_what_there_is_to_run, setup, teardown) {
     assert_non_null(json_object_get(json_array_get(json_object_get(record, "arms"), 0), "published"));
     assert_string_equal(json_string_value(json_object_get(run, "folder")), "runs/b/seed2");
     assert_int_equal(run_folder_count(out, ""), 1); /* no lock stays */
-    json_decref(record);
-    d9_experiment_free(&context, experiment);
+    json_decref(record), d9_experiment_free(&context, experiment);
 }
 
 TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
@@ -289,13 +281,11 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
         experiment = load(others[i].yaml);
         assert_int_equal(d9_experiment_open(&context, experiment, out), D9_USAGE);
         assert_words(context.message, others[i].words);
-        d9_context_clear(&context);
-        d9_experiment_free(&context, experiment);
+        d9_context_clear(&context), d9_experiment_free(&context, experiment);
     }
     json_t *after = read_record(out);
     assert_true(json_equal(record, after));
-    json_decref(record);
-    json_decref(after);
+    json_decref(record), json_decref(after);
 
     write_text("out/experiment.json", "{\"title\": ");
     experiment = load("title: t\nconfig: tiny.yaml\n");
@@ -430,9 +420,7 @@ TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_refused, setup, teard
     d9_release(&context, bytes);
     assert_int_equal(d9_run_do(&context, two, out, 1, &options, &seen, &trained), D9_USAGE);
     assert_words(context.message, "seed2");
-    d9_context_clear(&context);
-    d9_experiment_free(&context, two);
-    d9_experiment_free(&context, experiment);
+    d9_context_clear(&context), d9_experiment_free(&context, two), d9_experiment_free(&context, experiment);
     d9_experiment_free(&context, other);
 }
 

@@ -6,9 +6,6 @@
 #include "tests/support/test.h"
 #include "train/fit.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static d9_context context;
 
 static d9_status build(d9_context *where, const void *options, int64_t classes, d9_graph *graph, d9_value_id x,
@@ -52,13 +49,8 @@ TEST(hand_counted) {
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         const int64_t n = batches[i], bytes = by_hand(n);
         assert_int_equal(fit(config, bytes, &found), D9_OK);
-        assert_int_equal(found.batch, n);
-        assert_int_equal(found.unit, 1);
-        assert_int_equal(found.parameters, 1920);
-        assert_int_equal(d9_memory_total(&found.use), bytes);
-        assert_int_equal(found.use.activations, activations(n));
-        assert_int_equal(found.use.state, 2 * 7680);
-        assert_int_equal(found.use.gradients, 7680);
+        assert_ints(found.batch, n, found.unit, 1, found.parameters, 1920, d9_memory_total(&found.use), bytes);
+        assert_ints(found.use.activations, activations(n), found.use.state, 2 * 7680, found.use.gradients, 7680);
         assert_int_equal(found.use.data, data(n));
         assert_false(found.all);
         assert_int_equal(fit(config, bytes - 1, &found), D9_OK);
@@ -68,8 +60,7 @@ TEST(hand_counted) {
     assert_int_equal(found.batch, 400);
     assert_true(found.all);
     assert_int_equal(fit(config, by_hand(1) - 1, &found), D9_OK);
-    assert_int_equal(found.batch, 0);
-    assert_int_equal(d9_memory_total(&found.use), by_hand(1));
+    assert_ints(found.batch, 0, d9_memory_total(&found.use), by_hand(1));
     d9_config_free(&context, config);
 }
 
@@ -88,29 +79,5 @@ TEST(units) {
     config->train.batch_size = 500;
     assert_int_equal(fit(config, 2 << 20, &found), D9_USAGE);
     assert_words(context.message, "400");
-    d9_config_free(&context, config);
-}
-
-/* From 90% of the run on a step takes 8 batches, so training rejects batches of 51 to 66, of which an epoch has 7 or 6.
- * For larger ones the change rounds to the end of the run: training accepts them. */
-TEST(behind_rejected) {
-    d9_context_init(&context);
-    d9_fit found;
-    d9_config *config = config_of("tricks: {batch_schedule: {from: [0.9], batches: [8]}}\n");
-    config->model = &head;
-    config->train.batch_size = 120;
-    for (int64_t n = 99; n < 102; n++) {
-        assert_int_equal(fit(config, by_hand(n), &found), D9_OK);
-        assert_int_equal(found.batch, n);
-        assert_int_equal(found.refused, 0);
-    }
-    d9_config_free(&context, config);
-    /* An epoch of one batch has no step of two: everything above 200 is rejected. */
-    config = config_of("tricks: {batch_schedule: {from: [0.4], batches: [2]}}\n");
-    config->model = &head;
-    assert_int_equal(fit(config, 1 << 30, &found), D9_OK);
-    assert_int_equal(found.batch, 200);
-    assert_int_equal(found.refused, 201);
-    assert_false(found.all);
     d9_config_free(&context, config);
 }

@@ -1,6 +1,5 @@
 /* Formulas: float against double, slopes against finite differences, special values, rounding over every pattern. */
 #include <float.h>
-#include <math.h>
 
 #define D9_REAL float
 #include "kernels/formulas/activation.h"
@@ -145,27 +144,20 @@ TEST(every_gap_rounds_to_nearest_even) {
             const double middle = low + step / 2;
             const float near = (float)middle;
             const uint16_t even = (uint16_t)(h + (h & 1)), up = (uint16_t)(h + 1);
-            assert_int_equal(kinds[k].narrow_double(middle), even);
-            assert_int_equal(kinds[k].narrow_double(nextafter(middle, INFINITY)), up);
+            assert_ints(kinds[k].narrow_double(middle), even, kinds[k].narrow_double(nextafter(middle, INFINITY)), up);
             assert_int_equal(kinds[k].narrow_double(nextafter(middle, 0)), h);
             assert_int_equal(kinds[k].narrow_double(-nextafter(middle, INFINITY)), 0x8000 | up);
             if ((double)near != middle) continue; /* half of bfloat16's least step is no float */
-            assert_int_equal(kinds[k].narrow(near), even);
-            assert_int_equal(kinds[k].narrow(nextafterf(near, INFINITY)), up);
-            assert_int_equal(kinds[k].narrow(nextafterf(near, 0)), h);
-            assert_int_equal(kinds[k].narrow(-near), 0x8000 | even);
+            assert_ints(kinds[k].narrow(near), even, kinds[k].narrow(nextafterf(near, INFINITY)), up);
+            assert_ints(kinds[k].narrow(nextafterf(near, 0)), h, kinds[k].narrow(-near), 0x8000 | even);
         }
 }
 
 TEST(overflow_is_infinite) {
-    assert_int_equal(d9_fp16_from_float(65519.996f), 0x7bff);
-    assert_int_equal(d9_fp16_from_float(65520.0f), 0x7c00);
-    assert_int_equal(d9_fp16_from_float(-1e30f), 0xfc00);
-    assert_int_equal(d9_fp16_from_double(1e300), 0x7c00);
-    assert_int_equal(d9_bf16_from_float(FLT_MAX), 0x7f80);
-    assert_int_equal(d9_bf16_from_double(-1e300), 0xff80);
-    assert_int_equal(d9_fp16_from_double(1e-300), 0);
-    assert_int_equal(d9_fp16_from_double(-1e-300), 0x8000);
+    assert_ints(d9_fp16_from_float(65519.996f), 0x7bff, d9_fp16_from_float(65520.0f), 0x7c00);
+    assert_ints(d9_fp16_from_float(-1e30f), 0xfc00, d9_fp16_from_double(1e300), 0x7c00);
+    assert_ints(d9_bf16_from_float(FLT_MAX), 0x7f80, d9_bf16_from_double(-1e300), 0xff80);
+    assert_ints(d9_fp16_from_double(1e-300), 0, d9_fp16_from_double(-1e-300), 0x8000);
 }
 
 /* ---- loss, norm, updates ---- */
@@ -277,8 +269,7 @@ TEST(reflection_repeats_no_edge) {
     const int want[] = {3, 2, 1, 0, 1, 2, 3, 4, 3, 2, 1};
     for (int i = -3; i <= 7; i++) assert_int_equal(d9_augment_reflect(i, 5), want[i + 3]);
     assert_int_equal(d9_augment_row(0, 4, 4, 32), 0); /* the centred crop changes nothing */
-    assert_int_equal(d9_augment_column(0, 4, 1, 4, 32, 32), 31);
-    assert_int_equal(d9_augment_column(31, 8, 0, 4, 32, 32), 27);
+    assert_ints(d9_augment_column(0, 4, 1, 4, 32, 32), 31, d9_augment_column(31, 8, 0, 4, 32, 32), 27);
     assert_int_equal(d9_augment_column(0, 8, 1, 4, 32, 32), 27); /* mirrored after the crop */
     assert_int_equal(d9_augment_column(0, 12, 0, 4, 24, 32), 8); /* a crop of 24 of them, the last that needs no pad, */
     assert_int_equal(d9_augment_column(0, 12, 1, 4, 24, 32), 31); /* and its other end */
@@ -319,10 +310,8 @@ TEST(what_is_off_draws_zero) {
     const d9_augment_rule whole = {
         .seed = 3, .cutout = 32, .height = 32, .width = 32, .out_height = 32, .out_width = 32};
     for (uint32_t sample = 0; sample < 100; sample++)
-        for (int s = 0; s < D9_AUGMENT_SLOTS; s++) {
-            assert_int_equal(d9_augment_draw(&rule, sample, 1).slot[s], 0);
-            assert_int_equal(d9_augment_draw(&whole, sample, 1).slot[s], 0);
-        }
+        for (int s = 0; s < D9_AUGMENT_SLOTS; s++)
+            assert_ints(d9_augment_draw(&rule, sample, 1).slot[s], 0, d9_augment_draw(&whole, sample, 1).slot[s], 0);
 }
 
 static double drawn_number(const d9_augment_draws *draws, int slot) {
@@ -408,8 +397,7 @@ TEST(shares_of_mixup_are_beta) {
             squares += d * d;
             fourths += d * d * d * d;
         }
-        assert_true(fabs(sum / DRAWS) < 5 * sqrt(variance / DRAWS));
-        assert_true(fabs(squares / DRAWS / variance - 1) < 0.015);
+        assert_true(fabs(sum / DRAWS) < 5 * sqrt(variance / DRAWS) && fabs(squares / DRAWS / variance - 1) < 0.015);
         assert_true(fabs(fourths / DRAWS / fourth - 1) < 0.03);
     }
     assert_true(d9_mixup_share(11, 3, 1) != d9_mixup_share(11, 4, 1) &&

@@ -11,11 +11,6 @@
 #include "tests/support/test.h"
 #include "train/trainer.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { BATCH = 8 };
 static const double step_size = 1e-5, tolerance = 1e-6;
 
@@ -154,12 +149,8 @@ static void begin(network *self, const struct row *row) {
 
 static void end(network *self) {
     self->session.backend->plan_free(&self->context, self->plan);
-    d9_graph_free(&self->context, &self->forward);
-    d9_session_close(&self->session);
-    d9_config_free(&self->context, self->config);
-    free(self->state);
-    free(self->gradient);
-    free(self->winners);
+    d9_graph_free(&self->context, &self->forward), d9_session_close(&self->session);
+    d9_config_free(&self->context, self->config), free(self->state), free(self->gradient), free(self->winners);
     free(self->reference);
 }
 
@@ -221,8 +212,7 @@ static void check_network(const struct row *row) {
         }
     print_message("%s: %d entries of %d tensors compared, %d passed over; worst error %.2g of the tensor's largest\n",
                   row->model, all.compared, all.tensors, all.passed_over, all.worst);
-    assert_int_equal(tensors, row->tensors);
-    assert_int_equal(all.tensors, tensors);
+    assert_ints(tensors, row->tensors, all.tensors, tensors);
     assert_true(all.compared * 10 >= tensors * row->entries * 8);
     end(self);
 }
@@ -248,8 +238,7 @@ static void test_a_wrong_gradient_shows(void **state) {
     double above, below;
     loss(self);
     find_winners(self, self->reference);
-    assert_true(moved_loss(self, entry, step_size, &above));
-    assert_true(moved_loss(self, entry, -step_size, &below));
+    assert_true(moved_loss(self, entry, step_size, &above) && moved_loss(self, entry, -step_size, &below));
     double difference = (above - below) / (2 * step_size);
     assert_true(fabs(difference - self->gradient[entry]) <= tolerance * fabs(difference));
     assert_true(fabs(difference - self->gradient[entry] * 1.0001) > tolerance * fabs(difference));

@@ -7,9 +7,6 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-
 enum { MANY = 1 << 17 };
 
 typedef struct fixture {
@@ -118,8 +115,7 @@ static void check_backward(fixture *f, op_case *forward, d9_op op, const d9_valu
         op_read(&live, backward.outputs[o], f->a);
         check_gradient(f, forward, node->inputs[of[o]], f->a);
     }
-    op_close(&live);
-    op_case_free(&c);
+    op_close(&live), op_case_free(&c);
 }
 
 static int64_t work_of(const op_case *c) {
@@ -170,8 +166,7 @@ TEST(gradients_are_derivatives) {
         op_case_free(&c);
     }
     assert_true(checked[D9_OP_CONV] >= 2 && checked[D9_OP_NORM] >= 2);
-    assert_true(checked[D9_OP_POOL] >= 2 && checked[D9_OP_ACT] >= D9_ACT_COUNT);
-    assert_true(checked[D9_OP_MEAN_POOL] >= 2);
+    assert_true(checked[D9_OP_POOL] >= 2 && checked[D9_OP_ACT] >= D9_ACT_COUNT && checked[D9_OP_MEAN_POOL] >= 2);
     /* An addition and a cast hand dy on; the loss has a test of its own. */
     for (int op = 0; op < D9_OP_COUNT; op++)
         if (d9_op_info_of((d9_op)op)->gradient && checked[op] == 0 && op != D9_OP_ADD && op != D9_OP_CAST &&

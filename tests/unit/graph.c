@@ -5,10 +5,6 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 typedef struct fixture {
     d9_context context;
     d9_graph graph;
@@ -78,8 +74,7 @@ static void assert_fails(fixture *f, d9_status status, const char *words) {
 
 /* ---- building ---- */
 
-TEST(test_builders_infer_shapes, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_builders_infer_shapes, set_up, tear_down) {
     stack s = build_stack(f);
     d9_graph *g = &f->graph;
     assert_shape(f, s.a, (d9_shape){4, {6, 8, 8, 5}});
@@ -91,16 +86,14 @@ TEST(test_builders_infer_shapes, set_up, tear_down) {
     assert_shape(f, d9_graph_find_value(g, "b.running_var"), (d9_shape){2, {1, 5}});
     assert_shape(f, d9_graph_find_value(g, "b.inv_std"), (d9_shape){2, {1, 5}});
     assert_shape(f, d9_graph_find_value(g, "e.weight"), (d9_shape){2, {10, 80}});
-    assert_int_equal(g->logits, s.e);
-    assert_int_equal(g->classes, 10);
+    assert_ints(g->logits, s.e, g->classes, 10);
     assert_int_equal(g->values[d9_graph_find_value(g, "b.bias")].parameter, D9_BIAS);
     assert_int_equal(g->values[d9_graph_find_value(g, "b.weight")].parameter, D9_NORM_SCALE);
     assert_true(g->values[d9_graph_find_value(g, "a.weight")].init.a == 1 / sqrt(27));
     program_check_graph(g);
 }
 
-TEST(test_stride_and_even_sizes, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_stride_and_even_sizes, set_up, tear_down) {
     d9_value_id y;
     OK(d9_graph_conv(&f->context, &f->graph, "half", f->image, 4, 3, 2, &y));
     assert_shape(f, y, (d9_shape){4, {6, 4, 4, 4}});
@@ -116,8 +109,7 @@ TEST(test_stride_and_even_sizes, set_up, tear_down) {
 /* ---- at the boundary ---- */
 
 /* Outside the columns of a linear layer that reads images count (C, H, W), here (H, W, C). */
-TEST(test_columns_are_turned_at_the_boundary, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_columns_are_turned_at_the_boundary, set_up, tear_down) {
     d9_value_id y;
     double outside[60], inside[60];
     OK(d9_graph_pool(&f->context, &f->graph, "p", f->image, (d9_pool_attributes){4, 4, 0}, &y)); /* to 2 x 2 */
@@ -130,8 +122,7 @@ TEST(test_columns_are_turned_at_the_boundary, set_up, tear_down) {
             for (int c = 0; c < 3; c++) assert_true(inside[o * 12 + pixel * 3 + c] == o * 12 + c * 4 + pixel);
 }
 
-TEST(test_names_are_unique_and_bounded, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_names_are_unique_and_bounded, set_up, tear_down) {
     d9_value_id y;
     char role[D9_NAME_SIZE + 1];
     memset(role, 'r', sizeof role);
@@ -142,8 +133,7 @@ TEST(test_names_are_unique_and_bounded, set_up, tear_down) {
     d9_context_clear(&f->context);
 }
 
-TEST(test_copy_is_another_graph, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_copy_is_another_graph, set_up, tear_down) {
     d9_graph copy;
     build_stack(f);
     OK(d9_graph_copy(&f->context, &f->graph, &copy));
@@ -156,8 +146,7 @@ TEST(test_copy_is_another_graph, set_up, tear_down) {
 }
 
 /* A graph of more nodes than its first allocation holds. */
-TEST(test_grows, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_grows, set_up, tear_down) {
     d9_value_id y = f->image;
     char role[16];
     for (int i = 0; i < 150; i++) {
@@ -171,48 +160,39 @@ TEST(test_grows, set_up, tear_down) {
 
 /* ---- editing ---- */
 
-TEST(test_next, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_next, set_up, tear_down) {
     d9_value_id y;
     stack s = build_stack(f);
     OK(d9_graph_act(&f->context, &f->graph, "again", s.d, &y));
-    assert_int_equal(d9_edit_next(&f->graph, D9_OP_ACT, 0), 2);
-    assert_int_equal(d9_edit_next(&f->graph, D9_OP_ACT, 2), 2);
+    assert_ints(d9_edit_next(&f->graph, D9_OP_ACT, 0), 2, d9_edit_next(&f->graph, D9_OP_ACT, 2), 2);
     assert_int_equal(d9_edit_next(&f->graph, D9_OP_ACT, 3), 6);
     assert_int_equal(d9_edit_next(&f->graph, D9_OP_ACT, 7), D9_NONE);
     assert_int_equal(d9_edit_next(&f->graph, D9_OP_ADD, 0), D9_NONE);
 }
 
-TEST(test_consumers, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_consumers, set_up, tear_down) {
     d9_node_id first = 99;
     d9_value_id y;
     stack s = build_stack(f);
-    assert_int_equal(d9_graph_consumers(&f->graph, s.a, &first), 1);
-    assert_int_equal(first, 1);
+    assert_ints(d9_graph_consumers(&f->graph, s.a, &first), 1, first, 1);
     OK(d9_graph_add(&f->context, &f->graph, "twice", s.a, s.a, &y));
     assert_int_equal(d9_graph_consumers(&f->graph, s.a, &first), 3); /* both slots of the addition */
-    assert_int_equal(first, 1);
-    assert_int_equal(d9_graph_consumers(&f->graph, y, NULL), 0);
+    assert_ints(first, 1, d9_graph_consumers(&f->graph, y, NULL), 0);
 }
 
 static const d9_op norm_act_pool[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};
 
-TEST(test_chain, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_chain, set_up, tear_down) {
     d9_node_id nodes[3];
     build_stack(f);
     assert_true(d9_edit_chain(&f->graph, norm_act_pool, 3, 0, nodes));
-    assert_int_equal(nodes[0], 1);
-    assert_int_equal(nodes[1], 2);
-    assert_int_equal(nodes[2], 3);
+    assert_ints(nodes[0], 1, nodes[1], 2, nodes[2], 3);
     assert_true(d9_edit_chain(&f->graph, norm_act_pool, 3, 1, nodes));
     assert_false(d9_edit_chain(&f->graph, norm_act_pool, 3, 2, nodes));
     assert_false(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_NORM}, 2, 0, nodes));
 }
 
-TEST(test_chain_breaks_at_a_second_consumer, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_chain_breaks_at_a_second_consumer, set_up, tear_down) {
     d9_node_id nodes[3];
     d9_value_id y;
     stack s = build_stack(f);
@@ -222,8 +202,7 @@ TEST(test_chain_breaks_at_a_second_consumer, set_up, tear_down) {
 }
 
 /* The next chain is found behind one that breaks; a value that enters by another slot is no chain. */
-TEST(test_chain_looks_further, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_chain_looks_further, set_up, tear_down) {
     d9_node_id nodes[2];
     d9_value_id x, y, z;
     OK(d9_graph_act(&f->context, &f->graph, "one", f->image, &x));
@@ -236,12 +215,10 @@ TEST(test_chain_looks_further, set_up, tear_down) {
     OK(d9_graph_act(&f->context, &f->graph, "three", z, &x));
     OK(d9_graph_pool(&f->context, &f->graph, "four", x, (d9_pool_attributes){2, 2, 0}, &y));
     assert_true(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_POOL}, 2, 0, nodes));
-    assert_int_equal(nodes[0], 3);
-    assert_int_equal(nodes[1], 4);
+    assert_ints(nodes[0], 3, nodes[1], 4);
 }
 
-TEST(test_swap_keeps_parameters_with_their_node, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_swap_keeps_parameters_with_their_node, set_up, tear_down) {
     d9_graph *g = &f->graph;
     stack s = build_stack(f);
     d9_edit_swap(g, 2, 3); /* conv norm pool act */
@@ -265,12 +242,10 @@ TEST(test_swap_keeps_parameters_with_their_node, set_up, tear_down) {
 }
 
 /* Twice the same swap is none. */
-TEST(test_swap_undoes_itself, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_swap_undoes_itself, set_up, tear_down) {
     d9_text before, after;
     build_stack(f);
-    d9_text_init(&f->context, &before);
-    d9_text_init(&f->context, &after);
+    d9_text_init(&f->context, &before), d9_text_init(&f->context, &after);
     for (int n = 0; n < f->graph.node_count; n++)
         d9_text_add(&before, "%s %d %d\n", f->graph.nodes[n].role, f->graph.nodes[n].inputs[0],
                     f->graph.nodes[n].outputs[0]);
@@ -280,13 +255,11 @@ TEST(test_swap_undoes_itself, set_up, tear_down) {
         d9_text_add(&after, "%s %d %d\n", f->graph.nodes[n].role, f->graph.nodes[n].inputs[0],
                     f->graph.nodes[n].outputs[0]);
     assert_string_equal(d9_text_get(&before), d9_text_get(&after));
-    d9_text_free(&before);
-    d9_text_free(&after);
+    d9_text_free(&before), d9_text_free(&after);
 }
 
 /* Every reader of the pair's end follows, the logits among them. */
-TEST(test_swap_at_the_end, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_swap_at_the_end, set_up, tear_down) {
     d9_value_id x, y, z, side;
     OK(d9_graph_linear(&f->context, &f->graph, "head", f->image, 10, &x));
     OK(d9_graph_act(&f->context, &f->graph, "act", x, &y));
@@ -302,8 +275,7 @@ TEST(test_swap_at_the_end, set_up, tear_down) {
     program_check_graph(&f->graph);
 }
 
-TEST(test_insert, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_insert, set_up, tear_down) {
     d9_node_id id;
     d9_value_id y;
     stack s = build_stack(f);
@@ -320,8 +292,7 @@ TEST(test_insert, set_up, tear_down) {
     program_check_graph(&f->graph);
 }
 
-TEST(test_insert_at_the_ends, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_insert_at_the_ends, set_up, tear_down) {
     stack s = build_stack(f);
     d9_node scale = {.op = D9_OP_SCALE, .role = "first", .as.scale = {0.5}};
     OK(d9_edit_insert(&f->context, &f->graph, f->image, &scale, NULL));
@@ -335,20 +306,17 @@ TEST(test_insert_at_the_ends, set_up, tear_down) {
     program_check_graph(&f->graph);
 }
 
-TEST(test_remove, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_remove, set_up, tear_down) {
     stack s = build_stack(f);
     d9_graph_remove_node(&f->graph, 2);
     assert_order(f, "a b d e loss");
     assert_int_equal(f->graph.values[s.c].producer, D9_NONE);
-    assert_int_equal(f->graph.values[s.d].producer, 2);
-    assert_int_equal(f->graph.values[s.a].producer, 0);
+    assert_ints(f->graph.values[s.d].producer, 2, f->graph.values[s.a].producer, 0);
 }
 
 /* ---- misfits ---- */
 
-TEST(test_conv_that_does_not_fit, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_conv_that_does_not_fit, set_up, tear_down) {
     build_stack(f);
     f->graph.values[f->image].shape.d[3] = 4;
     assert_fails(f, d9_graph_infer(&f->context, &f->graph), "3x3 3 channels 4");
@@ -357,8 +325,7 @@ TEST(test_conv_that_does_not_fit, set_up, tear_down) {
     assert_fails(f, d9_graph_infer(&f->context, &f->graph), "2x2 3x3");
 }
 
-TEST(test_norm_that_does_not_fit, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_norm_that_does_not_fit, set_up, tear_down) {
     build_stack(f);
     f->graph.nodes[1].as.norm.group_size = 4;
     assert_fails(f, d9_graph_infer(&f->context, &f->graph), "b 6 4");
@@ -371,8 +338,7 @@ TEST(test_norm_that_does_not_fit, set_up, tear_down) {
     assert_fails(f, d9_graph_infer(&f->context, &f->graph), "b 5 7");
 }
 
-TEST(test_pool_linear_add_that_do_not_fit, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_pool_linear_add_that_do_not_fit, set_up, tear_down) {
     d9_value_id y;
     stack s = build_stack(f);
     f->graph.values[f->image].shape = (d9_shape){4, {6, 1, 8, 3}};
@@ -390,8 +356,7 @@ static void assert_last_fails(fixture *f, d9_status status, const char *words) {
     d9_graph_remove_node(&f->graph, f->graph.node_count - 1);
 }
 
-TEST(test_what_cannot_be_pooled_or_joined, set_up, tear_down) {
-    fixture *f = *state;
+TEST_WITH(fixture *f, test_what_cannot_be_pooled_or_joined, set_up, tear_down) {
     d9_context *context = &f->context;
     static const d9_pool_attributes bad[] = {{0, 1, 0}, {2, 0, 0}, {3, 2, 2}, {2, 2, -1}};
     d9_value_id y, half;
@@ -416,8 +381,7 @@ TEST(records_are_whole) {
         const d9_op_info *info = d9_op_info_of((d9_op)a);
         assert_true(info->doc[0] && info->shape && info->type);
         assert_true(info->inputs >= 1 && info->inputs <= D9_MAX_INPUTS && info->least_inputs <= info->inputs);
-        assert_true(info->outputs >= 1 && info->outputs <= D9_MAX_OUTPUTS);
-        assert_true(info->moves >> info->inputs == 0);
+        assert_true(info->outputs >= 1 && info->outputs <= D9_MAX_OUTPUTS && info->moves >> info->inputs == 0);
         for (int b = 0; b < a; b++) assert_string_not_equal(d9_op_name((d9_op)a), d9_op_name((d9_op)b));
     }
 }

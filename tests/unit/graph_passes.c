@@ -6,9 +6,6 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static d9_context context;
 
 static int set_up(void **state) {
@@ -74,8 +71,7 @@ static void check_half(const char *precision, d9_type half) {
         assert_int_equal(g->values[v].type, type_of(g, of));
     }
     assert_int_equal(program_count(g, D9_OP_CAST, false), 10); /* whiten, eight convolutions, head */
-    assert_int_equal(program_count(g, D9_OP_CAST, true), 0);
-    assert_int_equal(program_count(&program.eval, D9_OP_CAST, false), 10);
+    assert_ints(program_count(g, D9_OP_CAST, true), 0, program_count(&program.eval, D9_OP_CAST, false), 10);
     TYPES(&program.eval, D9_F32, "head.out", "head.scale.out");
     d9_program_free(&context, &program);
 }
@@ -127,8 +123,7 @@ TEST(test_plain_gradients, set_up) {
     assert_true(has_gradient(g, "stem.conv.out"));
     assert_int_equal(program_count(g, D9_OP_CONV_BACKWARD_WEIGHT, true), 8);
     assert_int_equal(program_count(g, D9_OP_CONV_BACKWARD_DATA, true), 7); /* all but the stem's, into the image */
-    assert_int_equal(program_count(g, D9_OP_NORM_BACKWARD, true), 8);
-    assert_int_equal(program_count(g, D9_OP_POOL_BACKWARD, true), 4);
+    assert_ints(program_count(g, D9_OP_NORM_BACKWARD, true), 8, program_count(g, D9_OP_POOL_BACKWARD, true), 4);
     assert_int_equal(program_count(g, D9_OP_LOSS_BACKWARD, true), 1);
     for (int v = 0; v < g->value_count;
          v++) /* each parameter's gradient is written once, like its parameter in shape */
@@ -149,8 +144,7 @@ TEST(test_frozen_parts_get_no_gradient, set_up) {
     assert_false(has_gradient(g, "stem.whiten.weight"));
     assert_false(has_gradient(g, "stem.whiten.out"));
     assert_false(has_gradient(g, "layer1.norm.weight"));
-    assert_true(has_gradient(g, "layer1.norm.bias"));
-    assert_true(has_gradient(g, "stem.conv.weight"));
+    assert_true(has_gradient(g, "layer1.norm.bias") && has_gradient(g, "stem.conv.weight"));
     assert_int_equal(program_count(g, D9_OP_CONV_BACKWARD_WEIGHT, true), 8);
     assert_int_equal(program_count(g, D9_OP_CONV_BACKWARD_DATA, true), 7); /* neither stem.conv's nor stem.whiten's */
     for (d9_node_id n = 0; n < g->node_count; n++)
@@ -219,10 +213,8 @@ TEST(test_evaluation_list, set_up) {
     d9_program program;
     make(program_many_tricks, "bf16", false, &program);
     const d9_graph *e = &program.eval, *g = &program.train;
-    assert_int_equal(program_count(e, D9_OP_NORM, false), 0);
-    assert_int_equal(program_count(e, D9_OP_NORM_EVAL, false), 8);
-    assert_int_equal(program_count(e, D9_OP_DRAW, false), 0);
-    assert_int_equal(program_count(e, D9_OP_LOSS, false), 0);
+    assert_ints(program_count(e, D9_OP_NORM, false), 0, program_count(e, D9_OP_NORM_EVAL, false), 8);
+    assert_ints(program_count(e, D9_OP_DRAW, false), 0, program_count(e, D9_OP_LOSS, false), 0);
     assert_int_equal(program_count(e, D9_OP_METRICS, false), 0);
     assert_int_equal(e->nodes[0].op, D9_OP_AUGMENT);
     assert_int_equal(e->nodes[0].as.augment.pad, 0); /* the training's crop and cutout are not the test's */
@@ -317,8 +309,7 @@ TEST(test_live_values_do_not_overlap, set_up) {
         d9_value_id conv = d9_graph_find_value(&shared.train, "stem.conv.out");
         shared.train.values[conv].offset = shared.train.values[shared.train.image].offset;
         assert_true(count_clashes(&shared.train, true, 1, bytes, &values) > 0);
-        d9_program_free(&context, &shared);
-        d9_program_free(&context, &kept);
+        d9_program_free(&context, &shared), d9_program_free(&context, &kept);
     }
 }
 

@@ -7,11 +7,6 @@
 #include "tests/support/test.h"
 #include "train/trainer.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static d9_context context;
 
 static int set_up(void **state) {
@@ -68,10 +63,8 @@ TEST(test_two_networks_in_one_list, set_up) {
     program_check_graph(train);
     assert_int_equal(value_of(train, "proxy.look.image")->shape.d[0], BATCH);
     assert_int_equal(value_of(train, "proxy.look.ranked")->shape.d[0], BATCH);
-    assert_int_equal(train->values[train->image].shape.d[0], BATCH / 2);
-    assert_int_equal(train->values[train->logits].shape.d[0], BATCH / 2);
-    assert_int_equal(train->values[train->labels].shape.d[0], BATCH / 2);
-    assert_int_equal(eval->values[eval->image].shape.d[0], BATCH);
+    assert_ints(train->values[train->image].shape.d[0], BATCH / 2, train->values[train->logits].shape.d[0], BATCH / 2);
+    assert_ints(train->values[train->labels].shape.d[0], BATCH / 2, eval->values[eval->image].shape.d[0], BATCH);
     for (int v = 0; v < eval->value_count; v++) assert_null(strstr(eval->values[v].name, "proxy"));
     int lessons = 0, looks = 0;
     for (d9_node_id n = 0; n < train->node_count; n++) {
@@ -87,8 +80,7 @@ TEST(test_two_networks_in_one_list, set_up) {
     for (int64_t s = 0; s < 12; s++)
         assert_true(program.table[own->as.update.rate.table].values[s] == 0.1 / (BATCH / 2) &&
                     program.table[small->as.update.rate.table].values[s] == 0.1 / (BATCH / 2));
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* The labels that the network learns are those of the images with the largest losses, and so are the images. */
@@ -116,8 +108,7 @@ TEST(test_the_hardest_are_chosen, set_up) {
                 assert_int_equal(before, place); /* no two are alike */
                 if (place < BATCH / 2) assert_int_equal(labels[place], session.dataset->train.labels[ranked[place]]);
             }
-            d9_session_close(&session);
-            d9_config_free(&context, config);
+            d9_session_close(&session), d9_config_free(&context, config);
         }
 }
 
@@ -136,8 +127,7 @@ static double *network_after(const char *backend, const char *tricks, int64_t st
         *count += d9_shape_count(&value->shape);
         assert_true(*count < 1 << 16);
     }
-    d9_session_close(&session);
-    d9_config_free(&context, config);
+    d9_session_close(&session), d9_config_free(&context, config);
     return all;
 }
 
@@ -154,12 +144,8 @@ TEST(test_none_left_out, set_up) {
            *ranked =
                network_after("reference", "hard_examples: {share: 1, widths: [2, 3, 4]}, crop: {pad: 2}", 3, &count),
            *half = network_after("reference", plain, 3, &count);
-    assert_true(count > 1000);
-    assert_true(distance(all, ranked, count) < 1e-5);
-    assert_true(distance(all, half, count) > 1e-3);
-    free(all);
-    free(ranked);
-    free(half);
+    assert_true(count > 1000 && distance(all, ranked, count) < 1e-5 && distance(all, half, count) > 1e-3);
+    free(all), free(ranked), free(half);
 }
 
 TEST(test_backends_agree, set_up) {
@@ -172,8 +158,7 @@ TEST(test_backends_agree, set_up) {
         double *reference = network_after("reference", tricks[t], 4, &count),
                *cpu = network_after("cpu", tricks[t], 4, &count);
         assert_true(distance(reference, cpu, count) < 2e-4);
-        free(reference);
-        free(cpu);
+        free(reference), free(cpu);
     }
 }
 
@@ -193,10 +178,7 @@ TEST(test_the_small_one_learns_in_its_time, set_up) {
         op_ok(&context, d9_session_read_value(&session, weight, after));
         assert_int_equal(distance(before, after, count) > 0, step % 3 == 0);
     }
-    free(before);
-    free(after);
-    d9_session_close(&session);
-    d9_config_free(&context, config);
+    free(before), free(after), d9_session_close(&session), d9_config_free(&context, config);
 }
 
 /* A decoupled rate is an image's, however many of them are learned from: 5, 3 of 5, and 5 of 10. */
@@ -216,8 +198,7 @@ TEST(test_rates_for_an_image, set_up) {
         rates[t] = d9_coefficient_at(&program, &node->as.update.rate, 4);
         assert_int_equal(d9_program_images(&program, 4), t == 1 ? 3 : 5);
         assert_true(rates[0] > 0 && fabs(rates[t] / rates[0] - 1) < 1e-12);
-        d9_program_free(&context, &program);
-        d9_config_free(&context, config);
+        d9_program_free(&context, &program), d9_config_free(&context, config);
     }
 }
 
@@ -234,16 +215,14 @@ TEST(test_lessons_are_counted, set_up) {
         const double held = d9_coefficient_at(&program, &node->as.update.correction[0], 3 * lesson);
         assert_true(fabs(held - (1 - pow(1 - node->as.update.numbers[0], lesson + 1))) < 1e-12);
     }
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
     config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}, muon: {renormalise_every: 4}");
     program_make(&context, config, &extent, "f32", false, &program);
     node =
         &program.train.nodes[program_find(&program.train, D9_OP_ORTHOGONAL_UPDATE, "update.proxy.group1.conv1.weight")];
     for (int64_t s = 0; s < 12; s++) /* four steps behind the last, or later */
         assert_true(d9_coefficient_at(&program, &node->as.update.renormalise, s) == (s == 3 || s == 9));
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* A freeze that this small network has too few convolutions for leaves no trace in it. */
@@ -254,13 +233,11 @@ TEST(test_a_refused_trick_leaves_no_trace, set_up) {
     const d9_extent extent = program_extent(config, 32, 16);
     program_make(&context, config, &extent, "f32", false, &program);
     assert_int_equal(value_of(&program.train, "proxy.group1.conv1.weight")->rests, 0);
-    assert_int_equal(value_of(&program.train, "layer1.conv.weight")->rests, 1);
-    assert_int_equal(program.phase_count, 1);
+    assert_ints(value_of(&program.train, "layer1.conv.weight")->rests, 1, program.phase_count, 1);
     const d9_node *node =
         &program.phase[0].list.nodes[program_find(&program.phase[0].list, D9_OP_UPDATE, "update.proxy.weights")];
     assert_int_equal(node->when.until, 0);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 static double all_operations(const char *settings, const char *tricks) {
@@ -273,8 +250,7 @@ static double all_operations(const char *settings, const char *tricks) {
     const d9_extent extent = program_extent(config, 32, 16);
     program_make(&context, config, &extent, "f32", false, &program);
     const double operations = d9_train_operations(&program, 0);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
     return operations;
 }
 
@@ -308,9 +284,7 @@ TEST(test_operations, set_up) {
         const double left = (12 - done) * (own + look) + lessons[done] * lesson;
         assert_true(fabs(d9_train_operations(&program, done) / left - 1) < 1e-12);
     }
-    d9_program_free(&context, &program);
-    d9_program_free(&context, &whole);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_program_free(&context, &whole), d9_config_free(&context, config);
     d9_config_free(&context, without);
 }
 
@@ -329,11 +303,8 @@ TEST(test_the_model_is_the_network, set_up) {
     open_session(config, &session);
     run_steps(&session, 0, 2);
     op_ok(&context, d9_model_encode(&session, "model.safetensors", &bytes, &size));
-    assert_int_equal(occurrences(bytes, size, "\"proxy."), 0);
-    assert_int_equal(occurrences(bytes, size, "\"layer1.conv.weight\""), 1);
-    d9_release(&context, bytes);
-    d9_session_close(&session);
-    d9_config_free(&context, config);
+    assert_ints(occurrences(bytes, size, "\"proxy."), 0, occurrences(bytes, size, "\"layer1.conv.weight\""), 1);
+    d9_release(&context, bytes), d9_session_close(&session), d9_config_free(&context, config);
 }
 
 static void refuse(const char *tricks, const char *words) {
@@ -341,8 +312,7 @@ static void refuse(const char *tricks, const char *words) {
     d9_config *config = configure("reference", tricks);
     assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
     assert_words(context.message, words);
-    d9_context_clear(&context);
-    d9_config_free(&context, config);
+    d9_context_clear(&context), d9_config_free(&context, config);
 }
 
 TEST(test_what_does_not_fit, set_up) {
@@ -363,6 +333,5 @@ TEST(test_there_is_room_for_all_groups, set_up) {
     const d9_extent extent = program_extent(config, 32, 16);
     program_make(&context, config, &extent, "f32", false, &program);
     assert_int_equal(program.groups.count, 2 * (3 * 17 + 1));
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }

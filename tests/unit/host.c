@@ -6,9 +6,6 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- the toy: f32 vectors, one thread ---- */
 
 typedef struct toy {
@@ -305,12 +302,10 @@ TEST(nodes_run_when_they_are_due) {
     assert_int_equal(plain.times(live.plan, rows, 4, true), 2);
     assert_true(rows[0].runs == 8 && rows[1].runs == 3 && rows[0].node == 0 && rows[1].node == 1);
     assert_true(rows[0].seconds >= 0 && strcmp(rows[1].rule, "add") == 0);
-    assert_int_equal(plain.times(live.plan, rows, 1, false), 2);
-    assert_int_equal(rows[0].runs, 0);
+    assert_ints(plain.times(live.plan, rows, 1, false), 2, rows[0].runs, 0);
     op_read(&live, t.z, z);
     assert_true(z[0] == z[0]);
-    op_close(&live);
-    op_case_free(&t.c);
+    op_close(&live), op_case_free(&t.c);
 }
 
 /* ---- failures ---- */

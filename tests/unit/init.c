@@ -5,11 +5,6 @@
 #include "tests/support/test.h"
 #include "verify/tensor_difference.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { IMAGES = 8, SIDE = 16 };
 
 static d9_context context;
@@ -63,9 +58,7 @@ static start begin(const char *tricks, uint64_t seed) {
 }
 
 static void end(start *s) {
-    free(s->state);
-    d9_program_free(&context, &s->program);
-    d9_config_free(&context, s->config);
+    free(s->state), d9_program_free(&context, &s->program), d9_config_free(&context, s->config);
 }
 
 static const double *values_of(const start *s, const char *name, int64_t *count) {
@@ -149,10 +142,8 @@ TEST(test_normal_weights_are_normal, set_up) {
         if (i % 2) moments[0] += z * v[i - 1] / 0.5 / (COUNT / 2);
     }
     const double deviation = 1 / sqrt(COUNT);
-    assert_true(fabs(moments[1]) <= 5 * deviation);
-    assert_true(fabs(moments[2] - 1) <= 5 * sqrt(2) * deviation);
-    assert_true(fabs(moments[3]) <= 5 * sqrt(15) * deviation);
-    assert_true(fabs(moments[4] - 3) <= 5 * sqrt(96) * deviation);
+    assert_true(fabs(moments[1]) <= 5 * deviation && fabs(moments[2] - 1) <= 5 * sqrt(2) * deviation);
+    assert_true(fabs(moments[3]) <= 5 * sqrt(15) * deviation && fabs(moments[4] - 3) <= 5 * sqrt(96) * deviation);
     assert_true(fabs(moments[0]) <= 5 * sqrt(2) * deviation);
     op_ok(&context, init.fill(&context, &init, &site, few, 5));
     assert_memory_equal(few, v, sizeof few);

@@ -125,8 +125,7 @@ static void assert_step(const char *path, const d9_config *config, const step *s
 TEST(test_ladder, reset) {
     int known = 0;
     for (int i = 0; i < COUNT(bits); i++) known += d9_trick_index(bits[i].name) >= 0;
-    assert_int_equal(known, COUNT(bits));
-    assert_int_equal(LADDER + LADDER_COUNT, COUNT(config_files));
+    assert_ints(known, COUNT(bits), LADDER + LADDER_COUNT, COUNT(config_files));
     printf("%-42s %7s %8s %6s  %s\n", "step", "seconds", "accuracy", "epochs", "tricks");
     for (int i = 0; i < LADDER_COUNT; i++) {
         const char *path = config_files[LADDER + i];

@@ -4,10 +4,6 @@
 #include "core/listing.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { MAX_FILES = 6, MAX_PROCESSORS = 1024, GIB = 1 << 30 };
 
 typedef struct file {
@@ -149,8 +145,7 @@ static void expect(const tree *t) {
     const d9_machine machine = {proc, sys, allowed, MAX_PROCESSORS};
     int threads = d9_machine_threads(&machine);
     double limit = d9_machine_memory_limit(&machine) / GIB;
-    d9_context_init(&context);
-    d9_folder_remove(&context, root);
+    d9_context_init(&context), d9_folder_remove(&context, root);
     if (threads != t->threads) fail_msg("%s: %d threads, %d expected", t->what, threads, t->threads);
     if (limit != t->gibibyte) fail_msg("%s: limit %g GiB, %g expected", t->what, limit, t->gibibyte);
 }
@@ -210,7 +205,5 @@ TEST(the_caches_are_read) {
     }
     d9_machine_caches(&(d9_machine){.proc = root, .sys = root}, bytes);
     d9_folder_remove(&context, root);
-    assert_int_equal(bytes[0], 48 << 10);
-    assert_int_equal(bytes[1], 1 << 20);
-    assert_int_equal(bytes[2], 32 << 20);
+    assert_ints(bytes[0], 48 << 10, bytes[1], 1 << 20, bytes[2], 32 << 20);
 }

@@ -4,10 +4,6 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 static d9_context context;
 
 static int set_up(void **state) {
@@ -37,10 +33,7 @@ done:
     return status;
 }
 
-static void drop(built *b) {
-    d9_graph_free(&context, &b->graph);
-    d9_config_free(&context, b->config);
-}
+static void drop(built *b) { d9_graph_free(&context, &b->graph), d9_config_free(&context, b->config); }
 
 static built build(const char *model, int64_t side, int64_t classes) {
     built b;
@@ -174,8 +167,7 @@ TEST(names_fit, set_up) {
         program_check_graph(&program.train);
         for (int v = 0; v < program.train.value_count; v++)
             assert_true(strlen(program.train.values[v].name) < D9_NAME_SIZE - 1); /* none is cut short */
-        d9_program_free(&context, &program);
-        d9_config_free(&context, config);
+        d9_program_free(&context, &program), d9_config_free(&context, config);
     }
 }
 
@@ -203,8 +195,7 @@ TEST(norm_add_and_act_are_neighbours, set_up) {
             const d9_node *at = &b.graph.nodes[n];
             assert_int_equal(at[-1].op, D9_OP_NORM);
             assert_int_equal(at[1].op, D9_OP_ACT);
-            assert_int_equal(at->inputs[0], at[-1].outputs[0]);
-            assert_int_equal(at[1].inputs[0], at->outputs[0]);
+            assert_ints(at->inputs[0], at[-1].outputs[0], at[1].inputs[0], at->outputs[0]);
         }
         assert_int_equal(adds, 16);
         drop(&b);

@@ -4,11 +4,6 @@
 #include "tests/support/test.h"
 #include "tricks/trick.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define D9_REAL double
 #include "kernels/formulas/update.h"
 
@@ -137,8 +132,7 @@ static void check_two_updates(const char *backend) {
         for (int64_t i = 0; i < count; i++) assert_true(velocity[i] == 0);
     }
     assert_true(moved > 0);
-    d9_session_close(&session);
-    d9_config_free(&context, config);
+    d9_session_close(&session), d9_config_free(&context, config);
 }
 
 TEST(two_updates_in_one_step) { check_two_updates("reference"); }
@@ -187,8 +181,7 @@ static void check_adam(const char *backend, d9_optimizer optimizer, const char *
         }
     }
     assert_true(moved > 0);
-    d9_session_close(&session);
-    d9_config_free(&context, config);
+    d9_session_close(&session), d9_config_free(&context, config);
 }
 
 TEST(adam_in_every_step) {
@@ -240,10 +233,7 @@ static void check_resume(d9_config *config) {
     read_all(&half, &got, &other);
     assert_int_equal(other, size);
     assert_memory_equal(got, wanted, (size_t)size);
-    test_free(wanted), test_free(got);
-    d9_session_close(&whole);
-    d9_session_close(&half);
-    run_folder_remove(folder);
+    test_free(wanted), test_free(got), d9_session_close(&whole), d9_session_close(&half), run_folder_remove(folder);
     d9_config_free(&context, config);
 }
 
@@ -292,8 +282,7 @@ TEST(muon_moves_filters_by_its_rate) {
         const double each = sqrt(moved / 6) / rate;
         if (!(each > 0.3 && each < 1.3)) fail_msg("step %lld moved by %g of its rate", (long long)at, each);
     }
-    d9_session_close(&session);
-    d9_config_free(&context, config);
+    d9_session_close(&session), d9_config_free(&context, config);
 }
 
 /* Its rate is train.lr's with another peak; what it decays is not the batch's business. */
@@ -314,8 +303,7 @@ TEST(muon_follows_the_schedule) {
     }
     assert_true(update->decay.constant == 0.25);
     assert_int_equal(update->products, D9_BF16);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* Of 12 steps: intervals of 2 while a sixth of the steps done is below 1, then of 3. */
@@ -333,8 +321,7 @@ TEST(muon_renormalises_less_often) {
     assert_int_equal(program.steps, 12);
     for (int s = 0; s < 12; s++) assert_true(d9_coefficient_at(&program, &update->renormalise, s) == want[s]);
     assert_true(update->numbers[2] == 3 && update->numbers[3] == -2 && update->numbers[4] == 1);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* Both averages come from the checkpoint, the step's corrections from its number. */
@@ -442,8 +429,7 @@ TEST(what_cannot_be_is_refused) {
 TEST(a_group_without_members_has_no_update) {
     d9_program program;
     op_ok(&context, build(&(d9_trick){.on_optimizer = select_nothing}, &program));
-    assert_int_equal(program.groups.count, 3);
-    assert_int_equal(program.groups.group[2].begin, program.groups.group[2].end);
+    assert_ints(program.groups.count, 3, program.groups.group[2].begin, program.groups.group[2].end);
     assert_int_equal(program_count(&program.train, D9_OP_UPDATE, false), 2);
     d9_program_free(&context, &program);
 }
@@ -485,8 +471,7 @@ TEST(decoupled_settings) {
         d9_program_build(&context, config, &extent, d9_precision_find("f32"), &(d9_program_options){0}, &program),
         D9_USAGE);
     assert_words(context.message, "train.decoupled sgd train.optimizer");
-    d9_context_clear(&context);
-    d9_config_free(&context, config);
+    d9_context_clear(&context), d9_config_free(&context, config);
 }
 
 int main(void) {

@@ -6,10 +6,6 @@
 #include "tests/support/test.h"
 #include "train/trainer.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { IMAGES = 23, HEIGHT = 9, WIDTH = 7, CHANNELS = 3, MAX_D = 75 };
 
 static d9_context context;
@@ -225,7 +221,5 @@ TEST(test_filters_whiten, set_up) {
             double want = i == j ? eigenvalues[i] / (eigenvalues[i] + 1e-2) : 0;
             if (!(fabs(sum - want) <= 1e-10)) fail_msg("filters %d and %d: %.12g, must be %.12g", i, j, sum, want);
         }
-    free(parameters);
-    d9_session_close(&session);
-    d9_config_free(&context, config);
+    free(parameters), d9_session_close(&session), d9_config_free(&context, config);
 }

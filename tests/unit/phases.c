@@ -7,11 +7,6 @@
 #include "tests/support/test.h"
 #include "train/trainer.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static d9_context context;
 
 static int set_up(void **state) {
@@ -52,8 +47,7 @@ TEST(test_two_lists_over_one_state, set_up) {
     make(config, &program);
     const d9_graph *early = &program.phase[0].list, *train = &program.train;
     program_check_graph(early);
-    assert_int_equal(program.steps, 12);
-    assert_int_equal(program.phase_count, 1);
+    assert_ints(program.steps, 12, program.phase_count, 1);
     assert_int_equal(program.phase[0].until, 4); /* of 3.6 */
     assert_true(d9_program_list(&program, 3) == early && d9_program_list(&program, 4) == train);
     assert_int_equal(d9_program_usual_step(&program), 4);
@@ -79,8 +73,7 @@ TEST(test_two_lists_over_one_state, set_up) {
             assert_true(n != D9_NONE && m != D9_NONE);
             assert_string_equal(train->nodes[n].role, early->nodes[m].role);
         }
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 TEST(test_a_share_of_no_step, set_up) {
@@ -88,8 +81,7 @@ TEST(test_a_share_of_no_step, set_up) {
     d9_config *config = configure(resnet9, "auto", "progressive: {share: 0.01}");
     make(config, &program);
     assert_int_equal(program.phase_count, 0);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 static void refuse(const char *model, const char *tricks, const char *words) {
@@ -97,8 +89,7 @@ static void refuse(const char *model, const char *tricks, const char *words) {
     d9_config *config = configure(model, "reference", tricks);
     assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
     assert_words(context.message, words);
-    d9_context_clear(&context);
-    d9_config_free(&context, config);
+    d9_context_clear(&context), d9_config_free(&context, config);
 }
 
 TEST(test_what_smaller_images_do_not_fit, set_up) {
@@ -124,8 +115,7 @@ static double *train_config(d9_config *config, int64_t steps, int64_t *count) {
     d9_session session;
     op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
     double *state = train_session(&session, steps, count);
-    d9_session_close(&session);
-    d9_config_free(&context, config);
+    d9_session_close(&session), d9_config_free(&context, config);
     return state;
 }
 
@@ -147,11 +137,8 @@ TEST(test_backends_agree, set_up) {
         int64_t count;
         double *reference = train("reference", tricks, steps, &count), *cpu = train("cpu", tricks, steps, &count),
                *whole = train("reference", plain, steps, &count);
-        assert_true(distance(reference, cpu, count) < 1e-4);
-        assert_true(distance(reference, whole, count) > 1e-2);
-        free(reference);
-        free(cpu);
-        free(whole);
+        assert_true(distance(reference, cpu, count) < 1e-4 && distance(reference, whole, count) > 1e-2);
+        free(reference), free(cpu), free(whole);
     }
 }
 
@@ -173,9 +160,7 @@ TEST(test_a_plan_of_each_list, set_up) {
     line[8] = 'x'; /* a node that is not there */
     assert_int_equal(d9_session_open(&context, &options, &again), D9_USAGE);
     assert_words(context.message, "phase1:xraws");
-    d9_context_clear(&context);
-    d9_session_close(&session);
-    d9_config_free(&context, config);
+    d9_context_clear(&context), d9_session_close(&session), d9_config_free(&context, config);
 }
 
 /* ---- several batches a step ---- */
@@ -196,8 +181,7 @@ static void check_steps(const char *tricks, const served *expected, int64_t coun
         runs[1 + d9_program_phase(&program, step)] = true;
         const d9_shape *image = &list->values[list->image].shape;
         program_check_graph(list);
-        assert_int_equal(step, expected[i].step);
-        assert_int_equal(d9_program_batches(&program, step), expected[i].batches);
+        assert_ints(step, expected[i].step, d9_program_batches(&program, step), expected[i].batches);
         assert_true(image->d[0] == 8 * expected[i].batches && image->d[1] == expected[i].side);
         if (i > 0) assert_int_equal(d9_program_step_before(&program, step), before);
         before = step;
@@ -212,8 +196,7 @@ static void check_steps(const char *tricks, const served *expected, int64_t coun
         assert_true(alike > 0 && d9_program_list(&program, last) == d9_program_list(&program, at));
     }
     assert_true(at == program.steps && steps == count);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* An epoch has four batches: where fewer are left than a step takes, they are taken one by one, on images of the same
@@ -257,8 +240,7 @@ TEST(test_two_batches_are_one_of_twice_the_size, set_up) {
             after[large] = train_config(configure_as(resnet9, cases[i][0], settings, tricks), large ? 6 : 12, &count);
         }
         assert_true(distance(after[0], after[1], count) == 0);
-        free(after[0]);
-        free(after[1]);
+        free(after[0]), free(after[1]);
     }
 }
 
@@ -272,8 +254,7 @@ TEST(test_what_happens_every_so_many_steps, set_up) {
     for (int64_t step = 0; step < 12; step += 2)
         assert_int_equal(d9_when_active(&move->when, step, 2, program.steps_per_epoch),
                          step % 3 == 2 || (step + 1) % 3 == 2);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 TEST(test_batches_that_do_not_fit, set_up) {
@@ -288,13 +269,11 @@ TEST(test_the_lists_change_in_time, set_up) {
     double *two = train("reference", "progressive: {share: 0.2}", 2, &count),
            *three = train("reference", "progressive: {share: 0.25}", 2, &count);
     assert_true(distance(two, three, count) == 0);
-    free(two);
-    free(three);
+    free(two), free(three);
     two = train("reference", "progressive: {share: 0.2}", 3, &count);
     three = train("reference", "progressive: {share: 0.25}", 3, &count);
     assert_true(distance(two, three, count) > 1e-3);
-    free(two);
-    free(three);
+    free(two), free(three);
 }
 
 static double operations(const d9_graph *graph) { return d9_graph_operations(graph, 0, graph->node_count); }
@@ -311,15 +290,13 @@ TEST(test_seconds_left, set_up) {
     assert_true(fabs(d9_seconds_left(&program, config, 0, 1) - (6 + larger * (6 + evaluation))) < 1e-9);
     assert_true(fabs(d9_seconds_left(&program, config, 6, 1) - larger * (6 + evaluation)) < 1e-9);
     assert_true(fabs(d9_seconds_left(&program, config, 7, 1) - (5 + evaluation)) < 1e-9);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
     config = configure(resnet9, "auto", "batch_schedule: {}"); /* by the batch */
     config->eval.every = 0;
     make(config, &program);
     for (int64_t step = 0; step < 12; step += 2)
         assert_true(fabs(d9_seconds_left(&program, config, step, 1) - ((double)(12 - step) + evaluation)) < 1e-9);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* ---- what no longer learns ---- */
@@ -350,11 +327,9 @@ TEST(test_no_gradient_of_what_rests, set_up) {
     assert_int_equal(d9_edit_next(&program.phase[1].list, D9_OP_UPDATE, 0), /* the stem's groups are gone */
                      program_find(&program.phase[1].list, D9_OP_UPDATE, "update.weights"));
     assert_int_equal(d9_program_phase(&program, 2), D9_NONE);
-    assert_int_equal(d9_program_phase(&program, 3), 0);
-    assert_int_equal(d9_program_phase(&program, 9), 1);
+    assert_ints(d9_program_phase(&program, 3), 0, d9_program_phase(&program, 9), 1);
     assert_int_equal(d9_program_usual_step(&program), 3); /* 6 of 12 run the first phase */
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* Smaller images end at step 6, in the middle of a phase. */
@@ -369,14 +344,11 @@ TEST(test_phases_of_both_kinds, set_up) {
     assert_int_equal(program.phase_count, 4); /* so no step runs `train` */
     for (int p = 0; p < 4; p++) {
         const d9_graph *list = &program.phase[p].list;
-        assert_int_equal(program.phase[p].from, from[p]);
-        assert_int_equal(program.phase[p].until, p < 3 ? from[p + 1] : 12);
-        assert_int_equal(list->values[list->image].shape.d[1], side[p]);
-        assert_int_equal(makes(list, "stem.whiten.bias.grad"), p == 0);
+        assert_ints(program.phase[p].from, from[p], program.phase[p].until, p < 3 ? from[p + 1] : 12);
+        assert_ints(list->values[list->image].shape.d[1], side[p], makes(list, "stem.whiten.bias.grad"), p == 0);
         assert_int_equal(makes(list, "stem.conv.weight.grad"), p < 3);
     }
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* The same bits as with all gradients and without the updates. */
@@ -391,12 +363,10 @@ TEST(test_the_others_do_not_notice, set_up) {
             op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
             for (int p = 0; p < session.program.phase_count && full; p++) session.program.phase[p].until = 0;
             after[full] = train_session(&session, 12, &count);
-            d9_session_close(&session);
-            d9_config_free(&context, config);
+            d9_session_close(&session), d9_config_free(&context, config);
         }
         assert_true(distance(after[0], after[1], count) == 0);
-        free(after[0]);
-        free(after[1]);
+        free(after[0]), free(after[1]);
     }
 }
 
@@ -416,11 +386,7 @@ TEST(test_what_rests_stays, set_up) {
         assert_int_equal(distance(at_nine + begin, at_ten + begin, size) == 0, stem);
         assert_int_equal(distance(at_three + begin, at_four + begin, size) == 0, bias);
     }
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
-    free(at_nine);
-    free(at_ten);
-    free(at_three);
+    d9_program_free(&context, &program), d9_config_free(&context, config), free(at_nine), free(at_ten), free(at_three);
     free(at_four);
 }
 
@@ -450,8 +416,7 @@ TEST(test_each_stops_in_its_time, set_up) {
                          rate[1] / (1 - 2.0 / (double)groups[g].until)) < 1e-12);
         assert_true(rate[0] > 0 && last == 0);
     }
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 TEST(test_layers_that_cannot_stop, set_up) {

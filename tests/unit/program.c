@@ -6,10 +6,6 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 static d9_context context;
 
 static int set_up(void **state) {
@@ -41,18 +37,14 @@ static built make(const char *tricks, int64_t images, const char *precision) {
     return b;
 }
 
-static void drop(built *b) {
-    d9_program_free(&context, &b->program);
-    d9_config_free(&context, b->config);
-}
+static void drop(built *b) { d9_program_free(&context, &b->program), d9_config_free(&context, b->config); }
 
 /* ---- steps ---- */
 
 TEST(test_steps, set_up) {
     built b = make("", 35, "f32");
     assert_int_equal(b.program.steps_per_epoch, 4); /* the last three images are left out */
-    assert_int_equal(b.program.steps, 12);
-    assert_int_equal(b.program.buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
+    assert_ints(b.program.steps, 12, b.program.buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_IMAGES], 35 * 32 * 32 * 3);
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_EVAL_IMAGES], 17 * 32 * 32 * 3);
     assert_int_equal(d9_accumulator_find(&b.program.accumulators, "average"), D9_BUFFER_COUNT); /* nobody wants one */
@@ -67,8 +59,7 @@ TEST(test_part_of_an_epoch, set_up) {
     extent.epochs = 2.9;
     program_make(&context, config, &extent, "f32", false, &program);
     assert_int_equal(program.steps, 12);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 TEST(test_rates_given_instead_of_a_schedule, set_up) {
@@ -85,10 +76,8 @@ TEST(test_rates_given_instead_of_a_schedule, set_up) {
         assert_true(d9_coefficient_at(&program, &weights->as.update.rate, s) == rates[s] / 8);
         assert_true(d9_coefficient_at(&program, &biases->as.update.rate, s) == 16 * rates[s] / 8);
     }
-    assert_true(weights->as.update.decay.constant == 0.01 * 8);
-    assert_true(biases->as.update.decay.constant == 0.01 * 8 / 16);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    assert_true(weights->as.update.decay.constant == 0.01 * 8 && biases->as.update.decay.constant == 0.01 * 8 / 16);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* ---- layout ---- */
@@ -160,11 +149,9 @@ TEST(test_parameter_count, set_up) {
     program_make(&context, config, &extent, "f32", false, &program);
     int64_t convolutions = 9 * (3 * 64 + 64 * 128 + 2 * 128 * 128 + 128 * 256 + 256 * 512 + 2 * 512 * 512);
     int64_t norms = 2 * (64 + 3 * 128 + 256 + 3 * 512);
-    assert_int_equal(program.trainable_count, convolutions + norms + 5120);
-    assert_int_equal(program.trainable_count, 6573120);
+    assert_ints(program.trainable_count, convolutions + norms + 5120, program.trainable_count, 6573120);
     assert_int_equal(program.frozen_count, 0);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* ---- the list ---- */
@@ -235,14 +222,12 @@ TEST(test_built_twice, set_up) {
     }
     assert_true(text[0].size > 5000);
     assert_string_equal(d9_text_get(&text[0]), d9_text_get(&text[1]));
-    d9_text_free(&text[0]);
-    d9_text_free(&text[1]);
+    d9_text_free(&text[0]), d9_text_free(&text[1]);
 }
 
 TEST(test_views_reach, set_up) {
     d9_views views = {.count = 3, .view = {{false, 0, 0, 1}, {true, -2, 1, 1}, {false, 1, -3, 1}}};
-    assert_int_equal(d9_views_reach(&views), 3);
-    assert_int_equal(d9_views_reach(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
+    assert_ints(d9_views_reach(&views), 3, d9_views_reach(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
 }
 
 /* ---- refusals ---- */
@@ -255,8 +240,7 @@ static void assert_refused(const char *tricks, int64_t images, int64_t side, con
                                       &(d9_program_options){.seed = 1}, &program),
                      D9_USAGE);
     assert_words(context.message, words);
-    d9_context_clear(&context);
-    d9_config_free(&context, config);
+    d9_context_clear(&context), d9_config_free(&context, config);
 }
 
 TEST(test_refusals, set_up) {
@@ -276,8 +260,7 @@ TEST(test_largest_augmentation, set_up) { /* the bounds themselves are fine */
     d9_extent extent = program_extent(config, 32, 8);
     d9_program program;
     program_make(&context, config, &extent, "f32", false, &program);
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* ---- memory ---- */

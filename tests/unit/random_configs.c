@@ -9,11 +9,6 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { STEPS = 3, MOST_REFUSED = 20 /* for each that is accepted */ };
 static int wanted_count = 32;
 static uint64_t first_seed = 1;
@@ -222,8 +217,7 @@ static void compare_checkpoints(const draw *d, const char *whole_folder, const c
         compared++;
     }
     if (compared < 5) FAIL(d, "only %d tensors were compared", compared);
-    d9_safetensors_free(&context, whole);
-    d9_safetensors_free(&context, parts);
+    d9_safetensors_free(&context, whole), d9_safetensors_free(&context, parts);
 }
 
 static run_report train(const d9_config *config, const char *folder, int64_t stop, bool resume) {
@@ -250,8 +244,7 @@ static bool check_resumed(draw *d, const d9_config *config) {
     if (ended && !parts.resumed) FAIL(d, "the second run did not resume");
     if (ended) compare_checkpoints(d, whole_folder, parts_folder);
     if (ended) run_assert_equal(&whole, &parts, what);
-    run_folder_remove(whole_folder);
-    run_folder_remove(parts_folder);
+    run_folder_remove(whole_folder), run_folder_remove(parts_folder);
     return ended;
 }
 
@@ -299,8 +292,7 @@ static outcome check_draw(draw *d) {
     }
 done:
     d9_context_clear(&context);
-    d9_config_free(&context, config);
-    d9_text_free(&d->yaml);
+    d9_config_free(&context, config), d9_text_free(&d->yaml);
     return came;
 }
 

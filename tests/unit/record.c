@@ -6,11 +6,6 @@
 #include "tests/support/test.h"
 
 #include <jansson.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static const char yaml[] = "target: 94.0\n"
                            "model: {name: resnet9, channels: [4, 4, 8, 8]}\n"
@@ -53,8 +48,7 @@ static int end(void **state) {
     char path[512];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unlink(in(bench, names[i], path));
     int left = rmdir(bench->folder); /* fails when anything else was left there */
-    d9_config_free(&bench->context, bench->config);
-    free(bench);
+    d9_config_free(&bench->context, bench->config), free(bench);
     return left;
 }
 
@@ -111,8 +105,7 @@ static void make_timeline(bench *bench, d9_timeline *timeline) {
     }
 }
 
-TEST(test_clocks, begin, end) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_clocks, begin, end) {
     d9_timeline timeline;
     make_timeline(bench, &timeline);
     const double train = 128 + 1024 + 4096;
@@ -131,8 +124,7 @@ TEST(test_clocks, begin, end) {
 }
 
 /* An epoch that was interrupted has two segments: the target is met where the last one ends. */
-TEST(test_clock_of_an_interrupted_epoch, begin, end) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_clock_of_an_interrupted_epoch, begin, end) {
     d9_timeline timeline;
     d9_timeline_init(&bench->context, &timeline, 0);
     assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 0, 4), D9_OK);
@@ -143,8 +135,7 @@ TEST(test_clock_of_an_interrupted_epoch, begin, end) {
     d9_timeline_free(&timeline);
 }
 
-TEST(test_process_clock_counts_gaps, begin, end) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_process_clock_counts_gaps, begin, end) {
     d9_timeline timeline;
     d9_timeline_init(&bench->context, &timeline, 10);
     assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 12, 20), D9_OK);
@@ -170,8 +161,7 @@ static d9_epoch_row row_of(int64_t epoch, double accuracy) {
                           .rate = 0.25};
 }
 
-TEST(test_rows, begin, end) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_rows, begin, end) {
     d9_record record;
     open_record(bench, &record, false, 0);
     assert_file(bench, "events.jsonl", "");
@@ -196,8 +186,7 @@ TEST(test_rows, begin, end) {
 }
 
 /* An interrupted write leaves half a line; resuming drops it. */
-TEST(test_resume_drops_half_a_line, begin, end) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_resume_drops_half_a_line, begin, end) {
     d9_record record;
     char path[512];
     open_record(bench, &record, false, 0);
@@ -209,8 +198,7 @@ TEST(test_resume_drops_half_a_line, begin, end) {
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n");
 }
 
-TEST(test_refuses_another_configuration, begin, end) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_refuses_another_configuration, begin, end) {
     d9_record record;
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
@@ -228,8 +216,7 @@ TEST(test_refuses_another_configuration, begin, end) {
         assert_int_equal(d9_record_open(&bench->context, &record, bench->folder, other, mode, 0), D9_USAGE);
         assert_words(bench->context.message, others[i / 2].words);
         assert_words(bench->context.message, "--overwrite");
-        d9_context_clear(&bench->context);
-        d9_config_free(&bench->context, other);
+        d9_context_clear(&bench->context), d9_config_free(&bench->context, other);
     }
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n"); /* untouched */
     bench->config = parse(&bench->context, "target=90"); /* cannot change a result: the same run */
@@ -238,8 +225,7 @@ TEST(test_refuses_another_configuration, begin, end) {
     bench->config = mine;
 }
 
-TEST(test_unwritable, begin, end) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_unwritable, begin, end) {
     d9_record record;
     char path[512], below[600], longest[700];
     assert_int_equal(d9_file_write(&bench->context, in(bench, "config.yaml", path), "x", 1), D9_OK);
@@ -304,8 +290,7 @@ static const char *text_at(const json_t *root, const char *key) {
     return text;
 }
 
-TEST(test_result, begin, end) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_result, begin, end) {
     d9_record record;
     d9_timeline timeline;
     d9_epoch_row rows[2];
@@ -322,8 +307,7 @@ TEST(test_result, begin, end) {
     assert_true(real_at(root, "seed") == 7 && real_at(root, "threads") == 2 && real_at(root, "epoch_to_target") == 2);
     assert_true(real_at(root, "accuracy") == 94 && real_at(root, "accuracy_tta") == 94.25);
     assert_true(real_at(root, "train_seconds") == 16 + 64 + 128 + 1024 + 4096);
-    assert_true(real_at(root, "process_seconds") == 16383);
-    assert_true(json_is_false(json_object_get(root, "resumed")));
+    assert_true(real_at(root, "process_seconds") == 16383 && json_is_false(json_object_get(root, "resumed")));
 
     const json_t *config = json_object_get(root, "config"), *train = json_object_get(config, "train");
     assert_true(real_at(train, "epochs") == 3 && real_at(train, "batch_size") == 64);
@@ -344,12 +328,10 @@ TEST(test_result, begin, end) {
         assert_string_equal(text_at(segment, "name"), d9_segment_name(run[i].kind));
         clock += real_at(segment, "seconds");
     }
-    json_decref(root);
-    d9_timeline_free(&timeline);
+    json_decref(root), d9_timeline_free(&timeline);
 }
 
-TEST(test_result_of_a_resumed_run_without_target, begin, end) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_result_of_a_resumed_run_without_target, begin, end) {
     d9_timeline timeline;
     d9_epoch_row rows[2];
     d9_result result;
@@ -365,9 +347,7 @@ TEST(test_result_of_a_resumed_run_without_target, begin, end) {
     assert_null(json_object_get(root, "process_seconds"));
     assert_true(json_is_null(json_object_get(root, "dawnbench_seconds")));
     assert_true(json_is_null(json_object_get(root, "epoch_to_target")));
-    json_decref(root);
-    d9_text_free(&text);
-    d9_timeline_free(&timeline);
+    json_decref(root), d9_text_free(&text), d9_timeline_free(&timeline);
 }
 
 /* Every field that DAWNBench's README asks for. */
@@ -388,8 +368,7 @@ TEST(test_submission, begin, end) {
     assert_string_equal(text_at(root, "framework"), "dawn9");
     assert_string_equal(text_at(root, "hardware"), "A processor, 2 threads");
     assert_int_equal(strlen(text_at(root, "timestamp")), 10);
-    json_decref(root);
-    d9_timeline_free(&timeline);
+    json_decref(root), d9_timeline_free(&timeline);
 }
 
 TEST(test_leftovers_go, begin, end) {
@@ -408,8 +387,7 @@ TEST(test_leftovers_go, begin, end) {
     }
 }
 
-TEST(test_predictions, begin, end) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_predictions, begin, end) {
     const int32_t top1[3] = {1, 2, 9}, labels[3] = {1, 0, 9};
     const float confidence[3] = {0.5f, 0.25f, 1};
     d9_record record;
@@ -425,8 +403,7 @@ TEST(test_predictions, begin, end) {
 }
 
 /* A configuration whose file has a name that is not UTF-8 still gets its record. */
-TEST(test_title_that_is_not_utf8, begin, end) {
-    bench *bench = *state;
+TEST_WITH(bench *bench, test_title_that_is_not_utf8, begin, end) {
     d9_timeline timeline;
     d9_epoch_row rows[2];
     d9_result result;
@@ -447,6 +424,5 @@ TEST(test_title_that_is_not_utf8, begin, end) {
 TEST(test_numbers) {
     json_t *null = d9_json_number(INFINITY), *real = d9_json_number(-2.5);
     assert_true(json_is_null(null) && json_real_value(real) == -2.5);
-    json_decref(null);
-    json_decref(real);
+    json_decref(null), json_decref(real);
 }

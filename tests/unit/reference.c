@@ -6,10 +6,6 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 enum { MANY = 1 << 17 };
 
 typedef struct fixture {
@@ -92,8 +88,7 @@ TEST(integers_agree_across_types) {
         run_once(&narrow, 1, 0, f->b);
         for (int64_t k = 0; k < op_count(&narrow, id); k++) f->a[k] = op_round(narrow.graph->values[id].type, f->a[k]);
         if (op_differences(f->b, f->a, op_count(&narrow, id)) != 0) fail_msg("%s differs", wide.name);
-        op_case_free(&wide);
-        op_case_free(&narrow);
+        op_case_free(&wide), op_case_free(&narrow);
     }
 }
 
@@ -365,8 +360,7 @@ TEST(norm_moves_the_running_statistics) {
         double variance = 1 / (inv_std[i] * inv_std[i]) - 1e-5;
         NEAR(moved_var[i], 0.9 * content(&c, 4)[i] + 0.1 * variance * 52 / 51, 1e-12);
     }
-    op_close(&live);
-    op_case_free(&c);
+    op_close(&live), op_case_free(&c);
 }
 
 /* ---- the orthogonal update, by its definition: always X X^T, whichever side is the longer ---- */
@@ -504,8 +498,7 @@ TEST(pooling_lets_nan_win_and_takes_the_first_maximum) {
     assert_true(isnan(f->a[0]) && f->a[1] == 5);
     op_read(&live, back.outputs[0], f->a);
     assert_int_equal(op_differences(f->a, dx, 10), 0);
-    op_close(&live);
-    op_case_free(&c);
+    op_close(&live), op_case_free(&c);
 }
 
 TEST(metrics_add_up_and_note_the_first_bad_step) {
@@ -532,8 +525,7 @@ TEST(metrics_add_up_and_note_the_first_bad_step) {
     op_step(&live, 10);
     op_read(&live, node.outputs[0], metrics);
     assert_true(metrics[3] == 10); /* step 9, counted from one, and step 10 does not replace it */
-    op_close(&live);
-    op_case_free(&c);
+    op_close(&live), op_case_free(&c);
 }
 
 TEST(a_wrong_index_is_refused) {
@@ -554,9 +546,7 @@ TEST(a_wrong_index_is_refused) {
         op_open(&live, &c, &d9_backend_reference, NULL);
         assert_int_equal(d9_backend_reference.run(&f->context, live.plan, 2), D9_DEVICE);
         assert_words(f->context.message, "100");
-        d9_context_clear(&f->context);
-        op_close(&live);
-        op_case_free(&c);
+        d9_context_clear(&f->context), op_close(&live), op_case_free(&c);
     }
 }
 
@@ -566,9 +556,7 @@ TEST(comparators_fail_on_nan_and_on_nothing) {
     const double want[] = {1, 2, 2}, near[] = {1, 2, 2.003}, nan[] = {1, NAN, 2}, zeros[20] = {0};
     assert_true(fabs(op_error(near, want, 3) - 0.001) <= 1e-12);
     assert_true(isnan(op_error(nan, want, 3)) && isnan(op_error(want, want, 0)) && isnan(op_error(zeros, zeros, 20)));
-    assert_int_equal(op_differences(near, want, 3), 1);
-    assert_int_equal(op_differences(nan, want, 3), 1);
-    assert_int_equal(op_differences(nan, nan, 3), 0);
+    assert_ints(op_differences(near, want, 3), 1, op_differences(nan, want, 3), 1, op_differences(nan, nan, 3), 0);
 }
 
 TEST_GROUP(set_up, tear_down)

@@ -6,11 +6,6 @@
 #include "report/report.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static d9_context context;
 static char folder[64];
 
@@ -92,8 +87,7 @@ TEST(test_figures, set_up, tear_down) {
     assert_int_equal(json_array_size(rows), 3);
     assert_true(json_is_null(json_object_get(json_array_get(rows, 2), "p")));
     NEAR(json_real_value(json_object_get(json_array_get(rows, 2), "difference")), 12);
-    json_decref(rows);
-    d9_arena_free(&context, &arena);
+    json_decref(rows), d9_arena_free(&context, &arena);
 }
 
 /* ---- records made for the purpose ---- */
@@ -108,8 +102,7 @@ static void begin(void) {
 static void write_json(const char *path, json_t *object) {
     char *dump = json_dumps(object, 0);
     ok(d9_file_write(&context, path, dump, strlen(dump)));
-    free(dump);
-    json_decref(object);
+    free(dump), json_decref(object);
 }
 
 /* An arm and its finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs. */
@@ -246,9 +239,7 @@ TEST(test_answers, set_up, tear_down) {
     ok(d9_safetensors_write(&context, path, tensors, 3, NULL, 0));
     d9_report *report = finish();
     const d9_report_answers *answers = &report->answers;
-    assert_int_equal(answers->classes, 2);
-    assert_int_equal(answers->counts[0][1], 1);
-    assert_int_equal(answers->counts[1][0], 0);
+    assert_ints(answers->classes, 2, answers->counts[0][1], 1, answers->counts[1][0], 0);
     assert_int_equal(answers->counts[0][0] + answers->counts[1][1], 2);
     d9_report_free(&context, report);
 }

@@ -3,12 +3,6 @@
 #include "core/system.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 static const char path[] = D9_BINARY_DIR "/test-safetensors.tmp";
 
 static int begin(void **state) {
@@ -25,8 +19,7 @@ static int end(void **state) {
 
 /* ---- round trip ---- */
 
-TEST(test_round_trip, begin, end) {
-    d9_context *context = *state;
+TEST_WITH(d9_context *context, test_round_trip, begin, end) {
     const double f64[2] = {-0.0, 1e300};
     const float f32[6] = {1, -2.5f, 3, 4, 5, 1e-40f};
     const uint16_t bf16[4] = {0x3f80, 0xc000, 0x7f80, 0x0001}, f16[5] = {0x3c00, 0xc000, 0x0001, 0x7c00, 0xfbff};
@@ -54,8 +47,7 @@ TEST(test_round_trip, begin, end) {
         assert_non_null(read);
         assert_int_equal(read->type, tensors[i].type);
         assert_true(d9_shape_equal(&read->shape, &shape));
-        assert_int_equal(read->size, tensors[i].size);
-        assert_int_equal((uintptr_t)read->bytes % 8, 0);
+        assert_ints(read->size, tensors[i].size, (uintptr_t)read->bytes % 8, 0);
         if (read->size) assert_memory_equal(read->bytes, tensors[i].bytes, read->size);
     }
     assert_string_equal(d9_safetensors_metadata(file, "case"), "{\"n\": 1}");
@@ -79,20 +71,15 @@ TEST(test_round_trip, begin, end) {
 
 /* ---- files of another program ---- */
 
-TEST(test_reads_golden_cases, begin, end) {
-    d9_context *context = *state;
+TEST_WITH(d9_context *context, test_reads_golden_cases, begin, end) {
     d9_safetensors *file;
     assert_int_equal(d9_safetensors_read(context, D9_SOURCE_DIR "/tests/golden/cases/baseline.safetensors", &file),
                      D9_OK);
     const d9_tensor *images = d9_safetensors_find(file, "images"), *labels = d9_safetensors_find(file, "labels");
     assert_non_null(images);
     assert_non_null(labels);
-    assert_int_equal(images->type, D9_TENSOR_U8);
-    assert_int_equal(images->shape.rank, 4);
-    assert_int_equal(images->shape.d[1], 3);
-    assert_int_equal(images->shape.d[3], 32);
-    assert_int_equal(labels->type, D9_TENSOR_I64);
-    assert_int_equal(labels->shape.d[0], images->shape.d[0]);
+    assert_ints(images->type, D9_TENSOR_U8, images->shape.rank, 4, images->shape.d[1], 3, images->shape.d[3], 32);
+    assert_ints(labels->type, D9_TENSOR_I64, labels->shape.d[0], images->shape.d[0]);
     assert_non_null(d9_safetensors_metadata(file, "case"));
     d9_safetensors_free(context, file);
 }
@@ -170,8 +157,7 @@ TEST(test_refuses_wrong_lengths, begin, end) {
 }
 
 /* Every prefix of a good file is refused: a truncated download never loads. */
-TEST(test_refuses_every_prefix, begin, end) {
-    d9_context *context = *state;
+TEST_WITH(d9_context *context, test_refuses_every_prefix, begin, end) {
     const float values[3] = {1, 2, 3};
     const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {3}}, values, sizeof values};
     uint8_t *bytes;
@@ -193,8 +179,7 @@ TEST(test_missing_file, begin, end) {
 
 /* ---- writing ---- */
 
-TEST(test_refuses_to_write_nonsense, begin, end) {
-    d9_context *context = *state;
+TEST_WITH(d9_context *context, test_refuses_to_write_nonsense, begin, end) {
     const float values[3] = {1, 2, 3};
     const d9_tensor twice[] = {{"w", D9_TENSOR_F32, {1, {3}}, values, 12}, {"w", D9_TENSOR_F32, {1, {3}}, values, 12}};
     const d9_tensor wrong_size = {"w", D9_TENSOR_F32, {1, {2}}, values, 12};

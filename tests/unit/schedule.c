@@ -5,9 +5,6 @@
 #include "tests/support/test.h"
 #include "train/trainer.h"
 
-#include <math.h>
-#include <string.h>
-
 static d9_context context;
 
 static int set_up(void **state) {
@@ -31,8 +28,7 @@ static d9_config *load_program(const char *path, d9_program *program) {
 }
 
 static void drop(d9_config *config, d9_program *program) {
-    d9_program_free(&context, program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, program), d9_config_free(&context, config);
 }
 
 #define NEAR(got, want, tolerance)                                                                                     \
@@ -52,8 +48,7 @@ static const struct {
 TEST(test_dawn94_rates, set_up) {
     d9_program program;
     d9_config *config = load_program(D9_SOURCE_DIR "/configs/dawn94.yaml", &program);
-    assert_int_equal(program.steps_per_epoch, 97);
-    assert_int_equal(program.steps, 970);
+    assert_ints(program.steps_per_epoch, 97, program.steps, 970);
     const d9_node *weights = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.weights")];
     const d9_node *biases = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.biases")];
     NEAR(d9_schedule_at(&config->train.lr, 0, 97, 10), 0.0051546, 5e-8);
@@ -161,8 +156,7 @@ static const d9_update_attributes *update_of(const d9_program *program, d9_op op
 TEST(test_speed94_rates, set_up) {
     d9_program program;
     d9_config *config = load_program(D9_SOURCE_DIR "/configs/speed94.yaml", &program);
-    assert_int_equal(program.steps_per_epoch, 32);
-    assert_int_equal(program.steps, 245);
+    assert_ints(program.steps_per_epoch, 32, program.steps, 245);
     const d9_update_attributes *head = update_of(&program, D9_OP_UPDATE, "update.weights"),
                                *biases = update_of(&program, D9_OP_UPDATE, "update.biases"),
                                *filters = &program.train.nodes[d9_edit_next(&program.train, D9_OP_ORTHOGONAL_UPDATE, 0)]
@@ -191,8 +185,7 @@ TEST(test_constant_outside, set_up) {
     assert_true(d9_schedule_at(&s, 0, 10, 4) == 3); /* epoch 0.1 */
     assert_true(d9_schedule_at(&s, 9, 10, 4) == 3); /* the knot itself */
     NEAR(d9_schedule_at(&s, 14, 10, 4), 4, 1e-15);  /* epoch 1.5 */
-    assert_true(d9_schedule_at(&s, 19, 10, 4) == 5);
-    assert_true(d9_schedule_at(&s, 39, 10, 4) == 5);
+    assert_true(d9_schedule_at(&s, 19, 10, 4) == 5 && d9_schedule_at(&s, 39, 10, 4) == 5);
     s.at_start = true;
     assert_true(d9_schedule_at(&s, 10, 10, 4) == 3 && d9_schedule_at(&s, 20, 10, 4) == 5);
     NEAR(d9_schedule_at(&s, 15, 10, 4), 4, 1e-15);
@@ -232,8 +225,7 @@ TEST(test_fractional_epochs, set_up) {
     d9_extent extent = program_extent(config, 100, 32); /* eight steps an epoch, four images left out */
     d9_program program;
     program_make(&context, config, &extent, "f32", false, &program);
-    assert_int_equal(program.steps_per_epoch, 8);
-    assert_int_equal(program.steps, 20);
+    assert_ints(program.steps_per_epoch, 8, program.steps, 20);
     NEAR(d9_schedule_at(&config->train.lr, 9, 8, 2.5), 1, 1e-14); /* 1.25 epochs */
     NEAR(d9_schedule_at(&config->train.lr, 19, 8, 2.5), 0, 1e-14);
     assert_int_equal(program.table[0].count, 20);

@@ -4,10 +4,6 @@
 #include "report/statistics.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { NUMBERS = 128 };
 
 typedef struct row {

@@ -6,8 +6,6 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
-#include <math.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static void assert_message(d9_message *message, const void *bytes, size_t size) {
@@ -75,11 +73,8 @@ TEST(test_crc) {
     uint8_t zeros[32] = {0}, ones[32], counted[32];
     memset(ones, 0xff, sizeof ones);
     for (int i = 0; i < 32; i++) counted[i] = (uint8_t)i;
-    assert_int_equal(d9_crc32c("123456789", 9), 0xe3069283);
-    assert_int_equal(d9_crc32c(zeros, 32), 0x8a9136aa);
-    assert_int_equal(d9_crc32c(ones, 32), 0x62a8ab43);
-    assert_int_equal(d9_crc32c(counted, 32), 0x46dd794e);
-    assert_int_equal(d9_crc32c(NULL, 0), 0);
+    assert_ints(d9_crc32c("123456789", 9), 0xe3069283, d9_crc32c(zeros, 32), 0x8a9136aa);
+    assert_ints(d9_crc32c(ones, 32), 0x62a8ab43, d9_crc32c(counted, 32), 0x46dd794e, d9_crc32c(NULL, 0), 0);
 }
 
 /* What cannot be drawn is left out, and the event stays whole. */
@@ -107,8 +102,7 @@ TEST(test_not_finite) {
     memcpy(&last, board.event.bytes + board.event.size - sizeof last, sizeof last);
     assert_true(last == 1); /* the last bucket, where the event ends: the largest value is in it */
     assert_int_equal(d9_tensorboard_end(&board), D9_OK);
-    d9_tensorboard_close(&board);
-    run_folder_remove(folder);
+    d9_tensorboard_close(&board), run_folder_remove(folder);
 }
 
 /* ---- faults ---- */

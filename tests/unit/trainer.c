@@ -5,16 +5,9 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 /* ---- the same ---- */
 
-TEST(test_seeds, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_seeds, run_bench_set_up, run_bench_tear_down) {
     run_check_seeds(b->config);
     static const char *const others[] = {"f64", "bf16", "fp16"};
     for (int p = 0; p < 3; p++) {
@@ -25,16 +18,14 @@ TEST(test_seeds, run_bench_set_up, run_bench_tear_down) {
 }
 
 /* Every step there is to stop after. */
-TEST(test_stopped_anywhere, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_stopped_anywhere, run_bench_set_up, run_bench_tear_down) {
     int64_t stops[RUN_STEPS];
     for (int64_t s = 1; s < RUN_STEPS; s++) stops[s - 1] = s;
     stops[RUN_STEPS - 1] = 0;
     run_check_resume(b->config, stops);
 }
 
-TEST(test_stopped_in_other_precisions, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_stopped_in_other_precisions, run_bench_set_up, run_bench_tear_down) {
     static const char *const others[] = {"f64", "bf16"};
     for (int p = 0; p < 2; p++) {
         d9_config *config = run_config(&b->context, "reference", others[p], "");
@@ -43,8 +34,7 @@ TEST(test_stopped_in_other_precisions, run_bench_set_up, run_bench_tear_down) {
     }
 }
 
-TEST(test_stopped_three_times, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_stopped_three_times, run_bench_set_up, run_bench_tear_down) {
     static const int64_t stops[] = {2, 6, 12};
     run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .resume = true};
@@ -64,8 +54,7 @@ TEST(test_stopped_three_times, run_bench_set_up, run_bench_tear_down) {
 
 /* A finished run is not resumed. One that ended between its last checkpoint and its result is: nothing is left to
  * train, and the numbers stand. */
-TEST(test_resumed_after_the_end, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_resumed_after_the_end, run_bench_set_up, run_bench_tear_down) {
     char path[RUN_PATH_BYTES];
     d9_config *config = run_config(&b->context, "reference", "f32", "keep: all\n");
     d9_train_options options = {.config = config, .seed = 7, .out = b->folder};
@@ -82,8 +71,7 @@ TEST(test_resumed_after_the_end, run_bench_set_up, run_bench_tear_down) {
 }
 
 /* --resume where nothing was begun starts; where --overwrite says so the folder's run starts anew. */
-TEST(test_nothing_to_resume, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_nothing_to_resume, run_bench_set_up, run_bench_tear_down) {
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .resume = true};
     run_report first = run_train_ok(&options);
     assert_false(first.resumed);
@@ -106,8 +94,7 @@ static void assert_refused(const d9_train_options *options, const char *words) {
 }
 
 /* Neither a finished run nor a checkpoint goes unless --overwrite says so. */
-TEST(test_what_is_there_stays, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_what_is_there_stays, run_bench_set_up, run_bench_tear_down) {
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = 4};
     assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
     options.stop_after_steps = 0;
@@ -132,8 +119,7 @@ TEST(test_what_is_there_stays, run_bench_set_up, run_bench_tear_down) {
 }
 
 /* One process a folder. A lock file that nobody holds, as a killed process leaves it, is no obstacle. */
-TEST(test_one_at_a_time, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_one_at_a_time, run_bench_set_up, run_bench_tear_down) {
     char path[RUN_PATH_BYTES], words[64];
     int lock;
     const d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder};
@@ -184,8 +170,7 @@ static d9_train_options watched_options(const run_bench *b, watched *w) {
 }
 
 /* At the end of every epoch but the last, where they are old enough; in 30 s none of this run's is. */
-TEST(test_checkpoints_by_time, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_checkpoints_by_time, run_bench_set_up, run_bench_tear_down) {
     watched by_default = {0}, always = {0};
     d9_train_options options = watched_options(b, &by_default);
     run_report whole = run_train_ok(&options);
@@ -206,8 +191,7 @@ static int slow_sync(void *user, int file) {
 }
 
 /* What a checkpoint takes is a segment `save` of its epoch: in process_seconds, not in train_seconds. */
-TEST(test_checkpoints_are_timed, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_checkpoints_are_timed, run_bench_set_up, run_bench_tear_down) {
     d9_system system = *d9_system_default();
     d9_result result;
     system.sync = slow_sync;
@@ -235,8 +219,7 @@ static void look_for_checkpoint(void *user, const d9_program *program, const d9_
 }
 
 /* Every second epoch: none at the end of the first. */
-TEST(test_checkpoints_every_so_many_epochs, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_checkpoints_every_so_many_epochs, run_bench_set_up, run_bench_tear_down) {
     run_train_ok(&(d9_train_options){.config = b->config,
                                      .seed = 7,
                                      .out = b->folder,
@@ -245,8 +228,7 @@ TEST(test_checkpoints_every_so_many_epochs, run_bench_set_up, run_bench_tear_dow
 }
 
 /* Evaluating less often changes nothing but the rows. */
-TEST(test_evaluations_change_nothing, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_evaluations_change_nothing, run_bench_set_up, run_bench_tear_down) {
     d9_config *config = run_config(&b->context, "reference", "f32", "eval: {every: 0}\n");
     run_report often = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
     run_report once = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
@@ -285,8 +267,7 @@ TEST(test_evaluations_due, run_bench_set_up, run_bench_tear_down) {
 }
 
 /* An accuracy that equals the target meets it: the one of all views, which is another than the plain one here. */
-TEST(test_target_is_met_by_equality, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_target_is_met_by_equality, run_bench_set_up, run_bench_tear_down) {
     d9_config *config = run_config(&b->context, "reference", "f32", "");
     d9_result result;
     double best = 0;
@@ -309,8 +290,7 @@ TEST(test_target_is_met_by_equality, run_bench_set_up, run_bench_tear_down) {
 
 /* An interrupt at the last step of an epoch leaves the evaluation; the run that goes on makes up for it, and its rows
  * are those of a run that nobody disturbed. */
-TEST(test_evaluation_is_left, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_evaluation_is_left, run_bench_set_up, run_bench_tear_down) {
     static const int64_t ends[] = {5, 10, 13};
     static const char *const words[] = {"6 13 --resume", "11 13 --resume", "13 --resume"};
     run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
@@ -320,23 +300,20 @@ TEST(test_evaluation_is_left, run_bench_set_up, run_bench_tear_down) {
         run_report left = run_train(&options, NULL);
         assert_int_equal(left.status, D9_SIGHUP);
         assert_words(left.message, words[i]);
-        assert_int_equal(w.epochs, i);
-        assert_int_equal(lines_in(b, "events.jsonl"), i);
+        assert_ints(w.epochs, i, lines_in(b, "events.jsonl"), i);
         w = (watched){0};
         options.resume = true;
         run_report rest = run_train_ok(&options);
         assert_int_equal(w.epochs, 3 - i);
         run_assert_equal(&rest, &whole, "an evaluation was left");
         assert_int_equal(rest.final_evaluations, 1); /* what was left is no clock's */
-        assert_int_equal(lines_in(b, "events.jsonl"), 3);
-        assert_int_equal(lines_in(b, "epochs.tsv"), 4);
+        assert_ints(lines_in(b, "events.jsonl"), 3, lines_in(b, "epochs.tsv"), 4);
         run_folder_remove(b->folder);
         run_folder_make(b->folder);
     }
 }
 
-TEST(test_interrupts, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_interrupts, run_bench_set_up, run_bench_tear_down) {
     volatile sig_atomic_t signal_number = SIGTERM;
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .interrupt = &signal_number};
     assert_int_equal(run_train(&options, NULL).status, D9_SIGTERM); /* before the first step */
@@ -362,8 +339,7 @@ typedef struct watcher {
 
 static void on_planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
     ((watcher *)user)->planned++;
-    assert_int_equal(program->steps, RUN_STEPS);
-    assert_int_equal(device->threads, 1);
+    assert_ints(program->steps, RUN_STEPS, device->threads, 1);
     assert_string_equal(precision, "f32");
 }
 
@@ -385,14 +361,11 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     assert_true(right > 0 && fabs(right - round(right)) < 1e-9);
 }
 
-TEST(test_observers, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_observers, run_bench_set_up, run_bench_tear_down) {
     watcher w = {0};
     const d9_observer observer = {.user = &w, .planned = on_planned, .step = on_step, .epoch = on_epoch};
     run_report watched = run_train_ok(&(d9_train_options){.config = b->config, .seed = 8, .observer = observer});
-    assert_int_equal(w.planned, 1);
-    assert_int_equal(w.steps, RUN_STEPS);
-    assert_int_equal(w.epochs, 3);
+    assert_ints(w.planned, 1, w.steps, RUN_STEPS, w.epochs, 3);
     run_report unwatched = run_train_ok(&(d9_train_options){.config = b->config, .seed = 8});
     run_assert_equal(&watched, &unwatched, "watched");
 }
@@ -403,8 +376,7 @@ static void open_session(run_bench *b, const d9_config *config, d9_session *sess
 }
 
 /* Each epoch has an order of its own, also when it is begun in its middle. */
-TEST(test_each_epoch_has_its_order, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_each_epoch_has_its_order, run_bench_set_up, run_bench_tear_down) {
     d9_session session;
     static const int64_t steps[] = {0, RUN_STEPS_PER_EPOCH, 2 * RUN_STEPS_PER_EPOCH + 2};
     int32_t wanted[42], got[42];
@@ -421,8 +393,7 @@ TEST(test_each_epoch_has_its_order, run_bench_set_up, run_bench_tear_down) {
 }
 
 /* An evaluation's batch costs what its operations say, a step one second; the last evaluation ends the run. */
-TEST(test_seconds_left, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_seconds_left, run_bench_set_up, run_bench_tear_down) {
     d9_session session;
     open_session(b, b->config, &session);
     const d9_program *program = &session.program;
@@ -436,8 +407,7 @@ TEST(test_seconds_left, run_bench_set_up, run_bench_tear_down) {
     assert_true(fabs(d9_seconds_left(program, b->config, RUN_STEPS, 1) - (evaluation)) < 1e-9);
     d9_config *once = run_config(&b->context, "reference", "f32", "eval: {every: 0}\n");
     assert_true(fabs(d9_seconds_left(program, once, 0, 1) - (RUN_STEPS + evaluation)) < 1e-9);
-    d9_config_free(&b->context, once);
-    d9_session_close(&session);
+    d9_config_free(&b->context, once), d9_session_close(&session);
 }
 
 static d9_status add_shifted_view(d9_context *unused, const void *options, d9_views *views) {
@@ -448,8 +418,7 @@ static d9_status add_shifted_view(d9_context *unused, const void *options, d9_vi
 static const d9_trick shifted_view = {.name = "shifted_view", .on_views = add_shifted_view}; /* weighs nothing */
 
 /* An image has its own logits wherever it lies in the test set, whose last batch is a part: turned by a batch. */
-TEST(test_every_test_image_is_evaluated, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_every_test_image_is_evaluated, run_bench_set_up, run_bench_tear_down) {
     enum { IMAGES = 21, BYTES = 16 * 16 * 3, CLASSES = 10 };
     d9_session session;
     static uint8_t turned[IMAGES * BYTES];
@@ -492,14 +461,12 @@ TEST(test_every_test_image_is_evaluated, run_bench_set_up, run_bench_tear_down) 
     assert_int_not_equal(plain_hits, shifted_hits);
     assert_true(evaluation.accuracy_tta == 100.0 * hits / IMAGES && evaluation.accuracy == 100.0 * plain_hits / IMAGES);
     assert_true(hits > 0);
-    d9_evaluation_free(&b->context, &evaluation);
-    d9_session_close(&session);
+    d9_evaluation_free(&b->context, &evaluation), d9_session_close(&session);
 }
 
 /* Those of which the first view is least sure have the mean of all views, the others the first view's answer; none of
  * the first kind is surer than one of the second. */
-TEST(test_the_least_sure_are_looked_at_again, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_the_least_sure_are_looked_at_again, run_bench_set_up, run_bench_tear_down) {
     enum { IMAGES = 21, CLASSES = 10, AGAIN = 5 };
     d9_session session;
     d9_evaluation evaluation;
@@ -528,9 +495,7 @@ TEST(test_the_least_sure_are_looked_at_again, run_bench_set_up, run_bench_tear_d
     }
     assert_int_equal(again, AGAIN); /* a quarter of 21 */
     assert_true(surest_again <= least_sure_alone);
-    d9_evaluation_free(&b->context, &evaluation);
-    d9_session_close(&session);
-    d9_config_free(&b->context, config);
+    d9_evaluation_free(&b->context, &evaluation), d9_session_close(&session), d9_config_free(&b->context, config);
 }
 
 /* ---- not finite ---- */
@@ -539,8 +504,7 @@ static void quiet_step(void *user, const d9_program *program, int64_t step, doub
     (void)user, (void)program, (void)step, (void)loss, (void)seconds;
 }
 
-TEST(test_loss_that_is_not_finite, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_loss_that_is_not_finite, run_bench_set_up, run_bench_tear_down) {
     d9_config *config = program_config(
         &b->context, "data: {dataset: synthetic, synthetic_train: 40, synthetic_test: 8, image_size: 16}\n"
                      "backend: reference\nprecision: f32\nthreads: 1\n"
@@ -553,8 +517,7 @@ TEST(test_loss_that_is_not_finite, run_bench_set_up, run_bench_tear_down) {
     for (const char *at = end.message; found < 3 && *(at += strcspn(at, "0123456789")); found++)
         numbers[found] = (int)strtol(at, (char **)&at, 10);
     assert_in_range(numbers[0], 2, 200);
-    assert_int_equal(numbers[1], (numbers[0] + 4) / 5);
-    assert_int_equal(numbers[2], 7);
+    assert_ints(numbers[1], (numbers[0] + 4) / 5, numbers[2], 7);
     options.observer.step = quiet_step;
     run_report now = run_train(&options, NULL); /* seen at once, and it is the same step */
     assert_int_equal(now.status, D9_NONFINITE);
@@ -588,8 +551,7 @@ static void check_logits_file(run_bench *b, d9_session *session) {
 }
 
 /* A model written and read back predicts what the run predicted, image by image. */
-TEST(test_model_read_back, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_model_read_back, run_bench_set_up, run_bench_tear_down) {
     char path[RUN_PATH_BYTES];
     d9_session session;
     d9_evaluation evaluation;
@@ -608,13 +570,11 @@ TEST(test_model_read_back, run_bench_set_up, run_bench_tear_down) {
     d9_tensor_to_doubles(tensor, top1);
     for (int i = 0; i < 21; i++) assert_true(top1[i] == evaluation.top1[i]);
     check_logits_file(b, &session);
-    d9_safetensors_free(&b->context, predictions);
-    d9_evaluation_free(&b->context, &evaluation);
+    d9_safetensors_free(&b->context, predictions), d9_evaluation_free(&b->context, &evaluation);
     d9_session_close(&session);
 }
 
-TEST(test_model_of_another_network, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_model_of_another_network, run_bench_set_up, run_bench_tear_down) {
     char path[RUN_PATH_BYTES];
     d9_session session;
     run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder});
@@ -627,16 +587,13 @@ TEST(test_model_of_another_network, run_bench_set_up, run_bench_tear_down) {
     assert_int_equal(d9_model_read(&session, path), D9_USAGE);
     assert_words(b->context.message, path);
     assert_words(b->context.message, "stem.conv.weight 4 27 1 5 3");
-    d9_context_clear(&b->context);
-    d9_session_close(&session);
-    d9_config_free(&b->context, wider);
+    d9_context_clear(&b->context), d9_session_close(&session), d9_config_free(&b->context, wider);
 }
 
 /* ---- learning ---- */
 
 /* 64 images, learned by heart. */
-TEST(test_overfits, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_overfits, run_bench_set_up, run_bench_tear_down) {
     d9_config *config = program_config(
         &b->context,
         "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 16, image_size: 16}\n"
@@ -647,8 +604,6 @@ TEST(test_overfits, run_bench_set_up, run_bench_tear_down) {
     run_report report = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
     print_message("64 images: loss %.4f to %.4f, training accuracy %.1f%% to %.1f%%\n", report.train_loss[0],
                   report.train_loss[29], report.train_accuracy[0], report.train_accuracy[29]);
-    assert_true(report.train_accuracy[0] < 50);
-    assert_true(report.train_accuracy[29] == 100);
-    assert_true(report.train_loss[29] < 0.05);
+    assert_true(report.train_accuracy[0] < 50 && report.train_accuracy[29] == 100 && report.train_loss[29] < 0.05);
     d9_config_free(&b->context, config);
 }

@@ -5,11 +5,6 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { STOP = 7, MOST_ROWS = 8 };
 static const char checkpoint[] = "checkpoint.safetensors";
 
@@ -42,9 +37,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     bench *b = *state;
-    d9_safetensors_free(&b->context, b->file);
-    d9_session_close(&b->session);
-    run_folder_remove(b->folder);
+    d9_safetensors_free(&b->context, b->file), d9_session_close(&b->session), run_folder_remove(b->folder);
     d9_config_free(&b->context, b->config);
     return 0;
 }
@@ -98,8 +91,7 @@ static d9_buffer kept(const bench *b, const char *name) {
 }
 
 /* Every value under its name, in the shape and with the numbers that the session has after reading. */
-TEST(test_values_by_name, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_values_by_name, set_up, tear_down) {
     const d9_graph *graph = &b->session.program.train;
     int values = 0;
     op_ok(&b->context, read_back(b));
@@ -131,8 +123,7 @@ TEST(test_values_by_name, set_up, tear_down) {
 }
 
 /* What was in the buffers before is gone, between the values too. */
-TEST(test_gaps_are_zero, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_gaps_are_zero, set_up, tear_down) {
     const d9_buffer buffers[] = {D9_BUFFER_STATE, kept(b, "average"), kept(b, "velocity")};
     const d9_graph *graph = &b->session.program.train;
     int64_t gaps = 0;
@@ -160,8 +151,7 @@ TEST(test_gaps_are_zero, set_up, tear_down) {
     assert_true(gaps > 0);
 }
 
-TEST(test_no_more_is_read, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_no_more_is_read, set_up, tear_down) {
     d9_tensor more[512];
     static const float number = 1;
     assert_true(b->file->tensor_count < 512);
@@ -175,8 +165,7 @@ TEST(test_no_more_is_read, set_up, tear_down) {
 }
 
 /* One bit of any part changes: the checksum words so. */
-TEST(test_checksum, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_checksum, set_up, tear_down) {
     uint8_t *bytes;
     size_t size;
     op_ok(&b->context, d9_file_read(&b->context, b->path, &bytes, &size));
@@ -208,8 +197,7 @@ static void assert_goes_on(bench *b, const char *what) {
     run_assert_equal(&rest, &whole, what);
 }
 
-TEST(test_another_seed, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_another_seed, set_up, tear_down) {
     run_report report = resume(b, b->config, 8);
     assert_int_equal(report.status, D9_USAGE);
     assert_words(report.message, b->path);
@@ -217,8 +205,7 @@ TEST(test_another_seed, set_up, tear_down) {
     assert_goes_on(b, "its own seed");
 }
 
-TEST(test_another_configuration, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_another_configuration, set_up, tear_down) {
     d9_config *other = run_config(&b->context, "reference", "f32", "");
     other->train.weight_decay = 0.25;
     assert_int_equal(resume(b, other, 7).status, D9_USAGE); /* the folder words so */
@@ -227,9 +214,7 @@ TEST(test_another_configuration, set_up, tear_down) {
     op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = other, .seed = 7}, &session));
     b->progress = (d9_progress_state){.epochs = b->rows};
     assert_int_equal(d9_checkpoint_read(&session, b->path, MOST_ROWS, &b->progress), D9_USAGE);
-    d9_context_clear(&b->context);
-    d9_session_close(&session);
-    d9_config_free(&b->context, other);
+    d9_context_clear(&b->context), d9_session_close(&session), d9_config_free(&b->context, other);
     assert_goes_on(b, "its own configuration");
 }
 
@@ -240,8 +225,7 @@ static void assert_other_digest(const d9_dataset *dataset, const char *digest) {
 }
 
 /* One pixel, label or name that is another. */
-TEST(test_another_data_set, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_another_data_set, set_up, tear_down) {
     d9_dataset *dataset;
     op_ok(&b->context, d9_config_dataset(&b->context, b->config, &dataset));
     uint8_t *pixels[] = {dataset->train.images + 100, dataset->test.images};
@@ -272,15 +256,13 @@ TEST(test_another_data_set, set_up, tear_down) {
                           &session));
     b->progress = (d9_progress_state){.epochs = b->rows};
     assert_int_equal(d9_checkpoint_read(&session, b->path, MOST_ROWS, &b->progress), D9_USAGE);
-    d9_context_clear(&b->context);
-    d9_session_close(&session);
+    d9_context_clear(&b->context), d9_session_close(&session);
     assert_goes_on(b, "its own data set");
 }
 
 /* ---- another version's, and what is none ---- */
 
-TEST(test_metadata, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_metadata, set_up, tear_down) {
     static const struct {
         const char *key, *value;
         d9_status status;
@@ -317,8 +299,7 @@ TEST(test_metadata, set_up, tear_down) {
 }
 
 /* Cut at the start, in the header, in the data, by one byte: always bad data, never a start from nothing. */
-TEST(test_truncated, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_truncated, set_up, tear_down) {
     uint8_t *bytes;
     size_t size;
     op_ok(&b->context, d9_file_read(&b->context, b->path, &bytes, &size));
@@ -339,8 +320,7 @@ TEST(test_truncated, set_up, tear_down) {
 /* ---- wrong tensors ---- */
 
 /* Each one missing, of another type, an element longer, of another rank. */
-TEST(test_each_tensor, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_each_tensor, set_up, tear_down) {
     static const uint8_t zeros[65536];
     for (int t = 0; t < b->file->tensor_count; t++) {
         const d9_tensor whole = b->file->tensors[t];
@@ -383,8 +363,7 @@ TEST(test_each_tensor, set_up, tear_down) {
 }
 
 /* Sizes that once went past the end of the rows: nine of them and a byte less than ten, as raw structs of 72 bytes. */
-TEST(test_epoch_rows, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_epoch_rows, set_up, tear_down) {
     static const uint8_t zeros[719];
     static const struct {
         d9_tensor_type type;
@@ -413,8 +392,7 @@ TEST(test_epoch_rows, set_up, tear_down) {
     d9_context_clear(&b->context);
 }
 
-TEST(test_times, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_times, set_up, tear_down) {
     static const double wrongs[] = {-1, (double)NAN, (double)INFINITY};
     d9_tensor *seconds = tensor(b, "timeline/load/seconds"), whole = *seconds;
     assert_int_equal(whole.shape.d[0], 1);
@@ -440,8 +418,7 @@ static void check_number(bench *b, const char *name, const void *number) {
 }
 
 /* A NaN or an infinity in any number, and an epoch that the run does not have. */
-TEST(test_numbers, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_numbers, set_up, tear_down) {
     int tried = 0;
     for (int t = 0; t < b->file->tensor_count; t++) {
         const d9_tensor whole = b->file->tensors[t];
@@ -476,8 +453,7 @@ TEST(test_numbers, set_up, tear_down) {
 }
 
 /* What could not be read again is not written, and the checkpoint of before stays. */
-TEST(test_no_number_to_go_on_from, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_no_number_to_go_on_from, set_up, tear_down) {
     const size_t state_bytes = (size_t)b->session.program.buffer_bytes[D9_BUFFER_STATE];
     float *numbers = test_malloc(state_bytes);
     op_ok(&b->context, read_back(b));
@@ -492,8 +468,7 @@ TEST(test_no_number_to_go_on_from, set_up, tear_down) {
 }
 
 /* Bytes changed anywhere: whatever becomes of the file, it is read or refused by name. The draws have a fixed key. */
-TEST(test_changed_bytes, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_changed_bytes, set_up, tear_down) {
     enum { TRIES = 400 };
     uint8_t *bytes;
     size_t size;

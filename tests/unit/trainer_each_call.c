@@ -8,8 +8,6 @@
 #include "tests/support/test.h"
 
 #include <jansson.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- one run ---- */
 
@@ -73,8 +71,7 @@ static void check(run_bench *b, const run_report *whole, each_call kind, int64_t
 enum { SOME = 40 / TEST_SHARE }; /* of each kind */
 static bool every;
 
-TEST(test_each_call, run_bench_set_up, run_bench_tear_down) {
-    run_bench *b = *state;
+TEST_WITH(run_bench *b, test_each_call, run_bench_set_up, run_bench_tear_down) {
     planted counted = {.victim = 0};
     const run_report whole = train(b, &counted, false);
     if (whole.status != D9_OK) fail_msg("%s", whole.message);

@@ -7,10 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- a disk that fails ---- */
 
@@ -122,8 +118,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     bench *b = *state;
-    run_folder_remove(b->folder);
-    d9_config_free(&b->context, b->config);
+    run_folder_remove(b->folder), d9_config_free(&b->context, b->config);
     return 0;
 }
 
@@ -183,8 +178,7 @@ static void check_failed(bench *b, const run_report *report, const disk *d, cons
 
 /* Every file of a record, every way to fail. Checkpoints are written each epoch, so that there is something to go on
  * from. */
-TEST(test_each_file_each_fault, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_each_file_each_fault, set_up, tear_down) {
     static const char *const files[] = {
         "config.yaml",       "events.jsonl",    "epochs.tsv", "checkpoint.safetensors", "predictions.safetensors",
         "model.safetensors", "submission.json", "result.json"};
@@ -203,8 +197,7 @@ TEST(test_each_file_each_fault, set_up, tear_down) {
 }
 
 /* A disk that is full after so many bytes, wherever in the run that is. */
-TEST(test_full_disk, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_full_disk, set_up, tear_down) {
     enum { CASES = 25 };
     disk whole = {.room = INT64_MAX, .marked = -1};
     d9_system system = system_on(&whole);
@@ -226,8 +219,7 @@ TEST(test_full_disk, set_up, tear_down) {
     }
 }
 
-TEST(test_full_disk_at_an_interrupt, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_full_disk_at_an_interrupt, set_up, tear_down) {
     disk d = {.fault = FAULT_WRITE, .victim = "checkpoint", .room = INT64_MAX, .marked = -1};
     d9_system system = system_on(&d);
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = 7};
@@ -237,8 +229,7 @@ TEST(test_full_disk_at_an_interrupt, set_up, tear_down) {
 }
 
 /* An old checkpoint survives the failure to write a new one. */
-TEST(test_old_checkpoint_survives, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_old_checkpoint_survives, set_up, tear_down) {
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = 4};
     assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
     disk d = {.fault = FAULT_WRITE, .victim = "checkpoint", .room = INT64_MAX, .marked = -1};
@@ -252,8 +243,7 @@ TEST(test_old_checkpoint_survives, set_up, tear_down) {
 }
 
 /* A full disk when the model is written: what was trained is not lost. */
-TEST(test_full_disk_at_the_model, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_full_disk_at_the_model, set_up, tear_down) {
     d9_config *config = run_config(&b->context, "reference", "f32", "");
     disk d = {.fault = FAULT_WRITE, .victim = "model", .room = INT64_MAX, .marked = -1};
     d9_system system = system_on(&d);
@@ -267,8 +257,7 @@ TEST(test_full_disk_at_the_model, set_up, tear_down) {
 }
 
 /* A checkpoint that finds no room does not end the run. */
-TEST(test_full_disk_at_a_checkpoint, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_full_disk_at_a_checkpoint, set_up, tear_down) {
     d9_config *config = run_config(&b->context, "reference", "f32", "");
     disk d = {.fault = FAULT_WRITE, .victim = "checkpoint", .room = INT64_MAX, .marked = -1};
     d9_system system = system_on(&d);
@@ -281,8 +270,7 @@ TEST(test_full_disk_at_a_checkpoint, set_up, tear_down) {
     d9_config_free(&b->context, config);
 }
 
-TEST(test_folder_that_cannot_be_made, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_folder_that_cannot_be_made, set_up, tear_down) {
     char path[RUN_PATH_BYTES];
     disk d = {.fault = FAULT_OPEN, .room = INT64_MAX, .marked = -1};
     d9_system system = system_on(&d);
@@ -306,8 +294,7 @@ static void make_scarce(void *user, const d9_program *program, const d9_epoch_ro
 }
 
 /* A run goes on without the checkpoint for which the disk has no room. Any other reason ends it. */
-TEST(test_no_memory_for_a_checkpoint, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_no_memory_for_a_checkpoint, set_up, tear_down) {
     d9_system system = *d9_system_default();
     system.allocate = scarce_allocate;
     run_report end = run_train(&(d9_train_options){.config = b->config,
@@ -327,8 +314,7 @@ static void write_bytes(bench *b, const char *name, const uint8_t *bytes, size_t
     op_ok(&b->context, d9_file_write(&b->context, run_path(b->folder, name, path), bytes, size));
 }
 
-TEST(test_saved_plan, set_up, tear_down) {
-    bench *b = *state;
+TEST_WITH(bench *b, test_saved_plan, set_up, tear_down) {
     char path[RUN_PATH_BYTES], missing[RUN_PATH_BYTES];
     run_path(b->folder, "plan.tsv", path);
     run_report saved = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .save_plan = path});

@@ -6,10 +6,6 @@
 #include "tests/support/tiny_model.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 static d9_context context;
 
 static int set_up(void **state) {
@@ -45,10 +41,7 @@ static d9_status try_build(network which, const tiny_model *tiny, const char *tr
 
 static void build(network which, const char *tricks, built *b) { op_ok(&context, try_build(which, NULL, tricks, b)); }
 
-static void drop(built *b) {
-    d9_program_free(&context, &b->program);
-    d9_config_free(&context, b->config);
-}
+static void drop(built *b) { d9_program_free(&context, &b->program), d9_config_free(&context, b->config); }
 
 /* ---- what changes ---- */
 
@@ -85,8 +78,7 @@ static const struct edits {
 static void compare_parts(network which, const struct edits *row, const d9_program *plain, const d9_program *with) {
     for (int p = 0; p < PROGRAM_PARTS; p++) {
         d9_text before, after;
-        d9_text_init(&context, &before);
-        d9_text_init(&context, &after);
+        d9_text_init(&context, &before), d9_text_init(&context, &after);
         program_write(plain, (program_part)p, &before);
         program_write(with, (program_part)p, &after);
         bool changed = strcmp(d9_text_get(&before), d9_text_get(&after)) != 0;
@@ -96,8 +88,7 @@ static void compare_parts(network which, const struct edits *row, const d9_progr
         if (!changed && row->changes[p])
             fail_msg("%s left %s of %s as it was", row->trick, program_part_name((program_part)p),
                      network_names[which]);
-        d9_text_free(&before);
-        d9_text_free(&after);
+        d9_text_free(&before), d9_text_free(&after);
     }
 }
 
@@ -135,8 +126,7 @@ TEST(test_augmentations, set_up) {
     built b;
     build(TINY, "crop: {pad: 3}, cutout: {size: 5}, flip: {rule: alternating}", &b);
     const d9_draw_attributes *draw = &node_at(&b, D9_OP_DRAW, "draws")->as.draw;
-    assert_int_equal(draw->pad, 3);
-    assert_int_equal(draw->cutout, 5);
+    assert_ints(draw->pad, 3, draw->cutout, 5);
     assert_int_equal(draw->mirror, D9_MIRROR_ALTERNATING);
     assert_int_equal(node_at(&b, D9_OP_AUGMENT, "image")->as.augment.pad, 3);
     assert_int_equal(node_at(&b, D9_OP_AUGMENT, "image")->as.augment.cutout, 5);
@@ -166,8 +156,7 @@ TEST(test_mixup, set_up) {
     build(TINY, "mixup: {alpha: 0.5}", &b);
     const d9_node *mix = node_at(&b, D9_OP_MIX, "image.mix"), *augment = node_at(&b, D9_OP_AUGMENT, "image");
     const int table = mix->as.mix.share.table;
-    assert_int_equal(mix->inputs[0], augment->outputs[0]);
-    assert_int_equal(mix->outputs[0], b.program.train.image);
+    assert_ints(mix->inputs[0], augment->outputs[0], mix->outputs[0], b.program.train.image);
     assert_string_equal(b.program.table[table].name, "mixup");
     assert_int_equal(node_at(&b, D9_OP_LOSS, "loss")->as.loss.share.table, table);
     const d9_node_id backward = d9_edit_next(&b.program.train, D9_OP_LOSS_BACKWARD, 0);
@@ -268,10 +257,7 @@ TEST(test_every_act_norm_and_loss, set_up) {
             }
         }
     }
-    assert_int_equal(acts, 3 * 8);
-    assert_int_equal(norms, 3 * 8);
-    assert_int_equal(losses, 2);
-    assert_int_equal(value_at(&b, "layer3.res2.norm.running_var")->shape.d[0], 4);
+    assert_ints(acts, 3 * 8, norms, 3 * 8, losses, 2, value_at(&b, "layer3.res2.norm.running_var")->shape.d[0], 4);
     drop(&b);
 }
 
@@ -294,12 +280,8 @@ TEST(test_whitened_stem, set_up) {
     build(TINY, "patch_whitening: {size: 3}", &b);
     const d9_node *whiten = node_at(&b, D9_OP_CONV, "features.0.whiten"),
                   *stem = node_at(&b, D9_OP_CONV, "features.0.filter");
-    assert_int_equal(whiten->inputs[0], b.program.train.image);
-    assert_int_equal(stem->inputs[0], whiten->outputs[0]);
-    assert_int_equal(whiten->as.conv.kernel, 3);
-    assert_int_equal(whiten->as.conv.pad, 1);
-    assert_int_equal(stem->as.conv.kernel, 1);
-    assert_int_equal(stem->as.conv.pad, 0);
+    assert_ints(whiten->inputs[0], b.program.train.image, stem->inputs[0], whiten->outputs[0]);
+    assert_ints(whiten->as.conv.kernel, 3, whiten->as.conv.pad, 1, stem->as.conv.kernel, 1, stem->as.conv.pad, 0);
     const d9_value *filters = value_at(&b, "features.0.whiten.weight"), *mix = value_at(&b, "features.0.filter.weight");
     assert_true(d9_shape_equal(&filters->shape, &(d9_shape){4, {27, 3, 3, 3}}));
     assert_true(d9_shape_equal(&mix->shape, &(d9_shape){4, {4, 1, 1, 27}}));
@@ -323,8 +305,7 @@ TEST(test_average, set_up) {
     const d9_node *lerp = node_at(&b, D9_OP_LERP, "tail.average");
     const d9_graph *g = &b.program.train;
     const d9_buffer average = d9_accumulator_find(&b.program.accumulators, "average");
-    assert_true(average != D9_BUFFER_COUNT);
-    assert_true(fabs(lerp->as.lerp.ratio.constant - 0.729) <= 1e-15);
+    assert_true(average != D9_BUFFER_COUNT && fabs(lerp->as.lerp.ratio.constant - 0.729) <= 1e-15);
     assert_int_equal(lerp->when.every, 3);
     assert_false(lerp->when.restart_each_epoch);
     assert_int_equal(g->values[lerp->inputs[0]].buffer, average);
@@ -441,8 +422,7 @@ TEST(test_whitening_layer, set_up) {
     assert_string_equal(own->init.name, "whitening_bias");
     assert_string_equal(program.train.nodes[program_find(&program.train, D9_OP_CONV, "whiten.conv") + 3].role,
                         "group1.conv1");
-    d9_program_free(&context, &program);
-    d9_config_free(&context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 TEST(test_mirrored_views, set_up) {
@@ -451,8 +431,7 @@ TEST(test_mirrored_views, set_up) {
     const d9_views *views = &b.program.views;
     assert_int_equal(views->count, 2);
     assert_false(views->view[0].mirror);
-    assert_true(views->view[1].mirror);
-    assert_true(views->view[0].weight == 0.5 && views->view[1].weight == 0.5);
+    assert_true(views->view[1].mirror && views->view[0].weight == 0.5 && views->view[1].weight == 0.5);
     drop(&b);
     /* every view gets its mirror image, whatever the others made of them */
     d9_views shifted = {.count = 3, .view = {{false, 0, 0, 0.5}, {true, 1, -1, 0.25}, {false, -1, 1, 0.25}}};
@@ -494,8 +473,7 @@ TEST(test_muon_takes_filters, set_up) {
         assert_true(update->decay.constant == 0);
         filters++;
     }
-    assert_int_equal(filters, 8);
-    assert_int_equal(program_count(graph, D9_OP_ORTHOGONAL_UPDATE, false), filters);
+    assert_ints(filters, 8, program_count(graph, D9_OP_ORTHOGONAL_UPDATE, false), filters);
     const d9_value *head = value_at(&b, "head.weight"), *whitening = value_at(&b, "stem.whiten.weight");
     assert_string_equal(b.program.groups.group[d9_groups_find(&b.program.groups, head)].name, "weights");
     assert_false(whitening->trainable);
@@ -519,8 +497,7 @@ static void assert_refused(tiny_model tiny, const char *tricks, const char *word
     built b;
     assert_int_equal(try_build(TINY, &tiny, tricks, &b), D9_USAGE);
     assert_words(context.message, words);
-    d9_context_clear(&context);
-    d9_config_free(&context, b.config);
+    d9_context_clear(&context), d9_config_free(&context, b.config);
 }
 
 TEST(test_nothing_to_edit, set_up) {

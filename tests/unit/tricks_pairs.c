@@ -8,12 +8,6 @@
 #include "tests/support/tiny_model.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 enum { MAX_YAML = 2048 };
 typedef enum cell { EMPTY, TRAINED, CONFLICT, REFUSED } cell; /* of the table */
 
@@ -121,8 +115,7 @@ static void hash_weights(d9_session *session, char hex[65]) {
     double *trained = read_finite(session, D9_BUFFER_STATE),
            *evaluated = read_finite(session, session->program.tail.evaluate);
     d9_sha256_hex((const d9_bytes[]){{trained, size}, {evaluated, size}}, 2, hex);
-    free(trained);
-    free(evaluated);
+    free(trained), free(evaluated);
 }
 
 static outcome train_two_steps(const d9_config *config) {
@@ -146,8 +139,7 @@ static outcome train_two_steps(const d9_config *config) {
     for (int i = 0; i < 12; i++)
         assert_true(evaluation.confidence[i] >= 0.1f && evaluation.confidence[i] <= 1); /* ten classes */
     d9_sha256_hex(&(d9_bytes){evaluation.confidence, 12 * sizeof *evaluation.confidence}, 1, came.predictions);
-    d9_evaluation_free(&context, &evaluation);
-    d9_session_close(&session);
+    d9_evaluation_free(&context, &evaluation), d9_session_close(&session);
     return came;
 }
 
@@ -191,8 +183,7 @@ static void check_refusal(const struct network *network, unsigned set) {
                  strstr(context.message,
                         t == D9_TRICK_progressive ? ": this network cannot begin with " : " finds nothing to edit: ");
     if (!named) fail_msg("%s: %s", network->name, context.message);
-    d9_context_clear(&context);
-    d9_config_free(&context, config);
+    d9_context_clear(&context), d9_config_free(&context, config);
 }
 
 /* A conflict must be refused by the configuration, and names both. */
@@ -299,14 +290,12 @@ static void write_program(const d9_config *config, d9_text *text) {
 /* The same program, the same configuration's hash, the same parameters after training. */
 static void assert_same_program(const d9_config *off, const d9_config *absent, const char *trick) {
     d9_text texts[2];
-    d9_text_init(&context, &texts[0]);
-    d9_text_init(&context, &texts[1]);
+    d9_text_init(&context, &texts[0]), d9_text_init(&context, &texts[1]);
     write_program(off, &texts[0]);
     write_program(absent, &texts[1]);
     if (strcmp(d9_text_get(&texts[0]), d9_text_get(&texts[1])) != 0)
         fail_msg("%s: off is another program than absent", trick);
-    d9_text_free(&texts[0]);
-    d9_text_free(&texts[1]);
+    d9_text_free(&texts[0]), d9_text_free(&texts[1]);
 }
 
 static void assert_same(const d9_config *off, const d9_config *absent, const char *trick) {
@@ -339,8 +328,7 @@ static void test_off_is_absent(void **state) {
         d9_config *absent = make(set & ~(1u << t), -1, recipe), *off = make(0, t, base);
         assert_false(off->trick_on[t]);
         assert_same(off, absent, d9_trick_at(t)->name);
-        d9_config_free(&context, off);
-        d9_config_free(&context, absent);
+        d9_config_free(&context, off), d9_config_free(&context, absent);
     }
     run_folder_remove(folder);
 }

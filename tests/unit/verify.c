@@ -5,10 +5,6 @@
 #include "tests/support/test.h"
 #include "verify/verify.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #define CASES D9_SOURCE_DIR "/tests/golden/cases"
 enum { MAX_ROWS = 128 };
 
@@ -82,8 +78,7 @@ TEST(test_golden_f64, set_up, tear_down) { check_golden(*state, "f64"); }
 TEST(test_golden_f32, set_up, tear_down) { check_golden(*state, "f32"); }
 
 /* Elements that a row compared: all that the file has of its kind. */
-TEST(test_elements_are_counted, set_up, tear_down) {
-    table *t = *state;
+TEST_WITH(table *t, test_elements_are_counted, set_up, tear_down) {
     static const char *const groups[][3] = {{"loss", "step", "/loss"},  {"logits", "step", "/logits"},
                                             {"gradients", "grad/", ""}, {"final state", "final/", ""},
                                             {"average", "ema/", ""},    {"evaluation", "eval/", ""}};
@@ -105,8 +100,7 @@ TEST(test_elements_are_counted, set_up, tear_down) {
     d9_safetensors_free(&t->context, file);
 }
 
-TEST(test_what_cannot_be_asked, set_up, tear_down) {
-    table *t = *state;
+TEST_WITH(table *t, test_what_cannot_be_asked, set_up, tear_down) {
     verify(t, CASES, "f31");
     assert_int_equal(t->status, D9_USAGE);
     assert_words(t->context.message, "f31 f64 f32 tf32 bf16 fp16");

@@ -3,9 +3,6 @@
 #include "verify/tensor_difference.h"
 #include "tests/support/test.h"
 
-#include <math.h>
-#include <string.h>
-
 static void close_to(double got, double want) {
     if (!(fabs(got - want) <= 1e-15 * fabs(want))) fail_msg("%.17g, not %.17g", got, want);
 }
@@ -25,8 +22,7 @@ TEST(test_zeros_point_nowhere) {
     const double zeros[2] = {0}, ones[] = {1, 1};
     assert_true(isnan(d9_tensor_difference_of(zeros, ones, 2).cosine));
     assert_true(isnan(d9_tensor_difference_of(ones, zeros, 2).cosine));
-    assert_true(isnan(d9_tensor_difference_of(zeros, zeros, 2).cosine));
-    assert_true(d9_relative_error(0, 0) == 0);
+    assert_true(isnan(d9_tensor_difference_of(zeros, zeros, 2).cosine) && d9_relative_error(0, 0) == 0);
     assert_true(isinf(d9_relative_error(1e-300, 0))); /* what must not differ differs */
 }
 
@@ -41,8 +37,7 @@ TEST(test_nan_stays) {
         assert_true(isnan(d9_tensor_difference_of(spoilt, whole, 3).distance));
         const d9_tensor_difference got = d9_tensor_difference_of(spoilt, whole, 3),
                                    want = d9_tensor_difference_of(whole, spoilt, 3);
-        assert_true(isnan(got.cosine) && isnan(want.cosine));
-        assert_true(isnan(d9_relative_error(got.distance, got.want_norm)));
+        assert_true(isnan(got.cosine) && isnan(want.cosine) && isnan(d9_relative_error(got.distance, got.want_norm)));
         assert_true(isnan(d9_relative_error(want.distance, want.want_norm)));
     }
     assert_true(isnan(d9_relative_error(NAN, 0)) && isnan(d9_relative_error(0, NAN)));
@@ -53,8 +48,7 @@ TEST(test_the_worst) {
     assert_false(d9_error_is_worse(1e-4, 1e-3, 1e-6, 1e-6)); /* larger, and further within its limit */
     assert_true(d9_error_is_worse(1, 0, 1e-3, 1e-5));        /* of a limit of 0: beyond it */
     assert_false(d9_error_is_worse(0, 0, 1e-9, 1e-5));
-    assert_true(d9_error_is_worse(NAN, 1, 5, 1));
-    assert_true(d9_error_is_worse(INFINITY, 1, 5, 0));
+    assert_true(d9_error_is_worse(NAN, 1, 5, 1) && d9_error_is_worse(INFINITY, 1, 5, 0));
     assert_false(d9_error_is_worse(5, 1, NAN, 1));
     assert_false(d9_error_is_worse(5, 1, INFINITY, 1));
 }

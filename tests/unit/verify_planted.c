@@ -9,11 +9,6 @@
 #include "verify/verify.h"
 
 #include <jansson.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define EMA D9_SOURCE_DIR "/tests/golden/cases/ema.safetensors"
 enum { MAX_ROWS = 16, MAX_TENSORS = 256, MAX_METADATA = 16, BATCH = 8, CHANNELS = 4, STEPS = 2, GROUPS = 6 };
@@ -123,8 +118,7 @@ static const char *with_setting(fixture *f, const char *text, const char *key, j
         json_object_del(json, key);
     dumped = json_dumps(json, JSON_COMPACT);
     OK(d9_arena_copy(&f->context, &f->arena, dumped, &copy));
-    free(dumped);
-    json_decref(json);
+    free(dumped), json_decref(json);
     return copy;
 }
 
@@ -164,8 +158,7 @@ static void add_expected(fixture *f) {
         for (int64_t k = 0; k < row->count; k++) values[k] = (float)row->values[k];
         add(f, row->name, D9_TENSOR_F32, (d9_shape){1, {row->count}}, values, (size_t)row->count * sizeof(float));
     }
-    d9_recorded_tensors_free(&f->context, &all);
-    d9_reference_case_close(&f->context, &small);
+    d9_recorded_tensors_free(&f->context, &all), d9_reference_case_close(&f->context, &small);
 }
 
 static int no_sync(void *user, int file) {
@@ -193,8 +186,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    run_folder_remove(f->folder);
-    d9_arena_free(&f->context, &f->arena);
+    run_folder_remove(f->folder), d9_arena_free(&f->context, &f->arena);
     return 0;
 }
 

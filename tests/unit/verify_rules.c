@@ -7,9 +7,6 @@
 #include "verify/case_run.h"
 #include "verify/rule_comparison.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define CASE D9_SOURCE_DIR "/tests/golden/cases/ema.safetensors"
 
 typedef void planted(d9_graph *graph);
@@ -86,9 +83,7 @@ static void open_bench(bench *b, const char *backend, const char *precision) {
 }
 
 static void close_bench(bench *b) {
-    d9_session_close(&b->tested);
-    d9_session_close(&b->judge);
-    d9_release(&b->context, b->wrong.nodes);
+    d9_session_close(&b->tested), d9_session_close(&b->judge), d9_release(&b->context, b->wrong.nodes);
     d9_reference_case_close(&b->context, &b->reference);
 }
 

@@ -30,10 +30,7 @@ static void go_round(fuzz_bench *bench, const d9_config *config, bool origins) {
     d9_text_init(&bench->context, &difference);
     d9_config_difference(config, back, &difference);
     fuzz_require(*d9_text_get(&difference) == 0, "and differs in nothing");
-    d9_text_free(&difference);
-    d9_text_free(&printed);
-    d9_text_free(&again);
-    d9_config_free(&bench->context, back);
+    d9_text_free(&difference), d9_text_free(&printed), d9_text_free(&again), d9_config_free(&bench->context, back);
 }
 
 static void check(fuzz_bench *bench, const d9_config *config) {
