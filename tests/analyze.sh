@@ -1,15 +1,15 @@
 #!/bin/sh
-# Three analysers over engine, tricks, kernels/cpu and kernels/formulas (CUDA apart): clang-tidy by .clang-tidy, cppcheck
-# by tests/analyze/cppcheck.txt, gcc's -fanalyzer. Prints what they find; exit status 1 if there is anything.
+# Runs three analysers over engine, tricks, kernels/cpu and kernels/formulas, except CUDA: clang-tidy with .clang-tidy,
+# cppcheck with tests/analyze/cppcheck.txt, gcc's -fanalyzer. Prints their findings; exit status 1 if there are any.
 #
 # usage: tests/analyze.sh [clang-tidy] [cppcheck] [gcc]    none named: all three
 #
-# About five minutes on two cores. Part of tests/run.sh --long; outside CI. Debian packages: clang, clang-tidy, cppcheck,
-# python3. The tree is clean with clang-tidy 14, cppcheck 2.10, gcc 12.2; others may know more, or less.
+# About five minutes on two cores. Part of tests/run.sh --long; outside CI. Debian packages: clang, clang-tidy,
+# cppcheck, python3. The tree is clean with clang-tidy 14, cppcheck 2.10, gcc 12.2; others may know more, or less.
 #
-# Each file is looked at once, on its own, as the build compiles it; the loops of kernels/cpu as those of level v4bf16,
-# which has every branch of the preprocessor. An exclusion stands with its reason in .clang-tidy, in cppcheck.txt, or
-# beside the line (NOLINT, a pragma).
+# Each file is analysed once, on its own, as the build compiles it; the loops of kernels/cpu at level v4bf16, which
+# includes every branch of the preprocessor. Exclusions and their reasons are in .clang-tidy, in cppcheck.txt, or on the
+# line (NOLINT, a pragma).
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- clang-tidy cppcheck gcc
@@ -22,14 +22,14 @@ if [ -n "$missing" ]; then
     exit 77
 fi
 
-# The compile commands, by clang, and the three headers that a build makes.
+# Makes the compile commands for clang, and the three headers that a build generates.
 mkdir -p $build
 cmake -G Ninja -S . -B $build -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DDAWN9_CUDA=OFF -DDAWN9_TESTS=OFF >$build/configure.log
 cmake -DSOURCE="$PWD" -DOUT="$PWD/$build/commit.h" -P cmake/commit.cmake
 cmake -DFOLDER="$PWD/plots" -DOUT="$PWD/$build/templates.h" -DTYPE=d9_template -DNAME=templates -P cmake/embed.cmake
 cmake -DFOLDER="$PWD/completions" -DOUT="$PWD/$build/completions.h" -DTYPE=completion -DNAME=completions -P cmake/embed.cmake
 
-# One command a file: as a data base of $build/once, as lines "FILE" and as commands of gcc.
+# Keeps one command per file: as the database $build/once, as lines "FILE", and as commands of gcc.
 python3 - $build "$PWD" <<'PYTHON'
 import json, os, shlex, sys
 build, root = sys.argv[1:]
@@ -57,8 +57,9 @@ with open(f"{build}/once/files", "w") as files, open(f"{build}/once/gcc", "w") a
         print(shlex.quote(shlex.join(["gcc", *words, "-O1", "-fanalyzer", "-Wno-sign-conversion", "-Wno-unused-result"])), file=gcc)
 PYTHON
 
-# look NAME COMMAND...: what the command writes are NAME's findings, but for the lines that gcc.txt knows. Its exit status
-# says no more: a file that does not compile is a finding, and without the planted one nothing was looked at.
+# look NAME COMMAND...: takes the output of the command as findings of NAME, except for the lines listed in gcc.txt. Its
+# exit status is ignored: a file that does not compile is a finding, and without the planted finding the analyser did
+# not run.
 look() {
     name=$1
     shift
@@ -79,7 +80,7 @@ look() {
 
 for tool in "$@"; do
     case $tool in
-    clang-tidy) # one file a process: several make it see uninitialised va_lists
+    clang-tidy) # one file per process: with several it reports uninitialised va_lists that are none
         look clang-tidy xargs -a $build/once/files -P "$jobs" -n 1 clang-tidy -p $build/once --quiet --warnings-as-errors='*' ;;
     cppcheck)
         look cppcheck cppcheck --project=$build/once/compile_commands.json -j "$jobs" --quiet --error-exitcode=1 \

@@ -1,9 +1,9 @@
-"""The table of tests/coverage.sh, separated by tabs: python3 tests/coverage.py BUILD [FILES]
+"""Prints the table of tests/coverage.sh, separated by tabs: python3 tests/coverage.py BUILD [FILES]
 
-A line or a branch counts as executed if any build of it was (a header in several files, a loop of several levels). A branch
-is one way out of a condition as gcov -b counts them, "a && b" being two conditions, D9_TRY's failing side among them. One
-kind is left out, by its text: the ways in and out of D9_TRY(d9_fail(...)) and its like. D9_TRY asks there whether what
-always returns a failure returned one. FILES: that many lines with what is least covered."""
+A line or a branch counts as executed if it was in any of its builds (a header in several files, a loop at several
+levels). A branch is one outcome of a condition as gcov -b counts them ("a && b" has two conditions), including the
+failing side of D9_TRY. Branches of lines like D9_TRY(d9_fail(...)) are left out, because d9_fail always fails. FILES:
+prints that many files with the lowest coverage."""
 import collections
 import concurrent.futures
 import glob
@@ -16,7 +16,7 @@ import tempfile
 
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 build = os.path.abspath(sys.argv[1])
-# Functions that return nothing but a failure.
+# Functions that always fail.
 ALWAYS_FAILS = re.compile(r"D9_TRY\((d9_(tree_)?fail|d9_value_wrong_type|REFUSE|bad|refuse|unknown|wrong)\w*\(")
 
 

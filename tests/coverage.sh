@@ -1,15 +1,15 @@
 #!/bin/sh
-# Lines and branches of engine, tricks and kernels that the tests execute: writes tests/coverage.tsv, from which
-# docs/figures.py makes the table of tests/coverage.md.
+# Counts the lines and branches of engine, tricks and kernels that the tests execute: writes tests/coverage.tsv, from
+# which docs/figures.py makes the table of tests/coverage.md.
 #
-# usage: tests/coverage.sh [--table]    --table: counts what an earlier call has run, and runs nothing
+# usage: tests/coverage.sh [--table]    --table: runs nothing, and counts again what an earlier call has executed
 #
 # Outside CI: a quarter of an hour to build and an hour to test on two cores. Needs gcc and its gcov, python3.
 #
-# Built without optimisation beyond -O1, so that a line stays a line. Run are the tests that the ordinary build runs in CI,
-# but for those that judge speed, installation or the tree, and with every allocation and write of the fault tests failing
-# once (tests/unit/trainer_each_call.c, commands_each_call.c). A test that fails here for gcov's own messages (a file size
-# limit reached) or for the speed of this build is told and not counted against the table.
+# The build has no optimisation beyond -O1, so that lines stay separate. It runs the tests of the ordinary build in CI,
+# except those about speed, installation or the tree, and in the fault tests every allocation and write fails once
+# (tests/unit/trainer_each_call.c, commands_each_call.c). A test that fails here because of gcov's messages (a file size
+# limit is reached) or the speed of this build is reported, but does not invalidate the table.
 set -eu
 cd "$(dirname "$0")/.."
 build=build-coverage

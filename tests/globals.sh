@@ -1,9 +1,9 @@
 #!/bin/sh
-# No mutable globals below main, asked of the object files: nothing of engine, tricks and kernels lies in .data, .bss,
-# .tdata, .tbss or a common block, static locals among them. (Constants with addresses lie in .data.rel.ro, which is
-# read-only once the program runs.) One line a violation; exit status 1 if there is any.
+# Checks in the object files that there are no mutable globals below main: nothing of engine, tricks and kernels is in
+# .data, .bss, .tdata, .tbss or a common block, static locals included. (Constants with addresses are in .data.rel.ro,
+# which is read-only once the program runs.) Prints one line per violation; exit status 1 if there are any.
 #
-# usage: tests/globals.sh BUILD    first proves on planted objects that it sees each kind. Needs objdump and cc.
+# usage: tests/globals.sh BUILD    first proves on planted objects that it finds each kind. Needs objdump and cc.
 set -eu
 build=$1
 allowed='
@@ -14,7 +14,7 @@ engine/cli/main.c.o   unsaved_steps      what it says at the second Ctrl-C
 .c.o                  .gomp_critical_    the lock of "omp critical", of the compiler (GCC)
 '
 
-# One line "FILE SECTION NAME" for each object in a section that is written to. A section itself is a symbol too, of type d.
+# Prints "FILE SECTION NAME" for each object in a writable section. Sections themselves are symbols of type d.
 mutable_of() { # object files
     objdump -t "$@" | awk '
         / file format / { file = $1; sub(/:$/, "", file) }
@@ -22,7 +22,7 @@ mutable_of() { # object files
         section != "" && section !~ /^\.data\.rel\.ro/ && $(NF - 1) != "0000000000000000" { print file, section, $NF }'
 }
 
-# What of it is on no row of the list.
+# Prints the objects that are not on the list of exceptions.
 complaints() { # object files
     mutable_of "$@" | awk -v allowed="$allowed" '
         BEGIN { rows = split(allowed, row, "\n") }
@@ -40,7 +40,7 @@ complaints() { # object files
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 planted=0
-plant() { # COUNT, text, [an option]: so many complaints about it
+plant() { # COUNT, text, [an option]: expects COUNT complaints about the text
     planted=$((planted + 1))
     printf '%s\n' "$2" >"$scratch/a.c"
     "${CC:-cc}" -O2 -fPIC -fopenmp ${3:-} -c -o "$scratch/a.c.o" "$scratch/a.c"

@@ -1,18 +1,19 @@
 #!/bin/sh
-# Builds and tests what is committed here on a system that this machine is not, from nothing.
+# Builds and tests the committed tree on another system, from scratch.
 #
 #   debian13   Debian 13 in a folder: gcc 14, oneDNN 3.7, PyTorch 2.6. In a fresh clone both commands of README.md
-#              (of reproduce.sh five minutes), then PyTorch: our models in it, and its step as a peer
-#   cuda12     Debian 13 with CUDA 12.4 and g++ 13, the oldest that dawn9 is for: the CUDA backend for every GPU that nvcc
-#              knows, the tests of its kernels on their model, and dawn9-cuda12. cuDNN is no package of Debian: headers
+#              (five minutes of reproduce.sh), then PyTorch: loading models, and its training step for comparison
+#   cuda12     Debian 13 with CUDA 12.4 and g++ 13, the oldest supported: the CUDA backend for every GPU that nvcc knows,
+#              the tests of its kernels on the simulated GPU, and dawn9-cuda12. Debian has no package of cuDNN: headers
 #              and libraries come from CUDNN=FOLDER (/usr/local/cuda) of this machine
 #   aarch64    the plain build cross-compiled against Debian's arm64 libraries; its unit tests under qemu-user
 #
 # usage: tests/other-systems.sh debian13|cuda12|aarch64 [FOLDER]
 #
 # FOLDER (build-systems) gets one folder for the system, which is removed first. Needs root, apt and the network; 10 GB
-# and 40 minutes on two cores for debian13, 10 GB and 15 minutes for cuda12, 1 GB and 15 minutes for aarch64. Without one of them: "skipped: REASON: why"
-# and status 77. The last line counts the steps; the exit status is the verdict.
+# and 40 minutes on two cores for debian13, 10 GB and 15 minutes for cuda12, 1 GB and 15 minutes for aarch64. If one of
+# these is missing it prints "skipped: REASON: why" and ends with status 77. The last line counts the steps; the exit status
+# is the verdict.
 # shellcheck disable=SC2317 # step calls the functions
 set -eu
 cd "$(dirname "$0")/.."
@@ -33,7 +34,7 @@ passed=0 failed=0
 skips() { echo "skipped: $1: $2"; exit 77; } # REASON WHY
 say() { printf '\n==== %s (%d s)\n' "$*" $(($(date +%s) - began)); }
 
-# step NAME COMMAND...: one thing that passes or fails.
+# step NAME COMMAND...: runs a step that passes or fails.
 step() {
     name=$1
     shift
@@ -57,12 +58,12 @@ needs() {
     [ "$(df --output=avail -B1G "$folder" | tail -n 1)" -ge "$1" ] || skips disk "$folder has less than $1 GB free"
     shift
     dpkg-query -s "$@" >/dev/null 2>&1 && return 0
-    apt-get update -qq || true # the lists there are may do
+    apt-get update -qq || true # the existing package lists may suffice
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
         skips packages "not all of these can be installed: $*"
 }
 
-# bootstrap SUITE OPTION...: a new system at $root.
+# bootstrap SUITE OPTION...: installs a new system at $root.
 bootstrap() {
     suite=$1
     shift
@@ -75,7 +76,7 @@ bootstrap() {
 
 # ---- Debian 13 ----
 
-# inside COMMAND: a line for the shell of the new system, in the clone. Its mounts end with it.
+# inside COMMAND: runs a line in the shell of the new system, in the clone. Its mounts end with it.
 inside() {
     # shellcheck disable=SC2016 # $0 and $1 are those of the inner shell
     unshare --mount --propagation private sh -c '
@@ -86,14 +87,14 @@ inside() {
 
 installs() { inside "apt-get install -y -qq --no-install-recommends $* >/dev/null"; }
 
-# Long enough to build and to train some steps; what it says when it is stopped is the proof that it did.
+# Runs long enough to build and to train some steps; the message when it is stopped proves that it did.
 begins_to_train() {
     inside "timeout --signal=INT 300 experiments/reproduce.sh 2>&1" >"$folder/reproduce.log" || true
     tail -n 5 "$folder/reproduce.log"
     grep -q 'interrupted before step [1-9]' "$folder/reproduce.log"
 }
 
-# A new Debian 13 with a clone.
+# Makes a new Debian 13 with a clone.
 clone_in_trixie() { # COMPONENTS
     bootstrap trixie --include=ca-certificates --components="$1"
     cp /etc/resolv.conf "$root/etc/"
@@ -105,7 +106,7 @@ debian13() {
     needs 10 debootstrap
     clone_in_trixie main
     data=${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/cifar10
-    if [ -d "$data" ]; then # fetched in there where it is not
+    if [ -d "$data" ]; then # otherwise downloaded in there
         mkdir -p "$root/root/.cache/dawn9"
         cp -r "$data" "$root/root/.cache/dawn9/"
     fi
@@ -121,7 +122,7 @@ debian13() {
 
 # ---- CUDA 12.4 ----
 
-# The two tests that ask cuDNN are left out: cuDNN for another CUDA opens that one's libraries.
+# Leaves out the two tests that call cuDNN: a cuDNN for another CUDA loads the libraries of that version.
 cuda12() {
     cudnn=${CUDNN-/usr/local/cuda}
     [ -f "$cudnn/include/cudnn_version.h" ] || skips cudnn "no $cudnn/include/cudnn_version.h"
@@ -143,13 +144,13 @@ cuda12() {
 
 # ---- aarch64 ----
 
-# Another architecture's packages, unpacked beside each other: nothing of them runs while they are installed.
+# Unpacks packages of another architecture without running anything from them.
 unpack_packages() {
     for package in "$root"/var/cache/apt/archives/*.deb; do dpkg-deb --extract "$package" "$root" || return 1; done
 }
 
-# Without C++, and so without the model of the CUDA kernels. The name of the build's folder must not begin with that of
-# $root: CMake takes what does for a part of it, and then a test does not find libdawn9.
+# Builds without C++, and so without the simulated GPU. The name of the build folder must not begin with that of $root:
+# CMake would take it for a part of $root, and a test would not find libdawn9.
 compiles() {
     libraries=$root/usr/lib/aarch64-linux-gnu/pkgconfig:$root/usr/share/pkgconfig
     env PKG_CONFIG_SYSROOT_DIR="$root" PKG_CONFIG_LIBDIR="$libraries" cmake -G Ninja -S . -B "$folder/build-aarch64" \
@@ -162,8 +163,8 @@ compiles() {
         { tail -n 60 "$folder/aarch64-compile.log"; return 1; }
 }
 
-# Without what takes hours in an emulator: other tests run the same code (tests/CMakeLists.txt, `heavy`). The verdict,
-# and the names of what is skipped for want of oneDNN, are those of tests/run.sh.
+# Leaves out tests that take hours in an emulator, whose code other tests run (tests/CMakeLists.txt, `heavy`). The
+# verdict, and the names of tests that are skipped without oneDNN, are those of tests/run.sh.
 passes() {
     ctest --test-dir "$folder/build-aarch64" --parallel "$(nproc)" --output-on-failure --no-tests=error -L '^unit$' \
         -LE '^heavy$' \
@@ -173,7 +174,7 @@ passes() {
 
 aarch64() {
     needs 2 debootstrap qemu-user-static gcc-aarch64-linux-gnu
-    # The libraries of the Debian that the cross compiler is of.
+    # The libraries must be of the Debian release of the cross compiler.
     bootstrap "$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)" --arch=arm64 --foreign \
         --include=libc6-dev,libgomp1,libyaml-dev,libjansson-dev,libmd-dev,libpng-dev,libcmocka-dev,libstb-dev
     rm -rf "$folder/build-aarch64"

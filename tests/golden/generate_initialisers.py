@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What initialisers must make, computed with PyTorch in float64: filters that whiten patches, with their negatives, and
-convolutions that begin as the identity. Layouts are dawn9's: images N,H,W,C and filters O,H,W,I.
+"""Correct results of initialisers, computed with PyTorch in float64: filters that whiten patches, with their negatives,
+and convolutions initialised as the identity. Layouts are dawn9's: images N,H,W,C and filters O,H,W,I.
 
 Run:  /usr/bin/python3 generate_initialisers.py --out initialisers.safetensors
 Needs python3-torch and python3-numpy (Debian packages).
@@ -10,7 +10,7 @@ import numpy as np, torch
 from generate import save, whitening
 from generate_networks import MEAN, STD
 
-IMAGES, SIDE = 12, 16                                     # smooth ones, so that no two eigenvalues are close
+IMAGES, SIDE = 12, 16                                     # smooth images, so that no two eigenvalues are close
 WHITENINGS = {"whiten2": (2, 5e-4), "whiten3": (3, 1e-2)}
 DIRACS = {"stem.conv.weight": (16, 3), "layer1.conv.weight": (32, 16), "layer3.res1.conv.weight": (64, 64)}
 

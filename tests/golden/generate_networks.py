@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Reference cases of the networks beside ResNet-9, computed with PyTorch in float64: what generate.py is for the tricks.
+"""Reference cases of the networks other than ResNet-9, computed with PyTorch in float64.
 
-The networks are written out here a second time, from their papers and torchvision's definitions, and share no line with
-dawn9. Initial weights are numbers that bfloat16 holds, and stored so; images and labels are drawn by numpy. Everything that
-a step depends on is random: scales and biases of norms too, so that no factor of 1 hides a mistake. Dropout keeps the
-elements that dawn9 keeps: Philox4x32-10 by position, step and role (kernels/formulas/dropout.h).
+The networks are implemented here again, from their papers and torchvision's definitions, and share no code with dawn9.
+Initial weights are exact in bfloat16 and stored in it; images and labels are drawn by numpy. All inputs of a step are
+random, including scales and biases of norms, so that no factor of 1 hides a mistake. Dropout keeps the same elements as
+dawn9: Philox4x32-10 by position, step and role (kernels/formulas/dropout.h).
 
 Run:  /usr/bin/python3 generate_networks.py --out DIR [--only NAME]
 Needs python3-torch and python3-numpy (Debian packages).
@@ -15,7 +15,7 @@ from generate import save
 
 MEAN, STD = [0.48, 0.46, 0.41], [0.23, 0.22, 0.24]
 CLASSES = [f"class {i}" for i in range(5)]
-SEED = 1                                                  # of the run: verify's
+SEED = 1                                                  # of the run, as in `dawn9 verify`
 STEPS, MOMENTUM, DECAY = 3, 0.9, 5e-3
 
 def philox(key, c0, c1, c2, c3):
@@ -36,7 +36,7 @@ def role_stream(role):
     return h
 
 def keeps(role, step, p, shape):
-    """Which elements of a batch (N, C, H, W) or (N, C) dropout keeps; dawn9 counts them as (N, H, W, C)."""
+    """The elements of a batch (N, C, H, W) or (N, C) that dropout keeps; dawn9 numbers them as (N, H, W, C)."""
     n, c, *side = shape
     count = int(np.prod(shape))
     words = philox(SEED, np.arange((count + 3) // 4), step, 7, role_stream(role)).reshape(-1)[:count]
@@ -44,7 +44,7 @@ def keeps(role, step, p, shape):
     return kept.permute(0, 3, 1, 2) if side else kept
 
 class Net:
-    """Parameters and statistics by dawn9's names; a forward pass makes those that are not there yet."""
+    """Parameters and statistics under dawn9's names; a forward pass creates those that do not exist yet."""
     def __init__(s, case, dtype, gen):
         s.build, s.dtype, s.gen, s.p, s.stat = case["build"], dtype, gen, {}, {}
         s.bn_eps, s.bn_momentum = case.get("bn_eps", 1e-5), case.get("bn_momentum", 0.1)
@@ -102,8 +102,8 @@ def resnet(depth, kind, width):
                 if stride > 1 or x.shape[1] != sizes[-1][0]:
                     shortcut = net.norm(net.conv(x, role + ".downsample.0", sizes[-1][0], 1, stride), role + ".downsample.1")
                 for i, size in enumerate(sizes, 1):
-                    # A small last scale: with so few numbers in a norm, fifty layers of full residuals are chaotic, and
-                    # float32 ends somewhere else after three steps.
+                    # A small last scale, because with so few numbers in a norm fifty layers of full residuals are
+                    # chaotic, and float32 and float64 would differ after three steps.
                     x = net.norm(net.conv(x, f"{role}.conv{i}", *size), f"{role}.bn{i}", 0.2 if i == len(sizes) else 1)
                     x = F.relu(x if i < len(sizes) else x + shortcut)
         return net.linear(x.mean((2, 3)), "fc", len(CLASSES))
@@ -123,7 +123,7 @@ def densenet(net, x):
     return net.linear(x.mean((2, 3)), "classifier", len(CLASSES))
 
 def airbench(residual, depth):
-    """Keller Jordan's network. The scales of its norms and the filters of its first layer never move."""
+    """Keller Jordan's network. The scales of its norms and the filters of its first layer are fixed."""
     def build(net, x):
         x = F.gelu(net.conv(x, "whiten.conv", 24, 2, bias=True, pad=0))
         for g, channels in enumerate((4, 6, 6), 1):
@@ -154,7 +154,7 @@ CASES = {
 }
 
 def update(form, rate, decay, w, g, v):
-    """In place. plain and torch are torch.optim.SGD, torch its Nesterov form; page is that with the rate inside the velocity."""
+    """Updates in place. plain and torch are torch.optim.SGD, torch with Nesterov; page has the rate inside the velocity."""
     if form == "page":
         d = -rate * (g + decay * w)
         v.mul_(MOMENTUM).add_(d)
@@ -220,7 +220,7 @@ if __name__ == "__main__":
     for name, case in CASES.items():
         if a.only and name != a.only: continue
         best = None
-        for seed in range(1, 21):   # one on which float32 agrees, so that no near-tie of a ReLU or a pool decides: generate.py
+        for seed in range(1, 21):   # a seed on which float32 agrees, without near-ties of a ReLU or a pool: see generate.py
             t, u = run(case, seed, torch.float64), run(case, seed, torch.float32)
             err = max(float((u[k].double() - t[k]).norm() / t[k].norm().clamp_min(1e-12)) for k in t if k.startswith(("final/", "grad/", "step", "eval/", "ema/")))
             if best is None or err < best[0]: best = (err, seed, t)

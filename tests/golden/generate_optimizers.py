@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""Reference cases of the optimizers beside SGD, computed with PyTorch in float64 on networks of generate_networks.py.
+"""Reference cases of the optimizers other than SGD, computed with PyTorch in float64 on networks of
+generate_networks.py.
 
-Adam and AdamW are torch.optim's own; Muon is written out here, for the filters, beside torch.optim's SGD for the rest. Each has groups as dawn9 has: biases take a multiple of the rate, and their decay is
-divided by it. The decay is strong, and epsilon large, so that a mistake in either shows.
+Adam and AdamW are torch.optim's; Muon is implemented here for the filters, with torch.optim's SGD for the other
+parameters. The groups are dawn9's: biases have a multiple of the learning rate, and their decay is divided by it. The
+decay is strong, and epsilon large, so that a mistake in either is noticed.
 
 Run:  /usr/bin/python3 generate_optimizers.py --out DIR [--only NAME]
 Needs python3-torch and python3-numpy (Debian packages).
@@ -18,7 +20,7 @@ RESNET = dict(build=resnet(18, "cifar", 2), model="{name: resnet, depth: 18, wid
 ADAM = f"momentum: {MOMENTUM}, beta2: {BETA2}, epsilon: {EPSILON!r}, weight_decay: {DECAY}, bias_lr_multiplier: {BIASES}"
 
 def moments(kind):
-    """torch.optim's own, over weights and biases."""
+    """An optimizer of torch.optim over weights and biases."""
     def make(params):
         groups = [dict(params=[t for k, t in params.items() if k.endswith("bias") == bias], times=BIASES if bias else 1,
                        weight_decay=DECAY / BIASES if bias else DECAY) for bias in (False, True)]
@@ -31,7 +33,7 @@ def moments(kind):
     return make
 
 def orthogonal(x, steps):
-    """The iteration on (outputs, everything else), or on its transpose where that is wider."""
+    """The iteration on (outputs, everything else), or on its transpose if that has fewer rows."""
     x = x / (x.norm() + 1e-7)
     wide = x if len(x) <= x.shape[1] else x.t()
     for _ in range(steps):
@@ -99,7 +101,7 @@ if __name__ == "__main__":
     for name, case in CASES.items():
         if a.only and name != a.only: continue
         best = None
-        for seed in range(1, 21):   # one on which float32 agrees: generate_networks.py
+        for seed in range(1, 21):   # a seed on which float32 agrees: see generate_networks.py
             t, u = run(case, seed, torch.float64), run(case, seed, torch.float32)
             err = max(float((u[k].double() - t[k]).norm() / t[k].norm().clamp_min(1e-12)) for k in t if k.startswith(("final/", "grad/", "step", "eval/")))
             if best is None or err < best[0]: best = (err, seed, t)

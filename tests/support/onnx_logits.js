@@ -1,6 +1,7 @@
 // Runs an ONNX model in ONNX Runtime on the images of `dawn9 eval --logits` and compares the logits.
 //
-//   node onnx_logits.js MODEL.onnx LOGITS.safetensors      status 1 beyond 1e-4 of the largest logit, or without comparison
+//   node onnx_logits.js MODEL.onnx LOGITS.safetensors      status 1 if they differ by more than 1e-4 of the largest logit,
+//                                                          or if nothing was compared
 const fs = require("fs");
 const ort = require("onnxruntime-node");
 

@@ -1,10 +1,10 @@
-"""Changes a safetensors file of f32: what a test wants wrong or foreign.
+"""Edits a safetensors file of f32, to make wrong or foreign files for tests.
 
 python3 tensors.py IN OUT [EDIT...]
   NAME=VALUE        fills the tensor
   NAME=FIRST,LAST   keeps a range of its rows
-  -NAME, +NAME      leaves it out; adds one of two numbers
-  metadata          the metadata stays; else it goes
+  -NAME, +NAME      leaves the tensor out; adds a tensor of two numbers
+  metadata          keeps the metadata, which is left out otherwise
 """
 import json, struct, sys
 source, out, *edits = sys.argv[1:]
