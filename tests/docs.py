@@ -1,36 +1,36 @@
-"""Executes the pages as a new user would: README.md and docs/, block by block, in a copy of the tree.
+"""Executes the commands on the pages, README.md and docs/, block by block, in a copy of the tree.
 
 usage: docs.py run|long SOURCE DAWN9 [PAGE...]    or: docs.py prove
 
-The words after a block's language say what becomes of it:
+The words after a block's language say when it is executed:
 
-    run              executed by every test run; must be quick
-    long             executed by tests/run.sh --long, together with the page's `run` blocks, in order
-    gpu              never executed here
-    untested=WHY     never executed at all, for the reason given
-    small            (with long) every test run executes it too, there with few images in configs/synthetic.yaml
-    cifar10          (with long) executed where CIFAR-10 is there
-    status=N         the exit status, 0 when not given
-    file=PATH        not commands: the block becomes this file of the copy, later blocks use it
+    run              in every test run; must be quick
+    long             only by tests/run.sh --long, together with the page's `run` blocks, in order
+    gpu              never here
+    untested=WHY     never, for the given reason
+    small            (with long) also in every test run, with few images in configs/synthetic.yaml
+    cifar10          (with long) only if CIFAR-10 is installed
+    status=N         the expected exit status; default 0
+    file=PATH        no commands: the block is written to this file of the copy, for later blocks
 
     accuracy=P loss=L epoch=N
-                     how far numbers of that name may be off (below); P,P,...: in the first line that has one, the second
+                     tolerance of numbers of that kind (below); P,P,...: in the first line that has one, the second ...
 
-An `sh` block is a script. A `console` block shows commands after "$ " and what each prints. Every line is compared, and
-in it every word and every number; a line "..." stands for any lines, "..." at the end of a line for its rest. May differ:
+An `sh` block is a script. A `console` block shows commands after "$ " and the output of each. Every word and number of
+every line is compared; a line "..." matches any lines, "..." at the end of a line the rest of it. These may differ:
 
-- the processor's name, the threads and the precision that it chose (the line that a run begins with);
-- times, speeds and memory in use, known by their unit (`3 s`, `5 images/s`, `1 GiB`), their name (`train_seconds 3`) or
-  the head of their column (`seconds`, `images/s`);
-- what rounding leaves, in a column headed `error`: by a factor of 100 either way;
-- what training gives, where the block has the word for it and as far as that says: percentages under `accuracy` and
-  `with TTA`, before ` plain` or ` with TTA` and alone in a column, and `"probability"` times 100 (accuracy); what stands
-  under `train loss` (loss); the epoch that met the target (epoch); rows of `compare` likewise. AVX2, AVX-512, AMX and
-  oneDNN round differently, and training carries that on.
+- the name of the processor, the threads and the precision that it selects (the first line of a run);
+- times, speeds and memory in use, identified by their unit (`3 s`, `5 images/s`, `1 GiB`), their name (`train_seconds 3`)
+  or the head of their column (`seconds`, `images/s`);
+- rounding errors, in a column headed `error`: by a factor of 100 either way;
+- results of training, within the tolerances of the block: percentages under `accuracy` and `with TTA`, before ` plain` or
+  ` with TTA` and alone in a column, and `"probability"` times 100 (accuracy); numbers under `train loss` (loss); the epoch
+  that met the target (epoch); rows of `compare` likewise. AVX2, AVX-512, AMX and oneDNN round differently, and training
+  amplifies that.
 
-What shows a measured speed has the commit that made it nearby. Every block of commands has one of the first four words,
-every block a language, every relative link a target. The copy's build/ is a link to DAWN9's folder, or a build of the
-copy where a block would change it."""
+A block with a measured speed must have the commit that it was measured at nearby. Every block of commands must have one
+of the first four words, every block a language, every relative link a target. The copy's build/ is a link to the folder of
+DAWN9, or a build of the copy if a block changes the sources."""
 
 import collections
 import os
@@ -44,19 +44,19 @@ from dataclasses import dataclass, field
 
 COMMANDS = ("sh", "console")
 FATES = ("run", "long", "gpu", "untested")
-SECONDS = {"run": 300, "long": 3600}  # that one command may take
+SECONDS = {"run": 300, "long": 3600}  # time limit of a command
 FEW_IMAGES = ("dataset: synthetic", "dataset: synthetic, synthetic_train: 128, synthetic_test: 64")
-TOLERANCES = ("accuracy", "loss", "epoch")  # words of a block: how far training may be off
+TOLERANCES = ("accuracy", "loss", "epoch")  # words of a block with tolerances of training results
 
 
 @dataclass
 class Block:
     page: str
-    line: int  # of its fence
+    line: int  # line of its fence
     language: str
     tags: dict
     text: list = field(default_factory=list)
-    nearby: str = ""  # the lines around it, where a commit is looked for
+    nearby: str = ""  # the lines around it, which may name a commit
 
     @property
     def fate(self):
@@ -88,7 +88,7 @@ def read_blocks(page, text):
 
 
 def complaints_of(block):
-    """What is wrong with a block before it is executed."""
+    """The mistakes of a block that are visible before it is executed."""
     known = FATES + TOLERANCES + ("small", "cifar10", "status", "file")
     shown = "\n".join(block.text)
     if block.language in ("", "bash", "shell", "shell-session"):
@@ -113,7 +113,7 @@ def complaints_of(block):
 
 
 def anchor(heading):
-    """GitHub's name of a heading."""
+    """GitHub's anchor of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -138,7 +138,7 @@ def dead_links(source, page, text):
 
 NUMBER = r"[-+−]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 COLUMNS = {"images/s": "time", "seconds": "time", "error": "error", "train loss": "loss", "accuracy": "accuracy", "with TTA": "accuracy"}
-PLACES = [  # name of a number, what stands before it, what behind it
+PLACES = [  # name of a number, text before it, text after it
     ("time", r"", r" ?(?:[mµ]?s|minutes?|images/s|[GT]FLOP/s|[GT]B/s|[KMG]i?B)(?![\w/])"),
     ("time", r"\w_seconds $", r""),
     ("accuracy", r"", r"% (?:plain|with TTA)\b"),
@@ -152,18 +152,18 @@ DEVICE = re.compile(r" in \w+: (.* parameters), .*, \d+ threads?$")
 
 
 def cells_of(line):
-    """[(start, end)] of what two blanks divide, so of a table's columns."""
+    """[(start, end)] of the parts of a line that are separated by two blanks, such as the columns of a table."""
     return [match.span() for match in re.finditer(r"\S+(?: \S+)*", line)]
 
 
 def heads_of(line):
-    """The columns' heads, where a line is a table's first; otherwise None."""
+    """The heads of the columns if the line is the head of a table; otherwise None."""
     heads = [line[start:end] for start, end in cells_of(line)]
     return heads if len(heads) > 2 and any(head in COLUMNS for head in heads) and not re.search(r"\d", line) else None
 
 
 def name_of(line, number, heads):
-    """What a number of a shown line is, if it is anything that may differ."""
+    """The kind of a number in a shown line, if it may differ."""
     spans = cells_of(line)
     column = next(i for i, (start, end) in enumerate(spans) if start <= number.start() < end)
     if heads and len(spans) >= len(heads) and column < len(heads) and spans[column] == number.span() and heads[column] in COLUMNS:
@@ -175,7 +175,7 @@ def name_of(line, number, heads):
 
 
 def readings(line, heads):
-    """A pattern of what may stand for a shown line, with a group for each number that may differ, and [(name, number)]."""
+    """A pattern for a shown line, with a group for each number that may differ, and [(name, number)]."""
     pattern, numbers, at = "", [], 0
     for number in re.finditer(r"(?<![\w.])" + NUMBER + r"(?![\d.])", line):
         name = name_of(line, number, heads)
@@ -198,7 +198,7 @@ def is_near(name, shown, printed, within):
 
 
 def agrees(line, printed, heads, within):
-    """Is this what a shown line says?"""
+    """Does a printed line agree with a shown one?"""
     line = DEVICE.sub(r" in PRECISION: \1, DEVICE", line.rstrip())
     pattern, numbers = readings(line.removesuffix("...").strip(), heads)
     found = re.fullmatch(pattern + (".*" if line.endswith("...") else ""), DEVICE.sub(r" in PRECISION: \1, DEVICE", printed.strip()))
@@ -207,7 +207,7 @@ def agrees(line, printed, heads, within):
 
 
 def difference(expected, printed, tolerances):
-    """None, or the first shown line that was not printed. `tolerances`: {name: how far each line's may be off}."""
+    """None, or the first shown line that was not printed. `tolerances`: {name: tolerance of each line}."""
     at, skipping, heads = 0, False, None
     left = {name: list(each) for name, each in tolerances.items()}
     for line in expected:
@@ -228,7 +228,7 @@ def difference(expected, printed, tolerances):
 
 
 def commands_of(block):
-    """[(command, shown lines)]: of a script the whole, with nothing shown (None)."""
+    """[(command, shown lines)]; a script is one command without shown lines (None)."""
     if block.language == "sh":
         return [("\n".join(block.text), None)]
     commands = []
@@ -246,12 +246,12 @@ def commands_of(block):
 
 
 def make_copy(source, dawn9, folder, blocks):
-    """The tree as git knows it, and a build."""
+    """A copy of the files that git lists, with a build."""
     listed = subprocess.run(["git", "-c", "safe.directory=*", "-C", source, "ls-files", "-co", "--exclude-standard", "-z"],
                             stdout=subprocess.PIPE, check=True)
     names = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
     for name in names:
-        if os.path.isfile(os.path.join(source, name)):  # git still lists what was just removed
+        if os.path.isfile(os.path.join(source, name)):  # git also lists files that were just removed
             os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
             shutil.copy2(os.path.join(source, name), os.path.join(folder, name))
     if any(re.search(r"cmake --build|setup\.sh|reproduce\.sh", "\n".join(block.text)) for block in blocks):
@@ -270,7 +270,7 @@ def environment(folder, data):
 
 
 def call(command, folder, variables, seconds):
-    """Status and lines. Whatever ends this program or takes too long ends the command's children too."""
+    """Status and lines of a command. A time limit or an interrupt also ends the children of the command."""
     with subprocess.Popen(["sh", "-euc", command], cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, start_new_session=True) as process:
         try:
@@ -285,7 +285,7 @@ def call(command, folder, variables, seconds):
 
 
 def execute(block, folder, variables, seconds):
-    """None, or what went wrong. Each command may take `seconds`."""
+    """None, or the failure. Each command may take `seconds`."""
     expected = int(block.tags.get("status") or 0)
     tolerances = {name: list(map(float, block.tags[name].split(","))) for name in TOLERANCES if name in block.tags}
     for command, shown in commands_of(block):
@@ -309,7 +309,7 @@ def execute_small(block, folder, variables, seconds):
 
 
 def find_data(dawn9):
-    """CIFAR-10's folder, or None."""
+    """The folder of CIFAR-10, or None."""
     try:
         done = subprocess.run([dawn9, "data", "check", "cifar10", "--json"], capture_output=True, check=False)
     except OSError:
@@ -319,7 +319,7 @@ def find_data(dawn9):
 
 
 def check_page(mode, source, dawn9, page, count):
-    """The page's complaints; counts into `count`."""
+    """The complaints about a page; adds to `count`."""
     text = open(os.path.join(source, page), encoding="utf-8").read()
     blocks = read_blocks(page, text)
     bad = [f"{block}: {what}" for block in blocks for what in complaints_of(block)] + list(dead_links(source, page, text))
@@ -369,13 +369,13 @@ def check(mode, source, dawn9, pages):
     return not bad and count["executed"] > 0
 
 
-# ---- the proof that the rules bite ----
+# ---- proof that the rules find mistakes ----
 
 TABLE = """```console run accuracy=5,1 loss=0.1
 $ echo 'epoch  train loss  accuracy  images/s'; echo '    1         2.1     30.00       105'; echo '    2         0.5     90.00       110'
 epoch  train loss  accuracy  images/s
 """
-PLANTED = [  # text of a page, what must be said of it (None: nothing)
+PLANTED = [  # text of a page, a part of the expected complaint (None: no complaint)
     ("```sh\ntrue\n```", "one of run, long"),
     ("```\n$ true\n```", "names its language"),
     ("```sh run long\ntrue\n```", "one of run, long"),
@@ -444,7 +444,7 @@ PLANTED = [  # text of a page, what must be said of it (None: nothing)
 
 
 def misjudged(planted, said_of):
-    """Of how many (TEXT, WANTED) something else is said than what has WANTED in it, or nothing where that is None."""
+    """The number of (TEXT, WANTED) whose complaints do not contain WANTED, or exist although WANTED is None."""
     wrong = 0
     for text, wanted in planted:
         said = said_of(text)
