@@ -1,7 +1,7 @@
-# bash completion of dawn9. The program itself knows what fits (dawn9 help --complete); this asks it and lists files.
+# bash completion of dawn9. The program prints the matching words (dawn9 help --complete); this adds files.
 
-# Readline breaks words at = and : too. The words as dawn9 will see them, into the array `words`: what no blank stands
-# between is one word; what is behind the cursor is left out.
+# Readline also breaks words at = and :. This sets the array `words` to the arguments that dawn9 will get: parts without a
+# blank between them are joined, and text after the cursor is left out.
 _dawn9_words() {
     local rest=${COMP_LINE:0:COMP_POINT} part
     words=()

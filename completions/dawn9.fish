@@ -1,6 +1,6 @@
-# fish completion of dawn9. The program itself knows what fits (dawn9 help --complete); this asks it and lists files.
+# fish completion of dawn9. The program prints the matching words (dawn9 help --complete); this adds files.
 
-# A path that completes the value of an option written --option=VALUE keeps what stands before it.
+# For an option written --option=VALUE, completed paths keep the part before VALUE.
 function __dawn9_paths --argument-names current pattern
     set -l head (string match --regex -- '^--[^=]*=' $current)
     set -l value (string replace --regex -- '^--[^=]*=' '' $current)

@@ -1,5 +1,5 @@
 #compdef dawn9
-# zsh completion of dawn9. The program itself knows what fits (dawn9 help --complete); this asks it and lists files.
+# zsh completion of dawn9. The program prints the matching words (dawn9 help --complete); this adds files.
 
 _dawn9() {
     local program=${~words[1]} line name
@@ -23,7 +23,7 @@ _dawn9() {
     return 0
 }
 
-# Autoloaded as _dawn9 this file is the function's body; sourced, it only names it.
+# Autoloaded as _dawn9, this file is the body of the function; sourced, it only registers it.
 if [[ ${funcstack[1]-} = _dawn9 ]]; then
     _dawn9 "$@"
 else

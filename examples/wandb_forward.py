@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Forwards a run to Weights & Biases: `dawn9 train CONFIG --events | examples/wandb_forward.py PROJECT`.
 
-Each epoch's line becomes a step, the result becomes the configuration and the summary; with --runs each seed is a run of
-its own. The lines go on to standard output. Needs the wandb package; anything else with the same three calls would do."""
+The line of each epoch becomes a step, the result becomes the configuration and the summary; with --runs each seed is a
+separate run. The lines are also printed. Needs the wandb package, or another one with the same three calls."""
 import json
 import sys
 
