@@ -10,7 +10,7 @@ typedef struct color_jitter {
 } color_jitter;
 
 static const d9_option options[] = {{"brightness", D9_OPTION_REAL, offsetof(color_jitter, brightness), "0.14", 0, 1,
-                                     NULL, "largest shift of an image, in standard deviations of its pixels"},
+                                     NULL, "largest shift of an image, in standard deviations of the pixels"},
                                     {"contrast", D9_OPTION_REAL, offsetof(color_jitter, contrast), "0.13", 0, 1, NULL,
                                      "largest distance from 1 of the factor that then scales the image"},
                                     {0}};
