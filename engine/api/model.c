@@ -1,12 +1,11 @@
-/* The public API: models. A model is a file in memory; the network it describes is planned when it is first used. See
- * dawn9.h. */
+/* The public API: models. A model is a file in memory; its network is planned at first use. See dawn9.h. */
 #include "api/handles.h"
 #include "exchange/model.h"
 #include "core/system.h"
 
 #include <string.h>
 
-enum { MANY = 64 }; /* images in a batch of predictions, beyond which a larger one gains nothing */
+enum { MOST_IMAGES = 64 }; /* largest batch for predictions; larger ones are not faster */
 
 /* ---- a model from a file's bytes ---- */
 
@@ -59,7 +58,7 @@ void dawn9_model_free(dawn9_model *model) {
     d9_release(context, model);
 }
 
-/* ---- what it says of itself ---- */
+/* ---- properties ---- */
 
 int64_t dawn9_model_height(const dawn9_model *model) { return model->description->height; }
 
@@ -86,7 +85,7 @@ dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation) {
     D9_TRY(d9_config_dataset(context, config, &options.dataset));
     D9_TRY(d9_description_apply(context, model->description, model->name, options.dataset));
     const d9_session_options open = options;
-    options.dataset = NULL; /* taken over */
+    options.dataset = NULL; /* now owned by the session */
     D9_TRY(d9_session_open(context, &open, &session));
     D9_TRY(d9_model_load(&session, model->name, model->file));
     D9_TRY(d9_session_evaluate(&session, &found));
@@ -103,7 +102,8 @@ done:
 
 /* ---- prediction ---- */
 
-/* A predictor's batch is made for about `count` images; for many more, and for features, another one is opened. */
+/* Opens a predictor with a batch of about `count` images. An open predictor is replaced if many more images come or if
+ * features are needed that it does not compute. */
 static d9_status open_predictor(dawn9_model *model, int64_t count, bool features) {
     d9_predictor *predictor = &model->predictor;
     const d9_predictor_options options = {.model = model->name,
@@ -113,7 +113,7 @@ static d9_status open_predictor(dawn9_model *model, int64_t count, bool features
                                           .features = features || predictor->features > 0};
     if (predictor->context) {
         const int64_t batch = predictor->session.program.extent.batch;
-        if ((count <= batch || batch >= MANY) && (predictor->features > 0 || !features)) return D9_OK;
+        if ((count <= batch || batch >= MOST_IMAGES) && (predictor->features > 0 || !features)) return D9_OK;
         d9_predictor_close(predictor);
     }
     return d9_predictor_open(model->context, &options, predictor);
@@ -123,7 +123,7 @@ static void narrow(const double *from, int64_t count, float *to) {
     for (int64_t i = 0; to && i < count; i++) to[i] = (float)from[i];
 }
 
-/* Of an opened predictor. Each output may be NULL. */
+/* Runs the opened predictor. Each output may be NULL. */
 static d9_status predict(dawn9_model *model, const uint8_t *images, int64_t count, int32_t *labels,
                          float *probabilities, float *features) {
     d9_status status;

@@ -6,13 +6,13 @@
 #include <math.h>
 #include <stdio.h>
 
-typedef struct run { /* what the trainer's callbacks are given */
+typedef struct run { /* argument of the trainer's callbacks */
     const dawn9_train_options *options;
-    volatile sig_atomic_t stop; /* the trainer's interrupt */
-    uint8_t *bytes;             /* the file of the model that the run leaves; NULL: none yet */
+    volatile sig_atomic_t stop; /* set to stop: the trainer's interrupt flag */
+    uint8_t *bytes;             /* content of the model file of this run; NULL: none yet */
     size_t size;
     bool wants_model;
-    int64_t step; /* done */
+    int64_t step; /* steps done */
     double seconds;
 } run;
 
@@ -49,7 +49,7 @@ static d9_status on_kept(void *user, d9_session *session) {
     return d9_model_encode(session, session->config->title, &self->bytes, &self->size);
 }
 
-/* A run that was resumed behind its best epoch has the model in its folder alone. */
+/* Reads the model from the run's folder: a run resumed after its best epoch never had that model in memory. */
 static d9_status read_kept(d9_context *context, run *self) {
     d9_status status;
     d9_text path;
@@ -66,7 +66,7 @@ done:
 
 static double clock_seconds(const d9_result *result, const char *name) {
     const d9_clock *clock = d9_clock_find(name);
-    if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY) return NAN; /* several calls */
+    if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY) return NAN; /* the clock would span several calls */
     return d9_timeline_sum(result->timeline, clock, result->epoch_to_target);
 }
 
@@ -116,7 +116,7 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
     if (model) {
         if (!self.bytes) D9_TRY(read_kept(context, &self));
         uint8_t *bytes = self.bytes;
-        self.bytes = NULL; /* taken over */
+        self.bytes = NULL; /* now owned by the model */
         D9_TRY(d9_api_model(context, config->inner->title, bytes, self.size, dawn9_config_text(config), NULL, model));
     }
 done:

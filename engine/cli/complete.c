@@ -106,7 +106,7 @@ static void offer_topics(completer *self) {
     if (*self->current) offer_key_names(self, "");
 }
 
-/* The names of files in the folders that d9_installed_or_here looks through: "dawn94". In the current folder itself,
+/* The names of files in the folders that d9_installed_resolve looks through: "dawn94". In the current folder itself,
  * the shell finds them. */
 static void offer_names_in(completer *self, const char *folder) {
     d9_context quiet = *self->text->context;
@@ -125,7 +125,7 @@ static void offer_names_in(completer *self, const char *folder) {
 
 /* Only after something was typed, because there are many. */
 static void offer_installed(completer *self, d9_installed_kind kind) {
-    const char *const *usual = d9_installed_usual(kind);
+    const char *const *usual = d9_installed_subfolders(kind);
     char installed[D9_INSTALLED_BYTES];
     for (int i = 1; *self->current && usual[i]; i++) {
         offer_names_in(self, usual[i]);

@@ -156,7 +156,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     D9_TRY(find_words(cli, chosen, &path, &model));
     D9_TRY(d9_cli_check_output(cli, chosen->logits, "--logits", path));
     D9_TRY(d9_cli_check_output(cli, chosen->logits, "--logits", model));
-    D9_TRY(d9_file_check_place(&cli->context, chosen->logits));
+    D9_TRY(d9_file_check_writable(&cli->context, chosen->logits));
     D9_TRY(load(cli, chosen, path, model, &config, &dataset));
     const d9_session_options open = {.config = config,
                                      .seed = (uint64_t)config->seed,

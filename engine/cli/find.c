@@ -82,11 +82,11 @@ done:
 
 d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word, char found[D9_INSTALLED_BYTES]) {
     d9_status status = D9_OK;
-    const char *name, *const *usual = d9_installed_usual(kind);
+    const char *name, *const *usual = d9_installed_subfolders(kind);
     char *folder, *path, root[D9_INSTALLED_BYTES];
     const bool exact = d9_installed_is_exact(word);
     neighbours *all;
-    if (d9_installed_or_here(&cli->context, kind, word, found) || !*word) goto done;
+    if (d9_installed_resolve(&cli->context, kind, word, found) || !*word) goto done;
     D9_TRY(split(cli, word, &folder, &name, &all));
     const bool installed = !exact && d9_installed_find(&cli->context, kind, "", root);
     for (int r = 0; r < 1 + installed; r++)
@@ -102,11 +102,11 @@ done:
 /* Says where the word was looked for, and what else it is. */
 static d9_status nowhere(d9_cli *cli, d9_installed_kind kind, const char *word) {
     const d9_installed_kind other = kind == D9_INSTALLED_CONFIGS ? D9_INSTALLED_EXPERIMENTS : D9_INSTALLED_CONFIGS;
-    const char *const *usual = d9_installed_usual(kind);
+    const char *const *usual = d9_installed_subfolders(kind);
     const char *ending = d9_text_ends_in(word, ".yaml") ? "" : ".yaml";
     char path[D9_INSTALLED_BYTES];
     d9_text places;
-    if (d9_installed_or_here(&cli->context, other, word, path))
+    if (d9_installed_resolve(&cli->context, other, word, path))
         return d9_fail(&cli->context, D9_USAGE, "%s: %s is %s", word, path,
                        other == D9_INSTALLED_CONFIGS ? "a configuration: train, ablate and config take it"
                                                      : "an experiment: dawn9 experiment takes it");

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "core/installed.h"
 
-/* As d9_installed_or_here. There is none, but one of a similar name: D9_USAGE, which says so. Nothing near: D9_OK with
+/* As d9_installed_resolve. There is none, but one of a similar name: D9_USAGE, which says so. Nothing near: D9_OK with
  * the word itself, and loading says what is wrong with it. */
 D9_MUST_USE d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word,
                                   char found[D9_INSTALLED_BYTES]);

@@ -172,7 +172,7 @@ static void write_page(d9_live_page *page, const char *state) {
     d9_text_init(&page->context, &text);
     d9_template_fill("live.html", put_place, &self, &text);
     d9_status status = d9_text_status(&text);
-    if (status == D9_OK) status = d9_file_show(&page->context, page->path, d9_text_get(&text), text.size);
+    if (status == D9_OK) status = d9_file_write_unsynced(&page->context, page->path, d9_text_get(&text), text.size);
     if (status != D9_OK && !page->warned) d9_log(&page->context, D9_LOG_WARNING, "no page: %s", page->context.message);
     page->warned = page->warned || status != D9_OK;
     d9_context_clear(&page->context);

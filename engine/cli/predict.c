@@ -278,8 +278,8 @@ static d9_status open_model(prediction *self) {
         D9_TRY(d9_cli_check_output(self->cli, options->sheet, "--sheet", self->pictures.rows[i].path));
         D9_TRY(d9_cli_check_output(self->cli, options->features, "--features", self->pictures.rows[i].path));
     }
-    D9_TRY(d9_file_check_place(&self->cli->context, options->sheet));
-    D9_TRY(d9_file_check_place(&self->cli->context, options->features));
+    D9_TRY(d9_file_check_writable(&self->cli->context, options->sheet));
+    D9_TRY(d9_file_check_writable(&self->cli->context, options->features));
     D9_TRY(d9_sheet_check_name(&self->cli->context, "--sheet", options->sheet));
     D9_TRY(read_config(self, &yaml));
     if (options->config) open.config = d9_text_get(&yaml);

@@ -239,7 +239,7 @@ done:
 }
 
 bool d9_config_find(d9_context *context, const char *path, char found[D9_INSTALLED_BYTES]) {
-    return d9_installed_or_here(context, D9_INSTALLED_CONFIGS, path, found);
+    return d9_installed_resolve(context, D9_INSTALLED_CONFIGS, path, found);
 }
 
 d9_status d9_config_load(d9_context *context, const char *path, const d9_config_edits *edits, d9_config **config) {

@@ -1,4 +1,4 @@
-/* The arena: blocks in a list, each carved from the front. */
+/* The arena: a list of blocks, each filled from its start. */
 #include "core/arena.h"
 #include "core/system.h"
 
@@ -15,7 +15,7 @@ struct d9_arena_block {
 
 static d9_status add_block(d9_context *context, d9_arena *arena, size_t bytes) {
     size_t capacity = bytes > BLOCK_BYTES / 2 ? bytes : BLOCK_BYTES - sizeof(struct d9_arena_block);
-    struct d9_arena_block *block; /* the header, and behind it `capacity` bytes */
+    struct d9_arena_block *block; /* the header followed by `capacity` bytes */
     d9_status status = d9_allocate_items(context, 1, sizeof *block + capacity, "an arena", &block);
     if (status != D9_OK) return status;
     block->capacity = capacity;
@@ -45,7 +45,7 @@ d9_status d9_arena_allocate_items(d9_context *context, d9_arena *arena, size_t c
     void *items = NULL;
     const size_t bytes = count > SIZE_MAX / item_bytes ? SIZE_MAX : count * item_bytes;
     const d9_status status = d9_arena_allocate(context, arena, bytes, &items);
-    memcpy(pointer, &items, sizeof items); /* all pointers to objects look alike, as POSIX has it */
+    memcpy(pointer, &items, sizeof items); /* POSIX guarantees that all object pointers have the same representation */
     return status;
 }
 

@@ -1,5 +1,5 @@
-/* An arena: many small allocations with one owner and one end. Everything it hands out is zeroed,
- * 16-byte aligned and lives until d9_arena_free. */
+/* An arena: many small allocations that are freed together. All memory it returns is zeroed, 16-byte aligned and valid
+ * until d9_arena_free. */
 #ifndef D9_CORE_ARENA_H
 #define D9_CORE_ARENA_H
 
@@ -10,12 +10,13 @@ typedef struct d9_arena {
 } d9_arena;
 
 D9_MUST_USE d9_status d9_arena_allocate(d9_context *context, d9_arena *arena, size_t bytes, void **pointer);
-/* `count` items of the type that `*pointer` points at, as D9_ALLOCATE in core/system.h. */
+/* Allocates `count` items of the type that `*pointer` points at, as D9_ALLOCATE in core/system.h does. */
 #define D9_ARENA_ALLOCATE(context, arena, count, pointer)                                                              \
     d9_arena_allocate_items((context), (arena), (size_t)(count), sizeof **(pointer), (pointer))
 D9_MUST_USE d9_status d9_arena_allocate_items(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,
-                                              void *pointer); /* the address of a pointer to any object */
-/* Room for one item more: where `count` items fill the `*capacity` of `*items`, they move to twice as much. */
+                                              void *pointer); /* address of a pointer to any object type */
+/* Makes room for one more item in the array `*items` of `count` items: if `*capacity` is full, the items move to an
+ * array of twice the capacity. */
 #define D9_ARENA_GROW(context, arena, count, capacity, items)                                                          \
     d9_arena_grow((context), (arena), (size_t)(count), sizeof **(items), (capacity), (items))
 D9_MUST_USE d9_status d9_arena_grow(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,

@@ -1,4 +1,4 @@
-/* The context: the first failure and its message, and the log. */
+/* The context: status and message of the first failure, and the log. */
 #include "core/context.h"
 #include "core/system.h"
 
@@ -13,8 +13,8 @@ int d9_control_bytes(const char *at) {
     return first && (first < ' ' || first == 127);
 }
 
-/* A message is one line, whatever a path or a word from a file held, and no terminal obeys anything in it: control
- * characters become spaces. */
+/* Replaces control characters, which paths and words from files may contain, by spaces: a message is one line and
+ * cannot control a terminal. */
 static void flatten(char *line) {
     for (int bytes; *line; line += bytes ? bytes : 1) {
         bytes = d9_control_bytes(line);

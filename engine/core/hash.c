@@ -1,4 +1,4 @@
-/* Hashes, as lower-case hex. */
+/* Hashes as lower-case hexadecimal text. */
 #include "core/hash.h"
 
 #include <sha1.h>

@@ -1,4 +1,4 @@
-/* SHA-1 (dataset files) and SHA-256 (plans, parameters, configurations), by Debian's libmd. */
+/* SHA-1 (dataset files) and SHA-256 (plans, parameters, configurations), computed by libmd. */
 #ifndef D9_CORE_HASH_H
 #define D9_CORE_HASH_H
 
@@ -10,6 +10,6 @@ typedef struct d9_bytes {
 } d9_bytes;
 
 void d9_sha1_hex(const void *bytes, size_t size, char hex[41]);
-void d9_sha256_hex(const d9_bytes *parts, int count, char hex[65]); /* over the parts, in order */
+void d9_sha256_hex(const d9_bytes *parts, int count, char hex[65]); /* hash of the concatenated parts */
 
 #endif

@@ -1,8 +1,9 @@
-/* Where the files that come with dawn9 are: see installed.h.
+/* Finds the files that come with dawn9; see installed.h.
  *
  *     build tree     build/dawn9, build/libdawn9.so beside build/dawn9-onednn.so; test programs one folder below
  *     installed      PREFIX/bin/dawn9, PREFIX/lib/libdawn9.so, PREFIX/lib/dawn9/dawn9-onednn.so,
- *                    PREFIX/share/dawn9/configs, experiments and cases */
+ *                    PREFIX/share/dawn9/configs, experiments and cases
+ */
 #define _GNU_SOURCE /* dladdr1, RTLD_DL_LINKMAP */
 #include "core/installed.h"
 #include "core/system.h"
@@ -17,10 +18,11 @@
 
 enum { FOLDERS = 4 };
 
-/* By kind, from the folder of this code; then from DAWN9_PREFIX. DAWN9_LIBDIR: lib, lib64, lib/x86_64-linux-gnu.
- * `usual`: where, below these and below the user's folder, files of this kind lie; ends with NULL. */
+/* Folders by kind: `beside` is relative to the folder of this program or library, `below_prefix` to DAWN9_PREFIX.
+ * `subfolders`: subfolders, of these and of the user's folder, that hold files of this kind; ends with NULL.
+ * DAWN9_LIBDIR is lib, lib64 or lib/x86_64-linux-gnu. */
 static const struct {
-    const char *beside[FOLDERS], *below_prefix, *usual[FOLDERS];
+    const char *beside[FOLDERS], *below_prefix, *subfolders[FOLDERS];
 } places[] = {
     [D9_INSTALLED_MODULES] = {{"", "dawn9/", "../" DAWN9_LIBDIR "/dawn9/", "../"}, DAWN9_LIBDIR "/dawn9/", {""}},
     [D9_INSTALLED_CONFIGS] = {{"../share/dawn9/", "../../share/dawn9/"},
@@ -30,13 +32,13 @@ static const struct {
     [D9_INSTALLED_CASES] = {{"../share/dawn9/cases/", "../../share/dawn9/cases/"}, "share/dawn9/cases/", {""}},
 };
 
-/* The path of the program or of the shared library that this function is in; false where the system does not say. The
- * linker calls the program by whatever name it was started under: the kernel knows better. */
+/* Path of the program or shared library that contains this function; false if the system does not report it. For the
+ * program itself the linker only knows the name it was started under, so /proc is read instead. */
 static bool find_self(char path[4096]) {
     Dl_info info;
     void *map = NULL, *address;
     bool (*self)(char *) = find_self;
-    memcpy(&address, &self, sizeof address); /* ISO C has no cast from function to object pointer */
+    memcpy(&address, &self, sizeof address); /* ISO C has no cast from a function pointer to an object pointer */
     const char *library = dladdr1(address, &info, &map, RTLD_DL_LINKMAP) && map ? ((struct link_map *)map)->l_name : "";
     if (*library) return realpath(library, path) != NULL;
     ssize_t length = readlink("/proc/self/exe", path, 4095);
@@ -44,8 +46,9 @@ static bool find_self(char path[4096]) {
     return length > 0;
 }
 
-/* `folder` beside or below `base`: each "../" takes a part of it away, so that the path can be shown. */
-static bool try(d9_context *context, const char *base, const char *folder, const char *name, char *path) {
+/* Tests for `name` in `folder`, relative to `base`. Each leading "../" removes one component of `base`, so that the
+ * path in messages has no "..". */
+static bool exists_in(d9_context *context, const char *base, const char *folder, const char *name, char *path) {
     int kept = (int)strlen(base);
     for (; strncmp(folder, "../", 3) == 0; folder += 3)
         while (kept > 0 && base[--kept] != '/') continue;
@@ -57,21 +60,21 @@ bool d9_installed_find(d9_context *context, d9_installed_kind kind, const char *
     char self[4096];
     const char *prefix = getenv("DAWN9_PREFIX"), *folder = find_self(self) ? dirname(self) : NULL;
     for (int i = 0; folder && i < FOLDERS && places[kind].beside[i]; i++)
-        if (try(context, folder, places[kind].beside[i], name, path)) return true;
-    return prefix && *prefix && try(context, prefix, places[kind].below_prefix, name, path);
+        if (exists_in(context, folder, places[kind].beside[i], name, path)) return true;
+    return prefix && *prefix && exists_in(context, prefix, places[kind].below_prefix, name, path);
 }
 
-const char *const *d9_installed_usual(d9_installed_kind kind) { return places[kind].usual; }
+const char *const *d9_installed_subfolders(d9_installed_kind kind) { return places[kind].subfolders; }
 
 bool d9_installed_is_exact(const char *word) { return !*word || *word == '/' || *word == '.'; }
 
-static bool look(d9_context *context, d9_installed_kind kind, const char *word, bool here,
-                 char found[D9_INSTALLED_BYTES]) {
+static bool search(d9_context *context, d9_installed_kind kind, const char *word, bool here,
+                   char found[D9_INSTALLED_BYTES]) {
     static const char *const endings[] = {"", ".yaml"};
     char name[D9_INSTALLED_BYTES];
-    for (int i = 0; places[kind].usual[i]; i++)
+    for (int i = 0; places[kind].subfolders[i]; i++)
         for (int e = 0; e < 2; e++) {
-            snprintf(name, sizeof name, "%s%s%s", places[kind].usual[i], word, endings[e]);
+            snprintf(name, sizeof name, "%s%s%s", places[kind].subfolders[i], word, endings[e]);
             if (here) snprintf(found, sizeof name, "%s", name);
             const bool exists = here ? d9_file_exists(context, name) : d9_installed_find(context, kind, name, found);
             if (exists && !d9_folder_exists(context, found)) return true;
@@ -79,10 +82,10 @@ static bool look(d9_context *context, d9_installed_kind kind, const char *word, 
     return false;
 }
 
-bool d9_installed_or_here(d9_context *context, d9_installed_kind kind, const char *word,
+bool d9_installed_resolve(d9_context *context, d9_installed_kind kind, const char *word,
                           char found[D9_INSTALLED_BYTES]) {
     if (!d9_installed_is_exact(word) &&
-        (look(context, kind, word, true, found) || look(context, kind, word, false, found)))
+        (search(context, kind, word, true, found) || search(context, kind, word, false, found)))
         return true;
     snprintf(found, D9_INSTALLED_BYTES, "%s", word);
     return *word && d9_file_exists(context, word);

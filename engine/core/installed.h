@@ -1,6 +1,6 @@
-/* Files that come with dawn9, modules, configurations, experiments and reference cases: found from where this code
- * lies, the program or libdawn9.so, so that an installed folder may be moved. A program that links libdawn9.a lies
- * elsewhere: it, or its user, sets DAWN9_PREFIX to the folder that dawn9 is installed in. */
+/* Finds the files that come with dawn9: modules, configurations, experiments and reference cases. The search starts at
+ * the program or libdawn9.so that contains this code, so an installed folder may be moved. A program that links
+ * libdawn9.a lies elsewhere: it, or its user, sets DAWN9_PREFIX to the folder in which dawn9 is installed. */
 #ifndef D9_CORE_INSTALLED_H
 #define D9_CORE_INSTALLED_H
 
@@ -15,29 +15,29 @@ typedef enum d9_installed_kind {
     D9_INSTALLED_CASES
 } d9_installed_kind;
 
-/* Where `name` is, into `path`. False where it is nowhere. */
+/* Writes the path of the installed file `name` to `path`. False if there is none. */
 bool d9_installed_find(d9_context *context, d9_installed_kind kind, const char *name, char path[D9_INSTALLED_BYTES]);
 
-/* The one place where a user's word becomes a file. Tried are the word as it stands, then with .yaml behind it, and
- * both in the folders where such files lie: those of the current folder, then those that came with dawn9. "dawn94",
- * "ladder/01-baseline.yaml" and "configs/dawn94.yaml" are found from anywhere. A folder of that name gives way to such
- * a file. False: there is nothing, and `found` is the word. */
-bool d9_installed_or_here(d9_context *context, d9_installed_kind kind, const char *word,
+/* Resolves a name that the user typed to a file. Tries the name as it is and with .yaml appended, in the current folder
+ * and its usual subfolders, then in the installed folders. "dawn94", "ladder/01-baseline.yaml" and
+ * "configs/dawn94.yaml" are thus found from anywhere. A file is preferred to a folder of the same name. False if
+ * nothing exists; `found` is then the name itself. */
+bool d9_installed_resolve(d9_context *context, d9_installed_kind kind, const char *word,
                           char found[D9_INSTALLED_BYTES]);
-/* The word is a path, "./x.yaml" or "/x.yaml", and means itself alone. */
+/* True if the name is an explicit path such as "./x.yaml" or "/x.yaml", for which nothing else is tried. */
 bool d9_installed_is_exact(const char *word);
-/* The folders, "configs/" among them; the first is "", the last NULL. */
-const char *const *d9_installed_usual(d9_installed_kind kind);
+/* Subfolders that are searched, for example "configs/"; the first is "", the last NULL. */
+const char *const *d9_installed_subfolders(d9_installed_kind kind);
 
 typedef struct d9_installed_module {
-    const char *what;    /* as messages begin: "backend cuda" */
+    const char *what;    /* start of error messages: "backend cuda" */
     const char *file;    /* "dawn9-cuda.so" */
-    const char *symbol;  /* the function it exports */
-    const char *package; /* what brings the library it is made of */
+    const char *symbol;  /* name of the function that it exports */
+    const char *package; /* package that must be installed to build it */
 } d9_installed_module;
 
-/* The address of the function that a module exports. The module stays open to the end of the process. Not there, or it
- * does not open: D9_DEVICE, with the reason. */
+/* Loads a module and returns the address of the function it exports. The module stays loaded until the process ends.
+ * Returns D9_DEVICE, with the reason, if it is missing or cannot be loaded. */
 D9_MUST_USE d9_status d9_installed_open(d9_context *context, const d9_installed_module *module, void **symbol);
 
 #endif

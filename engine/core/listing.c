@@ -1,5 +1,5 @@
-/* Reading and clearing folders. The directory stream itself is the C library's; everything else goes through
- * the system table. */
+/* Reads and removes folders. Directory streams use the C library directly; everything else goes through the system
+ * table. */
 #include "core/listing.h"
 
 #include <dirent.h>
@@ -26,7 +26,7 @@ static d9_status add(d9_context *context, d9_arena *arena, const char *folder, c
     const bool there = context->system->stat(context->system->user, path, &state) == 0;
     if (!there && errno != ENOENT && errno != ELOOP) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", path, strerror(errno)));
     listing->entries[listing->count++] = (d9_entry){
-        .name = path + strlen(folder) + 1, .path = path, .folder = there && S_ISDIR(state.st_mode), .nowhere = !there};
+        .name = path + strlen(folder) + 1, .path = path, .folder = there && S_ISDIR(state.st_mode), .dangling = !there};
 done:
     return status;
 }

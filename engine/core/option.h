@@ -1,5 +1,5 @@
-/* The option table: one row per key generates the parser, --set, help text, the effective printout and the
- * reference page. */
+/* The option table: each row describes one key. The parser, --set, the help text, the printed effective configuration
+ * and the reference page are generated from it. */
 #ifndef D9_CORE_OPTION_H
 #define D9_CORE_OPTION_H
 
@@ -33,11 +33,11 @@ typedef struct d9_option {
     const char *key;
     d9_option_type type;
     size_t offset;
-    const char *fallback;    /* the default, written as in YAML ("[64, 128]", "0.3"); NULL: must be given; "": may be
-                                absent, then a text is NULL and a real NaN */
+    const char *fallback;    /* the default, written as in YAML ("[64, 128]", "0.3"). NULL: the key is required. "": no
+                                default; a missing text is NULL, a missing real NaN */
     double minimum, maximum; /* inclusive, for numbers and each element of a list or schedule; both 0: unbounded */
-    const char *choices;     /* "before_act|before_norm": of a choice, or of a text; NULL: any text */
-    const char *doc;         /* one sentence, with the unit */
+    const char *choices;     /* legal values of a choice or text, "before_act|before_norm"; NULL: any text */
+    const char *doc;         /* help text: one sentence, with the unit */
 } d9_option;
 
 #endif

@@ -1,5 +1,5 @@
-/* posix_spawn, a wait that listens for signals, and the last line of the program's output for the message; and how many
- * threads make sense here. */
+/* Runs programs with posix_spawn, waits for them while handling signals, and reads the last line of their output for
+ * error messages. Also limits the number of threads. */
 #define _GNU_SOURCE /* posix_spawn_file_actions_addchdir_np: glibc 2.29, musl 1.1.24 */
 #include "core/process.h"
 
@@ -19,8 +19,9 @@ enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240 };
 
 extern char **environ;
 
-/* Under nohup SIGHUP is ignored, and stays so: a signal that is blocked would arrive nevertheless. */
-static void stop_signals(sigset_t *signals) {
+/* Signals that the guard blocks. SIGHUP is left out if it is ignored, as under nohup: sigtimedwait would receive it
+ * even so. */
+static void blocked_signals(sigset_t *signals) {
     struct sigaction hangup;
     sigemptyset(signals);
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(signals, SIGHUP);
@@ -30,7 +31,7 @@ static void stop_signals(sigset_t *signals) {
 
 void d9_signal_guard_begin(d9_signal_guard *guard) {
     sigset_t signals;
-    stop_signals(&signals);
+    blocked_signals(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, &guard->before);
 }
 
@@ -56,12 +57,12 @@ static int spawn(const d9_signal_guard *guard, const char *const *argv, const ch
     return error;
 }
 
-/* Returns the signal that interrupted the wait, or 0. */
+/* Returns the signal that interrupted the wait, or 0 if there was none. */
 static int wait_for(pid_t child, int *state) {
     const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS};
     sigset_t signals;
     int interrupted = 0;
-    stop_signals(&signals);
+    blocked_signals(&signals);
     for (;;) {
         const pid_t ended = waitpid(child, state, WNOHANG);
         if (ended == child || (ended < 0 && errno != EINTR)) return interrupted;
@@ -75,7 +76,7 @@ static int wait_for(pid_t child, int *state) {
 static void last_line(d9_context *context, const char *log, char line[LINE_SIZE]) {
     uint8_t *bytes = NULL;
     size_t end, begin;
-    d9_context quiet = *context; /* a log that cannot be read leaves the line empty */
+    d9_context quiet = *context; /* errors are ignored: if the log cannot be read, the line is empty */
     line[0] = 0;
     if (d9_file_read(&quiet, log, &bytes, &end) != D9_OK) return;
     while (end > 0 && (bytes[end - 1] == '\n' || bytes[end - 1] == '\r' || bytes[end - 1] == ' ')) end--;
@@ -98,7 +99,7 @@ d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, cons
     if (interrupted) return d9_fail(context, (d9_status)(128 + interrupted), "interrupted while %s ran", argv[0]);
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
     last_line(context, log, line);
-    /* POSIX lets posix_spawn succeed and its child end with 127 instead; so it does under qemu-user. */
+    /* POSIX permits posix_spawn to succeed and the child to exit with 127; qemu-user does this. */
     if (WIFEXITED(state) && WEXITSTATUS(state) == 127 && !*line)
         return d9_fail(context, D9_DATA, "%s is not installed", argv[0]);
     return d9_fail(context, D9_DATA, "%s ended with %s %d%s%s", argv[0], WIFEXITED(state) ? "status" : "signal",
@@ -110,7 +111,7 @@ d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, cons
 enum { MAX_PROCESSORS = 8192 };
 
 int d9_processors(void) {
-    cpu_set_t mask[MAX_PROCESSORS / CPU_SETSIZE]; /* the kernel refuses a mask smaller than its own */
+    cpu_set_t mask[MAX_PROCESSORS / CPU_SETSIZE]; /* sched_getaffinity fails if the mask is smaller than the kernel's */
     return sched_getaffinity(0, sizeof mask, mask) == 0 ? CPU_COUNT_S(sizeof mask, mask) : MAX_PROCESSORS;
 }
 
@@ -118,7 +119,7 @@ int d9_threads_limit(d9_context *context, int64_t wanted) {
     const int processors = d9_processors();
     if (wanted <= processors) return (int)wanted;
     d9_log(context, D9_LOG_WARNING,
-           "threads: %lld are too many for the %d processor%s that this process may use: %d it is", (long long)wanted,
+           "threads: %lld are too many for the %d processor%s that this process may use: using %d", (long long)wanted,
            processors, processors == 1 ? "" : "s", processors);
     return processors;
 }

@@ -1,5 +1,5 @@
-/* Running another program and waiting for it. A Ctrl-C meanwhile ends it, and what it left is still cleared up. And the
- * processors that this process may use. */
+/* Runs another program and waits for it; an interrupt such as Ctrl-C ends the program first, so that its files can be
+ * removed. Also counts the processors that this process may use. */
 #ifndef D9_CORE_PROCESS_H
 #define D9_CORE_PROCESS_H
 
@@ -7,23 +7,23 @@
 
 #include "core/context.h"
 
-/* Between begin and end SIGHUP, SIGINT and SIGTERM wait: d9_process_run hands them to its program and reports them,
- * and what arrives elsewhere is delivered at the end, when everything is tidy. */
+/* Between begin and end SIGHUP, SIGINT and SIGTERM are blocked: d9_process_run passes them to its program and returns
+ * them as its status; signals that arrive at other times are delivered at the end, after the clean-up. */
 typedef struct d9_signal_guard {
     sigset_t before;
 } d9_signal_guard;
 void d9_signal_guard_begin(d9_signal_guard *guard);
 void d9_signal_guard_end(const d9_signal_guard *guard);
 
-/* Runs argv[0] from $PATH in `folder`; what it prints goes to folder/log. Not installed, or another exit
- * status than 0: D9_DATA with the last line that it printed. Interrupted: D9_SIGHUP, D9_SIGINT or
- * D9_SIGTERM. Call it inside a guard. */
+/* Runs argv[0], found by $PATH, in `folder`; its output goes to folder/log. Returns D9_DATA if the program is not
+ * installed or exits with another status than 0; the message has the last line of its output. Returns D9_SIGHUP,
+ * D9_SIGINT or D9_SIGTERM if interrupted. Must be called inside a guard. */
 D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
                                      const char *folder);
 
-/* How many processors this process may use, by its affinity. */
+/* Number of processors in the affinity mask of this process. */
 int d9_processors(void);
-/* `wanted` threads, or as many as there are processors: then with a warning. 0 stays 0. */
+/* Returns `wanted`, or the number of processors, with a warning, if that is smaller. 0 stays 0. */
 int d9_threads_limit(d9_context *context, int64_t wanted);
 
 #endif

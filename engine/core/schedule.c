@@ -1,4 +1,4 @@
-/* Schedules: pure functions of the step. */
+/* Schedules are pure functions of the step. */
 #include "core/schedule.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_p
     double left = 0, left_value = schedule->values[0];
     for (int i = 0; i < schedule->count; i++) {
         double right = knot_epochs(&schedule->knots[i], epochs), right_value = schedule->values[i];
-        if (i > 0 && right < left) right = left; /* a knot never lies before its predecessor */
+        if (i > 0 && right < left) right = left;
         if (t < right)
             return i == 0 ? right_value : left_value + (right_value - left_value) * (t - left) / (right - left);
         left = right;

@@ -1,4 +1,4 @@
-/* A schedule: a number that changes over a run, linear between knots. */
+/* A schedule: a hyperparameter, such as the learning rate, as a piecewise linear function of the epoch. */
 #ifndef D9_CORE_SCHEDULE_H
 #define D9_CORE_SCHEDULE_H
 
@@ -11,17 +11,17 @@ typedef struct d9_knot {
     d9_knot_unit unit;
 } d9_knot;
 enum { D9_MAX_KNOTS = 16 };
-typedef struct d9_schedule { /* linear between knots, constant outside */
+typedef struct d9_schedule { /* linear between knots, constant before the first and after the last */
     int count;
     d9_knot knots[D9_MAX_KNOTS];
     int value_count;
     double values[D9_MAX_KNOTS];
-    bool at_start; /* a step takes the value at its start, as airbench does; otherwise at its end, as Page does */
+    bool at_start; /* each step uses the value at its start, as airbench does; false: at its end, as Page does */
 } d9_schedule;
-/* Value at `step` (from 0): evaluated at t = (step + 1) / steps_per_epoch epochs, or with at_start at
- * step / steps_per_epoch. A knot never lies before its predecessor. */
+/* Value at `step` (from 0): evaluated at t = (step + 1) / steps_per_epoch epochs, or with at_start at step /
+ * steps_per_epoch. A knot that would lie before its predecessor is moved to it. */
 double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_per_epoch, double epochs);
-/* The greatest of its values; 0: none is above. */
+/* The largest of its values; 0 if none is positive. */
 double d9_schedule_peak(const d9_schedule *schedule);
 
 #endif

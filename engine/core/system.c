@@ -1,4 +1,4 @@
-/* The system table's real entries, and the file and memory helpers written over it. */
+/* The default entries of the system table, and the memory, file, lock and folder functions built on it. */
 #include "core/system.h"
 #include "core/text.h"
 
@@ -16,28 +16,28 @@
 
 enum { HUGE_PAGE = 2 << 20, ADDRESS = sizeof(void *) };
 
-/* A block's own address lies right before the pointer that is handed out. */
-static void *behind_address(void *block, char *pointer) {
+/* Stores the address of the block right before the pointer that is handed out, so that system_release finds it. */
+static void *store_address(void *block, char *pointer) {
     memcpy(pointer - sizeof block, &block, sizeof block);
     return pointer;
 }
 
-/* Ends where the block ends, so that a sanitizer sees every step beyond. */
+/* The allocation ends where the block ends, so that a sanitizer detects any access beyond it. */
 static void *allocate_small(size_t alignment, size_t bytes) {
     void *block;
     if (posix_memalign(&block, alignment, alignment + bytes) != 0) return NULL;
     memset(block, 0, alignment + bytes);
-    return behind_address(block, (char *)block + alignment);
+    return store_address(block, (char *)block + alignment);
 }
 
-/* Zeros from the kernel, a page at its first touch: what is never touched costs nothing, and the threads that use the
- * rest provide it. Huge pages make address translation cheaper: a step streams through gigabytes. */
+/* The kernel zeroes each page when it is first touched: pages that are never touched cost nothing, and each page is
+ * placed near the thread that touches it. Huge pages reduce TLB misses. */
 static void *allocate_large(size_t bytes) {
     char *block = calloc(1, HUGE_PAGE + ADDRESS + bytes);
     if (!block) return NULL;
     char *pointer = block + ADDRESS + HUGE_PAGE - (uintptr_t)(block + ADDRESS) % HUGE_PAGE;
-    (void)madvise(pointer, bytes, MADV_HUGEPAGE); /* a wish: a refusal costs speed alone */
-    return behind_address(block, pointer);
+    (void)madvise(pointer, bytes, MADV_HUGEPAGE); /* optional: if it fails, only speed is lost */
+    return store_address(block, pointer);
 }
 
 static void *system_allocate(void *user, size_t alignment, size_t bytes) {
@@ -98,7 +98,7 @@ bool d9_same_file(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* ESTALE where the last holder has removed the file before it was locked here. */
+/* Fails with ESTALE if the last holder removed the file before it was locked here. */
 static int system_lock(void *user, int file, const char *path) {
     struct stat held, named;
     if (flock(file, LOCK_EX | LOCK_NB) != 0) return -1;
@@ -142,7 +142,7 @@ d9_status d9_allocate_items(d9_context *context, size_t count, size_t item_bytes
     void *items = NULL;
     const size_t bytes = count > SIZE_MAX / item_bytes ? SIZE_MAX : count * item_bytes;
     const d9_status status = d9_allocate(context, bytes, purpose, &items);
-    memcpy(pointer, &items, sizeof items); /* all pointers to objects look alike, as POSIX has it */
+    memcpy(pointer, &items, sizeof items); /* POSIX guarantees that all object pointers have the same representation */
     return status;
 }
 
@@ -163,12 +163,12 @@ static d9_status too_large(d9_context *context, const char *path, size_t most) {
     return d9_fail(context, D9_DATA, "%s: larger than %zu MiB, the most that is read of such a file", path, most >> 20);
 }
 
-/* Reads to the end into a buffer that doubles; `hint` is the size that the file said. */
+/* Reads to the end of the file into a buffer that doubles; `hint` is the reported size of the file. */
 static d9_status read_all(d9_context *context, const char *path, int file, size_t hint, size_t most, uint8_t **bytes,
                           size_t *size) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
-    size_t capacity = hint + 2, used = 0; /* one byte to see the end, one for the zero */
+    size_t capacity = hint + 2, used = 0; /* one byte to detect the end, one for the terminating zero */
     uint8_t *buffer = NULL, *larger;
     D9_TRY(D9_ALLOCATE(context, capacity, path, &buffer));
     for (;;) {
@@ -200,14 +200,15 @@ d9_status d9_file_read_most(d9_context *context, const char *path, size_t most, 
     struct stat state;
     *bytes = NULL;
     *size = 0;
-    int file = open_file(system, path, O_RDONLY | O_NONBLOCK | O_NOCTTY); /* a FIFO without a writer would wait here */
+    int file = open_file(
+        system, path, O_RDONLY | O_NONBLOCK | O_NOCTTY); /* O_NONBLOCK: opening a FIFO without a writer would block */
     if (file < 0) return d9_fail(context, D9_DATA, "%s: cannot open: %s", path, strerror(errno));
     if (system->file_stat(system->user, file, &state) != 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: %s", path, strerror(errno)));
-    if (!S_ISREG(state.st_mode) && !S_ISDIR(state.st_mode)) /* what a folder is, reading it says */
+    if (!S_ISREG(state.st_mode) && !S_ISDIR(state.st_mode)) /* reading a folder fails with a clear message */
         D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: it is a pipe or a device, not a file", path));
     if ((uint64_t)state.st_size > most) D9_TRY(too_large(context, path, most));
-    /* The kernel's own files say that they are empty. */
+    /* Files in /proc and /sys report a size of 0. */
     status = read_all(context, path, file, state.st_size ? (size_t)state.st_size : 4096, most, bytes, size);
 done:
     system->close(system->user, file);
@@ -218,7 +219,7 @@ d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, s
     return d9_file_read_most(context, path, D9_TEXT_MOST, bytes, size);
 }
 
-/* `fine`, or what errno says. */
+/* Returns D9_OK if `fine`, otherwise an error with the text of errno. */
 static d9_status check_write(d9_context *context, const char *path, bool fine) {
     return fine ? D9_OK : d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
 }
@@ -236,12 +237,12 @@ static d9_status write_all(d9_context *context, const char *path, int file, cons
 }
 
 static d9_status close_file(d9_context *context, const char *path, int file) {
-    /* Linux has closed the file even when it says EINTR. */
+    /* Linux closes the file even if close returns EINTR. */
     return check_write(context, path, context->system->close(context->system->user, file) == 0 || errno == EINTR);
 }
 
-/* Renaming onto a folder fails late and onto a device replaces it: both are refused before anything is
- * written. */
+/* Rejects targets that are not regular files before anything is written: renaming onto a folder would fail late, and
+ * renaming onto a device would replace it. */
 static d9_status check_target(d9_context *context, const char *path) {
     struct stat state;
     if (context->system->stat(context->system->user, path, &state) != 0 || S_ISREG(state.st_mode)) return D9_OK;
@@ -249,9 +250,9 @@ static d9_status check_target(d9_context *context, const char *path) {
                    S_ISDIR(state.st_mode) ? "it is a folder" : "it is a pipe or a device, not a file");
 }
 
-typedef enum purpose { TO_KEEP, TO_SHOW, TO_TRY } purpose;
+typedef enum write_mode { WRITE_SYNCED, WRITE_UNSYNCED, WRITE_TRIAL } write_mode;
 
-static d9_status write_beside(d9_context *context, const char *path, const void *bytes, size_t size, purpose purpose) {
+static d9_status write_beside(d9_context *context, const char *path, const void *bytes, size_t size, write_mode mode) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
     int file = -1;
@@ -266,14 +267,14 @@ static d9_status write_beside(d9_context *context, const char *path, const void 
     D9_TRY(check_write(context, path, file >= 0));
     made = true;
     D9_TRY(write_all(context, path, file, bytes, size));
-    if (purpose != TO_SHOW)
+    if (mode != WRITE_UNSYNCED)
         D9_TRY(check_write(context, path, system->sync(system->user, file) == 0 || errno == EINVAL));
     int open = file;
     file = -1;
     D9_TRY(close_file(context, path, open));
-    if (purpose != TO_TRY)
+    if (mode != WRITE_TRIAL)
         D9_TRY(check_write(context, path, system->rename(system->user, d9_text_get(&beside), path) == 0));
-    made = purpose == TO_TRY;
+    made = mode == WRITE_TRIAL;
 done:
     if (file >= 0) system->close(system->user, file);
     if (made) system->remove(system->user, d9_text_get(&beside));
@@ -282,15 +283,15 @@ done:
 }
 
 d9_status d9_file_write(d9_context *context, const char *path, const void *bytes, size_t size) {
-    return write_beside(context, path, bytes, size, TO_KEEP);
+    return write_beside(context, path, bytes, size, WRITE_SYNCED);
 }
 
-d9_status d9_file_show(d9_context *context, const char *path, const void *bytes, size_t size) {
-    return write_beside(context, path, bytes, size, TO_SHOW);
+d9_status d9_file_write_unsynced(d9_context *context, const char *path, const void *bytes, size_t size) {
+    return write_beside(context, path, bytes, size, WRITE_UNSYNCED);
 }
 
-d9_status d9_file_check_place(d9_context *context, const char *path) {
-    return path ? write_beside(context, path, "", 0, TO_TRY) : D9_OK;
+d9_status d9_file_check_writable(d9_context *context, const char *path) {
+    return path ? write_beside(context, path, "", 0, WRITE_TRIAL) : D9_OK;
 }
 
 d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size) {
@@ -302,7 +303,7 @@ d9_status d9_file_append(d9_context *context, const char *path, const void *byte
     int file = open_file(system, path, O_WRONLY | O_CREAT | O_APPEND);
     D9_TRY(check_write(context, path, file >= 0));
     status = write_all(context, path, file, bytes, size);
-    /* Removes half a record. Where that fails too, a warning says so. */
+    /* Removes the incomplete record, or warns if that fails too. */
     if (status != D9_OK && existed && system->truncate(system->user, file, state.st_size) != 0)
         d9_log(context, D9_LOG_WARNING, "%s: its last record is incomplete", path);
     d9_status closed = close_file(context, path, file);
@@ -324,8 +325,8 @@ bool d9_folder_exists(d9_context *context, const char *path) {
 
 /* ---- locks ---- */
 
-/* For messages alone: where there is no room for it, the file stays empty. */
-static void sign(const d9_system *system, int file) {
+/* Writes the process number for error messages. If there is no disk space for it, the file stays empty. */
+static void write_holder(const d9_system *system, int file) {
     char number[24];
     const int length = snprintf(number, sizeof number, "%ld\n", (long)getpid());
     if (system->truncate(system->user, file, 0) != 0) return;
@@ -333,7 +334,8 @@ static void sign(const d9_system *system, int file) {
         (void)!system->truncate(system->user, file, 0);
 }
 
-/* A file of another's that has this name is neither emptied nor removed. Longer than any number: not read whole. */
+/* Fails if the file holds anything but a process number: it then belongs to someone else and must be neither emptied
+ * nor removed. Content longer than any number is not read completely. */
 static d9_status check_lock(d9_context *context, const char *path, int file) {
     const d9_system *system = context->system;
     char bytes[32];
@@ -343,14 +345,16 @@ static d9_status check_lock(d9_context *context, const char *path, int file) {
     if (got < 0) return d9_fail(context, D9_OUTPUT, "%s: cannot read: %s", path, strerror(errno));
     bytes[got] = 0;
     if (got < (ssize_t)sizeof bytes - 1 && strspn(bytes, "0123456789\n") == (size_t)got) return D9_OK;
-    return d9_fail(context, D9_OUTPUT, "%s: cannot lock: it holds something else than the number of a process", path);
+    return d9_fail(context, D9_OUTPUT, "%s: cannot lock: it contains something other than a process number", path);
 }
 
 d9_status d9_lock_take(d9_context *context, const char *path, int *lock) {
     const d9_system *system = context->system;
     *lock = -1;
     for (;;) {
-        int file = open_file(system, path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW); /* signed where it is empty */
+        int file = open_file(system, path,
+                             O_RDWR | O_CREAT | O_APPEND |
+                                 O_NOFOLLOW); /* O_APPEND: the number is written after the file is emptied */
         if (file < 0) return check_write(context, path, false);
         if (system->lock(system->user, file, path) == 0) {
             const d9_status status = check_lock(context, path, file);
@@ -358,7 +362,7 @@ d9_status d9_lock_take(d9_context *context, const char *path, int *lock) {
                 system->close(system->user, file);
                 return status;
             }
-            sign(system, file);
+            write_holder(system, file);
             *lock = file;
             return D9_OK;
         }
@@ -377,7 +381,7 @@ void d9_lock_free(d9_context *context, const char *path, int lock) {
 }
 
 int64_t d9_lock_holder(d9_context *context, const char *path) {
-    d9_context quiet = *context; /* a lock that is gone meanwhile is nobody's */
+    d9_context quiet = *context; /* a lock file that has been removed in the meantime has no holder */
     uint8_t *bytes = NULL;
     size_t size;
     int64_t holder = 0;
@@ -405,7 +409,7 @@ d9_status d9_directory_check(d9_context *context, const char *path) {
 static d9_status make_one(d9_context *context, const char *path) {
     if (!d9_file_exists(context, path)) {
         if (context->system->make_directory(context->system->user, path, 0777) == 0) return D9_OK;
-        const int error = errno; /* EEXIST: another process has made it meanwhile */
+        const int error = errno; /* EEXIST: another process may have created it in the meantime */
         if (error != EEXIST || !d9_file_exists(context, path))
             return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: %s", path, strerror(error));
     }

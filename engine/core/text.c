@@ -1,4 +1,4 @@
-/* Text: the growing string, the nearest word, strict numbers. */
+/* Growing text, edit distance, and parsing of numbers. */
 #include "core/text.h"
 #include "core/system.h"
 
@@ -52,7 +52,7 @@ void d9_text_add_shell_word(d9_text *text, const char *word) {
     d9_text_add(text, "'");
 }
 
-void d9_text_add_shown(d9_text *text, const char *foreign) {
+void d9_text_add_escaped(d9_text *text, const char *foreign) {
     for (const char *at = foreign; *at;) {
         const char *plain = at;
         while (*at && !d9_control_bytes(at)) at++;
@@ -72,7 +72,7 @@ void d9_text_free(d9_text *text) {
     d9_text_init(text->context, text);
 }
 
-/* The code point at *text, which goes on to the next. Bytes that are no UTF-8 count by themselves. */
+/* Returns the code point at *text and advances *text past it. Each invalid UTF-8 byte counts as one character. */
 static uint32_t next_character(const char **text) {
     const unsigned char *bytes = (const unsigned char *)*text;
     const int more = bytes[0] >= 0xf0 ? 3 : bytes[0] >= 0xe0 ? 2 : bytes[0] >= 0xc0 ? 1 : 0;
@@ -84,7 +84,7 @@ static uint32_t next_character(const char **text) {
 }
 
 int d9_text_columns(const char *text) {
-    /* Unicode 15: the blocks whose characters are all or nearly all of this width. */
+    /* Unicode 15: blocks in which all or nearly all characters have this width. */
     static const struct {
         uint32_t first, last;
         int columns;
@@ -108,15 +108,15 @@ bool d9_text_ends_in(const char *text, const char *ending) {
     return length > tail && strcmp(text + length - tail, ending) == 0;
 }
 
-/* ---- the nearest word ---- */
+/* ---- edit distance ---- */
 
 enum { WORD_MAX = 63 };
 
 static int least(int a, int b) { return a < b ? a : b; }
 
-/* Edits (insert, delete, replace, exchange two neighbours) from a to b, without regard to case. */
+/* Number of edits (insertion, deletion, replacement, swap of neighbours) from a to b, ignoring case. */
 static int edit_distance(const char *a, int a_length, const char *b, int b_length) {
-    int row[3][WORD_MAX + 1]; /* rows i-2, i-1 and i of the table, in turn */
+    int row[3][WORD_MAX + 1]; /* rows i - 2, i - 1 and i of the distance table, in rotation */
     for (int j = 0; j <= b_length; j++) row[0][j] = j;
     for (int i = 1; i <= a_length; i++) {
         int *now = row[i % 3], *before = row[(i + 2) % 3], *earlier = row[(i + 1) % 3];
@@ -156,10 +156,10 @@ int d9_text_split(char *text, char mark, const char **words, int most) {
     return count;
 }
 
-/* ---- strict numbers ---- */
+/* ---- numbers ---- */
 
 bool d9_text_to_real(const char *text, double *value) {
-    if (!*text || text[strspn(text, "0123456789+-.eE")]) return false; /* no blanks, hex, inf, nan */
+    if (!*text || text[strspn(text, "0123456789+-.eE")]) return false; /* rejects blanks, hexadecimal, inf and nan */
     char *end;
     double number = strtod(text, &end);
     if (*end || !isfinite(number)) return false;

@@ -1,5 +1,5 @@
-/* A growing string, for printouts and records. An allocation failure is remembered and reported by
- * d9_text_status, so that a printout can be written without a check on every line. */
+/* A growing string. An allocation failure is kept in it and returned by d9_text_status, so that text can be composed
+ * without checking every call. */
 #ifndef D9_CORE_TEXT_H
 #define D9_CORE_TEXT_H
 
@@ -14,28 +14,28 @@ typedef struct d9_text {
 
 void d9_text_init(d9_context *context, d9_text *text);
 void d9_text_add(d9_text *text, const char *format, ...) D9_PRINTF(2, 3);
-void d9_text_add_shell_word(d9_text *text, const char *word); /* so that a shell reads it back as one word */
-/* So that a terminal obeys nothing in it: each control character becomes \xHH, a line break too, and so do those beyond
- * ASCII (U+0080 to U+009F). */
-void d9_text_add_shown(d9_text *text, const char *foreign);
+void d9_text_add_shell_word(d9_text *text, const char *word); /* quoted so that a shell reads it as one word */
+/* Adds text from an untrusted source so that it cannot control a terminal: each control character, line breaks and
+ * U+0080 to U+009F included, becomes \xHH. */
+void d9_text_add_escaped(d9_text *text, const char *foreign);
 const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);
 void d9_text_free(d9_text *text);
 
-/* Columns of a terminal that a text in UTF-8 takes: two for Chinese, Japanese, Korean and pictures, none for a mark on
- * the character before. */
+/* Number of terminal columns of a UTF-8 text: two for Chinese, Japanese, Korean characters and emoji, none for
+ * combining marks. */
 int d9_text_columns(const char *text);
 
-/* Whether the text has this ending, and something before it. */
+/* True if the text ends with `ending` and is longer than it. */
 bool d9_text_ends_in(const char *text, const char *ending);
 
-/* The candidate nearest to `word` by edit distance, or NULL when none is near enough to suggest. */
+/* The candidate nearest to `word` by edit distance; NULL if none is near enough to suggest. */
 const char *d9_text_nearest(const char *word, const char *const *candidates, int count);
 
-/* Splits `text` in place at every `mark`: "a,b" becomes a and b. At most `most` words; returns how many. */
+/* Splits `text` in place at every `mark`: "a,b" becomes a and b. Writes at most `most` words; returns their number. */
 int d9_text_split(char *text, char mark, const char **words, int most);
 
-/* Strict numbers: the whole text, or false. */
+/* Parse a number that must be the whole text; false otherwise. */
 bool d9_text_to_real(const char *text, double *value);
 bool d9_text_to_integer(const char *text, int64_t *value);
 

@@ -99,9 +99,8 @@ static d9_status read_tree(d9_context *context, d9_arena *arena, const char *roo
     tree->count = tree->pictures = 0;
     for (int64_t i = 0; i < listing.count; i++) {
         class_folder *class = &tree->classes[tree->count];
-        if (listing.entries[i].nowhere)
-            D9_TRY(d9_fail(context, D9_DATA, "%s: a link that leads nowhere, where a class folder may belong",
-                           listing.entries[i].path));
+        if (listing.entries[i].dangling)
+            D9_TRY(d9_fail(context, D9_DATA, "%s: a broken link in place of a class folder", listing.entries[i].path));
         if (!listing.entries[i].folder) continue;
         D9_TRY(read_class(context, arena, &listing.entries[i], class));
         D9_TRY(check_name(context, class, root));

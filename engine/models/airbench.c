@@ -1,12 +1,13 @@
-/* airbench: Keller Jordan's networks for 94, 95 and 96% on CIFAR-10, of three groups behind a small first layer.
+/* airbench: Keller Jordan's networks for 94, 95 and 96% on CIFAR-10: a small first layer and three groups.
  *
  *   whiten  conv 2x2 without padding, 3 -> 24, bias, act                      @31
  *   groupG  conv to widths[G], pool 2, norm, act; then conv, norm, act until there are `depth` convolutions,
  *           in the first group `first_depth`
- *   head    max pool of what is left, linear without bias, times logits_scale
+ *   head    global max pool, linear without bias, times logits_scale
  *
- * With model.residual a group's first activation is added to what its last norm gives. Tricks whiten the first layer
- * (whitening_bias), let convolutions begin as the identity (dirac_init) and choose the activation (gelu). */
+ * With model.residual the output of a group's first activation is added to that of its last norm. Tricks whiten the
+ * first layer (whitening_bias), initialise convolutions as the identity (dirac_init) and choose the activation
+ * (gelu). */
 #include "models/model.h"
 #include "models/parts.h"
 
@@ -93,7 +94,7 @@ done:
     return status;
 }
 
-/* As many filters as the whitening of 2x2 patches has, with their negatives. */
+/* The layer has twice as many filters as a 2x2 patch has elements: whitening sets each filter and its negative. */
 static d9_status first_layer(const builder *b, d9_value_id x, d9_value_id *y) {
     d9_status status;
     const int64_t channels = 2 * 2 * 2 * d9_shape_channels(&b->graph->values[x].shape);

@@ -1,9 +1,10 @@
-/* DenseNet-121, with torchvision's names. Each layer of a block sees all that came before it in the block, as channels
- * beside each other, and adds `growth` channels.
+/* DenseNet-121, with torchvision's names. Each layer of a block reads the concatenated channels of the block's input
+ * and of all earlier layers of the block, and adds `growth` channels.
  *
- *   layer       norm, act, conv 1x1 to 4 growth, norm, act, conv 3x3 to growth; concatenated behind its input
+ *   layer       norm, act, conv 1x1 to 4 growth, norm, act, conv 3x3 to growth; concatenated to its input
  *   transition  norm, act, conv 1x1 to half the channels, mean pool 2x2
- *   head        norm, act, global mean, linear with bias */
+ *   head        norm, act, global mean, linear with bias
+ */
 #include "graph/init.h"
 #include "models/model.h"
 #include "models/parts.h"
@@ -16,7 +17,7 @@ typedef struct densenet {
     d9_int_list blocks;
 } densenet;
 
-enum { BOTTLENECK = 4 /* times growth: what the 1x1 of a layer leaves for its 3x3 */ };
+enum { BOTTLENECK = 4 /* output channels of a layer's 1x1 convolution, in units of growth */ };
 
 static const d9_option options[] = {
     {"blocks", D9_OPTION_INTS, offsetof(densenet, blocks), "[6, 12, 24, 16]", 1, 128, NULL, "layers of each block"},
@@ -25,7 +26,7 @@ static const d9_option options[] = {
     {"stem", D9_OPTION_CHOICE, offsetof(densenet, stem), "auto", 0, 0, D9_STEM_CHOICES, D9_STEM_DOC},
     {0}};
 
-/* BASE.normSUFFIX, BASE.reluSUFFIX, BASE.convSUFFIX */
+/* Adds nodes named BASE.normSUFFIX, BASE.reluSUFFIX and BASE.convSUFFIX. */
 static d9_status norm_act_conv(d9_context *context, d9_graph *graph, const char *base, const char *suffix,
                                d9_value_id x, int64_t channels, int kernel, d9_value_id *y) {
     d9_status status;

@@ -1,4 +1,4 @@
-/* A model: one file that builds the plain network's forward graph, and one row in models.def. */
+/* A model: a file that builds the plain network's forward graph, and its row in models.def. */
 #ifndef D9_MODELS_MODEL_H
 #define D9_MODELS_MODEL_H
 
@@ -10,13 +10,13 @@ typedef struct d9_model {
     const d9_option *options; /* ends with an all-zero row; offsets into a struct of options_size bytes */
     size_t options_size;
     const char *younger; /* options younger than the hash: config/sections.h */
-    /* From graph->image to logits (N, classes); the engine adds the loss. */
+    /* Builds from graph->image to logits (N, classes); the engine adds the loss. */
     d9_status (*build)(d9_context *context, const void *options, int64_t classes, d9_graph *graph, d9_value_id x,
                        d9_value_id *logits);
 } d9_model;
 
-#define D9_MODEL_DEFAULT "resnet9" /* where a configuration names none */
-const d9_model *d9_model_find(const char *name); /* NULL: unknown */
-const d9_model *d9_model_at(int index);          /* NULL: past the end */
+#define D9_MODEL_DEFAULT "resnet9"               /* used if a configuration names no model */
+const d9_model *d9_model_find(const char *name); /* NULL if unknown */
+const d9_model *d9_model_at(int index);          /* NULL past the end */
 
 #endif

@@ -1,4 +1,4 @@
-/* The table of models, made from models.def. */
+/* The table of models, generated from models.def. */
 #include "models/model.h"
 
 #include <string.h>

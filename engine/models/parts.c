@@ -1,4 +1,4 @@
-/* Parts of networks: see parts.h. */
+/* Parts shared by networks; see parts.h. */
 #include "models/parts.h"
 #include "graph/init.h"
 
@@ -28,7 +28,8 @@ done:
     return status;
 }
 
-/* Pixels a side of the smallest image of which the stem leaves `least`: a quarter of it, rounded up. */
+/* Side in pixels of the smallest image for which the stem's output has a side of `least`: the imagenet stem divides the
+ * side by 4, rounded up. */
 static int64_t smallest_image(d9_stem stem, int64_t least) { return stem == D9_STEM_CIFAR ? least : 4 * least - 3; }
 
 static d9_status check_size(d9_context *context, const d9_shape *image, d9_stem stem, int64_t least) {
@@ -60,7 +61,7 @@ done:
     return status;
 }
 
-/* A bias after the weighted node that makes x. */
+/* Adds a bias after the node with weights that computes x. */
 static d9_status add_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_status status;
     const d9_value *weight = &graph->values[graph->nodes[graph->values[x].producer].inputs[1]];

@@ -1,16 +1,17 @@
-/* What several networks are made of: the two stems of ImageNet networks, layers with a bias, the head, initial weights,
- * and what is said of images that are too small. */
+/* Parts shared by several networks: the two stems of ImageNet networks, layers with a bias, the head, initial weights,
+ * and the error for images that are too small. */
 #ifndef D9_MODELS_PARTS_H
 #define D9_MODELS_PARTS_H
 
 #include "graph/graph.h"
 
-/* "BASE.PART" in `name`, which is returned. */
+/* Writes "BASE.PART" to `name` and returns it. */
 const char *d9_parts_role(char name[D9_NAME_SIZE], const char *base, const char *part);
 
-/*   cifar     conv 3x3, norm, act                                     the image's size
- *   imagenet  conv 7x7 by 2, norm, act, max pool 3x3 by 2, padded     a quarter of its side, rounded up
- *   auto      cifar for images of up to 64 pixels a side, else imagenet */
+/*   cifar     conv 3x3, norm, act                                                  keeps the image's size
+ *   imagenet  conv 7x7 stride 2, norm, act, max pool 3x3 stride 2, padded          a quarter of the side, rounded up
+ *   auto      cifar for images of up to 64 pixels a side, otherwise imagenet
+ */
 typedef enum d9_stem { D9_STEM_AUTO, D9_STEM_CIFAR, D9_STEM_IMAGENET } d9_stem;
 #define D9_STEM_CHOICES "auto|cifar|imagenet"
 #define D9_STEM_DOC                                                                                                    \
@@ -20,7 +21,7 @@ typedef enum d9_stem { D9_STEM_AUTO, D9_STEM_CIFAR, D9_STEM_IMAGENET } d9_stem;
 typedef struct d9_stem_roles {
     const char *conv, *norm, *act, *pool;
 } d9_stem_roles;
-/* What follows the stem needs `least` pixels a side. */
+/* Builds the stem. Images are rejected if the stem's output would have fewer than `least` pixels a side. */
 D9_MUST_USE d9_status d9_parts_stem(d9_context *context, d9_graph *graph, const d9_stem_roles *roles, d9_stem stem,
                                     int64_t least, d9_value_id x, int64_t channels, d9_value_id *y);
 
@@ -29,22 +30,23 @@ D9_MUST_USE d9_status d9_parts_conv_norm(d9_context *context, d9_graph *graph, c
 D9_MUST_USE d9_status d9_parts_norm_act(d9_context *context, d9_graph *graph, const char *norm, const char *act,
                                         d9_value_id x, d9_value_id *y);
 
-/* `ROLE.weight` and `ROLE.bias`, both uniform in +-1/sqrt(fan-in), as PyTorch has it. */
+/* Adds `ROLE.weight` and `ROLE.bias`, both uniform in +-1/sqrt(fan-in), as PyTorch initialises them. */
 D9_MUST_USE d9_status d9_parts_conv_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                          int64_t channels, int kernel, d9_value_id *y);
 D9_MUST_USE d9_status d9_parts_linear_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                            int64_t outputs, d9_value_id *y);
 
-/* The mean of all pixels, then a linear layer with bias. */
+/* Global mean pool, then a linear layer with bias. */
 D9_MUST_USE d9_status d9_parts_mean_head(d9_context *context, d9_graph *graph, const char *pool, const char *linear,
                                          d9_value_id x, int64_t classes, d9_value_id *logits);
 
-/* The numbers that one output sums, or that one input goes to: a weight is (O, K, K, I) or (O, I). */
+/* Fan-in and fan-out of a weight (O, K, K, I) or (O, I). */
 typedef struct d9_fans {
     double in, out;
 } d9_fans;
 d9_fans d9_parts_fans(const d9_shape *weight);
-/* Every convolution's weight is normal, of deviation sqrt(2 / fan): He et al. 2015, arXiv 1502.01852. */
+/* Initialises every convolution from a normal distribution with standard deviation sqrt(2 / fan), the fan-out or the
+ * fan-in: He et al. 2015, arXiv 1502.01852. */
 void d9_parts_normal_convolutions(d9_graph *graph, bool fan_out);
 
 #endif

@@ -1,11 +1,11 @@
-/* ResNet-18 to 152, with torchvision's names. Four stages of residual blocks; each but the first halves the sides and
- * doubles the channels in its first block.
+/* ResNet-18 to 152, with torchvision's names. Four stages of residual blocks; the first block of every stage but the
+ * first halves the sides and doubles the channels.
  *
- *   basic       conv 3x3 by s, norm, act, conv 3x3, norm                       + shortcut, act
- *   bottleneck  conv 1x1, norm, act, conv 3x3 by s, norm, act, conv 1x1, norm  + shortcut, act
- *   shortcut    the block's input; where the shape changes: conv 1x1 by s, norm
+ *   basic       conv 3x3 stride s, norm, act, conv 3x3, norm                       + shortcut, act
+ *   bottleneck  conv 1x1, norm, act, conv 3x3 stride s, norm, act, conv 1x1, norm  + shortcut, act
+ *   shortcut    the block's input; if the shape changes: conv 1x1 stride s, norm
  *
- * The shortcut stands before the rest of its block, so that the last norm, add and act are neighbours. */
+ * The shortcut's nodes precede the rest of the block, so that the last norm, add and act are adjacent. */
 #include "models/model.h"
 #include "models/parts.h"
 
@@ -17,9 +17,9 @@ typedef struct resnet {
     bool zero_init_residual;
 } resnet;
 
-enum { STAGES = 4, EXPANSION = 4 /* of a bottleneck's output */ };
+enum { STAGES = 4, EXPANSION = 4 /* output channels of a bottleneck / its width */ };
 
-/* In the order of the option's choices. */
+/* In the order of the choices of option `depth`. */
 static const struct variant {
     int blocks[STAGES];
     bool bottleneck;
@@ -36,7 +36,7 @@ static const d9_option options[] = {
      "initialise the scale of each block's last norm with 0, so that every block starts as its shortcut"},
     {0}};
 
-/* A block being built: `index` 3 is "conv3", "bn3". */
+/* The block being built. An `index` of 3 names its nodes "conv3" and "bn3". */
 typedef struct block {
     d9_context *context;
     d9_graph *graph;
@@ -103,7 +103,7 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     static const d9_stem_roles stem = {"conv1", "bn1", "relu", "maxpool"};
     const resnet *self = opaque;
     d9_value_id y;
-    /* 5, 3, 2, 1: the least that each stage still makes smaller. */
+    /* Sides 5, 3, 2, 1: with 5 pixels every later stage still halves the side. */
     D9_TRY(d9_parts_stem(context, graph, &stem, (d9_stem)self->stem, 5, x, self->width, &y));
     for (int s = 0; s < STAGES; s++)
         for (int i = 0; i < variants[self->depth].blocks[s]; i++) {

@@ -1,4 +1,4 @@
-/* ResNet-9: David Page's network, plain. Four stages of 3x3 convolutions, residual pairs on stages 1 and 3.
+/* ResNet-9, David Page's network without tricks. Four stages of 3x3 convolutions, residual pairs in stages 1 and 3.
  *
  *   stem    conv 3->c0, norm, act                                          @32
  *   layer1  conv c0->c1, norm, act, pool 2; + res1(res2)                   @16
@@ -21,7 +21,7 @@ static const d9_option options[] = {{"channels", D9_OPTION_INTS, offsetof(resnet
                                      1e6, NULL, "factor on the classifier's output"},
                                     {0}};
 
-/* conv, norm, act, and a pool of 2 where asked */
+/* Adds conv, norm and act, and a 2x2 max pool if `pool`. */
 static d9_status block(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int64_t channels,
                        bool pool, d9_value_id *y) {
     d9_status status;

@@ -1,11 +1,11 @@
-/* A small VGG: the CNN by which ilkarman/DeepLearningFrameworks compared frameworks. Everything has a bias, nothing a
- * norm.
+/* A small VGG: the CNN with which ilkarman/DeepLearningFrameworks compared frameworks. Every layer has a bias; there
+ * are no norms.
  *
  *   blockN  conv 3x3, act, conv 3x3, act, pool 2, dropout    for each entry of `channels`
  *   head    linear to `hidden`, act, dropout, linear
  *
- * There the pool comes before the second act: `tricks: {pool_before_activation: {position: before_act}}`, the same
- * numbers from a quarter of the elements (configs/rosetta.yaml). */
+ * The original pools before the second act, as `tricks: {pool_before_activation: {position: before_act}}` does: the
+ * results are equal and act computes a quarter of the elements (configs/rosetta.yaml). */
 #include "graph/init.h"
 #include "models/model.h"
 #include "models/parts.h"
@@ -36,7 +36,7 @@ static const d9_option options[] = {
      "+-1/sqrt(fan-in)"},
     {0}};
 
-/* None where p is 0. */
+/* Adds dropout unless p is 0. */
 static d9_status dropout(d9_context *context, d9_graph *graph, const vgg *self, const char *role, double p,
                          d9_value_id *y) {
     d9_status status;
@@ -62,7 +62,7 @@ done:
     return status;
 }
 
-/* Glorot and Bengio 2010. */
+/* Uniform initialisation by Glorot and Bengio 2010; biases are 0. */
 static void start_by_glorot(d9_graph *graph) {
     for (int v = 0; v < graph->value_count; v++) {
         d9_value *value = &graph->values[v];

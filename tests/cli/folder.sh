@@ -69,14 +69,14 @@ observe "$dawn9" train small.yaml --data uneven --out untested --set train.epoch
 [ $status = 0 ] && [ "$(wc -l <"$err")" = 3 ] || fail "status $status of an untested class: $(cat "$err")"
 grep -q '^dawn9: warning: no accuracy: 1 of 3 classes have no image to evaluate on (stripes 0)$' "$err" || fail "untested"
 
-# ---- a folder is what its name says, in YAML's marks, too; a link that leads nowhere is a damaged picture ----
+# ---- a folder is what its name says, in YAML's marks, too; a broken link is a damaged picture ----
 cp -r drawn 'my #1: "data"'
 accepts "$dawn9" train small.yaml --data 'my #1: "data"' --out marks --set train.epochs=0.5 --quiet
 accepts "$dawn9" eval marks
 ln -s nowhere 'my #1: "data"/bars/link.png'
 refuses 3 'bars/link.png: cannot open: No such file or directory; --skip-damaged leaves it out' "$dawn9" eval marks
 observe "$dawn9" eval marks --skip-damaged
-[ $status = 0 ] && [ "$(wc -l <"$err")" = 1 ] || fail "status $status with a link that leads nowhere: $(cat "$err")"
+[ $status = 0 ] && [ "$(wc -l <"$err")" = 1 ] || fail "status $status with a broken link: $(cat "$err")"
 
 # ---- many damaged pictures: the first are named, and the rest is not said to be; one stray file is one ----
 mkdir -p many/bars many/disc && cp drawn/bars/0[01].png many/bars/ && cp drawn/disc/0[01].png many/disc/ && echo >many/disc/notes.txt
@@ -87,7 +87,7 @@ observe "$dawn9" train small.yaml --data many --out many-run
 grep -q '^dawn9: warning: many/disc: 1 file is no .png, .jpg, .jpeg or .webp, and left out$' "$err" || fail "a stray file: $(cat "$err")"
 
 cp -r drawn ghosts && ln -s nowhere ghosts/ghost
-refuses 3 'ghosts/ghost: a link that leads nowhere, where a class folder may belong' "$dawn9" train small.yaml --data ghosts --out ghost
+refuses 3 'ghosts/ghost: broken link' "$dawn9" train small.yaml --data ghosts --out ghost
 refuses 2 'drawn/disc/04.png: lies in the folder of the pictures; give another --out' \
     "$dawn9" data preview small.yaml --data drawn --out drawn/disc/04.png
 accepts "$dawn9" ablate small.yaml --data "$PWD/drawn" --set train.epochs=0.5 --seeds 1 --only crop --quiet --out ablated

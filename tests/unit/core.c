@@ -240,8 +240,8 @@ TEST_WITH(bench *bench, test_text_grows, open_bench, close_bench) {
 TEST_WITH(bench *bench, test_shown, open_bench, close_bench) {
     d9_text text;
     d9_text_init(&bench->context, &text);
-    d9_text_add_shown(&text, "");
-    d9_text_add_shown(&text, "\x1b[2J\ta\r\n\x7f \\ \xc3\xa9 \xc2\x9b \xc2\xa0 \xc2");
+    d9_text_add_escaped(&text, "");
+    d9_text_add_escaped(&text, "\x1b[2J\ta\r\n\x7f \\ \xc3\xa9 \xc2\x9b \xc2\xa0 \xc2");
     assert_string_equal(d9_text_get(&text), "\\x1b[2J\\x09a\\x0d\\x0a\\x7f \\ \xc3\xa9 \\x9b \xc2\xa0 \xc2");
     assert_int_equal(d9_text_status(&text), D9_OK);
     d9_text_free(&text);
@@ -333,12 +333,12 @@ TEST_WITH(bench *bench, test_file_round_trip, open_bench, close_bench) {
     assert_file(bench, path, "hello world");
     for (int kind = 0; kind < KINDS; kind++) assert_int_equal(bench->faults.interruptions[kind], 0);
     assert_true(d9_file_exists(&bench->context, path));
-    assert_int_equal(d9_file_check_place(&bench->context, path), D9_OK); /* a file that is there stays */
-    assert_int_equal(d9_file_check_place(&bench->context, NULL), D9_OK);
+    assert_int_equal(d9_file_check_writable(&bench->context, path), D9_OK); /* a file that is there stays */
+    assert_int_equal(d9_file_check_writable(&bench->context, NULL), D9_OK);
     assert_file(bench, path, "hello world");
-    assert_int_equal(d9_file_check_place(&bench->context, in(bench, "b.txt")), D9_OK);
+    assert_int_equal(d9_file_check_writable(&bench->context, in(bench, "b.txt")), D9_OK);
     assert_int_equal(entries(bench->folder, false), 1);
-    assert_int_equal(d9_file_check_place(&bench->context, in(bench, "none/b.txt")), D9_OUTPUT);
+    assert_int_equal(d9_file_check_writable(&bench->context, in(bench, "none/b.txt")), D9_OUTPUT);
 }
 
 TEST_WITH(bench *bench, test_file_without_a_size, open_bench, close_bench) {
