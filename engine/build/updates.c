@@ -221,8 +221,8 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
     update->products = program->precision->compute;
     memcpy(update->numbers, group->numbers, sizeof update->numbers);
     const member all = {group->name, group->begin, {1, {group->end - group->begin}}};
-    D9_TRY(info->apart ? add_each_update(context, group, program, &node)
-                       : add_update_node(context, group, &all, program, node));
+    D9_TRY(info->per_parameter ? add_each_update(context, group, program, &node)
+                               : add_update_node(context, group, &all, program, node));
 done:
     return status;
 }

@@ -82,7 +82,7 @@ done:
 static d9_status initial_state(d9_cli *cli, const d9_dataset *dataset, const d9_program *program, d9_init_phase phase,
                                double *state) {
     double table[4 * 256];
-    d9_normal_table(dataset->mean, dataset->std, dataset->channels, table);
+    d9_normalization_table(dataset->mean, dataset->std, dataset->channels, table);
     const d9_init_site site = {.seed = program->seed,
                                .images = dataset->train.images,
                                .image_count = dataset->train.count,

@@ -1,10 +1,11 @@
-/* Images and labels as NumPy keeps them:
+/* Images and labels from NumPy files:
  *
- *   FOLDER/images.npy        (N, H, W, 3), or (N, H, W) and (N, H, W, 1) in grey, unsigned bytes
- *   FOLDER/labels.npy        (N) whole numbers of any type, the classes from 0 on
- *   FOLDER/test_images.npy, FOLDER/test_labels.npy    likewise; without them a sixth is the test set
+ *   FOLDER/images.npy        (N, H, W, 3), or grey (N, H, W) or (N, H, W, 1), unsigned bytes
+ *   FOLDER/labels.npy        (N) integers of any type; classes are numbered from 0
+ *   FOLDER/test_images.npy, FOLDER/test_labels.npy    the test set; without them a sixth of the images becomes the test
+ * set
  *
- * Grey becomes three equal channels. Format: numpy/lib/format.py, versions 1 to 3. */
+ * Grey images get three equal channels. Format: numpy/lib/format.py, versions 1 to 3. */
 #include "data/source.h"
 
 #include <stdlib.h>
@@ -20,9 +21,9 @@ typedef struct array {
     const char *path;
     uint8_t *file; /* owned */
     const uint8_t *data;
-    size_t size; /* bytes of data */
-    char order;  /* of a number's bytes: <, > or | */
-    char type;   /* u, i or another of NumPy's letters */
+    size_t size; /* bytes of `data` */
+    char order;  /* byte order: <, > or | */
+    char type;   /* NumPy's type letter: u, i or another */
     int width, rank;
     int64_t shape[RANK_MAX], count;
 } array;
@@ -88,7 +89,7 @@ done:
     return status;
 }
 
-/* ---- what they hold ---- */
+/* ---- checks and conversion ---- */
 
 static const char *name_type(char type) {
     static const struct {
@@ -107,7 +108,7 @@ static const char *name_type(char type) {
     return "records";
 }
 
-/* The file is as long as its header says. */
+/* Rejects a file whose size differs from that in its header. */
 static d9_status check_size(d9_context *context, const array *array) {
     const size_t promised = (size_t)array->count * (size_t)array->width;
     if (array->size == promised) return D9_OK;
@@ -138,7 +139,7 @@ static void copy_images(const array *images, uint8_t *to) {
     for (int64_t i = 0; grey && i < images->count; i++) memset(to + 3 * i, images->data[i], 3);
 }
 
-/* Little-endian, in two's complement: how far it is from 0, and whether below. */
+/* Absolute value and sign of label i, stored little-endian in two's complement. */
 static uint64_t label_at(const array *labels, int64_t i, bool *negative) {
     const uint8_t *bytes = labels->data + i * labels->width;
     uint64_t value = 0;
@@ -164,7 +165,7 @@ static d9_status check_labels(d9_context *context, const array *labels, int64_t 
     return check_size(context, labels);
 }
 
-/* Raises dataset->classes to what the labels need. */
+/* Copies the labels and raises dataset->classes to the largest label + 1. */
 static d9_status copy_labels(d9_context *context, const array *labels, int64_t images, d9_dataset *dataset,
                              int32_t *to) {
     d9_status status;
@@ -201,7 +202,7 @@ done:
     return status;
 }
 
-/* Every class has a training image, and no other has a test image. */
+/* Rejects a dataset with a class that has no training image, or with test images of an unknown class. */
 static d9_status check_classes(d9_context *context, const char *folder, int64_t known, const d9_dataset *dataset) {
     d9_status status = D9_OK;
     int64_t missing;
@@ -229,8 +230,8 @@ done:
     return status;
 }
 
-d9_status d9_arrays_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
-    return d9_promise_square(context, options, SIDE_MAX, dataset);
+d9_status d9_arrays_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    return d9_describe_square(context, options, SIDE_MAX, dataset);
 }
 
 d9_status d9_arrays_load(d9_context *context, const d9_dataset_options *options, const char *folder,
@@ -238,7 +239,7 @@ d9_status d9_arrays_load(d9_context *context, const d9_dataset_options *options,
     d9_status status = D9_OK;
     d9_arena arena = {0};
     char *images, *labels;
-    D9_TRY(d9_arrays_promise(context, options, dataset));
+    D9_TRY(d9_arrays_describe(context, options, dataset));
     if (!options->path && !d9_file_exists(context, folder))
         D9_TRY(
             d9_fail(context, D9_USAGE, "data.path: needs the folder that holds images.npy and labels.npy: --data DIR"));

@@ -1,12 +1,12 @@
-/* What the owner of images should know before training on them. */
+/* Class weights, and warnings about small or unbalanced classes. */
 #include "data/dataset.h"
 
 #include "core/system.h"
 #include "core/text.h"
 
-enum { UNEVEN = 3, FEW = 20 /* the message says it, too */, NAMED_MAX = 5 };
+enum { UNEVEN = 3, FEW = 20 /* also written in the message below */, NAMED_MAX = 5 };
 
-/* The classes with fewer than `least`, as "iris 4, tulip 12". Returns how many there are. */
+/* Lists the classes with fewer than `least` images: "iris 4, tulip 12". Returns their number. */
 static int64_t name_below(const d9_dataset *dataset, const int64_t *counts, int64_t least, d9_text *text) {
     int64_t below = 0;
     for (int64_t c = 0; c < dataset->classes; c++) {
@@ -19,9 +19,10 @@ static int64_t name_below(const d9_dataset *dataset, const int64_t *counts, int6
     return below;
 }
 
-/* "few images: 2 of 9 classes have fewer than 20 to train on (iris 4, tulip 12)" */
-static void remark_below(d9_context *context, const d9_dataset *dataset, const int64_t *counts, int64_t least,
-                         const char *what, const char *have) {
+/* Warns if classes have fewer than `least` images: "few images: 2 of 9 classes have fewer than 20 to train on (iris 4,
+ * tulip 12)". */
+static void warn_below(d9_context *context, const d9_dataset *dataset, const int64_t *counts, int64_t least,
+                       const char *what, const char *have) {
     d9_text named;
     d9_text_init(context, &named);
     const int64_t below = name_below(dataset, counts, least, &named);
@@ -31,7 +32,7 @@ static void remark_below(d9_context *context, const d9_dataset *dataset, const i
     d9_text_free(&named);
 }
 
-static void remark_uneven(d9_context *context, const d9_dataset *dataset, const int64_t *counts) {
+static void warn_uneven(d9_context *context, const d9_dataset *dataset, const int64_t *counts) {
     int64_t most = 0, least = 0;
     for (int64_t c = 1; c < dataset->classes; c++) {
         if (counts[c] > counts[most]) most = c;
@@ -50,7 +51,7 @@ static void count(const d9_split *split, int64_t *counts) {
     for (int64_t i = 0; i < split->count; i++) counts[split->labels[i]]++;
 }
 
-d9_status d9_dataset_remark(d9_context *context, const d9_dataset *dataset) {
+d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
     d9_status status = D9_OK;
     int64_t *trained = NULL, *evaluated = NULL;
     if (!d9_dataset_needs_path(dataset->name)) return D9_OK;
@@ -58,9 +59,9 @@ d9_status d9_dataset_remark(d9_context *context, const d9_dataset *dataset) {
     D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &evaluated));
     count(&dataset->train, trained);
     count(&dataset->test, evaluated);
-    remark_uneven(context, dataset, trained);
-    remark_below(context, dataset, trained, FEW, "few images", "fewer than 20 to train on");
-    remark_below(context, dataset, evaluated, 1, "no accuracy", "no image to evaluate on");
+    warn_uneven(context, dataset, trained);
+    warn_below(context, dataset, trained, FEW, "few images", "fewer than 20 to train on");
+    warn_below(context, dataset, evaluated, 1, "no accuracy", "no image to evaluate on");
 done:
     d9_release(context, trained);
     d9_release(context, evaluated);

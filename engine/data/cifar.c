@@ -1,9 +1,8 @@
 /* CIFAR-10 and CIFAR-100 in their official binary layout.
  *
- * A file is 10,000 (CIFAR-100's train.bin: 50,000) records of fixed size: one label byte (CIFAR-100: coarse,
- * then fine; the fine one is the class), then 3072 bytes of pixels, three planes R, G, B of 32 rows of 32.
- * The planes are interleaved here, because everything downstream is (H, W, C). Source:
- * https://www.cs.toronto.edu/~kriz/cifar.html */
+ * A file has 10,000 (CIFAR-100's train.bin: 50,000) records of fixed size: one label byte (CIFAR-100: the coarse, then
+ * the fine label; the fine one is the class), then 3072 bytes of pixels, three planes R, G, B of 32 rows of 32. The
+ * planes are interleaved to (H, W, C) here. Source: https://www.cs.toronto.edu/~kriz/cifar.html */
 #include "data/check.h"
 
 #include <string.h>
@@ -32,7 +31,7 @@ static const char *const cifar100_classes[100] = {
     "trout",      "tulip",         "turtle",       "wardrobe",   "whale",       "willow_tree", "wolf",
     "woman",      "worm"};
 
-/* The last file is the test set; those before it are the training set, in this order. */
+/* The last file is the test set; the files before it are the training set, in this order. */
 static const d9_dataset_file cifar10_files[] = {
     {"data_batch_1.bin", BATCH_BYTES, "aadd24acce27caa71bf4b10992e9e7b2d74c2540"},
     {"data_batch_2.bin", BATCH_BYTES, "c0ba65cce70568cd57b4e03e9ac8d2a5367c1795"},
@@ -47,7 +46,7 @@ static const d9_dataset_file cifar100_files[] = {
     {"test.bin", 10000 * 3074, NULL},
 };
 
-/* The record's label bytes, in the order in which they lie. */
+/* A label byte of a record. */
 typedef struct label_byte {
     const char *name;
     int classes;
@@ -57,10 +56,10 @@ typedef struct cifar {
     const char *name;
     const d9_dataset_file *files;
     int file_count;
-    label_byte label[2]; /* the last one is the class */
+    label_byte label[2]; /* in file order; the last one is the class */
     int label_bytes;
     const char *const *class_names;
-    double mean[3], std[3]; /* 0: not published */
+    double mean[3], std[3]; /* per channel, in byte units; 0: not published */
 } cifar;
 
 static const cifar table[] = {
@@ -111,7 +110,7 @@ static void interleave(const uint8_t *restrict planes, uint8_t *restrict pixels)
     }
 }
 
-/* Reads one file into the split, from image `first` on. */
+/* Reads one file into the split, starting at image `first`. */
 static d9_status load_file(d9_context *context, const d9_dataset_options *options, const d9_dataset_file *file,
                            const char *folder, int64_t first, d9_dataset *dataset, d9_split *split) {
     d9_status status = D9_OK;
@@ -139,7 +138,7 @@ done:
     return status;
 }
 
-d9_status d9_cifar_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+d9_status d9_cifar_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     const cifar *set = find(options->name);
     const int64_t record = set->label_bytes + CHANNELS * PIXELS;
     const d9_dataset_file *test = &set->files[set->file_count - 1];
@@ -162,7 +161,7 @@ d9_status d9_cifar_load(d9_context *context, const d9_dataset_options *options, 
     const int64_t record = set->label_bytes + CHANNELS * PIXELS;
     const d9_dataset_file *test = &set->files[set->file_count - 1];
     int64_t first = 0;
-    D9_TRY(d9_cifar_promise(context, options, dataset));
+    D9_TRY(d9_cifar_describe(context, options, dataset));
     D9_TRY(d9_split_allocate(context, dataset, dataset->train.count, &dataset->train));
     for (const d9_dataset_file *file = set->files; file < test; file++) {
         D9_TRY(load_file(context, options, file, folder, first, dataset, &dataset->train));

@@ -1,9 +1,10 @@
-/* A contact sheet of pictures with captions: what a model says about each, to be looked at.
+/* Contact sheet of images with captions, for viewing a model's predictions.
  *
  *   d9_contact_make(context, count, &sheet)
  *   d9_thumbnail_make(context, &image, tile)              from any thread
  *   d9_contact_put(&sheet, index, tile, &caption)
- *   d9_sheet_write(context, &sheet, "sheet.png"); d9_sheet_free(context, &sheet)      (data/preview.h) */
+ *   d9_sheet_write(context, &sheet, "sheet.png"); d9_sheet_free(context, &sheet)      (data/preview.h)
+ */
 #ifndef D9_DATA_CONTACT_H
 #define D9_DATA_CONTACT_H
 
@@ -12,16 +13,16 @@
 
 enum { D9_THUMBNAIL_SIDE = 192, D9_THUMBNAIL_BYTES = D9_THUMBNAIL_SIDE * D9_THUMBNAIL_SIDE * 3 };
 
-/* The whole picture in the middle of a white square (D9_THUMBNAIL_SIDE, D9_THUMBNAIL_SIDE, 3), not distorted; small
- * ones are enlarged without smoothing. */
+/* Scales the whole image, without distortion, to the centre of a white square (D9_THUMBNAIL_SIDE, D9_THUMBNAIL_SIDE,
+ * 3). Small images are enlarged without smoothing. */
 D9_MUST_USE d9_status d9_thumbnail_make(d9_context *context, const d9_image *image, uint8_t *thumbnail);
 
 typedef struct d9_caption {
-    const char *label, *name; /* shortened where they do not fit */
+    const char *label, *name; /* shortened to fit */
     double probability;       /* also drawn as a bar */
 } d9_caption;
 
-/* White, up to ten to a row. */
+/* A white sheet for `count` tiles, up to ten in a row. */
 D9_MUST_USE d9_status d9_contact_make(d9_context *context, int count, d9_sheet *sheet);
 void d9_contact_put(d9_sheet *sheet, int index, const uint8_t *thumbnail, const d9_caption *caption);
 

@@ -1,5 +1,4 @@
-/* Loading a dataset: find the folder, read the source, cut the validation split, measure mean and deviation.
- */
+/* Loads a dataset: finds its folder, reads it, splits off the validation set, measures mean and standard deviation. */
 #include "data/dataset.h"
 
 #include <math.h>
@@ -14,22 +13,22 @@
 #include "kernels/formulas/philox.h"
 
 enum { SIDE_DEFAULT = 32, SIDE_MIN = 4 };
-enum { DRAW_VALIDATION = 0, DRAW_TEST = 3 }; /* draw words of the split stream; data/folder.c has 1 and 2 */
+enum { DRAW_VALIDATION = 0, DRAW_TEST = 3 }; /* draw numbers of the split's random stream; data/folder.c uses 1 and 2 */
 
 typedef struct source {
     const char *name;
-    d9_source_promise *promise;
+    d9_source_describe *describe;
     d9_source_load *load;
-    bool published; /* has files that d9_dataset_files lists */
+    bool published; /* d9_dataset_files lists its files */
     bool on_disk;
 } source;
 
 static const source sources[] = {
-    {"cifar10", d9_cifar_promise, d9_cifar_load, true, true},
-    {"cifar100", d9_cifar_promise, d9_cifar_load, true, true},
-    {"folder", d9_folder_promise, d9_folder_load, false, true},
-    {"arrays", d9_arrays_promise, d9_arrays_load, false, true},
-    {"synthetic", d9_synthetic_promise, d9_synthetic_load, false, false},
+    {"cifar10", d9_cifar_describe, d9_cifar_load, true, true},
+    {"cifar100", d9_cifar_describe, d9_cifar_load, true, true},
+    {"folder", d9_folder_describe, d9_folder_load, false, true},
+    {"arrays", d9_arrays_describe, d9_arrays_load, false, true},
+    {"synthetic", d9_synthetic_describe, d9_synthetic_load, false, false},
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
 
@@ -51,7 +50,7 @@ bool d9_dataset_needs_path(const char *name) {
     return false;
 }
 
-/* ---- where the files are ---- */
+/* ---- location of the files ---- */
 
 static const char *environment(const char *name) {
     const char *value = getenv(name);
@@ -61,7 +60,7 @@ static const char *environment(const char *name) {
 static void add_candidate(d9_candidates *candidates, const char *base, const char *below, const char *name) {
     char *folder = candidates->folder[candidates->count++];
     const int length = snprintf(folder, D9_FOLDER_SIZE, "%s%s%s", base, below, name);
-    if (length < 0 || length >= D9_FOLDER_SIZE) folder[0] = 0; /* names nothing, so it is not found */
+    if (length < 0 || length >= D9_FOLDER_SIZE) folder[0] = 0; /* too long: an empty path is never found */
 }
 
 void d9_dataset_candidates(const char *name, const char *path, d9_candidates *candidates) {
@@ -85,7 +84,7 @@ static bool holds(const char *folder, const char *file) {
     return system->stat(system->user, path, &state) == 0;
 }
 
-/* The first candidate with any of the published files; else the first of all. */
+/* The first candidate with any of the published files; otherwise the first candidate. */
 void d9_dataset_folder(const char *name, const char *path, char *folder, size_t size) {
     d9_candidates candidates;
     int files, chosen = 0;
@@ -133,9 +132,9 @@ static d9_status check_validation(d9_context *context, const d9_dataset_options 
                    (long long)options->validation, (long long)train - 1, options->name, (long long)train);
 }
 
-/* The last `count` images of a permutation, drawn by seed and `draw`, become the test set; both parts keep the order of
- * the source, so that "the first 2,000 training images" still means something. */
-static d9_status cut(d9_context *context, uint64_t seed, uint32_t draw, int64_t count, d9_dataset *dataset) {
+/* Moves the last `count` images of a random permutation to the test set. Both sets keep the order of the source, so
+ * that "the first 2,000 training images" stays meaningful. */
+static d9_status split_off(d9_context *context, uint64_t seed, uint32_t draw, int64_t count, d9_dataset *dataset) {
     d9_status status = D9_OK;
     int32_t *order = NULL;
     bool *held_out = NULL;
@@ -161,8 +160,8 @@ done:
     return status;
 }
 
-/* What was drawn may be all that a small class of the owner's has. */
-static d9_status check_left(d9_context *context, const d9_dataset *dataset) {
+/* Rejects a split that leaves a class without training images; possible with small classes in the user's own data. */
+static d9_status check_remaining(d9_context *context, const d9_dataset *dataset) {
     d9_status status;
     int64_t missing;
     if (!d9_dataset_needs_path(dataset->name)) return D9_OK;
@@ -175,25 +174,26 @@ done:
     return status;
 }
 
-/* A sixth where the source has no test set; then what is asked for, of what is left. */
-static d9_status cut_both(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+/* Splits off a sixth as the test set if the source has none, then the requested validation set from the rest. */
+static d9_status split_off_both(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
-    if (!dataset->test.count) D9_TRY(cut(context, options->seed, DRAW_TEST, (dataset->train.count + 5) / 6, dataset));
+    if (!dataset->test.count)
+        D9_TRY(split_off(context, options->seed, DRAW_TEST, (dataset->train.count + 5) / 6, dataset));
     if (options->validation) {
         D9_TRY(check_validation(context, options, dataset->train.count));
-        D9_TRY(cut(context, options->seed, DRAW_VALIDATION, options->validation, dataset));
+        D9_TRY(split_off(context, options->seed, DRAW_VALIDATION, options->validation, dataset));
     }
-    D9_TRY(check_left(context, dataset));
+    D9_TRY(check_remaining(context, dataset));
 done:
     return status;
 }
 
-/* ---- mean and deviation ---- */
+/* ---- mean and standard deviation ---- */
 
 static void measure(d9_dataset *dataset) {
     const int64_t pixels = dataset->train.count * dataset->height * dataset->width, channels = dataset->channels;
     for (int64_t channel = 0; channel < channels; channel++) {
-        uint64_t sum = 0, squares = 0; /* whole numbers: exact up to 2^48 pixels */
+        uint64_t sum = 0, squares = 0; /* integer sums are exact up to 2^48 pixels */
         for (int64_t i = 0; i < pixels; i++) {
             const uint64_t byte = dataset->train.images[i * channels + channel];
             sum += byte;
@@ -202,7 +202,8 @@ static void measure(d9_dataset *dataset) {
         const double mean = (double)sum / (double)pixels;
         const double variance = (double)squares / (double)pixels - mean * mean;
         dataset->mean[channel] = mean;
-        dataset->std[channel] = variance > 0.01 ? sqrt(variance) : 1.0; /* a constant channel stays finite */
+        dataset->std[channel] =
+            variance > 0.01 ? sqrt(variance) : 1.0; /* avoids a division by 0 for a constant channel */
     }
 }
 
@@ -213,7 +214,7 @@ static uint64_t mix(uint64_t digest, uint64_t word) {
     return digest ^ digest >> 32;
 }
 
-/* Four words at a time, each into a digest of its own: as fast as memory, where SHA-256 takes a second for 300 MB. */
+/* Hashes four interleaved streams of words, which reaches memory speed; SHA-256 takes a second for 300 MB. */
 static uint64_t mix_bytes(uint64_t digest, const void *bytes, size_t size) {
     enum { LANES = 4 };
     uint64_t lane[LANES] = {digest, digest + 1, digest + 2, digest + 3}, words[LANES];
@@ -241,7 +242,7 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
     snprintf(hex, D9_DIGEST_DIGITS + 1, "%016llx", (unsigned long long)digest);
 }
 
-/* ---- the whole ---- */
+/* ---- public functions ---- */
 
 d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split) {
     d9_status status = D9_OK;
@@ -253,8 +254,8 @@ done:
     return status;
 }
 
-d9_status d9_promise_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
-                            d9_dataset *dataset) {
+d9_status d9_describe_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
+                             d9_dataset *dataset) {
     const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
     if (side < SIDE_MIN || side > largest)
         return d9_fail(context, D9_USAGE, "data.image_size %lld: must be %d to %lld pixels", (long long)side, SIDE_MIN,
@@ -278,7 +279,7 @@ done:
 }
 
 static void normalize(const d9_dataset_options *options, d9_dataset *dataset) {
-    /* pytorch/vision, references/classification/presets.py */
+    /* mean and standard deviation of ImageNet: pytorch/vision, references/classification/presets.py */
     static const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
     const bool unit = options->normalize == D9_NORMALIZE_UNIT;
     for (int64_t c = 0; c < dataset->channels && options->normalize != D9_NORMALIZE_DATASET; c++) {
@@ -287,12 +288,12 @@ static void normalize(const d9_dataset_options *options, d9_dataset *dataset) {
     }
 }
 
-d9_status d9_dataset_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status;
     const source *source;
     *dataset = (d9_dataset){0};
     D9_TRY(find_source(context, options->name, &source));
-    D9_TRY(source->promise(context, options, dataset));
+    D9_TRY(source->describe(context, options, dataset));
     normalize(options, dataset);
     dataset->name = source->name;
     if (!options->validation || !dataset->train.count) goto done;
@@ -318,7 +319,7 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     D9_TRY(source->load(context, options, folder, loaded));
     normalize(options, loaded);
     d9_check_start(loaded);
-    D9_TRY(cut_both(context, options, loaded));
+    D9_TRY(split_off_both(context, options, loaded));
     if (!(loaded->std[0] > 0)) measure(loaded);
     *dataset = loaded;
     loaded = NULL;
@@ -334,7 +335,7 @@ void d9_dataset_free(d9_context *context, d9_dataset *dataset) {
     d9_release(context, dataset);
 }
 
-void d9_normal_table(const double *mean, const double *std, int64_t channels, double *table) {
+void d9_normalization_table(const double *mean, const double *std, int64_t channels, double *table) {
     for (int64_t c = 0; c < channels; c++)
         for (int64_t byte = 0; byte < 256; byte++) table[c * 256 + byte] = ((double)byte - mean[c]) / std[c];
 }

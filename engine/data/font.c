@@ -1,6 +1,6 @@
-/* The font: each glyph is up to nine rows of five pixels, the leftmost in bit 4; the last two rows hang below the
- * baseline. Blank columns at either side are not part of a character's width. A letter with a mark is the letter, and
- * the mark: above a small letter where it leaves room, above a capital in two rows more. */
+/* The font: a glyph is up to nine rows of five pixels, the leftmost in bit 4; the last two rows are below the baseline.
+ * Blank columns on either side are not part of a character's width. An accented letter is drawn as the letter and its
+ * mark; a mark above a capital takes two additional rows. */
 #include "data/font.h"
 
 #include <stdbool.h>
@@ -9,7 +9,8 @@
 
 enum { COLUMNS = 5, ABOVE = 2, ROWS = ABOVE + D9_FONT_HEIGHT, FIRST = '!', LAST = '~', SPACE = 3, BETWEEN = 1 };
 
-/* FIRST to LAST in the order of ASCII. A digit is a row, 0 to 9 and a (10) to v (31); rows left out are blank. */
+/* FIRST to LAST in ASCII order. Each digit is one row, in base 32: 0 to 9 and a (10) to v (31); missing rows are
+ * blank. */
 static const char *const glyphs[LAST - FIRST + 1] = {
     "4444404", "aaa",       "aavavaa",  "4fke5u4", "op248j3", "cik8lid", "444",     "2488842",   "8422248",
     "04lel4",  "044v44",    "00000c48", "000e",    "00000cc", "11248gg", "ehjlphe", "4c4444e",   "eh1248v",
@@ -24,7 +25,7 @@ static const char *const glyphs[LAST - FIRST + 1] = {
     "2448442", "4444444",   "8442448",  "008l2"};
 static const char box[] = "vhhhhhv";
 
-/* ---- letters of Europe: U+00C0 to U+017F, by their letter and their mark ---- */
+/* ---- European letters U+00C0 to U+017F: base letter and mark ---- */
 
 enum { MARKED_FIRST = 0xc0, MARKED_LAST = 0x17f };
 static const char letters[] = "AAAAAA0CEEEEIIIIDNOOOOOxOUUUUY46aaaaaa1ceeeeiiiidnooooo:ouuuuy5y"
@@ -34,12 +35,12 @@ static const char letters[] = "AAAAAA0CEEEEIIIIDNOOOOOxOUUUUY46aaaaaa1ceeeeiiiid
                                    "--uu,,''^^..vvvv//--uu..,,vv^^uu..,,^^//~~--uu,,.   ^^,, '',,vv "
                                    " //'',,vv   --uu\"\"  '',,vv''^^,,vv,,vv//~~--uuoo\"\",,^^^^:''..vv ";
 static const char *const own[] = {"fkkukkn", "00q5fkf",   "fkknkkf", "00alnkb",
-                                  "guhhugg", "ggmphhugg", "ciikihm"}; /* 0 to 6 */
+                                  "guhhugg", "ggmphhugg", "ciikihm"}; /* glyphs of letters 0 to 6 in `letters` */
 
 static const struct {
     char mark;
     const char *rows;
-    bool below, across; /* the letter; otherwise above it */
+    bool below, across; /* drawn below or across the letter; otherwise above it */
 } marks[] = {{'`', "84", false, false},    {'\'', "24", false, false}, {'^', "4a", false, false},
              {'~', "dm", false, false},    {':', "a0", false, false},  {'o', "cc", false, false},
              {'-', "e0", false, false},    {'v', "a4", false, false},  {'u', "he", false, false},
@@ -50,7 +51,7 @@ static unsigned pixels_of(char row) { return (unsigned)(row <= '9' ? row - '0' :
 
 typedef struct shape {
     unsigned rows[ROWS];
-    int first, columns; /* the columns that are drawn */
+    int first, columns; /* columns with pixels */
 } shape;
 
 static void add_rows(shape *shape, int at, const char *rows) {
@@ -58,7 +59,7 @@ static void add_rows(shape *shape, int at, const char *rows) {
 }
 
 static void add_mark(shape *shape, char base, char mark) {
-    const bool small = !shape->rows[ABOVE] || base == 'i' || base == 'j'; /* these lose their dot */
+    const bool small = !shape->rows[ABOVE] || base == 'i' || base == 'j'; /* i and j lose their dot */
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         if (marks[i].mark != mark) continue;
         if (small && !marks[i].below && !marks[i].across) shape->rows[ABOVE] = shape->rows[ABOVE + 1] = 0;
@@ -84,11 +85,11 @@ static shape shape_of(int code) {
     return shape;
 }
 
-/* ---- texts, in UTF-8 ---- */
+/* ---- text in UTF-8 ---- */
 
 static bool is_continuation(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
-/* The character at `text`, of which *length bytes are to be read. What is longer than two bytes has no letter here. */
+/* The character at `text` and its *length in bytes. Sequences of more than two bytes have no glyph. */
 static int character(const char *text, size_t left, size_t *length) {
     const unsigned char lead = (unsigned char)*text;
     *length = 1;

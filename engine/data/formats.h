@@ -1,32 +1,34 @@
-/* The picture formats behind d9_image_decode: PNG by libpng (png.c), JPEG by stb_image (jpeg.c looks first, stb.c
- * decodes), WebP by libwebp (webp.c) where the build has it. */
+/* Image formats used by d9_image_decode: PNG by libpng (png.c), JPEG by stb_image (jpeg.c checks the file, stb.c
+ * decodes it), WebP by libwebp (webp.c) if the build has it. */
 #ifndef D9_DATA_FORMATS_H
 #define D9_DATA_FORMATS_H
 
 #include "data/image.h"
 
-/* What a file says of itself before anything is decoded. */
+/* Size information from a file's header. */
 typedef struct d9_picture_header {
     int width, height;
-    double bytes_per_pixel; /* what decoding it takes at most, the pixels that come of it included */
+    double bytes_per_pixel; /* maximum memory needed for decoding, the decoded pixels included */
 } d9_picture_header;
 
-/* False: not of this format, or its header is damaged. */
+/* Read the header; false if the file has another format or a damaged header. */
 bool d9_png_header(const uint8_t *bytes, size_t size, d9_picture_header *header);
 bool d9_jpeg_header(const uint8_t *bytes, size_t size, d9_picture_header *header);
-bool d9_webp_header(const uint8_t *bytes, size_t size, d9_picture_header *header); /* of a still picture */
-bool d9_webp_is(const uint8_t *bytes, size_t size); /* begins as a WebP file, whatever the build can read */
+bool d9_webp_header(const uint8_t *bytes, size_t size, d9_picture_header *header); /* rejects animations */
+bool d9_webp_is(const uint8_t *bytes,
+                size_t size); /* true if the file begins like a WebP file, even if the build cannot decode WebP */
 
-D9_MUST_USE d9_status d9_webp_refuse(d9_context *context, const char *name); /* why it cannot be: D9_DATA */
+D9_MUST_USE d9_status d9_webp_reject(
+    d9_context *context, const char *name); /* returns D9_DATA with the reason why a WebP file cannot be decoded */
 
-/* Colours of four bytes with their alpha on white, of three bytes each; may be in place. */
-void d9_lay_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb);
+/* Blends RGBA pixels with a white background to RGB pixels; may work in place. */
+void d9_blend_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb);
 
-/* Whether stb_image may have this JPEG: its end is there (stb_image fills what is missing with grey and calls it read),
- * and no Huffman table has more than 256 codes (the version of 2022 writes such a table past its end). */
+/* True if stb_image can safely decode this JPEG: the file is complete (stb_image fills missing parts with grey without
+ * an error), and no Huffman table has more than 256 codes (stb_image of 2022 writes such a table past its end). */
 bool d9_jpeg_is_whole(const uint8_t *bytes, size_t size);
 
-/* The picture of a file whose header was accepted. Damaged or cut short: D9_DATA. */
+/* Decode a file whose header was accepted. Return D9_DATA if it is damaged or truncated. */
 D9_MUST_USE d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                                     d9_image *image);
 D9_MUST_USE d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,

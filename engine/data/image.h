@@ -1,4 +1,4 @@
-/* Pictures in memory: PNG, JPEG and WebP in, PNG out, and resizing. */
+/* Images in memory: reads PNG, JPEG and WebP, and resizes. */
 #ifndef D9_DATA_IMAGE_H
 #define D9_DATA_IMAGE_H
 
@@ -9,21 +9,23 @@ typedef struct d9_image {
     uint8_t *pixels; /* (height, width, 3) RGB */
 } d9_image;
 
-/* The largest picture that is decoded where nobody says otherwise (data.largest_picture), and the largest there is. */
-enum { D9_MEGAPIXELS_MOST = 64, D9_MEGAPIXELS_EVER = 268 };
+/* Size limit of an image by default and at most, see data.largest_picture. */
+enum { D9_MEGAPIXELS_DEFAULT = 64, D9_MEGAPIXELS_MAX = 268 };
 
-/* Whatever the file holds (grey, palette, alpha, 16 bits) becomes 8-bit RGB; what is transparent is laid on white, and
- * a photograph stands as its Exif orientation says. `name` stands in messages. Not a whole PNG, JPEG or WebP with right
- * checksums, a side over 16384, more than `megapixels` million pixels (0: D9_MEGAPIXELS_MOST), or a JPEG that takes
- * more than 256 MiB and more than twice its RGB to decode: D9_DATA. The last three are refused from the header. */
+/* Decodes a file of any kind (grey, palette, alpha, 16 bits) to 8-bit RGB; transparent pixels are blended with white,
+ * and photographs are turned upright by their Exif orientation. `name` is used in messages. Returns D9_DATA if the file
+ * is not a complete PNG, JPEG or WebP with correct checksums, has a side over 16384 pixels, more than `megapixels`
+ * million pixels (0: D9_MEGAPIXELS_DEFAULT), or is a JPEG that needs more than 256 MiB and more than twice its RGB size
+ * to decode. The last three are detected from the header. */
 D9_MUST_USE d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                                       int64_t megapixels, d9_image *image);
-/* The same of a file. One that cannot be read: D9_DATA. */
+/* Decodes the file `path`. Returns D9_DATA also if it cannot be read. */
 D9_MUST_USE d9_status d9_image_read(d9_context *context, const char *path, int64_t megapixels, d9_image *image);
-bool d9_image_has_name(const char *name); /* ends in .png, .jpg, .jpeg or .webp, in either case */
+/* True if the name ends in .png, .jpg, .jpeg or .webp, in upper or lower case. */
+bool d9_image_has_name(const char *name);
 void d9_image_free(d9_context *context, d9_image *image);
 
-/* Stretches the whole image to (height, width, 3) bytes at `pixels`, filtered and without aliasing. */
+/* Stretches the whole image to (height, width, 3) bytes at `pixels`, with an antialiasing filter. */
 D9_MUST_USE d9_status d9_image_resize(d9_context *context, const char *name, const d9_image *image, int width,
                                       int height, uint8_t *pixels);
 

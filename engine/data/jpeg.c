@@ -1,5 +1,5 @@
-/* What is read of a JPEG before stb_image decodes it: its frame, its Huffman tables and its end. The markers are
- * followed as stb_image follows them, so that it meets no table that was not seen here. */
+/* Checks a JPEG before stb_image decodes it: its frame header, its Huffman tables and its end. Markers are followed
+ * exactly as stb_image does, so that every table that stb_image reads was checked here. */
 #include "data/formats.h"
 
 enum {
@@ -19,7 +19,7 @@ enum {
     TRAILER_BYTES = 65536
 };
 
-/* A marker and the segment behind it, without the two bytes of its length. */
+/* A marker and its segment, without the two length bytes. */
 typedef struct segment {
     int marker;
     const uint8_t *bytes;
@@ -28,9 +28,9 @@ typedef struct segment {
 
 static bool is_jpeg(const uint8_t *bytes, size_t size) { return size >= 4 && bytes[0] == FILL && bytes[1] == START; }
 
-/* The segment that begins at or behind `*at`, which moves past it; false: there is none. One that the end of the file
- * cuts is as long as what is there: stb_image begins with it, too. In the coded data that follow a scan's header, a
- * zero or a restart behind 0xff is no marker. */
+/* Finds the segment that begins at or after `*at`, which is advanced past it; false if there is none. A truncated last
+ * segment ends with the file: stb_image starts to read it, too. In the coded data after a scan header, 0xff followed by
+ * zero or a restart marker is data. */
 static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *at, segment *found) {
     size_t i = *at;
     for (;; i++) {
@@ -48,8 +48,8 @@ static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *
     return true;
 }
 
-/* Bytes for each pixel while stb_image holds a plane for each component, of a progressive file the coefficients in two
- * bytes too, and the RGB that it makes of them. */
+/* Bytes per pixel that stb_image needs: one plane per component, two more bytes per coefficient for a progressive file,
+ * and the resulting RGB. */
 static bool read_frame(const segment *frame, d9_picture_header *header) {
     int sampling[COMPONENTS_MAX], largest_h = 1, largest_v = 1;
     double planes = 0;
@@ -78,7 +78,7 @@ bool d9_jpeg_header(const uint8_t *bytes, size_t size, d9_picture_header *header
     return false;
 }
 
-/* Each table: a byte, 16 counts, and as many values as they sum up to. */
+/* Checks the Huffman tables of a segment: each has one byte, 16 counts, and as many values as the sum of the counts. */
 static bool tables_fit(const segment *tables) {
     for (size_t at = 0; at < tables->size;) {
         size_t codes = 0;

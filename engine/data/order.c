@@ -1,8 +1,8 @@
-/* Epoch order: sample indices sorted by random keys. A key depends on seed, sample and epoch alone, so any
- * epoch's order is computed without those before it.
+/* Epoch order: sample indices sorted by random keys. A key depends only on seed, sample and epoch, so any epoch's order
+ * can be computed without the earlier ones.
  *
- * Least-significant-digit radix sort, eight passes of one byte: stable, so equal keys keep their order.
- * 50,000 samples take 1.4 ms on one core of a virtual AVX-512 Xeon. */
+ * Radix sort from the least significant byte, eight passes: stable, so equal keys keep their order. 50,000 samples take
+ * 1.4 ms on one core of a virtual AVX-512 Xeon. */
 #include "data/order.h"
 
 #include "core/system.h"

@@ -1,10 +1,10 @@
-/* Seeded permutations, shared by the epoch's order and the splits. */
+/* Seeded permutations for the epoch order and the data splits. */
 #ifndef D9_DATA_ORDER_H
 #define D9_DATA_ORDER_H
 
 #include "core/context.h"
 
-/* 0 .. count-1 sorted by the 64-bit Philox keys at counter = (i, epoch, stream, draw); ties by i. */
+/* Writes 0 .. count-1 sorted by the 64-bit Philox keys at counter = (i, epoch, stream, draw); ties by i. */
 D9_MUST_USE d9_status d9_keyed_order(d9_context *context, uint64_t seed, uint32_t epoch, uint32_t stream, uint32_t draw,
                                      int64_t count, int32_t *order);
 

@@ -1,4 +1,4 @@
-/* Picture files: which names they have, what is refused of them before they are decoded, and reading one. */
+/* Reads image files: recognises names and rejects oversized images before decoding. */
 #include <string.h>
 #include <strings.h>
 
@@ -6,7 +6,7 @@
 #include "data/formats.h"
 
 enum { SIDE_MAX = 16384, MEGA = 1000000, MIB = 1 << 20 };
-/* Decoding takes no more memory than twice the picture in RGB, or than this where that is less. */
+/* Memory limit for decoding in bytes: twice the RGB size of the image, but at least DECODING_LEAST. */
 enum { DECODING_LEAST = 256 * MIB, TWICE_RGB = 6 };
 
 bool d9_image_has_name(const char *name) {
@@ -15,7 +15,7 @@ bool d9_image_has_name(const char *name) {
                    !strcasecmp(dot, ".webp"));
 }
 
-void d9_lay_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb) {
+void d9_blend_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb) {
     for (int64_t i = 0; i < count; i++, rgba += 4, rgb += 3) {
         const int alpha = rgba[3];
         for (int channel = 0; channel < 3; channel++)
@@ -56,10 +56,10 @@ d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *
     *image = (d9_image){0};
     const format *format = formats;
     while (format->header && !format->header(bytes, size, &header)) format++;
-    if (!format->header && d9_webp_is(bytes, size)) return d9_webp_refuse(context, name);
+    if (!format->header && d9_webp_is(bytes, size)) return d9_webp_reject(context, name);
     if (!format->header)
         return d9_fail(context, D9_DATA, size ? "%s: not a PNG, JPEG or WebP image" : "%s: the file is empty", name);
-    D9_TRY(check_header(context, name, &header, megapixels ? megapixels : D9_MEGAPIXELS_MOST));
+    D9_TRY(check_header(context, name, &header, megapixels ? megapixels : D9_MEGAPIXELS_DEFAULT));
     image->width = header.width;
     image->height = header.height;
     D9_TRY(format->decode(context, name, bytes, size, image));

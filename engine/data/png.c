@@ -1,5 +1,5 @@
-/* PNG files by libpng, which checks their checksums and inflates them row for row: whatever a file holds, decoding it
- * takes four bytes for each pixel that its header promises. */
+/* Reads PNG files with libpng, which verifies checksums and inflates row by row: decoding needs four bytes per pixel,
+ * whatever the format. */
 #include "data/formats.h"
 
 #include <png.h>
@@ -30,7 +30,7 @@ typedef struct reader {
     uint8_t *pixels, **rows;
 } reader;
 
-/* libpng's errors leave by its longjmp; the caller says that the file is damaged. */
+/* libpng reports errors by longjmp; the caller then reports a damaged file. */
 static void on_error(png_structp png, png_const_charp message) {
     (void)message;
     png_longjmp(png, 1);
@@ -53,7 +53,7 @@ static void on_read(png_structp png, png_bytep bytes, size_t size) {
     self->left -= size;
 }
 
-/* Whatever the file holds becomes rows of 8-bit RGBA. */
+/* Converts every format to rows of 8-bit RGBA. */
 static void ask_for_rgba(png_structp png) {
     png_set_expand(png);
     png_set_strip_16(png);
@@ -62,7 +62,7 @@ static void ask_for_rgba(png_structp png) {
     (void)png_set_interlace_handling(png);
 }
 
-/* False: damaged. Nothing here may need an end of its own, for libpng jumps back to the top. */
+/* Returns false if the file is damaged. Must hold no resources of its own: libpng's longjmp would leak them. */
 static bool read_rows(reader *self, uint32_t width, uint32_t height) {
     if (setjmp(png_jmpbuf(self->png)) != 0) return false;
     png_set_read_fn(self->png, self, on_read);
@@ -90,7 +90,8 @@ d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *by
     if (!self.info) D9_TRY(d9_fail(context, D9_DEVICE, "%s: out of memory for decoding it", name));
     if (!read_rows(&self, (uint32_t)width, (uint32_t)height))
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
-    d9_lay_on_white(self.pixels, (int64_t)(width * height), self.pixels); /* in place: rgb never overtakes rgba */
+    d9_blend_on_white(self.pixels, (int64_t)(width * height),
+                      self.pixels); /* in place: writing RGB never overtakes reading RGBA */
     image->pixels = self.pixels;
     self.pixels = NULL;
 done:

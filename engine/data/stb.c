@@ -1,8 +1,8 @@
-/* The stb libraries, compiled here and nowhere else, behind formats.h, image.h and d9_png_write.
+/* The stb libraries, compiled only in this file, used through formats.h, image.h and d9_png_write.
  *
- * The hooks of stb_image's allocator carry no user pointer, and a global context is not allowed here: it gets the
- * memory of the default system, zeroed, because it uses what a damaged JPEG leaves out (Huffman and quantisation
- * tables, components without a scan, the end of one). What it hands out is copied and freed at once. */
+ * The hooks of stb_image's allocator have no user pointer, and a global context is not allowed, so the hooks use the
+ * default system's memory. It is zeroed, because stb_image uses data that a damaged JPEG lacks (Huffman and
+ * quantisation tables, components without a scan, the end of one). stb_image's output is copied and freed at once. */
 #include "data/formats.h"
 
 #include <stdlib.h>
@@ -22,7 +22,8 @@ static void stb_release(void *pointer) {
     system->release(system->user, pointer);
 }
 
-#pragma GCC diagnostic ignored "-Wunused-function" /* judged at the end of the file, so not between push and pop */
+#pragma GCC diagnostic ignored                                                                                         \
+    "-Wunused-function" /* reported at the end of the file, so it cannot be between push and pop */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wall"
 #pragma GCC diagnostic ignored "-Wextra"
@@ -34,8 +35,8 @@ static void stb_release(void *pointer) {
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #define STBI_MALLOC(bytes)                         stb_allocate(bytes)
 #define STBI_FREE(pointer)                         stb_release(pointer)
-#define STBI_REALLOC_SIZED(pointer, before, bytes) NULL      /* of formats that are not built */
-#define STBI_ASSERT(condition)                     ((void)0) /* would end the program over a damaged file */
+#define STBI_REALLOC_SIZED(pointer, before, bytes) NULL      /* used only by formats that are not built */
+#define STBI_ASSERT(condition)                     ((void)0) /* would end the program on a damaged file */
 #define STBI_ONLY_JPEG
 #define STBI_NO_STDIO
 #define STB_IMAGE_STATIC
@@ -50,13 +51,13 @@ static void stb_release(void *pointer) {
 #include <stb_image_write.h>
 #pragma GCC diagnostic pop
 
-/* The pixels that stb_image made, as they are seen, in memory of ours; stb_image's planes are gone by now. */
+/* Copies the pixels decoded by stb_image, turned upright; stb_image has freed its planes by now. */
 static d9_status turn_upright(d9_context *context, const char *name, int orientation, const uint8_t *stored,
                               d9_image *image) {
     d9_status status = D9_OK;
     const int width = image->width, height = image->height;
     D9_TRY(D9_ALLOCATE(context, (size_t)width * (size_t)height * 3, name, &image->pixels));
-    d9_exif_turn(orientation, stored, width, height, image->pixels);
+    d9_exif_orient(orientation, stored, width, height, image->pixels);
     if (orientation >= 5) *image = (d9_image){height, width, image->pixels};
 done:
     return status;
@@ -94,7 +95,7 @@ typedef struct png {
     d9_status status;
 } png;
 
-/* stb_image_write hands over a whole PNG in one call. */
+/* stb_image_write calls this once, with the whole PNG. */
 static void keep_png(void *user, void *bytes, int size) {
     png *png = user;
     png->size = (size_t)size;
@@ -102,7 +103,7 @@ static void keep_png(void *user, void *bytes, int size) {
     if (png->status == D9_OK) memcpy(png->bytes, bytes, png->size);
 }
 
-/* `path`: what messages begin with; "" for none. */
+/* `path`: prefix of error messages; "" for none. */
 static d9_status encode(d9_context *context, const char *path, const uint8_t *pixels, int width, int height, png *png) {
     png->context = context;
     if (width < 1 || height < 1 || width > INT32_MAX / 3 ||

@@ -1,11 +1,11 @@
-/* The synthetic set: ten drawn shapes, so that everything can be tried, tested and timed without a download.
+/* The synthetic set: ten drawn shapes, for trying, testing and timing everything without a download.
  *
- * Place, size, tilt, both colours, a shading of the ground and the noise are random, and differ for every
- * image; the class is the shape alone. A picture and its mirror are of the same class. Image i of a split has
- * label i mod 10 and is a function of (seed, split, i): a longer set begins with the shorter one.
+ * Position, size, rotation, both colours, a gradient of the background and the noise are random for every image; the
+ * class is the shape. An image and its mirror image have the same class. Image i of a split has label i mod 10 and
+ * depends only on (seed, split, i): a longer set begins with the shorter one.
  *
- * Only + - * / sqrt on doubles, so that every machine draws the same bytes: tilts come from
- * ((1-t*t)/(1+t*t), 2*t/(1+t*t)), not from sin and cos. */
+ * Uses only + - * / sqrt on doubles, so that every machine draws the same bytes: rotations are computed as
+ * ((1-t*t)/(1+t*t), 2*t/(1+t*t)) instead of by sin and cos. */
 #include <math.h>
 
 #include "data/source.h"
@@ -20,12 +20,12 @@ enum {
     TEST_DEFAULT = 512,
     COUNT_MAX = 10000000
 };
-enum { SPLIT_TRAIN, SPLIT_TEST };                                          /* the epoch word of the counter */
-enum { DRAW_PLACE, DRAW_GROUND, DRAW_SHAPE, DRAW_SHADE, DRAW_PIXEL = 16 }; /* the draw word */
+enum { SPLIT_TRAIN, SPLIT_TEST };                                          /* epoch word of the Philox counter */
+enum { DRAW_PLACE, DRAW_GROUND, DRAW_SHAPE, DRAW_SHADE, DRAW_PIXEL = 16 }; /* draw word of the Philox counter */
 
 static const double contrast_min = 150, noise_amplitude = 20, shade_amplitude = 30, tilt_max = 0.13; /* 15 degrees */
 
-/* ---- the shapes: signed distance from the edge in pixels, negative inside; r is the radius ---- */
+/* ---- shapes: signed distance from the edge in pixels, negative inside; r is the radius ---- */
 
 static double box(double x, double y, double half) { return fmax(fabs(x), fabs(y)) - half; }
 
@@ -59,7 +59,7 @@ static distance *const distances[CLASSES] = {disc, square, triangle, plus,    sa
 static const char *const class_names[CLASSES] = {"disc", "square", "triangle", "plus",    "saltire",
                                                  "ring", "frame",  "rows",     "columns", "checker"};
 
-/* ---- one picture ---- */
+/* ---- drawing an image ---- */
 
 typedef struct scene {
     double centre_y, centre_x, radius, cosine, sine, mirror;
@@ -117,7 +117,7 @@ static void draw(uint64_t seed, uint32_t sample, uint32_t split, int side, int l
     }
 }
 
-/* ---- the set ---- */
+/* ---- the dataset ---- */
 
 static d9_status fill(d9_context *context, uint64_t seed, uint32_t split_word, int64_t count, d9_dataset *dataset,
                       d9_split *split) {
@@ -133,7 +133,7 @@ done:
     return status;
 }
 
-d9_status d9_synthetic_promise(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+d9_status d9_synthetic_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
     const int64_t train = options->synthetic_train ? options->synthetic_train : TRAIN_DEFAULT;
     const int64_t test = options->synthetic_test ? options->synthetic_test : TEST_DEFAULT;
@@ -156,7 +156,7 @@ d9_status d9_synthetic_load(d9_context *context, const d9_dataset_options *optio
                             d9_dataset *dataset) {
     d9_status status = D9_OK;
     (void)folder;
-    D9_TRY(d9_synthetic_promise(context, options, dataset));
+    D9_TRY(d9_synthetic_describe(context, options, dataset));
     D9_TRY(fill(context, options->seed, SPLIT_TRAIN, dataset->train.count, dataset, &dataset->train));
     D9_TRY(fill(context, options->seed, SPLIT_TEST, dataset->test.count, dataset, &dataset->test));
 done:

@@ -1,4 +1,4 @@
-/* WebP by libwebp, where the build has it. A moving picture is none. */
+/* WebP by libwebp, if the build has it. Animations are rejected. */
 #include "data/formats.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@ bool d9_webp_is(const uint8_t *bytes, size_t size) {
 #if DAWN9_WEBP
 #include <webp/decode.h>
 
-d9_status d9_webp_refuse(d9_context *context, const char *name) {
-    return d9_fail(context, D9_DATA, "%s: a moving or damaged WebP image", name);
+d9_status d9_webp_reject(d9_context *context, const char *name) {
+    return d9_fail(context, D9_DATA, "%s: an animated or damaged WebP image", name);
 }
 
 enum { RGBA = 4 };
@@ -33,7 +33,7 @@ d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *b
     D9_TRY(D9_ALLOCATE(context, pixels * RGBA, name, &rgba));
     if (!WebPDecodeRGBAInto(bytes, size, rgba, pixels * RGBA, image->width * RGBA))
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
-    d9_lay_on_white(rgba, (int64_t)pixels, rgba);
+    d9_blend_on_white(rgba, (int64_t)pixels, rgba);
     image->pixels = rgba;
     rgba = NULL;
 done:
@@ -48,13 +48,13 @@ bool d9_webp_header(const uint8_t *bytes, size_t size, d9_picture_header *header
     return false;
 }
 
-d9_status d9_webp_refuse(d9_context *context, const char *name) {
+d9_status d9_webp_reject(d9_context *context, const char *name) {
     return d9_fail(context, D9_DATA, "%s: a WebP image, and this build is without libwebp", name);
 }
 
 d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image) {
     (void)bytes, (void)size, (void)image;
-    return d9_webp_refuse(context, name);
+    return d9_webp_reject(context, name);
 }
 
 #endif

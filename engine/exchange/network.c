@@ -55,7 +55,7 @@ static void put_constant(d9_onnx_writer *base, const char *name, const double *v
     json_object_set_new(writer_of(base)->constants, name, list);
 }
 
-static void put_whole(d9_onnx_writer *base, const char *name, const int64_t *values, size_t count) {
+static void put_integer_constant(d9_onnx_writer *base, const char *name, const int64_t *values, size_t count) {
     json_object_set_new(writer_of(base)->constants, name, whole_numbers(values, count));
 }
 
@@ -114,7 +114,7 @@ d9_status d9_network_describe(d9_context *context, const d9_config *config, cons
                                  .real = put_real,
                                  .end = end_node,
                                  .constant = put_constant,
-                                 .whole = put_whole};
+                                 .integer_constant = put_integer_constant};
     if (put_nodes(&self)) D9_TRY(dump(context, &self, &program.views, arena, text));
 done:
     json_decref(self.node);

@@ -114,7 +114,7 @@ static void put_constant(d9_onnx_writer *base, const char *name, const double *v
     d9_message_end(message, begin);
 }
 
-static void put_whole(d9_onnx_writer *base, const char *name, const int64_t *values, size_t count) {
+static void put_integer_constant(d9_onnx_writer *base, const char *name, const int64_t *values, size_t count) {
     d9_message *message = &writer_of(base)->message;
     const int64_t dims[1] = {(int64_t)count};
     const size_t begin = d9_message_begin(message, GRAPH_INITIALIZER);
@@ -222,7 +222,7 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
                                  .real = put_real,
                                  .end = end_node,
                                  .constant = put_constant,
-                                 .whole = put_whole};
+                                 .integer_constant = put_integer_constant};
     D9_TRY(put_model(&self));
     D9_TRY(d9_file_write(context, path, self.message.bytes, self.message.size));
 done:

@@ -1,4 +1,4 @@
-/* Builders for model files: one call adds a node, its parameters and its output, and infers the shape. */
+/* Builders for model files: each call adds a node, its parameters and its output, and infers the shape. */
 #include "graph/edit.h"
 #include "graph/init.h"
 
@@ -10,7 +10,7 @@ static d9_shape shape_of(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
     return (d9_shape){rank, {a, b, c, d}};
 }
 
-/* Adds the value ROLE.SLOT. */
+/* Adds a value named ROLE.SLOT. */
 static d9_status add_slot(d9_context *context, d9_graph *graph, const char *role, const char *slot, d9_value value,
                           d9_value_id *id) {
     int length = snprintf(value.name, sizeof value.name, "%s.%s", role, slot);
@@ -24,7 +24,7 @@ static d9_status add_output(d9_context *context, d9_graph *graph, const char *ro
                     &node->outputs[node->output_count++]);
 }
 
-/* Running statistics start at `start`: means at 0, variances at 1. */
+/* Adds running statistics that start at `start`: 0 for means, 1 for variances. */
 static d9_status add_statistic(d9_context *context, d9_graph *graph, const char *role, const char *slot, double start,
                                d9_node *node) {
     d9_value value = {.kind = D9_VALUE_STATISTIC,
@@ -52,7 +52,7 @@ d9_status d9_edit_parameter(d9_context *context, d9_graph *graph, const char *ro
     return add_slot(context, graph, role, slot, value, id);
 }
 
-/* Ends a builder: adds the node and infers its output. */
+/* Last step of every builder: adds the node and infers its output's shape. */
 static d9_status finish(d9_context *context, d9_graph *graph, const char *role, d9_node *node, d9_value_id *y) {
     d9_status status;
     snprintf(node->role, sizeof node->role, "%s", role);
@@ -98,7 +98,7 @@ done:
     return status;
 }
 
-/* A node with one data input and one output. */
+/* Adds a node with one data input and one output. */
 static d9_status unary(d9_context *context, d9_graph *graph, const char *role, d9_node node, d9_value_id *y) {
     d9_status status;
     D9_TRY(add_output(context, graph, role, "out", &node));

@@ -1,4 +1,4 @@
-/* Editing a forward graph: see edit.h. */
+/* Edits of a forward graph; see edit.h. */
 #include "graph/edit.h"
 #include "graph/init.h"
 
@@ -29,7 +29,7 @@ bool d9_edit_chain(const d9_graph *graph, const d9_op *ops, int count, d9_node_i
     return false;
 }
 
-/* Every consumer of `from` reads `to` instead, the node `except` apart. */
+/* Makes every consumer of `from`, except node `except`, read `to` instead. */
 static void redirect(d9_graph *graph, d9_value_id from, d9_value_id to, d9_node_id except) {
     for (d9_node_id n = 0; n < graph->node_count; n++)
         for (int i = 0; n != except && i < graph->nodes[n].input_count; i++)
@@ -40,7 +40,7 @@ static void redirect(d9_graph *graph, d9_value_id from, d9_value_id to, d9_node_
 void d9_edit_swap(d9_graph *graph, d9_node_id first, d9_node_id second) {
     d9_node *a = &graph->nodes[first], *b = &graph->nodes[second];
     d9_value_id before = a->inputs[0], between = a->outputs[0], after = b->outputs[0];
-    /* Each node keeps its output value, and so its name: only who reads what changes. */
+    /* Each node keeps its output value and thus the value's name; only the inputs change. */
     redirect(graph, after, between, D9_NONE);
     b->inputs[0] = before;
     a->inputs[0] = after;

@@ -1,8 +1,8 @@
-/* The forward graph in evaluation mode. */
+/* Builds the evaluation graph from the forward graph. */
 #include "graph/op.h"
 
-/* What reads output 0 of node n reads its input 0 from now on. */
-static void leave_out(d9_graph *graph, d9_node_id n) {
+/* Removes node n; consumers of its output 0 read its input 0 instead. */
+static void bypass(d9_graph *graph, d9_node_id n) {
     const d9_value_id x = graph->nodes[n].inputs[0], y = graph->nodes[n].outputs[0];
     d9_graph_remove_node(graph, n);
     for (d9_node_id m = 0; m < graph->node_count; m++)
@@ -21,7 +21,7 @@ d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_bu
     }
     for (d9_node_id n = evaluation->node_count - 1; n >= 0; n--) {
         const d9_op_info *info = d9_op_info_of(evaluation->nodes[n].op);
-        if (info->evaluation && !info->evaluation(&evaluation->nodes[n])) leave_out(evaluation, n);
+        if (info->evaluation && !info->evaluation(&evaluation->nodes[n])) bypass(evaluation, n);
     }
     evaluation->loss = evaluation->labels = D9_NONE;
     evaluation->values[evaluation->logits].kind = D9_VALUE_STORED;

@@ -1,11 +1,11 @@
-/* The gradient pass: see gradient.h. A second contribution to a value's gradient adds an `add` node. */
+/* The gradient pass; see gradient.h. When a value gets a second gradient contribution, an `add` node sums them. */
 #include "graph/gradient.h"
 #include "core/system.h"
 #include "graph/op.h"
 
 #include <stdio.h>
 
-/* A value of `like`'s shape and type to hold a gradient; parameters' gradients live in their own buffer. */
+/* Adds a value with the shape and type of `like` for a gradient; parameter gradients have their own buffer. */
 static d9_status new_gradient(d9_gradients *g, d9_value_id like, const char *suffix, d9_value_id *id) {
     const d9_value *of = &g->graph->values[like];
     d9_value value = {.kind = D9_VALUE_ACTIVATION, .type = of->type, .shape = of->shape, .producer = D9_NONE};
@@ -78,8 +78,8 @@ done:
 static d9_status differentiate(d9_gradients *g, const d9_node *forward) {
     const d9_op_info *info = d9_op_info_of(forward->op);
     const d9_value_id y = forward->outputs[0];
-    if (y != g->graph->loss && g->of[y] == D9_NONE) return D9_OK; /* nothing that counts depends on it */
-    if (y == g->graph->image) return D9_OK;                       /* whose gradient is nobody's, where it is made */
+    if (y != g->graph->loss && g->of[y] == D9_NONE) return D9_OK; /* the loss does not depend on it */
+    if (y == g->graph->image) return D9_OK;                       /* the image is an input: nothing lies before it */
     if (info->gradient) return info->gradient(g, forward, g->of[y]);
     return d9_fail(g->context, D9_USAGE, "%s: no gradient is known for %s", forward->role, d9_op_name(forward->op));
 }
@@ -102,7 +102,7 @@ d9_status d9_gradient_append(d9_context *context, d9_graph *graph, bool into_ima
             if (g.needed[node->inputs[i]]) g.needed[node->outputs[0]] = true;
     }
     for (d9_node_id n = nodes - 1; n >= 0; n--) {
-        d9_node forward = graph->nodes[n]; /* a copy: appending moves the array */
+        d9_node forward = graph->nodes[n]; /* a copy, because appending may move the array */
         D9_TRY(differentiate(&g, &forward));
     }
 done:

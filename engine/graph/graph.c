@@ -1,4 +1,4 @@
-/* Values and nodes: adding, finding, copying. Builders for model files are in build.c, shapes in op.c. */
+/* Adds, finds and copies values and nodes. Builders for model files are in build.c, shape inference in op.c. */
 #include "graph/graph.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -169,7 +169,7 @@ d9_node_id d9_graph_classifier(const d9_graph *graph) {
     return n;
 }
 
-/* FNV-1a */
+/* FNV-1a hash */
 uint32_t d9_role_stream(const char *role) {
     uint32_t hash = 2166136261u;
     for (; *role; role++) hash = (hash ^ (uint8_t)*role) * 16777619u;

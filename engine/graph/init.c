@@ -1,5 +1,5 @@
-/* Initial parameters. Each has its own Philox stream, named by a hash of its role path, so that editing one
- * part of a network moves no draw of another. */
+/* Initial values of parameters. Each parameter has its own Philox stream, given by a hash of its role, so that editing
+ * one part of a network does not change the draws of another. */
 #include "graph/init.h"
 #include "kernels/formulas/philox.h"
 
@@ -19,7 +19,7 @@ d9_status d9_init_uniform(d9_context *context, const d9_initializer *self, const
     return D9_OK;
 }
 
-/* Box and Muller 1958: two uniform numbers in (0, 1) make two normal ones. */
+/* Box and Muller 1958: two uniform numbers in (0, 1) give two normal ones. */
 d9_status d9_init_normal(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
                          int64_t count) {
     (void)context;

@@ -1,5 +1,5 @@
-/* The scratch plan: each activation lives from the node that makes it to the last that reads it; first fit
- * in order of birth, 64-byte aligned. Blocks kept sorted by offset make the search one walk. */
+/* Scratch memory plan: a value lives from the node that writes it to the last node that reads it. First fit in node
+ * order, 64-byte aligned; blocks are sorted by offset, so that one pass finds a gap. */
 #include "core/system.h"
 #include "graph/passes.h"
 
@@ -18,7 +18,7 @@ static d9_node_id last_reader(const d9_graph *graph, d9_value_id value) {
     return graph->values[value].producer;
 }
 
-/* Drops the blocks that ended before node n. */
+/* Removes the blocks whose last reader is before node n. */
 static int expire(block *blocks, int count, d9_node_id n) {
     int kept = 0;
     for (int i = 0; i < count; i++)
@@ -26,7 +26,7 @@ static int expire(block *blocks, int count, d9_node_id n) {
     return kept;
 }
 
-/* Puts a new block into the first gap that holds it; returns its offset. */
+/* Places a new block in the first gap that is large enough; returns its offset. */
 static int64_t place(block *blocks, int *count, int64_t bytes, d9_node_id until) {
     int64_t offset = 0;
     int at = 0;

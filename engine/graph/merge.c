@@ -1,4 +1,4 @@
-/* One graph's nodes among another's: see graph.h. */
+/* Inserts the nodes of one graph into another; see graph.h. */
 #include "core/system.h"
 #include "graph/graph.h"
 
@@ -9,7 +9,7 @@ typedef struct merging {
     const d9_graph *from;
     const d9_merge *as;
     d9_graph *to;
-    d9_value_id *same; /* (from->value_count): what each value is in `to`; D9_NONE: not yet known */
+    d9_value_id *same; /* (from->value_count): the corresponding value of `to`; D9_NONE: not yet known */
 } merging;
 
 static d9_status prefixed(d9_context *context, const char *prefix, const char *name, char made[D9_NAME_SIZE]) {
@@ -21,7 +21,7 @@ static bool is_kept(const d9_value *value) {
     return value->kind == D9_VALUE_PARAMETER || value->kind == D9_VALUE_STATISTIC || value->kind == D9_VALUE_GRADIENT;
 }
 
-/* The value in `to`, added where there is none of its name. */
+/* Finds the value of `to` that corresponds to value `id` of `from`; adds it if there is none with its name. */
 static d9_status find(const merging *m, d9_value_id id) {
     d9_status status = D9_OK;
     d9_value value = m->from->values[id];
@@ -31,7 +31,7 @@ static d9_status find(const merging *m, d9_value_id id) {
                         value.name));
     D9_TRY(d9_graph_find_or_add(m->context, m->to, &value, &m->same[id]));
     if (!d9_shape_equal(&m->to->values[m->same[id]].shape, &value.shape))
-        D9_TRY(d9_fail(m->context, D9_USAGE, "two values of other shapes are named %s", value.name));
+        D9_TRY(d9_fail(m->context, D9_USAGE, "two values with different shapes are named %s", value.name));
 done:
     return status;
 }

@@ -1,4 +1,4 @@
-/* The table of operations, made from ops.def, and the rules that several of them share. */
+/* The table of operations, generated from ops.def, and rules that several operations share. */
 #include "graph/op.h"
 
 #define D9_OP(id, name) extern const d9_op_info d9_op_##id;
@@ -25,7 +25,7 @@ double d9_graph_operations(const d9_graph *graph, d9_node_id begin, d9_node_id e
 
 d9_status d9_op_check(d9_context *context, const d9_node *node) {
     const d9_op_info *info = d9_op_info_of(node->op);
-    const int least = info->least_inputs ? info->least_inputs : info->inputs;
+    const int least = info->min_inputs ? info->min_inputs : info->inputs;
     if (node->input_count >= least && node->input_count <= info->inputs && node->output_count <= info->outputs)
         return D9_OK;
     return d9_fail(context, D9_USAGE, "%s: %s with %d inputs and %d outputs, must be: %s", node->role,
@@ -41,7 +41,7 @@ const char *d9_op_name(d9_op op) {
     return names[op];
 }
 
-d9_status d9_shape_given(d9_context *context, d9_graph *graph, const d9_node *node) {
+d9_status d9_shape_preset(d9_context *context, d9_graph *graph, const d9_node *node) {
     for (int i = 0; i < node->output_count; i++)
         if (node->outputs[i] != D9_NONE && graph->values[node->outputs[i]].shape.rank == 0)
             return d9_fail(context, D9_USAGE, "%s: %s was made without the shape of its output %d", node->role,
@@ -85,7 +85,7 @@ d9_type d9_type_of_input(const d9_graph *graph, const d9_node *node, int slot, c
     return graph->values[node->inputs[0]].type;
 }
 
-d9_type d9_type_given(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
+d9_type d9_type_preset(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
     (void)precision;
     return graph->values[node->outputs[slot]].type;
 }

@@ -42,7 +42,7 @@ static d9_status dropout(d9_context *context, d9_graph *graph, const vgg *self, 
     d9_status status;
     if (p == 0) return D9_OK;
     D9_TRY(d9_graph_dropout(context, graph, role, *y, p, y));
-    graph->nodes[graph->values[*y].producer].as.dropout.stays = self->dropout_in_evaluation;
+    graph->nodes[graph->values[*y].producer].as.dropout.in_evaluation = self->dropout_in_evaluation;
 done:
     return status;
 }

@@ -31,7 +31,7 @@ static d9_dataset_options dataset_options(const d9_config *config) {
 
 d9_status d9_config_promise(d9_context *context, const d9_config *config, d9_dataset *promised) {
     const d9_dataset_options wanted = dataset_options(config);
-    return d9_dataset_promise(context, &wanted, promised);
+    return d9_dataset_describe(context, &wanted, promised);
 }
 
 d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dataset **dataset) {
@@ -140,7 +140,7 @@ static d9_status upload(d9_session *session) {
     const d9_dataset *data = session->dataset;
     double table[4 * 256];
     float narrow[4 * 256];
-    d9_normal_table(data->mean, data->std, data->channels, table);
+    d9_normalization_table(data->mean, data->std, data->channels, table);
     for (int64_t i = 0; i < data->channels * 256; i++) narrow[i] = (float)table[i];
     const void *const values = session->program.precision->master == D9_F64 ? (const void *)table : narrow;
     D9_TRY(d9_session_write(session, D9_BUFFER_IMAGES, data->train.images));
@@ -169,7 +169,7 @@ d9_status d9_session_open(d9_context *context, const d9_session_options *options
     D9_TRY(open_device(session, options));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_CONTEXT, 0));
     D9_TRY(build_and_plan(session, options));
-    D9_TRY(d9_dataset_settle(context, session->dataset)); /* checksums ran in parallel with opening and planning */
+    D9_TRY(d9_dataset_verify(context, session->dataset)); /* checksums ran in parallel with opening and planning */
     D9_TRY(d9_session_lap(session, D9_SEGMENT_PLAN, 0));
     D9_TRY(upload(session));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_UPLOAD, 0));
@@ -270,7 +270,7 @@ d9_status d9_session_initialize(d9_session *session) {
     const d9_dataset *data = session->dataset;
     static const d9_segment_kind segment_of[D9_INIT_PHASES] = {D9_SEGMENT_INIT, D9_SEGMENT_WHITEN};
     double table[4 * 256], *state = NULL;
-    d9_normal_table(data->mean, data->std, data->channels, table);
+    d9_normalization_table(data->mean, data->std, data->channels, table);
     d9_init_site site = {.seed = session->seed,
                          .images = data->train.images,
                          .image_count = data->train.count,

@@ -194,7 +194,7 @@ static d9_status open_run(d9_context *context, run *self) {
                                  .interrupt = options->interrupt,
                                  .observer = options->observer};
     D9_TRY(d9_session_open(context, &wanted, &self->session));
-    D9_TRY(d9_dataset_remark(context, self->session.dataset));
+    D9_TRY(d9_dataset_warn(context, self->session.dataset));
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
     D9_TRY(d9_session_initialize(&self->session));

@@ -27,7 +27,7 @@ static d9_status compare_with(d9_verification *self, const d9_dataset *data) {
     D9_TRY(D9_ALLOCATE(self->context, table_entries + 3 * d * d + d, "patch statistics", &table));
     double *covariance = table + table_entries, *matrix = covariance + d * d, *vectors = matrix + d * d,
            *eigenvalues = vectors + d * d;
-    d9_normal_table(data->mean, data->std, data->channels, table);
+    d9_normalization_table(data->mean, data->std, data->channels, table);
     const d9_init_site site = {.images = data->train.images,
                                .image_count = data->train.count,
                                .height = data->height,

@@ -109,7 +109,7 @@ done:
 /* ---- states that a rule moves ---- */
 
 static bool is_moved(const d9_node *node, int input) {
-    if (d9_op_info_of(node->op)->moves >> input & 1) return true;
+    if (d9_op_info_of(node->op)->in_place >> input & 1) return true;
     for (int i = 0; i < node->output_count; i++)
         if (node->outputs[i] == node->inputs[input]) return true;
     return false;
@@ -189,10 +189,10 @@ static double limit_of_node(const comparison *c, const d9_node *node, d9_value_i
     default:
         return c->judge->program.precision->master == D9_F64 ? 1e-9 : 1e-4; /* metrics are f64 sums */
     }
-    bool summed = value->kind != D9_VALUE_ACTIVATION || info->moves; /* running statistics are sums, too */
+    bool summed = value->kind != D9_VALUE_ACTIVATION || info->in_place; /* running statistics are sums, too */
     bool half = c->judge->program.precision->compute != c->judge->program.precision->master;
-    if (info->apart && node->as.update.products != value->type) return 2e-3;
-    if (before_of(c, id) && !info->moves) return 1e-4; /* updates and the tail: of the same gradients and states */
+    if (info->per_parameter && node->as.update.products != value->type) return 2e-3;
+    if (before_of(c, id) && !info->in_place) return 1e-4; /* updates and the tail: of the same gradients and states */
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
 }
 
@@ -310,7 +310,7 @@ static d9_status compare_outputs(comparison *c, d9_node_id begin, d9_node_id end
             if (node->outputs[i] != D9_NONE && read_outside(c, node->outputs[i], begin, end))
                 D9_TRY(compare_if_there(c, node, node->outputs[i], end, written_over));
         for (int i = 0; i < node->input_count; i++)
-            if (d9_op_info_of(node->op)->moves >> i & 1)
+            if (d9_op_info_of(node->op)->in_place >> i & 1)
                 D9_TRY(compare_if_there(c, node, node->inputs[i], end, written_over));
     }
 done:

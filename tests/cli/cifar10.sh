@@ -30,7 +30,7 @@ grep -q "^  check: on$" right/config.yaml || fail "the record does not say that 
 # ---- what a fetch replaces, it names ----
 truncate -s 5 changed/test_batch.bin
 observe env DAWN9_DATA="$data" "$dawn9" data fetch --data changed --json
-[ $status = 0 ] && [ "$(cat "$err")" = 'dawn9: warning: changed/data_batch_4.bin: is not as published, and is replaced
-dawn9: warning: changed/test_batch.bin: is not as published, and is replaced' ] || fail "of what it replaces a fetch says: status $status"
+[ $status = 0 ] && [ "$(cat "$err")" = 'dawn9: warning: changed/data_batch_4.bin: differs from the published file and is replaced
+dawn9: warning: changed/test_batch.bin: differs from the published file and is replaced' ] || fail "of what it replaces a fetch says: status $status"
 accepts "$dawn9" data check cifar10 --data changed
 verdict

@@ -84,7 +84,7 @@ i=100 && while [ $i -lt 160 ]; do echo 'no picture' >many/bars/$i.png && i=$((i 
 observe "$dawn9" train small.yaml --data many --out many-run
 [ "$(tail -n 1 "$err")" = 'dawn9: 60 pictures cannot be read, the first of them named above; --skip-damaged leaves them out' ] ||
     fail "many damaged pictures: status $status, $(tail -n 1 "$err")"
-grep -q '^dawn9: warning: many/disc: 1 file is no .png, .jpg, .jpeg or .webp, and left out$' "$err" || fail "a stray file: $(cat "$err")"
+grep -q '^dawn9: warning: many/disc: 1 file is not .png, .jpg, .jpeg or .webp and left out$' "$err" || fail "a stray file: $(cat "$err")"
 
 cp -r drawn ghosts && ln -s nowhere ghosts/ghost
 refuses 3 'ghosts/ghost: broken link' "$dawn9" train small.yaml --data ghosts --out ghost

@@ -136,7 +136,7 @@ static void write_attributes(const d9_node *node, d9_text *text) {
         break;
     case D9_OP_DROPOUT:
         d9_text_add(text, " p %.17g stream %u stays %d", node->as.dropout.p, (unsigned)node->as.dropout.stream,
-                    node->as.dropout.stays);
+                    node->as.dropout.in_evaluation);
         break;
     case D9_OP_SLICE:
         d9_text_add(text, " offset %lld", (long long)node->as.slice.offset);

@@ -131,18 +131,18 @@ TEST_WITH(fixture *f, cifar10_is_read_and_broken_files_are_refused, set_up, tear
     check_pixels(&dataset->train, 20017, 17);
     check_pixels(&dataset->test, 9999, 9999);
     for (int64_t i = 0; i < 50000; i++) assert_int_equal(dataset->train.labels[i], i % 10);
-    assert_int_equal(d9_dataset_settle(&f->context, dataset), D9_OK); /* nothing was asked for */
+    assert_int_equal(d9_dataset_verify(&f->context, dataset), D9_OK); /* nothing was asked for */
     d9_dataset_free(&f->context, dataset);
 
     dataset = load(f, (d9_dataset_options){.name = "cifar10", .check = true});
     d9_dataset_free(&f->context, dataset); /* while it is being summed */
     dataset = load(f, (d9_dataset_options){.name = "cifar10", .check = true});
-    assert_int_equal(d9_dataset_settle(&f->context, dataset), D9_DATA);
+    assert_int_equal(d9_dataset_verify(&f->context, dataset), D9_DATA);
     assert_words(f->context.message, "data_batch_1.bin");
     assert_words(f->context.message, "aadd24acce27... dawn9 cifar10");
     check_pixels(&dataset->test, 9999, 9999);
     d9_context_clear(&f->context);
-    assert_int_equal(d9_dataset_settle(&f->context, dataset), D9_OK);
+    assert_int_equal(d9_dataset_verify(&f->context, dataset), D9_OK);
     d9_dataset_free(&f->context, dataset);
 
     bytes[(size_t)17 * RECORD] = 11;
@@ -497,7 +497,7 @@ TEST_WITH(fixture *f, pixels_are_left_in_0_to_1_where_asked, set_up, tear_down) 
     d9_dataset *dataset;
     double table[3 * 256];
     assert_int_equal(d9_config_dataset(&f->context, config, &dataset), D9_OK);
-    d9_normal_table(dataset->mean, dataset->std, 3, table);
+    d9_normalization_table(dataset->mean, dataset->std, 3, table);
     for (int i = 0; i < 3 * 256; i++) assert_true(table[i] == i % 256 / 255.0);
     d9_dataset_free(&f->context, dataset), d9_config_free(&f->context, config);
 }

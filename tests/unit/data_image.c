@@ -205,7 +205,7 @@ TEST(every_orientation_is_undone) {
     for (int o = 1; o <= 8; o++) {
         uint8_t pixels[18], seen[18];
         for (int i = 0; i < 18; i++) pixels[i] = (uint8_t)(stored[o][i / 3] + i % 3);
-        d9_exif_turn(o, pixels, o < 5 ? 3 : 2, o < 5 ? 2 : 3, seen);
+        d9_exif_orient(o, pixels, o < 5 ? 3 : 2, o < 5 ? 2 : 3, seen);
         for (int i = 0; i < 18; i++) assert_int_equal(seen[i], "abcdef"[i / 3] + i % 3);
     }
 }

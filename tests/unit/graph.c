@@ -380,8 +380,8 @@ TEST(records_are_whole) {
     for (int a = 0; a < D9_OP_COUNT; a++) {
         const d9_op_info *info = d9_op_info_of((d9_op)a);
         assert_true(info->doc[0] && info->shape && info->type);
-        assert_true(info->inputs >= 1 && info->inputs <= D9_MAX_INPUTS && info->least_inputs <= info->inputs);
-        assert_true(info->outputs >= 1 && info->outputs <= D9_MAX_OUTPUTS && info->moves >> info->inputs == 0);
+        assert_true(info->inputs >= 1 && info->inputs <= D9_MAX_INPUTS && info->min_inputs <= info->inputs);
+        assert_true(info->outputs >= 1 && info->outputs <= D9_MAX_OUTPUTS && info->in_place >> info->inputs == 0);
         for (int b = 0; b < a; b++) assert_string_not_equal(d9_op_name((d9_op)a), d9_op_name((d9_op)b));
     }
 }

@@ -1,4 +1,4 @@
-/* Activations, by their rows in kernels/formulas/activations.def. */
+/* Activations: rows of kernels/formulas/activations.def. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -11,7 +11,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
                                 (d9_node){.op = D9_OP_ACT_BACKWARD, .inputs = {dy, reference}, .input_count = 2});
 }
 
-/* x / 2 * (1 + erf(x / sqrt(2))): a node of its own came with a later opset. */
+/* x / 2 * (1 + erf(x / sqrt(2))), because Gelu became an ONNX operation only with a later opset. */
 static void gelu_to_onnx(d9_onnx_writer *writer, const char *role, const char *x, const char *y) {
     static const double constants[] = {0.70710678118654752440, 1, 0.5};
     enum { SCALED, ERF, SUM, HALF, ROOT, ONE, POINT_FIVE, NAMES };
@@ -66,5 +66,5 @@ const d9_op_info d9_op_ACT_BACKWARD = {
     .doc = "dy, y or x (activations.def says which) -> dx",
     .inputs = 2,
     .outputs = 1,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };

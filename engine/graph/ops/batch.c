@@ -1,9 +1,9 @@
-/* The batch: draws, augmented images and labels, from the data set by the epoch's order; images mixed in pairs; images
- * ranked by their loss. */
+/* Operations that make the batch: random draws, augmented images and labels in epoch order; mixing of image pairs;
+ * ranking of images by loss. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
-/* Of the data set and the order, a batch's part. */
+/* Only one batch of the dataset and the order is read. */
 static double read_batch(const d9_graph *graph, const d9_node *node, int input) {
     const d9_shape *shape = d9_input_shape(graph, node, input);
     const double all = (double)d9_shape_count(shape);
@@ -11,13 +11,13 @@ static double read_batch(const d9_graph *graph, const d9_node *node, int input) 
     return input < 2 ? all * (double)count / (double)shape->d[0] : all;
 }
 
-/* All losses, and of the order a batch's part. */
+/* All losses and one batch of the order are read. */
 static double read_ranked(const d9_graph *graph, const d9_node *node, int input) {
     (void)input;
     return (double)d9_input_shape(graph, node, 0)->d[0];
 }
 
-/* (pixel - mean) / std */
+/* Writes (pixel - mean) / std. */
 static d9_status image_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     (void)context;
     writer->constant(writer, "mean", writer->mean, writer->channels);
@@ -34,7 +34,7 @@ const d9_op_info d9_op_DRAW = {
     .outputs = 1,
     .batch = true,
     .exact = true,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
     .read = read_batch,
 };
 
@@ -44,7 +44,7 @@ const d9_op_info d9_op_AUGMENT = {
     .outputs = 1,
     .batch = true,
     .exact = true,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
     .read = read_batch,
     .onnx = image_to_onnx,
 };
@@ -55,7 +55,7 @@ const d9_op_info d9_op_GATHER = {
     .outputs = 1,
     .batch = true,
     .exact = true,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
     .read = read_batch,
 };
 
@@ -64,7 +64,7 @@ const d9_op_info d9_op_MIX = {
     .inputs = 1,
     .outputs = 1,
     .batch = true,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };
 
 const d9_op_info d9_op_RANK = {
@@ -72,6 +72,6 @@ const d9_op_info d9_op_RANK = {
     .inputs = 2,
     .outputs = 1,
     .exact = true,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
     .read = read_ranked,
 };

@@ -1,4 +1,4 @@
-/* A number for each channel, added everywhere: after a convolution or a linear layer that no norm follows. */
+/* Bias: a number per channel, added to all its elements; for a convolution or linear layer without a norm. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -22,7 +22,7 @@ done:
     return status;
 }
 
-/* ONNX has the channels second: over images the biases are (C, 1, 1). */
+/* In ONNX the channels are the second dimension: for images the bias has shape (C, 1, 1). */
 static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     const char *bias = d9_onnx_input(writer, node, 1);
     char high[D9_NAME_SIZE + 8], axes[D9_NAME_SIZE + 8];
@@ -30,7 +30,7 @@ static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_n
     snprintf(high, sizeof high, "%s.high", node->role);
     snprintf(axes, sizeof axes, "%s.axes", node->role);
     if (d9_input_shape(writer->graph, node, 0)->rank == 4) {
-        writer->whole(writer, axes, (int64_t[]){1, 2}, 2);
+        writer->integer_constant(writer, axes, (int64_t[]){1, 2}, 2);
         d9_onnx_node(writer, "Unsqueeze", high, (const char *[]){bias, axes, NULL}, high);
         bias = high;
     }
@@ -53,5 +53,5 @@ const d9_op_info d9_op_BIAS_BACKWARD = {
     .doc = "dy (..., C) -> dbias (C): the sum over all else",
     .inputs = 1,
     .outputs = 1,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };

@@ -1,4 +1,4 @@
-/* Concatenation along the channels, and its gradient: a slice of them for each side. */
+/* Concatenation along the channels. Its gradient is a slice of the channels for each input. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -15,11 +15,12 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
 
 static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
     d9_status status = D9_OK;
-    d9_node side = *forward; /* a slice's attributes, which a concatenation has not */
+    d9_node side = *forward; /* its attributes become a slice's; a concatenation has none */
     for (int i = 0; i < 2; i++) {
         D9_TRY(
             d9_gradient_of_input(gradients, &side, i, (d9_node){.op = D9_OP_SLICE, .inputs = {dy}, .input_count = 1}));
-        side.as.slice.offset = d9_shape_channels(d9_input_shape(gradients->graph, forward, 0)); /* of the second */
+        side.as.slice.offset =
+            d9_shape_channels(d9_input_shape(gradients->graph, forward, 0)); /* offset of the second input */
     }
 done:
     return status;
@@ -49,5 +50,5 @@ const d9_op_info d9_op_SLICE = {
     .doc = "x (..., C) -> y: its channels from offset on, as many as y has",
     .inputs = 1,
     .outputs = 1,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };

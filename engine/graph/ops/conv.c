@@ -1,5 +1,5 @@
 /* Convolution: y[n,oy,ox,o] = sum over ky, kx, i of x[n, oy*stride + ky - pad, ox*stride + kx - pad, i] w[o,ky,kx,i],
- * x being zero outside the image. */
+ * where x is zero outside the image. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -53,7 +53,7 @@ const d9_op_info d9_op_CONV_BACKWARD_DATA = {
     .inputs = 2,
     .outputs = 1,
     .convolution = true,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
     .operations = d9_operations_backward_data,
 };
 
@@ -62,6 +62,6 @@ const d9_op_info d9_op_CONV_BACKWARD_WEIGHT = {
     .inputs = 2,
     .outputs = 1,
     .convolution = true,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
     .operations = d9_operations_backward_weight,
 };

@@ -1,5 +1,5 @@
-/* Dropout: element i is kept with probability 1 - p, and is x / (1 - p) then, else 0. Whether it is kept follows from
- * seed, step, role and i (kernels/formulas/dropout.h), so no mask is stored, and the gradient is dropout of dy. */
+/* Dropout: element i becomes x / (1 - p) with probability 1 - p, otherwise 0. The choice is a function of seed, step,
+ * role and i (kernels/formulas/dropout.h), so no mask is stored, and the gradient is dropout of dy. */
 #include "graph/op.h"
 
 static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
@@ -14,7 +14,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
                                 (d9_node){.op = D9_OP_DROPOUT, .inputs = {dy}, .input_count = 1});
 }
 
-static bool evaluation(d9_node *node) { return node->as.dropout.stays; }
+static bool evaluation(d9_node *node) { return node->as.dropout.in_evaluation; }
 
 const d9_op_info d9_op_DROPOUT = {
     .doc = "x -> y: x / (1 - p) or 0, by a random number of its own for each element and step",

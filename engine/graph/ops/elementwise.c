@@ -1,12 +1,12 @@
-/* Operations that treat every element alike: cast, addition, scale. */
+/* Elementwise operations: cast, addition, scale. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
 #include <stdio.h>
 
-/* ---- cast: what narrows a weight (precision.c) ---- */
+/* ---- cast: inserted by precision.c to narrow a weight ---- */
 
-/* The gradient of its only reader goes straight to the parameter behind the cast. */
+/* No node is needed: the gradient of the cast's only reader is written directly to the parameter. */
 static d9_status cast_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
     (void)dy;
     if (gradients->graph->values[forward->inputs[0]].kind == D9_VALUE_PARAMETER) return D9_OK;
@@ -19,7 +19,7 @@ const d9_op_info d9_op_CAST = {
     .inputs = 1,
     .outputs = 1,
     .shape = d9_shape_same,
-    .type = d9_type_given,
+    .type = d9_type_preset,
     .gradient = cast_gradient,
 };
 

@@ -1,4 +1,4 @@
-/* The linear layer: y = x w^T, x seen as (N, I). */
+/* The linear layer: y = x w^T, where x is flattened to (N, I). */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -13,7 +13,7 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     return D9_OK;
 }
 
-/* The classifier's is the logits' type: what reaches them through scales and biases alone. */
+/* The classifier's output has the type of the logits, even if scales and biases follow it. */
 static d9_type type(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
     d9_value_id y = node->outputs[slot];
     d9_node_id next;
@@ -27,7 +27,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
     return d9_gradient_weighted(gradients, forward, dy, D9_OP_LINEAR_BACKWARD_WEIGHT, D9_OP_LINEAR_BACKWARD_DATA);
 }
 
-/* Images are flattened as (C, H, W) there, and so are the columns of the weight (exchange/exchange.h). */
+/* ONNX flattens images as (C, H, W); the weight's columns are reordered accordingly (exchange/exchange.h). */
 static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     char flat[D9_NAME_SIZE + 8];
     (void)context;
@@ -47,7 +47,7 @@ const d9_op_info d9_op_LINEAR = {
     .inputs = 2,
     .outputs = 1,
     .weighted = true,
-    .convolution = true, /* of 1 x 1 */
+    .convolution = true, /* equal to a 1 x 1 convolution */
     .shape = shape,
     .type = type,
     .gradient = gradient,
@@ -59,7 +59,7 @@ const d9_op_info d9_op_LINEAR_BACKWARD_DATA = {
     .doc = "dy, weight -> dx",
     .inputs = 2,
     .outputs = 1,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
     .convolution = true,
     .operations = d9_operations_backward_data,
 };
@@ -68,7 +68,7 @@ const d9_op_info d9_op_LINEAR_BACKWARD_WEIGHT = {
     .doc = "dy, x -> dweight",
     .inputs = 2,
     .outputs = 1,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
     .convolution = true,
     .operations = d9_operations_backward_weight,
 };

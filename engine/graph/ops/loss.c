@@ -33,12 +33,12 @@ const d9_op_info d9_op_LOSS_BACKWARD = {
     .doc = "logits, labels -> dlogits of the summed loss",
     .inputs = 2,
     .outputs = 1,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };
 
 const d9_op_info d9_op_METRICS = {
     .doc = "loss, logits, labels, metrics -> metrics: adds the batch; notes the first non-finite step",
     .inputs = 4,
     .outputs = 1,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };

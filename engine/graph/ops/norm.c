@@ -1,4 +1,4 @@
-/* Batch normalisation over ghost groups: group g of G holds the images g, g + G, g + 2G, ... */
+/* Batch normalisation over ghost groups: group g of G consists of the images g, g + G, g + 2G, ... */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -61,7 +61,7 @@ const d9_op_info d9_op_NORM = {
     .doc = "x, scale, bias, running_mean, running_var -> y, mean (G,C), inv_std (G,C); moves the running statistics",
     .inputs = 5,
     .outputs = 3,
-    .moves = 1u << 3 | 1u << 4,
+    .in_place = 1u << 3 | 1u << 4,
     .shape = shape,
     .type = type,
     .gradient = gradient,
@@ -81,5 +81,5 @@ const d9_op_info d9_op_NORM_BACKWARD = {
     .doc = "dy, x, mean, inv_std, scale -> dx, [dscale], dbias",
     .inputs = 5,
     .outputs = 3,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };

@@ -1,8 +1,8 @@
-/* Pooling over kernel x kernel windows: the maximum of what lies inside the image, or the mean. */
+/* Pooling over kernel x kernel windows: max pooling, which ignores positions outside the image, and mean pooling. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
-/* No window lies outside the image altogether. */
+/* Every window must overlap the image. */
 static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
     const d9_shape *x = d9_input_shape(graph, node, 0);
     const d9_pool_attributes *pool = &node->as.pool;
@@ -54,7 +54,7 @@ const d9_op_info d9_op_POOL_BACKWARD = {
     .doc = "dy, x -> dx: to the first maximum of each window in row-major order",
     .inputs = 2,
     .outputs = 1,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };
 
 static d9_status mean_shape(d9_context *context, d9_graph *graph, const d9_node *node) {
@@ -81,5 +81,5 @@ const d9_op_info d9_op_MEAN_POOL_BACKWARD = {
     .doc = "dy -> dx: to each pixel the share of the windows that hold it",
     .inputs = 1,
     .outputs = 1,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };

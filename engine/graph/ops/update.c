@@ -1,17 +1,16 @@
-/* Updates of whole groups of parameters, and the whole-buffer operations of the tail. */
+/* Parameter updates of whole groups, and operations on whole buffers in the tail of a step. */
 #include "graph/op.h"
 
 const d9_op_info d9_op_UPDATE = {
-    .doc =
-        "w, g, state... -> w, state...: a whole group, element by element, by its row in kernels/formulas/updates.def",
+    .doc = "w, g, state... -> w, state...: a whole group, elementwise, by its row in kernels/formulas/updates.def",
     .inputs = 2 + D9_UPDATE_STATES,
-    .least_inputs = 2,
+    .min_inputs = 2,
     .outputs = 1 + D9_UPDATE_STATES,
     .update = true,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };
 
-/* The shorter side is that of A and of its square. */
+/* The Gram matrix A and its square have the side of the filter's shorter dimension. */
 static double orthogonal_operations(const d9_graph *graph, const d9_node *node) {
     const d9_shape *filter = d9_input_shape(graph, node, 0);
     const double rows = (double)filter->d[0], columns = (double)d9_shape_count(filter) / rows;
@@ -24,21 +23,21 @@ const d9_op_info d9_op_ORTHOGONAL_UPDATE = {
     .inputs = 3,
     .outputs = 2,
     .update = true,
-    .apart = true,
+    .per_parameter = true,
     .operations = orthogonal_operations,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };
 
 const d9_op_info d9_op_LERP = {
     .doc = "a, x -> a = ratio*a + (1-ratio)*x",
     .inputs = 2,
     .outputs = 1,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };
 
 const d9_op_info d9_op_COPY = {
     .doc = "x -> y",
     .inputs = 1,
     .outputs = 1,
-    D9_AS_MADE,
+    D9_PRESET_OUTPUTS,
 };
